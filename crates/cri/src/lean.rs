@@ -1,0 +1,361 @@
+//! The two list answers, read in place.
+//!
+//! A relist asks for both lists every second, and on a quiet node nothing in them is
+//! new. So nothing is copied or allocated here: a [`Sandbox`] or [`Container`] borrows
+//! from the answer's bytes, fields that nobody reads are skipped by their length, and
+//! labels are looked at only when the caller asks ([`Container::labels`]).
+
+use prost::encoding::{WireType, decode_key, decode_varint};
+
+/// An answer that is no protobuf of the expected shape.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("malformed {message}: {what}")]
+pub struct Malformed {
+    /// The message that was being read.
+    pub message: &'static str,
+    /// What was wrong with it.
+    pub what: String,
+}
+
+/// A `PodSandbox` of a `ListPodSandboxResponse`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sandbox<'a> {
+    /// The sandbox's id.
+    pub id: &'a str,
+    /// Name, uid and namespace of its pod; the kubelet skips sandboxes without.
+    pub metadata: Option<SandboxMetadata<'a>>,
+    /// The number of a `PodSandboxState`.
+    pub state: i32,
+    /// Unix time in nanoseconds.
+    pub created_at: i64,
+}
+
+/// The `PodSandboxMetadata` of a listed sandbox.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SandboxMetadata<'a> {
+    /// The pod's name.
+    pub name: &'a str,
+    /// The pod's UID.
+    pub uid: &'a str,
+    /// The pod's namespace.
+    pub namespace: &'a str,
+    /// Which sandbox of the pod this is, from 0.
+    pub attempt: u32,
+}
+
+/// A `Container` of a `ListContainersResponse`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Container<'a> {
+    /// The container's id.
+    pub id: &'a str,
+    /// The sandbox that it runs in.
+    pub sandbox_id: &'a str,
+    /// Its name in the pod.
+    pub name: &'a str,
+    /// Which container of that name this is, from 0.
+    pub attempt: u32,
+    /// The number of a `ContainerState`.
+    pub state: i32,
+    /// Unix time in nanoseconds.
+    pub created_at: i64,
+    message: &'a [u8],
+}
+
+impl<'a> Container<'a> {
+    /// The container's labels as key and value; read only when asked for.
+    pub fn labels(&self) -> Result<Vec<(&'a str, &'a str)>, Malformed> {
+        let mut labels = Vec::new();
+        fields(self.message, "Container", |number, field| {
+            if number == 8 {
+                let (mut key, mut value) = ("", "");
+                fields(field.bytes()?, "Container.labels", |number, field| {
+                    match number {
+                        1 => key = field.text()?,
+                        2 => value = field.text()?,
+                        _ => {}
+                    }
+                    Ok(())
+                })?;
+                labels.push((key, value));
+            }
+            Ok(())
+        })?;
+        Ok(labels)
+    }
+}
+
+/// Calls `each` for every sandbox of a `ListPodSandboxResponse`, in its order.
+pub fn sandboxes<'a>(answer: &'a [u8], mut each: impl FnMut(Sandbox<'a>)) -> Result<(), Malformed> {
+    fields(answer, "ListPodSandboxResponse", |number, field| {
+        if number == 1 {
+            each(sandbox(field.bytes()?)?);
+        }
+        Ok(())
+    })
+}
+
+/// Calls `each` for every container of a `ListContainersResponse`, in its order.
+pub fn containers<'a>(
+    answer: &'a [u8],
+    mut each: impl FnMut(Container<'a>),
+) -> Result<(), Malformed> {
+    fields(answer, "ListContainersResponse", |number, field| {
+        if number == 1 {
+            each(container(field.bytes()?)?);
+        }
+        Ok(())
+    })
+}
+
+fn sandbox(message: &[u8]) -> Result<Sandbox<'_>, Malformed> {
+    let mut sandbox = Sandbox::default();
+    fields(message, "PodSandbox", |number, field| {
+        match number {
+            1 => sandbox.id = field.text()?,
+            2 => {
+                let metadata = sandbox.metadata.get_or_insert_default();
+                fields(field.bytes()?, "PodSandboxMetadata", |number, field| {
+                    match number {
+                        1 => metadata.name = field.text()?,
+                        2 => metadata.uid = field.text()?,
+                        3 => metadata.namespace = field.text()?,
+                        4 => metadata.attempt = field.number()? as u32,
+                        _ => {}
+                    }
+                    Ok(())
+                })?;
+            }
+            3 => sandbox.state = field.number()? as i32,
+            4 => sandbox.created_at = field.number()? as i64,
+            _ => {}
+        }
+        Ok(())
+    })?;
+    Ok(sandbox)
+}
+
+fn container(message: &[u8]) -> Result<Container<'_>, Malformed> {
+    let mut container = Container {
+        message,
+        ..Container::default()
+    };
+    fields(message, "Container", |number, field| {
+        match number {
+            1 => container.id = field.text()?,
+            2 => container.sandbox_id = field.text()?,
+            3 => fields(field.bytes()?, "ContainerMetadata", |number, field| {
+                match number {
+                    1 => container.name = field.text()?,
+                    2 => container.attempt = field.number()? as u32,
+                    _ => {}
+                }
+                Ok(())
+            })?,
+            6 => container.state = field.number()? as i32,
+            7 => container.created_at = field.number()? as i64,
+            _ => {}
+        }
+        Ok(())
+    })?;
+    Ok(container)
+}
+
+/// A field's value on the wire.
+#[derive(Clone, Copy)]
+enum Value<'a> {
+    Number(u64),
+    Bytes(&'a [u8]),
+    Fixed,
+}
+
+#[derive(Clone, Copy)]
+struct Field<'a> {
+    message: &'static str,
+    number: u32,
+    value: Value<'a>,
+}
+
+impl<'a> Field<'a> {
+    fn number(self) -> Result<u64, Malformed> {
+        match self.value {
+            Value::Number(number) => Ok(number),
+            _ => Err(self.malformed("is not a number")),
+        }
+    }
+
+    fn bytes(self) -> Result<&'a [u8], Malformed> {
+        match self.value {
+            Value::Bytes(bytes) => Ok(bytes),
+            _ => Err(self.malformed("has no length")),
+        }
+    }
+
+    fn text(self) -> Result<&'a str, Malformed> {
+        std::str::from_utf8(self.bytes()?).map_err(|_| self.malformed("is not UTF-8"))
+    }
+
+    fn malformed(self, what: &str) -> Malformed {
+        Malformed {
+            message: self.message,
+            what: format!("field {} {what}", self.number),
+        }
+    }
+}
+
+/// Calls `each` with number and value of every field of `bytes`.
+fn fields<'a>(
+    mut bytes: &'a [u8],
+    message: &'static str,
+    mut each: impl FnMut(u32, Field<'a>) -> Result<(), Malformed>,
+) -> Result<(), Malformed> {
+    while !bytes.is_empty() {
+        let (number, wire) = decode_key(&mut bytes).map_err(|error| malformed(message, error))?;
+        let value = match wire {
+            WireType::Varint => Value::Number(varint(&mut bytes, message)?),
+            WireType::LengthDelimited => {
+                let length = varint(&mut bytes, message)?;
+                Value::Bytes(take(&mut bytes, length, message)?)
+            }
+            WireType::SixtyFourBit => take(&mut bytes, 8, message).map(|_| Value::Fixed)?,
+            WireType::ThirtyTwoBit => take(&mut bytes, 4, message).map(|_| Value::Fixed)?,
+            // proto3 has no groups; nothing that speaks CRI sends one.
+            WireType::StartGroup | WireType::EndGroup => {
+                return Err(malformed(message, "it holds a group"));
+            }
+        };
+        let field = Field {
+            message,
+            number,
+            value,
+        };
+        each(number, field)?;
+    }
+    Ok(())
+}
+
+fn varint(bytes: &mut &[u8], message: &'static str) -> Result<u64, Malformed> {
+    decode_varint(bytes).map_err(|error| malformed(message, error))
+}
+
+fn take<'a>(
+    bytes: &mut &'a [u8],
+    length: u64,
+    message: &'static str,
+) -> Result<&'a [u8], Malformed> {
+    let (field, rest) = usize::try_from(length)
+        .ok()
+        .and_then(|length| bytes.split_at_checked(length))
+        .ok_or_else(|| malformed(message, "a field ends after the message does"))?;
+    *bytes = rest;
+    Ok(field)
+}
+
+fn malformed(message: &'static str, what: impl ToString) -> Malformed {
+    Malformed {
+        message,
+        what: what.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prost::Message;
+
+    use super::*;
+    use crate::v1;
+
+    fn labelled_container() -> v1::Container {
+        v1::Container {
+            id: "c1".into(),
+            pod_sandbox_id: "s1".into(),
+            metadata: Some(v1::ContainerMetadata {
+                name: "web".into(),
+                attempt: 3,
+            }),
+            image_ref: "sha256:0".into(),
+            state: v1::ContainerState::ContainerExited as i32,
+            created_at: 1_700_000_000_000_000_001,
+            labels: [("io.kubernetes.pod.uid".to_owned(), "u1".to_owned())].into(),
+            annotations: [("a".to_owned(), "b".repeat(1000))].into(),
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn a_scan_reads_what_a_full_decode_reads() {
+        let answer = v1::ListContainersResponse {
+            containers: vec![labelled_container(), v1::Container::default()],
+        }
+        .encode_to_vec();
+        let mut seen = Vec::new();
+        containers(&answer, |container| seen.push(container)).unwrap();
+
+        assert_eq!(seen.len(), 2);
+        let first = seen[0];
+        assert_eq!((first.id, first.sandbox_id), ("c1", "s1"));
+        assert_eq!((first.name, first.attempt, first.state), ("web", 3, 2));
+        assert_eq!(first.created_at, 1_700_000_000_000_000_001);
+        assert_eq!(first.labels().unwrap(), [("io.kubernetes.pod.uid", "u1")]);
+        assert_eq!((seen[1].id, seen[1].state), ("", 0));
+    }
+
+    #[test]
+    fn a_sandbox_without_metadata_says_so() {
+        let with = v1::PodSandbox {
+            id: "s1".into(),
+            metadata: Some(v1::PodSandboxMetadata {
+                name: "web-0".into(),
+                uid: "u1".into(),
+                namespace: "shop".into(),
+                attempt: 1,
+            }),
+            state: 1,
+            created_at: -5,
+            ..Default::default()
+        };
+        let answer = v1::ListPodSandboxResponse {
+            items: vec![with, v1::PodSandbox::default()],
+        }
+        .encode_to_vec();
+        let mut seen = Vec::new();
+        sandboxes(&answer, |sandbox| seen.push(sandbox)).unwrap();
+
+        let metadata = seen[0].metadata.unwrap();
+        assert_eq!(
+            (metadata.namespace, metadata.name, metadata.uid, metadata.attempt),
+            ("shop", "web-0", "u1", 1)
+        );
+        assert_eq!((seen[0].state, seen[0].created_at), (1, -5));
+        assert_eq!(seen[1].metadata, None);
+    }
+
+    #[test]
+    fn every_damage_is_an_error_and_never_a_panic() {
+        let answer = v1::ListContainersResponse {
+            containers: vec![labelled_container()],
+        }
+        .encode_to_vec();
+        for cut in 1..answer.len() {
+            assert!(containers(&answer[..cut], |_| {}).is_err(), "cut at {cut}");
+        }
+        for index in 0..answer.len() {
+            for bit in 0..8 {
+                let mut damaged = answer.clone();
+                damaged[index] ^= 1 << bit;
+                let _ = containers(&damaged, |container| {
+                    let _ = container.labels();
+                });
+                let _ = sandboxes(&damaged, |_| {});
+            }
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_named() {
+        let error = containers(&[0x0a, 0x03, 0x0a, 0x01, 0xff], |_| {}).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "malformed Container: field 1 is not UTF-8"
+        );
+    }
+}

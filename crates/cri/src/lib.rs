@@ -1,0 +1,27 @@
+//! The wire of the Kubernetes Container Runtime Interface, and nothing else.
+//!
+//! ```text
+//!   proto/cri.proto  -->  gen/ (committed)  -->  messages, server stubs
+//!                                                   |
+//!   Endpoint ("unix:///run/…/x.sock") --> Client -- unary, streaming, raw --> runtime
+//!                                                   |
+//!                                        lean: lists scanned without copying
+//! ```
+//!
+//! [`Client`] speaks CRI v1 or v1alpha2 as [`ApiVersion`] says: the messages are the
+//! same, only the name of the service differs. [`lean`] reads the two list answers,
+//! which are asked for every second, straight from the bytes.
+
+mod client;
+mod codec;
+mod endpoint;
+pub mod lean;
+
+pub use client::{ApiVersion, Client, Method};
+pub use endpoint::{Endpoint, EndpointError};
+
+/// Messages and server stubs, generated from `proto/cri.proto`.
+#[allow(missing_docs, unreachable_pub, clippy::all, clippy::pedantic)]
+pub mod v1 {
+    include!("gen/runtime.v1.rs");
+}

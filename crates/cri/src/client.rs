@@ -78,7 +78,12 @@ impl Client {
     }
 
     /// Calls `method` and decodes the answer.
-    pub async fn unary<Q, A>(&self, api: ApiVersion, method: Method, request: Q) -> Result<A, Status>
+    pub async fn unary<Q, A>(
+        &self,
+        api: ApiVersion,
+        method: Method,
+        request: Q,
+    ) -> Result<A, Status>
     where
         Q: Message + 'static,
         A: Message + Default + 'static,
@@ -134,6 +139,8 @@ impl Client {
 }
 
 fn path(api: ApiVersion, method: Method) -> PathAndQuery {
-    PathAndQuery::from_maybe_shared(Bytes::from(format!("/runtime.{api}.RuntimeService/{method}")))
-        .expect("a method name is a valid path")
+    PathAndQuery::from_maybe_shared(Bytes::from(format!(
+        "/runtime.{api}.RuntimeService/{method}"
+    )))
+    .expect("a method name is a valid path")
 }

@@ -60,7 +60,13 @@ mod tests {
 
     #[test]
     fn anything_else_is_refused_by_name() {
-        for text in ["", "unix://", "tcp://1.2.3.4:5", "run/x.sock", "unix://run/x"] {
+        for text in [
+            "",
+            "unix://",
+            "tcp://1.2.3.4:5",
+            "run/x.sock",
+            "unix://run/x",
+        ] {
             let error = text.parse::<Endpoint>().unwrap_err();
             assert!(error.to_string().contains(&format!("{text:?}")), "{error}");
         }

@@ -322,7 +322,12 @@ mod tests {
 
         let metadata = seen[0].metadata.unwrap();
         assert_eq!(
-            (metadata.namespace, metadata.name, metadata.uid, metadata.attempt),
+            (
+                metadata.namespace,
+                metadata.name,
+                metadata.uid,
+                metadata.attempt
+            ),
             ("shop", "web-0", "u1", 1)
         );
         assert_eq!((seen[0].state, seen[0].created_at), (1, -5));

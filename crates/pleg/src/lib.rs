@@ -1,1 +1,57 @@
-//! x
+//! A Pod Lifecycle Event Generator for any CRI runtime: **one stuck container must never
+//! cost a node**.
+//!
+//! ```text
+//!         runtime: CRI over a unix socket
+//!             |  lists            |  statuses
+//!             v                   v
+//!         Snapshot  --->  records: plan  --->  inspections (per pod, bounded, watched over)
+//!                           |  diff (pure)          |
+//!                           v                       v
+//!                      commit | defer  <---  PodStatus | failed | stuck
+//!                           |
+//!           +---------------+----------------+
+//!           v               v                v
+//!         cache        subscribers         health
+//! ```
+//!
+//! Three kinds of data have three names: a [`Snapshot`](snapshot::Snapshot) is what was
+//! listed, a [`PodStatus`](status::PodStatus) what was inspected, an
+//! [`Event`](event::Event) what was inferred.
+//!
+//! Start with [`Pleg::start`]. The modules are declared in the order of the flow.
+
+pub mod id;
+pub mod wall_time;
+
+pub mod runtime;
+
+pub mod calls;
+pub mod patience;
+
+pub mod listed;
+pub mod snapshot;
+
+pub mod diff;
+pub mod records;
+
+pub mod inspect;
+pub mod status;
+
+pub mod cache;
+pub mod event;
+pub mod subscribers;
+
+pub mod go_duration;
+pub mod health;
+pub mod kubelet_view;
+pub mod status_report;
+
+mod config;
+mod generic;
+mod observer;
+mod pleg;
+
+pub use config::Config;
+pub use observer::{NoObserver, Observer};
+pub use pleg::{Environment, Pleg};

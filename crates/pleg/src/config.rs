@@ -1,0 +1,33 @@
+//! What can be set, with the kubelet's figures where it has them.
+
+use std::time::Duration;
+
+use crate::health::RELIST_THRESHOLD;
+
+/// How to relist. [`Default`] is what a node wants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// From the end of one pair of lists to the next; the kubelet's 1 s.
+    pub relist_period: Duration,
+    /// For how long no sweep may complete before we are Unhealthy; the kubelet's 3 min.
+    pub relist_threshold: Duration,
+    /// When a list counts as overdue, unless our own lists have been slower: then at four
+    /// times their 95th percentile.
+    pub list_overdue: Duration,
+    /// When a status call counts as overdue.
+    pub status_overdue: Duration,
+    /// How many pods are inspected at once.
+    pub max_inspections: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            relist_period: Duration::from_secs(1),
+            relist_threshold: RELIST_THRESHOLD,
+            list_overdue: Duration::from_secs(2),
+            status_overdue: Duration::from_secs(5),
+            max_inspections: 16,
+        }
+    }
+}

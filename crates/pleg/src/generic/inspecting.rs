@@ -1,0 +1,137 @@
+//! Carrying out what the records plan, and committing or deferring what comes of it.
+
+use std::sync::Arc;
+
+use super::{Generic, Message};
+use crate::diff::Subject;
+use crate::event::{Event, EventType, Record, events_of};
+use crate::id::PodUid;
+use crate::inspect::{InspectError, inspect};
+use crate::listed::ListedPod;
+use crate::records::{Commit, Step, Ticket};
+use crate::runtime::Runtime;
+use crate::status::PodStatus;
+
+impl<R: Runtime> Generic<R> {
+    /// Does what the records want done about a pod.
+    pub(super) fn take_step(&mut self, uid: &PodUid) {
+        match self.records.plan(uid) {
+            Step::Nothing => {}
+            Step::Removed(commit) => {
+                self.cache.remove(uid);
+                self.end_of_inspection(uid);
+                self.tell(&commit, None);
+            }
+            Step::Inspect { ticket, pod } => {
+                self.cache.set_pending(uid);
+                self.begin_inspection(ticket, pod);
+            }
+        }
+    }
+
+    fn begin_inspection(&mut self, ticket: Ticket, pod: Arc<ListedPod>) {
+        let (runtime, calls) = (self.runtime.clone(), self.calls.clone());
+        let (lanes, reports) = (self.lanes.clone(), self.reports.clone());
+        self.tasks.spawn(async move {
+            let status = lanes.run(inspect(&*runtime, &calls, &pod)).await;
+            // Nobody listens any more when the generator stops.
+            let _ = reports.send(Message::Inspected(ticket, status));
+        });
+    }
+
+    pub(super) fn on_inspected(
+        &mut self,
+        ticket: &Ticket,
+        result: Result<PodStatus, InspectError>,
+    ) {
+        let uid = &ticket.uid;
+        match result {
+            Ok(status) => {
+                // The pod may be gone, and even back, since: then this tells nothing.
+                let Some(commit) = self.records.commit(ticket) else {
+                    return;
+                };
+                let status = self.cache.set(uid, status, commit.begun);
+                self.tell(&commit, Some(&status));
+                // What differed again meanwhile is due now, not at the next relist.
+                self.take_step(uid);
+            }
+            Err(error) => {
+                let Some(begun) = self.records.defer(ticket) else {
+                    return;
+                };
+                tracing::debug!("{uid} could not be inspected: {error}");
+                self.cache.set_error(uid, error, begun);
+            }
+        }
+        self.end_of_inspection(uid);
+    }
+
+    /// The round no longer waits for this pod.
+    pub(super) fn end_of_inspection(&mut self, uid: &PodUid) {
+        if let Some(round) = &mut self.round {
+            round.ended(uid);
+        }
+        self.complete_round();
+    }
+
+    pub(super) fn complete_round(&mut self) {
+        let Some(round) = self.round.take_if(|round| round.is_complete()) else {
+            return;
+        };
+        let took = self.seen.complete(&round);
+        self.environment.observer.relist_ended(took);
+        if self.seen.rounds == 1 {
+            let record = self.synced();
+            self.publish(&record);
+        }
+    }
+
+    fn tell(&mut self, commit: &Commit, status: Option<&PodStatus>) {
+        let time = self.wall_time();
+        let initial = commit.before.is_none() && self.seen.rounds == 0;
+        for event in events_of(commit, status, time, initial) {
+            self.observe(&event, status);
+            self.publish(&Record::Event(event));
+        }
+    }
+
+    fn observe(&self, event: &Event, status: Option<&PodStatus>) {
+        let happened = match (event.subject, event.event_type) {
+            _ if event.initial => None,
+            (Some(Subject::Container), EventType::ContainerStarted) => event
+                .id
+                .as_ref()
+                .and_then(|id| status?.container(id)?.started_at),
+            (Some(Subject::Container), EventType::ContainerDied) => event
+                .id
+                .as_ref()
+                .and_then(|id| status?.container(id)?.finished_at),
+            _ => None,
+        };
+        let latency = happened.map(|happened| event.time.since(happened));
+        let observer = &self.environment.observer;
+        observer.event(event.event_type, event.source, latency);
+    }
+
+    pub(super) fn publish(&mut self, record: &Record) {
+        let conflated = self.subscribers.publish(record);
+        if conflated > 0 {
+            self.environment.observer.conflated(conflated);
+        }
+    }
+
+    pub(super) fn synced(&self) -> Record {
+        let (pods, containers) = self
+            .records
+            .committed()
+            .fold((0, 0), |(pods, containers), pod| {
+                (pods + 1, containers + pod.containers.len())
+            });
+        Record::Synced {
+            time: self.wall_time(),
+            pods,
+            containers,
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! Asking for both lists, again and again, and taking in what they say.
+
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use super::round::Round;
+use super::{Generic, Message};
+use crate::calls::About;
+use crate::event::Source;
+use crate::listed::{ListedContainer, ListedSandbox};
+use crate::runtime::{Call, CallError, Listing, Runtime, RuntimeVersion};
+use crate::snapshot::{Counts, Snapshot};
+
+/// Where the two lists stand.
+#[derive(Debug)]
+pub(super) struct Lists {
+    /// When the next relist is due; `None` while one is under way.
+    due: Option<Instant>,
+    /// Somebody wants one that is begun after this.
+    requested: Option<Instant>,
+    /// When the relist under way, or the last one, was begun.
+    begun: Instant,
+    sandboxes: Asking<ListedSandbox>,
+    containers: Asking<ListedContainer>,
+    /// When the last relist with good lists was begun.
+    pub(super) last_good: Option<Instant>,
+    /// Why the last relist failed, if it did.
+    pub(super) failure: Option<CallError>,
+    /// How many rows belonged to no pod.
+    homeless: usize,
+}
+
+/// One of the lists in the relist under way.
+#[derive(Debug)]
+enum Asking<Row> {
+    Asked,
+    Answered(Vec<Arc<Row>>),
+    Failed(CallError),
+}
+
+impl Lists {
+    pub(super) fn new(now: Instant) -> Self {
+        Self {
+            due: Some(now),
+            requested: None,
+            begun: now,
+            sandboxes: Asking::Asked,
+            containers: Asking::Asked,
+            last_good: None,
+            failure: None,
+            homeless: 0,
+        }
+    }
+
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.due
+    }
+
+    pub(super) fn is_due(&self) -> bool {
+        self.due.is_some_and(|due| due <= Instant::now())
+    }
+
+    /// Makes a relist due that is begun after `asked`; one that was begun since serves.
+    pub(super) fn request(&mut self, asked: Instant) {
+        match self.due {
+            None => self.requested = Some(asked),
+            Some(_) if self.last_good.is_some_and(|begun| begun > asked) => {}
+            Some(due) => self.due = Some(due.min(asked)),
+        }
+    }
+
+    fn begin(&mut self) {
+        self.due = None;
+        self.begun = Instant::now();
+        self.sandboxes = Asking::Asked;
+        self.containers = Asking::Asked;
+    }
+
+    /// The relist under way has ended; the next one is due then, unless somebody wants it
+    /// now.
+    fn end(&mut self, next: Instant) {
+        let requested = self.requested.take().filter(|asked| *asked > self.begun);
+        self.due = Some(requested.unwrap_or(next));
+    }
+
+    /// What both lists said, once both are in.
+    fn take(&mut self) -> Option<Result<Snapshot, CallError>> {
+        match (&self.sandboxes, &self.containers) {
+            (Asking::Asked, _) | (_, Asking::Asked) => None,
+            (Asking::Failed(error), _) | (_, Asking::Failed(error)) => Some(Err(error.clone())),
+            (Asking::Answered(_), Asking::Answered(_)) => {
+                let sandboxes = std::mem::replace(&mut self.sandboxes, Asking::Asked);
+                let containers = std::mem::replace(&mut self.containers, Asking::Asked);
+                match (sandboxes, containers) {
+                    (Asking::Answered(sandboxes), Asking::Answered(containers)) => {
+                        Some(Ok(Snapshot::new(self.begun, sandboxes, containers)))
+                    }
+                    _ => None,
+                }
+            }
+        }
+    }
+}
+
+impl<R: Runtime> Generic<R> {
+    /// Asks for both lists at once, so that one that hangs does not keep the other from
+    /// being known. Before anything else the runtime is asked who it is: that settles
+    /// which version of CRI it is spoken to in.
+    pub(super) fn begin_relist(&mut self) {
+        self.lists.begin();
+        if self.ask_version {
+            let runtime = self.runtime.clone();
+            let answer = async move { runtime.version().await };
+            self.ask(Call::Version, answer, Message::Version);
+            return;
+        }
+        if let Some(last) = self.lists.last_good {
+            let since = self.lists.begun.duration_since(last);
+            self.environment.observer.relist_interval(since);
+        }
+        let runtime = self.runtime.clone();
+        let answer = async move { runtime.list_sandboxes().await };
+        self.ask(Call::ListPodSandbox, answer, Message::Sandboxes);
+        let runtime = self.runtime.clone();
+        let answer = async move { runtime.list_containers().await };
+        self.ask(Call::ListContainers, answer, Message::Containers);
+    }
+
+    /// Makes a call for the whole node in a task of its own.
+    fn ask<T: Send + 'static>(
+        &mut self,
+        call: Call,
+        answer: impl Future<Output = Result<T, CallError>> + Send + 'static,
+        message: impl FnOnce(Result<T, CallError>) -> Message + Send + 'static,
+    ) {
+        let (calls, reports) = (self.calls.clone(), self.reports.clone());
+        self.tasks.spawn(async move {
+            let answer = calls.run(About::node(call), answer).await;
+            // Nobody listens any more when the generator stops.
+            let _ = reports.send(message(answer));
+        });
+    }
+
+    pub(super) fn on_version(&mut self, answer: Result<RuntimeVersion, CallError>) {
+        match answer {
+            Ok(version) => {
+                tracing::debug!("the runtime is {version}");
+                self.version = Some(version);
+                self.ask_version = false;
+                self.begin_relist();
+            }
+            Err(error) => self.lists_failed(error),
+        }
+    }
+
+    pub(super) fn on_sandboxes(&mut self, answer: Result<Listing<ListedSandbox>, CallError>) {
+        self.lists.sandboxes = self.answered(Call::ListPodSandbox, answer);
+        self.end_lists();
+    }
+
+    pub(super) fn on_containers(&mut self, answer: Result<Listing<ListedContainer>, CallError>) {
+        self.lists.containers = self.answered(Call::ListContainers, answer);
+        self.end_lists();
+    }
+
+    fn answered<Row>(
+        &mut self,
+        call: Call,
+        answer: Result<Listing<Row>, CallError>,
+    ) -> Asking<Row> {
+        match answer {
+            Ok(listing) => {
+                self.patience.learn(self.lists.begun.elapsed());
+                self.environment.observer.list_received(call, listing.bytes);
+                Asking::Answered(listing.rows)
+            }
+            Err(error) => Asking::Failed(error),
+        }
+    }
+
+    fn end_lists(&mut self) {
+        match self.lists.take() {
+            None => {}
+            Some(Ok(snapshot)) => self.lists_good(&snapshot),
+            Some(Err(error)) => self.lists_failed(error),
+        }
+    }
+
+    fn lists_good(&mut self, snapshot: &Snapshot) {
+        if self.lists.failure.take().is_some() {
+            tracing::info!("the runtime lists again");
+        }
+        if snapshot.homeless > self.lists.homeless {
+            let homeless = snapshot.homeless;
+            tracing::warn!("{homeless} listed sandboxes or containers belong to no pod");
+        }
+        self.lists.homeless = snapshot.homeless;
+        self.lists.last_good = Some(snapshot.taken);
+        self.records.observe(snapshot, Source::Relist);
+        let counts = Counts::of(snapshot.pods.values().map(AsRef::as_ref));
+        self.environment.observer.seen(self.wall_time(), counts);
+
+        let differing = self.records.differing();
+        for uid in &differing {
+            self.take_step(uid);
+        }
+        self.cache.relisted(snapshot.taken);
+        if self.round.is_none() {
+            // Who is named already is not waited for.
+            let mut waiting = self.records.inspecting();
+            for stuck in self.overdue() {
+                if let Some(pod) = stuck.about.pod {
+                    waiting.remove(&pod.uid);
+                }
+            }
+            let time = self.wall_time();
+            self.round = Some(Round::new(snapshot.taken, time, waiting));
+        }
+        self.complete_round();
+        self.lists.end(Instant::now() + self.config.relist_period);
+    }
+
+    fn lists_failed(&mut self, error: CallError) {
+        if self.lists.failure.as_ref() != Some(&error) {
+            tracing::warn!("unable to list: {error}");
+        }
+        // The runtime that answers next may be another one.
+        if matches!(
+            error,
+            CallError::Unavailable(_) | CallError::Unimplemented(_)
+        ) {
+            self.ask_version = true;
+        }
+        self.lists.failure = Some(error);
+        let took = self.lists.begun.elapsed();
+        self.environment.observer.relist_ended(took);
+        self.lists.end(Instant::now() + self.config.relist_period);
+    }
+}

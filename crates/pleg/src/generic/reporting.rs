@@ -1,0 +1,188 @@
+//! What is told about ourselves: health at each change, and everything on demand.
+
+use std::collections::BTreeMap;
+
+use tokio::time::Instant;
+
+use super::Generic;
+use crate::config::Config;
+use crate::event::{Record, present_events};
+use crate::health::{HealthReport, StuckCall, Vitals, assess};
+use crate::id::PodUid;
+use crate::inspect::InspectError;
+use crate::kubelet_view::{KubeletView, Obstacles, kubelet_view};
+use crate::listed::ContainerState;
+use crate::runtime::Runtime;
+use crate::snapshot::Counts;
+use crate::status_report::{
+    HealthStatus, InFlight, KernelStatus, RelistStatus, RuntimeStatus, StatusReport, StreamStatus,
+};
+use crate::subscribers::Subscription;
+use crate::wall_time::WallTime;
+
+/// The health of a generator that has not done anything yet.
+pub(super) fn first_report(config: &Config, now: Instant, time: WallTime) -> HealthReport {
+    let (state, message) = assess(Vitals {
+        now,
+        started: now,
+        last_seen: None,
+        threshold: config.relist_threshold,
+        stuck: &[],
+        failure: None,
+    });
+    HealthReport {
+        time,
+        state,
+        message,
+        stuck: Vec::new(),
+    }
+}
+
+impl<R: Runtime> Generic<R> {
+    /// Looks at what is overdue, and tells our health if it changed.
+    pub(super) fn review(&mut self) {
+        let report = self.health();
+        for stuck in &report.stuck {
+            if !self.told.stuck.iter().any(|told| told.is_same(stuck)) {
+                self.set_aside(stuck);
+            }
+        }
+        let same_stuck = report.stuck.len() == self.told.stuck.len()
+            && report
+                .stuck
+                .iter()
+                .zip(&self.told.stuck)
+                .all(|(now, told)| now.is_same(told));
+        if report.state != self.told.state || !same_stuck {
+            tracing::info!("{}: {}", report.state, report.message);
+            self.publish(&Record::Health(report.clone()));
+            self.told = report;
+        }
+    }
+
+    /// A call became overdue: the round goes on without its pod, and whoever waits for the
+    /// pod's status is told why there is none.
+    fn set_aside(&mut self, stuck: &StuckCall) {
+        if let (Some(pod), Some(id)) = (&stuck.pod, &stuck.id) {
+            let error = InspectError::Overdue {
+                call: stuck.call,
+                id: id.clone(),
+            };
+            self.cache.set_error(&pod.uid, error, Instant::now());
+            self.end_of_inspection(&pod.uid);
+        }
+    }
+
+    fn health(&self) -> HealthReport {
+        let stuck = self.stuck();
+        let failure = self.lists.failure.as_ref().map(ToString::to_string);
+        let (state, message) = assess(Vitals {
+            now: Instant::now(),
+            started: self.started,
+            last_seen: self.seen.begun(),
+            threshold: self.config.relist_threshold,
+            stuck: &stuck,
+            failure: failure.as_deref(),
+        });
+        HealthReport {
+            time: self.wall_time(),
+            state,
+            message,
+            stuck,
+        }
+    }
+
+    fn stuck(&self) -> Vec<StuckCall> {
+        self.overdue().iter().map(StuckCall::new).collect()
+    }
+
+    /// Begins a subscription with what is there now. Before the first round is complete
+    /// that is not all, and the rest is told as it is found.
+    pub(super) fn subscribe(&mut self) -> Subscription {
+        let time = self.wall_time();
+        let mut first: Vec<Record> = self
+            .reader
+            .all()
+            .iter()
+            .flat_map(|entry| present_events(&entry.status, time))
+            .map(Record::Event)
+            .collect();
+        if self.seen.rounds > 0 {
+            first.push(self.synced());
+            first.push(Record::Health(self.health()));
+        }
+        let clock = self.environment.clock.clone();
+        self.subscribers
+            .subscribe(first, self.reader.clone(), clock)
+    }
+
+    pub(super) fn status(&self) -> StatusReport {
+        let health = self.health();
+        let counts = Counts::of(self.records.listed().map(AsRef::as_ref));
+        let containers = ContainerState::ALL
+            .iter()
+            .map(|state| (state.as_str().to_owned(), counts.containers(*state)))
+            .collect::<BTreeMap<_, _>>();
+        StatusReport {
+            kubelet_view: self.kubelet_view(),
+            relist: RelistStatus {
+                mode: "generic".to_owned(),
+                count: self.seen.rounds,
+                period_seconds: self.config.relist_period.as_secs_f64(),
+                last_duration_seconds: self.seen.last.map(|last| last.took.as_secs_f64()),
+                last_kind: self.seen.last.map(|_| "list".to_owned()),
+            },
+            health: HealthStatus {
+                state: health.state,
+                message: health.message,
+                last_seen: self.seen.last.map(|last| last.time),
+                age_seconds: self.seen.begun().map(|begun| begun.elapsed().as_secs_f64()),
+                threshold_seconds: self.config.relist_threshold.as_secs_f64(),
+            },
+            stuck: health.stuck,
+            in_flight: self
+                .calls
+                .outstanding()
+                .into_iter()
+                .map(|call| InFlight {
+                    call: call.about.call,
+                    id: call.about.id,
+                    age_seconds: call.since.elapsed().as_secs_f64(),
+                })
+                .collect(),
+            stream: StreamStatus {
+                state: "off".to_owned(),
+                events: 0,
+                missed: 0,
+                reconnects: 0,
+            },
+            kernel: KernelStatus {
+                state: "off".to_owned(),
+                watched: 0,
+                why: None,
+            },
+            runtime: RuntimeStatus::new(self.environment.endpoint.clone(), self.version.as_ref()),
+            pods: counts.pods,
+            containers,
+        }
+    }
+
+    fn kubelet_view(&self) -> KubeletView {
+        let overdue = self.overdue();
+        let mut stuck_pods = BTreeMap::<PodUid, Instant>::new();
+        for call in &overdue {
+            if let Some(pod) = &call.about.pod {
+                let since = stuck_pods.entry(pod.uid.clone()).or_insert(call.since);
+                *since = call.since.min(*since);
+            }
+        }
+        let obstacles = Obstacles {
+            started: self.started,
+            last_good_lists: self.lists.last_good,
+            lists_fail: self.lists.failure.is_some()
+                || overdue.iter().any(|call| call.about.pod.is_none()),
+            stuck_pods: stuck_pods.into_values().collect(),
+        };
+        kubelet_view(Instant::now(), &obstacles)
+    }
+}

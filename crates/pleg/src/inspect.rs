@@ -1,0 +1,146 @@
+//! Inspecting a pod: a status call for each of its sandboxes and containers.
+//!
+//! Each inspection is its own little life. Many run at once, within [`Lanes`]; one that
+//! takes long gives its place to others and goes on by itself until the runtime answers.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+use crate::calls::{About, Calls};
+use crate::health::short;
+use crate::id::Id;
+use crate::listed::ListedPod;
+use crate::runtime::{Call, CallError, Runtime};
+use crate::status::PodStatus;
+
+/// Why a pod has no fresh status.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InspectError {
+    /// A call failed.
+    #[error("{call} of {} failed: {error}", short(.id))]
+    Failed {
+        /// Which call.
+        call: Call,
+        /// Of which container or sandbox.
+        id: Id,
+        /// Why.
+        error: CallError,
+    },
+    /// A call has not been answered yet, and is overdue.
+    #[error("{call} of {} has not answered", short(.id))]
+    Overdue {
+        /// Which call.
+        call: Call,
+        /// Of which container or sandbox.
+        id: Id,
+    },
+}
+
+/// Inspects every sandbox and container that is listed. One that the runtime does not
+/// have any more is skipped, as the kubelet does; any other error ends the inspection.
+pub async fn inspect<R: Runtime>(
+    runtime: &R,
+    calls: &Calls,
+    listed: &ListedPod,
+) -> Result<PodStatus, InspectError> {
+    let about = |call: Call, id: &Id, container: Option<&Arc<str>>| About {
+        call,
+        id: Some(id.clone()),
+        container: container.cloned(),
+        pod: Some(listed.pod.clone()),
+    };
+    let mut sandboxes = Vec::with_capacity(listed.sandboxes.len());
+    for row in &listed.sandboxes {
+        let call = Call::PodSandboxStatus;
+        let answer = calls.run(about(call, &row.id, None), runtime.sandbox_status(&row.id));
+        sandboxes.extend(unless_gone(call, &row.id, answer.await)?);
+    }
+    let mut containers = Vec::with_capacity(listed.containers.len());
+    for row in &listed.containers {
+        let call = Call::ContainerStatus;
+        let about = about(call, &row.id, Some(&row.name));
+        let answer = calls.run(about, runtime.container_status(&row.id));
+        containers.extend(unless_gone(call, &row.id, answer.await)?);
+    }
+    Ok(PodStatus {
+        uid: listed.pod.uid.clone(),
+        namespace: listed.pod.namespace.clone(),
+        name: listed.pod.name.clone(),
+        sandboxes,
+        containers,
+    })
+}
+
+fn unless_gone<T>(
+    call: Call,
+    id: &Id,
+    answer: Result<T, CallError>,
+) -> Result<Option<T>, InspectError> {
+    match answer {
+        Ok(status) => Ok(Some(status)),
+        Err(CallError::NotFound(_)) => Ok(None),
+        Err(error) => Err(InspectError::Failed {
+            call,
+            id: id.clone(),
+            error,
+        }),
+    }
+}
+
+/// After this long an inspection counts as slow. A healthy one takes a millisecond a call.
+const SLOW: Duration = Duration::from_millis(250);
+
+/// How many slow inspections may have left their place to others.
+const MAX_SLOW: usize = 64;
+
+/// How many inspections run at once.
+///
+/// ```text
+///   wait --> prompt (16 places) --250 ms--> slow (64 places) --overdue--> stuck (no place taken)
+/// ```
+///
+/// Stuck pods, however many, take nothing from the others. A runtime that is merely slow
+/// is not flooded either: it meets at most 80 inspections that are not overdue.
+#[derive(Clone, Debug)]
+pub struct Lanes {
+    prompt: Arc<Semaphore>,
+    slow: Arc<Semaphore>,
+    overdue: Duration,
+}
+
+impl Lanes {
+    /// `places` inspections at once; one counts as stuck after `overdue`.
+    pub fn new(places: usize, overdue: Duration) -> Self {
+        Self {
+            prompt: Arc::new(Semaphore::new(places)),
+            slow: Arc::new(Semaphore::new(MAX_SLOW)),
+            overdue,
+        }
+    }
+
+    /// Does `work` once there is a place for it.
+    pub async fn run<T>(&self, work: impl Future<Output = T>) -> T {
+        let mut work = pin!(work);
+        let place = self.prompt.acquire().await.expect("it is never closed");
+        if let Ok(done) = timeout(SLOW, &mut work).await {
+            return done;
+        }
+        let place = match self.slow.try_acquire() {
+            Ok(slow) => {
+                drop(place);
+                slow
+            }
+            Err(_) => place,
+        };
+        if let Ok(done) = timeout(self.overdue.saturating_sub(SLOW), &mut work).await {
+            return done;
+        }
+        drop(place);
+        work.await
+    }
+}

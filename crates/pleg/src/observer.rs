@@ -1,0 +1,41 @@
+//! Whoever wants to count: the library knows no metrics, it tells an [`Observer`].
+
+use std::time::Duration;
+
+use crate::event::{EventType, Source};
+use crate::runtime::{Call, CallError};
+use crate::snapshot::Counts;
+use crate::wall_time::WallTime;
+
+/// Is told what goes on. Called from the task that does the work: return quickly.
+pub trait Observer: Send + Sync {
+    /// A call was answered, or failed.
+    fn call_ended(&self, _call: Call, _took: Duration, _error: Option<&CallError>) {}
+
+    /// A list came, of so many bytes.
+    fn list_received(&self, _call: Call, _bytes: usize) {}
+
+    /// A relist ended, well or not. The kubelet's `relist_duration`.
+    fn relist_ended(&self, _took: Duration) {}
+
+    /// A relist began so long after the last good one did. The kubelet's `relist_interval`.
+    fn relist_interval(&self, _since_last: Duration) {}
+
+    /// One pod was inspected out of turn.
+    fn pod_relist_ended(&self, _took: Duration) {}
+
+    /// The lists were good (or the sweep complete) at this time, and this is what runs.
+    fn seen(&self, _time: WallTime, _counts: Counts) {}
+
+    /// An event was told, so long after the runtime's own time stamp where there is one.
+    fn event(&self, _event_type: EventType, _source: Source, _latency: Option<Duration>) {}
+
+    /// So many events were conflated for a slow subscriber.
+    fn conflated(&self, _events: u64) {}
+}
+
+/// Counts nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoObserver;
+
+impl Observer for NoObserver {}

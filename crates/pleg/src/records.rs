@@ -1,0 +1,251 @@
+//! The heart: what was told about each pod, and what is known to differ from it.
+//!
+//! ```text
+//!   observe(Snapshot) --> plan(pod) --> Inspect --> commit: the record advances, these changes happened
+//!                              |                \-> defer:  nothing moves, the same difference is found again
+//!                              \------> Removed: nothing to inspect, the record goes
+//! ```
+//!
+//! There is no IO here and no clock. A record advances only by a commit, and the changes
+//! that a commit gives are given once; so no event is lost when an inspection fails, and
+//! none is told twice. A pod that is being inspected is not planned again; when it has
+//! changed meanwhile, the difference is found after the commit.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use crate::diff::{Change, diff};
+use crate::event::Source;
+use crate::id::PodUid;
+use crate::listed::ListedPod;
+use crate::snapshot::Snapshot;
+
+/// The records of all pods.
+#[derive(Debug, Default)]
+pub struct Records {
+    pods: BTreeMap<PodUid, Record>,
+    tickets: u64,
+}
+
+#[derive(Debug)]
+struct Record {
+    /// The listing up to which everything was told; the kubelet's `old`.
+    committed: Option<Arc<ListedPod>>,
+    /// The newest listing; the kubelet's `current`.
+    listed: Option<Arc<ListedPod>>,
+    /// When the look that gave `listed` was begun.
+    looked: Instant,
+    /// What made us look.
+    source: Source,
+    /// Somebody wants the pod inspected although nothing differs.
+    reinspect: bool,
+    inspecting: Option<Inspecting>,
+}
+
+#[derive(Debug)]
+struct Inspecting {
+    ticket: u64,
+    version: Arc<ListedPod>,
+    begun: Instant,
+}
+
+/// Names one inspection. It is void once the pod is gone.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ticket {
+    /// The pod that is inspected.
+    pub uid: PodUid,
+    number: u64,
+}
+
+/// What is to be done about a pod.
+#[derive(Debug)]
+pub enum Step {
+    /// Nothing differs, or its inspection is under way.
+    Nothing,
+    /// Inspect it as it is listed here, then [`Records::commit`] or [`Records::defer`].
+    Inspect {
+        /// Names the inspection.
+        ticket: Ticket,
+        /// What to inspect.
+        pod: Arc<ListedPod>,
+    },
+    /// The pod is gone: this was its end, and its record is no more.
+    Removed(Commit),
+}
+
+/// What happened in a pod up to the version that was inspected.
+#[derive(Debug)]
+pub struct Commit {
+    /// The version that everything was told up to before; `None` for a new pod.
+    pub before: Option<Arc<ListedPod>>,
+    /// The version up to which everything is told now; `None` for a pod that is gone.
+    pub after: Option<Arc<ListedPod>>,
+    /// What happened in between.
+    pub changes: Vec<Change>,
+    /// Somebody had asked for the inspection.
+    pub reinspected: bool,
+    /// What made us look.
+    pub source: Source,
+    /// When the look was begun.
+    pub begun: Instant,
+}
+
+impl Records {
+    /// Takes in what is listed now. A pod that was looked at after the snapshot was begun
+    /// is left as it is known: the older look knows less.
+    pub fn observe(&mut self, snapshot: &Snapshot, source: Source) {
+        for (uid, record) in &mut self.pods {
+            if !snapshot.pods.contains_key(uid) {
+                record.look(None, snapshot.taken, source);
+            }
+        }
+        for (uid, pod) in &snapshot.pods {
+            match self.pods.get_mut(uid) {
+                Some(record) => record.look(Some(pod), snapshot.taken, source),
+                None => {
+                    let record = Record {
+                        committed: None,
+                        listed: Some(pod.clone()),
+                        looked: snapshot.taken,
+                        source,
+                        reinspect: false,
+                        inspecting: None,
+                    };
+                    self.pods.insert(uid.clone(), record);
+                }
+            }
+        }
+    }
+
+    /// Wants a pod inspected at the next occasion although nothing differs. A pod that is
+    /// not known has nothing to inspect.
+    pub fn request_reinspect(&mut self, uid: &PodUid) {
+        if let Some(record) = self.pods.get_mut(uid) {
+            record.reinspect = true;
+        }
+    }
+
+    /// The pods for which [`Self::plan`] has something to do, by UID.
+    pub fn differing(&self) -> Vec<PodUid> {
+        self.pods
+            .iter()
+            .filter(|(_, record)| record.wants_step())
+            .map(|(uid, _)| uid.clone())
+            .collect()
+    }
+
+    /// Says what is to be done about a pod, and notes that it is being done.
+    pub fn plan(&mut self, uid: &PodUid) -> Step {
+        let Some(record) = self.pods.get_mut(uid) else {
+            return Step::Nothing;
+        };
+        let Some(listed) = record.listed.clone() else {
+            let record = self.pods.remove(uid).expect("it was just found");
+            return Step::Removed(Commit {
+                changes: diff(record.committed.as_deref(), None),
+                before: record.committed,
+                after: None,
+                reinspected: record.reinspect,
+                source: record.source,
+                begun: record.looked,
+            });
+        };
+        if !record.wants_step() {
+            return Step::Nothing;
+        }
+        if !record.reinspect && diff(record.committed.as_deref(), Some(&listed)).is_empty() {
+            // Rows differ by what is no event: taken over as it is.
+            record.committed = Some(listed);
+            return Step::Nothing;
+        }
+        self.tickets += 1;
+        record.inspecting = Some(Inspecting {
+            ticket: self.tickets,
+            version: listed.clone(),
+            begun: record.looked,
+        });
+        Step::Inspect {
+            ticket: Ticket {
+                uid: uid.clone(),
+                number: self.tickets,
+            },
+            pod: listed,
+        }
+    }
+
+    /// The inspection was good: everything up to the inspected version is told now.
+    /// `None` for a ticket that is void.
+    pub fn commit(&mut self, ticket: &Ticket) -> Option<Commit> {
+        let (record, inspected) = self.end(ticket)?;
+        let before = record.committed.replace(inspected.version.clone());
+        Some(Commit {
+            changes: diff(before.as_deref(), Some(&inspected.version)),
+            before,
+            after: Some(inspected.version),
+            reinspected: std::mem::take(&mut record.reinspect),
+            source: record.source,
+            begun: inspected.begun,
+        })
+    }
+
+    /// The inspection failed: nothing moves, and the next plan finds the same difference.
+    /// Gives when the look was begun; `None` for a ticket that is void.
+    pub fn defer(&mut self, ticket: &Ticket) -> Option<Instant> {
+        self.end(ticket).map(|(_, inspected)| inspected.begun)
+    }
+
+    fn end(&mut self, ticket: &Ticket) -> Option<(&mut Record, Inspecting)> {
+        let record = self.pods.get_mut(&ticket.uid)?;
+        let inspecting = record
+            .inspecting
+            .take_if(|inspecting| inspecting.ticket == ticket.number)?;
+        Some((record, inspecting))
+    }
+
+    /// The pods whose inspection is under way.
+    pub fn inspecting(&self) -> BTreeSet<PodUid> {
+        self.pods
+            .iter()
+            .filter(|(_, record)| record.inspecting.is_some())
+            .map(|(uid, _)| uid.clone())
+            .collect()
+    }
+
+    /// All pods as they were told, by UID.
+    pub fn committed(&self) -> impl Iterator<Item = &Arc<ListedPod>> {
+        self.pods
+            .values()
+            .filter_map(|record| record.committed.as_ref())
+    }
+
+    /// All pods as they are listed, by UID.
+    pub fn listed(&self) -> impl Iterator<Item = &Arc<ListedPod>> {
+        self.pods
+            .values()
+            .filter_map(|record| record.listed.as_ref())
+    }
+}
+
+impl Record {
+    fn look(&mut self, pod: Option<&Arc<ListedPod>>, begun: Instant, source: Source) {
+        if begun < self.looked {
+            return;
+        }
+        self.looked = begun;
+        self.source = source;
+        // One version of an unchanged pod is kept, not one for each relist.
+        self.listed = if pod == self.committed.as_ref() {
+            self.committed.clone()
+        } else {
+            pod.cloned()
+        };
+    }
+
+    /// A pod that is being inspected waits for the end of it, unless it is gone.
+    fn wants_step(&self) -> bool {
+        let differs = self.reinspect || self.listed != self.committed;
+        self.listed.is_none() || differs && self.inspecting.is_none()
+    }
+}

@@ -1,0 +1,158 @@
+//! From CRI's messages to our own types. Nothing a runtime sends makes this panic:
+//! unknown numbers become `Unknown`, absent messages become absent values.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use cri::{lean, v1};
+
+use crate::id::{Id, PodRef};
+use crate::listed::{ContainerState, ListedContainer, ListedSandbox, SandboxState};
+use crate::runtime::CallError;
+use crate::status::{ContainerStatus, SandboxStatus};
+use crate::wall_time::WallTime;
+
+const POD_UID: &str = "io.kubernetes.pod.uid";
+const POD_NAMESPACE: &str = "io.kubernetes.pod.namespace";
+const POD_NAME: &str = "io.kubernetes.pod.name";
+
+pub(super) fn container_state(number: i32) -> ContainerState {
+    match v1::ContainerState::try_from(number) {
+        Ok(v1::ContainerState::ContainerCreated) => ContainerState::Created,
+        Ok(v1::ContainerState::ContainerRunning) => ContainerState::Running,
+        Ok(v1::ContainerState::ContainerExited) => ContainerState::Exited,
+        Ok(v1::ContainerState::ContainerUnknown) | Err(_) => ContainerState::Unknown,
+    }
+}
+
+fn sandbox_state(number: i32) -> SandboxState {
+    match v1::PodSandboxState::try_from(number) {
+        Ok(v1::PodSandboxState::SandboxReady) => SandboxState::Ready,
+        Ok(v1::PodSandboxState::SandboxNotready) => SandboxState::NotReady,
+        Err(_) => SandboxState::Unknown,
+    }
+}
+
+/// Whether a known row says what the list says now. State and creation are what can
+/// differ; the pod's names cannot change under one id and UID.
+pub(super) fn is_same_sandbox(row: &ListedSandbox, listed: &lean::Sandbox<'_>) -> bool {
+    row.state == sandbox_state(listed.state)
+        && row.created_at == WallTime::from_unix_nanos(listed.created_at)
+        && match (&row.pod, &listed.metadata) {
+            (Some(pod), Some(metadata)) => {
+                pod.uid.as_str() == metadata.uid && row.attempt == metadata.attempt
+            }
+            (None, None) => true,
+            _ => false,
+        }
+}
+
+pub(super) fn sandbox_row(listed: &lean::Sandbox<'_>) -> ListedSandbox {
+    ListedSandbox {
+        id: listed.id.into(),
+        pod: listed.metadata.map(|metadata| PodRef {
+            uid: metadata.uid.into(),
+            namespace: metadata.namespace.into(),
+            name: metadata.name.into(),
+        }),
+        state: sandbox_state(listed.state),
+        attempt: listed.metadata.map_or(0, |metadata| metadata.attempt),
+        created_at: WallTime::from_unix_nanos(listed.created_at),
+    }
+}
+
+pub(super) fn is_same_container(row: &ListedContainer, listed: &lean::Container<'_>) -> bool {
+    row.state == container_state(listed.state)
+        && row.created_at == WallTime::from_unix_nanos(listed.created_at)
+        && is_same_container_of_pod(row, listed)
+}
+
+fn is_same_container_of_pod(row: &ListedContainer, listed: &lean::Container<'_>) -> bool {
+    row.attempt == listed.attempt
+        && row.sandbox_id.as_str() == listed.sandbox_id
+        && &*row.name == listed.name
+}
+
+/// A new row. Labels are read only for a container that was not known: under one id and
+/// sandbox they never change.
+pub(super) fn container_row(
+    listed: &lean::Container<'_>,
+    known: Option<&ListedContainer>,
+) -> ListedContainer {
+    let known = known.filter(|row| is_same_container_of_pod(row, listed));
+    ListedContainer {
+        id: listed.id.into(),
+        sandbox_id: listed.sandbox_id.into(),
+        pod: match known {
+            Some(row) => row.pod.clone(),
+            // Labels that cannot be read are no labels: the sandbox may still tell the pod.
+            None => pod_of_labels(listed.labels().unwrap_or_default()),
+        },
+        name: listed.name.into(),
+        state: container_state(listed.state),
+        attempt: listed.attempt,
+        created_at: WallTime::from_unix_nanos(listed.created_at),
+    }
+}
+
+fn pod_of_labels<'a>(labels: impl IntoIterator<Item = (&'a str, &'a str)>) -> Option<PodRef> {
+    let (mut uid, mut namespace, mut name) = (None, "", "");
+    for (key, value) in labels {
+        match key {
+            POD_UID => uid = Some(value),
+            POD_NAMESPACE => namespace = value,
+            POD_NAME => name = value,
+            _ => {}
+        }
+    }
+    uid.map(|uid| PodRef {
+        uid: uid.into(),
+        namespace: namespace.into(),
+        name: name.into(),
+    })
+}
+
+pub(super) fn sandbox_status(
+    id: &Id,
+    answer: v1::PodSandboxStatusResponse,
+) -> Result<SandboxStatus, CallError> {
+    let status = answer
+        .status
+        .ok_or_else(|| CallError::Malformed("PodSandboxStatus without a status".into()))?;
+    let network = status.network.unwrap_or_default();
+    let ips = std::iter::once(network.ip)
+        .chain(network.additional_ips.into_iter().map(|ip| ip.ip))
+        .filter_map(|ip| ip.parse::<IpAddr>().ok());
+    Ok(SandboxStatus {
+        id: id.clone(),
+        state: sandbox_state(status.state),
+        attempt: status.metadata.map_or(0, |metadata| metadata.attempt),
+        created_at: WallTime::from_unix_nanos(status.created_at),
+        ips: ips.collect(),
+    })
+}
+
+pub(super) fn container_status(
+    id: &Id,
+    answer: v1::ContainerStatusResponse,
+) -> Result<ContainerStatus, CallError> {
+    let status = answer
+        .status
+        .ok_or_else(|| CallError::Malformed("ContainerStatus without a status".into()))?;
+    let metadata = status.metadata.unwrap_or_default();
+    let state = container_state(status.state);
+    let labels = status.labels.iter();
+    Ok(ContainerStatus {
+        id: id.clone(),
+        name: metadata.name.into(),
+        state,
+        attempt: metadata.attempt,
+        exit_code: (state == ContainerState::Exited).then_some(status.exit_code),
+        reason: (!status.reason.is_empty()).then(|| Arc::from(status.reason)),
+        created_at: WallTime::from_unix_nanos(status.created_at),
+        started_at: WallTime::from_unix_nanos(status.started_at),
+        finished_at: WallTime::from_unix_nanos(status.finished_at),
+        image: status.image.unwrap_or_default().image.into(),
+        pod: pod_of_labels(labels.map(|(key, value)| (key.as_str(), value.as_str()))),
+    })
+}

@@ -1,0 +1,143 @@
+//! A runtime behind a unix socket, in CRI v1 or v1alpha2.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use cri::{ApiVersion, Client, Endpoint, lean, v1};
+
+use super::rows::Rows;
+use super::{Call, CallError, Listing, Runtime, RuntimeVersion, convert};
+use crate::id::Id;
+use crate::listed::{ListedContainer, ListedSandbox};
+use crate::status::{ContainerStatus, SandboxStatus};
+
+/// The kubelet's receive limit (`maxMsgSize`).
+pub const MAX_MESSAGE_SIZE: usize = 16 << 20;
+
+/// A runtime behind a unix socket. Connects when first called, and again after the
+/// connection was lost.
+#[derive(Debug)]
+pub struct GrpcRuntime {
+    client: Client,
+    speaks_only_v1alpha2: AtomicBool,
+    sandboxes: Mutex<Rows<ListedSandbox>>,
+    containers: Mutex<Rows<ListedContainer>>,
+}
+
+impl GrpcRuntime {
+    /// The runtime at `endpoint`; answers above `max_message_size` bytes are refused.
+    ///
+    /// Must be called within a tokio runtime.
+    pub fn new(endpoint: &Endpoint, max_message_size: usize) -> Self {
+        Self {
+            client: Client::new(endpoint, max_message_size),
+            speaks_only_v1alpha2: AtomicBool::new(false),
+            sandboxes: Mutex::default(),
+            containers: Mutex::default(),
+        }
+    }
+
+    fn api(&self) -> ApiVersion {
+        if self.speaks_only_v1alpha2.load(Ordering::Relaxed) {
+            ApiVersion::V1Alpha2
+        } else {
+            ApiVersion::V1
+        }
+    }
+
+    async fn version_in(&self, api: ApiVersion) -> Result<v1::VersionResponse, CallError> {
+        let request = v1::VersionRequest {
+            version: "0.1.0".to_owned(),
+        };
+        let answer = self
+            .client
+            .unary(api, Call::Version.method(), request)
+            .await?;
+        Ok(answer)
+    }
+}
+
+impl Runtime for GrpcRuntime {
+    /// Settles the API version too: v1 first, v1alpha2 where the runtime does not know v1.
+    async fn version(&self) -> Result<RuntimeVersion, CallError> {
+        let (api, answer) = match self.version_in(ApiVersion::V1).await {
+            Err(CallError::Unimplemented(why)) => {
+                match self.version_in(ApiVersion::V1Alpha2).await {
+                    // Neither is served: what v1 said is what a person wants to read.
+                    Err(CallError::Unimplemented(_)) => {
+                        return Err(CallError::Unimplemented(why));
+                    }
+                    answer => (ApiVersion::V1Alpha2, answer?),
+                }
+            }
+            answer => (ApiVersion::V1, answer?),
+        };
+        self.speaks_only_v1alpha2
+            .store(api == ApiVersion::V1Alpha2, Ordering::Relaxed);
+        Ok(RuntimeVersion {
+            name: answer.runtime_name.into(),
+            version: answer.runtime_version.trim_start_matches('v').into(),
+            api_version: api.as_str().into(),
+        })
+    }
+
+    async fn list_sandboxes(&self) -> Result<Listing<ListedSandbox>, CallError> {
+        let request = v1::ListPodSandboxRequest::default();
+        let method = Call::ListPodSandbox.method();
+        let answer = self.client.raw(self.api(), method, request).await?;
+        let mut known = self.sandboxes.lock().expect("no panic while it is held");
+        let mut rows = Vec::new();
+        lean::sandboxes(&answer, |sandbox| {
+            rows.push(known.take(
+                sandbox.id,
+                |row| convert::is_same_sandbox(row, &sandbox),
+                |_| convert::sandbox_row(&sandbox),
+            ));
+        })?;
+        known.keep_only(&rows, |row| &row.id);
+        Ok(Listing {
+            rows,
+            bytes: answer.len(),
+        })
+    }
+
+    async fn list_containers(&self) -> Result<Listing<ListedContainer>, CallError> {
+        let request = v1::ListContainersRequest::default();
+        let method = Call::ListContainers.method();
+        let answer = self.client.raw(self.api(), method, request).await?;
+        let mut known = self.containers.lock().expect("no panic while it is held");
+        let mut rows = Vec::new();
+        lean::containers(&answer, |container| {
+            rows.push(known.take(
+                container.id,
+                |row| convert::is_same_container(row, &container),
+                |row| convert::container_row(&container, row),
+            ));
+        })?;
+        known.keep_only(&rows, |row| &row.id);
+        Ok(Listing {
+            rows,
+            bytes: answer.len(),
+        })
+    }
+
+    async fn sandbox_status(&self, id: &Id) -> Result<SandboxStatus, CallError> {
+        let request = v1::PodSandboxStatusRequest {
+            pod_sandbox_id: id.to_string(),
+            verbose: false,
+        };
+        let method = Call::PodSandboxStatus.method();
+        let answer = self.client.unary(self.api(), method, request).await?;
+        convert::sandbox_status(id, answer)
+    }
+
+    async fn container_status(&self, id: &Id) -> Result<ContainerStatus, CallError> {
+        let request = v1::ContainerStatusRequest {
+            container_id: id.to_string(),
+            verbose: false,
+        };
+        let method = Call::ContainerStatus.method();
+        let answer = self.client.unary(self.api(), method, request).await?;
+        convert::container_status(id, answer)
+    }
+}

@@ -1,0 +1,122 @@
+//! What inspecting a pod found: its [`PodStatus`].
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::{Id, PodRef, PodUid};
+use crate::listed::{ContainerState, SandboxState};
+use crate::wall_time::WallTime;
+
+/// The answer of `PodSandboxStatus`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SandboxStatus {
+    /// The sandbox's id.
+    pub id: Id,
+    /// Its state.
+    pub state: SandboxState,
+    /// Which sandbox of its pod it is, from 0.
+    pub attempt: u32,
+    /// When it was created.
+    pub created_at: Option<WallTime>,
+    /// Its addresses, the primary one first; none for the host's network.
+    pub ips: Vec<IpAddr>,
+}
+
+/// The answer of `ContainerStatus`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ContainerStatus {
+    /// The container's id.
+    pub id: Id,
+    /// Its name in the pod.
+    pub name: Arc<str>,
+    /// Its state.
+    pub state: ContainerState,
+    /// Which container of its name it is, from 0.
+    pub attempt: u32,
+    /// The exit code, once it has exited.
+    pub exit_code: Option<i32>,
+    /// The runtime's word for why it is not running (`Error`, `OOMKilled`, `Completed`).
+    pub reason: Option<Arc<str>>,
+    /// When it was created.
+    pub created_at: Option<WallTime>,
+    /// When it was started.
+    pub started_at: Option<WallTime>,
+    /// When it ended.
+    pub finished_at: Option<WallTime>,
+    /// The image as the pod named it.
+    pub image: Arc<str>,
+    /// The pod by the container's own labels; not part of what is shown.
+    #[serde(skip)]
+    pub pod: Option<PodRef>,
+}
+
+/// All that one inspection of a pod found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PodStatus {
+    /// The pod's UID.
+    pub uid: PodUid,
+    /// Its namespace.
+    pub namespace: Arc<str>,
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its sandboxes, newest first.
+    pub sandboxes: Vec<SandboxStatus>,
+    /// Its containers, newest first.
+    pub containers: Vec<ContainerStatus>,
+}
+
+impl PodStatus {
+    /// The status of a pod of which nothing is known but its UID: the kubelet's default
+    /// for a pod that the runtime does not have.
+    pub fn unknown(uid: PodUid) -> Self {
+        Self {
+            uid,
+            namespace: "".into(),
+            name: "".into(),
+            sandboxes: Vec::new(),
+            containers: Vec::new(),
+        }
+    }
+
+    /// Which pod this is.
+    pub fn pod(&self) -> PodRef {
+        PodRef {
+            uid: self.uid.clone(),
+            namespace: self.namespace.clone(),
+            name: self.name.clone(),
+        }
+    }
+
+    /// The addresses of the pod: those of its newest sandbox that has any.
+    pub fn ips(&self) -> &[IpAddr] {
+        self.sandboxes
+            .iter()
+            .map(|sandbox| sandbox.ips.as_slice())
+            .find(|ips| !ips.is_empty())
+            .unwrap_or_default()
+    }
+
+    /// The status of the container with this id.
+    pub fn container(&self, id: &Id) -> Option<&ContainerStatus> {
+        self.containers.iter().find(|container| container.id == *id)
+    }
+
+    /// Keeps the addresses of the last good status where this one has none although no
+    /// sandbox runs: a pod that is ending is still known by its address.
+    ///
+    /// The kubelet does the same (`getPodIPs`), but forgets the addresses when an
+    /// inspection failed in between; here the last *good* status counts.
+    pub fn keep_ips_of(&mut self, last_good: &PodStatus) {
+        let runs = |sandbox: &SandboxStatus| sandbox.state == SandboxState::Ready;
+        if self.ips().is_empty() && !self.sandboxes.iter().any(runs) {
+            let ips = last_good.ips().to_vec();
+            if let Some(newest) = self.sandboxes.first_mut() {
+                newest.ips = ips;
+            }
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! The simulated node on a unix socket, for CRI clients.

@@ -1,0 +1,261 @@
+//! The simulated node as the runtime that pleg watches, in the tokio clock's time.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use pleg::id::Id;
+use pleg::listed::{ContainerState, ListedContainer, ListedSandbox};
+use pleg::runtime::{Call, CallError, Listing, Runtime, RuntimeVersion};
+use pleg::status::{ContainerStatus, SandboxStatus};
+use pleg::wall_time::{WallClock, WallTime};
+use tokio::time::Instant;
+
+use crate::faults::{Fault, Faults, suffer};
+use crate::world::{Container, Pod, Sandbox, World};
+
+/// 2026-01-01T00:00:00Z, when every simulated node begins.
+const BEGINNING: i64 = 1_767_225_600_000_000_000;
+
+/// A simulated runtime. Clones are the same node.
+#[derive(Clone)]
+pub struct Sim {
+    world: Arc<Mutex<World>>,
+    faults: Arc<Mutex<Faults>>,
+    calls: Arc<Mutex<Tally>>,
+    began: Instant,
+}
+
+/// Who called what, and how often at once.
+#[derive(Default)]
+struct Tally {
+    made: BTreeMap<Call, usize>,
+    outstanding: BTreeMap<(Call, Option<Id>), usize>,
+    most_outstanding: usize,
+}
+
+impl Default for Sim {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Sim {
+    /// An empty node.
+    pub fn new() -> Self {
+        Self {
+            world: Arc::default(),
+            faults: Arc::default(),
+            calls: Arc::default(),
+            began: Instant::now(),
+        }
+    }
+
+    /// The time of day on this node.
+    pub fn now(&self) -> WallTime {
+        let nanos = BEGINNING + self.began.elapsed().as_nanos() as i64;
+        WallTime::from_unix_nanos(nanos).expect("it is not 1970")
+    }
+
+    /// A clock that tells it.
+    pub fn clock(&self) -> WallClock {
+        let sim = self.clone();
+        Arc::new(move || sim.now())
+    }
+
+    /// The world, to be changed at once.
+    pub fn world(&self) -> MutexGuard<'_, World> {
+        self.world.lock().expect("no panic while it is held")
+    }
+
+    /// Adds a pod whose containers run.
+    pub fn run(&self, name: &str, containers: &[&str]) {
+        let now = self.now();
+        self.world().run(name, containers, now);
+    }
+
+    /// Ends a container.
+    pub fn exit(&self, pod: &str, container: &str, code: i32) {
+        let now = self.now();
+        self.world().container(pod, container).exit(code, now);
+    }
+
+    /// Puts a fault in force.
+    pub fn fault(&self, call: Call, id: Option<&str>, fault: Fault) {
+        self.faults().set(call, id.map(Id::from), fault);
+    }
+
+    /// Lifts a fault.
+    pub fn lift(&self, call: Call, id: Option<&str>) {
+        self.faults().lift(call, id.map(Id::from));
+    }
+
+    /// Lifts all faults.
+    pub fn lift_all(&self) {
+        self.faults().lift_all();
+    }
+
+    /// How often a call was made.
+    pub fn calls_made(&self, call: Call) -> usize {
+        self.tally().made.get(&call).copied().unwrap_or_default()
+    }
+
+    /// The most calls for the same (RPC, id) that were ever outstanding at once.
+    pub fn most_outstanding(&self) -> usize {
+        self.tally().most_outstanding
+    }
+
+    fn faults(&self) -> MutexGuard<'_, Faults> {
+        self.faults.lock().expect("no panic while it is held")
+    }
+
+    fn tally(&self) -> MutexGuard<'_, Tally> {
+        self.calls.lock().expect("no panic while it is held")
+    }
+
+    /// Counts a call and lets it suffer what is in force for it.
+    async fn call(&self, call: Call, id: Option<&Id>) -> Result<(), CallError> {
+        let _outstanding = Outstanding::new(self, call, id);
+        suffer(&self.faults, call, id).await
+    }
+}
+
+/// Counts a call as outstanding until dropped: also when the caller gave it up.
+struct Outstanding<'a> {
+    sim: &'a Sim,
+    key: (Call, Option<Id>),
+}
+
+impl<'a> Outstanding<'a> {
+    fn new(sim: &'a Sim, call: Call, id: Option<&Id>) -> Self {
+        let key = (call, id.cloned());
+        let mut tally = sim.tally();
+        *tally.made.entry(call).or_default() += 1;
+        let outstanding = tally.outstanding.entry(key.clone()).or_default();
+        *outstanding += 1;
+        let outstanding = *outstanding;
+        tally.most_outstanding = tally.most_outstanding.max(outstanding);
+        Self { sim, key }
+    }
+}
+
+impl Drop for Outstanding<'_> {
+    fn drop(&mut self) {
+        if let Some(outstanding) = self.sim.tally().outstanding.get_mut(&self.key) {
+            *outstanding -= 1;
+        }
+    }
+}
+
+impl Runtime for Sim {
+    async fn version(&self) -> Result<RuntimeVersion, CallError> {
+        self.call(Call::Version, None).await?;
+        Ok(RuntimeVersion {
+            name: "pleg-sim".into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            api_version: "v1".into(),
+        })
+    }
+
+    async fn list_sandboxes(&self) -> Result<Listing<ListedSandbox>, CallError> {
+        self.call(Call::ListPodSandbox, None).await?;
+        let world = self.world();
+        let rows = world
+            .pods
+            .values()
+            .flat_map(|pod| {
+                pod.sandboxes
+                    .iter()
+                    .map(move |it| Arc::new(listed_sandbox(pod, it)))
+            })
+            .collect();
+        Ok(Listing { rows, bytes: 0 })
+    }
+
+    async fn list_containers(&self) -> Result<Listing<ListedContainer>, CallError> {
+        self.call(Call::ListContainers, None).await?;
+        let world = self.world();
+        let rows = world
+            .pods
+            .values()
+            .flat_map(|pod| {
+                pod.containers
+                    .iter()
+                    .map(move |it| Arc::new(listed_container(pod, it)))
+            })
+            .collect();
+        Ok(Listing { rows, bytes: 0 })
+    }
+
+    async fn sandbox_status(&self, id: &Id) -> Result<SandboxStatus, CallError> {
+        self.call(Call::PodSandboxStatus, Some(id)).await?;
+        let world = self.world();
+        let mut sandboxes = world.pods.values().flat_map(|pod| &pod.sandboxes);
+        let sandbox = sandboxes.find(|sandbox| sandbox.id == *id);
+        sandbox
+            .map(sandbox_status)
+            .ok_or_else(|| CallError::NotFound(format!("sandbox {id}").into()))
+    }
+
+    async fn container_status(&self, id: &Id) -> Result<ContainerStatus, CallError> {
+        self.call(Call::ContainerStatus, Some(id)).await?;
+        let world = self.world();
+        let mut containers = world
+            .pods
+            .values()
+            .flat_map(|pod| pod.containers.iter().map(move |container| (pod, container)));
+        let container = containers.find(|(_, container)| container.id == *id);
+        container
+            .map(|(pod, container)| container_status(pod, container))
+            .ok_or_else(|| CallError::NotFound(format!("container {id}").into()))
+    }
+}
+
+fn listed_sandbox(pod: &Pod, sandbox: &Sandbox) -> ListedSandbox {
+    ListedSandbox {
+        id: sandbox.id.clone(),
+        pod: Some(pod.pod.clone()),
+        state: sandbox.state,
+        attempt: sandbox.attempt,
+        created_at: Some(sandbox.created_at),
+    }
+}
+
+fn listed_container(pod: &Pod, container: &Container) -> ListedContainer {
+    ListedContainer {
+        id: container.id.clone(),
+        sandbox_id: container.sandbox_id.clone(),
+        pod: Some(pod.pod.clone()),
+        name: container.name.as_str().into(),
+        state: container.state,
+        attempt: container.attempt,
+        created_at: Some(container.created_at),
+    }
+}
+
+fn sandbox_status(sandbox: &Sandbox) -> SandboxStatus {
+    SandboxStatus {
+        id: sandbox.id.clone(),
+        state: sandbox.state,
+        attempt: sandbox.attempt,
+        created_at: Some(sandbox.created_at),
+        ips: sandbox.ips.clone(),
+    }
+}
+
+fn container_status(pod: &Pod, container: &Container) -> ContainerStatus {
+    let exited = container.state == ContainerState::Exited;
+    let ended = container.ended.filter(|_| exited);
+    ContainerStatus {
+        id: container.id.clone(),
+        name: container.name.as_str().into(),
+        state: container.state,
+        attempt: container.attempt,
+        exit_code: ended.map(|(_, code)| code),
+        reason: ended.map(|(_, code)| if code == 0 { "Completed" } else { "Error" }.into()),
+        created_at: Some(container.created_at),
+        started_at: container.started_at,
+        finished_at: ended.map(|(time, _)| time),
+        image: "pleg.test/busybox:latest".into(),
+        pod: Some(pod.pod.clone()),
+    }
+}

@@ -1,0 +1,180 @@
+//! The pods of a simulated node. Plain data: a change happens at once and completely.
+//!
+//! Ids speak: `web-0/app.2` is the third container `app` of the pod `web-0`, `web-0.1`
+//! its second sandbox.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use pleg::id::{Id, PodRef};
+use pleg::listed::{ContainerState, SandboxState};
+use pleg::wall_time::WallTime;
+
+/// All pods, by name.
+#[derive(Clone, Debug, Default)]
+pub struct World {
+    /// The pods.
+    pub pods: BTreeMap<String, Pod>,
+}
+
+/// A pod with its sandboxes and containers, oldest first.
+#[derive(Clone, Debug)]
+pub struct Pod {
+    /// Which pod.
+    pub pod: PodRef,
+    /// Its sandboxes.
+    pub sandboxes: Vec<Sandbox>,
+    /// Its containers.
+    pub containers: Vec<Container>,
+}
+
+/// A sandbox.
+#[derive(Clone, Debug)]
+pub struct Sandbox {
+    /// Its id.
+    pub id: Id,
+    /// Its state.
+    pub state: SandboxState,
+    /// Which of the pod it is, from 0.
+    pub attempt: u32,
+    /// When it was created.
+    pub created_at: WallTime,
+    /// Its addresses.
+    pub ips: Vec<IpAddr>,
+}
+
+/// A container.
+#[derive(Clone, Debug)]
+pub struct Container {
+    /// Its id.
+    pub id: Id,
+    /// The sandbox that it runs in.
+    pub sandbox_id: Id,
+    /// Its name in the pod.
+    pub name: String,
+    /// Which of that name it is, from 0.
+    pub attempt: u32,
+    /// Its state.
+    pub state: ContainerState,
+    /// When it was created.
+    pub created_at: WallTime,
+    /// When it was started.
+    pub started_at: Option<WallTime>,
+    /// When it ended, and with which code.
+    pub ended: Option<(WallTime, i32)>,
+}
+
+impl Pod {
+    /// The newest sandbox.
+    pub fn sandbox(&mut self) -> Option<&mut Sandbox> {
+        self.sandboxes.last_mut()
+    }
+
+    /// The newest container of that name.
+    pub fn container(&mut self, name: &str) -> Option<&mut Container> {
+        self.containers
+            .iter_mut()
+            .rev()
+            .find(|container| container.name == name)
+    }
+
+    /// Adds a container in the newest sandbox, created and not started.
+    pub fn create(&mut self, name: &str, now: WallTime) -> &mut Container {
+        let attempt = self.containers.iter().filter(|c| c.name == name).count() as u32;
+        let sandbox_id = self.sandboxes.last().map(|sandbox| sandbox.id.clone());
+        self.containers.push(Container {
+            id: format!("{}/{name}.{attempt}", self.pod.name).into(),
+            sandbox_id: sandbox_id.unwrap_or_else(|| "".into()),
+            name: name.to_owned(),
+            attempt,
+            state: ContainerState::Created,
+            created_at: now,
+            started_at: None,
+            ended: None,
+        });
+        self.containers.last_mut().expect("it was just pushed")
+    }
+
+    /// Ends what runs of that name, if anything does, and starts its successor.
+    pub fn restart(&mut self, name: &str, code: i32, now: WallTime) {
+        if let Some(container) = self.container(name)
+            && container.state == ContainerState::Running
+        {
+            container.exit(code, now);
+        }
+        self.create(name, now).start(now);
+    }
+
+    /// Ends everything in the pod.
+    pub fn stop(&mut self, now: WallTime) {
+        for container in &mut self.containers {
+            if container.state == ContainerState::Running {
+                container.exit(137, now);
+            }
+        }
+        for sandbox in &mut self.sandboxes {
+            sandbox.state = SandboxState::NotReady;
+            sandbox.ips.clear();
+        }
+    }
+}
+
+impl Container {
+    /// Starts it.
+    pub fn start(&mut self, now: WallTime) {
+        self.state = ContainerState::Running;
+        self.started_at = Some(now);
+    }
+
+    /// Ends it.
+    pub fn exit(&mut self, code: i32, now: WallTime) {
+        self.state = ContainerState::Exited;
+        self.ended = Some((now, code));
+    }
+}
+
+impl World {
+    /// Adds a pod in the namespace `default` whose containers run.
+    pub fn run(&mut self, name: &str, containers: &[&str], now: WallTime) -> &mut Pod {
+        let number = self.pods.len() % 250 + 1;
+        let mut pod = Pod {
+            pod: PodRef {
+                uid: format!("uid-{name}").into(),
+                namespace: "default".into(),
+                name: name.into(),
+            },
+            sandboxes: vec![Sandbox {
+                id: format!("{name}.0").into(),
+                state: SandboxState::Ready,
+                attempt: 0,
+                created_at: now,
+                ips: vec![IpAddr::from([10, 0, 0, number as u8])],
+            }],
+            containers: Vec::new(),
+        };
+        for container in containers {
+            pod.create(container, now).start(now);
+        }
+        self.pods.insert(name.to_owned(), pod);
+        self.pod(name)
+    }
+
+    /// The pod of that name. Panics if there is none: a scenario that speaks of it is wrong.
+    pub fn pod(&mut self, name: &str) -> &mut Pod {
+        self.pods
+            .get_mut(name)
+            .unwrap_or_else(|| panic!("no pod {name:?} in this world"))
+    }
+
+    /// The newest container `name` of the pod. Panics if there is none.
+    pub fn container(&mut self, pod: &str, name: &str) -> &mut Container {
+        self.pod(pod)
+            .container(name)
+            .unwrap_or_else(|| panic!("no container {name:?} in pod {pod:?}"))
+    }
+
+    /// Forgets a pod at once.
+    pub fn remove(&mut self, name: &str) {
+        self.pods.remove(name);
+    }
+}

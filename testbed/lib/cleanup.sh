@@ -1,0 +1,62 @@
+# Taking an instance away, whatever state it is in: nothing here asks containerd, a shim or runc for help.
+# shellcheck shell=bash
+
+# Kills until nobody is left, since what is being killed may still be starting others. A frozen process dies when it is thawed.
+all_dead() {
+    local -a folders pids
+    mapfile -t folders < <(instance_cgroups)
+    ((${#folders[@]})) || return 0
+    mapfile -t pids < <(processes_in "${folders[@]}")
+    ((${#pids[@]})) || return 0
+    kill -KILL "${pids[@]}" 2>/dev/null || true
+    local folder
+    for folder in "${folders[@]}"; do
+        freezer thawed "$folder" 2>/dev/null || true
+    done
+    return 1
+}
+
+# Innermost first.
+unmount_all() {
+    local -a points
+    mapfile -t points < <(cut -d ' ' -f 5 /proc/self/mountinfo | grep -E "^($run_dir|$lib_dir)/" | sort -r)
+    ((${#points[@]} == 0)) || umount --lazy "${points[@]}"
+}
+
+# Shims listen in a folder that all containerds of a machine share; each shim's address is in its bundle.
+remove_shim_sockets() {
+    local shared=/run/containerd
+    grep -hosE "$shared/s/[0-9a-f]+" "$state_dir"/io.containerd.runtime.v2.task/*/*/{address,bootstrap.json} |
+        xargs --no-run-if-empty rm -f || true
+    rmdir "$shared/s" "$shared" 2>/dev/null || true
+}
+
+remove_instance() {
+    wait_until 20 all_dead || fail "processes of '$name_in_use' survive SIGKILL, see $tracking/$cgroup"
+    unmount_all
+    remove_shim_sockets
+    remove_cni
+    wait_until 10 remove_cgroups || fail "cgroups of '$name_in_use' cannot be removed, see $tracking/$cgroup"
+    rm -rf --one-file-system "$run_dir" "$lib_dir"
+    rmdir --ignore-fail-on-non-empty "$lib_root" 2>/dev/null || true
+}
+
+down() {
+    lock_testbed
+    if [[ -d $run_dir || -d $lib_dir || -d $tracking/$cgroup ]]; then
+        remove_instance
+        say "'$name_in_use' is down"
+    else
+        say "'$name_in_use' was not up"
+    fi
+    remove_lock_of_empty_testbed
+}
+
+down_all() {
+    local name result=0
+    for name in $(instances); do
+        use_instance "$name"
+        (down) || result=1
+    done
+    return $result
+}

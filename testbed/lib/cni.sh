@@ -1,0 +1,37 @@
+# Pod networks: addresses on a bridge of the instance's own. The bridge has no address and no way out,
+# so the host gets no routes, no forwarding and no firewall rules, and all instances may use the same subnet.
+# shellcheck shell=bash
+
+write_cni() {
+    local plugin
+    mkdir -p "$lib_dir/cni/bin" "$lib_dir/cni/conf"
+    for plugin in bridge host-local loopback; do
+        ln -s "$packages/usr/lib/cni/$plugin" "$lib_dir/cni/bin/$plugin"
+    done
+    install "$here/fault-wrappers/cni-gate" "$lib_dir/cni/bin/cni-gate"
+    cat >"$lib_dir/cni/conf/10-pleg-testbed.conflist" <<JSON
+{
+  "cniVersion": "0.4.0",
+  "name": "pleg-testbed-$name_in_use",
+  "plugins": [{
+    "type": "cni-gate",
+    "bridge": "$bridge",
+    "ipam": {
+      "type": "host-local",
+      "dataDir": "$lib_dir/cni/addresses",
+      "ranges": [[{ "subnet": "10.222.0.0/16" }]]
+    }
+  }]
+}
+JSON
+}
+
+# libcni keeps what plug-ins answered in a folder that cannot be configured; ours name a network namespace in our state folder.
+remove_cni() {
+    local results=/var/lib/cni/results
+    grep -lsF "$run_dir/" "$results"/* | xargs --no-run-if-empty rm -f || true
+    rmdir "$results" "${results%/*}" 2>/dev/null || true
+    if [[ -e /sys/class/net/$bridge && -x $lib_dir/bin/busybox ]]; then
+        "$lib_dir/bin/busybox" ip link delete "$bridge"
+    fi
+}

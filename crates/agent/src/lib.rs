@@ -1,1 +1,14 @@
-//! x
+//! The daemon around the library.
+//!
+//! ```text
+//!   Config (YAML) --> Pleg ----------------> http: /healthz /readyz /livez
+//!                      |                           /v1/status /v1/pods /v1/events
+//!                      +--> Metrics (observer) --> /metrics, /metrics/kubelet
+//! ```
+
+mod config;
+pub mod http;
+mod metrics;
+
+pub use config::{AgentConfig, ConfigError, DEFAULT_LISTEN};
+pub use metrics::Metrics;

@@ -1,2 +1,86 @@
-//! x
-fn main() {}
+//! The `pleg` command: arguments, wiring, exit codes.
+//!
+//! ```text
+//!   args --> endpoint (given, or found) --> commands::{watch, pods, status, agent}
+//!                                             |  from a running agent (agent_client)
+//!                                             |  or from the runtime itself (the library)
+//!                                             v
+//!                                         text, for people | json, for scripts
+//! ```
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use tracing_subscriber::EnvFilter;
+
+mod agent_client;
+mod args;
+mod commands;
+mod endpoint;
+mod look;
+mod output;
+mod text;
+
+use args::{Arguments, Command};
+
+/// What a command found; what could not be done is an error, and exit code 2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Found {
+    /// Done, and well.
+    Well,
+    /// Done, and a problem was found.
+    Problem,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    log_to_stderr(arguments.global.verbose);
+    // One thread: the work of a relist is a fraction of a millisecond, and isolation is
+    // between tasks.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let found = runtime.map_err(anyhow::Error::from).and_then(|runtime| {
+        let found = runtime.block_on(run(arguments));
+        // Whatever still hangs in the runtime is not waited for.
+        runtime.shutdown_background();
+        found
+    });
+    match found {
+        Ok(Found::Well) => ExitCode::SUCCESS,
+        Ok(Found::Problem) => ExitCode::from(1),
+        Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            anstream::eprintln!("pleg: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+async fn run(arguments: Arguments) -> anyhow::Result<Found> {
+    let global = arguments.global;
+    match arguments.command {
+        Command::Watch(options) => commands::watch::run(&global, options).await,
+        Command::Pods(options) => commands::pods::run(&global, options).await,
+        Command::Status(options) => commands::status::run(&global, options).await,
+        Command::Agent(options) => commands::agent::run(&global, options).await,
+    }
+}
+
+/// `RUST_LOG` wins over `-v`; without either, warnings.
+fn log_to_stderr(verbose: u8) {
+    let level = match verbose {
+        0 => "warn",
+        1 => "info",
+        2 => "debug",
+        _ => "trace",
+    };
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
+    let ansi = std::io::IsTerminal::is_terminal(&std::io::stderr())
+        && std::env::var_os("NO_COLOR").is_none();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(ansi)
+        .init();
+}

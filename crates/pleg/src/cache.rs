@@ -10,7 +10,7 @@ use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::id::PodUid;
+use crate::id::{PodRef, PodUid};
 use crate::inspect::InspectError;
 use crate::status::PodStatus;
 
@@ -165,9 +165,19 @@ impl CacheWriter {
         self.changed.send_replace(());
     }
 
-    /// Notes that a pod differs from its entry, which nothing vouches for any more.
-    pub fn set_pending(&self, uid: &PodUid) {
-        self.write().pending.insert(uid.clone());
+    /// Notes that a pod differs from its entry, which nothing vouches for any more. A new
+    /// pod is known by name from here on.
+    pub fn set_pending(&self, pod: &PodRef) {
+        let mut contents = self.write();
+        contents.pending.insert(pod.uid.clone());
+        if !contents.pods.contains_key(&pod.uid) {
+            let status = PodStatus {
+                namespace: pod.namespace.clone(),
+                name: pod.name.clone(),
+                ..PodStatus::unknown(pod.uid.clone())
+            };
+            contents.entry(&pod.uid).status = Arc::new(status);
+        }
     }
 
     /// Vouches, as of a relist begun at `time`, for every pod that is not pending.

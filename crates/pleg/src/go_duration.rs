@@ -139,10 +139,17 @@ fn digits(text: &str) -> (&str, &str) {
 
 /// Nanoseconds in `0.digits` units, rounded through a float as Go does it.
 fn fraction_of(digits: &str, unit: u128) -> u128 {
-    // 18 digits are finer than a nanosecond of an hour.
-    let digits = &digits[..digits.len().min(18)];
-    let value: u64 = digits.parse().unwrap_or(0);
-    let scale = 10f64.powi(digits.len() as i32);
+    let (mut value, mut scale) = (0u64, 1f64);
+    for digit in digits.bytes().map(|digit| u64::from(digit - b'0')) {
+        // What does not fit is finer than anything that counts.
+        let Some(next) = value
+            .checked_mul(10)
+            .and_then(|value| value.checked_add(digit))
+        else {
+            break;
+        };
+        (value, scale) = (next, scale * 10.0);
+    }
     (value as f64 * (unit as f64 / scale)) as u128
 }
 

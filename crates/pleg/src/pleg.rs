@@ -35,7 +35,7 @@ pub struct Pleg {
 
 /// What a handle wants of the task.
 pub(crate) enum Command {
-    Subscribe(oneshot::Sender<Subscription>),
+    Subscribe(Pleg, oneshot::Sender<Subscription>),
     Status(oneshot::Sender<StatusReport>),
     Relist(Instant),
     Reinspect(PodUid),
@@ -62,7 +62,7 @@ impl Pleg {
     /// Begins a subscription: first what is there now (`initial` events, then `synced`),
     /// then what happens.
     pub async fn subscribe(&self) -> Result<Subscription, Stopped> {
-        self.ask(Command::Subscribe).await
+        self.ask(|answer| Command::Subscribe(self.clone(), answer)).await
     }
 
     /// Everything about us now. Answers at once, whatever hangs.

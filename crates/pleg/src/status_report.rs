@@ -67,6 +67,8 @@ pub struct RelistStatus {
     pub last_duration_seconds: Option<f64>,
     /// `list`, or `sweep` for one by id.
     pub last_kind: Option<String>,
+    /// Why the last attempt to list failed, if it did.
+    pub last_failure: Option<String>,
 }
 
 /// A call that has not been answered yet.

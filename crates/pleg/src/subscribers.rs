@@ -19,6 +19,7 @@ use tokio::sync::Notify;
 use crate::cache::Cache;
 use crate::event::{Event, Record, present_events};
 use crate::id::PodUid;
+use crate::pleg::Pleg;
 use crate::wall_time::{WallClock, WallTime};
 
 /// How many records a subscriber may be behind; the kubelet's channel holds as many.
@@ -55,8 +56,10 @@ impl Shared {
     }
 }
 
-/// The reading end. Dropping it ends the subscription.
+/// The reading end. The generator runs for as long as there is one; dropping it ends the
+/// subscription.
 pub struct Subscription {
+    _generator: Pleg,
     shared: Arc<Shared>,
     cache: Cache,
     clock: WallClock,
@@ -68,15 +71,16 @@ impl Subscribers {
     /// Adds a subscriber that is told `first` before all else.
     pub(crate) fn subscribe(
         &mut self,
+        generator: Pleg,
         first: impl IntoIterator<Item = Record>,
-        cache: Cache,
         clock: WallClock,
     ) -> Subscription {
         let shared = Arc::<Shared>::default();
         self.queues.push(Arc::downgrade(&shared));
         Subscription {
+            cache: generator.cache().clone(),
+            _generator: generator,
             shared,
-            cache,
             clock,
             first: first.into_iter().collect(),
         }

@@ -23,7 +23,7 @@ impl<R: Runtime> Generic<R> {
                 self.tell(&commit, None);
             }
             Step::Inspect { ticket, pod } => {
-                self.cache.set_pending(uid);
+                self.cache.set_pending(&pod.pod);
                 self.begin_inspection(ticket, pod);
             }
         }

@@ -169,9 +169,9 @@ impl<R: Runtime> Generic<R> {
 
     fn on_command(&mut self, command: Command) {
         match command {
-            Command::Subscribe(answer) => {
+            Command::Subscribe(generator, answer) => {
                 // Whoever asked and went away needs no answer.
-                let _ = answer.send(self.subscribe());
+                let _ = answer.send(self.subscribe(generator));
             }
             Command::Status(answer) => {
                 let _ = answer.send(self.status());

@@ -12,6 +12,7 @@ use crate::id::PodUid;
 use crate::inspect::InspectError;
 use crate::kubelet_view::{KubeletView, Obstacles, kubelet_view};
 use crate::listed::ContainerState;
+use crate::pleg::Pleg;
 use crate::runtime::Runtime;
 use crate::snapshot::Counts;
 use crate::status_report::{
@@ -98,7 +99,7 @@ impl<R: Runtime> Generic<R> {
 
     /// Begins a subscription with what is there now. Before the first round is complete
     /// that is not all, and the rest is told as it is found.
-    pub(super) fn subscribe(&mut self) -> Subscription {
+    pub(super) fn subscribe(&mut self, generator: Pleg) -> Subscription {
         let time = self.wall_time();
         let mut first: Vec<Record> = self
             .reader
@@ -112,8 +113,7 @@ impl<R: Runtime> Generic<R> {
             first.push(Record::Health(self.health()));
         }
         let clock = self.environment.clock.clone();
-        self.subscribers
-            .subscribe(first, self.reader.clone(), clock)
+        self.subscribers.subscribe(generator, first, clock)
     }
 
     pub(super) fn status(&self) -> StatusReport {
@@ -131,6 +131,7 @@ impl<R: Runtime> Generic<R> {
                 period_seconds: self.config.relist_period.as_secs_f64(),
                 last_duration_seconds: self.seen.last.map(|last| last.took.as_secs_f64()),
                 last_kind: self.seen.last.map(|_| "list".to_owned()),
+                last_failure: self.lists.failure.as_ref().map(ToString::to_string),
             },
             health: HealthStatus {
                 state: health.state,

@@ -1,0 +1,237 @@
+//! The configuration file: YAML in camelCase, with KubeletConfiguration's names where it
+//! has them, and durations as the kubelet writes them (`1s`, `3m0s`).
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::time::Duration;
+
+use cri::Endpoint;
+use pleg::go_duration::GoDuration;
+use pleg::runtime::grpc::MAX_MESSAGE_SIZE;
+use serde::Deserialize;
+
+/// Where the agent answers if nothing else is said.
+pub const DEFAULT_LISTEN: SocketAddr =
+    SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 20258);
+
+/// What the agent is told by its file. An absent key is its default.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct AgentConfig {
+    /// The runtime's socket; without it the usual places are tried.
+    pub container_runtime_endpoint: Option<String>,
+    /// From the end of one relist to the next.
+    pub relist_period: GoDuration,
+    /// For how long no sweep may complete.
+    pub relist_threshold: GoDuration,
+    /// When a list counts as overdue.
+    pub list_overdue: GoDuration,
+    /// When a status call counts as overdue.
+    pub status_overdue: GoDuration,
+    /// How many pods are inspected at once.
+    pub max_concurrent_inspections: usize,
+    /// The receive limit in bytes; the kubelet's is 16 MiB.
+    pub max_message_size: usize,
+    /// Where everything is served. A loopback address: `/v1` is not for the network.
+    pub listen: SocketAddr,
+    /// Where metrics and health alone are served, for Prometheus; off by default.
+    pub metrics_listen: Option<SocketAddr>,
+}
+
+/// Why a configuration cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("cannot read the configuration {path}: {error}")]
+    Unreadable {
+        /// The file.
+        path: String,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// It is not what it should be; the text shows the line.
+    #[error("the configuration {path} is wrong: {error}")]
+    Wrong {
+        /// The file.
+        path: String,
+        /// What and where.
+        error: String,
+    },
+    /// It is well written, and makes no sense.
+    #[error("{0}")]
+    Senseless(String),
+}
+
+impl Default for AgentConfig {
+    fn default() -> Self {
+        let library = pleg::Config::default();
+        Self {
+            container_runtime_endpoint: None,
+            relist_period: GoDuration(library.relist_period),
+            relist_threshold: GoDuration(library.relist_threshold),
+            list_overdue: GoDuration(library.list_overdue),
+            status_overdue: GoDuration(library.status_overdue),
+            max_concurrent_inspections: library.max_inspections,
+            max_message_size: MAX_MESSAGE_SIZE,
+            listen: DEFAULT_LISTEN,
+            metrics_listen: None,
+        }
+    }
+}
+
+impl AgentConfig {
+    /// Reads the file.
+    pub fn read(path: &Path) -> Result<Self, ConfigError> {
+        let name = || path.display().to_string();
+        let text = std::fs::read_to_string(path).map_err(|error| ConfigError::Unreadable {
+            path: name(),
+            error,
+        })?;
+        Self::parse(&text).map_err(|error| ConfigError::Wrong {
+            path: name(),
+            error,
+        })
+    }
+
+    fn parse(text: &str) -> Result<Self, String> {
+        // An empty document is a configuration that says nothing.
+        let only_comments = text
+            .lines()
+            .all(|line| line.trim().is_empty() || line.trim_start().starts_with('#'));
+        if only_comments {
+            return Ok(Self::default());
+        }
+        serde_saphyr::from_str(text).map_err(|error| error.to_string())
+    }
+
+    /// Refuses what cannot work.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let senseless = |text: String| Err(ConfigError::Senseless(text));
+        for (key, duration) in [
+            ("relistPeriod", self.relist_period),
+            ("relistThreshold", self.relist_threshold),
+            ("listOverdue", self.list_overdue),
+            ("statusOverdue", self.status_overdue),
+        ] {
+            if duration.0 < Duration::from_millis(10) {
+                return senseless(format!("{key} is {duration}: it must be at least 10ms"));
+            }
+        }
+        if self.relist_threshold <= self.relist_period {
+            return senseless(format!(
+                "relistThreshold ({}) must be longer than relistPeriod ({})",
+                self.relist_threshold, self.relist_period
+            ));
+        }
+        if self.max_concurrent_inspections == 0 {
+            return senseless("maxConcurrentInspections must be at least 1".to_owned());
+        }
+        if !self.listen.ip().is_loopback() {
+            return senseless(format!(
+                "listen is {}: /v1 stays on loopback; metricsListen serves Prometheus on any address",
+                self.listen
+            ));
+        }
+        Ok(())
+    }
+
+    /// The endpoint, if the file names one.
+    pub fn endpoint(&self) -> Result<Option<Endpoint>, ConfigError> {
+        self.container_runtime_endpoint
+            .as_deref()
+            .map(str::parse)
+            .transpose()
+            .map_err(|error: cri::EndpointError| ConfigError::Senseless(error.to_string()))
+    }
+
+    /// The library's part of it.
+    pub fn library(&self) -> pleg::Config {
+        pleg::Config {
+            relist_period: self.relist_period.0,
+            relist_threshold: self.relist_threshold.0,
+            list_overdue: self.list_overdue.0,
+            status_overdue: self.status_overdue.0,
+            max_inspections: self.max_concurrent_inspections,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_says_nothing_is_the_default() {
+        for text in ["", "# nothing\n", "\n\n"] {
+            assert_eq!(AgentConfig::parse(text).unwrap(), AgentConfig::default());
+        }
+    }
+
+    #[test]
+    fn keys_and_units_are_the_kubelets() {
+        let config = AgentConfig::parse(
+            "containerRuntimeEndpoint: unix:///run/x.sock\n\
+             relistPeriod: 1m30s\n\
+             metricsListen: 0.0.0.0:20259\n",
+        )
+        .unwrap();
+        config.check().unwrap();
+        assert_eq!(config.relist_period.0, Duration::from_secs(90));
+        assert_eq!(
+            config.endpoint().unwrap(),
+            Some(Endpoint::new("/run/x.sock"))
+        );
+        assert_eq!(config.relist_threshold.0, Duration::from_secs(180));
+    }
+
+    #[test]
+    fn a_wrong_file_shows_the_line() {
+        for (text, line, what) in [
+            (
+                "relistPeriod: 1s\nrelistperiod: 2s\n",
+                "line 2",
+                "relistperiod",
+            ),
+            ("relistPeriod: [1, 2]\n", "line 1", "relistPeriod: [1, 2]"),
+            (
+                "relistPeriod: soon\n",
+                "line 1",
+                "\"soon\" is not a duration",
+            ),
+            ("# a\n\nlisten: nowhere\n", "line 3", "nowhere"),
+            ("a: b: c\n", "line 1", "a: b: c"),
+            ("maxMessageSize: -1\n", "line 1", "-1"),
+        ] {
+            let error = AgentConfig::parse(text).unwrap_err();
+            assert!(
+                error.contains(line) && error.contains(what),
+                "{text:?}: {error}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_cannot_work_is_refused_in_a_sentence() {
+        for (text, sentence) in [
+            (
+                "relistPeriod: 0s",
+                "relistPeriod is 0s: it must be at least 10ms",
+            ),
+            (
+                "relistPeriod: 3m",
+                "relistThreshold (3m0s) must be longer than relistPeriod (3m0s)",
+            ),
+            (
+                "maxConcurrentInspections: 0",
+                "maxConcurrentInspections must be at least 1",
+            ),
+            (
+                "listen: 0.0.0.0:1",
+                "listen is 0.0.0.0:1: /v1 stays on loopback; metricsListen serves Prometheus on any address",
+            ),
+        ] {
+            let config = AgentConfig::parse(text).unwrap();
+            assert_eq!(config.check().unwrap_err().to_string(), sentence);
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! What the agent answers over HTTP.
+//!
+//! Two routers: everything, for loopback, and health and metrics alone, for Prometheus.
+//! Health says whether *we* are well, so `/livez` is 200 while the runtime is sick: a sick
+//! runtime must not get its observer killed.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{RawQuery, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use bytes::Bytes;
+use futures_util::stream;
+use pleg::Pleg;
+use pleg::health::HealthState;
+use pleg::status_report::StatusReport;
+use pleg::subscribers::Subscription;
+use serde::Serialize;
+use tokio::time::timeout;
+
+use crate::Metrics;
+
+/// What the answers are made from.
+#[derive(Clone)]
+pub struct Agent {
+    /// The generator.
+    pub pleg: Pleg,
+    /// The figures.
+    pub metrics: Arc<Metrics>,
+}
+
+/// Health and metrics: what may be served to the network.
+pub fn metrics_router(agent: Agent) -> Router {
+    Router::new()
+        .route("/livez", get(livez))
+        .route("/healthz", get(healthz))
+        .route("/readyz", get(readyz))
+        .route("/metrics", get(metrics))
+        .route("/metrics/kubelet", get(kubelet_metrics))
+        .with_state(agent)
+}
+
+/// Everything: for loopback.
+pub fn router(agent: Agent) -> Router {
+    let v1 = Router::new()
+        .route("/v1/status", get(status))
+        .route("/v1/pods", get(pods))
+        .route("/v1/events", get(events))
+        .with_state(agent.clone());
+    metrics_router(agent).merge(v1)
+}
+
+type Answer = Result<Response, (StatusCode, String)>;
+
+/// The report, unless our own loop does not turn.
+async fn report(agent: &Agent) -> Result<StatusReport, (StatusCode, String)> {
+    let unavailable = |why: &str| (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n"));
+    match timeout(Duration::from_secs(1), agent.pleg.status()).await {
+        Ok(Ok(report)) => Ok(report),
+        Ok(Err(stopped)) => Err(unavailable(&stopped.to_string())),
+        Err(_) => Err(unavailable("the event loop does not turn")),
+    }
+}
+
+async fn livez(State(agent): State<Agent>) -> Answer {
+    report(&agent).await?;
+    Ok("ok\n".into_response())
+}
+
+async fn healthz(State(agent): State<Agent>, RawQuery(query): RawQuery) -> Answer {
+    let health = report(&agent).await?.health;
+    let verbose = query.is_some_and(|query| {
+        let mut keys = query.split('&').map(|pair| pair.split('=').next());
+        keys.any(|key| key == Some("verbose"))
+    });
+    match health.state {
+        HealthState::Starting | HealthState::Unhealthy => Err((
+            StatusCode::SERVICE_UNAVAILABLE,
+            format!("{}\n", health.message),
+        )),
+        state if verbose => Ok(format!("{state}: {}\n", health.message).into_response()),
+        HealthState::Healthy | HealthState::Degraded => Ok("ok\n".into_response()),
+    }
+}
+
+async fn readyz(State(agent): State<Agent>) -> Answer {
+    let report = report(&agent).await?;
+    if report.relist.count == 0 {
+        let why = format!("{}\n", report.health.message);
+        return Err((StatusCode::SERVICE_UNAVAILABLE, why));
+    }
+    Ok("ok\n".into_response())
+}
+
+async fn metrics(State(agent): State<Agent>) -> Answer {
+    let now = report(&agent).await?;
+    exposition(agent.metrics.own_text(&now))
+}
+
+async fn kubelet_metrics(State(agent): State<Agent>) -> Answer {
+    exposition(agent.metrics.kubelet_text())
+}
+
+fn exposition(text: prometheus::Result<String>) -> Answer {
+    let text = text.map_err(|error| (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
+    Ok(([(header::CONTENT_TYPE, prometheus::TEXT_FORMAT)], text).into_response())
+}
+
+async fn status(State(agent): State<Agent>) -> Answer {
+    Ok(axum::Json(report(&agent).await?).into_response())
+}
+
+async fn pods(State(agent): State<Agent>) -> Response {
+    let entries = agent.pleg.cache().all();
+    let pods: Vec<_> = entries.iter().map(|entry| &*entry.status).collect();
+    axum::Json(pods).into_response()
+}
+
+/// One JSON object a line, for as long as the client reads.
+async fn events(State(agent): State<Agent>) -> Answer {
+    let subscription = agent.pleg.subscribe().await;
+    let subscription = subscription
+        .map_err(|stopped| (StatusCode::SERVICE_UNAVAILABLE, format!("{stopped}\n")))?;
+    let lines = stream::unfold(subscription, |mut subscription: Subscription| async {
+        let record = subscription.next().await?;
+        Some((Ok::<_, Infallible>(json_line(&record)), subscription))
+    });
+    let headers = [(header::CONTENT_TYPE, "application/x-ndjson")];
+    Ok((headers, Body::from_stream(lines)).into_response())
+}
+
+fn json_line(record: &impl Serialize) -> Bytes {
+    let mut line = serde_json::to_vec(record).expect("a record has only text keys");
+    line.push(b'\n');
+    line.into()
+}

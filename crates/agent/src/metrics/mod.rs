@@ -1,0 +1,115 @@
+//! What is counted, in two registries: our own names, and the kubelet's beside them, so
+//! that no dashboard counts twice.
+
+use std::time::Duration;
+
+use pleg::Observer;
+use pleg::event::{EventType, Source};
+use pleg::runtime::{Call, CallError};
+use pleg::snapshot::Counts;
+use pleg::status_report::StatusReport;
+use pleg::wall_time::WallTime;
+use prometheus::{Registry, TextEncoder};
+
+mod kubelet;
+mod own;
+
+use kubelet::Kubelet;
+use own::Own;
+
+/// Counts what the library tells it.
+pub struct Metrics {
+    own: Own,
+    own_registry: Registry,
+    kubelet: Kubelet,
+    kubelet_registry: Registry,
+}
+
+impl Metrics {
+    /// All figures at zero. The names are fixed, so an error is a bug of ours.
+    pub fn new() -> prometheus::Result<Self> {
+        let (own_registry, kubelet_registry) = (Registry::new(), Registry::new());
+        Ok(Self {
+            own: Own::new(&own_registry)?,
+            own_registry,
+            kubelet: Kubelet::new(&kubelet_registry)?,
+            kubelet_registry,
+        })
+    }
+
+    /// `/metrics`: our own names. What is true only now (health, ages of calls) comes from
+    /// the report.
+    pub fn own_text(&self, now: &StatusReport) -> prometheus::Result<String> {
+        self.own.show(now);
+        TextEncoder::new().encode_to_string(&self.own_registry.gather())
+    }
+
+    /// `/metrics/kubelet`: the kubelet's names, types, labels and buckets.
+    pub fn kubelet_text(&self) -> prometheus::Result<String> {
+        TextEncoder::new().encode_to_string(&self.kubelet_registry.gather())
+    }
+}
+
+impl Observer for Metrics {
+    fn call_ended(&self, call: Call, took: Duration, error: Option<&CallError>) {
+        self.own.operations.ended(call, took, error);
+        self.kubelet.operations.ended(call, took, error);
+    }
+
+    fn list_received(&self, call: Call, bytes: usize) {
+        self.own.list_received(call, bytes);
+    }
+
+    fn relist_ended(&self, took: Duration) {
+        self.own.relist_duration.observe(took.as_secs_f64());
+        self.kubelet.relist_duration.observe(took.as_secs_f64());
+    }
+
+    fn relist_interval(&self, since_last: Duration) {
+        self.kubelet
+            .relist_interval
+            .observe(since_last.as_secs_f64());
+    }
+
+    fn pod_relist_ended(&self, took: Duration) {
+        self.kubelet.pod_relist_duration.observe(took.as_secs_f64());
+    }
+
+    fn seen(&self, time: WallTime, counts: Counts) {
+        self.own.last_seen.set(time.as_unix_seconds());
+        self.kubelet.seen(time, counts);
+    }
+
+    fn event(&self, event_type: EventType, source: Source, latency: Option<Duration>) {
+        self.own.event(event_type, source, latency);
+    }
+
+    fn conflated(&self, events: u64) {
+        self.own.conflated.inc_by(events);
+        self.kubelet.discarded.inc_by(events);
+    }
+}
+
+/// Calls by `operation_type`: the same three under our prefix and the kubelet's.
+struct Operations {
+    total: prometheus::IntCounterVec,
+    errors: prometheus::IntCounterVec,
+    duration: prometheus::HistogramVec,
+}
+
+impl Operations {
+    fn ended(&self, call: Call, took: Duration, error: Option<&CallError>) {
+        let labels = &[call.operation_type()];
+        self.total.with_label_values(labels).inc();
+        let seconds = took.as_secs_f64();
+        self.duration.with_label_values(labels).observe(seconds);
+        if error.is_some() {
+            self.errors.with_label_values(labels).inc();
+        }
+    }
+}
+
+/// The kubelet's buckets for runtime operations: 5 ms to 745 s.
+fn operation_buckets() -> prometheus::Result<Vec<f64>> {
+    prometheus::exponential_buckets(0.005, 2.5, 14)
+}

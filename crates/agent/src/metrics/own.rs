@@ -1,0 +1,178 @@
+//! Our own names, prefix `pleg_`: the kubelet's figures, and what they do not show during
+//! a stall.
+
+use std::time::Duration;
+
+use pleg::event::{EventType, Source};
+use pleg::health::HealthState;
+use pleg::runtime::Call;
+use pleg::status_report::StatusReport;
+use prometheus::{
+    Gauge, GaugeVec, Histogram, HistogramVec, IntCounter, IntCounterVec, IntGaugeVec, Registry,
+    histogram_opts, opts, register_gauge_vec_with_registry, register_gauge_with_registry,
+    register_histogram_vec_with_registry, register_histogram_with_registry,
+    register_int_counter_vec_with_registry, register_int_counter_with_registry,
+    register_int_gauge_vec_with_registry,
+};
+
+use super::{Operations, operation_buckets};
+
+/// From a millisecond, where an event of a healthy runtime arrives, to a list's time-out.
+const LATENCY_BUCKETS: &[f64] = &[
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 120.0,
+];
+
+pub(super) struct Own {
+    pub(super) relist_duration: Histogram,
+    pub(super) last_seen: Gauge,
+    pub(super) conflated: IntCounter,
+    pub(super) operations: Operations,
+    events: IntCounterVec,
+    event_latency: HistogramVec,
+    list_bytes: IntGaugeVec,
+    health: IntGaugeVec,
+    inflight: GaugeVec,
+    stuck: IntGaugeVec,
+    /// Without labels; a vector, because it can be absent.
+    notready_in: GaugeVec,
+}
+
+impl Own {
+    pub(super) fn new(registry: &Registry) -> prometheus::Result<Self> {
+        let events = register_int_counter_vec_with_registry!(
+            opts!("pleg_events_total", "Lifecycle events told, by type."),
+            &["type"],
+            registry
+        )?;
+        for event_type in EventType::ALL {
+            events.with_label_values(&[event_type.as_str()]);
+        }
+        Ok(Self {
+            events,
+            relist_duration: register_histogram_with_registry!(
+                histogram_opts!(
+                    "pleg_relist_duration_seconds",
+                    "From asking for the lists to the last inspection of what had changed."
+                ),
+                registry
+            )?,
+            last_seen: register_gauge_with_registry!(
+                opts!(
+                    "pleg_last_seen_seconds",
+                    "When all pods were last seen, in Unix time."
+                ),
+                registry
+            )?,
+            conflated: register_int_counter_with_registry!(
+                opts!(
+                    "pleg_conflated_events_total",
+                    "Events that were not kept apart for a slow subscriber."
+                ),
+                registry
+            )?,
+            event_latency: register_histogram_vec_with_registry!(
+                histogram_opts!(
+                    "pleg_event_latency_seconds",
+                    "From the runtime's own time of a start or death to its event.",
+                    LATENCY_BUCKETS.to_vec()
+                ),
+                &["source"],
+                registry
+            )?,
+            list_bytes: register_int_gauge_vec_with_registry!(
+                opts!(
+                    "pleg_list_response_bytes",
+                    "Size of the last list answer; a kubelet takes up to 16777216."
+                ),
+                &["operation_type"],
+                registry
+            )?,
+            health: register_int_gauge_vec_with_registry!(
+                opts!("pleg_health", "1 for the state that we are in."),
+                &["state"],
+                registry
+            )?,
+            inflight: register_gauge_vec_with_registry!(
+                opts!(
+                    "pleg_inflight_seconds",
+                    "Age of the oldest call that has not been answered; 0 if there is none."
+                ),
+                &["operation_type"],
+                registry
+            )?,
+            stuck: register_int_gauge_vec_with_registry!(
+                opts!("pleg_stuck", "Calls that are overdue."),
+                &["operation_type"],
+                registry
+            )?,
+            notready_in: register_gauge_vec_with_registry!(
+                opts!(
+                    "pleg_kubelet_notready_in_seconds",
+                    "When a kubelet's Ready condition turns if nothing changes; absent if nothing threatens."
+                ),
+                &[],
+                registry
+            )?,
+            operations: Operations {
+                total: register_int_counter_vec_with_registry!(
+                    opts!("pleg_runtime_operations_total", "Calls to the runtime."),
+                    &["operation_type"],
+                    registry
+                )?,
+                errors: register_int_counter_vec_with_registry!(
+                    opts!(
+                        "pleg_runtime_operations_errors_total",
+                        "Calls to the runtime that failed."
+                    ),
+                    &["operation_type"],
+                    registry
+                )?,
+                duration: register_histogram_vec_with_registry!(
+                    histogram_opts!(
+                        "pleg_runtime_operations_duration_seconds",
+                        "How long answered calls to the runtime took.",
+                        operation_buckets()?
+                    ),
+                    &["operation_type"],
+                    registry
+                )?,
+            },
+        })
+    }
+
+    pub(super) fn list_received(&self, call: Call, bytes: usize) {
+        let gauge = self.list_bytes.with_label_values(&[call.operation_type()]);
+        gauge.set(bytes as i64);
+    }
+
+    pub(super) fn event(&self, event_type: EventType, source: Source, latency: Option<Duration>) {
+        self.events.with_label_values(&[event_type.as_str()]).inc();
+        if let Some(latency) = latency {
+            let histogram = self.event_latency.with_label_values(&[source.as_str()]);
+            histogram.observe(latency.as_secs_f64());
+        }
+    }
+
+    /// Sets what is true only now.
+    pub(super) fn show(&self, now: &StatusReport) {
+        for state in HealthState::ALL {
+            let gauge = self.health.with_label_values(&[state.as_str()]);
+            gauge.set(i64::from(state == now.health.state));
+        }
+        for call in Call::ALL {
+            let label = &[call.operation_type()];
+            let of_call = now.in_flight.iter().filter(|flight| flight.call == call);
+            let oldest = of_call.map(|flight| flight.age_seconds).fold(0.0, f64::max);
+            self.inflight.with_label_values(label).set(oldest);
+            let stuck = now.stuck.iter().filter(|stuck| stuck.call == call).count();
+            self.stuck.with_label_values(label).set(stuck as i64);
+        }
+        match now.kubelet_view.not_ready_in_seconds {
+            Some(seconds) => self
+                .notready_in
+                .with_label_values(&[] as &[&str])
+                .set(seconds),
+            None => self.notready_in.reset(),
+        }
+    }
+}

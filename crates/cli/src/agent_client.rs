@@ -1,0 +1,153 @@
+//! Asking an agent on this node.
+
+use std::time::Duration;
+
+use anyhow::{Context, anyhow, bail};
+use bytes::Bytes;
+use cri::Endpoint;
+use http::{Request, StatusCode, Uri, header};
+use http_body_util::{BodyExt, Empty};
+use hyper::body::Incoming;
+use hyper_util::rt::TokioIo;
+use pleg::event::Record;
+use pleg::status_report::StatusReport;
+use serde::de::DeserializeOwned;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::args::AgentUrl;
+
+const DEFAULT_URL: &str = "http://127.0.0.1:20258";
+
+/// How long an agent may take to answer; it does so from memory.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// An agent that answers.
+pub struct AgentClient {
+    address: String,
+}
+
+/// What an agent tells as it happens.
+pub struct Events {
+    body: Incoming,
+    unread: Vec<u8>,
+}
+
+impl AgentClient {
+    /// The agent to ask: the one that is named, which must answer; or one on the usual
+    /// address, if it watches `endpoint` (any, if that is `None`).
+    pub async fn find(
+        wanted: &AgentUrl,
+        endpoint: Option<&Endpoint>,
+    ) -> anyhow::Result<Option<Self>> {
+        match wanted.url.as_deref() {
+            Some("off") => Ok(None),
+            Some(url) => {
+                let client = Self::new(url)?;
+                client.status().await?;
+                Ok(Some(client))
+            }
+            None => {
+                let client = Self::new(DEFAULT_URL)?;
+                Ok(client.watches(endpoint).await.then_some(client))
+            }
+        }
+    }
+
+    async fn watches(&self, endpoint: Option<&Endpoint>) -> bool {
+        let Ok(status) = self.status().await else {
+            return false;
+        };
+        endpoint.is_none_or(|endpoint| *status.runtime.endpoint == *endpoint.to_string())
+    }
+
+    fn new(url: &str) -> anyhow::Result<Self> {
+        let wrong =
+            || format!("{url:?} is no agent's address: write http://127.0.0.1:20258, or off");
+        let uri: Uri = url.parse().with_context(wrong)?;
+        let host = uri.host().with_context(wrong)?;
+        if uri.scheme_str().is_some_and(|scheme| scheme != "http") {
+            bail!(wrong());
+        }
+        let port = uri.port_u16().unwrap_or(20258);
+        Ok(Self {
+            address: format!("{host}:{port}"),
+        })
+    }
+
+    /// `GET /v1/status`.
+    pub async fn status(&self) -> anyhow::Result<StatusReport> {
+        self.json("/v1/status").await
+    }
+
+    /// `GET /v1/events`.
+    pub async fn events(&self) -> anyhow::Result<Events> {
+        let body = timeout(PATIENCE, self.get("/v1/events"))
+            .await
+            .map_err(|_| self.silent())??;
+        Ok(Events {
+            body,
+            unread: Vec::new(),
+        })
+    }
+
+    async fn json<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
+        let answer = async {
+            let body = self.get(path).await?.collect().await?.to_bytes();
+            serde_json::from_slice(&body)
+                .with_context(|| format!("what answers on {} is no pleg agent", self.address))
+        };
+        timeout(PATIENCE, answer).await.map_err(|_| self.silent())?
+    }
+
+    fn silent(&self) -> anyhow::Error {
+        anyhow!("the agent on {} does not answer", self.address)
+    }
+
+    async fn get(&self, path: &str) -> anyhow::Result<Incoming> {
+        let unreachable = || format!("no agent on {}", self.address);
+        let stream = TcpStream::connect(&self.address)
+            .await
+            .with_context(unreachable)?;
+        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+            .await
+            .with_context(unreachable)?;
+        tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!("the connection to the agent ended: {error}");
+            }
+        });
+        let request = Request::get(path)
+            .header(header::HOST, &self.address)
+            .body(Empty::<Bytes>::new())?;
+        let answer = sender
+            .send_request(request)
+            .await
+            .with_context(unreachable)?;
+        if answer.status() != StatusCode::OK {
+            bail!("the agent on {} answers {}", self.address, answer.status());
+        }
+        Ok(answer.into_body())
+    }
+}
+
+impl Events {
+    /// The next record; `None` when the agent has gone.
+    pub async fn next(&mut self) -> Option<Record> {
+        loop {
+            if let Some(end) = self.unread.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.unread.drain(..=end).collect();
+                match serde_json::from_slice(&line) {
+                    Ok(record) => return Some(record),
+                    // A newer agent may tell what we do not know.
+                    Err(error) => tracing::debug!("the agent told something unknown: {error}"),
+                }
+                continue;
+            }
+            let frame = self.body.frame().await?.ok()?;
+            if let Ok(data) = frame.into_data() {
+                self.unread.extend_from_slice(&data);
+            }
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! One file for each command.
+
+pub mod agent;
+pub mod pods;
+pub mod status;
+pub mod watch;

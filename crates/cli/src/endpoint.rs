@@ -1,0 +1,63 @@
+//! Which runtime: the one that is named, or the first of the usual places that answers.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use cri::Endpoint;
+use pleg::runtime::grpc::{GrpcRuntime, MAX_MESSAGE_SIZE};
+use pleg::runtime::{CallError, Runtime, RuntimeVersion};
+use tokio::time::timeout;
+
+/// Where runtimes listen, in the order in which they are tried.
+const USUAL_PLACES: [&str; 6] = [
+    "/run/containerd/containerd.sock",
+    "/run/crio/crio.sock",
+    "/run/cri-dockerd.sock",
+    "/run/k3s/containerd/containerd.sock",
+    "/run/k0s/containerd.sock",
+    "/var/snap/microk8s/common/run/containerd.sock",
+];
+
+/// How long a runtime may take to say who it is before we go on without knowing.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The endpoint that is named, or that answers.
+pub async fn find(named: Option<&str>) -> anyhow::Result<Endpoint> {
+    if let Some(text) = named.filter(|text| !text.is_empty()) {
+        return Ok(text.parse()?);
+    }
+    let mut tried = String::new();
+    for place in USUAL_PLACES {
+        let endpoint = Endpoint::new(place);
+        match version(&GrpcRuntime::new(&endpoint, MAX_MESSAGE_SIZE)).await {
+            // One that is there and does not answer is the one to watch.
+            Ok(_) => return Ok(endpoint),
+            Err(error) => write!(tried, "\n  {endpoint}: {error}")?,
+        }
+    }
+    bail!(
+        "no container runtime found; name one with --runtime-endpoint, or see `pleg demo`. Tried:{tried}"
+    )
+}
+
+/// The runtime at `endpoint`, once it has answered or proved to hang; an error if it is
+/// not there or no CRI runtime.
+pub async fn connect(endpoint: &Endpoint) -> anyhow::Result<(GrpcRuntime, Option<RuntimeVersion>)> {
+    let runtime = GrpcRuntime::new(endpoint, MAX_MESSAGE_SIZE);
+    let version = version(&runtime)
+        .await
+        .with_context(|| match endpoint.path().exists() {
+            true => format!("{endpoint} is not a CRI runtime that can be spoken to"),
+            false => format!("no container runtime at {endpoint}"),
+        })?;
+    Ok((runtime, version))
+}
+
+/// `None` for a runtime that took the connection and does not answer.
+async fn version(runtime: &GrpcRuntime) -> Result<Option<RuntimeVersion>, CallError> {
+    match timeout(PATIENCE, runtime.version()).await {
+        Ok(answer) => answer.map(Some),
+        Err(_) => Ok(None),
+    }
+}

@@ -1,0 +1,111 @@
+//! The page of `pleg status`.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use pleg::go_duration::GoDuration;
+use pleg::status_report::StatusReport;
+
+use super::{BAD, BOLD, DIM, GOOD, health_style, printable, styled};
+
+/// A line for each part of the report.
+pub fn page(status: &StatusReport) -> String {
+    let mut page = String::new();
+    let mut line = |name: &str, value: String| {
+        // Writing to a string cannot fail.
+        let _ = writeln!(page, "{} {value}", styled(BOLD, format_args!("{name:<9}")));
+    };
+    let health = &status.health;
+    let state = styled(health_style(health.state), health.state);
+    line("Health", format!("{state}: {}", printable(&health.message)));
+    line("Seen", seen(status));
+    let view = &status.kubelet_view;
+    let ready = match view.ready {
+        true => styled(GOOD, "Ready"),
+        false => styled(BAD, "NotReady"),
+    };
+    line(
+        "Kubelet",
+        format!("would be {ready}: {}", printable(&view.message)),
+    );
+    line("Runtime", runtime(status));
+    line("Relist", relist(status));
+    line("Stream", status.stream.state.clone());
+    line("Kernel", status.kernel.state.clone());
+    line("Pods", pods(status));
+    for stuck in &status.stuck {
+        let what = printable(&stuck.to_string()).into_owned();
+        line("Stuck", styled(BAD, what));
+    }
+    let waiting = status.in_flight.len().saturating_sub(status.stuck.len());
+    if waiting > 0 {
+        line(
+            "In flight",
+            styled(DIM, format_args!("{waiting} calls, none of them overdue")),
+        );
+    }
+    page
+}
+
+fn seen(status: &StatusReport) -> String {
+    let threshold = duration(status.health.threshold_seconds);
+    match status.health.age_seconds {
+        Some(age) => format!("{} ago (threshold {threshold})", duration(age)),
+        None => format!("never yet (threshold {threshold})"),
+    }
+}
+
+fn runtime(status: &StatusReport) -> String {
+    let runtime = &status.runtime;
+    let endpoint = &runtime.endpoint;
+    match (&runtime.name, &runtime.version, &runtime.api_version) {
+        (Some(name), Some(version), Some(api)) => {
+            let who = format!("{name} {version}, CRI {api}");
+            format!("{} at {endpoint}", printable(&who))
+        }
+        _ => format!("has not said who it is, at {endpoint}"),
+    }
+}
+
+fn relist(status: &StatusReport) -> String {
+    let relist = &status.relist;
+    let period = duration(relist.period_seconds);
+    match (relist.last_duration_seconds, &relist.last_kind) {
+        (Some(took), Some(kind)) => format!(
+            "{}, every {period}; the last of {} took {} (by {kind})",
+            relist.mode,
+            relist.count,
+            duration(took)
+        ),
+        _ => format!("{}, every {period}", relist.mode),
+    }
+}
+
+fn pods(status: &StatusReport) -> String {
+    let containers = pleg::listed::ContainerState::ALL
+        .iter()
+        .filter_map(|state| {
+            let count = status.containers.get(state.as_str()).copied()?;
+            (count > 0).then(|| format!("{count} {}", state.as_str()))
+        })
+        .collect::<Vec<_>>()
+        .join(", ");
+    match containers.is_empty() {
+        true => format!("{}, no containers", status.pods),
+        false => format!("{}, containers: {containers}", status.pods),
+    }
+}
+
+/// Go's form, with no more digits than a person reads.
+fn duration(seconds: f64) -> GoDuration {
+    let nanos = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+    let unit = match nanos.as_secs() {
+        0 => Duration::from_micros(1),
+        1..60 => Duration::from_millis(1),
+        _ => Duration::from_secs(1),
+    };
+    let whole = nanos.as_nanos() / unit.as_nanos() * unit.as_nanos();
+    GoDuration(Duration::from_nanos(
+        u64::try_from(whole).unwrap_or(u64::MAX),
+    ))
+}

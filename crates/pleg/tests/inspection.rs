@@ -1,0 +1,295 @@
+//! Inspections that fail, are asked for, or hang: nothing is lost, nobody else waits.
+
+mod node;
+
+use node::{Node, seconds};
+use pleg::Config;
+use pleg::inspect::InspectError;
+use pleg::listed::SandboxState;
+use pleg::runtime::{Call, CallError};
+use sim::Fault;
+
+fn broken() -> Fault {
+    Fault::Fail(CallError::Refused("Unknown: broken".into()))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_inspection_is_cached_and_its_events_come_when_it_is_good() {
+    let node = Node::watch(|sim| {
+        sim.run("a", &["app"]);
+        sim.run("b", &["app"]);
+        sim.fault(Call::ContainerStatus, Some("b/app.0"), broken());
+    })
+    .await;
+    node.at(0.5).await;
+    node.assert_told(
+        "0.000 Started a/app.0 (initial)
+         0.000 Started a.0 (initial)
+         0.000 synced 1 pods, 1 containers
+         0.000 Healthy: every pod is seen",
+    );
+    let entry = node.pleg.cache().get(&"uid-b".into());
+    assert!(
+        matches!(entry.error, Some(InspectError::Failed { .. })),
+        "{entry:?}"
+    );
+
+    node.sim.lift_all();
+    let inspections = node.sim.calls_made(Call::PodSandboxStatus);
+    node.at(1.5).await;
+    node.assert_told(
+        "1.000 Started b/app.0
+         1.000 Started b.0",
+    );
+    assert_eq!(node.pleg.cache().get(&"uid-b".into()).error, None);
+    assert_eq!(
+        node.sim.calls_made(Call::PodSandboxStatus),
+        inspections + 1,
+        "a was not inspected again"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_death_is_told_once_even_if_its_inspection_fails_many_times() {
+    let node = Node::watch(|sim| sim.run("a", &["app"])).await;
+    node.at(0.5).await;
+    node.told();
+    node.sim.exit("a", "app", 9);
+    node.sim.fault(Call::PodSandboxStatus, None, broken());
+    node.at(7.5).await;
+    node.assert_told("");
+    node.sim.lift_all();
+    node.at(12.5).await;
+    node.assert_told("8.000 Died a/app.0 with 9");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_container_that_is_gone_by_its_inspection_is_skipped() {
+    let node = Node::watch(|sim| sim.run("a", &["app", "other"])).await;
+    node.at(0.5).await;
+    node.told();
+    node.sim.exit("a", "other", 1);
+    let gone = Fault::Fail(CallError::NotFound("no such container".into()));
+    node.sim.fault(Call::ContainerStatus, Some("a/app.0"), gone);
+    node.at(1.5).await;
+    node.assert_told("1.000 Died a/other.0 with 1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wanted_inspection_ends_in_a_pod_sync() {
+    let node = Node::watch(|sim| sim.run("a", &["app"])).await;
+    node.at(0.5).await;
+    node.told();
+    node.pleg.request_reinspect("uid-a".into());
+    node.at(3.5).await;
+    node.assert_told("1.000 PodSync a");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wanted_inspection_that_fails_is_wanted_still() {
+    let node = Node::watch(|sim| sim.run("a", &["app"])).await;
+    node.at(0.5).await;
+    node.told();
+    node.sim.fault(Call::ContainerStatus, None, broken());
+    node.pleg.request_reinspect("uid-a".into());
+    node.at(2.5).await;
+    node.assert_told("");
+    assert!(node.pleg.cache().get(&"uid-a".into()).error.is_some());
+    node.sim.lift_all();
+    node.at(4.5).await;
+    node.assert_told("3.000 PodSync a");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wanted_inspection_that_finds_a_change_tells_only_the_change() {
+    let node = Node::watch(|sim| sim.run("a", &["app"])).await;
+    node.at(0.5).await;
+    node.told();
+    node.pleg.request_reinspect("uid-a".into());
+    node.sim.exit("a", "app", 1);
+    node.at(3.5).await;
+    node.assert_told("1.000 Died a/app.0 with 1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_inspected_that_nobody_wants_and_nothing_changed() {
+    let node = Node::watch(|sim| sim.run("a", &["app"])).await;
+    node.at(0.5).await;
+    node.pleg.request_reinspect("uid-of-nobody".into());
+    let made = node.sim.calls_made(Call::ContainerStatus);
+    node.at(9.5).await;
+    assert_eq!(node.sim.calls_made(Call::ContainerStatus), made);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wanted_inspection_of_a_pod_that_went_ends_with_it() {
+    let node = Node::watch(|sim| sim.run("a", &[])).await;
+    node.at(0.5).await;
+    node.told();
+    node.pleg.request_reinspect("uid-a".into());
+    node.sim.world().remove("a");
+    node.at(3.5).await;
+    node.assert_told(
+        "1.000 Died a.0
+         1.000 Removed a.0",
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_ends_keeps_its_addresses_even_across_a_failed_inspection() {
+    let node = Node::watch(|sim| sim.run("a", &["app"])).await;
+    node.at(0.5).await;
+    let ips = || node.pleg.cache().get(&"uid-a".into()).status.ips().to_vec();
+    let known = ips();
+    assert_eq!(known.len(), 1);
+
+    node.sim.fault(Call::ContainerStatus, None, broken());
+    let now = node.sim.now();
+    node.sim.world().pod("a").stop(now);
+    node.at(1.5).await;
+    assert!(node.pleg.cache().get(&"uid-a".into()).error.is_some());
+    node.sim.lift_all();
+    node.at(2.5).await;
+    let entry = node.pleg.cache().get(&"uid-a".into());
+    assert_eq!(entry.status.sandboxes[0].state, SandboxState::NotReady);
+    assert_eq!(ips(), known);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stuck_pod_is_named_and_holds_nobody_up() {
+    let node = Node::watch(|sim| {
+        sim.run("a", &["app"]);
+        sim.run("b", &["app"]);
+    })
+    .await;
+    node.at(0.5).await;
+    node.told();
+    node.sim
+        .fault(Call::ContainerStatus, Some("a/app.0"), Fault::Hang);
+    node.sim.exit("a", "app", 1);
+    node.at(1.5).await;
+    node.sim.exit("b", "app", 2);
+    node.at(2.5).await;
+    node.assert_told("2.000 Died b/app.0 with 2");
+
+    node.at(9.5).await;
+    node.assert_told(
+        "6.000 Degraded: all pods but the named are seen: \
+         ContainerStatus of app in default/a (a/app.0) has not answered for 5s",
+    );
+    let status = node.status().await;
+    assert_eq!(status.stuck.len(), 1);
+    assert_eq!(status.stuck[0].call, Call::ContainerStatus);
+    assert_eq!(status.stuck[0].container.as_deref(), Some("app"));
+    assert!((status.stuck[0].since_seconds - 8.5).abs() < 0.01);
+    assert_eq!(node.sim.most_outstanding(), 1);
+
+    node.sim.lift_all();
+    node.at(9.6).await;
+    node.assert_told(
+        "9.500 Died a/app.0 with 1
+         9.500 Healthy: every pod is seen",
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_waits_for_a_stuck_pod_is_told_why() {
+    let node = Node::watch(|sim| sim.run("a", &["app"])).await;
+    node.at(0.5).await;
+    node.sim.fault(Call::ContainerStatus, None, Fault::Hang);
+    node.sim.exit("a", "app", 1);
+    node.at(1.2).await;
+    let asked = tokio::time::Instant::now();
+    let uid = "uid-a".into();
+    let entry = node.pleg.cache().newer_than(&uid, asked).await.unwrap();
+    assert_eq!(asked.elapsed(), seconds(4.8));
+    assert!(matches!(entry.error, Some(InspectError::Overdue { .. })));
+    assert_eq!(
+        entry.status.containers.len(),
+        1,
+        "the last good status is kept"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn any_number_of_stuck_pods_leaves_the_others_as_fast_as_before() {
+    let node = Node::watch(|sim| {
+        for number in 0..60 {
+            sim.run(&format!("stuck-{number}"), &["app"]);
+        }
+        sim.run("free", &["app"]);
+    })
+    .await;
+    node.at(0.5).await;
+    node.told();
+    for number in 0..60 {
+        let name = format!("stuck-{number}");
+        let id = format!("{name}/app.0");
+        node.sim
+            .fault(Call::ContainerStatus, Some(&id), Fault::Hang);
+        node.sim.exit(&name, "app", 1);
+    }
+    for second in 1..300 {
+        node.at(f64::from(second) - 0.5).await;
+        let now = node.sim.now();
+        node.sim.world().pod("free").restart("app", 7, now);
+        node.at(f64::from(second) + 0.999).await;
+        let told = node.told();
+        let died = told.lines().find(|line| line.contains("Died free"));
+        assert!(died.is_some(), "at {second}: {told}");
+    }
+    let status = node.status().await;
+    assert_eq!(status.stuck.len(), 60);
+    assert_eq!(status.health.state, pleg::health::HealthState::Degraded);
+    assert_eq!(node.sim.most_outstanding(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_pods_are_inspected_at_once_but_not_more_than_there_are_places() {
+    let config = Config {
+        max_inspections: 4,
+        ..Config::default()
+    };
+    let node = Node::watch_with(config, |sim| {
+        for number in 0..8 {
+            sim.run(&format!("p{number}"), &[]);
+        }
+        sim.fault(Call::PodSandboxStatus, None, Fault::Slow(seconds(0.1)));
+    })
+    .await;
+    node.at(0.05).await;
+    assert_eq!(node.status().await.in_flight.len(), 4);
+    node.at(0.25).await;
+    assert!(node.told().contains("0.200 synced 8 pods"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hundred_and_ten_pods_that_restart_at_once_are_told_within_a_second() {
+    let node = Node::watch(|sim| {
+        for number in 0..110 {
+            sim.run(&format!("p{number}"), &["one", "two"]);
+        }
+    })
+    .await;
+    node.at(0.5).await;
+    node.told();
+    let now = node.sim.now();
+    for number in 0..110 {
+        node.sim
+            .world()
+            .pod(&format!("p{number}"))
+            .restart("one", 1, now);
+    }
+    let slow = Fault::Slow(seconds(0.02));
+    node.sim.fault(Call::PodSandboxStatus, None, slow.clone());
+    node.sim.fault(Call::ContainerStatus, None, slow);
+    node.at(2.0).await;
+    let told = node.told();
+    assert_eq!(told.matches("Died").count(), 110);
+    assert_eq!(told.matches("Started").count(), 110);
+    let last = told.lines().last().unwrap();
+    assert!(
+        last < "1.9",
+        "the relist began at 1.000, the last event came at {last}"
+    );
+}

@@ -1,0 +1,230 @@
+//! What a relist tells: the kubelet's behaviours, one by one.
+
+mod node;
+
+use node::Node;
+use pleg::listed::{ContainerState, SandboxState};
+
+#[tokio::test(start_paused = true)]
+async fn the_first_relist_tells_what_runs_and_what_has_ended_and_nothing_of_the_rest() {
+    let node = Node::watch(|sim| {
+        sim.run("a", &["app", "done"]);
+        sim.exit("a", "done", 3);
+        let now = sim.now();
+        sim.world().pod("a").create("new", now);
+    })
+    .await;
+    node.at(0.5).await;
+    node.assert_told(
+        "0.000 Started a/app.0 (initial)
+         0.000 Died a/done.0 with 3 (initial)
+         0.000 Started a.0 (initial)
+         0.000 synced 1 pods, 3 containers
+         0.000 Healthy: every pod is seen",
+    );
+    node.at(5.5).await;
+    node.assert_told("");
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_change_is_told_once_by_the_next_relist() {
+    let node = Node::watch(|sim| {
+        sim.run("a", &["gone", "dies"]);
+        sim.exit("a", "gone", 0);
+        let now = sim.now();
+        sim.world().pod("a").create("starts", now);
+    })
+    .await;
+    node.at(0.5).await;
+    node.told();
+
+    let now = node.sim.now();
+    node.sim.exit("a", "dies", 1);
+    {
+        let mut world = node.sim.world();
+        let pod = world.pod("a");
+        pod.containers.retain(|container| container.name != "gone");
+        pod.container("starts").unwrap().start(now);
+        pod.create("fresh", now).start(now);
+    }
+    node.at(3.5).await;
+    node.assert_told(
+        "1.000 Died a/dies.0 with 1
+         1.000 Removed a/gone.0
+         1.000 Started a/starts.0
+         1.000 Started a/fresh.0",
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_running_container_that_vanishes_has_died_and_is_removed() {
+    for relists in [1.5, 3.5] {
+        let node = Node::watch(|sim| {
+            sim.run("a", &["app", "done"]);
+            sim.exit("a", "done", 0);
+        })
+        .await;
+        node.at(relists).await;
+        node.told();
+        node.sim.world().pod("a").containers.clear();
+        node.at(relists + 1.0).await;
+        let at = relists.ceil();
+        node.assert_told(&format!(
+            "{at:.3} Died a/app.0
+             {at:.3} Removed a/app.0
+             {at:.3} Removed a/done.0"
+        ));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_vanishes_is_told_to_the_end_and_leaves_the_cache() {
+    let node = Node::watch(|sim| {
+        sim.run("a", &["app", "done"]);
+        sim.exit("a", "done", 0);
+    })
+    .await;
+    node.at(0.5).await;
+    node.told();
+    node.sim.world().remove("a");
+    node.at(1.5).await;
+    node.assert_told(
+        "1.000 Died a/app.0
+         1.000 Removed a/app.0
+         1.000 Removed a/done.0
+         1.000 Died a.0
+         1.000 Removed a.0",
+    );
+    let uid = "uid-a".into();
+    let entry = node.pleg.cache().get(&uid);
+    assert_eq!(entry.status.uid, uid);
+    assert!(entry.status.containers.is_empty() && entry.error.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn sandboxes_are_told_by_the_same_table() {
+    let node = Node::watch(|sim| sim.run("a", &[])).await;
+    node.at(0.5).await;
+    node.told();
+    node.sim.world().pod("a").sandbox().unwrap().state = SandboxState::NotReady;
+    node.at(1.5).await;
+    node.assert_told("1.000 Died a.0");
+    node.sim.world().pod("a").sandboxes.clear();
+    let now = node.sim.now();
+    node.sim.world().pod("a").create("orphan", now).start(now);
+    node.at(2.5).await;
+    node.assert_told(
+        "2.000 Removed a.0
+         2.000 Started a/orphan.0",
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_are_told_in_the_same_order_in_every_run() {
+    let run = || async {
+        let node = Node::watch(|sim| {
+            for name in ["d", "b", "e", "a", "c"] {
+                sim.run(name, &["x", "y"]);
+            }
+        })
+        .await;
+        node.at(0.5).await;
+        for name in ["e", "a", "c"] {
+            node.sim.exit(name, "y", 1);
+            node.sim.exit(name, "x", 2);
+        }
+        node.at(1.5).await;
+        node.told()
+    };
+    let first = run().await;
+    assert!(
+        first.ends_with("1.000 Died e/x.0 with 2\n1.000 Died e/y.0 with 1"),
+        "{first}"
+    );
+    for _ in 0..5 {
+        assert_eq!(run().await, first);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn counts_are_of_pods_with_a_running_sandbox_and_of_containers_by_state() {
+    let node = Node::watch(|sim| {
+        sim.run("a", &["one", "two"]);
+        sim.run("b", &["one"]);
+        sim.exit("a", "two", 0);
+        let now = sim.now();
+        sim.world().pod("b").create("new", now);
+        sim.world().pod("b").sandbox().unwrap().state = SandboxState::NotReady;
+    })
+    .await;
+    node.at(0.5).await;
+    let counts = *node.counter.counts.lock().unwrap();
+    assert_eq!((counts.pods, counts.running_pods), (2, 1));
+    let in_state = |state| counts.containers(state);
+    assert_eq!(in_state(ContainerState::Running), 2);
+    assert_eq!(in_state(ContainerState::Exited), 1);
+    assert_eq!(in_state(ContainerState::Created), 1);
+    assert_eq!(in_state(ContainerState::Unknown), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_count_of_a_state_that_nothing_is_in_any_more_is_zero() {
+    let node = Node::watch(|sim| {
+        sim.run("a", &["app"]);
+        sim.exit("a", "app", 0);
+    })
+    .await;
+    let exited = || {
+        let counts = *node.counter.counts.lock().unwrap();
+        counts.containers(ContainerState::Exited)
+    };
+    node.at(0.5).await;
+    assert_eq!(exited(), 1);
+    node.sim.world().pod("a").containers.clear();
+    node.at(1.5).await;
+    assert_eq!(exited(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_relist_that_is_wanted_begins_at_once() {
+    let node = Node::watch(|sim| sim.run("a", &["app"])).await;
+    node.at(0.3).await;
+    node.told();
+    node.sim.exit("a", "app", 4);
+    node.pleg.request_relist();
+    node.at(0.5).await;
+    node.assert_told("0.300 Died a/app.0 with 4");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_relist_that_is_wanted_during_another_follows_it_at_once() {
+    use pleg::runtime::Call;
+    let node = Node::watch(|sim| sim.run("a", &["app"])).await;
+    node.at(0.5).await;
+    node.told();
+    let slow = sim::Fault::Slow(node::seconds(0.4));
+    node.sim.fault(Call::ListContainers, None, slow);
+    node.at(1.2).await;
+    node.pleg.request_relist();
+    node.at(1.39).await;
+    node.sim.lift_all();
+    node.at(1.41).await;
+    // Begun at 1.0, ended at 1.4; the wanted one began then, and the next is a period later.
+    assert_eq!(node.sim.calls_made(Call::ListPodSandbox), 3);
+    node.at(2.39).await;
+    assert_eq!(node.sim.calls_made(Call::ListPodSandbox), 3);
+    node.at(2.41).await;
+    assert_eq!(node.sim.calls_made(Call::ListPodSandbox), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_wishes_for_a_relist_are_one() {
+    use pleg::runtime::Call;
+    let node = Node::watch(|sim| sim.run("a", &["app"])).await;
+    node.at(0.5).await;
+    for _ in 0..100 {
+        node.pleg.request_relist();
+    }
+    node.at(0.9).await;
+    assert_eq!(node.sim.calls_made(Call::ListPodSandbox), 2);
+}

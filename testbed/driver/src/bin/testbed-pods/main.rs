@@ -1,0 +1,48 @@
+//! Pods on the test bed, by hand: the command line of [`testbed_driver`].
+
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command line speaks there"
+)]
+
+mod args;
+mod list;
+mod progress;
+mod verbs;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use testbed_driver::{Driver, Error};
+
+use crate::args::{Args, Verb};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    let args = Args::parse();
+    match run(args).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("testbed-pods: {error}");
+            match error {
+                Error::NotATestbed(_) => ExitCode::from(2),
+                _ => ExitCode::FAILURE,
+            }
+        }
+    }
+}
+
+async fn run(args: Args) -> Result<(), Error> {
+    let driver = Driver::new(&args.runtime_endpoint)?;
+    match args.verb {
+        Verb::Run(wanted) => verbs::run(&driver, &wanted).await,
+        Verb::Dead(wanted) => verbs::dead(&driver, &wanted).await,
+        Verb::Restart(one) => verbs::restart(&driver, &one).await,
+        Verb::Kill(one) => verbs::kill(&driver, &one).await,
+        Verb::Exit(one) => verbs::exit(&driver, &one).await,
+        Verb::Lock { one, r#for } => verbs::lock(&driver, &one, r#for).await,
+        Verb::Rm { pods, .. } => verbs::rm(&driver, &pods).await,
+        Verb::List { full } => list::list(&driver, full).await,
+    }
+}

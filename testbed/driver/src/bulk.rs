@@ -1,0 +1,74 @@
+//! Many at once: a hundred pods for a benchmark, hundreds of dead containers for a heavy relist.
+
+use std::time::Duration;
+
+use cri::v1::{ContainerState, ContainerStatus};
+use futures_util::stream::{self, StreamExt, TryStreamExt};
+
+use crate::driver::Driver;
+use crate::error::{Error, Result};
+use crate::spec::{ContainerSpec, Pod, PodSpec};
+
+/// More at a time would only queue up within containerd, and starve what is to be measured.
+const AT_A_TIME: usize = 4;
+
+/// /bin/true is over at once; the runtime may be a while in noticing hundreds of ends.
+const TIME_TO_END: Duration = Duration::from_secs(20);
+
+impl Driver {
+    /// Runs pods, four at a time; `done` is told how many are up.
+    pub async fn run_pods(&self, specs: &[PodSpec], done: impl FnMut(usize)) -> Result<Vec<Pod>> {
+        collect(specs.iter().map(|spec| self.run_pod(spec)), done).await
+    }
+
+    /// Removes pods, four at a time; `done` is told how many are gone.
+    pub async fn remove_pods(&self, pods: &[Pod], done: impl FnMut(usize)) -> Result<()> {
+        collect(pods.iter().map(|pod| self.remove_pod(pod)), done).await?;
+        Ok(())
+    }
+
+    /// Runs `count` containers of /bin/true in a pod and waits until all have exited; `done` is
+    /// told how many have been started.
+    pub async fn run_dead(&self, pod: &Pod, count: usize, done: impl FnMut(usize)) -> Result<()> {
+        let specs: Vec<_> = (0..count)
+            .map(|number| ContainerSpec::new(format!("dead-{number}"), &["/bin/true"]))
+            .collect();
+        let started = collect(specs.iter().map(|spec| self.run_container(pod, spec)), done).await?;
+        let all_ended = async {
+            for container in &started {
+                while self.status(&container.id).await?.state() != ContainerState::ContainerExited {
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+            }
+            Ok(())
+        };
+        match tokio::time::timeout(TIME_TO_END, all_ended).await {
+            Ok(result) => result,
+            Err(_) => Err(Error::NoAnswer {
+                what: format!("waiting for the end of {count} containers of /bin/true"),
+                after: TIME_TO_END,
+            }),
+        }
+    }
+
+    /// The runtime's status of a container.
+    pub async fn status(&self, id: &str) -> Result<ContainerStatus> {
+        let answer = self.container_status(id, false).await?;
+        Ok(answer.status.unwrap_or_default())
+    }
+}
+
+async fn collect<T>(
+    work: impl Iterator<Item = impl Future<Output = Result<T>>>,
+    mut done: impl FnMut(usize),
+) -> Result<Vec<T>> {
+    let mut count = 0;
+    stream::iter(work)
+        .buffered(AT_A_TIME)
+        .inspect_ok(|_| {
+            count += 1;
+            done(count);
+        })
+        .try_collect()
+        .await
+}

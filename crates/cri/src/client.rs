@@ -1,19 +1,25 @@
 //! One connection to a runtime, and calls on it by name.
 
 use std::fmt;
+use std::future::poll_fn;
 
-use bytes::Bytes;
+use bytes::{BufMut, Bytes, BytesMut};
+use http::HeaderMap;
 use http::uri::PathAndQuery;
+use http_body_util::{BodyExt, Full};
 use hyper_util::rt::TokioIo;
 use prost::Message;
 use tokio::net::UnixStream;
+use tonic::body::Body;
 use tonic::codec::Streaming;
 use tonic::transport::Channel;
-use tonic::{Request, Status};
+use tonic::{Code, Request, Status};
 use tonic_prost::ProstCodec;
+use tower::Service;
 
 use crate::Endpoint;
-use crate::codec::RawAnswer;
+use crate::items::Items;
+use crate::lean::Malformed;
 
 /// The generation of the interface that a runtime speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -96,17 +102,51 @@ impl Client {
         Ok(answer.into_inner())
     }
 
-    /// Calls `method` and gives the answer's bytes, for [`crate::lean`].
-    pub async fn raw<Q>(&self, api: ApiVersion, method: Method, request: Q) -> Result<Bytes, Status>
-    where
-        Q: Message + 'static,
-    {
-        let mut grpc = self.ready().await?;
-        let codec = RawAnswer::<Q>::default();
-        let answer = grpc
-            .unary(Request::new(request), path(api, method), codec)
-            .await?;
-        Ok(answer.into_inner())
+    /// Calls a list `method` and gives each item of the answer, as its bytes, to `each`
+    /// as soon as it is there. Returns the answer's size in bytes.
+    ///
+    /// tonic would hold the whole answer in one buffer first: on an idle node growing
+    /// and trimming the heap for that every second costs more than all the rest.
+    pub async fn list<Q: Message>(
+        &self,
+        api: ApiVersion,
+        method: Method,
+        request: Q,
+        each: impl FnMut(&[u8]) -> Result<(), Malformed>,
+    ) -> Result<usize, Status> {
+        let request = http::Request::post(path(api, method))
+            .header(http::header::CONTENT_TYPE, "application/grpc")
+            .header(http::header::TE, "trailers")
+            .body(Body::new(framed(&request)))
+            .map_err(|error| Status::internal(error.to_string()))?;
+        let mut channel = self.channel.clone();
+        let transport = |error: tonic::transport::Error| Status::from_error(Box::new(error));
+        poll_fn(|context| channel.poll_ready(context))
+            .await
+            .map_err(transport)?;
+        let answer = channel.call(request).await.map_err(transport)?;
+        if answer.status() != http::StatusCode::OK {
+            let status = answer.status();
+            return Err(Status::unknown(format!(
+                "HTTP status {status}, which gRPC never has"
+            )));
+        }
+        // An answer without a body says its status in its headers.
+        ok_or_status(answer.headers())?;
+
+        let mut body = answer.into_body();
+        let mut items = Items::new(self.max_message_size, each);
+        while let Some(frame) = body.frame().await {
+            match frame?.into_data() {
+                Ok(data) => items.feed(data)?,
+                Err(frame) => {
+                    if let Some(trailers) = frame.trailers_ref() {
+                        ok_or_status(trailers)?;
+                    }
+                }
+            }
+        }
+        items.end()
     }
 
     /// Opens a stream of answers.
@@ -136,6 +176,24 @@ impl Client {
             .map_err(|error| Status::from_error(Box::new(error)))?;
         Ok(grpc)
     }
+}
+
+/// The status that a map of headers or trailers tells, if it tells a failure.
+fn ok_or_status(headers: &HeaderMap) -> Result<(), Status> {
+    match Status::from_header_map(headers) {
+        Some(status) if status.code() != Code::Ok => Err(status),
+        _ => Ok(()),
+    }
+}
+
+/// A message as gRPC frames it: uncompressed, its length, itself.
+fn framed(message: &impl Message) -> Full<Bytes> {
+    let length = message.encoded_len();
+    let mut frame = BytesMut::with_capacity(5 + length);
+    frame.put_u8(0);
+    frame.put_u32(length as u32);
+    frame.put_slice(&message.encode_to_vec());
+    Full::new(frame.freeze())
 }
 
 fn path(api: ApiVersion, method: Method) -> PathAndQuery {

@@ -1,9 +1,11 @@
-//! The two list answers, read in place.
+//! The items of the two list answers, read in place.
 //!
 //! A relist asks for both lists every second, and on a quiet node nothing in them is
 //! new. So nothing is copied or allocated here: a [`Sandbox`] or [`Container`] borrows
-//! from the answer's bytes, fields that nobody reads are skipped by their length, and
+//! from the item's bytes, fields that nobody reads are skipped by their length, and
 //! labels are looked at only when the caller asks ([`Container::labels`]).
+
+use std::hash::{Hash, Hasher};
 
 use prost::encoding::{WireType, decode_key, decode_varint};
 
@@ -18,7 +20,7 @@ pub struct Malformed {
 }
 
 /// A `PodSandbox` of a `ListPodSandboxResponse`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Sandbox<'a> {
     /// The sandbox's id.
     pub id: &'a str,
@@ -31,7 +33,7 @@ pub struct Sandbox<'a> {
 }
 
 /// The `PodSandboxMetadata` of a listed sandbox.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct SandboxMetadata<'a> {
     /// The pod's name.
     pub name: &'a str,
@@ -61,6 +63,14 @@ pub struct Container<'a> {
     message: &'a [u8],
 }
 
+/// Labels do not count: they never change, and come in another order each time.
+impl Hash for Container<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.id, self.sandbox_id, self.name).hash(state);
+        (self.attempt, self.state, self.created_at).hash(state);
+    }
+}
+
 impl<'a> Container<'a> {
     /// The container's labels as key and value; read only when asked for.
     pub fn labels(&self) -> Result<Vec<(&'a str, &'a str)>, Malformed> {
@@ -84,30 +94,8 @@ impl<'a> Container<'a> {
     }
 }
 
-/// Calls `each` for every sandbox of a `ListPodSandboxResponse`, in its order.
-pub fn sandboxes<'a>(answer: &'a [u8], mut each: impl FnMut(Sandbox<'a>)) -> Result<(), Malformed> {
-    fields(answer, "ListPodSandboxResponse", |number, field| {
-        if number == 1 {
-            each(sandbox(field.bytes()?)?);
-        }
-        Ok(())
-    })
-}
-
-/// Calls `each` for every container of a `ListContainersResponse`, in its order.
-pub fn containers<'a>(
-    answer: &'a [u8],
-    mut each: impl FnMut(Container<'a>),
-) -> Result<(), Malformed> {
-    fields(answer, "ListContainersResponse", |number, field| {
-        if number == 1 {
-            each(container(field.bytes()?)?);
-        }
-        Ok(())
-    })
-}
-
-fn sandbox(message: &[u8]) -> Result<Sandbox<'_>, Malformed> {
+/// Reads an item of a `ListPodSandboxResponse`.
+pub fn sandbox(message: &[u8]) -> Result<Sandbox<'_>, Malformed> {
     let mut sandbox = Sandbox::default();
     fields(message, "PodSandbox", |number, field| {
         match number {
@@ -134,7 +122,8 @@ fn sandbox(message: &[u8]) -> Result<Sandbox<'_>, Malformed> {
     Ok(sandbox)
 }
 
-fn container(message: &[u8]) -> Result<Container<'_>, Malformed> {
+/// Reads an item of a `ListContainersResponse`.
+pub fn container(message: &[u8]) -> Result<Container<'_>, Malformed> {
     let mut container = Container {
         message,
         ..Container::default()
@@ -282,26 +271,19 @@ mod tests {
     }
 
     #[test]
-    fn a_scan_reads_what_a_full_decode_reads() {
-        let answer = v1::ListContainersResponse {
-            containers: vec![labelled_container(), v1::Container::default()],
-        }
-        .encode_to_vec();
-        let mut seen = Vec::new();
-        containers(&answer, |container| seen.push(container)).unwrap();
-
-        assert_eq!(seen.len(), 2);
-        let first = seen[0];
-        assert_eq!((first.id, first.sandbox_id), ("c1", "s1"));
-        assert_eq!((first.name, first.attempt, first.state), ("web", 3, 2));
-        assert_eq!(first.created_at, 1_700_000_000_000_000_001);
-        assert_eq!(first.labels().unwrap(), [("io.kubernetes.pod.uid", "u1")]);
-        assert_eq!((seen[1].id, seen[1].state), ("", 0));
+    fn a_container_is_read_as_a_full_decode_reads_it() {
+        let item = labelled_container().encode_to_vec();
+        let read = container(&item).unwrap();
+        assert_eq!((read.id, read.sandbox_id), ("c1", "s1"));
+        assert_eq!((read.name, read.attempt, read.state), ("web", 3, 2));
+        assert_eq!(read.created_at, 1_700_000_000_000_000_001);
+        assert_eq!(read.labels().unwrap(), [("io.kubernetes.pod.uid", "u1")]);
+        assert_eq!(container(&[]).unwrap().id, "");
     }
 
     #[test]
     fn a_sandbox_without_metadata_says_so() {
-        let with = v1::PodSandbox {
+        let item = v1::PodSandbox {
             id: "s1".into(),
             metadata: Some(v1::PodSandboxMetadata {
                 name: "web-0".into(),
@@ -312,15 +294,10 @@ mod tests {
             state: 1,
             created_at: -5,
             ..Default::default()
-        };
-        let answer = v1::ListPodSandboxResponse {
-            items: vec![with, v1::PodSandbox::default()],
         }
         .encode_to_vec();
-        let mut seen = Vec::new();
-        sandboxes(&answer, |sandbox| seen.push(sandbox)).unwrap();
-
-        let metadata = seen[0].metadata.unwrap();
+        let read = sandbox(&item).unwrap();
+        let metadata = read.metadata.unwrap();
         assert_eq!(
             (
                 metadata.namespace,
@@ -330,34 +307,27 @@ mod tests {
             ),
             ("shop", "web-0", "u1", 1)
         );
-        assert_eq!((seen[0].state, seen[0].created_at), (1, -5));
-        assert_eq!(seen[1].metadata, None);
+        assert_eq!((read.state, read.created_at), (1, -5));
+        assert_eq!(sandbox(&[]).unwrap().metadata, None);
     }
 
     #[test]
     fn every_damage_is_an_error_and_never_a_panic() {
-        let answer = v1::ListContainersResponse {
-            containers: vec![labelled_container()],
-        }
-        .encode_to_vec();
-        for cut in 1..answer.len() {
-            assert!(containers(&answer[..cut], |_| {}).is_err(), "cut at {cut}");
-        }
-        for index in 0..answer.len() {
+        let item = labelled_container().encode_to_vec();
+        for index in 0..item.len() {
             for bit in 0..8 {
-                let mut damaged = answer.clone();
+                let mut damaged = item.clone();
                 damaged[index] ^= 1 << bit;
-                let _ = containers(&damaged, |container| {
-                    let _ = container.labels();
-                });
-                let _ = sandboxes(&damaged, |_| {});
+                let _ = container(&damaged).map(|read| read.labels());
+                let _ = sandbox(&damaged);
             }
         }
+        assert!(container(&item[..item.len() - 1]).is_err());
     }
 
     #[test]
     fn bytes_that_are_no_text_are_named() {
-        let error = containers(&[0x0a, 0x03, 0x0a, 0x01, 0xff], |_| {}).unwrap_err();
+        let error = container(&[0x0a, 0x01, 0xff]).unwrap_err();
         assert_eq!(
             error.to_string(),
             "malformed Container: field 1 is not UTF-8"

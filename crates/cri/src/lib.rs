@@ -3,18 +3,19 @@
 //! ```text
 //!   proto/cri.proto  -->  gen/ (committed)  -->  messages, server stubs
 //!                                                   |
-//!   Endpoint ("unix:///run/…/x.sock") --> Client -- unary, streaming, raw --> runtime
+//!   Endpoint ("unix:///run/…/x.sock") --> Client -- unary, streaming, list --> runtime
 //!                                                   |
-//!                                        lean: lists scanned without copying
+//!                             items --> lean: rows read in place, as the bytes arrive
 //! ```
 //!
 //! [`Client`] speaks CRI v1 or v1alpha2 as [`ApiVersion`] says: the messages are the
-//! same, only the name of the service differs. [`lean`] reads the two list answers,
-//! which are asked for every second, straight from the bytes.
+//! same, only the name of the service differs. The two list answers, which are asked for
+//! every second, are never held whole: [`Client::list`] hands out one item after the
+//! other, and [`lean`] reads it in place.
 
 mod client;
-mod codec;
 mod endpoint;
+mod items;
 pub mod lean;
 
 pub use client::{ApiVersion, Client, Method};

@@ -62,7 +62,8 @@ impl Pleg {
     /// Begins a subscription: first what is there now (`initial` events, then `synced`),
     /// then what happens.
     pub async fn subscribe(&self) -> Result<Subscription, Stopped> {
-        self.ask(|answer| Command::Subscribe(self.clone(), answer)).await
+        self.ask(|answer| Command::Subscribe(self.clone(), answer))
+            .await
     }
 
     /// Everything about us now. Answers at once, whatever hangs.

@@ -26,6 +26,13 @@ use crate::snapshot::Snapshot;
 #[derive(Debug, Default)]
 pub struct Records {
     pods: BTreeMap<PodUid, Record>,
+    /// The snapshot that all records are as of, and when it was last taken: the same one
+    /// again says nothing new, and on a quiet node that is all there is to a relist.
+    as_of: Option<(Arc<BTreeMap<PodUid, Arc<ListedPod>>>, Instant)>,
+    /// The pods for which there is something to do.
+    unsettled: BTreeSet<PodUid>,
+    /// The pods whose inspection is under way.
+    inspecting: BTreeSet<PodUid>,
     tickets: u64,
 }
 
@@ -96,27 +103,28 @@ impl Records {
     /// Takes in what is listed now. A pod that was looked at after the snapshot was begun
     /// is left as it is known: the older look knows less.
     pub fn observe(&mut self, snapshot: &Snapshot, source: Source) {
+        let taken = snapshot.taken;
+        if let Some((pods, looked)) = &mut self.as_of
+            && Arc::ptr_eq(pods, &snapshot.pods)
+        {
+            *looked = taken;
+            return;
+        }
+        for uid in snapshot.pods.keys() {
+            if !self.pods.contains_key(uid) {
+                self.pods.insert(uid.clone(), Record::new(taken));
+            }
+        }
+        let mut all = true;
         for (uid, record) in &mut self.pods {
-            if !snapshot.pods.contains_key(uid) {
-                record.look(None, snapshot.taken, source);
+            all &= record.look(snapshot.pods.get(uid), taken, source);
+            if record.wants_step() {
+                self.unsettled.insert(uid.clone());
+            } else {
+                self.unsettled.remove(uid);
             }
         }
-        for (uid, pod) in &snapshot.pods {
-            match self.pods.get_mut(uid) {
-                Some(record) => record.look(Some(pod), snapshot.taken, source),
-                None => {
-                    let record = Record {
-                        committed: None,
-                        listed: Some(pod.clone()),
-                        looked: snapshot.taken,
-                        source,
-                        reinspect: false,
-                        inspecting: None,
-                    };
-                    self.pods.insert(uid.clone(), record);
-                }
-            }
-        }
+        self.as_of = all.then(|| (snapshot.pods.clone(), taken));
     }
 
     /// Wants a pod inspected at the next occasion although nothing differs. A pod that is
@@ -124,47 +132,69 @@ impl Records {
     pub fn request_reinspect(&mut self, uid: &PodUid) {
         if let Some(record) = self.pods.get_mut(uid) {
             record.reinspect = true;
+            self.unsettled.insert(uid.clone());
         }
     }
 
     /// The pods for which [`Self::plan`] has something to do, by UID.
-    pub fn differing(&self) -> Vec<PodUid> {
-        self.pods
-            .iter()
-            .filter(|(_, record)| record.wants_step())
-            .map(|(uid, _)| uid.clone())
-            .collect()
+    pub fn unsettled(&self) -> Vec<PodUid> {
+        self.unsettled.iter().cloned().collect()
+    }
+
+    /// When the look was begun that a record's listing is of.
+    fn looked(&self, record: &Record) -> Instant {
+        match &self.as_of {
+            Some((_, looked)) => record.looked.max(*looked),
+            None => record.looked,
+        }
     }
 
     /// Says what is to be done about a pod, and notes that it is being done.
     pub fn plan(&mut self, uid: &PodUid) -> Step {
-        let Some(record) = self.pods.get_mut(uid) else {
+        self.unsettled.remove(uid);
+        let Some(record) = self.pods.get(uid) else {
             return Step::Nothing;
-        };
-        let Some(listed) = record.listed.clone() else {
-            let record = self.pods.remove(uid).expect("it was just found");
-            return Step::Removed(Commit {
-                changes: diff(record.committed.as_deref(), None),
-                before: record.committed,
-                after: None,
-                reinspected: record.reinspect,
-                source: record.source,
-                begun: record.looked,
-            });
         };
         if !record.wants_step() {
             return Step::Nothing;
         }
+        let begun = self.looked(record);
+        match record.listed.clone() {
+            None => self.remove(uid, begun),
+            Some(listed) => self.begin(uid, listed, begun),
+        }
+    }
+
+    fn remove(&mut self, uid: &PodUid, begun: Instant) -> Step {
+        self.inspecting.remove(uid);
+        let Some(record) = self.pods.remove(uid) else {
+            return Step::Nothing;
+        };
+        Step::Removed(Commit {
+            changes: diff(record.committed.as_deref(), None),
+            before: record.committed,
+            after: None,
+            reinspected: record.reinspect,
+            source: record.source,
+            begun,
+        })
+    }
+
+    fn begin(&mut self, uid: &PodUid, listed: Arc<ListedPod>, begun: Instant) -> Step {
+        let Some(record) = self.pods.get_mut(uid) else {
+            return Step::Nothing;
+        };
         if !record.reinspect && diff(record.committed.as_deref(), Some(&listed)).is_empty() {
             // Rows differ by what is no event: taken over as it is.
             record.committed = Some(listed);
             return Step::Nothing;
         }
         self.tickets += 1;
+        self.inspecting.insert(uid.clone());
         record.inspecting = Some(Inspecting {
             ticket: self.tickets,
             version: listed.clone(),
-            begun: record.looked,
+            begun,
         });
         Step::Inspect {
             ticket: Ticket {
@@ -180,20 +210,26 @@ impl Records {
     pub fn commit(&mut self, ticket: &Ticket) -> Option<Commit> {
         let (record, inspected) = self.end(ticket)?;
         let before = record.committed.replace(inspected.version.clone());
-        Some(Commit {
+        let commit = Commit {
             changes: diff(before.as_deref(), Some(&inspected.version)),
             before,
             after: Some(inspected.version),
             reinspected: std::mem::take(&mut record.reinspect),
             source: record.source,
             begun: inspected.begun,
-        })
+        };
+        if record.wants_step() {
+            self.unsettled.insert(ticket.uid.clone());
+        }
+        Some(commit)
     }
 
     /// The inspection failed: nothing moves, and the next plan finds the same difference.
     /// Gives when the look was begun; `None` for a ticket that is void.
     pub fn defer(&mut self, ticket: &Ticket) -> Option<Instant> {
-        self.end(ticket).map(|(_, inspected)| inspected.begun)
+        let (_, inspected) = self.end(ticket)?;
+        self.unsettled.insert(ticket.uid.clone());
+        Some(inspected.begun)
     }
 
     fn end(&mut self, ticket: &Ticket) -> Option<(&mut Record, Inspecting)> {
@@ -201,16 +237,13 @@ impl Records {
         let inspecting = record
             .inspecting
             .take_if(|inspecting| inspecting.ticket == ticket.number)?;
+        self.inspecting.remove(&ticket.uid);
         Some((record, inspecting))
     }
 
     /// The pods whose inspection is under way.
-    pub fn inspecting(&self) -> BTreeSet<PodUid> {
-        self.pods
-            .iter()
-            .filter(|(_, record)| record.inspecting.is_some())
-            .map(|(uid, _)| uid.clone())
-            .collect()
+    pub fn inspecting(&self) -> &BTreeSet<PodUid> {
+        &self.inspecting
     }
 
     /// All pods as they were told, by UID.
@@ -229,9 +262,21 @@ impl Records {
 }
 
 impl Record {
-    fn look(&mut self, pod: Option<&Arc<ListedPod>>, begun: Instant, source: Source) {
+    fn new(looked: Instant) -> Self {
+        Self {
+            committed: None,
+            listed: None,
+            looked,
+            source: Source::Relist,
+            reinspect: false,
+            inspecting: None,
+        }
+    }
+
+    /// Takes in a look, unless a newer one is known.
+    fn look(&mut self, pod: Option<&Arc<ListedPod>>, begun: Instant, source: Source) -> bool {
         if begun < self.looked {
-            return;
+            return false;
         }
         self.looked = begun;
         self.source = source;
@@ -241,6 +286,7 @@ impl Record {
         } else {
             pod.cloned()
         };
+        true
     }
 
     /// A pod that is being inspected waits for the end of it, unless it is gone.

@@ -14,7 +14,9 @@ pub struct Snapshot {
     /// When the first of the lists was asked for: what happened later may be missing.
     pub taken: Instant,
     /// The pods, in the order of their UIDs.
-    pub pods: BTreeMap<PodUid, Arc<ListedPod>>,
+    pub pods: Arc<BTreeMap<PodUid, Arc<ListedPod>>>,
+    /// How many there are of what.
+    pub counts: Counts,
     /// Rows that belong to no pod: sandboxes without metadata, containers with neither a
     /// known sandbox nor labels, and anything without an id.
     pub homeless: usize,
@@ -28,8 +30,8 @@ impl Snapshot {
     /// id that is listed twice in one pod counts once.
     pub fn new(
         taken: Instant,
-        sandboxes: Vec<Arc<ListedSandbox>>,
-        containers: Vec<Arc<ListedContainer>>,
+        sandboxes: &[Arc<ListedSandbox>],
+        containers: &[Arc<ListedContainer>],
     ) -> Self {
         let mut homeless = 0;
         let mut pods: Vec<ListedPod> = Vec::new();
@@ -49,7 +51,7 @@ impl Snapshot {
             };
             let index = index_of(&mut pods, pod);
             by_sandbox.insert(sandbox.id.clone(), index);
-            pods[index].sandboxes.push(sandbox);
+            pods[index].sandboxes.push(sandbox.clone());
         }
         for container in containers {
             if container.id.is_empty() {
@@ -64,18 +66,22 @@ impl Snapshot {
                     continue;
                 }
             };
-            pods[index].containers.push(container);
+            pods[index].containers.push(container.clone());
         }
 
-        let pods = pods.into_iter().map(|mut pod| {
+        for pod in &mut pods {
             pod.sort();
             pod.sandboxes.dedup_by(|a, b| a.id == b.id);
             pod.containers.dedup_by(|a, b| a.id == b.id);
-            (pod.pod.uid.clone(), Arc::new(pod))
-        });
+        }
+        let counts = Counts::of(&pods);
+        let pods = pods
+            .into_iter()
+            .map(|pod| (pod.pod.uid.clone(), Arc::new(pod)));
         Self {
             taken,
-            pods: pods.collect(),
+            pods: Arc::new(pods.collect()),
+            counts,
             homeless,
         }
     }

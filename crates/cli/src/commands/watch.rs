@@ -54,7 +54,10 @@ pub async fn run(global: &Global, options: Watch) -> anyhow::Result<Found> {
         };
         let Some(record) = record else {
             // The agent has gone; the runtime may be there still.
-            anyhow::ensure!(matches!(teller, Teller::Agent(_)), "the event loop has stopped");
+            anyhow::ensure!(
+                matches!(teller, Teller::Agent(_)),
+                "the event loop has stopped"
+            );
             tracing::warn!("the agent has gone: watching the runtime directly");
             teller = watch_ourselves(global, &options, &endpoint).await?;
             continue;

@@ -10,7 +10,7 @@ use crate::calls::About;
 use crate::event::Source;
 use crate::listed::{ListedContainer, ListedSandbox};
 use crate::runtime::{Call, CallError, Listing, Runtime, RuntimeVersion};
-use crate::snapshot::{Counts, Snapshot};
+use crate::snapshot::Snapshot;
 
 /// Where the two lists stand.
 #[derive(Debug)]
@@ -23,6 +23,7 @@ pub(super) struct Lists {
     begun: Instant,
     sandboxes: Asking<ListedSandbox>,
     containers: Asking<ListedContainer>,
+    last: LastLists,
     /// When the last relist with good lists was begun.
     pub(super) last_good: Option<Instant>,
     /// Why the last relist failed, if it did.
@@ -35,7 +36,7 @@ pub(super) struct Lists {
 #[derive(Debug)]
 enum Asking<Row> {
     Asked,
-    Answered(Vec<Arc<Row>>),
+    Answered(Arc<[Arc<Row>]>),
     Failed(CallError),
 }
 
@@ -47,6 +48,7 @@ impl Lists {
             begun: now,
             sandboxes: Asking::Asked,
             containers: Asking::Asked,
+            last: LastLists::none(now),
             last_good: None,
             failure: None,
             homeless: 0,
@@ -86,20 +88,50 @@ impl Lists {
 
     /// What both lists said, once both are in.
     fn take(&mut self) -> Option<Result<Snapshot, CallError>> {
-        match (&self.sandboxes, &self.containers) {
-            (Asking::Asked, _) | (_, Asking::Asked) => None,
-            (Asking::Failed(error), _) | (_, Asking::Failed(error)) => Some(Err(error.clone())),
-            (Asking::Answered(_), Asking::Answered(_)) => {
-                let sandboxes = std::mem::replace(&mut self.sandboxes, Asking::Asked);
-                let containers = std::mem::replace(&mut self.containers, Asking::Asked);
-                match (sandboxes, containers) {
-                    (Asking::Answered(sandboxes), Asking::Answered(containers)) => {
-                        Some(Ok(Snapshot::new(self.begun, sandboxes, containers)))
-                    }
-                    _ => None,
-                }
+        let (sandboxes, containers) = match (&self.sandboxes, &self.containers) {
+            (Asking::Asked, _) | (_, Asking::Asked) => return None,
+            (Asking::Failed(error), _) | (_, Asking::Failed(error)) => {
+                return Some(Err(error.clone()));
             }
+            (Asking::Answered(sandboxes), Asking::Answered(containers)) => (sandboxes, containers),
+        };
+        Some(Ok(self.last.snapshot(self.begun, sandboxes, containers)))
+    }
+}
+
+/// The last good lists, and what was made of them: the same lists make the same pods.
+#[derive(Debug)]
+struct LastLists {
+    sandboxes: Arc<[Arc<ListedSandbox>]>,
+    containers: Arc<[Arc<ListedContainer>]>,
+    snapshot: Snapshot,
+}
+
+impl LastLists {
+    fn none(now: Instant) -> Self {
+        Self {
+            sandboxes: Arc::new([]),
+            containers: Arc::new([]),
+            snapshot: Snapshot::new(now, &[], &[]),
         }
+    }
+
+    fn snapshot(
+        &mut self,
+        taken: Instant,
+        sandboxes: &Arc<[Arc<ListedSandbox>]>,
+        containers: &Arc<[Arc<ListedContainer>]>,
+    ) -> Snapshot {
+        let same =
+            Arc::ptr_eq(sandboxes, &self.sandboxes) && Arc::ptr_eq(containers, &self.containers);
+        if same {
+            self.snapshot.taken = taken;
+        } else {
+            self.snapshot = Snapshot::new(taken, sandboxes, containers);
+            self.sandboxes = sandboxes.clone();
+            self.containers = containers.clone();
+        }
+        self.snapshot.clone()
     }
 }
 
@@ -198,17 +230,16 @@ impl<R: Runtime> Generic<R> {
         self.lists.homeless = snapshot.homeless;
         self.lists.last_good = Some(snapshot.taken);
         self.records.observe(snapshot, Source::Relist);
-        let counts = Counts::of(snapshot.pods.values().map(AsRef::as_ref));
-        self.environment.observer.seen(self.wall_time(), counts);
+        let observer = &self.environment.observer;
+        observer.seen(self.wall_time(), snapshot.counts);
 
-        let differing = self.records.differing();
-        for uid in &differing {
-            self.take_step(uid);
+        for uid in self.records.unsettled() {
+            self.take_step(&uid);
         }
         self.cache.relisted(snapshot.taken);
         if self.round.is_none() {
             // Who is named already is not waited for.
-            let mut waiting = self.records.inspecting();
+            let mut waiting = self.records.inspecting().clone();
             for stuck in self.overdue() {
                 if let Some(pod) = stuck.about.pod {
                     waiting.remove(&pod.uid);

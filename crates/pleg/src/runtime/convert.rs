@@ -33,20 +33,6 @@ fn sandbox_state(number: i32) -> SandboxState {
     }
 }
 
-/// Whether a known row says what the list says now. State and creation are what can
-/// differ; the pod's names cannot change under one id and UID.
-pub(super) fn is_same_sandbox(row: &ListedSandbox, listed: &lean::Sandbox<'_>) -> bool {
-    row.state == sandbox_state(listed.state)
-        && row.created_at == WallTime::from_unix_nanos(listed.created_at)
-        && match (&row.pod, &listed.metadata) {
-            (Some(pod), Some(metadata)) => {
-                pod.uid.as_str() == metadata.uid && row.attempt == metadata.attempt
-            }
-            (None, None) => true,
-            _ => false,
-        }
-}
-
 pub(super) fn sandbox_row(listed: &lean::Sandbox<'_>) -> ListedSandbox {
     ListedSandbox {
         id: listed.id.into(),
@@ -61,33 +47,12 @@ pub(super) fn sandbox_row(listed: &lean::Sandbox<'_>) -> ListedSandbox {
     }
 }
 
-pub(super) fn is_same_container(row: &ListedContainer, listed: &lean::Container<'_>) -> bool {
-    row.state == container_state(listed.state)
-        && row.created_at == WallTime::from_unix_nanos(listed.created_at)
-        && is_same_container_of_pod(row, listed)
-}
-
-fn is_same_container_of_pod(row: &ListedContainer, listed: &lean::Container<'_>) -> bool {
-    row.attempt == listed.attempt
-        && row.sandbox_id.as_str() == listed.sandbox_id
-        && &*row.name == listed.name
-}
-
-/// A new row. Labels are read only for a container that was not known: under one id and
-/// sandbox they never change.
-pub(super) fn container_row(
-    listed: &lean::Container<'_>,
-    known: Option<&ListedContainer>,
-) -> ListedContainer {
-    let known = known.filter(|row| is_same_container_of_pod(row, listed));
+pub(super) fn container_row(listed: &lean::Container<'_>) -> ListedContainer {
     ListedContainer {
         id: listed.id.into(),
         sandbox_id: listed.sandbox_id.into(),
-        pod: match known {
-            Some(row) => row.pod.clone(),
-            // Labels that cannot be read are no labels: the sandbox may still tell the pod.
-            None => pod_of_labels(listed.labels().unwrap_or_default()),
-        },
+        // Labels that cannot be read are no labels: the sandbox may still tell the pod.
+        pod: pod_of_labels(listed.labels().unwrap_or_default()),
         name: listed.name.into(),
         state: container_state(listed.state),
         attempt: listed.attempt,

@@ -83,42 +83,28 @@ impl Runtime for GrpcRuntime {
 
     async fn list_sandboxes(&self) -> Result<Listing<ListedSandbox>, CallError> {
         let request = v1::ListPodSandboxRequest::default();
+        let mut reading = take(&self.sandboxes).read();
+        let each = |item: &[u8]| {
+            let sandbox = lean::sandbox(item)?;
+            reading.item(sandbox, || convert::sandbox_row(&sandbox));
+            Ok(())
+        };
         let method = Call::ListPodSandbox.method();
-        let answer = self.client.raw(self.api(), method, request).await?;
-        let mut known = self.sandboxes.lock().expect("no panic while it is held");
-        let mut rows = Vec::new();
-        lean::sandboxes(&answer, |sandbox| {
-            rows.push(known.take(
-                sandbox.id,
-                |row| convert::is_same_sandbox(row, &sandbox),
-                |_| convert::sandbox_row(&sandbox),
-            ));
-        })?;
-        known.keep_only(&rows, |row| &row.id);
-        Ok(Listing {
-            rows,
-            bytes: answer.len(),
-        })
+        let bytes = self.client.list(self.api(), method, request, each).await?;
+        Ok(keep(&self.sandboxes, reading.end(), bytes))
     }
 
     async fn list_containers(&self) -> Result<Listing<ListedContainer>, CallError> {
         let request = v1::ListContainersRequest::default();
+        let mut reading = take(&self.containers).read();
+        let each = |item: &[u8]| {
+            let container = lean::container(item)?;
+            reading.item(container, || convert::container_row(&container));
+            Ok(())
+        };
         let method = Call::ListContainers.method();
-        let answer = self.client.raw(self.api(), method, request).await?;
-        let mut known = self.containers.lock().expect("no panic while it is held");
-        let mut rows = Vec::new();
-        lean::containers(&answer, |container| {
-            rows.push(known.take(
-                container.id,
-                |row| convert::is_same_container(row, &container),
-                |row| convert::container_row(&container, row),
-            ));
-        })?;
-        known.keep_only(&rows, |row| &row.id);
-        Ok(Listing {
-            rows,
-            bytes: answer.len(),
-        })
+        let bytes = self.client.list(self.api(), method, request, each).await?;
+        Ok(keep(&self.containers, reading.end(), bytes))
     }
 
     async fn sandbox_status(&self, id: &Id) -> Result<SandboxStatus, CallError> {
@@ -140,4 +126,16 @@ impl Runtime for GrpcRuntime {
         let answer = self.client.unary(self.api(), method, request).await?;
         convert::container_status(id, answer)
     }
+}
+
+/// The last answer's rows, away while the next is read. A list that fails leaves none,
+/// and the next makes them anew.
+fn take<Row>(rows: &Mutex<Rows<Row>>) -> Rows<Row> {
+    std::mem::take(&mut *rows.lock().expect("no panic while it is held"))
+}
+
+fn keep<Row>(known: &Mutex<Rows<Row>>, rows: Rows<Row>, bytes: usize) -> Listing<Row> {
+    let all = rows.all();
+    *known.lock().expect("no panic while it is held") = rows;
+    Listing { rows: all, bytes }
 }

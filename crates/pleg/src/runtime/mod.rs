@@ -103,8 +103,9 @@ impl fmt::Display for RuntimeVersion {
 /// A list and what it weighed on the wire.
 #[derive(Clone, Debug)]
 pub struct Listing<Row> {
-    /// The rows. A row that is as it was in the last answer is the same `Arc`.
-    pub rows: Vec<Arc<Row>>,
+    /// The rows. One that is as it was in the last answer is the same `Arc`; where all
+    /// are, so may be the whole.
+    pub rows: Arc<[Arc<Row>]>,
     /// The answer's size in bytes.
     pub bytes: usize,
 }

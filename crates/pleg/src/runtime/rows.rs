@@ -1,51 +1,88 @@
-//! Rows that are the same as in the last answer are the same `Arc`: on a quiet node a
-//! relist allocates no row, and two listings compare by pointer.
+//! Rows by the fingerprint of what was listed.
+//!
+//! On a quiet node one answer is like the last. That is seen by fingerprints alone,
+//! without touching a row, and then the whole listing is the same `Arc` as before; where
+//! something differs, the rows that do not are the same `Arc` still. So a relist that
+//! finds nothing costs what reading the answer costs.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher, Hash, RandomState};
 use std::sync::Arc;
 
-use crate::id::Id;
-
-/// The rows of the last answer by id.
+/// The rows of the last answer.
 #[derive(Debug)]
 pub(super) struct Rows<Row> {
-    known: HashMap<Id, Arc<Row>>,
+    all: Arc<[Arc<Row>]>,
+    known: HashMap<u64, Arc<Row>>,
+    /// The sum of the fingerprints, for a runtime's order is another each time.
+    sum: u64,
+    /// Random keys: nobody can make an item that passes for another.
+    hasher: RandomState,
+}
+
+/// An answer that is being read.
+pub(super) struct Reading<Row> {
+    last: Rows<Row>,
+    new: HashMap<u64, Arc<Row>>,
+    fingerprints: Vec<u64>,
+    sum: u64,
 }
 
 impl<Row> Default for Rows<Row> {
     fn default() -> Self {
         Self {
+            all: Arc::new([]),
             known: HashMap::new(),
+            sum: 0,
+            hasher: RandomState::new(),
         }
     }
 }
 
 impl<Row> Rows<Row> {
-    /// The known row if it is `same`, else what `make` makes, given the known one.
-    pub(super) fn take(
-        &mut self,
-        id: &str,
-        same: impl FnOnce(&Row) -> bool,
-        make: impl FnOnce(Option<&Row>) -> Row,
-    ) -> Arc<Row> {
-        let known = self.known.get(id);
-        if let Some(row) = known
-            && same(row)
-        {
-            return row.clone();
+    /// Begins to read the next answer.
+    pub(super) fn read(self) -> Reading<Row> {
+        Reading {
+            fingerprints: Vec::with_capacity(self.all.len()),
+            new: HashMap::new(),
+            sum: 0,
+            last: self,
         }
-        let row = Arc::new(make(known.map(AsRef::as_ref)));
-        self.known.insert(id.into(), row.clone());
-        row
     }
 
-    /// Forgets what was not in the answer just read.
-    pub(super) fn keep_only(&mut self, rows: &[Arc<Row>], id: impl Fn(&Row) -> &Id) {
-        if self.known.len() > rows.len() {
-            self.known = rows
-                .iter()
-                .map(|row| (id(row).clone(), row.clone()))
-                .collect();
+    /// All rows, in the answer's order.
+    pub(super) fn all(&self) -> Arc<[Arc<Row>]> {
+        self.all.clone()
+    }
+}
+
+impl<Row> Reading<Row> {
+    /// Takes in an item; a row is made of it only if it was not in the last answer.
+    pub(super) fn item(&mut self, item: impl Hash, row: impl FnOnce() -> Row) {
+        let fingerprint = self.last.hasher.hash_one(item);
+        self.sum = self.sum.wrapping_add(fingerprint);
+        self.fingerprints.push(fingerprint);
+        if !self.last.known.contains_key(&fingerprint) {
+            self.new.entry(fingerprint).or_insert_with(|| row().into());
+        }
+    }
+
+    /// The answer was read to its end.
+    pub(super) fn end(mut self) -> Rows<Row> {
+        let last = self.last;
+        let as_many = self.fingerprints.len() == last.all.len();
+        if as_many && self.sum == last.sum && self.new.is_empty() {
+            return last;
+        }
+        self.new.extend(last.known);
+        let row = |fingerprint: &u64| self.new[fingerprint].clone();
+        let all: Arc<[Arc<Row>]> = self.fingerprints.iter().map(row).collect();
+        let known = self.fingerprints.iter().copied().zip(all.iter().cloned());
+        Rows {
+            known: known.collect(),
+            all,
+            sum: self.sum,
+            hasher: last.hasher,
         }
     }
 }

@@ -1,0 +1,240 @@
+//! Cuts a list answer into its items while it arrives.
+//!
+//! ```text
+//!   frames of HTTP/2 --> [flag, length] --> tag 1, length, item --> each(item)
+//!                                                        |
+//!                             an item across two frames: carried over
+//! ```
+//!
+//! Both list answers are one message with one repeated field, number 1.
+
+use bytes::{Buf, Bytes, BytesMut};
+use prost::encoding::{WireType, decode_key, decode_varint};
+use tonic::Status;
+
+use crate::lean::Malformed;
+
+/// Flag and length, in front of a gRPC message.
+const FRAME_HEADER: usize = 5;
+
+/// A tag and a length are at most ten bytes each.
+const LONGEST_KEY: usize = 20;
+
+pub(crate) struct Items<F> {
+    each: F,
+    limit: usize,
+    /// What has arrived of a header or an item that is not complete yet.
+    carried: BytesMut,
+    /// The length of the message, and how much of it is still to come.
+    message: Option<(usize, usize)>,
+}
+
+impl<F: FnMut(&[u8]) -> Result<(), Malformed>> Items<F> {
+    /// Gives every item to `each`; refuses a message above `limit` bytes.
+    pub(crate) fn new(limit: usize, each: F) -> Self {
+        Self {
+            each,
+            limit,
+            carried: BytesMut::new(),
+            message: None,
+        }
+    }
+
+    /// Takes in what has arrived.
+    pub(crate) fn feed(&mut self, data: Bytes) -> Result<(), Status> {
+        if self.carried.is_empty() {
+            let mut rest = &data[..];
+            self.cut(&mut rest)?;
+            self.carried.extend_from_slice(rest);
+        } else {
+            let mut carried = std::mem::take(&mut self.carried);
+            carried.extend_from_slice(&data);
+            let mut rest = &carried[..];
+            self.cut(&mut rest)?;
+            let cut = carried.len() - rest.len();
+            carried.advance(cut);
+            self.carried = carried;
+        }
+        Ok(())
+    }
+
+    /// The answer is over: gives its size, unless something is missing.
+    pub(crate) fn end(self) -> Result<usize, Status> {
+        match self.message {
+            Some((length, 0)) => Ok(length),
+            Some((length, left)) => Err(Status::internal(format!(
+                "failed to decode: {left} of {length} bytes are missing"
+            ))),
+            None => Err(Status::internal("failed to decode: the answer is missing")),
+        }
+    }
+
+    /// Cuts off what is complete.
+    fn cut(&mut self, bytes: &mut &[u8]) -> Result<(), Status> {
+        if self.message.is_none() && bytes.len() >= FRAME_HEADER {
+            let length = self.header(bytes)?;
+            self.message = Some((length, length));
+        }
+        let Some((_, left)) = &mut self.message else {
+            return Ok(());
+        };
+        while let Some((item, rest)) = next(bytes, *left)? {
+            *left -= bytes.len() - rest.len();
+            *bytes = rest;
+            (self.each)(item).map_err(malformed)?;
+        }
+        if *left == 0 && !bytes.is_empty() {
+            return Err(malformed("bytes after its end"));
+        }
+        Ok(())
+    }
+
+    fn header(&self, bytes: &mut &[u8]) -> Result<usize, Status> {
+        let compressed = bytes.get_u8() != 0;
+        let length = bytes.get_u32() as usize;
+        if compressed {
+            return Err(malformed("compressed, though nobody asked for it"));
+        }
+        if length > self.limit {
+            return Err(Status::out_of_range(format!(
+                "message length too large: found {length} bytes, the limit is: {} bytes",
+                self.limit
+            )));
+        }
+        Ok(length)
+    }
+}
+
+/// The first item and what follows it, if it is there whole; fields that are no items
+/// are passed over. `left` is what the message has left, of which `bytes` is a part.
+fn next(bytes: &[u8], left: usize) -> Result<Option<(&[u8], &[u8])>, Status> {
+    let mut rest = bytes;
+    loop {
+        if rest.is_empty() {
+            return Ok(None);
+        }
+        let start = rest;
+        let complete = bytes.len() == left;
+        let key = decode_key(&mut rest).and_then(|(number, wire)| {
+            let length = match wire {
+                WireType::LengthDelimited => decode_varint(&mut rest)?,
+                WireType::Varint => decode_varint(&mut rest).map(|_| 0)?,
+                WireType::SixtyFourBit => 8,
+                WireType::ThirtyTwoBit => 4,
+                // A group has no length; none is ever as long as this.
+                WireType::StartGroup | WireType::EndGroup => u64::MAX,
+            };
+            Ok((number, wire, length))
+        });
+        let (number, wire, length) = match key {
+            Ok(key) => key,
+            // The key may just not be there whole.
+            Err(_) if !complete && start.len() < LONGEST_KEY => return Ok(None),
+            Err(error) => return Err(malformed(error)),
+        };
+        let ahead = left - (bytes.len() - rest.len());
+        if length > ahead as u64 {
+            return Err(malformed("an item ends after the answer does"));
+        }
+        let Some((field, after)) = rest.split_at_checked(length as usize) else {
+            return Ok(None);
+        };
+        if number == 1 && wire == WireType::LengthDelimited {
+            return Ok(Some((field, after)));
+        }
+        rest = after;
+    }
+}
+
+fn malformed(what: impl ToString) -> Status {
+    Status::internal(format!("failed to decode: {}", what.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use prost::Message;
+
+    use super::*;
+    use crate::v1;
+
+    fn answer(items: usize) -> Vec<u8> {
+        let sandbox = |number: usize| v1::PodSandbox {
+            id: format!("id-{number}"),
+            runtime_handler: "x".repeat(number % 300),
+            ..Default::default()
+        };
+        let message = v1::ListPodSandboxResponse {
+            items: (0..items).map(sandbox).collect(),
+        }
+        .encode_to_vec();
+        let mut framed = vec![0];
+        framed.extend((message.len() as u32).to_be_bytes());
+        framed.extend(message);
+        framed
+    }
+
+    /// Feeds `bytes` in pieces; gives the ids of the items and how it ended.
+    fn read(bytes: &[u8], piece: usize, limit: usize) -> (Vec<String>, Result<usize, String>) {
+        let mut ids = Vec::new();
+        let mut items = Items::new(limit, |item: &[u8]| {
+            ids.push(crate::lean::sandbox(item)?.id.to_owned());
+            Ok(())
+        });
+        let fed = bytes
+            .chunks(piece)
+            .try_for_each(|piece| items.feed(Bytes::copy_from_slice(piece)));
+        let ended = fed.and_then(|()| items.end());
+        (ids, ended.map_err(|status| status.message().to_owned()))
+    }
+
+    #[test]
+    fn items_come_out_whole_however_the_bytes_arrive() {
+        let bytes = answer(40);
+        let whole: Vec<String> = (0..40).map(|number| format!("id-{number}")).collect();
+        for piece in (1..60).chain([1000, bytes.len()]) {
+            let (ids, ended) = read(&bytes, piece, 1 << 20);
+            assert_eq!(ids, whole, "in pieces of {piece}");
+            assert_eq!(ended, Ok(bytes.len() - FRAME_HEADER));
+        }
+    }
+
+    #[test]
+    fn an_empty_answer_has_no_items() {
+        assert_eq!(read(&answer(0), 5, 100), (vec![], Ok(0)));
+    }
+
+    #[test]
+    fn an_answer_above_the_limit_is_refused_with_both_figures() {
+        let (ids, ended) = read(&answer(40), 100, 1000);
+        assert_eq!(ids, Vec::<String>::new());
+        let error = ended.unwrap_err();
+        assert!(
+            error.contains("found ") && error.contains("the limit is: 1000 bytes"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn what_is_cut_short_is_an_error() {
+        let bytes = answer(3);
+        for cut in 0..bytes.len() {
+            let (_, ended) = read(&bytes[..cut], 7, 1 << 20);
+            assert!(ended.is_err(), "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn no_damage_makes_it_panic_or_wait_for_ever() {
+        let bytes = answer(5);
+        for index in 0..bytes.len() {
+            for bit in 0..8 {
+                let mut damaged = bytes.clone();
+                damaged[index] ^= 1 << bit;
+                let _ = read(&damaged, 11, 1 << 20);
+            }
+        }
+        let mut longer = bytes.clone();
+        longer.push(0);
+        assert!(read(&longer, 11, 1 << 20).1.is_err());
+    }
+}

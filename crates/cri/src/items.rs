@@ -105,9 +105,12 @@ impl<F: FnMut(&[u8]) -> Result<(), Malformed>> Items<F> {
     }
 }
 
-/// The first item and what follows it, if it is there whole; fields that are no items
+/// An item, and the bytes that follow it.
+type Cut<'a> = (&'a [u8], &'a [u8]);
+
+/// The first item, if it is there whole; fields that are no items
 /// are passed over. `left` is what the message has left, of which `bytes` is a part.
-fn next(bytes: &[u8], left: usize) -> Result<Option<(&[u8], &[u8])>, Status> {
+fn next(bytes: &[u8], left: usize) -> Result<Option<Cut<'_>>, Status> {
     let mut rest = bytes;
     loop {
         if rest.is_empty() {

@@ -200,3 +200,152 @@ impl Contents {
             .or_insert_with(|| Entry::unknown(uid))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::{advance, timeout};
+
+    use super::*;
+
+    fn uid() -> PodUid {
+        "u".into()
+    }
+
+    fn pod() -> PodRef {
+        PodRef {
+            uid: uid(),
+            namespace: "n".into(),
+            name: "p".into(),
+        }
+    }
+
+    fn status() -> PodStatus {
+        PodStatus {
+            name: "p".into(),
+            ..PodStatus::unknown(uid())
+        }
+    }
+
+    /// Whether the cache has something newer than `time` without waiting.
+    async fn has_newer(cache: &Cache, time: Instant) -> bool {
+        let uid = uid();
+        let newer = cache.newer_than(&uid, time);
+        timeout(Duration::from_millis(1), newer).await.is_ok()
+    }
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_is_newer_than_anything_before_the_first_relist() {
+        let (_writer, cache) = cache();
+        assert_eq!(cache.get(&uid()), Entry::unknown(&uid()));
+        assert!(!has_newer(&cache, Instant::now()).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_entry_is_as_new_as_its_inspection_or_the_last_relist() {
+        let (writer, cache) = cache();
+        let first = Instant::now();
+        writer.set(&uid(), status(), first + SECOND);
+        assert!(has_newer(&cache, first).await);
+        assert!(
+            !has_newer(&cache, first + SECOND).await,
+            "as old is not newer"
+        );
+        writer.relisted(first + SECOND * 2);
+        assert!(has_newer(&cache, first + SECOND).await);
+        assert!(!has_newer(&cache, first + SECOND * 2).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pod_that_the_runtime_does_not_have_is_as_new_as_the_last_relist() {
+        let (writer, cache) = cache();
+        let asked = Instant::now();
+        writer.relisted(asked + SECOND);
+        let entry = cache.newer_than(&uid(), asked).await.unwrap();
+        assert_eq!(entry, Entry::unknown(&uid()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_relist_vouches_for_a_pod_that_differs_from_its_entry() {
+        let (writer, cache) = cache();
+        let asked = Instant::now();
+        writer.set_pending(&pod());
+        writer.relisted(asked + SECOND);
+        assert!(!has_newer(&cache, asked).await);
+        writer.set(&uid(), status(), asked + SECOND);
+        assert!(has_newer(&cache, asked).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_waiter_is_released_by_an_inspection_an_error_a_relist_and_a_removal() {
+        let failed = || InspectError::Overdue {
+            call: crate::runtime::Call::ContainerStatus,
+            id: "c".into(),
+        };
+        type Release = fn(&CacheWriter, Instant, InspectError);
+        let releases: [Release; 4] = [
+            |writer, now, _| drop(writer.set(&uid(), status(), now)),
+            |writer, now, error| writer.set_error(&uid(), error, now),
+            |writer, now, _| writer.relisted(now),
+            |writer, now, _| {
+                writer.relisted(now);
+                writer.remove(&uid());
+            },
+        ];
+        for release in releases {
+            let (writer, cache) = cache();
+            writer.set(&uid(), status(), Instant::now());
+            let asked = Instant::now();
+            let waiter = tokio::spawn(async move { cache.newer_than(&uid(), asked).await });
+            advance(SECOND).await;
+            assert!(!waiter.is_finished());
+            release(&writer, Instant::now(), failed());
+            assert!(waiter.await.unwrap().is_ok());
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_waiter_can_have_a_deadline_and_learns_that_nobody_writes_any_more() {
+        let (writer, cache) = cache();
+        let now = Instant::now();
+        assert!(
+            timeout(SECOND, cache.newer_than(&uid(), now))
+                .await
+                .is_err()
+        );
+        drop(writer);
+        assert_eq!(cache.newer_than(&uid(), now).await, Err(Stopped));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn times_never_go_backwards() {
+        let (writer, cache) = cache();
+        let start = Instant::now();
+        writer.set(&uid(), status(), start + SECOND * 5);
+        writer.set(&uid(), status(), start + SECOND);
+        assert_eq!(cache.get(&uid()).modified, Some(start + SECOND * 5));
+        writer.relisted(start + SECOND * 9);
+        writer.relisted(start + SECOND * 2);
+        assert!(has_newer(&cache, start + SECOND * 8).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_error_is_kept_beside_the_last_good_status_until_the_next() {
+        let (writer, cache) = cache();
+        let error = InspectError::Overdue {
+            call: crate::runtime::Call::PodSandboxStatus,
+            id: "s".into(),
+        };
+        writer.set(&uid(), status(), Instant::now());
+        writer.set_error(&uid(), error.clone(), Instant::now());
+        let entry = cache.get(&uid());
+        assert_eq!((entry.error, &*entry.status.name), (Some(error), "p"));
+        writer.set(&uid(), status(), Instant::now());
+        assert_eq!(cache.get(&uid()).error, None);
+        writer.remove(&uid());
+        assert_eq!(cache.get(&uid()), Entry::unknown(&uid()));
+    }
+}

@@ -15,7 +15,7 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use crate::id::{Id, PodRef};
@@ -59,9 +59,15 @@ pub struct OutstandingCall {
 /// The calls that are outstanding now. Clones share them.
 #[derive(Clone)]
 pub struct Calls {
-    outstanding: Arc<Mutex<BTreeMap<(Call, Option<Id>), Entry>>>,
+    outstanding: Arc<Mutex<Outstanding>>,
+    began: Arc<Notify>,
     observer: Arc<dyn Observer>,
 }
+
+/// What a call asks: no two outstanding calls ask the same.
+type Question = (Call, Option<Id>);
+
+type Outstanding = BTreeMap<Question, Entry>;
 
 struct Entry {
     call: OutstandingCall,
@@ -85,6 +91,7 @@ impl Calls {
     pub fn new(observer: Arc<dyn Observer>) -> Self {
         Self {
             outstanding: Arc::default(),
+            began: Arc::default(),
             observer,
         }
     }
@@ -97,17 +104,20 @@ impl Calls {
     ) -> Result<T, CallError> {
         let claim = self.claim(about).await;
         let answer = call.await;
-        self.observer
-            .call_ended(claim.key.0, claim.since.elapsed(), answer.as_ref().err());
+        self.observer.call_ended(
+            claim.question.0,
+            claim.since.elapsed(),
+            answer.as_ref().err(),
+        );
         answer
     }
 
     async fn claim(&self, about: About) -> Claim {
-        let key = (about.call, about.id.clone());
+        let question = (about.call, about.id.clone());
         loop {
             let mut ended = {
                 let mut outstanding = self.lock();
-                let Some(other) = outstanding.get_mut(&key) else {
+                let Some(other) = outstanding.get_mut(&question) else {
                     let since = Instant::now();
                     let (end, ended) = watch::channel(());
                     let call = OutstandingCall { about, since };
@@ -117,10 +127,11 @@ impl Calls {
                         waiting,
                         ended,
                     };
-                    outstanding.insert(key.clone(), entry);
+                    outstanding.insert(question.clone(), entry);
+                    self.began.notify_one();
                     return Claim {
                         calls: self.clone(),
-                        key,
+                        question,
                         since,
                         _end: end,
                     };
@@ -153,6 +164,11 @@ impl Calls {
             .collect()
     }
 
+    /// Returns when a call began since last asked: then [`Self::next_overdue`] is another.
+    pub async fn began(&self) {
+        self.began.notified().await;
+    }
+
     /// When the next of the outstanding calls becomes overdue.
     pub fn next_overdue(&self, patience: impl Fn(Call) -> Duration) -> Option<Instant> {
         let now = Instant::now();
@@ -163,7 +179,7 @@ impl Calls {
             .min()
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<(Call, Option<Id>), Entry>> {
+    fn lock(&self) -> MutexGuard<'_, Outstanding> {
         self.outstanding.lock().expect("no panic while it is held")
     }
 }
@@ -171,14 +187,14 @@ impl Calls {
 /// The right to ask, given back when dropped: also when the caller was aborted.
 struct Claim {
     calls: Calls,
-    key: (Call, Option<Id>),
+    question: Question,
     since: Instant,
     _end: watch::Sender<()>,
 }
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        self.calls.lock().remove(&self.key);
+        self.calls.lock().remove(&self.question);
     }
 }
 

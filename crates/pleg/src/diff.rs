@@ -152,3 +152,146 @@ impl From<SandboxState> for State {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::id::PodRef;
+    use crate::listed::{ListedContainer, ListedSandbox};
+
+    const STATES: [State; 4] = [State::Running, State::Exited, State::Unknown, State::Gone];
+
+    #[test]
+    fn all_sixteen_cells_are_the_kubelets() {
+        use Happening::{Changed, Died, Removed, Started};
+        let table: [[&[Happening]; 4]; 4] = [
+            // from running
+            [&[], &[Died], &[Changed], &[Died, Removed]],
+            // from exited
+            [&[Started], &[], &[Changed], &[Removed]],
+            // from unknown
+            [&[Started], &[Died], &[], &[Died, Removed]],
+            // from nothing
+            [&[Started], &[Died], &[Changed], &[]],
+        ];
+        for (old, row) in STATES.into_iter().zip(table) {
+            for (new, cell) in STATES.into_iter().zip(row) {
+                assert_eq!(happenings(old, new), cell, "{old:?} -> {new:?}");
+            }
+        }
+    }
+
+    fn pod(containers: &[(&str, ContainerState)], sandboxes: &[(&str, SandboxState)]) -> ListedPod {
+        let container = |&(id, state): &(&str, ContainerState)| {
+            Arc::new(ListedContainer {
+                id: id.into(),
+                sandbox_id: "s".into(),
+                pod: None,
+                name: "app".into(),
+                state,
+                attempt: 0,
+                created_at: None,
+            })
+        };
+        let sandbox = |&(id, state): &(&str, SandboxState)| {
+            Arc::new(ListedSandbox {
+                id: id.into(),
+                pod: None,
+                state,
+                attempt: 0,
+                created_at: None,
+            })
+        };
+        ListedPod {
+            pod: PodRef {
+                uid: "u".into(),
+                namespace: "n".into(),
+                name: "p".into(),
+            },
+            sandboxes: sandboxes.iter().map(sandbox).collect(),
+            containers: containers.iter().map(container).collect(),
+        }
+    }
+
+    fn told(changes: &[Change]) -> Vec<String> {
+        let line = |change: &Change| format!("{:?} {}", change.happening, change.id);
+        changes.iter().map(line).collect()
+    }
+
+    #[test]
+    fn containers_come_before_sandboxes_and_the_old_listing_before_the_new() {
+        let old = pod(
+            &[
+                ("b", ContainerState::Running),
+                ("a", ContainerState::Exited),
+            ],
+            &[("s", SandboxState::Ready)],
+        );
+        let new = pod(
+            &[
+                ("c", ContainerState::Running),
+                ("a", ContainerState::Running),
+            ],
+            &[("t", SandboxState::Ready)],
+        );
+        assert_eq!(
+            told(&diff(Some(&old), Some(&new))),
+            [
+                "Died b",
+                "Removed b",
+                "Started a",
+                "Died s",
+                "Removed s",
+                "Started c",
+                "Started t"
+            ]
+        );
+    }
+
+    #[test]
+    fn an_id_that_names_a_container_and_a_sandbox_is_read_as_the_container() {
+        let both = pod(
+            &[("x", ContainerState::Running)],
+            &[("x", SandboxState::NotReady)],
+        );
+        assert_eq!(told(&diff(None, Some(&both))), ["Started x"]);
+        assert_eq!(told(&diff(Some(&both), None)), ["Died x", "Removed x"]);
+    }
+
+    fn any_pod() -> impl Strategy<Value = ListedPod> {
+        let state = prop::sample::select(vec![
+            ContainerState::Created,
+            ContainerState::Running,
+            ContainerState::Exited,
+            ContainerState::Unknown,
+        ]);
+        prop::collection::btree_map("[a-d]", state, 0..5).prop_map(|containers| {
+            let rows: Vec<_> = containers
+                .iter()
+                .map(|(id, state)| (&**id, *state))
+                .collect();
+            pod(&rows, &[])
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn every_pair_of_listings_gives_the_cell_of_each_id(old in any_pod(), new in any_pod()) {
+            let changes = diff(Some(&old), Some(&new));
+            let state = |pod: &ListedPod, id: &str| {
+                let mut rows = pod.containers.iter();
+                rows.find(|row| row.id.as_str() == id).map_or(State::Gone, |row| row.state.into())
+            };
+            for id in ["a", "b", "c", "d"] {
+                let of_id = changes.iter().filter(|change| change.id.as_str() == id);
+                let seen: Vec<Happening> = of_id.map(|change| change.happening).collect();
+                prop_assert_eq!(&seen[..], happenings(state(&old, id), state(&new, id)));
+            }
+            prop_assert_eq!(diff(Some(&old), Some(&old)), vec![]);
+        }
+    }
+}

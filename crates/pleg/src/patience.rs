@@ -20,22 +20,23 @@ pub struct Patience {
 }
 
 impl Patience {
-    /// Begins with what is configured.
+    /// Begins with what is configured, as if all lists so far had been quick: three of
+    /// [`REMEMBERED`] may be slow before that counts as common.
     pub fn new(config: &Config) -> Self {
         Self {
             list: config.list_overdue,
             status: config.status_overdue,
-            took: VecDeque::with_capacity(REMEMBERED),
+            took: VecDeque::from([Duration::ZERO; REMEMBERED]),
             common: Duration::ZERO,
         }
     }
 
-    /// Learns how long a good list took.
+    /// Learns how long a good list took. One that hung for minutes says little of how
+    /// long lists commonly take, so it counts as twice what was given it.
     pub fn learn(&mut self, took: Duration) {
-        if self.took.len() == REMEMBERED {
-            self.took.pop_front();
-        }
-        self.took.push_back(took);
+        let most = self.with(Call::ListContainers) * 2;
+        self.took.pop_front();
+        self.took.push_back(took.min(most));
         self.common = percentile_95(&self.took);
     }
 
@@ -67,14 +68,25 @@ mod tests {
         let mut patience = Patience::new(&Config::default());
         let list = |patience: &Patience| patience.with(Call::ListContainers);
         assert_eq!(list(&patience), Duration::from_secs(2));
-        for _ in 0..94 {
+        for _ in 0..3 {
+            patience.learn(Duration::from_secs(3));
+        }
+        assert_eq!(list(&patience), Duration::from_secs(2));
+        patience.learn(Duration::from_secs(3));
+        assert_eq!(list(&patience), Duration::from_secs(12));
+        for _ in 0..61 {
             patience.learn(Duration::from_millis(10));
         }
         assert_eq!(list(&patience), Duration::from_secs(2));
-        for _ in 0..10 {
-            patience.learn(Duration::from_secs(3));
-        }
-        assert_eq!(list(&patience), Duration::from_secs(12));
         assert_eq!(patience.with(Call::ContainerStatus), Duration::from_secs(5));
+    }
+
+    #[test]
+    fn a_few_lists_that_hung_do_not_make_the_next_ones_go_unnoticed() {
+        let mut patience = Patience::new(&Config::default());
+        for _ in 0..4 {
+            patience.learn(Duration::from_secs(200));
+        }
+        assert_eq!(patience.with(Call::ListContainers), Duration::from_secs(16));
     }
 }

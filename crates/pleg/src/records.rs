@@ -20,7 +20,7 @@ use crate::diff::{Change, diff};
 use crate::event::Source;
 use crate::id::PodUid;
 use crate::listed::ListedPod;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{ListedPods, Snapshot};
 
 /// The records of all pods.
 #[derive(Debug, Default)]
@@ -28,7 +28,7 @@ pub struct Records {
     pods: BTreeMap<PodUid, Record>,
     /// The snapshot that all records are as of, and when it was last taken: the same one
     /// again says nothing new, and on a quiet node that is all there is to a relist.
-    as_of: Option<(Arc<BTreeMap<PodUid, Arc<ListedPod>>>, Instant)>,
+    as_of: Option<(Arc<ListedPods>, Instant)>,
     /// The pods for which there is something to do.
     unsettled: BTreeSet<PodUid>,
     /// The pods whose inspection is under way.

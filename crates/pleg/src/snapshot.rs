@@ -8,13 +8,16 @@ use tokio::time::Instant;
 use crate::id::{Id, PodRef, PodUid};
 use crate::listed::{ContainerState, ListedContainer, ListedPod, ListedSandbox};
 
+/// Pods by UID.
+pub type ListedPods = BTreeMap<PodUid, Arc<ListedPod>>;
+
 /// What the runtime listed, by pod.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     /// When the first of the lists was asked for: what happened later may be missing.
     pub taken: Instant,
     /// The pods, in the order of their UIDs.
-    pub pods: Arc<BTreeMap<PodUid, Arc<ListedPod>>>,
+    pub pods: Arc<ListedPods>,
     /// How many there are of what.
     pub counts: Counts,
     /// Rows that belong to no pod: sandboxes without metadata, containers with neither a

@@ -79,6 +79,7 @@ impl<R: Runtime> Generic<R> {
         let Some(round) = self.round.take_if(|round| round.is_complete()) else {
             return;
         };
+        self.lists.caught_up();
         let took = self.seen.complete(&round);
         self.environment.observer.relist_ended(took);
         if self.seen.rounds == 1 {

@@ -125,6 +125,7 @@ impl<R: Runtime> Generic<R> {
                     Some(command) => self.on_command(command),
                     None => return,
                 },
+                () = self.calls.began() => {}
                 () = sleep_until(alarm) => {}
             }
             if self.lists.is_due() {

@@ -1,6 +1,7 @@
 //! Asking for both lists, again and again, and taking in what they say.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -26,8 +27,10 @@ pub(super) struct Lists {
     last: LastLists,
     /// When the last relist with good lists was begun.
     pub(super) last_good: Option<Instant>,
-    /// Why the last relist failed, if it did.
+    /// Why lists failed since the last complete round, if they did.
     pub(super) failure: Option<CallError>,
+    /// They come again, but what happened meanwhile is not told yet.
+    recovered: bool,
     /// How many rows belonged to no pod.
     homeless: usize,
 }
@@ -51,6 +54,7 @@ impl Lists {
             last: LastLists::none(now),
             last_good: None,
             failure: None,
+            recovered: false,
             homeless: 0,
         }
     }
@@ -69,6 +73,18 @@ impl Lists {
             None => self.requested = Some(asked),
             Some(_) if self.last_good.is_some_and(|begun| begun > asked) => {}
             Some(due) => self.due = Some(due.min(asked)),
+        }
+    }
+
+    /// Whether the last attempt failed.
+    pub(super) fn fail(&self) -> bool {
+        self.failure.is_some() && !self.recovered
+    }
+
+    /// A round is complete: what happened while lists failed has been told.
+    pub(super) fn caught_up(&mut self) {
+        if self.recovered {
+            self.failure = None;
         }
     }
 
@@ -220,9 +236,7 @@ impl<R: Runtime> Generic<R> {
     }
 
     fn lists_good(&mut self, snapshot: &Snapshot) {
-        if self.lists.failure.take().is_some() {
-            tracing::info!("the runtime lists again");
-        }
+        self.lists.recovered = true;
         if snapshot.homeless > self.lists.homeless {
             let homeless = snapshot.homeless;
             tracing::warn!("{homeless} listed sandboxes or containers belong to no pod");
@@ -249,7 +263,14 @@ impl<R: Runtime> Generic<R> {
             self.round = Some(Round::new(snapshot.taken, time, waiting));
         }
         self.complete_round();
-        self.lists.end(Instant::now() + self.config.relist_period);
+        // Lists that were overdue tell how things were when they were asked for, at best.
+        let overdue = snapshot.taken.elapsed() >= self.patience.with(Call::ListContainers);
+        let pause = if overdue {
+            Duration::ZERO
+        } else {
+            self.config.relist_period
+        };
+        self.lists.end(Instant::now() + pause);
     }
 
     fn lists_failed(&mut self, error: CallError) {
@@ -264,6 +285,7 @@ impl<R: Runtime> Generic<R> {
             self.ask_version = true;
         }
         self.lists.failure = Some(error);
+        self.lists.recovered = false;
         let took = self.lists.begun.elapsed();
         self.environment.observer.relist_ended(took);
         self.lists.end(Instant::now() + self.config.relist_period);

@@ -180,8 +180,7 @@ impl<R: Runtime> Generic<R> {
         let obstacles = Obstacles {
             started: self.started,
             last_good_lists: self.lists.last_good,
-            lists_fail: self.lists.failure.is_some()
-                || overdue.iter().any(|call| call.about.pod.is_none()),
+            lists_fail: self.lists.fail() || overdue.iter().any(|call| call.about.pod.is_none()),
             stuck_pods: stuck_pods.into_values().collect(),
         };
         kubelet_view(Instant::now(), &obstacles)

@@ -1,0 +1,190 @@
+//! What upstream does not test: identities that collide, restarts, clocks that jump.
+
+mod node;
+
+use node::Node;
+use pleg::runtime::{Call, CallError};
+use sim::Fault;
+
+#[tokio::test(start_paused = true)]
+async fn one_container_id_in_two_pods_is_told_for_both() {
+    let node = Node::watch(|sim| {
+        sim.run("a", &["app"]);
+        sim.run("b", &["app"]);
+        let mut world = sim.world();
+        world.container("b", "app").id = "a/app.0".into();
+    })
+    .await;
+    node.at(0.5).await;
+    node.told();
+    node.sim.exit("a", "app", 1);
+    node.sim.exit("b", "app", 1);
+    node.at(1.5).await;
+    assert_eq!(node.told().matches("Died a/app.0").count(), 2);
+    assert_eq!(
+        node.sim.most_outstanding(),
+        1,
+        "even for one id in two pods"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_stuck_id_in_two_pods_names_both_and_rounds_go_on() {
+    let node = Node::watch(|sim| {
+        sim.run("a", &["app"]);
+        sim.run("b", &["app"]);
+        sim.world().container("b", "app").id = "a/app.0".into();
+    })
+    .await;
+    node.at(0.5).await;
+    node.sim
+        .fault(Call::ContainerStatus, Some("a/app.0"), Fault::Hang);
+    node.sim.exit("a", "app", 1);
+    node.sim.exit("b", "app", 1);
+    node.at(30.5).await;
+    let status = node.status().await;
+    let pods: Vec<String> = status
+        .stuck
+        .iter()
+        .filter_map(|stuck| stuck.pod.as_ref().map(ToString::to_string))
+        .collect();
+    assert_eq!(pods, ["default/a", "default/b"]);
+    assert!(status.health.age_seconds.unwrap() < 2.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_uid_that_comes_back_is_a_new_pod() {
+    let node = Node::watch(|sim| sim.run("a", &["app"])).await;
+    node.at(0.5).await;
+    node.told();
+    node.sim.world().remove("a");
+    node.at(1.5).await;
+    node.told();
+    node.sim.run("a", &["app"]);
+    node.at(2.5).await;
+    node.assert_told(
+        "2.000 Started a/app.0
+         2.000 Started a.0",
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_went_and_came_back_while_its_inspection_hung_is_told_once() {
+    let node = Node::watch(|sim| sim.run("a", &["app"])).await;
+    node.at(0.5).await;
+    node.told();
+    node.sim
+        .fault(Call::PodSandboxStatus, Some("a.0"), Fault::Hang);
+    node.sim.exit("a", "app", 1);
+    node.at(1.5).await;
+    let pod = node.sim.world().pods.remove("a").unwrap();
+    node.at(2.5).await;
+    node.assert_told(
+        "2.000 Died a/app.0
+         2.000 Removed a/app.0
+         2.000 Died a.0
+         2.000 Removed a.0",
+    );
+    node.sim.world().pods.insert("a".into(), pod);
+    node.at(3.5).await;
+    node.sim.lift_all();
+    node.at(6.5).await;
+    node.assert_told(
+        "3.500 Died a/app.0 with 1
+         3.500 Started a.0",
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_of_the_runtime_that_keeps_all_ids_tells_only_what_happened_meanwhile() {
+    let node = Node::watch(|sim| {
+        sim.run("a", &["app"]);
+        sim.run("b", &["app"]);
+    })
+    .await;
+    node.at(0.5).await;
+    node.told();
+    let gone = Fault::Fail(CallError::Unavailable("connection refused".into()));
+    for call in Call::ALL {
+        node.sim.fault(call, None, gone.clone());
+    }
+    node.sim.exit("b", "app", 137);
+    node.at(30.5).await;
+    node.sim.lift_all();
+    node.at(40.5).await;
+    node.assert_told(
+        "1.000 Degraded: the node cannot be listed: the runtime cannot be reached: connection refused
+         31.000 Died b/app.0 with 137
+         31.000 Healthy: every pod is seen",
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_step_of_the_wall_clock_changes_no_event_and_no_health() {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicI64, Ordering};
+
+    use pleg::wall_time::WallTime;
+    use pleg::{Config, Environment, NoObserver, Pleg};
+
+    let sim = sim::Sim::new();
+    sim.run("a", &["app"]);
+    let offset = Arc::new(AtomicI64::new(0));
+    let environment = Environment {
+        endpoint: "sim".into(),
+        clock: {
+            let (sim, offset) = (sim.clone(), offset.clone());
+            Arc::new(move || {
+                let nanos = sim.now().as_unix_nanos() + offset.load(Ordering::Relaxed);
+                WallTime::from_unix_nanos(nanos).unwrap()
+            })
+        },
+        observer: Arc::new(NoObserver),
+    };
+    let pleg = Pleg::start(Arc::new(sim.clone()), Config::default(), environment);
+    let mut told = pleg.subscribe().await.unwrap();
+    tokio::time::sleep(node::seconds(0.5)).await;
+    const DAY: i64 = 86_400_000_000_000;
+    for step in [DAY, -DAY, 0] {
+        offset.store(step, Ordering::Relaxed);
+        tokio::time::sleep(node::seconds(10.0)).await;
+        let health = pleg.status().await.unwrap().health;
+        assert_eq!(health.state, pleg::health::HealthState::Healthy);
+        assert!(health.age_seconds.unwrap() < 1.1);
+    }
+    sim.exit("a", "app", 1);
+    tokio::time::sleep(node::seconds(2.0)).await;
+    let mut lines = Vec::new();
+    while let Ok(Some(record)) = tokio::time::timeout(node::seconds(0.1), told.next()).await {
+        lines.push(node::line(&record));
+    }
+    assert_eq!(
+        lines,
+        [
+            "Started a/app.0 (initial)",
+            "Started a.0 (initial)",
+            "synced 1 pods, 1 containers",
+            "Healthy: every pod is seen",
+            "Died a/app.0 with 1"
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sandbox_without_metadata_and_a_row_without_an_id_disturb_nobody() {
+    let node = Node::watch(|sim| {
+        sim.run("a", &["app"]);
+        sim.run("b", &["app"]);
+        let mut world = sim.world();
+        world.container("b", "app").id = "".into();
+    })
+    .await;
+    node.at(1.5).await;
+    node.assert_told(
+        "0.000 Started a/app.0 (initial)
+         0.000 Started a.0 (initial)
+         0.000 Started b.0 (initial)
+         0.000 synced 2 pods, 1 containers
+         0.000 Healthy: every pod is seen",
+    );
+}

@@ -1,0 +1,196 @@
+//! Health: the kubelet's sentences at the kubelet's times, and who is to blame.
+
+mod node;
+
+use std::time::Duration;
+
+use node::{Node, seconds};
+use pleg::health::{HealthState, StuckCall, Vitals, assess, kubelet_healthy};
+use pleg::kubelet_view::{Obstacles, kubelet_view};
+use pleg::runtime::{Call, CallError};
+use sim::Fault;
+use tokio::time::Instant;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+#[tokio::test(start_paused = true)]
+async fn the_kubelets_sentences_are_to_the_letter() {
+    let seen = Instant::now();
+    let threshold = MINUTE * 3;
+    assert_eq!(
+        kubelet_healthy(seen, None, threshold),
+        Err("pleg has yet to be successful".to_owned())
+    );
+    let at = |elapsed| kubelet_healthy(seen + elapsed, Some(seen), threshold);
+    assert_eq!(at(MINUTE), Ok(()));
+    assert_eq!(at(threshold), Ok(()), "equal is healthy");
+    assert_eq!(
+        at(Duration::from_nanos(233_912_072_577)),
+        Err("pleg was last seen active 3m53.912072577s ago; threshold is 3m0s".to_owned())
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_runtime_that_never_answered_is_starting_and_then_unhealthy() {
+    let node = Node::watch(|sim| sim.fault(Call::Version, None, Fault::Hang)).await;
+    node.at(179.0).await;
+    let health = node.status().await.health;
+    assert_eq!(health.state, HealthState::Starting);
+    assert!(
+        health
+            .message
+            .starts_with("PLEG is not healthy: pleg has yet to be successful")
+    );
+    node.at(181.0).await;
+    let health = node.status().await.health;
+    assert_eq!(health.state, HealthState::Unhealthy);
+    assert!(
+        health.message.contains("Version has not answered for 3m"),
+        "{}",
+        health.message
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hung_list_is_degraded_at_once_and_unhealthy_after_the_threshold() {
+    let node = Node::watch(|sim| sim.run("a", &["app"])).await;
+    node.at(0.5).await;
+    node.told();
+    node.sim.fault(Call::ListContainers, None, Fault::Hang);
+    node.sim.fault(Call::ListPodSandbox, None, Fault::Hang);
+    node.at(200.0).await;
+    let told = node.told();
+    let lines: Vec<&str> = told.lines().collect();
+    assert!(
+        lines[0].starts_with("3.000 Degraded: the node cannot be listed: "),
+        "{told}"
+    );
+    assert!(
+        lines[0].contains("ListContainers has not answered for 2s"),
+        "{told}"
+    );
+    // The last relist with good lists was begun at 0.000.
+    assert!(
+        lines[1].starts_with(
+            "180.001 Unhealthy: PLEG is not healthy: \
+             pleg was last seen active 3m0.001s ago; threshold is 3m0s"
+        ),
+        "{told}"
+    );
+    assert_eq!(lines.len(), 2, "{told}");
+    assert_eq!(node.sim.most_outstanding(), 1);
+
+    node.sim.lift_all();
+    node.at(200.5).await;
+    node.assert_told(
+        "200.000 Unhealthy: PLEG is not healthy: pleg was last seen active 3m20s ago; threshold is 3m0s
+         200.000 Healthy: every pod is seen",
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn lists_that_fail_are_said_and_tried_again_every_period() {
+    let node = Node::watch(|sim| sim.run("a", &["app"])).await;
+    node.at(0.5).await;
+    node.told();
+    let gone = Fault::Fail(CallError::Unavailable("connection refused".into()));
+    node.sim.fault(Call::ListContainers, None, gone.clone());
+    node.sim.fault(Call::Version, None, gone);
+    node.sim.exit("a", "app", 5);
+    node.at(9.5).await;
+    node.assert_told(
+        "1.000 Degraded: the node cannot be listed: the runtime cannot be reached: connection refused",
+    );
+    assert!((8..=11).contains(&node.sim.calls_made(Call::Version)));
+    node.sim.lift_all();
+    node.at(10.5).await;
+    node.assert_told(
+        "10.000 Died a/app.0 with 5
+         10.000 Healthy: every pod is seen",
+    );
+}
+
+#[test]
+fn more_than_three_reasons_are_counted() {
+    let now = Instant::now();
+    let stuck: Vec<StuckCall> = (0..5)
+        .map(|number| StuckCall {
+            call: Call::ContainerStatus,
+            id: Some(format!("c{number}").as_str().into()),
+            container: None,
+            pod: None,
+            since_seconds: 7.9,
+        })
+        .collect();
+    let (state, message) = assess(Vitals {
+        now,
+        started: now,
+        last_seen: Some(now),
+        threshold: MINUTE * 3,
+        stuck: &stuck,
+        failure: None,
+    });
+    assert_eq!(state, HealthState::Degraded);
+    assert_eq!(
+        message,
+        "all pods but the named are seen: \
+         ContainerStatus (c0) has not answered for 7s; \
+         ContainerStatus (c1) has not answered for 7s; \
+         ContainerStatus (c2) has not answered for 7s; and 2 more"
+    );
+}
+
+fn obstacles(now: Instant) -> Obstacles {
+    Obstacles {
+        started: now,
+        last_good_lists: Some(now),
+        lists_fail: false,
+        stuck_pods: Vec::new(),
+    }
+}
+
+#[test]
+fn a_kubelet_that_cannot_list_turns_three_minutes_after_the_last_good_lists() {
+    let start = Instant::now();
+    let failing = Obstacles {
+        lists_fail: true,
+        ..obstacles(start)
+    };
+    let view = kubelet_view(start + MINUTE, &failing);
+    assert!(view.ready);
+    assert_eq!(view.not_ready_in_seconds, Some(120.0));
+    let view = kubelet_view(start + MINUTE * 4, &failing);
+    assert!(!view.ready);
+    assert_eq!(
+        view.message,
+        "PLEG is not healthy: pleg was last seen active 4m0s ago; threshold is 3m0s"
+    );
+    assert_eq!(view.not_ready_in_seconds, Some(0.0));
+}
+
+#[test]
+fn one_stuck_pod_makes_a_kubelet_slow_and_two_make_it_flap() {
+    let start = Instant::now();
+    let one = Obstacles {
+        stuck_pods: vec![start],
+        ..obstacles(start)
+    };
+    let view = kubelet_view(start + MINUTE * 30, &one);
+    assert!(view.ready && view.not_ready_in_seconds.is_none());
+
+    let two = Obstacles {
+        stuck_pods: vec![start, start + seconds(5.0)],
+        ..obstacles(start)
+    };
+    let ready = |elapsed| kubelet_view(start + elapsed, &two).ready;
+    assert!(ready(MINUTE * 2));
+    assert!(
+        !ready(seconds(200.0)),
+        "the first relist takes four minutes"
+    );
+    assert!(
+        ready(seconds(250.0)),
+        "then the lists are good for a moment"
+    );
+    assert!(!ready(seconds(241.0 + 200.0)));
+}

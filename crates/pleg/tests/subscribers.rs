@@ -1,0 +1,107 @@
+//! Subscribers: each begins with what is there, and none loses the end.
+
+mod node;
+
+use node::{Node, line, seconds};
+use pleg::event::{EventType, Record};
+use pleg::subscribers::Subscription;
+use tokio::time::timeout;
+
+async fn read_all(subscription: &mut Subscription) -> Vec<Record> {
+    let mut records = Vec::new();
+    while let Ok(Some(record)) = timeout(seconds(0.1), subscription.next()).await {
+        records.push(record);
+    }
+    records
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_subscriber_begins_with_what_is_there() {
+    let node = Node::watch(|sim| {
+        sim.run("a", &["app", "done"]);
+        sim.exit("a", "done", 7);
+    })
+    .await;
+    node.at(5.5).await;
+    let mut late = node.pleg.subscribe().await.unwrap();
+    let lines: Vec<String> = read_all(&mut late).await.iter().map(line).collect();
+    assert_eq!(
+        lines,
+        [
+            "Started a/app.0 (initial)",
+            "Died a/done.0 with 7 (initial)",
+            "Started a.0 (initial)",
+            "synced 1 pods, 2 containers",
+            "Healthy: every pod is seen"
+        ]
+    );
+    node.sim.exit("a", "app", 1);
+    node.at(7.0).await;
+    let lines: Vec<String> = read_all(&mut late).await.iter().map(line).collect();
+    assert_eq!(lines, ["Died a/app.0 with 1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_that_stops_reading_holds_nobody_up_and_still_learns_the_end() {
+    let node = Node::watch(|sim| {
+        for number in 0..800 {
+            sim.run(&format!("p{number}"), &["app"]);
+        }
+    })
+    .await;
+    node.at(0.5).await;
+    let mut slow = node.pleg.subscribe().await.unwrap();
+    let first = read_all(&mut slow).await;
+    assert_eq!(first.len(), 1602);
+    node.told();
+
+    for round in 0..3 {
+        for number in 0..800 {
+            let now = node.sim.now();
+            node.sim
+                .world()
+                .pod(&format!("p{number}"))
+                .restart("app", round, now);
+        }
+        node.at(f64::from(round) + 1.9).await;
+    }
+    let fast = node.told();
+    assert_eq!(fast.matches("Died").count(), 2400);
+    assert!(!fast.contains("gap"));
+
+    let records = read_all(&mut slow).await;
+    let Record::Gap {
+        conflated, pods, ..
+    } = &records[0]
+    else {
+        panic!("a gap comes first: {:?}", records[0]);
+    };
+    let apart = records[1..]
+        .iter()
+        .filter(|record| matches!(record, Record::Event(event) if !event.initial))
+        .count();
+    assert_eq!(
+        *conflated as usize + apart,
+        4800,
+        "every event is told or counted"
+    );
+    assert_eq!(pods.len(), 800);
+
+    // What was told last about each container is how it is now.
+    let mut last = std::collections::BTreeMap::new();
+    for record in &records {
+        if let Record::Event(event) = record {
+            last.insert(event.id.clone(), event.event_type);
+        }
+    }
+    for number in 0..800 {
+        for attempt in 0..4 {
+            let id = format!("p{number}/app.{attempt}");
+            let expected = match attempt {
+                3 => EventType::ContainerStarted,
+                _ => EventType::ContainerDied,
+            };
+            assert_eq!(last[&Some(id.as_str().into())], expected, "{id}");
+        }
+    }
+}

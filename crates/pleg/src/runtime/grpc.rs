@@ -20,6 +20,7 @@ pub const MAX_MESSAGE_SIZE: usize = 16 << 20;
 pub struct GrpcRuntime {
     client: Client,
     speaks_only_v1alpha2: AtomicBool,
+    asks_for_v1: bool,
     sandboxes: Mutex<Rows<ListedSandbox>>,
     containers: Mutex<Rows<ListedContainer>>,
 }
@@ -32,8 +33,18 @@ impl GrpcRuntime {
         Self {
             client: Client::new(endpoint, max_message_size),
             speaks_only_v1alpha2: AtomicBool::new(false),
+            asks_for_v1: true,
             sandboxes: Mutex::default(),
             containers: Mutex::default(),
+        }
+    }
+
+    /// The same for a runtime that is spoken to in v1alpha2 although it may know v1.
+    pub fn in_v1alpha2(endpoint: &Endpoint, max_message_size: usize) -> Self {
+        Self {
+            asks_for_v1: false,
+            speaks_only_v1alpha2: AtomicBool::new(true),
+            ..Self::new(endpoint, max_message_size)
         }
     }
 
@@ -42,6 +53,18 @@ impl GrpcRuntime {
             ApiVersion::V1Alpha2
         } else {
             ApiVersion::V1
+        }
+    }
+
+    async fn settle_version(&self) -> Result<(ApiVersion, v1::VersionResponse), CallError> {
+        let why = match self.version_in(ApiVersion::V1).await {
+            Err(CallError::Unimplemented(why)) => why,
+            answer => return Ok((ApiVersion::V1, answer?)),
+        };
+        match self.version_in(ApiVersion::V1Alpha2).await {
+            // Neither is served: what v1 said is what a person wants to read.
+            Err(CallError::Unimplemented(_)) => Err(CallError::Unimplemented(why)),
+            answer => Ok((ApiVersion::V1Alpha2, answer?)),
         }
     }
 
@@ -60,17 +83,12 @@ impl GrpcRuntime {
 impl Runtime for GrpcRuntime {
     /// Settles the API version too: v1 first, v1alpha2 where the runtime does not know v1.
     async fn version(&self) -> Result<RuntimeVersion, CallError> {
-        let (api, answer) = match self.version_in(ApiVersion::V1).await {
-            Err(CallError::Unimplemented(why)) => {
-                match self.version_in(ApiVersion::V1Alpha2).await {
-                    // Neither is served: what v1 said is what a person wants to read.
-                    Err(CallError::Unimplemented(_)) => {
-                        return Err(CallError::Unimplemented(why));
-                    }
-                    answer => (ApiVersion::V1Alpha2, answer?),
-                }
-            }
-            answer => (ApiVersion::V1, answer?),
+        let (api, answer) = match self.asks_for_v1 {
+            true => self.settle_version().await?,
+            false => (
+                ApiVersion::V1Alpha2,
+                self.version_in(ApiVersion::V1Alpha2).await?,
+            ),
         };
         self.speaks_only_v1alpha2
             .store(api == ApiVersion::V1Alpha2, Ordering::Relaxed);

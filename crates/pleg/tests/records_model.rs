@@ -1,0 +1,236 @@
+//! Records against a naive model: whatever is listed, fails and vanishes in whatever
+//! order, what was told about an id leads step by step to how it is.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pleg::diff::{Happening, State, happenings};
+use pleg::event::Source;
+use pleg::id::{Id, PodRef, PodUid};
+use pleg::listed::{ContainerState, ListedContainer};
+use pleg::records::{Commit, Records, Step, Ticket};
+use pleg::snapshot::Snapshot;
+use proptest::prelude::*;
+use tokio::time::Instant;
+
+/// Per pod the states of its containers; a pod that is not in it does not exist.
+type World = BTreeMap<u8, BTreeMap<u8, ContainerState>>;
+
+#[derive(Clone, Debug)]
+enum Move {
+    /// The runtime lists this.
+    List(World),
+    /// It lists as before.
+    ListAgain,
+    /// Inspections are begun for what differs.
+    Plan,
+    /// The oldest inspection ends, well or not.
+    End { well: bool },
+    /// Somebody wants a pod inspected.
+    Reinspect(u8),
+}
+
+fn any_world() -> impl Strategy<Value = World> {
+    let state = prop::sample::select(vec![
+        ContainerState::Created,
+        ContainerState::Running,
+        ContainerState::Exited,
+    ]);
+    let pod = prop::collection::btree_map(0..3u8, state, 0..4);
+    prop::collection::btree_map(0..3u8, pod, 0..4)
+}
+
+fn any_steps() -> impl Strategy<Value = Vec<Move>> {
+    let step = prop_oneof![
+        3 => any_world().prop_map(Move::List),
+        1 => Just(Move::ListAgain),
+        4 => Just(Move::Plan),
+        4 => any::<bool>().prop_map(|well| Move::End { well }),
+        1 => (0..3u8).prop_map(Move::Reinspect),
+    ];
+    prop::collection::vec(step, 0..60)
+}
+
+fn snapshot(world: &World, taken: Instant) -> Snapshot {
+    let container = |pod: u8, name: u8, state| {
+        Arc::new(ListedContainer {
+            id: format!("{pod}/{name}").into(),
+            sandbox_id: "".into(),
+            pod: Some(PodRef {
+                uid: uid(pod),
+                namespace: "n".into(),
+                name: "p".into(),
+            }),
+            name: "c".into(),
+            state,
+            attempt: 0,
+            created_at: None,
+        })
+    };
+    let rows: Vec<_> = world
+        .iter()
+        .flat_map(|(&pod, containers)| {
+            let row = move |(&name, &state)| container(pod, name, state);
+            containers.iter().map(row)
+        })
+        .collect();
+    Snapshot::new(taken, &[], &rows)
+}
+
+fn uid(pod: u8) -> PodUid {
+    format!("{pod}").into()
+}
+
+/// What follows from what was told about each id.
+#[derive(Default)]
+struct Told {
+    running: BTreeMap<Id, bool>,
+}
+
+impl Told {
+    fn hear(&mut self, commit: &Commit) {
+        for change in &commit.changes {
+            let running = self.running.get(&change.id).copied();
+            match change.happening {
+                Happening::Started => {
+                    assert_ne!(running, Some(true), "{:?} started twice", change.id);
+                    self.running.insert(change.id.clone(), true);
+                }
+                // A container that ran and is unclear now runs no more; nobody is told.
+                Happening::Died | Happening::Changed => {
+                    self.running.insert(change.id.clone(), false);
+                }
+                Happening::Removed => {
+                    assert_ne!(running, Some(true), "{:?} removed alive", change.id);
+                    self.running.remove(&change.id);
+                }
+            }
+        }
+    }
+}
+
+struct Run {
+    records: Records,
+    now: Instant,
+    world: World,
+    last: Option<Snapshot>,
+    inspections: Vec<Ticket>,
+    told: Told,
+}
+
+impl Run {
+    fn new() -> Self {
+        Self {
+            records: Records::default(),
+            now: Instant::now(),
+            world: World::new(),
+            last: None,
+            inspections: Vec::new(),
+            told: Told::default(),
+        }
+    }
+
+    fn list(&mut self, world: World) {
+        self.now += Duration::from_secs(1);
+        let snapshot = snapshot(&world, self.now);
+        self.records.observe(&snapshot, Source::Relist);
+        (self.world, self.last) = (world, Some(snapshot));
+    }
+
+    fn list_again(&mut self) {
+        self.now += Duration::from_secs(1);
+        if let Some(last) = &mut self.last {
+            last.taken = self.now;
+            self.records.observe(last, Source::Relist);
+        }
+    }
+
+    fn plan(&mut self) {
+        for uid in self.records.unsettled() {
+            match self.records.plan(&uid) {
+                Step::Nothing => {}
+                Step::Inspect { ticket, .. } => self.inspections.push(ticket),
+                Step::Removed(commit) => self.told.hear(&commit),
+            }
+        }
+    }
+
+    fn end(&mut self, well: bool) {
+        if self.inspections.is_empty() {
+            return;
+        }
+        let ticket = self.inspections.remove(0);
+        if !well {
+            self.records.defer(&ticket);
+        } else if let Some(commit) = self.records.commit(&ticket) {
+            self.told.hear(&commit);
+        }
+    }
+
+    /// No more changes and no more failures.
+    fn settle(&mut self) {
+        while !(self.inspections.is_empty() && self.records.unsettled().is_empty()) {
+            self.plan();
+            while !self.inspections.is_empty() {
+                self.end(true);
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn what_was_told_leads_to_how_it_is(steps in any_steps()) {
+        let mut run = Run::new();
+        for step in steps {
+            match step {
+                Move::List(world) => run.list(world),
+                Move::ListAgain => run.list_again(),
+                Move::Plan => run.plan(),
+                Move::End { well } => run.end(well),
+                Move::Reinspect(pod) => run.records.request_reinspect(&uid(pod)),
+            }
+        }
+        run.settle();
+        let running = run.world.iter().flat_map(|(pod, containers)| {
+            let running = containers.iter().filter(|(_, state)| **state == ContainerState::Running);
+            running.map(move |(name, _)| Id::from(format!("{pod}/{name}")))
+        });
+        let told = run.told.running.iter().filter(|(_, running)| **running);
+        let told: Vec<Id> = told.map(|(id, _)| id.clone()).collect();
+        prop_assert_eq!(running.collect::<Vec<_>>(), told);
+        prop_assert!(run.records.inspecting().is_empty());
+        let listed: Vec<_> = run.records.listed().cloned().collect();
+        let committed: Vec<_> = run.records.committed().cloned().collect();
+        prop_assert_eq!(listed, committed);
+    }
+}
+
+#[test]
+fn a_void_ticket_does_nothing() {
+    let mut run = Run::new();
+    let pod = World::from([(0, BTreeMap::from([(0, ContainerState::Running)]))]);
+    run.list(pod.clone());
+    run.plan();
+    run.list(World::new());
+    run.plan();
+    run.list(pod);
+    let void = run.inspections[0].clone();
+    assert!(run.records.commit(&void).is_none());
+    assert_eq!(run.records.defer(&void), None);
+    assert_eq!(happenings(State::Gone, State::Gone), &[]);
+}
+
+#[test]
+fn an_older_look_does_not_undo_a_newer_one() {
+    let mut run = Run::new();
+    let world = |state| World::from([(0, BTreeMap::from([(0, state)]))]);
+    let older = snapshot(&world(ContainerState::Running), run.now);
+    run.list(world(ContainerState::Exited));
+    run.settle();
+    run.records.observe(&older, Source::Relist);
+    assert!(run.records.unsettled().is_empty());
+}

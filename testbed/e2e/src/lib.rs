@@ -1,0 +1,147 @@
+//! What the end-to-end tests share: a pleg process that is watched, and a containerd of
+//! the test's own.
+//!
+//! ```text
+//!   Testbed (private containerd) <-- Driver: pods live and die, faults come and go
+//!        ^
+//!        +-- pleg watch / agent --> Told: its records, waited for with a deadline
+//! ```
+
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// How long a test waits for what must come; long, for a noisy machine.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The containerd versions that everything is tested on.
+pub const VERSIONS: [&str; 2] = ["1.7", "1.6"];
+
+/// The binary under test, built by `make test` into the folder of the tests.
+fn binary() -> PathBuf {
+    let tests = std::env::current_exe().expect("a test has a path");
+    let folder = tests.parent().and_then(|deps| deps.parent());
+    folder.expect("tests lie in target/debug/deps").join("pleg")
+}
+
+/// Runs pleg to its end.
+pub fn pleg(arguments: &[&str]) -> Output {
+    Command::new(binary())
+        .args(arguments)
+        .output()
+        .expect("the binary was built")
+}
+
+/// Runs pleg to its end and reads the JSON that it wrote.
+pub fn pleg_json(arguments: &[&str]) -> Value {
+    let output = pleg(&[arguments, &["-o", "json"]].concat());
+    let text = String::from_utf8_lossy(&output.stdout);
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error} in {text:?}, {output:?}"))
+}
+
+/// A pleg process that goes on, killed when dropped.
+pub struct Running {
+    child: Child,
+    lines: Receiver<(Instant, Value)>,
+}
+
+impl Running {
+    /// `pleg watch -o json` on an endpoint, with more arguments.
+    pub fn watch(endpoint: &cri::Endpoint, more: &[&str]) -> Self {
+        let endpoint = endpoint.to_string();
+        let arguments = ["watch", "-o", "json", "--agent", "off", "-r", &endpoint];
+        Self::start(&[&arguments, more].concat())
+    }
+
+    /// Any command that writes JSON lines, or nothing.
+    pub fn start(arguments: &[&str]) -> Self {
+        let mut child = Command::new(binary())
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the binary was built");
+        let stdout = child.stdout.take().expect("it is piped");
+        let (sender, lines) = mpsc::channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                let record = serde_json::from_str(&line).unwrap_or(Value::String(line));
+                if sender.send((Instant::now(), record)).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { child, lines }
+    }
+
+    /// The records up to the first that is `wanted`, which comes last. Panics with what
+    /// came instead if it does not come.
+    #[track_caller]
+    pub fn until(&self, what: &str, wanted: impl Fn(&Value) -> bool) -> Vec<(Instant, Value)> {
+        let deadline = Instant::now() + PATIENCE;
+        let mut records = Vec::new();
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match self.lines.recv_timeout(left) {
+                Ok(record) => {
+                    let found = wanted(&record.1);
+                    records.push(record);
+                    if found {
+                        return records;
+                    }
+                }
+                Err(error) => panic!("{what} did not come ({error}); what came: {records:#?}"),
+            }
+        }
+    }
+
+    /// Everything that comes within `time`.
+    pub fn within(&self, time: Duration) -> Vec<Value> {
+        let deadline = Instant::now() + time;
+        let mut records = Vec::new();
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match self.lines.recv_timeout(left) {
+                Ok((_, record)) => records.push(record),
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return records,
+            }
+        }
+    }
+
+    /// Waits for `synced`.
+    #[track_caller]
+    pub fn synced(&self) {
+        self.until("synced", |record| record["kind"] == "synced");
+    }
+
+    /// Waits for an event of a container, and gives when it came.
+    #[track_caller]
+    pub fn event(&self, kind: &str, id: &str) -> (Instant, Value) {
+        let what = format!("{kind} of {id}");
+        let records = self.until(&what, |record| is_event(record, kind, id));
+        records.into_iter().next_back().expect("until gives one")
+    }
+
+    /// Waits for a state of health.
+    #[track_caller]
+    pub fn health(&self, state: &str) -> Value {
+        let records = self.until(state, |record| record["state"] == state);
+        records.into_iter().next_back().expect("until gives one").1
+    }
+}
+
+/// Whether a record is an event of this type about this id.
+pub fn is_event(record: &Value, kind: &str, id: &str) -> bool {
+    record["kind"] == "event" && record["type"] == kind && record["id"] == id
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -19,6 +19,7 @@ mod commands;
 mod endpoint;
 mod look;
 mod output;
+mod signals;
 mod text;
 
 use args::{Arguments, Command};
@@ -34,7 +35,8 @@ enum Found {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    log_to_stderr(arguments.global.verbose);
+    let daemon = matches!(arguments.command, Command::Agent(_));
+    log_to_stderr(arguments.global.verbose + u8::from(daemon));
     // One thread: the work of a relist is a fraction of a millisecond, and isolation is
     // between tasks.
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -67,7 +69,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<Found> {
     }
 }
 
-/// `RUST_LOG` wins over `-v`; without either, warnings.
+/// `RUST_LOG` wins over `-v`; without either, warnings, and a daemon's own story.
 fn log_to_stderr(verbose: u8) {
     let level = match verbose {
         0 => "warn",

@@ -275,7 +275,7 @@ impl<R: Runtime> Generic<R> {
 
     fn lists_failed(&mut self, error: CallError) {
         if self.lists.failure.as_ref() != Some(&error) {
-            tracing::warn!("unable to list: {error}");
+            tracing::debug!("unable to list: {error}");
         }
         // The runtime that answers next may be another one.
         if matches!(

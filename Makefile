@@ -1,0 +1,47 @@
+# `make demo` shows what pleg does on a real containerd; `make test` proves it.
+# Both set up what they need. `make help` lists the rest.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+CARGO ?= cargo
+
+.PHONY: help
+help: ## List the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /  make \1\t/' | expand -t 18
+
+.PHONY: demo
+demo: ## Pods live and die on a real containerd, and pleg tells it
+	@$(CARGO) build --quiet -p pleg-cli -p testbed-driver
+	@testbed/demo
+
+.PHONY: test
+test: ## Everything that proves it: format, lints, unit, scenario and end-to-end tests
+	@testbed/make-test
+
+.PHONY: check
+check: ## Format and lints
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --all-features -- -D warnings
+
+.PHONY: unit
+unit: ## Unit and scenario tests, in virtual time and on sockets: no root, no runtime
+	$(CARGO) test --quiet
+
+.PHONY: e2e
+e2e: ## End-to-end tests on real containerd: needs root
+	$(CARGO) build --quiet -p pleg-cli
+	$(CARGO) test --quiet -p e2e -- --test-threads 2
+
+.PHONY: deny
+deny: ## Bans, licences and sources of dependencies; needs cargo-deny
+	$(CARGO) deny --log-level error check bans licenses sources
+
+.PHONY: bench
+bench: ## What it costs, as a table; needs root for the part on containerd
+	$(CARGO) run --release -p bench
+
+.PHONY: clean
+clean: ## End all instances of the test bed and remove what was built
+	-testbed/testbed down --all
+	$(CARGO) clean

@@ -180,9 +180,10 @@ impl CacheWriter {
         }
     }
 
-    /// Vouches, as of a relist begun at `time`, for every pod that is not pending.
-    pub fn relisted(&self, time: Instant) {
+    /// Vouches, as of a relist begun at `time`, for every pod but those that are `pending`.
+    pub fn relisted(&self, time: Instant, pending: BTreeSet<PodUid>) {
         let mut contents = self.write();
+        contents.pending = pending;
         contents.relisted = contents.relisted.max(Some(time));
         drop(contents);
         self.changed.send_replace(());
@@ -211,14 +212,6 @@ mod tests {
 
     fn uid() -> PodUid {
         "u".into()
-    }
-
-    fn pod() -> PodRef {
-        PodRef {
-            uid: uid(),
-            namespace: "n".into(),
-            name: "p".into(),
-        }
     }
 
     fn status() -> PodStatus {
@@ -254,7 +247,7 @@ mod tests {
             !has_newer(&cache, first + SECOND).await,
             "as old is not newer"
         );
-        writer.relisted(first + SECOND * 2);
+        writer.relisted(first + SECOND * 2, BTreeSet::new());
         assert!(has_newer(&cache, first + SECOND).await);
         assert!(!has_newer(&cache, first + SECOND * 2).await);
     }
@@ -263,7 +256,7 @@ mod tests {
     async fn a_pod_that_the_runtime_does_not_have_is_as_new_as_the_last_relist() {
         let (writer, cache) = cache();
         let asked = Instant::now();
-        writer.relisted(asked + SECOND);
+        writer.relisted(asked + SECOND, BTreeSet::new());
         let entry = cache.newer_than(&uid(), asked).await.unwrap();
         assert_eq!(entry, Entry::unknown(&uid()));
     }
@@ -272,8 +265,7 @@ mod tests {
     async fn no_relist_vouches_for_a_pod_that_differs_from_its_entry() {
         let (writer, cache) = cache();
         let asked = Instant::now();
-        writer.set_pending(&pod());
-        writer.relisted(asked + SECOND);
+        writer.relisted(asked + SECOND, [uid()].into());
         assert!(!has_newer(&cache, asked).await);
         writer.set(&uid(), status(), asked + SECOND);
         assert!(has_newer(&cache, asked).await);
@@ -289,9 +281,9 @@ mod tests {
         let releases: [Release; 4] = [
             |writer, now, _| drop(writer.set(&uid(), status(), now)),
             |writer, now, error| writer.set_error(&uid(), error, now),
-            |writer, now, _| writer.relisted(now),
+            |writer, now, _| writer.relisted(now, BTreeSet::new()),
             |writer, now, _| {
-                writer.relisted(now);
+                writer.relisted(now, BTreeSet::new());
                 writer.remove(&uid());
             },
         ];
@@ -327,8 +319,8 @@ mod tests {
         writer.set(&uid(), status(), start + SECOND * 5);
         writer.set(&uid(), status(), start + SECOND);
         assert_eq!(cache.get(&uid()).modified, Some(start + SECOND * 5));
-        writer.relisted(start + SECOND * 9);
-        writer.relisted(start + SECOND * 2);
+        writer.relisted(start + SECOND * 9, BTreeSet::new());
+        writer.relisted(start + SECOND * 2, BTreeSet::new());
         assert!(has_newer(&cache, start + SECOND * 8).await);
     }
 

@@ -146,6 +146,11 @@ impl Calls {
         }
     }
 
+    /// Whether this is being asked.
+    pub fn is_outstanding(&self, call: Call, id: Option<&Id>) -> bool {
+        self.lock().contains_key(&(call, id.cloned()))
+    }
+
     /// All that is outstanding, lists first.
     pub fn outstanding(&self) -> Vec<OutstandingCall> {
         self.lock()

@@ -153,6 +153,8 @@ pub struct Vitals<'a> {
     pub stuck: &'a [StuckCall],
     /// Why the last attempt to list failed, if it did.
     pub failure: Option<&'a str>,
+    /// What is seen and what is not, while sweeps are made in place of lists.
+    pub sweeping: Option<&'a str>,
 }
 
 /// The kubelet's verdict on itself (`GenericPLEG.Healthy`), to the letter.
@@ -197,11 +199,10 @@ pub fn assess(vitals: Vitals<'_>) -> (HealthState, String) {
         Ok(()) if reasons.is_empty() => (HealthState::Healthy, "every pod is seen".to_owned()),
         Ok(()) => {
             let list = vitals.stuck.iter().any(|stuck| stuck.call.is_list());
-            let unseen = list || vitals.failure.is_some();
-            let what = if unseen {
-                "the node cannot be listed"
-            } else {
-                "all pods but the named are seen"
+            let what = match vitals.sweeping {
+                Some(sweeping) => sweeping,
+                None if list || vitals.failure.is_some() => "the node cannot be listed",
+                None => "all pods but the named are seen",
             };
             (HealthState::Degraded, because(what, &reasons))
         }

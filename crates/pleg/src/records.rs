@@ -18,9 +18,10 @@ use tokio::time::Instant;
 
 use crate::diff::{Change, diff};
 use crate::event::Source;
-use crate::id::PodUid;
-use crate::listed::ListedPod;
+use crate::id::{Id, PodUid};
+use crate::listed::{ListedContainer, ListedPod, ListedSandbox};
 use crate::snapshot::{ListedPods, Snapshot};
+use crate::status::{ContainerStatus, SandboxStatus};
 
 /// The records of all pods.
 #[derive(Debug, Default)]
@@ -29,6 +30,9 @@ pub struct Records {
     /// The snapshot that all records are as of, and when it was last taken: the same one
     /// again says nothing new, and on a quiet node that is all there is to a relist.
     as_of: Option<(Arc<ListedPods>, Instant)>,
+    /// Pods that are gone, and when the look was begun that found it so: an older one, of
+    /// a list that was held up, may still show them.
+    gone: BTreeMap<PodUid, Instant>,
     /// The pods for which there is something to do.
     unsettled: BTreeSet<PodUid>,
     /// The pods whose inspection is under way.
@@ -42,13 +46,32 @@ struct Record {
     committed: Option<Arc<ListedPod>>,
     /// The newest listing; the kubelet's `current`.
     listed: Option<Arc<ListedPod>>,
-    /// When the look that gave `listed` was begun.
-    looked: Instant,
+    /// How fresh the listing's sandboxes are, and its containers.
+    sandboxes: Freshness,
+    containers: Freshness,
     /// What made us look.
     source: Source,
     /// Somebody wants the pod inspected although nothing differs.
     reinspect: bool,
     inspecting: Option<Inspecting>,
+}
+
+/// When the looks were begun that a part of a listing is of.
+#[derive(Clone, Copy, Debug)]
+struct Freshness {
+    /// The last one at the whole part: an older look at a single id knows less.
+    whole: Instant,
+    /// The last one at anything in it: an older look at the whole knows less.
+    any: Instant,
+}
+
+impl Freshness {
+    fn new(begun: Instant) -> Self {
+        Self {
+            whole: begun,
+            any: begun,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -110,21 +133,183 @@ impl Records {
             *looked = taken;
             return;
         }
+        let mut all = true;
         for uid in snapshot.pods.keys() {
-            if !self.pods.contains_key(uid) {
+            if self.is_gone(uid, taken) {
+                all = false;
+            } else if !self.pods.contains_key(uid) {
                 self.pods.insert(uid.clone(), Record::new(taken));
             }
         }
-        let mut all = true;
+        self.gone.retain(|_, begun| *begun > taken);
         for (uid, record) in &mut self.pods {
             all &= record.look(snapshot.pods.get(uid), taken, source);
-            if record.wants_step() {
-                self.unsettled.insert(uid.clone());
-            } else {
-                self.unsettled.remove(uid);
-            }
+            note(&mut self.unsettled, uid, record);
         }
         self.as_of = all.then(|| (snapshot.pods.clone(), taken));
+    }
+
+    /// Takes in all sandboxes while the containers cannot be listed.
+    pub fn observe_sandboxes(
+        &mut self,
+        rows: &[Arc<ListedSandbox>],
+        begun: Instant,
+        source: Source,
+    ) {
+        let listed = Snapshot::new(begun, rows, &[]);
+        self.observe_part(
+            &listed,
+            source,
+            |record| &mut record.sandboxes,
+            |pod, listed| {
+                pod.sandboxes = listed
+                    .map(|listed| listed.sandboxes.clone())
+                    .unwrap_or_default();
+            },
+        );
+    }
+
+    /// Takes in all containers while the sandboxes cannot be listed.
+    pub fn observe_containers(
+        &mut self,
+        rows: &[Arc<ListedContainer>],
+        begun: Instant,
+        source: Source,
+    ) {
+        let known = self.listed().flat_map(|pod| pod.sandboxes.iter().cloned());
+        let known: Vec<_> = known.collect();
+        let listed = Snapshot::new(begun, &known, rows);
+        self.observe_part(
+            &listed,
+            source,
+            |record| &mut record.containers,
+            |pod, listed| {
+                pod.containers = listed
+                    .map(|listed| listed.containers.clone())
+                    .unwrap_or_default();
+            },
+        );
+    }
+
+    fn observe_part(
+        &mut self,
+        listed: &Snapshot,
+        source: Source,
+        part: impl Fn(&mut Record) -> &mut Freshness,
+        take: impl Fn(&mut ListedPod, Option<&ListedPod>),
+    ) {
+        self.amended();
+        for (uid, pod) in &*listed.pods {
+            if self.is_gone(uid, listed.taken) {
+                continue;
+            }
+            let record = self.pods.entry(uid.clone());
+            let record = record.or_insert_with(|| Record::new(listed.taken));
+            if record.listed.is_none() {
+                record.listed = Some(Arc::new(ListedPod::empty(pod.pod.clone())));
+            }
+        }
+        for (uid, record) in &mut self.pods {
+            let freshness = part(record);
+            if listed.taken >= freshness.any {
+                *freshness = Freshness::new(listed.taken);
+                record.amend(source, |pod| {
+                    take(pod, listed.pods.get(uid).map(AsRef::as_ref))
+                });
+            }
+            note(&mut self.unsettled, uid, record);
+        }
+    }
+
+    /// Takes in a look at one container, by its id; `None` says that it is gone.
+    pub fn observe_container(
+        &mut self,
+        uid: &PodUid,
+        id: &Id,
+        status: Option<&ContainerStatus>,
+        begun: Instant,
+        source: Source,
+    ) {
+        self.observe_one(
+            uid,
+            begun,
+            source,
+            |record| &mut record.containers,
+            |pod| {
+                pod.containers.retain_mut(|row| {
+                    if row.id == *id
+                        && let Some(status) = status
+                    {
+                        Arc::make_mut(row).state = status.state;
+                    }
+                    row.id != *id || status.is_some()
+                });
+            },
+        );
+    }
+
+    /// Takes in a look at one sandbox, by its id; `None` says that it is gone.
+    pub fn observe_sandbox(
+        &mut self,
+        uid: &PodUid,
+        id: &Id,
+        status: Option<&SandboxStatus>,
+        begun: Instant,
+        source: Source,
+    ) {
+        self.observe_one(
+            uid,
+            begun,
+            source,
+            |record| &mut record.sandboxes,
+            |pod| {
+                pod.sandboxes.retain_mut(|row| {
+                    if row.id == *id
+                        && let Some(status) = status
+                    {
+                        Arc::make_mut(row).state = status.state;
+                    }
+                    row.id != *id || status.is_some()
+                });
+            },
+        );
+    }
+
+    fn observe_one(
+        &mut self,
+        uid: &PodUid,
+        begun: Instant,
+        source: Source,
+        part: impl Fn(&mut Record) -> &mut Freshness,
+        take: impl FnOnce(&mut ListedPod),
+    ) {
+        self.amended();
+        let Some(record) = self.pods.get_mut(uid) else {
+            return;
+        };
+        let freshness = part(record);
+        if begun >= freshness.whole {
+            freshness.any = freshness.any.max(begun);
+            record.amend(source, take);
+        }
+        note(&mut self.unsettled, uid, record);
+    }
+
+    /// Whether a look newer than this one found the pod gone.
+    fn is_gone(&self, uid: &PodUid, looked: Instant) -> bool {
+        self.gone.get(uid).is_some_and(|begun| *begun > looked)
+    }
+
+    /// The records are no longer those of one snapshot.
+    fn amended(&mut self) {
+        if let Some((_, looked)) = self.as_of.take() {
+            for record in self.pods.values_mut() {
+                for part in [&mut record.sandboxes, &mut record.containers] {
+                    part.whole = part.whole.max(looked);
+                    part.any = part.any.max(looked);
+                }
+            }
+        }
     }
 
     /// Wants a pod inspected at the next occasion although nothing differs. A pod that is
@@ -143,9 +328,10 @@ impl Records {
 
     /// When the look was begun that a record's listing is of.
     fn looked(&self, record: &Record) -> Instant {
+        let looked = record.sandboxes.any.max(record.containers.any);
         match &self.as_of {
-            Some((_, looked)) => record.looked.max(*looked),
-            None => record.looked,
+            Some((_, snapshot)) => looked.max(*snapshot),
+            None => looked,
         }
     }
 
@@ -170,6 +356,7 @@ impl Records {
         let Some(record) = self.pods.remove(uid) else {
             return Step::Nothing;
         };
+        self.gone.insert(uid.clone(), begun);
         Step::Removed(Commit {
             changes: diff(record.committed.as_deref(), None),
             before: record.committed,
@@ -241,6 +428,11 @@ impl Records {
         Some((record, inspecting))
     }
 
+    /// The pods that differ from what was told of them.
+    pub fn pending(&self) -> BTreeSet<PodUid> {
+        self.unsettled.union(&self.inspecting).cloned().collect()
+    }
+
     /// The pods whose inspection is under way.
     pub fn inspecting(&self) -> &BTreeSet<PodUid> {
         &self.inspecting
@@ -261,12 +453,22 @@ impl Records {
     }
 }
 
+/// Keeps the set of those for whom there is something to do.
+fn note(unsettled: &mut BTreeSet<PodUid>, uid: &PodUid, record: &Record) {
+    if record.wants_step() {
+        unsettled.insert(uid.clone());
+    } else {
+        unsettled.remove(uid);
+    }
+}
+
 impl Record {
     fn new(looked: Instant) -> Self {
         Self {
             committed: None,
             listed: None,
-            looked,
+            sandboxes: Freshness::new(looked),
+            containers: Freshness::new(looked),
             source: Source::Relist,
             reinspect: false,
             inspecting: None,
@@ -275,18 +477,33 @@ impl Record {
 
     /// Takes in a look, unless a newer one is known.
     fn look(&mut self, pod: Option<&Arc<ListedPod>>, begun: Instant, source: Source) -> bool {
-        if begun < self.looked {
+        if begun < self.sandboxes.any || begun < self.containers.any {
             return false;
         }
-        self.looked = begun;
+        self.sandboxes = Freshness::new(begun);
+        self.containers = Freshness::new(begun);
+        self.list(pod.cloned(), source);
+        true
+    }
+
+    /// Changes the listing; a pod of which nothing is left is gone.
+    fn amend(&mut self, source: Source, change: impl FnOnce(&mut ListedPod)) {
+        if let Some(listed) = &self.listed {
+            let mut pod = ListedPod::clone(listed);
+            change(&mut pod);
+            let gone = pod.sandboxes.is_empty() && pod.containers.is_empty();
+            self.list((!gone).then(|| Arc::new(pod)), source);
+        }
+    }
+
+    fn list(&mut self, pod: Option<Arc<ListedPod>>, source: Source) {
         self.source = source;
-        // One version of an unchanged pod is kept, not one for each relist.
-        self.listed = if pod == self.committed.as_ref() {
+        // One version of an unchanged pod is kept, not one for each look.
+        self.listed = if pod == self.committed {
             self.committed.clone()
         } else {
-            pod.cloned()
+            pod
         };
-        true
     }
 
     /// A pod that is being inspected waits for the end of it, unless it is gone.

@@ -80,7 +80,8 @@ impl Pod {
 
     /// Adds a container in the newest sandbox, created and not started.
     pub fn create(&mut self, name: &str, now: WallTime) -> &mut Container {
-        let attempt = self.containers.iter().filter(|c| c.name == name).count() as u32;
+        let of_name = self.containers.iter().filter(|it| it.name == name);
+        let attempt = of_name.map(|it| it.attempt + 1).max().unwrap_or_default();
         let sandbox_id = self.sandboxes.last().map(|sandbox| sandbox.id.clone());
         self.containers.push(Container {
             id: format!("{}/{name}.{attempt}", self.pod.name).into(),
@@ -157,6 +158,22 @@ impl World {
         }
         self.pods.insert(name.to_owned(), pod);
         self.pod(name)
+    }
+
+    /// All sandboxes with their pods.
+    pub fn sandboxes(&self) -> impl Iterator<Item = (&Pod, &Sandbox)> {
+        let of = |pod| move |sandbox| (pod, sandbox);
+        self.pods
+            .values()
+            .flat_map(move |pod| pod.sandboxes.iter().map(of(pod)))
+    }
+
+    /// All containers with their pods.
+    pub fn containers(&self) -> impl Iterator<Item = (&Pod, &Container)> {
+        let of = |pod| move |container| (pod, container);
+        self.pods
+            .values()
+            .flat_map(move |pod| pod.containers.iter().map(of(pod)))
     }
 
     /// The pod of that name. Panics if there is none: a scenario that speaks of it is wrong.

@@ -7,6 +7,7 @@
 //!        +-- pleg watch / agent --> Told: its records, waited for with a deadline
 //! ```
 
+use std::cell::RefCell;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
@@ -47,6 +48,7 @@ pub fn pleg_json(arguments: &[&str]) -> Value {
 pub struct Running {
     child: Child,
     lines: Receiver<(Instant, Value)>,
+    history: RefCell<Vec<Value>>,
 }
 
 impl Running {
@@ -74,7 +76,11 @@ impl Running {
                 }
             }
         });
-        Self { child, lines }
+        Self {
+            child,
+            lines,
+            history: RefCell::default(),
+        }
     }
 
     /// The records up to the first that is `wanted`, which comes last. Panics with what
@@ -88,6 +94,7 @@ impl Running {
             match self.lines.recv_timeout(left) {
                 Ok(record) => {
                     let found = wanted(&record.1);
+                    self.history.borrow_mut().push(record.1.clone());
                     records.push(record);
                     if found {
                         return records;
@@ -96,6 +103,21 @@ impl Running {
                 Err(error) => panic!("{what} did not come ({error}); what came: {records:#?}"),
             }
         }
+    }
+
+    /// The first record that is `wanted`, if it came already or comes now.
+    #[track_caller]
+    pub fn ever(&self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+        let came = self
+            .history
+            .borrow()
+            .iter()
+            .find(|record| wanted(record))
+            .cloned();
+        came.unwrap_or_else(|| {
+            let records = self.until(what, wanted);
+            records.into_iter().next_back().expect("until gives one").1
+        })
     }
 
     /// Everything that comes within `time`.

@@ -3,6 +3,9 @@
 //! ```text
 //!   due --> ask both lists --> Sandboxes, Containers --> observe, plan
 //!           (relisting)                                      |
+//!            a list that does not come:                      |
+//!            Swept, id by id (sweeping) -------------------->|
+//!                                                            v
 //!                 commit or defer <-- Inspected <-- inspections, each a task of its own
 //!                 (inspecting)
 //!                       |
@@ -38,9 +41,13 @@ mod inspecting;
 mod relisting;
 mod reporting;
 mod round;
+mod sweep;
+mod sweeping;
 
 use relisting::Lists;
 use round::{Round, Seen};
+use sweep::Sweep;
+use sweeping::Swept;
 
 /// What the tasks report.
 enum Message {
@@ -48,6 +55,7 @@ enum Message {
     Sandboxes(Result<Listing<ListedSandbox>, CallError>),
     Containers(Result<Listing<ListedContainer>, CallError>),
     Inspected(Ticket, Result<PodStatus, InspectError>),
+    Swept(Swept),
 }
 
 pub(crate) struct Generic<R> {
@@ -66,6 +74,9 @@ pub(crate) struct Generic<R> {
     /// Nobody knows who answers: not asked yet, or the connection was lost since.
     ask_version: bool,
     lists: Lists,
+    /// The sweep in place of a list that does not come.
+    sweep: Option<Sweep>,
+    next_sweep: Instant,
     records: Records,
     cache: CacheWriter,
 
@@ -100,6 +111,8 @@ impl<R: Runtime> Generic<R> {
             version: None,
             ask_version: true,
             lists: Lists::new(now),
+            sweep: None,
+            next_sweep: now,
             records: Records::default(),
             cache,
             started: now,
@@ -131,6 +144,7 @@ impl<R: Runtime> Generic<R> {
             if self.lists.is_due() {
                 self.begin_relist();
             }
+            self.drive_sweep();
             while self.tasks.try_join_next().is_some() {}
             self.review();
         }
@@ -150,6 +164,7 @@ impl<R: Runtime> Generic<R> {
         let threshold = seen + self.config.relist_threshold + Duration::from_millis(1);
         [
             self.lists.due(),
+            self.sweep_alarm(),
             overdue,
             Some(threshold).filter(|time| *time > now),
         ]
@@ -165,6 +180,7 @@ impl<R: Runtime> Generic<R> {
             Message::Sandboxes(answer) => self.on_sandboxes(answer),
             Message::Containers(answer) => self.on_containers(answer),
             Message::Inspected(ticket, result) => self.on_inspected(&ticket, result),
+            Message::Swept(swept) => self.on_swept(swept),
         }
     }
 

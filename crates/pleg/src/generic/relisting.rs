@@ -6,12 +6,17 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::round::Round;
+use super::sweeping::Missing;
 use super::{Generic, Message};
 use crate::calls::About;
 use crate::event::Source;
 use crate::listed::{ListedContainer, ListedSandbox};
 use crate::runtime::{Call, CallError, Listing, Runtime, RuntimeVersion};
 use crate::snapshot::Snapshot;
+use crate::wall_time::WallTime;
+
+/// How long a list that was too large is not asked for again.
+const TOO_LARGE_PAUSE: Duration = Duration::from_secs(30);
 
 /// Where the two lists stand.
 #[derive(Debug)]
@@ -22,8 +27,8 @@ pub(super) struct Lists {
     requested: Option<Instant>,
     /// When the relist under way, or the last one, was begun.
     begun: Instant,
-    sandboxes: Asking<ListedSandbox>,
-    containers: Asking<ListedContainer>,
+    pub(super) sandboxes: Asking<ListedSandbox>,
+    pub(super) containers: Asking<ListedContainer>,
     last: LastLists,
     /// When the last relist with good lists was begun.
     pub(super) last_good: Option<Instant>,
@@ -37,10 +42,30 @@ pub(super) struct Lists {
 
 /// One of the lists in the relist under way.
 #[derive(Debug)]
-enum Asking<Row> {
+pub(super) enum Asking<Row> {
     Asked,
     Answered(Arc<[Arc<Row>]>),
     Failed(CallError),
+}
+
+impl<Row> Asking<Row> {
+    /// It was good in the last relist, and fails now.
+    pub(super) fn fails(&mut self, error: CallError) {
+        if matches!(self, Self::Answered(_)) {
+            *self = Self::Failed(error);
+        }
+    }
+
+    /// Whether it failed by itself, and not for want of a connection.
+    fn has_failed(&self) -> bool {
+        match self {
+            Self::Asked | Self::Answered(_) => false,
+            Self::Failed(error) => matches!(
+                error,
+                CallError::TooLarge(_) | CallError::Malformed(_) | CallError::Refused(_)
+            ),
+        }
+    }
 }
 
 impl Lists {
@@ -73,6 +98,14 @@ impl Lists {
             None => self.requested = Some(asked),
             Some(_) if self.last_good.is_some_and(|begun| begun > asked) => {}
             Some(due) => self.due = Some(due.min(asked)),
+        }
+    }
+
+    /// Which lists failed although the runtime answers.
+    pub(super) fn failed(&self) -> Missing {
+        Missing {
+            sandboxes: self.sandboxes.has_failed(),
+            containers: self.containers.has_failed(),
         }
     }
 
@@ -176,7 +209,7 @@ impl<R: Runtime> Generic<R> {
     }
 
     /// Makes a call for the whole node in a task of its own.
-    fn ask<T: Send + 'static>(
+    pub(super) fn ask<T: Send + 'static>(
         &mut self,
         call: Call,
         answer: impl Future<Output = Result<T, CallError>> + Send + 'static,
@@ -250,19 +283,8 @@ impl<R: Runtime> Generic<R> {
         for uid in self.records.unsettled() {
             self.take_step(&uid);
         }
-        self.cache.relisted(snapshot.taken);
-        if self.round.is_none() {
-            // Who is named already is not waited for.
-            let mut waiting = self.records.inspecting().clone();
-            for stuck in self.overdue() {
-                if let Some(pod) = stuck.about.pod {
-                    waiting.remove(&pod.uid);
-                }
-            }
-            let time = self.wall_time();
-            self.round = Some(Round::new(snapshot.taken, time, waiting));
-        }
-        self.complete_round();
+        self.cache.relisted(snapshot.taken, self.records.pending());
+        self.begin_round(snapshot.taken, self.wall_time(), Source::Relist);
         // Lists that were overdue tell how things were when they were asked for, at best.
         let overdue = snapshot.taken.elapsed() >= self.patience.with(Call::ListContainers);
         let pause = if overdue {
@@ -271,6 +293,21 @@ impl<R: Runtime> Generic<R> {
             self.config.relist_period
         };
         self.lists.end(Instant::now() + pause);
+    }
+
+    /// All pods have been looked at: what differs is being inspected.
+    pub(super) fn begin_round(&mut self, begun: Instant, time: WallTime, source: Source) {
+        if self.round.is_none() {
+            // Who is named already is not waited for.
+            let mut waiting = self.records.inspecting().clone();
+            for stuck in self.overdue() {
+                if let Some(pod) = stuck.about.pod {
+                    waiting.remove(&pod.uid);
+                }
+            }
+            self.round = Some(Round::new(begun, time, source, waiting));
+        }
+        self.complete_round();
     }
 
     fn lists_failed(&mut self, error: CallError) {
@@ -284,10 +321,15 @@ impl<R: Runtime> Generic<R> {
         ) {
             self.ask_version = true;
         }
+        let pause = match error {
+            // Made for nothing each time, at a great cost to the runtime.
+            CallError::TooLarge(_) => TOO_LARGE_PAUSE.max(self.config.relist_period),
+            _ => self.config.relist_period,
+        };
         self.lists.failure = Some(error);
         self.lists.recovered = false;
         let took = self.lists.begun.elapsed();
         self.environment.observer.relist_ended(took);
-        self.lists.end(Instant::now() + self.config.relist_period);
+        self.lists.end(Instant::now() + pause);
     }
 }

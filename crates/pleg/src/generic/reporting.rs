@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::Generic;
 use crate::config::Config;
-use crate::event::{Record, present_events};
+use crate::event::{Record, Source, present_events};
 use crate::health::{HealthReport, StuckCall, Vitals, assess};
 use crate::id::PodUid;
 use crate::inspect::InspectError;
@@ -30,6 +30,7 @@ pub(super) fn first_report(config: &Config, now: Instant, time: WallTime) -> Hea
         threshold: config.relist_threshold,
         stuck: &[],
         failure: None,
+        sweeping: None,
     });
     HealthReport {
         time,
@@ -64,7 +65,9 @@ impl<R: Runtime> Generic<R> {
     /// A call became overdue: the round goes on without its pod, and whoever waits for the
     /// pod's status is told why there is none.
     fn set_aside(&mut self, stuck: &StuckCall) {
-        if let (Some(pod), Some(id)) = (&stuck.pod, &stuck.id) {
+        if let (Some(pod), Some(id)) = (&stuck.pod, &stuck.id)
+            && self.records.inspecting().contains(&pod.uid)
+        {
             let error = InspectError::Overdue {
                 call: stuck.call,
                 id: id.clone(),
@@ -84,6 +87,7 @@ impl<R: Runtime> Generic<R> {
             threshold: self.config.relist_threshold,
             stuck: &stuck,
             failure: failure.as_deref(),
+            sweeping: self.missing().sentence(),
         });
         HealthReport {
             time: self.wall_time(),
@@ -130,7 +134,10 @@ impl<R: Runtime> Generic<R> {
                 count: self.seen.rounds,
                 period_seconds: self.config.relist_period.as_secs_f64(),
                 last_duration_seconds: self.seen.last.map(|last| last.took.as_secs_f64()),
-                last_kind: self.seen.last.map(|_| "list".to_owned()),
+                last_kind: self.seen.last.map(|last| match last.source {
+                    Source::Sweep => "sweep".to_owned(),
+                    _ => "list".to_owned(),
+                }),
                 last_failure: self.lists.failure.as_ref().map(ToString::to_string),
             },
             health: HealthStatus {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::event::Source;
 use crate::id::PodUid;
 use crate::wall_time::WallTime;
 
@@ -16,15 +17,23 @@ pub(super) struct Round {
     pub(super) begun: Instant,
     /// The same by the time of day.
     pub(super) time: WallTime,
+    /// Whether it was begun with lists, or with a sweep in their place.
+    pub(super) source: Source,
     waiting: BTreeSet<PodUid>,
 }
 
 impl Round {
     /// A round that waits for these pods.
-    pub(super) fn new(begun: Instant, time: WallTime, waiting: BTreeSet<PodUid>) -> Self {
+    pub(super) fn new(
+        begun: Instant,
+        time: WallTime,
+        source: Source,
+        waiting: BTreeSet<PodUid>,
+    ) -> Self {
         Self {
             begun,
             time,
+            source,
             waiting,
         }
     }
@@ -58,6 +67,8 @@ pub(super) struct LastRound {
     pub(super) time: WallTime,
     /// How long it took, inspections included.
     pub(super) took: Duration,
+    /// Whether it was begun with lists, or with a sweep in their place.
+    pub(super) source: Source,
 }
 
 impl Seen {
@@ -74,6 +85,7 @@ impl Seen {
             begun: round.begun,
             time: round.time,
             took,
+            source: round.source,
         });
         took
     }

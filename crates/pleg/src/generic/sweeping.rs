@@ -1,0 +1,232 @@
+//! What is done while a list does not come: sweeps by id in its place, one after the
+//! other, until it does. The overdue list stays outstanding, alone.
+
+use tokio::time::Instant;
+
+use super::sweep::{Sweep, Target};
+use super::{Generic, Message};
+use crate::calls::About;
+use crate::event::Source;
+use crate::id::{Id, PodUid};
+use crate::listed::{ListedContainer, ListedSandbox};
+use crate::runtime::{Call, CallError, Listing, Runtime};
+use crate::status::{ContainerStatus, SandboxStatus};
+
+/// What a sweep was told.
+pub(super) enum Swept {
+    Sandboxes(Instant, Result<Listing<ListedSandbox>, CallError>),
+    Containers(Instant, Result<Listing<ListedContainer>, CallError>),
+    Sandbox(PodUid, Id, Instant, Result<SandboxStatus, CallError>),
+    Container(PodUid, Id, Instant, Result<ContainerStatus, CallError>),
+}
+
+/// Which of the lists do not come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Missing {
+    pub(super) sandboxes: bool,
+    pub(super) containers: bool,
+}
+
+impl Missing {
+    pub(super) fn any(self) -> bool {
+        self.sandboxes || self.containers
+    }
+
+    /// What that means for who is seen.
+    pub(super) fn sentence(self) -> Option<&'static str> {
+        match (self.sandboxes, self.containers) {
+            (false, false) => None,
+            (true, false) => Some("sandboxes cannot be listed, and are seen one by one"),
+            (false, true) => Some("containers cannot be listed, and are seen one by one"),
+            (true, true) => {
+                Some("nothing can be listed: known pods are seen one by one, new pods are not seen")
+            }
+        }
+    }
+}
+
+impl<R: Runtime> Generic<R> {
+    /// When the sweeps want to be woken.
+    pub(super) fn sweep_alarm(&self) -> Option<Instant> {
+        if !self.missing().any() {
+            return None;
+        }
+        let asking = self.sweep.as_ref().and_then(Sweep::due);
+        asking.or(Some(self.next_sweep))
+    }
+
+    /// Before the first good lists there is no id to sweep by. A list that a sweep itself
+    /// asked for can be held up as well as one of a relist.
+    pub(super) fn missing(&self) -> Missing {
+        if self.lists.last_good.is_none() {
+            return Missing::default();
+        }
+        let failed = self.lists.failed();
+        let overdue = self.overdue();
+        let hangs = |list| overdue.iter().any(|call| call.about.call == list);
+        Missing {
+            sandboxes: failed.sandboxes || hangs(Call::ListPodSandbox),
+            containers: failed.containers || hangs(Call::ListContainers),
+        }
+    }
+
+    /// Begins a sweep if one is due, and goes on with the one under way.
+    pub(super) fn drive_sweep(&mut self) {
+        let now = Instant::now();
+        let missing = self.missing();
+        if !missing.any() {
+            self.sweep = None;
+            self.next_sweep = now;
+            return;
+        }
+        let idle = self.sweep.as_ref().is_none_or(Sweep::is_asked);
+        if idle && now >= self.next_sweep {
+            self.begin_sweep(missing, now);
+        }
+        while let Some(target) = self.sweep.as_mut().and_then(|sweep| sweep.take(now)) {
+            self.next_sweep = now + self.config.relist_period;
+            self.look_at(target);
+        }
+        let overdue = self.patience.with(Call::ContainerStatus);
+        if let Some(sweep) = &mut self.sweep
+            && sweep.completes(now, overdue)
+        {
+            let (begun, time) = (sweep.begun, sweep.time);
+            let mut pending = self.records.pending();
+            let silent = self.overdue().into_iter().filter_map(|call| call.about.pod);
+            pending.extend(silent.map(|pod| pod.uid));
+            self.cache.relisted(begun, pending);
+            self.begin_round(begun, time, Source::Sweep);
+        }
+    }
+
+    fn begin_sweep(&mut self, missing: Missing, now: Instant) {
+        if self.sweep.is_none() {
+            tracing::info!("sweeping by id: {missing:?} cannot be listed");
+        }
+        self.next_sweep = now + self.config.relist_period;
+        let targets = self.targets(missing);
+        let time = self.wall_time();
+        self.sweep = Some(Sweep::new(self.sweep.take(), now, time, targets));
+        let runtime = self.runtime.clone();
+        let is_free = |call| !self.calls.is_outstanding(call, None);
+        if !missing.sandboxes && is_free(Call::ListPodSandbox) {
+            let list = async move { runtime.list_sandboxes().await };
+            self.ask(Call::ListPodSandbox, list, move |answer| {
+                Message::Swept(Swept::Sandboxes(now, answer))
+            });
+        } else if !missing.containers && is_free(Call::ListContainers) {
+            let list = async move { runtime.list_containers().await };
+            self.ask(Call::ListContainers, list, move |answer| {
+                Message::Swept(Swept::Containers(now, answer))
+            });
+        }
+    }
+
+    /// Everything known of what cannot be listed, but what is asked for already.
+    fn targets(&self, missing: Missing) -> Vec<Target> {
+        let mut targets = Vec::new();
+        for pod in self.records.listed() {
+            let mut add = |call, id: &Id, container| {
+                if !self.calls.is_outstanding(call, Some(id)) {
+                    targets.push(Target {
+                        uid: pod.pod.uid.clone(),
+                        id: id.clone(),
+                        about: About {
+                            call,
+                            id: Some(id.clone()),
+                            container,
+                            pod: Some(pod.pod.clone()),
+                        },
+                    });
+                }
+            };
+            if missing.sandboxes {
+                for row in &pod.sandboxes {
+                    add(Call::PodSandboxStatus, &row.id, None);
+                }
+            }
+            if missing.containers {
+                for row in &pod.containers {
+                    add(Call::ContainerStatus, &row.id, Some(row.name.clone()));
+                }
+            }
+        }
+        targets
+    }
+
+    fn look_at(&mut self, target: Target) {
+        let (runtime, calls) = (self.runtime.clone(), self.calls.clone());
+        let (reports, begun) = (self.reports.clone(), Instant::now());
+        let Target { uid, id, about } = target;
+        self.tasks.spawn(async move {
+            let swept = if about.call == Call::PodSandboxStatus {
+                let answer = calls.run(about, runtime.sandbox_status(&id)).await;
+                Swept::Sandbox(uid, id, begun, answer)
+            } else {
+                let answer = calls.run(about, runtime.container_status(&id)).await;
+                Swept::Container(uid, id, begun, answer)
+            };
+            // Nobody listens any more when the generator stops.
+            let _ = reports.send(Message::Swept(swept));
+        });
+    }
+
+    pub(super) fn on_swept(&mut self, swept: Swept) {
+        match swept {
+            Swept::Sandboxes(begun, Ok(listing)) => {
+                self.records
+                    .observe_sandboxes(&listing.rows, begun, Source::Sweep);
+                self.swept_list();
+            }
+            Swept::Containers(begun, Ok(listing)) => {
+                self.records
+                    .observe_containers(&listing.rows, begun, Source::Sweep);
+                self.swept_list();
+            }
+            Swept::Sandboxes(_, Err(error)) => self.lists.sandboxes.fails(error),
+            Swept::Containers(_, Err(error)) => self.lists.containers.fails(error),
+            Swept::Sandbox(uid, id, begun, answer) => {
+                if let Some(status) = known_now(answer) {
+                    let status = status.as_ref();
+                    self.records
+                        .observe_sandbox(&uid, &id, status, begun, Source::Sweep);
+                    self.swept_id(&uid, &id);
+                }
+            }
+            Swept::Container(uid, id, begun, answer) => {
+                if let Some(status) = known_now(answer) {
+                    let status = status.as_ref();
+                    self.records
+                        .observe_container(&uid, &id, status, begun, Source::Sweep);
+                    self.swept_id(&uid, &id);
+                }
+            }
+        }
+    }
+
+    fn swept_list(&mut self) {
+        if let Some(sweep) = &mut self.sweep {
+            sweep.list_answered();
+        }
+        for uid in self.records.unsettled() {
+            self.take_step(&uid);
+        }
+    }
+
+    fn swept_id(&mut self, uid: &PodUid, id: &Id) {
+        if let Some(sweep) = &mut self.sweep {
+            sweep.answered(id, Instant::now());
+        }
+        self.take_step(uid);
+    }
+}
+
+/// What an answer says: the status, or that there is none any more. An error says nothing.
+fn known_now<T>(answer: Result<T, CallError>) -> Option<Option<T>> {
+    match answer {
+        Ok(status) => Some(Some(status)),
+        Err(CallError::NotFound(_)) => Some(None),
+        Err(_) => None,
+    }
+}

@@ -1,0 +1,226 @@
+//! A list that hangs is not the end: sweeps by id see on, and name the culprit.
+
+mod node;
+
+use node::{Node, seconds};
+use pleg::Config;
+use pleg::health::HealthState;
+use pleg::runtime::{Call, CallError};
+use sim::{Fault, Sim};
+
+/// containerd's status lock: the list of all containers, and the status of the one.
+fn lock_status(sim: &Sim, id: &str) {
+    sim.fault(Call::ListContainers, None, Fault::Hang);
+    sim.fault(Call::ContainerStatus, Some(id), Fault::Hang);
+}
+
+fn three_pods(sim: &Sim) {
+    for name in ["locked", "a", "b"] {
+        sim.run(name, &["app"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn under_the_status_lock_the_deaths_of_others_are_told_and_the_culprit_is_named() {
+    let node = Node::watch(three_pods).await;
+    node.at(0.5).await;
+    node.told();
+    lock_status(&node.sim, "locked/app.0");
+    node.at(3.5).await;
+    node.assert_told(
+        "3.000 Degraded: containers cannot be listed, and are seen one by one: \
+         ListContainers has not answered for 2s",
+    );
+    for round in 0..20 {
+        let at = 4.0 + f64::from(round);
+        node.at(at - 0.4).await;
+        let now = node.sim.now();
+        let pod = if round % 2 == 0 { "a" } else { "b" };
+        node.sim.exit(pod, "app", round);
+        node.at(at + 0.7).await;
+        let told = node.told();
+        assert!(
+            told.contains(&format!("Died {pod}/app.0 with {round}")),
+            "at {at}: {told}"
+        );
+        let mut world = node.sim.world();
+        let container = world.container(pod, "app");
+        container.start(now);
+        container.ended = None;
+        drop(world);
+        node.at(at + 0.9).await;
+    }
+    let status = node.status().await;
+    assert_eq!(status.health.state, HealthState::Degraded);
+    assert!(
+        status
+            .health
+            .message
+            .contains("ContainerStatus of app in default/locked"),
+        "{}",
+        status.health.message
+    );
+    assert!(status.health.age_seconds.unwrap() < 7.0, "sweeps complete");
+    assert_eq!(status.relist.last_kind.as_deref(), Some("sweep"));
+    assert_eq!(node.sim.most_outstanding(), 1);
+    let view = status.kubelet_view;
+    assert!(
+        view.not_ready_in_seconds.unwrap() < 180.0 - 20.0,
+        "{view:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn when_the_list_returns_relisting_resumes_and_nothing_is_told_twice() {
+    let node = Node::watch(three_pods).await;
+    node.at(0.5).await;
+    node.told();
+    lock_status(&node.sim, "locked/app.0");
+    node.sim.exit("locked", "app", 1);
+    node.at(9.5).await;
+    node.sim.exit("a", "app", 2);
+    node.at(60.5).await;
+    let told = node.told();
+    assert_eq!(told.matches("Died a/app.0").count(), 1, "{told}");
+    assert!(!told.contains("Died locked"), "{told}");
+    node.sim.lift_all();
+    node.at(70.5).await;
+    let told = node.told();
+    assert_eq!(told.matches("Died").count(), 1, "{told}");
+    assert!(told.contains("60.500 Died locked/app.0 with 1"), "{told}");
+    assert!(told.contains("60.500 Healthy: every pod is seen"), "{told}");
+    let lists = node.sim.calls_made(Call::ListContainers);
+    node.at(75.5).await;
+    assert_eq!(node.sim.calls_made(Call::ListContainers), lists + 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn new_and_removed_pods_are_seen_while_only_containers_cannot_be_listed() {
+    let node = Node::watch(three_pods).await;
+    node.at(0.5).await;
+    node.told();
+    lock_status(&node.sim, "locked/app.0");
+    node.at(9.5).await;
+    node.told();
+    node.sim.run("new", &["app"]);
+    node.sim.world().remove("b");
+    node.at(12.5).await;
+    let told = node.told();
+    assert!(told.contains("Started new.0"), "{told}");
+    for line in ["Died b/app.0", "Removed b/app.0", "Died b.0", "Removed b.0"] {
+        assert_eq!(told.matches(line).count(), 1, "{line}: {told}");
+    }
+    node.sim.lift_all();
+    node.at(14.5).await;
+    let told = node.told();
+    assert!(told.contains("Started new/app.0"), "{told}");
+    assert!(!told.contains("Started new.0"), "{told}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn sandboxes_that_cannot_be_listed_are_swept_too() {
+    let node = Node::watch(three_pods).await;
+    node.at(0.5).await;
+    node.told();
+    node.sim.fault(Call::ListPodSandbox, None, Fault::Hang);
+    node.at(5.5).await;
+    let told = node.told();
+    assert!(
+        told.starts_with("3.000 Degraded: sandboxes cannot be listed, and are seen one by one"),
+        "{told}"
+    );
+    let now = node.sim.now();
+    node.sim.world().pod("a").stop(now);
+    node.sim.world().pod("b").restart("app", 4, now);
+    node.at(7.5).await;
+    let told = node.told();
+    for line in [
+        "Died a.0",
+        "Died a/app.0 with 137",
+        "Died b/app.0 with 4",
+        "Started b/app.1",
+    ] {
+        assert_eq!(told.matches(line).count(), 1, "{line}: {told}");
+    }
+    assert_eq!(node.status().await.health.state, HealthState::Degraded);
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_both_lists_hung_known_pods_are_seen_and_it_stays_degraded() {
+    let node = Node::watch(three_pods).await;
+    node.at(0.5).await;
+    node.told();
+    node.sim.fault(Call::ListPodSandbox, None, Fault::Hang);
+    node.sim.fault(Call::ListContainers, None, Fault::Hang);
+    node.at(3.5).await;
+    let told = node.told();
+    assert!(told.contains("new pods are not seen"), "{told}");
+    node.at(600.0).await;
+    node.sim.exit("a", "app", 6);
+    node.sim.world().remove("b");
+    node.at(602.0).await;
+    let told = node.told();
+    assert!(told.contains("Died a/app.0 with 6"), "{told}");
+    assert!(told.contains("Removed b.0"), "{told}");
+    assert_eq!(node.status().await.health.state, HealthState::Degraded);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_is_too_large_is_swept_and_seldom_asked_for() {
+    let node = Node::watch(three_pods).await;
+    node.at(0.5).await;
+    node.told();
+    let large = CallError::TooLarge("found 17000000 bytes, the limit is: 16777216 bytes".into());
+    node.sim
+        .fault(Call::ListContainers, None, Fault::Fail(large));
+    let lists = node.sim.calls_made(Call::ListContainers);
+    node.at(5.5).await;
+    node.sim.exit("a", "app", 1);
+    node.at(300.5).await;
+    let told = node.told();
+    assert!(
+        told.contains("1.000 Degraded: containers cannot be listed, and are seen one by one: \
+         the answer is larger than the receive limit: found 17000000 bytes, the limit is: 16777216 bytes"),
+        "{told}"
+    );
+    assert_eq!(told.matches("Died a/app.0 with 1").count(), 1, "{told}");
+    assert_eq!(node.status().await.health.state, HealthState::Degraded);
+    let made = node.sim.calls_made(Call::ListContainers) - lists;
+    assert!((9..=12).contains(&made), "{made} lists in five minutes");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sweep_makes_at_most_two_hundred_calls_a_second() {
+    let node = Node::watch(|sim| {
+        for number in 0..500 {
+            sim.run(&format!("p{number}"), &["app"]);
+        }
+    })
+    .await;
+    node.at(0.5).await;
+    node.sim.fault(Call::ListContainers, None, Fault::Hang);
+    node.at(10.0).await;
+    let before = node.sim.calls_made(Call::ContainerStatus);
+    node.at(20.0).await;
+    let made = node.sim.calls_made(Call::ContainerStatus) - before;
+    assert!((1000..=2010).contains(&made), "{made} calls in ten seconds");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_runtime_is_swept_more_slowly() {
+    let node = Node::watch_with(Config::default(), |sim| {
+        for number in 0..200 {
+            sim.run(&format!("p{number}"), &["app"]);
+        }
+    })
+    .await;
+    node.at(0.5).await;
+    node.sim.fault(Call::ListContainers, None, Fault::Hang);
+    node.sim
+        .fault(Call::ContainerStatus, None, Fault::Slow(seconds(0.2)));
+    node.at(10.0).await;
+    let before = node.sim.calls_made(Call::ContainerStatus);
+    node.at(20.0).await;
+    let made = node.sim.calls_made(Call::ContainerStatus) - before;
+    assert!((100..=300).contains(&made), "{made} calls in ten seconds");
+}

@@ -1,0 +1,228 @@
+//! The heart: what was told about each pod, and what is known to differ from it.
+//!
+//! ```text
+//!   observe(Snapshot) --> plan(pod) --> Inspect --> commit: the record advances, these changes happened
+//!                              |                \-> defer:  nothing moves, the same difference is found again
+//!                              \------> Removed: nothing to inspect, the record goes
+//! ```
+//!
+//! There is no IO here and no clock. A record advances only by a commit, and the changes
+//! that a commit gives are given once; so no event is lost when an inspection fails, and
+//! none is told twice. A pod that is being inspected is not planned again; when it has
+//! changed meanwhile, the difference is found after the commit.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use crate::diff::{Change, diff};
+use crate::event::Source;
+use crate::id::PodUid;
+use crate::listed::ListedPod;
+use crate::snapshot::ListedPods;
+
+mod observe;
+mod record;
+
+use record::{Inspecting, Record};
+
+/// The records of all pods.
+#[derive(Debug, Default)]
+pub struct Records {
+    pods: BTreeMap<PodUid, Record>,
+    /// The snapshot that all records are as of, and when it was last taken: the same one
+    /// again says nothing new, and on a quiet node that is all there is to a relist.
+    as_of: Option<(Arc<ListedPods>, Instant)>,
+    /// Pods that are gone, and when the look was begun that found it so: an older one, of
+    /// a list that was held up, may still show them.
+    gone: BTreeMap<PodUid, Instant>,
+    /// The pods for which there is something to do.
+    unsettled: BTreeSet<PodUid>,
+    /// The pods whose inspection is under way.
+    inspecting: BTreeSet<PodUid>,
+    tickets: u64,
+}
+
+/// Names one inspection. It is void once the pod is gone.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ticket {
+    /// The pod that is inspected.
+    pub uid: PodUid,
+    number: u64,
+}
+
+/// What is to be done about a pod.
+#[derive(Debug)]
+pub enum Step {
+    /// Nothing differs, or its inspection is under way.
+    Nothing,
+    /// Inspect it as it is listed here, then [`Records::commit`] or [`Records::defer`].
+    Inspect {
+        /// Names the inspection.
+        ticket: Ticket,
+        /// What to inspect.
+        pod: Arc<ListedPod>,
+    },
+    /// The pod is gone: this was its end, and its record is no more.
+    Removed(Commit),
+}
+
+/// What happened in a pod up to the version that was inspected.
+#[derive(Debug)]
+pub struct Commit {
+    /// The version that everything was told up to before; `None` for a new pod.
+    pub before: Option<Arc<ListedPod>>,
+    /// The version up to which everything is told now; `None` for a pod that is gone.
+    pub after: Option<Arc<ListedPod>>,
+    /// What happened in between.
+    pub changes: Vec<Change>,
+    /// Somebody had asked for the inspection.
+    pub reinspected: bool,
+    /// What made us look.
+    pub source: Source,
+    /// When the look was begun.
+    pub begun: Instant,
+}
+
+impl Records {
+    /// Wants a pod inspected at the next occasion although nothing differs. A pod that is
+    /// not known has nothing to inspect.
+    pub fn request_reinspect(&mut self, uid: &PodUid) {
+        if let Some(record) = self.pods.get_mut(uid) {
+            record.reinspect = true;
+            self.unsettled.insert(uid.clone());
+        }
+    }
+
+    /// The pods for which [`Self::plan`] has something to do, by UID.
+    pub fn unsettled(&self) -> Vec<PodUid> {
+        self.unsettled.iter().cloned().collect()
+    }
+
+    /// When the look was begun that a record's listing is of.
+    fn looked(&self, record: &Record) -> Instant {
+        let looked = record.sandboxes.any.max(record.containers.any);
+        match &self.as_of {
+            Some((_, snapshot)) => looked.max(*snapshot),
+            None => looked,
+        }
+    }
+
+    /// Says what is to be done about a pod, and notes that it is being done.
+    pub fn plan(&mut self, uid: &PodUid) -> Step {
+        self.unsettled.remove(uid);
+        let Some(record) = self.pods.get(uid) else {
+            return Step::Nothing;
+        };
+        if !record.wants_step() {
+            return Step::Nothing;
+        }
+        let begun = self.looked(record);
+        match record.listed.clone() {
+            None => self.remove(uid, begun),
+            Some(listed) => self.begin(uid, listed, begun),
+        }
+    }
+
+    fn remove(&mut self, uid: &PodUid, begun: Instant) -> Step {
+        self.inspecting.remove(uid);
+        let Some(record) = self.pods.remove(uid) else {
+            return Step::Nothing;
+        };
+        self.gone.insert(uid.clone(), begun);
+        Step::Removed(Commit {
+            changes: diff(record.committed.as_deref(), None),
+            before: record.committed,
+            after: None,
+            reinspected: record.reinspect,
+            source: record.source,
+            begun,
+        })
+    }
+
+    fn begin(&mut self, uid: &PodUid, listed: Arc<ListedPod>, begun: Instant) -> Step {
+        let Some(record) = self.pods.get_mut(uid) else {
+            return Step::Nothing;
+        };
+        if !record.reinspect && diff(record.committed.as_deref(), Some(&listed)).is_empty() {
+            // Rows differ by what is no event: taken over as it is.
+            record.committed = Some(listed);
+            return Step::Nothing;
+        }
+        self.tickets += 1;
+        self.inspecting.insert(uid.clone());
+        record.inspecting = Some(Inspecting {
+            ticket: self.tickets,
+            version: listed.clone(),
+            begun,
+        });
+        Step::Inspect {
+            ticket: Ticket {
+                uid: uid.clone(),
+                number: self.tickets,
+            },
+            pod: listed,
+        }
+    }
+
+    /// The inspection was good: everything up to the inspected version is told now.
+    /// `None` for a ticket that is void.
+    pub fn commit(&mut self, ticket: &Ticket) -> Option<Commit> {
+        let (record, inspected) = self.end(ticket)?;
+        let before = record.committed.replace(inspected.version.clone());
+        let commit = Commit {
+            changes: diff(before.as_deref(), Some(&inspected.version)),
+            before,
+            after: Some(inspected.version),
+            reinspected: std::mem::take(&mut record.reinspect),
+            source: record.source,
+            begun: inspected.begun,
+        };
+        if record.wants_step() {
+            self.unsettled.insert(ticket.uid.clone());
+        }
+        Some(commit)
+    }
+
+    /// The inspection failed: nothing moves, and the next plan finds the same difference.
+    /// Gives when the look was begun; `None` for a ticket that is void.
+    pub fn defer(&mut self, ticket: &Ticket) -> Option<Instant> {
+        let (_, inspected) = self.end(ticket)?;
+        self.unsettled.insert(ticket.uid.clone());
+        Some(inspected.begun)
+    }
+
+    fn end(&mut self, ticket: &Ticket) -> Option<(&mut Record, Inspecting)> {
+        let record = self.pods.get_mut(&ticket.uid)?;
+        let inspecting = record
+            .inspecting
+            .take_if(|inspecting| inspecting.ticket == ticket.number)?;
+        self.inspecting.remove(&ticket.uid);
+        Some((record, inspecting))
+    }
+
+    /// The pods that differ from what was told of them.
+    pub fn pending(&self) -> BTreeSet<PodUid> {
+        self.unsettled.union(&self.inspecting).cloned().collect()
+    }
+
+    /// The pods whose inspection is under way.
+    pub fn inspecting(&self) -> &BTreeSet<PodUid> {
+        &self.inspecting
+    }
+
+    /// All pods as they were told, by UID.
+    pub fn committed(&self) -> impl Iterator<Item = &Arc<ListedPod>> {
+        self.pods
+            .values()
+            .filter_map(|record| record.committed.as_ref())
+    }
+
+    /// All pods as they are listed, by UID.
+    pub fn listed(&self) -> impl Iterator<Item = &Arc<ListedPod>> {
+        self.pods
+            .values()
+            .filter_map(|record| record.listed.as_ref())
+    }
+}

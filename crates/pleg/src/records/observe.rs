@@ -1,0 +1,218 @@
+//! Taking in looks: at everything, at one of the lists, at a single id.
+//!
+//! Looks overlap: a list that was held up may come after a sweep that was begun later. So
+//! each carries the time at which it was begun, and **an older look never undoes a newer
+//! one**.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use super::Records;
+use super::record::{Freshness, Record};
+use crate::event::Source;
+use crate::id::{Id, PodUid};
+use crate::listed::{ListedContainer, ListedPod, ListedSandbox};
+use crate::snapshot::Snapshot;
+use crate::status::{ContainerStatus, SandboxStatus};
+
+impl Records {
+    /// Takes in what is listed now. A pod that was looked at after the snapshot was begun
+    /// is left as it is known: the older look knows less.
+    pub fn observe(&mut self, snapshot: &Snapshot, source: Source) {
+        let taken = snapshot.taken;
+        if let Some((pods, looked)) = &mut self.as_of
+            && Arc::ptr_eq(pods, &snapshot.pods)
+        {
+            *looked = taken;
+            return;
+        }
+        let mut all = true;
+        for uid in snapshot.pods.keys() {
+            if self.is_gone(uid, taken) {
+                all = false;
+            } else if !self.pods.contains_key(uid) {
+                self.pods.insert(uid.clone(), Record::new(taken));
+            }
+        }
+        self.gone.retain(|_, begun| *begun > taken);
+        for (uid, record) in &mut self.pods {
+            all &= record.look(snapshot.pods.get(uid), taken, source);
+            note(&mut self.unsettled, uid, record);
+        }
+        self.as_of = all.then(|| (snapshot.pods.clone(), taken));
+    }
+
+    /// Takes in all sandboxes while the containers cannot be listed.
+    pub fn observe_sandboxes(
+        &mut self,
+        rows: &[Arc<ListedSandbox>],
+        begun: Instant,
+        source: Source,
+    ) {
+        let listed = Snapshot::new(begun, rows, &[]);
+        self.observe_part(
+            &listed,
+            source,
+            |record| &mut record.sandboxes,
+            |pod, listed| {
+                pod.sandboxes = listed
+                    .map(|listed| listed.sandboxes.clone())
+                    .unwrap_or_default();
+            },
+        );
+    }
+
+    /// Takes in all containers while the sandboxes cannot be listed.
+    pub fn observe_containers(
+        &mut self,
+        rows: &[Arc<ListedContainer>],
+        begun: Instant,
+        source: Source,
+    ) {
+        let known = self.listed().flat_map(|pod| pod.sandboxes.iter().cloned());
+        let known: Vec<_> = known.collect();
+        let listed = Snapshot::new(begun, &known, rows);
+        self.observe_part(
+            &listed,
+            source,
+            |record| &mut record.containers,
+            |pod, listed| {
+                pod.containers = listed
+                    .map(|listed| listed.containers.clone())
+                    .unwrap_or_default();
+            },
+        );
+    }
+
+    fn observe_part(
+        &mut self,
+        listed: &Snapshot,
+        source: Source,
+        part: impl Fn(&mut Record) -> &mut Freshness,
+        take: impl Fn(&mut ListedPod, Option<&ListedPod>),
+    ) {
+        self.amended();
+        for (uid, pod) in &*listed.pods {
+            if self.is_gone(uid, listed.taken) {
+                continue;
+            }
+            let record = self.pods.entry(uid.clone());
+            let record = record.or_insert_with(|| Record::new(listed.taken));
+            if record.listed.is_none() {
+                record.listed = Some(Arc::new(ListedPod::empty(pod.pod.clone())));
+            }
+        }
+        for (uid, record) in &mut self.pods {
+            let freshness = part(record);
+            if listed.taken >= freshness.any {
+                *freshness = Freshness::new(listed.taken);
+                record.amend(source, |pod| {
+                    take(pod, listed.pods.get(uid).map(AsRef::as_ref))
+                });
+            }
+            note(&mut self.unsettled, uid, record);
+        }
+    }
+
+    /// Takes in a look at one container, by its id; `None` says that it is gone.
+    pub fn observe_container(
+        &mut self,
+        uid: &PodUid,
+        id: &Id,
+        status: Option<&ContainerStatus>,
+        begun: Instant,
+        source: Source,
+    ) {
+        self.observe_one(
+            uid,
+            begun,
+            source,
+            |record| &mut record.containers,
+            |pod| {
+                pod.containers.retain_mut(|row| {
+                    if row.id == *id
+                        && let Some(status) = status
+                    {
+                        Arc::make_mut(row).state = status.state;
+                    }
+                    row.id != *id || status.is_some()
+                });
+            },
+        );
+    }
+
+    /// Takes in a look at one sandbox, by its id; `None` says that it is gone.
+    pub fn observe_sandbox(
+        &mut self,
+        uid: &PodUid,
+        id: &Id,
+        status: Option<&SandboxStatus>,
+        begun: Instant,
+        source: Source,
+    ) {
+        self.observe_one(
+            uid,
+            begun,
+            source,
+            |record| &mut record.sandboxes,
+            |pod| {
+                pod.sandboxes.retain_mut(|row| {
+                    if row.id == *id
+                        && let Some(status) = status
+                    {
+                        Arc::make_mut(row).state = status.state;
+                    }
+                    row.id != *id || status.is_some()
+                });
+            },
+        );
+    }
+
+    fn observe_one(
+        &mut self,
+        uid: &PodUid,
+        begun: Instant,
+        source: Source,
+        part: impl Fn(&mut Record) -> &mut Freshness,
+        take: impl FnOnce(&mut ListedPod),
+    ) {
+        self.amended();
+        let Some(record) = self.pods.get_mut(uid) else {
+            return;
+        };
+        let freshness = part(record);
+        if begun >= freshness.whole {
+            freshness.any = freshness.any.max(begun);
+            record.amend(source, take);
+        }
+        note(&mut self.unsettled, uid, record);
+    }
+
+    /// Whether a look newer than this one found the pod gone.
+    fn is_gone(&self, uid: &PodUid, looked: Instant) -> bool {
+        self.gone.get(uid).is_some_and(|begun| *begun > looked)
+    }
+
+    /// The records are no longer those of one snapshot.
+    fn amended(&mut self) {
+        if let Some((_, looked)) = self.as_of.take() {
+            for record in self.pods.values_mut() {
+                for part in [&mut record.sandboxes, &mut record.containers] {
+                    part.whole = part.whole.max(looked);
+                    part.any = part.any.max(looked);
+                }
+            }
+        }
+    }
+}
+
+/// Keeps the set of those for whom there is something to do.
+fn note(unsettled: &mut BTreeSet<PodUid>, uid: &PodUid, record: &Record) {
+    if record.wants_step() {
+        unsettled.insert(uid.clone());
+    } else {
+        unsettled.remove(uid);
+    }
+}

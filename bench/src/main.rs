@@ -1,125 +1,172 @@
-//! x
-#![allow(clippy::print_stdout)]
-use cri::{ApiVersion, Client, v1};
-use pleg::runtime::{Runtime, grpc::GrpcRuntime};
-use std::sync::Arc;
+//! What pleg costs.
+//!
+//! ```text
+//!   arguments --> idle (a real containerd) --\
+//!             --> scaling (from memory) ------+--> table, as Markdown
+//!             --> micro (one function) ------/
+//! ```
+//!
+//! Machines are noisy and differ, so every figure stands beside another of the same
+//! process and minute, and the ratio of the two is what is worth comparing.
+
+// Progress and the last words of a command go to standard error.
+#![allow(clippy::print_stderr)]
+
+use std::fmt::Display;
+use std::io::{ErrorKind, Write, stdout};
+use std::process::ExitCode;
 use std::time::Duration;
-fn cpu() -> u64 {
-    std::fs::read_to_string("/proc/thread-self/schedstat")
-        .unwrap()
-        .split(' ')
-        .next()
-        .unwrap()
-        .parse()
-        .unwrap()
+
+use clap::{Parser, Subcommand};
+use cri::Endpoint;
+
+mod bare;
+mod cpu;
+mod idle;
+mod memory;
+mod micro;
+mod rows;
+mod scaling;
+mod table;
+
+use cpu::Progress;
+
+const AFTER_HELP: &str = "\
+Exit codes: 0 all was measured, 1 something had to be left out, 2 it could not be done.";
+
+/// Measure what pleg costs: a relist of a quiet node, of larger nodes, and its parts.
+#[derive(Debug, Parser)]
+#[command(after_help = AFTER_HELP)]
+struct Arguments {
+    /// Less of everything: a minute in place of four, and rougher figures.
+    #[arg(long)]
+    quick: bool,
+    /// Leave out the section that brings a containerd up, which needs root.
+    #[arg(long)]
+    no_testbed: bool,
+    #[command(subcommand)]
+    errand: Option<Errand>,
 }
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> anyhow::Result<()> {
-    let e: cri::Endpoint = std::env::args().nth(1).unwrap().parse()?;
-    let n = if std::env::var("GAP").is_ok() {
-        10u64
-    } else {
-        300
+
+#[derive(Debug, Subcommand)]
+enum Errand {
+    /// What the benchmark runs as its own child, to weigh a process that only watches.
+    #[command(hide = true)]
+    Memory { endpoint: Endpoint, seconds: u64 },
+}
+
+/// How much to measure.
+#[derive(Clone, Copy, Debug)]
+struct Effort {
+    /// How often the contestants take turns.
+    rounds: usize,
+    /// Relists of one turn at a period of a second.
+    slow_relists: u32,
+    /// Relists of one turn back to back.
+    fast_relists: u32,
+    /// Of how many batches a median is taken.
+    batches: usize,
+    /// How long one batch takes.
+    batch: Duration,
+}
+
+impl Effort {
+    const FULL: Self = Self {
+        rounds: 2,
+        slow_relists: 20,
+        fast_relists: 300,
+        batches: 11,
+        batch: Duration::from_millis(40),
     };
-    for mode in std::env::args().skip(2) {
-        let c = Client::new(&e, 16 << 20);
-        let g = GrpcRuntime::new(&e, 16 << 20);
-        let p = if mode == "pleg" {
-            Some(pleg::Pleg::start(
-                Arc::new(GrpcRuntime::new(&e, 16 << 20)),
-                pleg::Config {
-                    relist_period: if std::env::var("TIGHT").is_ok() {
-                        Duration::from_nanos(1)
-                    } else {
-                        Duration::from_millis(
-                            std::env::var("GAP").map_or(10, |g| g.parse().unwrap()),
-                        )
-                    },
-                    ..Default::default()
-                },
-                pleg::Environment {
-                    endpoint: "x".into(),
-                    clock: pleg::wall_time::system_clock(),
-                    observer: Arc::new(pleg::NoObserver),
-                },
-            ))
-        } else {
-            None
-        };
-        let mut cost = Vec::new();
-        tokio::time::sleep(Duration::from_secs(2)).await;
-        if let Some(p) = p {
-            let c1 = p.status().await?.relist.count;
-            let a = cpu();
-            tokio::time::sleep(Duration::from_secs(5)).await;
-            let b = cpu();
-            let c2 = p.status().await?.relist.count;
-            println!(
-                "{mode:8} {:.3} ms over {}",
-                (b - a) as f64 / 1e6 / (c2 - c1) as f64,
-                c2 - c1
-            );
-            continue;
+    const QUICK: Self = Self {
+        rounds: 1,
+        slow_relists: 5,
+        fast_relists: 100,
+        batches: 5,
+        batch: Duration::from_millis(10),
+    };
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    // One thread, as the command `pleg` has; what it uses is what a relist costs.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let done = runtime
+        .map_err(anyhow::Error::from)
+        .and_then(|runtime| runtime.block_on(run_or_be_interrupted(&arguments)));
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        // Whoever reads the tables has read enough.
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("bench: {error:#}");
+            ExitCode::from(2)
         }
-        let total = cpu();
-        for _ in 0..n {
-            if !std::env::var("TIGHT").is_ok() {
-                tokio::time::sleep(Duration::from_millis(
-                    std::env::var("GAP").map_or(10, |g| g.parse().unwrap()),
-                ))
-                .await;
-            }
-            let a = cpu();
-            match mode.as_str() {
-                "raw" => {
-                    let (x, y) = tokio::join!(
-                        c.list(
-                            ApiVersion::V1,
-                            "ListPodSandbox",
-                            v1::ListPodSandboxRequest::default(),
-                            |_| Ok(())
-                        ),
-                        c.list(
-                            ApiVersion::V1,
-                            "ListContainers",
-                            v1::ListContainersRequest::default(),
-                            |_| Ok(())
-                        )
-                    );
-                    x?;
-                    y?;
-                }
-                "prost" => {
-                    let x: v1::ListPodSandboxResponse = c
-                        .unary(
-                            ApiVersion::V1,
-                            "ListPodSandbox",
-                            v1::ListPodSandboxRequest::default(),
-                        )
-                        .await?;
-                    let y: v1::ListContainersResponse = c
-                        .unary(
-                            ApiVersion::V1,
-                            "ListContainers",
-                            v1::ListContainersRequest::default(),
-                        )
-                        .await?;
-                    std::hint::black_box((x, y));
-                }
-                _ => {
-                    let (x, y) = tokio::join!(g.list_sandboxes(), g.list_containers());
-                    std::hint::black_box((x?, y?));
-                }
-            }
-            cost.push(cpu() - a);
-        }
-        cost.sort();
-        println!(
-            "{mode:8} total {:.3} p50 {:.3} ms  mean {:.3} ms",
-            (cpu() - total) as f64 / 1e6 / n as f64,
-            cost[cost.len() / 2] as f64 / 1e6,
-            cost.iter().sum::<u64>() as f64 / 1e6 / n as f64
-        );
     }
-    Ok(())
+}
+
+/// Ctrl-C ends it in order: a containerd with a hundred pods is not left behind.
+async fn run_or_be_interrupted(arguments: &Arguments) -> anyhow::Result<bool> {
+    tokio::select! {
+        done = run(arguments) => done,
+        interrupted = tokio::signal::ctrl_c() => {
+            interrupted?;
+            anyhow::bail!("interrupted")
+        }
+    }
+}
+
+/// Whether everything was measured.
+async fn run(arguments: &Arguments) -> anyhow::Result<bool> {
+    if let Some(Errand::Memory { endpoint, seconds }) = &arguments.errand {
+        print(memory::of_a_watcher(endpoint, *seconds).await?)?;
+        return Ok(true);
+    }
+    let effort = if arguments.quick {
+        Effort::QUICK
+    } else {
+        Effort::FULL
+    };
+    let progress = Progress::new();
+    let idle = match reason_to_leave_out(arguments) {
+        Some(why) => Err(why.to_owned()),
+        None => idle::measure(effort, &progress)
+            .await
+            .map_err(|error| format!("{error:#}")),
+    };
+    let complete = idle.is_ok();
+    match idle {
+        Ok(tables) => tables.iter().try_for_each(print)?,
+        Err(why) => print(format!("## {}\n\nLeft out: {why}.\n", idle::TITLE))?,
+    }
+    print(scaling::measure(effort, &progress).await?)?;
+    micro::measure(effort, &progress)
+        .await?
+        .iter()
+        .try_for_each(print)?;
+    progress.clear();
+    Ok(complete)
+}
+
+/// Why no containerd is brought up, if none is.
+fn reason_to_leave_out(arguments: &Arguments) -> Option<&'static str> {
+    if arguments.no_testbed {
+        Some("as asked")
+    } else if !rustix::process::geteuid().is_root() {
+        Some("a containerd of our own needs root")
+    } else {
+        None
+    }
+}
+
+fn print(what: impl Display) -> anyhow::Result<()> {
+    Ok(writeln!(stdout(), "{what}")?)
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let cause = error.downcast_ref::<std::io::Error>();
+    cause.is_some_and(|cause| cause.kind() == ErrorKind::BrokenPipe)
 }

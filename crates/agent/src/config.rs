@@ -42,11 +42,12 @@ pub struct AgentConfig {
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file cannot be read.
-    #[error("cannot read the configuration {path}: {error}")]
+    #[error("cannot read the configuration {path}")]
     Unreadable {
         /// The file.
         path: String,
         /// Why.
+        #[source]
         error: std::io::Error,
     },
     /// It is not what it should be; the text shows the line.
@@ -123,8 +124,13 @@ impl AgentConfig {
                 self.relist_threshold, self.relist_period
             ));
         }
-        if self.max_concurrent_inspections == 0 {
-            return senseless("maxConcurrentInspections must be at least 1".to_owned());
+        for (key, number) in [
+            ("maxConcurrentInspections", self.max_concurrent_inspections),
+            ("maxMessageSize", self.max_message_size),
+        ] {
+            if number == 0 {
+                return senseless(format!("{key} must be at least 1"));
+            }
         }
         if !self.listen.ip().is_loopback() {
             return senseless(format!(

@@ -34,8 +34,8 @@ pub struct Events {
 }
 
 impl AgentClient {
-    /// The agent to ask: the one that is named, which must answer; or one on the usual
-    /// address, if it watches `endpoint` (any, if that is `None`).
+    /// The agent to ask: the one that is named, which must answer and watch `endpoint`; or
+    /// one on the usual address, if it does. `None` is any endpoint.
     pub async fn find(
         wanted: &AgentUrl,
         endpoint: Option<&Endpoint>,
@@ -44,7 +44,15 @@ impl AgentClient {
             Some("off") => Ok(None),
             Some(url) => {
                 let client = Self::new(url)?;
-                client.status().await?;
+                let watched = client.status().await?.runtime.endpoint;
+                if let Some(endpoint) = endpoint
+                    && *watched != *endpoint.to_string()
+                {
+                    bail!(
+                        "the agent on {} watches {watched}, not {endpoint}",
+                        client.address
+                    );
+                }
                 Ok(Some(client))
             }
             None => {

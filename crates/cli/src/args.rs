@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use cri::{Endpoint, EndpointError};
 use pleg::go_duration::GoDuration;
 
 const AFTER_HELP: &str = "\
@@ -47,6 +48,15 @@ pub struct Global {
     /// Log more to standard error; twice for debug. RUST_LOG says it finer.
     #[arg(short, long, action = clap::ArgAction::Count, global = true)]
     pub verbose: u8,
+}
+
+impl Global {
+    /// The endpoint that is named; an empty variable names none.
+    pub fn named_endpoint(&self) -> Result<Option<Endpoint>, EndpointError> {
+        let named = self.runtime_endpoint.as_deref();
+        let named = named.filter(|text| !text.is_empty());
+        named.map(str::parse).transpose()
+    }
 }
 
 /// How to write results.

@@ -9,6 +9,8 @@ use pleg::runtime::grpc::{GrpcRuntime, MAX_MESSAGE_SIZE};
 use pleg::runtime::{CallError, Runtime, RuntimeVersion};
 use tokio::time::timeout;
 
+use crate::text::sentence;
+
 /// Where runtimes listen, in the order in which they are tried.
 const USUAL_PLACES: [&str; 6] = [
     "/run/containerd/containerd.sock",
@@ -23,9 +25,9 @@ const USUAL_PLACES: [&str; 6] = [
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The endpoint that is named, or that answers.
-pub async fn find(named: Option<&str>) -> anyhow::Result<Endpoint> {
-    if let Some(text) = named.filter(|text| !text.is_empty()) {
-        return Ok(text.parse()?);
+pub async fn find(named: Option<Endpoint>) -> anyhow::Result<Endpoint> {
+    if let Some(endpoint) = named {
+        return Ok(endpoint);
     }
     let mut tried = String::new();
     for place in USUAL_PLACES {
@@ -33,7 +35,10 @@ pub async fn find(named: Option<&str>) -> anyhow::Result<Endpoint> {
         match version(&GrpcRuntime::new(&endpoint, MAX_MESSAGE_SIZE)).await {
             // One that is there and does not answer is the one to watch.
             Ok(_) => return Ok(endpoint),
-            Err(error) => write!(tried, "\n  {endpoint}: {error}")?,
+            Err(error) => {
+                let error = error.to_string();
+                write!(tried, "\n  {endpoint}: {}", sentence(&error))?;
+            }
         }
     }
     bail!(

@@ -11,6 +11,7 @@ use pleg::{Config, Environment, NoObserver, Pleg};
 use tokio::time::{Instant, sleep};
 
 use crate::endpoint;
+use crate::text::sentence;
 
 /// What a look found.
 pub struct Look {
@@ -44,6 +45,7 @@ pub async fn look(endpoint: &Endpoint) -> anyhow::Result<Look> {
             return Ok(Look { pleg, status });
         }
         if let Some(failure) = status.relist.last_failure {
+            let failure = sentence(&failure);
             bail!("cannot list the pods at {endpoint}: {failure}");
         }
         sleep(GLANCE).await;

@@ -53,7 +53,7 @@ fn main() -> ExitCode {
         Ok(Found::Problem) => ExitCode::from(1),
         Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            anstream::eprintln!("pleg: {error:#}");
+            anstream::eprintln!("pleg: {}", output::sentence(&error));
             ExitCode::from(2)
         }
     }

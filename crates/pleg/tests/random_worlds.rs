@@ -8,6 +8,11 @@
 //!
 //! `PLEG_WORLDS=100000` tries more; a failure prints its seed, and `PLEG_SEED=n` replays it.
 
+#![allow(
+    clippy::print_stderr,
+    reason = "a failing seed is printed, and what it does"
+)]
+
 mod node;
 
 use std::collections::BTreeMap;

@@ -43,11 +43,12 @@ async fn under_the_status_lock_the_deaths_of_others_are_told_and_the_culprit_is_
             told.contains(&format!("Died {pod}/app.0 with {round}")),
             "at {at}: {told}"
         );
-        let mut world = node.sim.world();
-        let container = world.container(pod, "app");
-        container.start(now);
-        container.ended = None;
-        drop(world);
+        {
+            let mut world = node.sim.world();
+            let container = world.container(pod, "app");
+            container.start(now);
+            container.ended = None;
+        }
         node.at(at + 0.9).await;
     }
     let status = node.status().await;

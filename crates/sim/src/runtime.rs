@@ -16,6 +16,9 @@ use crate::world::{Container, Pod, Sandbox, World};
 /// 2026-01-01T00:00:00Z, when every simulated node begins.
 const BEGINNING: i64 = 1_767_225_600_000_000_000;
 
+/// The image of every container.
+pub(crate) const IMAGE: &str = "pleg.test/busybox:latest";
+
 /// A simulated runtime. Clones are the same node.
 #[derive(Clone)]
 pub struct Sim {
@@ -113,7 +116,7 @@ impl Sim {
     }
 
     /// Counts a call and lets it suffer what is in force for it.
-    async fn call(&self, call: Call, id: Option<&Id>) -> Result<(), CallError> {
+    pub(crate) async fn call(&self, call: Call, id: Option<&Id>) -> Result<(), CallError> {
         let _outstanding = Outstanding::new(self, call, id);
         suffer(&self.faults, call, id).await
     }
@@ -160,14 +163,9 @@ impl Runtime for Sim {
         self.call(Call::ListPodSandbox, None).await?;
         let world = self.world();
         let rows = world
-            .pods
-            .values()
-            .flat_map(|pod| {
-                pod.sandboxes
-                    .iter()
-                    .map(move |it| Arc::new(listed_sandbox(pod, it)))
-            })
-            .collect();
+            .sandboxes()
+            .map(|(pod, it)| Arc::new(listed_sandbox(pod, it)));
+        let rows = rows.collect();
         Ok(Listing { rows, bytes: 0 })
     }
 
@@ -175,35 +173,27 @@ impl Runtime for Sim {
         self.call(Call::ListContainers, None).await?;
         let world = self.world();
         let rows = world
-            .pods
-            .values()
-            .flat_map(|pod| {
-                pod.containers
-                    .iter()
-                    .map(move |it| Arc::new(listed_container(pod, it)))
-            })
-            .collect();
+            .containers()
+            .map(|(pod, it)| Arc::new(listed_container(pod, it)));
+        let rows = rows.collect();
         Ok(Listing { rows, bytes: 0 })
     }
 
     async fn sandbox_status(&self, id: &Id) -> Result<SandboxStatus, CallError> {
         self.call(Call::PodSandboxStatus, Some(id)).await?;
         let world = self.world();
-        let mut sandboxes = world.pods.values().flat_map(|pod| &pod.sandboxes);
-        let sandbox = sandboxes.find(|sandbox| sandbox.id == *id);
+        let sandbox = world.sandboxes().find(|(_, sandbox)| sandbox.id == *id);
         sandbox
-            .map(sandbox_status)
+            .map(|(_, sandbox)| sandbox_status(sandbox))
             .ok_or_else(|| CallError::NotFound(format!("sandbox {id}").into()))
     }
 
     async fn container_status(&self, id: &Id) -> Result<ContainerStatus, CallError> {
         self.call(Call::ContainerStatus, Some(id)).await?;
         let world = self.world();
-        let mut containers = world
-            .pods
-            .values()
-            .flat_map(|pod| pod.containers.iter().map(move |container| (pod, container)));
-        let container = containers.find(|(_, container)| container.id == *id);
+        let container = world
+            .containers()
+            .find(|(_, container)| container.id == *id);
         container
             .map(|(pod, container)| container_status(pod, container))
             .ok_or_else(|| CallError::NotFound(format!("container {id}").into()))
@@ -251,11 +241,16 @@ fn container_status(pod: &Pod, container: &Container) -> ContainerStatus {
         state: container.state,
         attempt: container.attempt,
         exit_code: ended.map(|(_, code)| code),
-        reason: ended.map(|(_, code)| if code == 0 { "Completed" } else { "Error" }.into()),
+        reason: ended.map(|(_, code)| reason(code).into()),
         created_at: Some(container.created_at),
         started_at: container.started_at,
         finished_at: ended.map(|(time, _)| time),
-        image: "pleg.test/busybox:latest".into(),
+        image: IMAGE.into(),
         pod: Some(pod.pod.clone()),
     }
+}
+
+/// A runtime's word for an exit code.
+pub(crate) fn reason(exit_code: i32) -> &'static str {
+    if exit_code == 0 { "Completed" } else { "Error" }
 }

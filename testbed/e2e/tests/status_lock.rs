@@ -1,5 +1,10 @@
 //! One stuck container on real containerd: it is named, and nobody else waits.
 
+#![allow(
+    clippy::print_stdout,
+    reason = "the latencies are what a person wants to see"
+)]
+
 use std::time::Duration;
 
 use e2e::{Running, VERSIONS, pleg};

@@ -1,22 +1,34 @@
 //! `pleg agent`: the daemon.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use agent::http::{Agent, metrics_router, router};
 use agent::{AgentConfig, Metrics};
-use anyhow::Context;
+use anyhow::{Context, bail};
 use axum::Router;
 use pleg::runtime::grpc::GrpcRuntime;
 use pleg::wall_time::system_clock;
 use pleg::{Environment, Pleg};
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args::{Agent as Options, Global};
-use crate::{Found, endpoint};
+use crate::{Found, endpoint, signals};
 
 pub async fn run(global: &Global, options: Options) -> anyhow::Result<Found> {
+    let interrupted = signals::interrupted()?;
+    // Event streams never end by themselves, so a stop does not wait for them; nor for a
+    // runtime that has not said yet whether it is one.
+    tokio::select! {
+        ended = serve_all(global, options) => match ended? {},
+        signal = interrupted => tracing::info!("stopping on {signal}"),
+    }
+    Ok(Found::Well)
+}
+
+/// Watches and answers for ever, unless it cannot.
+async fn serve_all(global: &Global, options: Options) -> anyhow::Result<Infallible> {
     let mut config = match &options.config {
         Some(path) => AgentConfig::read(path)?,
         None => AgentConfig::default(),
@@ -24,13 +36,9 @@ pub async fn run(global: &Global, options: Options) -> anyhow::Result<Found> {
     config.listen = options.listen.unwrap_or(config.listen);
     config.check()?;
     // A flag says more than the file, the file more than a guess.
-    let named = global
-        .runtime_endpoint
-        .as_deref()
-        .filter(|text| !text.is_empty());
-    let endpoint = match (named, config.endpoint()?) {
-        (None, Some(endpoint)) => endpoint,
-        (named, _) => endpoint::find(named).await?,
+    let endpoint = match global.named_endpoint()? {
+        Some(endpoint) => endpoint,
+        None => endpoint::find(config.endpoint()?).await?,
     };
     // Both sockets before anything else: an address in use is said at once.
     let listener = bind(config.listen).await?;
@@ -50,23 +58,22 @@ pub async fn run(global: &Global, options: Options) -> anyhow::Result<Found> {
     let pleg = Pleg::start(Arc::new(runtime), config.library(), environment);
     let agent = Agent { pleg, metrics };
 
-    tracing::info!("watching {endpoint}, answering on http://{}", config.listen);
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
+    let address = listener.local_addr()?;
+    tracing::info!("watching {endpoint}, answering on http://{address}");
     let serve_metrics = async {
         match for_metrics {
-            Some(listener) => serve(listener, metrics_router(agent.clone())).await,
+            Some(listener) => {
+                let address = listener.local_addr()?;
+                tracing::info!("health and metrics on http://{address}");
+                serve(listener, metrics_router(agent.clone())).await
+            }
             None => std::future::pending().await,
         }
     };
-    // Event streams never end by themselves, so a stop does not wait for them.
     tokio::select! {
-        ended = serve(listener, router(agent.clone())) => ended?,
-        ended = serve_metrics => ended?,
-        _ = terminate.recv() => tracing::info!("stopping on SIGTERM"),
-        _ = interrupt.recv() => tracing::info!("stopping on SIGINT"),
+        ended = serve(listener, router(agent.clone())) => ended,
+        ended = serve_metrics => ended,
     }
-    Ok(Found::Well)
 }
 
 async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
@@ -75,8 +82,9 @@ async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
         .with_context(|| format!("cannot listen on {address}"))
 }
 
-async fn serve(listener: TcpListener, router: Router) -> anyhow::Result<()> {
+async fn serve(listener: TcpListener, router: Router) -> anyhow::Result<Infallible> {
     axum::serve(listener, router)
         .await
-        .context("cannot serve HTTP")
+        .context("cannot serve HTTP")?;
+    bail!("the HTTP server has stopped")
 }

@@ -10,10 +10,11 @@ use crate::look::look;
 use crate::{Found, endpoint, output, text};
 
 pub async fn run(global: &Global, options: Pods) -> anyhow::Result<Found> {
-    let endpoint = endpoint::find(global.runtime_endpoint.as_deref()).await?;
+    let endpoint = endpoint::find(global.named_endpoint()?).await?;
     let look = look(&endpoint).await?;
     if look.status.relist.count == 0 {
-        bail!("the pods cannot be listed: {}", look.status.health.message);
+        let why = text::sentence(&look.status.health.message);
+        bail!("the pods cannot be listed: {why}");
     }
     for stuck in &look.status.stuck {
         tracing::warn!("{stuck}");

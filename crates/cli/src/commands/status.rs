@@ -10,11 +10,7 @@ use crate::look::look;
 use crate::{Found, endpoint, output, text};
 
 pub async fn run(global: &Global, options: Status) -> anyhow::Result<Found> {
-    let named = global.runtime_endpoint.as_deref();
-    let named = named
-        .filter(|text| !text.is_empty())
-        .map(str::parse)
-        .transpose()?;
+    let named = global.named_endpoint()?;
     let (status, found) = match AgentClient::find(&options.agent, named.as_ref()).await? {
         Some(agent) => {
             let status = agent.status().await?;
@@ -22,10 +18,10 @@ pub async fn run(global: &Global, options: Status) -> anyhow::Result<Found> {
             (status, problem_if(unhealthy))
         }
         None => {
-            let endpoint = endpoint::find(global.runtime_endpoint.as_deref()).await?;
+            let endpoint = endpoint::find(named).await?;
             let status = look(&endpoint).await?.status;
             if status.relist.count == 0 && status.stuck.is_empty() {
-                bail!("{}", status.health.message);
+                bail!("{}", text::sentence(&status.health.message));
             }
             let hung = !status.stuck.is_empty();
             (status, problem_if(hung))

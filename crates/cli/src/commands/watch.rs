@@ -1,5 +1,6 @@
 //! `pleg watch`: what happens to the pods, as it happens.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,12 +9,11 @@ use pleg::event::Record;
 use pleg::subscribers::Subscription;
 use pleg::wall_time::system_clock;
 use pleg::{Config, Environment, NoObserver, Pleg};
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::sleep;
 
 use crate::agent_client::{AgentClient, Events};
 use crate::args::{Format, Global, PodFilter, Watch};
-use crate::{Found, endpoint, output, text};
+use crate::{Found, endpoint, output, signals, text};
 
 /// Who tells.
 enum Teller {
@@ -31,27 +31,23 @@ impl Teller {
 }
 
 pub async fn run(global: &Global, options: Watch) -> anyhow::Result<Found> {
-    let endpoint = endpoint::find(global.runtime_endpoint.as_deref()).await?;
-    let mut teller = match AgentClient::find(&options.agent, Some(&endpoint)).await? {
-        Some(agent) => {
-            let status = agent.status().await?;
-            header(global, &text::watch::agent_header(&status))?;
-            Teller::Agent(agent.events().await?)
-        }
-        None => watch_ourselves(global, &options, &endpoint).await?,
-    };
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
+    let interrupted = signals::interrupted()?;
     let end = sleep(options.duration.unwrap_or(Duration::MAX));
-    tokio::pin!(end);
+    tokio::select! {
+        ended = watch(global, &options) => match ended? {},
+        _ = interrupted => {}
+        () = end => {}
+        () = output::reader_gone() => {}
+    }
+    Ok(Found::Well)
+}
+
+/// Tells for ever, unless it cannot.
+async fn watch(global: &Global, options: &Watch) -> anyhow::Result<Infallible> {
+    let (mut teller, endpoint) = begin(global, options).await?;
     let mut synced = false;
     loop {
-        let record = tokio::select! {
-            record = teller.next() => record,
-            _ = terminate.recv() => return Ok(Found::Well),
-            _ = interrupt.recv() => return Ok(Found::Well),
-            () = &mut end => return Ok(Found::Well),
-        };
+        let record = teller.next().await;
         let Some(record) = record else {
             // The agent has gone; the runtime may be there still.
             anyhow::ensure!(
@@ -59,14 +55,29 @@ pub async fn run(global: &Global, options: Watch) -> anyhow::Result<Found> {
                 "the event loop has stopped"
             );
             tracing::warn!("the agent has gone: watching the runtime directly");
-            teller = watch_ourselves(global, &options, &endpoint).await?;
+            teller = watch_ourselves(global, options, &endpoint).await?;
             continue;
         };
         if matches!(record, Record::Synced { .. }) && std::mem::replace(&mut synced, true) {
             continue;
         }
-        tell(global, &options.filter, &record)?;
+        tell(global, &options.filter, record).await?;
     }
+}
+
+/// The agent's events, where there is one; it knows its runtime, so nobody has to look
+/// for that. Otherwise our own.
+async fn begin(global: &Global, options: &Watch) -> anyhow::Result<(Teller, Endpoint)> {
+    let named = global.named_endpoint()?;
+    if let Some(agent) = AgentClient::find(&options.agent, named.as_ref()).await? {
+        let status = agent.status().await?;
+        header(global, &text::watch::agent_header(&status))?;
+        let endpoint = status.runtime.endpoint.parse()?;
+        return Ok((Teller::Agent(agent.events().await?), endpoint));
+    }
+    let endpoint = endpoint::find(named).await?;
+    let ourselves = watch_ourselves(global, options, &endpoint).await?;
+    Ok((ourselves, endpoint))
 }
 
 async fn watch_ourselves(
@@ -101,14 +112,16 @@ fn header(global: &Global, header: &str) -> anyhow::Result<()> {
     }
 }
 
-fn tell(global: &Global, filter: &PodFilter, record: &Record) -> anyhow::Result<()> {
-    if let Record::Event(event) = record
+async fn tell(global: &Global, filter: &PodFilter, record: Record) -> anyhow::Result<()> {
+    if let Record::Event(event) = &record
         && !filter.shows(&event.pod.namespace, &event.pod.name)
     {
         return Ok(());
     }
-    match global.output {
-        Format::Json => output::json(record),
-        Format::Text => output::text(&text::watch::line(record)),
-    }
+    let format = global.output;
+    let write = move || match format {
+        Format::Json => output::json(&record),
+        Format::Text => output::text(&text::watch::line(&record)),
+    };
+    output::patiently(write).await
 }

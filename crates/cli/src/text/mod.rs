@@ -19,16 +19,28 @@ pub const BAD: Style = AnsiColor::Red.on_default();
 /// The longest name that is shown whole; Kubernetes allows 253.
 const LONGEST: usize = 253;
 
-/// A text of the runtime's as it may be shown: control characters escaped, and cut where
+/// The longest sentence that is shown whole: a few names, each at its longest.
+const LONGEST_SENTENCE: usize = 2000;
+
+/// A name of the runtime's as it may be shown: control characters escaped, and cut where
 /// no name can be that long.
-pub fn printable(text: &str) -> Cow<'_, str> {
-    let long = text.chars().nth(LONGEST).is_some();
+pub fn printable(name: &str) -> Cow<'_, str> {
+    shown(name, LONGEST)
+}
+
+/// The same for a sentence, which may hold several names.
+pub fn sentence(text: &str) -> Cow<'_, str> {
+    shown(text, LONGEST_SENTENCE)
+}
+
+fn shown(text: &str, longest: usize) -> Cow<'_, str> {
+    let long = text.chars().nth(longest).is_some();
     if !long && !text.chars().any(is_unprintable) {
         return text.into();
     }
     let mut shown: String = text
         .chars()
-        .take(LONGEST)
+        .take(longest)
         .map(|character| match is_unprintable(character) {
             true => character.escape_default().to_string(),
             false => character.to_string(),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use pleg::go_duration::GoDuration;
 use pleg::status_report::StatusReport;
 
-use super::{BAD, BOLD, DIM, GOOD, health_style, printable, styled};
+use super::{BAD, BOLD, DIM, GOOD, health_style, printable, sentence, styled};
 
 /// A line for each part of the report.
 pub fn page(status: &StatusReport) -> String {
@@ -17,7 +17,7 @@ pub fn page(status: &StatusReport) -> String {
     };
     let health = &status.health;
     let state = styled(health_style(health.state), health.state);
-    line("Health", format!("{state}: {}", printable(&health.message)));
+    line("Health", format!("{state}: {}", sentence(&health.message)));
     line("Seen", seen(status));
     let view = &status.kubelet_view;
     let ready = match view.ready {
@@ -26,7 +26,7 @@ pub fn page(status: &StatusReport) -> String {
     };
     line(
         "Kubelet",
-        format!("would be {ready}: {}", printable(&view.message)),
+        format!("would be {ready}: {}", sentence(&view.message)),
     );
     line("Runtime", runtime(status));
     line("Relist", relist(status));
@@ -34,7 +34,7 @@ pub fn page(status: &StatusReport) -> String {
     line("Kernel", status.kernel.state.clone());
     line("Pods", pods(status));
     for stuck in &status.stuck {
-        let what = printable(&stuck.to_string()).into_owned();
+        let what = sentence(&stuck.to_string()).into_owned();
         line("Stuck", styled(BAD, what));
     }
     let waiting = status.in_flight.len().saturating_sub(status.stuck.len());

@@ -11,7 +11,7 @@ use pleg::runtime::RuntimeVersion;
 use pleg::status_report::StatusReport;
 use pleg::wall_time::WallTime;
 
-use super::{BAD, BOLD, DIM, GOOD, WARN, health_style, printable, styled};
+use super::{BAD, BOLD, DIM, GOOD, WARN, health_style, printable, sentence, styled};
 
 /// What is watched, and what the columns mean.
 pub fn header(version: Option<&RuntimeVersion>, endpoint: &Endpoint, period: Duration) -> String {
@@ -117,7 +117,7 @@ fn detail(event: &Event) -> String {
 }
 
 fn health_line(health: &HealthReport) -> String {
-    let message = printable(&health.message);
+    let message = sentence(&health.message);
     let what = format!("{}  {}: {message}", clock(health.time), health.state);
     styled(health_style(health.state), what)
 }

@@ -47,7 +47,7 @@ mod sweeping;
 use relisting::Lists;
 use round::{Round, Seen};
 use sweep::Sweep;
-use sweeping::Swept;
+use sweeping::{Missing, Swept};
 
 /// What the tasks report.
 enum Message {
@@ -89,6 +89,8 @@ pub(crate) struct Generic<R> {
     subscribers: Subscribers,
     /// The health that was told last.
     told: HealthReport,
+    /// Whether lists failed then, and which were swept for.
+    told_cause: (bool, Missing),
 }
 
 impl<R: Runtime> Generic<R> {
@@ -121,6 +123,7 @@ impl<R: Runtime> Generic<R> {
             reader,
             subscribers: Subscribers::default(),
             told: reporting::first_report(&config, now, (environment.clock)()),
+            told_cause: Default::default(),
             runtime,
             config,
             environment,

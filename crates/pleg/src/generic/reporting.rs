@@ -55,10 +55,13 @@ impl<R: Runtime> Generic<R> {
                 .iter()
                 .zip(&self.told.stuck)
                 .all(|(now, told)| now.is_same(told));
-        if report.state != self.told.state || !same_stuck {
+        // The message alone may differ by an age, which is no change.
+        let cause = (self.lists.failure.is_some(), self.missing());
+        if report.state != self.told.state || !same_stuck || cause != self.told_cause {
             tracing::info!("{}: {}", report.state, report.message);
             self.publish(&Record::Health(report.clone()));
             self.told = report;
+            self.told_cause = cause;
         }
     }
 

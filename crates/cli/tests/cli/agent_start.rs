@@ -1,0 +1,149 @@
+//! What an agent refuses to start with: one sentence, exit code 2.
+
+use std::io::Write;
+use std::net::TcpListener;
+
+use tempfile::NamedTempFile;
+
+use crate::support::{Agent, FakeRuntime, Pleg};
+
+fn start_with(config: &str) -> String {
+    let mut file = NamedTempFile::new().unwrap();
+    file.write_all(config.as_bytes()).unwrap();
+    let path = file.path().to_str().unwrap();
+    let args = ["agent", "-r", "/nowhere/x.sock", "--config", path];
+    let ended = Pleg::new(&args).run().assert_code(2);
+    assert!(
+        ended.err.starts_with("pleg: the configuration /"),
+        "{}",
+        ended.err
+    );
+    ended.err
+}
+
+#[test]
+fn an_unknown_key_is_an_error_that_shows_the_line() {
+    let said = start_with("relistPeriod: 1s\n\nrelistThreshhold: 3m\n");
+    for part in ["line 3", "relistThreshhold: 3m", "relistThreshold"] {
+        assert!(said.contains(part), "{part:?} in {said}");
+    }
+}
+
+#[test]
+fn a_wrong_type_is_an_error_that_shows_the_line() {
+    for (config, line, shown) in [
+        (
+            "listen: 127.0.0.1:1\nmaxMessageSize: big\n",
+            "line 2",
+            "maxMessageSize: big",
+        ),
+        ("relistPeriod: [1s]\n", "line 1", "relistPeriod: [1s]"),
+        ("relistPeriod: 5\n", "line 1", "relistPeriod: 5"),
+        ("listen: everywhere\n", "line 1", "listen: everywhere"),
+        ("- relistPeriod\n", "line 1", "- relistPeriod"),
+        (
+            "relistPeriod: 1s\nrelistPeriod: 2s\n",
+            "line 2",
+            "relistPeriod",
+        ),
+    ] {
+        let said = start_with(config);
+        assert!(
+            said.contains(line) && said.contains(shown),
+            "{config:?}: {said}"
+        );
+    }
+}
+
+#[test]
+fn what_cannot_work_is_refused() {
+    for (config, sentence) in [
+        (
+            "relistPeriod: 0s",
+            "relistPeriod is 0s: it must be at least 10ms",
+        ),
+        ("maxMessageSize: 0", "maxMessageSize must be at least 1"),
+        (
+            "maxConcurrentInspections: 0",
+            "maxConcurrentInspections must be at least 1",
+        ),
+        (
+            "containerRuntimeEndpoint: tcp://a:1",
+            "endpoint \"tcp://a:1\" is not a unix socket",
+        ),
+    ] {
+        let mut file = NamedTempFile::new().unwrap();
+        file.write_all(config.as_bytes()).unwrap();
+        let args = ["agent", "--config", file.path().to_str().unwrap()];
+        let said = Pleg::new(&args).run().sentence();
+        assert!(said.starts_with(sentence), "{config}: {said}");
+    }
+}
+
+#[test]
+fn a_configuration_that_is_not_there_is_named() {
+    let said = Pleg::new(&["agent", "--config", "/nowhere/pleg.yaml"])
+        .run()
+        .sentence();
+    assert_eq!(
+        said,
+        "cannot read the configuration /nowhere/pleg.yaml: no such file or directory"
+    );
+}
+
+#[test]
+fn v1_stays_on_loopback() {
+    for address in ["0.0.0.0:20999", "[::]:20999", "192.0.2.1:20999"] {
+        let args = ["agent", "-r", "/nowhere/x.sock", "--listen", address];
+        let said = Pleg::new(&args).run().sentence();
+        assert_eq!(
+            said,
+            format!(
+                "listen is {address}: /v1 stays on loopback; metricsListen serves Prometheus on any address"
+            )
+        );
+    }
+}
+
+#[test]
+fn a_port_in_use_is_said_in_one_sentence() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let args = ["agent", "-r", "/nowhere/x.sock", "--listen", &address];
+    let said = Pleg::new(&args).run().sentence();
+    assert_eq!(
+        said,
+        format!("cannot listen on {address}: address already in use")
+    );
+
+    let mut file = NamedTempFile::new().unwrap();
+    writeln!(file, "metricsListen: {address}").unwrap();
+    let path = file.path().to_str().unwrap();
+    let args = [
+        "agent",
+        "-r",
+        "/nowhere/x.sock",
+        "--listen",
+        "127.0.0.1:0",
+        "--config",
+        path,
+    ];
+    let said = Pleg::new(&args).run().sentence();
+    assert_eq!(
+        said,
+        format!("cannot listen on {address}: address already in use")
+    );
+}
+
+#[test]
+fn the_configuration_names_the_runtime_and_a_flag_says_more() {
+    let runtime = FakeRuntime::with_pods(&[("a", &["x"])]);
+    let other = FakeRuntime::with_pods(&[("b", &["x"])]);
+    let line = format!("containerRuntimeEndpoint: {}\n", runtime.endpoint());
+    let by_file = Agent::configured("", &line);
+    by_file.wait_healthy();
+    assert_eq!(by_file.pods(), ["a"]);
+    let by_flag = Agent::configured(&other.path(), &line);
+    by_flag.wait_healthy();
+    assert_eq!(by_flag.pods(), ["b"]);
+}

@@ -1,0 +1,72 @@
+//! What is known stays known while the runtime answers nonsense, and nothing is told of
+//! pods that only cannot be seen.
+
+use serde_json::Value;
+
+use crate::support::{Agent, FakeRuntime, every_nonsense};
+
+/// The events that come until `marker` is said to have run, which is told last.
+fn events_until(events: &mut impl Iterator<Item = Value>, marker: &str) -> Vec<Value> {
+    let events = events.filter(|record| record["kind"] == "event");
+    let events = events
+        .take_while(|event| event["pod"]["name"] != marker || event["subject"] != "container");
+    events.collect()
+}
+
+#[test]
+fn nothing_known_is_lost_while_something_else_answers() {
+    for nonsense in every_nonsense() {
+        let mut runtime = FakeRuntime::with_pods(&[("web-0", &["app"]), ("web-1", &["app"])]);
+        let agent = Agent::watching(&runtime.endpoint());
+        agent.wait_healthy();
+        let mut events = agent.events();
+        let synced = events.find(|record| record["kind"] == "synced").unwrap();
+        assert_eq!(synced["pods"], 2, "{nonsense:?}");
+
+        runtime.go_away();
+        let server = nonsense.serve(&runtime.socket());
+        let health = agent.wait("/healthz?verbose", |answer| {
+            answer
+                .body
+                .starts_with("Degraded: the node cannot be listed: ")
+        });
+        assert_eq!(health.code, 200, "{nonsense:?}");
+        assert_eq!(agent.pods(), ["web-0", "web-1"], "{nonsense:?}");
+        assert_eq!(agent.get("/v1/status").json()["pods"], 2, "{nonsense:?}");
+
+        drop_server(server);
+        runtime.sim.run("web-2", &["app"]);
+        runtime.come_back();
+        agent.wait_healthy();
+        let told = events_until(&mut events, "web-2");
+        let others: Vec<_> = told
+            .iter()
+            .filter(|e| e["pod"]["name"] != "web-2")
+            .collect();
+        assert!(others.is_empty(), "{nonsense:?}: {others:?}");
+    }
+}
+
+fn drop_server(server: tokio::runtime::Runtime) {
+    server.shutdown_background();
+}
+
+#[test]
+fn a_list_above_the_receive_limit_is_named_with_size_and_limit() {
+    let runtime = FakeRuntime::with_pods(&[("web-0", &["app"])]);
+    let agent = Agent::configured(&runtime.endpoint(), "maxMessageSize: 4096\n");
+    agent.wait_healthy();
+
+    for number in 1..50 {
+        runtime.sim.run(&format!("web-{number}"), &["app"]);
+    }
+    let health = agent.wait("/healthz?verbose", |answer| {
+        answer.body.contains("larger than the receive limit")
+    });
+    assert!(
+        health.body.contains("found ") && health.body.contains("the limit is: 4096 bytes"),
+        "{health:?}"
+    );
+    assert_eq!(health.code, 200);
+    assert_eq!(agent.pods(), ["web-0"]);
+}

@@ -1,0 +1,21 @@
+//! The `pleg` command as people and scripts meet it: the real binary, runtimes on real
+//! sockets, and the letter of what was promised.
+
+mod support;
+
+mod agent_http;
+mod agent_start;
+mod arguments;
+mod coming_and_going;
+mod known_pods;
+mod kubelet_metrics;
+mod looking;
+mod looking_at_trouble;
+mod metrics;
+mod nonsense;
+mod odd_rows;
+mod old_api;
+mod stopping;
+mod terminal;
+mod watching;
+mod with_agent;

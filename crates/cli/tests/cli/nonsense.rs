@@ -1,0 +1,171 @@
+//! What stands where a runtime should: one sentence with the cause, exit code 2.
+
+use std::os::unix::net::UnixListener;
+
+use crate::support::{Agent, FakeRuntime, Pleg, RawServer, every_nonsense};
+
+/// What each command that asks the runtime says of it.
+#[track_caller]
+fn each_command_says(path: &str, sentence: &str) {
+    for command in ["watch", "pods", "status"] {
+        let said = said_by(command, path);
+        let sentence = sentence.replace("PATH", path);
+        assert_eq!(said, sentence, "by {command}");
+    }
+}
+
+#[track_caller]
+fn said_by(command: &str, path: &str) -> String {
+    let agent: &[&str] = match command {
+        "pods" => &[],
+        _ => &["--agent", "off"],
+    };
+    let args = [&[command, "-r", path], agent].concat();
+    Pleg::new(&args).run().sentence()
+}
+
+#[test]
+fn no_socket_is_no_runtime() {
+    let place = tempfile::tempdir().unwrap();
+    each_command_says(
+        place.path().join("none.sock").to_str().unwrap(),
+        "no container runtime at unix://PATH: the runtime cannot be reached: no such file or directory",
+    );
+}
+
+#[test]
+fn a_socket_that_its_server_left_behind_refuses() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("left.sock");
+    drop(UnixListener::bind(&path).unwrap());
+    each_command_says(
+        path.to_str().unwrap(),
+        "unix://PATH is not a CRI runtime that can be spoken to: the runtime cannot be reached: connection refused",
+    );
+}
+
+#[test]
+fn a_file_is_no_socket() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    each_command_says(
+        file.path().to_str().unwrap(),
+        "unix://PATH is not a CRI runtime that can be spoken to: the runtime cannot be reached: connection refused",
+    );
+}
+
+#[test]
+fn what_speaks_no_cri_is_named_with_the_cause_at_the_end() {
+    for nonsense in every_nonsense() {
+        let runtime = FakeRuntime::nowhere();
+        let _server = nonsense.serve(&runtime.socket());
+        let begin = "is not a CRI runtime that can be spoken to: ";
+        let (begin, cause) = match nonsense {
+            RawServer::GarbageLists => ("cannot list the pods at ", "the answer makes no sense: "),
+            RawServer::NoSuchMethod => (begin, "not implemented by the runtime: unknown service"),
+            RawServer::PlainHttp => (begin, "frame with invalid size"),
+            RawServer::ClosesAtOnce => (begin, "the runtime cannot be reached: "),
+        };
+        for command in ["pods", "status"] {
+            let said = said_by(command, &runtime.path());
+            assert!(
+                said.contains(begin) && said.contains(cause),
+                "{command} of {nonsense:?}: {said}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_runtime_that_takes_calls_and_never_answers_is_a_problem_found() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("deaf.sock");
+    let _deaf = UnixListener::bind(&path).unwrap();
+    let path = path.to_str().unwrap();
+
+    let looked = Pleg::new(&["status", "-r", path, "--agent", "off", "-o", "json"]).run();
+    let status = looked.assert_code(1).value();
+    assert_eq!(status["stuck"][0]["call"], "Version");
+    assert!(status["stuck"][0]["id"].is_null());
+    assert_eq!(status["inFlight"][0]["call"], "Version");
+    assert_eq!(status["runtime"]["name"], serde_json::Value::Null);
+    assert_eq!(status["relist"]["count"], 0);
+
+    let said = Pleg::new(&["pods", "-r", path]).run().sentence();
+    assert!(said.contains("Version has not answered for "), "{said}");
+
+    let args = ["watch", "-r", path, "--agent", "off", "-o", "json"];
+    let mut watch = Pleg::new(&args).start();
+    let health = watch.record("it says what hangs", |record| record["kind"] == "health");
+    assert_eq!(health["stuck"][0]["call"], "Version");
+}
+
+#[test]
+fn a_watch_goes_on_when_only_the_lists_make_no_sense() {
+    let runtime = FakeRuntime::nowhere();
+    let _server = RawServer::GarbageLists.serve(&runtime.socket());
+    let args = ["watch", "-r", &runtime.path(), "--agent", "off"];
+    let args = [&args[..], &["-o", "json", "--for", "1s"]].concat();
+    let ended = Pleg::new(&args).run().assert_code(0);
+    let health = "\"state\":\"Starting\",\"message\":\"PLEG is not healthy: \
+                  pleg has yet to be successful: the answer makes no sense: ";
+    assert!(ended.out.contains(health), "{}", ended.out);
+}
+
+#[test]
+fn without_a_name_the_usual_places_are_tried_and_listed() {
+    // Where a runtime is installed this test has nothing to say.
+    let ended = Pleg::new(&["pods", "-r", ""]).run();
+    if ended.code == Some(2) {
+        for what in [
+            "no container runtime found",
+            "`pleg demo`",
+            "/run/k0s/containerd.sock: ",
+        ] {
+            assert!(ended.err.contains(what), "{}", ended.err);
+        }
+    }
+}
+
+#[test]
+fn an_endpoint_that_is_no_unix_socket_is_refused() {
+    let said = Pleg::new(&["pods", "-r", "tcp://1.2.3.4:5"])
+        .run()
+        .sentence();
+    assert_eq!(
+        said,
+        "endpoint \"tcp://1.2.3.4:5\" is not a unix socket: write unix:///path/to.sock or an absolute path"
+    );
+}
+
+#[test]
+fn an_agent_waits_for_a_runtime_that_is_not_there_yet() {
+    let mut runtime = FakeRuntime::nowhere();
+    let agent = Agent::watching(&runtime.endpoint());
+    let health = agent.wait("/healthz", |answer| answer.body.contains("no such file"));
+    assert_eq!(health.code, 503);
+    assert!(
+        health
+            .body
+            .starts_with("PLEG is not healthy: pleg has yet to be successful: "),
+        "{health:?}"
+    );
+    assert_eq!(agent.get("/livez").code, 200);
+    runtime.sim.run("web-0", &["app"]);
+    runtime.come_back();
+    agent.wait_healthy();
+    assert_eq!(agent.pods(), ["web-0"]);
+}
+
+#[test]
+fn an_agent_that_never_swept_is_unhealthy_once_the_threshold_is_over() {
+    let runtime = FakeRuntime::nowhere();
+    let agent = Agent::configured(&runtime.endpoint(), "relistThreshold: 300ms\n");
+    let status = agent.wait("/v1/status", |answer| {
+        answer.json()["health"]["state"] == "Unhealthy"
+    });
+    assert_eq!(status.json()["relist"]["count"], 0);
+    assert_eq!(agent.get("/healthz").code, 503);
+    assert_eq!(agent.get("/readyz").code, 503);
+    let looked = Pleg::new(&["status", "--agent", &agent.url()]).run();
+    looked.assert_code(1);
+}

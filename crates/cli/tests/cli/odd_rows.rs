@@ -1,0 +1,157 @@
+//! Rows that are not as they should be: each is told for what it is, and disturbs nothing.
+
+use std::collections::HashMap;
+
+use cri::v1;
+use serde_json::{Value, json};
+
+use crate::support::{Pleg, RawAnswer, RawRuntime, container, rows_of, sandbox};
+
+fn pods(runtime: &RawRuntime) -> Value {
+    let ended = Pleg::new(&["pods", "-r", &runtime.path(), "-o", "json"]).run();
+    ended.assert_code(0).value()
+}
+
+#[test]
+fn a_sandbox_without_metadata_is_passed_over() {
+    let nameless = v1::PodSandbox {
+        id: "s1".to_owned(),
+        ..Default::default()
+    };
+    let runtime = rows_of(
+        vec![nameless, sandbox("s2", "web-0")],
+        vec![container("c1", "s1", "lost"), container("c2", "s2", "app")],
+    );
+    let pods = pods(&runtime);
+    assert_eq!(pods.as_array().unwrap().len(), 1, "{pods}");
+    assert_eq!(pods[0]["containers"][0]["name"], "app");
+
+    let ended = Pleg::new(&["pods", "-r", &runtime.path()]).run();
+    assert!(
+        ended
+            .err
+            .contains("2 listed sandboxes or containers belong to no pod")
+    );
+}
+
+#[test]
+fn a_container_without_its_sandbox_makes_the_pod_that_its_labels_name() {
+    let mut orphan = container("c1", "gone", "app");
+    orphan.labels = HashMap::from(
+        [
+            ("io.kubernetes.pod.uid", "u1"),
+            ("io.kubernetes.pod.name", "web-0"),
+            ("io.kubernetes.pod.namespace", "shop"),
+        ]
+        .map(|(key, value)| (key.to_owned(), value.to_owned())),
+    );
+    let pods = pods(&rows_of(vec![], vec![orphan]));
+    assert_eq!(
+        (&pods[0]["uid"], &pods[0]["namespace"], &pods[0]["name"]),
+        (&json!("u1"), &json!("shop"), &json!("web-0"))
+    );
+    assert_eq!(pods[0]["sandboxes"], json!([]));
+    assert_eq!(pods[0]["containers"][0]["id"], "c1");
+}
+
+#[test]
+fn a_state_that_cri_has_no_name_for_is_unknown() {
+    let mut odd_sandbox = sandbox("s1", "web-0");
+    odd_sandbox.state = 77;
+    let mut odd_container = container("c1", "s1", "app");
+    odd_container.state = -3;
+    let runtime = rows_of(vec![odd_sandbox], vec![odd_container]);
+    let pods = pods(&runtime);
+    assert_eq!(pods[0]["sandboxes"][0]["state"], "unknown");
+    assert_eq!(pods[0]["containers"][0]["state"], "unknown");
+
+    let args = [
+        "status",
+        "-r",
+        &runtime.path(),
+        "--agent",
+        "off",
+        "-o",
+        "json",
+    ];
+    let status = Pleg::new(&args).run().assert_code(0).value();
+    assert_eq!(status["containers"]["unknown"], 1);
+}
+
+#[test]
+fn an_empty_id_names_nothing_and_a_long_one_is_kept_whole() {
+    let long = "x".repeat(10_000);
+    let runtime = rows_of(
+        vec![sandbox("", "web-0"), sandbox("s1", "web-1")],
+        vec![container("", "s1", "app"), container(&long, "s1", "long")],
+    );
+    let found = pods(&runtime);
+    assert_eq!(found.as_array().unwrap().len(), 1, "{found}");
+    assert_eq!(found[0]["name"], "web-1");
+    assert_eq!(found[0]["containers"].as_array().unwrap().len(), 1);
+    assert_eq!(found[0]["containers"][0]["id"], long.as_str());
+
+    let text = Pleg::new(&["pods", "-r", &runtime.path()]).run().out;
+    assert!(text.contains("xxxxxxxxxxxxx\n"), "{text}");
+    assert!(!text.contains("xxxxxxxxxxxxxx"), "{text}");
+}
+
+#[test]
+fn names_cannot_write_on_the_terminal_and_are_exact_in_json() {
+    let evil = "a\u{1b}[2J\u{7}\r\n\u{202e}b\u{9b}31m";
+    let long = "n".repeat(10_000);
+    let runtime = rows_of(
+        vec![sandbox("s\u{1b}[1m", evil), sandbox("s2", &long)],
+        vec![container("c\u{1b}]0;x\u{7}", "s\u{1b}[1m", evil)],
+    );
+    let found = pods(&runtime);
+    assert_eq!(found[0]["name"], evil);
+    assert_eq!(found[0]["sandboxes"][0]["id"], "s\u{1b}[1m");
+    assert_eq!(found[0]["containers"][0]["id"], "c\u{1b}]0;x\u{7}");
+    assert_eq!(found[1]["name"], long.as_str());
+
+    let path = runtime.path();
+    for args in [
+        &["pods", "-r", &path][..],
+        &["status", "-r", &path, "--agent", "off"],
+        &["watch", "-r", &path, "--agent", "off", "--for", "700ms"],
+    ] {
+        // Colours are asked for, so that nobody but us takes the others' escapes out.
+        let ended = Pleg::new(args).env("CLICOLOR_FORCE", "1").run();
+        let ended = ended.assert_code(0);
+        for text in [&ended.out, &ended.err] {
+            let rest = without_colours(text);
+            let odd = rest.chars().find(|c| c.is_control() && *c != '\n');
+            assert_eq!(odd, None, "{args:?}: {rest:?}");
+            assert!(!rest.contains('\u{202e}'), "{args:?}: {rest:?}");
+            assert!(rest.lines().all(|line| line.len() < 1500), "{args:?}");
+        }
+    }
+}
+
+#[test]
+fn what_a_runtime_says_of_its_failure_cannot_write_on_the_terminal_either() {
+    let runtime = RawRuntime::new(|method, _| match method {
+        "Version" => v1::VersionResponse::default().into(),
+        // As gRPC encodes "\x1b[2Jno\r\nlists\x07".
+        _ => RawAnswer::Refusal(13, "%1B[2Jno%0D%0Alists%07"),
+    });
+    let args = ["status", "-r", &runtime.path(), "--agent", "off"];
+    let ended = Pleg::new(&args).env("CLICOLOR_FORCE", "1").run();
+    let said = ended.sentence();
+    assert!(said.contains("\\u{1b}[2Jno\\r\\nlists\\u{7}"), "{said:?}");
+}
+
+/// The text without what only colours it.
+fn without_colours(text: &str) -> String {
+    let mut parts = text.split("\u{1b}[");
+    let mut rest = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let end = part.find(|c: char| !c.is_ascii_digit() && c != ';');
+        match end.and_then(|end| part[end..].strip_prefix('m')) {
+            Some(after) => rest.push_str(after),
+            None => rest.push_str(&format!("\u{1b}[{part}")),
+        }
+    }
+    rest
+}

@@ -1,0 +1,53 @@
+//! A runtime that has only CRI v1alpha2 is spoken to in that.
+
+use cri::ApiVersion;
+
+use crate::support::{Agent, FakeRuntime, Pleg};
+
+fn old_runtime() -> FakeRuntime {
+    let mut runtime = FakeRuntime::nowhere();
+    runtime.sim.run("web-0", &["app"]);
+    runtime.come_back_as(ApiVersion::V1Alpha2);
+    runtime
+}
+
+#[test]
+fn pods_status_and_watch_speak_v1alpha2_where_there_is_no_v1() {
+    let runtime = old_runtime();
+    let path = runtime.path();
+    let pods = Pleg::new(&["pods", "-r", &path, "-o", "json"]).run();
+    let pods = pods.assert_code(0).value();
+    assert_eq!(pods[0]["containers"][0]["state"], "running");
+
+    let args = ["status", "-r", &path, "--agent", "off", "-o", "json"];
+    let status = Pleg::new(&args).run().assert_code(0).value();
+    assert_eq!(status["runtime"]["apiVersion"], "v1alpha2");
+    assert_eq!(status["runtime"]["name"], "pleg-sim");
+
+    let args = ["watch", "-r", &path, "--agent", "off"];
+    let mut watch = Pleg::new(&args).start();
+    let header = watch.line("the header", |_| true);
+    assert!(header.contains("CRI v1alpha2 at unix://"), "{header}");
+    runtime.sim.exit("web-0", "app", 3);
+    watch.line("the death", |line| {
+        line.contains("ContainerDied") && line.contains("exit 3")
+    });
+}
+
+#[test]
+fn a_runtime_that_is_upgraded_is_spoken_to_in_v1_from_then_on() {
+    let mut runtime = old_runtime();
+    let agent = Agent::watching(&runtime.endpoint());
+    let speaks = |api: &'static str| {
+        agent.wait("/v1/status", |answer| {
+            let status = answer.json();
+            status["runtime"]["apiVersion"] == api && status["health"]["state"] == "Healthy"
+        });
+    };
+    speaks("v1alpha2");
+    for (api, name) in [(ApiVersion::V1, "v1"), (ApiVersion::V1Alpha2, "v1alpha2")] {
+        runtime.go_away();
+        runtime.come_back_as(api);
+        speaks(name);
+    }
+}

@@ -1,0 +1,110 @@
+//! SIGTERM: the end within a second, exit code 0, whatever is under way.
+
+use std::os::unix::net::UnixListener;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use pleg::runtime::Call;
+use rustix::process::{Pid, Signal, kill_process};
+use sim::Fault;
+
+use crate::support::{Agent, FakeRuntime, PATIENCE, Pleg, eventually, lines};
+
+/// A second is promised; the rest is for a machine that has other things to do.
+const SOON: Duration = Duration::from_secs(3);
+
+#[test]
+fn a_watch_stops_on_a_signal() {
+    let runtime = FakeRuntime::with_pods(&[("a", &["x"])]);
+    for signal in [Signal::TERM, Signal::INT] {
+        let args = [
+            "watch",
+            "-r",
+            &runtime.path(),
+            "--agent",
+            "off",
+            "-o",
+            "json",
+        ];
+        let mut watch = Pleg::new(&args).start();
+        watch.record("synced", |record| record["kind"] == "synced");
+        watch.signal(signal);
+        let ended = watch.end(SOON).assert_code(0);
+        assert_eq!(ended.err, "");
+    }
+}
+
+#[test]
+fn a_watch_stops_while_the_runtime_has_not_said_who_it_is() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("deaf.sock");
+    let deaf = UnixListener::bind(&path).unwrap();
+    let args = ["watch", "-r", path.to_str().unwrap(), "--agent", "off"];
+    let watch = Pleg::new(&args).start();
+    // Once it has come it is known to wait.
+    let _came = deaf.accept().unwrap();
+    watch.signal(Signal::TERM);
+    watch.end(SOON).assert_code(0);
+}
+
+#[test]
+fn a_watch_stops_although_nobody_reads_what_it_writes() {
+    let runtime = FakeRuntime::with_pods(&[]);
+    for number in 0..500 {
+        runtime.sim.run(&format!("web-{number}"), &["app"]);
+    }
+    let mut watch = Command::new(env!("CARGO_BIN_EXE_pleg"))
+        .args(["watch", "-r", &runtime.path(), "--agent", "off"])
+        .args(["-o", "json"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // More than a pipe holds.
+    eventually("every pod was inspected", || {
+        (runtime.sim.calls_made(Call::ContainerStatus) >= 500).then_some(())
+    });
+    let begun = Instant::now();
+    kill_process(Pid::from_child(&watch), Signal::TERM).unwrap();
+    let status = eventually("it ends", || watch.try_wait().unwrap());
+    assert_eq!(status.code(), Some(0));
+    assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
+}
+
+#[test]
+fn an_agent_stops_with_event_streams_open_and_calls_hung() {
+    let runtime = FakeRuntime::with_pods(&[("a", &["x"])]);
+    let agent = Agent::watching(&runtime.endpoint());
+    agent.wait_healthy();
+    runtime.sim.fault(Call::ListContainers, None, Fault::Hang);
+    let mut events = lines(&agent.address, "/v1/events");
+    events.next().unwrap();
+
+    let begun = Instant::now();
+    agent.terminate();
+    let ended = agent.end().assert_code(0);
+    assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
+    assert!(ended.err.contains("stopping on SIGTERM"), "{}", ended.err);
+    // The stream ends with it.
+    assert!(events.count() < 10);
+}
+
+#[test]
+fn a_watch_for_a_time_stops_by_itself() {
+    let runtime = FakeRuntime::with_pods(&[("a", &["x"])]);
+    let begun = Instant::now();
+    let args = [
+        "watch",
+        "-r",
+        &runtime.path(),
+        "--agent",
+        "off",
+        "--for",
+        "1s",
+    ];
+    Pleg::new(&args).run().assert_code(0);
+    let took = begun.elapsed();
+    assert!(
+        took >= Duration::from_secs(1) && took < PATIENCE / 2,
+        "{took:?}"
+    );
+}

@@ -1,0 +1,60 @@
+//! HTTP of the simplest kind: version 1.0, in which an answer ends with the connection.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+
+use serde_json::Value;
+
+use super::PATIENCE;
+
+/// An answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    pub code: u16,
+    pub headers: String,
+    pub body: String,
+}
+
+impl Answer {
+    #[track_caller]
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+}
+
+/// `GET path` of `address`.
+#[track_caller]
+pub fn get(address: &str, path: &str) -> Answer {
+    let (code, headers, mut rest) = open(address, path);
+    let mut body = String::new();
+    rest.read_to_string(&mut body).unwrap();
+    Answer {
+        code,
+        headers,
+        body,
+    }
+}
+
+/// `GET path` of `address`, line by line as they come.
+#[track_caller]
+pub fn lines(address: &str, path: &str) -> impl Iterator<Item = Value> + use<> {
+    let (code, _, rest) = open(address, path);
+    assert_eq!(code, 200);
+    rest.lines()
+        .map_while(Result::ok)
+        .map(|line| serde_json::from_str(&line).unwrap())
+}
+
+#[track_caller]
+fn open(address: &str, path: &str) -> (u16, String, BufReader<TcpStream>) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    write!(stream, "GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n").unwrap();
+    let mut rest = BufReader::new(stream);
+    let mut headers = String::new();
+    while !headers.ends_with("\r\n\r\n") {
+        assert_ne!(rest.read_line(&mut headers).unwrap(), 0, "{headers}");
+    }
+    let code = headers.split(' ').nth(1).unwrap().parse().unwrap();
+    (code, headers.to_lowercase(), rest)
+}

@@ -1,0 +1,38 @@
+//! What the tests speak in: the real `pleg`, runtimes that behave and that do not, and
+//! an agent's HTTP.
+
+use std::time::{Duration, Instant};
+
+mod agent;
+mod command;
+mod exposition;
+mod http;
+mod raw;
+mod rows;
+mod runtime;
+mod shapes;
+
+pub use agent::Agent;
+pub use command::{Ended, Pleg, Running};
+pub use exposition::{families, value};
+pub use http::{Answer, get, lines};
+pub use raw::{RawAnswer, RawRuntime, RawServer, every_nonsense};
+pub use rows::{container, rows_of, sandbox};
+pub use runtime::FakeRuntime;
+pub use shapes::{assert_keys, assert_status_shape, assert_time};
+
+/// How long anything may take on a machine that has other things to do.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Asks again and again until there is an answer.
+#[track_caller]
+pub fn eventually<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        if let Some(answer) = ask() {
+            return answer;
+        }
+        assert!(begun.elapsed() < PATIENCE, "still not: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}

@@ -1,0 +1,152 @@
+//! Commands beside a running agent.
+
+use std::net::TcpListener;
+
+use pleg::runtime::Call;
+use rustix::process::Signal;
+
+use crate::support::{Agent, FakeRuntime, PATIENCE, Pleg};
+
+#[test]
+fn a_watch_is_told_by_the_agent_and_asks_the_runtime_nothing() {
+    let runtime = FakeRuntime::with_pods(&[("a", &["x"])]);
+    let agent = Agent::watching(&runtime.endpoint());
+    agent.wait_healthy();
+    let asked = runtime.sim.calls_made(Call::Version);
+    let args = ["watch", "-r", &runtime.path(), "--agent", &agent.url()];
+    let mut watch = Pleg::new(&args).start();
+    let header = watch.line("the header", |_| true);
+    assert!(header.ends_with("told by the agent\n"), "{header}");
+    watch.line("synced", |line| {
+        line.contains("synced: 1 pods, 1 containers")
+    });
+    runtime.sim.exit("a", "x", 4);
+    watch.line("the death", |line| line.contains("exit 4"));
+    assert_eq!(runtime.sim.calls_made(Call::Version), asked);
+}
+
+#[test]
+fn an_agent_on_the_usual_address_is_used_if_it_watches_the_same_runtime() {
+    const USUAL: &str = "127.0.0.1:20258";
+    if TcpListener::bind(USUAL).is_err() {
+        // Somebody works with an agent on this machine.
+        return;
+    }
+    let runtime = FakeRuntime::with_pods(&[("a", &["x"])]);
+    let other = FakeRuntime::with_pods(&[("b", &["x"])]);
+    let agent = Agent::listening(USUAL, &runtime.endpoint(), "");
+    agent.wait_healthy();
+    let header = |path: &str| {
+        let mut watch = Pleg::new(&["watch", "-r", path]).start();
+        watch.line("the header", |_| true)
+    };
+    assert!(header(&runtime.path()).ends_with("told by the agent\n"));
+    assert!(header(&other.path()).contains("relisting every 1s"));
+    let status = |path: &str| {
+        let args = ["status", "-r", path, "-o", "json"];
+        Pleg::new(&args).run().assert_code(0).value()
+    };
+    assert_eq!(status(&runtime.path())["relist"]["periodSeconds"], 0.05);
+    assert_eq!(status(&other.path())["relist"]["periodSeconds"], 1.0);
+}
+
+#[test]
+fn agent_off_goes_to_the_runtime() {
+    let runtime = FakeRuntime::with_pods(&[("a", &["x"])]);
+    let agent = Agent::watching(&runtime.endpoint());
+    agent.wait_healthy();
+    let asked = runtime.sim.calls_made(Call::Version);
+    let args = ["watch", "-r", &runtime.path(), "--agent", "off"];
+    let mut watch = Pleg::new(&args).start();
+    let header = watch.line("the header", |_| true);
+    assert!(header.contains("relisting every 1s"), "{header}");
+    watch.line("synced", |line| line.contains("synced"));
+    assert!(runtime.sim.calls_made(Call::Version) > asked);
+}
+
+#[test]
+fn a_watch_goes_on_by_itself_when_the_agent_goes() {
+    let runtime = FakeRuntime::with_pods(&[("a", &["x"]), ("b", &["x"])]);
+    let agent = Agent::watching(&runtime.endpoint());
+    agent.wait_healthy();
+    // The agent knows where the runtime is: nobody has to name it again.
+    let args = ["watch", "--agent", &agent.url(), "-o", "json"];
+    let mut watch = Pleg::new(&args).start();
+    watch.record("synced", |record| record["kind"] == "synced");
+    agent.terminate();
+    agent.end().assert_code(0);
+    runtime.sim.exit("b", "x", 5);
+    watch.record("the death", |record| record["exitCode"] == 5);
+    watch.signal(Signal::TERM);
+    let ended = watch.end(PATIENCE).assert_code(0);
+    assert!(ended.err.contains("the agent has gone"), "{}", ended.err);
+    let records = ended.records();
+    let synced = records.iter().filter(|record| record["kind"] == "synced");
+    assert_eq!(synced.count(), 1);
+}
+
+#[test]
+fn status_is_the_agents_own() {
+    let runtime = FakeRuntime::with_pods(&[("a", &["x"])]);
+    let agent = Agent::watching(&runtime.endpoint());
+    agent.wait_healthy();
+    let args = ["status", "--agent", &agent.url(), "-o", "json"];
+    let status = Pleg::new(&args).run().assert_code(0).value();
+    let served = agent.get("/v1/status").json();
+    let keys = |value: &serde_json::Value| -> Vec<String> {
+        value.as_object().unwrap().keys().cloned().collect()
+    };
+    assert_eq!(keys(&status), keys(&served));
+    assert_eq!(status["relist"]["periodSeconds"], 0.05);
+}
+
+#[test]
+fn a_degraded_agent_is_exit_code_0() {
+    let mut runtime = FakeRuntime::with_pods(&[("a", &["x"])]);
+    let agent = Agent::watching(&runtime.endpoint());
+    agent.wait_healthy();
+    runtime.go_away();
+    agent.wait("/healthz?verbose", |answer| {
+        answer.body.starts_with("Degraded")
+    });
+    let status = Pleg::new(&["status", "--agent", &agent.url()]).run();
+    let page = status.assert_code(0).out;
+    assert!(
+        page.starts_with("Health    Degraded: the node cannot be listed: "),
+        "{page}"
+    );
+}
+
+#[test]
+fn a_named_agent_that_does_not_answer_is_exit_code_2() {
+    let runtime = FakeRuntime::with_pods(&[("a", &["x"])]);
+    for command in ["status", "watch"] {
+        for (agent, sentence) in [
+            (
+                "http://127.0.0.1:1",
+                "no agent on 127.0.0.1:1: connection refused",
+            ),
+            (
+                "https://127.0.0.1:1",
+                "\"https://127.0.0.1:1\" is no agent's address: write http://127.0.0.1:20258, or off",
+            ),
+        ] {
+            let args = [command, "-r", &runtime.path(), "--agent", agent];
+            let said = Pleg::new(&args).run().sentence();
+            assert_eq!(said, sentence, "{command}");
+        }
+    }
+}
+
+#[test]
+fn what_answers_and_is_no_agent_is_named() {
+    let runtime = FakeRuntime::with_pods(&[]);
+    let agent = Agent::configured(&runtime.endpoint(), "metricsListen: 127.0.0.1:0\n");
+    let address = agent.metrics_address.clone().unwrap();
+    let args = ["status", "--agent", &format!("http://{address}")];
+    let said = Pleg::new(&args).run().sentence();
+    assert_eq!(
+        said,
+        format!("the agent on {address} answers 404 Not Found")
+    );
+}

@@ -1,0 +1,215 @@
+//! The world in CRI's messages, with the labels and annotations that a kubelet sets.
+
+use std::collections::HashMap;
+
+use cri::v1;
+use pleg::id::PodRef;
+use pleg::listed::{ContainerState, SandboxState};
+use pleg::wall_time::WallTime;
+
+use crate::runtime::{IMAGE, reason};
+use crate::world::{Container, Pod, Sandbox};
+
+type Map = HashMap<String, String>;
+
+/// What no enumeration of CRI has a name for.
+const UNHEARD_OF: i32 = 99;
+
+/// The answer of a runtime that is well.
+pub(super) fn ready() -> v1::StatusResponse {
+    let condition = |name: &str| v1::RuntimeCondition {
+        r#type: name.to_owned(),
+        status: true,
+        ..Default::default()
+    };
+    let conditions = ["RuntimeReady", "NetworkReady"].map(condition).into();
+    v1::StatusResponse {
+        status: Some(v1::RuntimeStatus { conditions }),
+        info: Map::new(),
+    }
+}
+
+pub(super) fn sandbox((pod, sandbox): (&Pod, &Sandbox)) -> v1::PodSandbox {
+    v1::PodSandbox {
+        id: sandbox.id.to_string(),
+        metadata: Some(sandbox_metadata(&pod.pod, sandbox)),
+        state: sandbox_state(sandbox.state),
+        created_at: sandbox.created_at.as_unix_nanos(),
+        labels: sandbox_labels(&pod.pod),
+        annotations: sandbox_annotations(sandbox),
+        ..Default::default()
+    }
+}
+
+pub(super) fn sandbox_status((pod, sandbox): (&Pod, &Sandbox)) -> v1::PodSandboxStatusResponse {
+    let mut ips = sandbox.ips.iter().map(ToString::to_string);
+    let network = v1::PodSandboxNetworkStatus {
+        ip: ips.next().unwrap_or_default(),
+        additional_ips: ips.map(|ip| v1::PodIp { ip }).collect(),
+    };
+    let status = v1::PodSandboxStatus {
+        id: sandbox.id.to_string(),
+        metadata: Some(sandbox_metadata(&pod.pod, sandbox)),
+        state: sandbox_state(sandbox.state),
+        created_at: sandbox.created_at.as_unix_nanos(),
+        network: Some(network),
+        labels: sandbox_labels(&pod.pod),
+        ..Default::default()
+    };
+    v1::PodSandboxStatusResponse {
+        status: Some(status),
+        ..Default::default()
+    }
+}
+
+pub(super) fn container((pod, container): (&Pod, &Container)) -> v1::Container {
+    v1::Container {
+        id: container.id.to_string(),
+        pod_sandbox_id: container.sandbox_id.to_string(),
+        metadata: Some(container_metadata(container)),
+        image: Some(image()),
+        image_ref: IMAGE.to_owned(),
+        state: container_state(container.state),
+        created_at: container.created_at.as_unix_nanos(),
+        labels: container_labels(&pod.pod, container),
+        annotations: container_annotations(container),
+    }
+}
+
+pub(super) fn container_status(
+    (pod, container): (&Pod, &Container),
+) -> v1::ContainerStatusResponse {
+    let exited = container.state == ContainerState::Exited;
+    let ended = container.ended.filter(|_| exited);
+    let code = ended.map(|(_, code)| code);
+    let status = v1::ContainerStatus {
+        id: container.id.to_string(),
+        metadata: Some(container_metadata(container)),
+        state: container_state(container.state),
+        created_at: container.created_at.as_unix_nanos(),
+        started_at: container.started_at.map_or(0, WallTime::as_unix_nanos),
+        finished_at: ended.map_or(0, |(time, _)| time.as_unix_nanos()),
+        exit_code: code.unwrap_or_default(),
+        image: Some(image()),
+        image_ref: IMAGE.to_owned(),
+        reason: code.map(reason).unwrap_or_default().to_owned(),
+        labels: container_labels(&pod.pod, container),
+        ..Default::default()
+    };
+    v1::ContainerStatusResponse {
+        status: Some(status),
+        info: Map::new(),
+    }
+}
+
+/// Whether a filter lets a sandbox through; what it leaves open lets all through.
+pub(super) fn sandbox_matches(item: &v1::PodSandbox, filter: &v1::PodSandboxFilter) -> bool {
+    (filter.id.is_empty() || filter.id == item.id)
+        && filter.state.is_none_or(|wanted| wanted.state == item.state)
+        && selects(&filter.label_selector, &item.labels)
+}
+
+/// The same for a container.
+pub(super) fn container_matches(item: &v1::Container, filter: &v1::ContainerFilter) -> bool {
+    let sandbox = &filter.pod_sandbox_id;
+    (filter.id.is_empty() || filter.id == item.id)
+        && (sandbox.is_empty() || *sandbox == item.pod_sandbox_id)
+        && filter.state.is_none_or(|wanted| wanted.state == item.state)
+        && selects(&filter.label_selector, &item.labels)
+}
+
+fn selects(selector: &Map, labels: &Map) -> bool {
+    selector
+        .iter()
+        .all(|(key, value)| labels.get(key) == Some(value))
+}
+
+fn sandbox_metadata(pod: &PodRef, sandbox: &Sandbox) -> v1::PodSandboxMetadata {
+    v1::PodSandboxMetadata {
+        name: pod.name.to_string(),
+        uid: pod.uid.to_string(),
+        namespace: pod.namespace.to_string(),
+        attempt: sandbox.attempt,
+    }
+}
+
+fn container_metadata(container: &Container) -> v1::ContainerMetadata {
+    v1::ContainerMetadata {
+        name: container.name.clone(),
+        attempt: container.attempt,
+    }
+}
+
+fn image() -> v1::ImageSpec {
+    v1::ImageSpec {
+        image: IMAGE.to_owned(),
+    }
+}
+
+fn sandbox_state(state: SandboxState) -> i32 {
+    match state {
+        SandboxState::Ready => v1::PodSandboxState::SandboxReady.into(),
+        SandboxState::NotReady => v1::PodSandboxState::SandboxNotready.into(),
+        SandboxState::Unknown => UNHEARD_OF,
+    }
+}
+
+fn container_state(state: ContainerState) -> i32 {
+    let state = match state {
+        ContainerState::Created => v1::ContainerState::ContainerCreated,
+        ContainerState::Running => v1::ContainerState::ContainerRunning,
+        ContainerState::Exited => v1::ContainerState::ContainerExited,
+        ContainerState::Unknown => v1::ContainerState::ContainerUnknown,
+    };
+    state.into()
+}
+
+fn map<const N: usize>(entries: [(&str, String); N]) -> Map {
+    let entries = entries.into_iter();
+    entries
+        .map(|(key, value)| (key.to_owned(), value))
+        .collect()
+}
+
+fn sandbox_labels(pod: &PodRef) -> Map {
+    map([
+        ("io.kubernetes.pod.name", pod.name.to_string()),
+        ("io.kubernetes.pod.namespace", pod.namespace.to_string()),
+        ("io.kubernetes.pod.uid", pod.uid.to_string()),
+    ])
+}
+
+fn sandbox_annotations(sandbox: &Sandbox) -> Map {
+    map([
+        ("kubernetes.io/config.seen", sandbox.created_at.to_string()),
+        ("kubernetes.io/config.source", "api".to_owned()),
+    ])
+}
+
+fn container_labels(pod: &PodRef, container: &Container) -> Map {
+    let mut labels = sandbox_labels(pod);
+    labels.extend(map([(
+        "io.kubernetes.container.name",
+        container.name.clone(),
+    )]));
+    labels
+}
+
+fn container_annotations(container: &Container) -> Map {
+    map([
+        ("io.kubernetes.container.hash", "1f3a5c7e".to_owned()),
+        (
+            "io.kubernetes.container.restartCount",
+            container.attempt.to_string(),
+        ),
+        (
+            "io.kubernetes.container.terminationMessagePath",
+            "/dev/termination-log".to_owned(),
+        ),
+        (
+            "io.kubernetes.container.terminationMessagePolicy",
+            "File".to_owned(),
+        ),
+        ("io.kubernetes.pod.terminationGracePeriod", "30".to_owned()),
+    ])
+}

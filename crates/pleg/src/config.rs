@@ -1,8 +1,12 @@
-//! What can be set, with the kubelet's figures where it has them.
+//! What can be set, with the kubelet's figures where it has them, and what comes from
+//! outside.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::health::RELIST_THRESHOLD;
+use crate::observer::Observer;
+use crate::wall_time::WallClock;
 
 /// How to relist. [`Default`] is what a node wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,4 +34,15 @@ impl Default for Config {
             max_inspections: 16,
         }
     }
+}
+
+/// What the generator takes from outside besides the runtime.
+#[derive(Clone)]
+pub struct Environment {
+    /// Where the runtime listens, for display.
+    pub endpoint: Arc<str>,
+    /// The time of day.
+    pub clock: WallClock,
+    /// Who counts.
+    pub observer: Arc<dyn Observer>,
 }

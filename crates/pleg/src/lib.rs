@@ -33,14 +33,15 @@ pub mod listed;
 pub mod snapshot;
 
 pub mod diff;
+pub mod event;
 pub mod records;
 
 pub mod inspect;
 pub mod status;
 
 pub mod cache;
-pub mod event;
 pub mod subscribers;
+pub mod told;
 
 pub mod go_duration;
 pub mod health;
@@ -52,6 +53,6 @@ mod generic;
 mod observer;
 mod pleg;
 
-pub use config::Config;
+pub use config::{Config, Environment};
 pub use observer::{NoObserver, Observer};
-pub use pleg::{Environment, Pleg};
+pub use pleg::Pleg;

@@ -6,39 +6,18 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use crate::cache::{Cache, Stopped, cache};
-use crate::config::Config;
-use crate::generic::Generic;
+use crate::config::{Config, Environment};
+use crate::generic::{Command, Generic};
 use crate::id::PodUid;
-use crate::observer::Observer;
 use crate::runtime::Runtime;
 use crate::status_report::StatusReport;
 use crate::subscribers::Subscription;
-use crate::wall_time::WallClock;
-
-/// What the generator takes from outside besides the runtime.
-#[derive(Clone)]
-pub struct Environment {
-    /// Where the runtime listens, for display.
-    pub endpoint: Arc<str>,
-    /// The time of day.
-    pub clock: WallClock,
-    /// Who counts.
-    pub observer: Arc<dyn Observer>,
-}
 
 /// A running generator. Clones are handles to the same; it stops when the last is dropped.
 #[derive(Clone)]
 pub struct Pleg {
     commands: mpsc::UnboundedSender<Command>,
     cache: Cache,
-}
-
-/// What a handle wants of the task.
-pub(crate) enum Command {
-    Subscribe(Pleg, oneshot::Sender<Subscription>),
-    Status(oneshot::Sender<StatusReport>),
-    Relist(Instant),
-    Reinspect(PodUid),
 }
 
 impl Pleg {
@@ -62,7 +41,7 @@ impl Pleg {
     /// Begins a subscription: first what is there now (`initial` events, then `synced`),
     /// then what happens.
     pub async fn subscribe(&self) -> Result<Subscription, Stopped> {
-        self.ask(|answer| Command::Subscribe(self.clone(), answer))
+        self.ask(|answer| Command::Subscribe(Box::new(self.clone()), answer))
             .await
     }
 

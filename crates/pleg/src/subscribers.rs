@@ -11,19 +11,23 @@
 //! "these pods changed", counted, and once it reads again it is told how those pods are
 //! now. So intermediate events can be missed, visibly; the end cannot.
 
+use std::any::Any;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use tokio::sync::Notify;
 
 use crate::cache::Cache;
-use crate::event::{Event, Record, present_events};
+use crate::event::Event;
 use crate::id::PodUid;
-use crate::pleg::Pleg;
+use crate::told::{Record, present_events};
 use crate::wall_time::{WallClock, WallTime};
 
 /// How many records a subscriber may be behind; the kubelet's channel holds as many.
 pub const QUEUE: usize = 1000;
+
+/// Keeps the generator running for as long as it is held.
+pub(crate) type Lifeline = Box<dyn Any + Send + Sync>;
 
 /// Those who are told.
 #[derive(Default)]
@@ -59,7 +63,7 @@ impl Shared {
 /// The reading end. The generator runs for as long as there is one; dropping it ends the
 /// subscription.
 pub struct Subscription {
-    _generator: Pleg,
+    _lifeline: Lifeline,
     shared: Arc<Shared>,
     cache: Cache,
     clock: WallClock,
@@ -71,15 +75,16 @@ impl Subscribers {
     /// Adds a subscriber that is told `first` before all else.
     pub(crate) fn subscribe(
         &mut self,
-        generator: Pleg,
+        lifeline: Lifeline,
+        cache: Cache,
         first: impl IntoIterator<Item = Record>,
         clock: WallClock,
     ) -> Subscription {
         let shared = Arc::<Shared>::default();
         self.queues.push(Arc::downgrade(&shared));
         Subscription {
-            cache: generator.cache().clone(),
-            _generator: generator,
+            _lifeline: lifeline,
+            cache,
             shared,
             clock,
             first: first.into_iter().collect(),

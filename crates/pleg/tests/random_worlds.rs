@@ -20,10 +20,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use fastrand::Rng;
 use node::{Node, seconds};
-use pleg::event::{EventType, Record};
+use pleg::event::EventType;
 use pleg::id::Id;
 use pleg::listed::ContainerState;
 use pleg::runtime::{Call, CallError};
+use pleg::told::Record;
 use sim::{Fault, Sim};
 use tokio::time::{Instant, sleep, timeout};
 

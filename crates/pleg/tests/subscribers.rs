@@ -3,8 +3,9 @@
 mod node;
 
 use node::{Node, line, seconds};
-use pleg::event::{EventType, Record};
+use pleg::event::EventType;
 use pleg::subscribers::Subscription;
+use pleg::told::Record;
 use tokio::time::timeout;
 
 async fn read_all(subscription: &mut Subscription) -> Vec<Record> {

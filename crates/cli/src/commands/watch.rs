@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cri::Endpoint;
-use pleg::event::Record;
 use pleg::subscribers::Subscription;
+use pleg::told::Record;
 use pleg::wall_time::system_clock;
 use pleg::{Config, Environment, NoObserver, Pleg};
 use tokio::time::sleep;

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use cri::Endpoint;
 use pleg::diff::Subject;
-use pleg::event::{Event, EventType, Record};
+use pleg::event::{Event, EventType};
 use pleg::go_duration::GoDuration;
 use pleg::health::{HealthReport, short};
 use pleg::runtime::RuntimeVersion;
 use pleg::status_report::StatusReport;
+use pleg::told::Record;
 use pleg::wall_time::WallTime;
 
 use super::{BAD, BOLD, DIM, GOOD, WARN, health_style, printable, sentence, styled};

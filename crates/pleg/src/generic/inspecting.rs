@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use super::{Generic, Message};
 use crate::diff::Subject;
-use crate::event::{Event, EventType, Record, events_of};
+use crate::event::{Event, EventType};
 use crate::id::PodUid;
 use crate::inspect::{InspectError, inspect};
 use crate::listed::ListedPod;
 use crate::records::{Commit, Step, Ticket};
 use crate::runtime::Runtime;
 use crate::status::PodStatus;
+use crate::told::{Record, events_of};
 
 impl<R: Runtime> Generic<R> {
     /// Does what the records want done about a pod.

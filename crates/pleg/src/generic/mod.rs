@@ -19,22 +19,23 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
 use crate::cache::{Cache, CacheWriter};
 use crate::calls::{Calls, OutstandingCall};
-use crate::config::Config;
+use crate::config::{Config, Environment};
 use crate::health::HealthReport;
+use crate::id::PodUid;
 use crate::inspect::{InspectError, Lanes};
 use crate::listed::{ListedContainer, ListedSandbox};
 use crate::patience::Patience;
-use crate::pleg::{Command, Environment};
 use crate::records::{Records, Ticket};
 use crate::runtime::{CallError, Listing, Runtime, RuntimeVersion};
 use crate::status::PodStatus;
-use crate::subscribers::Subscribers;
+use crate::status_report::StatusReport;
+use crate::subscribers::{Lifeline, Subscribers, Subscription};
 use crate::wall_time::WallTime;
 
 mod inspecting;
@@ -48,6 +49,15 @@ use relisting::Lists;
 use round::{Round, Seen};
 use sweep::Sweep;
 use sweeping::{Missing, Swept};
+
+/// What a handle wants.
+pub(crate) enum Command {
+    /// With what keeps us running while the subscription lasts.
+    Subscribe(Lifeline, oneshot::Sender<Subscription>),
+    Status(oneshot::Sender<StatusReport>),
+    Relist(Instant),
+    Reinspect(PodUid),
+}
 
 /// What the tasks report.
 enum Message {
@@ -189,9 +199,9 @@ impl<R: Runtime> Generic<R> {
 
     fn on_command(&mut self, command: Command) {
         match command {
-            Command::Subscribe(generator, answer) => {
+            Command::Subscribe(lifeline, answer) => {
                 // Whoever asked and went away needs no answer.
-                let _ = answer.send(self.subscribe(generator));
+                let _ = answer.send(self.subscribe(lifeline));
             }
             Command::Status(answer) => {
                 let _ = answer.send(self.status());

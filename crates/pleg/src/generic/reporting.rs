@@ -6,19 +6,19 @@ use tokio::time::Instant;
 
 use super::Generic;
 use crate::config::Config;
-use crate::event::{Record, Source, present_events};
+use crate::event::Source;
 use crate::health::{HealthReport, StuckCall, Vitals, assess};
 use crate::id::PodUid;
 use crate::inspect::InspectError;
 use crate::kubelet_view::{KubeletView, Obstacles, kubelet_view};
 use crate::listed::ContainerState;
-use crate::pleg::Pleg;
 use crate::runtime::Runtime;
 use crate::snapshot::Counts;
 use crate::status_report::{
     HealthStatus, InFlight, KernelStatus, RelistStatus, RuntimeStatus, StatusReport, StreamStatus,
 };
-use crate::subscribers::Subscription;
+use crate::subscribers::{Lifeline, Subscription};
+use crate::told::{Record, present_events};
 use crate::wall_time::WallTime;
 
 /// The health of a generator that has not done anything yet.
@@ -106,7 +106,7 @@ impl<R: Runtime> Generic<R> {
 
     /// Begins a subscription with what is there now. Before the first round is complete
     /// that is not all, and the rest is told as it is found.
-    pub(super) fn subscribe(&mut self, generator: Pleg) -> Subscription {
+    pub(super) fn subscribe(&mut self, lifeline: Lifeline) -> Subscription {
         let time = self.wall_time();
         let mut first: Vec<Record> = self
             .reader
@@ -120,7 +120,8 @@ impl<R: Runtime> Generic<R> {
             first.push(Record::Health(self.health()));
         }
         let clock = self.environment.clock.clone();
-        self.subscribers.subscribe(generator, first, clock)
+        self.subscribers
+            .subscribe(lifeline, self.reader.clone(), first, clock)
     }
 
     pub(super) fn status(&self) -> StatusReport {

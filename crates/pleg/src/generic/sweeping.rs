@@ -188,17 +188,17 @@ impl<R: Runtime> Generic<R> {
             Swept::Containers(_, Err(error)) => self.lists.containers.fails(error),
             Swept::Sandbox(uid, id, begun, answer) => {
                 if let Some(status) = known_now(answer) {
-                    let status = status.as_ref();
+                    let state = status.map(|status| status.state);
                     self.records
-                        .observe_sandbox(&uid, &id, status, begun, Source::Sweep);
+                        .observe_sandbox(&uid, &id, state, begun, Source::Sweep);
                     self.swept_id(&uid, &id);
                 }
             }
             Swept::Container(uid, id, begun, answer) => {
                 if let Some(status) = known_now(answer) {
-                    let status = status.as_ref();
+                    let state = status.map(|status| status.state);
                     self.records
-                        .observe_container(&uid, &id, status, begun, Source::Sweep);
+                        .observe_container(&uid, &id, state, begun, Source::Sweep);
                     self.swept_id(&uid, &id);
                 }
             }

@@ -13,9 +13,11 @@ use super::Records;
 use super::record::{Freshness, Record};
 use crate::event::Source;
 use crate::id::{Id, PodUid};
-use crate::listed::{ListedContainer, ListedPod, ListedSandbox};
+use crate::listed::{ContainerState, ListedContainer, ListedPod, ListedSandbox, SandboxState};
 use crate::snapshot::Snapshot;
-use crate::status::{ContainerStatus, SandboxStatus};
+
+/// Which part of a record a look is at.
+type Part = fn(&mut Record) -> &mut Freshness;
 
 impl Records {
     /// Takes in what is listed now. A pod that was looked at after the snapshot was begun
@@ -90,7 +92,7 @@ impl Records {
         &mut self,
         listed: &Snapshot,
         source: Source,
-        part: impl Fn(&mut Record) -> &mut Freshness,
+        part: Part,
         take: impl Fn(&mut ListedPod, Option<&ListedPod>),
     ) {
         self.amended();
@@ -121,26 +123,19 @@ impl Records {
         &mut self,
         uid: &PodUid,
         id: &Id,
-        status: Option<&ContainerStatus>,
+        state: Option<ContainerState>,
         begun: Instant,
         source: Source,
     ) {
-        self.observe_one(
-            uid,
-            begun,
-            source,
-            |record| &mut record.containers,
-            |pod| {
-                pod.containers.retain_mut(|row| {
-                    if row.id == *id
-                        && let Some(status) = status
-                    {
-                        Arc::make_mut(row).state = status.state;
-                    }
-                    row.id != *id || status.is_some()
-                });
-            },
-        );
+        let part: Part = |record| &mut record.containers;
+        self.observe_one(uid, begun, source, part, |pod| match state {
+            None => pod.containers.retain(|row| row.id != *id),
+            Some(state) => {
+                for row in pod.containers.iter_mut().filter(|row| row.id == *id) {
+                    Arc::make_mut(row).state = state;
+                }
+            }
+        });
     }
 
     /// Takes in a look at one sandbox, by its id; `None` says that it is gone.
@@ -148,26 +143,19 @@ impl Records {
         &mut self,
         uid: &PodUid,
         id: &Id,
-        status: Option<&SandboxStatus>,
+        state: Option<SandboxState>,
         begun: Instant,
         source: Source,
     ) {
-        self.observe_one(
-            uid,
-            begun,
-            source,
-            |record| &mut record.sandboxes,
-            |pod| {
-                pod.sandboxes.retain_mut(|row| {
-                    if row.id == *id
-                        && let Some(status) = status
-                    {
-                        Arc::make_mut(row).state = status.state;
-                    }
-                    row.id != *id || status.is_some()
-                });
-            },
-        );
+        let part: Part = |record| &mut record.sandboxes;
+        self.observe_one(uid, begun, source, part, |pod| match state {
+            None => pod.sandboxes.retain(|row| row.id != *id),
+            Some(state) => {
+                for row in pod.sandboxes.iter_mut().filter(|row| row.id == *id) {
+                    Arc::make_mut(row).state = state;
+                }
+            }
+        });
     }
 
     fn observe_one(
@@ -175,7 +163,7 @@ impl Records {
         uid: &PodUid,
         begun: Instant,
         source: Source,
-        part: impl Fn(&mut Record) -> &mut Freshness,
+        part: Part,
         take: impl FnOnce(&mut ListedPod),
     ) {
         self.amended();

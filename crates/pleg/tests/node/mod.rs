@@ -6,10 +6,11 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use pleg::event::{Event, Record};
+use pleg::event::Event;
 use pleg::snapshot::Counts;
 use pleg::status_report::StatusReport;
 use pleg::subscribers::Subscription;
+use pleg::told::Record;
 use pleg::wall_time::WallTime;
 use pleg::{Config, Environment, Observer, Pleg};
 use sim::Sim;

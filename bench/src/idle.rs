@@ -53,6 +53,7 @@ pub fn environment() -> Environment {
         endpoint: "the test bed".into(),
         clock: system_clock(),
         observer: Arc::new(NoObserver),
+        ids: pleg::no_ids(),
     }
 }
 

@@ -54,6 +54,7 @@ impl Node {
             attempt: row.attempt,
             created_at: row.created_at,
             ips: vec![[10, 88, 0, 1].into()],
+            pod: None,
         };
         let rows = self.sandboxes.iter();
         rows.map(|row| (row.id.clone(), status(row))).collect()

@@ -10,8 +10,8 @@ use pleg::wall_time::system_clock;
 use pleg::{Config, Environment, NoObserver, Pleg};
 use tokio::time::{Instant, sleep};
 
-use crate::endpoint;
 use crate::text::sentence;
+use crate::{endpoint, runtime_folder};
 
 /// What a look found.
 pub struct Look {
@@ -24,27 +24,32 @@ pub struct Look {
 /// How often to see whether the look is complete.
 const GLANCE: Duration = Duration::from_millis(5);
 
-/// Relists once: until every pod was inspected or is named as stuck, or a list proves to
-/// hang.
+/// Relists once: until every pod was inspected or is named as stuck. Where a list hangs,
+/// by a sweep of the ids that the runtime's folders show.
 pub async fn look(endpoint: &Endpoint) -> anyhow::Result<Look> {
     let (runtime, _) = endpoint::connect(endpoint).await?;
     let config = Config::default();
-    // A list counts as hung when it is overdue; the rest is time for the status calls.
-    let enough = config.list_overdue + config.status_overdue * 2;
+    // A list is overdue, then the status call that holds it up; the rest is for the others.
+    let enough = config.list_overdue + config.status_overdue + Duration::from_secs(1);
+    let list_enough = config.list_overdue + Duration::from_secs(1);
     let environment = Environment {
         endpoint: endpoint.to_string().into(),
         clock: system_clock(),
         observer: Arc::new(NoObserver),
+        ids: runtime_folder::ids(endpoint),
     };
     let pleg = Pleg::start(Arc::new(runtime), config, environment);
     let begun = Instant::now();
     loop {
         let status = pleg.status().await?;
         let hung = status.stuck.iter().any(|stuck| stuck.id.is_none());
-        if status.relist.count > 0 || hung || begun.elapsed() > enough {
+        let in_vain = hung && !status.relist.sweeping && begun.elapsed() > list_enough;
+        if status.relist.count > 0 || in_vain || begun.elapsed() > enough {
             return Ok(Look { pleg, status });
         }
-        if let Some(failure) = status.relist.last_failure {
+        if let Some(failure) = status.relist.last_failure
+            && !status.relist.sweeping
+        {
             let failure = sentence(&failure);
             bail!("cannot list the pods at {endpoint}: {failure}");
         }

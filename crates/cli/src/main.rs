@@ -19,6 +19,7 @@ mod commands;
 mod endpoint;
 mod look;
 mod output;
+mod runtime_folder;
 mod signals;
 mod text;
 
@@ -34,6 +35,7 @@ enum Found {
 }
 
 fn main() -> ExitCode {
+    settle_the_heap();
     let arguments = Arguments::parse();
     let daemon = matches!(arguments.command, Command::Agent(_));
     log_to_stderr(arguments.global.verbose + u8::from(daemon));
@@ -57,6 +59,13 @@ fn main() -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+/// Freeing a block that glibc had mapped by itself makes it keep twice as much for later.
+/// Without that the heap grows and is trimmed around every list: eight page faults and a
+/// tenth of the CPU time of an idle relist. Elsewhere it does nothing.
+fn settle_the_heap() {
+    drop(std::hint::black_box(Vec::<u8>::with_capacity(4 << 20)));
 }
 
 async fn run(arguments: Arguments) -> anyhow::Result<Found> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::health::RELIST_THRESHOLD;
+use crate::id::Id;
 use crate::observer::Observer;
 use crate::wall_time::WallClock;
 
@@ -45,4 +46,15 @@ pub struct Environment {
     pub clock: WallClock,
     /// Who counts.
     pub observer: Arc<dyn Observer>,
+    /// Ids that the host knows of, asked for while a list does not come.
+    pub ids: IdSource,
+}
+
+/// Ids of containers and sandboxes from somewhere else than the runtime's lists, such as
+/// the runtime's own folders. More than there are does no harm. Must not block.
+pub type IdSource = Arc<dyn Fn() -> Vec<Id> + Send + Sync>;
+
+/// For a host of which nothing is known.
+pub fn no_ids() -> IdSource {
+    Arc::new(Vec::new)
 }

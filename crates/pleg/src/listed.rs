@@ -130,6 +130,12 @@ impl ListedPod {
         });
     }
 
+    /// Whether a container or sandbox of the pod has this id.
+    pub fn names(&self, id: &Id) -> bool {
+        self.containers.iter().any(|row| row.id == *id)
+            || self.sandboxes.iter().any(|row| row.id == *id)
+    }
+
     /// The name of the container with this id, if the id is a container's.
     pub fn container_name(&self, id: &Id) -> Option<&Arc<str>> {
         self.containers

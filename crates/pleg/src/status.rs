@@ -23,6 +23,9 @@ pub struct SandboxStatus {
     pub created_at: Option<WallTime>,
     /// Its addresses, the primary one first; none for the host's network.
     pub ips: Vec<IpAddr>,
+    /// Its pod; not part of what is shown.
+    #[serde(skip)]
+    pub pod: Option<PodRef>,
 }
 
 /// The answer of `ContainerStatus`.

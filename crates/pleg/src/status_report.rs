@@ -69,6 +69,8 @@ pub struct RelistStatus {
     pub last_kind: Option<String>,
     /// Why the last attempt to list failed, if it did.
     pub last_failure: Option<String>,
+    /// Whether sweeps by id are made in place of a list that does not come.
+    pub sweeping: bool,
 }
 
 /// A call that has not been answered yet.

@@ -55,10 +55,16 @@ pub(crate) fn events_of(
     commit: &Commit,
     status: Option<&PodStatus>,
     time: WallTime,
-    initial: bool,
+    first_round: bool,
 ) -> Vec<Event> {
     let Some(listed) = commit.after.as_ref().or(commit.before.as_ref()) else {
         return Vec::new();
+    };
+    // Whatever the first round meets was there before we looked.
+    let was_known = |id: Option<&Id>| match (&commit.before, id) {
+        (Some(before), Some(id)) => before.names(id),
+        (Some(_), None) => true,
+        (None, _) => false,
     };
     let event = |event_type, change: Option<&Change>| {
         let id = change.map(|change| &change.id);
@@ -80,7 +86,7 @@ pub(crate) fn events_of(
             container: name.cloned(),
             exit_code: found.and_then(|container| container.exit_code),
             reason: found.and_then(|container| container.reason.clone()),
-            initial,
+            initial: first_round && !was_known(id),
             source: commit.source,
         }
     };

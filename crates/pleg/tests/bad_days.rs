@@ -140,6 +140,7 @@ async fn a_step_of_the_wall_clock_changes_no_event_and_no_health() {
             })
         },
         observer: Arc::new(NoObserver),
+        ids: pleg::no_ids(),
     };
     let pleg = Pleg::start(Arc::new(sim.clone()), Config::default(), environment);
     let mut told = pleg.subscribe().await.unwrap();

@@ -107,15 +107,72 @@ async fn new_and_removed_pods_are_seen_while_only_containers_cannot_be_listed() 
     node.sim.world().remove("b");
     node.at(12.5).await;
     let told = node.told();
-    assert!(told.contains("Started new.0"), "{told}");
-    for line in ["Died b/app.0", "Removed b/app.0", "Died b.0", "Removed b.0"] {
+    let lines = [
+        "Started new.0",
+        // Its id is learned from the host.
+        "Started new/app.0",
+        "Died b/app.0",
+        "Removed b/app.0",
+        "Died b.0",
+        "Removed b.0",
+    ];
+    for line in lines {
         assert_eq!(told.matches(line).count(), 1, "{line}: {told}");
     }
     node.sim.lift_all();
     node.at(14.5).await;
-    let told = node.told();
-    assert!(told.contains("Started new/app.0"), "{told}");
-    assert!(!told.contains("Started new.0"), "{told}");
+    node.assert_told("12.500 Healthy: every pod is seen");
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_starts_in_the_middle_of_the_fault_sees_by_what_the_host_knows() {
+    for lists in [
+        &[Call::ListContainers][..],
+        &[Call::ListContainers, Call::ListPodSandbox],
+    ] {
+        let node = Node::watch(|sim| {
+            three_pods(sim);
+            sim.exit("b", "app", 7);
+            for list in lists {
+                sim.fault(*list, None, Fault::Hang);
+            }
+            sim.fault(Call::ContainerStatus, Some("locked/app.0"), Fault::Hang);
+        })
+        .await;
+        node.at(12.0).await;
+        let told = node.told();
+        for line in [
+            "Started a/app.0 (initial)",
+            "Died b/app.0 with 7 (initial)",
+            "synced",
+        ] {
+            assert_eq!(told.matches(line).count(), 1, "{line}: {told}");
+        }
+        let status = node.status().await;
+        assert_eq!(status.health.state, HealthState::Degraded);
+        assert!(
+            status
+                .health
+                .message
+                .contains("ContainerStatus (locked/app.0)"),
+            "{}",
+            status.health.message
+        );
+        node.sim.exit("a", "app", 1);
+        node.at(13.5).await;
+        assert!(node.told().contains("Died a/app.0 with 1"));
+        assert_eq!(node.sim.most_outstanding(), 1);
+
+        node.sim.lift_all();
+        node.at(16.0).await;
+        let told = node.told();
+        assert_eq!(
+            told.matches("Started").count() + told.matches("Died").count(),
+            1,
+            "{told}"
+        );
+        assert!(told.contains("Started locked/app.0"), "{told}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

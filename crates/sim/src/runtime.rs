@@ -184,7 +184,7 @@ impl Runtime for Sim {
         let world = self.world();
         let sandbox = world.sandboxes().find(|(_, sandbox)| sandbox.id == *id);
         sandbox
-            .map(|(_, sandbox)| sandbox_status(sandbox))
+            .map(|(pod, sandbox)| sandbox_status(pod, sandbox))
             .ok_or_else(|| CallError::NotFound(format!("sandbox {id}").into()))
     }
 
@@ -222,13 +222,14 @@ fn listed_container(pod: &Pod, container: &Container) -> ListedContainer {
     }
 }
 
-fn sandbox_status(sandbox: &Sandbox) -> SandboxStatus {
+fn sandbox_status(pod: &Pod, sandbox: &Sandbox) -> SandboxStatus {
     SandboxStatus {
         id: sandbox.id.clone(),
         state: sandbox.state,
         attempt: sandbox.attempt,
         created_at: Some(sandbox.created_at),
         ips: sandbox.ips.clone(),
+        pod: Some(pod.pod.clone()),
     }
 }
 

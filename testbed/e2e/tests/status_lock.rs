@@ -79,10 +79,20 @@ async fn under_the_status_lock_the_culprit_is_named_and_other_deaths_are_told_in
         assert_eq!(culprit["pod"]["name"], "locked");
         assert_eq!(record["state"], "Degraded");
 
-        // A look of our own finds the call that hangs, and says so by its exit code.
+        // Who comes only now sees all the same, by what the runtime's folders show.
         let endpoint = testbed.endpoint().to_string();
-        let look = pleg(&["status", "--agent", "off", "-r", &endpoint]);
+        let look = pleg(&["status", "--agent", "off", "-r", &endpoint, "-o", "json"]);
         assert_eq!(look.status.code(), Some(1), "{look:?}");
+        let status: serde_json::Value = serde_json::from_slice(&look.stdout).unwrap();
+        assert_eq!(status["relist"]["lastKind"], "sweep", "{status}");
+        assert_eq!(status["containers"]["exited"], 5, "{status}");
+        let stuck = status["stuck"].as_array().unwrap();
+        let names_it = |call: &&serde_json::Value| call["id"] == locked.id("app").unwrap();
+        assert!(stuck.iter().any(|call| names_it(&call)), "{status}");
+        let pods = pleg(&["pods", "-r", &endpoint, "-o", "json"]);
+        assert_eq!(pods.status.code(), Some(1), "{pods:?}");
+        let pods: serde_json::Value = serde_json::from_slice(&pods.stdout).unwrap();
+        assert_eq!(pods.as_array().unwrap().len(), 6, "{pods}");
 
         testbed
             .verb(&["shim-cont", &locked.sandbox_id])

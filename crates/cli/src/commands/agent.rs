@@ -14,7 +14,7 @@ use pleg::{Environment, Pleg};
 use tokio::net::TcpListener;
 
 use crate::args::{Agent as Options, Global};
-use crate::{Found, endpoint, signals};
+use crate::{Found, endpoint, runtime_folder, signals};
 
 pub async fn run(global: &Global, options: Options) -> anyhow::Result<Found> {
     let interrupted = signals::interrupted()?;
@@ -52,6 +52,7 @@ async fn serve_all(global: &Global, options: Options) -> anyhow::Result<Infallib
         endpoint: endpoint.to_string().into(),
         clock: system_clock(),
         observer: metrics.clone(),
+        ids: runtime_folder::ids(&endpoint),
     };
     // A runtime that is not there yet is no reason to go: it may be starting.
     let runtime = GrpcRuntime::new(&endpoint, config.max_message_size);

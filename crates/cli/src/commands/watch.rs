@@ -13,7 +13,7 @@ use tokio::time::sleep;
 
 use crate::agent_client::{AgentClient, Events};
 use crate::args::{Format, Global, PodFilter, Watch};
-use crate::{Found, endpoint, output, signals, text};
+use crate::{Found, endpoint, output, runtime_folder, signals, text};
 
 /// Who tells.
 enum Teller {
@@ -100,6 +100,7 @@ async fn watch_ourselves(
         endpoint: endpoint.to_string().into(),
         clock: system_clock(),
         observer: Arc::new(NoObserver),
+        ids: runtime_folder::ids(endpoint),
     };
     let pleg = Pleg::start(Arc::new(runtime), config, environment);
     Ok(Teller::Ourselves(Box::new(pleg.subscribe().await?)))

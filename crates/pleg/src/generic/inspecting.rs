@@ -91,8 +91,8 @@ impl<R: Runtime> Generic<R> {
 
     fn tell(&mut self, commit: &Commit, status: Option<&PodStatus>) {
         let time = self.wall_time();
-        let initial = commit.before.is_none() && self.seen.rounds == 0;
-        for event in events_of(commit, status, time, initial) {
+        let first_round = self.seen.rounds == 0;
+        for event in events_of(commit, status, time, first_round) {
             self.observe(&event, status);
             self.publish(&Record::Event(event));
         }

@@ -16,6 +16,7 @@
 //! Nothing here waits for the runtime: calls run in tasks of their own and report by
 //! message, so whatever hangs, the loop turns and says so.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,7 +28,7 @@ use crate::cache::{Cache, CacheWriter};
 use crate::calls::{Calls, OutstandingCall};
 use crate::config::{Config, Environment};
 use crate::health::HealthReport;
-use crate::id::PodUid;
+use crate::id::{Id, PodUid};
 use crate::inspect::{InspectError, Lanes};
 use crate::listed::{ListedContainer, ListedSandbox};
 use crate::patience::Patience;
@@ -87,6 +88,8 @@ pub(crate) struct Generic<R> {
     /// The sweep in place of a list that does not come.
     sweep: Option<Sweep>,
     next_sweep: Instant,
+    /// What the host knew of when the last sweep was begun.
+    host_ids: BTreeSet<Id>,
     records: Records,
     cache: CacheWriter,
 
@@ -125,6 +128,7 @@ impl<R: Runtime> Generic<R> {
             lists: Lists::new(now),
             sweep: None,
             next_sweep: now,
+            host_ids: BTreeSet::new(),
             records: Records::default(),
             cache,
             started: now,

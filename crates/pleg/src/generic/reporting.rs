@@ -143,6 +143,7 @@ impl<R: Runtime> Generic<R> {
                     _ => "list".to_owned(),
                 }),
                 last_failure: self.lists.failure.as_ref().map(ToString::to_string),
+                sweeping: self.missing().any(),
             },
             health: HealthStatus {
                 state: health.state,

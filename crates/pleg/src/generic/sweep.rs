@@ -31,7 +31,8 @@ const SLOW: Duration = Duration::from_millis(250);
 /// A container or sandbox to ask for.
 #[derive(Clone, Debug)]
 pub(super) struct Target {
-    pub(super) uid: PodUid,
+    /// Its pod; `None` for an id that only the host knows.
+    pub(super) uid: Option<PodUid>,
     pub(super) id: Id,
     pub(super) about: About,
 }

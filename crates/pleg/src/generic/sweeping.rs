@@ -1,6 +1,8 @@
 //! What is done while a list does not come: sweeps by id in its place, one after the
 //! other, until it does. The overdue list stays outstanding, alone.
 
+use std::time::Duration;
+
 use tokio::time::Instant;
 
 use super::sweep::{Sweep, Target};
@@ -16,8 +18,18 @@ use crate::status::{ContainerStatus, SandboxStatus};
 pub(super) enum Swept {
     Sandboxes(Instant, Result<Listing<ListedSandbox>, CallError>),
     Containers(Instant, Result<Listing<ListedContainer>, CallError>),
-    Sandbox(PodUid, Id, Instant, Result<SandboxStatus, CallError>),
-    Container(PodUid, Id, Instant, Result<ContainerStatus, CallError>),
+    Sandbox(
+        Option<PodUid>,
+        Id,
+        Instant,
+        Result<SandboxStatus, CallError>,
+    ),
+    Container(
+        Option<PodUid>,
+        Id,
+        Instant,
+        Result<ContainerStatus, CallError>,
+    ),
 }
 
 /// Which of the lists do not come.
@@ -58,9 +70,13 @@ impl<R: Runtime> Generic<R> {
     /// Before the first good lists there is no id to sweep by. A list that a sweep itself
     /// asked for can be held up as well as one of a relist.
     pub(super) fn missing(&self) -> Missing {
-        if self.lists.last_good.is_none() {
+        if self.lists.last_good.is_none() && self.host_ids.is_empty() {
             return Missing::default();
         }
+        self.not_to_be_had()
+    }
+
+    fn not_to_be_had(&self) -> Missing {
         let failed = self.lists.failed();
         let overdue = self.overdue();
         let hangs = |list| overdue.iter().any(|call| call.about.call == list);
@@ -73,10 +89,20 @@ impl<R: Runtime> Generic<R> {
     /// Begins a sweep if one is due, and goes on with the one under way.
     pub(super) fn drive_sweep(&mut self) {
         let now = Instant::now();
+        if self.not_to_be_had().any() && now >= self.next_sweep {
+            // Where lists never came, this is all there is to begin with.
+            self.host_ids = (self.environment.ids)().into_iter().collect();
+            self.next_sweep = now;
+        }
         let missing = self.missing();
         if !missing.any() {
             self.sweep = None;
-            self.next_sweep = now;
+            let pause = if self.not_to_be_had().any() {
+                self.config.relist_period
+            } else {
+                Duration::ZERO
+            };
+            self.next_sweep = now + pause;
             return;
         }
         let idle = self.sweep.as_ref().is_none_or(Sweep::is_asked);
@@ -123,35 +149,57 @@ impl<R: Runtime> Generic<R> {
         }
     }
 
-    /// Everything known of what cannot be listed, but what is asked for already.
+    /// Everything known of what cannot be listed, and what the host knows beyond that; but
+    /// not what is being asked for already.
     fn targets(&self, missing: Missing) -> Vec<Target> {
+        let mut unknown = self.host_ids.clone();
         let mut targets = Vec::new();
         for pod in self.records.listed() {
-            let mut add = |call, id: &Id, container| {
-                if !self.calls.is_outstanding(call, Some(id)) {
-                    targets.push(Target {
-                        uid: pod.pod.uid.clone(),
-                        id: id.clone(),
-                        about: About {
-                            call,
-                            id: Some(id.clone()),
-                            container,
-                            pod: Some(pod.pod.clone()),
-                        },
-                    });
-                }
+            let target = |call, id: &Id, container| Target {
+                uid: Some(pod.pod.uid.clone()),
+                id: id.clone(),
+                about: About {
+                    call,
+                    id: Some(id.clone()),
+                    container,
+                    pod: Some(pod.pod.clone()),
+                },
             };
-            if missing.sandboxes {
-                for row in &pod.sandboxes {
-                    add(Call::PodSandboxStatus, &row.id, None);
+            for row in &pod.sandboxes {
+                unknown.remove(&row.id);
+                if missing.sandboxes {
+                    targets.push(target(Call::PodSandboxStatus, &row.id, None));
                 }
             }
-            if missing.containers {
-                for row in &pod.containers {
-                    add(Call::ContainerStatus, &row.id, Some(row.name.clone()));
+            for row in &pod.containers {
+                unknown.remove(&row.id);
+                if missing.containers {
+                    let name = Some(row.name.clone());
+                    targets.push(target(Call::ContainerStatus, &row.id, name));
                 }
             }
         }
+        for id in unknown {
+            let calls = [
+                (missing.sandboxes, Call::PodSandboxStatus),
+                (missing.containers, Call::ContainerStatus),
+            ];
+            for (_, call) in calls.into_iter().filter(|(missing, _)| *missing) {
+                targets.push(Target {
+                    uid: None,
+                    id: id.clone(),
+                    about: About {
+                        id: Some(id.clone()),
+                        ..About::node(call)
+                    },
+                });
+            }
+        }
+        targets.retain(|target| {
+            !self
+                .calls
+                .is_outstanding(target.about.call, Some(&target.id))
+        });
         targets
     }
 
@@ -186,22 +234,82 @@ impl<R: Runtime> Generic<R> {
             }
             Swept::Sandboxes(_, Err(error)) => self.lists.sandboxes.fails(error),
             Swept::Containers(_, Err(error)) => self.lists.containers.fails(error),
-            Swept::Sandbox(uid, id, begun, answer) => {
-                if let Some(status) = known_now(answer) {
-                    let state = status.map(|status| status.state);
-                    self.records
-                        .observe_sandbox(&uid, &id, state, begun, Source::Sweep);
-                    self.swept_id(&uid, &id);
-                }
-            }
+            Swept::Sandbox(uid, id, begun, answer) => self.swept_sandbox(uid, &id, begun, answer),
             Swept::Container(uid, id, begun, answer) => {
-                if let Some(status) = known_now(answer) {
-                    let state = status.map(|status| status.state);
-                    self.records
-                        .observe_container(&uid, &id, state, begun, Source::Sweep);
-                    self.swept_id(&uid, &id);
-                }
+                self.swept_container(uid, &id, begun, answer);
             }
+        }
+    }
+
+    fn swept_sandbox(
+        &mut self,
+        uid: Option<PodUid>,
+        id: &Id,
+        begun: Instant,
+        answer: Result<SandboxStatus, CallError>,
+    ) {
+        let Some(status) = known_now(answer) else {
+            return;
+        };
+        let source = Source::Sweep;
+        let met = status.as_ref().and_then(|status| status.pod.clone());
+        match (uid, status, met) {
+            (Some(uid), status, _) => {
+                let state = status.map(|status| status.state);
+                self.records.observe_sandbox(&uid, id, state, begun, source);
+                self.swept_id(Some(&uid), id);
+            }
+            (None, Some(status), Some(pod)) => {
+                let row = ListedSandbox {
+                    id: id.clone(),
+                    pod: Some(pod.clone()),
+                    state: status.state,
+                    attempt: status.attempt,
+                    created_at: status.created_at,
+                };
+                self.records.learn_sandbox(&pod, row, begun, source);
+                self.swept_id(Some(&pod.uid), id);
+            }
+            // The id is a container's, or belongs to no pod.
+            (None, _, _) => self.swept_id(None, id),
+        }
+    }
+
+    fn swept_container(
+        &mut self,
+        uid: Option<PodUid>,
+        id: &Id,
+        begun: Instant,
+        answer: Result<ContainerStatus, CallError>,
+    ) {
+        let Some(status) = known_now(answer) else {
+            return;
+        };
+        let source = Source::Sweep;
+        let met = status.as_ref().and_then(|status| status.pod.clone());
+        match (uid, status, met) {
+            (Some(uid), status, _) => {
+                let state = status.map(|status| status.state);
+                self.records
+                    .observe_container(&uid, id, state, begun, source);
+                self.swept_id(Some(&uid), id);
+            }
+            (None, Some(status), Some(pod)) => {
+                let row = ListedContainer {
+                    id: id.clone(),
+                    // A status does not tell it; the list will.
+                    sandbox_id: "".into(),
+                    pod: Some(pod.clone()),
+                    name: status.name,
+                    state: status.state,
+                    attempt: status.attempt,
+                    created_at: status.created_at,
+                };
+                self.records.learn_container(&pod, row, begun, source);
+                self.swept_id(Some(&pod.uid), id);
+            }
+            // The id is a sandbox's, or belongs to no pod.
+            (None, _, _) => self.swept_id(None, id),
         }
     }
 
@@ -214,11 +322,13 @@ impl<R: Runtime> Generic<R> {
         }
     }
 
-    fn swept_id(&mut self, uid: &PodUid, id: &Id) {
+    fn swept_id(&mut self, uid: Option<&PodUid>, id: &Id) {
         if let Some(sweep) = &mut self.sweep {
             sweep.answered(id, Instant::now());
         }
-        self.take_step(uid);
+        if let Some(uid) = uid {
+            self.take_step(uid);
+        }
     }
 }
 

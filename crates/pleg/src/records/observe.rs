@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::Records;
 use super::record::{Freshness, Record};
 use crate::event::Source;
-use crate::id::{Id, PodUid};
+use crate::id::{Id, PodRef, PodUid};
 use crate::listed::{ContainerState, ListedContainer, ListedPod, ListedSandbox, SandboxState};
 use crate::snapshot::Snapshot;
 
@@ -156,6 +156,59 @@ impl Records {
                 }
             }
         });
+    }
+
+    /// Takes in a container that was not known, met by its id.
+    pub fn learn_container(
+        &mut self,
+        pod: &PodRef,
+        row: ListedContainer,
+        begun: Instant,
+        source: Source,
+    ) {
+        self.learn(pod, begun, source, |listed| {
+            if listed.container_name(&row.id).is_none() {
+                listed.containers.push(Arc::new(row));
+            }
+        });
+    }
+
+    /// Takes in a sandbox that was not known, met by its id.
+    pub fn learn_sandbox(
+        &mut self,
+        pod: &PodRef,
+        row: ListedSandbox,
+        begun: Instant,
+        source: Source,
+    ) {
+        self.learn(pod, begun, source, |listed| {
+            if listed.sandboxes.iter().all(|known| known.id != row.id) {
+                listed.sandboxes.push(Arc::new(row));
+            }
+        });
+    }
+
+    fn learn(
+        &mut self,
+        pod: &PodRef,
+        begun: Instant,
+        source: Source,
+        take: impl FnOnce(&mut ListedPod),
+    ) {
+        if self.is_gone(&pod.uid, begun) {
+            return;
+        }
+        self.amended();
+        let record = self.pods.entry(pod.uid.clone());
+        let record = record.or_insert_with(|| Record::new(begun));
+        if record.listed.is_none() {
+            record.listed = Some(Arc::new(ListedPod::empty(pod.clone())));
+        }
+        record.amend(source, |listed| {
+            take(listed);
+            listed.sort();
+        });
+        note(&mut self.unsettled, &pod.uid, record);
     }
 
     fn observe_one(

@@ -88,12 +88,21 @@ pub(super) fn sandbox_status(
     let ips = std::iter::once(network.ip)
         .chain(network.additional_ips.into_iter().map(|ip| ip.ip))
         .filter_map(|ip| ip.parse::<IpAddr>().ok());
+    let attempt = status
+        .metadata
+        .as_ref()
+        .map_or(0, |metadata| metadata.attempt);
     Ok(SandboxStatus {
         id: id.clone(),
         state: sandbox_state(status.state),
-        attempt: status.metadata.map_or(0, |metadata| metadata.attempt),
+        attempt,
         created_at: WallTime::from_unix_nanos(status.created_at),
         ips: ips.collect(),
+        pod: status.metadata.map(|metadata| PodRef {
+            uid: metadata.uid.into(),
+            namespace: metadata.namespace.into(),
+            name: metadata.name.into(),
+        }),
     })
 }
 

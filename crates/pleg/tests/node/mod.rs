@@ -12,7 +12,7 @@ use pleg::status_report::StatusReport;
 use pleg::subscribers::Subscription;
 use pleg::told::Record;
 use pleg::wall_time::WallTime;
-use pleg::{Config, Environment, Observer, Pleg};
+use pleg::{Config, Environment, IdSource, Observer, Pleg};
 use sim::Sim;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
@@ -57,6 +57,7 @@ impl Node {
             endpoint: "sim".into(),
             clock: sim.clock(),
             observer: counter.clone(),
+            ids: ids(&sim),
         };
         let began = Instant::now();
         let pleg = Pleg::start(Arc::new(sim.clone()), config, environment);
@@ -97,6 +98,19 @@ impl Node {
     pub async fn status(&self) -> StatusReport {
         self.pleg.status().await.unwrap()
     }
+}
+
+/// What the folders of a real runtime would show.
+fn ids(sim: &Sim) -> IdSource {
+    let sim = sim.clone();
+    Arc::new(move || {
+        let world = sim.world();
+        let sandboxes = world.sandboxes().map(|(_, sandbox)| sandbox.id.clone());
+        let containers = world
+            .containers()
+            .map(|(_, container)| container.id.clone());
+        sandboxes.chain(containers).collect()
+    })
 }
 
 impl Drop for Node {

@@ -13,6 +13,7 @@ Examples:
   pleg watch                     what happens to pods on this node, as it happens
   pleg watch -n shop -o json     one namespace, one JSON object a line
   pleg status                    are all pods seen, and what does not answer
+  pleg demo                      what this is for, on a simulated node
   pleg agent                     the daemon, with metrics and /v1/status on 127.0.0.1:20258
 
 Exit codes: 0 well, 1 a problem was found, 2 it could not be done.";
@@ -80,6 +81,8 @@ pub enum Command {
     Status(Status),
     /// Run the daemon: metrics, health and events over HTTP.
     Agent(Agent),
+    /// See in half a minute, on a simulated node, what one stuck container does to a kubelet.
+    Demo,
 }
 
 /// How to relist.

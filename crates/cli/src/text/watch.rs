@@ -35,8 +35,13 @@ pub fn agent_header(status: &StatusReport) -> String {
 }
 
 fn with_columns(what: &str) -> String {
+    format!("{}\n{}", styled(BOLD, what), columns())
+}
+
+/// What the columns mean.
+pub fn columns() -> String {
     let columns = row("TIME (UTC)", "EVENT", "POD", "CONTAINER", "ID", "");
-    format!("{}\n{}\n", styled(BOLD, what), styled(DIM, columns))
+    format!("{}\n", styled(DIM, columns))
 }
 
 fn row(time: &str, event: &str, pod: &str, container: &str, id: &str, detail: &str) -> String {

@@ -7,6 +7,7 @@ mod agent_http;
 mod agent_start;
 mod arguments;
 mod coming_and_going;
+mod demo;
 mod known_pods;
 mod kubelet_metrics;
 mod looking;

@@ -1,0 +1,179 @@
+//! `pleg demo`: a simulated node on which one container wedges the way the leading cause
+//! does (containerd's status lock), what a kubelet would say, and what pleg says.
+//!
+//! Nothing is faked but the node: the library watches it as it would a real one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pleg::runtime::Call;
+use pleg::subscribers::Subscription;
+use pleg::told::Record;
+use pleg::{Config, Environment, NoObserver, Pleg, no_ids};
+use sim::{Fault, Sim};
+use tokio::time::{Instant, sleep_until};
+
+use crate::args::{Format, Global};
+use crate::{Found, output, signals, text};
+
+/// What the kubelet was measured to do under this fault, held for 290 s.
+const KUBELET: &str = "Kubernetes 1.36 with containerd 1.6, measured: \
+    the same death was noticed after 4 min 50 s, and the node's pods were gated at 4 min 0 s.";
+
+const PODS: [(&str, &[&str]); 4] = [
+    ("web-0", &["nginx"]),
+    ("web-1", &["nginx"]),
+    ("cart", &["app", "proxy"]),
+    ("db", &["postgres"]),
+];
+
+/// The container that wedges.
+const WEDGED: &str = "db/postgres.0";
+
+/// A thing that happens, or is said, so many seconds after the start.
+struct Scene {
+    at: f64,
+    text: &'static str,
+    happens: fn(&Sim),
+    /// Whether both views are shown then.
+    views: bool,
+}
+
+fn scenes() -> Vec<Scene> {
+    let say = |at, text, happens: fn(&Sim)| Scene {
+        at,
+        text,
+        happens,
+        views: false,
+    };
+    let compare = |at| Scene {
+        at,
+        text: "",
+        happens: |_| {},
+        views: true,
+    };
+    vec![
+        say(
+            0.0,
+            "A simulated node with four pods. Its containers live and die.",
+            |_| {},
+        ),
+        say(3.0, "", |sim| restart(sim, "web-0", "nginx")),
+        say(
+            6.0,
+            "Now one container wedges: an update of db/postgres holds its status lock. \
+             ListContainers hangs for the whole node, and with it a kubelet.",
+            wedge,
+        ),
+        compare(9.0),
+        say(
+            11.0,
+            "Other containers die and start all the same:",
+            |sim| {
+                sim.exit("cart", "app", 1);
+            },
+        ),
+        say(13.0, "", |sim| sim.exit("web-1", "nginx", 137)),
+        compare(16.0),
+        say(17.0, "", |sim| sim.exit("web-0", "nginx", 2)),
+        compare(20.0),
+        say(
+            22.0,
+            "The lock is released. Nothing was restarted, and nothing is lost:",
+            |sim| {
+                sim.lift_all();
+            },
+        ),
+        compare(24.0),
+    ]
+}
+
+fn wedge(sim: &Sim) {
+    sim.fault(Call::ListContainers, None, Fault::Hang);
+    sim.fault(Call::ContainerStatus, Some(WEDGED), Fault::Hang);
+}
+
+fn restart(sim: &Sim, pod: &str, container: &str) {
+    let now = sim.now();
+    sim.world().pod(pod).restart(container, 137, now);
+}
+
+pub async fn run(global: &Global) -> anyhow::Result<Found> {
+    let interrupted = signals::interrupted()?;
+    let sim = Sim::new();
+    for (pod, containers) in PODS {
+        sim.run(pod, containers);
+    }
+    let environment = Environment {
+        endpoint: "a simulated node".into(),
+        clock: pleg::wall_time::system_clock(),
+        observer: Arc::new(NoObserver),
+        ids: no_ids(),
+    };
+    let pleg = Pleg::start(Arc::new(sim.clone()), Config::default(), environment);
+    let told = pleg.subscribe().await?;
+    tokio::select! {
+        shown = show(global, &sim, &pleg, told) => shown?,
+        _ = interrupted => {}
+    }
+    Ok(Found::Well)
+}
+
+async fn show(
+    global: &Global,
+    sim: &Sim,
+    pleg: &Pleg,
+    mut told: Subscription,
+) -> anyhow::Result<()> {
+    let begun = Instant::now();
+    for scene in scenes() {
+        let next = begun + Duration::from_secs_f64(scene.at);
+        loop {
+            tokio::select! {
+                biased;
+                () = sleep_until(next) => break,
+                Some(record) = told.next() => tell(global, &record)?,
+            }
+        }
+        if global.output == Format::Text && !scene.text.is_empty() {
+            output::text(&format!("\n{}\n", text::styled(text::BOLD, scene.text)))?;
+        }
+        if global.output == Format::Text && scene.at == 0.0 {
+            output::text(&text::watch::columns())?;
+        }
+        (scene.happens)(sim);
+        if scene.views {
+            views(global, pleg).await?;
+        }
+    }
+    if global.output == Format::Text {
+        let end = format!(
+            "\n{}\n{KUBELET}\n",
+            text::styled(text::BOLD, "And a kubelet?")
+        );
+        output::text(&end)?;
+    }
+    Ok(())
+}
+
+fn tell(global: &Global, record: &Record) -> anyhow::Result<()> {
+    match global.output {
+        Format::Json => output::json(record),
+        Format::Text => output::text(&text::watch::line(record)),
+    }
+}
+
+/// What a kubelet here would say now, and what pleg says.
+async fn views(global: &Global, pleg: &Pleg) -> anyhow::Result<()> {
+    if global.output == Format::Json {
+        return Ok(());
+    }
+    let status = pleg.status().await?;
+    let kubelet = &status.kubelet_view.message;
+    let health = text::styled(text::health_style(status.health.state), status.health.state);
+    let said = format!(
+        "  a kubelet: {kubelet}\n  pleg:      {health}: {}\n",
+        status.health.message
+    );
+    output::text(&said)
+}

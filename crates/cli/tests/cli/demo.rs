@@ -1,0 +1,30 @@
+//! `pleg demo` keeps its promise: one container wedges, and the others are told.
+
+use crate::support::Pleg;
+
+#[test]
+fn the_demo_names_the_wedged_container_and_tells_the_deaths_of_the_others() {
+    let shown = Pleg::new(&["demo"]).run().assert_code(0).out;
+    let (_, wedged) = shown.split_once("Now one container wedges").expect(&shown);
+    let (wedged, healed) = wedged.split_once("The lock is released").expect(&shown);
+    for container in ["cart/app.0", "web-1/nginx.0", "web-0/nginx.1"] {
+        let died = wedged
+            .lines()
+            .find(|line| line.contains("ContainerDied") && line.contains(container));
+        assert!(
+            died.is_some_and(|line| line.ends_with("by sweep")),
+            "{shown}"
+        );
+    }
+    let named = "ContainerStatus of postgres in default/db (db/postgres.0) has not answered";
+    assert!(wedged.contains(named), "{shown}");
+    assert!(
+        wedged.contains("a kubelet: ready, but the lists do not come: NotReady in 2m"),
+        "{shown}"
+    );
+    assert!(healed.contains("Healthy: every pod is seen"), "{shown}");
+    assert!(
+        !healed.contains("ContainerDied"),
+        "nothing is told twice: {shown}"
+    );
+}

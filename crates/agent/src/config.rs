@@ -1,6 +1,8 @@
 //! The configuration file: YAML in camelCase, with KubeletConfiguration's names where it
 //! has them, and durations as the kubelet writes them (`1s`, `3m0s`).
 
+use std::fs::File;
+use std::io::{self, Read};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
@@ -13,6 +15,15 @@ use serde::Deserialize;
 /// Where the agent answers if nothing else is said.
 pub const DEFAULT_LISTEN: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 20258);
+
+/// More at once would be a flood.
+const MAX_INSPECTIONS: usize = 1000;
+
+/// gRPC cannot say a longer message's length.
+const MAX_MESSAGES: usize = u32::MAX as usize;
+
+/// No configuration is as long as this.
+const LONGEST_FILE: u64 = 1 << 20;
 
 /// What the agent is told by its file. An absent key is its default.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -84,7 +95,7 @@ impl AgentConfig {
     /// Reads the file.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         let name = || path.display().to_string();
-        let text = std::fs::read_to_string(path).map_err(|error| ConfigError::Unreadable {
+        let text = read_bounded(path).map_err(|error| ConfigError::Unreadable {
             path: name(),
             error,
         })?;
@@ -124,12 +135,16 @@ impl AgentConfig {
                 self.relist_threshold, self.relist_period
             ));
         }
-        for (key, number) in [
-            ("maxConcurrentInspections", self.max_concurrent_inspections),
-            ("maxMessageSize", self.max_message_size),
+        for (key, number, most) in [
+            (
+                "maxConcurrentInspections",
+                self.max_concurrent_inspections,
+                MAX_INSPECTIONS,
+            ),
+            ("maxMessageSize", self.max_message_size, MAX_MESSAGES),
         ] {
-            if number == 0 {
-                return senseless(format!("{key} must be at least 1"));
+            if !(1..=most).contains(&number) {
+                return senseless(format!("{key} must be between 1 and {most}"));
             }
         }
         if !self.listen.ip().is_loopback() {
@@ -160,6 +175,20 @@ impl AgentConfig {
             max_inspections: self.max_concurrent_inspections,
         }
     }
+}
+
+/// Reads a file, or as much of it as is more than a configuration can be.
+fn read_bounded(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    let read = File::open(path)?
+        .take(LONGEST_FILE)
+        .read_to_string(&mut text)?;
+    if read as u64 == LONGEST_FILE {
+        return Err(io::Error::other(
+            "it is no configuration, it is longer than 1 MiB",
+        ));
+    }
+    Ok(text)
 }
 
 #[cfg(test)]
@@ -229,7 +258,7 @@ mod tests {
             ),
             (
                 "maxConcurrentInspections: 0",
-                "maxConcurrentInspections must be at least 1",
+                "maxConcurrentInspections must be between 1 and 1000",
             ),
             (
                 "listen: 0.0.0.0:1",

@@ -9,6 +9,7 @@ use http::{Request, StatusCode, Uri, header};
 use http_body_util::{BodyExt, Empty};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
+use pleg::status::PodStatus;
 use pleg::status_report::StatusReport;
 use pleg::told::Record;
 use serde::de::DeserializeOwned;
@@ -86,6 +87,11 @@ impl AgentClient {
     /// `GET /v1/status`.
     pub async fn status(&self) -> anyhow::Result<StatusReport> {
         self.json("/v1/status").await
+    }
+
+    /// `GET /v1/pods`.
+    pub async fn pods(&self) -> anyhow::Result<Vec<PodStatus>> {
+        self.json("/v1/pods").await
     }
 
     /// `GET /v1/events`.

@@ -92,10 +92,10 @@ pub struct Relisting {
     #[arg(long, value_enum, default_value_t)]
     pub mode: Mode,
     /// From the end of one relist to the next.
-    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = period)]
     pub relist_period: Duration,
     /// For how long no relist may complete before it is Unhealthy.
-    #[arg(long, value_name = "DURATION", default_value = "3m", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", default_value = "3m", value_parser = period)]
     pub relist_threshold: Duration,
 }
 
@@ -128,6 +128,8 @@ pub struct Watch {
 pub struct Pods {
     #[command(flatten)]
     pub filter: PodFilter,
+    #[command(flatten)]
+    pub agent: AgentUrl,
 }
 
 /// Arguments of `pleg status`.
@@ -176,6 +178,14 @@ pub struct AgentUrl {
     /// http://127.0.0.1:20258 is used if it watches the same runtime.
     #[arg(long = "agent", value_name = "URL|off")]
     pub url: Option<String>,
+}
+
+/// The shortest time that a runtime can be asked again after without harm.
+fn period(text: &str) -> Result<Duration, String> {
+    duration(text).and_then(|period| match period.as_millis() {
+        0..10 => Err("it must be at least 10ms".to_owned()),
+        _ => Ok(period),
+    })
 }
 
 fn duration(text: &str) -> Result<Duration, String> {

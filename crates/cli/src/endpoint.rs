@@ -50,12 +50,13 @@ pub async fn find(named: Option<Endpoint>) -> anyhow::Result<Endpoint> {
 /// not there or no CRI runtime.
 pub async fn connect(endpoint: &Endpoint) -> anyhow::Result<(GrpcRuntime, Option<RuntimeVersion>)> {
     let runtime = GrpcRuntime::new(endpoint, MAX_MESSAGE_SIZE);
-    let version = version(&runtime)
-        .await
-        .with_context(|| match endpoint.path().exists() {
-            true => format!("{endpoint} is not a CRI runtime that can be spoken to"),
-            false => format!("no container runtime at {endpoint}"),
-        })?;
+    let answer = version(&runtime).await;
+    let step = match &answer {
+        Err(CallError::Unavailable(_)) if !endpoint.path().exists() => "no container runtime at",
+        Err(CallError::Unavailable(_)) => "cannot speak with",
+        _ => "no CRI runtime answers at",
+    };
+    let version = answer.with_context(|| format!("{step} {endpoint}"))?;
     Ok((runtime, version))
 }
 

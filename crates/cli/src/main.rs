@@ -11,12 +11,12 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use tracing_subscriber::EnvFilter;
 
 mod agent_client;
 mod args;
 mod commands;
 mod endpoint;
+mod log;
 mod look;
 mod output;
 mod runtime_folder;
@@ -38,7 +38,7 @@ fn main() -> ExitCode {
     settle_the_heap();
     let arguments = Arguments::parse();
     let daemon = matches!(arguments.command, Command::Agent(_));
-    log_to_stderr(arguments.global.verbose + u8::from(daemon));
+    log::to_stderr(arguments.global.verbose + u8::from(daemon));
     // One thread: the work of a relist is a fraction of a millisecond, and isolation is
     // between tasks.
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -50,12 +50,13 @@ fn main() -> ExitCode {
         runtime.shutdown_background();
         found
     });
+    log::flush();
     match found {
         Ok(Found::Well) => ExitCode::SUCCESS,
         Ok(Found::Problem) => ExitCode::from(1),
         Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            anstream::eprintln!("pleg: {}", output::sentence(&error));
+            log::last_words(&output::sentence(&error));
             ExitCode::from(2)
         }
     }
@@ -77,22 +78,4 @@ async fn run(arguments: Arguments) -> anyhow::Result<Found> {
         Command::Agent(options) => commands::agent::run(&global, options).await,
         Command::Demo => commands::demo::run(&global).await,
     }
-}
-
-/// `RUST_LOG` wins over `-v`; without either, warnings, and a daemon's own story.
-fn log_to_stderr(verbose: u8) {
-    let level = match verbose {
-        0 => "warn",
-        1 => "info",
-        2 => "debug",
-        _ => "trace",
-    };
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
-    let ansi = std::io::IsTerminal::is_terminal(&std::io::stderr())
-        && std::env::var_os("NO_COLOR").is_none();
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(ansi)
-        .init();
 }

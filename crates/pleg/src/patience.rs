@@ -47,10 +47,10 @@ impl Patience {
     /// After which time `call` is overdue. For lists the larger of the configured time
     /// and four times the 95th percentile of our own.
     pub fn with(&self, call: Call) -> Duration {
-        if call.is_list() {
-            self.list.max(self.common * 4)
-        } else {
-            self.status
+        match call {
+            Call::ListPodSandbox | Call::ListContainers => self.list.max(self.common * 4),
+            Call::Version => self.list,
+            Call::PodSandboxStatus | Call::ContainerStatus => self.status,
         }
     }
 }

@@ -50,6 +50,12 @@ impl Pleg {
         self.ask(Command::Status).await
     }
 
+    /// Waits until the task has stopped, which it does only if it fails.
+    pub async fn stopped(&self) -> Stopped {
+        self.commands.closed().await;
+        Stopped
+    }
+
     /// Wants a relist that is begun after now: at once, or after the one under way.
     pub fn request_relist(&self) {
         self.tell(Command::Relist(Instant::now()));

@@ -74,6 +74,8 @@ async fn serve_all(global: &Global, options: Options) -> anyhow::Result<Infallib
     tokio::select! {
         ended = serve(listener, router(agent.clone())) => ended,
         ended = serve_metrics => ended,
+        // Whoever supervises us starts us again.
+        stopped = agent.pleg.stopped() => Err(stopped.into()),
     }
 }
 

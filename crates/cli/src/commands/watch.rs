@@ -4,7 +4,11 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::ensure;
 use cri::Endpoint;
+use pleg::go_duration::GoDuration;
+use pleg::runtime::RuntimeVersion;
+use pleg::runtime::grpc::{GrpcRuntime, MAX_MESSAGE_SIZE};
 use pleg::subscribers::Subscription;
 use pleg::told::Record;
 use pleg::wall_time::system_clock;
@@ -50,12 +54,14 @@ async fn watch(global: &Global, options: &Watch) -> anyhow::Result<Infallible> {
         let record = teller.next().await;
         let Some(record) = record else {
             // The agent has gone; the runtime may be there still.
-            anyhow::ensure!(
+            ensure!(
                 matches!(teller, Teller::Agent(_)),
                 "the event loop has stopped"
             );
             tracing::warn!("the agent has gone: watching the runtime directly");
-            teller = watch_ourselves(global, options, &endpoint).await?;
+            // It may be down as well, which the watch then says.
+            let runtime = GrpcRuntime::new(&endpoint, MAX_MESSAGE_SIZE);
+            teller = watch_runtime(global, options, &endpoint, runtime, None).await?;
             continue;
         };
         if matches!(record, Record::Synced { .. }) && std::mem::replace(&mut synced, true) {
@@ -86,7 +92,23 @@ async fn watch_ourselves(
     endpoint: &Endpoint,
 ) -> anyhow::Result<Teller> {
     let (runtime, version) = endpoint::connect(endpoint).await?;
+    watch_runtime(global, options, endpoint, runtime, version).await
+}
+
+async fn watch_runtime(
+    global: &Global,
+    options: &Watch,
+    endpoint: &Endpoint,
+    runtime: GrpcRuntime,
+    version: Option<RuntimeVersion>,
+) -> anyhow::Result<Teller> {
     let relisting = &options.relisting;
+    ensure!(
+        relisting.relist_threshold > relisting.relist_period,
+        "the relist threshold ({}) must be longer than the period ({})",
+        GoDuration(relisting.relist_threshold),
+        GoDuration(relisting.relist_period)
+    );
     let config = Config {
         relist_period: relisting.relist_period,
         relist_threshold: relisting.relist_threshold,

@@ -1,7 +1,5 @@
 //! The table of `pleg pods`.
 
-use std::sync::Arc;
-
 use comfy_table::{Table, presets};
 use pleg::health::short;
 use pleg::listed::ContainerState;
@@ -10,7 +8,7 @@ use pleg::status::{ContainerStatus, PodStatus};
 use super::printable;
 
 /// A row for each container, and one for a pod without.
-pub fn table(pods: &[Arc<PodStatus>]) -> String {
+pub fn table(pods: &[PodStatus]) -> String {
     if pods.is_empty() {
         return "No pods found.\n".to_owned();
     }

@@ -62,10 +62,13 @@ fn what_cannot_work_is_refused() {
             "relistPeriod: 0s",
             "relistPeriod is 0s: it must be at least 10ms",
         ),
-        ("maxMessageSize: 0", "maxMessageSize must be at least 1"),
+        (
+            "maxMessageSize: 0",
+            "maxMessageSize must be between 1 and 4294967295",
+        ),
         (
             "maxConcurrentInspections: 0",
-            "maxConcurrentInspections must be at least 1",
+            "maxConcurrentInspections must be between 1 and 1000",
         ),
         (
             "containerRuntimeEndpoint: tcp://a:1",

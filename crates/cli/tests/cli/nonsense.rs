@@ -40,7 +40,7 @@ fn a_socket_that_its_server_left_behind_refuses() {
     drop(UnixListener::bind(&path).unwrap());
     each_command_says(
         path.to_str().unwrap(),
-        "unix://PATH is not a CRI runtime that can be spoken to: the runtime cannot be reached: connection refused",
+        "cannot speak with unix://PATH: the runtime cannot be reached: connection refused",
     );
 }
 
@@ -49,7 +49,7 @@ fn a_file_is_no_socket() {
     let file = tempfile::NamedTempFile::new().unwrap();
     each_command_says(
         file.path().to_str().unwrap(),
-        "unix://PATH is not a CRI runtime that can be spoken to: the runtime cannot be reached: connection refused",
+        "cannot speak with unix://PATH: the runtime cannot be reached: connection refused",
     );
 }
 
@@ -58,10 +58,13 @@ fn what_speaks_no_cri_is_named_with_the_cause_at_the_end() {
     for nonsense in every_nonsense() {
         let runtime = FakeRuntime::nowhere();
         let _server = nonsense.serve(&runtime.socket());
-        let begin = "is not a CRI runtime that can be spoken to: ";
+        let begin = "cannot speak with ";
         let (begin, cause) = match nonsense {
             RawServer::GarbageLists => ("cannot list the pods at ", "the answer makes no sense: "),
-            RawServer::NoSuchMethod => (begin, "not implemented by the runtime: unknown service"),
+            RawServer::NoSuchMethod => (
+                "no CRI runtime answers at ",
+                "not implemented by the runtime: unknown service",
+            ),
             RawServer::PlainHttp => (begin, "frame with invalid size"),
             RawServer::ClosesAtOnce => (begin, "the runtime cannot be reached: "),
         };

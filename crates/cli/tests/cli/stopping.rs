@@ -108,3 +108,31 @@ fn a_watch_for_a_time_stops_by_itself() {
         "{took:?}"
     );
 }
+
+#[test]
+fn an_agent_whose_log_nobody_can_read_goes_on_and_stops_well() {
+    let runtime = FakeRuntime::with_pods(&[("a", &["x"])]);
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full");
+    let nowhere = Stdio::from(full.unwrap());
+    for (what, stderr) in [("a full disk", nowhere), ("a full pipe", Stdio::piped())] {
+        let mut agent = Command::new(env!("CARGO_BIN_EXE_pleg"))
+            .args(["agent", "-r", &runtime.path(), "--listen", "127.0.0.1:0"])
+            // Far more than a pipe holds.
+            .env("RUST_LOG", "trace")
+            .stderr(stderr)
+            .spawn()
+            .unwrap();
+        let lists = || runtime.sim.calls_made(Call::ListContainers);
+        let before = lists();
+        eventually("relisting goes on", || (lists() > before + 3).then_some(()));
+        assert!(agent.try_wait().unwrap().is_none(), "{what}");
+        let pid = Pid::from_child(&agent);
+        kill_process(pid, Signal::TERM).unwrap();
+        let deadline = Instant::now() + SOON;
+        while agent.try_wait().unwrap().is_none() {
+            assert!(Instant::now() < deadline, "{what} keeps it from stopping");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert_eq!(agent.wait().unwrap().code(), Some(0), "{what}");
+    }
+}

@@ -117,7 +117,11 @@ impl<R: Runtime> Generic<R> {
             .collect();
         if self.seen.rounds > 0 {
             first.push(self.synced());
-            first.push(Record::Health(self.health()));
+        }
+        // A node that is sick from the beginning says so to whoever comes.
+        let health = self.health();
+        if self.seen.rounds > 0 || !health.stuck.is_empty() || self.lists.failure.is_some() {
+            first.push(Record::Health(health));
         }
         let clock = self.environment.clock.clone();
         self.subscribers

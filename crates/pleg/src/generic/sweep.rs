@@ -75,21 +75,27 @@ impl Sweep {
         }
     }
 
-    /// When there is something to do for it.
+    /// When the next is to be asked for; `None` while that waits for an answer.
     pub(super) fn due(&self) -> Option<Instant> {
-        (!self.targets.is_empty()).then_some(self.next)
+        if self.targets.is_empty() {
+            return None;
+        }
+        let mut asked: Vec<Instant> = self.waiting.values().copied().collect();
+        asked.sort_unstable();
+        match asked.len().checked_sub(WINDOW) {
+            None => Some(self.next),
+            Some(_) if self.answered == 0 => None,
+            // The window is free once all but so many of the younger ones are slow.
+            Some(slow) => Some(self.next.max(asked[slow] + SLOW)),
+        }
     }
 
     /// The next to ask for, if it is time.
     pub(super) fn take(&mut self, now: Instant) -> Option<Target> {
-        if now < self.next {
+        if self.due().is_none_or(|due| now < due) {
             return None;
         }
         self.next = now + self.pace;
-        let counts = |asked: &Instant| self.answered == 0 || now.duration_since(*asked) < SLOW;
-        if self.waiting.values().filter(|asked| counts(asked)).count() >= WINDOW {
-            return None;
-        }
         let target = self.targets.pop_front()?;
         self.waiting.insert(target.id.clone(), now);
         Some(target)

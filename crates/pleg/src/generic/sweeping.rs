@@ -63,8 +63,10 @@ impl<R: Runtime> Generic<R> {
         if !self.missing().any() {
             return None;
         }
-        let asking = self.sweep.as_ref().and_then(Sweep::due);
-        asking.or(Some(self.next_sweep))
+        match &self.sweep {
+            Some(sweep) if !sweep.is_asked() => sweep.due(),
+            _ => Some(self.next_sweep),
+        }
     }
 
     /// Before the first good lists there is no id to sweep by. A list that a sweep itself
@@ -128,7 +130,8 @@ impl<R: Runtime> Generic<R> {
 
     fn begin_sweep(&mut self, missing: Missing, now: Instant) {
         if self.sweep.is_none() {
-            tracing::info!("sweeping by id: {missing:?} cannot be listed");
+            let sentence = missing.sentence().unwrap_or_default();
+            tracing::info!("sweeping by id: {sentence}");
         }
         self.next_sweep = now + self.config.relist_period;
         let targets = self.targets(missing);

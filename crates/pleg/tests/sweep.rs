@@ -282,3 +282,34 @@ async fn a_slow_runtime_is_swept_more_slowly() {
     let made = node.sim.calls_made(Call::ContainerStatus) - before;
     assert!((100..=300).contains(&made), "{made} calls in ten seconds");
 }
+
+#[tokio::test(start_paused = true)]
+async fn status_calls_that_fail_do_not_hold_up_a_sweep() {
+    let node = Node::watch(|sim| {
+        for number in 0..12 {
+            sim.run(&format!("broken-{number}"), &["app"]);
+        }
+        sim.run("well", &["app"]);
+    })
+    .await;
+    node.at(0.5).await;
+    node.told();
+    node.sim.fault(Call::ListPodSandbox, None, Fault::Hang);
+    node.sim.fault(Call::ListContainers, None, Fault::Hang);
+    let refused = Fault::Fail(CallError::Refused("Unknown: broken".into()));
+    for number in 0..12 {
+        let sandbox = format!("broken-{number}.0");
+        let container = format!("broken-{number}/app.0");
+        let statuses = [
+            (Call::PodSandboxStatus, sandbox),
+            (Call::ContainerStatus, container),
+        ];
+        for (call, id) in statuses {
+            node.sim.fault(call, Some(&id), refused.clone());
+        }
+    }
+    node.sim.exit("well", "app", 3);
+    node.at(6.0).await;
+    let told = node.told();
+    assert!(told.contains("Died well/app.0 with 3"), "{told}");
+}

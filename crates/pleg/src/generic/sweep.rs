@@ -109,6 +109,11 @@ impl Sweep {
         }
     }
 
+    /// A call about an id failed: it is waited for no more, and nothing was seen by it.
+    pub(super) fn failed(&mut self, id: &Id) {
+        self.waiting.remove(id);
+    }
+
     /// The other list answered: the runtime is not down as a whole.
     pub(super) fn list_answered(&mut self) {
         self.answered += 1;

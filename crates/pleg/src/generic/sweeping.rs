@@ -252,6 +252,7 @@ impl<R: Runtime> Generic<R> {
         answer: Result<SandboxStatus, CallError>,
     ) {
         let Some(status) = known_now(answer) else {
+            self.sweep_failed(id);
             return;
         };
         let source = Source::Sweep;
@@ -286,6 +287,7 @@ impl<R: Runtime> Generic<R> {
         answer: Result<ContainerStatus, CallError>,
     ) {
         let Some(status) = known_now(answer) else {
+            self.sweep_failed(id);
             return;
         };
         let source = Source::Sweep;
@@ -322,6 +324,12 @@ impl<R: Runtime> Generic<R> {
         }
         for uid in self.records.unsettled() {
             self.take_step(&uid);
+        }
+    }
+
+    fn sweep_failed(&mut self, id: &Id) {
+        if let Some(sweep) = &mut self.sweep {
+            sweep.failed(id);
         }
     }
 

@@ -1,14 +1,18 @@
 //! Which runtime: the one that is named, or the first of the usual places that answers.
 
 use std::fmt::Write;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use cri::Endpoint;
 use pleg::runtime::grpc::{GrpcRuntime, MAX_MESSAGE_SIZE};
 use pleg::runtime::{CallError, Runtime, RuntimeVersion};
+use pleg::wall_time::system_clock;
+use pleg::{Environment, NoObserver};
 use tokio::time::timeout;
 
+use crate::runtime_folder;
 use crate::text::sentence;
 
 /// Where runtimes listen, in the order in which they are tried.
@@ -58,6 +62,16 @@ pub async fn connect(endpoint: &Endpoint) -> anyhow::Result<(GrpcRuntime, Option
     };
     let version = answer.with_context(|| format!("{step} {endpoint}"))?;
     Ok((runtime, version))
+}
+
+/// What a generator of our own takes from this machine, where nobody counts.
+pub fn environment(endpoint: &Endpoint) -> Environment {
+    Environment {
+        endpoint: endpoint.to_string().into(),
+        clock: system_clock(),
+        observer: Arc::new(NoObserver),
+        ids: runtime_folder::ids(endpoint),
+    }
 }
 
 /// `None` for a runtime that took the connection and does not answer.

@@ -6,12 +6,11 @@ use std::time::Duration;
 use anyhow::bail;
 use cri::Endpoint;
 use pleg::status_report::StatusReport;
-use pleg::wall_time::system_clock;
-use pleg::{Config, Environment, NoObserver, Pleg};
+use pleg::{Config, Pleg};
 use tokio::time::{Instant, sleep};
 
+use crate::endpoint;
 use crate::text::sentence;
-use crate::{endpoint, runtime_folder};
 
 /// What a look found.
 pub struct Look {
@@ -32,12 +31,7 @@ pub async fn look(endpoint: &Endpoint) -> anyhow::Result<Look> {
     // A list is overdue, then the status call that holds it up; the rest is for the others.
     let enough = config.list_overdue + config.status_overdue + Duration::from_secs(1);
     let list_enough = config.list_overdue + Duration::from_secs(1);
-    let environment = Environment {
-        endpoint: endpoint.to_string().into(),
-        clock: system_clock(),
-        observer: Arc::new(NoObserver),
-        ids: runtime_folder::ids(endpoint),
-    };
+    let environment = endpoint::environment(endpoint);
     let pleg = Pleg::start(Arc::new(runtime), config, environment);
     let begun = Instant::now();
     loop {

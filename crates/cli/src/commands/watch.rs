@@ -11,13 +11,12 @@ use pleg::runtime::RuntimeVersion;
 use pleg::runtime::grpc::{GrpcRuntime, MAX_MESSAGE_SIZE};
 use pleg::subscribers::Subscription;
 use pleg::told::Record;
-use pleg::wall_time::system_clock;
-use pleg::{Config, Environment, NoObserver, Pleg};
+use pleg::{Config, Pleg};
 use tokio::time::sleep;
 
 use crate::agent_client::{AgentClient, Events};
 use crate::args::{Format, Global, PodFilter, Watch};
-use crate::{Found, endpoint, output, runtime_folder, signals, text};
+use crate::{Found, endpoint, output, signals, text};
 
 /// Who tells.
 enum Teller {
@@ -118,12 +117,7 @@ async fn watch_runtime(
         global,
         &text::watch::header(version.as_ref(), endpoint, config.relist_period),
     )?;
-    let environment = Environment {
-        endpoint: endpoint.to_string().into(),
-        clock: system_clock(),
-        observer: Arc::new(NoObserver),
-        ids: runtime_folder::ids(endpoint),
-    };
+    let environment = endpoint::environment(endpoint);
     let pleg = Pleg::start(Arc::new(runtime), config, environment);
     Ok(Teller::Ourselves(Box::new(pleg.subscribe().await?)))
 }

@@ -24,6 +24,7 @@
 pub mod id;
 pub mod wall_time;
 
+pub mod kernel;
 pub mod runtime;
 
 pub mod calls;

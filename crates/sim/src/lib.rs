@@ -12,9 +12,12 @@
 
 mod faults;
 pub mod grpc;
+mod kernel;
 mod runtime;
+mod watched;
 mod world;
 
 pub use faults::{Fault, Faults};
 pub use runtime::Sim;
+pub use watched::WorldGuard;
 pub use world::{Container, Pod, Sandbox, World};

@@ -1,16 +1,19 @@
 //! The simulated node as the runtime that pleg watches, in the tokio clock's time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use pleg::id::Id;
 use pleg::listed::{ContainerState, ListedContainer, ListedSandbox};
-use pleg::runtime::{Call, CallError, Listing, Runtime, RuntimeVersion};
+use pleg::runtime::{Announced, Announcements, Call, CallError, Listing, Runtime, RuntimeVersion};
 use pleg::status::{ContainerStatus, SandboxStatus};
 use pleg::wall_time::{WallClock, WallTime};
+use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
+use tokio_stream::wrappers::UnboundedReceiverStream;
 
 use crate::faults::{Fault, Faults, suffer};
+use crate::watched::{Known, WorldGuard};
 use crate::world::{Container, Pod, Sandbox, World};
 
 /// 2026-01-01T00:00:00Z, when every simulated node begins.
@@ -25,7 +28,17 @@ pub struct Sim {
     world: Arc<Mutex<World>>,
     faults: Arc<Mutex<Faults>>,
     calls: Arc<Mutex<Tally>>,
+    announced: Arc<Mutex<Announcer>>,
+    /// Processes that died although the runtime does not know it yet.
+    pub(crate) dead: Arc<watch::Sender<BTreeSet<Id>>>,
     began: Instant,
+}
+
+/// Tells the world's changes to whoever reads the stream.
+#[derive(Default)]
+struct Announcer {
+    known: Known,
+    readers: Vec<mpsc::UnboundedSender<Result<Announced, CallError>>>,
 }
 
 /// Who called what, and how often at once.
@@ -49,6 +62,8 @@ impl Sim {
             world: Arc::default(),
             faults: Arc::default(),
             calls: Arc::default(),
+            announced: Arc::default(),
+            dead: Arc::new(watch::Sender::default()),
             began: Instant::now(),
         }
     }
@@ -66,8 +81,36 @@ impl Sim {
     }
 
     /// The world, to be changed at once.
-    pub fn world(&self) -> MutexGuard<'_, World> {
-        self.world.lock().expect("no panic while it is held")
+    pub fn world(&self) -> WorldGuard<'_> {
+        let world = self.world.lock().expect("no panic while it is held");
+        WorldGuard::new(self, world)
+    }
+
+    /// Tells how the world has changed.
+    pub(crate) fn announce(&self, known: Known) {
+        let mut announcer = self.announcer();
+        let events = known.since(&announcer.known);
+        announcer.known = known;
+        for mut event in events {
+            event.created_at = Some(self.now());
+            let told = |reader: &mpsc::UnboundedSender<_>| reader.send(Ok(event.clone())).is_ok();
+            announcer.readers.retain(told);
+        }
+        self.dead.send_modify(|_| ());
+    }
+
+    /// Ends all streams.
+    pub fn end_announcements(&self) {
+        self.announcer().readers.clear();
+    }
+
+    /// Ends a container's process. The runtime goes on saying that it runs, until
+    /// [`Self::exit`].
+    pub fn kill(&self, pod: &str, container: &str) {
+        let id = self.world().container(pod, container).id.clone();
+        self.dead.send_modify(|dead| {
+            dead.insert(id);
+        });
     }
 
     /// Adds a pod whose containers run.
@@ -109,6 +152,10 @@ impl Sim {
 
     fn faults(&self) -> MutexGuard<'_, Faults> {
         self.faults.lock().expect("no panic while it is held")
+    }
+
+    fn announcer(&self) -> MutexGuard<'_, Announcer> {
+        self.announced.lock().expect("no panic while it is held")
     }
 
     fn tally(&self) -> MutexGuard<'_, Tally> {
@@ -197,6 +244,18 @@ impl Runtime for Sim {
         container
             .map(|(pod, container)| container_status(pod, container))
             .ok_or_else(|| CallError::NotFound(format!("container {id}").into()))
+    }
+
+    async fn container_pid(&self, id: &Id) -> Result<Option<u32>, CallError> {
+        self.call(Call::ContainerStatus, Some(id)).await?;
+        Ok(self.pid(id))
+    }
+
+    async fn announcements(&self) -> Result<Announcements, CallError> {
+        suffer(&self.faults, Call::GetContainerEvents, None).await?;
+        let (reader, events) = mpsc::unbounded_channel();
+        self.announcer().readers.push(reader);
+        Ok(Box::pin(UnboundedReceiverStream::new(events)))
     }
 }
 

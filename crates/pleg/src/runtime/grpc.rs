@@ -4,9 +4,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cri::{ApiVersion, Client, Endpoint, lean, v1};
+use futures_util::StreamExt;
 
 use super::rows::Rows;
-use super::{Call, CallError, Listing, Runtime, RuntimeVersion, convert};
+use super::{Announcements, Call, CallError, Listing, Runtime, RuntimeVersion, convert};
 use crate::id::Id;
 use crate::listed::{ListedContainer, ListedSandbox};
 use crate::status::{ContainerStatus, SandboxStatus};
@@ -66,6 +67,19 @@ impl GrpcRuntime {
             Err(CallError::Unimplemented(_)) => Err(CallError::Unimplemented(why)),
             answer => Ok((ApiVersion::V1Alpha2, answer?)),
         }
+    }
+
+    async fn ask_container(
+        &self,
+        id: &Id,
+        verbose: bool,
+    ) -> Result<v1::ContainerStatusResponse, CallError> {
+        let request = v1::ContainerStatusRequest {
+            container_id: id.to_string(),
+            verbose,
+        };
+        let method = Call::ContainerStatus.method();
+        Ok(self.client.unary(self.api(), method, request).await?)
     }
 
     async fn version_in(&self, api: ApiVersion) -> Result<v1::VersionResponse, CallError> {
@@ -136,13 +150,19 @@ impl Runtime for GrpcRuntime {
     }
 
     async fn container_status(&self, id: &Id) -> Result<ContainerStatus, CallError> {
-        let request = v1::ContainerStatusRequest {
-            container_id: id.to_string(),
-            verbose: false,
-        };
-        let method = Call::ContainerStatus.method();
-        let answer = self.client.unary(self.api(), method, request).await?;
-        convert::container_status(id, answer)
+        convert::container_status(id, self.ask_container(id, false).await?)
+    }
+
+    async fn container_pid(&self, id: &Id) -> Result<Option<u32>, CallError> {
+        Ok(convert::pid(&self.ask_container(id, true).await?))
+    }
+
+    async fn announcements(&self) -> Result<Announcements, CallError> {
+        let request = v1::GetEventsRequest {};
+        let method = Call::GetContainerEvents.method();
+        let events = self.client.streaming(self.api(), method, request).await?;
+        let announced = events.map(|event| Ok(convert::announced(event?)));
+        Ok(Box::pin(announced))
     }
 }
 

@@ -10,5 +10,5 @@ mod config;
 pub mod http;
 mod metrics;
 
-pub use config::{AgentConfig, ConfigError, DEFAULT_LISTEN};
+pub use config::{AgentConfig, ConfigError, DEFAULT_LISTEN, KernelHints};
 pub use metrics::Metrics;

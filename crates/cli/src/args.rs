@@ -91,6 +91,9 @@ pub struct Relisting {
     /// How changes are found.
     #[arg(long, value_enum, default_value_t)]
     pub mode: Mode,
+    /// Whether the kernel is asked which processes died: at once, on any runtime.
+    #[arg(long, value_enum, default_value_t)]
+    pub kernel_hints: KernelHints,
     /// From the end of one relist to the next.
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = period)]
     pub relist_period: Duration,
@@ -102,11 +105,33 @@ pub struct Relisting {
 /// How changes are found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Mode {
-    /// The best that the runtime has.
+    /// By the runtime's events where it has them, and by relisting.
     #[default]
     Auto,
-    /// By relisting, as the kubelet does.
+    /// By relisting alone, as the kubelet does.
     Generic,
+    /// As auto, with a warning if the runtime has no events.
+    Evented,
+}
+
+impl From<Mode> for pleg::Mode {
+    fn from(mode: Mode) -> Self {
+        match mode {
+            Mode::Auto => Self::Auto,
+            Mode::Generic => Self::Generic,
+            Mode::Evented => Self::Evented,
+        }
+    }
+}
+
+/// Whether the kernel is asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum KernelHints {
+    /// Where it can tell.
+    #[default]
+    Auto,
+    /// Never.
+    Off,
 }
 
 /// Arguments of `pleg watch`.

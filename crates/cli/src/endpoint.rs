@@ -12,6 +12,8 @@ use pleg::wall_time::system_clock;
 use pleg::{Environment, NoObserver};
 use tokio::time::timeout;
 
+use crate::args::KernelHints;
+use crate::kernel::kernel;
 use crate::runtime_folder;
 use crate::text::sentence;
 
@@ -65,12 +67,13 @@ pub async fn connect(endpoint: &Endpoint) -> anyhow::Result<(GrpcRuntime, Option
 }
 
 /// What a generator of our own takes from this machine, where nobody counts.
-pub fn environment(endpoint: &Endpoint) -> Environment {
+pub fn environment(endpoint: &Endpoint, hints: KernelHints) -> Environment {
     Environment {
         endpoint: endpoint.to_string().into(),
         clock: system_clock(),
         observer: Arc::new(NoObserver),
         ids: runtime_folder::ids(endpoint),
+        kernel: (hints == KernelHints::Auto).then(kernel),
     }
 }
 

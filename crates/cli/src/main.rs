@@ -16,6 +16,7 @@ mod agent_client;
 mod args;
 mod commands;
 mod endpoint;
+mod kernel;
 mod log;
 mod look;
 mod output;

@@ -54,6 +54,6 @@ mod generic;
 mod observer;
 mod pleg;
 
-pub use config::{Config, Environment, IdSource, no_ids};
+pub use config::{Config, Environment, IdSource, Mode, no_ids};
 pub use observer::{NoObserver, Observer};
 pub use pleg::Pleg;

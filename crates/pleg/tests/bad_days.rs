@@ -141,6 +141,7 @@ async fn a_step_of_the_wall_clock_changes_no_event_and_no_health() {
         },
         observer: Arc::new(NoObserver),
         ids: pleg::no_ids(),
+        kernel: None,
     };
     let pleg = Pleg::start(Arc::new(sim.clone()), Config::default(), environment);
     let mut told = pleg.subscribe().await.unwrap();

@@ -134,7 +134,7 @@ impl Run {
     fn list(&mut self, world: World) {
         self.now += Duration::from_secs(1);
         let snapshot = snapshot(&world, self.now);
-        self.records.observe(&snapshot, Source::Relist);
+        self.records.observe(&snapshot, self.now, Source::Relist);
         (self.world, self.last) = (world, Some(snapshot));
     }
 
@@ -142,13 +142,13 @@ impl Run {
         self.now += Duration::from_secs(1);
         if let Some(last) = &mut self.last {
             last.taken = self.now;
-            self.records.observe(last, Source::Relist);
+            self.records.observe(last, self.now, Source::Relist);
         }
     }
 
     fn plan(&mut self) {
         for uid in self.records.unsettled() {
-            match self.records.plan(&uid) {
+            match self.records.plan(&uid, self.now) {
                 Step::Nothing => {}
                 Step::Inspect { ticket, .. } => self.inspections.push(ticket),
                 Step::Removed(commit) => self.told.hear(&commit),
@@ -231,6 +231,6 @@ fn an_older_look_does_not_undo_a_newer_one() {
     let older = snapshot(&world(ContainerState::Running), run.now);
     run.list(world(ContainerState::Exited));
     run.settle();
-    run.records.observe(&older, Source::Relist);
+    run.records.observe(&older, run.now, Source::Relist);
     assert!(run.records.unsettled().is_empty());
 }

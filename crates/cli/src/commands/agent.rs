@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use agent::http::{Agent, metrics_router, router};
-use agent::{AgentConfig, Metrics};
+use agent::{AgentConfig, KernelHints, Metrics};
 use anyhow::{Context, bail};
 use axum::Router;
 use pleg::runtime::grpc::GrpcRuntime;
@@ -14,6 +14,7 @@ use pleg::{Environment, Pleg};
 use tokio::net::TcpListener;
 
 use crate::args::{Agent as Options, Global};
+use crate::kernel::kernel;
 use crate::{Found, endpoint, runtime_folder, signals};
 
 pub async fn run(global: &Global, options: Options) -> anyhow::Result<Found> {
@@ -53,6 +54,7 @@ async fn serve_all(global: &Global, options: Options) -> anyhow::Result<Infallib
         clock: system_clock(),
         observer: metrics.clone(),
         ids: runtime_folder::ids(&endpoint),
+        kernel: (config.kernel_hints == KernelHints::Auto).then(kernel),
     };
     // A runtime that is not there yet is no reason to go: it may be starting.
     let runtime = GrpcRuntime::new(&endpoint, config.max_message_size);

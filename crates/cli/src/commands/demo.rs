@@ -109,6 +109,7 @@ pub async fn run(global: &Global) -> anyhow::Result<Found> {
         clock: pleg::wall_time::system_clock(),
         observer: Arc::new(NoObserver),
         ids: no_ids(),
+        kernel: None,
     };
     let pleg = Pleg::start(Arc::new(sim.clone()), Config::default(), environment);
     let told = pleg.subscribe().await?;

@@ -109,6 +109,7 @@ async fn watch_runtime(
         GoDuration(relisting.relist_period)
     );
     let config = Config {
+        mode: relisting.mode.into(),
         relist_period: relisting.relist_period,
         relist_threshold: relisting.relist_threshold,
         ..Config::default()
@@ -117,7 +118,7 @@ async fn watch_runtime(
         global,
         &text::watch::header(version.as_ref(), endpoint, config.relist_period),
     )?;
-    let environment = endpoint::environment(endpoint);
+    let environment = endpoint::environment(endpoint, relisting.kernel_hints);
     let pleg = Pleg::start(Arc::new(runtime), config, environment);
     Ok(Teller::Ourselves(Box::new(pleg.subscribe().await?)))
 }

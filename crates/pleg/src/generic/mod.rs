@@ -5,6 +5,8 @@
 //!           (relisting)                                      |
 //!            a list that does not come:                      |
 //!            Swept, id by id (sweeping) -------------------->|
+//!   the runtime's events (streaming),                        |
+//!   the deaths of processes (processes): hints ------------->|
 //!                                                            v
 //!                 commit or defer <-- Inspected <-- inspections, each a task of its own
 //!                 (inspecting)
@@ -40,14 +42,19 @@ use crate::subscribers::{Lifeline, Subscribers, Subscription};
 use crate::wall_time::WallTime;
 
 mod inspecting;
+mod processes;
+mod proof;
 mod relisting;
 mod reporting;
 mod round;
+mod streaming;
 mod sweep;
 mod sweeping;
 
+use processes::{Processes, Watched};
 use relisting::Lists;
 use round::{Round, Seen};
+use streaming::{Streamed, Streaming};
 use sweep::Sweep;
 use sweeping::{Missing, Swept};
 
@@ -67,6 +74,8 @@ enum Message {
     Containers(Result<Listing<ListedContainer>, CallError>),
     Inspected(Ticket, Result<PodStatus, InspectError>),
     Swept(Swept),
+    Streamed(Streamed),
+    Watched(Id, Watched),
 }
 
 pub(crate) struct Generic<R> {
@@ -90,6 +99,11 @@ pub(crate) struct Generic<R> {
     next_sweep: Instant,
     /// What the host knew of when the last sweep was begun.
     host_ids: BTreeSet<Id>,
+    streaming: Streaming,
+    /// Ids that the stream named, of which nobody knows whose they are.
+    hinted_ids: BTreeSet<Id>,
+    processes: Processes,
+    process_lanes: Lanes,
     records: Records,
     cache: CacheWriter,
 
@@ -129,6 +143,10 @@ impl<R: Runtime> Generic<R> {
             sweep: None,
             next_sweep: now,
             host_ids: BTreeSet::new(),
+            streaming: Streaming::new(config.mode, now),
+            hinted_ids: BTreeSet::new(),
+            processes: Processes::new(environment.kernel.clone()),
+            process_lanes: Lanes::new(processes::PLACES, config.status_overdue),
             records: Records::default(),
             cache,
             started: now,
@@ -162,6 +180,7 @@ impl<R: Runtime> Generic<R> {
                 self.begin_relist();
             }
             self.drive_sweep();
+            self.drive_stream();
             while self.tasks.try_join_next().is_some() {}
             self.review();
         }
@@ -182,6 +201,7 @@ impl<R: Runtime> Generic<R> {
         [
             self.lists.due(),
             self.sweep_alarm(),
+            self.streaming.alarm(),
             overdue,
             Some(threshold).filter(|time| *time > now),
         ]
@@ -198,6 +218,8 @@ impl<R: Runtime> Generic<R> {
             Message::Containers(answer) => self.on_containers(answer),
             Message::Inspected(ticket, result) => self.on_inspected(&ticket, result),
             Message::Swept(swept) => self.on_swept(swept),
+            Message::Streamed(streamed) => self.on_streamed(streamed),
+            Message::Watched(id, watched) => self.on_watched(id, watched),
         }
     }
 

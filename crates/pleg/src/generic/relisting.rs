@@ -32,6 +32,8 @@ pub(super) struct Lists {
     last: LastLists,
     /// When the last relist with good lists was begun.
     pub(super) last_good: Option<Instant>,
+    /// And the one before: what the last one found happened since.
+    pub(super) good_before: Option<Instant>,
     /// Why lists failed since the last complete round, if they did.
     pub(super) failure: Option<CallError>,
     /// They come again, but what happened meanwhile is not told yet.
@@ -78,6 +80,7 @@ impl Lists {
             containers: Asking::Asked,
             last: LastLists::none(now),
             last_good: None,
+            good_before: None,
             failure: None,
             recovered: false,
             homeless: 0,
@@ -99,6 +102,11 @@ impl Lists {
             Some(_) if self.last_good.is_some_and(|begun| begun > asked) => {}
             Some(due) => self.due = Some(due.min(asked)),
         }
+    }
+
+    /// Makes the next relist due at `time`, unless it is due before.
+    pub(super) fn hurry(&mut self, time: Instant) {
+        self.due = self.due.map(|due| due.min(time));
     }
 
     /// Which lists failed although the runtime answers.
@@ -229,6 +237,7 @@ impl<R: Runtime> Generic<R> {
                 tracing::debug!("the runtime is {version}");
                 self.version = Some(version);
                 self.ask_version = false;
+                self.streaming.runtime_answered(Instant::now());
                 self.begin_relist();
             }
             Err(error) => self.lists_failed(error),
@@ -275,8 +284,10 @@ impl<R: Runtime> Generic<R> {
             tracing::warn!("{homeless} listed sandboxes or containers belong to no pod");
         }
         self.lists.homeless = snapshot.homeless;
-        self.lists.last_good = Some(snapshot.taken);
-        self.records.observe(snapshot, Source::Relist);
+        self.lists.good_before = self.lists.last_good.replace(snapshot.taken);
+        self.hinted_ids.clear();
+        self.records
+            .observe(snapshot, Instant::now(), Source::Relist);
         let observer = &self.environment.observer;
         observer.seen(self.wall_time(), snapshot.counts);
 
@@ -290,9 +301,20 @@ impl<R: Runtime> Generic<R> {
         let pause = if overdue {
             Duration::ZERO
         } else {
-            self.config.relist_period
+            if let Some(proof) = self.streaming.proof() {
+                proof.relisted();
+            }
+            self.period()
         };
         self.lists.end(Instant::now() + pause);
+    }
+
+    /// From the end of this relist to the next one.
+    pub(super) fn period(&self) -> Duration {
+        // Health must be able to tell a stall from a pause.
+        let ceiling = self.config.relist_ceiling;
+        let ceiling = ceiling.min(self.config.relist_threshold / 4);
+        self.streaming.period(self.config.relist_period, ceiling)
     }
 
     /// All pods have been looked at: what differs is being inspected.

@@ -14,9 +14,7 @@ use crate::kubelet_view::{KubeletView, Obstacles, kubelet_view};
 use crate::listed::ContainerState;
 use crate::runtime::Runtime;
 use crate::snapshot::Counts;
-use crate::status_report::{
-    HealthStatus, InFlight, KernelStatus, RelistStatus, RuntimeStatus, StatusReport, StreamStatus,
-};
+use crate::status_report::{HealthStatus, InFlight, RelistStatus, RuntimeStatus, StatusReport};
 use crate::subscribers::{Lifeline, Subscription};
 use crate::told::{Record, present_events};
 use crate::wall_time::WallTime;
@@ -44,6 +42,9 @@ impl<R: Runtime> Generic<R> {
     /// Looks at what is overdue, and tells our health if it changed.
     pub(super) fn review(&mut self) {
         let report = self.health();
+        if !report.stuck.is_empty() {
+            self.doubt_stream();
+        }
         for stuck in &report.stuck {
             if !self.told.stuck.iter().any(|told| told.is_same(stuck)) {
                 self.set_aside(stuck);
@@ -138,9 +139,12 @@ impl<R: Runtime> Generic<R> {
         StatusReport {
             kubelet_view: self.kubelet_view(),
             relist: RelistStatus {
-                mode: "generic".to_owned(),
+                mode: match self.streaming.is_live() {
+                    true => "evented".to_owned(),
+                    false => "generic".to_owned(),
+                },
                 count: self.seen.rounds,
-                period_seconds: self.config.relist_period.as_secs_f64(),
+                period_seconds: self.period().as_secs_f64(),
                 last_duration_seconds: self.seen.last.map(|last| last.took.as_secs_f64()),
                 last_kind: self.seen.last.map(|last| match last.source {
                     Source::Sweep => "sweep".to_owned(),
@@ -167,17 +171,8 @@ impl<R: Runtime> Generic<R> {
                     age_seconds: call.since.elapsed().as_secs_f64(),
                 })
                 .collect(),
-            stream: StreamStatus {
-                state: "off".to_owned(),
-                events: 0,
-                missed: 0,
-                reconnects: 0,
-            },
-            kernel: KernelStatus {
-                state: "off".to_owned(),
-                watched: 0,
-                why: None,
-            },
+            stream: self.streaming.status(),
+            kernel: self.processes.status(),
             runtime: RuntimeStatus::new(self.environment.endpoint.clone(), self.version.as_ref()),
             pods: counts.pods,
             containers,

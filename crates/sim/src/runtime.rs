@@ -1,6 +1,7 @@
 //! The simulated node as the runtime that pleg watches, in the tokio clock's time.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use pleg::id::Id;
@@ -31,6 +32,8 @@ pub struct Sim {
     announced: Arc<Mutex<Announcer>>,
     /// Processes that died although the runtime does not know it yet.
     pub(crate) dead: Arc<watch::Sender<BTreeSet<Id>>>,
+    /// Whether pids are told.
+    pids: Arc<AtomicBool>,
     began: Instant,
 }
 
@@ -38,6 +41,8 @@ pub struct Sim {
 #[derive(Default)]
 struct Announcer {
     known: Known,
+    silent: bool,
+    ends_at_once: bool,
     readers: Vec<mpsc::UnboundedSender<Result<Announced, CallError>>>,
 }
 
@@ -64,6 +69,7 @@ impl Sim {
             calls: Arc::default(),
             announced: Arc::default(),
             dead: Arc::new(watch::Sender::default()),
+            pids: Arc::new(AtomicBool::new(true)),
             began: Instant::now(),
         }
     }
@@ -89,8 +95,11 @@ impl Sim {
     /// Tells how the world has changed.
     pub(crate) fn announce(&self, known: Known) {
         let mut announcer = self.announcer();
-        let events = known.since(&announcer.known);
+        let mut events = known.since(&announcer.known);
         announcer.known = known;
+        if announcer.silent {
+            events.clear();
+        }
         for mut event in events {
             event.created_at = Some(self.now());
             let told = |reader: &mpsc::UnboundedSender<_>| reader.send(Ok(event.clone())).is_ok();
@@ -102,6 +111,21 @@ impl Sim {
     /// Ends all streams.
     pub fn end_announcements(&self) {
         self.announcer().readers.clear();
+    }
+
+    /// Makes the stream silent, or ends its silence.
+    pub fn silence(&self, silent: bool) {
+        self.announcer().silent = silent;
+    }
+
+    /// Makes streams end as soon as they are opened, as CRI-O's do without pod events.
+    pub fn end_announcements_at_once(&self, ends: bool) {
+        self.announcer().ends_at_once = ends;
+    }
+
+    /// Tells nobody the pids of containers, as cri-dockerd does not.
+    pub fn tell_no_pids(&self) {
+        self.pids.store(false, Ordering::Relaxed);
     }
 
     /// Ends a container's process. The runtime goes on saying that it runs, until
@@ -248,13 +272,17 @@ impl Runtime for Sim {
 
     async fn container_pid(&self, id: &Id) -> Result<Option<u32>, CallError> {
         self.call(Call::ContainerStatus, Some(id)).await?;
-        Ok(self.pid(id))
+        let pid = self.pid(id);
+        Ok(pid.filter(|_| self.pids.load(Ordering::Relaxed)))
     }
 
     async fn announcements(&self) -> Result<Announcements, CallError> {
-        suffer(&self.faults, Call::GetContainerEvents, None).await?;
+        self.call(Call::GetContainerEvents, None).await?;
         let (reader, events) = mpsc::unbounded_channel();
-        self.announcer().readers.push(reader);
+        let mut announcer = self.announcer();
+        if !announcer.ends_at_once {
+            announcer.readers.push(reader);
+        }
         Ok(Box::pin(UnboundedReceiverStream::new(events)))
     }
 }

@@ -154,13 +154,13 @@ impl Records {
         let Some(record) = self.pods.get_mut(uid) else {
             return Step::Nothing;
         };
-        let hint = record.hint.take();
         let differs = || !diff(record.committed.as_deref(), Some(&listed)).is_empty();
-        if hint.is_none() && !record.reinspect && !differs() {
+        if !record.is_asked_for() && !differs() {
             // Rows differ by what is no event: taken over as it is.
             record.committed = Some(listed);
             return Step::Nothing;
         }
+        let hint = record.hint.take();
         let listed = match &hint {
             Some(hint) => hint.extend(&listed),
             None => listed,
@@ -187,6 +187,7 @@ impl Records {
     pub fn commit(&mut self, ticket: &Ticket) -> Option<Commit> {
         let (record, inspected) = self.end(ticket)?;
         let before = record.committed.replace(inspected.version.clone());
+        record.failed = false;
         let commit = Commit {
             changes: diff(before.as_deref(), Some(&inspected.version)),
             before,
@@ -206,6 +207,7 @@ impl Records {
     /// Gives when the look was begun; `None` for a ticket that is void.
     pub fn defer(&mut self, ticket: &Ticket) -> Option<Instant> {
         let (record, inspected) = self.end(ticket)?;
+        record.failed = true;
         if let Some(hint) = inspected.hint {
             record.hint.get_or_insert(hint);
         }

@@ -22,6 +22,8 @@ pub(super) struct Record {
     pub(super) source: Source,
     /// Somebody wants the pod inspected although nothing differs.
     pub(super) reinspect: bool,
+    /// The last inspection failed, and said so: one must be good, though nothing differs.
+    pub(super) failed: bool,
     /// Something may have happened that is not listed yet.
     pub(super) hint: Option<Hint>,
     pub(super) inspecting: Option<Inspecting>,
@@ -45,6 +47,7 @@ impl Record {
             containers: Freshness::of(look),
             source: look.source,
             reinspect: false,
+            failed: false,
             hint: None,
             inspecting: None,
         }
@@ -83,9 +86,14 @@ impl Record {
         };
     }
 
+    /// Whether the pod is to be inspected although nothing differs.
+    pub(super) fn is_asked_for(&self) -> bool {
+        self.reinspect || self.failed || self.hint.is_some()
+    }
+
     /// A pod that is being inspected waits for the end of it, unless it is gone.
     pub(super) fn wants_step(&self) -> bool {
-        let wanted = self.reinspect || self.hint.is_some() || self.listed != self.committed;
+        let wanted = self.is_asked_for() || self.listed != self.committed;
         self.listed.is_none() || wanted && self.inspecting.is_none()
     }
 }

@@ -6,7 +6,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use pleg::event::Event;
+use pleg::event::{Event, Source};
 use pleg::kernel::Kernel;
 use pleg::snapshot::Counts;
 use pleg::status_report::StatusReport;
@@ -52,6 +52,11 @@ impl Node {
             ..Config::default()
         };
         Self::watch_with(config, prepare).await
+    }
+
+    /// Watches it by its event stream too.
+    pub async fn watch_stream(prepare: impl FnOnce(&Sim)) -> Self {
+        Self::watch_with(Config::default(), prepare).await
     }
 
     /// Watches it as `config` says.
@@ -170,5 +175,13 @@ fn event_line(event: &Event) -> String {
     };
     let code = event.exit_code.map(|code| format!(" with {code}"));
     let initial = if event.initial { " (initial)" } else { "" };
-    format!("{kind} {about}{}{initial}", code.unwrap_or_default())
+    let source = match event.source {
+        Source::Relist | Source::Sweep => "",
+        Source::Stream => " (stream)",
+        Source::Kernel => " (kernel)",
+    };
+    format!(
+        "{kind} {about}{}{initial}{source}",
+        code.unwrap_or_default()
+    )
 }

@@ -4,11 +4,15 @@
 //!   Config (YAML) --> Pleg ----------------> http: /healthz /readyz /livez
 //!                      |                           /v1/status /v1/pods /v1/events
 //!                      +--> Metrics (observer) --> /metrics, /metrics/kubelet
+//!                                               |
+//!                                               v
+//!                                          server: bounded connections
 //! ```
 
 mod config;
 pub mod http;
 mod metrics;
+pub mod server;
 
 pub use config::{AgentConfig, ConfigError, DEFAULT_LISTEN};
 pub use metrics::Metrics;

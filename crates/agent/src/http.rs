@@ -12,6 +12,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::{Extension, RawQuery, State};
 use axum::http::{StatusCode, header};
+use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use bytes::Bytes;
@@ -24,6 +25,7 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use crate::Metrics;
+use crate::host::loopback_only;
 use crate::server::{Endless, LOOPBACK_CONNECTIONS};
 
 /// How many may read `/v1/events` at once; the other connections are for everything else.
@@ -55,6 +57,7 @@ pub fn router(agent: Agent) -> Router {
         .route("/v1/status", get(status))
         .route("/v1/pods", get(pods))
         .route("/v1/events", get(events))
+        .route_layer(middleware::from_fn(loopback_only))
         .layer(Extension(Arc::new(Semaphore::new(EVENT_STREAMS))))
         .with_state(agent.clone());
     metrics_router(agent).merge(v1)

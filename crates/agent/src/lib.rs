@@ -10,6 +10,7 @@
 //! ```
 
 mod config;
+mod host;
 pub mod http;
 mod metrics;
 pub mod server;

@@ -1,4 +1,4 @@
-//! Clients of an agent's HTTP that keep their connections and say nothing.
+//! Clients of an agent's HTTP that keep their connections, say nothing, or come by a web page.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -63,4 +63,54 @@ fn event_streams_have_a_limit_that_leaves_room_for_everything_else() {
         let (code, ..) = request(&agent.address, "GET /v1/events HTTP/1.0\r\n\r\n");
         code == 200
     });
+}
+
+#[test]
+fn v1_is_not_for_web_pages_that_found_a_way_to_loopback() {
+    let runtime = FakeRuntime::with_pods(&[("a", &["x"])]);
+    let agent = Agent::watching(&runtime.endpoint());
+    agent.wait_healthy();
+    let ask = |path: &str, host: &str| {
+        let (code, _, mut rest) = request(
+            &agent.address,
+            &format!("GET {path} HTTP/1.1\r\n{host}Connection: close\r\n\r\n"),
+        );
+        let mut body = String::new();
+        if code == 403 {
+            rest.read_to_string(&mut body).unwrap();
+        }
+        (code, body)
+    };
+    for path in ["/v1/pods", "/v1/status", "/v1/events"] {
+        for host in [
+            "evil.example",
+            "evil.example:20258",
+            "127.0.0.1.evil.example",
+            "localhost.evil.example:1",
+            "192.0.2.1:20258",
+            "localhost@evil.example",
+            "",
+        ] {
+            let (code, body) = ask(path, &format!("Host: {host}\r\n"));
+            assert_eq!(code, 403, "{path} {host:?}");
+            assert!(body.starts_with("/v1 is for this machine: "), "{body:?}");
+            assert_eq!(body.matches('\n').count(), 1, "{body:?}");
+        }
+        let two = "Host: localhost\r\nHost: evil.example\r\n";
+        assert_eq!(ask(path, two).0, 403, "{path}");
+        for host in [
+            "localhost",
+            "LOCALHOST:20258",
+            "127.0.0.1:1",
+            "127.9.9.9",
+            "[::1]:20258",
+        ] {
+            let (code, _) = ask(path, &format!("Host: {host}\r\n"));
+            assert_eq!(code, 200, "{path} {host:?}");
+        }
+        let (code, ..) = request(&agent.address, &format!("GET {path} HTTP/1.0\r\n\r\n"));
+        assert_eq!(code, 200, "{path}, and nobody named");
+    }
+    let probe = "GET /livez HTTP/1.0\r\nHost: node-7.example\r\n\r\n";
+    assert_eq!(request(&agent.address, probe).0, 200);
 }

@@ -18,6 +18,7 @@ mod commands;
 mod endpoint;
 mod log;
 mod look;
+mod news;
 mod output;
 mod runtime_folder;
 mod signals;

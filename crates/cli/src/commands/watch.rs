@@ -38,6 +38,7 @@ async fn watch(global: &Global, options: &Watch) -> anyhow::Result<Infallible> {
     let named = global.named_endpoint()?;
     let mut telling = Telling::new(global, options);
     if let Some(agent) = AgentClient::find(&options.agent, named.as_ref()).await? {
+        warn_of_flags_without_effect(&options.relisting);
         return watch_agent(telling, agent, config).await;
     }
     let endpoint = endpoint::find(named).await?;
@@ -85,17 +86,35 @@ async fn watch_agent(
 }
 
 fn config(relisting: &Relisting) -> anyhow::Result<Config> {
+    let default = Config::default();
+    let period = relisting.relist_period.unwrap_or(default.relist_period);
+    let threshold = relisting
+        .relist_threshold
+        .unwrap_or(default.relist_threshold);
     ensure!(
-        relisting.relist_threshold > relisting.relist_period,
+        threshold > period,
         "the relist threshold ({}) must be longer than the period ({})",
-        GoDuration(relisting.relist_threshold),
-        GoDuration(relisting.relist_period)
+        GoDuration(threshold),
+        GoDuration(period)
     );
     Ok(Config {
-        relist_period: relisting.relist_period,
-        relist_threshold: relisting.relist_threshold,
-        ..Config::default()
+        relist_period: period,
+        relist_threshold: threshold,
+        ..default
     })
+}
+
+/// An agent relists as its own configuration says.
+fn warn_of_flags_without_effect(relisting: &Relisting) {
+    let given = relisting.given();
+    let (flags, verb) = match &given[..] {
+        [] => return,
+        [one] => ((*one).to_owned(), "has"),
+        [most @ .., last] => (format!("{} and {last}", most.join(", ")), "have"),
+    };
+    tracing::warn!(
+        "{flags} {verb} no effect while the agent tells; --agent off goes to the runtime"
+    );
 }
 
 /// How it is told, and what was told already.

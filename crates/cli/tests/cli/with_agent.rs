@@ -86,6 +86,34 @@ fn a_watch_goes_on_by_itself_when_the_agent_goes() {
 }
 
 #[test]
+fn a_watch_says_which_of_its_flags_an_agent_leaves_without_effect() {
+    let runtime = FakeRuntime::with_pods(&[("a", &["x"])]);
+    let agent = Agent::watching(&runtime.endpoint());
+    agent.wait_healthy();
+    let watch = |more: &[&str]| {
+        let path = runtime.path();
+        let args = ["watch", "-r", &path, "--for", "300ms"];
+        Pleg::new(&[&args, more].concat()).run().assert_code(0).err
+    };
+    let url = agent.url();
+    let told_by_agent = ["--agent", &url];
+    assert_eq!(watch(&told_by_agent), "");
+    let said = watch(&[&told_by_agent[..], &["--relist-period", "1s"]].concat());
+    assert!(
+        said.contains("--relist-period has no effect while the agent tells"),
+        "{said}"
+    );
+    let all = ["--mode", "generic", "--relist-threshold", "1m"];
+    let said = watch(&[&told_by_agent[..], &all].concat());
+    assert!(
+        said.contains("--mode and --relist-threshold have no effect while the agent tells"),
+        "{said}"
+    );
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert_eq!(watch(&[&["--agent", "off"], &all[..]].concat()), "");
+}
+
+#[test]
 fn a_watch_returns_to_its_agent_and_tells_nothing_twice() {
     let runtime = FakeRuntime::with_pods(&[("a", &["x"]), ("b", &["x"]), ("c", &["x"])]);
     let agent = Agent::watching(&runtime.endpoint());

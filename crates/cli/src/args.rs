@@ -66,7 +66,7 @@ pub enum Format {
     /// Aligned, with colours on a terminal.
     #[default]
     Text,
-    /// One JSON value, or one object a line on a stream.
+    /// One JSON value, or one object a line: on a stream, and in an agent's log.
     Json,
 }
 

@@ -14,6 +14,7 @@ mod host;
 pub mod http;
 mod metrics;
 pub mod server;
+mod yaml_words;
 
 pub use config::{AgentConfig, ConfigError, DEFAULT_LISTEN};
 pub use metrics::Metrics;

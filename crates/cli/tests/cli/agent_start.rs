@@ -46,8 +46,9 @@ fn a_wrong_type_is_an_error_that_shows_the_line() {
         (
             "relistPeriod: 1s\nrelistPeriod: 2s\n",
             "line 2",
-            "relistPeriod",
+            "relistPeriod is given a second time",
         ),
+        ("relistPeriod: null\n", "line 1", "there is no value"),
     ] {
         let said = start_with(config);
         assert!(

@@ -71,6 +71,14 @@ async fn a_connection_ends_with_its_answer() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_answer_far_longer_than_the_buffers_arrives_whole() {
+    let network = network_with_places(8);
+    let (_, said) = lasts(&network, b"GET /long HTTP/1.1\r\nHost: a\r\n\r\n").await;
+    let (_, body) = said.split_once("\r\n\r\n").unwrap();
+    assert_eq!(body.len(), 1 << 20);
+}
+
+#[tokio::test(start_paused = true)]
 async fn those_who_find_no_place_are_answered_later() {
     let network = network_with_places(2);
     let _silent = [network.send(b"").await, network.send(b"").await];

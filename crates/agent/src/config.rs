@@ -13,6 +13,8 @@ use pleg::go_duration::GoDuration;
 use pleg::runtime::grpc::MAX_MESSAGE_SIZE;
 use serde::Deserialize;
 
+use crate::yaml_words::Words;
+
 /// Where the agent answers if nothing else is said.
 pub const DEFAULT_LISTEN: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 20258);
@@ -128,13 +130,9 @@ impl AgentConfig {
 
     fn parse(text: &str) -> Result<Self, String> {
         // An empty document is a configuration that says nothing.
-        let only_comments = text
-            .lines()
-            .all(|line| line.trim().is_empty() || line.trim_start().starts_with('#'));
-        if only_comments {
-            return Ok(Self::default());
-        }
-        serde_saphyr::from_str(text).map_err(|error| error.to_string())
+        serde_saphyr::from_str(text)
+            .map(Option::unwrap_or_default)
+            .map_err(|error| error.render_with_formatter(&Words))
     }
 
     /// Refuses what cannot work.
@@ -221,7 +219,7 @@ mod tests {
 
     #[test]
     fn a_file_that_says_nothing_is_the_default() {
-        for text in ["", "# nothing\n", "\n\n"] {
+        for text in ["", "# nothing\n", "\n\n", "---\n# nothing\n", "{}", "null"] {
             assert_eq!(AgentConfig::parse(text).unwrap(), AgentConfig::default());
         }
     }

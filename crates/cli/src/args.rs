@@ -66,7 +66,7 @@ pub enum Format {
     /// Aligned, with colours on a terminal.
     #[default]
     Text,
-    /// One JSON value, or one object a line on a stream.
+    /// One JSON value, or one object a line: on a stream, and in an agent's log.
     Json,
 }
 
@@ -85,28 +85,43 @@ pub enum Command {
     Demo,
 }
 
-/// How to relist.
+/// How to relist, where no agent does. What is not said is the library's default, and
+/// known not to have been said.
 #[derive(Args, Debug)]
 pub struct Relisting {
-    /// How changes are found.
-    #[arg(long, value_enum, default_value_t)]
-    pub mode: Mode,
-    /// Whether the kernel is asked which processes died: at once, on any runtime.
-    #[arg(long, value_enum, default_value_t)]
-    pub kernel_hints: KernelHints,
-    /// From the end of one relist to the next.
-    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = period)]
-    pub relist_period: Duration,
-    /// For how long no relist may complete before it is Unhealthy.
-    #[arg(long, value_name = "DURATION", default_value = "3m", value_parser = period)]
-    pub relist_threshold: Duration,
+    /// How changes are found [default: auto]
+    #[arg(long, value_enum)]
+    pub mode: Option<Mode>,
+    /// Whether the kernel is asked which processes died: at once, on any runtime
+    /// [default: auto]
+    #[arg(long, value_enum)]
+    pub kernel_hints: Option<KernelHints>,
+    /// From the end of one relist to the next [default: 1s]
+    #[arg(long, value_name = "DURATION", value_parser = period)]
+    pub relist_period: Option<Duration>,
+    /// For how long no relist may complete before it is Unhealthy [default: 3m]
+    #[arg(long, value_name = "DURATION", value_parser = period)]
+    pub relist_threshold: Option<Duration>,
+}
+
+impl Relisting {
+    /// The flags that were given.
+    pub fn given(&self) -> Vec<&'static str> {
+        let given = [
+            ("--mode", self.mode.is_some()),
+            ("--kernel-hints", self.kernel_hints.is_some()),
+            ("--relist-period", self.relist_period.is_some()),
+            ("--relist-threshold", self.relist_threshold.is_some()),
+        ];
+        let given = given.into_iter().filter(|(_, given)| *given);
+        given.map(|(flag, _)| flag).collect()
+    }
 }
 
 /// How changes are found.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Mode {
     /// By the runtime's events where it has them, and by relisting.
-    #[default]
     Auto,
     /// By relisting alone, as the kubelet does.
     Generic,
@@ -125,10 +140,9 @@ impl From<Mode> for pleg::Mode {
 }
 
 /// Whether the kernel is asked.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum KernelHints {
     /// Where it can tell.
-    #[default]
     Auto,
     /// Never.
     Off,

@@ -19,12 +19,13 @@ mod endpoint;
 mod kernel;
 mod log;
 mod look;
+mod news;
 mod output;
 mod runtime_folder;
 mod signals;
 mod text;
 
-use args::{Arguments, Command};
+use args::{Arguments, Command, Format};
 
 /// What a command found; what could not be done is an error, and exit code 2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +40,13 @@ fn main() -> ExitCode {
     settle_the_heap();
     let arguments = Arguments::parse();
     let daemon = matches!(arguments.command, Command::Agent(_));
-    log::to_stderr(arguments.global.verbose + u8::from(daemon));
+    // All that a daemon writes is its log.
+    let log_format = if daemon {
+        arguments.global.output
+    } else {
+        Format::Text
+    };
+    log::to_stderr(arguments.global.verbose + u8::from(daemon), log_format);
     // One thread: the work of a relist is a fraction of a millisecond, and isolation is
     // between tasks.
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -57,7 +64,7 @@ fn main() -> ExitCode {
         Ok(Found::Problem) => ExitCode::from(1),
         Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            log::last_words(&output::sentence(&error));
+            log::last_words(&output::sentence(&error), log_format);
             ExitCode::from(2)
         }
     }

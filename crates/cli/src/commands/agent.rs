@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use agent::http::{Agent, metrics_router, router};
+use agent::server::{LOOPBACK_CONNECTIONS, METRICS_CONNECTIONS, serve};
 use agent::{AgentConfig, KernelHints, Metrics};
-use anyhow::{Context, bail};
-use axum::Router;
+use anyhow::Context;
 use pleg::runtime::grpc::GrpcRuntime;
 use pleg::wall_time::system_clock;
 use pleg::{Environment, Pleg};
@@ -68,13 +68,13 @@ async fn serve_all(global: &Global, options: Options) -> anyhow::Result<Infallib
             Some(listener) => {
                 let address = listener.local_addr()?;
                 tracing::info!("health and metrics on http://{address}");
-                serve(listener, metrics_router(agent.clone())).await
+                Ok(serve(listener, metrics_router(agent.clone()), METRICS_CONNECTIONS).await)
             }
             None => std::future::pending().await,
         }
     };
     tokio::select! {
-        ended = serve(listener, router(agent.clone())) => ended,
+        served = serve(listener, router(agent.clone()), LOOPBACK_CONNECTIONS) => Ok(served),
         ended = serve_metrics => ended,
         // Whoever supervises us starts us again.
         stopped = agent.pleg.stopped() => Err(stopped.into()),
@@ -85,11 +85,4 @@ async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
     TcpListener::bind(address)
         .await
         .with_context(|| format!("cannot listen on {address}"))
-}
-
-async fn serve(listener: TcpListener, router: Router) -> anyhow::Result<Infallible> {
-    axum::serve(listener, router)
-        .await
-        .context("cannot serve HTTP")?;
-    bail!("the HTTP server has stopped")
 }

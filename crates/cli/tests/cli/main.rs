@@ -8,6 +8,7 @@ mod agent_start;
 mod arguments;
 mod coming_and_going;
 mod demo;
+mod hostile_clients;
 mod known_pods;
 mod kubelet_metrics;
 mod looking;

@@ -22,6 +22,7 @@ mod look;
 mod news;
 mod output;
 mod runtime_folder;
+mod saved_set;
 mod signals;
 mod text;
 

@@ -15,7 +15,8 @@ use tokio::net::TcpListener;
 
 use crate::args::{Agent as Options, Global};
 use crate::kernel::kernel;
-use crate::{Found, endpoint, runtime_folder, signals};
+use crate::saved_set::SavedSet;
+use crate::{Found, endpoint, signals};
 
 pub async fn run(global: &Global, options: Options) -> anyhow::Result<Found> {
     let interrupted = signals::interrupted()?;
@@ -53,7 +54,7 @@ async fn serve_all(global: &Global, options: Options) -> anyhow::Result<Infallib
         endpoint: endpoint.to_string().into(),
         clock: system_clock(),
         observer: metrics.clone(),
-        ids: runtime_folder::ids(&endpoint),
+        ids: endpoint::known_ids(&endpoint),
         kernel: (config.kernel_hints == KernelHints::Auto).then(kernel),
     };
     // A runtime that is not there yet is no reason to go: it may be starting.
@@ -78,6 +79,7 @@ async fn serve_all(global: &Global, options: Options) -> anyhow::Result<Infallib
         ended = serve_metrics => ended,
         // Whoever supervises us starts us again.
         stopped = agent.pleg.stopped() => Err(stopped.into()),
+        stopped = SavedSet::of(&endpoint).keep(agent.pleg.clone()) => Err(stopped.into()),
     }
 }
 

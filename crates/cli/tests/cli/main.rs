@@ -17,6 +17,7 @@ mod metrics;
 mod nonsense;
 mod odd_rows;
 mod old_api;
+mod saved_set;
 mod stopping;
 mod terminal;
 mod watching;

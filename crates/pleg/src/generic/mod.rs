@@ -29,7 +29,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::cache::{Cache, CacheWriter};
 use crate::calls::{Calls, OutstandingCall};
 use crate::config::{Config, Environment};
-use crate::health::HealthReport;
+use crate::health::{HealthReport, StuckCall};
 use crate::id::{Id, PodUid};
 use crate::inspect::{InspectError, Lanes};
 use crate::listed::{ListedContainer, ListedSandbox};
@@ -114,10 +114,15 @@ pub(crate) struct Generic<R> {
 
     reader: Cache,
     subscribers: Subscribers,
-    /// The health that was told last.
+    /// The calls that were overdue when last looked.
+    stuck: Vec<StuckCall>,
+    /// The health that was told last, and when.
     told: HealthReport,
+    told_at: Instant,
     /// Whether lists failed then, and which were swept for.
     told_cause: (bool, Missing),
+    /// When it is to be told again, with whatever is overdue by then.
+    health_due: Option<Instant>,
 }
 
 impl<R: Runtime> Generic<R> {
@@ -156,6 +161,9 @@ impl<R: Runtime> Generic<R> {
             subscribers: Subscribers::default(),
             told: reporting::first_report(&config, now, (environment.clock)()),
             told_cause: Default::default(),
+            told_at: now,
+            stuck: Vec::new(),
+            health_due: None,
             runtime,
             config,
             environment,
@@ -202,6 +210,7 @@ impl<R: Runtime> Generic<R> {
             self.lists.due(),
             self.sweep_alarm(),
             self.streaming.alarm(),
+            self.health_due,
             overdue,
             Some(threshold).filter(|time| *time > now),
         ]

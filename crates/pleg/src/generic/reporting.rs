@@ -1,6 +1,7 @@
 //! What is told about ourselves: health at each change, and everything on demand.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -38,31 +39,46 @@ pub(super) fn first_report(config: &Config, now: Instant, time: WallTime) -> Hea
     }
 }
 
+/// Names that come within this time of the last record are told in one.
+const TOGETHER: Duration = Duration::from_millis(100);
+
+/// Whether these are the same calls, older or younger.
+fn are_same(now: &[StuckCall], told: &[StuckCall]) -> bool {
+    now.len() == told.len() && now.iter().zip(told).all(|(now, told)| now.is_same(told))
+}
+
 impl<R: Runtime> Generic<R> {
-    /// Looks at what is overdue, and tells our health if it changed.
+    /// Looks at what is overdue, and tells our health if it changed: a state at once, names
+    /// together with those that come in the next moment.
     pub(super) fn review(&mut self) {
         let report = self.health();
         if !report.stuck.is_empty() {
             self.doubt_stream();
         }
         for stuck in &report.stuck {
-            if !self.told.stuck.iter().any(|told| told.is_same(stuck)) {
+            if !self.stuck.iter().any(|known| known.is_same(stuck)) {
                 self.set_aside(stuck);
             }
         }
-        let same_stuck = report.stuck.len() == self.told.stuck.len()
-            && report
-                .stuck
-                .iter()
-                .zip(&self.told.stuck)
-                .all(|(now, told)| now.is_same(told));
-        // The message alone may differ by an age, which is no change.
         let cause = (self.lists.failure.is_some(), self.missing());
-        if report.state != self.told.state || !same_stuck || cause != self.told_cause {
+        // The message alone may differ by an age, which is no change.
+        let same = report.state == self.told.state
+            && are_same(&report.stuck, &self.told.stuck)
+            && cause == self.told_cause;
+        self.stuck.clone_from(&report.stuck);
+        let now = Instant::now();
+        let next = self.told_at + TOGETHER;
+        if same {
+            self.health_due = None;
+        } else if report.state == self.told.state && now < next {
+            self.health_due = Some(next);
+        } else {
             tracing::info!("{}: {}", report.state, report.message);
             self.publish(&Record::Health(report.clone()));
             self.told = report;
             self.told_cause = cause;
+            self.told_at = now;
+            self.health_due = None;
         }
     }
 

@@ -279,13 +279,21 @@ mod tests {
         };
         let bytes = [answer(3), answer(0), answer(20)].concat();
         for piece in 1..bytes.len() {
-            assert_eq!(read(&bytes, piece), (23, Ok(bytes.len() - 3 * FRAME_HEADER)));
+            assert_eq!(
+                read(&bytes, piece),
+                (23, Ok(bytes.len() - 3 * FRAME_HEADER))
+            );
         }
         assert_eq!(read(&[], 1), (0, Ok(0)), "no items at all");
         let cut = read(&bytes[..bytes.len() - 1], 7).1;
         assert!(cut.unwrap_err().contains("bytes are missing"));
         let large = [answer(3), answer(100)].concat();
-        assert!(read(&large, 50).1.unwrap_err().contains("the limit is: 600"));
+        assert!(
+            read(&large, 50)
+                .1
+                .unwrap_err()
+                .contains("the limit is: 600")
+        );
     }
 
     #[test]

@@ -11,6 +11,7 @@ use super::{Generic, Message};
 use crate::calls::About;
 use crate::event::Source;
 use crate::listed::{ListedContainer, ListedSandbox};
+use crate::runtime::grpc::MAX_MESSAGE_SIZE;
 use crate::runtime::{Call, CallError, Listing, Runtime, RuntimeVersion};
 use crate::snapshot::Snapshot;
 use crate::wall_time::WallTime;
@@ -34,6 +35,10 @@ pub(super) struct Lists {
     pub(super) last_good: Option<Instant>,
     /// And the one before: what the last one found happened since.
     pub(super) good_before: Option<Instant>,
+    /// The last one of which a kubelet could have received both lists.
+    pub(super) good_for_kubelet: Option<Instant>,
+    /// The larger of both lists, in bytes.
+    largest: usize,
     /// Why lists failed since the last complete round, if they did.
     pub(super) failure: Option<CallError>,
     /// They come again, but what happened meanwhile is not told yet.
@@ -80,6 +85,8 @@ impl Lists {
             containers: Asking::Asked,
             last: LastLists::none(now),
             last_good: None,
+            good_for_kubelet: None,
+            largest: 0,
             good_before: None,
             failure: None,
             recovered: false,
@@ -117,9 +124,10 @@ impl Lists {
         }
     }
 
-    /// Whether the last attempt failed.
+    /// Whether the last attempt failed, or would have for a kubelet.
     pub(super) fn fail(&self) -> bool {
-        self.failure.is_some() && !self.recovered
+        let failed = self.failure.is_some() && !self.recovered;
+        failed || self.good_for_kubelet != self.last_good
     }
 
     /// A round is complete: what happened while lists failed has been told.
@@ -131,6 +139,7 @@ impl Lists {
 
     fn begin(&mut self) {
         self.due = None;
+        self.largest = 0;
         self.begun = Instant::now();
         self.sandboxes = Asking::Asked;
         self.containers = Asking::Asked;
@@ -263,6 +272,7 @@ impl<R: Runtime> Generic<R> {
             Ok(listing) => {
                 self.patience.learn(self.lists.begun.elapsed());
                 self.environment.observer.list_received(call, listing.bytes);
+                self.lists.largest = self.lists.largest.max(listing.bytes);
                 Asking::Answered(listing.rows)
             }
             Err(error) => Asking::Failed(error),
@@ -285,6 +295,9 @@ impl<R: Runtime> Generic<R> {
         }
         self.lists.homeless = snapshot.homeless;
         self.lists.good_before = self.lists.last_good.replace(snapshot.taken);
+        if self.lists.largest <= MAX_MESSAGE_SIZE {
+            self.lists.good_for_kubelet = self.lists.last_good;
+        }
         self.hinted_ids.clear();
         self.records
             .observe(snapshot, Instant::now(), Source::Relist);

@@ -206,7 +206,7 @@ impl<R: Runtime> Generic<R> {
         }
         let obstacles = Obstacles {
             started: self.started,
-            last_good_lists: self.lists.last_good,
+            last_good_lists: self.lists.good_for_kubelet,
             lists_fail: self.lists.fail() || overdue.iter().any(|call| call.about.pod.is_none()),
             stuck_pods: stuck_pods.into_values().collect(),
         };

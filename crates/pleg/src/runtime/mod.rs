@@ -16,6 +16,7 @@ pub mod grpc;
 mod announced;
 mod convert;
 mod failure;
+mod list;
 mod rows;
 
 pub use announced::{Announced, AnnouncedSandbox, Announcements};

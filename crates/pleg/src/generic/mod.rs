@@ -42,6 +42,7 @@ use crate::subscribers::{Lifeline, Subscribers, Subscription};
 use crate::wall_time::WallTime;
 
 mod inspecting;
+mod lists;
 mod processes;
 mod proof;
 mod relisting;
@@ -51,8 +52,8 @@ mod streaming;
 mod sweep;
 mod sweeping;
 
+use lists::Lists;
 use processes::{Processes, Watched};
-use relisting::Lists;
 use round::{Round, Seen};
 use streaming::{Streamed, Streaming};
 use sweep::Sweep;

@@ -253,31 +253,25 @@ impl<R: Runtime> Generic<R> {
         begun: Instant,
         answer: Result<SandboxStatus, CallError>,
     ) {
-        let Some(status) = known_now(answer) else {
-            self.sweep_failed(id);
-            return;
-        };
         let look = looked(begun);
-        let met = status.as_ref().and_then(|status| status.pod.clone());
-        match (uid, status, met) {
-            (Some(uid), status, _) => {
-                let state = status.map(|status| status.state);
-                self.records.observe_sandbox(&uid, id, state, look);
-                self.swept_id(Some(&uid), id);
-            }
-            (None, Some(status), Some(pod)) => {
-                let row = ListedSandbox {
-                    id: id.clone(),
-                    pod: Some(pod.clone()),
-                    state: status.state,
-                    attempt: status.attempt,
-                    created_at: status.created_at,
+        match known_now(answer) {
+            None => self.sweep_failed(id),
+            Some(status) => {
+                let uid = match (uid, status) {
+                    (Some(uid), status) => {
+                        let state = status.map(|status| status.state);
+                        self.records.observe_sandbox(&uid, id, state, look);
+                        Some(uid)
+                    }
+                    (None, Some(status)) => status.pod.clone().map(|pod| {
+                        self.records.learn_sandbox(&pod, status.into(), look);
+                        pod.uid
+                    }),
+                    // The id is a container's.
+                    (None, None) => None,
                 };
-                self.records.learn_sandbox(&pod, row, look);
-                self.swept_id(Some(&pod.uid), id);
+                self.swept_id(uid.as_ref(), id);
             }
-            // The id is a container's, or belongs to no pod.
-            (None, _, _) => self.swept_id(None, id),
         }
     }
 
@@ -288,34 +282,25 @@ impl<R: Runtime> Generic<R> {
         begun: Instant,
         answer: Result<ContainerStatus, CallError>,
     ) {
-        let Some(status) = known_now(answer) else {
-            self.sweep_failed(id);
-            return;
-        };
         let look = looked(begun);
-        let met = status.as_ref().and_then(|status| status.pod.clone());
-        match (uid, status, met) {
-            (Some(uid), status, _) => {
-                let state = status.map(|status| status.state);
-                self.records.observe_container(&uid, id, state, look);
-                self.swept_id(Some(&uid), id);
-            }
-            (None, Some(status), Some(pod)) => {
-                let row = ListedContainer {
-                    id: id.clone(),
-                    // A status does not tell it; the list will.
-                    sandbox_id: "".into(),
-                    pod: Some(pod.clone()),
-                    name: status.name,
-                    state: status.state,
-                    attempt: status.attempt,
-                    created_at: status.created_at,
+        match known_now(answer) {
+            None => self.sweep_failed(id),
+            Some(status) => {
+                let uid = match (uid, status) {
+                    (Some(uid), status) => {
+                        let state = status.map(|status| status.state);
+                        self.records.observe_container(&uid, id, state, look);
+                        Some(uid)
+                    }
+                    (None, Some(status)) => status.pod.clone().map(|pod| {
+                        self.records.learn_container(&pod, status.into(), look);
+                        pod.uid
+                    }),
+                    // The id is a sandbox's.
+                    (None, None) => None,
                 };
-                self.records.learn_container(&pod, row, look);
-                self.swept_id(Some(&pod.uid), id);
+                self.swept_id(uid.as_ref(), id);
             }
-            // The id is a sandbox's, or belongs to no pod.
-            (None, _, _) => self.swept_id(None, id),
         }
     }
 

@@ -2,11 +2,11 @@
 //! cost a node**.
 //!
 //! ```text
-//!         runtime: CRI over a unix socket
-//!             |  lists            |  statuses
-//!             v                   v
-//!         Snapshot  --->  records: plan  --->  inspections (per pod, bounded, watched over)
-//!                           |  diff (pure)          |
+//!         runtime: CRI over a unix socket                            kernel: pidfds
+//!             |  lists            |  statuses          |  events        |  deaths
+//!             v                   v                    v                v
+//!         Snapshot  --->  records: plan  --->  inspections  <---  hints: look at this pod now
+//!                           |  diff (pure)          |  (per pod, bounded, watched over)
 //!                           v                       v
 //!                      commit | defer  <---  PodStatus | failed | stuck
 //!                           |

@@ -266,3 +266,14 @@ async fn a_look_that_a_list_overtakes_tells_nothing_that_is_not_so() {
     assert!(told.contains("Died a/app.0 with 1"), "{told}");
     assert!(told.contains("Died a/app.1 with 2"), "{told}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_runtime_that_has_not_said_who_it_is_is_waited_for_in_sleep() {
+    let node = Node::watch_stream(|sim| sim.fault(Call::Version, None, Fault::Hang)).await;
+    // Were the loop to spin, time would stand still.
+    node.at(100.0).await;
+    assert_eq!(node.sim.calls_made(Call::GetContainerEvents), 0);
+    node.sim.lift_all();
+    node.at(102.0).await;
+    assert_eq!(node.status().await.stream.state, "live");
+}

@@ -48,6 +48,7 @@ mod proof;
 mod relisting;
 mod reporting;
 mod round;
+mod stream;
 mod streaming;
 mod sweep;
 mod sweeping;
@@ -55,7 +56,8 @@ mod sweeping;
 use lists::Lists;
 use processes::{Processes, Watched};
 use round::{Round, Seen};
-use streaming::{Streamed, Streaming};
+use stream::Streaming;
+use streaming::Streamed;
 use sweep::Sweep;
 use sweeping::{Missing, Swept};
 
@@ -210,7 +212,8 @@ impl<R: Runtime> Generic<R> {
         [
             self.lists.due(),
             self.sweep_alarm(),
-            self.streaming.alarm(),
+            // No stream is asked for before the runtime has said who it is.
+            self.streaming.alarm().filter(|_| self.version.is_some()),
             self.health_due,
             overdue,
             Some(threshold).filter(|time| *time > now),

@@ -9,7 +9,8 @@
 //! ```
 //!
 //! A [`World`] is plain data that changes at once; [`Faults`] decide what a call about it
-//! has to go through; [`Sim`] is both together, as the runtime that pleg watches.
+//! has to go through; [`Sim`] is both together, as the runtime that pleg watches; a
+//! [`Scenario`] is text that says what happens to it, and when.
 
 mod by_id;
 mod faults;
@@ -17,6 +18,7 @@ pub mod grpc;
 mod kernel;
 mod rpc;
 mod runtime;
+mod scenario;
 mod sim;
 mod stream;
 mod stream_faults;
@@ -25,6 +27,9 @@ mod world;
 
 pub use faults::{Fault, Faults, Malformation};
 pub use rpc::{Rpc, Subject};
+pub use scenario::{
+    Action, Calls, Churn, ContainerName, Ending, Lifted, Of, Played, Scenario, ScenarioError, Step,
+};
 pub use sim::Sim;
 pub use stream::Serving;
 pub use stream_faults::StreamFault;

@@ -16,6 +16,7 @@ mod metrics;
 mod nonsense;
 mod odd_rows;
 mod old_api;
+mod sim;
 mod stopping;
 mod terminal;
 mod watching;

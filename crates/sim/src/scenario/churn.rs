@@ -41,7 +41,8 @@ impl Churning {
     /// the last, as a kubelet does. While a status lock is held nothing can be started, and
     /// nothing restarts.
     pub(super) fn restart_one(&mut self, sim: &Sim) -> Option<ContainerName> {
-        self.next += self.churn.period;
+        // A rate that cannot be kept is not made up for.
+        self.next = (self.next + self.churn.period).max(Instant::now());
         if sim.faults().is_locked() {
             return None;
         }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tokio::task::yield_now;
 use tokio::time::{Instant, sleep_until};
 
 use super::churn::Churning;
@@ -61,6 +62,8 @@ impl Scenario {
                 }
             } else if let (Some(at), Some((line, churning))) = (restart, &mut churn) {
                 sleep_until(at).await;
+                // Whoever is served in the same task has a turn too.
+                yield_now().await;
                 if let Some(name) = churning.restart_one(sim) {
                     tell(Played {
                         at: at - begun,

@@ -10,3 +10,4 @@ mod restart;
 mod serving;
 mod spoilt;
 mod stream;
+mod taught;

@@ -74,12 +74,13 @@ fn names(world: &World) -> BTreeSet<String> {
     all.map(str::to_owned).collect()
 }
 
-/// An image whose id is its name.
+/// An image whose id is its name. The kubelet's client refuses one without a size, so it has
+/// that of the name.
 fn image(name: String) -> v1::Image {
     v1::Image {
         id: name.clone(),
+        size: name.len() as u64,
         repo_tags: vec![name],
         repo_digests: Vec::new(),
-        size: 0,
     }
 }

@@ -44,7 +44,9 @@ async fn an_image_is_there_once_it_was_pulled() {
         image: spec("registry/app:1"),
     };
     let pulled: v1::PullImageResponse = call(&served, "PullImage", request).await.unwrap();
-    assert_eq!(status().await.unwrap().id, pulled.image_ref);
+    let image = status().await.unwrap();
+    assert_eq!(image.id, pulled.image_ref);
+    assert!(image.size > 0, "the kubelet's client refuses one without");
     let request = v1::ListImagesRequest::default();
     let all: v1::ListImagesResponse = call(&served, "ListImages", request).await.unwrap();
     let names: Vec<_> = all.images.iter().map(|image| image.id.as_str()).collect();

@@ -94,6 +94,7 @@ pub(super) fn container_status(
         image_ref: container.image().to_owned(),
         reason: code.map(reason).unwrap_or_default().to_owned(),
         labels: container_labels(&pod.pod, container),
+        annotations: container_annotations(container),
         log_path: container
             .given
             .as_ref()

@@ -100,6 +100,7 @@ async fn a_pod_is_made_runs_and_is_ended_and_is_told_as_its_maker_gave_it() {
     assert_eq!(status.image_ref, "registry/app:1");
     assert_eq!(status.log_path, "app/0.log");
     assert!(status.labels.is_empty());
+    assert_eq!(status.annotations["hash"], "1");
 
     let request = v1::ListPodSandboxRequest::default();
     let listed: v1::ListPodSandboxResponse = served.call("ListPodSandbox", request).await.unwrap();

@@ -15,6 +15,7 @@ Examples:
   pleg status                    are all pods seen, and what does not answer
   pleg demo                      what this is for, on a simulated node
   pleg agent                     the daemon, with metrics and /v1/status on 127.0.0.1:20258
+  pleg sim --listen /tmp/s.sock  a runtime that obeys, for whatever speaks CRI
 
 Exit codes: 0 well, 1 a problem was found, 2 it could not be done.";
 
@@ -83,6 +84,8 @@ pub enum Command {
     Agent(Agent),
     /// See in half a minute, on a simulated node, what one stuck container does to a kubelet.
     Demo,
+    /// Serve a simulated runtime, to which happens what a scenario says.
+    Sim(Sim),
 }
 
 /// How to relist, where no agent does. What is not said is the library's default, and
@@ -187,6 +190,40 @@ pub struct Agent {
     /// Where to answer, in place of the configuration's `listen`; a loopback address.
     #[arg(long, value_name = "ADDR")]
     pub listen: Option<SocketAddr>,
+}
+
+const SIM_HELP: &str = "\
+A scenario has a time and what happens then on each line:
+
+  0s    run web nginx                          # a pod with a container that runs
+  10s   hang ContainerStatus of web/nginx      # slow, fail, oversize, malformed
+  20s   status-lock web/nginx                  # ListContainers hangs for all
+  +5s   lift all                               # five seconds after the line before
+  40s   churn 5/s for 1m                       # exit, restart, stop, remove
+  40s   events drop every 3                    # duplicate, swap, delay, scatter, silent
+  2m    restart-runtime for 3s
+
+Without one, a container restarts every five seconds. It goes on until it is interrupted,
+or until a scenario says `end`. docs/sim.md has all of it.";
+
+/// Arguments of `pleg sim`.
+#[derive(Args, Debug)]
+#[command(after_help = SIM_HELP)]
+pub struct Sim {
+    /// Where to listen: unix:///path or a path. The socket of a server that has gone is
+    /// replaced, and anything else left alone.
+    #[arg(long, value_name = "URL")]
+    pub listen: Endpoint,
+    /// How many pods there are from the beginning: pod-0, pod-1 and so on. Unless said, 10,
+    /// and with a scenario none.
+    #[arg(long, value_name = "N")]
+    pub pods: Option<usize>,
+    /// How many containers each of them has: app-0, app-1 and so on.
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    pub containers: usize,
+    /// What happens, and when.
+    #[arg(long, value_name = "FILE")]
+    pub scenario: Option<PathBuf>,
 }
 
 /// Which pods to show.

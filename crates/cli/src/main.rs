@@ -86,5 +86,6 @@ async fn run(arguments: Arguments) -> anyhow::Result<Found> {
         Command::Status(options) => commands::status::run(&global, options).await,
         Command::Agent(options) => commands::agent::run(&global, options).await,
         Command::Demo => commands::demo::run(&global).await,
+        Command::Sim(options) => commands::sim::run(&global, options).await,
     }
 }

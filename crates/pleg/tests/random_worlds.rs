@@ -17,6 +17,7 @@
 mod node;
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use fastrand::Rng;
@@ -27,7 +28,7 @@ use pleg::listed::ContainerState;
 use pleg::runtime::{Call, CallError};
 use pleg::told::Record;
 use pleg::{Config, Mode};
-use sim::{Fault, Sim};
+use sim::{Fault, Sim, StreamFault};
 use tokio::time::{Instant, sleep, timeout};
 
 const WORLDS: u64 = 10_000;
@@ -137,7 +138,6 @@ impl World {
             self.check_bystander(&heard);
         }
         node.sim.lift_all();
-        node.sim.silence(false);
         sleep(seconds(40.0)).await;
         while let Ok(Some(record)) = timeout(seconds(0.0), told.next()).await {
             heard.hear(&record);
@@ -165,7 +165,7 @@ impl World {
         let now = sim.now();
         let index = self.rng.usize(0..self.pods.len().max(1));
         let pod = self.pods.get(index).cloned();
-        match (self.rng.u32(0..15), pod) {
+        match (self.rng.u32(0..16), pod) {
             (0, _) => self.run(sim),
             (1, Some(pod)) => {
                 sim.world().remove(&pod);
@@ -196,15 +196,35 @@ impl World {
             }
             (11, Some(pod)) => sim.kill(&pod, "x"),
             (12, _) if self.mutes => {
-                let silent = self.rng.bool();
-                self.note(format_args!("the stream is silent: {silent}"));
-                sim.silence(silent);
+                let fault = self.stream_fault();
+                self.note(format_args!("the stream: {fault:?}"));
+                match fault {
+                    Some(fault) => sim.disturb_stream(fault),
+                    None => sim.calm_stream(),
+                }
             }
             (13, _) if self.mutes => {
                 self.note(format_args!("the stream ends"));
                 sim.end_announcements();
             }
+            (14, _) if self.hangs < 2 => self.break_nearly_all(sim),
             _ => self.kill_bystander(sim),
+        }
+    }
+
+    /// Neither list comes, and every pod but the bystander cannot be inspected.
+    fn break_nearly_all(&mut self, sim: &Sim) {
+        self.hangs += 2;
+        self.note(format_args!("both lists hang, and many statuses fail"));
+        for list in [Call::ListContainers, Call::ListPodSandbox] {
+            sim.fault(list, None, Fault::Hang);
+        }
+        for pod in self.pods.clone() {
+            let container = sim.world().pod(&pod).container("x").map(|it| it.id.clone());
+            if let Some(id) = container {
+                let fault = Fault::Fail(CallError::Refused("Unknown: broken".into()));
+                sim.fault(Call::ContainerStatus, Some(id.as_str()), fault);
+            }
         }
     }
 
@@ -249,6 +269,23 @@ impl World {
             0 => Fault::Slow(seconds(self.rng.f64())),
             1 => Fault::Fail(CallError::Refused("Unknown: broken".into())),
             _ => Fault::Hang,
+        }
+    }
+
+    fn stream_fault(&mut self) -> Option<StreamFault> {
+        let every = NonZeroU32::MIN.saturating_add(self.rng.u32(1..4));
+        match self.rng.u32(0..8) {
+            0 => Some(StreamFault::Silent),
+            1 => Some(StreamFault::Drop { every }),
+            2 => Some(StreamFault::Duplicate { every }),
+            3 => Some(StreamFault::Swap),
+            4 => Some(StreamFault::Delay(seconds(self.rng.f64() * 5.0))),
+            5 => Some(StreamFault::Scatter {
+                within: seconds(self.rng.f64() * 5.0),
+                seed: self.rng.u64(..),
+            }),
+            6 => Some(StreamFault::WithoutStatus),
+            _ => None,
         }
     }
 

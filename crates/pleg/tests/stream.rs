@@ -7,7 +7,7 @@ use node::{Node, seconds};
 use pleg::runtime::{Call, CallError};
 use pleg::status_report::StatusReport;
 use pleg::{Config, Mode};
-use sim::{Fault, Sim};
+use sim::{Fault, Serving, Sim, StreamFault};
 
 /// Ten pods with a container each, of which so many are restarted: two changes each.
 fn ten(sim: &Sim) {
@@ -118,7 +118,7 @@ async fn one_change_that_is_not_announced_brings_the_period_back() {
     node.told();
 
     // A stream that is silent looks like a quiet node, until the next relist.
-    node.sim.silence(true);
+    node.sim.disturb_stream(StreamFault::Silent);
     node.sim.exit("p9", "app", 9);
     node.at(130.0).await;
     assert!(node.told().contains("Died p9/app.0 with 9"));
@@ -127,7 +127,7 @@ async fn one_change_that_is_not_announced_brings_the_period_back() {
     assert_eq!((period(&status), status.stream.missed), (1.0, 1));
 
     // It has to prove itself again, and can.
-    node.sim.silence(false);
+    node.sim.calm_stream();
     restart(&node.sim, 0..5);
     node.at(240.0).await;
     assert_eq!(period(&node.status().await), 30.0);
@@ -220,12 +220,12 @@ async fn a_runtime_without_a_stream_is_asked_again_after_it_was_restarted() {
 async fn a_stream_that_the_runtime_ends_at_once_is_no_stream() {
     let node = Node::watch_stream(|sim| {
         ten(sim);
-        sim.end_announcements_at_once(true);
+        sim.serve_stream(Serving::EndsAtOnce);
     })
     .await;
     node.at(10.0).await;
     assert_eq!(node.status().await.stream.state, "unsupported");
-    node.sim.end_announcements_at_once(false);
+    node.sim.serve_stream(Serving::Broadcast);
     node.at(75.0).await;
     assert_eq!(node.status().await.stream.state, "live");
 }

@@ -19,7 +19,10 @@ impl Sim {
     }
 
     fn lives(&self, id: &Id) -> bool {
-        self.pid(id).is_some() && !self.dead.borrow().contains(id)
+        let world = self.world();
+        let found = world.container_by_id(id.as_str());
+        let runs = found.is_some_and(|(_, it)| it.state == ContainerState::Running);
+        runs && !self.dead.borrow().contains(id)
     }
 }
 

@@ -2,20 +2,20 @@
 //! processes.
 //!
 //! ```text
-//!   world() --> WorldGuard --changed and dropped--> compare --> events --> each open stream
+//!   world() --> WorldGuard --changed and dropped--> compare --> changes --> stream
 //!                                                         \--> processes: look again
 //! ```
 
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
-use std::sync::MutexGuard;
+use std::sync::{Arc, MutexGuard};
 
-use pleg::id::Id;
+use pleg::id::{Id, PodRef};
 use pleg::listed::{ContainerState, SandboxState};
-use pleg::runtime::{Announced, AnnouncedSandbox};
+use pleg::runtime::AnnouncedSandbox;
 
 use crate::Sim;
-use crate::world::World;
+use crate::world::{Pod, World};
 
 /// The world, to be changed at once. What changed is announced when it is dropped.
 pub struct WorldGuard<'a> {
@@ -53,63 +53,147 @@ impl DerefMut for WorldGuard<'_> {
 impl Drop for WorldGuard<'_> {
     fn drop(&mut self) {
         if self.changed {
-            let known = Known::of(self);
-            // The world is free before anybody is told to look at it.
+            // In the order of the changes, for the world is still held.
+            self.sim.announce(self);
             self.world = None;
-            self.sim.announce(known);
+            self.sim.dead.send_modify(|_| ());
         }
     }
 }
 
-/// The states that were announced last.
+/// What was announced last, by the pod's name in the world.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Known {
-    states: BTreeMap<Id, (State, AnnouncedSandbox)>,
+    pods: BTreeMap<String, KnownPod>,
+}
+
+#[derive(Clone, Debug)]
+struct KnownPod {
+    pod: PodRef,
+    states: Vec<KnownState>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct KnownState {
+    id: Id,
+    state: State,
+    sandbox_id: Id,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+pub(crate) enum State {
     Container(ContainerState),
     Sandbox(SandboxState),
 }
 
+/// That something is not as it was announced last.
+#[derive(Clone, Debug)]
+pub(crate) struct Change {
+    pub(crate) id: Id,
+    /// `None` for what is new.
+    pub(crate) before: Option<State>,
+    /// `None` for what is gone.
+    pub(crate) after: Option<State>,
+    pub(crate) sandbox: AnnouncedSandbox,
+    /// The pod as it is after the change, unless it is gone.
+    pub(crate) pod: Option<Arc<Pod>>,
+}
+
 impl Known {
-    fn of(world: &World) -> Self {
-        let sandboxes = world.sandboxes().map(|(pod, sandbox)| {
-            let of = AnnouncedSandbox {
-                id: sandbox.id.clone(),
-                pod: pod.pod.clone(),
-            };
-            (sandbox.id.clone(), (State::Sandbox(sandbox.state), of))
-        });
-        let containers = world.containers().map(|(pod, container)| {
-            let of = AnnouncedSandbox {
-                id: container.sandbox_id.clone(),
-                pod: pod.pod.clone(),
-            };
-            let state = State::Container(container.state);
-            (container.id.clone(), (state, of))
+    /// Takes in the world as it is now, and gives what has changed: what is there by id,
+    /// then what is gone by id. Pods that are as they were cost a comparison and no more.
+    pub(crate) fn learn(&mut self, world: &World) -> Vec<Change> {
+        let mut changes = Vec::new();
+        for (name, pod) in &world.pods {
+            match self.pods.get_mut(name) {
+                Some(known) if known.is_still(pod) => {}
+                Some(known) => {
+                    let now = KnownPod::of(pod);
+                    changes.extend(now.since(&known.states, pod));
+                    *known = now;
+                }
+                None => {
+                    let now = KnownPod::of(pod);
+                    changes.extend(now.since(&[], pod));
+                    self.pods.insert(name.clone(), now);
+                }
+            }
+        }
+        if self.pods.len() > world.pods.len() {
+            self.pods.retain(|name, known| {
+                let gone = !world.pods.contains_key(name);
+                if gone {
+                    changes.extend(known.states.iter().map(|was| known.change(was, None)));
+                }
+                !gone
+            });
+        }
+        changes.sort_by(|a, b| (a.after.is_none(), &a.id).cmp(&(b.after.is_none(), &b.id)));
+        changes
+    }
+}
+
+/// The states in a pod, as they are compared.
+fn states(pod: &Pod) -> impl Iterator<Item = (&Id, State, &Id)> {
+    let sandboxes = pod.sandboxes.iter();
+    let sandboxes = sandboxes.map(|it| (&it.id, State::Sandbox(it.state), &it.id));
+    let containers = pod.containers.iter();
+    let containers = containers.map(|it| (&it.id, State::Container(it.state), &it.sandbox_id));
+    sandboxes.chain(containers)
+}
+
+impl KnownPod {
+    fn of(pod: &Pod) -> Self {
+        let states = states(pod).map(|(id, state, sandbox_id)| KnownState {
+            id: id.clone(),
+            state,
+            sandbox_id: sandbox_id.clone(),
         });
         Self {
-            states: sandboxes.chain(containers).collect(),
+            pod: pod.pod.clone(),
+            states: states.collect(),
         }
     }
 
-    /// An event for each id that is not as it was, by id.
-    pub(crate) fn since(&self, before: &Self) -> Vec<Announced> {
-        let differs = |known: &BTreeMap<Id, (State, AnnouncedSandbox)>, id: &Id, state: State| {
-            known.get(id).is_none_or(|(other, _)| *other != state)
-        };
-        let now = self.states.iter();
-        let now = now.filter(|(id, (state, _))| differs(&before.states, id, *state));
-        let gone = before.states.iter();
-        let gone = gone.filter(|(id, _)| !self.states.contains_key(*id));
-        now.chain(gone)
-            .map(|(id, (_, sandbox))| Announced {
-                id: id.clone(),
-                created_at: None,
-                sandbox: Some(sandbox.clone()),
+    fn is_still(&self, pod: &Pod) -> bool {
+        let known = self.states.iter();
+        known
+            .map(|it| (&it.id, it.state, &it.sandbox_id))
+            .eq(states(pod))
+    }
+
+    /// What is not as it was, of the pod that this was made of.
+    fn since(&self, before: &[KnownState], pod: &Pod) -> Vec<Change> {
+        let pod = Arc::new(pod.clone());
+        let was = |id: &Id| before.iter().find(|was| was.id == *id);
+        let now = self.states.iter().filter_map(|is| {
+            let before = was(&is.id).map(|was| was.state);
+            let changed = before != Some(is.state);
+            changed.then(|| Change {
+                before,
+                after: Some(is.state),
+                pod: Some(pod.clone()),
+                ..self.change(is, None)
             })
-            .collect()
+        });
+        let gone = before
+            .iter()
+            .filter(|was| !self.states.iter().any(|is| is.id == was.id));
+        let gone = gone.map(|was| self.change(was, Some(pod.clone())));
+        now.chain(gone).collect()
+    }
+
+    /// That something is gone.
+    fn change(&self, was: &KnownState, pod: Option<Arc<Pod>>) -> Change {
+        Change {
+            id: was.id.clone(),
+            before: Some(was.state),
+            after: None,
+            sandbox: AnnouncedSandbox {
+                id: was.sandbox_id.clone(),
+                pod: self.pod.clone(),
+            },
+            pod,
+        }
     }
 }

@@ -6,11 +6,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pleg::runtime::Call;
 use pleg::subscribers::Subscription;
 use pleg::told::Record;
 use pleg::{Config, Environment, NoObserver, Pleg, no_ids};
-use sim::{Fault, Sim};
+use sim::Sim;
 use tokio::time::{Instant, sleep_until};
 
 use crate::args::{Format, Global};
@@ -26,9 +25,6 @@ const PODS: [(&str, &[&str]); 4] = [
     ("cart", &["app", "proxy"]),
     ("db", &["postgres"]),
 ];
-
-/// The container that wedges.
-const WEDGED: &str = "db/postgres.0";
 
 /// A thing that happens, or is said, so many seconds after the start.
 struct Scene {
@@ -79,19 +75,14 @@ fn scenes() -> Vec<Scene> {
         say(
             22.0,
             "The lock is released. Nothing was restarted, and nothing is lost:",
-            |sim| {
-                sim.lift_all();
-                sim.silence(false);
-            },
+            Sim::lift_all,
         ),
         compare(24.0),
     ]
 }
 
 fn wedge(sim: &Sim) {
-    sim.fault(Call::ListContainers, None, Fault::Hang);
-    sim.fault(Call::ContainerStatus, Some(WEDGED), Fault::Hang);
-    sim.silence(true);
+    sim.status_lock("db", "postgres");
 }
 
 fn die(sim: &Sim, pod: &str, container: &str, code: i32) {

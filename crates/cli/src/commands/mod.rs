@@ -3,5 +3,6 @@
 pub mod agent;
 pub mod demo;
 pub mod pods;
+pub mod sim;
 pub mod status;
 pub mod watch;

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::support::{Agent, FakeRuntime, every_nonsense};
+use crate::support::{Agent, FakeRuntime, eventually, every_nonsense};
 
 /// The events that come until `marker` is said to have run, which is told last.
 fn events_until(events: &mut impl Iterator<Item = Value>, marker: &str) -> Vec<Value> {
@@ -68,5 +68,8 @@ fn a_list_above_the_receive_limit_is_named_with_size_and_limit() {
         "{health:?}"
     );
     assert_eq!(health.code, 200);
-    assert_eq!(agent.pods(), ["web-0"]);
+    // What is new is known by its events.
+    eventually("all pods are known", || {
+        (agent.pods().len() == 50).then_some(())
+    });
 }

@@ -18,6 +18,7 @@ mod nonsense;
 mod odd_rows;
 mod old_api;
 mod saved_set;
+mod sim;
 mod stopping;
 mod terminal;
 mod watching;

@@ -341,6 +341,12 @@ pub struct ContainerStatus {
         ::prost::alloc::string::String,
         ::prost::alloc::string::String,
     >,
+    /// Where a kubelet keeps the hash and the count of restarts.
+    #[prost(map = "string, string", tag = "13")]
+    pub annotations: ::std::collections::HashMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
     #[prost(string, tag = "15")]
     pub log_path: ::prost::alloc::string::String,
 }

@@ -154,6 +154,7 @@ impl Records {
         } else {
             // Something was seen meanwhile, and which of both is newer nobody knows.
             record.inspecting = None;
+            record.failed = true;
             if record.sandboxes.list.min(record.containers.list) < hint.at {
                 record.hint.get_or_insert(hint);
             }

@@ -22,7 +22,8 @@ pub(super) struct Record {
     pub(super) source: Source,
     /// Somebody wants the pod inspected although nothing differs.
     pub(super) reinspect: bool,
-    /// The last inspection failed, and said so: one must be good, though nothing differs.
+    /// The last inspection came to nothing, and may have left an error: one must be good,
+    /// though nothing differs.
     pub(super) failed: bool,
     /// Something may have happened that is not listed yet.
     pub(super) hint: Option<Hint>,

@@ -51,6 +51,8 @@ rpcs! {
     ListContainers: Node,
     PodSandboxStatus: Sandbox,
     ContainerStatus: Container,
+    StreamPodSandboxes: Node,
+    StreamContainers: Node,
     GetContainerEvents: Node,
     RunPodSandbox: Node,
     StopPodSandbox: Sandbox,

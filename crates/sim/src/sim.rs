@@ -33,6 +33,8 @@ pub struct Sim {
     pub(crate) dead: Arc<watch::Sender<BTreeSet<Id>>>,
     /// Whether the pids of containers are told.
     tells_pids: Arc<AtomicBool>,
+    /// Whether lists can be had in streams.
+    streams_lists: Arc<AtomicBool>,
     beginning: WallTime,
     began: Instant,
 }
@@ -66,6 +68,7 @@ impl Sim {
             announced: Arc::default(),
             dead: Arc::new(watch::Sender::default()),
             tells_pids: Arc::new(AtomicBool::new(true)),
+            streams_lists: Arc::default(),
             beginning,
             began: Instant::now(),
         }
@@ -152,6 +155,15 @@ impl Sim {
     /// Tells nobody the pids of containers, as cri-dockerd does not.
     pub fn tell_no_pids(&self) {
         self.tells_pids.store(false, Ordering::Relaxed);
+    }
+
+    /// Serves lists in streams too, on the socket (KEP-5825: CRI-O 1.36, containerd 2.4).
+    pub fn stream_lists(&self) {
+        self.streams_lists.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn streams_lists(&self) -> bool {
+        self.streams_lists.load(Ordering::Relaxed)
     }
 
     pub(crate) fn tells_pids(&self) -> bool {

@@ -24,6 +24,25 @@ pub(super) struct Service {
 
 pub(super) type Answer<T> = Result<Response<T>, Status>;
 
+/// The messages of a stream.
+type Messages<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+
+/// How many items of a list go into one message.
+const BATCH: usize = 100;
+
+fn in_batches<Item, T: Send + 'static>(
+    items: Vec<Item>,
+    batch: impl Fn(&[Item]) -> T,
+) -> Messages<T> {
+    let messages: Vec<_> = items.chunks(BATCH).map(|items| Ok(batch(items))).collect();
+    Box::pin(futures_util::stream::iter(messages))
+}
+
+fn has_streams(sim: &Sim) -> Result<(), Status> {
+    let none = || Status::unimplemented("unknown method for service runtime.v1.RuntimeService");
+    sim.streams_lists().then_some(()).ok_or_else(none)
+}
+
 impl Service {
     /// Lets a call go through what is in force for it, and answers.
     pub(super) async fn answer<T>(
@@ -140,8 +159,47 @@ impl RuntimeService for Service {
             .await
     }
 
-    type GetContainerEventsStream =
-        Pin<Box<dyn Stream<Item = Result<v1::ContainerEventResponse, Status>> + Send>>;
+    type StreamPodSandboxesStream = Messages<v1::StreamPodSandboxesResponse>;
+
+    async fn stream_pod_sandboxes(
+        &self,
+        request: Request<v1::StreamPodSandboxesRequest>,
+    ) -> Answer<Self::StreamPodSandboxesStream> {
+        self.answer(Rpc::StreamPodSandboxes, None, |sim| {
+            has_streams(sim)?;
+            let filter = request.into_inner().filter.unwrap_or_default();
+            let world = sim.world();
+            let items = world.sandboxes().map(messages::sandbox);
+            let items = items.filter(|item| messages::sandbox_matches(item, &filter));
+            let batch = |batch: &[v1::PodSandbox]| v1::StreamPodSandboxesResponse {
+                pod_sandboxes: batch.to_vec(),
+            };
+            Ok(in_batches(items.collect(), batch))
+        })
+        .await
+    }
+
+    type StreamContainersStream = Messages<v1::StreamContainersResponse>;
+
+    async fn stream_containers(
+        &self,
+        request: Request<v1::StreamContainersRequest>,
+    ) -> Answer<Self::StreamContainersStream> {
+        self.answer(Rpc::StreamContainers, None, |sim| {
+            has_streams(sim)?;
+            let filter = request.into_inner().filter.unwrap_or_default();
+            let world = sim.world();
+            let items = world.containers().map(messages::container);
+            let items = items.filter(|item| messages::container_matches(item, &filter));
+            let batch = |batch: &[v1::Container]| v1::StreamContainersResponse {
+                containers: batch.to_vec(),
+            };
+            Ok(in_batches(items.collect(), batch))
+        })
+        .await
+    }
+
+    type GetContainerEventsStream = Messages<v1::ContainerEventResponse>;
 
     async fn get_container_events(
         &self,

@@ -55,6 +55,7 @@ impl Node {
             created_at: row.created_at,
             ips: vec![[10, 88, 0, 1].into()],
             pod: None,
+            containers: Vec::new(),
         };
         let rows = self.sandboxes.iter();
         rows.map(|row| (row.id.clone(), status(row))).collect()

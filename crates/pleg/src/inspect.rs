@@ -16,7 +16,7 @@ use crate::health::short;
 use crate::id::Id;
 use crate::listed::ListedPod;
 use crate::runtime::{Call, CallError, Runtime};
-use crate::status::PodStatus;
+use crate::status::{PodStatus, SandboxStatus};
 
 /// Why a pod has no fresh status.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -58,7 +58,12 @@ pub async fn inspect<R: Runtime>(
     for row in &listed.sandboxes {
         let call = Call::PodSandboxStatus;
         let answer = calls.run(about(call, &row.id, None), runtime.sandbox_status(&row.id));
-        sandboxes.extend(unless_gone(call, &row.id, answer.await)?);
+        let status = unless_gone(call, &row.id, answer.await)?;
+        // Each container is asked for itself.
+        sandboxes.extend(status.map(|status| SandboxStatus {
+            containers: Vec::new(),
+            ..status
+        }));
     }
     let mut containers = Vec::with_capacity(listed.containers.len());
     for row in &listed.containers {

@@ -26,6 +26,10 @@ pub struct SandboxStatus {
     /// Its pod; not part of what is shown.
     #[serde(skip)]
     pub pod: Option<PodRef>,
+    /// Its containers, where the runtime tells them with it (CRI-O with pod events); not
+    /// part of what is shown.
+    #[serde(skip)]
+    pub containers: Vec<ContainerStatus>,
 }
 
 /// The answer of `ContainerStatus`.

@@ -125,6 +125,32 @@ async fn new_and_removed_pods_are_seen_while_only_containers_cannot_be_listed() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_new_container_is_met_in_the_status_of_its_sandbox_where_the_runtime_tells_it() {
+    for fills in [true, false] {
+        let node = Node::watch_knowing_no_host(|sim| {
+            three_pods(sim);
+            if fills {
+                sim.fill_sandboxes();
+            }
+        })
+        .await;
+        node.at(0.5).await;
+        node.told();
+        lock_status(&node.sim, "locked/app.0");
+        node.at(9.5).await;
+        node.told();
+        let asked = node.sim.calls_made(Call::PodSandboxStatus);
+        let now = node.sim.now();
+        node.sim.world().pod("a").create("late", now).start(now);
+        node.at(11.5).await;
+        let told = node.told();
+        assert_eq!(told.contains("Started a/late.0"), fills, "{told}");
+        let asked = node.sim.calls_made(Call::PodSandboxStatus) - asked;
+        assert_eq!(asked > 0, fills, "{asked} calls in vain");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn whoever_starts_in_the_middle_of_the_fault_sees_by_what_the_host_knows() {
     for lists in [
         &[Call::ListContainers][..],

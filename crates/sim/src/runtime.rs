@@ -61,7 +61,13 @@ impl Runtime for Sim {
         let world = self.world();
         let found = world.sandbox_by_id(id.as_str());
         found
-            .map(|(pod, sandbox)| sandbox_status(pod, sandbox))
+            .map(|(pod, sandbox)| SandboxStatus {
+                containers: match self.fills_sandboxes() {
+                    true => in_sandbox(pod, sandbox),
+                    false => Vec::new(),
+                },
+                ..sandbox_status(pod, sandbox)
+            })
             .ok_or_else(|| CallError::NotFound(format!("sandbox {id}").into()))
     }
 
@@ -115,7 +121,16 @@ fn sandbox_status(pod: &Pod, sandbox: &Sandbox) -> SandboxStatus {
         created_at: Some(sandbox.created_at),
         ips: sandbox.ips.clone(),
         pod: Some(pod.pod.clone()),
+        containers: Vec::new(),
     }
+}
+
+fn in_sandbox(pod: &Pod, sandbox: &Sandbox) -> Vec<ContainerStatus> {
+    let containers = pod.containers.iter();
+    let of_it = containers.filter(|container| container.sandbox_id == sandbox.id);
+    of_it
+        .map(|container| container_status(pod, container))
+        .collect()
 }
 
 fn container_status(pod: &Pod, container: &Container) -> ContainerStatus {

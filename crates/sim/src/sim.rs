@@ -35,6 +35,8 @@ pub struct Sim {
     tells_pids: Arc<AtomicBool>,
     /// Whether lists can be had in streams.
     streams_lists: Arc<AtomicBool>,
+    /// Whether a sandbox's status holds its containers.
+    fills_sandboxes: Arc<AtomicBool>,
     beginning: WallTime,
     began: Instant,
 }
@@ -69,6 +71,7 @@ impl Sim {
             dead: Arc::new(watch::Sender::default()),
             tells_pids: Arc::new(AtomicBool::new(true)),
             streams_lists: Arc::default(),
+            fills_sandboxes: Arc::default(),
             beginning,
             began: Instant::now(),
         }
@@ -160,6 +163,16 @@ impl Sim {
     /// Serves lists in streams too, on the socket (KEP-5825: CRI-O 1.36, containerd 2.4).
     pub fn stream_lists(&self) {
         self.streams_lists.store(true, Ordering::Relaxed);
+    }
+
+    /// Tells a sandbox's containers with its status, in the trait, as CRI-O with pod events
+    /// does.
+    pub fn fill_sandboxes(&self) {
+        self.fills_sandboxes.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn fills_sandboxes(&self) -> bool {
+        self.fills_sandboxes.load(Ordering::Relaxed)
     }
 
     pub(crate) fn streams_lists(&self) -> bool {

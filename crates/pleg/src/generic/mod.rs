@@ -102,6 +102,8 @@ pub(crate) struct Generic<R> {
     next_sweep: Instant,
     /// What the host knew of when the last sweep was begun.
     host_ids: BTreeSet<Id>,
+    /// Whether the runtime tells a sandbox's containers with its status, once that is known.
+    fills_sandboxes: Option<bool>,
     streaming: Streaming,
     /// Ids that the stream named, of which nobody knows whose they are.
     hinted_ids: BTreeSet<Id>,
@@ -151,6 +153,7 @@ impl<R: Runtime> Generic<R> {
             sweep: None,
             next_sweep: now,
             host_ids: BTreeSet::new(),
+            fills_sandboxes: None,
             streaming: Streaming::new(config.mode, now),
             hinted_ids: BTreeSet::new(),
             processes: Processes::new(environment.kernel.clone()),

@@ -64,6 +64,7 @@ impl<R: Runtime> Generic<R> {
                 self.version = Some(version);
                 self.ask_version = false;
                 self.streaming.runtime_answered(Instant::now());
+                self.fills_sandboxes = None;
                 self.begin_relist();
             }
             Err(error) => self.lists_failed(error),

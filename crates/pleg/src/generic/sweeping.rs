@@ -10,7 +10,7 @@ use super::{Generic, Message};
 use crate::calls::About;
 use crate::event::Source;
 use crate::id::{Id, PodUid};
-use crate::listed::{ListedContainer, ListedSandbox};
+use crate::listed::{ListedContainer, ListedPod, ListedSandbox, SandboxState};
 use crate::records::Look;
 use crate::runtime::{Call, CallError, Listing, Runtime};
 use crate::status::{ContainerStatus, SandboxStatus};
@@ -159,6 +159,17 @@ impl<R: Runtime> Generic<R> {
         let mut unknown = self.host_ids.clone();
         unknown.append(&mut self.hinted_ids);
         let mut targets = Vec::new();
+        // New containers are in the status of their sandbox, where the runtime puts them
+        // there; one pod that has containers tells whether it does.
+        let mut asked = false;
+        let fills = self.fills_sandboxes;
+        let mut asked_for_containers = |pod: &ListedPod, row: &ListedSandbox| {
+            let ready = row.state == SandboxState::Ready;
+            let one = !asked && !pod.containers.is_empty();
+            let ask = ready && fills.unwrap_or(one);
+            asked |= ask;
+            ask
+        };
         for pod in self.records.listed() {
             let target = |call, id: &Id, container| Target {
                 uid: Some(pod.pod.uid.clone()),
@@ -172,7 +183,8 @@ impl<R: Runtime> Generic<R> {
             };
             for row in &pod.sandboxes {
                 unknown.remove(&row.id);
-                if missing.sandboxes {
+                let tells = missing.containers && asked_for_containers(pod, row);
+                if missing.sandboxes || tells {
                     targets.push(target(Call::PodSandboxStatus, &row.id, None));
                 }
             }
@@ -259,8 +271,9 @@ impl<R: Runtime> Generic<R> {
             Some(status) => {
                 let uid = match (uid, status) {
                     (Some(uid), status) => {
-                        let state = status.map(|status| status.state);
+                        let state = status.as_ref().map(|status| status.state);
                         self.records.observe_sandbox(&uid, id, state, look);
+                        self.learn_containers(status, look);
                         Some(uid)
                     }
                     (None, Some(status)) => status.pod.clone().map(|pod| {
@@ -272,6 +285,26 @@ impl<R: Runtime> Generic<R> {
                 };
                 self.swept_id(uid.as_ref(), id);
             }
+        }
+    }
+
+    /// Takes in the containers that a sandbox's status tells.
+    fn learn_containers(&mut self, sandbox: Option<SandboxStatus>, look: Look) {
+        let Some(sandbox) = sandbox else {
+            return;
+        };
+        let Some(pod) = sandbox.pod else {
+            return;
+        };
+        if self.records.has_containers(&pod.uid) {
+            self.fills_sandboxes = Some(!sandbox.containers.is_empty());
+        }
+        for container in sandbox.containers {
+            let row = ListedContainer {
+                sandbox_id: sandbox.id.clone(),
+                ..container.into()
+            };
+            self.records.learn_container(&pod, row, look);
         }
     }
 

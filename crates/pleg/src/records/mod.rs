@@ -234,6 +234,12 @@ impl Records {
         &self.inspecting
     }
 
+    /// Whether containers of the pod are listed.
+    pub fn has_containers(&self, uid: &PodUid) -> bool {
+        let listed = self.pods.get(uid).and_then(|record| record.listed.as_ref());
+        listed.is_some_and(|pod| !pod.containers.is_empty())
+    }
+
     /// All pods as they were told, by UID.
     pub fn committed(&self) -> impl Iterator<Item = &Arc<ListedPod>> {
         self.pods

@@ -85,6 +85,7 @@ pub(super) fn sandbox_status(
     let status = answer
         .status
         .ok_or_else(|| CallError::Malformed("PodSandboxStatus without a status".into()))?;
+    let containers = answer.containers_statuses.into_iter();
     let network = status.network.unwrap_or_default();
     let ips = std::iter::once(network.ip)
         .chain(network.additional_ips.into_iter().map(|ip| ip.ip))
@@ -99,6 +100,9 @@ pub(super) fn sandbox_status(
         attempt,
         created_at: WallTime::from_unix_nanos(status.created_at),
         ips: ips.collect(),
+        containers: containers
+            .map(|container| status_of(container.id.as_str().into(), container))
+            .collect(),
         pod: status.metadata.map(|metadata| PodRef {
             uid: metadata.uid.into(),
             namespace: metadata.namespace.into(),
@@ -114,11 +118,15 @@ pub(super) fn container_status(
     let status = answer
         .status
         .ok_or_else(|| CallError::Malformed("ContainerStatus without a status".into()))?;
+    Ok(status_of(id.clone(), status))
+}
+
+fn status_of(id: Id, status: v1::ContainerStatus) -> ContainerStatus {
     let metadata = status.metadata.unwrap_or_default();
     let state = container_state(status.state);
     let labels = status.labels.iter();
-    Ok(ContainerStatus {
-        id: id.clone(),
+    ContainerStatus {
+        id,
         name: metadata.name.into(),
         state,
         attempt: metadata.attempt,
@@ -129,7 +137,7 @@ pub(super) fn container_status(
         finished_at: WallTime::from_unix_nanos(status.finished_at),
         image: status.image.unwrap_or_default().image.into(),
         pod: pod_of_labels(labels.map(|(key, value)| (key.as_str(), value.as_str()))),
-    })
+    }
 }
 
 /// An event without a sandbox status says only the id.

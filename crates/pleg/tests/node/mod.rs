@@ -13,7 +13,7 @@ use pleg::status_report::StatusReport;
 use pleg::subscribers::Subscription;
 use pleg::told::Record;
 use pleg::wall_time::WallTime;
-use pleg::{Config, Environment, IdSource, Mode, Observer, Pleg};
+use pleg::{Config, Environment, IdSource, Mode, Observer, Pleg, no_ids};
 use sim::Sim;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
@@ -61,18 +61,28 @@ impl Node {
 
     /// Watches it as `config` says.
     pub async fn watch_with(config: Config, prepare: impl FnOnce(&Sim)) -> Self {
-        Self::begin(Sim::new(), None, config, prepare).await
+        Self::begin(Sim::new(), None, ids, config, prepare).await
+    }
+
+    /// Watches it by lists alone, on a host of which nothing is known.
+    pub async fn watch_knowing_no_host(prepare: impl FnOnce(&Sim)) -> Self {
+        let config = Config {
+            mode: Mode::Generic,
+            ..Config::default()
+        };
+        Self::begin(Sim::new(), None, |_| no_ids(), config, prepare).await
     }
 
     /// Watches it as `config` says, with the kernel's hints.
     pub async fn watch_with_kernel(config: Config, prepare: impl FnOnce(&Sim)) -> Self {
         let sim = Sim::new();
-        Self::begin(sim.clone(), Some(Arc::new(sim)), config, prepare).await
+        Self::begin(sim.clone(), Some(Arc::new(sim)), ids, config, prepare).await
     }
 
     async fn begin(
         sim: Sim,
         kernel: Option<Arc<dyn Kernel>>,
+        ids: impl FnOnce(&Sim) -> IdSource,
         config: Config,
         prepare: impl FnOnce(&Sim),
     ) -> Self {

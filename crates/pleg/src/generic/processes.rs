@@ -46,7 +46,7 @@ pub(super) enum Watched {
     /// It has begun, or it could not.
     Begun(Result<(), String>),
     /// The process is dead, and the runtime knows.
-    Died,
+    Died(PodRef),
     /// The process is dead, and the runtime went on saying that it runs.
     InVain,
 }
@@ -117,23 +117,25 @@ impl<R: Runtime> Generic<R> {
         for change in &commit.changes {
             self.processes.forget(&change.id);
         }
-        let containers = status.iter().flat_map(|status| &status.containers);
-        for container in containers.filter(|it| it.state == ContainerState::Running) {
-            if !self.processes.watches.contains_key(&container.id) {
-                let pod = status.map(PodStatus::pod);
-                self.watch(kernel.clone(), container, pod);
+        let Some(status) = status else {
+            return;
+        };
+        for container in &status.containers {
+            let runs = container.state == ContainerState::Running;
+            if runs && !self.processes.watches.contains_key(&container.id) {
+                self.watch(kernel.clone(), container, status.pod());
             }
         }
     }
 
-    fn watch(&mut self, kernel: Arc<dyn Kernel>, container: &ContainerStatus, pod: Option<PodRef>) {
+    fn watch(&mut self, kernel: Arc<dyn Kernel>, container: &ContainerStatus, pod: PodRef) {
         let id = container.id.clone();
         let watcher = Watcher {
             about: About {
                 call: Call::ContainerStatus,
                 id: Some(id.clone()),
                 container: Some(container.name.clone()),
-                pod,
+                pod: Some(pod.clone()),
             },
             id: id.clone(),
             runtime: self.runtime.clone(),
@@ -142,7 +144,7 @@ impl<R: Runtime> Generic<R> {
             kernel,
             reports: self.reports.clone(),
         };
-        let task = self.tasks.spawn(watcher.watch());
+        let task = self.tasks.spawn(watcher.watch(pod));
         let watch = Watch { task, begun: false };
         self.processes.watches.insert(id, watch);
     }
@@ -166,17 +168,15 @@ impl<R: Runtime> Generic<R> {
                 self.processes.watches.remove(&id);
                 tracing::debug!("the process of {id} is dead, and the runtime says that it runs");
             }
-            Watched::Died => {
+            Watched::Died(pod) => {
                 self.processes.watches.remove(&id);
-                if let Some(pod) = self.records.pod_of(&id) {
-                    let hint = Hint {
-                        source: Source::Kernel,
-                        at: Instant::now(),
-                        announced: None,
-                        met: Vec::new(),
-                    };
-                    self.hint(&pod, hint);
-                }
+                let hint = Hint {
+                    source: Source::Kernel,
+                    at: Instant::now(),
+                    announced: None,
+                    met: Vec::new(),
+                };
+                self.hint(&pod, hint);
             }
         }
     }
@@ -194,7 +194,7 @@ struct Watcher<R> {
 }
 
 impl<R: Runtime> Watcher<R> {
-    async fn watch(self) {
+    async fn watch(self, pod: PodRef) {
         let death = match self.begin().await {
             Ok(death) => death,
             Err(why) => return self.tell(Watched::Begun(Err(why))),
@@ -206,7 +206,7 @@ impl<R: Runtime> Watcher<R> {
         while begun.elapsed() < PATIENCE {
             sleep(pause).await;
             if !self.still_runs().await {
-                return self.tell(Watched::Died);
+                return self.tell(Watched::Died(pod));
             }
             pause = (pause * 3 / 2).min(LONGEST_PAUSE);
         }

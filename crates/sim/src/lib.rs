@@ -11,6 +11,7 @@
 //! has to go through; [`Sim`] is both together, as the runtime that pleg watches.
 
 mod faults;
+pub mod figures;
 pub mod grpc;
 mod kernel;
 mod runtime;

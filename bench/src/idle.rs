@@ -26,11 +26,11 @@ use tokio::time::sleep;
 
 use crate::cpu::{Progress, median, used};
 use crate::table::{Table, ratio, time};
-use crate::{Effort, bare, memory};
+use crate::{Effort, bare, latency, memory, proven};
 
 pub const TITLE: &str = "Idle relist, 100 pods x 2 containers, containerd 1.7";
 
-const PODS: usize = 100;
+pub const PODS: usize = 100;
 
 /// What a node pays: the kubelet's period.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -39,7 +39,7 @@ const PERIOD: Duration = Duration::from_secs(1);
 const AT_ONCE: Duration = Duration::from_nanos(1);
 
 /// After a pod was started the runtime is still busy with it.
-const CALM: Duration = Duration::from_secs(5);
+pub const CALM: Duration = Duration::from_secs(5);
 
 pub fn config(relist_period: Duration) -> Config {
     Config {
@@ -59,8 +59,12 @@ pub fn environment() -> Environment {
     }
 }
 
-/// Brings a node up and gives the tables about it.
-pub async fn measure(effort: Effort, progress: &Progress) -> anyhow::Result<Vec<Table>> {
+/// Brings a node up and gives the tables about it; `latencies` gets its row.
+pub async fn measure(
+    effort: Effort,
+    progress: &Progress,
+    latencies: &mut Table,
+) -> anyhow::Result<Vec<Table>> {
     progress.say("containerd comes up");
     let testbed = Testbed::up("1.7", "bench").await?;
     let endpoint = testbed.endpoint();
@@ -80,7 +84,10 @@ pub async fn measure(effort: Effort, progress: &Progress) -> anyhow::Result<Vec<
     let slow = compare(PERIOD, effort.slow_relists, effort.rounds).await?;
     let rounds = effort.rounds * 3;
     let fast = compare(AT_ONCE, effort.fast_relists, rounds).await?;
-    Ok(vec![cpu_table(&slow, &fast), memory_table(peak)])
+    // These restart containers, so the node is no longer as it was.
+    latency::measure_containerd(&endpoint, effort.restarts, progress, latencies).await?;
+    let proven = proven::measure(&testbed, effort, progress).await?;
+    Ok(vec![cpu_table(&slow, &fast), memory_table(peak), proven])
 }
 
 fn cpu_table(slow: &[f64], fast: &[f64]) -> Table {

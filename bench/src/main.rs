@@ -1,9 +1,10 @@
 //! What pleg costs.
 //!
 //! ```text
-//!   arguments --> idle (a real containerd) --\
-//!             --> scaling (from memory) ------+--> table, as Markdown
-//!             --> micro (one function) ------/
+//!   arguments --> idle, latency, proven (a real containerd) --\
+//!             --> scaling (from memory) -----------------------+--> table, as Markdown
+//!             --> micro (one function) ------------------------|
+//!             --> scenarios (the simulator, virtual time) -----/
 //! ```
 //!
 //! Machines are noisy and differ, so every figure stands beside another of the same
@@ -23,10 +24,13 @@ use cri::Endpoint;
 mod bare;
 mod cpu;
 mod idle;
+mod latency;
 mod memory;
 mod micro;
+mod proven;
 mod rows;
 mod scaling;
+mod scenarios;
 mod table;
 
 use cpu::Progress;
@@ -38,7 +42,7 @@ Exit codes: 0 all was measured, 1 something had to be left out, 2 it could not b
 #[derive(Debug, Parser)]
 #[command(after_help = AFTER_HELP)]
 struct Arguments {
-    /// Less of everything: a minute in place of four, and rougher figures.
+    /// Less of everything: three minutes in place of nine, and rougher figures.
     #[arg(long)]
     quick: bool,
     /// Leave out the section that brings a containerd up, which needs root.
@@ -68,15 +72,24 @@ struct Effort {
     batches: usize,
     /// How long one batch takes.
     batch: Duration,
+    /// Restarts of containers whose events are waited for.
+    restarts: usize,
+    /// For how long a quiet node is listed each second.
+    idle_lists: Duration,
+    /// For how long it is left alone under a proven stream.
+    idle_proven: Duration,
 }
 
 impl Effort {
     const FULL: Self = Self {
         rounds: 2,
-        slow_relists: 20,
+        slow_relists: 8,
         fast_relists: 300,
         batches: 11,
         batch: Duration::from_millis(40),
+        restarts: 125,
+        idle_lists: Duration::from_secs(20),
+        idle_proven: Duration::from_secs(300),
     };
     const QUICK: Self = Self {
         rounds: 1,
@@ -84,6 +97,9 @@ impl Effort {
         fast_relists: 100,
         batches: 5,
         batch: Duration::from_millis(10),
+        restarts: 30,
+        idle_lists: Duration::from_secs(10),
+        idle_proven: Duration::from_secs(60),
     };
 }
 
@@ -131,9 +147,11 @@ async fn run(arguments: &Arguments) -> anyhow::Result<bool> {
         Effort::FULL
     };
     let progress = Progress::new();
+    let mut latencies = latency::table();
+    latency::measure_simulator(effort.restarts * 2, &progress, &mut latencies).await;
     let idle = match reason_to_leave_out(arguments) {
         Some(why) => Err(why.to_owned()),
-        None => idle::measure(effort, &progress)
+        None => idle::measure(effort, &progress, &mut latencies)
             .await
             .map_err(|error| format!("{error:#}")),
     };
@@ -142,11 +160,13 @@ async fn run(arguments: &Arguments) -> anyhow::Result<bool> {
         Ok(tables) => tables.iter().try_for_each(print)?,
         Err(why) => print(format!("## {}\n\nLeft out: {why}.\n", idle::TITLE))?,
     }
+    print(latencies)?;
     print(scaling::measure(effort, &progress).await?)?;
     micro::measure(effort, &progress)
         .await?
         .iter()
         .try_for_each(print)?;
+    scenarios::measure()?.iter().try_for_each(print)?;
     progress.clear();
     Ok(complete)
 }

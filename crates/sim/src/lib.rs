@@ -14,6 +14,7 @@
 
 mod by_id;
 mod faults;
+pub mod figures;
 pub mod grpc;
 mod kernel;
 mod rpc;

@@ -16,6 +16,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+mod agent;
+
+pub use agent::Agent;
+
 /// How long a test waits for what must come; long, for a noisy machine.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -29,9 +33,14 @@ fn binary() -> PathBuf {
     folder.expect("tests lie in target/debug/deps").join("pleg")
 }
 
+/// The command, with nothing said yet.
+pub fn command() -> Command {
+    Command::new(binary())
+}
+
 /// Runs pleg to its end.
 pub fn pleg(arguments: &[&str]) -> Output {
-    Command::new(binary())
+    command()
         .args(arguments)
         .output()
         .expect("the binary was built")
@@ -61,7 +70,7 @@ impl Running {
 
     /// Any command that writes JSON lines, or nothing.
     pub fn start(arguments: &[&str]) -> Self {
-        let mut child = Command::new(binary())
+        let mut child = command()
             .args(arguments)
             .stdout(Stdio::piped())
             .spawn()

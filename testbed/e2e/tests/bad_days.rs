@@ -1,89 +1,156 @@
-//! containerd stops, crashes and comes back while pleg watches.
+//! containerd stops, crashes and comes back while pleg watches as it does by default: by
+//! lists, by the event stream where there is one, and by the kernel.
 
-use std::time::Duration;
+#![allow(
+    clippy::print_stdout,
+    reason = "the latencies are what a person wants to see"
+)]
 
-use e2e::{Running, VERSIONS, is_event};
-use testbed_driver::{Driver, PodSpec, Testbed};
+use std::time::{Duration, Instant};
+
+use e2e::{Agent, Running, VERSIONS, is_event};
+use serde_json::Value;
+use testbed_driver::{Driver, Pid, PodSpec, Testbed};
+
+/// From the moment at which containerd goes on to the event of a death in between.
+const IN_TIME: Duration = Duration::from_millis(1500);
+
+/// One pod that will die and one that lives on, and an agent that watches them.
+struct Node {
+    // Dropped before its agent, whose end it would tell.
+    watch: Running,
+    agent: Agent,
+    dies: (String, Pid),
+    driver: Driver,
+    testbed: Testbed,
+}
+
+impl Node {
+    async fn up(version: &str, name: &str) -> Self {
+        let testbed = Testbed::up(version, &format!("e2e-{name}-{version}"))
+            .await
+            .unwrap();
+        let driver = Driver::new(&testbed.endpoint()).unwrap();
+        let spec = |name: &str| PodSpec::new(name).container("app");
+        let dies = driver.run_pod(&spec("dies")).await.unwrap();
+        driver.run_pod(&spec("lives")).await.unwrap();
+        let id = dies.id("app").unwrap().to_owned();
+        let init = driver.pid(&id).await.unwrap();
+        let agent = Agent::watching(&testbed.endpoint());
+        let watch = agent.watch();
+        watch.synced();
+        agent.until("what the stream is", |status| {
+            status["stream"]["state"] == stream(version)
+        });
+        agent.until("both processes", |status| status["kernel"]["watched"] == 2);
+        Self {
+            watch,
+            agent,
+            dies: (id, init),
+            driver,
+            testbed,
+        }
+    }
+
+    fn kill(&self) {
+        let (id, init) = &self.dies;
+        self.driver.kill(id, *init).unwrap();
+    }
+}
+
+/// What the stream of a version is when all is well.
+fn stream(version: &str) -> &'static str {
+    match version {
+        "1.6" => "unsupported",
+        _ => "live",
+    }
+}
+
+/// Only the death of this container was told, and only once.
+#[track_caller]
+fn assert_only_its_death<'a>(records: impl IntoIterator<Item = &'a Value>, id: &str) {
+    let events: Vec<_> = records
+        .into_iter()
+        .filter(|record| record["kind"] == "event")
+        .collect();
+    assert_eq!(events.len(), 1, "nothing but the death: {events:#?}");
+    assert!(is_event(events[0], "ContainerDied", id), "{events:#?}");
+    assert_eq!(events[0]["initial"], false);
+}
 
 #[tokio::test]
 async fn a_crash_is_said_and_every_death_in_between_is_told_once() {
     for version in VERSIONS {
-        let testbed = Testbed::up(version, &format!("e2e-crash-{version}"))
-            .await
-            .unwrap();
-        let driver = Driver::new(&testbed.endpoint()).unwrap();
-        let dies = driver
-            .run_pod(&PodSpec::new("dies").container("app"))
-            .await
-            .unwrap();
-        driver
-            .run_pod(&PodSpec::new("lives").container("app"))
-            .await
-            .unwrap();
-        let id = dies.id("app").unwrap();
-        let init = driver.pid(id).await.unwrap();
-        let watch = Running::watch(&testbed.endpoint(), &[]);
-        watch.synced();
-
-        testbed.verb(&["crash"]).await.unwrap();
-        let health = watch.health("Degraded");
+        let node = Node::up(version, "crash").await;
+        let before = node.agent.status();
+        node.testbed.verb(&["crash"]).await.unwrap();
+        let health = node.watch.health("Degraded");
         let message = health["message"].as_str().unwrap();
         assert!(message.contains("cannot be reached"), "{message}");
-        driver.kill(id, init).unwrap();
-        testbed.verb(&["start"]).await.unwrap();
-        let back = watch.until("health", |record| record["state"] == "Healthy");
-        let after = watch.within(Duration::from_secs(3));
+        node.kill();
+        node.testbed.verb(&["start"]).await.unwrap();
+        let back = node
+            .watch
+            .until("health", |record| record["state"] == "Healthy");
+        let after = node.watch.within(Duration::from_secs(3));
+        let records = back.iter().map(|(_, record)| record).chain(&after);
+        assert_only_its_death(records, &node.dies.0);
 
-        let events = back.iter().map(|(_, record)| record).chain(&after);
-        let events: Vec<_> = events.filter(|record| record["kind"] == "event").collect();
-        assert_eq!(
-            events.len(),
-            1,
-            "nothing but the death is told: {events:#?}"
-        );
-        assert!(is_event(events[0], "ContainerDied", id));
-        assert_eq!(events[0]["initial"], false);
+        let status = node.agent.until("the stream as before", |status| {
+            status["stream"]["state"] == stream(version)
+        });
+        if stream(version) == "live" {
+            assert!(
+                status["stream"]["reconnects"].as_u64() > before["stream"]["reconnects"].as_u64(),
+                "{status:#}"
+            );
+            let spec = PodSpec::new("new").container("app");
+            let new = node.driver.run_pod(&spec).await.unwrap();
+            node.agent.until("events again", |status| {
+                status["stream"]["events"].as_u64() > before["stream"]["events"].as_u64()
+            });
+            node.watch.ever("the start", |record| {
+                is_event(record, "ContainerStarted", new.id("app").unwrap())
+            });
+        }
     }
 }
 
 #[tokio::test]
-async fn a_stopped_runtime_is_named_and_a_death_in_between_is_told_once() {
+async fn a_stopped_runtime_is_named_and_a_death_in_between_is_told_as_soon_as_it_goes_on() {
     for version in VERSIONS {
-        let testbed = Testbed::up(version, &format!("e2e-stop-{version}"))
-            .await
-            .unwrap();
-        let driver = Driver::new(&testbed.endpoint()).unwrap();
-        let pod = driver
-            .run_pod(&PodSpec::new("dies").container("app"))
-            .await
-            .unwrap();
-        let id = pod.id("app").unwrap();
-        let init = driver.pid(id).await.unwrap();
-        let watch = Running::watch(&testbed.endpoint(), &[]);
-        watch.synced();
-
-        testbed.verb(&["stop"]).await.unwrap();
-        let health = watch.health("Degraded");
-        let stuck: Vec<_> = health["stuck"].as_array().unwrap().iter().collect();
+        let node = Node::up(version, "stop").await;
+        node.testbed.verb(&["stop"]).await.unwrap();
+        let health = node.watch.health("Degraded");
+        let stuck = health["stuck"].as_array().unwrap();
         assert!(
             stuck.iter().any(|stuck| stuck["call"] == "ListContainers"),
             "{health}"
         );
-        driver.kill(id, init).unwrap();
-        testbed.verb(&["cont"]).await.unwrap();
-        let records = watch.within(Duration::from_secs(5));
-        let events: Vec<_> = records
-            .iter()
-            .filter(|record| record["kind"] == "event")
-            .collect();
-        assert_eq!(
-            events.len(),
-            1,
-            "nothing but the death is told: {records:#?}"
+        node.kill();
+        let meanwhile = node.watch.within(Duration::from_secs(1));
+        assert!(
+            meanwhile.iter().all(|record| record["kind"] != "event"),
+            "nobody can know yet: {meanwhile:#?}"
         );
-        assert!(is_event(events[0], "ContainerDied", id));
-        let health = records.iter().rfind(|record| record["kind"] == "health");
+        let goes_on = Instant::now();
+        node.testbed.verb(&["cont"]).await.unwrap();
+        let told = node.watch.until("the death", |record| {
+            is_event(record, "ContainerDied", &node.dies.0)
+        });
+        let (when, death) = told.last().unwrap();
+        assert_eq!(death["exitCode"], 137);
+        let latency = when.duration_since(goes_on);
+        println!("containerd {version}: told {latency:?} after it went on");
+        assert!(latency <= IN_TIME, "{latency:?}");
+        let after = node.watch.within(Duration::from_secs(3));
+        let records = || told.iter().map(|(_, record)| record).chain(&after);
+        assert_only_its_death(records(), &node.dies.0);
+        let health = records().rfind(|record| record["kind"] == "health");
         assert_eq!(health.unwrap()["state"], "Healthy");
+        node.agent.until("the stream as before", |status| {
+            status["stream"]["state"] == stream(version)
+        });
     }
 }
 
@@ -95,26 +162,8 @@ async fn an_agent_outlives_its_runtime() {
         .run_pod(&PodSpec::new("web").container("app"))
         .await
         .unwrap();
-    let endpoint = testbed.endpoint().to_string();
-    // A port of our own, for an agent may run on this machine.
-    let address = "127.0.0.1:20358";
-    let url = format!("http://{address}");
-    let _agent = Running::start(&["agent", "-r", &endpoint, "--listen", address]);
-    let state = |wanted: &str| {
-        let deadline = std::time::Instant::now() + e2e::PATIENCE;
-        loop {
-            let output = e2e::pleg(&["status", "--agent", &url, "-o", "json"]);
-            let text = String::from_utf8_lossy(&output.stdout);
-            if text.contains(&format!("\"state\":\"{wanted}\"")) {
-                return;
-            }
-            assert!(
-                std::time::Instant::now() < deadline,
-                "{wanted} did not come: {text}"
-            );
-            std::thread::sleep(Duration::from_millis(50));
-        }
-    };
+    let agent = Agent::watching(&testbed.endpoint());
+    let state = |wanted: &str| agent.until(wanted, |status| status["health"]["state"] == wanted);
     state("Healthy");
     testbed.verb(&["crash"]).await.unwrap();
     state("Degraded");

@@ -1,0 +1,76 @@
+//! Bad days on a simulated node, in virtual time: figures that no machine changes, and
+//! that `crates/pleg/tests/figures.rs` holds.
+
+use std::thread;
+use std::time::Duration;
+
+use anyhow::anyhow;
+use pleg::Mode;
+use sim::figures::{
+    Latencies, all_restart_at_once, restarts_before_a_stopped_reader, restarts_beside_hung_pods,
+};
+
+use crate::table::Table;
+
+const MODES: [(&str, Mode); 2] = [
+    ("lists alone", Mode::Generic),
+    ("with the stream", Mode::Auto),
+];
+
+/// In a thread of its own, since virtual time is a property of a tokio runtime.
+pub fn measure() -> anyhow::Result<Vec<Table>> {
+    let in_virtual_time = thread::spawn(|| {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()?;
+        Ok(runtime.block_on(tables()))
+    });
+    let ended = in_virtual_time.join();
+    ended.map_err(|_| anyhow!("a scenario panicked"))?
+}
+
+async fn tables() -> Vec<Table> {
+    let head = ["110 pods x 2 containers", "told", "p50", "p99", "max"];
+    let mut late = Table::new("Events of pods that do not hang, in virtual time", &head);
+    let mut row = |what: String, latencies: &Latencies| {
+        let ms = |latency: Duration| format!("{} ms", latency.as_millis());
+        late.row([
+            what,
+            format!("{} of {}", latencies.told(), latencies.changes),
+            ms(latencies.quantile(0.5)),
+            ms(latencies.quantile(0.99)),
+            ms(latencies.longest()),
+        ]);
+    };
+    for (name, mode) in MODES {
+        for hung in [0, 1, 2, 20] {
+            let latencies = restarts_beside_hung_pods(mode, hung).await;
+            let what = format!("10 restarts/s, {hung} ContainerStatus hung, {name}");
+            row(what, &latencies);
+        }
+        let latencies = all_restart_at_once(mode, Duration::from_millis(20)).await;
+        row(
+            format!("all restart at once, status 20 ms, {name}"),
+            &latencies,
+        );
+    }
+
+    let head = [
+        "800 pods, 3 restarts each",
+        "events",
+        "told",
+        "counted",
+        "right in the end",
+    ];
+    let mut stopped = Table::new("A reader that stopped, once it reads again", &head);
+    let caught = restarts_before_a_stopped_reader(800).await;
+    stopped.row([
+        "reader stopped".to_owned(),
+        caught.events.to_string(),
+        caught.told.to_string(),
+        caught.conflated.to_string(),
+        format!("{} of {} pods", caught.right, caught.pods),
+    ]);
+    vec![late, stopped]
+}

@@ -1,0 +1,97 @@
+//! Many pods die at once on real containerd: each death is told once, and nobody who dies
+//! in the middle of it has to wait for the others.
+
+#![allow(
+    clippy::print_stdout,
+    reason = "the latencies are what a person wants to see"
+)]
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use e2e::{Running, VERSIONS, is_event};
+use serde_json::Value;
+use testbed_driver::{ContainerState, Driver, PodSpec, Testbed};
+
+const BURST: usize = 50;
+
+/// How long after the burst has begun the other one dies.
+const MIDDLE: Duration = Duration::from_millis(50);
+
+/// From containerd's own knowledge of a death to our event, on a machine that is busy with
+/// the end of fifty containers.
+const IN_TIME: Duration = Duration::from_millis(500);
+
+#[tokio::test]
+async fn fifty_deaths_at_once_are_told_once_each_and_do_not_hold_up_another() {
+    for version in VERSIONS {
+        let testbed = Testbed::up(version, &format!("e2e-burst-{version}"))
+            .await
+            .unwrap();
+        let driver = Driver::new(&testbed.endpoint()).unwrap();
+        let spec = |pod| PodSpec::new(format!("pod-{pod}")).container("app");
+        let specs: Vec<_> = (0..=BURST).map(spec).collect();
+        let pods = driver.run_pods(&specs, |_| ()).await.unwrap();
+        let mut inits = Vec::new();
+        for pod in &pods {
+            let id = pod.id("app").unwrap();
+            inits.push((id, driver.pid(id).await.unwrap()));
+        }
+        let (other, other_init) = inits.pop().unwrap();
+        let watch = Running::watch(&testbed.endpoint(), &[]);
+        watch.synced();
+
+        let killed = Instant::now();
+        for (id, init) in &inits {
+            driver.kill(id, *init).unwrap();
+        }
+        tokio::time::sleep(MIDDLE).await;
+        let other_killed = Instant::now();
+        driver.kill(other, other_init).unwrap();
+        while driver.status(other).await.unwrap().state() != ContainerState::ContainerExited {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let known = other_killed.elapsed();
+
+        let mut told = BTreeMap::<String, Duration>::new();
+        while told.len() <= BURST {
+            let is_death = |record: &Value| record["type"] == "ContainerDied";
+            let (when, death) = watch.until("another death", is_death).pop().unwrap();
+            assert_eq!(death["exitCode"], 137);
+            let id = death["id"].as_str().unwrap().to_owned();
+            let latency = when.duration_since(if id == other { other_killed } else { killed });
+            assert_eq!(told.insert(id, latency), None, "told twice: {death}");
+        }
+        let after = watch.within(Duration::from_secs(3));
+        assert!(
+            after.iter().all(|record| record["kind"] != "event"),
+            "{after:#?}"
+        );
+
+        let latency_of_other = told.remove(other).unwrap();
+        assert!(inits.iter().all(|(id, _)| told.contains_key(*id)));
+        let mut latencies: Vec<_> = told.into_values().collect();
+        latencies.sort();
+        println!(
+            "containerd {version}: of {BURST} deaths at once the first was told after {:?}, half \
+             after {:?}, the last after {:?}; another in the middle after {latency_of_other:?}, which containerd \
+             knew after {known:?}",
+            latencies[0],
+            latencies[BURST / 2],
+            latencies[BURST - 1],
+        );
+        assert!(
+            latency_of_other <= known + IN_TIME,
+            "{latency_of_other:?}, known after {known:?}"
+        );
+        // Whoever was in the burst is known to be dead by whoever comes now.
+        let late = Running::watch(&testbed.endpoint(), &["--mode", "generic"]);
+        let first = late.until("synced", |record| record["kind"] == "synced");
+        let dead = |(id, _): &(&str, _)| {
+            first
+                .iter()
+                .any(|(_, record)| is_event(record, "ContainerDied", id))
+        };
+        assert!(inits.iter().all(dead));
+    }
+}

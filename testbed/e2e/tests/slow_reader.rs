@@ -1,0 +1,154 @@
+//! A reader that stops reading while a real containerd is busy: it holds nobody up, and
+//! when it reads again it ends with the truth.
+//!
+//! ```text
+//!   pleg watch --> pipe of 64 KiB, full --> queue of 1000 records, full --> gap
+//! ```
+
+#![allow(
+    clippy::print_stdout,
+    reason = "the figures are what a person wants to see"
+)]
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Lines};
+use std::process::{Child, ChildStdout, Stdio};
+use std::time::{Duration, Instant};
+
+use e2e::{Running, is_event};
+use serde_json::Value;
+use testbed_driver::{ContainerSpec, Driver, PodSpec, Testbed};
+
+/// Each has this many containers that are created and never started: to be rid of a pod
+/// is then cheap for containerd, and two events a container for us.
+const CROWDED: usize = 8;
+const CROWD: usize = 90;
+
+/// A relist's period, and what a busy containerd takes.
+const IN_TIME: Duration = Duration::from_millis(2500);
+
+/// A watch whose output is read only when asked for.
+struct Unread {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+    /// The last event about each container and sandbox.
+    last: BTreeMap<String, String>,
+    conflated: u64,
+}
+
+impl Unread {
+    fn watch(endpoint: &cri::Endpoint) -> Self {
+        let mut child = e2e::command()
+            .args(["watch", "-o", "json", "--agent", "off"])
+            .args(["-r", &endpoint.to_string()])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self {
+            child,
+            lines,
+            last: BTreeMap::new(),
+            conflated: 0,
+        }
+    }
+
+    /// Reads up to the first record that is wanted.
+    fn read_until(&mut self, wanted: impl Fn(&Value) -> bool) {
+        loop {
+            let line = self.lines.next().expect("it goes on").unwrap();
+            let record: Value = serde_json::from_str(&line).unwrap();
+            match record["kind"].as_str() {
+                Some("event") => {
+                    let id = record["id"].as_str().unwrap().to_owned();
+                    let kind = record["type"].as_str().unwrap().to_owned();
+                    self.last.insert(id, kind);
+                }
+                Some("gap") => self.conflated += record["conflated"].as_u64().unwrap(),
+                _ => {}
+            }
+            if wanted(&record) {
+                return;
+            }
+        }
+    }
+}
+
+impl Drop for Unread {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[tokio::test]
+async fn a_reader_that_stops_holds_nobody_up_and_ends_with_the_truth() {
+    let testbed = Testbed::up("1.7", "e2e-unread").await.unwrap();
+    let driver = Driver::new(&testbed.endpoint()).unwrap();
+    let spec = |name: &str, pod| PodSpec::new(format!("{name}-{pod}"));
+    let specs: Vec<_> = (0..CROWDED).map(|pod| spec("crowded", pod)).collect();
+    let crowded = driver.run_pods(&specs, |_| ()).await.unwrap();
+    let specs: Vec<_> = (0..4)
+        .map(|pod| spec("web", pod).container("app"))
+        .collect();
+    let web = driver.run_pods(&specs, |_| ()).await.unwrap();
+    for pod in &crowded {
+        let creations = (0..CROWD).map(|number| {
+            let (driver, pod) = (driver.clone(), pod.clone());
+            tokio::spawn(async move {
+                let spec = ContainerSpec::new(format!("never-{number}"), &[]);
+                driver.create_container(&pod, &spec).await.unwrap();
+            })
+        });
+        for creation in creations.collect::<Vec<_>>() {
+            creation.await.unwrap();
+        }
+    }
+    let mut unread = Unread::watch(&testbed.endpoint());
+    unread.read_until(|record| record["kind"] == "synced");
+    // What containerd announced before anybody read its stream comes first.
+    std::thread::sleep(Duration::from_secs(3));
+    // containerd 1.7 gives each event to one reader: the one that stopped is to have all.
+    let other = Running::watch(&testbed.endpoint(), &["--mode", "generic"]);
+    other.synced();
+
+    driver.remove_pods(&crowded, |_| ()).await.unwrap();
+    let mut latencies = Vec::new();
+    for pod in &web {
+        let pod = driver.pod(&pod.name).await.unwrap();
+        let (id, init) = (pod.id("app").unwrap(), driver.pid(pod.id("app").unwrap()));
+        let init = init.await.unwrap();
+        let killed = Instant::now();
+        driver.kill(id, init).unwrap();
+        let (told, _) = other.event("ContainerDied", id);
+        latencies.push(told.duration_since(killed));
+        let pod = driver.pod(&pod.name).await.unwrap();
+        let next = driver.restart_container(&pod, "app").await.unwrap();
+        other.event("ContainerStarted", &next.id);
+    }
+    let pod = driver.pod("web-0").await.unwrap();
+    let last = pod.id("app").unwrap();
+    driver.kill_container(last).await.unwrap();
+    other.event("ContainerDied", last);
+
+    unread.read_until(|record| is_event(record, "ContainerDied", last));
+    println!(
+        "{} events were conflated; meanwhile others were told after {latencies:?}",
+        unread.conflated
+    );
+    assert!(unread.conflated >= 1000, "{}", unread.conflated);
+    assert!(
+        latencies.iter().all(|latency| *latency <= IN_TIME),
+        "{latencies:?}"
+    );
+    for pod in &web {
+        for container in driver.pod(&pod.name).await.unwrap().containers {
+            let expected = match container.state {
+                testbed_driver::ContainerState::ContainerRunning => "ContainerStarted",
+                _ => "ContainerDied",
+            };
+            assert_eq!(unread.last.get(&container.id).unwrap(), expected);
+        }
+    }
+}

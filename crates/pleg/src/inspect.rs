@@ -8,6 +8,8 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join;
+use futures_util::{StreamExt, stream};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
@@ -54,24 +56,28 @@ pub async fn inspect<R: Runtime>(
         container: container.cloned(),
         pod: Some(listed.pod.clone()),
     };
-    let mut sandboxes = Vec::with_capacity(listed.sandboxes.len());
-    for row in &listed.sandboxes {
+    let sandboxes = listed.sandboxes.iter().map(|row| {
         let call = Call::PodSandboxStatus;
-        let answer = calls.run(about(call, &row.id, None), runtime.sandbox_status(&row.id));
-        let status = unless_gone(call, &row.id, answer.await)?;
-        // Each container is asked for itself.
-        sandboxes.extend(status.map(|status| SandboxStatus {
-            containers: Vec::new(),
-            ..status
-        }));
-    }
-    let mut containers = Vec::with_capacity(listed.containers.len());
-    for row in &listed.containers {
+        let asked = calls.run(about(call, &row.id, None), runtime.sandbox_status(&row.id));
+        async move {
+            let status = unless_gone(call, &row.id, asked.await)?;
+            // Each container is asked for itself.
+            Ok(status.map(|status| SandboxStatus {
+                containers: Vec::new(),
+                ..status
+            }))
+        }
+    });
+    let sandboxes = sandboxes.collect();
+    let containers = listed.containers.iter().map(|row| {
         let call = Call::ContainerStatus;
         let about = about(call, &row.id, Some(&row.name));
-        let answer = calls.run(about, runtime.container_status(&row.id));
-        containers.extend(unless_gone(call, &row.id, answer.await)?);
-    }
+        let asked = calls.run(about, runtime.container_status(&row.id));
+        async move { unless_gone(call, &row.id, asked.await) }
+    });
+    let containers = containers.collect();
+    let (sandboxes, containers) = join(together(sandboxes), together(containers)).await;
+    let (sandboxes, containers) = (sandboxes?, containers?);
     Ok(PodStatus {
         uid: listed.pod.uid.clone(),
         namespace: listed.pod.namespace.clone(),
@@ -79,6 +85,19 @@ pub async fn inspect<R: Runtime>(
         sandboxes,
         containers,
     })
+}
+
+/// How many calls of a kind a pod has under way at once.
+const TOGETHER: usize = 4;
+
+/// Asks for all, a few at a time. All are waited for even if one fails: giving up the
+/// others would leave them with a runtime that is then asked again.
+async fn together<Status>(
+    asking: Vec<impl Future<Output = Result<Option<Status>, InspectError>>>,
+) -> Result<Vec<Status>, InspectError> {
+    let answers: Vec<_> = stream::iter(asking).buffered(TOGETHER).collect().await;
+    let found: Result<Vec<Option<Status>>, InspectError> = answers.into_iter().collect();
+    Ok(found?.into_iter().flatten().collect())
 }
 
 fn unless_gone<T>(

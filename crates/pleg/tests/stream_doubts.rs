@@ -6,7 +6,7 @@ mod node;
 use node::{Node, seconds};
 use pleg::listed::SandboxState;
 use pleg::runtime::Call;
-use sim::Fault;
+use sim::{Fault, StreamFault};
 
 #[tokio::test(start_paused = true)]
 async fn a_hint_that_comes_before_the_first_list_hides_nothing_of_it() {
@@ -33,7 +33,7 @@ async fn the_announcement_of_a_start_does_not_speak_for_the_death_that_follows()
     node.sim.world().pod("a").restart("app", 1, now);
     // A crash loop: lists have shown that it runs, and now its stream has another reader.
     node.at(6.5).await;
-    node.sim.silence(true);
+    node.sim.disturb_stream(StreamFault::Silent);
     node.sim.exit("a", "app", 1);
     node.at(12.0).await;
     assert!(node.told().contains("Died a/app.1 with 1"));

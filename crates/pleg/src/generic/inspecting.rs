@@ -104,7 +104,7 @@ impl<R: Runtime> Generic<R> {
         let time = self.wall_time();
         let first_round = self.seen.rounds == 0;
         for event in events_of(commit, status, time, first_round) {
-            self.expect_announcement(&event);
+            self.expect_announcement(&event, commit);
             let announced = commit.hint.as_ref().and_then(|hint| hint.announced);
             self.observe(&event, announced, status);
             self.publish(&Record::Event(event));

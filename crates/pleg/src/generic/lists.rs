@@ -24,7 +24,7 @@ pub(super) struct Lists {
     last: LastLists,
     /// When the last relist with good lists was begun.
     pub(super) last_good: Option<Instant>,
-    /// And the one before: what the last one found happened since.
+    /// And the one before.
     pub(super) good_before: Option<Instant>,
     /// The last one of which a kubelet could have received both lists.
     pub(super) good_for_kubelet: Option<Instant>,
@@ -113,6 +113,12 @@ impl Lists {
             sandboxes: self.sandboxes.has_failed(),
             containers: self.containers.has_failed(),
         }
+    }
+
+    /// When the last good lists before `time` were asked for, if that is still known.
+    pub(super) fn good_before(&self, time: Instant) -> Option<Instant> {
+        let good = [self.last_good, self.good_before];
+        good.into_iter().flatten().find(|begun| *begun < time)
     }
 
     /// Whether the last attempt failed, or would have for a kubelet.

@@ -65,9 +65,10 @@ impl Proof {
         self.heard.insert(id.clone(), now);
     }
 
-    /// Something happened to this id, not before `since`.
+    /// Something happened to this id, not before `since`: what was announced of it before
+    /// was something else.
     pub(super) fn happened(&mut self, id: &Id, since: Instant, now: Instant) {
-        if self.heard.contains_key(id) {
+        if self.heard.get(id).is_some_and(|heard| *heard >= since) {
             self.announced += 1;
         } else if since >= self.opened {
             self.awaited.entry(id.clone()).or_insert(now);

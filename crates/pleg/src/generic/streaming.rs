@@ -14,7 +14,7 @@ use super::{Generic, Message};
 use crate::config::Mode;
 use crate::event::{Event, Source};
 use crate::id::PodRef;
-use crate::records::{Hint, Met};
+use crate::records::{Commit, Hint, Met};
 use crate::runtime::{Announced, AnnouncedSandbox, CallError, Runtime};
 
 /// What the reader of the stream tells.
@@ -46,11 +46,15 @@ impl<R: Runtime> Generic<R> {
         }
     }
 
-    /// Something happened, which a stream that is any good announces.
-    pub(super) fn expect_announcement(&mut self, event: &Event) {
-        let before = self.lists.good_before;
-        if let (Some(proof), Some(id), Some(before)) = (self.streaming.proof(), &event.id, before) {
-            proof.happened(id, before, Instant::now());
+    /// Something happened, which a stream that is any good announces. It happened since
+    /// the last look, or the last list, that showed it otherwise.
+    pub(super) fn expect_announcement(&mut self, event: &Event, commit: &Commit) {
+        let listed = self.lists.good_before(commit.begun);
+        if let (Some(proof), Some(id), Some(listed)) = (self.streaming.proof(), &event.id, listed) {
+            let since = commit
+                .since
+                .map_or(listed, |inspected| inspected.max(listed));
+            proof.happened(id, since, Instant::now());
         }
     }
 

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::look::Look;
+use super::look::{Freshness, Look};
 use super::record::Record;
 use super::{Records, Ticket, note};
 use crate::event::Source;
@@ -95,18 +95,13 @@ impl Hint {
 impl Records {
     /// Takes in a hint; [`Self::plan`] then says to look at the pod, known or not.
     pub fn hint(&mut self, pod: &PodRef, hint: Hint) {
-        let now = Look {
-            begun: hint.at,
-            ended: hint.at,
-            source: hint.source,
-        };
         if !self.pods.contains_key(&pod.uid) {
             self.amended();
         }
         let record = self.pods.entry(pod.uid.clone());
         let record = record.or_insert_with(|| Record {
             listed: Some(Arc::new(ListedPod::empty(pod.clone()))),
-            ..Record::new(now)
+            ..Record::new(Freshness::hinted(hint.at), hint.source)
         });
         match &mut record.hint {
             Some(known) => known.join(hint),
@@ -142,7 +137,8 @@ impl Records {
             source: hint.source,
         };
         if record.sandboxes.admits_all(look) && record.containers.admits_all(look) {
-            let seen = seen(&inspecting.version, found);
+            let version = inspecting.version.clone();
+            let seen = seen(&version, found);
             record.sandboxes.all(look);
             record.containers.all(look);
             let seen = (!seen.is_empty()).then(|| Arc::new(seen));
@@ -151,11 +147,13 @@ impl Records {
                 None => record.inspecting = None,
             }
             record.list(seen, look.source);
+            record.note_removed(&version);
         } else {
             // Something was seen meanwhile, and which of both is newer nobody knows.
             record.inspecting = None;
             record.failed = true;
-            if record.sandboxes.list.min(record.containers.list) < hint.at {
+            let parts = [record.sandboxes, record.containers];
+            if !parts.iter().all(|part| part.is_listed_after(hint.at)) {
                 record.hint.get_or_insert(hint);
             }
         }

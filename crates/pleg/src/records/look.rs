@@ -25,8 +25,8 @@ pub(super) struct Freshness {
     /// A list must be begun later: lists come one after the other, so the beginning of the
     /// last one counts, but the end of a look at a single id.
     pub(super) any: Instant,
-    /// When the last list was begun.
-    pub(super) list: Instant,
+    /// When the last list was begun; `None` if none has come yet.
+    pub(super) list: Option<Instant>,
 }
 
 impl Freshness {
@@ -35,8 +35,22 @@ impl Freshness {
         Self {
             whole: list.ended,
             any: list.begun,
-            list: list.begun,
+            list: Some(list.begun),
         }
+    }
+
+    /// As fresh as a hint, which no list has confirmed.
+    pub(super) fn hinted(at: Instant) -> Self {
+        Self {
+            whole: at,
+            any: at,
+            list: None,
+        }
+    }
+
+    /// Whether the last list was begun after `time`.
+    pub(super) fn is_listed_after(&self, time: Instant) -> bool {
+        self.list.is_some_and(|begun| begun > time)
     }
 
     /// Whether a list says something newer.
@@ -69,6 +83,6 @@ impl Freshness {
     pub(super) fn confirmed(&mut self, list: Look) {
         self.whole = self.whole.max(list.ended);
         self.any = self.any.max(list.begun);
-        self.list = self.list.max(list.begun);
+        self.list = self.list.max(Some(list.begun));
     }
 }

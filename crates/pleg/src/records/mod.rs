@@ -90,6 +90,9 @@ pub struct Commit {
     pub begun: Instant,
     /// The hint that made us look, if one did.
     pub hint: Option<Hint>,
+    /// When the inspection before this one was begun, if there was one: the changes are
+    /// not older.
+    pub since: Option<Instant>,
 }
 
 impl Records {
@@ -147,6 +150,7 @@ impl Records {
             source: record.source,
             begun,
             hint: None,
+            since: record.inspected,
         })
     }
 
@@ -196,6 +200,7 @@ impl Records {
             source: record.source,
             begun: inspected.begun,
             hint: inspected.hint,
+            since: record.inspected.replace(inspected.begun),
         };
         if record.wants_step() {
             self.unsettled.insert(ticket.uid.clone());

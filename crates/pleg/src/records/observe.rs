@@ -36,7 +36,7 @@ impl Records {
             if self.is_gone(uid, taken) {
                 all = false;
             } else if !self.pods.contains_key(uid) {
-                self.pods.insert(uid.clone(), Record::new(look));
+                self.pods.insert(uid.clone(), Record::listed(look));
             }
         }
         self.gone.retain(|_, begun| *begun > taken);
@@ -92,7 +92,7 @@ impl Records {
                 continue;
             }
             let record = self.pods.entry(uid.clone());
-            let record = record.or_insert_with(|| Record::new(look));
+            let record = record.or_insert_with(|| Record::listed(look));
             if record.listed.is_none() {
                 record.listed = Some(Arc::new(ListedPod::empty(pod.pod.clone())));
             }
@@ -181,7 +181,7 @@ impl Records {
         }
         self.amended();
         let record = self.pods.entry(pod.uid.clone());
-        let record = record.or_insert_with(|| Record::new(look));
+        let record = record.or_insert_with(|| Record::listed(look));
         if record.listed.is_none() {
             record.listed = Some(Arc::new(ListedPod::empty(pod.clone())));
         }
@@ -207,7 +207,11 @@ impl Records {
         let freshness = part(record);
         if freshness.admits_one(look) {
             freshness.one(look);
+            let before = record.listed.clone();
             record.amend(look.source, take);
+            if let Some(before) = before {
+                record.note_removed(&before);
+            }
         }
         note(&mut self.unsettled, uid, record);
     }

@@ -1,5 +1,6 @@
 //! What is known of one pod: what was told, and what was seen since.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tokio::time::Instant;
@@ -7,6 +8,7 @@ use tokio::time::Instant;
 use super::hint::Hint;
 use super::look::{Freshness, Look};
 use crate::event::Source;
+use crate::id::Id;
 use crate::listed::ListedPod;
 
 #[derive(Debug)]
@@ -15,6 +17,10 @@ pub(super) struct Record {
     pub(super) committed: Option<Arc<ListedPod>>,
     /// The newest listing; the kubelet's `current`.
     pub(super) listed: Option<Arc<ListedPod>>,
+    /// Ids that looks have found gone since the last list.
+    pub(super) removed: BTreeSet<Id>,
+    /// When the inspection was begun by which something was told last.
+    pub(super) inspected: Option<Instant>,
     /// How fresh the listing's sandboxes are, and its containers.
     pub(super) sandboxes: Freshness,
     pub(super) containers: Freshness,
@@ -40,13 +46,20 @@ pub(super) struct Inspecting {
 }
 
 impl Record {
-    pub(super) fn new(look: Look) -> Self {
+    /// A pod that a list shows for the first time.
+    pub(super) fn listed(look: Look) -> Self {
+        Self::new(Freshness::of(look), look.source)
+    }
+
+    pub(super) fn new(freshness: Freshness, source: Source) -> Self {
         Self {
             committed: None,
             listed: None,
-            sandboxes: Freshness::of(look),
-            containers: Freshness::of(look),
-            source: look.source,
+            removed: BTreeSet::new(),
+            inspected: None,
+            sandboxes: freshness,
+            containers: freshness,
+            source,
             reinspect: false,
             failed: false,
             hint: None,
@@ -54,16 +67,53 @@ impl Record {
         }
     }
 
-    /// Takes in a look at the whole pod, unless a newer one is known.
+    /// Takes in a list of the whole pod. Where ids were looked at since it was begun, it
+    /// says nothing new of them; it still tells of those that nobody has asked for.
     pub(super) fn look(&mut self, pod: Option<&Arc<ListedPod>>, look: Look) -> bool {
-        if !self.sandboxes.admits_list(look) || !self.containers.admits_list(look) {
-            return false;
+        if self.sandboxes.admits_list(look) && self.containers.admits_list(look) {
+            self.sandboxes = Freshness::of(look);
+            self.containers = Freshness::of(look);
+            self.removed.clear();
+            self.hint.take_if(|hint| hint.at < look.begun);
+            self.list(pod.cloned(), look.source);
+            return true;
         }
-        self.sandboxes = Freshness::of(look);
-        self.containers = Freshness::of(look);
-        self.hint.take_if(|hint| hint.at <= look.begun);
-        self.list(pod.cloned(), look.source);
-        true
+        let parts = [self.sandboxes, self.containers];
+        let is_newest = !parts.iter().any(|part| part.is_listed_after(look.begun));
+        if let Some(pod) = pod.filter(|_| is_newest) {
+            self.meet(pod, look.source);
+        }
+        false
+    }
+
+    /// Adds the rows of ids that are new to us.
+    fn meet(&mut self, pod: &ListedPod, source: Source) {
+        let Some(known) = self.listed.clone() else {
+            return;
+        };
+        let is_new = |id: &Id| !known.names(id) && !self.removed.contains(id);
+        let sandboxes = pod.sandboxes.iter().filter(|row| is_new(&row.id));
+        let sandboxes: Vec<_> = sandboxes.cloned().collect();
+        let containers = pod.containers.iter().filter(|row| is_new(&row.id));
+        let containers: Vec<_> = containers.cloned().collect();
+        if sandboxes.is_empty() && containers.is_empty() {
+            return;
+        }
+        self.amend(source, |pod| {
+            pod.sandboxes.extend(sandboxes);
+            pod.containers.extend(containers);
+            pod.sort();
+        });
+    }
+
+    /// Notes which ids are gone since `before`.
+    pub(super) fn note_removed(&mut self, before: &ListedPod) {
+        let names = |id: &Id| self.listed.as_ref().is_some_and(|pod| pod.names(id));
+        let sandboxes = before.sandboxes.iter().map(|row| &row.id);
+        let containers = before.containers.iter().map(|row| &row.id);
+        let gone = sandboxes.chain(containers).filter(|id| !names(id));
+        let gone: Vec<Id> = gone.cloned().collect();
+        self.removed.extend(gone);
     }
 
     /// Changes the listing; a pod of which nothing is left is gone.

@@ -76,6 +76,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<Found> {
         Command::Pods(options) => commands::pods::run(&global, options).await,
         Command::Status(options) => commands::status::run(&global, options).await,
         Command::Agent(options) => commands::agent::run(&global, options).await,
+        Command::Analyze(options) => commands::analyze::run(&global, options).await,
         Command::Demo => commands::demo::run(&global).await,
     }
 }

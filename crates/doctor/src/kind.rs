@@ -66,17 +66,43 @@ impl Writer {
     pub fn of_ident(ident: &[u8]) -> Option<Self> {
         let ident = ident.strip_suffix(b".service").unwrap_or(ident);
         Some(match ident {
-            b"kubelet" | b"k3s" | b"k3s-agent" | b"rke2" | b"rke2-agent" | b"rke2-server"
-            | b"origin-node" | b"atomic-openshift-node" | b"hyperkube" | b"kubelite" | b"k0s"
-            | b"microk8s.daemon-kubelite" | b"microk8s.daemon-kubelet" | b"openshift"
-            | b"kubelet-wrapper" | b"kubenswrapper" => Self::Kubelet,
-            b"containerd" | b"dockerd" | b"docker" | b"dockerd-current" | b"docker-current"
-            | b"docker-containerd" | b"crio" | b"cri-o" | b"cri-dockerd" | b"runc" | b"conmon"
+            b"kubelet"
+            | b"k3s"
+            | b"k3s-agent"
+            | b"rke2"
+            | b"rke2-agent"
+            | b"rke2-server"
+            | b"origin-node"
+            | b"atomic-openshift-node"
+            | b"hyperkube"
+            | b"kubelite"
+            | b"k0s"
+            | b"microk8s.daemon-kubelite"
+            | b"microk8s.daemon-kubelet"
+            | b"openshift"
+            | b"kubelet-wrapper"
+            | b"kubenswrapper" => Self::Kubelet,
+            b"containerd"
+            | b"dockerd"
+            | b"docker"
+            | b"dockerd-current"
+            | b"docker-current"
+            | b"docker-containerd"
+            | b"crio"
+            | b"cri-o"
+            | b"cri-dockerd"
+            | b"runc"
+            | b"conmon"
             | b"microk8s.daemon-containerd" => Self::Runtime,
-            b"systemd" | b"systemd-logind" | b"systemd-journald" | b"systemd-udevd" | b"dbus"
-            | b"dbus-daemon" | b"dbus-broker" | b"dbus-broker-launch" | b"(systemd)" => {
-                Self::Systemd
-            }
+            b"systemd"
+            | b"systemd-logind"
+            | b"systemd-journald"
+            | b"systemd-udevd"
+            | b"dbus"
+            | b"dbus-daemon"
+            | b"dbus-broker"
+            | b"dbus-broker-launch"
+            | b"(systemd)" => Self::Systemd,
             b"kernel" | b"kern" => Self::Kernel,
             _ if ident.starts_with(b"containerd-shim") => Self::Runtime,
             _ if ident.starts_with(b"systemd-") => Self::Systemd,

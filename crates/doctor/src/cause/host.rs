@@ -94,7 +94,9 @@ pub(super) const MEMORY_THRASH: About = About {
         "set memory limits, and reserve memory for the system (systemReserved, evictionHard)",
     ],
     fixed_in: &[],
-    references: &["https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/"],
+    references: &[
+        "https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/",
+    ],
 };
 
 pub(super) const DISK_FULL: About = About {
@@ -104,7 +106,9 @@ pub(super) const DISK_FULL: About = About {
         "a full /run breaks runc and the shims even if the disk has room",
     ],
     fixed_in: &[],
-    references: &["https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/"],
+    references: &[
+        "https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/",
+    ],
 };
 
 pub(super) const PIDS_EXHAUSTED: About = About {

@@ -194,7 +194,10 @@ mod tests {
     fn every_cause_has_a_title_and_something_to_do() {
         for cause in Cause::ALL {
             let about = cause.about();
-            assert!(!about.title.ends_with('.') && about.title.len() < 100, "{cause}");
+            assert!(
+                !about.title.ends_with('.') && about.title.len() < 100,
+                "{cause}"
+            );
             assert!(!about.advice.is_empty(), "{cause}");
         }
     }

@@ -43,7 +43,9 @@ impl Call {
         };
         let function = &text[..open];
         let qualified = function.contains('.');
-        let real = inside.split([',', '{', '}']).all(|word| is_argument(word.trim()));
+        let real = inside
+            .split([',', '{', '}'])
+            .all(|word| is_argument(word.trim()));
         (qualified && real).then(|| Self::take(text)).flatten()
     }
 }
@@ -150,7 +152,10 @@ mod tests {
 
     #[track_caller]
     fn function(text: &str) -> String {
-        Call::take(text).unwrap_or_else(|| panic!("{text}")).0.function
+        Call::take(text)
+            .unwrap_or_else(|| panic!("{text}"))
+            .0
+            .function
     }
 
     #[test]
@@ -161,7 +166,10 @@ mod tests {
             function("k8s.io/k/pleg.(*GenericPLEG).(k8s.io/k/pleg.relist)-fm()"),
             "k8s.io/k/pleg.(*GenericPLEG).(k8s.io/k/pleg.relist)-fm"
         );
-        assert_eq!(function("a.toCRIContainer({{{0xc0, 0x40}, ...}, ...})"), "a.toCRIContainer");
+        assert_eq!(
+            function("a.toCRIContainer({{{0xc0, 0x40}, ...}, ...})"),
+            "a.toCRIContainer"
+        );
         assert_eq!(function("a.F[...](0x1, 0x2"), "a.F[...]");
         assert_eq!(function("panic(0x1, 0x2)"), "panic");
     }
@@ -169,7 +177,10 @@ mod tests {
     #[test]
     fn an_uncertain_receiver_is_none() {
         let first = |text| Call::take(text).unwrap().0.first;
-        assert_eq!(first("sync.(*Mutex).lockSlow(0xc0045c7bd0)"), Some(0xc0_045c_7bd0));
+        assert_eq!(
+            first("sync.(*Mutex).lockSlow(0xc0045c7bd0)"),
+            Some(0xc0_045c_7bd0)
+        );
         assert_eq!(first("sync.(*RWMutex).Lock(0x556e4b5976a0?)"), None);
         assert_eq!(first("sync.(*Mutex).Lock(...)"), None);
         assert_eq!(first("a.F(0x4, 0xc420d3e000)"), None);
@@ -178,7 +189,14 @@ mod tests {
 
     #[test]
     fn prose_and_source_code_are_no_calls() {
-        for text in ["Healthy()", "g.clock.Since(relistTime)", "see (below)", "", "a.b", "(x)"] {
+        for text in [
+            "Healthy()",
+            "g.clock.Since(relistTime)",
+            "see (below)",
+            "",
+            "a.b",
+            "(x)",
+        ] {
             assert_eq!(Call::take_strictly(text), None, "{text}");
         }
     }
@@ -186,9 +204,18 @@ mod tests {
     #[test]
     fn types_and_packages_are_told() {
         let method = "k8s.io/k/network.(*PluginManager).SetUpPod";
-        assert_eq!(receiver_type(method), Some("k8s.io/k/network.(*PluginManager)"));
-        assert_eq!(receiver_type("k8s.io/k/kuberuntime.service.Status"), Some("k8s.io/k/kuberuntime.service"));
-        assert_eq!(receiver_type("a/daemon.setup.func1"), Some("a/daemon.setup"));
+        assert_eq!(
+            receiver_type(method),
+            Some("k8s.io/k/network.(*PluginManager)")
+        );
+        assert_eq!(
+            receiver_type("k8s.io/k/kuberuntime.service.Status"),
+            Some("k8s.io/k/kuberuntime.service")
+        );
+        assert_eq!(
+            receiver_type("a/daemon.setup.func1"),
+            Some("a/daemon.setup")
+        );
         assert_eq!(receiver_type("a/daemon.setup"), None);
         assert_eq!(package(method), "k8s.io/k/network");
         assert_eq!(package("main.main"), "main");

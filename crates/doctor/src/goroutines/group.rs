@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::call::is_library;
+use super::call::{is_library, receiver_type};
 use super::waits::lock_address;
 use super::{Call, Program, ShownGroup, Stack, Wait, idle};
 
@@ -85,7 +85,11 @@ impl Groups {
     /// The groups, the largest first.
     pub fn sorted(mut self) -> (Vec<Group>, u64, u64) {
         self.groups.sort_by_key(|group| {
-            (std::cmp::Reverse(group.count), std::cmp::Reverse(group.max_minutes), group.oldest.id)
+            (
+                std::cmp::Reverse(group.count),
+                std::cmp::Reverse(group.max_minutes),
+                group.oldest.id,
+            )
         });
         (self.groups, self.total, self.dropped)
     }
@@ -102,7 +106,8 @@ impl Group {
             locks: BTreeMap::new(),
             wait: Wait::of(state, &stack.calls),
             idle: idle::is_idle(state, &stack.calls, created_by),
-            program: Program::of(&stack.calls, created_by).or_else(|| Program::of_name(&stack.ident)),
+            program: Program::of(&stack.calls, created_by)
+                .or_else(|| Program::of_name(&stack.ident)),
             place: Place {
                 file: file.to_owned(),
                 line: stack.line,
@@ -122,11 +127,18 @@ impl Group {
         let minutes = stack.minutes.unwrap_or(0);
         let told = stack.minutes.is_some() || self.max_minutes.is_some();
         if stack.state.is_some() && told {
-            let known = self.min_minutes.unwrap_or(if self.count > 0 { 0 } else { minutes });
+            let known = self
+                .min_minutes
+                .unwrap_or(if self.count > 0 { 0 } else { minutes });
             self.min_minutes = Some(known.min(minutes));
             self.max_minutes = Some(self.max_minutes.unwrap_or(0).max(minutes));
         }
-        let age = |stack: &Stack| (stack.minutes, std::cmp::Reverse(stack.id.unwrap_or(u64::MAX)));
+        let age = |stack: &Stack| {
+            (
+                stack.minutes,
+                std::cmp::Reverse(stack.id.unwrap_or(u64::MAX)),
+            )
+        };
         self.count = self.count.saturating_add(stack.count);
         if age(&stack) > age(&self.oldest) {
             self.oldest = stack;
@@ -140,7 +152,44 @@ impl Group {
 
     /// Whether a function with one of these in its name is among its calls.
     pub fn calls(&self, text: &str) -> bool {
-        self.oldest.calls.iter().any(|call| call.function.contains(text))
+        self.oldest
+            .calls
+            .iter()
+            .any(|call| call.function.contains(text))
+    }
+
+    /// The type whose lock it waits for.
+    pub fn lock_type(&self) -> Option<&str> {
+        (self.wait == Wait::Lock)
+            .then(|| receiver_type(self.function()))
+            .flatten()
+    }
+
+    /// Whether a method of this type is among its calls.
+    pub fn is_inside(&self, kind: &str) -> bool {
+        self.telling_call(Some(kind)).is_some()
+    }
+
+    /// Its outermost call of a method of this type.
+    pub fn telling_call(&self, kind: Option<&str>) -> Option<&str> {
+        let kind = kind?;
+        let mut calls = self.oldest.calls.iter().rev().map(|call| &*call.function);
+        calls.find(|function| receiver_type(function) == Some(kind))
+    }
+
+    /// What it is about, beyond how it waits: of netlink the request, not the socket.
+    pub fn purpose(&self) -> &str {
+        let inner = [
+            "netlink/nl.",
+            "netlink.(*Handle)",
+            "grpc.",
+            "ttrpc.",
+            "dbus.",
+        ];
+        let mut calls = self.oldest.calls.iter().map(|call| &*call.function);
+        let outer =
+            calls.find(|name| !is_library(name) && !inner.iter().any(|text| name.contains(text)));
+        outer.unwrap_or_else(|| self.function())
     }
 
     /// As the report has it.
@@ -152,7 +201,12 @@ impl Group {
             min_wait_minutes: self.min_minutes,
             max_wait_minutes: self.max_minutes,
             function: self.function().to_owned(),
-            frames: self.oldest.calls.iter().map(|call| call.function.clone()).collect(),
+            frames: self
+                .oldest
+                .calls
+                .iter()
+                .map(|call| call.function.clone())
+                .collect(),
             created_by: self.oldest.created_by.clone(),
             idle: self.idle,
             lock: lock.map(|(address, _)| format!("{address:#x}")),

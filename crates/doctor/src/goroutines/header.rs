@@ -41,7 +41,9 @@ impl Header {
         for word in words {
             if word == "locked to thread" {
                 header.locked_to_thread = true;
-            } else if let Some(minutes) = word.strip_suffix("minutes").or(word.strip_suffix("minute")) {
+            } else if let Some(minutes) =
+                word.strip_suffix("minutes").or(word.strip_suffix("minute"))
+            {
                 header.minutes = minutes.trim().parse().ok();
             }
         }
@@ -65,23 +67,69 @@ mod tests {
     #[track_caller]
     fn check(text: &str, id: Option<u64>, state: &str, minutes: Option<u64>, locked: bool) {
         let (header, _) = Header::take(text).unwrap_or_else(|| panic!("{text}"));
-        let read = (header.id, &*header.state, header.minutes, header.locked_to_thread);
+        let read = (
+            header.id,
+            &*header.state,
+            header.minutes,
+            header.locked_to_thread,
+        );
         assert_eq!(read, (id, state, minutes, locked), "{text}");
     }
 
     #[test]
     fn headers_of_all_versions_are_read() {
-        check("goroutine 386 [chan send, 1140 minutes]:", Some(386), "chan send", Some(1140), false);
-        check("goroutine 1 gp=0xc000002380 m=nil [running]:", Some(1), "running", None, false);
-        check("goroutine 7 gp=0xc0 m=3 mp=0x1 [syscall, 66 minutes, locked to thread]:", Some(7), "syscall", Some(66), true);
-        check("goroutine 9 [chan receive (nil chan) (scan), 2 minutes, synctest group 4]:", Some(9), "chan receive (nil chan)", Some(2), false);
-        check("goroutine 9 [semacquire, 5 min", Some(9), "semacquire", None, false);
-        check("goroutine 99999999999999999999999 [select, 99999999999999999999999 minutes]:", None, "select", None, false);
+        check(
+            "goroutine 386 [chan send, 1140 minutes]:",
+            Some(386),
+            "chan send",
+            Some(1140),
+            false,
+        );
+        check(
+            "goroutine 1 gp=0xc000002380 m=nil [running]:",
+            Some(1),
+            "running",
+            None,
+            false,
+        );
+        check(
+            "goroutine 7 gp=0xc0 m=3 mp=0x1 [syscall, 66 minutes, locked to thread]:",
+            Some(7),
+            "syscall",
+            Some(66),
+            true,
+        );
+        check(
+            "goroutine 9 [chan receive (nil chan) (scan), 2 minutes, synctest group 4]:",
+            Some(9),
+            "chan receive (nil chan)",
+            Some(2),
+            false,
+        );
+        check(
+            "goroutine 9 [semacquire, 5 min",
+            Some(9),
+            "semacquire",
+            None,
+            false,
+        );
+        check(
+            "goroutine 99999999999999999999999 [select, 99999999999999999999999 minutes]:",
+            None,
+            "select",
+            None,
+            false,
+        );
     }
 
     #[test]
     fn what_only_speaks_of_goroutines_is_no_header() {
-        for text in ["goroutine profile: total 5", "goroutine x [y]:", "goroutine 5 is [stuck]", "goroutine "] {
+        for text in [
+            "goroutine profile: total 5",
+            "goroutine x [y]:",
+            "goroutine 5 is [stuck]",
+            "goroutine ",
+        ] {
             assert_eq!(Header::take(text), None, "{text}");
         }
     }

@@ -25,6 +25,22 @@ pub struct Holder {
     pub why: String,
 }
 
+impl Holder {
+    /// The oldest goroutine of this group, by itself.
+    pub fn of(group: &Group) -> Self {
+        Self::with(group, None)
+    }
+
+    fn with(group: &Group, pile: Option<&Pile>) -> Self {
+        Self {
+            goroutine: group.oldest.id,
+            function: group.function().to_owned(),
+            wait_minutes: group.oldest.minutes,
+            why: why(group, pile),
+        }
+    }
+}
+
 /// What lies within so many minutes cannot be told apart.
 const TIE: u64 = 3;
 /// A wait for something outside is unusual after so many minutes, even if no lock is waited for.
@@ -45,7 +61,10 @@ struct Pile<'a> {
 /// The likely holder, and which group it is of.
 pub fn likely(groups: &[Group]) -> Option<(usize, Holder)> {
     let pile = largest_pile(groups);
-    let candidates = groups.iter().enumerate().filter(|(_, group)| !group.idle && group.wait != Wait::Lock);
+    let candidates = groups
+        .iter()
+        .enumerate()
+        .filter(|(_, group)| !group.idle && group.wait != Wait::Lock);
     let best = match &pile {
         Some(pile) => candidates
             .map(|(at, group)| (score(group, pile), at, group))
@@ -56,17 +75,15 @@ pub fn likely(groups: &[Group]) -> Option<(usize, Holder)> {
             .map(|(at, group)| (0, at, group))
             .max_by_key(|(_, _, group)| {
                 let bucket = group.max_minutes.unwrap_or(0) / TIE;
-                (group.wait != Wait::Rpc, bucket, std::cmp::Reverse(group.oldest.id))
+                (
+                    group.wait != Wait::Rpc,
+                    bucket,
+                    std::cmp::Reverse(group.oldest.id),
+                )
             }),
     };
     let (_, at, group) = best?;
-    let holder = Holder {
-        goroutine: group.oldest.id,
-        function: group.function().to_owned(),
-        wait_minutes: group.oldest.minutes,
-        why: why(group, pile.as_ref()),
-    };
-    Some((at, holder))
+    Some((at, Holder::with(group, pile.as_ref())))
 }
 
 fn is_long(group: &Group) -> bool {
@@ -75,16 +92,24 @@ fn is_long(group: &Group) -> bool {
 
 /// The relist itself is in nobody's way but everybody's.
 fn is_relist(group: &Group) -> bool {
-    group.wait == Wait::Send && group.calls("pleg.(*GenericPLEG).relist")
+    group.wait == Wait::Send
+        && (group.calls("pleg.(*GenericPLEG).relist") || group.calls("pleg.(*GenericPLEG).Relist"))
 }
 
 fn largest_pile(groups: &[Group]) -> Option<Pile<'_>> {
     let mut piles: Vec<Pile> = Vec::new();
     for group in groups.iter().filter(|group| group.wait == Wait::Lock) {
         let taker = group.function();
-        let object = group.oldest.calls.iter().find(|call| call.function == taker);
+        let object = group
+            .oldest
+            .calls
+            .iter()
+            .find(|call| call.function == taker);
         let kind = |function| receiver_type(function).unwrap_or(function);
-        match piles.iter_mut().find(|pile| kind(pile.taker) == kind(taker)) {
+        match piles
+            .iter_mut()
+            .find(|pile| kind(pile.taker) == kind(taker))
+        {
             Some(pile) => {
                 pile.count += group.count;
                 pile.oldest = pile.oldest.max(group.max_minutes);
@@ -97,7 +122,9 @@ fn largest_pile(groups: &[Group]) -> Option<Pile<'_>> {
             }),
         }
     }
-    piles.into_iter().max_by_key(|pile| (pile.count, pile.oldest))
+    piles
+        .into_iter()
+        .max_by_key(|pile| (pile.count, pile.oldest))
 }
 
 /// How a goroutine's calls are related to the object whose lock is waited for.
@@ -113,14 +140,24 @@ fn relation(group: &Group, pile: &Pile) -> Relation {
     let of_type = receiver_type(pile.taker);
     let calls = &group.oldest.calls;
     let same_type = |function| of_type.is_some() && receiver_type(function) == of_type;
-    if pile.object.is_some() && calls.iter().any(|call| call.first == pile.object && same_type(&call.function)) {
+    if pile.object.is_some()
+        && calls
+            .iter()
+            .any(|call| call.first == pile.object && same_type(&call.function))
+    {
         return Relation::Object;
     }
     if calls.iter().any(|call| same_type(&call.function)) {
         return Relation::Type;
     }
-    let near = calls.iter().any(|call| !call::is_library(pile.taker) && package(&call.function) == package(pile.taker));
-    if near { Relation::Package } else { Relation::None }
+    let near = calls.iter().any(|call| {
+        !call::is_library(pile.taker) && package(&call.function) == package(pile.taker)
+    });
+    if near {
+        Relation::Package
+    } else {
+        Relation::None
+    }
 }
 
 fn score(group: &Group, pile: &Pile) -> i32 {
@@ -151,7 +188,10 @@ fn score(group: &Group, pile: &Pile) -> i32 {
 
 fn why(group: &Group, pile: Option<&Pile>) -> String {
     let waits = match group.oldest.minutes {
-        Some(minutes) => format!("it has waited for {minutes} minutes for {}", group.wait.what()),
+        Some(minutes) => format!(
+            "it has waited for {minutes} minutes for {}",
+            group.wait.what()
+        ),
         None => format!("it waits for {}", group.wait.what()),
     };
     let Some(pile) = pile else {
@@ -174,7 +214,10 @@ fn why(group: &Group, pile: Option<&Pile>) -> String {
     };
     let first = match (group.oldest.minutes, pile.oldest) {
         (Some(wait), Some(first)) if wait + TIE >= first => {
-            format!(", and it began no later than {victims} for {} ({first} minutes)", pile.taker)
+            format!(
+                ", and it began no later than {victims} for {} ({first} minutes)",
+                pile.taker
+            )
         }
         _ => String::new(),
     };

@@ -99,12 +99,26 @@ pub fn is_idle(state: Option<&str>, calls: &[Call], created_by: Option<&str>) ->
         return false;
     }
     // What is found deeper in the stack only started what really waits.
-    let near = calls.iter().take(7).any(|call| contains(&call.function, &FUNCTIONS));
-    let is_loop = calls.len() <= 3 && matches!(state, "select" | "chan receive" | "IO wait" | "syscall");
-    let own_loop = is_loop && calls.iter().all(|call| {
-        let name = call.function.rsplit('.').next().unwrap_or_default().to_ascii_lowercase();
-        super::call::is_library(&call.function) || contains(&name, &["loop", "run", "watch", "serve", "worker", "monitor", "func"])
-    });
+    let near = calls
+        .iter()
+        .take(7)
+        .any(|call| contains(&call.function, &FUNCTIONS));
+    let is_loop =
+        calls.len() <= 3 && matches!(state, "select" | "chan receive" | "IO wait" | "syscall");
+    let own_loop = is_loop
+        && calls.iter().all(|call| {
+            let name = call
+                .function
+                .rsplit('.')
+                .next()
+                .unwrap_or_default()
+                .to_ascii_lowercase();
+            super::call::is_library(&call.function)
+                || contains(
+                    &name,
+                    &["loop", "run", "watch", "serve", "worker", "monitor", "func"],
+                )
+        });
     let from_signal = created_by.is_some_and(|by| by.starts_with("os/signal."));
     (near && !waits.is_outside()) || near && created_by_transport(calls) || own_loop || from_signal
 }

@@ -25,10 +25,10 @@ use serde::Serialize;
 pub use call::Call;
 pub use group::{Group, Groups, Place};
 pub use header::Header;
-pub use holder::Holder;
+pub use holder::{Holder, likely};
 pub use profile::ProfileReader;
 pub use program::Program;
-pub use reader::StackReader;
+pub use reader::{StackReader, Took};
 pub use rules::{Proof, proofs};
 pub use waits::Wait;
 

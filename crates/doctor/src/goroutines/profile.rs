@@ -31,7 +31,9 @@ impl ProfileReader {
         }
         if let Some((count, addresses)) = line.split_once(" @ ")
             && let Ok(count) = count.trim().parse::<u64>()
-            && addresses.split_ascii_whitespace().all(|word| word.starts_with("0x"))
+            && addresses
+                .split_ascii_whitespace()
+                .all(|word| word.starts_with("0x"))
         {
             self.finish();
             self.seen = self.seen.saturating_add(count);
@@ -56,7 +58,9 @@ impl ProfileReader {
             (Some("labels:"), _) | (None, _) => return true,
             _ => return false,
         };
-        let function = function.rsplit_once("+0x").map_or(function, |(function, _)| function);
+        let function = function
+            .rsplit_once("+0x")
+            .map_or(function, |(function, _)| function);
         if let Some(stack) = &mut self.current
             && stack.calls.len() < 128
         {
@@ -106,7 +110,10 @@ mod tests {
         }
         reader.finish();
         let stacks = reader.take_done();
-        assert_eq!(stacks.iter().map(|stack| stack.count).collect::<Vec<_>>(), [14990, 12]);
+        assert_eq!(
+            stacks.iter().map(|stack| stack.count).collect::<Vec<_>>(),
+            [14990, 12]
+        );
         assert_eq!(stacks[0].calls[1].function, "a.com/b.(*T).M");
         assert_eq!(reader.unlisted(), 1);
     }

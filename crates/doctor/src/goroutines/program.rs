@@ -53,8 +53,24 @@ impl Program {
     /// The program whose stack has these calls.
     pub fn of(calls: &[Call], created_by: Option<&str>) -> Option<Self> {
         let names = || calls.iter().map(|call| &*call.function).chain(created_by);
-        let found = PACKAGES.iter().find(|(package, _)| names().any(|name| name.contains(package)));
+        let found = PACKAGES
+            .iter()
+            .find(|(package, _)| names().any(|name| name.contains(package)));
         found.map(|(_, program)| *program)
+    }
+
+    /// Its usual name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Kubelet => "kubelet",
+            Self::Dockerd => "dockerd",
+            Self::Containerd => "containerd",
+            Self::Shim => "containerd-shim",
+            Self::CriO => "crio",
+            Self::Runc => "runc",
+            Self::CniPlugin => "cni-plugin",
+            Self::CniAgent => "cni-agent",
+        }
     }
 
     /// The program of this name.
@@ -64,8 +80,8 @@ impl Program {
             "containerd" | "docker-containerd" => Self::Containerd,
             "crio" => Self::CriO,
             "runc" => Self::Runc,
-            "terwayd" | "calico-felix" | "calico-node" | "cilium-agent" | "aws-k8s-agent" | "flanneld"
-            | "antrea-agent" => Self::CniAgent,
+            "terwayd" | "calico-felix" | "calico-node" | "cilium-agent" | "aws-k8s-agent"
+            | "flanneld" | "antrea-agent" => Self::CniAgent,
             _ if name.starts_with("containerd-shim") => Self::Shim,
             _ => return None,
         })

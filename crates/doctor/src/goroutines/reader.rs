@@ -114,7 +114,9 @@ impl StackReader {
 
     fn blank(&mut self) {
         match self.last {
-            Last::Header | Last::Call if self.current.as_ref().is_some_and(|at| at.state.is_some()) => {
+            Last::Header | Last::Call
+                if self.current.as_ref().is_some_and(|at| at.state.is_some()) =>
+            {
                 self.double_spaced = true;
             }
             _ if self.double_spaced => {}
@@ -162,7 +164,13 @@ impl StackReader {
     }
 
     fn calls(&mut self, line: &str, proven: bool, number: u64, ident: &str) -> bool {
-        let take = |text| if proven { Call::take(text) } else { Call::take_strictly(text) };
+        let take = |text| {
+            if proven {
+                Call::take(text)
+            } else {
+                Call::take_strictly(text)
+            }
+        };
         let Some((call, mut rest)) = take(line) else {
             return false;
         };
@@ -215,7 +223,10 @@ impl StackReader {
                 }
                 rest = after.trim_start();
             } else {
-                rest = rest.split_once(' ').map_or("", |(_, after)| after).trim_start();
+                rest = rest
+                    .split_once(' ')
+                    .map_or("", |(_, after)| after)
+                    .trim_start();
             }
         }
     }
@@ -237,7 +248,10 @@ fn is_place(line: &str) -> bool {
     let first = line.split(' ').next().unwrap_or_default();
     let numbered = first.rsplit_once(':').is_some_and(|(file, number)| {
         let real = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
-        real && (file.ends_with(".go") || file.ends_with(".s") || file.ends_with(".c") || file.starts_with("_cgo"))
+        real && (file.ends_with(".go")
+            || file.ends_with(".s")
+            || file.ends_with(".c")
+            || file.starts_with("_cgo"))
     });
     // Cut off, or of an assembler: a path alone.
     numbered || line.starts_with('/') && !line.contains(": ") || line.starts_with("_cgo_")

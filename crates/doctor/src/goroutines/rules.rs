@@ -45,7 +45,7 @@ use Wait::{Bus, Lock, Netlink, Process, Receive, Rpc, Send, Shim, Storage};
 
 const RULES: [Rule; 22] = [
     Rule {
-        calls: &["pleg.(*GenericPLEG).relist"],
+        calls: &["pleg.(*GenericPLEG).relist", "pleg.(*GenericPLEG).Relist"],
         waits: &[Send],
         confidence: Certain,
         says: "the relist waits for room in its own event channel: it and the sync loop wait for each other",
@@ -60,7 +60,11 @@ const RULES: [Rule; 22] = [
         ..ANY
     },
     Rule {
-        calls: &["cni/pkg/invoke.(*RawExec).ExecPlugin", "cni/pkg/invoke.(*DefaultExec)", "invoke.ExecPluginWith"],
+        calls: &[
+            "cni/pkg/invoke.(*RawExec).ExecPlugin",
+            "cni/pkg/invoke.(*DefaultExec)",
+            "invoke.ExecPluginWith",
+        ],
         waits: &[Process],
         cause: Cause::CniPluginHang,
         confidence: High,
@@ -110,7 +114,11 @@ const RULES: [Rule; 22] = [
         ..ANY
     },
     Rule {
-        calls: &["oci.(*runtimeOCI).", "oci.(*runtimeVM).", "oci.(*Container)."],
+        calls: &[
+            "oci.(*runtimeOCI).",
+            "oci.(*runtimeVM).",
+            "oci.(*Container).",
+        ],
         waits: &[Lock],
         cause: Cause::ContainerLock,
         confidence: High,
@@ -152,7 +160,13 @@ const RULES: [Rule; 22] = [
         ..ANY
     },
     Rule {
-        calls: &["StartTransientUnit", "SetUnitProperties", "systemd.UseSystemd", "dbus.(*Object).Call", "dbus.(*Conn).startJob"],
+        calls: &[
+            "StartTransientUnit",
+            "SetUnitProperties",
+            "systemd.UseSystemd",
+            "dbus.(*Object).Call",
+            "dbus.(*Conn).startJob",
+        ],
         waits: &[Bus],
         cause: Cause::SystemdCookieOverflow,
         says: "runc waits for systemd's reply on the system bus; an overloaded systemd or a dead bus looks the same",
@@ -167,7 +181,14 @@ const RULES: [Rule; 22] = [
         ..ANY
     },
     Rule {
-        calls: &["toCRISandboxInfo", "task.(*local).Get", "PodSandboxStatus", "(*shimTask).State", "(*task).Status", "(*shim).State"],
+        calls: &[
+            "toCRISandboxInfo",
+            "task.(*local).Get",
+            "PodSandboxStatus",
+            "(*shimTask).State",
+            "(*task).Status",
+            "(*shim).State",
+        ],
         waits: &[Shim],
         cause: Cause::ShimUnresponsive,
         confidence: High,
@@ -198,7 +219,12 @@ const RULES: [Rule; 22] = [
         ..ANY
     },
     Rule {
-        calls: &["cleanupOrphanedPodDirs", "volume_stat_calculator", "(*volumeStatCalculator)", "operationexecutor"],
+        calls: &[
+            "cleanupOrphanedPodDirs",
+            "volume_stat_calculator",
+            "(*volumeStatCalculator)",
+            "operationexecutor",
+        ],
         waits: &[Storage],
         minutes: 1,
         cause: Cause::StorageUnresponsive,
@@ -244,7 +270,8 @@ pub fn proofs(groups: &[Group]) -> Vec<Proof<'_>> {
 
 impl Rule {
     fn holds(&self, group: &Group) -> bool {
-        let long_enough = self.minutes == 0 || group.max_minutes.is_some_and(|wait| wait >= self.minutes);
+        let long_enough =
+            self.minutes == 0 || group.max_minutes.is_some_and(|wait| wait >= self.minutes);
         let called = self.calls.is_empty() || self.calls.iter().any(|call| group.calls(call));
         let waits = self.waits.is_empty() || self.waits.contains(&group.wait);
         let whose = self.program.is_none() || self.program == group.program;

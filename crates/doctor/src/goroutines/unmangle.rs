@@ -42,6 +42,9 @@ mod tests {
             plain("[a.com/s.to({{{0xc0](http://a.com/s.to(%7B%7B%7B0xc0), 0x40}, ...})"),
             "a.com/s.to({{{0xc0, 0x40}, ...})"
         );
-        assert_eq!(plain("  `sync.(*Mutex).Lock(...)`"), "sync.(*Mutex).Lock(...)");
+        assert_eq!(
+            plain("  `sync.(*Mutex).Lock(...)`"),
+            "sync.(*Mutex).Lock(...)"
+        );
     }
 }

@@ -32,7 +32,12 @@ impl Wait {
     pub fn of(state: Option<&str>, calls: &[Call]) -> Self {
         let state = state.unwrap_or_default();
         let any = |texts: &[&str]| calls.iter().any(|call| contains(&call.function, texts));
-        let inner = |texts: &[&str]| calls.iter().take(6).any(|call| contains(&call.function, texts));
+        let inner = |texts: &[&str]| {
+            calls
+                .iter()
+                .take(6)
+                .any(|call| contains(&call.function, texts))
+        };
         if is_lock(state, calls) {
             return Self::Lock;
         }
@@ -40,9 +45,18 @@ impl Wait {
         if is_running && !calls.is_empty() {
             return Self::Other;
         }
-        if inner(&["(*NetlinkSocket).Receive", "netlink.(*Conn).Receive", "netlink/nl."]) {
+        if inner(&[
+            "(*NetlinkSocket).Receive",
+            "netlink.(*Conn).Receive",
+            "netlink/nl.",
+        ]) {
             Self::Netlink
-        } else if inner(&["os.(*Process).Wait", "os.(*Process).wait", "os.(*Process).blockUntilWaitable", "os/exec.(*Cmd).Wait"]) {
+        } else if inner(&[
+            "os.(*Process).Wait",
+            "os.(*Process).wait",
+            "os.(*Process).blockUntilWaitable",
+            "os/exec.(*Cmd).Wait",
+        ]) {
             Self::Process
         } else if any(&["ttrpc.(*Client)", "ttrpc.(*clientStream)"]) {
             Self::Shim
@@ -146,10 +160,19 @@ fn is_lock(state: &str, calls: &[Call]) -> bool {
 /// The address of the lock that is waited for.
 pub fn lock_address(calls: &[Call]) -> Option<u64> {
     let first_of = |texts: &[&str]| {
-        let call = calls.iter().take(8).find(|call| contains(&call.function, texts) && call.first.is_some());
+        let call = calls
+            .iter()
+            .take(8)
+            .find(|call| contains(&call.function, texts) && call.first.is_some());
         call.and_then(|call| call.first)
     };
     first_of(&["sync.(*Mutex).lockSlow", "internal/sync.(*Mutex).lockSlow"])
-        .or_else(|| first_of(&["sync.(*Mutex).Lock", "sync.(*RWMutex).RLock", "sync.(*RWMutex).Lock"]))
+        .or_else(|| {
+            first_of(&[
+                "sync.(*Mutex).Lock",
+                "sync.(*RWMutex).RLock",
+                "sync.(*RWMutex).Lock",
+            ])
+        })
         .or_else(|| first_of(&["sync.runtime_Semacquire"]))
 }

@@ -28,7 +28,9 @@ impl Cursor<'_> {
         let digits = self.0.iter().take(most).take_while(|b| b.is_ascii_digit());
         let (mut count, mut value) = (0, 0u32);
         for digit in digits {
-            value = value.checked_mul(10)?.checked_add(u32::from(digit - b'0'))?;
+            value = value
+                .checked_mul(10)?
+                .checked_add(u32::from(digit - b'0'))?;
             count += 1;
         }
         if count < least {

@@ -64,13 +64,29 @@ mod tests {
     #[test]
     fn headers_of_all_generations_are_read() {
         for (line, file, message) in [
-            ("I0505 13:59:56.872880    2858 kubelet_node_status.go:379] Recording", "kubelet_node_status.go", "Recording"),
-            ("E1109 21:31:26.170721  112447 kubelet/kubelet.go:1991] \"Skipping\"", "kubelet/kubelet.go", "\"Skipping\""),
-            ("E0301 15:52:28.477667 3031 kubelet.go:1991] x", "kubelet.go", "x"),
+            (
+                "I0505 13:59:56.872880    2858 kubelet_node_status.go:379] Recording",
+                "kubelet_node_status.go",
+                "Recording",
+            ),
+            (
+                "E1109 21:31:26.170721  112447 kubelet/kubelet.go:1991] \"Skipping\"",
+                "kubelet/kubelet.go",
+                "\"Skipping\"",
+            ),
+            (
+                "E0301 15:52:28.477667 3031 kubelet.go:1991] x",
+                "kubelet.go",
+                "x",
+            ),
             ("W0301 15:52:28.477667 3031 kubelet.go", "", "kubelet.go"),
         ] {
             let read = parse(line.as_bytes()).unwrap_or_else(|| panic!("{line}"));
-            assert_eq!((read.file, read.message), (file.as_bytes(), message.as_bytes()), "{line}");
+            assert_eq!(
+                (read.file, read.message),
+                (file.as_bytes(), message.as_bytes()),
+                "{line}"
+            );
         }
         assert!(!begins(b"E2E tests 16:23:14"));
         assert_eq!(parse(b"I9999 99:99:99.0 1 x.go:1] y"), None);
@@ -78,7 +94,10 @@ mod tests {
 
     #[test]
     fn a_header_is_found_behind_whatever_was_pasted_in_front() {
-        assert_eq!(find(b"  -- node7: E0301 15:52:28.477667 3031 kubelet.go:1991] x"), Some(12));
+        assert_eq!(
+            find(b"  -- node7: E0301 15:52:28.477667 3031 kubelet.go:1991] x"),
+            Some(12)
+        );
         assert_eq!(find(b"nothing here"), None);
     }
 }

@@ -94,7 +94,9 @@ fn stamped<'a>(line: &'a [u8], carried: &mut Carried<'a>) -> Option<&'a [u8]> {
 fn writer<'a>(line: &'a [u8], carried: &mut Carried<'a>) -> Option<&'a [u8]> {
     let near = &line[..line.len().min(320)];
     if let Some(colon) = memchr::memmem::find(near, b": ") {
-        let mut words = near[..colon].split(|byte| *byte == b' ').filter(|word| !word.is_empty());
+        let mut words = near[..colon]
+            .split(|byte| *byte == b' ')
+            .filter(|word| !word.is_empty());
         let (first, second, third) = (words.next()?, words.next(), words.next());
         let (host, ident) = match (second, third) {
             (None, _) => (&line[..0], first),
@@ -149,7 +151,11 @@ fn addressed<'a>(line: &'a [u8], carried: &mut Carried<'a>) -> Option<&'a [u8]> 
     let colon = memchr::memmem::find(&line[..line.len().min(50)], b": ")?;
     let address = &line[..colon];
     let dots = address.iter().filter(|byte| **byte == b'.').count();
-    if dots != 3 || !address.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.') {
+    if dots != 3
+        || !address
+            .iter()
+            .all(|byte| byte.is_ascii_digit() || *byte == b'.')
+    {
         return None;
     }
     carried.host = address;
@@ -164,7 +170,11 @@ fn addressed<'a>(line: &'a [u8], carried: &mut Carried<'a>) -> Option<&'a [u8]> 
 
 /// `1 | ` of a page that numbers its lines.
 fn numbered(line: &[u8]) -> Option<&[u8]> {
-    let digits = line.iter().take(7).take_while(|byte| byte.is_ascii_digit()).count();
+    let digits = line
+        .iter()
+        .take(7)
+        .take_while(|byte| byte.is_ascii_digit())
+        .count();
     line[digits..].strip_prefix(b" | ")
 }
 
@@ -201,18 +211,78 @@ mod tests {
 
     #[test]
     fn every_carrier_is_taken_off() {
-        check("Oct  8 16:29:51 worker9 k3s[1636]: E1008 x", "worker9", "k3s", "1636", "E1008 x");
-        check("<30>Apr 13 10:53:52 ip-10 kubelet: E0413 x", "ip-10", "kubelet", "", "E0413 x");
-        check("Mar 13 16:02:43  kubelet[7]: I0313 x", "", "kubelet", "7", "I0313 x");
-        check("2024-05-05T13:59:56+0000 n1 systemd[1]: Started x: y", "n1", "systemd", "1", "Started x: y");
+        check(
+            "Oct  8 16:29:51 worker9 k3s[1636]: E1008 x",
+            "worker9",
+            "k3s",
+            "1636",
+            "E1008 x",
+        );
+        check(
+            "<30>Apr 13 10:53:52 ip-10 kubelet: E0413 x",
+            "ip-10",
+            "kubelet",
+            "",
+            "E0413 x",
+        );
+        check(
+            "Mar 13 16:02:43  kubelet[7]: I0313 x",
+            "",
+            "kubelet",
+            "7",
+            "I0313 x",
+        );
+        check(
+            "2024-05-05T13:59:56+0000 n1 systemd[1]: Started x: y",
+            "n1",
+            "systemd",
+            "1",
+            "Started x: y",
+        );
         check("10.200.1.3: {\"ts\":1}", "10.200.1.3", "", "", "{\"ts\":1}");
-        check("10.5.0.2: kern:    info: [2021-11-10T10:09:37.6Z]: eth0: up", "10.5.0.2", "kernel", "", " eth0: up");
-        check("2024-05-05T13:59:56.1Z stderr F I0505 13:59:56.8 1 x.go:1] y", "", "", "", "I0505 13:59:56.8 1 x.go:1] y");
+        check(
+            "10.5.0.2: kern:    info: [2021-11-10T10:09:37.6Z]: eth0: up",
+            "10.5.0.2",
+            "kernel",
+            "",
+            " eth0: up",
+        );
+        check(
+            "2024-05-05T13:59:56.1Z stderr F I0505 13:59:56.8 1 x.go:1] y",
+            "",
+            "",
+            "",
+            "I0505 13:59:56.8 1 x.go:1] y",
+        );
         check("kubelet[3694]: I0220 x", "", "kubelet", "3694", "I0220 x");
-        check("kubelet: sync.(*Mutex).Lock()", "", "kubelet", "", "sync.(*Mutex).Lock()");
-        check("1 | Mar 1 15:52:28 k8s-node-1 kubelet: E0301 x", "k8s-node-1", "kubelet", "", "E0301 x");
-        check("17:08:22.299597 kubelet skipping pod - [P: x]", "", "kubelet", "", " skipping pod - [P: x]");
-        check("[pod/felix-1/felix] goroutine 1 [idle]:", "", "", "", " goroutine 1 [idle]:");
+        check(
+            "kubelet: sync.(*Mutex).Lock()",
+            "",
+            "kubelet",
+            "",
+            "sync.(*Mutex).Lock()",
+        );
+        check(
+            "1 | Mar 1 15:52:28 k8s-node-1 kubelet: E0301 x",
+            "k8s-node-1",
+            "kubelet",
+            "",
+            "E0301 x",
+        );
+        check(
+            "17:08:22.299597 kubelet skipping pod - [P: x]",
+            "",
+            "kubelet",
+            "",
+            " skipping pod - [P: x]",
+        );
+        check(
+            "[pod/felix-1/felix] goroutine 1 [idle]:",
+            "",
+            "",
+            "",
+            " goroutine 1 [idle]:",
+        );
     }
 
     #[test]

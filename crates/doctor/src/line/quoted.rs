@@ -95,8 +95,10 @@ mod tests {
 
     #[test]
     fn values_are_found_by_their_keys() {
-        let line = br#"time="2021-01-01" level=error msg="get state for \"x\"" error="context deadline"#;
-        let get = |key| value(line, key).map(|value| String::from_utf8(value.into_owned()).unwrap());
+        let line =
+            br#"time="2021-01-01" level=error msg="get state for \"x\"" error="context deadline"#;
+        let get =
+            |key| value(line, key).map(|value| String::from_utf8(value.into_owned()).unwrap());
         assert_eq!(get("level").as_deref(), Some("error"));
         assert_eq!(get("msg").as_deref(), Some("get state for \"x\""));
         assert_eq!(get("error").as_deref(), Some("context deadline"));
@@ -106,7 +108,9 @@ mod tests {
     #[test]
     fn escapes_and_entities_are_undone() {
         assert_eq!(&*unescape(br#"a\n\tb\"\q\"#), b"a\n\tb\"\\q\\");
-        assert_eq!(&*without_entities(b"map[string]string&#34;x&quot; &lt;nil&gt; & &unknown;"),
-            b"map[string]string\"x\" <nil> & &unknown;");
+        assert_eq!(
+            &*without_entities(b"map[string]string&#34;x&quot; &lt;nil&gt; & &unknown;"),
+            b"map[string]string\"x\" <nil> & &unknown;"
+        );
     }
 }

@@ -44,7 +44,11 @@ pub fn take(line: &[u8]) -> Option<(Stamp, &[u8])> {
 fn iso(at: &mut Cursor) -> Option<Stamp> {
     let mut try_at = *at;
     let year = try_at.number(4, 4)?;
-    let dash = if try_at.eat(b'-').is_some() { b'-' } else { b'/' };
+    let dash = if try_at.eat(b'-').is_some() {
+        b'-'
+    } else {
+        b'/'
+    };
     if dash == b'/' {
         try_at.eat(b'/')?;
     }
@@ -168,7 +172,9 @@ fn zone(at: &mut Cursor) -> Option<i32> {
         return None;
     }
     *at = try_at;
-    i32::try_from(hours * 3600 + minutes * 60).ok().map(|s| s * sign)
+    i32::try_from(hours * 3600 + minutes * 60)
+        .ok()
+        .map(|s| s * sign)
 }
 
 impl Stamp {
@@ -239,8 +245,12 @@ impl Calendar {
         let latest = Offset::UTC.to_datetime(self.latest.timestamp());
         let (month, day) = stamp.day.unwrap_or((latest.month(), latest.day()));
         let at = |year: i16| {
-            let [hour, minute, second] =
-                [stamp.second / 3600, stamp.second / 60 % 60, stamp.second % 60].map(|n| n as i8);
+            let [hour, minute, second] = [
+                stamp.second / 3600,
+                stamp.second / 60 % 60,
+                stamp.second % 60,
+            ]
+            .map(|n| n as i8);
             let nanos = i32::try_from(stamp.nanos).ok()?;
             let time = DateTime::new(year, month, day, hour, minute, second, nanos).ok()?;
             let utc = Offset::UTC.to_timestamp(time).ok()?.as_nanosecond();
@@ -273,13 +283,25 @@ mod tests {
             ("May 05 13:59:56 host", "2023-05-05T13:59:56.000000000Z"),
             ("Jan 4 11:56:31 host", "2023-01-04T11:56:31.000000000Z"),
             ("Oct  8 16:29:51.25 w", "2023-10-08T16:29:51.250000000Z"),
-            ("2021-01-09T19:48:52.460628029+08:00 x", "2021-01-09T11:48:52.460628029Z"),
+            (
+                "2021-01-09T19:48:52.460628029+08:00 x",
+                "2021-01-09T11:48:52.460628029Z",
+            ),
             ("2021-01-09T19:48:52Z x", "2021-01-09T19:48:52.000000000Z"),
             ("2021-01-09 19:48:52,5 x", "2021-01-09T19:48:52.500000000Z"),
             ("2021/01/09 19:48:52 x", "2021-01-09T19:48:52.000000000Z"),
-            ("2021-01-09 19:48:52.4 +0800 CST m=+1", "2021-01-09T11:48:52.400000000Z"),
-            ("Mon 2024-05-06 13:59:56 UTC host", "2024-05-06T13:59:56.000000000Z"),
-            ("Mon May  5 13:59:56 2017] x", "2017-05-05T13:59:56.000000000Z"),
+            (
+                "2021-01-09 19:48:52.4 +0800 CST m=+1",
+                "2021-01-09T11:48:52.400000000Z",
+            ),
+            (
+                "Mon 2024-05-06 13:59:56 UTC host",
+                "2024-05-06T13:59:56.000000000Z",
+            ),
+            (
+                "Mon May  5 13:59:56 2017] x",
+                "2017-05-05T13:59:56.000000000Z",
+            ),
             ("1714917596.123456 host", "2024-05-05T13:59:56.123456000Z"),
             ("17:08:22.299597 kubelet", "2023-11-14T17:08:22.299597000Z"),
         ] {
@@ -289,12 +311,23 @@ mod tests {
 
     #[test]
     fn a_date_without_a_year_is_not_in_the_future() {
-        assert_eq!(resolved("Dec 30 00:00:01 x"), "2022-12-30T00:00:01.000000000Z");
+        assert_eq!(
+            resolved("Dec 30 00:00:01 x"),
+            "2022-12-30T00:00:01.000000000Z"
+        );
     }
 
     #[test]
     fn what_is_no_time_is_none() {
-        for line in ["", "May", "May 5", "2021-13", "25:00:00", "Mayor 05 13:59:56", "99:99:99"] {
+        for line in [
+            "",
+            "May",
+            "May 5",
+            "2021-13",
+            "25:00:00",
+            "Mayor 05 13:59:56",
+            "99:99:99",
+        ] {
             assert_eq!(take(line.as_bytes()), None, "{line}");
         }
         let nonsense = Stamp {

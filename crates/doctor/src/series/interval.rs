@@ -1,6 +1,6 @@
 //! Unhealthy intervals: the points that tell of one and the same relist.
 
-use super::{SECOND, THRESHOLD, Said};
+use super::{SECOND, Said, THRESHOLD};
 
 /// A time in which the kubelet said that its PLEG is not healthy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -73,7 +73,9 @@ impl Interval {
     /// the threshold, unless it sleeps as well.
     pub fn is_stall(&self) -> bool {
         let late = self.first.saturating_sub(self.threshold);
-        let silent = self.silence_before.is_some_and(|silence| silence >= late / 2);
+        let silent = self
+            .silence_before
+            .is_some_and(|silence| silence >= late / 2);
         !self.never && late > 20 * SECOND && self.spans() < OVER && silent
     }
 
@@ -160,9 +162,18 @@ impl Intervals {
         }
     }
 
-    /// A line says this, after the log was silent for so long.
-    pub fn point(&mut self, time: Option<i64>, said: Said, runtime_unknown: bool, silence: Option<i64>) {
-        let taken = self.current.as_ref().is_some_and(|at| at.takes(time, said, self.life));
+    /// A line says this, after the log was silent for so long. Whether an interval begins.
+    pub fn point(
+        &mut self,
+        time: Option<i64>,
+        said: Said,
+        runtime_unknown: bool,
+        silence: Option<i64>,
+    ) -> bool {
+        let taken = self
+            .current
+            .as_ref()
+            .is_some_and(|at| at.takes(time, said, self.life));
         if !taken {
             self.close(true);
             self.current = Some(Interval {
@@ -179,6 +190,7 @@ impl Intervals {
             current.add(time, said);
             current.runtime_unknown |= runtime_unknown;
         }
+        !taken
     }
 
     fn close(&mut self, goes_on: bool) {
@@ -207,7 +219,10 @@ pub fn in_one_story(mut intervals: Vec<Interval>) -> Vec<Interval> {
     intervals.sort_by_key(|interval| (interval.start.is_none(), interval.start));
     let mut story: Vec<Interval> = Vec::with_capacity(intervals.len());
     for next in intervals {
-        let before = story.iter_mut().rev().find(|before| before.host == next.host);
+        let before = story
+            .iter_mut()
+            .rev()
+            .find(|before| before.host == next.host);
         if let Some(before) = before {
             let same = before.relist_began().zip(next.relist_began());
             if same.is_some_and(|(one, other)| (one - other).abs() < SECOND) {

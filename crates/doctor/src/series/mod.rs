@@ -28,7 +28,9 @@ pub(crate) const SECOND: i64 = 1_000_000_000;
 /// What a kubelet's log tells beside the series.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Around {
-    /// Lists that ran out of time, or failed otherwise.
+    /// Lists that failed because the runtime could not be reached.
+    pub lists_refused: u64,
+    /// Lists that failed otherwise.
     pub lists_failed: u64,
     /// Lists that ran out of time.
     pub lists_late: u64,
@@ -38,17 +40,6 @@ pub struct Around {
     pub other_lines: u64,
     /// Starts of the kubelet.
     pub starts: u64,
-}
-
-impl Around {
-    /// Takes another input's counts in.
-    pub fn add(&mut self, other: &Self) {
-        self.lists_failed += other.lists_failed;
-        self.lists_late += other.lists_late;
-        self.statuses_late += other.statuses_late;
-        self.other_lines += other.other_lines;
-        self.starts += other.starts;
-    }
 }
 
 /// What the series proves; `pleg` in the JSON.

@@ -86,7 +86,10 @@ fn is_restart_loop(faults: &[&Interval]) -> bool {
     let short = |at: &&&Interval| at.peak() < 2 * LONG;
     // After a start X begins at the threshold, three minutes later.
     let from_the_start = |at: &&&Interval| {
-        let began = at.life_began.zip(at.start).map(|(life, start)| start - life);
+        let began = at
+            .life_began
+            .zip(at.start)
+            .map(|(life, start)| start - life);
         at.never || began.is_some_and(|began| began < at.threshold + 90 * SECOND)
     };
     let loops = faults.iter().filter(short).filter(from_the_start).count();
@@ -108,7 +111,11 @@ fn of_one(only: &Interval, around: &Around) -> Pattern {
 
 fn of_teeth(teeth: &[&Interval], around: &Around) -> Pattern {
     // The last may still grow, or be where the log was cut.
-    let closed: Vec<i64> = teeth.iter().filter(|at| at.closed).map(|at| at.peak()).collect();
+    let closed: Vec<i64> = teeth
+        .iter()
+        .filter(|at| at.closed)
+        .map(|at| at.peak())
+        .collect();
     let whole = closed.len() as u64;
     let multiples = closed.iter().filter(|peak| is_multiple(**peak)).count() as u64;
     let (low, high) = (closed.iter().min(), closed.iter().max());

@@ -100,28 +100,51 @@ mod tests {
 
     #[test]
     fn every_generation_is_read() {
-        assert_eq!(age("PLEG is not healthy: pleg was last seen active 3m7.5s ago; threshold is 3m0s"), 187.5);
-        assert_eq!(age("[PLEG is not healthy: pleg was last seen active 2h33m12s ago; threshold is 3m0s]"), 9192.0);
-        assert_eq!(age(r#"err=\"PLEG is not healthy: pleg was last seen active 4m0s ago; threshold is 3m0s\""#), 240.0);
+        assert_eq!(
+            age("PLEG is not healthy: pleg was last seen active 3m7.5s ago; threshold is 3m0s"),
+            187.5
+        );
+        assert_eq!(
+            age("[PLEG is not healthy: pleg was last seen active 2h33m12s ago; threshold is 3m0s]"),
+            9192.0
+        );
+        assert_eq!(
+            age(
+                r#"err=\"PLEG is not healthy: pleg was last seen active 4m0s ago; threshold is 3m0s\""#
+            ),
+            240.0
+        );
     }
 
     #[test]
     fn a_kubelet_that_never_relisted_is_no_292_years_old() {
         let never = b"pleg was last seen active 2562047h47m16.854775807s ago; threshold is 3m0s";
         assert_eq!(Said::of(never), Some(Said::Never));
-        assert_eq!(Said::of(b"PLEG is not healthy: pleg has yet to be successful]"), Some(Said::Never));
+        assert_eq!(
+            Said::of(b"PLEG is not healthy: pleg has yet to be successful]"),
+            Some(Said::Never)
+        );
         let beyond = b"pleg was last seen active 99999999999999999999h0m0s ago; threshold is 3m0s";
         assert_eq!(Said::of(beyond), Some(Said::Never));
     }
 
     #[test]
     fn damage_is_read_as_far_as_it_goes() {
-        assert_eq!(age("pleg was last seen active 3m 53.9 s ago; threshold is 3m0s"), 233.9);
+        assert_eq!(
+            age("pleg was last seen active 3m 53.9 s ago; threshold is 3m0s"),
+            233.9
+        );
         assert_eq!(age("pleg was last seen active 3m53s"), 233.0);
-        assert_eq!(Said::of(b"PLEG is not healthy: pleg was last seen active"), Some(Said::Cut));
+        assert_eq!(
+            Said::of(b"PLEG is not healthy: pleg was last seen active"),
+            Some(Said::Cut)
+        );
         assert_eq!(Said::of(b"pleg was last seen active >"), Some(Said::Cut));
         assert_eq!(Said::of(b"pleg was last seen active 3"), Some(Said::Cut));
-        assert_eq!(Said::of("pleg was last seen active %v ago; threshold is %v".as_bytes()), None);
+        assert_eq!(
+            Said::of("pleg was last seen active %v ago; threshold is %v".as_bytes()),
+            None
+        );
         assert_eq!(Said::of(b"nothing of that kind"), None);
     }
 }

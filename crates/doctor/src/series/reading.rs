@@ -15,7 +15,8 @@ pub fn sentence(pattern: Pattern, intervals: &[Interval], around: &Around) -> St
     match pattern {
         Pattern::None => "No line says that the PLEG is not healthy.".to_owned(),
         Pattern::Startup => {
-            "The PLEG was not healthy only before its first relist: every kubelet starts so.".to_owned()
+            "The PLEG was not healthy only before its first relist: every kubelet starts so."
+                .to_owned()
         }
         Pattern::NeverRelisted => format!(
             "The kubelet has not relisted once since it started, for {} at least: {}.",
@@ -45,12 +46,18 @@ pub fn sentence(pattern: Pattern, intervals: &[Interval], around: &Around) -> St
 
 fn list_never_succeeds(faults: &[&Interval], longest: i64, around: &Around) -> String {
     let worst = faults.iter().max_by_key(|at| at.peak());
-    let since = worst.and_then(|at| at.relist_began()).and_then(WallTime::from_unix_nanos);
-    let since = since.map(|time| format!(" (since {time})")).unwrap_or_default();
+    let since = worst
+        .and_then(|at| at.relist_began())
+        .and_then(WallTime::from_unix_nanos);
+    let since = since
+        .map(|time| format!(" (since {time})"))
+        .unwrap_or_default();
     let open = worst.is_some_and(|at| !at.closed);
     let multiple = around.lists_failed == 0 && open && longest < CALL * 2 + 10 * SECOND;
     let caveat = match multiple {
-        true => "; the lines end before four minutes, so it may still be one relist in which two calls run out of time",
+        true => {
+            "; the lines end before four minutes, so it may still be one relist in which two calls run out of time"
+        }
         false if around.lists_failed == 0 && longest < LONG => {
             "; a relist in which several calls run out of time looks the same until it ends"
         }
@@ -67,16 +74,27 @@ fn why_no_list(around: &Around) -> &'static str {
     match around {
         _ if around.lists_late > 0 => "the runtime does not answer a list within its deadline",
         _ if around.lists_failed > 0 => "the runtime answers a list with an error, again and again",
+        _ if around.lists_refused > 1 => "the runtime cannot be reached",
         _ if around.other_lines > 0 => {
             "no list runs out of time either, so relist waits inside one call that has no deadline"
         }
-        _ => "a list hangs, or relist waits inside a call that has no deadline (these lines alone do not tell which)",
+        _ => {
+            "a list hangs, or relist waits inside a call that has no deadline (these lines alone do not tell which)"
+        }
     }
 }
 
 fn stuck_containers(faults: &[&Interval], around: &Around) -> String {
-    let closed: Vec<i64> = faults.iter().filter(|at| at.closed).map(|at| at.peak()).collect();
-    let peaks = if closed.is_empty() { faults.iter().map(|at| at.peak()).collect() } else { closed };
+    let closed: Vec<i64> = faults
+        .iter()
+        .filter(|at| at.closed)
+        .map(|at| at.peak())
+        .collect();
+    let peaks = if closed.is_empty() {
+        faults.iter().map(|at| at.peak()).collect()
+    } else {
+        closed
+    };
     let (low, high) = (peaks.iter().min().copied(), peaks.iter().max().copied());
     let (low, high) = (low.unwrap_or(0), high.unwrap_or(0));
     let counted = count(faults.len(), "unhealthy interval");
@@ -89,7 +107,10 @@ fn stuck_containers(faults: &[&Interval], around: &Around) -> String {
             "each relist gets its lists, then waits for {} status calls until they run out of time after 2m0s",
             calls(high)
         ),
-        false => "each relist gets its lists, then waits for status calls until they run out of time".to_owned(),
+        false => {
+            "each relist gets its lists, then waits for status calls until they run out of time"
+                .to_owned()
+        }
     };
     let seen = match around.statuses_late {
         0 => "",

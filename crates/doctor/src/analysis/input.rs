@@ -1,0 +1,124 @@
+//! One input while it is read.
+
+use std::collections::BTreeMap;
+
+use pleg::wall_time::WallTime;
+
+use super::{InputReport, Told};
+use crate::goroutines::{ProfileReader, StackReader};
+use crate::kernel::KernelStackReader;
+use crate::kind::Kind;
+use crate::line::stamp::{Calendar, Stamp};
+use crate::metrics::Exposition;
+use crate::ps::PsReader;
+use crate::series::Intervals;
+
+/// What is known of the input until now.
+#[derive(Debug)]
+pub(super) struct Input {
+    pub(super) path: String,
+    pub(super) lines: u64,
+    pub(super) unread: u64,
+    kinds: BTreeMap<Kind, u64>,
+    pub(super) calendar: Calendar,
+    /// The last line's time.
+    pub(super) last: Option<Stamp>,
+    /// The series of each node.
+    pub(super) hosts: BTreeMap<Vec<u8>, Intervals>,
+    pub(super) stacks: StackReader,
+    pub(super) profile: ProfileReader,
+    pub(super) kernel: KernelStackReader,
+    pub(super) ps: PsReader,
+    pub(super) metrics: Exposition,
+}
+
+impl Input {
+    pub(super) fn new(path: &str, latest: WallTime) -> Self {
+        Self {
+            path: path.to_owned(),
+            lines: 0,
+            unread: 0,
+            kinds: BTreeMap::new(),
+            calendar: Calendar::until(latest),
+            last: None,
+            hosts: BTreeMap::new(),
+            stacks: StackReader::default(),
+            profile: ProfileReader::default(),
+            kernel: KernelStackReader::default(),
+            ps: PsReader::default(),
+            metrics: Exposition::default(),
+        }
+    }
+
+    /// A line was read as one of this kind.
+    pub(super) fn read_as(&mut self, kind: Kind) {
+        *self.kinds.entry(kind).or_default() += 1;
+    }
+
+    /// So many lines that were thought unread are of this kind after all.
+    pub(super) fn read_after_all(&mut self, kind: Kind, lines: u64) {
+        self.unread = self.unread.saturating_sub(lines);
+        *self.kinds.entry(kind).or_default() += lines;
+    }
+
+    /// Hands over what is complete.
+    pub(super) fn drain(&mut self, told: &mut Told) {
+        for stack in self.stacks.take_done() {
+            told.groups.add(stack, &self.path);
+        }
+        for stack in self.profile.take_done() {
+            told.groups.add(stack, &self.path);
+        }
+        for stack in self.kernel.take_done() {
+            if told.kernel.len() < MOST_KERNEL_STACKS {
+                told.kernel.push((self.path.clone(), stack));
+            }
+        }
+    }
+
+    /// What most of its lines are.
+    fn kind(&self) -> Kind {
+        let most = self
+            .kinds
+            .iter()
+            .filter(|(kind, _)| **kind != Kind::Unknown);
+        let most = most.max_by_key(|(kind, count)| (**count, std::cmp::Reverse(**kind)));
+        most.map_or(Kind::Unknown, |(kind, _)| *kind)
+    }
+
+    pub(super) fn end(mut self, error: Option<String>, told: &mut Told) {
+        self.stacks.finish();
+        self.profile.finish();
+        self.kernel.finish();
+        self.drain(told);
+        told.groups.add_unlisted(self.profile.unlisted());
+        let rows = self
+            .ps
+            .take_rows()
+            .into_iter()
+            .map(|row| (self.path.clone(), row));
+        let room = MOST_ROWS.saturating_sub(told.rows.len());
+        told.rows.extend(rows.take(room));
+        told.samples.extend_from_slice(self.metrics.samples());
+        let kind = self.kind();
+        let last = self.last.and_then(|stamp| self.calendar.resolve(&stamp));
+        for (_, intervals) in std::mem::take(&mut self.hosts) {
+            told.around.starts += intervals.starts();
+            let (intervals, dropped) = intervals.end(last);
+            let room = MOST_INTERVALS.saturating_sub(told.intervals.len());
+            told.dropped_intervals += dropped + intervals.len().saturating_sub(room) as u64;
+            told.intervals.extend(intervals.into_iter().take(room));
+        }
+        told.inputs.push(InputReport {
+            path: self.path,
+            kind,
+            lines: self.lines,
+            unread_lines: self.unread,
+            error,
+        });
+    }
+}
+
+const MOST_KERNEL_STACKS: usize = 1000;
+const MOST_ROWS: usize = 50_000;
+const MOST_INTERVALS: usize = 10_000;

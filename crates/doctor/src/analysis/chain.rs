@@ -222,10 +222,11 @@ fn says(group: &Group, before: Option<&Group>) -> String {
         Some(before) if before.wait == Wait::Process => {
             format!("that process is {program}, which waits{since} for {waits} ({function})")
         }
-        _ => format!(
-            "in {program} {who} waits{since} for {waits} ({})",
-            short(group.purpose())
-        ),
+        _ => {
+            let waited = if since.is_empty() { "waits" } else { "has waited" };
+            let purpose = short(group.purpose());
+            format!("in {program} {who} {waited}{since} for {waits} ({purpose})")
+        }
     }
 }
 

@@ -103,6 +103,11 @@ impl Input {
         let body = quoted::without_entities(carried.body);
         let text = String::from_utf8_lossy(&body);
         let text = text.trim_end();
+        if text.trim().is_empty() {
+            self.stacks.line("", self.lines, "");
+            self.drain(told);
+            return true;
+        }
         let number = self.lines;
         let kind = if self.profile.line(text, number) {
             Kind::GoroutineProfile

@@ -24,7 +24,7 @@ const STATES: [&str; 16] = [
 ];
 
 /// Functions in which servers, watchers and workers wait for the next thing to do.
-const FUNCTIONS: [&str; 60] = [
+const FUNCTIONS: [&str; 48] = [
     "sync.(*Cond).Wait",
     "sync.(*WaitGroup).Wait",
     "os/signal.",
@@ -61,17 +61,6 @@ const FUNCTIONS: [&str; 60] = [
     "dbus.(*Conn).inWorker",
     "dbus.(*Conn).outWorker",
     "dbus.(*Conn).jobComplete",
-    "wait.JitterUntil",
-    "wait.BackoffUntil",
-    "wait.PollImmediateUntil",
-    "cache.(*Reflector)",
-    "cache.(*processorListener)",
-    "cache.(*DeltaFIFO)",
-    "cache.(*sharedProcessor)",
-    "workqueue.(*Type)",
-    "workqueue.(*delayingType)",
-    "watch.(*Broadcaster)",
-    "watch.(*StreamWatcher)",
     "glog.(*loggingT).flushDaemon",
     "klog.(*loggingT).flushDaemon",
     "klog.(*flushDaemon)",
@@ -83,8 +72,23 @@ const FUNCTIONS: [&str; 60] = [
     "(*criService).Run",
     "server.(*eventMonitor)",
     "console.(*Epoller).Wait",
-    "plugin.(*Manager)",
     "(*Daemon).execCommandGC",
+];
+
+/// Loops that call what has work to do: they are idle only where they wait themselves.
+const LOOPS: [&str; 12] = [
+    "wait.JitterUntil",
+    "wait.BackoffUntil",
+    "wait.PollImmediateUntil",
+    "cache.(*Reflector)",
+    "cache.(*processorListener)",
+    "cache.(*DeltaFIFO)",
+    "cache.(*sharedProcessor)",
+    "workqueue.(*Type)",
+    "workqueue.(*delayingType)",
+    "watch.(*Broadcaster)",
+    "watch.(*StreamWatcher)",
+    "plugin.(*Manager)",
 ];
 
 /// Whether it waits as one does that has nothing to do. One that waits for a lock, or for
@@ -95,7 +99,7 @@ pub fn is_idle(state: Option<&str>, calls: &[Call], created_by: Option<&str>) ->
         return true;
     }
     let waits = super::Wait::of(Some(state).filter(|state| !state.is_empty()), calls);
-    if waits == super::Wait::Lock {
+    if matches!(waits, super::Wait::Lock | super::Wait::Send) {
         return false;
     }
     // What is found deeper in the stack only started what really waits.
@@ -103,6 +107,10 @@ pub fn is_idle(state: Option<&str>, calls: &[Call], created_by: Option<&str>) ->
         .iter()
         .take(7)
         .any(|call| contains(&call.function, &FUNCTIONS));
+    let waits_itself = calls
+        .iter()
+        .find(|call| !super::call::is_library(&call.function));
+    let in_loop = waits_itself.is_some_and(|call| contains(&call.function, &LOOPS));
     let is_loop =
         calls.len() <= 3 && matches!(state, "select" | "chan receive" | "IO wait" | "syscall");
     let own_loop = is_loop
@@ -120,7 +128,7 @@ pub fn is_idle(state: Option<&str>, calls: &[Call], created_by: Option<&str>) ->
                 )
         });
     let from_signal = created_by.is_some_and(|by| by.starts_with("os/signal."));
-    (near && !waits.is_outside()) || near && created_by_transport(calls) || own_loop || from_signal
+    (near && !waits.is_outside()) || near && created_by_transport(calls) || in_loop || own_loop || from_signal
 }
 
 /// Connections wait for the network for ever; what calls over them is another goroutine.

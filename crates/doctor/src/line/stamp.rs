@@ -257,10 +257,15 @@ impl Calendar {
             let offset = i64::from(stamp.offset.or(self.offset).unwrap_or(0));
             i64::try_from(utc).ok()?.checked_sub(offset * 1_000_000_000)
         };
+        let latest_nanos = self.latest.as_unix_nanos();
+        if stamp.day.is_none() {
+            // The last time that the clock stood so.
+            let today = at(latest.year())?;
+            return Some(if today > latest_nanos { today - DAY } else { today });
+        }
         if let Some(year) = stamp.year.or(self.year) {
             return at(year);
         }
-        let latest_nanos = self.latest.as_unix_nanos();
         let this_year = at(latest.year()).filter(|time| *time <= latest_nanos.saturating_add(DAY));
         this_year.or_else(|| at(latest.year() - 1))
     }

@@ -54,7 +54,11 @@ pub(super) const CALL: i64 = 120 * SECOND;
 
 /// The shape of these intervals.
 pub fn of(intervals: &[Interval], around: &Around) -> Pattern {
-    let faults: Vec<&Interval> = intervals.iter().filter(|at| !at.is_startup()).collect();
+    let mut faults: Vec<&Interval> = intervals.iter().filter(|at| !at.is_startup()).collect();
+    // What has no time has no place in the order.
+    if faults.iter().any(|at| at.start.is_some()) {
+        faults.retain(|at| at.start.is_some());
+    }
     let Some(last) = faults.last() else {
         return match intervals.is_empty() {
             true => Pattern::None,

@@ -63,11 +63,16 @@ fn list_never_succeeds(faults: &[&Interval], longest: i64, around: &Around) -> S
         }
         false => "",
     };
-    format!(
-        "No relist has got its lists for {}{since}, and X grows with the clock without a reset: {}{caveat}.",
-        go(longest),
-        why_no_list(around)
-    )
+    let why = why_no_list(around);
+    let longest = go(longest);
+    match faults.iter().map(|at| at.lines).sum::<u64>() {
+        1 => format!(
+            "No relist has got its lists for {longest}{since}: {why}{caveat}; one line alone shows no shape."
+        ),
+        _ => format!(
+            "No relist has got its lists for {longest}{since}, and X grows with the clock without a reset: {why}{caveat}."
+        ),
+    }
 }
 
 fn why_no_list(around: &Around) -> &'static str {

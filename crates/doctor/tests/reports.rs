@@ -30,18 +30,37 @@ fn the_way_from_the_kubelet_to_the_kernel_is_one_sentence() {
     );
     let kinds: Vec<Kind> = found.inputs.iter().map(|input| input.kind).collect();
     let dump = Kind::GoroutineDump;
-    assert_eq!(kinds, [Kind::KubeletLog, dump, dump, dump, Kind::KernelStack]);
-    assert!(found.inputs.iter().all(|input| input.unread_lines == 0), "{:#?}", found.inputs);
+    assert_eq!(
+        kinds,
+        [Kind::KubeletLog, dump, dump, dump, Kind::KernelStack]
+    );
+    assert!(
+        found.inputs.iter().all(|input| input.unread_lines == 0),
+        "{:#?}",
+        found.inputs
+    );
 }
 
 #[test]
 fn the_oldest_goroutine_of_the_agent_is_the_likely_holder() {
     let found = files(&TERWAY);
-    let holder = found.goroutines.as_ref().unwrap().likely_holder.as_ref().unwrap();
-    assert_eq!((holder.goroutine, holder.wait_minutes), (Some(67570), Some(1595)));
+    let holder = found
+        .goroutines
+        .as_ref()
+        .unwrap()
+        .likely_holder
+        .as_ref()
+        .unwrap();
+    assert_eq!(
+        (holder.goroutine, holder.wait_minutes),
+        (Some(67570), Some(1595))
+    );
     assert!(holder.function.ends_with("(*NetlinkSocket).Receive"));
     let finding = &found.findings[0];
-    assert_eq!((finding.cause, finding.confidence), (Cause::CniPluginHang, Confidence::Certain));
+    assert_eq!(
+        (finding.cause, finding.confidence),
+        (Cause::CniPluginHang, Confidence::Certain)
+    );
     assert_eq!(finding.culprit.process.as_deref(), Some("terwayd"));
     let links = &found.chain.as_ref().unwrap().links;
     assert_eq!(links.len(), 6, "{links:#?}");
@@ -52,8 +71,14 @@ fn the_same_in_one_file_is_the_same_story() {
     let whole: Vec<u8> = TERWAY
         .iter()
         .flat_map(|name| {
-            let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples").join(name);
-            [std::fs::read(path).unwrap(), b"\nAs one sees here:\n\n".to_vec()].concat()
+            let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
+                .join("tests/samples")
+                .join(name);
+            [
+                std::fs::read(path).unwrap(),
+                b"\nAs one sees here:\n\n".to_vec(),
+            ]
+            .concat()
         })
         .collect();
     let found = read::text(whole);
@@ -65,7 +90,10 @@ fn the_same_in_one_file_is_the_same_story() {
 fn the_log_of_that_case_is_one_interval() {
     let found = files(&TERWAY[..1]);
     let pleg = pleg(&found);
-    assert_eq!((pleg.pattern, pleg.intervals.len()), (Pattern::ListNeverSucceeds, 1));
+    assert_eq!(
+        (pleg.pattern, pleg.intervals.len()),
+        (Pattern::ListNeverSucceeds, 1)
+    );
     assert_eq!(pleg.intervals[0].lines, 11);
     assert_eq!(pleg.intervals[0].peak_seconds, 206.301_826_001);
 }
@@ -86,7 +114,10 @@ fn metrics_of_1_11_tell_what_a_relist_costs() {
     let metrics = found.metrics.as_ref().unwrap();
     assert_eq!(metrics.relist.median_seconds, Some(0.053_438));
     assert_eq!(metrics.relist.p99_seconds, Some(0.115_232));
-    assert_eq!(metrics.dominant_operation.as_deref(), Some("list_containers"));
+    assert_eq!(
+        metrics.dominant_operation.as_deref(),
+        Some("list_containers")
+    );
     assert_eq!(metrics.headroom.map(f64::round), Some(1562.0));
     assert!(causes(&found).is_empty() && !found.has_problem());
 }

@@ -21,7 +21,14 @@ fn sample(name: &str, kind: Kind) -> Analysis {
 fn dump(name: &str, state: Option<&str>, minutes: Option<u64>, function: &str) -> Analysis {
     let analysis = sample(name, Kind::GoroutineDump);
     let group = &analysis.goroutines.as_ref().unwrap().groups[0];
-    assert_eq!((group.state.as_deref(), group.min_wait_minutes, group.max_wait_minutes), (state, minutes, minutes));
+    assert_eq!(
+        (
+            group.state.as_deref(),
+            group.min_wait_minutes,
+            group.max_wait_minutes
+        ),
+        (state, minutes, minutes)
+    );
     assert!(group.function.ends_with(function), "{group:#?}");
     analysis
 }
@@ -33,17 +40,28 @@ fn log(name: &str, pattern: Pattern, peak: f64, lines: u64) -> Analysis {
     assert_eq!(pleg.pattern, pattern, "{pleg:#?}");
     assert_eq!(pleg.intervals.len(), 1, "{pleg:#?}");
     let interval = &pleg.intervals[0];
-    assert!((interval.peak_seconds - peak).abs() < 0.001, "{interval:#?}");
+    assert!(
+        (interval.peak_seconds - peak).abs() < 0.001,
+        "{interval:#?}"
+    );
     assert_eq!(interval.lines, lines);
     analysis
 }
 
 #[test]
 fn calico_waits_for_netlink() {
-    let found = dump("dump-calico-felix-netlink-vishvananda254.txt", Some("syscall"), Some(66), "(*NetlinkSocket).Receive");
+    let found = dump(
+        "dump-calico-felix-netlink-vishvananda254.txt",
+        Some("syscall"),
+        Some(66),
+        "(*NetlinkSocket).Receive",
+    );
     assert_eq!(causes(&found), ["cni-plugin-hang"]);
     let holder = found.goroutines.unwrap().likely_holder.unwrap();
-    assert_eq!((holder.goroutine, holder.wait_minutes), (Some(10_672_222), Some(66)));
+    assert_eq!(
+        (holder.goroutine, holder.wait_minutes),
+        (Some(10_672_222), Some(66))
+    );
 }
 
 #[test]
@@ -70,7 +88,10 @@ fn a_goroutine_on_one_line_is_idle() {
     assert_eq!(causes(&found), [""; 0]);
     let group = &found.goroutines.as_ref().unwrap().groups[0];
     assert!(group.idle && group.frames.len() == 2, "{group:#?}");
-    assert_eq!(group.created_by.as_deref(), Some("github.com/containerd/containerd/pkg/cri.initCRIService"));
+    assert_eq!(
+        group.created_by.as_deref(),
+        Some("github.com/containerd/containerd/pkg/cri.initCRIService")
+    );
     assert!(!found.has_problem());
 }
 
@@ -84,7 +105,10 @@ fn cri_o_waits_for_a_container() {
     );
     assert_eq!(causes(&found), ["container-lock"]);
     let group = &found.goroutines.as_ref().unwrap().groups[0];
-    assert_eq!((group.lock.as_deref(), group.lock_waiters), (Some("0xc0045c7bd0"), Some(1)));
+    assert_eq!(
+        (group.lock.as_deref(), group.lock_waiters),
+        (Some("0xc0045c7bd0"), Some(1))
+    );
 }
 
 #[test]
@@ -111,9 +135,17 @@ fn dockerd_of_20_10_waits_to_inspect() {
 
 #[test]
 fn a_dump_is_read_out_of_the_journal() {
-    let found = dump("dump-dockerd-journald-prefixed-moby27827.txt", Some("semacquire"), Some(5), "Semacquire");
+    let found = dump(
+        "dump-dockerd-journald-prefixed-moby27827.txt",
+        Some("semacquire"),
+        Some(5),
+        "Semacquire",
+    );
     let group = &found.goroutines.as_ref().unwrap().groups[0];
-    assert_eq!(group.frames, ["sync.runtime_Semacquire", "sync.(*Mutex).Lock"]);
+    assert_eq!(
+        group.frames,
+        ["sync.runtime_Semacquire", "sync.(*Mutex).Lock"]
+    );
     assert_eq!(group.lock.as_deref(), Some("0xc820354f50"));
     assert_eq!(causes(&found), ["container-lock"]);
 }
@@ -129,7 +161,10 @@ fn the_relist_waits_for_its_own_channel() {
     assert_eq!(causes(&found), ["kubelet-internal"]);
     let group = &found.goroutines.as_ref().unwrap().groups[0];
     assert!(group.frames[1].ends_with("(k8s.io/kubernetes/pkg/kubelet/pleg.relist)-fm"));
-    assert_eq!(found.goroutines.unwrap().likely_holder.unwrap().goroutine, Some(386));
+    assert_eq!(
+        found.goroutines.unwrap().likely_holder.unwrap().goroutine,
+        Some(386)
+    );
 }
 
 #[test]
@@ -145,7 +180,12 @@ fn a_sandbox_status_waits_for_a_plugin() {
 
 #[test]
 fn a_stack_without_its_header_is_a_group_without_state() {
-    let found = dump("dump-runc-1.0rc-dbus-inworker-runc1959.txt", None, None, "dbus.(*unixTransport).ReadMessage");
+    let found = dump(
+        "dump-runc-1.0rc-dbus-inworker-runc1959.txt",
+        None,
+        None,
+        "dbus.(*unixTransport).ReadMessage",
+    );
     let goroutines = found.goroutines.as_ref().unwrap();
     assert_eq!(goroutines.total, 2);
     assert_eq!(goroutines.groups[1].state.as_deref(), Some("chan receive"));
@@ -154,39 +194,86 @@ fn a_stack_without_its_header_is_a_group_without_state() {
 
 #[test]
 fn a_hung_unmount_is_found_in_the_kernels_log() {
-    let found = sample("kern-dockerd-ovl-sync-fs-hung-task-containerd5325.log", Kind::KernelLog);
+    let found = sample(
+        "kern-dockerd-ovl-sync-fs-hung-task-containerd5325.log",
+        Kind::KernelLog,
+    );
     assert_eq!(causes(&found), ["storage-unresponsive"]);
     let culprit = &found.findings[0].culprit;
-    assert_eq!((culprit.pid, culprit.process.as_deref()), (Some(1810), Some("dockerd")));
+    assert_eq!(
+        (culprit.pid, culprit.process.as_deref()),
+        (Some(1810), Some("dockerd"))
+    );
 }
 
 #[test]
 fn a_late_journal_shows_a_starved_node() {
-    let found = log("log-k3s-1.18-late-journal-k3s2370.log", Pattern::ListNeverSucceeds, 306.764_478_598, 4);
+    let found = log(
+        "log-k3s-1.18-late-journal-k3s2370.log",
+        Pattern::ListNeverSucceeds,
+        306.764_478_598,
+        4,
+    );
     assert_eq!(causes(&found), ["disk-saturated"]);
 }
 
 #[test]
 fn single_lines_of_all_generations_are_read() {
-    log("log-kubelet-1.17-docker19.03-containerd3529.log", Pattern::ListNeverSucceeds, 236.954_991_781, 1);
-    log("log-kubelet-1.19-two-errors-k8s101056.log", Pattern::ListNeverSucceeds, 966.559_177_445, 1);
-    log("log-kubelet-1.23-eks-structured-eksworkshop447.log", Pattern::ListNeverSucceeds, 9197.705_751_197, 2);
-    log("log-kubelet-1.9-gke-k8s61117.log", Pattern::ListNeverSucceeds, 205.306_459_083, 5);
-    log("log-kubelet-1.6-coreos-k8s45419.log", Pattern::ListNeverSucceeds, 187.629_592_089, 1);
+    log(
+        "log-kubelet-1.17-docker19.03-containerd3529.log",
+        Pattern::ListNeverSucceeds,
+        236.954_991_781,
+        1,
+    );
+    log(
+        "log-kubelet-1.19-two-errors-k8s101056.log",
+        Pattern::ListNeverSucceeds,
+        966.559_177_445,
+        1,
+    );
+    log(
+        "log-kubelet-1.23-eks-structured-eksworkshop447.log",
+        Pattern::ListNeverSucceeds,
+        9197.705_751_197,
+        2,
+    );
+    log(
+        "log-kubelet-1.9-gke-k8s61117.log",
+        Pattern::ListNeverSucceeds,
+        205.306_459_083,
+        5,
+    );
+    log(
+        "log-kubelet-1.6-coreos-k8s45419.log",
+        Pattern::ListNeverSucceeds,
+        187.629_592_089,
+        1,
+    );
 }
 
 #[test]
 fn year_and_zone_are_taken_from_the_message() {
-    let found = log("log-kubelet-1.18-notready-k8s98044.log", Pattern::ListNeverSucceeds, 184.612_899_233, 1);
+    let found = log(
+        "log-kubelet-1.18-notready-k8s98044.log",
+        Pattern::ListNeverSucceeds,
+        184.612_899_233,
+        1,
+    );
     let start = pleg(&found).intervals[0].start.unwrap();
     assert_eq!(start.to_string(), "2021-01-09T11:48:52.460707000Z");
 }
 
 #[test]
 fn a_startup_is_no_fault() {
-    let found = sample("log-kubelet-1.22-pathful-caller-k8s106265.log", Kind::KubeletLog);
+    let found = sample(
+        "log-kubelet-1.22-pathful-caller-k8s106265.log",
+        Kind::KubeletLog,
+    );
     assert_eq!(pleg(&found).pattern, Pattern::Startup);
-    assert!(pleg(&found).intervals.is_empty() && !found.has_problem(), "{found:#?}");
+    assert!(
+        pleg(&found).intervals.is_empty() && !found.has_problem(),
+        "{found:#?}"
+    );
 }
 
 #[test]
@@ -198,19 +285,30 @@ fn a_sandbox_that_cannot_be_made_is_found_in_json() {
 
 #[test]
 fn a_list_beyond_the_limit_is_certain() {
-    let found = sample("log-kubelet-1.3x-grpc-16mib-listcontainers-k8s134750.log", Kind::KubeletLog);
+    let found = sample(
+        "log-kubelet-1.3x-grpc-16mib-listcontainers-k8s134750.log",
+        Kind::KubeletLog,
+    );
     assert_eq!(causes(&found), ["list-exceeds-grpc-limit"]);
     assert_eq!(found.findings[0].confidence.as_str(), "certain");
 }
 
 #[test]
 fn a_kubelet_that_never_relisted_is_not_292_years_late() {
-    log("log-origin-node-never-relisted-maxint-k8s84978.log", Pattern::NeverRelisted, 10.000_253, 3);
+    log(
+        "log-origin-node-never-relisted-maxint-k8s84978.log",
+        Pattern::NeverRelisted,
+        10.000_253,
+        3,
+    );
 }
 
 #[test]
 fn the_cookie_overflow_is_certain() {
-    let found = sample("log-systemd-cookie-overflow-systemdrhel266.log", Kind::SystemdLog);
+    let found = sample(
+        "log-systemd-cookie-overflow-systemdrhel266.log",
+        Kind::SystemdLog,
+    );
     assert_eq!(causes(&found), ["systemd-cookie-overflow"]);
     assert_eq!(found.findings[0].confidence.as_str(), "certain");
     assert_eq!(found.pleg, None);
@@ -218,7 +316,10 @@ fn the_cookie_overflow_is_certain() {
 
 #[test]
 fn a_frozen_runc_init_is_named() {
-    let found = sample("proc-runc-init-refrigerator-runc4481.txt", Kind::KernelStack);
+    let found = sample(
+        "proc-runc-init-refrigerator-runc4481.txt",
+        Kind::KernelStack,
+    );
     assert_eq!(causes(&found), ["runc-init-frozen"]);
     assert_eq!(found.findings[0].culprit.pid, Some(14378));
 }

@@ -223,7 +223,11 @@ fn says(group: &Group, before: Option<&Group>) -> String {
             format!("that process is {program}, which waits{since} for {waits} ({function})")
         }
         _ => {
-            let waited = if since.is_empty() { "waits" } else { "has waited" };
+            let waited = if since.is_empty() {
+                "waits"
+            } else {
+                "has waited"
+            };
             let purpose = short(group.purpose());
             format!("in {program} {who} {waited}{since} for {waits} ({purpose})")
         }

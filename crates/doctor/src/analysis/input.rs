@@ -23,6 +23,8 @@ pub(super) struct Input {
     pub(super) calendar: Calendar,
     /// The last line's time.
     pub(super) last: Option<Stamp>,
+    /// The time of the line before.
+    pub(super) before: Option<Stamp>,
     /// The series of each node.
     pub(super) hosts: BTreeMap<Vec<u8>, Intervals>,
     pub(super) stacks: StackReader,
@@ -41,6 +43,7 @@ impl Input {
             kinds: BTreeMap::new(),
             calendar: Calendar::until(latest),
             last: None,
+            before: None,
             hosts: BTreeMap::new(),
             stacks: StackReader::default(),
             profile: ProfileReader::default(),

@@ -24,7 +24,6 @@ impl Input {
         told: &mut Told,
     ) {
         self.read_as(writer.map_or(Kind::Unknown, Writer::kind));
-        let before = self.last;
         let inner = match klog::begins(carried.body) {
             true => Some(carried.body),
             false if found.is_nothing() => None,
@@ -47,7 +46,7 @@ impl Input {
             told.around.other_lines += 1;
         }
         if !found.is_nothing() {
-            self.telling(line, carried, inner, found, told, before);
+            self.telling(line, carried, inner, found, told);
         }
     }
 
@@ -62,7 +61,6 @@ impl Input {
         inner: Option<&[u8]>,
         found: &Found,
         told: &mut Told,
-        before: Option<Stamp>,
     ) {
         if found.is(Interest::Calendar) {
             self.learn_calendar(line);
@@ -87,7 +85,7 @@ impl Input {
                 .line(line, &mut told.around, || quote(path, number));
         }
         if found.is(Interest::Pleg) || found.is(Interest::Start) {
-            let silence = self.silence(time, before);
+            let silence = self.silence(time);
             let pid = pid(carried, inner);
             let is_kubelet = carried.ident.is_empty()
                 || Writer::of_ident(carried.ident) == Some(Writer::Kubelet);
@@ -122,8 +120,8 @@ impl Input {
     }
 
     /// For how long the log was silent before this line.
-    fn silence(&self, time: Option<i64>, before: Option<Stamp>) -> Option<i64> {
-        let before = self.calendar.resolve(&before?)?;
+    fn silence(&self, time: Option<i64>) -> Option<i64> {
+        let before = self.calendar.resolve(&self.before?)?;
         Some((time? - before).max(0))
     }
 

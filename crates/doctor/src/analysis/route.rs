@@ -17,6 +17,7 @@ impl Input {
     pub(super) fn line(&mut self, raw: &[u8], cut: bool, signs: &Signs, told: &mut Told) {
         self.lines += 1;
         let unread_before = self.unread;
+        self.before = self.last;
         self.layer(raw, signs, told, None, 0);
         if cut && self.unread == unread_before {
             self.unread += 1;

@@ -261,7 +261,11 @@ impl Calendar {
         if stamp.day.is_none() {
             // The last time that the clock stood so.
             let today = at(latest.year())?;
-            return Some(if today > latest_nanos { today - DAY } else { today });
+            return Some(if today > latest_nanos {
+                today - DAY
+            } else {
+                today
+            });
         }
         if let Some(year) = stamp.year.or(self.year) {
             return at(year);

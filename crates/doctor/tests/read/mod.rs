@@ -18,8 +18,15 @@ pub fn now() -> WallTime {
 pub fn files(names: &[&str]) -> Analysis {
     let mut analyzer = Analyzer::new();
     for name in names {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples").join(name);
-        let unreadable = read(&path.to_string_lossy(), now(), &mut analyzer, &mut NoObserver);
+        let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("tests/samples")
+            .join(name);
+        let unreadable = read(
+            &path.to_string_lossy(),
+            now(),
+            &mut analyzer,
+            &mut NoObserver,
+        );
         assert!(unreadable.is_empty(), "{unreadable:?}");
     }
     analyzer.finish()
@@ -46,7 +53,11 @@ pub fn texts(texts: &[&[u8]]) -> Analysis {
 /// The causes that were found, the surest first.
 #[allow(dead_code, reason = "each test binary uses what it needs")]
 pub fn causes(analysis: &Analysis) -> Vec<&'static str> {
-    analysis.findings.iter().map(|finding| finding.cause.id()).collect()
+    analysis
+        .findings
+        .iter()
+        .map(|finding| finding.cause.id())
+        .collect()
 }
 
 /// What the series proves.

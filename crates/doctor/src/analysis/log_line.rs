@@ -5,7 +5,7 @@ use super::{Quote, Told, names};
 use crate::kind::{Kind, Writer};
 use crate::line::prefix::Carried;
 use crate::line::stamp::{self, Stamp};
-use crate::line::{after, has, klog};
+use crate::line::{after, klog};
 use crate::series::{Intervals, Said};
 use crate::signs::{Found, Interest};
 
@@ -50,10 +50,6 @@ impl Input {
         }
     }
 
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "one line in all its layers, and where it goes"
-    )]
     fn telling(
         &mut self,
         line: &[u8],
@@ -85,28 +81,37 @@ impl Input {
                 .line(line, &mut told.around, || quote(path, number));
         }
         if found.is(Interest::Pleg) || found.is(Interest::Start) {
-            let silence = self.silence(time);
-            let pid = pid(carried, inner);
-            let is_kubelet = carried.ident.is_empty()
-                || Writer::of_ident(carried.ident) == Some(Writer::Kubelet);
-            let said = Said::of(line);
-            let runtime_unknown =
-                has(line, "may not have completed yet") || has(line, "container runtime is down");
-            let (path, number) = (self.path.clone(), self.lines);
-            let intervals = self.intervals(carried.host);
-            if is_kubelet {
-                intervals.seen_pid(pid, time);
-            }
-            if found.is(Interest::Start) {
-                intervals.started(time);
-            }
-            if let Some(said) = said
-                && intervals.point(time, said, runtime_unknown, silence)
-            {
-                told.tell(quote(&path, number));
+            let begins = self.series(line, carried, inner, found, time);
+            if begins {
+                told.tell(quote(&self.path, self.lines));
             }
         }
         self.lateness(carried, inner, told, || quote(&self.path, self.lines));
+    }
+
+    /// Adds to the series of the line's node; says whether an interval begins.
+    fn series(
+        &mut self,
+        line: &[u8],
+        carried: &Carried,
+        inner: Option<&[u8]>,
+        found: &Found,
+        time: Option<i64>,
+    ) -> bool {
+        let (before, calendar) = (self.before, self.calendar);
+        // For how long the log was silent before this line.
+        let silence = || Some((time? - calendar.resolve(&before?)?).max(0));
+        let is_kubelet =
+            carried.ident.is_empty() || Writer::of_ident(carried.ident) == Some(Writer::Kubelet);
+        let intervals = self.intervals(carried.host);
+        if is_kubelet {
+            intervals.seen_pid(pid(carried, inner), time);
+        }
+        if found.is(Interest::Start) {
+            intervals.started(time);
+        }
+        let said = found.is(Interest::Pleg).then(|| Said::of(line)).flatten();
+        said.is_some_and(|said| intervals.point(time, said, silence))
     }
 
     fn intervals(&mut self, host: &[u8]) -> &mut Intervals {
@@ -117,12 +122,6 @@ impl Input {
         self.hosts
             .entry(host.to_owned())
             .or_insert_with(|| Intervals::of_host(&String::from_utf8_lossy(host)))
-    }
-
-    /// For how long the log was silent before this line.
-    fn silence(&self, time: Option<i64>) -> Option<i64> {
-        let before = self.calendar.resolve(&self.before?)?;
-        Some((time? - before).max(0))
     }
 
     /// The year and the zone, where a message tells them.
@@ -148,24 +147,13 @@ impl Input {
         let (Some(carrier), Some(own), Some(_)) = (carried.time, self.last, inner) else {
             return;
         };
-        if carrier.day.is_none() {
+        // Both are in the node's own time, unless they differ by whole half hours.
+        if carrier.day.is_none() || carrier.day != own.day {
             return;
         }
-        // Both are in the node's own time, unless they differ by whole half hours.
-        let bare = |stamp: &Stamp| Stamp {
-            year: Some(2000),
-            offset: Some(0),
-            ..*stamp
-        };
-        let (Some(carrier), Some(own)) = (
-            self.calendar.resolve(&bare(&carrier)),
-            self.calendar.resolve(&bare(&own)),
-        ) else {
-            return;
-        };
-        let late = carrier - own;
+        let late = (i64::from(carrier.second) - i64::from(own.second)) * SECOND;
         let of_zone = late % (1800 * SECOND);
-        let is_zone = of_zone < 5 * SECOND || of_zone > 1795 * SECOND;
+        let is_zone = !(5 * SECOND..=1795 * SECOND).contains(&of_zone);
         let is_late = late > 60 * SECOND && late < 6 * 3600 * SECOND && !is_zone;
         if is_late
             && told

@@ -2,11 +2,11 @@
 
 use super::Told;
 use super::input::Input;
-use crate::goroutines::Header;
+use crate::goroutines::{Header, Took};
 use crate::kind::{Kind, Writer};
 use crate::line::prefix::{Carried, split};
 use crate::line::stamp::Stamp;
-use crate::line::{bare, klog, quoted};
+use crate::line::{bare, klog, lossy, quoted};
 use crate::signs::{Found, Interest, Signs};
 
 /// Logs in logs in logs are read no deeper.
@@ -50,33 +50,37 @@ impl Input {
             self.calendar.learn(time);
             self.last = Some(*time);
         }
-        let found = signs.find(line);
         let body = carried.body;
         if klog::begins(body) {
+            let found = signs.find(body);
             self.end_stack(told);
             self.log(line, &carried, Some(Writer::Kubelet), &found, told);
             return;
         }
         match body[0] {
-            b'{' if depth < DEEPEST && self.json(line, &carried, &found, signs, told, depth) => {
-                return;
-            }
+            b'{' if depth < DEEPEST && self.json(line, &carried, signs, told, depth) => return,
             b't' if body.starts_with(b"time=") => {
                 if memchr::memmem::find(body, b"goroutine stack dump").is_some() {
                     self.quoted_dump(&carried, told);
                 }
-                self.log(line, &carried, Some(Writer::Runtime), &found, told);
+                self.log(
+                    line,
+                    &carried,
+                    Some(Writer::Runtime),
+                    &signs.find(body),
+                    told,
+                );
                 return;
             }
             b'[' if is_uptime(body) => {
-                self.kernel_line(line, &carried, &found, told);
+                self.kernel_line(line, &carried, &signs.find(body), told);
                 return;
             }
             _ => {}
         }
         let writer = Writer::of_ident(carried.ident);
         if writer == Some(Writer::Kernel) {
-            self.kernel_line(line, &carried, &found, told);
+            self.kernel_line(line, &carried, &signs.find(body), told);
             return;
         }
         // A line of the journal is a part of a dump only once one has begun.
@@ -87,6 +91,7 @@ impl Input {
         if !is_log && self.structured(&carried, told) {
             return;
         }
+        let found = signs.find(body);
         let known = writer.or_else(|| found.signs.first().map(|sign| signs.sign(*sign).writer));
         let pleg = found.is(Interest::Pleg).then_some(Writer::Kubelet);
         match known.or(pleg) {
@@ -102,7 +107,7 @@ impl Input {
     /// Dumps, profiles, kernel stacks, listings and metrics.
     fn structured(&mut self, carried: &Carried, told: &mut Told) -> bool {
         let body = quoted::without_entities(carried.body);
-        let text = String::from_utf8_lossy(&body);
+        let text = lossy(&body);
         let text = text.trim_end();
         if text.trim().is_empty() {
             self.stacks.line("", self.lines, "");
@@ -110,29 +115,39 @@ impl Input {
             return true;
         }
         let number = self.lines;
-        let kind = if self.profile.line(text, number) {
-            Kind::GoroutineProfile
-        } else if self.kernel.line(text, number) {
-            Kind::KernelStack
-        } else {
-            let ident = String::from_utf8_lossy(carried.ident);
-            match self.stacks.line(text, number, &ident) {
-                crate::goroutines::Took::Yes(earlier) => {
+        let ident = lossy(carried.ident);
+        // Within a stack its next line is the likeliest.
+        let inside = self.stacks.is_inside();
+        let other = |input: &mut Self| {
+            let profile = input
+                .profile
+                .line(text, number)
+                .then_some(Kind::GoroutineProfile);
+            profile.or_else(|| input.kernel.line(text, number).then_some(Kind::KernelStack))
+        };
+        let before = if inside { None } else { other(self) };
+        let kind = match before {
+            Some(kind) => kind,
+            None => match self.stacks.line(text, number, &ident) {
+                Took::Yes(earlier) => {
                     self.read_after_all(Kind::GoroutineDump, earlier);
                     Kind::GoroutineDump
                 }
-                crate::goroutines::Took::Perhaps => {
+                Took::Perhaps => {
                     self.unread += 1;
                     self.drain(told);
                     return true;
                 }
-                crate::goroutines::Took::No if self.metrics.line(text) => Kind::Metrics,
-                crate::goroutines::Took::No if self.ps.line(text, number) => Kind::Ps,
-                crate::goroutines::Took::No => {
+                Took::No => {
                     self.drain(told);
-                    return false;
+                    let after = if inside { other(self) } else { None };
+                    let after = after.or_else(|| self.metrics.line(text).then_some(Kind::Metrics));
+                    match after.or_else(|| self.ps.line(text, number).then_some(Kind::Ps)) {
+                        Some(kind) => kind,
+                        None => return false,
+                    }
                 }
-            }
+            },
         };
         self.read_as(kind);
         self.drain(told);
@@ -146,7 +161,7 @@ impl Input {
             false => carried.body,
         };
         // Most lines of a kernel's log are no stack; the forms of one are cheap to tell.
-        let text = String::from_utf8_lossy(body);
+        let text = lossy(body);
         self.kernel.line(&text, self.lines);
         self.drain(told);
         self.log(line, carried, Some(Writer::Kernel), found, told);
@@ -167,10 +182,9 @@ impl Input {
     }
 
     fn dump_of(&mut self, message: &[u8], carried: &Carried, told: &mut Told) {
-        let ident = String::from_utf8_lossy(carried.ident).into_owned();
+        let ident = lossy(carried.ident).into_owned();
         for line in message.split(|byte| *byte == b'\n') {
-            self.stacks
-                .line(&String::from_utf8_lossy(line), self.lines, &ident);
+            self.stacks.line(&lossy(line), self.lines, &ident);
         }
         self.stacks.finish();
         self.drain(told);
@@ -182,7 +196,6 @@ impl Input {
         &mut self,
         line: &[u8],
         carried: &Carried,
-        found: &Found,
         signs: &Signs,
         told: &mut Told,
         depth: u8,
@@ -198,7 +211,8 @@ impl Input {
             let mut carried = *carried;
             let behind = crate::line::after(body, "\"ts\":");
             carried.time = behind.and_then(milliseconds).or(carried.time);
-            self.log(line, &carried, Some(Writer::Kubelet), found, told);
+            let found = signs.find(body);
+            self.log(line, &carried, Some(Writer::Kubelet), &found, told);
             return true;
         }
         let is_runtime = names(b"\"level\":") && (names(b"\"msg\":") || names(b"\"message\":"));
@@ -210,7 +224,8 @@ impl Input {
                     .and_then(|value| value.get("msg")?.as_str());
                 self.dump_of(message.unwrap_or_default().as_bytes(), carried, told);
             }
-            self.log(line, carried, Some(Writer::Runtime), found, told);
+            let found = signs.find(body);
+            self.log(line, carried, Some(Writer::Runtime), &found, told);
         }
         is_runtime
     }
@@ -293,10 +308,7 @@ fn begins_dump(body: &[u8]) -> bool {
     ];
     let begins = starts.iter().any(|start| body.starts_with(start));
     let profile = body.starts_with(b"goroutine profile: total");
-    begins
-        && (profile
-            || !body.starts_with(b"goroutine ")
-            || Header::take(&String::from_utf8_lossy(body)).is_some())
+    begins && (profile || !body.starts_with(b"goroutine ") || Header::take(&lossy(body)).is_some())
 }
 
 /// What glog writes at the top of a file.

@@ -128,15 +128,11 @@ pub fn is_idle(state: Option<&str>, calls: &[Call], created_by: Option<&str>) ->
                 )
         });
     let from_signal = created_by.is_some_and(|by| by.starts_with("os/signal."));
-    (near && !waits.is_outside())
-        || near && created_by_transport(calls)
-        || in_loop
-        || own_loop
-        || from_signal
+    near && (!waits.is_outside() || of_connection(calls)) || in_loop || own_loop || from_signal
 }
 
 /// Connections wait for the network for ever; what calls over them is another goroutine.
-fn created_by_transport(calls: &[Call]) -> bool {
+fn of_connection(calls: &[Call]) -> bool {
     calls.iter().any(|call| {
         contains(
             &call.function,

@@ -3,7 +3,7 @@
 //! ```text
 //! goroutine profile: total 15003
 //! 14990 @ 0x43a1c5 0x44ab3a
-//! #	0x46e2d3	sync.runtime_SemacquireMutex+0x43	/usr/local/go/src/runtime/sema.go:71
+//! #  0x46e2d3  sync.runtime_SemacquireMutex+0x43  /usr/local/go/src/runtime/sema.go:71
 //! ```
 
 use super::{Call, Stack};

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 /// `[text](http://text)` becomes `text` again, and marks around a line are taken off.
 pub fn plain(line: &str) -> Cow<'_, str> {
     let line = line.trim().trim_matches('`');
-    if !line.contains("](http") {
+    if !line.contains(']') || !line.contains("](http") {
         return Cow::Borrowed(line);
     }
     let mut plain = String::with_capacity(line.len());

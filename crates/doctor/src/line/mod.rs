@@ -48,6 +48,14 @@ pub fn until<'a>(line: &'a [u8], ends: &[u8]) -> &'a [u8] {
     &line[..end.unwrap_or(line.len())]
 }
 
+/// The same without a copy where all of it is UTF-8.
+pub fn lossy(bytes: &[u8]) -> std::borrow::Cow<'_, str> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => text.into(),
+        Err(_) => String::from_utf8_lossy(bytes),
+    }
+}
+
 /// The bytes as text; what is no UTF-8 is shown as such.
 pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()

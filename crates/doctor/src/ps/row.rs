@@ -35,6 +35,9 @@ const LONGEST: usize = 300;
 impl PsReader {
     /// Takes a line, if it is one of such a listing.
     pub fn line(&mut self, line: &str, number: u64) -> bool {
+        if self.columns.is_none() && !may_be_row(line) {
+            return false;
+        }
         let words: Vec<&str> = line.split_ascii_whitespace().take(40).collect();
         if is_header(&words) {
             self.columns = Some(words.iter().map(|word| word.to_ascii_uppercase()).collect());
@@ -76,9 +79,18 @@ impl PsReader {
     }
 }
 
+/// Cheap enough for every line: a number is the first or the second word, or names follow.
+fn may_be_row(line: &str) -> bool {
+    let mut words = line.split_ascii_whitespace();
+    let is_number = |word: &str| word.bytes().all(|byte| byte.is_ascii_digit());
+    words.next().is_some_and(is_number)
+        || words.next().is_some_and(is_number)
+        || memchr::memmem::find(line.as_bytes(), b"PID").is_some()
+}
+
 fn is_header(words: &[&str]) -> bool {
     let command = |word: &&str| matches!(*word, "COMMAND" | "CMD" | "COMM" | "ARGS");
-    words.contains(&"PID") && words.iter().any(|word| command(word))
+    words.contains(&"PID") && words.iter().any(command)
 }
 
 /// A row whose columns are named; the last one takes what is left.

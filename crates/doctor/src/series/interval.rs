@@ -21,8 +21,6 @@ pub struct Interval {
     pub lines: u64,
     /// The kubelet has not relisted since it started.
     pub never: bool,
-    /// A line said that the runtime's status has not come yet, or that the runtime is down.
-    pub runtime_unknown: bool,
     /// Which of the kubelet's lives in this input it was.
     pub life: u64,
     /// When that life began, if a line told.
@@ -162,13 +160,13 @@ impl Intervals {
         }
     }
 
-    /// A line says this, after the log was silent for so long. Whether an interval begins.
+    /// A line says this; `silence` is asked for how long there was none before. Whether an
+    /// interval begins.
     pub fn point(
         &mut self,
         time: Option<i64>,
         said: Said,
-        runtime_unknown: bool,
-        silence: Option<i64>,
+        silence: impl FnOnce() -> Option<i64>,
     ) -> bool {
         let taken = self
             .current
@@ -182,13 +180,12 @@ impl Intervals {
                 threshold: THRESHOLD,
                 life: self.life,
                 life_began: self.life_began,
-                silence_before: silence,
+                silence_before: silence(),
                 ..Interval::default()
             });
         }
         if let Some(current) = &mut self.current {
             current.add(time, said);
-            current.runtime_unknown |= runtime_unknown;
         }
         !taken
     }

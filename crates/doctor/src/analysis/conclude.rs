@@ -164,11 +164,12 @@ fn of_kernel(told: &mut Told) {
 }
 
 fn of_listings(told: &mut Told) {
-    let (files, rows): (Vec<String>, Vec<ps::Row>) =
+    let (inputs, rows): (Vec<usize>, Vec<ps::Row>) =
         std::mem::take(&mut told.rows).into_iter().unzip();
     for proof in ps::proofs(&rows) {
         let at = rows.iter().position(|row| row == proof.row);
-        let file = at.map_or("", |at| &files[at]);
+        let input = at.and_then(|at| told.inputs.get(inputs[at]));
+        let file = input.map_or("", |input| &input.path);
         let said = format!("{file}:{}: {}", proof.row.line, proof.says);
         let culprit = Culprit {
             pid: Some(proof.row.pid),

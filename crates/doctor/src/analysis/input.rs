@@ -95,11 +95,8 @@ impl Input {
         self.kernel.finish();
         self.drain(told);
         told.groups.add_unlisted(self.profile.unlisted());
-        let rows = self
-            .ps
-            .take_rows()
-            .into_iter()
-            .map(|row| (self.path.clone(), row));
+        let number = told.inputs.len();
+        let rows = self.ps.take_rows().into_iter().map(|row| (number, row));
         let room = MOST_ROWS.saturating_sub(told.rows.len());
         told.rows.extend(rows.take(room));
         told.samples.extend_from_slice(self.metrics.samples());
@@ -123,5 +120,5 @@ impl Input {
 }
 
 const MOST_KERNEL_STACKS: usize = 1000;
-const MOST_ROWS: usize = 50_000;
+const MOST_ROWS: usize = 10_000;
 const MOST_INTERVALS: usize = 10_000;

@@ -10,7 +10,7 @@ use crate::series::{Intervals, Said};
 use crate::signs::{Found, Interest};
 
 /// More nodes are not told apart.
-const MOST_HOSTS: usize = 64;
+const MOST_HOSTS: usize = 16;
 const MOST_QUOTES: usize = 4;
 const SECOND: i64 = 1_000_000_000;
 

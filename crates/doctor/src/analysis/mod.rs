@@ -122,7 +122,8 @@ struct Told {
     calls: Calls,
     signs: std::collections::BTreeMap<usize, Seen>,
     kernel: Vec<(String, KernelStack)>,
-    rows: Vec<(String, Row)>,
+    /// Rows, and the number of their input.
+    rows: Vec<(usize, Row)>,
     samples: Vec<Sample>,
     story: Vec<Quote>,
     /// The longest time by which a line's carrier was later than the line, and where.

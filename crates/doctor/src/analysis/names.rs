@@ -32,6 +32,17 @@ pub fn id(line: &[u8]) -> Option<String> {
 
 /// The pod, in whatever form.
 pub fn pod(line: &[u8]) -> Option<PodName> {
+    let mut pod = any_pod(line)?;
+    for name in [&mut pod.uid, &mut pod.namespace, &mut pod.name] {
+        *name = name.take().filter(|name| name.len() <= LONGEST);
+    }
+    Some(pod)
+}
+
+/// Kubernetes has no longer names.
+const LONGEST: usize = 253;
+
+fn any_pod(line: &[u8]) -> Option<PodName> {
     let slashed = |name: &str| {
         let (namespace, name) = name.split_once('/')?;
         let plain = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
@@ -87,7 +98,8 @@ fn process(line: &[u8]) -> Culprit {
         let name = behind
             .split_once('(')
             .and_then(|(_, rest)| rest.split_once(')'));
-        culprit.process = name.map(|(name, _)| name.to_owned());
+        let name = name.map(|(name, _)| name.to_owned());
+        culprit.process = name.filter(|name| name.len() <= LONGEST);
     }
     if crate::line::has(line, "kubelet.service") {
         culprit.unit = Some("kubelet.service".to_owned());

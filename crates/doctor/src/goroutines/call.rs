@@ -65,10 +65,13 @@ fn arguments(text: &str) -> Option<usize> {
     None
 }
 
+/// No arguments are longer.
+const LONGEST_ARGUMENTS: usize = 4096;
+
 /// Where the parenthesis closes that the text begins with.
 fn closing(text: &str) -> Option<usize> {
     let mut depth = 0usize;
-    for (at, byte) in text.bytes().enumerate() {
+    for (at, byte) in text.bytes().take(LONGEST_ARGUMENTS).enumerate() {
         match byte {
             b'(' => depth += 1,
             b')' => {

@@ -49,7 +49,7 @@ pub struct Groups {
 }
 
 /// More different stacks than any program has.
-const MOST_GROUPS: usize = 4096;
+const MOST_GROUPS: usize = 2048;
 /// No more text of stacks is kept than this.
 const MOST_BYTES: usize = 6 << 20;
 const MOST_LOCKS: usize = 64;

@@ -237,11 +237,11 @@ fn glued(rest: &str) -> Option<(Call, &str)> {
     if rest.is_empty() || rest.starts_with([' ', '\t']) {
         return None;
     }
-    let named = rest.split_once(": ").filter(|(name, _)| {
-        let plain = |c: char| c.is_ascii_alphanumeric() || "-_.[]".contains(c);
-        !name.is_empty() && name.len() < 60 && name.chars().all(plain)
-    });
-    Call::take_strictly(named.map_or(rest, |(_, rest)| rest))
+    // A name is short, and the text may be long.
+    let colon = memchr::memmem::find(&rest.as_bytes()[..rest.len().min(60)], b": ");
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.[]".contains(byte);
+    let named = colon.filter(|at| *at > 0 && rest.as_bytes()[..*at].iter().all(plain));
+    Call::take_strictly(named.map_or(rest, |at| &rest[at + 2..]))
 }
 
 fn is_place(line: &str) -> bool {

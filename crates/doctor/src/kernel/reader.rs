@@ -78,7 +78,7 @@ fn beginning(line: &str, number: u64) -> Option<KernelStack> {
         let (task, rest) = rest.split_once(" blocked for more than ")?;
         let (process, pid) = task.rsplit_once(':')?;
         return Some(KernelStack {
-            process: Some(process.to_owned()),
+            process: Some(process.chars().take(100).collect()),
             pid: pid.parse().ok(),
             blocked_seconds: rest.split(' ').next()?.parse().ok(),
             ..stack
@@ -89,7 +89,7 @@ fn beginning(line: &str, number: u64) -> Option<KernelStack> {
         let command = behind(rest, "COMMAND: ")?.trim_matches('"');
         let pid = rest.split_ascii_whitespace().next()?;
         return Some(KernelStack {
-            process: Some(command.to_owned()),
+            process: Some(command.chars().take(100).collect()),
             pid: pid.parse().ok(),
             ..stack
         });

@@ -60,7 +60,10 @@ fn sample(line: &str) -> Option<Sample> {
     let end = line.find(['{', ' ', '\t'])?;
     let name = &line[..end];
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
-    if name.is_empty() || !name.chars().all(plain) || name.starts_with(|c: char| c.is_ascii_digit())
+    if name.is_empty()
+        || name.len() > 200
+        || !name.chars().all(plain)
+        || name.starts_with(|c: char| c.is_ascii_digit())
     {
         return None;
     }

@@ -29,7 +29,7 @@ pub struct PsReader {
     dropped: u64,
 }
 
-const MOST_ROWS: usize = 20_000;
+const MOST_ROWS: usize = 8000;
 const LONGEST: usize = 300;
 
 impl PsReader {
@@ -110,7 +110,7 @@ fn by_columns(columns: &[String], line: &str) -> Option<Row> {
         match &**name {
             "PID" => row.pid = word.parse().ok()?,
             "PPID" => row.ppid = Some(word.parse().ok()?),
-            "S" | "STAT" | "STATE" => row.state = Some(word.to_owned()),
+            "S" | "STAT" | "STATE" => row.state = Some(shortened(word)),
             "WCHAN" => row.wchan = wchan(word),
             "STIME" | "START" | "STARTED" => row.old |= is_old_start(word),
             "ELAPSED" | "ETIME" => row.old |= word.contains('-') || word.matches(':').count() > 1,
@@ -197,7 +197,7 @@ fn is_old_start(word: &str) -> bool {
 }
 
 fn wchan(word: &str) -> Option<String> {
-    (!matches!(word, "-" | "0" | "*" | "?")).then(|| word.to_owned())
+    (!matches!(word, "-" | "0" | "*" | "?")).then(|| shortened(word))
 }
 
 fn shortened(text: &str) -> String {

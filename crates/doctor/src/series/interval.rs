@@ -122,7 +122,7 @@ pub struct Intervals {
 }
 
 /// More intervals are not kept, only counted.
-const MOST: usize = 4096;
+const MOST: usize = 2000;
 
 impl Intervals {
     /// Those of this node.

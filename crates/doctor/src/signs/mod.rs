@@ -183,8 +183,15 @@ impl Signs {
         if is_quick && self.quick.iter().all(|search| search.find(line).is_none()) {
             return found;
         }
+        // A long line may have one text thousands of times.
+        let mut seen = 0u128;
         for hit in self.search.find_overlapping_iter(line) {
             let index = hit.pattern().as_usize();
+            let bit = 1u128.checked_shl(index as u32).unwrap_or(0);
+            if seen & bit != 0 {
+                continue;
+            }
+            seen |= bit;
             match self.table.get(index) {
                 Some(sign) if sign.holds(line) && !found.signs.contains(&index) => {
                     found.signs.push(index);

@@ -24,6 +24,9 @@ impl Input {
         told: &mut Told,
     ) {
         self.read_as(writer.map_or(Kind::Unknown, Writer::kind));
+        if writer == Some(Writer::Runtime) && !self.calendar.has_year() {
+            self.learn_calendar(carried.body);
+        }
         let inner = match klog::begins(carried.body) {
             true => Some(carried.body),
             false if found.is_nothing() => None,
@@ -124,14 +127,25 @@ impl Input {
             .or_insert_with(|| Intervals::of_host(&String::from_utf8_lossy(host)))
     }
 
-    /// The year and the zone, where a message tells them.
+    /// The year and the zone, where a message tells them. Once a part of the series has a
+    /// year it is too late: all of it must have the same.
     fn learn_calendar(&mut self, line: &[u8]) {
-        let behind =
-            after(line, "LastHeartbeatTime:").or_else(|| after(line, "Log file created at: "));
-        let behind = behind
-            .or_else(|| after(line, "\"LastHeartbeatTime\":\""))
-            .or_else(|| after(line, "lastHeartbeatTime\":\""));
-        if let Some((stamp, _)) = behind.and_then(stamp::take) {
+        const LEADS: [&str; 7] = [
+            "LastHeartbeatTime:",
+            "\"LastHeartbeatTime\":\"",
+            "lastHeartbeatTime\":\"",
+            "Log file created at: ",
+            "Logs begin at ",
+            "Journal begins at ",
+            "time=\"",
+        ];
+        if !self.hosts.is_empty() {
+            return;
+        }
+        let mut told = LEADS
+            .iter()
+            .filter_map(|lead| stamp::take(after(line, lead)?));
+        if let Some((stamp, _)) = told.next() {
             self.calendar.learn(&stamp);
         }
     }

@@ -16,6 +16,7 @@ mod chain;
 mod collected;
 mod conclude;
 mod input;
+mod late_calls;
 mod log_line;
 mod names;
 mod quote;

@@ -233,6 +233,11 @@ impl Calendar {
         }
     }
 
+    /// Whether a line has told the year.
+    pub fn has_year(&self) -> bool {
+        self.year.is_some()
+    }
+
     /// Takes over what a line tells for those that tell less.
     pub fn learn(&mut self, stamp: &Stamp) {
         self.year = stamp.year.or(self.year);

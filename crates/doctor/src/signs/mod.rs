@@ -84,7 +84,7 @@ pub enum Interest {
     Calendar,
 }
 
-const INTERESTS: [(&str, Interest); 19] = [
+const INTERESTS: [(&str, Interest); 21] = [
     ("pleg was last seen active", Interest::Pleg),
     ("pleg has yet to be successful", Interest::Pleg),
     ("from runtime service failed", Interest::Call),
@@ -104,6 +104,8 @@ const INTERESTS: [(&str, Interest); 19] = [
     ("Running kubelet ", Interest::Start),
     ("LastHeartbeatTime", Interest::Calendar),
     ("Log file created at: ", Interest::Calendar),
+    ("Logs begin at ", Interest::Calendar),
+    ("Journal begins at ", Interest::Calendar),
 ];
 
 impl Interest {
@@ -212,7 +214,7 @@ fn quick(mut texts: Vec<&str>) -> Vec<packed::Searcher> {
     texts.sort_unstable();
     let searches = texts
         .chunks(AT_ONCE)
-        .map(|texts| packed::Searcher::new(texts));
+        .map(packed::Searcher::new);
     searches.collect::<Option<_>>().unwrap_or_default()
 }
 

@@ -1,11 +1,13 @@
 //! What one line says of the PLEG.
 
 use std::str::FromStr;
+use std::sync::LazyLock;
 
+use memchr::memmem::Finder;
 use pleg::go_duration::GoDuration;
 
 use super::THRESHOLD;
-use crate::line::{after, has};
+use crate::line::{has, lossy};
 
 /// What a line says of the last relist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +27,8 @@ pub enum Said {
 
 /// The sentence's beginning.
 pub const LAST_SEEN: &str = "pleg was last seen active";
+/// Looked for in every unhealthy line.
+static SENTENCE: LazyLock<Finder> = LazyLock::new(|| Finder::new(LAST_SEEN));
 /// The sentence of a kubelet that has not relisted yet.
 pub const NEVER: &str = "pleg has yet to be successful";
 
@@ -35,22 +39,26 @@ const NO_NODE_IS_SO_OLD: i64 = 20 * 365 * 86_400 * super::SECOND;
 impl Said {
     /// What a line says, if it says anything.
     pub fn of(line: &[u8]) -> Option<Self> {
-        let Some(behind) = after(line, LAST_SEEN) else {
+        let Some(at) = SENTENCE.find(line) else {
             return has(line, NEVER).then_some(Self::Never);
         };
+        let behind = &line[at + LAST_SEEN.len()..];
         let digits = behind.trim_ascii_start().first();
         let Some(b'0'..=b'9' | b'-') = digits else {
             // Source code has `%v` here; a line that was cut has nothing or `>`.
             let cut = matches!(digits, None | Some(b'>') | Some(b'.'));
             return cut.then_some(Self::Cut);
         };
-        let Some(age) = duration(behind, " ago") else {
+        let Some(age) = duration(behind) else {
             return Some(Self::Cut);
         };
         if age > NO_NODE_IS_SO_OLD {
             return Some(Self::Never);
         }
-        let threshold = after(behind, "threshold is").and_then(|text| duration(text, ""));
+        let near = &behind[..behind.len().min(100)];
+        let limit = memchr::memchr(b';', near).map(|at| near[at + 1..].trim_ascii_start());
+        let limit = limit.and_then(|text| text.strip_prefix(b"threshold is"));
+        let threshold = limit.and_then(duration);
         let threshold = threshold.filter(|threshold| *threshold > 0);
         Some(Self::Ago {
             age,
@@ -59,15 +67,11 @@ impl Said {
     }
 }
 
-/// A Go duration, as far as `end`; spaces that a copy brought in are taken out.
-fn duration(text: &[u8], end: &str) -> Option<i64> {
+/// A Go duration at the start; spaces that a copy brought in are taken out.
+fn duration(text: &[u8]) -> Option<i64> {
     let mut written = String::new();
     let near = &text[..text.len().min(60)];
-    let near = match memchr::memmem::find(near, end.as_bytes()) {
-        Some(at) if !end.is_empty() => &near[..at],
-        _ => near,
-    };
-    for character in String::from_utf8_lossy(near).chars() {
+    for character in lossy(near).chars() {
         match character {
             ' ' => {}
             '0'..='9' | '.' | 'h' | 'm' | 's' | 'n' | 'u' | 'µ' | 'μ' => written.push(character),

@@ -181,13 +181,19 @@ impl Signs {
     /// What is in the line.
     pub fn find(&self, line: &[u8]) -> Found {
         let mut found = Found::default();
-        let is_quick = !self.quick.is_empty();
-        if is_quick && self.quick.iter().all(|search| search.find(line).is_none()) {
+        let first = match self.quick.is_empty() {
+            true => Some(0),
+            false => {
+                let hits = self.quick.iter().filter_map(|search| search.find(line));
+                hits.map(|hit| hit.start()).min()
+            }
+        };
+        let Some(first) = first else {
             return found;
-        }
+        };
         // A long line may have one text thousands of times.
         let mut seen = 0u128;
-        for hit in self.search.find_overlapping_iter(line) {
+        for hit in self.search.find_overlapping_iter(&line[first..]) {
             let index = hit.pattern().as_usize();
             let bit = 1u128.checked_shl(index as u32).unwrap_or(0);
             if seen & bit != 0 {
@@ -212,9 +218,7 @@ impl Signs {
 /// Texts that begin alike are searched together: they share what is compared first.
 fn quick(mut texts: Vec<&str>) -> Vec<packed::Searcher> {
     texts.sort_unstable();
-    let searches = texts
-        .chunks(AT_ONCE)
-        .map(packed::Searcher::new);
+    let searches = texts.chunks(AT_ONCE).map(packed::Searcher::new);
     searches.collect::<Option<_>>().unwrap_or_default()
 }
 

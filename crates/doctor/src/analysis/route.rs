@@ -329,14 +329,18 @@ fn is_log_file_header(body: &[u8]) -> bool {
 /// Milliseconds since 1970 with a fraction, as klog's JSON has them; seconds are taken, too.
 fn milliseconds(text: &[u8]) -> Option<Stamp> {
     let text = crate::line::text(crate::line::until(text, b",}"));
-    let number: f64 = text.trim().trim_matches('"').parse().ok()?;
-    let nanos = if number > 1e11 {
-        number * 1e6
+    let text = text.trim().trim_matches('"');
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let whole: i64 = whole.parse().ok()?;
+    let is_milli = whole > 100_000_000_000;
+    let (unit, digits) = if is_milli {
+        (1_000_000, 6)
     } else {
-        number * 1e9
+        (1_000_000_000, 9)
     };
-    let is_time = nanos.is_finite() && nanos > 0.0 && nanos < 9e18;
-    is_time
-        .then(|| Stamp::of_unix_nanos(nanos as i64))
-        .flatten()
+    // Digit by digit: a float of this size is only good to a tenth of a microsecond.
+    let padded = fraction.bytes().chain(std::iter::repeat(b'0')).take(digits);
+    let parts = padded.map(|digit| i64::from(digit.saturating_sub(b'0')).min(9));
+    let part = parts.fold(0, |number, digit| number * 10 + digit);
+    Stamp::of_unix_nanos(whole.checked_mul(unit)?.checked_add(part)?)
 }

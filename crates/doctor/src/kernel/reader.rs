@@ -30,6 +30,14 @@ impl KernelStackReader {
     pub fn line(&mut self, line: &str, number: u64) -> bool {
         let line = line.trim();
         if let Some(stack) = beginning(line, number) {
+            // A hung task is named twice in front of its one stack.
+            let again = self
+                .current
+                .as_ref()
+                .is_some_and(|known| known.functions.is_empty() && known.pid == stack.pid);
+            if again {
+                return true;
+            }
             self.finish();
             self.current = Some(stack);
             return true;
@@ -81,6 +89,16 @@ fn beginning(line: &str, number: u64) -> Option<KernelStack> {
             process: Some(process.chars().take(100).collect()),
             pid: pid.parse().ok(),
             blocked_seconds: rest.split(' ').next()?.parse().ok(),
+            ..stack
+        });
+    }
+    // task:dockerd  state:D stack:    0 pid: 1810 ppid:     1 flags:0x00004000
+    if let Some(rest) = line.strip_prefix("task:") {
+        let (process, rest) = rest.split_once("state:")?;
+        let pid = behind(rest, " pid:")?.split_ascii_whitespace().next()?;
+        return Some(KernelStack {
+            process: Some(process.trim().chars().take(100).collect()),
+            pid: pid.parse().ok(),
             ..stack
         });
     }
@@ -150,7 +168,6 @@ fn is_around(line: &str) -> bool {
         .is_some_and(|state| matches!(state, "D" | "S" | "R"));
     task || TEXTS.iter().any(|text| line.contains(text))
         || registers.iter().any(|register| line.starts_with(register))
-        || line.starts_with("task:")
 }
 
 fn behind<'a>(line: &'a str, text: &str) -> Option<&'a str> {
@@ -218,5 +235,30 @@ mod tests {
             ]
         );
         assert_eq!(read[0].blocked_seconds, Some(328));
+    }
+
+    #[test]
+    fn a_hung_task_of_new_kernels_is_one_stack() {
+        let mut reader = KernelStackReader::default();
+        for line in [
+            "INFO: task dockerd:1810 blocked for more than 120 seconds.",
+            "      Tainted: G           OE     5.15.0-88-generic #98-Ubuntu",
+            "task:dockerd         state:D stack:    0 pid: 1810 ppid:     1 flags:0x00004000",
+            "Call Trace:",
+            " <TASK>",
+            " ovl_sync_fs+0x2f/0x50",
+            " </TASK>",
+            "task:runc            state:D stack:    0 pid:   77 ppid:     1 flags:0x00004000",
+            " rtnl_lock+0x15/0x20",
+        ] {
+            assert!(reader.line(line, 1), "{line}");
+        }
+        reader.finish();
+        let read = reader.take_done();
+        let tasks: Vec<_> = read
+            .iter()
+            .map(|stack| (stack.pid, stack.blocked_seconds, stack.functions.len()))
+            .collect();
+        assert_eq!(tasks, [(Some(1810), Some(120), 1), (Some(77), None, 1)]);
     }
 }

@@ -102,10 +102,11 @@ fn is_restart_loop(faults: &[&Interval]) -> bool {
 }
 
 fn of_one(only: &Interval, around: &Around) -> Pattern {
-    let statuses = around.statuses_late > 0 && around.lists_failed == 0;
+    let lists = around.lists_failed > 0 && around.lists_failed >= around.statuses_late;
+    let statuses = around.statuses_late > 0;
     let peak = only.peak();
     match only.closed {
-        _ if around.lists_failed > 0 => Pattern::ListNeverSucceeds,
+        _ if lists => Pattern::ListNeverSucceeds,
         _ if statuses => Pattern::StuckContainers,
         true if peak < LONG && is_multiple(peak) => Pattern::StuckContainers,
         true if peak < CALL * 2 => Pattern::Overload,

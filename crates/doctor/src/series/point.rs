@@ -58,7 +58,8 @@ impl Said {
         let near = &behind[..behind.len().min(100)];
         let limit = memchr::memchr(b';', near).map(|at| near[at + 1..].trim_ascii_start());
         let limit = limit.and_then(|text| text.strip_prefix(b"threshold is"));
-        let threshold = limit.and_then(duration);
+        let usual = |text: &[u8]| text.starts_with(b" 3m0s").then_some(THRESHOLD);
+        let threshold = limit.and_then(|text| usual(text).or_else(|| duration(text)));
         let threshold = threshold.filter(|threshold| *threshold > 0);
         Some(Self::Ago {
             age,
@@ -69,6 +70,23 @@ impl Said {
 
 /// A Go duration at the start; spaces that a copy brought in are taken out.
 fn duration(text: &[u8]) -> Option<i64> {
+    let text = text.trim_ascii_start();
+    let end = text.iter().position(|byte| !is_part(*byte));
+    let (whole, rest) = text.split_at(end.unwrap_or(text.len()));
+    if rest.is_empty() || rest.starts_with(b" ago") {
+        let read = std::str::from_utf8(whole).ok().map(GoDuration::from_str);
+        if let Some(Ok(duration)) = read {
+            return i64::try_from(duration.0.as_nanos()).ok();
+        }
+    }
+    damaged(text)
+}
+
+fn is_part(byte: u8) -> bool {
+    byte.is_ascii_digit() || b".hmsnu".contains(&byte) || !byte.is_ascii()
+}
+
+fn damaged(text: &[u8]) -> Option<i64> {
     let mut written = String::new();
     let near = &text[..text.len().min(60)];
     for character in lossy(near).chars() {

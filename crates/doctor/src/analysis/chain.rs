@@ -176,7 +176,11 @@ fn next(groups: &[Group], at: usize, way: &[usize]) -> Option<usize> {
             };
             best(&|group| group.program == Some(wanted))
         }
-        Wait::Shim => best(&|group| group.program == Some(Program::Shim)),
+        // Whoever answers in the shim waits for another one there, if the shim is not dead.
+        Wait::Shim => {
+            let shim = |group: &Group| group.program == Some(Program::Shim);
+            best(&|group| shim(group) && group.wait == Wait::Lock).or_else(|| best(&shim))
+        }
         _ => None,
     }
 }
@@ -186,11 +190,10 @@ fn says(group: &Group, before: Option<&Group>) -> String {
     let program = group
         .program
         .map_or("a process".to_owned(), |program| program.to_string());
-    let since = group
-        .oldest
-        .minutes
-        .map(|minutes| format!(" for {minutes} minutes"))
-        .unwrap_or_default();
+    let waits_so_long = match group.oldest.minutes {
+        Some(minutes) => format!("has waited for {minutes} minutes"),
+        None => "waits".to_owned(),
+    };
     let who = match group.oldest.id {
         Some(id) => format!("goroutine {id}"),
         None => "a goroutine".to_owned(),
@@ -198,8 +201,8 @@ fn says(group: &Group, before: Option<&Group>) -> String {
     let waits = group.wait.what();
     match before {
         None if is_relist(group) => match method(group) {
-            Some(method) => format!("{program}'s relist waits{since} in {method}"),
-            None => format!("{program}'s relist waits{since} for {waits}"),
+            Some(method) => format!("{program}'s relist {waits_so_long} in {method}"),
+            None => format!("{program}'s relist {waits_so_long} for {waits}"),
         },
         _ if group.wait == Wait::Lock => {
             let lock = group.lock_type().map_or(function, short);
@@ -208,28 +211,23 @@ fn says(group: &Group, before: Option<&Group>) -> String {
             } else {
                 "a handler"
             };
-            format!("{role} in {program} waits{since} for the lock of {lock}")
+            format!("{role} in {program} {waits_so_long} for the lock of {lock}")
         }
         Some(before) if before.wait == Wait::Lock => {
             let holding = group
                 .telling_call(before.lock_type())
                 .map_or(function, short);
-            format!("that lock is held by {who} in {holding}, which waits{since} for {waits}")
+            format!("that lock is held by {who} in {holding}, which {waits_so_long} for {waits}")
         }
         Some(before) if before.wait == Wait::Process && group.wait == Wait::Rpc => {
-            format!("that process is {program}, which waits{since} for its agent ({function})")
+            format!("that process is {program}, which {waits_so_long} for its agent ({function})")
         }
         Some(before) if before.wait == Wait::Process => {
-            format!("that process is {program}, which waits{since} for {waits} ({function})")
+            format!("that process is {program}, which {waits_so_long} for {waits} ({function})")
         }
         _ => {
-            let waited = if since.is_empty() {
-                "waits"
-            } else {
-                "has waited"
-            };
             let purpose = short(group.purpose());
-            format!("in {program} {who} {waited}{since} for {waits} ({purpose})")
+            format!("in {program} {who} {waits_so_long} for {waits} ({purpose})")
         }
     }
 }

@@ -45,6 +45,10 @@ pub fn sentence(pattern: Pattern, intervals: &[Interval], around: &Around) -> St
 }
 
 fn list_never_succeeds(faults: &[&Interval], longest: i64, around: &Around) -> String {
+    if longest == 0 {
+        return "The PLEG is not healthy, but the lines are cut off before they say for how long."
+            .to_owned();
+    }
     let worst = faults.iter().max_by_key(|at| at.peak());
     let since = worst
         .and_then(|at| at.relist_began())

@@ -2,7 +2,7 @@
 
 use anyhow::anyhow;
 use clap::Args;
-use doctor::analysis::{Analysis, Analyzer};
+use doctor::analysis::{Analysis, Analyzer, InputReport};
 use doctor::input::{self, Observer, Unreadable};
 use indicatif::{ProgressBar, ProgressStyle};
 use pleg::wall_time::system_clock;
@@ -21,12 +21,11 @@ pub struct Analyze {
 }
 
 pub async fn run(global: &Global, options: Analyze) -> anyhow::Result<Found> {
-    let inputs = options.files.len();
     // Reading blocks, and on a pipe for as long as its writer wants.
     let read = tokio::task::spawn_blocking(move || read(&options.files));
     let (analysis, mut unreadable) = read.await?;
-    let nothing_read = analysis.inputs.iter().all(|input| input.error.is_some());
-    if !(nothing_read && unreadable.len() >= inputs) {
+    let read_any = |input: &InputReport| input.error.is_none() || input.lines > 0;
+    if unreadable.is_empty() || analysis.inputs.iter().any(read_any) {
         show(global, &analysis)?;
     }
     match unreadable.len() {

@@ -172,6 +172,22 @@ fn what_can_be_read_is_told_even_if_another_cannot() {
 }
 
 #[test]
+fn what_came_before_the_end_of_a_cut_archive_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("kubelet.log.gz");
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    for at in 0..20_000u64 {
+        let noise = at.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        writeln!(gzip, "{}{noise}", HEALTHY.trim_end()).unwrap();
+    }
+    let whole = gzip.finish().unwrap();
+    fs::write(&path, &whole[..whole.len() / 2]).unwrap();
+    let value = analyze(&[&path]).assert_code(2).value();
+    assert!(value["inputs"][0]["lines"].as_u64() > Some(1000), "{value}");
+    assert!(value["inputs"][0]["error"].is_string(), "{value}");
+}
+
+#[test]
 fn empty_and_binary_files_are_unknown_and_well() {
     let folder = tempfile::tempdir().unwrap();
     let empty = folder.path().join("empty");

@@ -209,3 +209,13 @@ fn a_watchdogs_dump_in_the_kubelets_journal_is_read_beside_the_log() {
     assert_eq!(causes(&found), ["kubelet-internal"]);
     assert_eq!(pleg(&found).intervals[0].lines, 2);
 }
+
+#[test]
+fn a_log_of_k3s_is_the_kubelets() {
+    let own = "Oct  8 16:29:50 n1 k3s[1636]: time=\"2020-10-08T16:29:50Z\" level=info msg=\"Cluster-Http-Server\"\n";
+    let found = text(format!(
+        "{}Oct  8 16:29:51 n1 k3s[1636]: {MESSAGE}\n",
+        own.repeat(5)
+    ));
+    assert_eq!(found.inputs[0].kind, Kind::KubeletLog);
+}

@@ -49,6 +49,7 @@ pub(super) fn conclude(mut told: Told, signs: &Signs) -> Analysis {
         metrics,
         story,
         findings: told.collected.findings(),
+        dropped: told.dropped,
     };
     analysis.summary = summary(&analysis);
     analysis

@@ -75,6 +75,8 @@ impl Input {
         for stack in self.kernel.take_done() {
             if told.kernel.len() < MOST_KERNEL_STACKS {
                 told.kernel.push((self.path.clone(), stack));
+            } else {
+                told.dropped.kernel_stacks += 1;
             }
         }
     }
@@ -98,6 +100,7 @@ impl Input {
         let number = told.inputs.len();
         let rows = self.ps.take_rows().into_iter().map(|row| (number, row));
         let room = MOST_ROWS.saturating_sub(told.rows.len());
+        told.dropped.processes += rows.len().saturating_sub(room) as u64;
         told.rows.extend(rows.take(room));
         told.samples.extend_from_slice(self.metrics.samples());
         let kind = self.kind();

@@ -57,6 +57,22 @@ pub struct InputReport {
     pub error: Option<String>,
 }
 
+/// What was read, but did not fit into the bounds of what is kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Dropped {
+    /// Stacks of the kernel.
+    pub kernel_stacks: u64,
+    /// Rows of listings.
+    pub processes: u64,
+}
+
+impl Dropped {
+    fn is_nothing(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// What all inputs together tell.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -77,6 +93,9 @@ pub struct Analysis {
     pub story: Vec<Quote>,
     /// What was found, the surest first.
     pub findings: Vec<Finding>,
+    /// What did not fit.
+    #[serde(skip_serializing_if = "Dropped::is_nothing")]
+    pub dropped: Dropped,
 }
 
 impl Analysis {
@@ -127,6 +146,7 @@ struct Told {
     rows: Vec<(usize, Row)>,
     samples: Vec<Sample>,
     story: Vec<Quote>,
+    dropped: Dropped,
     /// The longest time by which a line's carrier was later than the line, and where.
     lateness: Option<(i64, Quote)>,
 }

@@ -63,13 +63,12 @@ impl Input {
                 if memchr::memmem::find(body, b"goroutine stack dump").is_some() {
                     self.quoted_dump(&carried, told);
                 }
-                self.log(
-                    line,
-                    &carried,
-                    Some(Writer::Runtime),
-                    &signs.find(body),
-                    told,
-                );
+                // k3s writes its own lines so, and the kubelet's beside them.
+                let writer = match Writer::of_ident(carried.ident) {
+                    Some(Writer::Kubelet) => Writer::Kubelet,
+                    _ => Writer::Runtime,
+                };
+                self.log(line, &carried, Some(writer), &signs.find(body), told);
                 return;
             }
             b'[' if is_uptime(body) => {

@@ -23,7 +23,6 @@ pub struct KernelStackReader {
 }
 
 const MOST_FUNCTIONS: usize = 64;
-const MOST_STACKS: usize = 1000;
 
 impl KernelStackReader {
     /// Takes a line without its carrier, if it is a part of a kernel stack.
@@ -65,9 +64,7 @@ impl KernelStackReader {
             .current
             .take()
             .filter(|stack| !stack.functions.is_empty() || stack.blocked_seconds.is_some());
-        if self.done.len() < MOST_STACKS {
-            self.done.extend(real);
-        }
+        self.done.extend(real);
     }
 
     /// The stacks that are complete.

@@ -21,7 +21,6 @@ pub struct Sample {
 pub struct Exposition {
     samples: Vec<Sample>,
     seen_type: bool,
-    dropped: u64,
 }
 
 const MOST_SAMPLES: usize = 5000;
@@ -41,12 +40,12 @@ impl Exposition {
         if !ours {
             return self.seen_type || sample.name.starts_with("kubelet_");
         }
-        if self.samples.len() < MOST_SAMPLES {
+        // What does not fit is not read.
+        let fits = self.samples.len() < MOST_SAMPLES;
+        if fits {
             self.samples.push(sample);
-        } else {
-            self.dropped += 1;
         }
-        true
+        fits
     }
 
     /// The samples.

@@ -26,7 +26,6 @@ pub struct PsReader {
     /// The last process of each depth of the tree.
     branch: Vec<(usize, u32)>,
     rows: Vec<Row>,
-    dropped: u64,
 }
 
 const MOST_ROWS: usize = 8000;
@@ -53,12 +52,12 @@ impl PsReader {
         };
         row.line = number;
         self.place_in_tree(&mut row);
-        if self.rows.len() < MOST_ROWS {
+        // What does not fit is not read.
+        let fits = self.rows.len() < MOST_ROWS;
+        if fits {
             self.rows.push(row);
-        } else {
-            self.dropped += 1;
         }
-        true
+        fits
     }
 
     /// All rows.

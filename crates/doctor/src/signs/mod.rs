@@ -117,7 +117,7 @@ impl Interest {
 /// What was found in a line.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
-    /// Indexes into [`Signs::table`].
+    /// For [`Signs::sign`].
     pub signs: Vec<usize>,
     /// What else, a bit for each.
     interests: u8,

@@ -219,3 +219,18 @@ fn a_log_of_k3s_is_the_kubelets() {
     ));
     assert_eq!(found.inputs[0].kind, Kind::KubeletLog);
 }
+
+#[test]
+fn a_year_that_is_told_late_is_the_year_of_all() {
+    let before = "Jan 09 19:48:52 n1 kubelet[9136]: I0109 19:48:52.100000    9136 kubelet.go:1765] skipping pod synchronization - [PLEG is not healthy: pleg was last seen active 3m4.2s ago; threshold is 3m0s]\n";
+    let tells = "Jan 09 19:48:52 n1 kubelet[9136]: I0109 19:48:52.460707    9136 setters.go:559] Node became not ready: {Type:Ready Status:False LastHeartbeatTime:2021-01-09 19:48:52.460628029 +0800 CST m=+1199233.179416634 Reason:KubeletNotReady Message:PLEG is not healthy: pleg was last seen active 3m4.612899233s ago; threshold is 3m0s}\n";
+    let found = text(format!("{before}{tells}"));
+    let interval = &pleg(&found).intervals[0];
+    assert_eq!(interval.lines, 2);
+    assert_eq!(
+        interval.start.unwrap().to_string(),
+        "2021-01-09T11:48:52.100000000Z"
+    );
+    let told = found.story[0].time.unwrap();
+    assert_eq!(told.to_string(), "2021-01-09T11:48:52.100000000Z");
+}

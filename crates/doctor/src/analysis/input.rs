@@ -21,6 +21,8 @@ pub(super) struct Input {
     pub(super) unread: u64,
     kinds: BTreeMap<Kind, u64>,
     pub(super) calendar: Calendar,
+    /// A time that tells more than those which the series had begun with.
+    pub(super) learnt_late: Option<Stamp>,
     /// The last line's time.
     pub(super) last: Option<Stamp>,
     /// The time of the line before.
@@ -42,6 +44,7 @@ impl Input {
             unread: 0,
             kinds: BTreeMap::new(),
             calendar: Calendar::until(latest),
+            learnt_late: None,
             last: None,
             before: None,
             hosts: BTreeMap::new(),
@@ -91,6 +94,20 @@ impl Input {
         most.map_or(Kind::Unknown, |(kind, _)| *kind)
     }
 
+    /// By how much all times of the series must move, now that more is known.
+    fn correction(&self) -> i64 {
+        let (Some(late), Some(last)) = (&self.learnt_late, &self.last) else {
+            return 0;
+        };
+        let before = self.calendar;
+        let mut after = before;
+        if !before.has_year() {
+            after.learn(late);
+        }
+        let moved = after.resolve(last).zip(before.resolve(last));
+        moved.map_or(0, |(after, before)| after - before)
+    }
+
     pub(super) fn end(mut self, error: Option<String>, told: &mut Told) {
         self.stacks.finish();
         self.profile.finish();
@@ -105,9 +122,20 @@ impl Input {
         told.samples.extend_from_slice(self.metrics.samples());
         let kind = self.kind();
         let last = self.last.and_then(|stamp| self.calendar.resolve(&stamp));
+        let correction = self.correction();
+        for quote in told
+            .story
+            .iter_mut()
+            .filter(|quote| quote.file == self.path)
+        {
+            quote.shift(correction);
+        }
         for (_, intervals) in std::mem::take(&mut self.hosts) {
             told.around.starts += intervals.starts();
-            let (intervals, dropped) = intervals.end(last);
+            let (mut intervals, dropped) = intervals.end(last);
+            intervals
+                .iter_mut()
+                .for_each(|interval| interval.shift(correction));
             let room = MOST_INTERVALS.saturating_sub(told.intervals.len());
             told.dropped_intervals += dropped + intervals.len().saturating_sub(room) as u64;
             told.intervals.extend(intervals.into_iter().take(room));

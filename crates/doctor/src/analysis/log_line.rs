@@ -24,7 +24,8 @@ impl Input {
         told: &mut Told,
     ) {
         self.read_as(writer.map_or(Kind::Unknown, Writer::kind));
-        if writer == Some(Writer::Runtime) && !self.calendar.has_year() {
+        let unknown = !self.calendar.has_year() && self.learnt_late.is_none();
+        if writer == Some(Writer::Runtime) && unknown {
             self.learn_calendar(carried.body);
         }
         let inner = match klog::begins(carried.body) {
@@ -128,7 +129,7 @@ impl Input {
     }
 
     /// The year and the zone, where a message tells them. Once a part of the series has a
-    /// year it is too late: all of it must have the same.
+    /// year all of it must have the same, so the right one is put in at the end.
     fn learn_calendar(&mut self, line: &[u8]) {
         const LEADS: [&str; 7] = [
             "LastHeartbeatTime:",
@@ -139,14 +140,15 @@ impl Input {
             "Journal begins at ",
             "time=\"",
         ];
-        if !self.hosts.is_empty() {
-            return;
-        }
         let mut told = LEADS
             .iter()
             .filter_map(|lead| stamp::take(after(line, lead)?));
-        if let Some((stamp, _)) = told.next() {
-            self.calendar.learn(&stamp);
+        let Some((stamp, _)) = told.next() else {
+            return;
+        };
+        match self.hosts.is_empty() {
+            true => self.calendar.learn(&stamp),
+            false => self.learnt_late = self.learnt_late.or(Some(stamp)),
         }
     }
 

@@ -41,6 +41,16 @@ impl Quote {
     }
 }
 
+impl Quote {
+    /// Moves it in time.
+    pub(super) fn shift(&mut self, by: i64) {
+        let moved = self
+            .time
+            .map(|time| time.as_unix_nanos().saturating_add(by));
+        self.time = moved.and_then(WallTime::from_unix_nanos);
+    }
+}
+
 impl fmt::Display for Quote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}: {}", self.file, self.line, self.text)

@@ -62,6 +62,13 @@ impl Interval {
         self.end.filter(|_| !self.never)?.checked_sub(self.last)
     }
 
+    /// Moves it in time.
+    pub fn shift(&mut self, by: i64) {
+        for time in [&mut self.start, &mut self.end, &mut self.life_began] {
+            *time = time.map(|time| time.saturating_add(by));
+        }
+    }
+
     /// Whether it is how every kubelet starts.
     pub fn is_startup(&self) -> bool {
         self.never && (self.spans() < STARTUP || self.closed && self.spans() < SLOW_STARTUP)

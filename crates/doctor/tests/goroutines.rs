@@ -196,3 +196,10 @@ fn a_profile_has_counts_but_no_states() {
     assert!(group.function.ends_with("ContainerInspectCurrent"));
     assert_eq!(causes(&found), ["container-lock"]);
 }
+
+#[test]
+fn blocks_of_code_are_no_dumps_by_themselves() {
+    let found = text("Look:\n```\nkubectl get pods\n```\n");
+    assert_eq!(found.inputs[0].kind, doctor::kind::Kind::Unknown);
+    assert_eq!(found.inputs[0].unread_lines, 4);
+}

@@ -43,11 +43,14 @@ pub enum Took {
 impl StackReader {
     /// Takes a line without its carrier. `number` and `ident` tell where it stands.
     pub fn line(&mut self, line: &str, number: u64, ident: &str) -> Took {
+        let is_fence = !line.trim().is_empty();
         let line = unmangle::plain(line);
         let line = line.trim();
         if line.is_empty() {
+            // The mark of a block of code belongs to a dump only if one stands there.
+            let ours = !is_fence || self.seen_header || self.is_inside();
             self.blank();
-            return Took::Yes(0);
+            return if ours { Took::Yes(0) } else { Took::No };
         }
         if let Some((header, rest)) = Header::take(line) {
             self.begin(header, number, ident);

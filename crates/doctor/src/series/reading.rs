@@ -79,12 +79,15 @@ fn list_never_succeeds(faults: &[&Interval], longest: i64, around: &Around) -> S
     }
 }
 
+/// Fewer other lines are an excerpt: what is not in it may have been left out.
+const ENOUGH_LINES: u64 = 20;
+
 fn why_no_list(around: &Around) -> &'static str {
     match around {
         _ if around.lists_late > 0 => "the runtime does not answer a list within its deadline",
         _ if around.lists_failed > 0 => "the runtime answers a list with an error, again and again",
         _ if around.lists_refused > 1 => "the runtime cannot be reached",
-        _ if around.other_lines > 0 => {
+        _ if around.other_lines >= ENOUGH_LINES => {
             "no list runs out of time either, so relist waits inside one call that has no deadline"
         }
         _ => {

@@ -40,6 +40,7 @@ deny: ## Bans, licences and sources of dependencies; needs cargo-deny
 .PHONY: bench
 bench: ## What it costs, as a table; needs root for the part on containerd
 	$(CARGO) run --release -p bench
+	bench/analyze
 
 .PHONY: clean
 clean: ## End all instances of the test bed and remove what was built

@@ -8,12 +8,15 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use cri::{Endpoint, EndpointError};
 use pleg::go_duration::GoDuration;
 
+use crate::commands::analyze::Analyze;
+
 const AFTER_HELP: &str = "\
 Examples:
   pleg watch                     what happens to pods on this node, as it happens
   pleg watch -n shop -o json     one namespace, one JSON object a line
   pleg status                    are all pods seen, and what does not answer
   pleg demo                      what this is for, on a simulated node
+  pleg analyze kubelet.log       what was saved of a node, explained
   pleg agent                     the daemon, with metrics and /v1/status on 127.0.0.1:20258
   pleg sim --listen /tmp/s.sock  a runtime that obeys, for whatever speaks CRI
 
@@ -82,6 +85,8 @@ pub enum Command {
     Status(Status),
     /// Run the daemon: metrics, health and events over HTTP.
     Agent(Agent),
+    /// Explain logs, goroutine dumps and whatever else was saved of a node.
+    Analyze(Analyze),
     /// See in half a minute, on a simulated node, what one stuck container does to a kubelet.
     Demo,
     /// Serve a simulated runtime, to which happens what a scenario says.

@@ -85,6 +85,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<Found> {
         Command::Pods(options) => commands::pods::run(&global, options).await,
         Command::Status(options) => commands::status::run(&global, options).await,
         Command::Agent(options) => commands::agent::run(&global, options).await,
+        Command::Analyze(options) => commands::analyze::run(&global, options).await,
         Command::Demo => commands::demo::run(&global).await,
         Command::Sim(options) => commands::sim::run(&global, options).await,
     }

@@ -1,6 +1,7 @@
 //! One file for each command.
 
 pub mod agent;
+pub mod analyze;
 pub mod demo;
 pub mod pods;
 pub mod sim;

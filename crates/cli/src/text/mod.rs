@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use anstyle::{AnsiColor, Style};
 use pleg::health::HealthState;
 
+pub mod analyze;
 pub mod pods;
 pub mod status;
 pub mod watch;

@@ -5,6 +5,7 @@ mod support;
 
 mod agent_http;
 mod agent_start;
+mod analyzing;
 mod arguments;
 mod coming_and_going;
 mod demo;

@@ -1,0 +1,106 @@
+//! `pleg analyze`: what was saved of a node, explained.
+
+use anyhow::anyhow;
+use clap::Args;
+use doctor::analysis::{Analysis, Analyzer, InputReport};
+use doctor::input::{self, Observer, Unreadable};
+use indicatif::{ProgressBar, ProgressStyle};
+use pleg::wall_time::system_clock;
+
+use crate::args::{Format, Global};
+use crate::{Found, output, text};
+
+/// Arguments of `pleg analyze`.
+#[derive(Args, Debug)]
+pub struct Analyze {
+    /// Logs of the kubelet, the runtime, systemd and the kernel, goroutine dumps and profiles,
+    /// kernel stacks, a kubelet's metrics, listings of ps; also compressed (gzip, zstd), a
+    /// folder of them, or - for standard input. Each is recognised by what is in it.
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<String>,
+}
+
+pub async fn run(global: &Global, options: Analyze) -> anyhow::Result<Found> {
+    // Reading blocks, and on a pipe for as long as its writer wants.
+    let read = tokio::task::spawn_blocking(move || read(&options.files));
+    let (analysis, mut unreadable) = read.await?;
+    let read_any = |input: &InputReport| input.error.is_none() || input.lines > 0;
+    if unreadable.is_empty() || analysis.inputs.iter().any(read_any) {
+        show(global, &analysis)?;
+    }
+    match unreadable.len() {
+        0 => Ok(match analysis.has_problem() {
+            true => Found::Problem,
+            false => Found::Well,
+        }),
+        1 => Err(unreadable.remove(0).into()),
+        more => {
+            let first = anyhow::Error::from(unreadable.remove(0));
+            Err(anyhow!(
+                "{}, and {} more inputs could not be read",
+                output::sentence(&first),
+                more - 1
+            ))
+        }
+    }
+}
+
+fn read(files: &[String]) -> (Analysis, Vec<Unreadable>) {
+    let now = system_clock()();
+    let mut analyzer = Analyzer::new();
+    let mut progress = Progress::default();
+    let read = |file: &String| input::read(file, now, &mut analyzer, &mut progress);
+    let unreadable = files.iter().flat_map(read).collect();
+    progress.bar.finish_and_clear();
+    (analyzer.finish(), unreadable)
+}
+
+fn show(global: &Global, analysis: &Analysis) -> anyhow::Result<()> {
+    match global.output {
+        Format::Json => output::json(analysis),
+        Format::Text => output::text(&text::analyze::page(analysis)),
+    }
+}
+
+/// A bar on standard error, if that is a terminal.
+struct Progress {
+    bar: ProgressBar,
+}
+
+impl Default for Progress {
+    fn default() -> Self {
+        Self {
+            bar: ProgressBar::hidden(),
+        }
+    }
+}
+
+impl Observer for Progress {
+    fn begins(&mut self, path: &str, bytes: Option<u64>) {
+        self.bar.finish_and_clear();
+        let shape = match bytes {
+            Some(_) => "{bar:24} {bytes} of {total_bytes}, {bytes_per_sec}  {msg}",
+            None => "{bytes}, {bytes_per_sec}  {msg}",
+        };
+        let bar = match bytes {
+            Some(bytes) => ProgressBar::new(bytes),
+            None => ProgressBar::no_length(),
+        };
+        if let Ok(style) = ProgressStyle::with_template(shape) {
+            bar.set_style(style);
+        }
+        bar.set_message(text::printable(path).into_owned());
+        self.bar = bar;
+    }
+
+    fn read(&mut self, bytes: u64) {
+        self.bar.inc(bytes);
+    }
+
+    fn waits(&mut self, path: &str) {
+        tracing::warn!(
+            "{} is a pipe: waiting for somebody to write to it",
+            text::printable(path)
+        );
+    }
+}

@@ -1,0 +1,252 @@
+//! The page of `pleg analyze`.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use doctor::analysis::{Analysis, InputReport};
+use doctor::finding::{Culprit, Finding, Verdict};
+use doctor::goroutines::{Goroutines, ShownGroup};
+use doctor::metrics::MetricsReading;
+use doctor::series::PlegReading;
+use pleg::go_duration::GoDuration;
+use pleg::wall_time::WallTime;
+
+use super::{BAD, BOLD, DIM, GOOD, WARN, printable, sentence, styled};
+
+/// As many as people read; JSON has them all.
+const MOST_INTERVALS: usize = 8;
+const MOST_GROUPS: usize = 8;
+const MOST_QUOTES: usize = 12;
+
+/// The answer first, then what shows it.
+pub fn page(analysis: &Analysis) -> String {
+    let mut page = String::new();
+    let style = if analysis.has_problem() { BAD } else { GOOD };
+    line(&mut page, &styled(style, sentence(&analysis.summary)));
+    page.push('\n');
+    for input in &analysis.inputs {
+        line(&mut page, &of_input(input));
+    }
+    if let Some(pleg) = &analysis.pleg {
+        of_series(&mut page, pleg);
+    }
+    if let Some(goroutines) = &analysis.goroutines {
+        of_goroutines(&mut page, goroutines);
+    }
+    if let Some(metrics) = &analysis.metrics {
+        of_metrics(&mut page, metrics);
+    }
+    if analysis.story.len() > 1 {
+        head(&mut page, "In the order of time");
+        for quote in analysis.story.iter().take(MOST_QUOTES) {
+            line(&mut page, &format!("  {}", sentence(&quote.to_string())));
+        }
+        more(&mut page, analysis.story.len(), MOST_QUOTES, "lines");
+    }
+    for finding in &analysis.findings {
+        of_finding(&mut page, finding);
+    }
+    page
+}
+
+fn line(page: &mut String, text: &str) {
+    page.push_str(text.trim_end());
+    page.push('\n');
+}
+
+fn head(page: &mut String, title: &str) {
+    page.push('\n');
+    line(page, &styled(BOLD, title));
+}
+
+fn more(page: &mut String, all: usize, shown: usize, what: &str) {
+    if all > shown {
+        line(
+            page,
+            &styled(
+                DIM,
+                format_args!("  and {} more {what} (-o json has them)", all - shown),
+            ),
+        );
+    }
+}
+
+fn of_input(input: &InputReport) -> String {
+    let mut text = format!(
+        "{}: {}, {} lines",
+        printable(&input.path),
+        input.kind.as_str(),
+        input.lines
+    );
+    if input.unread_lines > 0 {
+        // Writing to a string cannot fail.
+        let _ = write!(text, ", {} of them not understood", input.unread_lines);
+    }
+    match &input.error {
+        Some(error) => styled(WARN, format_args!("{text}; {}", sentence(error))),
+        None => styled(DIM, text),
+    }
+}
+
+fn of_series(page: &mut String, pleg: &PlegReading) {
+    head(page, &format!("PLEG: {}", pleg.pattern.as_str()));
+    line(page, &format!("  {}", sentence(&pleg.reading)));
+    for interval in pleg.intervals.iter().take(MOST_INTERVALS) {
+        let time = |time: Option<WallTime>| match time {
+            Some(time) => time
+                .to_string()
+                .get(..19)
+                .map(|text| text.replace('T', " "))
+                .unwrap_or_default(),
+            None => "at an unknown time".to_owned(),
+        };
+        let peak = GoDuration(Duration::from_millis(
+            (interval.peak_seconds * 1000.0) as u64,
+        ));
+        line(
+            page,
+            &format!(
+                "  {} to {}  peak {peak}, {} lines",
+                time(interval.start),
+                time(interval.end),
+                interval.lines
+            ),
+        );
+    }
+    more(page, pleg.intervals.len(), MOST_INTERVALS, "intervals");
+}
+
+fn of_goroutines(page: &mut String, goroutines: &Goroutines) {
+    head(
+        page,
+        &format!(
+            "Goroutines: {} in {} groups",
+            goroutines.total,
+            goroutines.groups.len()
+        ),
+    );
+    let busy: Vec<&ShownGroup> = goroutines
+        .groups
+        .iter()
+        .filter(|group| !group.idle)
+        .collect();
+    for group in busy.iter().take(MOST_GROUPS) {
+        let state = group.state.as_deref().unwrap_or("?");
+        let wait = match (group.min_wait_minutes, group.max_wait_minutes) {
+            (Some(least), Some(most)) if least == most => format!(", {most} min"),
+            (Some(least), Some(most)) => format!(", {least} to {most} min"),
+            _ => String::new(),
+        };
+        line(
+            page,
+            &format!(
+                "  {:>6} x [{}{wait}] {}",
+                group.count,
+                printable(state),
+                printable(&group.function)
+            ),
+        );
+    }
+    more(page, busy.len(), MOST_GROUPS, "groups");
+    let idle: u64 = goroutines
+        .groups
+        .iter()
+        .filter(|group| group.idle)
+        .map(|group| group.count)
+        .sum();
+    if idle > 0 {
+        line(
+            page,
+            &styled(
+                DIM,
+                format_args!("  {idle:>6} x idle, as in any healthy process"),
+            ),
+        );
+    }
+    if let Some(dropped) = goroutines.dropped {
+        line(
+            page,
+            &styled(
+                WARN,
+                format_args!("  {dropped} are counted only: too many different stacks"),
+            ),
+        );
+    }
+    if let Some(holder) = &goroutines.likely_holder {
+        let who = match holder.goroutine {
+            Some(id) => format!("goroutine {id}"),
+            None => "a goroutine without a number".to_owned(),
+        };
+        line(
+            page,
+            &format!(
+                "  Likely holder: {who} in {}:",
+                styled(BAD, printable(&holder.function))
+            ),
+        );
+        line(page, &format!("  {}", sentence(&holder.why)));
+    }
+}
+
+fn of_metrics(page: &mut String, metrics: &MetricsReading) {
+    head(page, "Metrics");
+    line(page, &format!("  {}", sentence(&metrics.reading)));
+}
+
+fn of_finding(page: &mut String, finding: &Finding) {
+    page.push('\n');
+    let (style, verdict) = match finding.verdict {
+        Verdict::Problem => (BAD, "Problem"),
+        Verdict::Suspect => (WARN, "Suspect"),
+    };
+    let title = format!("{verdict}: {}", finding.title);
+    let id = styled(
+        DIM,
+        format_args!(
+            "({}, {} confidence)",
+            finding.cause,
+            finding.confidence.as_str()
+        ),
+    );
+    line(page, &format!("{} {id}", styled(style, title)));
+    if let Some(who) = who(&finding.culprit) {
+        line(page, &format!("  Who: {}", sentence(&who)));
+    }
+    for evidence in &finding.evidence {
+        line(page, &format!("  {}", sentence(evidence)));
+    }
+    for advice in finding.advice {
+        line(page, &format!("  -> {advice}"));
+    }
+    if !finding.fixed_in.is_empty() {
+        line(
+            page,
+            &styled(
+                DIM,
+                format_args!("  Fixed in: {}", finding.fixed_in.join("; ")),
+            ),
+        );
+    }
+}
+
+fn who(culprit: &Culprit) -> Option<String> {
+    let mut parts = Vec::new();
+    if let Some(pod) = &culprit.pod {
+        let name = pod.name.as_deref().unwrap_or("?");
+        parts.push(format!(
+            "pod {}/{name}",
+            pod.namespace.as_deref().unwrap_or("?")
+        ));
+    }
+    if let Some(id) = &culprit.id {
+        parts.push(format!("id {id}"));
+    }
+    match (&culprit.process, culprit.pid) {
+        (Some(process), Some(pid)) => parts.push(format!("{process} ({pid})")),
+        (Some(process), None) => parts.push(process.clone()),
+        (None, Some(pid)) => parts.push(format!("process {pid}")),
+        (None, None) => {}
+    }
+    parts.extend(culprit.unit.clone());
+    (!parts.is_empty()).then(|| parts.join(", "))
+}

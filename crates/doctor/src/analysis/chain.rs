@@ -1,0 +1,316 @@
+//! The way from one daemon to the next: who waits for whom, until nobody is left to ask.
+//!
+//! ```text
+//!   relist --call--> handler --lock--> its holder --process--> plug-in --call--> agent --> kernel
+//! ```
+
+use serde::Serialize;
+
+use crate::goroutines::{Group, Program, Wait};
+use crate::kernel::KernelStack;
+
+/// One who waits.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Link {
+    /// The program.
+    pub program: Option<String>,
+    /// The goroutine's number, if its header is there.
+    pub goroutine: Option<u64>,
+    /// What it is in.
+    pub function: String,
+    /// For what it waits.
+    pub waits_for: String,
+    /// Where it stands.
+    pub file: String,
+    /// Where in that input.
+    pub line: u64,
+}
+
+/// Those who wait for each other, and all of it in one sentence.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Chain {
+    /// The sentence.
+    pub sentence: String,
+    /// From the kubelet inwards.
+    pub links: Vec<Link>,
+}
+
+/// A chain, and the group in which it ends.
+pub(super) struct Found {
+    pub(super) chain: Chain,
+    pub(super) last: usize,
+    /// The kernel's own stack confirms it.
+    pub(super) confirmed: bool,
+}
+
+const RELIST: [&str; 2] = ["pleg.(*GenericPLEG).relist", "pleg.(*GenericPLEG).Relist"];
+const METHODS: [&str; 6] = [
+    "ListPodSandbox",
+    "ListContainers",
+    "PodSandboxStatus",
+    "ContainerStatus",
+    "RunPodSandbox",
+    "StopPodSandbox",
+];
+
+/// Follows those who wait; nothing where there are not two of them.
+pub(super) fn follow(groups: &[Group], kernel: &[(String, KernelStack)]) -> Option<Found> {
+    let mut way = vec![start(groups)?];
+    while let Some(next) = next(groups, *way.last()?, &way) {
+        way.push(next);
+    }
+    let last = *way.last()?;
+    let in_kernel = in_kernel(&groups[last], kernel);
+    if way.len() < 2 && in_kernel.is_none() {
+        return None;
+    }
+    let mut parts: Vec<String> = Vec::new();
+    for (at, &index) in way.iter().enumerate() {
+        let before = at.checked_sub(1).map(|before| &groups[way[before]]);
+        parts.push(says(&groups[index], before));
+    }
+    let mut links: Vec<Link> = way.iter().map(|&index| link(&groups[index])).collect();
+    if let Some((file, stack)) = in_kernel {
+        parts.push(kernel_says(stack));
+        links.push(kernel_link(file, stack));
+    }
+    let mut sentence = parts.join("; ");
+    if let Some(first) = sentence.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    Some(Found {
+        chain: Chain {
+            sentence: sentence + ".",
+            links,
+        },
+        last,
+        confirmed: in_kernel.is_some(),
+    })
+}
+
+fn is_relist(group: &Group) -> bool {
+    RELIST.iter().any(|call| group.calls(call))
+}
+
+/// The relist; without one, a handler of the runtime's that waits for a lock.
+fn start(groups: &[Group]) -> Option<usize> {
+    let relist = groups
+        .iter()
+        .position(|group| is_relist(group) && !group.idle);
+    relist.or_else(|| {
+        let waits = |group: &Group| {
+            group.wait == Wait::Lock && METHODS.iter().any(|method| handles(group, method))
+        };
+        groups.iter().position(waits)
+    })
+}
+
+/// The call of CRI that a client's stack is in.
+fn method(group: &Group) -> Option<&'static str> {
+    let clients = [
+        "emoteRuntimeService).",
+        "untimeServiceClient).",
+        "nstrumentedRuntimeService.",
+    ];
+    let calls = |method: &str| {
+        clients
+            .iter()
+            .any(|client| group.calls(&format!("{client}{method}")))
+    };
+    METHODS.into_iter().find(|method| calls(method))
+}
+
+/// Whether the stack answers such a call.
+fn handles(group: &Group, method: &str) -> bool {
+    let servers = [
+        format!("_RuntimeService_{method}_Handler"),
+        format!("(*criService).{method}"),
+        format!("(*instrumentedService).{method}"),
+        format!("(*dockerService).{method}"),
+        format!("server.(*Server).{method}"),
+    ];
+    servers.iter().any(|server| group.calls(server))
+}
+
+fn next(groups: &[Group], at: usize, way: &[usize]) -> Option<usize> {
+    let here = &groups[at];
+    let best = |wanted: &dyn Fn(&Group) -> bool| {
+        let fitting = groups
+            .iter()
+            .enumerate()
+            .filter(|(index, group)| !way.contains(index) && !group.idle && wanted(group));
+        let rank = |group: &Group| {
+            (
+                group.wait == Wait::Lock || group.wait.is_outside(),
+                group.max_minutes,
+                group.count,
+            )
+        };
+        fitting
+            .max_by_key(|(_, group)| rank(group))
+            .map(|(index, _)| index)
+    };
+    match here.wait {
+        Wait::Rpc if here.program == Some(Program::CniPlugin) => {
+            best(&|group| group.program == Some(Program::CniAgent) && group.wait.is_outside())
+                .or_else(|| best(&|group| group.program == Some(Program::CniAgent)))
+        }
+        Wait::Rpc => match method(here) {
+            Some(method) => best(&|group| handles(group, method)),
+            None if here.calls("libdocker.") || here.calls("dockertools.") => {
+                best(&|group| group.program == Some(Program::Dockerd) && group.wait != Wait::Other)
+            }
+            None => None,
+        },
+        Wait::Lock => {
+            let kind = here.lock_type()?;
+            best(&|group| group.wait != Wait::Lock && group.is_inside(kind))
+        }
+        Wait::Process => {
+            let cni = here.calls("/cni") || here.calls("invoke.");
+            let wanted = if cni {
+                Program::CniPlugin
+            } else {
+                Program::Runc
+            };
+            best(&|group| group.program == Some(wanted))
+        }
+        // Whoever answers in the shim waits for another one there, if the shim is not dead.
+        Wait::Shim => {
+            let shim = |group: &Group| group.program == Some(Program::Shim);
+            best(&|group| shim(group) && group.wait == Wait::Lock).or_else(|| best(&shim))
+        }
+        _ => None,
+    }
+}
+
+fn says(group: &Group, before: Option<&Group>) -> String {
+    let function = short(group.function());
+    let program = group
+        .program
+        .map_or("a process".to_owned(), |program| program.to_string());
+    let waits_so_long = match group.oldest.minutes {
+        Some(minutes) => format!("has waited for {minutes} minutes"),
+        None => "waits".to_owned(),
+    };
+    let who = match group.oldest.id {
+        Some(id) => format!("goroutine {id}"),
+        None => "a goroutine".to_owned(),
+    };
+    let waits = group.wait.what();
+    match before {
+        None if is_relist(group) => match method(group) {
+            Some(method) => format!("{program}'s relist {waits_so_long} in {method}"),
+            None => format!("{program}'s relist {waits_so_long} for {waits}"),
+        },
+        _ if group.wait == Wait::Lock => {
+            let lock = group.lock_type().map_or(function, short);
+            let role = if before.is_some() {
+                "its handler"
+            } else {
+                "a handler"
+            };
+            format!("{role} in {program} {waits_so_long} for the lock of {lock}")
+        }
+        Some(before) if before.wait == Wait::Lock => {
+            let holding = group
+                .telling_call(before.lock_type())
+                .map_or(function, short);
+            format!("that lock is held by {who} in {holding}, which {waits_so_long} for {waits}")
+        }
+        Some(before) if before.wait == Wait::Process && group.wait == Wait::Rpc => {
+            format!("that process is {program}, which {waits_so_long} for its agent ({function})")
+        }
+        Some(before) if before.wait == Wait::Process => {
+            format!("that process is {program}, which {waits_so_long} for {waits} ({function})")
+        }
+        _ => {
+            let purpose = short(group.purpose());
+            format!("in {program} {who} {waits_so_long} for {waits} ({purpose})")
+        }
+    }
+}
+
+fn link(group: &Group) -> Link {
+    Link {
+        program: group.program.map(|program| program.name().to_owned()),
+        goroutine: group.oldest.id,
+        function: group.function().to_owned(),
+        waits_for: group.wait.what().to_owned(),
+        file: group.place.file.clone(),
+        line: group.place.line,
+    }
+}
+
+/// The kernel's stack of the thread in which the last one waits.
+fn in_kernel<'a>(
+    last: &Group,
+    kernel: &'a [(String, KernelStack)],
+) -> Option<(&'a str, &'a KernelStack)> {
+    let wanted: &[&str] = match last.wait {
+        Wait::Netlink => &["netlink_recvmsg", "rtnl_lock", "rtnetlink_rcv"],
+        Wait::Storage => &[
+            "ovl_sync_fs",
+            "sync_filesystem",
+            "nfs_",
+            "fuse_",
+            "io_schedule",
+        ],
+        Wait::Bus => &["unix_stream_read_generic", "unix_stream_data_wait"],
+        _ => return None,
+    };
+    let fits = |stack: &&(String, KernelStack)| {
+        wanted.iter().any(|name| {
+            stack
+                .1
+                .functions
+                .iter()
+                .any(|function| function.starts_with(name))
+        })
+    };
+    kernel
+        .iter()
+        .find(fits)
+        .map(|(file, stack)| (&**file, stack))
+}
+
+fn kernel_says(stack: &KernelStack) -> String {
+    let who = match (&stack.process, stack.pid) {
+        (Some(process), Some(pid)) => format!("{process} ({pid})"),
+        (Some(process), None) => process.clone(),
+        (None, Some(pid)) => format!("process {pid}"),
+        (None, None) => "it".to_owned(),
+    };
+    format!(
+        "the kernel's stack confirms it: {who} is in {}",
+        telling(stack)
+    )
+}
+
+fn kernel_link(file: &str, stack: &KernelStack) -> Link {
+    Link {
+        program: stack.process.clone(),
+        goroutine: None,
+        function: telling(stack).to_owned(),
+        waits_for: "the kernel".to_owned(),
+        file: file.to_owned(),
+        line: stack.line,
+    }
+}
+
+/// The function that tells what the kernel does, beneath the scheduler's.
+fn telling(stack: &KernelStack) -> &str {
+    let known = stack
+        .functions
+        .iter()
+        .find(|name| crate::kernel::cause_of_function(name).is_some());
+    known.or(stack.functions.first()).map_or("", String::as_str)
+}
+
+/// Without the import path: `network.(*PluginManager)`.
+pub(super) fn short(function: &str) -> &str {
+    let upto = function.find('(').unwrap_or(function.len());
+    let start = function[..upto].rfind('/').map_or(0, |at| at + 1);
+    &function[start..]
+}

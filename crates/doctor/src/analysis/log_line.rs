@@ -1,0 +1,193 @@
+//! What a line of a log tells: signs of causes, points of the series, calls that failed.
+
+use super::input::Input;
+use super::{Quote, Told, names};
+use crate::kind::{Kind, Writer};
+use crate::line::prefix::Carried;
+use crate::line::stamp::{self, Stamp};
+use crate::line::{after, klog};
+use crate::series::{Intervals, Said};
+use crate::signs::{Found, Interest};
+
+/// More nodes are not told apart.
+const MOST_HOSTS: usize = 16;
+const MOST_QUOTES: usize = 4;
+const SECOND: i64 = 1_000_000_000;
+
+impl Input {
+    pub(super) fn log(
+        &mut self,
+        line: &[u8],
+        carried: &Carried,
+        writer: Option<Writer>,
+        found: &Found,
+        told: &mut Told,
+    ) {
+        self.read_as(writer.map_or(Kind::Unknown, Writer::kind));
+        let unknown = !self.calendar.has_year() && self.learnt_late.is_none();
+        if writer == Some(Writer::Runtime) && unknown {
+            self.learn_calendar(carried.body);
+        }
+        let inner = match klog::begins(carried.body) {
+            true => Some(carried.body),
+            false if found.is_nothing() => None,
+            false => klog::find(carried.body).map(|at| &carried.body[at..]),
+        };
+        if let Some(inner) = inner {
+            let of_klog = Stamp::of_klog(inner.get(1..).unwrap_or_default());
+            let carrier = carried.time;
+            // klog has no year and no zone; its carrier may.
+            let stamp = of_klog.map(|stamp| Stamp {
+                year: carrier.and_then(|time| time.year),
+                offset: carrier.and_then(|time| time.offset),
+                ..stamp
+            });
+            self.last = stamp.or(self.last);
+        } else {
+            self.last = carried.time.or(self.last);
+        }
+        if writer == Some(Writer::Kubelet) && found.is_nothing() {
+            told.around.other_lines += 1;
+        }
+        if !found.is_nothing() {
+            self.telling(line, carried, inner, found, told);
+        }
+    }
+
+    fn telling(
+        &mut self,
+        line: &[u8],
+        carried: &Carried,
+        inner: Option<&[u8]>,
+        found: &Found,
+        told: &mut Told,
+    ) {
+        if found.is(Interest::Calendar) {
+            self.learn_calendar(line);
+        }
+        let stamp = match inner {
+            Some(_) => self.last,
+            None => carried.time,
+        };
+        let time = stamp.and_then(|stamp| self.calendar.resolve(&stamp));
+        let quote = |path: &str, number| Quote::new(path, number, time, line);
+        for &index in &found.signs {
+            let seen = told.signs.entry(index).or_default();
+            seen.lines += 1;
+            if seen.quotes.len() < MOST_QUOTES {
+                seen.quotes.push(quote(&self.path, self.lines));
+                seen.culprit.learn(names::in_line(line));
+            }
+        }
+        if found.is(Interest::Call) {
+            let (path, number) = (&self.path, self.lines);
+            told.calls
+                .line(line, &mut told.around, || quote(path, number));
+        }
+        if found.is(Interest::Pleg) || found.is(Interest::Start) {
+            let begins = self.series(line, carried, inner, found, time);
+            if begins {
+                told.tell(quote(&self.path, self.lines));
+            }
+        }
+        self.lateness(carried, inner, told, || quote(&self.path, self.lines));
+    }
+
+    /// Adds to the series of the line's node; says whether an interval begins.
+    fn series(
+        &mut self,
+        line: &[u8],
+        carried: &Carried,
+        inner: Option<&[u8]>,
+        found: &Found,
+        time: Option<i64>,
+    ) -> bool {
+        let (before, calendar) = (self.before, self.calendar);
+        // For how long the log was silent before this line.
+        let silence = || Some((time? - calendar.resolve(&before?)?).max(0));
+        let is_kubelet =
+            carried.ident.is_empty() || Writer::of_ident(carried.ident) == Some(Writer::Kubelet);
+        let intervals = self.intervals(carried.host);
+        if is_kubelet {
+            intervals.seen_pid(pid(carried, inner), time);
+        }
+        if found.is(Interest::Start) {
+            intervals.started(time);
+        }
+        let said = found.is(Interest::Pleg).then(|| Said::of(line)).flatten();
+        said.is_some_and(|said| intervals.point(time, said, silence))
+    }
+
+    fn intervals(&mut self, host: &[u8]) -> &mut Intervals {
+        let host = match self.hosts.len() < MOST_HOSTS || self.hosts.contains_key(host) {
+            true => host,
+            false => b"",
+        };
+        self.hosts
+            .entry(host.to_owned())
+            .or_insert_with(|| Intervals::of_host(&String::from_utf8_lossy(host)))
+    }
+
+    /// The year and the zone, where a message tells them. Once a part of the series has a
+    /// year all of it must have the same, so the right one is put in at the end.
+    fn learn_calendar(&mut self, line: &[u8]) {
+        const LEADS: [&str; 7] = [
+            "LastHeartbeatTime:",
+            "\"LastHeartbeatTime\":\"",
+            "lastHeartbeatTime\":\"",
+            "Log file created at: ",
+            "Logs begin at ",
+            "Journal begins at ",
+            "time=\"",
+        ];
+        let mut told = LEADS
+            .iter()
+            .filter_map(|lead| stamp::take(after(line, lead)?));
+        let Some((stamp, _)) = told.next() else {
+            return;
+        };
+        match self.hosts.is_empty() {
+            true => self.calendar.learn(&stamp),
+            false => self.learnt_late = self.learnt_late.or(Some(stamp)),
+        }
+    }
+
+    /// The carrier's time is later than the line's own: whoever carries was starved, too.
+    fn lateness(
+        &self,
+        carried: &Carried,
+        inner: Option<&[u8]>,
+        told: &mut Told,
+        quote: impl FnOnce() -> Quote,
+    ) {
+        let (Some(carrier), Some(own), Some(_)) = (carried.time, self.last, inner) else {
+            return;
+        };
+        // Both are in the node's own time, unless they differ by whole half hours.
+        if carrier.day.is_none() || carrier.day != own.day {
+            return;
+        }
+        let late = (i64::from(carrier.second) - i64::from(own.second)) * SECOND;
+        let of_zone = late % (1800 * SECOND);
+        let is_zone = !(5 * SECOND..=1795 * SECOND).contains(&of_zone);
+        let is_late = late > 60 * SECOND && late < 6 * 3600 * SECOND && !is_zone;
+        if is_late
+            && told
+                .lateness
+                .as_ref()
+                .is_none_or(|(known, _)| *known < late)
+        {
+            told.lateness = Some((late, quote()));
+        }
+    }
+}
+
+/// The writer's process, by its carrier or by klog.
+fn pid(carried: &Carried, inner: Option<&[u8]>) -> u32 {
+    let carrier = std::str::from_utf8(carried.pid)
+        .ok()
+        .and_then(|pid| pid.parse().ok());
+    carrier
+        .or_else(|| inner.and_then(klog::parse).map(|klog| klog.pid))
+        .unwrap_or(0)
+}

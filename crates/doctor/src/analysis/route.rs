@@ -1,0 +1,345 @@
+//! Where a line goes: by its form, the cheapest questions first.
+
+use super::Told;
+use super::input::Input;
+use crate::goroutines::{Header, Took};
+use crate::kind::{Kind, Writer};
+use crate::line::prefix::{Carried, split};
+use crate::line::stamp::Stamp;
+use crate::line::{bare, klog, lossy, quoted};
+use crate::signs::{Found, Interest, Signs};
+
+/// Logs in logs in logs are read no deeper.
+const DEEPEST: u8 = 2;
+
+impl Input {
+    /// Reads the next line.
+    pub(super) fn line(&mut self, raw: &[u8], cut: bool, signs: &Signs, told: &mut Told) {
+        self.lines += 1;
+        let unread_before = self.unread;
+        self.before = self.last;
+        self.layer(raw, signs, told, None, 0);
+        if cut && self.unread == unread_before {
+            self.unread += 1;
+        }
+    }
+
+    fn layer(
+        &mut self,
+        raw: &[u8],
+        signs: &Signs,
+        told: &mut Told,
+        outer: Option<&Carried>,
+        depth: u8,
+    ) {
+        let line = bare(raw);
+        let mut carried = split(line);
+        carried.body = carried.body.trim_ascii_start();
+        if let Some(outer) = outer {
+            inherit(&mut carried, outer);
+        }
+        if carried.body.is_empty() {
+            if carried.ident.is_empty() {
+                self.stacks.line("", self.lines, "");
+                self.kernel.finish();
+                self.drain(told);
+            }
+            return;
+        }
+        if let Some(time) = &carried.time {
+            self.calendar.learn(time);
+            self.last = Some(*time);
+        }
+        let body = carried.body;
+        if klog::begins(body) {
+            let found = signs.find(body);
+            self.end_stack(told);
+            self.log(line, &carried, Some(Writer::Kubelet), &found, told);
+            return;
+        }
+        match body[0] {
+            b'{' if depth < DEEPEST && self.json(line, &carried, signs, told, depth) => return,
+            b't' if body.starts_with(b"time=") => {
+                if memchr::memmem::find(body, b"goroutine stack dump").is_some() {
+                    self.quoted_dump(&carried, told);
+                }
+                // k3s writes its own lines so, and the kubelet's beside them.
+                let writer = match Writer::of_ident(carried.ident) {
+                    Some(Writer::Kubelet) => Writer::Kubelet,
+                    _ => Writer::Runtime,
+                };
+                self.log(line, &carried, Some(writer), &signs.find(body), told);
+                return;
+            }
+            b'[' if is_uptime(body) => {
+                self.kernel_line(line, &carried, &signs.find(body), told);
+                return;
+            }
+            _ => {}
+        }
+        let writer = Writer::of_ident(carried.ident);
+        if writer == Some(Writer::Kernel) {
+            self.kernel_line(line, &carried, &signs.find(body), told);
+            return;
+        }
+        // A line of the journal is a part of a dump only once one has begun.
+        let carried_line =
+            carried.time.is_some_and(|time| time.day.is_some()) && !carried.ident.is_empty();
+        let in_dump = self.stacks.is_inside() || self.stacks.seen_header() || begins_dump(body);
+        let is_log = carried_line && !in_dump;
+        if !is_log && self.structured(&carried, told) {
+            return;
+        }
+        let found = signs.find(body);
+        let known = writer.or_else(|| found.signs.first().map(|sign| signs.sign(*sign).writer));
+        let pleg = found.is(Interest::Pleg).then_some(Writer::Kubelet);
+        match known.or(pleg) {
+            Some(writer) => self.log(line, &carried, Some(writer), &found, told),
+            None if carried_line || body.starts_with(b"Log line format") => {
+                self.read_as(Kind::Unknown)
+            }
+            None if found.is_nothing() && !is_log_file_header(body) => self.unread += 1,
+            None => self.log(line, &carried, None, &found, told),
+        }
+    }
+
+    /// Dumps, profiles, kernel stacks, listings and metrics.
+    fn structured(&mut self, carried: &Carried, told: &mut Told) -> bool {
+        let body = quoted::without_entities(carried.body);
+        let text = lossy(&body);
+        let text = text.trim_end();
+        if text.trim().is_empty() {
+            self.stacks.line("", self.lines, "");
+            self.drain(told);
+            return true;
+        }
+        let number = self.lines;
+        let ident = lossy(carried.ident);
+        // Within a stack its next line is the likeliest.
+        let inside = self.stacks.is_inside();
+        let other = |input: &mut Self| {
+            let profile = input
+                .profile
+                .line(text, number)
+                .then_some(Kind::GoroutineProfile);
+            profile.or_else(|| input.kernel.line(text, number).then_some(Kind::KernelStack))
+        };
+        let before = if inside { None } else { other(self) };
+        let kind = match before {
+            Some(kind) => kind,
+            None => match self.stacks.line(text, number, &ident) {
+                Took::Yes(earlier) => {
+                    self.read_after_all(Kind::GoroutineDump, earlier);
+                    Kind::GoroutineDump
+                }
+                Took::Perhaps => {
+                    self.unread += 1;
+                    self.drain(told);
+                    return true;
+                }
+                Took::No => {
+                    self.drain(told);
+                    let after = if inside { other(self) } else { None };
+                    let after = after.or_else(|| self.metrics.line(text).then_some(Kind::Metrics));
+                    match after.or_else(|| self.ps.line(text, number).then_some(Kind::Ps)) {
+                        Some(kind) => kind,
+                        None => return false,
+                    }
+                }
+            },
+        };
+        self.read_as(kind);
+        self.drain(told);
+        true
+    }
+
+    fn kernel_line(&mut self, line: &[u8], carried: &Carried, found: &Found, told: &mut Told) {
+        let body = match is_uptime(carried.body) {
+            true => memchr::memchr(b']', carried.body)
+                .map_or(carried.body, |end| &carried.body[end + 1..]),
+            false => carried.body,
+        };
+        // Most lines of a kernel's log are no stack; the forms of one are cheap to tell.
+        let text = lossy(body);
+        self.kernel.line(&text, self.lines);
+        self.drain(told);
+        self.log(line, carried, Some(Writer::Kernel), found, told);
+    }
+
+    fn end_stack(&mut self, told: &mut Told) {
+        if self.stacks.is_inside() {
+            self.stacks.finish();
+            self.drain(told);
+        }
+    }
+
+    /// A dump inside of one message, with its line ends escaped.
+    fn quoted_dump(&mut self, carried: &Carried, told: &mut Told) {
+        let message = quoted::value(carried.body, "msg");
+        let message = message.map_or_else(Vec::new, |message| message.into_owned());
+        self.dump_of(&message, carried, told);
+    }
+
+    fn dump_of(&mut self, message: &[u8], carried: &Carried, told: &mut Told) {
+        let ident = lossy(carried.ident).into_owned();
+        for line in message.split(|byte| *byte == b'\n') {
+            self.stacks.line(&lossy(line), self.lines, &ident);
+        }
+        self.stacks.finish();
+        self.drain(told);
+        self.read_as(Kind::GoroutineDump);
+    }
+
+    /// A line of JSON: a log, or the carrier of one.
+    fn json(
+        &mut self,
+        line: &[u8],
+        carried: &Carried,
+        signs: &Signs,
+        told: &mut Told,
+        depth: u8,
+    ) -> bool {
+        let body = carried.body;
+        let near = &body[..body.len().min(400)];
+        let names = |name: &[u8]| memchr::memmem::find(near, name).is_some();
+        if names(b"{\"log\":\"") || memchr::memmem::find(body, b"\"MESSAGE\"").is_some() {
+            return self.carrier(body, carried, signs, told, depth);
+        }
+        let is_kubelet = names(b"\"ts\":") && names(b"\"msg\":") || names(b"\"caller\":");
+        if is_kubelet {
+            let mut carried = *carried;
+            let behind = crate::line::after(body, "\"ts\":");
+            carried.time = behind.and_then(milliseconds).or(carried.time);
+            let found = signs.find(body);
+            self.log(line, &carried, Some(Writer::Kubelet), &found, told);
+            return true;
+        }
+        let is_runtime = names(b"\"level\":") && (names(b"\"msg\":") || names(b"\"message\":"));
+        if is_runtime {
+            if memchr::memmem::find(body, b"goroutine stack dump").is_some() {
+                let message = serde_json::from_slice::<serde_json::Value>(body).ok();
+                let message = message
+                    .as_ref()
+                    .and_then(|value| value.get("msg")?.as_str());
+                self.dump_of(message.unwrap_or_default().as_bytes(), carried, told);
+            }
+            let found = signs.find(body);
+            self.log(line, carried, Some(Writer::Runtime), &found, told);
+        }
+        is_runtime
+    }
+
+    /// Docker's log files and the journal's own JSON.
+    fn carrier(
+        &mut self,
+        body: &[u8],
+        outer: &Carried,
+        signs: &Signs,
+        told: &mut Told,
+        depth: u8,
+    ) -> bool {
+        let Ok(value) = serde_json::from_slice::<serde_json::Value>(body) else {
+            return false;
+        };
+        let field = |name: &str| value.get(name).and_then(|value| value.as_str());
+        let Some(message) = field("log").or(field("MESSAGE")) else {
+            return false;
+        };
+        let ident = field("SYSLOG_IDENTIFIER")
+            .or(field("_COMM"))
+            .unwrap_or_default();
+        let realtime = field("__REALTIME_TIMESTAMP").and_then(|text| text.parse::<i64>().ok());
+        let time = realtime.and_then(|micros| Stamp::of_unix_nanos(micros.checked_mul(1000)?));
+        let written = field("time").and_then(|text| crate::line::stamp::take(text.as_bytes()));
+        let carried = Carried {
+            time: time.or(written.map(|(stamp, _)| stamp)).or(outer.time),
+            host: field("_HOSTNAME").map_or(outer.host, str::as_bytes),
+            ident: if ident.is_empty() {
+                outer.ident
+            } else {
+                ident.as_bytes()
+            },
+            pid: field("_PID").map_or(outer.pid, str::as_bytes),
+            body: message.as_bytes(),
+        };
+        for line in message.trim_end_matches('\n').split('\n') {
+            self.layer(line.as_bytes(), signs, told, Some(&carried), depth + 1);
+        }
+        true
+    }
+}
+
+/// What the line itself does not tell, its carrier does.
+fn inherit<'a>(carried: &mut Carried<'a>, outer: &Carried<'a>) {
+    carried.time = carried.time.or(outer.time);
+    for (inner, outer) in [
+        (&mut carried.host, outer.host),
+        (&mut carried.ident, outer.ident),
+        (&mut carried.pid, outer.pid),
+    ] {
+        if inner.is_empty() {
+            *inner = outer;
+        }
+    }
+}
+
+/// `[450528.013688] `, of the kernel.
+fn is_uptime(body: &[u8]) -> bool {
+    let inside = body[1..].trim_ascii_start();
+    let digits = inside
+        .iter()
+        .take_while(|byte| byte.is_ascii_digit())
+        .count();
+    digits > 0
+        && inside.get(digits) == Some(&b'.')
+        && memchr::memchr(b']', &inside[..inside.len().min(20)]).is_some()
+}
+
+/// A dump begins, or what stands in front of one.
+fn begins_dump(body: &[u8]) -> bool {
+    let starts: [&[u8]; 6] = [
+        b"goroutine ",
+        b"SIGABRT: ",
+        b"SIGQUIT: ",
+        b"panic: ",
+        b"fatal error: ",
+        b"PC=0x",
+    ];
+    let begins = starts.iter().any(|start| body.starts_with(start));
+    let profile = body.starts_with(b"goroutine profile: total");
+    begins && (profile || !body.starts_with(b"goroutine ") || Header::take(&lossy(body)).is_some())
+}
+
+/// What glog writes at the top of a file.
+fn is_log_file_header(body: &[u8]) -> bool {
+    let starts: [&[u8]; 4] = [
+        b"Log file created at: ",
+        b"Running on machine: ",
+        b"Binary: Built with ",
+        b"Log line format: ",
+    ];
+    starts.iter().any(|start| body.starts_with(start))
+        || body.starts_with(b"-- Logs begin at ")
+        || body.starts_with(b"-- Boot ")
+        || body.starts_with(b"-- Reboot --")
+        || body.starts_with(b"-- Journal begins at ")
+}
+
+/// Milliseconds since 1970 with a fraction, as klog's JSON has them; seconds are taken, too.
+fn milliseconds(text: &[u8]) -> Option<Stamp> {
+    let text = crate::line::text(crate::line::until(text, b",}"));
+    let text = text.trim().trim_matches('"');
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let whole: i64 = whole.parse().ok()?;
+    let is_milli = whole > 100_000_000_000;
+    let (unit, digits) = if is_milli {
+        (1_000_000, 6)
+    } else {
+        (1_000_000_000, 9)
+    };
+    // Digit by digit: a float of this size is only good to a tenth of a microsecond.
+    let padded = fraction.bytes().chain(std::iter::repeat(b'0')).take(digits);
+    let parts = padded.map(|digit| i64::from(digit.saturating_sub(b'0')).min(9));
+    let part = parts.fold(0, |number, digit| number * 10 + digit);
+    Stamp::of_unix_nanos(whole.checked_mul(unit)?.checked_add(part)?)
+}

@@ -1,0 +1,229 @@
+//! One call of a stack: `pkg.(*T).Method(0xc42069ea20, ...)`.
+
+/// A function, and its first argument where it is an address and certain.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Call {
+    /// With its import path.
+    pub function: String,
+    /// Of a method it is the receiver.
+    pub first: Option<u64>,
+}
+
+/// Longer names are cut.
+const LONGEST: usize = 400;
+
+impl Call {
+    /// Reads a call at the start of the text, and gives what follows it.
+    pub fn take(text: &str) -> Option<(Self, &str)> {
+        let open = arguments(text)?;
+        let function = &text[..open];
+        if !is_function(function) {
+            return None;
+        }
+        let (inside, rest) = match closing(&text[open..]) {
+            Some(close) => (&text[open + 1..open + close], &text[open + close + 1..]),
+            // Cut off.
+            None => (&text[open + 1..], ""),
+        };
+        let first = inside.split([',', ')']).next().unwrap_or_default();
+        let call = Self {
+            function: shortened(function).to_owned(),
+            first: address(first.trim()),
+        };
+        Some((call, rest))
+    }
+
+    /// The same where nothing tells that a stack is here: the arguments must look like
+    /// those of a stack, too, and nothing else may follow.
+    pub fn take_strictly(text: &str) -> Option<(Self, &str)> {
+        let open = arguments(text)?;
+        let inside = match closing(&text[open..]) {
+            Some(close) => &text[open + 1..open + close],
+            None => &text[open + 1..],
+        };
+        let function = &text[..open];
+        let qualified = function.contains('.');
+        let real = inside
+            .split([',', '{', '}'])
+            .all(|word| is_argument(word.trim()));
+        (qualified && real).then(|| Self::take(text)).flatten()
+    }
+}
+
+/// Where the arguments begin: at the first parenthesis that opens no receiver.
+fn arguments(text: &str) -> Option<usize> {
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    while at < bytes.len() {
+        match bytes[at] {
+            b'(' if at > 0 && bytes[at - 1] == b'.' => at += closing(&text[at..])? + 1,
+            b'(' => return (at > 0).then_some(at),
+            b' ' | b'\t' => return None,
+            _ => at += 1,
+        }
+    }
+    None
+}
+
+/// No arguments are longer.
+const LONGEST_ARGUMENTS: usize = 4096;
+
+/// Where the parenthesis closes that the text begins with.
+fn closing(text: &str) -> Option<usize> {
+    let mut depth = 0usize;
+    for (at, byte) in text.bytes().take(LONGEST_ARGUMENTS).enumerate() {
+        match byte {
+            b'(' => depth += 1,
+            b')' => {
+                depth = depth.checked_sub(1)?;
+                if depth == 0 {
+                    return Some(at);
+                }
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+fn is_function(name: &str) -> bool {
+    let plain = |c: char| c.is_alphanumeric() || "._-/*()[]%~@·+,:$".contains(c);
+    let known = name.contains('.') || matches!(name, "panic" | "main" | "_cgoexp");
+    known
+        && name.chars().all(plain)
+        && !name.contains("://")
+        && name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+}
+
+/// What the runtime prints for an argument.
+fn is_argument(word: &str) -> bool {
+    let word = word.strip_suffix('?').unwrap_or(word);
+    let hex = word.strip_prefix("0x");
+    word.is_empty()
+        || word == "..."
+        || word == "_"
+        || hex.is_some_and(|hex| hex.bytes().all(|b| b.is_ascii_hexdigit()))
+        || word.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn address(word: &str) -> Option<u64> {
+    let address = u64::from_str_radix(word.strip_prefix("0x")?, 16).ok()?;
+    (address > 0xffff).then_some(address)
+}
+
+fn shortened(name: &str) -> &str {
+    let mut end = name.len().min(LONGEST);
+    while !name.is_char_boundary(end) {
+        end -= 1;
+    }
+    &name[..end]
+}
+
+/// The type of a method: `network.(*PluginManager).SetUpPod` -> `network.(*PluginManager)`.
+pub(super) fn receiver_type(function: &str) -> Option<&str> {
+    if let Some(at) = function.find(".(") {
+        let end = closing(&function[at + 1..])?;
+        return Some(&function[..at + 1 + end + 1]);
+    }
+    // pkg.Type.Method
+    let file = function.rfind('/').map_or(0, |at| at + 1);
+    let mut dots = function[file..].match_indices('.').map(|(at, _)| file + at);
+    let (_, second) = (dots.next()?, dots.next()?);
+    let method = function[..second].rsplit('.').next()?;
+    (!method.starts_with("func")).then(|| &function[..second])
+}
+
+/// The import path: `k8s.io/kubernetes/pkg/kubelet/pleg.(*GenericPLEG).relist` -> `k8s.io/…/pleg`.
+pub(super) fn package(function: &str) -> &str {
+    let upto = function.find(".(").unwrap_or(function.len());
+    let file = function[..upto].rfind('/').map_or(0, |at| at + 1);
+    let dot = function[file..upto].find('.').map_or(upto, |at| file + at);
+    &function[..dot]
+}
+
+/// Whether it is Go's own, or stands in the same place: it says how one waits, not for what.
+pub(super) fn is_library(function: &str) -> bool {
+    let package = package(function);
+    let first = package.split('/').next().unwrap_or_default();
+    let own = !first.contains('.') && first != "main" && !package.contains("/vendor/");
+    own || package.ends_with("golang.org/x/sys/unix")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn function(text: &str) -> String {
+        Call::take(text)
+            .unwrap_or_else(|| panic!("{text}"))
+            .0
+            .function
+    }
+
+    #[test]
+    fn functions_end_where_the_arguments_begin() {
+        assert_eq!(function("main.main()"), "main.main");
+        assert_eq!(function("sync.(*Mutex).Lock(...)"), "sync.(*Mutex).Lock");
+        assert_eq!(
+            function("k8s.io/k/pleg.(*GenericPLEG).(k8s.io/k/pleg.relist)-fm()"),
+            "k8s.io/k/pleg.(*GenericPLEG).(k8s.io/k/pleg.relist)-fm"
+        );
+        assert_eq!(
+            function("a.toCRIContainer({{{0xc0, 0x40}, ...}, ...})"),
+            "a.toCRIContainer"
+        );
+        assert_eq!(function("a.F[...](0x1, 0x2"), "a.F[...]");
+        assert_eq!(function("panic(0x1, 0x2)"), "panic");
+    }
+
+    #[test]
+    fn an_uncertain_receiver_is_none() {
+        let first = |text| Call::take(text).unwrap().0.first;
+        assert_eq!(
+            first("sync.(*Mutex).lockSlow(0xc0045c7bd0)"),
+            Some(0xc0_045c_7bd0)
+        );
+        assert_eq!(first("sync.(*RWMutex).Lock(0x556e4b5976a0?)"), None);
+        assert_eq!(first("sync.(*Mutex).Lock(...)"), None);
+        assert_eq!(first("a.F(0x4, 0xc420d3e000)"), None);
+        assert_eq!(first("a.F(0xffffffffffffffffffffff)"), None);
+    }
+
+    #[test]
+    fn prose_and_source_code_are_no_calls() {
+        for text in [
+            "Healthy()",
+            "g.clock.Since(relistTime)",
+            "see (below)",
+            "",
+            "a.b",
+            "(x)",
+        ] {
+            assert_eq!(Call::take_strictly(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn types_and_packages_are_told() {
+        let method = "k8s.io/k/network.(*PluginManager).SetUpPod";
+        assert_eq!(
+            receiver_type(method),
+            Some("k8s.io/k/network.(*PluginManager)")
+        );
+        assert_eq!(
+            receiver_type("k8s.io/k/kuberuntime.service.Status"),
+            Some("k8s.io/k/kuberuntime.service")
+        );
+        assert_eq!(
+            receiver_type("a/daemon.setup.func1"),
+            Some("a/daemon.setup")
+        );
+        assert_eq!(receiver_type("a/daemon.setup"), None);
+        assert_eq!(package(method), "k8s.io/k/network");
+        assert_eq!(package("main.main"), "main");
+        assert!(is_library("sync.(*Mutex).Lock") && is_library("os/exec.(*Cmd).Wait"));
+        assert!(is_library("a.com/t/vendor/golang.org/x/sys/unix.recvfrom"));
+        assert!(!is_library("main.cmdDel") && !is_library("github.com/a/b.F"));
+    }
+}

@@ -1,0 +1,222 @@
+//! Stacks put together: the same state and the same functions are one group.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::call::{is_library, receiver_type};
+use super::waits::lock_address;
+use super::{Call, Program, ShownGroup, Stack, Wait, idle};
+
+/// Where a group was first seen.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// The input.
+    pub file: String,
+    /// The line of its header.
+    pub line: u64,
+}
+
+/// Goroutines that do the same.
+#[derive(Clone, Debug)]
+pub struct Group {
+    /// How many.
+    pub count: u64,
+    /// The goroutine that has waited longest; the lowest number among equals.
+    pub oldest: Stack,
+    /// The shortest wait.
+    pub min_minutes: Option<u64>,
+    /// The longest wait.
+    pub max_minutes: Option<u64>,
+    /// Addresses of locks, and how many wait for each.
+    pub locks: BTreeMap<u64, u64>,
+    /// For what they wait.
+    pub wait: Wait,
+    /// They wait as those of a healthy process do.
+    pub idle: bool,
+    /// Whose they are.
+    pub program: Option<Program>,
+    /// Where the first was seen.
+    pub place: Place,
+}
+
+/// All groups, within bounds.
+#[derive(Debug, Default)]
+pub struct Groups {
+    index: HashMap<(Option<String>, Vec<String>), usize>,
+    groups: Vec<Group>,
+    bytes: usize,
+    total: u64,
+    dropped: u64,
+}
+
+/// More different stacks than any program has.
+const MOST_GROUPS: usize = 2048;
+/// No more text of stacks is kept than this.
+const MOST_BYTES: usize = 6 << 20;
+const MOST_LOCKS: usize = 64;
+
+impl Groups {
+    /// Takes a stack in.
+    pub fn add(&mut self, stack: Stack, file: &str) {
+        self.total = self.total.saturating_add(stack.count);
+        let functions = stack.calls.iter().map(|call| call.function.clone());
+        let key = (stack.state.clone(), functions.collect::<Vec<_>>());
+        let at = match self.index.get(&key) {
+            Some(at) => *at,
+            None => {
+                let bytes: usize = key.1.iter().map(|name| 2 * name.len() + 64).sum();
+                if self.groups.len() >= MOST_GROUPS || self.bytes + bytes > MOST_BYTES {
+                    self.dropped = self.dropped.saturating_add(stack.count);
+                    return;
+                }
+                self.bytes += bytes;
+                self.index.insert(key, self.groups.len());
+                self.groups.push(Group::new(&stack, file));
+                self.groups.len() - 1
+            }
+        };
+        self.groups[at].add(stack);
+    }
+
+    /// Goroutines of which only the number is known.
+    pub fn add_unlisted(&mut self, count: u64) {
+        self.total = self.total.saturating_add(count);
+    }
+
+    /// The groups, the largest first.
+    pub fn sorted(mut self) -> (Vec<Group>, u64, u64) {
+        self.groups.sort_by_key(|group| {
+            (
+                std::cmp::Reverse(group.count),
+                std::cmp::Reverse(group.max_minutes),
+                group.oldest.id,
+            )
+        });
+        (self.groups, self.total, self.dropped)
+    }
+}
+
+impl Group {
+    fn new(stack: &Stack, file: &str) -> Self {
+        let state = stack.state.as_deref();
+        let created_by = stack.created_by.as_deref();
+        Self {
+            count: 0,
+            min_minutes: None,
+            max_minutes: None,
+            locks: BTreeMap::new(),
+            wait: Wait::of(state, &stack.calls),
+            idle: idle::is_idle(state, &stack.calls, created_by),
+            program: Program::of(&stack.calls, created_by)
+                .or_else(|| Program::of_name(&stack.ident)),
+            place: Place {
+                file: file.to_owned(),
+                line: stack.line,
+            },
+            oldest: stack.clone(),
+        }
+    }
+
+    fn add(&mut self, stack: Stack) {
+        if self.wait == Wait::Lock
+            && let Some(address) = lock_address(&stack.calls)
+            && (self.locks.len() < MOST_LOCKS || self.locks.contains_key(&address))
+        {
+            *self.locks.entry(address).or_default() += stack.count;
+        }
+        // Less than a minute is not written.
+        let minutes = stack.minutes.unwrap_or(0);
+        let told = stack.minutes.is_some() || self.max_minutes.is_some();
+        if stack.state.is_some() && told {
+            let known = self
+                .min_minutes
+                .unwrap_or(if self.count > 0 { 0 } else { minutes });
+            self.min_minutes = Some(known.min(minutes));
+            self.max_minutes = Some(self.max_minutes.unwrap_or(0).max(minutes));
+        }
+        let age = |stack: &Stack| {
+            (
+                stack.minutes,
+                std::cmp::Reverse(stack.id.unwrap_or(u64::MAX)),
+            )
+        };
+        self.count = self.count.saturating_add(stack.count);
+        if age(&stack) > age(&self.oldest) {
+            self.oldest = stack;
+        }
+    }
+
+    /// The function that tells what it is about: the first outside of Go's own library.
+    pub fn function(&self) -> &str {
+        function_of(&self.oldest.calls)
+    }
+
+    /// Whether a function with one of these in its name is among its calls.
+    pub fn calls(&self, text: &str) -> bool {
+        self.oldest
+            .calls
+            .iter()
+            .any(|call| call.function.contains(text))
+    }
+
+    /// The type whose lock it waits for.
+    pub fn lock_type(&self) -> Option<&str> {
+        (self.wait == Wait::Lock)
+            .then(|| receiver_type(self.function()))
+            .flatten()
+    }
+
+    /// Whether a method of this type is among its calls.
+    pub fn is_inside(&self, kind: &str) -> bool {
+        self.telling_call(Some(kind)).is_some()
+    }
+
+    /// Its outermost call of a method of this type.
+    pub fn telling_call(&self, kind: Option<&str>) -> Option<&str> {
+        let kind = kind?;
+        let mut calls = self.oldest.calls.iter().rev().map(|call| &*call.function);
+        calls.find(|function| receiver_type(function) == Some(kind))
+    }
+
+    /// What it is about, beyond how it waits: of netlink the request, not the socket.
+    pub fn purpose(&self) -> &str {
+        let inner = [
+            "netlink/nl.",
+            "netlink.(*Handle)",
+            "grpc.",
+            "ttrpc.",
+            "dbus.",
+        ];
+        let mut calls = self.oldest.calls.iter().map(|call| &*call.function);
+        let outer =
+            calls.find(|name| !is_library(name) && !inner.iter().any(|text| name.contains(text)));
+        outer.unwrap_or_else(|| self.function())
+    }
+
+    /// As the report has it.
+    pub fn shown(&self) -> ShownGroup {
+        let lock = self.locks.iter().max_by_key(|(_, count)| **count);
+        ShownGroup {
+            count: self.count,
+            state: self.oldest.state.clone(),
+            min_wait_minutes: self.min_minutes,
+            max_wait_minutes: self.max_minutes,
+            function: self.function().to_owned(),
+            frames: self
+                .oldest
+                .calls
+                .iter()
+                .map(|call| call.function.clone())
+                .collect(),
+            created_by: self.oldest.created_by.clone(),
+            idle: self.idle,
+            lock: lock.map(|(address, _)| format!("{address:#x}")),
+            lock_waiters: lock.map(|(_, count)| *count),
+        }
+    }
+}
+
+/// The first call outside of Go's own library, or the first of all.
+pub fn function_of(calls: &[Call]) -> &str {
+    let telling = calls.iter().find(|call| !is_library(&call.function));
+    telling.or(calls.first()).map_or("", |call| &call.function)
+}

@@ -1,0 +1,136 @@
+//! `goroutine 67570 gp=0xc00 m=3 [syscall, 1595 minutes, locked to thread]:`
+
+/// What a header tells.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Header {
+    /// Its number; none if it overflows.
+    pub id: Option<u64>,
+    /// What it does or waits for.
+    pub state: String,
+    /// For how long.
+    pub minutes: Option<u64>,
+    /// It has a thread for itself.
+    pub locked_to_thread: bool,
+}
+
+impl Header {
+    /// Reads a header at the start of the text, and gives what follows it; a header that
+    /// was cut off is read as far as it goes.
+    pub fn take(text: &str) -> Option<(Self, &str)> {
+        let rest = text.strip_prefix("goroutine ")?;
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        if digits == 0 {
+            return None;
+        }
+        let (number, rest) = rest.split_at(digits);
+        // Between the number and the bracket: "gp=0xc000002380 m=0 mp=0x1234".
+        let open = rest.find('[').filter(|open| {
+            *open < 80 && (rest[..*open].trim().is_empty() || rest.starts_with(" gp="))
+        })?;
+        let inside = &rest[open + 1..];
+        let (inside, rest) = match inside.find(']') {
+            Some(close) => (&inside[..close], &inside[close + 1..]),
+            None => (inside, ""),
+        };
+        let mut words = inside.split(',').map(str::trim);
+        let mut header = Self {
+            id: number.parse().ok(),
+            state: state(words.next().unwrap_or_default()),
+            ..Self::default()
+        };
+        for word in words {
+            if word == "locked to thread" {
+                header.locked_to_thread = true;
+            } else if let Some(minutes) =
+                word.strip_suffix("minutes").or(word.strip_suffix("minute"))
+            {
+                header.minutes = minutes.trim().parse().ok();
+            }
+        }
+        Some((header, rest.strip_prefix(':').unwrap_or(rest)))
+    }
+}
+
+/// Without what does not belong to the state.
+fn state(text: &str) -> String {
+    let mut state = text;
+    for mark in [" (scan)", " (leaked)", " (durable)"] {
+        state = state.strip_suffix(mark).unwrap_or(state);
+    }
+    state.chars().take(80).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, id: Option<u64>, state: &str, minutes: Option<u64>, locked: bool) {
+        let (header, _) = Header::take(text).unwrap_or_else(|| panic!("{text}"));
+        let read = (
+            header.id,
+            &*header.state,
+            header.minutes,
+            header.locked_to_thread,
+        );
+        assert_eq!(read, (id, state, minutes, locked), "{text}");
+    }
+
+    #[test]
+    fn headers_of_all_versions_are_read() {
+        check(
+            "goroutine 386 [chan send, 1140 minutes]:",
+            Some(386),
+            "chan send",
+            Some(1140),
+            false,
+        );
+        check(
+            "goroutine 1 gp=0xc000002380 m=nil [running]:",
+            Some(1),
+            "running",
+            None,
+            false,
+        );
+        check(
+            "goroutine 7 gp=0xc0 m=3 mp=0x1 [syscall, 66 minutes, locked to thread]:",
+            Some(7),
+            "syscall",
+            Some(66),
+            true,
+        );
+        check(
+            "goroutine 9 [chan receive (nil chan) (scan), 2 minutes, synctest group 4]:",
+            Some(9),
+            "chan receive (nil chan)",
+            Some(2),
+            false,
+        );
+        check(
+            "goroutine 9 [semacquire, 5 min",
+            Some(9),
+            "semacquire",
+            None,
+            false,
+        );
+        check(
+            "goroutine 99999999999999999999999 [select, 99999999999999999999999 minutes]:",
+            None,
+            "select",
+            None,
+            false,
+        );
+    }
+
+    #[test]
+    fn what_only_speaks_of_goroutines_is_no_header() {
+        for text in [
+            "goroutine profile: total 5",
+            "goroutine x [y]:",
+            "goroutine 5 is [stuck]",
+            "goroutine ",
+        ] {
+            assert_eq!(Header::take(text), None, "{text}");
+        }
+    }
+}

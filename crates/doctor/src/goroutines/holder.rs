@@ -1,0 +1,225 @@
+//! Who probably holds the lock that a pile of goroutines waits for.
+//!
+//! Nothing in a dump says who holds a lock. What speaks for a goroutine: it works on the
+//! same object as those who wait, it waits for something outside of the process, and it
+//! began to wait no later than the first of them. Waits are told in whole minutes and with
+//! an error of two, so what lies within three minutes is equal; then the lower number wins.
+
+use serde::Serialize;
+
+use super::call::{package, receiver_type};
+use super::group::Group;
+use super::{Wait, call};
+
+/// The goroutine that is probably in everybody's way.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Holder {
+    /// Its number; null where its header is missing.
+    pub goroutine: Option<u64>,
+    /// What it is in.
+    pub function: String,
+    /// For how long it has waited; null where nothing tells.
+    pub wait_minutes: Option<u64>,
+    /// Why it is taken for the holder.
+    pub why: String,
+}
+
+impl Holder {
+    /// The oldest goroutine of this group, by itself.
+    pub fn of(group: &Group) -> Self {
+        Self::with(group, None)
+    }
+
+    fn with(group: &Group, pile: Option<&Pile>) -> Self {
+        Self {
+            goroutine: group.oldest.id,
+            function: group.function().to_owned(),
+            wait_minutes: group.oldest.minutes,
+            why: why(group, pile),
+        }
+    }
+}
+
+/// What lies within so many minutes cannot be told apart.
+const TIE: u64 = 3;
+/// A wait for something outside is unusual after so many minutes, even if no lock is waited for.
+const LONG: u64 = 2;
+/// What must speak for a goroutine at least.
+const ENOUGH: i32 = 25;
+
+/// Those that wait for one and the same lock, or for locks of one and the same type.
+struct Pile<'a> {
+    count: u64,
+    /// The function that takes the lock.
+    taker: &'a str,
+    /// The object whose lock it is.
+    object: Option<u64>,
+    oldest: Option<u64>,
+}
+
+/// The likely holder, and which group it is of.
+pub fn likely(groups: &[Group]) -> Option<(usize, Holder)> {
+    let pile = largest_pile(groups);
+    let candidates = groups
+        .iter()
+        .enumerate()
+        .filter(|(_, group)| !group.idle && group.wait != Wait::Lock);
+    let best = match &pile {
+        Some(pile) => candidates
+            .map(|(at, group)| (score(group, pile), at, group))
+            .filter(|(score, _, _)| *score >= ENOUGH)
+            .max_by_key(|(score, _, group)| (*score, std::cmp::Reverse(group.oldest.id))),
+        None => candidates
+            .filter(|(_, group)| group.wait.is_outside() && is_long(group) || is_relist(group))
+            .map(|(at, group)| (0, at, group))
+            .max_by_key(|(_, _, group)| {
+                let bucket = group.max_minutes.unwrap_or(0) / TIE;
+                (
+                    group.wait != Wait::Rpc,
+                    bucket,
+                    std::cmp::Reverse(group.oldest.id),
+                )
+            }),
+    };
+    let (_, at, group) = best?;
+    Some((at, Holder::with(group, pile.as_ref())))
+}
+
+fn is_long(group: &Group) -> bool {
+    group.max_minutes.is_some_and(|minutes| minutes >= LONG)
+}
+
+/// The relist itself is in nobody's way but everybody's.
+fn is_relist(group: &Group) -> bool {
+    group.wait == Wait::Send
+        && (group.calls("pleg.(*GenericPLEG).relist") || group.calls("pleg.(*GenericPLEG).Relist"))
+}
+
+fn largest_pile(groups: &[Group]) -> Option<Pile<'_>> {
+    let mut piles: Vec<Pile> = Vec::new();
+    for group in groups.iter().filter(|group| group.wait == Wait::Lock) {
+        let taker = group.function();
+        let object = group
+            .oldest
+            .calls
+            .iter()
+            .find(|call| call.function == taker);
+        let kind = |function| receiver_type(function).unwrap_or(function);
+        match piles
+            .iter_mut()
+            .find(|pile| kind(pile.taker) == kind(taker))
+        {
+            Some(pile) => {
+                pile.count += group.count;
+                pile.oldest = pile.oldest.max(group.max_minutes);
+            }
+            None => piles.push(Pile {
+                count: group.count,
+                taker,
+                object: object.and_then(|call| call.first),
+                oldest: group.max_minutes,
+            }),
+        }
+    }
+    piles
+        .into_iter()
+        .max_by_key(|pile| (pile.count, pile.oldest))
+}
+
+/// How a goroutine's calls are related to the object whose lock is waited for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Relation {
+    None,
+    Package,
+    Type,
+    Object,
+}
+
+fn relation(group: &Group, pile: &Pile) -> Relation {
+    let of_type = receiver_type(pile.taker);
+    let calls = &group.oldest.calls;
+    let same_type = |function| of_type.is_some() && receiver_type(function) == of_type;
+    if pile.object.is_some()
+        && calls
+            .iter()
+            .any(|call| call.first == pile.object && same_type(&call.function))
+    {
+        return Relation::Object;
+    }
+    if calls.iter().any(|call| same_type(&call.function)) {
+        return Relation::Type;
+    }
+    let near = calls.iter().any(|call| {
+        !call::is_library(pile.taker) && package(&call.function) == package(pile.taker)
+    });
+    if near {
+        Relation::Package
+    } else {
+        Relation::None
+    }
+}
+
+fn score(group: &Group, pile: &Pile) -> i32 {
+    let related = match relation(group, pile) {
+        Relation::Object => 40,
+        Relation::Type => 25,
+        Relation::Package => 8,
+        Relation::None => 0,
+    };
+    let waits = match group.wait {
+        wait if wait.is_outside() => 20,
+        Wait::Send | Wait::Receive => 5,
+        _ => 0,
+    };
+    let state = match group.oldest.state.as_deref() {
+        Some("syscall" | "IO wait") => 10,
+        _ => 0,
+    };
+    let in_time = match (group.max_minutes, pile.oldest) {
+        (Some(wait), Some(first)) if wait + TIE < first => -30,
+        (Some(wait), Some(first)) if wait <= first + TIE => 25,
+        (Some(_), _) => 20,
+        (None, Some(_)) => -10,
+        (None, None) => 0,
+    };
+    related + waits + state + in_time
+}
+
+fn why(group: &Group, pile: Option<&Pile>) -> String {
+    let waits = match group.oldest.minutes {
+        Some(minutes) => format!(
+            "it has waited for {minutes} minutes for {}",
+            group.wait.what()
+        ),
+        None => format!("it waits for {}", group.wait.what()),
+    };
+    let Some(pile) = pile else {
+        return match is_relist(group) {
+            true => format!("{waits}, and it is the relist itself"),
+            false => format!("{waits}, longer than any other that is not idle"),
+        };
+    };
+    let victims = match pile.count {
+        1 => "the one that waits".to_owned(),
+        count => format!("the {count} that wait"),
+    };
+    let related = match relation(group, pile) {
+        Relation::Object => format!(", it works on the very object whose lock {victims} for"),
+        Relation::Type => format!(
+            ", it is inside {}, whose lock {victims} for",
+            receiver_type(pile.taker).unwrap_or(pile.taker)
+        ),
+        _ => String::new(),
+    };
+    let first = match (group.oldest.minutes, pile.oldest) {
+        (Some(wait), Some(first)) if wait + TIE >= first => {
+            format!(
+                ", and it began no later than {victims} for {} ({first} minutes)",
+                pile.taker
+            )
+        }
+        _ => String::new(),
+    };
+    format!("{waits}{related}{first}")
+}

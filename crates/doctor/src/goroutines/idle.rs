@@ -1,0 +1,156 @@
+//! How goroutines of a healthy process wait, for days: their stacks accuse nobody.
+
+use super::Call;
+use super::waits::contains;
+
+/// States that are Go's own affair.
+const STATES: [&str; 16] = [
+    "idle",
+    "running",
+    "runnable",
+    "dead",
+    "sleep",
+    "timer goroutine (idle)",
+    "finalizer wait",
+    "cleanup wait",
+    "GC worker (idle)",
+    "GC sweep wait",
+    "GC scavenge wait",
+    "force gc (idle)",
+    "trace reader (blocked)",
+    "select (no cases)",
+    "sync.WaitGroup.Wait",
+    "sync.Cond.Wait",
+];
+
+/// Functions in which servers, watchers and workers wait for the next thing to do.
+const FUNCTIONS: [&str; 48] = [
+    "sync.(*Cond).Wait",
+    "sync.(*WaitGroup).Wait",
+    "os/signal.",
+    "signal_recv",
+    "net.(*TCPListener).Accept",
+    "net.(*UnixListener).Accept",
+    "net.(*netFD).accept",
+    "http.(*Server).Serve",
+    "http.(*conn).serve",
+    "http.(*connReader)",
+    "http.(*persistConn).readLoop",
+    "http.(*persistConn).writeLoop",
+    "http2.(*clientConnReadLoop)",
+    "http2.(*serverConn)",
+    "http.(*http2",
+    "grpc.(*Server).Serve",
+    "transport.(*http2Client).reader",
+    "transport.(*http2Server).HandleStreams",
+    "transport.(*http2Server).keepalive",
+    "transport.(*http2Client).keepalive",
+    "transport.(*controlBuffer).get",
+    "transport.(*loopyWriter).run",
+    "transport.(*recvBufferReader).readClient",
+    "grpc.(*ccBalancerWrapper).watcher",
+    "grpc.(*addrConn).",
+    "grpc.(*ClientConn).scWatcher",
+    "grpc.(*ccResolverWrapper)",
+    "grpcsync.(*CallbackSerializer)",
+    "ttrpc.(*Client).run",
+    "ttrpc.(*Client).receiveLoop",
+    "ttrpc.(*receiver)",
+    "ttrpc.(*serverConn)",
+    "ttrpc.(*Server).Serve",
+    "dbus.(*Conn).inWorker",
+    "dbus.(*Conn).outWorker",
+    "dbus.(*Conn).jobComplete",
+    "glog.(*loggingT).flushDaemon",
+    "klog.(*loggingT).flushDaemon",
+    "klog.(*flushDaemon)",
+    "fsnotify.(*Watcher).readEvents",
+    "inotify.(*Watcher)",
+    "fifo.openFifo",
+    "events.(*Exchange).",
+    "go-events.(*",
+    "(*criService).Run",
+    "server.(*eventMonitor)",
+    "console.(*Epoller).Wait",
+    "(*Daemon).execCommandGC",
+];
+
+/// Loops that call what has work to do: they are idle only where they wait themselves.
+const LOOPS: [&str; 12] = [
+    "wait.JitterUntil",
+    "wait.BackoffUntil",
+    "wait.PollImmediateUntil",
+    "cache.(*Reflector)",
+    "cache.(*processorListener)",
+    "cache.(*DeltaFIFO)",
+    "cache.(*sharedProcessor)",
+    "workqueue.(*Type)",
+    "workqueue.(*delayingType)",
+    "watch.(*Broadcaster)",
+    "watch.(*StreamWatcher)",
+    "plugin.(*Manager)",
+];
+
+/// Whether it waits as one does that has nothing to do. One that waits for a lock, or for
+/// another daemon, never does.
+pub fn is_idle(state: Option<&str>, calls: &[Call], created_by: Option<&str>) -> bool {
+    let state = state.unwrap_or_default();
+    if STATES.contains(&state) || state.starts_with("GC ") {
+        return true;
+    }
+    let waits = super::Wait::of(Some(state).filter(|state| !state.is_empty()), calls);
+    if matches!(waits, super::Wait::Lock | super::Wait::Send) {
+        return false;
+    }
+    // What is found deeper in the stack only started what really waits.
+    let near = calls
+        .iter()
+        .take(7)
+        .any(|call| contains(&call.function, &FUNCTIONS));
+    let waits_itself = calls
+        .iter()
+        .find(|call| !super::call::is_library(&call.function));
+    let in_loop = waits_itself.is_some_and(|call| contains(&call.function, &LOOPS));
+    let is_loop =
+        calls.len() <= 3 && matches!(state, "select" | "chan receive" | "IO wait" | "syscall");
+    let own_loop = is_loop
+        && calls.iter().all(|call| {
+            let name = call
+                .function
+                .rsplit('.')
+                .next()
+                .unwrap_or_default()
+                .to_ascii_lowercase();
+            super::call::is_library(&call.function)
+                || contains(
+                    &name,
+                    &["loop", "run", "watch", "serve", "worker", "monitor", "func"],
+                )
+        });
+    let from_signal = created_by.is_some_and(|by| by.starts_with("os/signal."));
+    near && (!waits.is_outside() || of_connection(calls)) || in_loop || own_loop || from_signal
+}
+
+/// Connections wait for the network for ever; what calls over them is another goroutine.
+fn of_connection(calls: &[Call]) -> bool {
+    calls.iter().any(|call| {
+        contains(
+            &call.function,
+            &[
+                "http2Client).reader",
+                "http2Server).HandleStreams",
+                "persistConn).readLoop",
+                "persistConn).writeLoop",
+                "controlBuffer).get",
+                "loopyWriter).run",
+                "ttrpc.(*Client).run",
+                "ttrpc.(*Client).receiveLoop",
+                "ttrpc.(*receiver)",
+                "Conn).inWorker",
+                "Conn).outWorker",
+                "Conn).jobComplete",
+                "keepalive",
+            ],
+        )
+    })
+}

@@ -1,0 +1,126 @@
+//! Profiles (`debug=1`): stacks with counts, without numbers, states and times.
+//!
+//! ```text
+//! goroutine profile: total 15003
+//! 14990 @ 0x43a1c5 0x44ab3a
+//! #  0x46e2d3  sync.runtime_SemacquireMutex+0x43  /usr/local/go/src/runtime/sema.go:71
+//! ```
+
+use super::{Call, Stack};
+
+/// Reads a profile line by line.
+#[derive(Debug, Default)]
+pub struct ProfileReader {
+    current: Option<Stack>,
+    total: Option<u64>,
+    seen: u64,
+    done: Vec<Stack>,
+}
+
+impl ProfileReader {
+    /// Takes a line, if it is one of a profile.
+    pub fn line(&mut self, line: &str, number: u64) -> bool {
+        if let Some(total) = line.strip_prefix("goroutine profile: total ") {
+            self.finish();
+            let total = total.trim().parse::<u64>().ok();
+            self.total = Some(self.total.unwrap_or(0).saturating_add(total.unwrap_or(0)));
+            return true;
+        }
+        if self.total.is_none() {
+            return false;
+        }
+        if let Some((count, addresses)) = line.split_once(" @ ")
+            && let Ok(count) = count.trim().parse::<u64>()
+            && addresses
+                .split_ascii_whitespace()
+                .all(|word| word.starts_with("0x"))
+        {
+            self.finish();
+            self.seen = self.seen.saturating_add(count);
+            self.current = Some(Stack {
+                count,
+                line: number,
+                ..Stack::default()
+            });
+            return true;
+        }
+        self.call(line)
+    }
+
+    fn call(&mut self, line: &str) -> bool {
+        let Some(rest) = line.strip_prefix('#') else {
+            return false;
+        };
+        let mut words = rest.split_ascii_whitespace();
+        let function = match (words.next(), words.next()) {
+            (Some(address), Some(function)) if address.starts_with("0x") => function,
+            // "# labels: {...}"
+            (Some("labels:"), _) | (None, _) => return true,
+            _ => return false,
+        };
+        let function = function
+            .rsplit_once("+0x")
+            .map_or(function, |(function, _)| function);
+        if let Some(stack) = &mut self.current
+            && stack.calls.len() < 128
+        {
+            stack.calls.push(Call {
+                function: function.chars().take(400).collect(),
+                first: None,
+            });
+        }
+        true
+    }
+
+    /// How many goroutines the profile says that there are beyond those that it lists.
+    pub fn unlisted(&self) -> u64 {
+        self.total.unwrap_or(0).saturating_sub(self.seen)
+    }
+
+    /// The stacks that are complete.
+    pub fn take_done(&mut self) -> Vec<Stack> {
+        std::mem::take(&mut self.done)
+    }
+
+    /// The input ends.
+    pub fn finish(&mut self) {
+        self.done.extend(self.current.take());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_profile_is_read() {
+        let mut reader = ProfileReader::default();
+        for line in [
+            "goroutine profile: total 15003",
+            "14990 @ 0x43a1c5 0x44ab3a",
+            "# labels: {\"a\":\"b\"}",
+            "#\t0x46e2d3\tsync.runtime_SemacquireMutex+0x43\t\t/usr/local/go/src/runtime/sema.go:71",
+            "#\t0x47\ta.com/b.(*T).M+0x1\t/x.go:1",
+            "",
+            "12 @ 0x1",
+            "#\t0x1\tmain.main+0x1\t/main.go:5",
+        ] {
+            let took = reader.line(line, 1);
+            assert_eq!(took, !line.is_empty(), "{line}");
+        }
+        reader.finish();
+        let stacks = reader.take_done();
+        assert_eq!(
+            stacks.iter().map(|stack| stack.count).collect::<Vec<_>>(),
+            [14990, 12]
+        );
+        assert_eq!(stacks[0].calls[1].function, "a.com/b.(*T).M");
+        assert_eq!(reader.unlisted(), 1);
+    }
+
+    #[test]
+    fn what_comes_before_a_profile_is_not_taken() {
+        assert!(!ProfileReader::default().line("14990 @ 0x43a1c5", 1));
+        assert!(!ProfileReader::default().line("# HELP x y", 1));
+    }
+}

@@ -1,0 +1,104 @@
+//! Which program a stack belongs to, by the packages in it.
+
+use std::fmt;
+
+use super::Call;
+
+/// A program that matters on the way from the kubelet to the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Program {
+    Kubelet,
+    Dockerd,
+    Containerd,
+    Shim,
+    CriO,
+    Runc,
+    CniPlugin,
+    CniAgent,
+}
+
+/// From the most telling package to the least: programs carry parts of each other along.
+const PACKAGES: [(&str, Program); 27] = [
+    ("containernetworking/cni/pkg/skel.", Program::CniPlugin),
+    ("AliyunContainerService/terway/daemon", Program::CniAgent),
+    ("projectcalico/felix", Program::CniAgent),
+    ("projectcalico/calico/felix", Program::CniAgent),
+    ("cilium/cilium/daemon", Program::CniAgent),
+    ("amazon-vpc-cni-k8s/pkg/ipamd", Program::CniAgent),
+    ("amazon-vpc-cni-k8s/ipamd", Program::CniAgent),
+    ("antrea.io/antrea/pkg/agent", Program::CniAgent),
+    ("flannel-io/flannel", Program::CniAgent),
+    ("coreos/flannel", Program::CniAgent),
+    ("k8s.io/kubernetes/pkg/kubelet", Program::Kubelet),
+    ("k8s.io/kubernetes/cmd/kubelet", Program::Kubelet),
+    ("k8s.io/kubernetes/cmd/hyperkube", Program::Kubelet),
+    ("k8s.io/kubernetes/", Program::Kubelet),
+    ("github.com/docker/docker/", Program::Dockerd),
+    ("github.com/moby/moby/", Program::Dockerd),
+    ("cri-o/cri-o/", Program::CriO),
+    ("containerd/runtime/v2/shim", Program::Shim),
+    ("containerd/runtime/v2/runc", Program::Shim),
+    ("containerd/runtime/v1/shim", Program::Shim),
+    ("containerd/cmd/containerd-shim", Program::Shim),
+    ("containerd/containerd/v2/pkg/shim", Program::Shim),
+    ("containerd/containerd/", Program::Containerd),
+    ("containerd/cri/", Program::Containerd),
+    ("opencontainers/runc/vendor/", Program::Runc),
+    ("opencontainers/runc/", Program::Runc),
+    ("AliyunContainerService/terway", Program::CniPlugin),
+];
+
+impl Program {
+    /// The program whose stack has these calls.
+    pub fn of(calls: &[Call], created_by: Option<&str>) -> Option<Self> {
+        let names = || calls.iter().map(|call| &*call.function).chain(created_by);
+        let found = PACKAGES
+            .iter()
+            .find(|(package, _)| names().any(|name| name.contains(package)));
+        found.map(|(_, program)| *program)
+    }
+
+    /// Its usual name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Kubelet => "kubelet",
+            Self::Dockerd => "dockerd",
+            Self::Containerd => "containerd",
+            Self::Shim => "containerd-shim",
+            Self::CriO => "crio",
+            Self::Runc => "runc",
+            Self::CniPlugin => "cni-plugin",
+            Self::CniAgent => "cni-agent",
+        }
+    }
+
+    /// The program of this name.
+    pub fn of_name(name: &str) -> Option<Self> {
+        Some(match name {
+            "dockerd" | "docker" | "dockerd-current" => Self::Dockerd,
+            "containerd" | "docker-containerd" => Self::Containerd,
+            "crio" => Self::CriO,
+            "runc" => Self::Runc,
+            "terwayd" | "calico-felix" | "calico-node" | "cilium-agent" | "aws-k8s-agent"
+            | "flanneld" | "antrea-agent" => Self::CniAgent,
+            _ if name.starts_with("containerd-shim") => Self::Shim,
+            _ => return None,
+        })
+    }
+}
+
+impl fmt::Display for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Kubelet => "the kubelet",
+            Self::Dockerd => "dockerd",
+            Self::Containerd => "containerd",
+            Self::Shim => "the shim",
+            Self::CriO => "CRI-O",
+            Self::Runc => "runc",
+            Self::CniPlugin => "the CNI plug-in",
+            Self::CniAgent => "the CNI agent",
+        })
+    }
+}

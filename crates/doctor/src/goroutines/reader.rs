@@ -1,0 +1,290 @@
+//! Lines become stacks. A header begins one; frames without a header begin one, too.
+
+use super::{Call, Header, Stack, unmangle};
+
+/// Reads stacks line by line.
+#[derive(Debug, Default)]
+pub struct StackReader {
+    current: Option<Stack>,
+    /// What the line before was.
+    last: Last,
+    /// Between the lines of this stack there are empty ones.
+    double_spaced: bool,
+    /// A header was seen in this input, so what stands around stacks is known, too.
+    seen_header: bool,
+    /// Lines of a stack that has no header yet, and may turn out to be none.
+    unproven: u64,
+    done: Vec<Stack>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Last {
+    #[default]
+    Nothing,
+    Header,
+    Call,
+    Place,
+}
+
+/// Go prints no more frames than a hundred.
+const MOST_CALLS: usize = 128;
+
+/// What a line was taken for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Took {
+    /// A part of a dump, and so many lines before it that were not certain.
+    Yes(u64),
+    /// It looks like a part of a stack; the next line will tell.
+    Perhaps,
+    /// Nothing of a dump.
+    No,
+}
+
+impl StackReader {
+    /// Takes a line without its carrier. `number` and `ident` tell where it stands.
+    pub fn line(&mut self, line: &str, number: u64, ident: &str) -> Took {
+        let is_fence = !line.trim().is_empty();
+        let line = unmangle::plain(line);
+        let line = line.trim();
+        if line.is_empty() {
+            // The mark of a block of code belongs to a dump only if one stands there.
+            let ours = !is_fence || self.seen_header || self.is_inside();
+            self.blank();
+            return if ours { Took::Yes(0) } else { Took::No };
+        }
+        if let Some((header, rest)) = Header::take(line) {
+            self.begin(header, number, ident);
+            if !rest.trim().is_empty() {
+                self.one_line(rest, number, ident);
+            }
+            return Took::Yes(0);
+        }
+        let proven = self.current.as_ref().is_some_and(|at| at.state.is_some());
+        let took = if self.created(line) || self.place(line) {
+            true
+        } else {
+            self.calls(line, proven, number, ident)
+        };
+        if took {
+            return self.certainty();
+        }
+        if is_around(line, self.seen_header) {
+            return Took::Yes(0);
+        }
+        self.finish();
+        Took::No
+    }
+
+    /// Whether a stack is being read.
+    pub fn is_inside(&self) -> bool {
+        self.current.is_some()
+    }
+
+    /// Whether the input has had a header.
+    pub fn seen_header(&self) -> bool {
+        self.seen_header
+    }
+
+    /// The stacks that are complete.
+    pub fn take_done(&mut self) -> Vec<Stack> {
+        std::mem::take(&mut self.done)
+    }
+
+    /// The input ends.
+    pub fn finish(&mut self) {
+        self.double_spaced = false;
+        self.last = Last::Nothing;
+        self.unproven = 0;
+        let Some(stack) = self.current.take() else {
+            return;
+        };
+        // A single call without anything around it is more likely source code.
+        if stack.state.is_some() || stack.calls.len() >= 2 {
+            self.done.push(stack);
+        }
+    }
+
+    fn certainty(&mut self) -> Took {
+        let Some(stack) = &self.current else {
+            return Took::Yes(0);
+        };
+        if stack.state.is_some() || stack.calls.len() >= 2 {
+            return Took::Yes(std::mem::take(&mut self.unproven));
+        }
+        self.unproven += 1;
+        Took::Perhaps
+    }
+
+    fn blank(&mut self) {
+        match self.last {
+            Last::Header | Last::Call
+                if self.current.as_ref().is_some_and(|at| at.state.is_some()) =>
+            {
+                self.double_spaced = true;
+            }
+            _ if self.double_spaced => {}
+            _ => self.finish(),
+        }
+    }
+
+    fn begin(&mut self, header: Header, number: u64, ident: &str) {
+        self.finish();
+        self.seen_header = true;
+        self.last = Last::Header;
+        self.current = Some(Stack {
+            count: 1,
+            id: header.id,
+            state: Some(header.state),
+            minutes: header.minutes,
+            locked_to_thread: header.locked_to_thread,
+            ident: ident.to_owned(),
+            line: number,
+            ..Stack::default()
+        });
+    }
+
+    /// `created by X in goroutine 29`, which ends the calls.
+    fn created(&mut self, line: &str) -> bool {
+        let Some(by) = line.strip_prefix("created by ") else {
+            return false;
+        };
+        let by = by.split(" in goroutine ").next().unwrap_or(by);
+        let by = by.split([' ', '\t']).next().unwrap_or(by);
+        if let Some(stack) = &mut self.current {
+            stack.created_by = Some(by.chars().take(400).collect());
+            self.last = Last::Call;
+        }
+        self.current.is_some()
+    }
+
+    /// `/usr/local/go/src/sync/mutex.go:134 +0xee`.
+    fn place(&mut self, line: &str) -> bool {
+        if self.current.is_none() || !is_place(line) {
+            return false;
+        }
+        self.last = Last::Place;
+        true
+    }
+
+    fn calls(&mut self, line: &str, proven: bool, number: u64, ident: &str) -> bool {
+        let take = |text| {
+            if proven {
+                Call::take(text)
+            } else {
+                Call::take_strictly(text)
+            }
+        };
+        let Some((call, mut rest)) = take(line) else {
+            return false;
+        };
+        let clean = |rest: &str| rest.trim().is_empty() || rest.starts_with(" fp=");
+        if !proven && !clean(rest) && glued(rest).is_none() {
+            return false;
+        }
+        let stack = self.current.get_or_insert_with(|| Stack {
+            count: 1,
+            ident: ident.to_owned(),
+            line: number,
+            ..Stack::default()
+        });
+        let mut push = |call| {
+            if stack.calls.len() < MOST_CALLS {
+                stack.calls.push(call);
+            }
+        };
+        push(call);
+        // Two lines that a copy has glued together.
+        while let Some((call, after)) = glued(rest) {
+            push(call);
+            rest = after;
+        }
+        self.last = Last::Call;
+        true
+    }
+
+    /// A dump whose lines were joined by spaces.
+    fn one_line(&mut self, text: &str, number: u64, ident: &str) {
+        let mut rest = text.trim_start();
+        while !rest.is_empty() {
+            if let Some((header, after)) = Header::take(rest) {
+                self.begin(header, number, ident);
+                rest = after.trim_start();
+            } else if let Some(by) = rest.strip_prefix("created by ") {
+                self.created(rest);
+                let after = by.split_once(' ').map_or("", |(_, after)| after);
+                let in_goroutine = after.strip_prefix("in goroutine ");
+                rest = match in_goroutine {
+                    Some(after) => after.split_once(' ').map_or("", |(_, after)| after),
+                    None => after,
+                };
+            } else if let Some((call, after)) = Call::take(rest) {
+                if let Some(stack) = &mut self.current
+                    && stack.calls.len() < MOST_CALLS
+                {
+                    stack.calls.push(call);
+                    self.last = Last::Call;
+                }
+                rest = after.trim_start();
+            } else {
+                rest = rest
+                    .split_once(' ')
+                    .map_or("", |(_, after)| after)
+                    .trim_start();
+            }
+        }
+    }
+}
+
+/// A call right behind another one, perhaps with the writer's name in between.
+fn glued(rest: &str) -> Option<(Call, &str)> {
+    if rest.is_empty() || rest.starts_with([' ', '\t']) {
+        return None;
+    }
+    // A name is short, and the text may be long.
+    let colon = memchr::memmem::find(&rest.as_bytes()[..rest.len().min(60)], b": ");
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.[]".contains(byte);
+    let named = colon.filter(|at| *at > 0 && rest.as_bytes()[..*at].iter().all(plain));
+    Call::take_strictly(named.map_or(rest, |at| &rest[at + 2..]))
+}
+
+fn is_place(line: &str) -> bool {
+    let first = line.split(' ').next().unwrap_or_default();
+    let numbered = first.rsplit_once(':').is_some_and(|(file, number)| {
+        let real = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+        real && (file.ends_with(".go")
+            || file.ends_with(".s")
+            || file.ends_with(".c")
+            || file.starts_with("_cgo"))
+    });
+    // Cut off, or of an assembler: a path alone.
+    numbered || line.starts_with('/') && !line.contains(": ") || line.starts_with("_cgo_")
+}
+
+/// What stands around stacks: the reason of the dump, marks of what was left out, registers.
+fn is_around(line: &str, seen_header: bool) -> bool {
+    const STARTS: [&str; 14] = [
+        "panic: ",
+        "fatal error: ",
+        "SIGABRT: abort",
+        "SIGQUIT: quit",
+        "PC=0x",
+        "[signal ",
+        "runtime stack:",
+        "=== BEGIN goroutine stack dump",
+        "=== END goroutine stack dump",
+        "[originating from goroutine",
+        "non-Go function at",
+        "goroutine running on other thread",
+        "...additional frames elided...",
+        "unexpected fault address",
+    ];
+    if STARTS.iter().any(|start| line.starts_with(start)) || line.ends_with("frames elided...") {
+        return true;
+    }
+    let mut words = line.split_ascii_whitespace();
+    let (name, value, end) = (words.next(), words.next(), words.next());
+    let register = name.is_some_and(|name| name.len() <= 6)
+        && value.is_some_and(|value| value.starts_with("0x"))
+        && end.is_none();
+    seen_header && (register || line.starts_with("exit status "))
+}

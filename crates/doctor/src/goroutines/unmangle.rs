@@ -1,0 +1,50 @@
+//! What issue trackers make of a stack: links around every path, marks of emphasis.
+
+use std::borrow::Cow;
+
+/// `[text](http://text)` becomes `text` again, and marks around a line are taken off.
+pub fn plain(line: &str) -> Cow<'_, str> {
+    let line = line.trim().trim_matches('`');
+    if !line.contains(']') || !line.contains("](http") {
+        return Cow::Borrowed(line);
+    }
+    let mut plain = String::with_capacity(line.len());
+    let mut rest = line;
+    while let Some(at) = rest.find("](http") {
+        let text = &rest[..at];
+        match text.rfind('[') {
+            Some(open) => {
+                plain.push_str(&text[..open]);
+                plain.push_str(&text[open + 1..]);
+            }
+            None => plain.push_str(text),
+        }
+        // Addresses hold parentheses of their own, but neither spaces nor commas.
+        let address = &rest[at + 2..];
+        let end = address.find([' ', ',']).unwrap_or(address.len());
+        rest = &address[end..];
+    }
+    plain.push_str(rest);
+    Cow::Owned(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_become_what_they_were() {
+        assert_eq!(
+            plain("[a.com/c.(*s).Get(0xc0)](http://a.com/c.(*s).Get(0xc0)) --> Needs Read Lock"),
+            "a.com/c.(*s).Get(0xc0) --> Needs Read Lock"
+        );
+        assert_eq!(
+            plain("[a.com/s.to({{{0xc0](http://a.com/s.to(%7B%7B%7B0xc0), 0x40}, ...})"),
+            "a.com/s.to({{{0xc0, 0x40}, ...})"
+        );
+        assert_eq!(
+            plain("  `sync.(*Mutex).Lock(...)`"),
+            "sync.(*Mutex).Lock(...)"
+        );
+    }
+}

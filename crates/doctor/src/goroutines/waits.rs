@@ -1,0 +1,178 @@
+//! For what a goroutine waits, by its state and its innermost calls.
+
+use super::Call;
+
+/// What is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Wait {
+    /// A mutex.
+    Lock,
+    /// An answer of the kernel over netlink.
+    Netlink,
+    /// The end of a process.
+    Process,
+    /// A reply on the system bus.
+    Bus,
+    /// A shim.
+    Shim,
+    /// An answer of another daemon, or of another part of this one.
+    Rpc,
+    /// A file system.
+    Storage,
+    /// Room in a channel.
+    Send,
+    /// Something in a channel, or one of several.
+    Receive,
+    /// Something else, or nothing.
+    Other,
+}
+
+impl Wait {
+    /// By its state, if known, and its calls.
+    pub fn of(state: Option<&str>, calls: &[Call]) -> Self {
+        let state = state.unwrap_or_default();
+        let any = |texts: &[&str]| calls.iter().any(|call| contains(&call.function, texts));
+        let inner = |texts: &[&str]| {
+            calls
+                .iter()
+                .take(6)
+                .any(|call| contains(&call.function, texts))
+        };
+        if is_lock(state, calls) {
+            return Self::Lock;
+        }
+        let is_running = matches!(state, "running" | "runnable" | "idle" | "dead");
+        if is_running && !calls.is_empty() {
+            return Self::Other;
+        }
+        if inner(&[
+            "(*NetlinkSocket).Receive",
+            "netlink.(*Conn).Receive",
+            "netlink/nl.",
+        ]) {
+            Self::Netlink
+        } else if inner(&[
+            "os.(*Process).Wait",
+            "os.(*Process).wait",
+            "os.(*Process).blockUntilWaitable",
+            "os/exec.(*Cmd).Wait",
+        ]) {
+            Self::Process
+        } else if any(&["ttrpc.(*Client)", "ttrpc.(*clientStream)"]) {
+            Self::Shim
+        } else if any(&["godbus/dbus", "go-systemd"]) {
+            Self::Bus
+        } else if inner(&RPC) {
+            Self::Rpc
+        } else if inner(&STORAGE) {
+            Self::Storage
+        } else if state.starts_with("chan send") {
+            Self::Send
+        } else if state.starts_with("chan receive") || state.starts_with("select") {
+            Self::Receive
+        } else {
+            Self::Other
+        }
+    }
+
+    /// Whether what is waited for is outside of the process, so that no other goroutine of
+    /// it can be in the way.
+    pub fn is_outside(self) -> bool {
+        matches!(
+            self,
+            Self::Netlink | Self::Process | Self::Bus | Self::Shim | Self::Rpc | Self::Storage
+        )
+    }
+
+    /// As the end of "it waits for …".
+    pub fn what(self) -> &'static str {
+        match self {
+            Self::Lock => "a lock",
+            Self::Netlink => "an answer of the kernel over netlink",
+            Self::Process => "the end of a process that it started",
+            Self::Bus => "a reply on the system bus",
+            Self::Shim => "an answer of a shim",
+            Self::Rpc => "the answer to a call",
+            Self::Storage => "a file system",
+            Self::Send => "room in a channel",
+            Self::Receive => "something in a channel",
+            Self::Other => "something else",
+        }
+    }
+}
+
+const RPC: [&str; 10] = [
+    "grpc.(*ClientConn).Invoke",
+    "grpc.Invoke",
+    "grpc.invoke",
+    "grpc.recvResponse",
+    "grpc.(*clientStream).RecvMsg",
+    "grpc.(*csAttempt)",
+    "transport.(*Stream).",
+    "net/rpc.(*Client).Call",
+    "net/http.(*Client).",
+    "net/http.(*Transport).",
+];
+
+const STORAGE: [&str; 16] = [
+    "syscall.Unmount",
+    "unix.Unmount",
+    "syscall.Mount",
+    "unix.Mount",
+    "syscall.Fsync",
+    "syscall.fsync",
+    "syscall.Fdatasync",
+    "syscall.fdatasync",
+    "unix.Fdatasync",
+    "unix.Syncfs",
+    "syscall.Stat",
+    "syscall.Lstat",
+    "syscall.fstatat",
+    "os.(*File).Sync",
+    "syscall.ReadDirent",
+    "syscall.Rename",
+];
+
+pub(super) fn contains(function: &str, texts: &[&str]) -> bool {
+    texts.iter().any(|text| function.contains(text))
+}
+
+/// Old versions of Go call the waits for locks, groups and conditions alike.
+fn is_lock(state: &str, calls: &[Call]) -> bool {
+    if state.starts_with("sync.Mutex.") || state.starts_with("sync.RWMutex.") {
+        return true;
+    }
+    let waits = state == "semacquire" || state.is_empty();
+    let mut named = false;
+    for call in calls.iter().take(8) {
+        let function = &*call.function;
+        if function.contains("sync.(*WaitGroup)") || function.contains("sync.(*Cond)") {
+            return false;
+        }
+        if function.contains("sync.(*Mutex).") || function.contains("sync.(*RWMutex).") {
+            return waits;
+        }
+        named |= function.starts_with("sync.runtime_Semacquire");
+    }
+    waits && (named || state == "semacquire")
+}
+
+/// The address of the lock that is waited for.
+pub fn lock_address(calls: &[Call]) -> Option<u64> {
+    let first_of = |texts: &[&str]| {
+        let call = calls
+            .iter()
+            .take(8)
+            .find(|call| contains(&call.function, texts) && call.first.is_some());
+        call.and_then(|call| call.first)
+    };
+    first_of(&["sync.(*Mutex).lockSlow", "internal/sync.(*Mutex).lockSlow"])
+        .or_else(|| {
+            first_of(&[
+                "sync.(*Mutex).Lock",
+                "sync.(*RWMutex).RLock",
+                "sync.(*RWMutex).Lock",
+            ])
+        })
+        .or_else(|| first_of(&["sync.runtime_Semacquire"]))
+}

@@ -1,0 +1,71 @@
+//! Reading from a pipe: waits for whoever writes, but not for ever for one to come.
+
+use std::fs::File;
+use std::io::{self, Read};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::Observer;
+
+/// So long a writer may take to come.
+const FIRST: u32 = 10;
+/// After so long without a word whoever waits with us is told.
+const QUIET: i64 = 1;
+
+pub(super) struct Patient<'a> {
+    file: File,
+    path: &'a str,
+    observer: &'a mut dyn Observer,
+    begun: bool,
+}
+
+impl<'a> Patient<'a> {
+    pub(super) fn new(file: File, path: &'a str, observer: &'a mut dyn Observer) -> Self {
+        Self {
+            file,
+            path,
+            observer,
+            begun: false,
+        }
+    }
+
+    /// Until there is something to read, or the last writer has gone.
+    fn wait(&mut self) -> io::Result<()> {
+        let mut waited = 0;
+        loop {
+            let quiet = Timespec {
+                tv_sec: QUIET,
+                tv_nsec: 0,
+            };
+            let mut polled = [PollFd::new(&self.file, PollFlags::IN)];
+            if poll(&mut polled, Some(&quiet))? > 0 {
+                return Ok(());
+            }
+            waited += 1;
+            if waited == 1 {
+                self.observer.waits(self.path);
+            }
+            if !self.begun && waited >= FIRST {
+                let why = format!("nobody has written to this pipe for {FIRST} s");
+                return Err(io::Error::new(io::ErrorKind::TimedOut, why));
+            }
+        }
+    }
+}
+
+impl Read for Patient<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            self.wait()?;
+            match self.file.read(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Ok(read) => {
+                    self.begun = true;
+                    self.observer.read(read as u64);
+                    return Ok(read);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}

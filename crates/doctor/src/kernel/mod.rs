@@ -1,0 +1,8 @@
+//! Kernel stacks, wherever they come from: hung tasks in the log, `/proc/PID/stack`,
+//! back-traces of `crash`.
+
+mod reader;
+mod rules;
+
+pub use reader::{KernelStack, KernelStackReader};
+pub use rules::{Proof, cause_of_function, proof};

@@ -1,0 +1,261 @@
+//! Lines become kernel stacks.
+
+/// The stack of one task.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KernelStack {
+    /// The task's name.
+    pub process: Option<String>,
+    /// Its number.
+    pub pid: Option<u32>,
+    /// For how long the kernel says that it has been blocked.
+    pub blocked_seconds: Option<u64>,
+    /// Functions from the innermost outwards.
+    pub functions: Vec<String>,
+    /// The first line.
+    pub line: u64,
+}
+
+/// Reads kernel stacks line by line.
+#[derive(Debug, Default)]
+pub struct KernelStackReader {
+    current: Option<KernelStack>,
+    done: Vec<KernelStack>,
+}
+
+const MOST_FUNCTIONS: usize = 64;
+
+impl KernelStackReader {
+    /// Takes a line without its carrier, if it is a part of a kernel stack.
+    pub fn line(&mut self, line: &str, number: u64) -> bool {
+        let line = line.trim();
+        if let Some(stack) = beginning(line, number) {
+            // A hung task is named twice in front of its one stack.
+            let again = self
+                .current
+                .as_ref()
+                .is_some_and(|known| known.functions.is_empty() && known.pid == stack.pid);
+            if again {
+                return true;
+            }
+            self.finish();
+            self.current = Some(stack);
+            return true;
+        }
+        if let Some(function) = function(line) {
+            let stack = self.current.get_or_insert_with(|| KernelStack {
+                line: number,
+                ..KernelStack::default()
+            });
+            if stack.functions.len() < MOST_FUNCTIONS {
+                stack.functions.push(function.chars().take(100).collect());
+            }
+            return true;
+        }
+        let around = self.current.is_some() && is_around(line);
+        if !around {
+            self.finish();
+        }
+        around
+    }
+
+    /// The input, or what belongs together, ends.
+    pub fn finish(&mut self) {
+        let real = self
+            .current
+            .take()
+            .filter(|stack| !stack.functions.is_empty() || stack.blocked_seconds.is_some());
+        self.done.extend(real);
+    }
+
+    /// The stacks that are complete.
+    pub fn take_done(&mut self) -> Vec<KernelStack> {
+        std::mem::take(&mut self.done)
+    }
+}
+
+fn beginning(line: &str, number: u64) -> Option<KernelStack> {
+    let stack = KernelStack {
+        line: number,
+        ..KernelStack::default()
+    };
+    // INFO: task dockerd:1810 blocked for more than 328 seconds.
+    if let Some(rest) = behind(line, "INFO: task ") {
+        let (task, rest) = rest.split_once(" blocked for more than ")?;
+        let (process, pid) = task.rsplit_once(':')?;
+        return Some(KernelStack {
+            process: Some(process.chars().take(100).collect()),
+            pid: pid.parse().ok(),
+            blocked_seconds: rest.split(' ').next()?.parse().ok(),
+            ..stack
+        });
+    }
+    // task:dockerd  state:D stack:    0 pid: 1810 ppid:     1 flags:0x00004000
+    if let Some(rest) = line.strip_prefix("task:") {
+        let (process, rest) = rest.split_once("state:")?;
+        let pid = behind(rest, " pid:")?.split_ascii_whitespace().next()?;
+        return Some(KernelStack {
+            process: Some(process.trim().chars().take(100).collect()),
+            pid: pid.parse().ok(),
+            ..stack
+        });
+    }
+    // PID: 19246  TASK: ffff880951f70fd0  CPU: 16  COMMAND: "terwayd"
+    if let Some(rest) = line.strip_prefix("PID: ") {
+        let command = behind(rest, "COMMAND: ")?.trim_matches('"');
+        let pid = rest.split_ascii_whitespace().next()?;
+        return Some(KernelStack {
+            process: Some(command.chars().take(100).collect()),
+            pid: pid.parse().ok(),
+            ..stack
+        });
+    }
+    // # cat /proc/14378/stack, or with /task/14379 in it
+    let path = behind(line, "/proc/")?;
+    let (path, _) = path.split_once("/stack")?;
+    let pid = path.rsplit('/').next()?.parse().ok()?;
+    Some(KernelStack {
+        pid: Some(pid),
+        ..stack
+    })
+}
+
+/// The function of `[<0>] __refrigerator+0x4c/0x130`, ` ? schedule+0x67/0x90 [xfs]` or
+/// `#6 [ffff880826267c58] netlink_recvmsg at ffffffff815bb312`.
+fn function(line: &str) -> Option<&str> {
+    if line.starts_with('#') {
+        let (_, rest) = line.split_once("] ")?;
+        let (function, address) = rest.split_once(" at ")?;
+        let address = address.split(' ').next()?;
+        let real = address.len() >= 8 && address.bytes().all(|byte| byte.is_ascii_hexdigit());
+        return (real && is_symbol(function)).then_some(function);
+    }
+    let line = match line.strip_prefix("[<") {
+        Some(rest) => rest.split_once(">]")?.1.trim_start(),
+        None => line,
+    };
+    let line = line.strip_prefix("? ").unwrap_or(line);
+    let (function, offset) = line.split_once("+0x")?;
+    let (at, rest) = offset.split_once("/0x")?;
+    let size = rest.split(' ').next()?;
+    let hex = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    (hex(at) && hex(size) && is_symbol(function)).then_some(function)
+}
+
+fn is_symbol(text: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'.';
+    !text.is_empty() && text.bytes().all(plain)
+}
+
+fn is_around(line: &str) -> bool {
+    const TEXTS: [&str; 8] = [
+        "Not tainted",
+        "Tainted:",
+        "hung_task_timeout_secs",
+        "Call Trace:",
+        "RIP: ",
+        "(via system_call)",
+        "<TASK>",
+        "</TASK>",
+    ];
+    let registers = ["RSP: ", "RAX: ", "RDX: ", "RBP: ", "R10: ", "R13: ", "RIP:"];
+    // dockerd         D    0  1810      1 0x00004080
+    let task = line
+        .split_ascii_whitespace()
+        .nth(1)
+        .is_some_and(|state| matches!(state, "D" | "S" | "R"));
+    task || TEXTS.iter().any(|text| line.contains(text))
+        || registers.iter().any(|register| line.starts_with(register))
+}
+
+fn behind<'a>(line: &'a str, text: &str) -> Option<&'a str> {
+    line.find(text).map(|at| &line[at + text.len()..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_of_all_three_sources_are_read() {
+        assert_eq!(
+            function("[<0>] __refrigerator+0x4c/0x130"),
+            Some("__refrigerator")
+        );
+        assert_eq!(
+            function("[<ffffffff8109>] ? schedule+0x67/0x90 [xfs]"),
+            Some("schedule")
+        );
+        assert_eq!(
+            function("ovl_sync_fs+0x2f/0x50 [overlay]"),
+            Some("ovl_sync_fs")
+        );
+        assert_eq!(
+            function("#6 [ffff880826267c58] netlink_recvmsg at ffffffff815bb312"),
+            Some("netlink_recvmsg")
+        );
+        for line in [
+            "a+b",
+            "#6 issue at hand",
+            "x+0x1",
+            "[<0> x",
+            "## [a] b at c",
+        ] {
+            assert_eq!(function(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_task_is_named_by_what_stands_in_front() {
+        let mut reader = KernelStackReader::default();
+        for line in [
+            "INFO: task dockerd:1810 blocked for more than 328 seconds.",
+            "      Not tainted 5.4.89+ #1",
+            "dockerd         D    0  1810      1 0x00004080",
+            "Call Trace:",
+            " ovl_sync_fs+0x2f/0x50",
+            "PID: 19246  TASK: ffff880951f70fd0  CPU: 16  COMMAND: \"terwayd\"",
+            "#0 [ffff880826267a40] __schedule at ffffffff816a8f65",
+        ] {
+            assert!(reader.line(line, 1), "{line}");
+        }
+        assert!(!reader.line("something else", 8));
+        let read = reader.take_done();
+        let names: Vec<_> = read
+            .iter()
+            .map(|stack| (stack.process.as_deref(), stack.pid))
+            .collect();
+        assert_eq!(
+            names,
+            [
+                (Some("dockerd"), Some(1810)),
+                (Some("terwayd"), Some(19246))
+            ]
+        );
+        assert_eq!(read[0].blocked_seconds, Some(328));
+    }
+
+    #[test]
+    fn a_hung_task_of_new_kernels_is_one_stack() {
+        let mut reader = KernelStackReader::default();
+        for line in [
+            "INFO: task dockerd:1810 blocked for more than 120 seconds.",
+            "      Tainted: G           OE     5.15.0-88-generic #98-Ubuntu",
+            "task:dockerd         state:D stack:    0 pid: 1810 ppid:     1 flags:0x00004000",
+            "Call Trace:",
+            " <TASK>",
+            " ovl_sync_fs+0x2f/0x50",
+            " </TASK>",
+            "task:runc            state:D stack:    0 pid:   77 ppid:     1 flags:0x00004000",
+            " rtnl_lock+0x15/0x20",
+        ] {
+            assert!(reader.line(line, 1), "{line}");
+        }
+        reader.finish();
+        let read = reader.take_done();
+        let tasks: Vec<_> = read
+            .iter()
+            .map(|stack| (stack.pid, stack.blocked_seconds, stack.functions.len()))
+            .collect();
+        assert_eq!(tasks, [(Some(1810), Some(120), 1), (Some(77), None, 1)]);
+    }
+}

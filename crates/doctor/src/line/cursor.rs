@@ -1,0 +1,54 @@
+//! A place in a line, for grammars that are read by hand.
+
+/// The bytes that are still to be read.
+#[derive(Clone, Copy)]
+pub(super) struct Cursor<'a>(pub &'a [u8]);
+
+impl Cursor<'_> {
+    /// Goes past this byte, if it is next.
+    pub fn eat(&mut self, byte: u8) -> Option<()> {
+        match self.0 {
+            [first, rest @ ..] if *first == byte => {
+                self.0 = rest;
+                Some(())
+            }
+            _ => None,
+        }
+    }
+
+    /// Goes past spaces, and says how many.
+    pub fn spaces(&mut self) -> usize {
+        let spaces = self.0.iter().take_while(|byte| **byte == b' ').count();
+        self.0 = &self.0[spaces..];
+        spaces
+    }
+
+    /// A number of that many digits.
+    pub fn number(&mut self, least: usize, most: usize) -> Option<u32> {
+        let digits = self.0.iter().take(most).take_while(|b| b.is_ascii_digit());
+        let (mut count, mut value) = (0, 0u32);
+        for digit in digits {
+            value = value
+                .checked_mul(10)?
+                .checked_add(u32::from(digit - b'0'))?;
+            count += 1;
+        }
+        if count < least {
+            return None;
+        }
+        self.0 = &self.0[count..];
+        Some(value)
+    }
+
+    /// The digits behind a point, as nanoseconds.
+    pub fn nanos(&mut self) -> u32 {
+        let digits = self.0.iter().take_while(|b| b.is_ascii_digit()).count();
+        let mut nanos = 0;
+        for at in 0..9 {
+            let digit = if at < digits { self.0[at] - b'0' } else { 0 };
+            nanos = nanos * 10 + u32::from(digit);
+        }
+        self.0 = &self.0[digits..];
+        nanos
+    }
+}

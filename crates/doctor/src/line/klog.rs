@@ -1,0 +1,103 @@
+//! The header of klog and of glog before it: `E1008 16:23:14.139967    1636 kubelet.go:1846] `.
+
+use super::cursor::Cursor;
+use super::stamp::Stamp;
+
+/// A line with its header taken apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Klog<'a> {
+    /// `I`, `W`, `E` or `F`.
+    pub severity: u8,
+    /// In the node's own time, without a year.
+    pub time: Stamp,
+    /// The process's id, or a thread's.
+    pub pid: u32,
+    /// The source file, sometimes with its folder.
+    pub file: &'a [u8],
+    /// What was said.
+    pub message: &'a [u8],
+}
+
+/// Whether a header begins here; cheap enough for every line.
+pub fn begins(line: &[u8]) -> bool {
+    matches!(line, [b'I' | b'W' | b'E' | b'F', m1, m2, d1, d2, b' ', h1, h2, b':', _, _, b':', _, _, b'.', ..]
+        if [m1, m2, d1, d2, h1, h2].iter().all(|byte| byte.is_ascii_digit()))
+}
+
+/// Reads the header that begins here. What is cut off behind the time is left out.
+pub fn parse(line: &[u8]) -> Option<Klog<'_>> {
+    if !begins(line) {
+        return None;
+    }
+    let time = Stamp::of_klog(&line[1..])?;
+    let mut rest = Cursor(line.get(21..).unwrap_or_default());
+    rest.spaces();
+    let pid = rest.number(1, 9).unwrap_or(0);
+    rest.spaces();
+    let (file, message) = match memchr::memchr(b']', rest.0) {
+        Some(end) if end < 200 => (&rest.0[..end], rest.0[end + 1..].trim_ascii_start()),
+        _ => (&rest.0[..0], rest.0),
+    };
+    let file = super::until(file, b":");
+    Some(Klog {
+        severity: line[0],
+        time,
+        pid,
+        file,
+        message,
+    })
+}
+
+/// Where in a line of unknown form a header begins.
+pub fn find(line: &[u8]) -> Option<usize> {
+    let near = line.len().min(300);
+    (0..near).find(|&at| {
+        let is_word_start = at == 0 || !line[at - 1].is_ascii_alphanumeric();
+        is_word_start && begins(&line[at..])
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_of_all_generations_are_read() {
+        for (line, file, message) in [
+            (
+                "I0505 13:59:56.872880    2858 kubelet_node_status.go:379] Recording",
+                "kubelet_node_status.go",
+                "Recording",
+            ),
+            (
+                "E1109 21:31:26.170721  112447 kubelet/kubelet.go:1991] \"Skipping\"",
+                "kubelet/kubelet.go",
+                "\"Skipping\"",
+            ),
+            (
+                "E0301 15:52:28.477667 3031 kubelet.go:1991] x",
+                "kubelet.go",
+                "x",
+            ),
+            ("W0301 15:52:28.477667 3031 kubelet.go", "", "kubelet.go"),
+        ] {
+            let read = parse(line.as_bytes()).unwrap_or_else(|| panic!("{line}"));
+            assert_eq!(
+                (read.file, read.message),
+                (file.as_bytes(), message.as_bytes()),
+                "{line}"
+            );
+        }
+        assert!(!begins(b"E2E tests 16:23:14"));
+        assert_eq!(parse(b"I9999 99:99:99.0 1 x.go:1] y"), None);
+    }
+
+    #[test]
+    fn a_header_is_found_behind_whatever_was_pasted_in_front() {
+        assert_eq!(
+            find(b"  -- node7: E0301 15:52:28.477667 3031 kubelet.go:1991] x"),
+            Some(12)
+        );
+        assert_eq!(find(b"nothing here"), None);
+    }
+}

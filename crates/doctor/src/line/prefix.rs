@@ -1,0 +1,301 @@
+//! What carried the line: journald, syslog, `talosctl`, a container's log, a paste.
+
+use super::stamp::{self, Stamp};
+
+/// A line without what carried it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Carried<'a> {
+    /// The carrier's own time.
+    pub time: Option<Stamp>,
+    /// The node.
+    pub host: &'a [u8],
+    /// Who wrote it: `kubelet`, `systemd`.
+    pub ident: &'a [u8],
+    /// The writer's process id.
+    pub pid: &'a [u8],
+    /// What was written.
+    pub body: &'a [u8],
+}
+
+/// No carrier has more layers than these.
+const LAYERS: usize = 6;
+
+/// Takes the carriers off.
+pub fn split(line: &[u8]) -> Carried<'_> {
+    let mut carried = Carried::default();
+    let mut rest = line;
+    for _ in 0..LAYERS {
+        let trimmed = rest.trim_ascii_start();
+        let Some(next) = layer(trimmed, &mut carried) else {
+            break;
+        };
+        rest = next;
+    }
+    carried.body = rest;
+    carried
+}
+
+/// What is under the outermost layer.
+fn layer<'a>(line: &'a [u8], carried: &mut Carried<'a>) -> Option<&'a [u8]> {
+    match *line.first()? {
+        b'<' => priority(line),
+        b'[' => bracketed(line, carried),
+        b'0'..=b'9' => stamped(line, carried)
+            .or_else(|| numbered(line))
+            .or_else(|| addressed(line, carried)),
+        b'A'..=b'Z' if !super::klog::begins(line) => {
+            stamped(line, carried).or_else(|| named(line, carried))
+        }
+        b's' if line.starts_with(b"stderr ") || line.starts_with(b"stdout ") => {
+            // The kubelet's own log format for containers: `stderr F text`.
+            matches!(line.get(7..9)?, b"F " | b"P ").then(|| &line[9..])
+        }
+        b'_' | b'(' | b'a'..=b'z' => named(line, carried),
+        _ => None,
+    }
+}
+
+/// `<30>` of syslog; a number only.
+fn priority(line: &[u8]) -> Option<&[u8]> {
+    let end = line.iter().take(5).position(|byte| *byte == b'>')?;
+    let number = &line[1..end];
+    (!number.is_empty() && number.iter().all(u8::is_ascii_digit)).then(|| &line[end + 1..])
+}
+
+/// `[Mon May  5 13:59:56 2017] ` of `dmesg -T`, `[2021-11-10T10:09:37Z]: ` of Talos,
+/// `[pod/calico-node-x/calico-node] ` of kubectl.
+fn bracketed<'a>(line: &'a [u8], carried: &mut Carried<'a>) -> Option<&'a [u8]> {
+    if line.starts_with(b"[pod/") {
+        let end = memchr::memchr(b']', &line[..line.len().min(400)])?;
+        return Some(&line[end + 1..]);
+    }
+    let (time, rest) = stamp::take(&line[1..])?;
+    let rest = rest.strip_prefix(b"]")?;
+    carried.time = carried.time.or(Some(time));
+    Some(rest.strip_prefix(b":").unwrap_or(rest))
+}
+
+/// A time, and behind it perhaps the host and the writer.
+fn stamped<'a>(line: &'a [u8], carried: &mut Carried<'a>) -> Option<&'a [u8]> {
+    let (time, rest) = stamp::take(line)?;
+    let rest = match rest {
+        [] => rest,
+        [b' ', rest @ ..] => rest,
+        [b':', b' ', rest @ ..] => rest,
+        _ => return None,
+    };
+    if carried.time.is_none_or(|known| known.day.is_none()) {
+        carried.time = Some(time);
+    }
+    Some(writer(rest, carried).unwrap_or(rest))
+}
+
+/// `host ident[pid]: ` or `ident[pid]: `; the host may be empty.
+fn writer<'a>(line: &'a [u8], carried: &mut Carried<'a>) -> Option<&'a [u8]> {
+    let near = &line[..line.len().min(320)];
+    if let Some(colon) = memchr::memmem::find(near, b": ") {
+        let mut words = near[..colon]
+            .split(|byte| *byte == b' ')
+            .filter(|word| !word.is_empty());
+        let (first, second, third) = (words.next()?, words.next(), words.next());
+        let (host, ident) = match (second, third) {
+            (None, _) => (&line[..0], first),
+            (Some(ident), None) => (first, ident),
+            _ => return known_word(line, carried),
+        };
+        if !is_ident(ident) {
+            return None;
+        }
+        carried.host = host;
+        (carried.ident, carried.pid) = ident_and_pid(ident);
+        return Some(&line[colon + 2..]);
+    }
+    // `kubelet[12]:` with nothing behind it.
+    let line = line.strip_suffix(b":")?;
+    let mut words = line.split(|byte| *byte == b' ');
+    let (host, ident) = (words.next()?, words.next()?);
+    if words.next().is_some() || !is_ident(ident) {
+        return None;
+    }
+    carried.host = host;
+    (carried.ident, carried.pid) = ident_and_pid(ident);
+    Some(&line[line.len()..])
+}
+
+/// `kubelet skipping …`, as a report has it that was typed off.
+fn known_word<'a>(line: &'a [u8], carried: &mut Carried<'a>) -> Option<&'a [u8]> {
+    let word = super::until(line, b" ");
+    crate::kind::Writer::of_ident(word)?;
+    carried.ident = word;
+    Some(&line[word.len()..])
+}
+
+/// `kubelet[3694]: ` without a time, or `kubelet: ` where the writer is known.
+fn named<'a>(line: &'a [u8], carried: &mut Carried<'a>) -> Option<&'a [u8]> {
+    if !carried.ident.is_empty() {
+        return None;
+    }
+    let near = &line[..line.len().min(80)];
+    let colon = memchr::memmem::find(near, b": ")?;
+    let word = &line[..colon];
+    let (ident, pid) = ident_and_pid(word);
+    if !is_ident(word) || pid.is_empty() && crate::kind::Writer::of_ident(ident).is_none() {
+        return None;
+    }
+    (carried.ident, carried.pid) = (ident, pid);
+    Some(&line[colon + 2..])
+}
+
+/// `10.200.1.3: ` of talosctl, also before `kern:    info: `.
+fn addressed<'a>(line: &'a [u8], carried: &mut Carried<'a>) -> Option<&'a [u8]> {
+    let colon = memchr::memmem::find(&line[..line.len().min(50)], b": ")?;
+    let address = &line[..colon];
+    let dots = address.iter().filter(|byte| **byte == b'.').count();
+    if dots != 3
+        || !address
+            .iter()
+            .all(|byte| byte.is_ascii_digit() || *byte == b'.')
+    {
+        return None;
+    }
+    carried.host = address;
+    let rest = &line[colon + 2..];
+    let Some(facility) = rest.strip_prefix(b"kern:") else {
+        return Some(rest);
+    };
+    carried.ident = b"kernel";
+    let level = memchr::memmem::find(facility, b": ")?;
+    Some(&facility[level + 2..])
+}
+
+/// `1 | ` of a page that numbers its lines.
+fn numbered(line: &[u8]) -> Option<&[u8]> {
+    let digits = line
+        .iter()
+        .take(7)
+        .take_while(|byte| byte.is_ascii_digit())
+        .count();
+    line[digits..].strip_prefix(b" | ")
+}
+
+fn is_ident(word: &[u8]) -> bool {
+    let (ident, _) = ident_and_pid(word);
+    let allowed = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.()/@:\\".contains(byte);
+    !ident.is_empty() && ident.len() < 100 && ident.iter().all(allowed)
+}
+
+/// `kubelet[2858]` taken apart.
+fn ident_and_pid(word: &[u8]) -> (&[u8], &[u8]) {
+    let Some(inside) = word.strip_suffix(b"]") else {
+        return (word, &[]);
+    };
+    match memchr::memchr(b'[', inside) {
+        Some(at) if inside[at + 1..].iter().all(u8::is_ascii_digit) => {
+            (&inside[..at], &inside[at + 1..])
+        }
+        _ => (word, &[]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(line: &str, host: &str, ident: &str, pid: &str, body: &str) {
+        let carried = split(line.as_bytes());
+        let read = [carried.host, carried.ident, carried.pid, carried.body];
+        let read = read.map(|bytes| std::str::from_utf8(bytes).unwrap());
+        assert_eq!(read, [host, ident, pid, body], "{line}");
+    }
+
+    #[test]
+    fn every_carrier_is_taken_off() {
+        check(
+            "Oct  8 16:29:51 worker9 k3s[1636]: E1008 x",
+            "worker9",
+            "k3s",
+            "1636",
+            "E1008 x",
+        );
+        check(
+            "<30>Apr 13 10:53:52 ip-10 kubelet: E0413 x",
+            "ip-10",
+            "kubelet",
+            "",
+            "E0413 x",
+        );
+        check(
+            "Mar 13 16:02:43  kubelet[7]: I0313 x",
+            "",
+            "kubelet",
+            "7",
+            "I0313 x",
+        );
+        check(
+            "2024-05-05T13:59:56+0000 n1 systemd[1]: Started x: y",
+            "n1",
+            "systemd",
+            "1",
+            "Started x: y",
+        );
+        check("10.200.1.3: {\"ts\":1}", "10.200.1.3", "", "", "{\"ts\":1}");
+        check(
+            "10.5.0.2: kern:    info: [2021-11-10T10:09:37.6Z]: eth0: up",
+            "10.5.0.2",
+            "kernel",
+            "",
+            " eth0: up",
+        );
+        check(
+            "2024-05-05T13:59:56.1Z stderr F I0505 13:59:56.8 1 x.go:1] y",
+            "",
+            "",
+            "",
+            "I0505 13:59:56.8 1 x.go:1] y",
+        );
+        check("kubelet[3694]: I0220 x", "", "kubelet", "3694", "I0220 x");
+        check(
+            "kubelet: sync.(*Mutex).Lock()",
+            "",
+            "kubelet",
+            "",
+            "sync.(*Mutex).Lock()",
+        );
+        check(
+            "1 | Mar 1 15:52:28 k8s-node-1 kubelet: E0301 x",
+            "k8s-node-1",
+            "kubelet",
+            "",
+            "E0301 x",
+        );
+        check(
+            "17:08:22.299597 kubelet skipping pod - [P: x]",
+            "",
+            "kubelet",
+            "",
+            " skipping pod - [P: x]",
+        );
+        check(
+            "[pod/felix-1/felix] goroutine 1 [idle]:",
+            "",
+            "",
+            "",
+            " goroutine 1 [idle]:",
+        );
+    }
+
+    #[test]
+    fn a_line_without_a_carrier_stays_as_it_is() {
+        for line in [
+            "goroutine 386 [chan send, 1140 minutes]:",
+            "sync.(*Mutex).Lock(0xc428facb38)",
+            "panic: something: went wrong",
+            "[450528.013688] INFO: task dockerd:1810 blocked",
+            "E1021 14:00:00.850972    2333 log.go:32] \"x: y\"",
+            "",
+        ] {
+            check(line, "", "", "", line);
+        }
+    }
+}

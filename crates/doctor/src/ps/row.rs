@@ -1,0 +1,271 @@
+//! Lines become rows, with or without the line that names the columns.
+
+/// A process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Row {
+    /// Its number.
+    pub pid: u32,
+    /// Its parent's number; of a tree it is worked out from the drawing.
+    pub ppid: Option<u32>,
+    /// `S`, `D`, `Ssl`.
+    pub state: Option<String>,
+    /// The kernel function that it waits in, perhaps cut.
+    pub wchan: Option<String>,
+    /// It is known to be older than an hour.
+    pub old: bool,
+    /// The command with its arguments.
+    pub command: String,
+    /// Where it stands.
+    pub line: u64,
+}
+
+/// Reads rows line by line.
+#[derive(Debug, Default)]
+pub struct PsReader {
+    columns: Option<Vec<String>>,
+    /// The last process of each depth of the tree.
+    branch: Vec<(usize, u32)>,
+    rows: Vec<Row>,
+}
+
+const MOST_ROWS: usize = 8000;
+const LONGEST: usize = 300;
+
+impl PsReader {
+    /// Takes a line, if it is one of such a listing.
+    pub fn line(&mut self, line: &str, number: u64) -> bool {
+        if self.columns.is_none() && !may_be_row(line) {
+            return false;
+        }
+        let words: Vec<&str> = line.split_ascii_whitespace().take(40).collect();
+        if is_header(&words) {
+            self.columns = Some(words.iter().map(|word| word.to_ascii_uppercase()).collect());
+            self.branch.clear();
+            return true;
+        }
+        let by_name = self
+            .columns
+            .as_deref()
+            .and_then(|columns| by_columns(columns, line));
+        let Some(mut row) = by_name.or_else(|| guessed(&words, line)) else {
+            return false;
+        };
+        row.line = number;
+        self.place_in_tree(&mut row);
+        // What does not fit is not read.
+        let fits = self.rows.len() < MOST_ROWS;
+        if fits {
+            self.rows.push(row);
+        }
+        fits
+    }
+
+    /// All rows.
+    pub fn take_rows(&mut self) -> Vec<Row> {
+        std::mem::take(&mut self.rows)
+    }
+
+    fn place_in_tree(&mut self, row: &mut Row) {
+        let depth = row.command.find("\\_ ").map_or(0, |at| at + 1);
+        if depth > 0 {
+            row.command.drain(..depth + 2);
+        }
+        self.branch.retain(|(other, _)| *other < depth);
+        if depth > 0 && row.ppid.is_none() {
+            row.ppid = self.branch.last().map(|(_, pid)| *pid);
+        }
+        self.branch.push((depth, row.pid));
+    }
+}
+
+/// Cheap enough for every line: a number is the first or the second word, or names follow.
+fn may_be_row(line: &str) -> bool {
+    let mut words = line.split_ascii_whitespace();
+    let is_number = |word: &str| word.bytes().all(|byte| byte.is_ascii_digit());
+    words.next().is_some_and(is_number)
+        || words.next().is_some_and(is_number)
+        || memchr::memmem::find(line.as_bytes(), b"PID").is_some()
+}
+
+fn is_header(words: &[&str]) -> bool {
+    let command = |word: &&str| matches!(*word, "COMMAND" | "CMD" | "COMM" | "ARGS");
+    words.contains(&"PID") && words.iter().any(command)
+}
+
+/// A row whose columns are named; the last one takes what is left.
+fn by_columns(columns: &[String], line: &str) -> Option<Row> {
+    let mut row = Row::default();
+    let mut rest = line;
+    for (at, name) in columns.iter().enumerate() {
+        let trimmed = rest.trim_start();
+        let last = at + 1 == columns.len();
+        let (word, after) = match trimmed.split_once(' ') {
+            // The drawing of a tree begins with spaces.
+            _ if last => (rest.strip_prefix(' ').unwrap_or(rest), ""),
+            Some(split) => split,
+            None => (trimmed, ""),
+        };
+        rest = after;
+        match &**name {
+            "PID" => row.pid = word.parse().ok()?,
+            "PPID" => row.ppid = Some(word.parse().ok()?),
+            "S" | "STAT" | "STATE" => row.state = Some(shortened(word)),
+            "WCHAN" => row.wchan = wchan(word),
+            "STIME" | "START" | "STARTED" => row.old |= is_old_start(word),
+            "ELAPSED" | "ETIME" => row.old |= word.contains('-') || word.matches(':').count() > 1,
+            "ETIMES" => row.old |= word.parse::<u64>().is_ok_and(|seconds| seconds > 3600),
+            "COMMAND" | "CMD" | "COMM" | "ARGS" => row.command = shortened(word),
+            _ => {}
+        }
+    }
+    (row.pid > 0 && !row.command.is_empty()).then_some(row)
+}
+
+/// A row without a header, by what its columns look like.
+fn guessed(words: &[&str], line: &str) -> Option<Row> {
+    let number = |at: usize| words.get(at)?.parse::<u32>().ok();
+    let is_clock = |at: usize| words.get(at).is_some_and(|word| word.contains(':'));
+    let percent = |at: usize| {
+        words
+            .get(at)
+            .is_some_and(|word| word.contains('.') && word.parse::<f32>().is_ok())
+    };
+    let from = |at: usize| behind_words(line, at);
+    // root 2005995 0.0 0.0 712192 9488 ? Sl Nov26 0:07 command
+    if percent(2) && percent(3) && number(4).is_some() && is_clock(9) && is_state(words.get(7)?) {
+        return Some(Row {
+            pid: number(1)?,
+            state: Some(words[7].to_owned()),
+            old: is_old_start(words[8]),
+            command: shortened(from(10)?),
+            ..Row::default()
+        });
+    }
+    // 5 D root 14378 13862 0 80 0 - 269979 refrig Sep30 ? 00:00:00 command; -l has no start
+    if number(0).is_some() && is_state(words.get(1)?) && words[1].len() == 1 {
+        let clock = (11..=13).find(|at| is_clock(*at) && words[*at].matches(':').count() == 2)?;
+        return Some(Row {
+            pid: number(3)?,
+            ppid: Some(number(4)?),
+            state: Some(words[1].to_owned()),
+            wchan: wchan(words.get(10)?),
+            old: clock == 13 && is_old_start(words[11]),
+            command: shortened(from(clock + 1)?),
+            ..Row::default()
+        });
+    }
+    // root 1 0 0 Nov26 ? 00:01:02 command
+    if let (Some(pid), Some(ppid), Some(_)) = (number(1), number(2), number(3))
+        && is_clock(6)
+        && words[6].matches(':').count() == 2
+    {
+        return Some(Row {
+            pid,
+            ppid: Some(ppid),
+            old: is_old_start(words[4]),
+            command: shortened(from(7)?),
+            ..Row::default()
+        });
+    }
+    None
+}
+
+/// What stands behind so many words; spaces before a tree's drawing stay.
+fn behind_words(line: &str, count: usize) -> Option<&str> {
+    let mut rest = line.trim_start();
+    for _ in 0..count {
+        rest = rest.trim_start();
+        rest = &rest[rest.find(' ')?..];
+    }
+    let rest = rest.strip_prefix(' ').unwrap_or(rest);
+    (!rest.trim().is_empty()).then_some(rest)
+}
+
+fn is_state(word: &str) -> bool {
+    let first = word.starts_with(['D', 'R', 'S', 'T', 't', 'W', 'X', 'Z', 'I']);
+    first
+        && word.len() <= 6
+        && word
+            .chars()
+            .all(|c| c.is_ascii_alphabetic() || c == '<' || c == '+')
+}
+
+/// A process of today shows the time at which it started, an older one the day.
+fn is_old_start(word: &str) -> bool {
+    !word.contains(':') && word.chars().any(|c| c.is_ascii_digit())
+}
+
+fn wchan(word: &str) -> Option<String> {
+    (!matches!(word, "-" | "0" | "*" | "?")).then(|| shortened(word))
+}
+
+fn shortened(text: &str) -> String {
+    text.trim_end().chars().take(LONGEST).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn row(lines: &[&str]) -> Row {
+        let mut reader = PsReader::default();
+        for line in lines {
+            assert!(reader.line(line, 1), "{line}");
+        }
+        reader.take_rows().pop().unwrap()
+    }
+
+    #[test]
+    fn rows_of_all_forms_are_read() {
+        let long = row(&[
+            "5 D root      14378  13862  0  80   0 - 269979 refrig Sep30 ?       00:00:00 /usr/local/bin/runc init",
+        ]);
+        assert_eq!(
+            (long.pid, long.ppid, long.wchan.as_deref(), long.old),
+            (14378, Some(13862), Some("refrig"), true)
+        );
+        assert_eq!(long.command, "/usr/local/bin/runc init");
+        let full = row(&["root         1     0  0 09:12 ?        00:01:02 /sbin/init splash"]);
+        assert_eq!(
+            (full.pid, full.ppid, full.old, &*full.command),
+            (1, Some(0), false, "/sbin/init splash")
+        );
+        let named = row(&[
+            "  PID  PPID ELAPSED COMMAND",
+            "  12   1  02-03:04:05 terway",
+        ]);
+        assert_eq!(
+            (named.pid, named.ppid, named.old, &*named.command),
+            (12, Some(1), true, "terway")
+        );
+        let cut = row(&["USER PID %CPU COMMAND", "root 12 0.0 x"]);
+        assert_eq!(cut.pid, 12);
+    }
+
+    #[test]
+    fn a_drawn_tree_tells_the_parents() {
+        let child = row(&[
+            "root 10 0.0 0.0 712192 9488 ? Sl Nov26 0:07 /usr/bin/containerd-shim-runc-v2 -id x",
+            "root 11 0.0 0.0 1230404 10940 ? Sl Nov26 0:00  \\_ runc create",
+            "root 12 0.0 0.0 1083864 11244 ? Ssl Nov26 0:00      \\_ runc init",
+        ]);
+        assert_eq!(
+            (child.pid, child.ppid, &*child.command),
+            (12, Some(11), "runc init")
+        );
+    }
+
+    #[test]
+    fn prose_and_log_lines_are_no_rows() {
+        let mut reader = PsReader::default();
+        for line in [
+            "",
+            "the node has 3 containers",
+            "1 D root x",
+            "May 5 13:59:56 host kubelet[1]: x",
+        ] {
+            assert!(!reader.line(line, 1), "{line}");
+        }
+    }
+}

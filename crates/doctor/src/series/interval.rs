@@ -1,0 +1,244 @@
+//! Unhealthy intervals: the points that tell of one and the same relist.
+
+use super::{SECOND, Said, THRESHOLD};
+
+/// A time in which the kubelet said that its PLEG is not healthy.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Interval {
+    /// The node, or empty.
+    pub host: String,
+    /// The first line's time.
+    pub start: Option<i64>,
+    /// The last line's time.
+    pub end: Option<i64>,
+    /// The first X.
+    pub first: i64,
+    /// The largest X.
+    pub last: i64,
+    /// What X may be.
+    pub threshold: i64,
+    /// How many lines tell it.
+    pub lines: u64,
+    /// The kubelet has not relisted since it started.
+    pub never: bool,
+    /// Which of the kubelet's lives in this input it was.
+    pub life: u64,
+    /// When that life began, if a line told.
+    pub life_began: Option<i64>,
+    /// For how long the log was silent before it.
+    pub silence_before: Option<i64>,
+    /// The log goes on after it without such lines.
+    pub closed: bool,
+}
+
+/// A start-up shows it for no longer than this...
+const STARTUP: i64 = 8 * SECOND;
+/// ...or, where it ends by itself, than this.
+const SLOW_STARTUP: i64 = THRESHOLD;
+/// The kubelet says it every five seconds; after three times that it has stopped.
+const OVER: i64 = 15 * SECOND;
+/// How far the beginning of one and the same relist may seem to move: clocks are slewed.
+const SAME_RELIST: i64 = 10 * SECOND;
+
+impl Interval {
+    /// How long the relist had been silent at the end.
+    pub fn peak(&self) -> i64 {
+        match self.never {
+            true => self.spans(),
+            false => self.last,
+        }
+    }
+
+    /// From the first line to the last.
+    pub fn spans(&self) -> i64 {
+        match (self.start, self.end) {
+            (Some(start), Some(end)) => end.saturating_sub(start).max(0),
+            _ => 0,
+        }
+    }
+
+    /// When the relist began that nobody followed.
+    pub fn relist_began(&self) -> Option<i64> {
+        self.end.filter(|_| !self.never)?.checked_sub(self.last)
+    }
+
+    /// Moves it in time.
+    pub fn shift(&mut self, by: i64) {
+        for time in [&mut self.start, &mut self.end, &mut self.life_began] {
+            *time = time.map(|time| time.saturating_add(by));
+        }
+    }
+
+    /// Whether it is how every kubelet starts.
+    pub fn is_startup(&self) -> bool {
+        self.never && (self.spans() < STARTUP || self.closed && self.spans() < SLOW_STARTUP)
+    }
+
+    /// Whether the kubelet itself did not run meanwhile: it notices within ten seconds of
+    /// the threshold, unless it sleeps as well.
+    pub fn is_stall(&self) -> bool {
+        let late = self.first.saturating_sub(self.threshold);
+        let silent = self
+            .silence_before
+            .is_some_and(|silence| silence >= late / 2);
+        !self.never && late > 20 * SECOND && self.spans() < OVER && silent
+    }
+
+    fn takes(&self, time: Option<i64>, said: Said, life: u64) -> bool {
+        let never = matches!(said, Said::Never);
+        if self.life != life || self.never != never && said != Said::Cut {
+            return false;
+        }
+        let Said::Ago { age, .. } = said else {
+            let since = time.zip(self.end).map(|(time, end)| time - end);
+            return since.is_none_or(|since| since < 2 * THRESHOLD);
+        };
+        if self.lines > 0 && age < self.last - SECOND {
+            return false;
+        }
+        match (time, self.relist_began()) {
+            (Some(time), Some(began)) => (time - age - began).abs() < SAME_RELIST + age / 1000,
+            _ => true,
+        }
+    }
+
+    fn add(&mut self, time: Option<i64>, said: Said) {
+        self.start = self.start.or(time);
+        self.end = time.or(self.end);
+        self.lines += 1;
+        if let Said::Ago { age, threshold } = said {
+            if self.first == 0 {
+                self.first = age;
+            }
+            self.last = self.last.max(age);
+            self.threshold = threshold;
+        }
+    }
+}
+
+/// The intervals of one node in one input, as lines come.
+#[derive(Debug, Default)]
+pub struct Intervals {
+    host: String,
+    done: Vec<Interval>,
+    current: Option<Interval>,
+    dropped: u64,
+    life: u64,
+    life_began: Option<i64>,
+    pid: Option<u32>,
+}
+
+/// More intervals are not kept, only counted.
+const MOST: usize = 2000;
+
+impl Intervals {
+    /// Those of this node.
+    pub fn of_host(host: &str) -> Self {
+        Self {
+            host: host.to_owned(),
+            ..Self::default()
+        }
+    }
+
+    /// The kubelet has started, as a line of its own says.
+    pub fn started(&mut self, time: Option<i64>) {
+        // A start is told by several lines.
+        if let (Some(time), Some(began)) = (time, self.life_began)
+            && (time - began).abs() < 30 * SECOND
+        {
+            return;
+        }
+        self.life += 1;
+        self.life_began = time;
+    }
+
+    /// How often the kubelet has started.
+    pub fn starts(&self) -> u64 {
+        self.life
+    }
+
+    /// A line was written by this process; another one is another life.
+    pub fn seen_pid(&mut self, pid: u32, time: Option<i64>) {
+        if pid == 0 || self.pid == Some(pid) {
+            return;
+        }
+        if self.pid.replace(pid).is_some() {
+            self.started(time);
+        }
+    }
+
+    /// A line says this; `silence` is asked for how long there was none before. Whether an
+    /// interval begins.
+    pub fn point(
+        &mut self,
+        time: Option<i64>,
+        said: Said,
+        silence: impl FnOnce() -> Option<i64>,
+    ) -> bool {
+        let taken = self
+            .current
+            .as_ref()
+            .is_some_and(|at| at.takes(time, said, self.life));
+        if !taken {
+            self.close(true);
+            self.current = Some(Interval {
+                host: self.host.clone(),
+                never: said == Said::Never,
+                threshold: THRESHOLD,
+                life: self.life,
+                life_began: self.life_began,
+                silence_before: silence(),
+                ..Interval::default()
+            });
+        }
+        if let Some(current) = &mut self.current {
+            current.add(time, said);
+        }
+        !taken
+    }
+
+    fn close(&mut self, goes_on: bool) {
+        let Some(mut interval) = self.current.take() else {
+            return;
+        };
+        interval.closed = goes_on;
+        if self.done.len() < MOST {
+            self.done.push(interval);
+        } else {
+            self.dropped += 1;
+        }
+    }
+
+    /// The input ends, at this time.
+    pub fn end(mut self, time: Option<i64>) -> (Vec<Interval>, u64) {
+        let end = self.current.as_ref().and_then(|current| current.end);
+        let over = end.zip(time).is_some_and(|(end, time)| time - end > OVER);
+        self.close(over);
+        (self.done, self.dropped)
+    }
+}
+
+/// Intervals of several inputs in the order of time; what a rotated log cut in two is one.
+pub fn in_one_story(mut intervals: Vec<Interval>) -> Vec<Interval> {
+    intervals.sort_by_key(|interval| (interval.start.is_none(), interval.start));
+    let mut story: Vec<Interval> = Vec::with_capacity(intervals.len());
+    for next in intervals {
+        let before = story
+            .iter_mut()
+            .rev()
+            .find(|before| before.host == next.host);
+        if let Some(before) = before {
+            let same = before.relist_began().zip(next.relist_began());
+            if same.is_some_and(|(one, other)| (one - other).abs() < SECOND) {
+                before.end = before.end.max(next.end);
+                before.last = before.last.max(next.last);
+                before.lines += next.lines;
+                before.closed = next.closed;
+                continue;
+            }
+            before.closed = true;
+        }
+        story.push(next);
+    }
+    story
+}

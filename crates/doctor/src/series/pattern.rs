@@ -1,0 +1,153 @@
+//! The shape of the series: which of the ways in which a PLEG fails it is.
+
+use serde::Serialize;
+
+use super::{Around, Interval, SECOND};
+
+/// The shapes that are told apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pattern {
+    /// X grows with the clock and never resets.
+    ListNeverSucceeds,
+    /// A saw-tooth of equal teeth: so many calls run out of time in each relist.
+    StuckContainers,
+    /// Irregular peaks just above the threshold: slow, but nothing hangs.
+    Overload,
+    /// The kubelet has not relisted once since it started.
+    NeverRelisted,
+    /// Unhealthy again three minutes after each start.
+    RestartLoop,
+    /// The kubelet itself did not run for a while.
+    Stall,
+    /// How every kubelet starts.
+    Startup,
+    /// No series.
+    None,
+}
+
+impl Pattern {
+    /// The word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ListNeverSucceeds => "list-never-succeeds",
+            Self::StuckContainers => "stuck-containers",
+            Self::Overload => "overload",
+            Self::NeverRelisted => "never-relisted",
+            Self::RestartLoop => "restart-loop",
+            Self::Stall => "stall",
+            Self::Startup => "startup",
+            Self::None => "none",
+        }
+    }
+
+    /// Whether it is a fault.
+    pub fn is_fault(self) -> bool {
+        !matches!(self, Self::Startup | Self::None)
+    }
+}
+
+/// Longer than any number of calls that usually run out of time in one relist.
+pub(super) const LONG: i64 = 600 * SECOND;
+/// The kubelet's runtimeRequestTimeout, unless it was changed.
+pub(super) const CALL: i64 = 120 * SECOND;
+
+/// The shape of these intervals.
+pub fn of(intervals: &[Interval], around: &Around) -> Pattern {
+    let mut faults: Vec<&Interval> = intervals.iter().filter(|at| !at.is_startup()).collect();
+    // What has no time has no place in the order.
+    if faults.iter().any(|at| at.start.is_some()) {
+        faults.retain(|at| at.start.is_some());
+    }
+    let Some(last) = faults.last() else {
+        return match intervals.is_empty() {
+            true => Pattern::None,
+            false => Pattern::Startup,
+        };
+    };
+    if is_restart_loop(&faults) {
+        return Pattern::RestartLoop;
+    }
+    if faults.iter().all(|interval| interval.never) {
+        return Pattern::NeverRelisted;
+    }
+    let relists: Vec<&Interval> = faults.iter().copied().filter(|at| !at.never).collect();
+    let list_fails = around.lists_failed > 0;
+    if !list_fails && around.statuses_late == 0 && relists.iter().all(|at| at.is_stall()) {
+        return Pattern::Stall;
+    }
+    let still_grows = !last.closed && last.peak() > LONG;
+    match *relists {
+        _ if still_grows => Pattern::ListNeverSucceeds,
+        [only] => of_one(only, around),
+        _ => of_teeth(&relists, around),
+    }
+}
+
+fn is_restart_loop(faults: &[&Interval]) -> bool {
+    let mut lives: Vec<(&str, u64)> = faults.iter().map(|at| (&*at.host, at.life)).collect();
+    lives.dedup();
+    let short = |at: &&&Interval| at.peak() < 2 * LONG;
+    // After a start X begins at the threshold, three minutes later.
+    let from_the_start = |at: &&&Interval| {
+        let began = at
+            .life_began
+            .zip(at.start)
+            .map(|(life, start)| start - life);
+        at.never || began.is_some_and(|began| began < at.threshold + 90 * SECOND)
+    };
+    let loops = faults.iter().filter(short).filter(from_the_start).count();
+    let enough = lives.len() >= 2 && loops >= 2 || loops >= 1 && lives.len() >= 3;
+    enough && faults.iter().filter(short).count() * 2 >= faults.len()
+}
+
+fn of_one(only: &Interval, around: &Around) -> Pattern {
+    let lists = around.lists_failed > 0 && around.lists_failed >= around.statuses_late;
+    let statuses = around.statuses_late > 0;
+    let peak = only.peak();
+    match only.closed {
+        _ if lists => Pattern::ListNeverSucceeds,
+        _ if statuses => Pattern::StuckContainers,
+        true if peak < LONG && is_multiple(peak) => Pattern::StuckContainers,
+        true if peak < CALL * 2 => Pattern::Overload,
+        _ => Pattern::ListNeverSucceeds,
+    }
+}
+
+fn of_teeth(teeth: &[&Interval], around: &Around) -> Pattern {
+    // The last may still grow, or be where the log was cut.
+    let closed: Vec<i64> = teeth
+        .iter()
+        .filter(|at| at.closed)
+        .map(|at| at.peak())
+        .collect();
+    let whole = closed.len() as u64;
+    let multiples = closed.iter().filter(|peak| is_multiple(**peak)).count() as u64;
+    let (low, high) = (closed.iter().min(), closed.iter().max());
+    let spread = high.zip(low).map_or(0, |(high, low)| high - low);
+    let equal = whole >= 3 && spread < 7 * SECOND && low.is_some_and(|low| *low > 210 * SECOND);
+    let lists = around.lists_late > around.statuses_late;
+    if lists && high.is_some_and(|high| *high > LONG) {
+        return Pattern::ListNeverSucceeds;
+    }
+    if equal || multiples * 5 >= whole * 4 || around.statuses_late > 0 {
+        return Pattern::StuckContainers;
+    }
+    match high {
+        Some(high) if *high > LONG => Pattern::ListNeverSucceeds,
+        _ => Pattern::Overload,
+    }
+}
+
+/// Whether the peak is a whole number of calls that ran out of time, two or more. The last
+/// line comes up to five seconds before the peak.
+pub(super) fn is_multiple(peak: i64) -> bool {
+    let calls = calls(peak);
+    let beyond = peak - calls * CALL;
+    calls >= 2 && (-6 * SECOND..=8 * SECOND).contains(&beyond)
+}
+
+/// To how many calls a peak comes.
+pub(super) fn calls(peak: i64) -> i64 {
+    (peak + CALL / 2) / CALL
+}

@@ -89,6 +89,10 @@ impl Cache {
 
     /// Waits for an entry that is newer than `time`.
     ///
+    /// A pod of which nothing changes is vouched for by relists alone, which are up to
+    /// [`Config::relist_ceiling`](crate::Config::relist_ceiling) apart; who cannot wait asks
+    /// for one ([`Pleg::request_relist`](crate::Pleg::request_relist)).
+    ///
     /// Dropping the future gives up, so a deadline is `tokio::time::timeout` around it.
     /// For a pod that the runtime does not have this is the default status, as soon as a
     /// relist newer than `time` did not find it.

@@ -136,7 +136,7 @@ impl Calls {
                         _end: end,
                     };
                 };
-                if !other.waiting.contains(&about) {
+                if other.call.about != about && !other.waiting.contains(&about) {
                     other.waiting.push(about.clone());
                 }
                 other.ended.clone()

@@ -15,7 +15,7 @@ use tokio::time::timeout;
 
 use crate::calls::{About, Calls};
 use crate::health::short;
-use crate::id::Id;
+use crate::id::{Id, PodRef};
 use crate::listed::ListedPod;
 use crate::runtime::{Call, CallError, Runtime};
 use crate::status::{PodStatus, SandboxStatus};
@@ -53,14 +53,18 @@ pub async fn inspect<R: Runtime>(
     let about = |call: Call, id: &Id, container: Option<&Arc<str>>| About {
         call,
         id: Some(id.clone()),
-        container: container.cloned(),
+        // One that was only met by its id has no name yet.
+        container: container.filter(|name| !name.is_empty()).cloned(),
         pod: Some(listed.pod.clone()),
     };
+    // What an event said of whose it is may be wrong.
+    let is_its = |pod: &Option<PodRef>| pod.as_ref().is_none_or(|pod| pod.uid == listed.pod.uid);
     let sandboxes = listed.sandboxes.iter().map(|row| {
         let call = Call::PodSandboxStatus;
         let asked = calls.run(about(call, &row.id, None), runtime.sandbox_status(&row.id));
         async move {
             let status = unless_gone(call, &row.id, asked.await)?;
+            let status = status.filter(|status: &SandboxStatus| is_its(&status.pod));
             // Each container is asked for itself.
             Ok(status.map(|status| SandboxStatus {
                 containers: Vec::new(),
@@ -73,7 +77,10 @@ pub async fn inspect<R: Runtime>(
         let call = Call::ContainerStatus;
         let about = about(call, &row.id, Some(&row.name));
         let asked = calls.run(about, runtime.container_status(&row.id));
-        async move { unless_gone(call, &row.id, asked.await) }
+        async move {
+            let status = unless_gone(call, &row.id, asked.await)?;
+            Ok(status.filter(|status| is_its(&status.pod)))
+        }
     });
     let containers = containers.collect();
     let (sandboxes, containers) = join(together(sandboxes), together(containers)).await;

@@ -120,6 +120,15 @@ impl ListedPod {
         self.sandboxes.is_empty() && self.containers.is_empty()
     }
 
+    /// Adds the rows of `known` that `asked` does not name.
+    pub(crate) fn extend_beyond(&mut self, known: &Self, asked: &Self) {
+        let sandboxes = known.sandboxes.iter().filter(|row| !asked.names(&row.id));
+        self.sandboxes.extend(sandboxes.cloned());
+        let containers = known.containers.iter().filter(|row| !asked.names(&row.id));
+        self.containers.extend(containers.cloned());
+        self.sort();
+    }
+
     /// Puts the rows into the kubelet's order, so that events come in the same order in
     /// every run although a runtime's lists do not.
     pub(crate) fn sort(&mut self) {

@@ -168,13 +168,14 @@ impl Run {
             return;
         }
         let ticket = self.inspections.remove(0);
+        let begun = self.now;
         self.now += Duration::from_millis(1);
         let found = self.status(&ticket.uid);
         if !well {
             self.records.defer(&ticket);
             return;
         }
-        self.records.looked(&ticket, &found, self.now);
+        self.records.looked(&ticket, &found, begun, self.now);
         if let Some(commit) = self.records.commit(&ticket) {
             self.told.hear(&commit);
         }

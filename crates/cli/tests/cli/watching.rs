@@ -61,7 +61,7 @@ fn records_have_the_promised_keys_and_types() {
         json!({
             "kind": "event", "type": "ContainerDied", "pod": pod,
             "id": "web-0/app.0", "subject": "container", "container": "app",
-            "exitCode": 3, "reason": "Error", "initial": false, "source": "relist",
+            "exitCode": 3, "reason": "Error", "initial": false, "source": "stream",
         })
     );
     assert_eq!(removed["exitCode"], Value::Null);

@@ -37,21 +37,24 @@ impl<R: Runtime> Generic<R> {
         let (runtime, calls) = (self.runtime.clone(), self.calls.clone());
         let (lanes, reports) = (self.lanes.clone(), self.reports.clone());
         self.tasks.spawn(async move {
-            let status = lanes.run(inspect(&*runtime, &calls, &pod)).await;
+            let (begun, status) = lanes
+                .run(async { (Instant::now(), inspect(&*runtime, &calls, &pod).await) })
+                .await;
             // Nobody listens any more when the generator stops.
-            let _ = reports.send(Message::Inspected(ticket, status));
+            let _ = reports.send(Message::Inspected(ticket, begun, status));
         });
     }
 
     pub(super) fn on_inspected(
         &mut self,
         ticket: &Ticket,
+        begun: Instant,
         result: Result<PodStatus, InspectError>,
     ) {
         let uid = &ticket.uid;
         match result {
             Ok(status) => {
-                self.records.looked(ticket, &status, Instant::now());
+                self.records.looked(ticket, &status, begun, Instant::now());
                 // The pod may be gone, and even back, since: then this tells nothing.
                 let Some(commit) = self.records.commit(ticket) else {
                     self.take_step(uid);

@@ -17,6 +17,8 @@ pub(super) struct Lists {
     due: Option<Instant>,
     /// Somebody wants one that is begun after this.
     requested: Option<Instant>,
+    /// The one after that under way is wanted by then.
+    hurried: Option<Instant>,
     /// When the relist under way, or the last one, was begun.
     pub(super) begun: Instant,
     pub(super) sandboxes: Asking<ListedSandbox>,
@@ -71,6 +73,7 @@ impl Lists {
         Self {
             due: Some(now),
             requested: None,
+            hurried: None,
             begun: now,
             sandboxes: Asking::Asked,
             containers: Asking::Asked,
@@ -104,7 +107,10 @@ impl Lists {
 
     /// Makes the next relist due at `time`, unless it is due before.
     pub(super) fn hurry(&mut self, time: Instant) {
-        self.due = self.due.map(|due| due.min(time));
+        match &mut self.due {
+            Some(due) => *due = time.min(*due),
+            None => self.hurried = Some(self.hurried.map_or(time, |other| other.min(time))),
+        }
     }
 
     /// Which lists failed although the runtime answers.
@@ -146,7 +152,8 @@ impl Lists {
     /// now.
     pub(super) fn end(&mut self, next: Instant) {
         let requested = self.requested.take().filter(|asked| *asked > self.begun);
-        self.due = Some(requested.unwrap_or(next));
+        let wanted = [Some(next), requested, self.hurried.take()];
+        self.due = wanted.into_iter().flatten().min();
     }
 
     /// What both lists said, once both are in.

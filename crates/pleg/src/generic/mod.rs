@@ -18,7 +18,7 @@
 //! Nothing here waits for the runtime: calls run in tasks of their own and report by
 //! message, so whatever hangs, the loop turns and says so.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -75,7 +75,8 @@ enum Message {
     Version(Result<RuntimeVersion, CallError>),
     Sandboxes(Result<Listing<ListedSandbox>, CallError>),
     Containers(Result<Listing<ListedContainer>, CallError>),
-    Inspected(Ticket, Result<PodStatus, InspectError>),
+    /// With the time at which its calls were begun.
+    Inspected(Ticket, Instant, Result<PodStatus, InspectError>),
     Swept(Swept),
     Streamed(Streamed),
     Watched(Id, Watched),
@@ -105,10 +106,9 @@ pub(crate) struct Generic<R> {
     /// Whether the runtime tells a sandbox's containers with its status, once that is known.
     fills_sandboxes: Option<bool>,
     streaming: Streaming,
-    /// Ids that the stream named, of which nobody knows whose they are.
-    hinted_ids: BTreeSet<Id>,
+    /// Ids that the stream named, of which nobody knows whose they are, and when.
+    hinted_ids: BTreeMap<Id, Instant>,
     processes: Processes,
-    process_lanes: Lanes,
     records: Records,
     cache: CacheWriter,
 
@@ -155,9 +155,8 @@ impl<R: Runtime> Generic<R> {
             host_ids: BTreeSet::new(),
             fills_sandboxes: None,
             streaming: Streaming::new(config.mode, now),
-            hinted_ids: BTreeSet::new(),
-            processes: Processes::new(environment.kernel.clone()),
-            process_lanes: Lanes::new(processes::PLACES, config.status_overdue),
+            hinted_ids: BTreeMap::new(),
+            processes: Processes::new(environment.kernel.clone(), config.status_overdue),
             records: Records::default(),
             cache,
             started: now,
@@ -182,11 +181,12 @@ impl<R: Runtime> Generic<R> {
             let alarm = self.next_alarm();
             tokio::select! {
                 biased;
-                Some(message) = self.inbox.recv() => self.on_message(message),
+                // Whoever asks is answered, whatever floods us.
                 command = commands.recv() => match command {
                     Some(command) => self.on_command(command),
                     None => return,
                 },
+                Some(message) = self.inbox.recv() => self.on_message(message),
                 () = self.calls.began() => {}
                 () = sleep_until(alarm) => {}
             }
@@ -232,7 +232,7 @@ impl<R: Runtime> Generic<R> {
             Message::Version(answer) => self.on_version(answer),
             Message::Sandboxes(answer) => self.on_sandboxes(answer),
             Message::Containers(answer) => self.on_containers(answer),
-            Message::Inspected(ticket, result) => self.on_inspected(&ticket, result),
+            Message::Inspected(ticket, begun, result) => self.on_inspected(&ticket, begun, result),
             Message::Swept(swept) => self.on_swept(swept),
             Message::Streamed(streamed) => self.on_streamed(streamed),
             Message::Watched(id, watched) => self.on_watched(id, watched),

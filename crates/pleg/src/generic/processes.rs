@@ -12,8 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
-use tokio::task::AbortHandle;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep};
 
 use super::{Generic, Message};
@@ -29,7 +28,10 @@ use crate::status::{ContainerStatus, PodStatus};
 use crate::status_report::KernelStatus;
 
 /// How many pids are asked for at once: nothing waits for them.
-pub(super) const PLACES: usize = 4;
+const PIDS: usize = 4;
+
+/// How many deaths the runtime is asked about at once.
+const DEATHS: usize = 8;
 
 /// The first pause before the runtime is asked about a death; each further one is half as
 /// long again. containerd takes 60 to 100 ms to know.
@@ -44,38 +46,47 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// What the watch over a container's process tells.
 pub(super) enum Watched {
     /// It has begun, or it could not.
-    Begun(Result<(), String>),
+    Begun(Result<(), Refusal>),
     /// The process is dead, and the runtime knows.
     Died(PodRef),
     /// The process is dead, and the runtime went on saying that it runs.
     InVain,
 }
 
+/// Why a process is not watched.
+#[derive(Clone, Debug)]
+pub(super) enum Refusal {
+    /// It will not be otherwise for this container.
+    ForGood(String),
+    /// It may be otherwise when the pod is next inspected.
+    ForNow(String),
+}
+
 /// The processes that are watched.
-#[derive(Default)]
 pub(super) struct Processes {
     kernel: Option<Arc<dyn Kernel>>,
+    pids: Lanes,
+    /// Of their own, so that no death waits for a pid.
+    deaths: Lanes,
     watches: BTreeMap<Id, Watch>,
     /// What runs and cannot be watched, and why.
-    unwatched: BTreeMap<Id, String>,
+    unwatched: BTreeMap<Id, Refusal>,
 }
 
 struct Watch {
-    task: AbortHandle,
     begun: bool,
-}
-
-impl Drop for Watch {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
+    /// Dropped with the watch, which then ends; but not a call that is under way.
+    _stop: oneshot::Sender<()>,
 }
 
 impl Processes {
-    pub(super) fn new(kernel: Option<Arc<dyn Kernel>>) -> Self {
+    pub(super) fn new(kernel: Option<Arc<dyn Kernel>>, overdue: Duration) -> Self {
         Self {
             kernel,
-            ..Self::default()
+            pids: Lanes::new(PIDS, overdue),
+            deaths: Lanes::new(DEATHS, overdue),
+            watches: BTreeMap::new(),
+            unwatched: BTreeMap::new(),
         }
     }
 
@@ -86,19 +97,24 @@ impl Processes {
             Some(_) if watched == 0 && !self.unwatched.is_empty() => "unavailable",
             Some(_) => "live",
         };
-        let why = self
-            .unwatched
-            .values()
-            .next()
-            .map(|why| match self.unwatched.len() {
+        let why = self.unwatched.values().next().map(|refusal| {
+            let (Refusal::ForGood(why) | Refusal::ForNow(why)) = refusal;
+            match self.unwatched.len() {
                 1 => format!("1 container is not watched: {why}"),
                 many => format!("{many} containers are not watched: {why}"),
-            });
+            }
+        });
         KernelStatus {
             state: state.to_owned(),
             watched,
             why,
         }
+    }
+
+    /// Whether a container is not watched, and could be.
+    fn may_watch(&self, id: &Id) -> bool {
+        let for_good = matches!(self.unwatched.get(id), Some(Refusal::ForGood(_)));
+        !for_good && !self.watches.contains_key(id)
     }
 
     /// A container runs no more, or is no more.
@@ -122,7 +138,7 @@ impl<R: Runtime> Generic<R> {
         };
         for container in &status.containers {
             let runs = container.state == ContainerState::Running;
-            if runs && !self.processes.watches.contains_key(&container.id) {
+            if runs && self.processes.may_watch(&container.id) {
                 self.watch(kernel.clone(), container, status.pod());
             }
         }
@@ -140,12 +156,17 @@ impl<R: Runtime> Generic<R> {
             id: id.clone(),
             runtime: self.runtime.clone(),
             calls: self.calls.clone(),
-            lanes: self.process_lanes.clone(),
+            pids: self.processes.pids.clone(),
+            deaths: self.processes.deaths.clone(),
             kernel,
             reports: self.reports.clone(),
         };
-        let task = self.tasks.spawn(watcher.watch(pod));
-        let watch = Watch { task, begun: false };
+        let (stop, stopped) = oneshot::channel();
+        self.tasks.spawn(watcher.watch(pod, stopped));
+        let watch = Watch {
+            begun: false,
+            _stop: stop,
+        };
         self.processes.watches.insert(id, watch);
     }
 
@@ -157,16 +178,15 @@ impl<R: Runtime> Generic<R> {
                     self.processes.unwatched.remove(&id);
                 }
             }
-            // Tried again when the pod is next inspected.
             Watched::Begun(Err(why)) => {
                 if self.processes.watches.remove(&id).is_some() {
-                    tracing::debug!("{id} is not watched: {why}");
+                    tracing::debug!("{id} is not watched: {why:?}");
                     self.processes.unwatched.insert(id, why);
                 }
             }
             Watched::InVain => {
                 self.processes.watches.remove(&id);
-                tracing::debug!("the process of {id} is dead, and the runtime says that it runs");
+                tracing::debug!("the process of {id} is dead, and the runtime does not say so");
             }
             Watched::Died(pod) => {
                 self.processes.watches.remove(&id);
@@ -188,23 +208,30 @@ struct Watcher<R> {
     id: Id,
     runtime: Arc<R>,
     calls: Calls,
-    lanes: Lanes,
+    pids: Lanes,
+    deaths: Lanes,
     kernel: Arc<dyn Kernel>,
     reports: mpsc::UnboundedSender<Message>,
 }
 
 impl<R: Runtime> Watcher<R> {
-    async fn watch(self, pod: PodRef) {
+    async fn watch(self, pod: PodRef, mut stopped: oneshot::Receiver<()>) {
         let death = match self.begin().await {
             Ok(death) => death,
             Err(why) => return self.tell(Watched::Begun(Err(why))),
         };
         self.tell(Watched::Begun(Ok(())));
-        death.await;
+        tokio::select! {
+            () = death => {}
+            _ = &mut stopped => return,
+        }
         let begun = Instant::now();
         let mut pause = PAUSE;
         while begun.elapsed() < PATIENCE {
-            sleep(pause).await;
+            tokio::select! {
+                () = sleep(pause) => {}
+                _ = &mut stopped => return,
+            }
             if !self.still_runs().await {
                 return self.tell(Watched::Died(pod));
             }
@@ -213,24 +240,24 @@ impl<R: Runtime> Watcher<R> {
         self.tell(Watched::InVain);
     }
 
-    async fn begin(&self) -> Result<Death, String> {
+    async fn begin(&self) -> Result<Death, Refusal> {
         let pid = self.runtime.container_pid(&self.id);
-        let pid = self
-            .lanes
-            .run(self.calls.run(self.about.clone(), pid))
-            .await;
-        let pid = pid.map_err(|error| error.to_string())?;
-        let pid = pid.ok_or("the runtime tells no pid of its containers")?;
-        self.kernel
-            .watch(pid, &self.id)
-            .map_err(|why: Unwatched| why.to_string())
+        let pid = self.calls.run(self.about.clone(), pid);
+        let pid = self.pids.run(pid).await;
+        let pid = pid.map_err(|error| Refusal::ForNow(error.to_string()))?;
+        let no_pid = || Refusal::ForGood("the runtime tells no pid of its containers".to_owned());
+        let watched = self.kernel.watch(pid.ok_or_else(no_pid)?, &self.id);
+        watched.map_err(|why| match why {
+            Unwatched::TooMany(_) => Refusal::ForNow(why.to_string()),
+            _ => Refusal::ForGood(why.to_string()),
+        })
     }
 
     /// What the runtime says; one that cannot be asked says nothing new.
     async fn still_runs(&self) -> bool {
         let status = self.runtime.container_status(&self.id);
         let status = self.calls.run(self.about.clone(), status);
-        match self.lanes.run(status).await {
+        match self.deaths.run(status).await {
             Ok(status) => status.state == ContainerState::Running,
             Err(CallError::NotFound(_)) => false,
             Err(_) => true,

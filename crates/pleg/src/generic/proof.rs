@@ -39,6 +39,8 @@ pub(super) struct Proof {
     announced: usize,
     /// How often the period was doubled.
     doubled: u32,
+    /// When it is next looked who was heard too long ago.
+    tidy: Instant,
 }
 
 impl Proof {
@@ -49,6 +51,7 @@ impl Proof {
             awaited: BTreeMap::new(),
             announced: 0,
             doubled: 0,
+            tidy: opened + MEMORY,
         }
     }
 
@@ -77,7 +80,10 @@ impl Proof {
 
     /// Lets time pass, and gives the number of changes that have been missed by now.
     pub(super) fn pass(&mut self, now: Instant) -> u64 {
-        self.heard.retain(|_, heard| *heard + MEMORY > now);
+        if now >= self.tidy {
+            self.heard.retain(|_, heard| *heard + MEMORY > now);
+            self.tidy = now + MEMORY;
+        }
         let before = self.awaited.len();
         self.awaited.retain(|_, happened| *happened + GRACE > now);
         let missed = before - self.awaited.len();

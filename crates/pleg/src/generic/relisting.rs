@@ -116,7 +116,7 @@ impl<R: Runtime> Generic<R> {
         if self.lists.largest <= MAX_MESSAGE_SIZE {
             self.lists.good_for_kubelet = self.lists.last_good;
         }
-        self.hinted_ids.clear();
+        self.hinted_ids.retain(|_, named| *named >= snapshot.taken);
         self.records
             .observe(snapshot, Instant::now(), Source::Relist);
         let observer = &self.environment.observer;

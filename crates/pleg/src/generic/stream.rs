@@ -8,6 +8,8 @@
 //!            \-------------------------------------+-------------------------/
 //! ```
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -40,6 +42,8 @@ pub(super) struct Streaming {
     missed: u64,
     reconnects: u64,
     was_live: bool,
+    /// How many events were read and not taken in yet.
+    pub(super) unread: Arc<AtomicUsize>,
 }
 
 #[derive(Debug)]
@@ -88,6 +92,7 @@ impl Streaming {
             missed: 0,
             reconnects: 0,
             was_live: false,
+            unread: Arc::default(),
         }
     }
 

@@ -4,6 +4,7 @@
 //! stalls blocks containerd 2 itself.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::StreamExt;
 use tokio::sync::mpsc;
@@ -17,8 +18,17 @@ use crate::id::PodRef;
 use crate::records::{Commit, Hint, Met};
 use crate::runtime::{Announced, AnnouncedSandbox, CallError, Runtime};
 
+/// How many events may wait to be taken in. The reader never waits, so what is more is
+/// left to the next relist.
+const MOST_UNREAD: usize = 10_000;
+
+/// As many ids without a pod are remembered for the next sweep.
+const MOST_HINTED: usize = 256;
+
 /// What the reader of the stream tells.
 pub(super) enum Streamed {
+    /// More came than could be taken in: some are not told.
+    Flooded,
     Announced(Announced),
     Ended(Result<(), CallError>),
 }
@@ -35,7 +45,8 @@ impl<R: Runtime> Generic<R> {
             Due::Nothing => {}
             Due::Open => {
                 self.streaming.opening(now);
-                let reader = read(self.runtime.clone(), self.reports.clone());
+                let unread = self.streaming.unread.clone();
+                let reader = read(self.runtime.clone(), self.reports.clone(), unread);
                 self.tasks.spawn(reader);
             }
             Due::Opened => self.stream_opened(),
@@ -81,7 +92,12 @@ impl<R: Runtime> Generic<R> {
 
     pub(super) fn on_streamed(&mut self, streamed: Streamed) {
         match streamed {
+            Streamed::Flooded => {
+                tracing::debug!("the event stream brings more than can be taken in");
+                self.doubt_stream();
+            }
             Streamed::Announced(announced) => {
+                self.streaming.unread.fetch_sub(1, Ordering::Relaxed);
                 self.stream_opened();
                 self.on_announced(announced);
             }
@@ -118,13 +134,16 @@ impl<R: Runtime> Generic<R> {
         self.streaming.announced(&id, now);
         let (pod, met) = match sandbox {
             Some(AnnouncedSandbox { id: sandbox, pod }) if sandbox == id => {
-                (Some(pod), Some(Met::Sandbox(id.clone())))
+                (Some(pod), vec![Met::Sandbox(sandbox)])
             }
             Some(AnnouncedSandbox { id: sandbox, pod }) => {
-                let id = id.clone();
-                (Some(pod), Some(Met::Container { id, sandbox }))
+                let container = Met::Container {
+                    id: id.clone(),
+                    sandbox: sandbox.clone(),
+                };
+                (Some(pod), vec![Met::Sandbox(sandbox), container])
             }
-            None => (self.records.pod_of(&id), None),
+            None => (self.records.pod_of(&id), Vec::new()),
         };
         match pod {
             Some(pod) => {
@@ -132,13 +151,15 @@ impl<R: Runtime> Generic<R> {
                     source: Source::Stream,
                     at: now,
                     announced: created_at,
-                    met: met.into_iter().collect(),
+                    met,
                 };
                 self.hint(&pod, hint);
             }
             // Nobody knows whose it is: the list does, or the sweep asks for it.
             None => {
-                self.hinted_ids.insert(id);
+                if self.hinted_ids.len() < MOST_HINTED {
+                    self.hinted_ids.insert(id, now);
+                }
                 self.hurry();
             }
         }
@@ -151,13 +172,26 @@ impl<R: Runtime> Generic<R> {
 }
 
 /// Reads the stream until it ends.
-async fn read<R: Runtime>(runtime: Arc<R>, reports: mpsc::UnboundedSender<Message>) {
+async fn read<R: Runtime>(
+    runtime: Arc<R>,
+    reports: mpsc::UnboundedSender<Message>,
+    unread: Arc<AtomicUsize>,
+) {
+    let mut flooded = false;
     let ended = match runtime.announcements().await {
         Ok(mut announcements) => loop {
             match announcements.next().await {
                 Some(Ok(announced)) => {
+                    let floods = unread.load(Ordering::Relaxed) >= MOST_UNREAD;
+                    let message = match floods {
+                        false => Streamed::Announced(announced),
+                        true if flooded => continue,
+                        true => Streamed::Flooded,
+                    };
+                    unread.fetch_add(usize::from(!floods), Ordering::Relaxed);
+                    flooded = floods;
                     // Nobody listens any more when the generator stops, and we with it.
-                    let _ = reports.send(Message::Streamed(Streamed::Announced(announced)));
+                    let _ = reports.send(Message::Streamed(message));
                 }
                 Some(Err(error)) => break Err(error),
                 None => break Ok(()),

@@ -157,7 +157,7 @@ impl<R: Runtime> Generic<R> {
     /// beyond that; but not what is being asked for already.
     fn targets(&mut self, missing: Missing) -> Vec<Target> {
         let mut unknown = self.host_ids.clone();
-        unknown.append(&mut self.hinted_ids);
+        unknown.extend(std::mem::take(&mut self.hinted_ids).into_keys());
         let mut targets = Vec::new();
         // New containers are in the status of their sandbox, where the runtime puts them
         // there; one pod that has containers tells whether it does.
@@ -296,8 +296,10 @@ impl<R: Runtime> Generic<R> {
         let Some(pod) = sandbox.pod else {
             return;
         };
-        if self.records.has_containers(&pod.uid) {
-            self.fills_sandboxes = Some(!sandbox.containers.is_empty());
+        if !sandbox.containers.is_empty() {
+            self.fills_sandboxes = Some(true);
+        } else if self.records.has_container_in(&pod.uid, &sandbox.id) {
+            self.fills_sandboxes.get_or_insert(false);
         }
         for container in sandbox.containers {
             let row = ListedContainer {

@@ -75,7 +75,7 @@ impl Kernel for Pidfds {
 fn open(pid: u32) -> Result<OwnedFd, Unwatched> {
     let number = i32::try_from(pid).ok().and_then(Pid::from_raw);
     let number = number.ok_or(Unwatched::NotSeen(pid))?;
-    pidfd_open(number, PidfdFlags::NONBLOCK).map_err(|error| match error {
+    pidfd_open(number, PidfdFlags::empty()).map_err(|error| match error {
         Errno::SRCH => Unwatched::NotSeen(pid),
         // A thread's number, which no init process has.
         Errno::INVAL => Unwatched::NotIts(pid),

@@ -23,6 +23,9 @@ use crate::listed::{ContainerState, ListedContainer, ListedPod, ListedSandbox, S
 use crate::status::PodStatus;
 use crate::wall_time::WallTime;
 
+/// How many ids a hint may name: more at once come from no pod, and the list tells them.
+const MOST_MET: usize = 32;
+
 /// Something may have happened in a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hint {
@@ -54,7 +57,7 @@ impl Hint {
     /// Two hints are one look. The newer one says when.
     fn join(&mut self, newer: Self) {
         for met in newer.met {
-            if !self.met.contains(&met) {
+            if !self.met.contains(&met) && self.met.len() < MOST_MET {
                 self.met.push(met);
             }
         }
@@ -116,23 +119,30 @@ impl Records {
         Some(pod.pod.clone())
     }
 
-    /// The inspection that followed a hint was good: what it found is the newer listing.
+    /// The inspection that followed a hint was good, and asked since `begun`: what it found
+    /// is the newer listing.
     /// Then it can be committed; unless something newer is known, or nothing is left of
     /// the pod, which makes the ticket void. For any other inspection nothing happens.
-    pub fn looked(&mut self, ticket: &Ticket, found: &PodStatus, ended: Instant) {
+    pub fn looked(&mut self, ticket: &Ticket, found: &PodStatus, begun: Instant, ended: Instant) {
+        let Some(record) = self.pods.get(&ticket.uid) else {
+            return;
+        };
+        let inspecting = record.inspecting.as_ref();
+        if !inspecting.is_some_and(|it| it.ticket == ticket.number && it.hint.is_some()) {
+            return;
+        }
         self.amended();
         let Some(record) = self.pods.get_mut(&ticket.uid) else {
             return;
         };
-        let inspecting = record.inspecting.as_mut();
-        let Some(inspecting) = inspecting.filter(|it| it.ticket == ticket.number) else {
+        let Some(inspecting) = record.inspecting.as_mut() else {
             return;
         };
         let Some(hint) = inspecting.hint.clone() else {
             return;
         };
         let look = Look {
-            begun: inspecting.begun,
+            begun,
             ended,
             source: hint.source,
         };
@@ -141,20 +151,34 @@ impl Records {
             let seen = seen(&version, found);
             record.sandboxes.all(look);
             record.containers.all(look);
-            let seen = (!seen.is_empty()).then(|| Arc::new(seen));
-            match &seen {
-                Some(seen) => inspecting.version = seen.clone(),
-                None => record.inspecting = None,
+            inspecting.version = Arc::new(seen.clone());
+            inspecting.begun = begun;
+            let mut listed = seen;
+            if let Some(known) = &record.listed {
+                listed.extend_beyond(known, &version);
             }
-            record.list(seen, look.source);
+            let listed = Some(Arc::new(listed)).filter(|pod| !pod.is_empty());
+            let listed = listed.or_else(|| record.expected());
+            if listed.is_none() {
+                record.inspecting = None;
+            }
+            record.list(listed, look.source);
             record.note_removed(&version);
         } else {
             // Something was seen meanwhile, and which of both is newer nobody knows.
             record.inspecting = None;
             record.failed = true;
+            record.overtaken = true;
             let parts = [record.sandboxes, record.containers];
             if !parts.iter().all(|part| part.is_listed_after(hint.at)) {
-                record.hint.get_or_insert(hint);
+                record.hint = Some(match record.hint.take() {
+                    Some(newer) => {
+                        let mut both = hint;
+                        both.join(newer);
+                        both
+                    }
+                    None => hint,
+                });
             }
         }
         if record.inspecting.is_none() {

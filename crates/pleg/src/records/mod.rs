@@ -19,7 +19,7 @@ use tokio::time::Instant;
 
 use crate::diff::{Change, diff};
 use crate::event::Source;
-use crate::id::PodUid;
+use crate::id::{Id, PodUid};
 use crate::listed::ListedPod;
 use crate::snapshot::ListedPods;
 
@@ -130,7 +130,7 @@ impl Records {
         }
         let begun = self.begun(record);
         match record.listed.clone() {
-            Some(listed) if record.hint.is_some() => self.begin(uid, listed, now),
+            Some(listed) if record.follows_hint() => self.begin(uid, listed, now),
             Some(listed) if !listed.is_empty() => self.begin(uid, listed, begun),
             _ => self.remove(uid, begun),
         }
@@ -141,7 +141,10 @@ impl Records {
         let Some(record) = self.pods.remove(uid) else {
             return Step::Nothing;
         };
-        self.gone.insert(uid.clone(), begun);
+        // One that only a hint spoke of was never there.
+        if record.committed.is_some() {
+            self.gone.insert(uid.clone(), begun);
+        }
         Step::Removed(Commit {
             changes: diff(record.committed.as_deref(), None),
             before: record.committed,
@@ -158,13 +161,15 @@ impl Records {
         let Some(record) = self.pods.get_mut(uid) else {
             return Step::Nothing;
         };
+        let looks = record.follows_hint();
         let differs = || !diff(record.committed.as_deref(), Some(&listed)).is_empty();
         if !record.is_asked_for() && !differs() {
             // Rows differ by what is no event: taken over as it is.
             record.committed = Some(listed);
             return Step::Nothing;
         }
-        let hint = record.hint.take();
+        let hint = record.hint.take_if(|_| looks);
+        record.overtaken = false;
         let listed = match &hint {
             Some(hint) => hint.extend(&listed),
             None => listed,
@@ -212,10 +217,9 @@ impl Records {
     /// Gives when the look was begun; `None` for a ticket that is void.
     pub fn defer(&mut self, ticket: &Ticket) -> Option<Instant> {
         let (record, inspected) = self.end(ticket)?;
+        // What is listed is inspected again; an id that only a hint named may be the one
+        // that cannot be, and the list will tell.
         record.failed = true;
-        if let Some(hint) = inspected.hint {
-            record.hint.get_or_insert(hint);
-        }
         self.unsettled.insert(ticket.uid.clone());
         Some(inspected.begun)
     }
@@ -239,10 +243,11 @@ impl Records {
         &self.inspecting
     }
 
-    /// Whether containers of the pod are listed.
-    pub fn has_containers(&self, uid: &PodUid) -> bool {
+    /// Whether containers of this sandbox of the pod are listed.
+    pub fn has_container_in(&self, uid: &PodUid, sandbox: &Id) -> bool {
         let listed = self.pods.get(uid).and_then(|record| record.listed.as_ref());
-        listed.is_some_and(|pod| !pod.containers.is_empty())
+        let mut rows = listed.iter().flat_map(|pod| &pod.containers);
+        rows.any(|row| row.sandbox_id == *sandbox)
     }
 
     /// All pods as they were told, by UID.

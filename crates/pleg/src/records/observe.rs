@@ -149,47 +149,47 @@ impl Records {
 
     /// Takes in a container that was not known, met by its id.
     pub fn learn_container(&mut self, pod: &PodRef, row: ListedContainer, look: Look) {
-        self.learn(
-            pod,
-            look,
-            |record| &mut record.containers,
-            |listed| {
-                if listed.container_name(&row.id).is_none() {
-                    listed.containers.push(Arc::new(row));
-                }
-            },
-        );
+        let part: Part = |record| &mut record.containers;
+        let id = row.id.clone();
+        self.learn(pod, &id, look, part, |listed| {
+            listed.containers.push(Arc::new(row));
+        });
     }
 
     /// Takes in a sandbox that was not known, met by its id.
     pub fn learn_sandbox(&mut self, pod: &PodRef, row: ListedSandbox, look: Look) {
-        self.learn(
-            pod,
-            look,
-            |record| &mut record.sandboxes,
-            |listed| {
-                if listed.sandboxes.iter().all(|known| known.id != row.id) {
-                    listed.sandboxes.push(Arc::new(row));
-                }
-            },
-        );
+        let part: Part = |record| &mut record.sandboxes;
+        let id = row.id.clone();
+        self.learn(pod, &id, look, part, |listed| {
+            listed.sandboxes.push(Arc::new(row));
+        });
     }
 
-    fn learn(&mut self, pod: &PodRef, look: Look, part: Part, take: impl FnOnce(&mut ListedPod)) {
+    fn learn(
+        &mut self,
+        pod: &PodRef,
+        id: &Id,
+        look: Look,
+        part: Part,
+        take: impl FnOnce(&mut ListedPod),
+    ) {
         if self.is_gone(&pod.uid, look.begun) {
             return;
         }
         self.amended();
         let record = self.pods.entry(pod.uid.clone());
-        let record = record.or_insert_with(|| Record::listed(look));
-        if record.listed.is_none() {
-            record.listed = Some(Arc::new(ListedPod::empty(pod.clone())));
+        let record =
+            record.or_insert_with(|| Record::new(Freshness::hinted(look.begun), look.source));
+        let empty = || Arc::new(ListedPod::empty(pod.clone()));
+        let listed = record.listed.get_or_insert_with(empty);
+        let is_known = listed.names(id) || record.removed.contains(id);
+        if !is_known && part(record).admits_one(look) {
+            part(record).one(look);
+            record.amend(look.source, |listed| {
+                take(listed);
+                listed.sort();
+            });
         }
-        part(record).one(look);
-        record.amend(look.source, |listed| {
-            take(listed);
-            listed.sort();
-        });
         note(&mut self.unsettled, &pod.uid, record);
     }
 

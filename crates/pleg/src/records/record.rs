@@ -31,6 +31,8 @@ pub(super) struct Record {
     /// The last inspection came to nothing, and may have left an error: one must be good,
     /// though nothing differs.
     pub(super) failed: bool,
+    /// The last look was overtaken: what is listed meanwhile comes first.
+    pub(super) overtaken: bool,
     /// Something may have happened that is not listed yet.
     pub(super) hint: Option<Hint>,
     pub(super) inspecting: Option<Inspecting>,
@@ -62,6 +64,7 @@ impl Record {
             source,
             reinspect: false,
             failed: false,
+            overtaken: false,
             hint: None,
             inspecting: None,
         }
@@ -75,7 +78,8 @@ impl Record {
             self.containers = Freshness::of(look);
             self.removed.clear();
             self.hint.take_if(|hint| hint.at < look.begun);
-            self.list(pod.cloned(), look.source);
+            let pod = pod.cloned().or_else(|| self.expected());
+            self.list(pod, look.source);
             return true;
         }
         let parts = [self.sandboxes, self.containers];
@@ -84,6 +88,18 @@ impl Record {
             self.meet(pod, look.source);
         }
         false
+    }
+
+    /// A pod that is gone, and of which a hint has come since: it may be there again.
+    pub(super) fn expected(&self) -> Option<Arc<ListedPod>> {
+        self.hint.as_ref()?;
+        let pod = self.listed.as_ref()?.pod.clone();
+        Some(Arc::new(ListedPod::empty(pod)))
+    }
+
+    /// Whether the next inspection is to follow the hint.
+    pub(super) fn follows_hint(&self) -> bool {
+        self.hint.is_some() && !(self.overtaken && self.listed != self.committed)
     }
 
     /// Adds the rows of ids that are new to us.

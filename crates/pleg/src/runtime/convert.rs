@@ -144,7 +144,9 @@ fn status_of(id: Id, status: v1::ContainerStatus) -> ContainerStatus {
 pub(super) fn announced(event: v1::ContainerEventResponse) -> Announced {
     let status = event.pod_sandbox_status;
     let sandbox = status.and_then(|status| {
-        let metadata = status.metadata?;
+        let metadata = status
+            .metadata
+            .filter(|metadata| !metadata.uid.is_empty())?;
         Some(AnnouncedSandbox {
             id: status.id.into(),
             pod: PodRef {

@@ -2,7 +2,7 @@
 
 mod node;
 
-use node::Node;
+use node::{Node, seconds};
 use pleg::runtime::{Call, CallError};
 use pleg::{Config, Mode};
 use sim::Fault;
@@ -93,16 +93,26 @@ async fn a_pid_that_cannot_be_had_holds_up_nobody_else() {
     })
     .await;
     node.at(0.5).await;
+    // Slow for the inspection that finds them, and hung for the pid that is then asked for.
+    let id = |pod| format!("p{pod}/app.1");
     for pod in 0..10 {
-        let id = format!("p{pod}/app.1");
-        node.sim
-            .fault(Call::ContainerStatus, Some(&id), Fault::Hang);
+        let slow = Fault::Slow(seconds(0.2));
+        node.sim.fault(Call::ContainerStatus, Some(&id(pod)), slow);
         let now = node.sim.now();
         node.sim
             .world()
             .pod(&format!("p{pod}"))
             .restart("app", 1, now);
     }
+    node.at(1.1).await;
+    for pod in 0..10 {
+        node.sim
+            .fault(Call::ContainerStatus, Some(&id(pod)), Fault::Hang);
+    }
+    node.at(9.0).await;
+    let status = node.status().await;
+    assert_eq!(status.stuck.len(), 10, "{:?}", status.stuck);
+    assert_eq!(status.kernel.watched, 10);
     node.at(10.0).await;
     node.told();
     let now = node.sim.now();

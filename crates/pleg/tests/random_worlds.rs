@@ -299,6 +299,9 @@ impl World {
             drop(world);
             sim.kill(BYSTANDER, "app");
             self.note(format_args!("the bystander dies"));
+        } else {
+            world.pod(BYSTANDER).restart("app", 0, now);
+            self.note(format_args!("the bystander lives again"));
         }
     }
 

@@ -181,8 +181,12 @@ async fn a_stream_that_ends_is_opened_again_for_ever_and_a_relist_finds_what_it_
         let down = Fault::Fail(CallError::Unavailable("connection refused".into()));
         node.sim.fault(Call::GetContainerEvents, None, down);
         node.sim.end_announcements();
+        node.at(begun + 10.3).await;
+        restart(&node.sim, 9..10);
         node.at(begun + 20.0).await;
         assert_eq!(node.status().await.stream.state, "retrying");
+        let died = format!("Died p9/app.{} with 1", outage - 1);
+        assert!(node.told().contains(&died), "{died}");
         node.sim.lift_all();
         node.at(begun + 60.0).await;
         let status = node.status().await;

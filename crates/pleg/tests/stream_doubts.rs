@@ -4,8 +4,9 @@
 mod node;
 
 use node::{Node, seconds};
+use pleg::id::PodRef;
 use pleg::listed::SandboxState;
-use pleg::runtime::Call;
+use pleg::runtime::{Announced, AnnouncedSandbox, Call};
 use sim::{Fault, StreamFault};
 
 #[tokio::test(start_paused = true)]
@@ -38,4 +39,71 @@ async fn the_announcement_of_a_start_does_not_speak_for_the_death_that_follows()
     node.at(12.0).await;
     assert!(node.told().contains("Died a/app.1 with 1"));
     assert_eq!(node.status().await.stream.missed, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn looks_that_sweeps_overtake_do_not_hold_back_what_the_sweeps_have_seen() {
+    let node = Node::watch_stream(|sim| {
+        sim.run("web", &["nginx"]);
+        sim.run("db", &["postgres"]);
+    })
+    .await;
+    node.at(1.5).await;
+    let slow = Fault::Slow(seconds(2.0));
+    node.sim.fault(Call::ContainerStatus, None, slow);
+    node.sim.fault(Call::ListContainers, None, Fault::Hang);
+    node.at(15.0).await;
+    node.told();
+    node.sim.exit("web", "nginx", 7);
+    node.at(25.0).await;
+    assert!(node.told().contains("Died web/nginx.0 with 7"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_is_not_believed_whose_an_id_is() {
+    let node = Node::watch_stream(|sim| {
+        sim.run("a", &["app"]);
+        sim.run("b", &["app"]);
+    })
+    .await;
+    node.at(1.5).await;
+    node.told();
+    // Of a container of a it is said that it is in b, and of a pod that there is one.
+    let wrong = |pod: &str, id: &str| Announced {
+        id: id.into(),
+        created_at: None,
+        sandbox: Some(AnnouncedSandbox {
+            id: format!("{pod}.0").into(),
+            pod: PodRef {
+                uid: format!("uid-{pod}").into(),
+                namespace: "default".into(),
+                name: pod.into(),
+            },
+        }),
+    };
+    node.sim.say(wrong("b", "a/app.0"));
+    node.sim.say(wrong("nowhere", "nowhere/app.0"));
+    node.sim.say(wrong("", ""));
+    node.at(9.5).await;
+    node.assert_told("");
+    assert_eq!(node.status().await.pods, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_flood_of_events_stops_nobody_and_ends_with_the_truth() {
+    let node = Node::watch_stream(|sim| sim.run("a", &["app"])).await;
+    node.at(1.5).await;
+    node.told();
+    for number in 0..50_000 {
+        node.sim.say(Announced {
+            id: format!("garbage-{number}").into(),
+            created_at: None,
+            sandbox: None,
+        });
+    }
+    node.sim.exit("a", "app", 5);
+    node.at(1.6).await;
+    assert_eq!(node.status().await.pods, 1);
+    node.at(4.0).await;
+    assert!(node.told().contains("Died a/app.0 with 5"));
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use pleg::id::Id;
-use pleg::runtime::CallError;
+use pleg::runtime::{Announced, CallError};
 use pleg::wall_time::{WallClock, WallTime};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -116,6 +116,12 @@ impl Sim {
     /// Ends all streams.
     pub fn end_announcements(&self) {
         self.announcer().end();
+    }
+
+    /// Tells an event, true or not, to whoever reads the stream.
+    pub fn say(&self, event: Announced) {
+        let now = self.now();
+        self.announcer().say(event, now);
     }
 
     /// Puts a fault of the stream in force, in place of another of its kind.

@@ -13,7 +13,8 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use futures_util::Stream;
-use pleg::runtime::{Announced, CallError};
+use pleg::id::PodRef;
+use pleg::runtime::{Announced, AnnouncedSandbox, CallError};
 use pleg::wall_time::WallTime;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -82,6 +83,32 @@ impl Announcer {
         for (late, event) in self.faults.pass(event) {
             self.send(Instant::now() + late, event);
         }
+    }
+
+    /// Tells an event that no change has made.
+    pub(crate) fn say(&mut self, event: Announced, created_at: WallTime) {
+        let with_status = event.sandbox.is_some();
+        let nowhere = || AnnouncedSandbox {
+            id: "".into(),
+            pod: PodRef {
+                uid: "".into(),
+                namespace: "".into(),
+                name: "".into(),
+            },
+        };
+        let change = Change {
+            id: event.id,
+            before: None,
+            after: None,
+            sandbox: event.sandbox.unwrap_or_else(nowhere),
+            pod: None,
+        };
+        let event = StreamEvent {
+            change,
+            created_at,
+            with_status,
+        };
+        self.send(Instant::now(), event);
     }
 
     /// Lifts the stream's faults; what was held back is told now.

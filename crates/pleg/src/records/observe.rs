@@ -41,7 +41,11 @@ impl Records {
         }
         self.gone.retain(|_, begun| *begun > taken);
         for (uid, record) in &mut self.pods {
-            all &= record.look(snapshot.pods.get(uid), look);
+            // Of a pod that was found gone since, an older list says nothing, also where a
+            // hint speaks of it again.
+            let gone = self.gone.get(uid).is_some_and(|gone| *gone > taken);
+            let listed = snapshot.pods.get(uid).filter(|_| !gone);
+            all &= record.look(listed, look);
             note(&mut self.unsettled, uid, record);
         }
         self.as_of = all.then(|| (snapshot.pods.clone(), look));

@@ -20,7 +20,7 @@ use cri::{ApiVersion, Client, Endpoint, v1};
 use pleg::runtime::Call;
 use pleg::runtime::grpc::{GrpcRuntime, MAX_MESSAGE_SIZE};
 use pleg::wall_time::system_clock;
-use pleg::{Config, Environment, NoObserver, Pleg};
+use pleg::{Config, Environment, Mode, NoObserver, Pleg};
 use testbed_driver::{Driver, PodSpec, Testbed};
 use tokio::time::sleep;
 
@@ -43,6 +43,7 @@ const CALM: Duration = Duration::from_secs(5);
 
 pub fn config(relist_period: Duration) -> Config {
     Config {
+        mode: Mode::Generic,
         relist_period,
         ..Config::default()
     }
@@ -54,6 +55,7 @@ pub fn environment() -> Environment {
         clock: system_clock(),
         observer: Arc::new(NoObserver),
         ids: pleg::no_ids(),
+        kernel: None,
     }
 }
 

@@ -106,11 +106,12 @@ fn records(effort: Effort) -> f64 {
     let mut records = Records::default();
     let mut relist = || {
         snapshots.swap(0, 1);
-        snapshots[0].taken = Instant::now();
-        records.observe(&snapshots[0], Source::Relist);
+        let now = Instant::now();
+        snapshots[0].taken = now;
+        records.observe(&snapshots[0], now, Source::Relist);
         let mut changes = 0;
         for uid in records.unsettled() {
-            if let Step::Inspect { ticket, .. } = records.plan(&uid) {
+            if let Step::Inspect { ticket, .. } = records.plan(&uid, now) {
                 let commit = records.commit(&ticket);
                 changes += commit.map_or(0, |commit| commit.changes.len());
             }

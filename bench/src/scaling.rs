@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use pleg::id::Id;
 use pleg::listed::{ListedContainer, ListedSandbox};
-use pleg::runtime::{CallError, Listing, Runtime, RuntimeVersion};
+use pleg::runtime::{Announcements, CallError, Listing, Runtime, RuntimeVersion};
 use pleg::status::{ContainerStatus, SandboxStatus};
-use pleg::{Config, Environment, Observer, Pleg};
+use pleg::{Config, Environment, Mode, Observer, Pleg};
 use tokio::sync::Notify;
 
 use crate::Effort;
@@ -68,6 +68,7 @@ async fn relist(effort: Effort, containers: usize, changing: bool) -> anyhow::Re
     };
     // Only on request, and each to its end, inspections included.
     let config = Config {
+        mode: Mode::Generic,
         relist_period: Duration::from_secs(3600),
         ..Config::default()
     };
@@ -157,6 +158,14 @@ impl Runtime for Memory {
 
     async fn container_status(&self, id: &Id) -> Result<ContainerStatus, CallError> {
         known(&self.container_statuses, id)
+    }
+
+    async fn container_pid(&self, _: &Id) -> Result<Option<u32>, CallError> {
+        Ok(None)
+    }
+
+    async fn announcements(&self) -> Result<Announcements, CallError> {
+        Err(CallError::Unimplemented("memory has no events".into()))
     }
 }
 

@@ -8,9 +8,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use cri::Endpoint;
+use pleg::Mode;
 use pleg::go_duration::GoDuration;
 use pleg::runtime::grpc::MAX_MESSAGE_SIZE;
 use serde::Deserialize;
+
+use crate::yaml_words::Words;
 
 /// Where the agent answers if nothing else is said.
 pub const DEFAULT_LISTEN: SocketAddr =
@@ -31,8 +34,14 @@ const LONGEST_FILE: u64 = 1 << 20;
 pub struct AgentConfig {
     /// The runtime's socket; without it the usual places are tried.
     pub container_runtime_endpoint: Option<String>,
+    /// How changes are found.
+    pub mode: Mode,
+    /// Whether the kernel is asked which processes died.
+    pub kernel_hints: KernelHints,
     /// From the end of one relist to the next.
     pub relist_period: GoDuration,
+    /// How far that grows while the event stream has proved itself.
+    pub relist_ceiling: GoDuration,
     /// For how long no sweep may complete.
     pub relist_threshold: GoDuration,
     /// When a list counts as overdue.
@@ -47,6 +56,17 @@ pub struct AgentConfig {
     pub listen: SocketAddr,
     /// Where metrics and health alone are served, for Prometheus; off by default.
     pub metrics_listen: Option<SocketAddr>,
+}
+
+/// Whether the kernel is asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum KernelHints {
+    /// Where it can tell.
+    #[default]
+    Auto,
+    /// Never.
+    Off,
 }
 
 /// Why a configuration cannot be used.
@@ -79,7 +99,10 @@ impl Default for AgentConfig {
         let library = pleg::Config::default();
         Self {
             container_runtime_endpoint: None,
+            mode: Mode::default(),
+            kernel_hints: KernelHints::default(),
             relist_period: GoDuration(library.relist_period),
+            relist_ceiling: GoDuration(library.relist_ceiling),
             relist_threshold: GoDuration(library.relist_threshold),
             list_overdue: GoDuration(library.list_overdue),
             status_overdue: GoDuration(library.status_overdue),
@@ -107,13 +130,9 @@ impl AgentConfig {
 
     fn parse(text: &str) -> Result<Self, String> {
         // An empty document is a configuration that says nothing.
-        let only_comments = text
-            .lines()
-            .all(|line| line.trim().is_empty() || line.trim_start().starts_with('#'));
-        if only_comments {
-            return Ok(Self::default());
-        }
-        serde_saphyr::from_str(text).map_err(|error| error.to_string())
+        serde_saphyr::from_str(text)
+            .map(Option::unwrap_or_default)
+            .map_err(|error| error.render_with_formatter(&Words))
     }
 
     /// Refuses what cannot work.
@@ -121,6 +140,7 @@ impl AgentConfig {
         let senseless = |text: String| Err(ConfigError::Senseless(text));
         for (key, duration) in [
             ("relistPeriod", self.relist_period),
+            ("relistCeiling", self.relist_ceiling),
             ("relistThreshold", self.relist_threshold),
             ("listOverdue", self.list_overdue),
             ("statusOverdue", self.status_overdue),
@@ -168,7 +188,9 @@ impl AgentConfig {
     /// The library's part of it.
     pub fn library(&self) -> pleg::Config {
         pleg::Config {
+            mode: self.mode,
             relist_period: self.relist_period.0,
+            relist_ceiling: self.relist_ceiling.0,
             relist_threshold: self.relist_threshold.0,
             list_overdue: self.list_overdue.0,
             status_overdue: self.status_overdue.0,
@@ -197,7 +219,7 @@ mod tests {
 
     #[test]
     fn a_file_that_says_nothing_is_the_default() {
-        for text in ["", "# nothing\n", "\n\n"] {
+        for text in ["", "# nothing\n", "\n\n", "---\n# nothing\n", "{}", "null"] {
             assert_eq!(AgentConfig::parse(text).unwrap(), AgentConfig::default());
         }
     }

@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{RawQuery, State};
+use axum::extract::{Extension, RawQuery, State};
 use axum::http::{StatusCode, header};
+use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use bytes::Bytes;
@@ -19,11 +20,16 @@ use futures_util::stream;
 use pleg::Pleg;
 use pleg::health::HealthState;
 use pleg::status_report::StatusReport;
-use pleg::subscribers::Subscription;
 use serde::Serialize;
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use crate::Metrics;
+use crate::host::loopback_only;
+use crate::server::{Endless, LOOPBACK_CONNECTIONS};
+
+/// How many may read `/v1/events` at once; the other connections are for everything else.
+const EVENT_STREAMS: usize = LOOPBACK_CONNECTIONS / 2;
 
 /// What the answers are made from.
 #[derive(Clone)]
@@ -51,6 +57,8 @@ pub fn router(agent: Agent) -> Router {
         .route("/v1/status", get(status))
         .route("/v1/pods", get(pods))
         .route("/v1/events", get(events))
+        .route_layer(middleware::from_fn(loopback_only))
+        .layer(Extension(Arc::new(Semaphore::new(EVENT_STREAMS))))
         .with_state(agent.clone());
     metrics_router(agent).merge(v1)
 }
@@ -122,16 +130,26 @@ async fn pods(State(agent): State<Agent>) -> Response {
 }
 
 /// One JSON object a line, for as long as the client reads.
-async fn events(State(agent): State<Agent>) -> Answer {
+async fn events(
+    State(agent): State<Agent>,
+    Extension(streams): Extension<Arc<Semaphore>>,
+) -> Answer {
+    let unavailable = |why: String| (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n"));
+    let place = streams
+        .try_acquire_owned()
+        .map_err(|_| unavailable(format!("{EVENT_STREAMS} event streams are open already")))?;
     let subscription = agent.pleg.subscribe().await;
-    let subscription = subscription
-        .map_err(|stopped| (StatusCode::SERVICE_UNAVAILABLE, format!("{stopped}\n")))?;
-    let lines = stream::unfold(subscription, |mut subscription: Subscription| async {
+    let subscription = subscription.map_err(|stopped| unavailable(stopped.to_string()))?;
+    // The next record is made when the last one was taken: nothing piles up here.
+    let lines = stream::unfold((subscription, place), |(mut subscription, place)| async {
         let record = subscription.next().await?;
-        Some((Ok::<_, Infallible>(json_line(&record)), subscription))
+        Some((
+            Ok::<_, Infallible>(json_line(&record)),
+            (subscription, place),
+        ))
     });
     let headers = [(header::CONTENT_TYPE, "application/x-ndjson")];
-    Ok((headers, Body::from_stream(lines)).into_response())
+    Ok((headers, Extension(Endless), Body::from_stream(lines)).into_response())
 }
 
 fn json_line(record: &impl Serialize) -> Bytes {

@@ -14,7 +14,7 @@ use pleg::status_report::StatusReport;
 use pleg::told::Record;
 use serde::de::DeserializeOwned;
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::args::AgentUrl;
 
@@ -22,6 +22,9 @@ const DEFAULT_URL: &str = "http://127.0.0.1:20258";
 
 /// How long an agent may take to answer; it does so from memory.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How often to see whether an agent that has gone is back.
+const AGAIN: Duration = Duration::from_secs(3);
 
 /// An agent that answers.
 pub struct AgentClient {
@@ -68,6 +71,21 @@ impl AgentClient {
             return false;
         };
         endpoint.is_none_or(|endpoint| *status.runtime.endpoint == *endpoint.to_string())
+    }
+
+    /// Waits until an agent that has gone is back and has seen `endpoint`: one that is just
+    /// beginning knows less than whoever watches in its place.
+    pub async fn back(&self, endpoint: &Endpoint) -> (StatusReport, Events) {
+        loop {
+            sleep(AGAIN).await;
+            if let Ok(status) = self.status().await
+                && *status.runtime.endpoint == *endpoint.to_string()
+                && status.relist.count > 0
+                && let Ok(events) = self.events().await
+            {
+                return (status, events);
+            }
+        }
     }
 
     fn new(url: &str) -> anyhow::Result<Self> {

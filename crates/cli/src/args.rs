@@ -18,6 +18,7 @@ Examples:
   pleg demo                      what this is for, on a simulated node
   pleg analyze kubelet.log       what was saved of a node, explained
   pleg agent                     the daemon, with metrics and /v1/status on 127.0.0.1:20258
+  pleg sim --listen /tmp/s.sock  a runtime that obeys, for whatever speaks CRI
 
 Exit codes: 0 well, 1 a problem was found, 2 it could not be done.";
 
@@ -69,7 +70,7 @@ pub enum Format {
     /// Aligned, with colours on a terminal.
     #[default]
     Text,
-    /// One JSON value, or one object a line on a stream.
+    /// One JSON value, or one object a line: on a stream, and in an agent's log.
     Json,
 }
 
@@ -88,30 +89,71 @@ pub enum Command {
     Analyze(Analyze),
     /// See in half a minute, on a simulated node, what one stuck container does to a kubelet.
     Demo,
+    /// Serve a simulated runtime, to which happens what a scenario says.
+    Sim(Sim),
 }
 
-/// How to relist.
+/// How to relist, where no agent does. What is not said is the library's default, and
+/// known not to have been said.
 #[derive(Args, Debug)]
 pub struct Relisting {
-    /// How changes are found.
-    #[arg(long, value_enum, default_value_t)]
-    pub mode: Mode,
-    /// From the end of one relist to the next.
-    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = period)]
-    pub relist_period: Duration,
-    /// For how long no relist may complete before it is Unhealthy.
-    #[arg(long, value_name = "DURATION", default_value = "3m", value_parser = period)]
-    pub relist_threshold: Duration,
+    /// How changes are found [default: auto]
+    #[arg(long, value_enum)]
+    pub mode: Option<Mode>,
+    /// Whether the kernel is asked which processes died: at once, on any runtime
+    /// [default: auto]
+    #[arg(long, value_enum)]
+    pub kernel_hints: Option<KernelHints>,
+    /// From the end of one relist to the next [default: 1s]
+    #[arg(long, value_name = "DURATION", value_parser = period)]
+    pub relist_period: Option<Duration>,
+    /// For how long no relist may complete before it is Unhealthy [default: 3m]
+    #[arg(long, value_name = "DURATION", value_parser = period)]
+    pub relist_threshold: Option<Duration>,
+}
+
+impl Relisting {
+    /// The flags that were given.
+    pub fn given(&self) -> Vec<&'static str> {
+        let given = [
+            ("--mode", self.mode.is_some()),
+            ("--kernel-hints", self.kernel_hints.is_some()),
+            ("--relist-period", self.relist_period.is_some()),
+            ("--relist-threshold", self.relist_threshold.is_some()),
+        ];
+        let given = given.into_iter().filter(|(_, given)| *given);
+        given.map(|(flag, _)| flag).collect()
+    }
 }
 
 /// How changes are found.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Mode {
-    /// The best that the runtime has.
-    #[default]
+    /// By the runtime's events where it has them, and by relisting.
     Auto,
-    /// By relisting, as the kubelet does.
+    /// By relisting alone, as the kubelet does.
     Generic,
+    /// As auto, with a warning if the runtime has no events.
+    Evented,
+}
+
+impl From<Mode> for pleg::Mode {
+    fn from(mode: Mode) -> Self {
+        match mode {
+            Mode::Auto => Self::Auto,
+            Mode::Generic => Self::Generic,
+            Mode::Evented => Self::Evented,
+        }
+    }
+}
+
+/// Whether the kernel is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum KernelHints {
+    /// Where it can tell.
+    Auto,
+    /// Never.
+    Off,
 }
 
 /// Arguments of `pleg watch`.
@@ -153,6 +195,40 @@ pub struct Agent {
     /// Where to answer, in place of the configuration's `listen`; a loopback address.
     #[arg(long, value_name = "ADDR")]
     pub listen: Option<SocketAddr>,
+}
+
+const SIM_HELP: &str = "\
+A scenario has a time and what happens then on each line:
+
+  0s    run web nginx                          # a pod with a container that runs
+  10s   hang ContainerStatus of web/nginx      # slow, fail, oversize, malformed
+  20s   status-lock web/nginx                  # ListContainers hangs for all
+  +5s   lift all                               # five seconds after the line before
+  40s   churn 5/s for 1m                       # exit, restart, stop, remove
+  40s   events drop every 3                    # duplicate, swap, delay, scatter, silent
+  2m    restart-runtime for 3s
+
+Without one, a container restarts every five seconds. It goes on until it is interrupted,
+or until a scenario says `end`. docs/sim.md has all of it.";
+
+/// Arguments of `pleg sim`.
+#[derive(Args, Debug)]
+#[command(after_help = SIM_HELP)]
+pub struct Sim {
+    /// Where to listen: unix:///path or a path. The socket of a server that has gone is
+    /// replaced, and anything else left alone.
+    #[arg(long, value_name = "URL")]
+    pub listen: Endpoint,
+    /// How many pods there are from the beginning: pod-0, pod-1 and so on. Unless said, 10,
+    /// and with a scenario none.
+    #[arg(long, value_name = "N")]
+    pub pods: Option<usize>,
+    /// How many containers each of them has: app-0, app-1 and so on.
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    pub containers: usize,
+    /// What happens, and when.
+    #[arg(long, value_name = "FILE")]
+    pub scenario: Option<PathBuf>,
 }
 
 /// Which pods to show.

@@ -9,10 +9,13 @@ use cri::Endpoint;
 use pleg::runtime::grpc::{GrpcRuntime, MAX_MESSAGE_SIZE};
 use pleg::runtime::{CallError, Runtime, RuntimeVersion};
 use pleg::wall_time::system_clock;
-use pleg::{Environment, NoObserver};
+use pleg::{Environment, IdSource, NoObserver};
 use tokio::time::timeout;
 
+use crate::args::KernelHints;
+use crate::kernel::kernel;
 use crate::runtime_folder;
+use crate::saved_set::SavedSet;
 use crate::text::sentence;
 
 /// Where runtimes listen, in the order in which they are tried.
@@ -65,13 +68,26 @@ pub async fn connect(endpoint: &Endpoint) -> anyhow::Result<(GrpcRuntime, Option
 }
 
 /// What a generator of our own takes from this machine, where nobody counts.
-pub fn environment(endpoint: &Endpoint) -> Environment {
+pub fn environment(endpoint: &Endpoint, hints: KernelHints) -> Environment {
     Environment {
         endpoint: endpoint.to_string().into(),
         clock: system_clock(),
         observer: Arc::new(NoObserver),
-        ids: runtime_folder::ids(endpoint),
+        ids: known_ids(endpoint),
+        kernel: (hints == KernelHints::Auto).then(kernel),
     }
+}
+
+/// Ids that are known although a list hangs: the runtime's folders show them, and an agent
+/// that ran here saved them.
+pub fn known_ids(endpoint: &Endpoint) -> IdSource {
+    let folders = runtime_folder::ids(endpoint);
+    let saved = SavedSet::of(endpoint);
+    Arc::new(move || {
+        let mut ids = folders();
+        ids.extend(saved.ids());
+        ids
+    })
 }
 
 /// `None` for a runtime that took the connection and does not answer.

@@ -9,11 +9,13 @@ use std::time::Duration;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
+use crate::args::Format;
+
 /// How many lines may wait for a reader.
 const WAITING: usize = 1000;
 
 /// `RUST_LOG` wins over `-v`; without either, warnings, and a daemon's own story.
-pub fn to_stderr(verbose: u8) {
+pub fn to_stderr(verbose: u8, format: Format) {
     let level = match verbose {
         0 => "warn",
         1 => "info",
@@ -22,16 +24,30 @@ pub fn to_stderr(verbose: u8) {
     };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
     let ansi = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    tracing_subscriber::fmt()
+    let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(QUEUE.get_or_init(Queue::new).clone())
-        .with_ansi(ansi)
-        .init();
+        .with_ansi(ansi);
+    match format {
+        Format::Text => log.init(),
+        Format::Json => log
+            .json()
+            .flatten_event(true)
+            .with_current_span(false)
+            .with_span_list(false)
+            .init(),
+    }
 }
 
 /// Says a last sentence, if anybody can hear it.
-pub fn last_words(sentence: &str) {
-    let _ = writeln!(anstream::stderr(), "pleg: {sentence}");
+pub fn last_words(sentence: &str, format: Format) {
+    match format {
+        Format::Text => drop(writeln!(anstream::stderr(), "pleg: {sentence}")),
+        Format::Json => {
+            tracing::error!("{sentence}");
+            flush();
+        }
+    }
 }
 
 /// Waits a moment for what is still queued, before the process ends.

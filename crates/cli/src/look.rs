@@ -6,9 +6,10 @@ use std::time::Duration;
 use anyhow::bail;
 use cri::Endpoint;
 use pleg::status_report::StatusReport;
-use pleg::{Config, Pleg};
+use pleg::{Config, Mode, Pleg};
 use tokio::time::{Instant, sleep};
 
+use crate::args::KernelHints;
 use crate::endpoint;
 use crate::text::sentence;
 
@@ -27,11 +28,15 @@ const GLANCE: Duration = Duration::from_millis(5);
 /// by a sweep of the ids that the runtime's folders show.
 pub async fn look(endpoint: &Endpoint) -> anyhow::Result<Look> {
     let (runtime, _) = endpoint::connect(endpoint).await?;
-    let config = Config::default();
+    // A glance takes no events, which containerd 1.7 would then not give to an agent.
+    let config = Config {
+        mode: Mode::Generic,
+        ..Config::default()
+    };
     // A list is overdue, then the status call that holds it up; the rest is for the others.
     let enough = config.list_overdue + config.status_overdue + Duration::from_secs(1);
     let list_enough = config.list_overdue + Duration::from_secs(1);
-    let environment = endpoint::environment(endpoint);
+    let environment = endpoint::environment(endpoint, KernelHints::Off);
     let pleg = Pleg::start(Arc::new(runtime), config, environment);
     let begun = Instant::now();
     loop {

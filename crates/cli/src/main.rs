@@ -16,14 +16,17 @@ mod agent_client;
 mod args;
 mod commands;
 mod endpoint;
+mod kernel;
 mod log;
 mod look;
+mod news;
 mod output;
 mod runtime_folder;
+mod saved_set;
 mod signals;
 mod text;
 
-use args::{Arguments, Command};
+use args::{Arguments, Command, Format};
 
 /// What a command found; what could not be done is an error, and exit code 2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +41,13 @@ fn main() -> ExitCode {
     settle_the_heap();
     let arguments = Arguments::parse();
     let daemon = matches!(arguments.command, Command::Agent(_));
-    log::to_stderr(arguments.global.verbose + u8::from(daemon));
+    // All that a daemon writes is its log.
+    let log_format = if daemon {
+        arguments.global.output
+    } else {
+        Format::Text
+    };
+    log::to_stderr(arguments.global.verbose + u8::from(daemon), log_format);
     // One thread: the work of a relist is a fraction of a millisecond, and isolation is
     // between tasks.
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -56,7 +65,7 @@ fn main() -> ExitCode {
         Ok(Found::Problem) => ExitCode::from(1),
         Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            log::last_words(&output::sentence(&error));
+            log::last_words(&output::sentence(&error), log_format);
             ExitCode::from(2)
         }
     }
@@ -78,5 +87,6 @@ async fn run(arguments: Arguments) -> anyhow::Result<Found> {
         Command::Agent(options) => commands::agent::run(&global, options).await,
         Command::Analyze(options) => commands::analyze::run(&global, options).await,
         Command::Demo => commands::demo::run(&global).await,
+        Command::Sim(options) => commands::sim::run(&global, options).await,
     }
 }

@@ -114,6 +114,29 @@ impl Client {
         request: Q,
         each: impl FnMut(&[u8]) -> Result<(), Malformed>,
     ) -> Result<usize, Status> {
+        let items = Items::new(self.max_message_size, each);
+        self.read_items(api, method, request, items).await
+    }
+
+    /// The same for a `method` that answers in many messages (KEP-5825).
+    pub async fn streamed_list<Q: Message>(
+        &self,
+        api: ApiVersion,
+        method: Method,
+        request: Q,
+        each: impl FnMut(&[u8]) -> Result<(), Malformed>,
+    ) -> Result<usize, Status> {
+        let items = Items::streamed(self.max_message_size, each);
+        self.read_items(api, method, request, items).await
+    }
+
+    async fn read_items<Q: Message, F: FnMut(&[u8]) -> Result<(), Malformed>>(
+        &self,
+        api: ApiVersion,
+        method: Method,
+        request: Q,
+        mut items: Items<F>,
+    ) -> Result<usize, Status> {
         let request = http::Request::post(path(api, method))
             .header(http::header::CONTENT_TYPE, "application/grpc")
             .header(http::header::TE, "trailers")
@@ -135,7 +158,6 @@ impl Client {
         ok_or_status(answer.headers())?;
 
         let mut body = answer.into_body();
-        let mut items = Items::new(self.max_message_size, each);
         while let Some(frame) = body.frame().await {
             match frame?.into_data() {
                 Ok(data) => items.feed(data)?,

@@ -6,7 +6,8 @@
 //!                             an item across two frames: carried over
 //! ```
 //!
-//! Both list answers are one message with one repeated field, number 1.
+//! Both list answers are one message with one repeated field, number 1; their streams
+//! (KEP-5825) are many such messages.
 
 use bytes::{Buf, Bytes, BytesMut};
 use prost::encoding::{WireType, decode_key, decode_varint};
@@ -27,6 +28,9 @@ pub(crate) struct Items<F> {
     carried: BytesMut,
     /// The length of the message, and how much of it is still to come.
     message: Option<(usize, usize)>,
+    /// The length of the messages before it.
+    read: usize,
+    streamed: bool,
 }
 
 impl<F: FnMut(&[u8]) -> Result<(), Malformed>> Items<F> {
@@ -37,6 +41,16 @@ impl<F: FnMut(&[u8]) -> Result<(), Malformed>> Items<F> {
             limit,
             carried: BytesMut::new(),
             message: None,
+            read: 0,
+            streamed: false,
+        }
+    }
+
+    /// The same for an answer of any number of messages.
+    pub(crate) fn streamed(limit: usize, each: F) -> Self {
+        Self {
+            streamed: true,
+            ..Self::new(limit, each)
         }
     }
 
@@ -61,7 +75,8 @@ impl<F: FnMut(&[u8]) -> Result<(), Malformed>> Items<F> {
     /// The answer is over: gives its size, unless something is missing.
     pub(crate) fn end(self) -> Result<usize, Status> {
         match self.message {
-            Some((length, 0)) => Ok(length),
+            Some((length, 0)) => Ok(self.read + length),
+            None if self.streamed && self.carried.is_empty() => Ok(self.read),
             Some((length, left)) => Err(Status::internal(format!(
                 "failed to decode: {left} of {length} bytes are missing"
             ))),
@@ -71,22 +86,30 @@ impl<F: FnMut(&[u8]) -> Result<(), Malformed>> Items<F> {
 
     /// Cuts off what is complete.
     fn cut(&mut self, bytes: &mut &[u8]) -> Result<(), Status> {
-        if self.message.is_none() && bytes.len() >= FRAME_HEADER {
-            let length = self.header(bytes)?;
-            self.message = Some((length, length));
+        loop {
+            if self.message.is_none() && bytes.len() >= FRAME_HEADER {
+                let length = self.header(bytes)?;
+                self.message = Some((length, length));
+            }
+            let Some((length, left)) = &mut self.message else {
+                return Ok(());
+            };
+            while let Some((item, length)) = next(bytes, *left)? {
+                *left -= length;
+                *bytes = &bytes[length..];
+                if let Some(item) = item {
+                    (self.each)(item).map_err(malformed)?;
+                }
+            }
+            if *left > 0 || bytes.is_empty() {
+                return Ok(());
+            }
+            if !self.streamed {
+                return Err(malformed("bytes after its end"));
+            }
+            self.read += *length;
+            self.message = None;
         }
-        let Some((_, left)) = &mut self.message else {
-            return Ok(());
-        };
-        while let Some((item, rest)) = next(bytes, *left)? {
-            *left -= bytes.len() - rest.len();
-            *bytes = rest;
-            (self.each)(item).map_err(malformed)?;
-        }
-        if *left == 0 && !bytes.is_empty() {
-            return Err(malformed("bytes after its end"));
-        }
-        Ok(())
     }
 
     fn header(&self, bytes: &mut &[u8]) -> Result<usize, Status> {
@@ -105,48 +128,46 @@ impl<F: FnMut(&[u8]) -> Result<(), Malformed>> Items<F> {
     }
 }
 
-/// An item, and the bytes that follow it.
-type Cut<'a> = (&'a [u8], &'a [u8]);
+/// A field's bytes if it is an item, and how many it takes with its key.
+type Cut<'a> = (Option<&'a [u8]>, usize);
 
-/// The first item, if it is there whole; fields that are no items
-/// are passed over. `left` is what the message has left, of which `bytes` is a part.
+/// The first field, if it is there whole; one that is no item is passed over. `left` is
+/// what the message has left.
 fn next(bytes: &[u8], left: usize) -> Result<Option<Cut<'_>>, Status> {
-    let mut rest = bytes;
-    loop {
-        if rest.is_empty() {
-            return Ok(None);
-        }
-        let start = rest;
-        let complete = bytes.len() == left;
-        let key = decode_key(&mut rest).and_then(|(number, wire)| {
-            let length = match wire {
-                WireType::LengthDelimited => decode_varint(&mut rest)?,
-                WireType::Varint => decode_varint(&mut rest).map(|_| 0)?,
-                WireType::SixtyFourBit => 8,
-                WireType::ThirtyTwoBit => 4,
-                // A group has no length; none is ever as long as this.
-                WireType::StartGroup | WireType::EndGroup => u64::MAX,
-            };
-            Ok((number, wire, length))
-        });
-        let (number, wire, length) = match key {
-            Ok(key) => key,
-            // The key may just not be there whole.
-            Err(_) if !complete && start.len() < LONGEST_KEY => return Ok(None),
-            Err(error) => return Err(malformed(error)),
-        };
-        let ahead = left - (bytes.len() - rest.len());
-        if length > ahead as u64 {
-            return Err(malformed("an item ends after the answer does"));
-        }
-        let Some((field, after)) = rest.split_at_checked(length as usize) else {
-            return Ok(None);
-        };
-        if number == 1 && wire == WireType::LengthDelimited {
-            return Ok(Some((field, after)));
-        }
-        rest = after;
+    // What follows is of the next message.
+    let bytes = &bytes[..bytes.len().min(left)];
+    if bytes.is_empty() {
+        return Ok(None);
     }
+    let mut rest = bytes;
+    let complete = bytes.len() == left;
+    let key = decode_key(&mut rest).and_then(|(number, wire)| {
+        let length = match wire {
+            WireType::LengthDelimited => decode_varint(&mut rest)?,
+            WireType::Varint => decode_varint(&mut rest).map(|_| 0)?,
+            WireType::SixtyFourBit => 8,
+            WireType::ThirtyTwoBit => 4,
+            // A group has no length; none is ever as long as this.
+            WireType::StartGroup | WireType::EndGroup => u64::MAX,
+        };
+        Ok((number, wire, length))
+    });
+    let (number, wire, length) = match key {
+        Ok(key) => key,
+        // The key may just not be there whole.
+        Err(_) if !complete && bytes.len() < LONGEST_KEY => return Ok(None),
+        Err(error) => return Err(malformed(error)),
+    };
+    let ahead = left - (bytes.len() - rest.len());
+    if length > ahead as u64 {
+        return Err(malformed("an item ends after the answer does"));
+    }
+    let Some((field, after)) = rest.split_at_checked(length as usize) else {
+        return Ok(None);
+    };
+    let is_item = number == 1 && wire == WireType::LengthDelimited;
+    let taken = bytes.len() - after.len();
+    Ok(Some((is_item.then_some(field), taken)))
 }
 
 fn malformed(what: impl ToString) -> Status {
@@ -224,6 +245,55 @@ mod tests {
             let (_, ended) = read(&bytes[..cut], 7, 1 << 20);
             assert!(ended.is_err(), "cut at {cut}");
         }
+    }
+
+    #[test]
+    fn fields_that_are_no_items_are_passed_over_wherever_they_stand() {
+        let (varint, text) = ([0x10, 0x7f], [0x1a, 2, b'n', b'o']);
+        for unknown in [&varint[..], &text[..]] {
+            let items = answer(2).split_off(FRAME_HEADER);
+            let message = [unknown, &items, unknown].concat();
+            let mut bytes = vec![0];
+            bytes.extend((message.len() as u32).to_be_bytes());
+            bytes.extend(message);
+            for piece in 1..bytes.len() {
+                let (ids, ended) = read(&bytes, piece, 1 << 20);
+                assert_eq!(ids, ["id-0", "id-1"]);
+                assert_eq!(ended, Ok(bytes.len() - FRAME_HEADER));
+            }
+        }
+    }
+
+    #[test]
+    fn a_streamed_answer_is_many_messages_each_within_the_limit() {
+        let read = |bytes: &[u8], piece: usize| {
+            let mut count = 0;
+            let mut items = Items::streamed(600, |_: &[u8]| {
+                count += 1;
+                Ok(())
+            });
+            let mut pieces = bytes.chunks(piece);
+            let fed = pieces.try_for_each(|piece| items.feed(Bytes::copy_from_slice(piece)));
+            let ended = fed.and_then(|()| items.end());
+            (count, ended.map_err(|status| status.message().to_owned()))
+        };
+        let bytes = [answer(3), answer(0), answer(20)].concat();
+        for piece in 1..bytes.len() {
+            assert_eq!(
+                read(&bytes, piece),
+                (23, Ok(bytes.len() - 3 * FRAME_HEADER))
+            );
+        }
+        assert_eq!(read(&[], 1), (0, Ok(0)), "no items at all");
+        let cut = read(&bytes[..bytes.len() - 1], 7).1;
+        assert!(cut.unwrap_err().contains("bytes are missing"));
+        let large = [answer(3), answer(100)].concat();
+        assert!(
+            read(&large, 50)
+                .1
+                .unwrap_err()
+                .contains("the limit is: 600")
+        );
     }
 
     #[test]

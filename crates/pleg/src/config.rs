@@ -4,16 +4,37 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::Deserialize;
+
 use crate::health::RELIST_THRESHOLD;
 use crate::id::Id;
+use crate::kernel::Kernel;
 use crate::observer::Observer;
 use crate::wall_time::WallClock;
+
+/// How changes are found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Mode {
+    /// By the runtime's events where it has them, and by relisting.
+    #[default]
+    Auto,
+    /// By relisting, as the kubelet does.
+    Generic,
+    /// As `Auto`, and a runtime without events is worth a warning.
+    Evented,
+}
 
 /// How to relist. [`Default`] is what a node wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
+    /// How changes are found.
+    pub mode: Mode,
     /// From the end of one pair of lists to the next; the kubelet's 1 s.
     pub relist_period: Duration,
+    /// How far that may grow while the event stream has proved itself. A change that a
+    /// proved stream does not announce is seen after this time at the latest.
+    pub relist_ceiling: Duration,
     /// For how long no sweep may complete before we are Unhealthy; the kubelet's 3 min.
     pub relist_threshold: Duration,
     /// When a list counts as overdue, unless our own lists have been slower: then at four
@@ -28,7 +49,9 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
+            mode: Mode::Auto,
             relist_period: Duration::from_secs(1),
+            relist_ceiling: Duration::from_secs(30),
             relist_threshold: RELIST_THRESHOLD,
             list_overdue: Duration::from_secs(2),
             status_overdue: Duration::from_secs(5),
@@ -48,6 +71,8 @@ pub struct Environment {
     pub observer: Arc<dyn Observer>,
     /// Ids that the host knows of, asked for while a list does not come.
     pub ids: IdSource,
+    /// Who knows which processes live; `None` where nobody is to be asked.
+    pub kernel: Option<Arc<dyn Kernel>>,
 }
 
 /// Ids of containers and sandboxes from somewhere else than the runtime's lists, such as

@@ -2,11 +2,11 @@
 //! cost a node**.
 //!
 //! ```text
-//!         runtime: CRI over a unix socket
-//!             |  lists            |  statuses
-//!             v                   v
-//!         Snapshot  --->  records: plan  --->  inspections (per pod, bounded, watched over)
-//!                           |  diff (pure)          |
+//!         runtime: CRI over a unix socket                            kernel: pidfds
+//!             |  lists            |  statuses          |  events        |  deaths
+//!             v                   v                    v                v
+//!         Snapshot  --->  records: plan  --->  inspections  <---  hints: look at this pod now
+//!                           |  diff (pure)          |  (per pod, bounded, watched over)
 //!                           v                       v
 //!                      commit | defer  <---  PodStatus | failed | stuck
 //!                           |
@@ -24,6 +24,7 @@
 pub mod id;
 pub mod wall_time;
 
+pub mod kernel;
 pub mod runtime;
 
 pub mod calls;
@@ -53,6 +54,6 @@ mod generic;
 mod observer;
 mod pleg;
 
-pub use config::{Config, Environment, IdSource, no_ids};
+pub use config::{Config, Environment, IdSource, Mode, no_ids};
 pub use observer::{NoObserver, Observer};
 pub use pleg::Pleg;

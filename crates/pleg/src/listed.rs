@@ -115,6 +115,11 @@ impl ListedPod {
         }
     }
 
+    /// Whether it has no rows.
+    pub fn is_empty(&self) -> bool {
+        self.sandboxes.is_empty() && self.containers.is_empty()
+    }
+
     /// Puts the rows into the kubelet's order, so that events come in the same order in
     /// every run although a runtime's lists do not.
     pub(crate) fn sort(&mut self) {

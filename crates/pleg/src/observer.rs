@@ -21,7 +21,7 @@ pub trait Observer: Send + Sync {
     /// A relist began so long after the last good one did. The kubelet's `relist_interval`.
     fn relist_interval(&self, _since_last: Duration) {}
 
-    /// One pod was inspected out of turn.
+    /// One pod was inspected out of turn, because of a hint that came so long ago.
     fn pod_relist_ended(&self, _took: Duration) {}
 
     /// The lists were good (or the sweep complete) at this time, and this is what runs.
@@ -29,6 +29,15 @@ pub trait Observer: Send + Sync {
 
     /// An event was told, so long after the runtime's own time stamp where there is one.
     fn event(&self, _event_type: EventType, _source: Source, _latency: Option<Duration>) {}
+
+    /// The event stream was opened.
+    fn stream_opened(&self) {}
+
+    /// The event stream could not be opened, or ended.
+    fn stream_failed(&self) {}
+
+    /// The stream brought an event, so long after the runtime made it.
+    fn stream_event(&self, _latency: Option<Duration>) {}
 
     /// So many events were conflated for a slow subscriber.
     fn conflated(&self, _events: u64) {}

@@ -49,7 +49,7 @@ impl Patience {
     pub fn with(&self, call: Call) -> Duration {
         match call {
             Call::ListPodSandbox | Call::ListContainers => self.list.max(self.common * 4),
-            Call::Version => self.list,
+            Call::Version | Call::GetContainerEvents => self.list,
             Call::PodSandboxStatus | Call::ContainerStatus => self.status,
         }
     }

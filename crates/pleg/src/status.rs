@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::id::{Id, PodRef, PodUid};
-use crate::listed::{ContainerState, SandboxState};
+use crate::listed::{ContainerState, ListedContainer, ListedSandbox, SandboxState};
 use crate::wall_time::WallTime;
 
 /// The answer of `PodSandboxStatus`.
@@ -55,6 +55,34 @@ pub struct ContainerStatus {
     /// The pod by the container's own labels; not part of what is shown.
     #[serde(skip)]
     pub pod: Option<PodRef>,
+}
+
+/// The row that a list would show of it.
+impl From<SandboxStatus> for ListedSandbox {
+    fn from(status: SandboxStatus) -> Self {
+        Self {
+            id: status.id,
+            pod: status.pod,
+            state: status.state,
+            attempt: status.attempt,
+            created_at: status.created_at,
+        }
+    }
+}
+
+/// The row that a list would show of it, but for the sandbox, which a status does not tell.
+impl From<ContainerStatus> for ListedContainer {
+    fn from(status: ContainerStatus) -> Self {
+        Self {
+            id: status.id,
+            sandbox_id: "".into(),
+            pod: status.pod,
+            name: status.name,
+            state: status.state,
+            attempt: status.attempt,
+            created_at: status.created_at,
+        }
+    }
 }
 
 /// All that one inspection of a pod found.

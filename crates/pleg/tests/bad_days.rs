@@ -141,6 +141,7 @@ async fn a_step_of_the_wall_clock_changes_no_event_and_no_health() {
         },
         observer: Arc::new(NoObserver),
         ids: pleg::no_ids(),
+        kernel: None,
     };
     let pleg = Pleg::start(Arc::new(sim.clone()), Config::default(), environment);
     let mut told = pleg.subscribe().await.unwrap();
@@ -166,7 +167,7 @@ async fn a_step_of_the_wall_clock_changes_no_event_and_no_health() {
             "Started a.0 (initial)",
             "synced 1 pods, 1 containers",
             "Healthy: every pod is seen",
-            "Died a/app.0 with 1"
+            "Died a/app.0 with 1 (stream)"
         ]
     );
 }

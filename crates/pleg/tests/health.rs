@@ -204,3 +204,29 @@ fn one_stuck_pod_makes_a_kubelet_slow_and_two_make_it_flap() {
     );
     assert!(!ready(seconds(241.0 + 200.0)));
 }
+
+#[tokio::test(start_paused = true)]
+async fn names_that_come_in_the_same_moment_are_told_together() {
+    let node = Node::watch(|sim| {
+        for number in 0..20 {
+            sim.run(&format!("p{number}"), &["app"]);
+        }
+    })
+    .await;
+    node.at(0.5).await;
+    node.told();
+    // What was started a little later is overdue a little later.
+    let slow = Fault::Slow(seconds(0.01));
+    node.sim.fault(Call::PodSandboxStatus, None, slow);
+    for number in 0..20 {
+        let id = format!("p{number}/app.0");
+        node.sim
+            .fault(Call::ContainerStatus, Some(&id), Fault::Hang);
+        node.sim.exit(&format!("p{number}"), "app", 1);
+    }
+    node.at(10.0).await;
+    let told = node.told();
+    let records = told.matches("Degraded: ").count();
+    assert_eq!(records, 2, "the first at once, the others together: {told}");
+    assert!(told.contains("and 17 more"), "{told}");
+}

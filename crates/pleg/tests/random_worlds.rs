@@ -3,7 +3,8 @@
 //!
 //! - once it is quiet, the cache equals the world;
 //! - each death that was bracketed by looks is told exactly once;
-//! - no pod's death waits for another pod's stuck call, nor for a list that hangs;
+//! - no pod's death waits for another pod's stuck call, nor for a list that hangs; a
+//!   stream that falls silent delays it by the longest period at most;
 //! - at most one call per (RPC, id) is ever outstanding.
 //!
 //! `PLEG_WORLDS=100000` tries more; a failure prints its seed, and `PLEG_SEED=n` replays it.
@@ -16,6 +17,7 @@
 mod node;
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use fastrand::Rng;
@@ -25,7 +27,8 @@ use pleg::id::Id;
 use pleg::listed::ContainerState;
 use pleg::runtime::{Call, CallError};
 use pleg::told::Record;
-use sim::{Fault, Sim};
+use pleg::{Config, Mode};
+use sim::{Fault, Sim, StreamFault};
 use tokio::time::{Instant, sleep, timeout};
 
 const WORLDS: u64 = 10_000;
@@ -35,6 +38,9 @@ const BYSTANDER: &str = "bystander";
 
 /// Overdue list, a period, a sweep of a small node, an inspection of slow calls.
 const LONGEST_WAIT: f64 = 2.0 + 1.0 + 1.0 + 1.5;
+
+/// The ceiling of the relist period.
+const LONGEST_PERIOD: f64 = 30.0;
 
 #[test]
 fn what_is_always_true_is_true_in_random_worlds() {
@@ -77,14 +83,20 @@ struct World {
     pods: Vec<String>,
     born: usize,
     hangs: usize,
+    /// Whether the event stream falls silent now and then.
+    mutes: bool,
+    kernel: bool,
     /// When the bystander's present container died, and which it was.
     bystander: Option<(Instant, Id)>,
 }
 
 impl World {
     fn new(seed: u64) -> Self {
+        let mut rng = Rng::with_seed(seed);
         Self {
-            rng: Rng::with_seed(seed),
+            mutes: rng.bool(),
+            kernel: rng.bool(),
+            rng,
             began: Instant::now(),
             replayed: std::env::var("PLEG_SEED").is_ok(),
             pods: Vec::new(),
@@ -95,13 +107,24 @@ impl World {
     }
 
     async fn live(mut self) {
-        let node = Node::watch(|sim| {
+        let config = Config {
+            mode: match self.rng.bool() {
+                true => Mode::Generic,
+                false => Mode::Auto,
+            },
+            ..Config::default()
+        };
+        let kernel = self.kernel;
+        let prepare = |sim: &Sim| {
             sim.run(BYSTANDER, &["app"]);
             for _ in 0..self.rng.usize(1..6) {
                 self.run(sim);
             }
-        })
-        .await;
+        };
+        let node = match kernel {
+            true => Node::watch_with_kernel(config, prepare).await,
+            false => Node::watch_with(config, prepare).await,
+        };
         let mut told = node.pleg.subscribe().await.expect("it runs");
         let mut heard = Heard::default();
         let end = Instant::now() + seconds(self.rng.f64() * 60.0);
@@ -142,7 +165,7 @@ impl World {
         let now = sim.now();
         let index = self.rng.usize(0..self.pods.len().max(1));
         let pod = self.pods.get(index).cloned();
-        match (self.rng.u32(0..12), pod) {
+        match (self.rng.u32(0..16), pod) {
             (0, _) => self.run(sim),
             (1, Some(pod)) => {
                 sim.world().remove(&pod);
@@ -171,7 +194,37 @@ impl World {
                 self.note(format_args!("all faults are lifted"));
                 sim.lift_all();
             }
+            (11, Some(pod)) => sim.kill(&pod, "x"),
+            (12, _) if self.mutes => {
+                let fault = self.stream_fault();
+                self.note(format_args!("the stream: {fault:?}"));
+                match fault {
+                    Some(fault) => sim.disturb_stream(fault),
+                    None => sim.calm_stream(),
+                }
+            }
+            (13, _) if self.mutes => {
+                self.note(format_args!("the stream ends"));
+                sim.end_announcements();
+            }
+            (14, _) if self.hangs < 2 => self.break_nearly_all(sim),
             _ => self.kill_bystander(sim),
+        }
+    }
+
+    /// Neither list comes, and every pod but the bystander cannot be inspected.
+    fn break_nearly_all(&mut self, sim: &Sim) {
+        self.hangs += 2;
+        self.note(format_args!("both lists hang, and many statuses fail"));
+        for list in [Call::ListContainers, Call::ListPodSandbox] {
+            sim.fault(list, None, Fault::Hang);
+        }
+        for pod in self.pods.clone() {
+            let container = sim.world().pod(&pod).container("x").map(|it| it.id.clone());
+            if let Some(id) = container {
+                let fault = Fault::Fail(CallError::Refused("Unknown: broken".into()));
+                sim.fault(Call::ContainerStatus, Some(id.as_str()), fault);
+            }
         }
     }
 
@@ -219,6 +272,23 @@ impl World {
         }
     }
 
+    fn stream_fault(&mut self) -> Option<StreamFault> {
+        let every = NonZeroU32::MIN.saturating_add(self.rng.u32(1..4));
+        match self.rng.u32(0..8) {
+            0 => Some(StreamFault::Silent),
+            1 => Some(StreamFault::Drop { every }),
+            2 => Some(StreamFault::Duplicate { every }),
+            3 => Some(StreamFault::Swap),
+            4 => Some(StreamFault::Delay(seconds(self.rng.f64() * 5.0))),
+            5 => Some(StreamFault::Scatter {
+                within: seconds(self.rng.f64() * 5.0),
+                seed: self.rng.u64(..),
+            }),
+            6 => Some(StreamFault::WithoutStatus),
+            _ => None,
+        }
+    }
+
     fn kill_bystander(&mut self, sim: &Sim) {
         let now = sim.now();
         let mut world = sim.world();
@@ -226,6 +296,8 @@ impl World {
         if container.state == ContainerState::Running {
             container.exit(9, now);
             self.bystander = Some((Instant::now(), container.id.clone()));
+            drop(world);
+            sim.kill(BYSTANDER, "app");
             self.note(format_args!("the bystander dies"));
         }
     }
@@ -234,9 +306,13 @@ impl World {
         if let Some((died, id)) = &self.bystander {
             let waited = died.elapsed().as_secs_f64();
             let told = heard.deaths.contains_key(id);
+            let longest = match self.mutes {
+                true => LONGEST_WAIT + LONGEST_PERIOD,
+                false => LONGEST_WAIT,
+            };
             // A look is made every two seconds at most, so that much is ours.
             assert!(
-                told || waited < LONGEST_WAIT,
+                told || waited < longest,
                 "{id} died {waited} s ago and nobody told"
             );
         }

@@ -9,8 +9,9 @@ use pleg::diff::{Happening, State, happenings};
 use pleg::event::Source;
 use pleg::id::{Id, PodRef, PodUid};
 use pleg::listed::{ContainerState, ListedContainer};
-use pleg::records::{Commit, Records, Step, Ticket};
+use pleg::records::{Commit, Hint, Met, Records, Step, Ticket};
 use pleg::snapshot::Snapshot;
+use pleg::status::{ContainerStatus, PodStatus};
 use proptest::prelude::*;
 use tokio::time::Instant;
 
@@ -29,6 +30,10 @@ enum Move {
     End { well: bool },
     /// Somebody wants a pod inspected.
     Reinspect(u8),
+    /// The runtime changes to this, and no list shows it.
+    Change(World),
+    /// A hint comes about a pod, known or not, and about one of its containers.
+    Hint(u8, u8),
 }
 
 fn any_world() -> impl Strategy<Value = World> {
@@ -48,6 +53,8 @@ fn any_steps() -> impl Strategy<Value = Vec<Move>> {
         4 => Just(Move::Plan),
         4 => any::<bool>().prop_map(|well| Move::End { well }),
         1 => (0..3u8).prop_map(Move::Reinspect),
+        2 => any_world().prop_map(Move::Change),
+        3 => (0..3u8, 0..3u8).prop_map(|(pod, container)| Move::Hint(pod, container)),
     ];
     prop::collection::vec(step, 0..60)
 }
@@ -134,7 +141,7 @@ impl Run {
     fn list(&mut self, world: World) {
         self.now += Duration::from_secs(1);
         let snapshot = snapshot(&world, self.now);
-        self.records.observe(&snapshot, Source::Relist);
+        self.records.observe(&snapshot, self.now, Source::Relist);
         (self.world, self.last) = (world, Some(snapshot));
     }
 
@@ -142,13 +149,13 @@ impl Run {
         self.now += Duration::from_secs(1);
         if let Some(last) = &mut self.last {
             last.taken = self.now;
-            self.records.observe(last, Source::Relist);
+            self.records.observe(last, self.now, Source::Relist);
         }
     }
 
     fn plan(&mut self) {
         for uid in self.records.unsettled() {
-            match self.records.plan(&uid) {
+            match self.records.plan(&uid, self.now) {
                 Step::Nothing => {}
                 Step::Inspect { ticket, .. } => self.inspections.push(ticket),
                 Step::Removed(commit) => self.told.hear(&commit),
@@ -161,11 +168,57 @@ impl Run {
             return;
         }
         let ticket = self.inspections.remove(0);
+        self.now += Duration::from_millis(1);
+        let found = self.status(&ticket.uid);
         if !well {
             self.records.defer(&ticket);
-        } else if let Some(commit) = self.records.commit(&ticket) {
+            return;
+        }
+        self.records.looked(&ticket, &found, self.now);
+        if let Some(commit) = self.records.commit(&ticket) {
             self.told.hear(&commit);
         }
+    }
+
+    /// What an inspection finds now.
+    fn status(&self, uid: &PodUid) -> PodStatus {
+        let mut found = PodStatus::unknown(uid.clone());
+        let pods = self.world.iter();
+        for (pod, containers) in pods.filter(|(pod, _)| self::uid(**pod) == *uid) {
+            let containers = containers.iter().map(|(name, state)| ContainerStatus {
+                id: format!("{pod}/{name}").into(),
+                name: "c".into(),
+                state: *state,
+                attempt: 0,
+                exit_code: None,
+                reason: None,
+                created_at: None,
+                started_at: None,
+                finished_at: None,
+                image: "".into(),
+                pod: None,
+            });
+            found.containers.extend(containers);
+        }
+        found
+    }
+
+    fn hint(&mut self, pod: u8, container: u8) {
+        let hint = Hint {
+            source: Source::Stream,
+            at: self.now,
+            announced: None,
+            met: vec![Met::Container {
+                id: format!("{pod}/{container}").into(),
+                sandbox: "".into(),
+            }],
+        };
+        let pod = PodRef {
+            uid: uid(pod),
+            namespace: "n".into(),
+            name: "p".into(),
+        };
+        self.records.hint(&pod, hint);
     }
 
     /// No more changes and no more failures.
@@ -192,8 +245,11 @@ proptest! {
                 Move::Plan => run.plan(),
                 Move::End { well } => run.end(well),
                 Move::Reinspect(pod) => run.records.request_reinspect(&uid(pod)),
+                Move::Change(world) => (run.world, run.last) = (world, None),
+                Move::Hint(pod, container) => run.hint(pod, container),
             }
         }
+        run.list(run.world.clone());
         run.settle();
         let running = run.world.iter().flat_map(|(pod, containers)| {
             let running = containers.iter().filter(|(_, state)| **state == ContainerState::Running);
@@ -231,6 +287,6 @@ fn an_older_look_does_not_undo_a_newer_one() {
     let older = snapshot(&world(ContainerState::Running), run.now);
     run.list(world(ContainerState::Exited));
     run.settle();
-    run.records.observe(&older, Source::Relist);
+    run.records.observe(&older, run.now, Source::Relist);
     assert!(run.records.unsettled().is_empty());
 }

@@ -1,13 +1,16 @@
-//! What goes wrong with calls: to one id, or to all of a kind.
+//! What goes wrong with calls: to one id, or to all of a kind; by a status lock; and by
+//! a restart of the runtime.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::time::Duration;
 
 use pleg::id::Id;
-use pleg::runtime::{Call, CallError};
+use pleg::runtime::CallError;
 use tokio::sync::watch;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
+
+use crate::rpc::Rpc;
 
 /// What happens to a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,89 +21,179 @@ pub enum Fault {
     Hang,
     /// It fails.
     Fail(CallError),
+    /// Its answer is larger than the 16 MiB that a kubelet receives.
+    Oversize,
+    /// Its answer is not what CRI says that it is.
+    Malformed(Malformation),
 }
 
-/// The faults in force, by call and id; without an id, for all calls of the kind.
+/// What is wrong with an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Malformation {
+    /// Its bytes are no message.
+    Garbage,
+    /// It is a message that lacks the status that was asked for.
+    WithoutStatus,
+}
+
+/// How the answer to a call is to be made that got through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Passed {
+    Well,
+    Oversize,
+    Malformed(Malformation),
+}
+
+/// The faults in force, by method and id; without an id, for all calls of the kind.
 #[derive(Debug)]
 pub struct Faults {
-    faults: BTreeMap<(Call, Option<Id>), Fault>,
-    lifted: watch::Sender<()>,
+    faults: BTreeMap<(Rpc, Option<Id>), Fault>,
+    /// Containers whose status lock is held.
+    locked: BTreeSet<Id>,
+    /// Until when nobody answers, after a restart.
+    down: Option<Instant>,
+    changed: watch::Sender<()>,
+    restarted: watch::Sender<()>,
 }
 
 impl Default for Faults {
     fn default() -> Self {
         Self {
             faults: BTreeMap::new(),
-            lifted: watch::Sender::new(()),
+            locked: BTreeSet::new(),
+            down: None,
+            changed: watch::Sender::new(()),
+            restarted: watch::Sender::new(()),
         }
     }
 }
 
 impl Faults {
     /// Puts a fault in force, in place of another for the same.
-    pub fn set(&mut self, call: Call, id: Option<Id>, fault: Fault) {
-        self.faults.insert((call, id), fault);
-        self.lifted.send_replace(());
+    pub fn set(&mut self, call: impl Into<Rpc>, id: Option<Id>, fault: Fault) {
+        self.faults.insert((call.into(), id), fault);
+        self.changed.send_replace(());
     }
 
     /// Lifts a fault; calls that hang by it go on.
-    pub fn lift(&mut self, call: Call, id: Option<Id>) {
-        self.faults.remove(&(call, id));
-        self.lifted.send_replace(());
+    pub fn lift(&mut self, call: impl Into<Rpc>, id: Option<Id>) {
+        self.faults.remove(&(call.into(), id));
+        self.changed.send_replace(());
     }
 
     /// Lifts all faults.
     pub fn lift_all(&mut self) {
         self.faults.clear();
-        self.lifted.send_replace(());
+        self.locked.clear();
+        self.down = None;
+        self.changed.send_replace(());
+    }
+
+    /// Takes a container's status lock for something that does not end.
+    pub fn lock(&mut self, id: Id) {
+        self.locked.insert(id);
+        self.changed.send_replace(());
+    }
+
+    /// Gives it back.
+    pub fn unlock(&mut self, id: &Id) {
+        self.locked.remove(id);
+        self.changed.send_replace(());
+    }
+
+    /// Whether any container's status lock is held.
+    pub fn is_locked(&self) -> bool {
+        !self.locked.is_empty()
+    }
+
+    /// Fails all calls under way, and all new ones until then.
+    pub fn restart(&mut self, down: Instant) {
+        self.down = Some(down);
+        self.restarted.send_replace(());
+    }
+
+    /// Until when nobody answers.
+    pub(crate) fn down(&self) -> Option<Instant> {
+        self.down.filter(|until| *until > Instant::now())
+    }
+
+    /// Is told when the runtime restarts.
+    pub(crate) fn restarts(&self) -> watch::Receiver<()> {
+        self.restarted.subscribe()
+    }
+
+    /// What was measured of containerd 1.7.24: whatever goes through all containers waits
+    /// for the lock, creating and starting too, and of the statuses that one alone.
+    fn waits_for_a_lock(&self, rpc: Rpc, id: Option<&Id>) -> bool {
+        match rpc {
+            Rpc::ListContainers | Rpc::CreateContainer | Rpc::StartContainer => self.is_locked(),
+            Rpc::ContainerStatus => id.is_some_and(|id| self.locked.contains(id)),
+            _ => false,
+        }
     }
 
     /// The fault for a call: its own, else that of its kind.
-    fn of(&self, call: Call, id: Option<&Id>) -> Option<&Fault> {
-        let own = id.and_then(|id| self.faults.get(&(call, Some(id.clone()))));
-        own.or_else(|| self.faults.get(&(call, None)))
+    fn of(&self, rpc: Rpc, id: Option<&Id>) -> Option<&Fault> {
+        let own = id.and_then(|id| self.faults.get(&(rpc, Some(id.clone()))));
+        own.or_else(|| self.faults.get(&(rpc, None)))
+    }
+
+    fn trial(&self, rpc: Rpc, id: Option<&Id>) -> Trial {
+        if self.down().is_some() {
+            return Trial::Over(Err(CallError::Unavailable("connection refused".into())));
+        }
+        if self.waits_for_a_lock(rpc, id) {
+            return Trial::Wait(self.changed.subscribe());
+        }
+        match self.of(rpc, id) {
+            None => Trial::Over(Ok(Passed::Well)),
+            Some(Fault::Fail(error)) => Trial::Over(Err(error.clone())),
+            Some(Fault::Oversize) => Trial::Over(Ok(Passed::Oversize)),
+            Some(Fault::Malformed(how)) => Trial::Over(Ok(Passed::Malformed(*how))),
+            Some(Fault::Slow(time)) => Trial::Sleep(*time),
+            Some(Fault::Hang) => Trial::Wait(self.changed.subscribe()),
+        }
     }
 }
 
 /// What a call has to do next.
 enum Trial {
-    Through(Result<(), CallError>),
+    Over(Result<Passed, CallError>),
     Sleep(Duration),
     Wait(watch::Receiver<()>),
 }
 
-impl Faults {
-    fn trial(&self, call: Call, id: Option<&Id>) -> Trial {
-        match self.of(call, id) {
-            None => Trial::Through(Ok(())),
-            Some(Fault::Fail(error)) => Trial::Through(Err(error.clone())),
-            Some(Fault::Slow(time)) => Trial::Sleep(*time),
-            Some(Fault::Hang) => Trial::Wait(self.lifted.subscribe()),
+/// Goes through whatever is in force for a call, asking `faults` anew after it hung. A
+/// restart of the runtime ends it.
+pub(crate) async fn suffer(
+    faults: &Mutex<Faults>,
+    rpc: Rpc,
+    id: Option<&Id>,
+) -> Result<Passed, CallError> {
+    let mut restarted = of(faults, Faults::restarts);
+    tokio::select! {
+        biased;
+        _ = restarted.changed() => Err(CallError::Unavailable("connection reset by peer".into())),
+        passed = pass(faults, rpc, id) => passed,
+    }
+}
+
+async fn pass(faults: &Mutex<Faults>, rpc: Rpc, id: Option<&Id>) -> Result<Passed, CallError> {
+    loop {
+        match of(faults, |faults| faults.trial(rpc, id)) {
+            Trial::Over(result) => return result,
+            Trial::Sleep(time) => {
+                sleep(time).await;
+                return Ok(Passed::Well);
+            }
+            // The sender lives as long as the faults do.
+            Trial::Wait(mut changed) => {
+                let _ = changed.changed().await;
+            }
         }
     }
 }
 
-/// Goes through whatever is in force for a call, asking `faults` anew after it hung.
-pub(crate) async fn suffer(
-    faults: &Mutex<Faults>,
-    call: Call,
-    id: Option<&Id>,
-) -> Result<(), CallError> {
-    loop {
-        let trial = faults
-            .lock()
-            .expect("no panic while it is held")
-            .trial(call, id);
-        match trial {
-            Trial::Through(result) => return result,
-            Trial::Sleep(time) => {
-                sleep(time).await;
-                return Ok(());
-            }
-            // The sender lives as long as the faults do.
-            Trial::Wait(mut lifted) => {
-                let _ = lifted.changed().await;
-            }
-        }
-    }
+fn of<T>(faults: &Mutex<Faults>, ask: impl FnOnce(&Faults) -> T) -> T {
+    ask(&faults.lock().expect("no panic while it is held"))
 }

@@ -2,19 +2,36 @@
 //!
 //! ```text
 //!   World: pods, sandboxes, containers  <-- the test, or a scenario
-//!     |            Faults: slow, hung, failing calls
-//!     v              v
+//!     |            Faults: slow, hung, failing calls, a status lock, a restart
+//!     |              |       StreamFaults: lost, late, doubled, swapped events
+//!     v              v              v
 //!   Sim: pleg's Runtime trait, in virtual time      grpc: the same on a unix socket
 //! ```
 //!
 //! A [`World`] is plain data that changes at once; [`Faults`] decide what a call about it
-//! has to go through; [`Sim`] is both together, as the runtime that pleg watches.
+//! has to go through; [`Sim`] is both together, as the runtime that pleg watches; a
+//! [`Scenario`] is text that says what happens to it, and when.
 
+mod by_id;
 mod faults;
 pub mod grpc;
+mod kernel;
+mod rpc;
 mod runtime;
+mod scenario;
+mod sim;
+mod stream;
+mod stream_faults;
+mod watched;
 mod world;
 
-pub use faults::{Fault, Faults};
-pub use runtime::Sim;
-pub use world::{Container, Pod, Sandbox, World};
+pub use faults::{Fault, Faults, Malformation};
+pub use rpc::{Rpc, Subject};
+pub use scenario::{
+    Action, Calls, Churn, ContainerName, Ending, Lifted, Of, Played, Scenario, ScenarioError, Step,
+};
+pub use sim::Sim;
+pub use stream::Serving;
+pub use stream_faults::StreamFault;
+pub use watched::WorldGuard;
+pub use world::{Container, Given, Pod, Sandbox, World};

@@ -1,151 +1,28 @@
-//! The simulated node as the runtime that pleg watches, in the tokio clock's time.
+//! The simulated node behind the library's trait, in the tokio clock's time.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
+use futures_util::StreamExt;
 use pleg::id::Id;
 use pleg::listed::{ContainerState, ListedContainer, ListedSandbox};
-use pleg::runtime::{Call, CallError, Listing, Runtime, RuntimeVersion};
+use pleg::runtime::{Announcements, Call, CallError, Listing, Runtime, RuntimeVersion};
 use pleg::status::{ContainerStatus, SandboxStatus};
-use pleg::wall_time::{WallClock, WallTime};
-use tokio::time::Instant;
 
-use crate::faults::{Fault, Faults, suffer};
-use crate::world::{Container, Pod, Sandbox, World};
-
-/// 2026-01-01T00:00:00Z, when every simulated node begins.
-const BEGINNING: i64 = 1_767_225_600_000_000_000;
-
-/// The image of every container.
-pub(crate) const IMAGE: &str = "pleg.test/busybox:latest";
-
-/// A simulated runtime. Clones are the same node.
-#[derive(Clone)]
-pub struct Sim {
-    world: Arc<Mutex<World>>,
-    faults: Arc<Mutex<Faults>>,
-    calls: Arc<Mutex<Tally>>,
-    began: Instant,
-}
-
-/// Who called what, and how often at once.
-#[derive(Default)]
-struct Tally {
-    made: BTreeMap<Call, usize>,
-    outstanding: BTreeMap<(Call, Option<Id>), usize>,
-    most_outstanding: usize,
-}
-
-impl Default for Sim {
-    fn default() -> Self {
-        Self::new()
-    }
-}
+use crate::Sim;
+use crate::faults::{Malformation, Passed};
+use crate::world::{Container, Pod, Sandbox};
 
 impl Sim {
-    /// An empty node.
-    pub fn new() -> Self {
-        Self {
-            world: Arc::default(),
-            faults: Arc::default(),
-            calls: Arc::default(),
-            began: Instant::now(),
-        }
-    }
-
-    /// The time of day on this node.
-    pub fn now(&self) -> WallTime {
-        let nanos = BEGINNING + self.began.elapsed().as_nanos() as i64;
-        WallTime::from_unix_nanos(nanos).expect("it is not 1970")
-    }
-
-    /// A clock that tells it.
-    pub fn clock(&self) -> WallClock {
-        let sim = self.clone();
-        Arc::new(move || sim.now())
-    }
-
-    /// The world, to be changed at once.
-    pub fn world(&self) -> MutexGuard<'_, World> {
-        self.world.lock().expect("no panic while it is held")
-    }
-
-    /// Adds a pod whose containers run.
-    pub fn run(&self, name: &str, containers: &[&str]) {
-        let now = self.now();
-        self.world().run(name, containers, now);
-    }
-
-    /// Ends a container.
-    pub fn exit(&self, pod: &str, container: &str, code: i32) {
-        let now = self.now();
-        self.world().container(pod, container).exit(code, now);
-    }
-
-    /// Puts a fault in force.
-    pub fn fault(&self, call: Call, id: Option<&str>, fault: Fault) {
-        self.faults().set(call, id.map(Id::from), fault);
-    }
-
-    /// Lifts a fault.
-    pub fn lift(&self, call: Call, id: Option<&str>) {
-        self.faults().lift(call, id.map(Id::from));
-    }
-
-    /// Lifts all faults.
-    pub fn lift_all(&self) {
-        self.faults().lift_all();
-    }
-
-    /// How often a call was made.
-    pub fn calls_made(&self, call: Call) -> usize {
-        self.tally().made.get(&call).copied().unwrap_or_default()
-    }
-
-    /// The most calls for the same (RPC, id) that were ever outstanding at once.
-    pub fn most_outstanding(&self) -> usize {
-        self.tally().most_outstanding
-    }
-
-    fn faults(&self) -> MutexGuard<'_, Faults> {
-        self.faults.lock().expect("no panic while it is held")
-    }
-
-    fn tally(&self) -> MutexGuard<'_, Tally> {
-        self.calls.lock().expect("no panic while it is held")
-    }
-
     /// Counts a call and lets it suffer what is in force for it.
-    pub(crate) async fn call(&self, call: Call, id: Option<&Id>) -> Result<(), CallError> {
-        let _outstanding = Outstanding::new(self, call, id);
-        suffer(&self.faults, call, id).await
-    }
-}
-
-/// Counts a call as outstanding until dropped: also when the caller gave it up.
-struct Outstanding<'a> {
-    sim: &'a Sim,
-    key: (Call, Option<Id>),
-}
-
-impl<'a> Outstanding<'a> {
-    fn new(sim: &'a Sim, call: Call, id: Option<&Id>) -> Self {
-        let key = (call, id.cloned());
-        let mut tally = sim.tally();
-        *tally.made.entry(call).or_default() += 1;
-        let outstanding = tally.outstanding.entry(key.clone()).or_default();
-        *outstanding += 1;
-        let outstanding = *outstanding;
-        tally.most_outstanding = tally.most_outstanding.max(outstanding);
-        Self { sim, key }
-    }
-}
-
-impl Drop for Outstanding<'_> {
-    fn drop(&mut self) {
-        if let Some(outstanding) = self.sim.tally().outstanding.get_mut(&self.key) {
-            *outstanding -= 1;
-        }
+    async fn call(&self, call: Call, id: Option<&Id>) -> Result<(), CallError> {
+        let what = match self.suffer(call, id).await? {
+            Passed::Well => return Ok(()),
+            // What a client says of it is the same on a socket.
+            Passed::Oversize => return Err(CallError::TooLarge("16777217 vs. 16777216".into())),
+            Passed::Malformed(Malformation::Garbage) => "failed to decode".to_owned(),
+            Passed::Malformed(Malformation::WithoutStatus) => format!("{call} without a status"),
+        };
+        Err(CallError::Malformed(what.into()))
     }
 }
 
@@ -182,8 +59,8 @@ impl Runtime for Sim {
     async fn sandbox_status(&self, id: &Id) -> Result<SandboxStatus, CallError> {
         self.call(Call::PodSandboxStatus, Some(id)).await?;
         let world = self.world();
-        let sandbox = world.sandboxes().find(|(_, sandbox)| sandbox.id == *id);
-        sandbox
+        let found = world.sandbox_by_id(id.as_str());
+        found
             .map(|(pod, sandbox)| sandbox_status(pod, sandbox))
             .ok_or_else(|| CallError::NotFound(format!("sandbox {id}").into()))
     }
@@ -191,12 +68,20 @@ impl Runtime for Sim {
     async fn container_status(&self, id: &Id) -> Result<ContainerStatus, CallError> {
         self.call(Call::ContainerStatus, Some(id)).await?;
         let world = self.world();
-        let container = world
-            .containers()
-            .find(|(_, container)| container.id == *id);
-        container
+        let found = world.container_by_id(id.as_str());
+        found
             .map(|(pod, container)| container_status(pod, container))
             .ok_or_else(|| CallError::NotFound(format!("container {id}").into()))
+    }
+
+    async fn container_pid(&self, id: &Id) -> Result<Option<u32>, CallError> {
+        self.call(Call::ContainerStatus, Some(id)).await?;
+        Ok(self.pid(id).filter(|_| self.tells_pids()))
+    }
+
+    async fn announcements(&self) -> Result<Announcements, CallError> {
+        let events = self.read_stream().await?.stream();
+        Ok(Box::pin(events.map(|event| Ok(event.announced()))))
     }
 }
 
@@ -246,7 +131,7 @@ fn container_status(pod: &Pod, container: &Container) -> ContainerStatus {
         created_at: Some(container.created_at),
         started_at: container.started_at,
         finished_at: ended.map(|(time, _)| time),
-        image: IMAGE.into(),
+        image: container.image().into(),
         pod: Some(pod.pod.clone()),
     }
 }

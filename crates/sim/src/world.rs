@@ -3,18 +3,41 @@
 //! Ids speak: `web-0/app.2` is the third container `app` of the pod `web-0`, `web-0.1`
 //! its second sandbox.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use pleg::id::{Id, PodRef};
 use pleg::listed::{ContainerState, SandboxState};
 use pleg::wall_time::WallTime;
+
+/// The image of a container unless a client gave another.
+pub(crate) const IMAGE: &str = "pleg.test/busybox:latest";
 
 /// All pods, by name.
 #[derive(Clone, Debug, Default)]
 pub struct World {
     /// The pods.
     pub pods: BTreeMap<String, Pod>,
+    /// Images that were pulled.
+    pub images: BTreeSet<String>,
+    /// Ids that clients were given: none is given again.
+    pub(crate) given_ids: BTreeSet<Id>,
+}
+
+/// What a client gave when it made a sandbox or a container, to be told as it was.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Given {
+    /// Labels.
+    pub labels: BTreeMap<String, String>,
+    /// Annotations.
+    pub annotations: BTreeMap<String, String>,
+    /// A container's image.
+    pub image: String,
+    /// Where a container's log would be.
+    pub log_path: String,
+    /// A sandbox's runtime handler.
+    pub runtime_handler: String,
 }
 
 /// A pod with its sandboxes and containers, oldest first.
@@ -41,6 +64,8 @@ pub struct Sandbox {
     pub created_at: WallTime,
     /// Its addresses.
     pub ips: Vec<IpAddr>,
+    /// What its maker gave, unless it is as a kubelet makes it.
+    pub given: Option<Arc<Given>>,
 }
 
 /// A container.
@@ -62,6 +87,8 @@ pub struct Container {
     pub started_at: Option<WallTime>,
     /// When it ended, and with which code.
     pub ended: Option<(WallTime, i32)>,
+    /// What its maker gave, unless it is as a kubelet makes it.
+    pub given: Option<Arc<Given>>,
 }
 
 impl Pod {
@@ -92,6 +119,7 @@ impl Pod {
             created_at: now,
             started_at: None,
             ended: None,
+            given: None,
         });
         self.containers.last_mut().expect("it was just pushed")
     }
@@ -121,6 +149,11 @@ impl Pod {
 }
 
 impl Container {
+    /// Its image.
+    pub fn image(&self) -> &str {
+        self.given.as_ref().map_or(IMAGE, |given| &given.image)
+    }
+
     /// Starts it.
     pub fn start(&mut self, now: WallTime) {
         self.state = ContainerState::Running;
@@ -150,6 +183,7 @@ impl World {
                 attempt: 0,
                 created_at: now,
                 ips: vec![IpAddr::from([10, 0, 0, number as u8])],
+                given: None,
             }],
             containers: Vec::new(),
         };

@@ -21,6 +21,10 @@ pub(super) struct Kubelet {
     /// Events that were not kept apart for a slow subscriber; the kubelet loses them.
     pub(super) discarded: IntCounter,
     pub(super) operations: Operations,
+    pub(super) stream_opened: IntCounter,
+    pub(super) stream_errors: IntCounter,
+    /// From an event's making to its arrival, whatever the kubelet's help text says.
+    pub(super) stream_latency: Histogram,
     last_seen: Gauge,
     running_pods: IntGauge,
     running_containers: IntGaugeVec,
@@ -34,19 +38,6 @@ impl Kubelet {
         let counter = |name: &str, help: &str| {
             register_int_counter_with_registry!(opts!(name, help), registry)
         };
-        // The stream's three are there from the beginning, as in a kubelet whose gate is off.
-        counter(
-            "kubelet_evented_pleg_connection_error_count",
-            "[ALPHA] The number of errors encountered during the establishment of streaming connection with the CRI runtime.",
-        )?;
-        counter(
-            "kubelet_evented_pleg_connection_success_count",
-            "[ALPHA] The number of times a streaming client was obtained to receive CRI Events.",
-        )?;
-        histogram(
-            "kubelet_evented_pleg_connection_latency_seconds",
-            "[ALPHA] The latency of streaming connection with the CRI runtime, measured in seconds.",
-        )?;
         let running_containers = register_int_gauge_vec_with_registry!(
             opts!(
                 "kubelet_running_containers",
@@ -59,6 +50,18 @@ impl Kubelet {
             running_containers.with_label_values(&[state.as_str()]);
         }
         Ok(Self {
+            stream_errors: counter(
+                "kubelet_evented_pleg_connection_error_count",
+                "[ALPHA] The number of errors encountered during the establishment of streaming connection with the CRI runtime.",
+            )?,
+            stream_opened: counter(
+                "kubelet_evented_pleg_connection_success_count",
+                "[ALPHA] The number of times a streaming client was obtained to receive CRI Events.",
+            )?,
+            stream_latency: histogram(
+                "kubelet_evented_pleg_connection_latency_seconds",
+                "[ALPHA] The latency of streaming connection with the CRI runtime, measured in seconds.",
+            )?,
             relist_duration: histogram(
                 "kubelet_pleg_relist_duration_seconds",
                 "[ALPHA] Duration in seconds for relisting pods in PLEG.",

@@ -84,6 +84,20 @@ impl Observer for Metrics {
         self.own.event(event_type, source, latency);
     }
 
+    fn stream_opened(&self) {
+        self.kubelet.stream_opened.inc();
+    }
+
+    fn stream_failed(&self) {
+        self.kubelet.stream_errors.inc();
+    }
+
+    fn stream_event(&self, latency: Option<Duration>) {
+        if let Some(latency) = latency {
+            self.kubelet.stream_latency.observe(latency.as_secs_f64());
+        }
+    }
+
     fn conflated(&self, events: u64) {
         self.own.conflated.inc_by(events);
         self.kubelet.discarded.inc_by(events);

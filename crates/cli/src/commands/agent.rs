@@ -5,16 +5,18 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use agent::http::{Agent, metrics_router, router};
-use agent::{AgentConfig, Metrics};
-use anyhow::{Context, bail};
-use axum::Router;
+use agent::server::{LOOPBACK_CONNECTIONS, METRICS_CONNECTIONS, serve};
+use agent::{AgentConfig, KernelHints, Metrics};
+use anyhow::Context;
 use pleg::runtime::grpc::GrpcRuntime;
 use pleg::wall_time::system_clock;
 use pleg::{Environment, Pleg};
 use tokio::net::TcpListener;
 
 use crate::args::{Agent as Options, Global};
-use crate::{Found, endpoint, runtime_folder, signals};
+use crate::kernel::kernel;
+use crate::saved_set::SavedSet;
+use crate::{Found, endpoint, signals};
 
 pub async fn run(global: &Global, options: Options) -> anyhow::Result<Found> {
     let interrupted = signals::interrupted()?;
@@ -52,7 +54,8 @@ async fn serve_all(global: &Global, options: Options) -> anyhow::Result<Infallib
         endpoint: endpoint.to_string().into(),
         clock: system_clock(),
         observer: metrics.clone(),
-        ids: runtime_folder::ids(&endpoint),
+        ids: endpoint::known_ids(&endpoint),
+        kernel: (config.kernel_hints == KernelHints::Auto).then(kernel),
     };
     // A runtime that is not there yet is no reason to go: it may be starting.
     let runtime = GrpcRuntime::new(&endpoint, config.max_message_size);
@@ -66,16 +69,17 @@ async fn serve_all(global: &Global, options: Options) -> anyhow::Result<Infallib
             Some(listener) => {
                 let address = listener.local_addr()?;
                 tracing::info!("health and metrics on http://{address}");
-                serve(listener, metrics_router(agent.clone())).await
+                Ok(serve(listener, metrics_router(agent.clone()), METRICS_CONNECTIONS).await)
             }
             None => std::future::pending().await,
         }
     };
     tokio::select! {
-        ended = serve(listener, router(agent.clone())) => ended,
+        served = serve(listener, router(agent.clone()), LOOPBACK_CONNECTIONS) => Ok(served),
         ended = serve_metrics => ended,
         // Whoever supervises us starts us again.
         stopped = agent.pleg.stopped() => Err(stopped.into()),
+        stopped = SavedSet::of(&endpoint).keep(agent.pleg.clone()) => Err(stopped.into()),
     }
 }
 
@@ -83,11 +87,4 @@ async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
     TcpListener::bind(address)
         .await
         .with_context(|| format!("cannot listen on {address}"))
-}
-
-async fn serve(listener: TcpListener, router: Router) -> anyhow::Result<Infallible> {
-    axum::serve(listener, router)
-        .await
-        .context("cannot serve HTTP")?;
-    bail!("the HTTP server has stopped")
 }

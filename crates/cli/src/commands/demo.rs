@@ -6,11 +6,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pleg::runtime::Call;
 use pleg::subscribers::Subscription;
 use pleg::told::Record;
 use pleg::{Config, Environment, NoObserver, Pleg, no_ids};
-use sim::{Fault, Sim};
+use sim::Sim;
 use tokio::time::{Instant, sleep_until};
 
 use crate::args::{Format, Global};
@@ -26,9 +25,6 @@ const PODS: [(&str, &[&str]); 4] = [
     ("cart", &["app", "proxy"]),
     ("db", &["postgres"]),
 ];
-
-/// The container that wedges.
-const WEDGED: &str = "db/postgres.0";
 
 /// A thing that happens, or is said, so many seconds after the start.
 struct Scene {
@@ -62,35 +58,36 @@ fn scenes() -> Vec<Scene> {
         say(
             6.0,
             "Now one container wedges: an update of db/postgres holds its status lock. \
-             ListContainers hangs for the whole node, and with it a kubelet.",
+             ListContainers hangs for the whole node, the event stream is silent, and a \
+             kubelet sees nothing any more.",
             wedge,
         ),
         compare(9.0),
         say(
             11.0,
-            "Other containers die and start all the same:",
-            |sim| {
-                sim.exit("cart", "app", 1);
-            },
+            "Other containers die all the same, and the kernel tells:",
+            |sim| die(sim, "cart", "app", 1),
         ),
-        say(13.0, "", |sim| sim.exit("web-1", "nginx", 137)),
+        say(13.0, "", |sim| die(sim, "web-1", "nginx", 137)),
         compare(16.0),
-        say(17.0, "", |sim| sim.exit("web-0", "nginx", 2)),
+        say(17.0, "", |sim| die(sim, "web-0", "nginx", 2)),
         compare(20.0),
         say(
             22.0,
             "The lock is released. Nothing was restarted, and nothing is lost:",
-            |sim| {
-                sim.lift_all();
-            },
+            Sim::lift_all,
         ),
         compare(24.0),
     ]
 }
 
 fn wedge(sim: &Sim) {
-    sim.fault(Call::ListContainers, None, Fault::Hang);
-    sim.fault(Call::ContainerStatus, Some(WEDGED), Fault::Hang);
+    sim.status_lock("db", "postgres");
+}
+
+fn die(sim: &Sim, pod: &str, container: &str, code: i32) {
+    sim.kill(pod, container);
+    sim.exit(pod, container, code);
 }
 
 fn restart(sim: &Sim, pod: &str, container: &str) {
@@ -109,6 +106,7 @@ pub async fn run(global: &Global) -> anyhow::Result<Found> {
         clock: pleg::wall_time::system_clock(),
         observer: Arc::new(NoObserver),
         ids: no_ids(),
+        kernel: Some(Arc::new(sim.clone())),
     };
     let pleg = Pleg::start(Arc::new(sim.clone()), Config::default(), environment);
     let told = pleg.subscribe().await?;

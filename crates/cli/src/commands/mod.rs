@@ -4,5 +4,6 @@ pub mod agent;
 pub mod analyze;
 pub mod demo;
 pub mod pods;
+pub mod sim;
 pub mod status;
 pub mod watch;

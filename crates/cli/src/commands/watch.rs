@@ -1,37 +1,24 @@
 //! `pleg watch`: what happens to the pods, as it happens.
 
 use std::convert::Infallible;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::ensure;
+use anyhow::{Context, ensure};
 use cri::Endpoint;
 use pleg::go_duration::GoDuration;
 use pleg::runtime::RuntimeVersion;
 use pleg::runtime::grpc::{GrpcRuntime, MAX_MESSAGE_SIZE};
 use pleg::subscribers::Subscription;
 use pleg::told::Record;
-use pleg::{Config, Pleg};
+use pleg::{Config, Mode, Pleg};
 use tokio::time::sleep;
 
-use crate::agent_client::{AgentClient, Events};
-use crate::args::{Format, Global, PodFilter, Watch};
+use crate::agent_client::AgentClient;
+use crate::args::{Format, Global, KernelHints, PodFilter, Relisting, Watch};
+use crate::news::News;
 use crate::{Found, endpoint, output, signals, text};
-
-/// Who tells.
-enum Teller {
-    Agent(Events),
-    Ourselves(Box<Subscription>),
-}
-
-impl Teller {
-    async fn next(&mut self) -> Option<Record> {
-        match self {
-            Self::Agent(events) => events.next().await,
-            Self::Ourselves(subscription) => subscription.next().await,
-        }
-    }
-}
 
 pub async fn run(global: &Global, options: Watch) -> anyhow::Result<Found> {
     let interrupted = signals::interrupted()?;
@@ -47,98 +34,149 @@ pub async fn run(global: &Global, options: Watch) -> anyhow::Result<Found> {
 
 /// Tells for ever, unless it cannot.
 async fn watch(global: &Global, options: &Watch) -> anyhow::Result<Infallible> {
-    let (mut teller, endpoint) = begin(global, options).await?;
-    let mut synced = false;
-    loop {
-        let record = teller.next().await;
-        let Some(record) = record else {
-            // The agent has gone; the runtime may be there still.
-            ensure!(
-                matches!(teller, Teller::Agent(_)),
-                "the event loop has stopped"
-            );
-            tracing::warn!("the agent has gone: watching the runtime directly");
-            // It may be down as well, which the watch then says.
-            let runtime = GrpcRuntime::new(&endpoint, MAX_MESSAGE_SIZE);
-            teller = watch_runtime(global, options, &endpoint, runtime, None).await?;
-            continue;
-        };
-        if matches!(record, Record::Synced { .. }) && std::mem::replace(&mut synced, true) {
-            continue;
-        }
-        tell(global, &options.filter, record).await?;
-    }
-}
-
-/// The agent's events, where there is one; it knows its runtime, so nobody has to look
-/// for that. Otherwise our own.
-async fn begin(global: &Global, options: &Watch) -> anyhow::Result<(Teller, Endpoint)> {
+    let config = config(&options.relisting)?;
     let named = global.named_endpoint()?;
+    let mut telling = Telling::new(global, options);
     if let Some(agent) = AgentClient::find(&options.agent, named.as_ref()).await? {
-        let status = agent.status().await?;
-        header(global, &text::watch::agent_header(&status))?;
-        let endpoint = status.runtime.endpoint.parse()?;
-        return Ok((Teller::Agent(agent.events().await?), endpoint));
+        warn_of_flags_without_effect(&options.relisting);
+        return watch_agent(telling, agent, config).await;
     }
     let endpoint = endpoint::find(named).await?;
-    let ourselves = watch_ourselves(global, options, &endpoint).await?;
-    Ok((ourselves, endpoint))
+    let (runtime, version) = endpoint::connect(&endpoint).await?;
+    let mut ourselves = telling.begin(&endpoint, runtime, version, config).await?;
+    loop {
+        telling.tell(ourselves.next().await).await?;
+    }
 }
 
-async fn watch_ourselves(
-    global: &Global,
-    options: &Watch,
-    endpoint: &Endpoint,
-) -> anyhow::Result<Teller> {
-    let (runtime, version) = endpoint::connect(endpoint).await?;
-    watch_runtime(global, options, endpoint, runtime, version).await
+/// The agent's events; it knows its runtime, so nobody has to look for that. While it is
+/// away, our own.
+async fn watch_agent(
+    mut telling: Telling<'_>,
+    agent: AgentClient,
+    config: Config,
+) -> anyhow::Result<Infallible> {
+    let mut status = agent.status().await?;
+    let mut events = agent.events().await?;
+    let endpoint: Endpoint = status.runtime.endpoint.parse()?;
+    loop {
+        telling.header(&text::watch::agent_header(&status))?;
+        while let Some(record) = events.next().await {
+            telling.tell(Some(record)).await?;
+        }
+        tracing::warn!("the agent has gone: watching the runtime directly");
+        telling.news.teller_changed();
+        // It may be down as well, which the watch then says.
+        let runtime = GrpcRuntime::new(&endpoint, MAX_MESSAGE_SIZE);
+        // An agent that comes back finds the stream of containerd 1.7 free.
+        let config = Config {
+            mode: Mode::Generic,
+            ..config.clone()
+        };
+        let mut ourselves = telling.begin(&endpoint, runtime, None, config).await?;
+        let mut back = pin!(agent.back(&endpoint));
+        (status, events) = loop {
+            tokio::select! {
+                // What we have seen ourselves is told before the agent takes over.
+                biased;
+                record = ourselves.next() => telling.tell(record).await?,
+                back = &mut back => break back,
+            }
+        };
+        tracing::warn!("the agent is back: it tells again");
+        telling.news.teller_changed();
+    }
 }
 
-async fn watch_runtime(
-    global: &Global,
-    options: &Watch,
-    endpoint: &Endpoint,
-    runtime: GrpcRuntime,
-    version: Option<RuntimeVersion>,
-) -> anyhow::Result<Teller> {
-    let relisting = &options.relisting;
+fn config(relisting: &Relisting) -> anyhow::Result<Config> {
+    let default = Config::default();
+    let period = relisting.relist_period.unwrap_or(default.relist_period);
+    let threshold = relisting
+        .relist_threshold
+        .unwrap_or(default.relist_threshold);
     ensure!(
-        relisting.relist_threshold > relisting.relist_period,
+        threshold > period,
         "the relist threshold ({}) must be longer than the period ({})",
-        GoDuration(relisting.relist_threshold),
-        GoDuration(relisting.relist_period)
+        GoDuration(threshold),
+        GoDuration(period)
     );
-    let config = Config {
-        relist_period: relisting.relist_period,
-        relist_threshold: relisting.relist_threshold,
-        ..Config::default()
-    };
-    header(
-        global,
-        &text::watch::header(version.as_ref(), endpoint, config.relist_period),
-    )?;
-    let environment = endpoint::environment(endpoint);
-    let pleg = Pleg::start(Arc::new(runtime), config, environment);
-    Ok(Teller::Ourselves(Box::new(pleg.subscribe().await?)))
+    Ok(Config {
+        mode: relisting.mode.map_or(default.mode, Into::into),
+        relist_period: period,
+        relist_threshold: threshold,
+        ..default
+    })
 }
 
-fn header(global: &Global, header: &str) -> anyhow::Result<()> {
-    match global.output {
-        Format::Text => output::text(header),
-        Format::Json => Ok(()),
-    }
+/// An agent relists as its own configuration says.
+fn warn_of_flags_without_effect(relisting: &Relisting) {
+    let given = relisting.given();
+    let (flags, verb) = match &given[..] {
+        [] => return,
+        [one] => ((*one).to_owned(), "has"),
+        [most @ .., last] => (format!("{} and {last}", most.join(", ")), "have"),
+    };
+    tracing::warn!(
+        "{flags} {verb} no effect while the agent tells; --agent off goes to the runtime"
+    );
 }
 
-async fn tell(global: &Global, filter: &PodFilter, record: Record) -> anyhow::Result<()> {
-    if let Record::Event(event) = &record
-        && !filter.shows(&event.pod.namespace, &event.pod.name)
-    {
-        return Ok(());
+/// How it is told, and what was told already.
+struct Telling<'a> {
+    format: Format,
+    filter: &'a PodFilter,
+    hints: KernelHints,
+    news: News,
+}
+
+impl<'a> Telling<'a> {
+    fn new(global: &Global, options: &'a Watch) -> Self {
+        Self {
+            format: global.output,
+            filter: &options.filter,
+            hints: options.relisting.kernel_hints.unwrap_or(KernelHints::Auto),
+            news: News::default(),
+        }
     }
-    let format = global.output;
-    let write = move || match format {
-        Format::Json => output::json(&record),
-        Format::Text => output::text(&text::watch::line(&record)),
-    };
-    output::patiently(write).await
+
+    /// Watches the runtime by a generator of our own.
+    async fn begin(
+        &self,
+        endpoint: &Endpoint,
+        runtime: GrpcRuntime,
+        version: Option<RuntimeVersion>,
+        config: Config,
+    ) -> anyhow::Result<Subscription> {
+        let period = config.relist_period;
+        self.header(&text::watch::header(version.as_ref(), endpoint, period))?;
+        let environment = endpoint::environment(endpoint, self.hints);
+        let pleg = Pleg::start(Arc::new(runtime), config, environment);
+        Ok(pleg.subscribe().await?)
+    }
+
+    fn header(&self, header: &str) -> anyhow::Result<()> {
+        match self.format {
+            Format::Text => output::text(header),
+            Format::Json => Ok(()),
+        }
+    }
+
+    /// Tells a record, if it is wanted and new; `None` is the end of our own generator.
+    async fn tell(&mut self, record: Option<Record>) -> anyhow::Result<()> {
+        let record = record.context("the event loop has stopped")?;
+        if let Record::Event(event) = &record
+            && !self.filter.shows(&event.pod.namespace, &event.pod.name)
+        {
+            return Ok(());
+        }
+        if !self.news.is_new(&record) {
+            return Ok(());
+        }
+        let format = self.format;
+        let write = move || match format {
+            Format::Json => output::json(&record),
+            Format::Text => output::text(&text::watch::line(&record)),
+        };
+        output::patiently(write).await
+    }
 }

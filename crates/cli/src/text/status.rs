@@ -30,8 +30,8 @@ pub fn page(status: &StatusReport) -> String {
     );
     line("Runtime", runtime(status));
     line("Relist", relist(status));
-    line("Stream", status.stream.state.clone());
-    line("Kernel", status.kernel.state.clone());
+    line("Stream", stream(status));
+    line("Kernel", kernel(status));
     line("Pods", pods(status));
     for stuck in &status.stuck {
         let what = sentence(&stuck.to_string()).into_owned();
@@ -78,6 +78,29 @@ fn relist(status: &StatusReport) -> String {
             duration(took)
         ),
         _ => format!("{}, every {period}", relist.mode),
+    }
+}
+
+fn stream(status: &StatusReport) -> String {
+    let stream = &status.stream;
+    match stream.state.as_str() {
+        "live" | "retrying" => format!(
+            "{}; {} events, {} changes missed, opened again {} times",
+            stream.state, stream.events, stream.missed, stream.reconnects
+        ),
+        state => state.to_owned(),
+    }
+}
+
+fn kernel(status: &StatusReport) -> String {
+    let kernel = &status.kernel;
+    let watched = match kernel.state.as_str() {
+        "live" => format!("live; {} processes watched", kernel.watched),
+        state => state.to_owned(),
+    };
+    match &kernel.why {
+        Some(why) => format!("{watched}; {}", sentence(why)),
+        None => watched,
     }
 }
 

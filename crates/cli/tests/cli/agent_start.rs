@@ -3,9 +3,11 @@
 use std::io::Write;
 use std::net::TcpListener;
 
+use rustix::process::Signal;
+use serde_json::Value;
 use tempfile::NamedTempFile;
 
-use crate::support::{Agent, FakeRuntime, Pleg};
+use crate::support::{Agent, FakeRuntime, PATIENCE, Pleg, eventually};
 
 fn start_with(config: &str) -> String {
     let mut file = NamedTempFile::new().unwrap();
@@ -44,8 +46,9 @@ fn a_wrong_type_is_an_error_that_shows_the_line() {
         (
             "relistPeriod: 1s\nrelistPeriod: 2s\n",
             "line 2",
-            "relistPeriod",
+            "relistPeriod is given a second time",
         ),
+        ("relistPeriod: null\n", "line 1", "there is no value"),
     ] {
         let said = start_with(config);
         assert!(
@@ -149,4 +152,34 @@ fn the_configuration_names_the_runtime_and_a_flag_says_more() {
     let by_flag = Agent::configured(&other.path(), &line);
     by_flag.wait_healthy();
     assert_eq!(by_flag.pods(), ["b"]);
+}
+
+#[test]
+fn an_agents_log_is_json_if_that_is_wanted_to_its_last_words() {
+    let runtime = FakeRuntime::with_pods(&[]);
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap().to_string();
+    let messages = |listen: &str| -> Vec<String> {
+        let args = ["agent", "-r", &runtime.path(), "-o", "json"];
+        let mut agent = Pleg::new(&[&args[..], &["--listen", listen]].concat()).start();
+        eventually("it logs", || (!agent.log().is_empty()).then_some(()));
+        if !agent.has_ended() {
+            agent.signal(Signal::TERM);
+        }
+        let log = agent.end(PATIENCE).err;
+        let lines = log.lines().map(|line| {
+            let line: Value = serde_json::from_str(line).expect(line);
+            assert!(line["timestamp"].is_string() && line["level"].is_string());
+            line["message"].as_str().unwrap().to_owned()
+        });
+        lines.collect()
+    };
+    let well = messages("127.0.0.1:0");
+    assert!(well[0].starts_with("watching unix://"), "{well:?}");
+    assert_eq!(well.last().unwrap(), "stopping on SIGTERM");
+    let refused = messages(&taken);
+    assert_eq!(
+        refused,
+        [format!("cannot listen on {taken}: address already in use")]
+    );
 }

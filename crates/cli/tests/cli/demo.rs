@@ -12,7 +12,7 @@ fn the_demo_names_the_wedged_container_and_tells_the_deaths_of_the_others() {
             .lines()
             .find(|line| line.contains("ContainerDied") && line.contains(container));
         assert!(
-            died.is_some_and(|line| line.ends_with("by sweep")),
+            died.is_some_and(|line| line.ends_with("by kernel")),
             "{shown}"
         );
     }

@@ -1,9 +1,10 @@
 //! What is known stays known while the runtime answers nonsense, and nothing is told of
 //! pods that only cannot be seen.
 
+use pleg::runtime::Call;
 use serde_json::Value;
 
-use crate::support::{Agent, FakeRuntime, every_nonsense};
+use crate::support::{Agent, FakeRuntime, eventually, every_nonsense};
 
 /// The events that come until `marker` is said to have run, which is told last.
 fn events_until(events: &mut impl Iterator<Item = Value>, marker: &str) -> Vec<Value> {
@@ -68,5 +69,33 @@ fn a_list_above_the_receive_limit_is_named_with_size_and_limit() {
         "{health:?}"
     );
     assert_eq!(health.code, 200);
-    assert_eq!(agent.pods(), ["web-0"]);
+    // What is new is known by its events.
+    eventually("all pods are known", || {
+        (agent.pods().len() == 50).then_some(())
+    });
+}
+
+#[test]
+fn a_list_above_the_receive_limit_comes_in_a_stream_where_the_runtime_has_that() {
+    let runtime = FakeRuntime::with_pods(&[]);
+    runtime.sim.stream_lists();
+    for number in 0..250 {
+        runtime.sim.run(&format!("web-{number}"), &["app"]);
+    }
+    let lines = "maxMessageSize: 65536\nmode: generic\n";
+    let agent = Agent::configured(&runtime.endpoint(), lines);
+    agent.wait_healthy();
+    assert_eq!(agent.pods().len(), 250);
+    runtime.sim.exit("web-7", "app", 3);
+    let mut events = agent.events();
+    events.find(|record| record["id"] == "web-7/app.0" && record["exitCode"] == 3);
+    let status = agent.get("/v1/status").json();
+    assert_eq!(status["relist"]["lastKind"], "list", "{status}");
+    // The large answer is not asked for again and again.
+    let whole = runtime.sim.calls_made(Call::ListContainers);
+    agent.wait("/v1/status", |answer| {
+        answer.json()["relist"]["count"].as_u64()
+            > status["relist"]["count"].as_u64().map(|it| it + 5)
+    });
+    assert_eq!(runtime.sim.calls_made(Call::ListContainers), whole);
 }

@@ -43,9 +43,10 @@ fn the_kubelets_metrics_are_the_kubelets_to_the_letter() {
             "kubelet_running_containers{container_state=\"exited\"}",
             1.0,
         ),
+        // One for each container, and one for the pid of each that runs.
         (
             "kubelet_runtime_operations_total{operation_type=\"container_status\"}",
-            3.0,
+            5.0,
         ),
         (
             "kubelet_runtime_operations_total{operation_type=\"version\"}",

@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use pleg::runtime::Call;
 use rustix::process::Signal;
 
-use crate::support::{Agent, FakeRuntime, PATIENCE, Pleg};
+use crate::support::{Agent, FakeRuntime, PATIENCE, Pleg, eventually};
 
 #[test]
 fn a_watch_is_told_by_the_agent_and_asks_the_runtime_nothing() {
@@ -83,6 +83,81 @@ fn a_watch_goes_on_by_itself_when_the_agent_goes() {
     let records = ended.records();
     let synced = records.iter().filter(|record| record["kind"] == "synced");
     assert_eq!(synced.count(), 1);
+}
+
+#[test]
+fn a_watch_says_which_of_its_flags_an_agent_leaves_without_effect() {
+    let runtime = FakeRuntime::with_pods(&[("a", &["x"])]);
+    let agent = Agent::watching(&runtime.endpoint());
+    agent.wait_healthy();
+    let watch = |more: &[&str]| {
+        let path = runtime.path();
+        let args = ["watch", "-r", &path, "--for", "300ms"];
+        Pleg::new(&[&args, more].concat()).run().assert_code(0).err
+    };
+    let url = agent.url();
+    let told_by_agent = ["--agent", &url];
+    assert_eq!(watch(&told_by_agent), "");
+    let said = watch(&[&told_by_agent[..], &["--relist-period", "1s"]].concat());
+    assert!(
+        said.contains("--relist-period has no effect while the agent tells"),
+        "{said}"
+    );
+    let all = ["--mode", "generic", "--relist-threshold", "1m"];
+    let said = watch(&[&told_by_agent[..], &all].concat());
+    assert!(
+        said.contains("--mode and --relist-threshold have no effect while the agent tells"),
+        "{said}"
+    );
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert_eq!(watch(&[&["--agent", "off"], &all[..]].concat()), "");
+}
+
+#[test]
+fn a_watch_returns_to_its_agent_and_tells_nothing_twice() {
+    let runtime = FakeRuntime::with_pods(&[("a", &["x"]), ("b", &["x"]), ("c", &["x"])]);
+    let agent = Agent::watching(&runtime.endpoint());
+    agent.wait_healthy();
+    let args = ["watch", "--agent", &agent.url(), "-o", "json"];
+    let mut watch = Pleg::new(&args).start();
+    watch.record("all is well", |record| record["kind"] == "health");
+
+    let address = agent.address.clone();
+    agent.terminate();
+    agent.end().assert_code(0);
+    // While nobody tells, and while the watch does.
+    runtime.sim.exit("a", "x", 5);
+    watch.record("a's death", |record| record["exitCode"] == 5);
+    runtime.sim.exit("b", "x", 6);
+    watch.record("b's death", |record| record["exitCode"] == 6);
+
+    let agent = Agent::listening(&address, &runtime.endpoint(), "");
+    agent.wait_healthy();
+    eventually("the watch returns", || {
+        watch.log().contains("the agent is back").then_some(())
+    });
+    runtime.sim.exit("c", "x", 7);
+    watch.record("c's death", |record| record["exitCode"] == 7);
+    // The watch has left the runtime to the agent.
+    agent.terminate();
+    agent.end().assert_code(0);
+    eventually("the watch goes on by itself again", || {
+        (watch.log().matches("the agent has gone").count() == 2).then_some(())
+    });
+    watch.signal(Signal::TERM);
+
+    let records = watch.end(PATIENCE).assert_code(0).records();
+    let mut told: Vec<String> = records
+        .iter()
+        .filter(|record| record["kind"] != "health")
+        .map(|record| format!("{} {} {}", record["kind"], record["id"], record["type"]))
+        .collect();
+    let all = told.len();
+    told.sort();
+    told.dedup();
+    assert_eq!(told.len(), all, "{records:#?}");
+    let deaths = told.iter().filter(|what| what.contains("ContainerDied"));
+    assert_eq!(deaths.count(), 3, "{told:?}");
 }
 
 #[test]

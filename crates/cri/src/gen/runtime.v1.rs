@@ -86,6 +86,16 @@ pub struct ListPodSandboxResponse {
     pub items: ::prost::alloc::vec::Vec<PodSandbox>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
+pub struct StreamPodSandboxesRequest {
+    #[prost(message, optional, tag = "1")]
+    pub filter: ::core::option::Option<PodSandboxFilter>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct StreamPodSandboxesResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub pod_sandboxes: ::prost::alloc::vec::Vec<PodSandbox>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct PodSandbox {
     #[prost(string, tag = "1")]
     pub id: ::prost::alloc::string::String,
@@ -268,6 +278,16 @@ pub struct ListContainersResponse {
     pub containers: ::prost::alloc::vec::Vec<Container>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
+pub struct StreamContainersRequest {
+    #[prost(message, optional, tag = "1")]
+    pub filter: ::core::option::Option<ContainerFilter>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct StreamContainersResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub containers: ::prost::alloc::vec::Vec<Container>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Container {
     #[prost(string, tag = "1")]
     pub id: ::prost::alloc::string::String,
@@ -338,6 +358,12 @@ pub struct ContainerStatus {
     pub message: ::prost::alloc::string::String,
     #[prost(map = "string, string", tag = "12")]
     pub labels: ::std::collections::HashMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
+    /// Where a kubelet keeps the hash and the count of restarts.
+    #[prost(map = "string, string", tag = "13")]
+    pub annotations: ::std::collections::HashMap<
         ::prost::alloc::string::String,
         ::prost::alloc::string::String,
     >,
@@ -679,6 +705,39 @@ pub mod runtime_service_server {
             request: tonic::Request<super::ContainerStatusRequest>,
         ) -> std::result::Result<
             tonic::Response<super::ContainerStatusResponse>,
+            tonic::Status,
+        >;
+        /// Server streaming response type for the StreamPodSandboxes method.
+        type StreamPodSandboxesStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<
+                    super::StreamPodSandboxesResponse,
+                    tonic::Status,
+                >,
+            >
+            + std::marker::Send
+            + 'static;
+        /// KEP-5825: the same items in any number of messages.
+        async fn stream_pod_sandboxes(
+            &self,
+            request: tonic::Request<super::StreamPodSandboxesRequest>,
+        ) -> std::result::Result<
+            tonic::Response<Self::StreamPodSandboxesStream>,
+            tonic::Status,
+        >;
+        /// Server streaming response type for the StreamContainers method.
+        type StreamContainersStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<
+                    super::StreamContainersResponse,
+                    tonic::Status,
+                >,
+            >
+            + std::marker::Send
+            + 'static;
+        async fn stream_containers(
+            &self,
+            request: tonic::Request<super::StreamContainersRequest>,
+        ) -> std::result::Result<
+            tonic::Response<Self::StreamContainersStream>,
             tonic::Status,
         >;
         /// Server streaming response type for the GetContainerEvents method.
@@ -1097,6 +1156,102 @@ pub mod runtime_service_server {
                                 max_encoding_message_size,
                             );
                         let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/runtime.v1.RuntimeService/StreamPodSandboxes" => {
+                    #[allow(non_camel_case_types)]
+                    struct StreamPodSandboxesSvc<T: RuntimeService>(pub Arc<T>);
+                    impl<
+                        T: RuntimeService,
+                    > tonic::server::ServerStreamingService<
+                        super::StreamPodSandboxesRequest,
+                    > for StreamPodSandboxesSvc<T> {
+                        type Response = super::StreamPodSandboxesResponse;
+                        type ResponseStream = T::StreamPodSandboxesStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::StreamPodSandboxesRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as RuntimeService>::stream_pod_sandboxes(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = StreamPodSandboxesSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/runtime.v1.RuntimeService/StreamContainers" => {
+                    #[allow(non_camel_case_types)]
+                    struct StreamContainersSvc<T: RuntimeService>(pub Arc<T>);
+                    impl<
+                        T: RuntimeService,
+                    > tonic::server::ServerStreamingService<
+                        super::StreamContainersRequest,
+                    > for StreamContainersSvc<T> {
+                        type Response = super::StreamContainersResponse;
+                        type ResponseStream = T::StreamContainersStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::StreamContainersRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as RuntimeService>::stream_containers(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = StreamContainersSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
                         Ok(res)
                     };
                     Box::pin(fut)

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use tokio::time::Instant;
+
 use super::{Generic, Message};
 use crate::diff::Subject;
-use crate::event::{Event, EventType};
+use crate::event::{Event, EventType, Source};
 use crate::id::PodUid;
 use crate::inspect::{InspectError, inspect};
 use crate::listed::ListedPod;
@@ -12,11 +14,12 @@ use crate::records::{Commit, Step, Ticket};
 use crate::runtime::Runtime;
 use crate::status::PodStatus;
 use crate::told::{Record, events_of};
+use crate::wall_time::WallTime;
 
 impl<R: Runtime> Generic<R> {
     /// Does what the records want done about a pod.
     pub(super) fn take_step(&mut self, uid: &PodUid) {
-        match self.records.plan(uid) {
+        match self.records.plan(uid, Instant::now()) {
             Step::Nothing => {}
             Step::Removed(commit) => {
                 self.cache.remove(uid);
@@ -48,10 +51,16 @@ impl<R: Runtime> Generic<R> {
         let uid = &ticket.uid;
         match result {
             Ok(status) => {
+                self.records.looked(ticket, &status, Instant::now());
                 // The pod may be gone, and even back, since: then this tells nothing.
                 let Some(commit) = self.records.commit(ticket) else {
+                    self.take_step(uid);
                     return;
                 };
+                if let Some(hint) = &commit.hint {
+                    let took = hint.at.elapsed();
+                    self.environment.observer.pod_relist_ended(took);
+                }
                 let status = self.cache.set(uid, status, commit.begun);
                 self.tell(&commit, Some(&status));
                 // What differed again meanwhile is due now, not at the next relist.
@@ -62,6 +71,8 @@ impl<R: Runtime> Generic<R> {
                     return;
                 };
                 tracing::debug!("{uid} could not be inspected: {error}");
+                // It is tried again at the next relist, which must not be far.
+                self.doubt_stream();
                 self.cache.set_error(uid, error, begun);
             }
         }
@@ -93,14 +104,18 @@ impl<R: Runtime> Generic<R> {
         let time = self.wall_time();
         let first_round = self.seen.rounds == 0;
         for event in events_of(commit, status, time, first_round) {
-            self.observe(&event, status);
+            self.expect_announcement(&event);
+            let announced = commit.hint.as_ref().and_then(|hint| hint.announced);
+            self.observe(&event, announced, status);
             self.publish(&Record::Event(event));
         }
+        self.watch_processes(commit, status);
     }
 
-    fn observe(&self, event: &Event, status: Option<&PodStatus>) {
+    fn observe(&self, event: &Event, announced: Option<WallTime>, status: Option<&PodStatus>) {
         let happened = match (event.subject, event.event_type) {
             _ if event.initial => None,
+            _ if event.source == Source::Stream => announced,
             (Some(Subject::Container), EventType::ContainerStarted) => event
                 .id
                 .as_ref()

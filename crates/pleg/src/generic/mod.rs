@@ -5,6 +5,8 @@
 //!           (relisting)                                      |
 //!            a list that does not come:                      |
 //!            Swept, id by id (sweeping) -------------------->|
+//!   the runtime's events (streaming),                        |
+//!   the deaths of processes (processes): hints ------------->|
 //!                                                            v
 //!                 commit or defer <-- Inspected <-- inspections, each a task of its own
 //!                 (inspecting)
@@ -27,7 +29,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::cache::{Cache, CacheWriter};
 use crate::calls::{Calls, OutstandingCall};
 use crate::config::{Config, Environment};
-use crate::health::HealthReport;
+use crate::health::{HealthReport, StuckCall};
 use crate::id::{Id, PodUid};
 use crate::inspect::{InspectError, Lanes};
 use crate::listed::{ListedContainer, ListedSandbox};
@@ -40,14 +42,22 @@ use crate::subscribers::{Lifeline, Subscribers, Subscription};
 use crate::wall_time::WallTime;
 
 mod inspecting;
+mod lists;
+mod processes;
+mod proof;
 mod relisting;
 mod reporting;
 mod round;
+mod stream;
+mod streaming;
 mod sweep;
 mod sweeping;
 
-use relisting::Lists;
+use lists::Lists;
+use processes::{Processes, Watched};
 use round::{Round, Seen};
+use stream::Streaming;
+use streaming::Streamed;
 use sweep::Sweep;
 use sweeping::{Missing, Swept};
 
@@ -67,6 +77,8 @@ enum Message {
     Containers(Result<Listing<ListedContainer>, CallError>),
     Inspected(Ticket, Result<PodStatus, InspectError>),
     Swept(Swept),
+    Streamed(Streamed),
+    Watched(Id, Watched),
 }
 
 pub(crate) struct Generic<R> {
@@ -90,6 +102,11 @@ pub(crate) struct Generic<R> {
     next_sweep: Instant,
     /// What the host knew of when the last sweep was begun.
     host_ids: BTreeSet<Id>,
+    streaming: Streaming,
+    /// Ids that the stream named, of which nobody knows whose they are.
+    hinted_ids: BTreeSet<Id>,
+    processes: Processes,
+    process_lanes: Lanes,
     records: Records,
     cache: CacheWriter,
 
@@ -100,10 +117,15 @@ pub(crate) struct Generic<R> {
 
     reader: Cache,
     subscribers: Subscribers,
-    /// The health that was told last.
+    /// The calls that were overdue when last looked.
+    stuck: Vec<StuckCall>,
+    /// The health that was told last, and when.
     told: HealthReport,
+    told_at: Instant,
     /// Whether lists failed then, and which were swept for.
     told_cause: (bool, Missing),
+    /// When it is to be told again, with whatever is overdue by then.
+    health_due: Option<Instant>,
 }
 
 impl<R: Runtime> Generic<R> {
@@ -129,6 +151,10 @@ impl<R: Runtime> Generic<R> {
             sweep: None,
             next_sweep: now,
             host_ids: BTreeSet::new(),
+            streaming: Streaming::new(config.mode, now),
+            hinted_ids: BTreeSet::new(),
+            processes: Processes::new(environment.kernel.clone()),
+            process_lanes: Lanes::new(processes::PLACES, config.status_overdue),
             records: Records::default(),
             cache,
             started: now,
@@ -138,6 +164,9 @@ impl<R: Runtime> Generic<R> {
             subscribers: Subscribers::default(),
             told: reporting::first_report(&config, now, (environment.clock)()),
             told_cause: Default::default(),
+            told_at: now,
+            stuck: Vec::new(),
+            health_due: None,
             runtime,
             config,
             environment,
@@ -162,6 +191,7 @@ impl<R: Runtime> Generic<R> {
                 self.begin_relist();
             }
             self.drive_sweep();
+            self.drive_stream();
             while self.tasks.try_join_next().is_some() {}
             self.review();
         }
@@ -182,6 +212,9 @@ impl<R: Runtime> Generic<R> {
         [
             self.lists.due(),
             self.sweep_alarm(),
+            // No stream is asked for before the runtime has said who it is.
+            self.streaming.alarm().filter(|_| self.version.is_some()),
+            self.health_due,
             overdue,
             Some(threshold).filter(|time| *time > now),
         ]
@@ -198,6 +231,8 @@ impl<R: Runtime> Generic<R> {
             Message::Containers(answer) => self.on_containers(answer),
             Message::Inspected(ticket, result) => self.on_inspected(&ticket, result),
             Message::Swept(swept) => self.on_swept(swept),
+            Message::Streamed(streamed) => self.on_streamed(streamed),
+            Message::Watched(id, watched) => self.on_watched(id, watched),
         }
     }
 

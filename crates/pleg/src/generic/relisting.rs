@@ -1,188 +1,22 @@
 //! Asking for both lists, again and again, and taking in what they say.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::lists::Asking;
 use super::round::Round;
-use super::sweeping::Missing;
 use super::{Generic, Message};
 use crate::calls::About;
 use crate::event::Source;
 use crate::listed::{ListedContainer, ListedSandbox};
+use crate::runtime::grpc::MAX_MESSAGE_SIZE;
 use crate::runtime::{Call, CallError, Listing, Runtime, RuntimeVersion};
 use crate::snapshot::Snapshot;
 use crate::wall_time::WallTime;
 
 /// How long a list that was too large is not asked for again.
 const TOO_LARGE_PAUSE: Duration = Duration::from_secs(30);
-
-/// Where the two lists stand.
-#[derive(Debug)]
-pub(super) struct Lists {
-    /// When the next relist is due; `None` while one is under way.
-    due: Option<Instant>,
-    /// Somebody wants one that is begun after this.
-    requested: Option<Instant>,
-    /// When the relist under way, or the last one, was begun.
-    begun: Instant,
-    pub(super) sandboxes: Asking<ListedSandbox>,
-    pub(super) containers: Asking<ListedContainer>,
-    last: LastLists,
-    /// When the last relist with good lists was begun.
-    pub(super) last_good: Option<Instant>,
-    /// Why lists failed since the last complete round, if they did.
-    pub(super) failure: Option<CallError>,
-    /// They come again, but what happened meanwhile is not told yet.
-    recovered: bool,
-    /// How many rows belonged to no pod.
-    homeless: usize,
-}
-
-/// One of the lists in the relist under way.
-#[derive(Debug)]
-pub(super) enum Asking<Row> {
-    Asked,
-    Answered(Arc<[Arc<Row>]>),
-    Failed(CallError),
-}
-
-impl<Row> Asking<Row> {
-    /// It was good in the last relist, and fails now.
-    pub(super) fn fails(&mut self, error: CallError) {
-        if matches!(self, Self::Answered(_)) {
-            *self = Self::Failed(error);
-        }
-    }
-
-    /// Whether it failed by itself, and not for want of a connection.
-    fn has_failed(&self) -> bool {
-        match self {
-            Self::Asked | Self::Answered(_) => false,
-            Self::Failed(error) => matches!(
-                error,
-                CallError::TooLarge(_) | CallError::Malformed(_) | CallError::Refused(_)
-            ),
-        }
-    }
-}
-
-impl Lists {
-    pub(super) fn new(now: Instant) -> Self {
-        Self {
-            due: Some(now),
-            requested: None,
-            begun: now,
-            sandboxes: Asking::Asked,
-            containers: Asking::Asked,
-            last: LastLists::none(now),
-            last_good: None,
-            failure: None,
-            recovered: false,
-            homeless: 0,
-        }
-    }
-
-    pub(super) fn due(&self) -> Option<Instant> {
-        self.due
-    }
-
-    pub(super) fn is_due(&self) -> bool {
-        self.due.is_some_and(|due| due <= Instant::now())
-    }
-
-    /// Makes a relist due that is begun after `asked`; one that was begun since serves.
-    pub(super) fn request(&mut self, asked: Instant) {
-        match self.due {
-            None => self.requested = Some(asked),
-            Some(_) if self.last_good.is_some_and(|begun| begun > asked) => {}
-            Some(due) => self.due = Some(due.min(asked)),
-        }
-    }
-
-    /// Which lists failed although the runtime answers.
-    pub(super) fn failed(&self) -> Missing {
-        Missing {
-            sandboxes: self.sandboxes.has_failed(),
-            containers: self.containers.has_failed(),
-        }
-    }
-
-    /// Whether the last attempt failed.
-    pub(super) fn fail(&self) -> bool {
-        self.failure.is_some() && !self.recovered
-    }
-
-    /// A round is complete: what happened while lists failed has been told.
-    pub(super) fn caught_up(&mut self) {
-        if self.recovered {
-            self.failure = None;
-        }
-    }
-
-    fn begin(&mut self) {
-        self.due = None;
-        self.begun = Instant::now();
-        self.sandboxes = Asking::Asked;
-        self.containers = Asking::Asked;
-    }
-
-    /// The relist under way has ended; the next one is due then, unless somebody wants it
-    /// now.
-    fn end(&mut self, next: Instant) {
-        let requested = self.requested.take().filter(|asked| *asked > self.begun);
-        self.due = Some(requested.unwrap_or(next));
-    }
-
-    /// What both lists said, once both are in.
-    fn take(&mut self) -> Option<Result<Snapshot, CallError>> {
-        let (sandboxes, containers) = match (&self.sandboxes, &self.containers) {
-            (Asking::Asked, _) | (_, Asking::Asked) => return None,
-            (Asking::Failed(error), _) | (_, Asking::Failed(error)) => {
-                return Some(Err(error.clone()));
-            }
-            (Asking::Answered(sandboxes), Asking::Answered(containers)) => (sandboxes, containers),
-        };
-        Some(Ok(self.last.snapshot(self.begun, sandboxes, containers)))
-    }
-}
-
-/// The last good lists, and what was made of them: the same lists make the same pods.
-#[derive(Debug)]
-struct LastLists {
-    sandboxes: Arc<[Arc<ListedSandbox>]>,
-    containers: Arc<[Arc<ListedContainer>]>,
-    snapshot: Snapshot,
-}
-
-impl LastLists {
-    fn none(now: Instant) -> Self {
-        Self {
-            sandboxes: Arc::new([]),
-            containers: Arc::new([]),
-            snapshot: Snapshot::new(now, &[], &[]),
-        }
-    }
-
-    fn snapshot(
-        &mut self,
-        taken: Instant,
-        sandboxes: &Arc<[Arc<ListedSandbox>]>,
-        containers: &Arc<[Arc<ListedContainer>]>,
-    ) -> Snapshot {
-        let same =
-            Arc::ptr_eq(sandboxes, &self.sandboxes) && Arc::ptr_eq(containers, &self.containers);
-        if same {
-            self.snapshot.taken = taken;
-        } else {
-            self.snapshot = Snapshot::new(taken, sandboxes, containers);
-            self.sandboxes = sandboxes.clone();
-            self.containers = containers.clone();
-        }
-        self.snapshot.clone()
-    }
-}
 
 impl<R: Runtime> Generic<R> {
     /// Asks for both lists at once, so that one that hangs does not keep the other from
@@ -229,6 +63,7 @@ impl<R: Runtime> Generic<R> {
                 tracing::debug!("the runtime is {version}");
                 self.version = Some(version);
                 self.ask_version = false;
+                self.streaming.runtime_answered(Instant::now());
                 self.begin_relist();
             }
             Err(error) => self.lists_failed(error),
@@ -254,6 +89,7 @@ impl<R: Runtime> Generic<R> {
             Ok(listing) => {
                 self.patience.learn(self.lists.begun.elapsed());
                 self.environment.observer.list_received(call, listing.bytes);
+                self.lists.largest = self.lists.largest.max(listing.bytes);
                 Asking::Answered(listing.rows)
             }
             Err(error) => Asking::Failed(error),
@@ -275,8 +111,13 @@ impl<R: Runtime> Generic<R> {
             tracing::warn!("{homeless} listed sandboxes or containers belong to no pod");
         }
         self.lists.homeless = snapshot.homeless;
-        self.lists.last_good = Some(snapshot.taken);
-        self.records.observe(snapshot, Source::Relist);
+        self.lists.good_before = self.lists.last_good.replace(snapshot.taken);
+        if self.lists.largest <= MAX_MESSAGE_SIZE {
+            self.lists.good_for_kubelet = self.lists.last_good;
+        }
+        self.hinted_ids.clear();
+        self.records
+            .observe(snapshot, Instant::now(), Source::Relist);
         let observer = &self.environment.observer;
         observer.seen(self.wall_time(), snapshot.counts);
 
@@ -290,9 +131,20 @@ impl<R: Runtime> Generic<R> {
         let pause = if overdue {
             Duration::ZERO
         } else {
-            self.config.relist_period
+            if let Some(proof) = self.streaming.proof() {
+                proof.relisted();
+            }
+            self.period()
         };
         self.lists.end(Instant::now() + pause);
+    }
+
+    /// From the end of this relist to the next one.
+    pub(super) fn period(&self) -> Duration {
+        // Health must be able to tell a stall from a pause.
+        let ceiling = self.config.relist_ceiling;
+        let ceiling = ceiling.min(self.config.relist_threshold / 4);
+        self.streaming.period(self.config.relist_period, ceiling)
     }
 
     /// All pods have been looked at: what differs is being inspected.

@@ -1,6 +1,7 @@
 //! What is told about ourselves: health at each change, and everything on demand.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -14,9 +15,7 @@ use crate::kubelet_view::{KubeletView, Obstacles, kubelet_view};
 use crate::listed::ContainerState;
 use crate::runtime::Runtime;
 use crate::snapshot::Counts;
-use crate::status_report::{
-    HealthStatus, InFlight, KernelStatus, RelistStatus, RuntimeStatus, StatusReport, StreamStatus,
-};
+use crate::status_report::{HealthStatus, InFlight, RelistStatus, RuntimeStatus, StatusReport};
 use crate::subscribers::{Lifeline, Subscription};
 use crate::told::{Record, present_events};
 use crate::wall_time::WallTime;
@@ -40,28 +39,46 @@ pub(super) fn first_report(config: &Config, now: Instant, time: WallTime) -> Hea
     }
 }
 
+/// Names that come within this time of the last record are told in one.
+const TOGETHER: Duration = Duration::from_millis(100);
+
+/// Whether these are the same calls, older or younger.
+fn are_same(now: &[StuckCall], told: &[StuckCall]) -> bool {
+    now.len() == told.len() && now.iter().zip(told).all(|(now, told)| now.is_same(told))
+}
+
 impl<R: Runtime> Generic<R> {
-    /// Looks at what is overdue, and tells our health if it changed.
+    /// Looks at what is overdue, and tells our health if it changed: a state at once, names
+    /// together with those that come in the next moment.
     pub(super) fn review(&mut self) {
         let report = self.health();
+        if !report.stuck.is_empty() {
+            self.doubt_stream();
+        }
         for stuck in &report.stuck {
-            if !self.told.stuck.iter().any(|told| told.is_same(stuck)) {
+            if !self.stuck.iter().any(|known| known.is_same(stuck)) {
                 self.set_aside(stuck);
             }
         }
-        let same_stuck = report.stuck.len() == self.told.stuck.len()
-            && report
-                .stuck
-                .iter()
-                .zip(&self.told.stuck)
-                .all(|(now, told)| now.is_same(told));
-        // The message alone may differ by an age, which is no change.
         let cause = (self.lists.failure.is_some(), self.missing());
-        if report.state != self.told.state || !same_stuck || cause != self.told_cause {
+        // The message alone may differ by an age, which is no change.
+        let same = report.state == self.told.state
+            && are_same(&report.stuck, &self.told.stuck)
+            && cause == self.told_cause;
+        self.stuck.clone_from(&report.stuck);
+        let now = Instant::now();
+        let next = self.told_at + TOGETHER;
+        if same {
+            self.health_due = None;
+        } else if report.state == self.told.state && now < next {
+            self.health_due = Some(next);
+        } else {
             tracing::info!("{}: {}", report.state, report.message);
             self.publish(&Record::Health(report.clone()));
             self.told = report;
             self.told_cause = cause;
+            self.told_at = now;
+            self.health_due = None;
         }
     }
 
@@ -138,9 +155,12 @@ impl<R: Runtime> Generic<R> {
         StatusReport {
             kubelet_view: self.kubelet_view(),
             relist: RelistStatus {
-                mode: "generic".to_owned(),
+                mode: match self.streaming.is_live() {
+                    true => "evented".to_owned(),
+                    false => "generic".to_owned(),
+                },
                 count: self.seen.rounds,
-                period_seconds: self.config.relist_period.as_secs_f64(),
+                period_seconds: self.period().as_secs_f64(),
                 last_duration_seconds: self.seen.last.map(|last| last.took.as_secs_f64()),
                 last_kind: self.seen.last.map(|last| match last.source {
                     Source::Sweep => "sweep".to_owned(),
@@ -167,17 +187,8 @@ impl<R: Runtime> Generic<R> {
                     age_seconds: call.since.elapsed().as_secs_f64(),
                 })
                 .collect(),
-            stream: StreamStatus {
-                state: "off".to_owned(),
-                events: 0,
-                missed: 0,
-                reconnects: 0,
-            },
-            kernel: KernelStatus {
-                state: "off".to_owned(),
-                watched: 0,
-                why: None,
-            },
+            stream: self.streaming.status(),
+            kernel: self.processes.status(),
             runtime: RuntimeStatus::new(self.environment.endpoint.clone(), self.version.as_ref()),
             pods: counts.pods,
             containers,
@@ -195,7 +206,7 @@ impl<R: Runtime> Generic<R> {
         }
         let obstacles = Obstacles {
             started: self.started,
-            last_good_lists: self.lists.last_good,
+            last_good_lists: self.lists.good_for_kubelet,
             lists_fail: self.lists.fail() || overdue.iter().any(|call| call.about.pod.is_none()),
             stuck_pods: stuck_pods.into_values().collect(),
         };

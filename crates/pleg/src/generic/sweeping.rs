@@ -11,6 +11,7 @@ use crate::calls::About;
 use crate::event::Source;
 use crate::id::{Id, PodUid};
 use crate::listed::{ListedContainer, ListedSandbox};
+use crate::records::Look;
 use crate::runtime::{Call, CallError, Listing, Runtime};
 use crate::status::{ContainerStatus, SandboxStatus};
 
@@ -152,10 +153,11 @@ impl<R: Runtime> Generic<R> {
         }
     }
 
-    /// Everything known of what cannot be listed, and what the host knows beyond that; but
-    /// not what is being asked for already.
-    fn targets(&self, missing: Missing) -> Vec<Target> {
+    /// Everything known of what cannot be listed, and what the host and the stream know
+    /// beyond that; but not what is being asked for already.
+    fn targets(&mut self, missing: Missing) -> Vec<Target> {
         let mut unknown = self.host_ids.clone();
+        unknown.append(&mut self.hinted_ids);
         let mut targets = Vec::new();
         for pod in self.records.listed() {
             let target = |call, id: &Id, container| Target {
@@ -226,13 +228,13 @@ impl<R: Runtime> Generic<R> {
     pub(super) fn on_swept(&mut self, swept: Swept) {
         match swept {
             Swept::Sandboxes(begun, Ok(listing)) => {
-                self.records
-                    .observe_sandboxes(&listing.rows, begun, Source::Sweep);
+                let look = looked(begun);
+                self.records.observe_sandboxes(&listing.rows, look);
                 self.swept_list();
             }
             Swept::Containers(begun, Ok(listing)) => {
-                self.records
-                    .observe_containers(&listing.rows, begun, Source::Sweep);
+                let look = looked(begun);
+                self.records.observe_containers(&listing.rows, look);
                 self.swept_list();
             }
             Swept::Sandboxes(_, Err(error)) => self.lists.sandboxes.fails(error),
@@ -251,31 +253,25 @@ impl<R: Runtime> Generic<R> {
         begun: Instant,
         answer: Result<SandboxStatus, CallError>,
     ) {
-        let Some(status) = known_now(answer) else {
-            self.sweep_failed(id);
-            return;
-        };
-        let source = Source::Sweep;
-        let met = status.as_ref().and_then(|status| status.pod.clone());
-        match (uid, status, met) {
-            (Some(uid), status, _) => {
-                let state = status.map(|status| status.state);
-                self.records.observe_sandbox(&uid, id, state, begun, source);
-                self.swept_id(Some(&uid), id);
-            }
-            (None, Some(status), Some(pod)) => {
-                let row = ListedSandbox {
-                    id: id.clone(),
-                    pod: Some(pod.clone()),
-                    state: status.state,
-                    attempt: status.attempt,
-                    created_at: status.created_at,
+        let look = looked(begun);
+        match known_now(answer) {
+            None => self.sweep_failed(id),
+            Some(status) => {
+                let uid = match (uid, status) {
+                    (Some(uid), status) => {
+                        let state = status.map(|status| status.state);
+                        self.records.observe_sandbox(&uid, id, state, look);
+                        Some(uid)
+                    }
+                    (None, Some(status)) => status.pod.clone().map(|pod| {
+                        self.records.learn_sandbox(&pod, status.into(), look);
+                        pod.uid
+                    }),
+                    // The id is a container's.
+                    (None, None) => None,
                 };
-                self.records.learn_sandbox(&pod, row, begun, source);
-                self.swept_id(Some(&pod.uid), id);
+                self.swept_id(uid.as_ref(), id);
             }
-            // The id is a container's, or belongs to no pod.
-            (None, _, _) => self.swept_id(None, id),
         }
     }
 
@@ -286,35 +282,25 @@ impl<R: Runtime> Generic<R> {
         begun: Instant,
         answer: Result<ContainerStatus, CallError>,
     ) {
-        let Some(status) = known_now(answer) else {
-            self.sweep_failed(id);
-            return;
-        };
-        let source = Source::Sweep;
-        let met = status.as_ref().and_then(|status| status.pod.clone());
-        match (uid, status, met) {
-            (Some(uid), status, _) => {
-                let state = status.map(|status| status.state);
-                self.records
-                    .observe_container(&uid, id, state, begun, source);
-                self.swept_id(Some(&uid), id);
-            }
-            (None, Some(status), Some(pod)) => {
-                let row = ListedContainer {
-                    id: id.clone(),
-                    // A status does not tell it; the list will.
-                    sandbox_id: "".into(),
-                    pod: Some(pod.clone()),
-                    name: status.name,
-                    state: status.state,
-                    attempt: status.attempt,
-                    created_at: status.created_at,
+        let look = looked(begun);
+        match known_now(answer) {
+            None => self.sweep_failed(id),
+            Some(status) => {
+                let uid = match (uid, status) {
+                    (Some(uid), status) => {
+                        let state = status.map(|status| status.state);
+                        self.records.observe_container(&uid, id, state, look);
+                        Some(uid)
+                    }
+                    (None, Some(status)) => status.pod.clone().map(|pod| {
+                        self.records.learn_container(&pod, status.into(), look);
+                        pod.uid
+                    }),
+                    // The id is a sandbox's.
+                    (None, None) => None,
                 };
-                self.records.learn_container(&pod, row, begun, source);
-                self.swept_id(Some(&pod.uid), id);
+                self.swept_id(uid.as_ref(), id);
             }
-            // The id is a sandbox's, or belongs to no pod.
-            (None, _, _) => self.swept_id(None, id),
         }
     }
 
@@ -340,6 +326,15 @@ impl<R: Runtime> Generic<R> {
         if let Some(uid) = uid {
             self.take_step(uid);
         }
+    }
+}
+
+/// The look that was begun then and has just ended.
+fn looked(begun: Instant) -> Look {
+    Look {
+        begun,
+        ended: Instant::now(),
+        source: Source::Sweep,
     }
 }
 

@@ -4,6 +4,7 @@
 //!   observe(Snapshot) --> plan(pod) --> Inspect --> commit: the record advances, these changes happened
 //!                              |                \-> defer:  nothing moves, the same difference is found again
 //!                              \------> Removed: nothing to inspect, the record goes
+//!   hint(pod) ---> plan(pod) ---> Inspect --> looked: what was found is what is listed now
 //! ```
 //!
 //! There is no IO here and no clock. A record advances only by a commit, and the changes
@@ -22,18 +23,22 @@ use crate::id::PodUid;
 use crate::listed::ListedPod;
 use crate::snapshot::ListedPods;
 
+mod hint;
+mod look;
 mod observe;
 mod record;
 
+pub use hint::{Hint, Met};
+pub use look::Look;
 use record::{Inspecting, Record};
 
 /// The records of all pods.
 #[derive(Debug, Default)]
 pub struct Records {
     pods: BTreeMap<PodUid, Record>,
-    /// The snapshot that all records are as of, and when it was last taken: the same one
-    /// again says nothing new, and on a quiet node that is all there is to a relist.
-    as_of: Option<(Arc<ListedPods>, Instant)>,
+    /// The snapshot that all records are as of, and the last look that gave it: the same
+    /// one again says nothing new, and on a quiet node that is all there is to a relist.
+    as_of: Option<(Arc<ListedPods>, Look)>,
     /// Pods that are gone, and when the look was begun that found it so: an older one, of
     /// a list that was held up, may still show them.
     gone: BTreeMap<PodUid, Instant>,
@@ -83,6 +88,8 @@ pub struct Commit {
     pub source: Source,
     /// When the look was begun.
     pub begun: Instant,
+    /// The hint that made us look, if one did.
+    pub hint: Option<Hint>,
 }
 
 impl Records {
@@ -101,16 +108,16 @@ impl Records {
     }
 
     /// When the look was begun that a record's listing is of.
-    fn looked(&self, record: &Record) -> Instant {
+    fn begun(&self, record: &Record) -> Instant {
         let looked = record.sandboxes.any.max(record.containers.any);
         match &self.as_of {
-            Some((_, snapshot)) => looked.max(*snapshot),
+            Some((_, snapshot)) => looked.max(snapshot.begun),
             None => looked,
         }
     }
 
-    /// Says what is to be done about a pod, and notes that it is being done.
-    pub fn plan(&mut self, uid: &PodUid) -> Step {
+    /// Says what is to be done about a pod, and notes that it is being done as of `now`.
+    pub fn plan(&mut self, uid: &PodUid, now: Instant) -> Step {
         self.unsettled.remove(uid);
         let Some(record) = self.pods.get(uid) else {
             return Step::Nothing;
@@ -118,10 +125,11 @@ impl Records {
         if !record.wants_step() {
             return Step::Nothing;
         }
-        let begun = self.looked(record);
+        let begun = self.begun(record);
         match record.listed.clone() {
-            None => self.remove(uid, begun),
-            Some(listed) => self.begin(uid, listed, begun),
+            Some(listed) if record.hint.is_some() => self.begin(uid, listed, now),
+            Some(listed) if !listed.is_empty() => self.begin(uid, listed, begun),
+            _ => self.remove(uid, begun),
         }
     }
 
@@ -138,6 +146,7 @@ impl Records {
             reinspected: record.reinspect,
             source: record.source,
             begun,
+            hint: None,
         })
     }
 
@@ -145,17 +154,24 @@ impl Records {
         let Some(record) = self.pods.get_mut(uid) else {
             return Step::Nothing;
         };
-        if !record.reinspect && diff(record.committed.as_deref(), Some(&listed)).is_empty() {
+        let differs = || !diff(record.committed.as_deref(), Some(&listed)).is_empty();
+        if !record.is_asked_for() && !differs() {
             // Rows differ by what is no event: taken over as it is.
             record.committed = Some(listed);
             return Step::Nothing;
         }
+        let hint = record.hint.take();
+        let listed = match &hint {
+            Some(hint) => hint.extend(&listed),
+            None => listed,
+        };
         self.tickets += 1;
         self.inspecting.insert(uid.clone());
         record.inspecting = Some(Inspecting {
             ticket: self.tickets,
             version: listed.clone(),
             begun,
+            hint,
         });
         Step::Inspect {
             ticket: Ticket {
@@ -171,6 +187,7 @@ impl Records {
     pub fn commit(&mut self, ticket: &Ticket) -> Option<Commit> {
         let (record, inspected) = self.end(ticket)?;
         let before = record.committed.replace(inspected.version.clone());
+        record.failed = false;
         let commit = Commit {
             changes: diff(before.as_deref(), Some(&inspected.version)),
             before,
@@ -178,6 +195,7 @@ impl Records {
             reinspected: std::mem::take(&mut record.reinspect),
             source: record.source,
             begun: inspected.begun,
+            hint: inspected.hint,
         };
         if record.wants_step() {
             self.unsettled.insert(ticket.uid.clone());
@@ -188,7 +206,11 @@ impl Records {
     /// The inspection failed: nothing moves, and the next plan finds the same difference.
     /// Gives when the look was begun; `None` for a ticket that is void.
     pub fn defer(&mut self, ticket: &Ticket) -> Option<Instant> {
-        let (_, inspected) = self.end(ticket)?;
+        let (record, inspected) = self.end(ticket)?;
+        record.failed = true;
+        if let Some(hint) = inspected.hint {
+            record.hint.get_or_insert(hint);
+        }
         self.unsettled.insert(ticket.uid.clone());
         Some(inspected.begun)
     }
@@ -221,8 +243,18 @@ impl Records {
 
     /// All pods as they are listed, by UID.
     pub fn listed(&self) -> impl Iterator<Item = &Arc<ListedPod>> {
-        self.pods
-            .values()
-            .filter_map(|record| record.listed.as_ref())
+        let listed = self.pods.values();
+        let listed = listed.filter_map(|record| record.listed.as_ref());
+        // A pod that a hint spoke of, and that nobody has seen yet.
+        listed.filter(|pod| !pod.is_empty())
+    }
+}
+
+/// Keeps the set of those for whom there is something to do.
+fn note(unsettled: &mut BTreeSet<PodUid>, uid: &PodUid, record: &Record) {
+    if record.wants_step() {
+        unsettled.insert(uid.clone());
+    } else {
+        unsettled.remove(uid);
     }
 }

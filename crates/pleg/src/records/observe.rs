@@ -1,16 +1,12 @@
 //! Taking in looks: at everything, at one of the lists, at a single id.
-//!
-//! Looks overlap: a list that was held up may come after a sweep that was begun later. So
-//! each carries the time at which it was begun, and **an older look never undoes a newer
-//! one**.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::Records;
-use super::record::{Freshness, Record};
+use super::look::{Freshness, Look};
+use super::record::Record;
+use super::{Records, note};
 use crate::event::Source;
 use crate::id::{Id, PodRef, PodUid};
 use crate::listed::{ContainerState, ListedContainer, ListedPod, ListedSandbox, SandboxState};
@@ -20,14 +16,19 @@ use crate::snapshot::Snapshot;
 type Part = fn(&mut Record) -> &mut Freshness;
 
 impl Records {
-    /// Takes in what is listed now. A pod that was looked at after the snapshot was begun
-    /// is left as it is known: the older look knows less.
-    pub fn observe(&mut self, snapshot: &Snapshot, source: Source) {
+    /// Takes in what is listed now; `ended` is when the lists had come. A pod that was
+    /// looked at after the snapshot was begun is left as it is known.
+    pub fn observe(&mut self, snapshot: &Snapshot, ended: Instant, source: Source) {
         let taken = snapshot.taken;
+        let look = Look {
+            begun: taken,
+            ended,
+            source,
+        };
         if let Some((pods, looked)) = &mut self.as_of
             && Arc::ptr_eq(pods, &snapshot.pods)
         {
-            *looked = taken;
+            *looked = look;
             return;
         }
         let mut all = true;
@@ -35,28 +36,23 @@ impl Records {
             if self.is_gone(uid, taken) {
                 all = false;
             } else if !self.pods.contains_key(uid) {
-                self.pods.insert(uid.clone(), Record::new(taken));
+                self.pods.insert(uid.clone(), Record::new(look));
             }
         }
         self.gone.retain(|_, begun| *begun > taken);
         for (uid, record) in &mut self.pods {
-            all &= record.look(snapshot.pods.get(uid), taken, source);
+            all &= record.look(snapshot.pods.get(uid), look);
             note(&mut self.unsettled, uid, record);
         }
-        self.as_of = all.then(|| (snapshot.pods.clone(), taken));
+        self.as_of = all.then(|| (snapshot.pods.clone(), look));
     }
 
     /// Takes in all sandboxes while the containers cannot be listed.
-    pub fn observe_sandboxes(
-        &mut self,
-        rows: &[Arc<ListedSandbox>],
-        begun: Instant,
-        source: Source,
-    ) {
-        let listed = Snapshot::new(begun, rows, &[]);
+    pub fn observe_sandboxes(&mut self, rows: &[Arc<ListedSandbox>], look: Look) {
+        let listed = Snapshot::new(look.begun, rows, &[]);
         self.observe_part(
             &listed,
-            source,
+            look,
             |record| &mut record.sandboxes,
             |pod, listed| {
                 pod.sandboxes = listed
@@ -67,18 +63,13 @@ impl Records {
     }
 
     /// Takes in all containers while the sandboxes cannot be listed.
-    pub fn observe_containers(
-        &mut self,
-        rows: &[Arc<ListedContainer>],
-        begun: Instant,
-        source: Source,
-    ) {
+    pub fn observe_containers(&mut self, rows: &[Arc<ListedContainer>], look: Look) {
         let known = self.listed().flat_map(|pod| pod.sandboxes.iter().cloned());
         let known: Vec<_> = known.collect();
-        let listed = Snapshot::new(begun, &known, rows);
+        let listed = Snapshot::new(look.begun, &known, rows);
         self.observe_part(
             &listed,
-            source,
+            look,
             |record| &mut record.containers,
             |pod, listed| {
                 pod.containers = listed
@@ -91,7 +82,7 @@ impl Records {
     fn observe_part(
         &mut self,
         listed: &Snapshot,
-        source: Source,
+        look: Look,
         part: Part,
         take: impl Fn(&mut ListedPod, Option<&ListedPod>),
     ) {
@@ -101,16 +92,16 @@ impl Records {
                 continue;
             }
             let record = self.pods.entry(uid.clone());
-            let record = record.or_insert_with(|| Record::new(listed.taken));
+            let record = record.or_insert_with(|| Record::new(look));
             if record.listed.is_none() {
                 record.listed = Some(Arc::new(ListedPod::empty(pod.pod.clone())));
             }
         }
         for (uid, record) in &mut self.pods {
             let freshness = part(record);
-            if listed.taken >= freshness.any {
-                *freshness = Freshness::new(listed.taken);
-                record.amend(source, |pod| {
+            if freshness.admits_list(look) {
+                *freshness = Freshness::of(look);
+                record.amend(look.source, |pod| {
                     take(pod, listed.pods.get(uid).map(AsRef::as_ref))
                 });
             }
@@ -124,11 +115,10 @@ impl Records {
         uid: &PodUid,
         id: &Id,
         state: Option<ContainerState>,
-        begun: Instant,
-        source: Source,
+        look: Look,
     ) {
         let part: Part = |record| &mut record.containers;
-        self.observe_one(uid, begun, source, part, |pod| match state {
+        self.observe_one(uid, look, part, |pod| match state {
             None => pod.containers.retain(|row| row.id != *id),
             Some(state) => {
                 for row in pod.containers.iter_mut().filter(|row| row.id == *id) {
@@ -144,11 +134,10 @@ impl Records {
         uid: &PodUid,
         id: &Id,
         state: Option<SandboxState>,
-        begun: Instant,
-        source: Source,
+        look: Look,
     ) {
         let part: Part = |record| &mut record.sandboxes;
-        self.observe_one(uid, begun, source, part, |pod| match state {
+        self.observe_one(uid, look, part, |pod| match state {
             None => pod.sandboxes.retain(|row| row.id != *id),
             Some(state) => {
                 for row in pod.sandboxes.iter_mut().filter(|row| row.id == *id) {
@@ -159,52 +148,45 @@ impl Records {
     }
 
     /// Takes in a container that was not known, met by its id.
-    pub fn learn_container(
-        &mut self,
-        pod: &PodRef,
-        row: ListedContainer,
-        begun: Instant,
-        source: Source,
-    ) {
-        self.learn(pod, begun, source, |listed| {
-            if listed.container_name(&row.id).is_none() {
-                listed.containers.push(Arc::new(row));
-            }
-        });
+    pub fn learn_container(&mut self, pod: &PodRef, row: ListedContainer, look: Look) {
+        self.learn(
+            pod,
+            look,
+            |record| &mut record.containers,
+            |listed| {
+                if listed.container_name(&row.id).is_none() {
+                    listed.containers.push(Arc::new(row));
+                }
+            },
+        );
     }
 
     /// Takes in a sandbox that was not known, met by its id.
-    pub fn learn_sandbox(
-        &mut self,
-        pod: &PodRef,
-        row: ListedSandbox,
-        begun: Instant,
-        source: Source,
-    ) {
-        self.learn(pod, begun, source, |listed| {
-            if listed.sandboxes.iter().all(|known| known.id != row.id) {
-                listed.sandboxes.push(Arc::new(row));
-            }
-        });
+    pub fn learn_sandbox(&mut self, pod: &PodRef, row: ListedSandbox, look: Look) {
+        self.learn(
+            pod,
+            look,
+            |record| &mut record.sandboxes,
+            |listed| {
+                if listed.sandboxes.iter().all(|known| known.id != row.id) {
+                    listed.sandboxes.push(Arc::new(row));
+                }
+            },
+        );
     }
 
-    fn learn(
-        &mut self,
-        pod: &PodRef,
-        begun: Instant,
-        source: Source,
-        take: impl FnOnce(&mut ListedPod),
-    ) {
-        if self.is_gone(&pod.uid, begun) {
+    fn learn(&mut self, pod: &PodRef, look: Look, part: Part, take: impl FnOnce(&mut ListedPod)) {
+        if self.is_gone(&pod.uid, look.begun) {
             return;
         }
         self.amended();
         let record = self.pods.entry(pod.uid.clone());
-        let record = record.or_insert_with(|| Record::new(begun));
+        let record = record.or_insert_with(|| Record::new(look));
         if record.listed.is_none() {
             record.listed = Some(Arc::new(ListedPod::empty(pod.clone())));
         }
-        record.amend(source, |listed| {
+        part(record).one(look);
+        record.amend(look.source, |listed| {
             take(listed);
             listed.sort();
         });
@@ -214,8 +196,7 @@ impl Records {
     fn observe_one(
         &mut self,
         uid: &PodUid,
-        begun: Instant,
-        source: Source,
+        look: Look,
         part: Part,
         take: impl FnOnce(&mut ListedPod),
     ) {
@@ -224,9 +205,9 @@ impl Records {
             return;
         };
         let freshness = part(record);
-        if begun >= freshness.whole {
-            freshness.any = freshness.any.max(begun);
-            record.amend(source, take);
+        if freshness.admits_one(look) {
+            freshness.one(look);
+            record.amend(look.source, take);
         }
         note(&mut self.unsettled, uid, record);
     }
@@ -237,23 +218,12 @@ impl Records {
     }
 
     /// The records are no longer those of one snapshot.
-    fn amended(&mut self) {
+    pub(super) fn amended(&mut self) {
         if let Some((_, looked)) = self.as_of.take() {
             for record in self.pods.values_mut() {
-                for part in [&mut record.sandboxes, &mut record.containers] {
-                    part.whole = part.whole.max(looked);
-                    part.any = part.any.max(looked);
-                }
+                record.sandboxes.confirmed(looked);
+                record.containers.confirmed(looked);
             }
         }
-    }
-}
-
-/// Keeps the set of those for whom there is something to do.
-fn note(unsettled: &mut BTreeSet<PodUid>, uid: &PodUid, record: &Record) {
-    if record.wants_step() {
-        unsettled.insert(uid.clone());
-    } else {
-        unsettled.remove(uid);
     }
 }

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
+use super::hint::Hint;
+use super::look::{Freshness, Look};
 use crate::event::Source;
 use crate::listed::ListedPod;
 
@@ -20,25 +22,12 @@ pub(super) struct Record {
     pub(super) source: Source,
     /// Somebody wants the pod inspected although nothing differs.
     pub(super) reinspect: bool,
+    /// The last inspection came to nothing, and may have left an error: one must be good,
+    /// though nothing differs.
+    pub(super) failed: bool,
+    /// Something may have happened that is not listed yet.
+    pub(super) hint: Option<Hint>,
     pub(super) inspecting: Option<Inspecting>,
-}
-
-/// When the looks were begun that a part of a listing is of.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Freshness {
-    /// The last one at the whole part: an older look at a single id knows less.
-    pub(super) whole: Instant,
-    /// The last one at anything in it: an older look at the whole knows less.
-    pub(super) any: Instant,
-}
-
-impl Freshness {
-    pub(super) fn new(begun: Instant) -> Self {
-        Self {
-            whole: begun,
-            any: begun,
-        }
-    }
 }
 
 #[derive(Debug)]
@@ -46,34 +35,34 @@ pub(super) struct Inspecting {
     pub(super) ticket: u64,
     pub(super) version: Arc<ListedPod>,
     pub(super) begun: Instant,
+    /// The hint that it follows, if no list asked for it.
+    pub(super) hint: Option<Hint>,
 }
 
 impl Record {
-    pub(super) fn new(looked: Instant) -> Self {
+    pub(super) fn new(look: Look) -> Self {
         Self {
             committed: None,
             listed: None,
-            sandboxes: Freshness::new(looked),
-            containers: Freshness::new(looked),
-            source: Source::Relist,
+            sandboxes: Freshness::of(look),
+            containers: Freshness::of(look),
+            source: look.source,
             reinspect: false,
+            failed: false,
+            hint: None,
             inspecting: None,
         }
     }
 
-    /// Takes in a look, unless a newer one is known.
-    pub(super) fn look(
-        &mut self,
-        pod: Option<&Arc<ListedPod>>,
-        begun: Instant,
-        source: Source,
-    ) -> bool {
-        if begun < self.sandboxes.any || begun < self.containers.any {
+    /// Takes in a look at the whole pod, unless a newer one is known.
+    pub(super) fn look(&mut self, pod: Option<&Arc<ListedPod>>, look: Look) -> bool {
+        if !self.sandboxes.admits_list(look) || !self.containers.admits_list(look) {
             return false;
         }
-        self.sandboxes = Freshness::new(begun);
-        self.containers = Freshness::new(begun);
-        self.list(pod.cloned(), source);
+        self.sandboxes = Freshness::of(look);
+        self.containers = Freshness::of(look);
+        self.hint.take_if(|hint| hint.at <= look.begun);
+        self.list(pod.cloned(), look.source);
         true
     }
 
@@ -82,13 +71,14 @@ impl Record {
         if let Some(listed) = &self.listed {
             let mut pod = ListedPod::clone(listed);
             change(&mut pod);
-            let gone = pod.sandboxes.is_empty() && pod.containers.is_empty();
-            self.list((!gone).then(|| Arc::new(pod)), source);
+            self.list((!pod.is_empty()).then(|| Arc::new(pod)), source);
         }
     }
 
     pub(super) fn list(&mut self, pod: Option<Arc<ListedPod>>, source: Source) {
-        self.source = source;
+        if self.listed != pod {
+            self.source = source;
+        }
         // One version of an unchanged pod is kept, not one for each look.
         self.listed = if pod == self.committed {
             self.committed.clone()
@@ -97,9 +87,14 @@ impl Record {
         };
     }
 
+    /// Whether the pod is to be inspected although nothing differs.
+    pub(super) fn is_asked_for(&self) -> bool {
+        self.reinspect || self.failed || self.hint.is_some()
+    }
+
     /// A pod that is being inspected waits for the end of it, unless it is gone.
     pub(super) fn wants_step(&self) -> bool {
-        let differs = self.reinspect || self.listed != self.committed;
-        self.listed.is_none() || differs && self.inspecting.is_none()
+        let wanted = self.is_asked_for() || self.listed != self.committed;
+        self.listed.is_none() || wanted && self.inspecting.is_none()
     }
 }

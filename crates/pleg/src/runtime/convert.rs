@@ -5,10 +5,11 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use cri::{lean, v1};
+use serde::Deserialize;
 
 use crate::id::{Id, PodRef};
 use crate::listed::{ContainerState, ListedContainer, ListedSandbox, SandboxState};
-use crate::runtime::CallError;
+use crate::runtime::{Announced, AnnouncedSandbox, CallError};
 use crate::status::{ContainerStatus, SandboxStatus};
 use crate::wall_time::WallTime;
 
@@ -129,4 +130,39 @@ pub(super) fn container_status(
         image: status.image.unwrap_or_default().image.into(),
         pod: pod_of_labels(labels.map(|(key, value)| (key.as_str(), value.as_str()))),
     })
+}
+
+/// An event without a sandbox status says only the id.
+pub(super) fn announced(event: v1::ContainerEventResponse) -> Announced {
+    let status = event.pod_sandbox_status;
+    let sandbox = status.and_then(|status| {
+        let metadata = status.metadata?;
+        Some(AnnouncedSandbox {
+            id: status.id.into(),
+            pod: PodRef {
+                uid: metadata.uid.into(),
+                namespace: metadata.namespace.into(),
+                name: metadata.name.into(),
+            },
+        })
+    });
+    Announced {
+        id: event.container_id.into(),
+        created_at: WallTime::from_unix_nanos(event.created_at),
+        sandbox,
+    }
+}
+
+/// What is read of the verbose answer: it holds the container's environment too, which is
+/// nobody's business.
+#[derive(Deserialize)]
+struct Process {
+    pid: Option<u32>,
+}
+
+/// The pid that containerd and CRI-O tell under `info`; theirs is 0 where there is none.
+pub(super) fn pid(answer: &v1::ContainerStatusResponse) -> Option<u32> {
+    let info = answer.info.get("info")?;
+    let process: Process = serde_json::from_str(info).ok()?;
+    process.pid.filter(|pid| *pid > 0)
 }

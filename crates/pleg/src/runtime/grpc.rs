@@ -1,12 +1,12 @@
 //! A runtime behind a unix socket, in CRI v1 or v1alpha2.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cri::{ApiVersion, Client, Endpoint, lean, v1};
+use futures_util::StreamExt;
 
-use super::rows::Rows;
-use super::{Call, CallError, Listing, Runtime, RuntimeVersion, convert};
+use super::list::List;
+use super::{Announcements, Call, CallError, Listing, Runtime, RuntimeVersion, convert};
 use crate::id::Id;
 use crate::listed::{ListedContainer, ListedSandbox};
 use crate::status::{ContainerStatus, SandboxStatus};
@@ -21,8 +21,8 @@ pub struct GrpcRuntime {
     client: Client,
     speaks_only_v1alpha2: AtomicBool,
     asks_for_v1: bool,
-    sandboxes: Mutex<Rows<ListedSandbox>>,
-    containers: Mutex<Rows<ListedContainer>>,
+    sandboxes: List<ListedSandbox>,
+    containers: List<ListedContainer>,
 }
 
 impl GrpcRuntime {
@@ -34,8 +34,8 @@ impl GrpcRuntime {
             client: Client::new(endpoint, max_message_size),
             speaks_only_v1alpha2: AtomicBool::new(false),
             asks_for_v1: true,
-            sandboxes: Mutex::default(),
-            containers: Mutex::default(),
+            sandboxes: List::new(Call::ListPodSandbox.method(), "StreamPodSandboxes"),
+            containers: List::new(Call::ListContainers.method(), "StreamContainers"),
         }
     }
 
@@ -68,6 +68,19 @@ impl GrpcRuntime {
         }
     }
 
+    async fn ask_container(
+        &self,
+        id: &Id,
+        verbose: bool,
+    ) -> Result<v1::ContainerStatusResponse, CallError> {
+        let request = v1::ContainerStatusRequest {
+            container_id: id.to_string(),
+            verbose,
+        };
+        let method = Call::ContainerStatus.method();
+        Ok(self.client.unary(self.api(), method, request).await?)
+    }
+
     async fn version_in(&self, api: ApiVersion) -> Result<v1::VersionResponse, CallError> {
         let request = v1::VersionRequest {
             version: "0.1.0".to_owned(),
@@ -92,6 +105,8 @@ impl Runtime for GrpcRuntime {
         };
         self.speaks_only_v1alpha2
             .store(api == ApiVersion::V1Alpha2, Ordering::Relaxed);
+        self.sandboxes.forget_way();
+        self.containers.forget_way();
         Ok(RuntimeVersion {
             name: answer.runtime_name.into(),
             version: answer.runtime_version.trim_start_matches('v').into(),
@@ -100,29 +115,25 @@ impl Runtime for GrpcRuntime {
     }
 
     async fn list_sandboxes(&self) -> Result<Listing<ListedSandbox>, CallError> {
-        let request = v1::ListPodSandboxRequest::default();
-        let mut reading = take(&self.sandboxes).read();
+        let mut reading = self.sandboxes.read();
         let each = |item: &[u8]| {
             let sandbox = lean::sandbox(item)?;
             reading.item(sandbox, || convert::sandbox_row(&sandbox));
             Ok(())
         };
-        let method = Call::ListPodSandbox.method();
-        let bytes = self.client.list(self.api(), method, request, each).await?;
-        Ok(keep(&self.sandboxes, reading.end(), bytes))
+        let bytes = self.sandboxes.ask(&self.client, self.api(), each).await?;
+        Ok(self.sandboxes.keep(reading.end(), bytes))
     }
 
     async fn list_containers(&self) -> Result<Listing<ListedContainer>, CallError> {
-        let request = v1::ListContainersRequest::default();
-        let mut reading = take(&self.containers).read();
+        let mut reading = self.containers.read();
         let each = |item: &[u8]| {
             let container = lean::container(item)?;
             reading.item(container, || convert::container_row(&container));
             Ok(())
         };
-        let method = Call::ListContainers.method();
-        let bytes = self.client.list(self.api(), method, request, each).await?;
-        Ok(keep(&self.containers, reading.end(), bytes))
+        let bytes = self.containers.ask(&self.client, self.api(), each).await?;
+        Ok(self.containers.keep(reading.end(), bytes))
     }
 
     async fn sandbox_status(&self, id: &Id) -> Result<SandboxStatus, CallError> {
@@ -136,24 +147,18 @@ impl Runtime for GrpcRuntime {
     }
 
     async fn container_status(&self, id: &Id) -> Result<ContainerStatus, CallError> {
-        let request = v1::ContainerStatusRequest {
-            container_id: id.to_string(),
-            verbose: false,
-        };
-        let method = Call::ContainerStatus.method();
-        let answer = self.client.unary(self.api(), method, request).await?;
-        convert::container_status(id, answer)
+        convert::container_status(id, self.ask_container(id, false).await?)
     }
-}
 
-/// The last answer's rows, away while the next is read. A list that fails leaves none,
-/// and the next makes them anew.
-fn take<Row>(rows: &Mutex<Rows<Row>>) -> Rows<Row> {
-    std::mem::take(&mut *rows.lock().expect("no panic while it is held"))
-}
+    async fn container_pid(&self, id: &Id) -> Result<Option<u32>, CallError> {
+        Ok(convert::pid(&self.ask_container(id, true).await?))
+    }
 
-fn keep<Row>(known: &Mutex<Rows<Row>>, rows: Rows<Row>, bytes: usize) -> Listing<Row> {
-    let all = rows.all();
-    *known.lock().expect("no panic while it is held") = rows;
-    Listing { rows: all, bytes }
+    async fn announcements(&self) -> Result<Announcements, CallError> {
+        let request = v1::GetEventsRequest {};
+        let method = Call::GetContainerEvents.method();
+        let events = self.client.streaming(self.api(), method, request).await?;
+        let announced = events.map(|event| Ok(convert::announced(event?)));
+        Ok(Box::pin(announced))
+    }
 }

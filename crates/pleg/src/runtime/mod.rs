@@ -13,10 +13,13 @@ use crate::status::{ContainerStatus, SandboxStatus};
 
 pub mod grpc;
 
+mod announced;
 mod convert;
 mod failure;
+mod list;
 mod rows;
 
+pub use announced::{Announced, AnnouncedSandbox, Announcements};
 pub use failure::CallError;
 
 /// The calls that are made, by CRI's names.
@@ -32,10 +35,12 @@ pub enum Call {
     PodSandboxStatus,
     /// One container.
     ContainerStatus,
+    /// The stream of events.
+    GetContainerEvents,
 }
 
 impl Call {
-    /// All calls, in the order in which they are shown.
+    /// The calls that have an end, in the order in which they are shown.
     pub const ALL: [Self; 5] = [
         Self::Version,
         Self::ListPodSandbox,
@@ -52,6 +57,7 @@ impl Call {
             Self::ListContainers => "ListContainers",
             Self::PodSandboxStatus => "PodSandboxStatus",
             Self::ContainerStatus => "ContainerStatus",
+            Self::GetContainerEvents => "GetContainerEvents",
         }
     }
 
@@ -63,6 +69,7 @@ impl Call {
             Self::ListContainers => "list_containers",
             Self::PodSandboxStatus => "podsandbox_status",
             Self::ContainerStatus => "container_status",
+            Self::GetContainerEvents => "get_container_events",
         }
     }
 
@@ -137,4 +144,13 @@ pub trait Runtime: Send + Sync + 'static {
         &self,
         id: &Id,
     ) -> impl Future<Output = Result<ContainerStatus, CallError>> + Send;
+
+    /// The pid of a container's init process, by a verbose `ContainerStatus`; `None` where
+    /// the runtime does not tell it, or the container has no process.
+    fn container_pid(&self, id: &Id)
+    -> impl Future<Output = Result<Option<u32>, CallError>> + Send;
+
+    /// Opens the stream of events. A runtime may answer only with the first of them, so
+    /// one that does not return has not failed.
+    fn announcements(&self) -> impl Future<Output = Result<Announcements, CallError>> + Send;
 }

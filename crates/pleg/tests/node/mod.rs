@@ -6,13 +6,14 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use pleg::event::Event;
+use pleg::event::{Event, Source};
+use pleg::kernel::Kernel;
 use pleg::snapshot::Counts;
 use pleg::status_report::StatusReport;
 use pleg::subscribers::Subscription;
 use pleg::told::Record;
 use pleg::wall_time::WallTime;
-use pleg::{Config, Environment, IdSource, Observer, Pleg};
+use pleg::{Config, Environment, IdSource, Mode, Observer, Pleg};
 use sim::Sim;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
@@ -44,13 +45,37 @@ pub fn seconds(seconds: f64) -> Duration {
 }
 
 impl Node {
-    /// Watches a node as `prepare` leaves it.
+    /// Watches a node as `prepare` leaves it, by lists alone.
     pub async fn watch(prepare: impl FnOnce(&Sim)) -> Self {
+        let config = Config {
+            mode: Mode::Generic,
+            ..Config::default()
+        };
+        Self::watch_with(config, prepare).await
+    }
+
+    /// Watches it by its event stream too.
+    pub async fn watch_stream(prepare: impl FnOnce(&Sim)) -> Self {
         Self::watch_with(Config::default(), prepare).await
     }
 
+    /// Watches it as `config` says.
     pub async fn watch_with(config: Config, prepare: impl FnOnce(&Sim)) -> Self {
+        Self::begin(Sim::new(), None, config, prepare).await
+    }
+
+    /// Watches it as `config` says, with the kernel's hints.
+    pub async fn watch_with_kernel(config: Config, prepare: impl FnOnce(&Sim)) -> Self {
         let sim = Sim::new();
+        Self::begin(sim.clone(), Some(Arc::new(sim)), config, prepare).await
+    }
+
+    async fn begin(
+        sim: Sim,
+        kernel: Option<Arc<dyn Kernel>>,
+        config: Config,
+        prepare: impl FnOnce(&Sim),
+    ) -> Self {
         prepare(&sim);
         let counter = Arc::<Counter>::default();
         let environment = Environment {
@@ -58,6 +83,7 @@ impl Node {
             clock: sim.clock(),
             observer: counter.clone(),
             ids: ids(&sim),
+            kernel,
         };
         let began = Instant::now();
         let pleg = Pleg::start(Arc::new(sim.clone()), config, environment);
@@ -149,5 +175,13 @@ fn event_line(event: &Event) -> String {
     };
     let code = event.exit_code.map(|code| format!(" with {code}"));
     let initial = if event.initial { " (initial)" } else { "" };
-    format!("{kind} {about}{}{initial}", code.unwrap_or_default())
+    let source = match event.source {
+        Source::Relist | Source::Sweep => "",
+        Source::Stream => " (stream)",
+        Source::Kernel => " (kernel)",
+    };
+    format!(
+        "{kind} {about}{}{initial}{source}",
+        code.unwrap_or_default()
+    )
 }

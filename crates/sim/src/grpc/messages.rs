@@ -1,13 +1,13 @@
 //! The world in CRI's messages, with the labels and annotations that a kubelet sets.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use cri::v1;
 use pleg::id::PodRef;
 use pleg::listed::{ContainerState, SandboxState};
 use pleg::wall_time::WallTime;
 
-use crate::runtime::{IMAGE, reason};
+use crate::runtime::reason;
 use crate::world::{Container, Pod, Sandbox};
 
 type Map = HashMap<String, String>;
@@ -35,9 +35,9 @@ pub(super) fn sandbox((pod, sandbox): (&Pod, &Sandbox)) -> v1::PodSandbox {
         metadata: Some(sandbox_metadata(&pod.pod, sandbox)),
         state: sandbox_state(sandbox.state),
         created_at: sandbox.created_at.as_unix_nanos(),
-        labels: sandbox_labels(&pod.pod),
+        labels: sandbox_labels(&pod.pod, sandbox),
         annotations: sandbox_annotations(sandbox),
-        ..Default::default()
+        runtime_handler: runtime_handler(sandbox),
     }
 }
 
@@ -53,8 +53,8 @@ pub(super) fn sandbox_status((pod, sandbox): (&Pod, &Sandbox)) -> v1::PodSandbox
         state: sandbox_state(sandbox.state),
         created_at: sandbox.created_at.as_unix_nanos(),
         network: Some(network),
-        labels: sandbox_labels(&pod.pod),
-        ..Default::default()
+        labels: sandbox_labels(&pod.pod, sandbox),
+        runtime_handler: runtime_handler(sandbox),
     };
     v1::PodSandboxStatusResponse {
         status: Some(status),
@@ -67,8 +67,8 @@ pub(super) fn container((pod, container): (&Pod, &Container)) -> v1::Container {
         id: container.id.to_string(),
         pod_sandbox_id: container.sandbox_id.to_string(),
         metadata: Some(container_metadata(container)),
-        image: Some(image()),
-        image_ref: IMAGE.to_owned(),
+        image: Some(image(container)),
+        image_ref: container.image().to_owned(),
         state: container_state(container.state),
         created_at: container.created_at.as_unix_nanos(),
         labels: container_labels(&pod.pod, container),
@@ -90,10 +90,15 @@ pub(super) fn container_status(
         started_at: container.started_at.map_or(0, WallTime::as_unix_nanos),
         finished_at: ended.map_or(0, |(time, _)| time.as_unix_nanos()),
         exit_code: code.unwrap_or_default(),
-        image: Some(image()),
-        image_ref: IMAGE.to_owned(),
+        image: Some(image(container)),
+        image_ref: container.image().to_owned(),
         reason: code.map(reason).unwrap_or_default().to_owned(),
         labels: container_labels(&pod.pod, container),
+        annotations: container_annotations(container),
+        log_path: container
+            .given
+            .as_ref()
+            .map_or_else(String::new, |given| given.log_path.clone()),
         ..Default::default()
     };
     v1::ContainerStatusResponse {
@@ -140,10 +145,15 @@ fn container_metadata(container: &Container) -> v1::ContainerMetadata {
     }
 }
 
-fn image() -> v1::ImageSpec {
+fn image(container: &Container) -> v1::ImageSpec {
     v1::ImageSpec {
-        image: IMAGE.to_owned(),
+        image: container.image().to_owned(),
     }
+}
+
+fn runtime_handler(sandbox: &Sandbox) -> String {
+    let given = sandbox.given.as_ref();
+    given.map_or_else(String::new, |given| given.runtime_handler.clone())
 }
 
 fn sandbox_state(state: SandboxState) -> i32 {
@@ -171,15 +181,19 @@ fn map<const N: usize>(entries: [(&str, String); N]) -> Map {
         .collect()
 }
 
-fn sandbox_labels(pod: &PodRef) -> Map {
-    map([
-        ("io.kubernetes.pod.name", pod.name.to_string()),
-        ("io.kubernetes.pod.namespace", pod.namespace.to_string()),
-        ("io.kubernetes.pod.uid", pod.uid.to_string()),
-    ])
+fn owned(map: &BTreeMap<String, String>) -> Map {
+    map.clone().into_iter().collect()
+}
+
+fn sandbox_labels(pod: &PodRef, sandbox: &Sandbox) -> Map {
+    let given = sandbox.given.as_ref();
+    given.map_or_else(|| pod_labels(pod), |given| owned(&given.labels))
 }
 
 fn sandbox_annotations(sandbox: &Sandbox) -> Map {
+    if let Some(given) = &sandbox.given {
+        return owned(&given.annotations);
+    }
     map([
         ("kubernetes.io/config.seen", sandbox.created_at.to_string()),
         ("kubernetes.io/config.source", "api".to_owned()),
@@ -187,7 +201,10 @@ fn sandbox_annotations(sandbox: &Sandbox) -> Map {
 }
 
 fn container_labels(pod: &PodRef, container: &Container) -> Map {
-    let mut labels = sandbox_labels(pod);
+    if let Some(given) = &container.given {
+        return owned(&given.labels);
+    }
+    let mut labels = pod_labels(pod);
     labels.extend(map([(
         "io.kubernetes.container.name",
         container.name.clone(),
@@ -195,7 +212,18 @@ fn container_labels(pod: &PodRef, container: &Container) -> Map {
     labels
 }
 
+fn pod_labels(pod: &PodRef) -> Map {
+    map([
+        ("io.kubernetes.pod.name", pod.name.to_string()),
+        ("io.kubernetes.pod.namespace", pod.namespace.to_string()),
+        ("io.kubernetes.pod.uid", pod.uid.to_string()),
+    ])
+}
+
 fn container_annotations(container: &Container) -> Map {
+    if let Some(given) = &container.given {
+        return owned(&given.annotations);
+    }
     map([
         ("io.kubernetes.container.hash", "1f3a5c7e".to_owned()),
         (

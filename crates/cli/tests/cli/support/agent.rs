@@ -29,12 +29,21 @@ impl Agent {
 
     /// The same on this address.
     pub fn listening(address: &str, endpoint: &str, lines: &str) -> Self {
+        Self::start(address, endpoint, lines, env!("CARGO_TARGET_TMPDIR"))
+    }
+
+    /// One that saves what it knows in that folder.
+    pub fn keeping_state_in(folder: &str, endpoint: &str) -> Self {
+        Self::start("127.0.0.1:0", endpoint, "", folder)
+    }
+
+    fn start(address: &str, endpoint: &str, lines: &str, state: &str) -> Self {
         let mut config = NamedTempFile::new().unwrap();
         write!(config, "relistPeriod: 50ms\n{lines}").unwrap();
         let path = config.path().to_str().unwrap().to_owned();
         let args = ["-v", "agent", "-r", endpoint, "--config", &path];
         let args = [&args[..], &["--listen", address]].concat();
-        let mut running = Pleg::new(&args).start();
+        let mut running = Pleg::new(&args).env("PLEG_STATE_DIR", state).start();
         let address = said_address(&mut running, "answering on http://");
         let metrics_address = lines
             .contains("metricsListen")

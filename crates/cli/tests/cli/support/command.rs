@@ -46,6 +46,7 @@ impl Pleg {
         ] {
             command.env_remove(name);
         }
+        command.env("PLEG_STATE_DIR", env!("CARGO_TARGET_TMPDIR"));
         Self(command)
     }
 

@@ -47,9 +47,16 @@ pub fn lines(address: &str, path: &str) -> impl Iterator<Item = Value> + use<> {
 
 #[track_caller]
 fn open(address: &str, path: &str) -> (u16, String, BufReader<TcpStream>) {
+    let asked = format!("GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n");
+    request(address, &asked)
+}
+
+/// A request as it is written: the code and headers of its answer, and where its body is read.
+#[track_caller]
+pub fn request(address: &str, asked: &str) -> (u16, String, BufReader<TcpStream>) {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    write!(stream, "GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n").unwrap();
+    stream.write_all(asked.as_bytes()).unwrap();
     let mut rest = BufReader::new(stream);
     let mut headers = String::new();
     while !headers.ends_with("\r\n\r\n") {

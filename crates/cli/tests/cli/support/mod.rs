@@ -15,7 +15,7 @@ mod shapes;
 pub use agent::Agent;
 pub use command::{Ended, Pleg, Running};
 pub use exposition::{families, value};
-pub use http::{Answer, get, lines};
+pub use http::{Answer, get, lines, request};
 pub use raw::{RawAnswer, RawRuntime, RawServer, every_nonsense};
 pub use rows::{container, rows_of, sandbox};
 pub use runtime::FakeRuntime;

@@ -1,0 +1,193 @@
+//! `pleg sim`: a simulated runtime on a socket, to which happens what a scenario says.
+//!
+//! ```text
+//!   scenario --play--> Sim <--calls-- crictl, a kubelet, pleg
+//!       \--what it did--> a queue --> text, or JSON: a reader who does not read stops nothing
+//! ```
+
+use std::convert::Infallible;
+use std::future::pending;
+
+use anyhow::Context;
+use pleg::go_duration::GoDuration;
+use pleg::wall_time::{WallTime, system_clock};
+use serde::Serialize;
+use sim::grpc::{self, socket};
+use sim::{Ending, Played, Scenario};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use crate::args::{Format, Global, Sim};
+use crate::{Found, output, signals, text};
+
+/// What happens unless a scenario says it: enough to see something, and no trouble.
+const A_QUIET_LIFE: &str = "0s churn 12/m";
+
+/// How many pods there are where no scenario brings any.
+const PODS: usize = 10;
+
+pub async fn run(global: &Global, options: Sim) -> anyhow::Result<Found> {
+    let interrupted = signals::interrupted()?;
+    let sim = sim::Sim::beginning_at(system_clock()());
+    populate(&sim, &options);
+    let scenario = scenario(&options)?;
+    scenario.check(&sim.world(), sim.now())?;
+
+    let path = options.listen.path();
+    let cannot = || format!("cannot listen on {}", options.listen);
+    let listener = socket::listen(path).await.with_context(cannot)?;
+    let (teller, told) = unbounded_channel();
+    let _ = teller.send(listening(&options, &sim));
+    let result = tokio::select! {
+        served = grpc::serve(sim.clone(), listener) => served.with_context(cannot),
+        written = follow(global.output, &scenario, &sim, teller, told) => written,
+        _ = interrupted => Ok(()),
+    };
+    // Nobody listens any more, unless somebody else does already.
+    if let Err(error) = socket::remove(path).await {
+        tracing::warn!("the socket stays behind: {error}");
+    }
+    result.map(|()| Found::Well)
+}
+
+/// Pods that all have the same containers.
+fn populate(sim: &sim::Sim, options: &Sim) {
+    let pods = match (options.pods, &options.scenario) {
+        (Some(pods), _) => pods,
+        (None, Some(_)) => 0,
+        (None, None) => PODS,
+    };
+    let names = (0..options.containers).map(|number| format!("app-{number}"));
+    let names: Vec<String> = names.collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let now = sim.now();
+    let mut world = sim.world();
+    for number in 0..pods {
+        world.run(&format!("pod-{number}"), &names, now);
+    }
+}
+
+fn scenario(options: &Sim) -> anyhow::Result<Scenario> {
+    let Some(file) = &options.scenario else {
+        return Ok(Scenario::parse("default", A_QUIET_LIFE)?);
+    };
+    let name = file.display().to_string();
+    let text = std::fs::read_to_string(file);
+    let text = text.with_context(|| format!("cannot read the scenario {name}"))?;
+    Ok(Scenario::parse(&name, &text)?)
+}
+
+/// Plays the scenario and tells what it does, until it says that it is over.
+async fn follow(
+    format: Format,
+    scenario: &Scenario,
+    sim: &sim::Sim,
+    teller: UnboundedSender<Line>,
+    told: UnboundedReceiver<Line>,
+) -> anyhow::Result<()> {
+    let play = async {
+        let tell = |played| {
+            let time = sim.now();
+            // Who takes them waits for the end of this.
+            let _ = teller.send(Line::Scenario { time, played });
+            Ok::<(), Infallible>(())
+        };
+        let Ok(ending) = scenario.play(sim, tell).await;
+        if ending == Ending::Quiet {
+            pending::<()>().await;
+        }
+        drop(teller);
+        Ok(())
+    };
+    tokio::try_join!(play, write(format, told)).map(drop)
+}
+
+/// Writes until nothing more will come.
+async fn write(format: Format, mut told: UnboundedReceiver<Line>) -> anyhow::Result<()> {
+    while let Some(line) = told.recv().await {
+        output::patiently(move || match format {
+            Format::Json => output::json(&line),
+            Format::Text => output::text(&line.text()),
+        })
+        .await?;
+    }
+    Ok(())
+}
+
+/// What is told; in JSON as it stands here.
+#[derive(Serialize)]
+#[serde(tag = "kind", rename_all = "camelCase")]
+enum Line {
+    /// The socket can be used.
+    #[serde(rename_all = "camelCase")]
+    Listening {
+        time: WallTime,
+        endpoint: String,
+        pods: usize,
+        containers: usize,
+    },
+    /// The scenario has done something.
+    Scenario {
+        time: WallTime,
+        #[serde(flatten, serialize_with = "as_json")]
+        played: Played,
+    },
+}
+
+fn listening(options: &Sim, sim: &sim::Sim) -> Line {
+    let world = sim.world();
+    Line::Listening {
+        time: sim.now(),
+        endpoint: options.listen.to_string(),
+        pods: world.pods.len(),
+        containers: world.containers().count(),
+    }
+}
+
+/// The fields of something that was done, under the names that scripts know.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct PlayedJson<'a> {
+    at_seconds: f64,
+    line: usize,
+    action: &'a str,
+    by_churn: bool,
+    failure: Option<&'a str>,
+}
+
+fn as_json<S: serde::Serializer>(played: &Played, serializer: S) -> Result<S::Ok, S::Error> {
+    let fields = PlayedJson {
+        at_seconds: played.at.as_secs_f64(),
+        line: played.line,
+        action: &played.action,
+        by_churn: played.by_churn,
+        failure: played.failure.as_deref(),
+    };
+    fields.serialize(serializer)
+}
+
+impl Line {
+    fn text(&self) -> String {
+        match self {
+            Self::Listening {
+                endpoint,
+                pods,
+                containers,
+                ..
+            } => format!(
+                "Listening on {endpoint}: CRI v1, {pods} pods, {containers} containers\n\
+                 See it with: pleg watch --agent off -r {endpoint}\n"
+            ),
+            Self::Scenario { played, .. } => {
+                let at = GoDuration(played.at).to_string();
+                let action = text::sentence(&played.action);
+                match &played.failure {
+                    None => format!("{at:>10}  {action}\n"),
+                    Some(why) => {
+                        let why = text::styled(text::WARN, text::sentence(why));
+                        format!("{at:>10}  {action}: {why}\n")
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Started in the middle of the fault: what the last agent knew is known still.
+
+use sim::Fault;
+
+use pleg::runtime::Call;
+use serde_json::Value;
+
+use crate::support::{Agent, FakeRuntime, Pleg, eventually};
+
+fn saved(folder: &std::path::Path) -> Option<Value> {
+    let file = folder.read_dir().ok()?.next()?.ok()?;
+    serde_json::from_slice(&std::fs::read(file.path()).ok()?).ok()
+}
+
+#[test]
+fn while_a_list_hangs_the_ids_come_from_the_last_saved_set() {
+    let runtime = FakeRuntime::with_pods(&[("web", &["app"]), ("db", &["app"])]);
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("made/by/us");
+    let state = state.to_str().unwrap();
+    let agent = Agent::keeping_state_in(state, &runtime.endpoint());
+    agent.wait_healthy();
+    let kept = eventually("a set is saved", || saved(state.as_ref()));
+    assert_eq!(kept["ids"].as_array().unwrap().len(), 4, "{kept}");
+    assert_eq!(
+        kept.as_object().unwrap().len(),
+        2,
+        "ids and the endpoint: {kept}"
+    );
+    drop(agent);
+
+    runtime.sim.fault(Call::ListContainers, None, Fault::Hang);
+    runtime
+        .sim
+        .fault(Call::ContainerStatus, Some("db/app.0"), Fault::Hang);
+    let look = ["pods", "-r", &runtime.endpoint(), "-o", "json"];
+    let unknowing = Pleg::new(&look).run().assert_code(2);
+    assert!(!unknowing.out.contains("web/app.0"), "{unknowing:?}");
+
+    let look = Pleg::new(&look)
+        .env("PLEG_STATE_DIR", state)
+        .run()
+        .assert_code(1);
+    assert!(look.out.contains("web/app.0"), "{look:?}");
+    let status = ["status", "--agent", "off", "-r", &runtime.endpoint()];
+    let status = Pleg::new(&status)
+        .env("PLEG_STATE_DIR", state)
+        .run()
+        .assert_code(1);
+    assert!(
+        status.out.contains("db/app.0"),
+        "the culprit is named: {status:?}"
+    );
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_is_said_once_and_stops_nobody() {
+    let runtime = FakeRuntime::with_pods(&[("web", &["app"])]);
+    let mut agent = Agent::keeping_state_in("/dev/null/nowhere", &runtime.endpoint());
+    agent.wait_healthy();
+    eventually("the agent says it", || {
+        let said = "the known ids cannot be saved in /dev/null/nowhere";
+        agent.log().contains(said).then_some(())
+    });
+    assert_eq!(agent.get("/livez").code, 200);
+}

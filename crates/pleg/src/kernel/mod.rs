@@ -1,0 +1,40 @@
+//! The kernel as a source of hints: it knows that a process died the moment it does, on any
+//! runtime, and while the runtime is wedged.
+//!
+//! [`Kernel`] is what the generator asks; [`Pidfds`] is Linux.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use crate::id::Id;
+
+mod pidfd;
+
+pub use pidfd::Pidfds;
+
+/// Ends when the process does.
+pub type Death = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Knows which processes live.
+pub trait Kernel: Send + Sync {
+    /// Watches the process `pid`, which the runtime says is the init process of the
+    /// container `id`. Must not block.
+    fn watch(&self, pid: u32, id: &Id) -> Result<Death, Unwatched>;
+}
+
+/// Why a process is not watched.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unwatched {
+    /// This kernel cannot, or we may not.
+    #[error("processes cannot be watched: {0}")]
+    Unsupported(String),
+    /// No such process: it is dead already, or its pid is of another pid namespace.
+    #[error("process {0} is not seen from here: in a pod, hostPID makes it so")]
+    NotSeen(u32),
+    /// There is one, of something else: the pid is of another namespace, or was used again.
+    #[error("process {0} is not the container's: in a pod, hostPID makes it so")]
+    NotIts(u32),
+    /// All descriptors that may be used for this are in use.
+    #[error("{0} processes are watched, and the limit of open files allows no more")]
+    TooMany(usize),
+}

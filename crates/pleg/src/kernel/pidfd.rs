@@ -1,0 +1,178 @@
+//! A pidfd on each process: readable once the process has died.
+
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+use super::{Death, Kernel, Unwatched};
+use crate::id::Id;
+
+/// Watches processes by pidfds (Linux 5.3).
+#[derive(Debug)]
+pub struct Pidfds {
+    proc: PathBuf,
+    open: Arc<AtomicUsize>,
+    most: usize,
+}
+
+impl Pidfds {
+    /// Reads cgroups under `proc`, and keeps at most `most` descriptors open.
+    pub fn new(proc: impl Into<PathBuf>, most: usize) -> Self {
+        Self {
+            proc: proc.into(),
+            open: Arc::default(),
+            most,
+        }
+    }
+
+    /// Whether the process is in a cgroup that is named after the container.
+    fn is_its(&self, pid: u32, id: &Id) -> Result<bool, Unwatched> {
+        // Served from memory: a process that is stuck itself does not block this read.
+        match fs::read(self.proc.join(pid.to_string()).join("cgroup")) {
+            Ok(text) => Ok(String::from_utf8_lossy(&text).contains(id.as_str())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(Unwatched::NotSeen(pid)),
+            // The process ended between opening and reading.
+            Err(error) if error.raw_os_error() == Some(Errno::SRCH.raw_os_error()) => {
+                Err(Unwatched::NotSeen(pid))
+            }
+            Err(error) => Err(Unwatched::Unsupported(error.to_string())),
+        }
+    }
+}
+
+impl Kernel for Pidfds {
+    fn watch(&self, pid: u32, id: &Id) -> Result<Death, Unwatched> {
+        let seat = Seat::take(&self.open, self.most)?;
+        // First the descriptor, then the cgroup: what is checked is what is held, though
+        // the pid were used again in between.
+        let process = open(pid)?;
+        if !self.is_its(pid, id)? {
+            return Err(Unwatched::NotIts(pid));
+        }
+        #[expect(
+            deprecated,
+            reason = "unsound for what changes its descriptor, which an OwnedFd never does; \
+                      its successor is unsafe"
+        )]
+        let process = AsyncFd::with_interest(process, Interest::READABLE)
+            .map_err(|error| Unwatched::Unsupported(error.to_string()))?;
+        Ok(Box::pin(async move {
+            let _seat = seat;
+            // An error would mean that the tokio runtime ends, and we with it.
+            let _ = process.readable().await;
+        }))
+    }
+}
+
+fn open(pid: u32) -> Result<OwnedFd, Unwatched> {
+    let number = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    let number = number.ok_or(Unwatched::NotSeen(pid))?;
+    pidfd_open(number, PidfdFlags::NONBLOCK).map_err(|error| match error {
+        Errno::SRCH => Unwatched::NotSeen(pid),
+        // A thread's number, which no init process has.
+        Errno::INVAL => Unwatched::NotIts(pid),
+        error => Unwatched::Unsupported(error.to_string()),
+    })
+}
+
+/// One of the descriptors that may be open, given back when dropped.
+struct Seat(Arc<AtomicUsize>);
+
+impl Seat {
+    fn take(open: &Arc<AtomicUsize>, most: usize) -> Result<Self, Unwatched> {
+        let seat = Self(open.clone());
+        if open.fetch_add(1, Ordering::Relaxed) >= most {
+            return Err(Unwatched::TooMany(most));
+        }
+        Ok(seat)
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Child, Command};
+    use std::time::Duration;
+
+    use tokio::time::timeout;
+
+    use super::*;
+
+    /// A folder in which the process is in a cgroup of that name.
+    fn proc_with(pid: u32, cgroup: &str) -> tempfile::TempDir {
+        let proc = tempfile::tempdir().unwrap();
+        let folder = proc.path().join(pid.to_string());
+        fs::create_dir(&folder).unwrap();
+        let text = format!("0::/kubepods/podx/cri-containerd-{cgroup}.scope\n");
+        fs::write(folder.join("cgroup"), text).unwrap();
+        proc
+    }
+
+    fn sleeping() -> Child {
+        Command::new("sleep").arg("60").spawn().unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_death_is_seen_at_once() {
+        let mut process = sleeping();
+        let proc = proc_with(process.id(), "abc");
+        let kernel = Pidfds::new(proc.path(), 1);
+        let mut death = kernel.watch(process.id(), &"abc".into()).unwrap();
+        let moment = Duration::from_millis(50);
+        assert!(timeout(moment, &mut death).await.is_err(), "it lives");
+        process.kill().unwrap();
+        timeout(Duration::from_secs(5), death).await.unwrap();
+        process.wait().unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_process_whose_cgroup_does_not_name_the_container_is_not_its() {
+        let mut process = sleeping();
+        let proc = proc_with(process.id(), "another");
+        let pid = process.id();
+        let refused = Pidfds::new(proc.path(), 1).watch(pid, &"abc".into());
+        assert_eq!(refused.err(), Some(Unwatched::NotIts(pid)));
+        process.kill().unwrap();
+        process.wait().unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_pid_that_is_nobodys_is_not_seen() {
+        let mut process = sleeping();
+        let pid = process.id();
+        process.kill().unwrap();
+        process.wait().unwrap();
+        let kernel = Pidfds::new("/proc", 1);
+        for pid in [pid, 0, u32::MAX] {
+            let refused = kernel.watch(pid, &"abc".into());
+            assert_eq!(refused.err(), Some(Unwatched::NotSeen(pid)));
+        }
+    }
+
+    #[tokio::test]
+    async fn descriptors_are_bounded_and_given_back() {
+        let mut process = sleeping();
+        let proc = proc_with(process.id(), "abc");
+        let kernel = Pidfds::new(proc.path(), 1);
+        let watch = || kernel.watch(process.id(), &"abc".into());
+        let first = watch().unwrap();
+        assert_eq!(watch().err(), Some(Unwatched::TooMany(1)));
+        drop(first);
+        drop(watch().unwrap());
+        process.kill().unwrap();
+        process.wait().unwrap();
+    }
+}

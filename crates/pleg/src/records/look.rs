@@ -1,0 +1,74 @@
+//! Looks overlap: a list that was held up may come after a sweep that was begun later. So
+//! each says when it was begun and when it ended, and **an older look never undoes a newer
+//! one**; of two that overlap neither is known to be newer, and the first one stands.
+
+use tokio::time::Instant;
+
+use crate::event::Source;
+
+/// A look at the runtime.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// When it was begun: what happened before is in it.
+    pub begun: Instant,
+    /// When its answer was there: what happened after is not.
+    pub ended: Instant,
+    /// What made us look.
+    pub source: Source,
+}
+
+/// How fresh a part of a listing is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Freshness {
+    /// When the last look at the whole part ended: one at a single id must be begun later.
+    pub(super) whole: Instant,
+    /// A list must be begun later: lists come one after the other, so the beginning of the
+    /// last one counts, but the end of a look at a single id.
+    pub(super) any: Instant,
+    /// When the last list was begun.
+    pub(super) list: Instant,
+}
+
+impl Freshness {
+    /// As fresh as a list.
+    pub(super) fn of(list: Look) -> Self {
+        Self {
+            whole: list.ended,
+            any: list.begun,
+            list: list.begun,
+        }
+    }
+
+    /// Whether a list says something newer.
+    pub(super) fn admits_list(&self, list: Look) -> bool {
+        list.begun >= self.any
+    }
+
+    /// Whether a look at a single id says something newer.
+    pub(super) fn admits_one(&self, look: Look) -> bool {
+        look.begun >= self.whole
+    }
+
+    /// Whether a look at all that is known says something newer.
+    pub(super) fn admits_all(&self, look: Look) -> bool {
+        look.begun >= self.whole && look.begun >= self.any
+    }
+
+    /// A look at a single id was taken in.
+    pub(super) fn one(&mut self, look: Look) {
+        self.any = self.any.max(look.ended);
+    }
+
+    /// A look at all that is known was taken in.
+    pub(super) fn all(&mut self, look: Look) {
+        self.whole = look.ended;
+        self.any = look.ended;
+    }
+
+    /// A list was taken in that said nothing new.
+    pub(super) fn confirmed(&mut self, list: Look) {
+        self.whole = self.whole.max(list.ended);
+        self.any = self.any.max(list.begun);
+        self.list = self.list.max(list.begun);
+    }
+}

@@ -1,0 +1,102 @@
+//! One of the two lists over gRPC: how it is asked for, and what it said last.
+//!
+//! ```text
+//!   whole --above the receive limit--> in a stream of messages (KEP-5825)
+//!     ^                                    |  the runtime has no such method
+//!     \-------- too large, and said so ----/
+//! ```
+
+use std::sync::{Arc, Mutex};
+
+use cri::lean::Malformed;
+use cri::{ApiVersion, Client, Method, v1};
+
+use super::rows::{Reading, Rows};
+use super::{CallError, Listing};
+
+#[derive(Debug)]
+pub(super) struct List<Row> {
+    whole: Method,
+    streamed: Method,
+    way: Mutex<Way>,
+    rows: Mutex<Rows<Row>>,
+}
+
+/// How the list is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// Whole, and in a stream if that is too large.
+    Whole,
+    /// In a stream: it was too large, and making it again would be for nothing.
+    Streamed,
+    /// Whole: the runtime has no stream of it.
+    OnlyWhole,
+}
+
+impl<Row> List<Row> {
+    pub(super) fn new(whole: Method, streamed: Method) -> Self {
+        Self {
+            whole,
+            streamed,
+            way: Mutex::new(Way::Whole),
+            rows: Mutex::default(),
+        }
+    }
+
+    /// The runtime may be another one.
+    pub(super) fn forget_way(&self) {
+        self.set_way(Way::Whole);
+    }
+
+    /// Reads an answer beside the last one. A list that fails leaves none, and the next
+    /// makes its rows anew.
+    pub(super) fn read(&self) -> Reading<Row> {
+        std::mem::take(&mut *self.rows.lock().expect("no panic while it is held")).read()
+    }
+
+    /// Keeps what was read, and gives it.
+    pub(super) fn keep(&self, rows: Rows<Row>, bytes: usize) -> Listing<Row> {
+        let all: Arc<_> = rows.all();
+        *self.rows.lock().expect("no panic while it is held") = rows;
+        Listing { rows: all, bytes }
+    }
+
+    /// Asks for the list; gives its size in bytes.
+    pub(super) async fn ask(
+        &self,
+        client: &Client,
+        api: ApiVersion,
+        mut each: impl FnMut(&[u8]) -> Result<(), Malformed>,
+    ) -> Result<usize, CallError> {
+        // Without a filter all four requests are the same: empty.
+        let request = v1::ListContainersRequest::default;
+        let way = *self.way.lock().expect("no panic while it is held");
+        let too_large = if way == Way::Streamed {
+            None
+        } else {
+            let answer = client.list(api, self.whole, request(), &mut each).await;
+            match answer.map_err(CallError::from) {
+                Err(error @ CallError::TooLarge(_)) if way == Way::Whole => Some(error),
+                answer => return answer,
+            }
+        };
+        let answer = client
+            .streamed_list(api, self.streamed, request(), each)
+            .await;
+        match (answer.map_err(CallError::from), too_large) {
+            (Err(CallError::Unimplemented(_)), Some(too_large)) => {
+                self.set_way(Way::OnlyWhole);
+                Err(too_large)
+            }
+            (Ok(bytes), _) => {
+                self.set_way(Way::Streamed);
+                Ok(bytes)
+            }
+            (error, _) => error,
+        }
+    }
+
+    fn set_way(&self, way: Way) {
+        *self.way.lock().expect("no panic while it is held") = way;
+    }
+}

@@ -1,0 +1,132 @@
+//! The kernel's hints: a death is told as soon as the runtime knows it, whatever hangs.
+
+mod node;
+
+use node::Node;
+use pleg::runtime::{Call, CallError};
+use pleg::{Config, Mode};
+use sim::Fault;
+
+fn generic() -> Config {
+    Config {
+        mode: Mode::Generic,
+        ..Config::default()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_death_is_told_while_the_list_hangs_and_no_sweep_is_due() {
+    let node = Node::watch_with_kernel(generic(), |sim| {
+        sim.run("a", &["app"]);
+        sim.run("b", &["app"]);
+    })
+    .await;
+    node.at(0.5).await;
+    node.told();
+    assert_eq!(node.status().await.kernel.watched, 2);
+    node.sim.fault(Call::ListContainers, None, Fault::Hang);
+    node.sim
+        .fault(Call::ContainerStatus, Some("a/app.0"), Fault::Hang);
+
+    node.at(1.5).await;
+    node.sim.kill("b", "app");
+    // The runtime takes its time to know.
+    node.at(1.56).await;
+    node.sim.exit("b", "app", 137);
+    node.at(1.66).await;
+    node.assert_told("1.568 Died b/app.0 with 137 (kernel)");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_container_that_is_started_later_is_watched_too_and_one_that_is_dead_no_more() {
+    let node = Node::watch_with_kernel(generic(), |sim| sim.run("a", &["app"])).await;
+    node.at(0.5).await;
+    node.told();
+    node.sim.run("late", &["app"]);
+    node.at(1.5).await;
+    assert_eq!(node.status().await.kernel.watched, 2);
+    node.told();
+    node.sim.kill("late", "app");
+    node.sim.exit("late", "app", 1);
+    node.at(1.6).await;
+    node.assert_told("1.505 Died late/app.0 with 1 (kernel)");
+    assert_eq!(node.status().await.kernel.watched, 1);
+    node.sim.world().remove("a");
+    node.at(3.5).await;
+    assert_eq!(node.status().await.kernel.watched, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_runtime_that_never_learns_of_a_death_is_not_asked_for_ever() {
+    let node = Node::watch_with_kernel(generic(), |sim| sim.run("a", &["app"])).await;
+    node.at(0.5).await;
+    node.told();
+    node.sim.kill("a", "app");
+    node.at(20.0).await;
+    let asked = node.sim.calls_made(Call::ContainerStatus);
+    node.at(60.0).await;
+    assert_eq!(node.sim.calls_made(Call::ContainerStatus), asked);
+    assert!(asked < 50, "{asked} calls");
+    node.assert_told("");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_runtime_that_does_not_tell_pids_leaves_the_kernel_unavailable_and_says_why() {
+    let node = Node::watch_with_kernel(generic(), |sim| {
+        sim.run("a", &["app"]);
+        sim.tell_no_pids();
+    })
+    .await;
+    node.at(0.5).await;
+    let kernel = node.status().await.kernel;
+    assert_eq!((kernel.state.as_str(), kernel.watched), ("unavailable", 0));
+    let why = kernel.why.unwrap();
+    assert!(why.contains("the runtime tells no pid"), "{why}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pid_that_cannot_be_had_holds_up_nobody_else() {
+    let node = Node::watch_with_kernel(generic(), |sim| {
+        for pod in 0..20 {
+            sim.run(&format!("p{pod}"), &["app"]);
+        }
+    })
+    .await;
+    node.at(0.5).await;
+    for pod in 0..10 {
+        let id = format!("p{pod}/app.1");
+        node.sim
+            .fault(Call::ContainerStatus, Some(&id), Fault::Hang);
+        let now = node.sim.now();
+        node.sim
+            .world()
+            .pod(&format!("p{pod}"))
+            .restart("app", 1, now);
+    }
+    node.at(10.0).await;
+    node.told();
+    let now = node.sim.now();
+    node.sim.world().pod("p19").restart("app", 1, now);
+    node.at(11.5).await;
+    node.told();
+    node.sim.kill("p19", "app");
+    node.sim.exit("p19", "app", 1);
+    node.at(11.6).await;
+    node.assert_told("11.505 Died p19/app.1 with 1 (kernel)");
+    assert_eq!(node.sim.most_outstanding(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_runtime_that_is_gone_when_somebody_dies_is_asked_until_it_is_back() {
+    let node = Node::watch_with_kernel(generic(), |sim| sim.run("a", &["app"])).await;
+    node.at(0.5).await;
+    node.told();
+    let down = || Fault::Fail(CallError::Unavailable("connection refused".into()));
+    node.sim.fault(Call::ContainerStatus, None, down());
+    node.sim.kill("a", "app");
+    node.sim.exit("a", "app", 1);
+    node.at(0.7).await;
+    node.sim.lift_all();
+    node.at(0.9).await;
+    assert!(node.told().contains("Died a/app.0 with 1 (kernel)"));
+}

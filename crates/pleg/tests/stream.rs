@@ -1,0 +1,279 @@
+//! The runtime's events as hints: what is announced is told at once, and what is not is
+//! found by the relist, which is rare only while the stream deserves it.
+
+mod node;
+
+use node::{Node, seconds};
+use pleg::runtime::{Call, CallError};
+use pleg::status_report::StatusReport;
+use pleg::{Config, Mode};
+use sim::{Fault, Serving, Sim, StreamFault};
+
+/// Ten pods with a container each, of which so many are restarted: two changes each.
+fn ten(sim: &Sim) {
+    for pod in 0..10 {
+        sim.run(&format!("p{pod}"), &["app"]);
+    }
+}
+
+fn restart(sim: &Sim, pods: std::ops::Range<usize>) {
+    for pod in pods {
+        let now = sim.now();
+        sim.world().pod(&format!("p{pod}")).restart("app", 1, now);
+    }
+}
+
+fn period(status: &StatusReport) -> f64 {
+    status.relist.period_seconds
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_announced_is_told_at_once_by_a_look_at_that_pod_alone() {
+    let node = Node::watch_stream(|sim| {
+        sim.run("a", &["app", "other"]);
+        sim.run("b", &["app"]);
+    })
+    .await;
+    node.at(1.5).await;
+    node.told();
+    let lists = node.sim.calls_made(Call::ListContainers);
+    let looks = node.sim.calls_made(Call::ContainerStatus);
+
+    node.sim.exit("a", "app", 3);
+    node.at(1.6).await;
+    node.assert_told("1.500 Died a/app.0 with 3 (stream)");
+    assert_eq!(node.sim.calls_made(Call::ListContainers), lists);
+    assert_eq!(node.sim.calls_made(Call::ContainerStatus), looks + 2);
+    let status = node.status().await;
+    assert_eq!(
+        (status.stream.state.as_str(), status.stream.events),
+        ("live", 1)
+    );
+    assert_eq!(status.relist.mode, "evented");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_pod_is_told_before_any_list_shows_it_and_its_end_too() {
+    let node = Node::watch_stream(|sim| sim.run("a", &["app"])).await;
+    node.at(1.5).await;
+    node.told();
+    node.sim.run("new", &["app"]);
+    node.at(1.6).await;
+    node.assert_told(
+        "1.500 Started new.0 (stream)
+         1.500 Started new/app.0 (stream)",
+    );
+    node.sim.world().remove("new");
+    node.at(1.7).await;
+    node.assert_told(
+        "1.600 Died new/app.0 (stream)
+         1.600 Removed new/app.0 (stream)
+         1.600 Died new.0 (stream)
+         1.600 Removed new.0 (stream)",
+    );
+    node.at(9.0).await;
+    node.assert_told("");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_period_grows_while_every_change_is_announced() {
+    let node = Node::watch_stream(ten).await;
+    node.at(1.5).await;
+    restart(&node.sim, 0..4);
+    node.at(60.0).await;
+    assert_eq!(
+        period(&node.status().await),
+        1.0,
+        "eight changes are not enough"
+    );
+    restart(&node.sim, 4..6);
+    node.at(200.0).await;
+    let status = node.status().await;
+    assert_eq!((period(&status), status.stream.missed), (30.0, 0));
+    let lists = node.sim.calls_made(Call::ListContainers);
+    node.at(500.0).await;
+    assert_eq!(node.sim.calls_made(Call::ListContainers), lists + 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_period_never_hides_a_stall_from_health() {
+    let config = Config {
+        relist_threshold: seconds(40.0),
+        ..Config::default()
+    };
+    let node = Node::watch_with(config, ten).await;
+    node.at(1.5).await;
+    restart(&node.sim, 0..5);
+    node.at(100.0).await;
+    assert_eq!(period(&node.status().await), 10.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_change_that_is_not_announced_brings_the_period_back() {
+    let node = Node::watch_stream(ten).await;
+    node.at(1.5).await;
+    restart(&node.sim, 0..5);
+    node.at(100.0).await;
+    assert_eq!(period(&node.status().await), 30.0);
+    node.told();
+
+    // A stream that is silent looks like a quiet node, until the next relist.
+    node.sim.disturb_stream(StreamFault::Silent);
+    node.sim.exit("p9", "app", 9);
+    node.at(130.0).await;
+    assert!(node.told().contains("Died p9/app.0 with 9"));
+    node.at(134.0).await;
+    let status = node.status().await;
+    assert_eq!((period(&status), status.stream.missed), (1.0, 1));
+
+    // It has to prove itself again, and can.
+    node.sim.calm_stream();
+    restart(&node.sim, 0..5);
+    node.at(240.0).await;
+    assert_eq!(period(&node.status().await), 30.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stuck_call_brings_the_period_back() {
+    let node = Node::watch_stream(ten).await;
+    node.at(1.5).await;
+    restart(&node.sim, 0..5);
+    node.at(100.0).await;
+    node.sim
+        .fault(Call::ContainerStatus, Some("p7/app.0"), Fault::Hang);
+    node.sim.exit("p7", "app", 7);
+    node.at(106.0).await;
+    assert_eq!(period(&node.status().await), 1.0);
+    node.told();
+    node.sim.exit("p8", "app", 8);
+    node.at(106.1).await;
+    node.assert_told("106.000 Died p8/app.0 with 8 (stream)");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_inspection_that_fails_is_repeated_soon_although_the_period_had_grown() {
+    let node = Node::watch_stream(ten).await;
+    node.at(1.5).await;
+    restart(&node.sim, 0..5);
+    node.at(100.0).await;
+    node.told();
+    let broken = Fault::Fail(CallError::Refused("Unknown: broken".into()));
+    node.sim
+        .fault(Call::ContainerStatus, Some("p7/app.0"), broken);
+    node.sim.exit("p7", "app", 7);
+    node.at(100.5).await;
+    node.assert_told("");
+    node.sim.lift_all();
+    node.at(101.5).await;
+    node.assert_told("101.000 Died p7/app.0 with 7");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_ends_is_opened_again_for_ever_and_a_relist_finds_what_it_missed() {
+    let node = Node::watch_stream(ten).await;
+    node.at(1.5).await;
+    restart(&node.sim, 0..5);
+    node.at(100.0).await;
+    node.told();
+    for outage in 1..=20 {
+        let begun = 100.0 * f64::from(outage);
+        node.at(begun).await;
+        let down = Fault::Fail(CallError::Unavailable("connection refused".into()));
+        node.sim.fault(Call::GetContainerEvents, None, down);
+        node.sim.end_announcements();
+        node.at(begun + 20.0).await;
+        assert_eq!(node.status().await.stream.state, "retrying");
+        node.sim.lift_all();
+        node.at(begun + 60.0).await;
+        let status = node.status().await;
+        assert_eq!(status.stream.state, "live");
+        assert_eq!(status.stream.reconnects, outage as u64);
+        assert_eq!((period(&status), status.stream.missed), (1.0, 0));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_runtime_without_a_stream_is_asked_again_after_it_was_restarted() {
+    let none = || Fault::Fail(CallError::Unimplemented("unknown method".into()));
+    let node = Node::watch_stream(|sim| {
+        ten(sim);
+        sim.fault(Call::GetContainerEvents, None, none());
+    })
+    .await;
+    node.at(10.0).await;
+    let status = node.status().await;
+    assert_eq!(
+        (status.stream.state.as_str(), status.relist.mode.as_str()),
+        ("unsupported", "generic")
+    );
+
+    let down = || Fault::Fail(CallError::Unavailable("connection refused".into()));
+    node.sim.fault(Call::ListContainers, None, down());
+    node.sim.fault(Call::ListPodSandbox, None, down());
+    node.at(12.0).await;
+    node.sim.lift_all();
+    node.at(15.0).await;
+    assert_eq!(node.status().await.stream.state, "live");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_the_runtime_ends_at_once_is_no_stream() {
+    let node = Node::watch_stream(|sim| {
+        ten(sim);
+        sim.serve_stream(Serving::EndsAtOnce);
+    })
+    .await;
+    node.at(10.0).await;
+    assert_eq!(node.status().await.stream.state, "unsupported");
+    node.sim.serve_stream(Serving::Broadcast);
+    node.at(75.0).await;
+    assert_eq!(node.status().await.stream.state, "live");
+}
+
+#[tokio::test(start_paused = true)]
+async fn generic_mode_opens_no_stream() {
+    let config = Config {
+        mode: Mode::Generic,
+        ..Config::default()
+    };
+    let node = Node::watch_with(config, ten).await;
+    node.at(10.0).await;
+    assert_eq!(node.sim.calls_made(Call::GetContainerEvents), 0);
+    assert_eq!(node.status().await.stream.state, "off");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_look_that_a_list_overtakes_tells_nothing_that_is_not_so() {
+    let node = Node::watch_stream(|sim| sim.run("a", &["app"])).await;
+    node.at(1.5).await;
+    node.told();
+    // The look asks before the death and is answered after the list that saw it.
+    node.sim
+        .fault(Call::ContainerStatus, None, Fault::Slow(seconds(3.0)));
+    let now = node.sim.now();
+    node.sim.world().pod("a").restart("app", 1, now);
+    node.at(3.6).await;
+    node.sim.exit("a", "app", 2);
+    node.at(60.0).await;
+    let told = node.told();
+    for once in [
+        "Died a/app.0 with 1",
+        "Started a/app.1",
+        "Died a/app.1 with 2",
+    ] {
+        assert!(told.matches(once).count() <= 1, "{told}");
+    }
+    assert!(told.contains("Died a/app.0 with 1"), "{told}");
+    assert!(told.contains("Died a/app.1 with 2"), "{told}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_runtime_that_has_not_said_who_it_is_is_waited_for_in_sleep() {
+    let node = Node::watch_stream(|sim| sim.fault(Call::Version, None, Fault::Hang)).await;
+    // Were the loop to spin, time would stand still.
+    node.at(100.0).await;
+    assert_eq!(node.sim.calls_made(Call::GetContainerEvents), 0);
+    node.sim.lift_all();
+    node.at(102.0).await;
+    assert_eq!(node.status().await.stream.state, "live");
+}

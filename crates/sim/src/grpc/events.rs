@@ -1,0 +1,109 @@
+//! Events as containerd sends them: what happened, how the sandbox is, and all containers
+//! in it.
+
+use cri::v1::{self, ContainerEventType};
+use pleg::listed::{ContainerState, SandboxState};
+
+use super::messages;
+use crate::stream::StreamEvent;
+use crate::watched::State;
+
+/// The messages that tell of a change: something that is found running has been created
+/// and started.
+pub(super) fn messages(event: StreamEvent) -> Vec<v1::ContainerEventResponse> {
+    let change = &event.change;
+    let kinds = kinds(
+        stage(change.before),
+        change.after.map(|_| stage(change.after)),
+    );
+    let mut message = v1::ContainerEventResponse {
+        container_id: change.id.to_string(),
+        created_at: event.created_at.as_unix_nanos(),
+        ..Default::default()
+    };
+    if event.with_status
+        && let Some(pod) = &change.pod
+    {
+        let of_sandbox = |it: &&crate::Sandbox| it.id == change.sandbox.id;
+        let sandbox = pod.sandboxes.iter().find(of_sandbox);
+        let sandbox = sandbox.map(|sandbox| messages::sandbox_status((pod, sandbox)));
+        message.pod_sandbox_status = sandbox.and_then(|answer| answer.status);
+        let containers = pod.containers.iter();
+        let containers = containers.filter(|it| it.sandbox_id == change.sandbox.id);
+        let statuses = containers.map(|it| messages::container_status((pod, it)).status);
+        message.containers_statuses = statuses.flatten().collect();
+    }
+    let of_kind = |kind: ContainerEventType| v1::ContainerEventResponse {
+        container_event_type: kind.into(),
+        ..message.clone()
+    };
+    kinds.into_iter().map(of_kind).collect()
+}
+
+/// How far something is on its way from nothing to its end.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    Absent,
+    Created,
+    Started,
+    Stopped,
+}
+
+fn stage(state: Option<State>) -> Stage {
+    match state {
+        None => Stage::Absent,
+        Some(State::Container(ContainerState::Created | ContainerState::Unknown)) => Stage::Created,
+        Some(State::Container(ContainerState::Running)) => Stage::Started,
+        Some(State::Container(ContainerState::Exited)) => Stage::Stopped,
+        Some(State::Sandbox(SandboxState::Ready)) => Stage::Started,
+        Some(State::Sandbox(SandboxState::NotReady | SandboxState::Unknown)) => Stage::Stopped,
+    }
+}
+
+/// What happens on the way from one stage to another; `None` is being deleted.
+fn kinds(before: Stage, after: Option<Stage>) -> Vec<ContainerEventType> {
+    let stages = [
+        (Stage::Created, ContainerEventType::ContainerCreatedEvent),
+        (Stage::Started, ContainerEventType::ContainerStartedEvent),
+        (Stage::Stopped, ContainerEventType::ContainerStoppedEvent),
+    ];
+    let passed = |from: Stage, to: Stage| {
+        let passed = stages.iter().filter(move |(it, _)| from < *it && *it <= to);
+        passed.map(|(_, kind)| *kind)
+    };
+    match after {
+        Some(after) => passed(before, after).collect(),
+        None => {
+            // What ran is stopped first; what never ran is not.
+            let stopped = (before == Stage::Started).then_some(Stage::Stopped);
+            let stopped = passed(before, stopped.unwrap_or(before));
+            let deleted = ContainerEventType::ContainerDeletedEvent;
+            stopped.chain([deleted]).collect()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_way_tells_what_lies_on_it() {
+        use ContainerEventType::{
+            ContainerCreatedEvent as Created, ContainerDeletedEvent as Deleted,
+            ContainerStartedEvent as Started, ContainerStoppedEvent as Stopped,
+        };
+        let absent = Stage::Absent;
+        assert_eq!(kinds(absent, Some(Stage::Created)), [Created]);
+        assert_eq!(kinds(absent, Some(Stage::Started)), [Created, Started]);
+        assert_eq!(
+            kinds(absent, Some(Stage::Stopped)),
+            [Created, Started, Stopped]
+        );
+        assert_eq!(kinds(Stage::Created, Some(Stage::Started)), [Started]);
+        assert_eq!(kinds(Stage::Started, Some(Stage::Stopped)), [Stopped]);
+        assert_eq!(kinds(Stage::Started, None), [Stopped, Deleted]);
+        assert_eq!(kinds(Stage::Created, None), [Deleted]);
+        assert_eq!(kinds(Stage::Stopped, None), [Deleted]);
+    }
+}

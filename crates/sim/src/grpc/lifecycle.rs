@@ -1,0 +1,185 @@
+//! Making and ending sandboxes and containers over CRI, with the refusals of containerd.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use cri::v1;
+use pleg::id::{Id, PodRef};
+use pleg::listed::{ContainerState, SandboxState};
+use pleg::wall_time::WallTime;
+use tonic::Status;
+
+use crate::world::{Container, Given, Pod, Sandbox, World};
+
+/// The end of a process that was asked to end.
+const TERMINATED: i32 = 143;
+
+/// Makes a sandbox, and its pod if there is none yet.
+pub(super) fn run_sandbox(
+    world: &mut World,
+    request: v1::RunPodSandboxRequest,
+    now: WallTime,
+) -> Result<String, Status> {
+    let config = request.config.unwrap_or_default();
+    let metadata = config
+        .metadata
+        .ok_or_else(|| Status::invalid_argument("sandbox config must include metadata"))?;
+    let attempt = metadata.attempt;
+    let pod = PodRef {
+        uid: metadata.uid.into(),
+        namespace: metadata.namespace.into(),
+        name: metadata.name.into(),
+    };
+    let key = key_for(world, &pod);
+    let known = world.pods.get(&key);
+    if known.is_some_and(|pod| pod.sandboxes.iter().any(|it| it.attempt == attempt)) {
+        let name = format!("{}_{}_{}_{attempt}", pod.name, pod.namespace, pod.uid);
+        return Err(reserved("sandbox", &name));
+    }
+    let given = Given {
+        labels: config.labels.into_iter().collect(),
+        annotations: config.annotations.into_iter().collect(),
+        runtime_handler: request.runtime_handler,
+        ..Given::default()
+    };
+    let id = new_id(world, format!("{key}.{attempt}"));
+    let address = IpAddr::from([10, 0, 0, (world.pods.len() % 250 + 1) as u8]);
+    let pod = world.pods.entry(key).or_insert_with(|| Pod {
+        pod,
+        sandboxes: Vec::new(),
+        containers: Vec::new(),
+    });
+    pod.sandboxes.push(Sandbox {
+        id: id.clone(),
+        state: SandboxState::Ready,
+        attempt,
+        created_at: now,
+        ips: vec![address],
+        given: Some(Arc::new(given)),
+    });
+    Ok(id.to_string())
+}
+
+/// Makes a container, which does not run yet.
+pub(super) fn create_container(
+    world: &mut World,
+    request: v1::CreateContainerRequest,
+    now: WallTime,
+) -> Result<String, Status> {
+    let sandbox_id = Id::from(request.pod_sandbox_id);
+    let config = request.config.unwrap_or_default();
+    let metadata = config
+        .metadata
+        .ok_or_else(|| Status::invalid_argument("container config must include metadata"))?;
+    let Some(pod) = world.pod_of_sandbox(sandbox_id.as_str()) else {
+        let why = format!("failed to find sandbox id {:?}", sandbox_id.as_str());
+        return Err(Status::not_found(why));
+    };
+    let mut containers = pod.containers.iter();
+    let (name, attempt) = (metadata.name, metadata.attempt);
+    if containers.any(|it| it.name == name && it.attempt == attempt && it.sandbox_id == sandbox_id)
+    {
+        return Err(reserved("container", &format!("{name}_{attempt}")));
+    }
+    let key = key_for(world, &pod_of(world, &sandbox_id)?);
+    let id = new_id(world, format!("{key}/{name}.{attempt}"));
+    let given = Given {
+        labels: sorted(config.labels),
+        annotations: sorted(config.annotations),
+        image: config.image.unwrap_or_default().image,
+        log_path: config.log_path,
+        ..Given::default()
+    };
+    if let Some(pod) = world.pod_of_sandbox(sandbox_id.as_str()) {
+        pod.containers.push(Container {
+            id: id.clone(),
+            sandbox_id,
+            name,
+            attempt,
+            state: ContainerState::Created,
+            created_at: now,
+            started_at: None,
+            ended: None,
+            given: Some(Arc::new(given)),
+        });
+    }
+    Ok(id.to_string())
+}
+
+/// Starts a container that was created.
+pub(super) fn start_container(world: &mut World, id: &Id, now: WallTime) -> Result<(), Status> {
+    let container = world.container_by_id_mut(id.as_str());
+    let container = container.ok_or_else(|| no_container(id))?;
+    if container.state != ContainerState::Created {
+        let state = format!("{:?}", container.state).to_lowercase();
+        return Err(Status::unknown(format!("container is {state}")));
+    }
+    container.start(now);
+    Ok(())
+}
+
+/// Ends a container; one that does not run, or is not there, has ended already.
+pub(super) fn stop_container(world: &mut World, id: &Id, now: WallTime) {
+    if let Some(container) = world.container_by_id_mut(id.as_str())
+        && container.state == ContainerState::Running
+    {
+        container.exit(TERMINATED, now);
+    }
+}
+
+pub(super) fn no_container(id: &Id) -> Status {
+    Status::not_found(format!("container {id}"))
+}
+
+pub(super) fn no_sandbox(id: &Id) -> Status {
+    Status::not_found(format!("sandbox {id}"))
+}
+
+fn reserved(what: &str, name: &str) -> Status {
+    let why = format!("failed to reserve {what} name {name:?}: it is taken");
+    Status::already_exists(why)
+}
+
+/// The name in the world of a pod that is there, or that may be: pods of one name are many
+/// over the namespaces, and over time.
+fn key_for(world: &World, pod: &PodRef) -> String {
+    let names = [
+        pod.name.to_string(),
+        format!("{}/{}", pod.namespace, pod.name),
+        format!("{}/{}/{}", pod.namespace, pod.name, pod.uid),
+    ];
+    let [.., last] = &names;
+    let is_its = |name: &&String| world.pods.get(*name).is_some_and(|it| it.pod == *pod);
+    let is_free = |name: &&String| !world.pods.contains_key(*name);
+    let known = names.iter().find(is_its);
+    let key = known.or_else(|| names.iter().find(is_free));
+    key.unwrap_or(last).clone()
+}
+
+fn pod_of(world: &World, sandbox_id: &Id) -> Result<PodRef, Status> {
+    let found = world.sandbox_by_id(sandbox_id.as_str());
+    let (pod, _) = found.ok_or_else(|| no_sandbox(sandbox_id))?;
+    Ok(pod.pod.clone())
+}
+
+/// An id that speaks, and that nothing has had before.
+fn new_id(world: &mut World, wanted: String) -> Id {
+    let is_free = |world: &World, id: &str| {
+        let given = world.given_ids.contains(id);
+        !given && world.sandbox_by_id(id).is_none() && world.container_by_id(id).is_none()
+    };
+    let mut id = wanted.clone();
+    let mut number = world.given_ids.len();
+    while !is_free(world, &id) {
+        id = format!("{wanted}-{number}");
+        number += 1;
+    }
+    let id = Id::from(id);
+    world.given_ids.insert(id.clone());
+    id
+}
+
+fn sorted(map: HashMap<String, String>) -> std::collections::BTreeMap<String, String> {
+    map.into_iter().collect()
+}

@@ -1,0 +1,95 @@
+//! The simulated node on a unix socket, for CRI clients.
+//!
+//! ```text
+//!   listener --> Connection (cut by a restart) --> service, images --> Sim::suffer --> world
+//!                                                      |                  |
+//!                    mangle: oversize, garbage <-- messages, events <-----+
+//! ```
+//!
+//! What a PLEG, crictl and a sync loop ask for is answered from the world and changes it,
+//! after the call has gone through the faults that are in force for it; of the rest the
+//! runtime says that it has no such method, as a real one without a feature does.
+
+use std::io;
+use std::path::PathBuf;
+
+use cri::ApiVersion;
+use cri::v1::image_service_server::ImageServiceServer;
+use cri::v1::runtime_service_server::RuntimeServiceServer;
+use http::{Request, Uri};
+use tokio::net::UnixListener;
+use tokio::time::sleep_until;
+use tonic::body::Body;
+use tonic::transport::Server;
+use tower::util::{MapRequestLayer, MapResponseLayer};
+
+use crate::Sim;
+
+mod connection;
+mod events;
+mod ids;
+mod images;
+mod lifecycle;
+mod mangle;
+mod messages;
+mod service;
+pub mod socket;
+
+use service::Service;
+
+/// Serves `sim` in CRI v1 until the task is dropped.
+pub async fn serve(sim: Sim, listener: UnixListener) -> io::Result<()> {
+    serve_as(sim, listener, ApiVersion::V1).await
+}
+
+/// Serves `sim` in one generation of CRI alone, as containerd before 1.6 knew only
+/// v1alpha2. The messages are the same, so only the path of a call is another.
+///
+/// When the simulated runtime restarts, connections drop, nobody listens for as long as it
+/// is down, and then the same path is listened on again.
+pub async fn serve_as(sim: Sim, mut listener: UnixListener, api: ApiVersion) -> io::Result<()> {
+    let path = path_of(&listener)?;
+    loop {
+        let renamed = move |request: Request<Body>| in_v1(request, api);
+        let service = Service {
+            sim: sim.clone(),
+            api,
+        };
+        let server = Server::builder()
+            .layer(MapRequestLayer::new(renamed))
+            .layer(MapResponseLayer::new(mangle::answer))
+            .add_service(ImageServiceServer::new(service.clone()))
+            .add_service(RuntimeServiceServer::new(service));
+        let restarts = sim.faults().restarts();
+        let connections = connection::until_restart(listener, restarts);
+        let served = server.serve_with_incoming(connections).await;
+        served.map_err(io::Error::other)?;
+        let down = sim.faults().down();
+        if let Some(until) = down {
+            sleep_until(until).await;
+        }
+        listener = socket::listen(&path).await?;
+    }
+}
+
+fn path_of(listener: &UnixListener) -> io::Result<PathBuf> {
+    let address = listener.local_addr()?;
+    let path = address.as_pathname();
+    path.map(Into::into)
+        .ok_or_else(|| io::Error::other("the socket has no path"))
+}
+
+/// Turns a call of the generation `api` into one of v1, which the stubs serve, and one of
+/// v1 that is not served into one that nobody knows.
+fn in_v1(mut request: Request<Body>, api: ApiVersion) -> Request<Body> {
+    if api == ApiVersion::V1Alpha2 {
+        let method = request.uri().path();
+        let path = match method.strip_prefix("/runtime.v1alpha2.") {
+            Some(method) => format!("/runtime.v1.{method}"),
+            None => "/not.served/".to_owned(),
+        };
+        // A path that came in as one is one still.
+        *request.uri_mut() = path.parse::<Uri>().unwrap_or_default();
+    }
+    request
+}

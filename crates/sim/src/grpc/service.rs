@@ -1,0 +1,323 @@
+//! `RuntimeService`: each call goes through its faults, then asks the world or changes it.
+
+use std::pin::Pin;
+
+use cri::ApiVersion;
+use cri::v1::runtime_service_server::RuntimeService;
+use cri::v1::{self, ListContainersResponse, ListPodSandboxResponse};
+use futures_util::{Stream, StreamExt};
+use pleg::id::Id;
+use pleg::runtime::CallError;
+use tonic::{Request, Response, Status, async_trait};
+
+use super::{events, ids, lifecycle, mangle, messages};
+use crate::Sim;
+use crate::faults::{Malformation, Passed};
+use crate::rpc::Rpc;
+
+/// The services of one runtime.
+#[derive(Clone)]
+pub(super) struct Service {
+    pub(super) sim: Sim,
+    pub(super) api: ApiVersion,
+}
+
+pub(super) type Answer<T> = Result<Response<T>, Status>;
+
+/// The messages of a stream.
+type Messages<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+
+/// How many items of a list go into one message.
+const BATCH: usize = 100;
+
+fn in_batches<Item, T: Send + 'static>(
+    items: Vec<Item>,
+    batch: impl Fn(&[Item]) -> T,
+) -> Messages<T> {
+    let messages: Vec<_> = items.chunks(BATCH).map(|items| Ok(batch(items))).collect();
+    Box::pin(futures_util::stream::iter(messages))
+}
+
+fn has_streams(sim: &Sim) -> Result<(), Status> {
+    let none = || Status::unimplemented("unknown method for service runtime.v1.RuntimeService");
+    sim.streams_lists().then_some(()).ok_or_else(none)
+}
+
+impl Service {
+    /// Lets a call go through what is in force for it, and answers.
+    pub(super) async fn answer<T>(
+        &self,
+        rpc: Rpc,
+        id: Option<&Id>,
+        answer: impl FnOnce(&Sim) -> Result<T, Status>,
+    ) -> Answer<T> {
+        self.answer_or_spoil(rpc, id, answer, |_| {}).await
+    }
+
+    /// The same where the status can be left out.
+    async fn answer_or_spoil<T>(
+        &self,
+        rpc: Rpc,
+        id: Option<&Id>,
+        answer: impl FnOnce(&Sim) -> Result<T, Status>,
+        without_status: impl FnOnce(&mut T),
+    ) -> Answer<T> {
+        let passed = self.sim.suffer(rpc, id).await.map_err(status_of)?;
+        let mut message = answer(&self.sim)?;
+        if passed == Passed::Malformed(Malformation::WithoutStatus) {
+            without_status(&mut message);
+        }
+        let mut response = Response::new(message);
+        mangle::mark(&mut response, passed);
+        Ok(response)
+    }
+}
+
+#[async_trait]
+impl RuntimeService for Service {
+    async fn version(&self, _: Request<v1::VersionRequest>) -> Answer<v1::VersionResponse> {
+        let version = v1::VersionResponse {
+            version: "0.1.0".to_owned(),
+            runtime_name: "pleg-sim".to_owned(),
+            runtime_version: env!("CARGO_PKG_VERSION").to_owned(),
+            runtime_api_version: self.api.as_str().to_owned(),
+        };
+        self.answer(Rpc::Version, None, |_| Ok(version)).await
+    }
+
+    async fn status(&self, _: Request<v1::StatusRequest>) -> Answer<v1::StatusResponse> {
+        self.answer_or_spoil(
+            Rpc::Status,
+            None,
+            |_| Ok(messages::ready()),
+            |answer| answer.status = None,
+        )
+        .await
+    }
+
+    async fn list_pod_sandbox(
+        &self,
+        request: Request<v1::ListPodSandboxRequest>,
+    ) -> Answer<ListPodSandboxResponse> {
+        self.answer(Rpc::ListPodSandbox, None, |sim| {
+            let filter = request.into_inner().filter.unwrap_or_default();
+            let world = sim.world();
+            let items = world.sandboxes().map(messages::sandbox);
+            let items = items.filter(|item| messages::sandbox_matches(item, &filter));
+            Ok(ListPodSandboxResponse {
+                items: items.collect(),
+            })
+        })
+        .await
+    }
+
+    async fn list_containers(
+        &self,
+        request: Request<v1::ListContainersRequest>,
+    ) -> Answer<ListContainersResponse> {
+        self.answer(Rpc::ListContainers, None, |sim| {
+            let filter = request.into_inner().filter.unwrap_or_default();
+            let world = sim.world();
+            let containers = world.containers().map(messages::container);
+            let containers = containers.filter(|item| messages::container_matches(item, &filter));
+            Ok(ListContainersResponse {
+                containers: containers.collect(),
+            })
+        })
+        .await
+    }
+
+    async fn pod_sandbox_status(
+        &self,
+        request: Request<v1::PodSandboxStatusRequest>,
+    ) -> Answer<v1::PodSandboxStatusResponse> {
+        let id = ids::sandbox(&self.sim.world(), request.into_inner().pod_sandbox_id)?;
+        let answer = |sim: &Sim| {
+            let world = sim.world();
+            let found = world.sandbox_by_id(id.as_str());
+            let found = found.ok_or_else(|| lifecycle::no_sandbox(&id))?;
+            Ok(messages::sandbox_status(found))
+        };
+        let without = |answer: &mut v1::PodSandboxStatusResponse| answer.status = None;
+        self.answer_or_spoil(Rpc::PodSandboxStatus, Some(&id), answer, without)
+            .await
+    }
+
+    async fn container_status(
+        &self,
+        request: Request<v1::ContainerStatusRequest>,
+    ) -> Answer<v1::ContainerStatusResponse> {
+        let id = ids::container(&self.sim.world(), request.into_inner().container_id)?;
+        let answer = |sim: &Sim| {
+            let world = sim.world();
+            let found = world.container_by_id(id.as_str());
+            let found = found.ok_or_else(|| lifecycle::no_container(&id))?;
+            Ok(messages::container_status(found))
+        };
+        let without = |answer: &mut v1::ContainerStatusResponse| answer.status = None;
+        self.answer_or_spoil(Rpc::ContainerStatus, Some(&id), answer, without)
+            .await
+    }
+
+    type StreamPodSandboxesStream = Messages<v1::StreamPodSandboxesResponse>;
+
+    async fn stream_pod_sandboxes(
+        &self,
+        request: Request<v1::StreamPodSandboxesRequest>,
+    ) -> Answer<Self::StreamPodSandboxesStream> {
+        self.answer(Rpc::StreamPodSandboxes, None, |sim| {
+            has_streams(sim)?;
+            let filter = request.into_inner().filter.unwrap_or_default();
+            let world = sim.world();
+            let items = world.sandboxes().map(messages::sandbox);
+            let items = items.filter(|item| messages::sandbox_matches(item, &filter));
+            let batch = |batch: &[v1::PodSandbox]| v1::StreamPodSandboxesResponse {
+                pod_sandboxes: batch.to_vec(),
+            };
+            Ok(in_batches(items.collect(), batch))
+        })
+        .await
+    }
+
+    type StreamContainersStream = Messages<v1::StreamContainersResponse>;
+
+    async fn stream_containers(
+        &self,
+        request: Request<v1::StreamContainersRequest>,
+    ) -> Answer<Self::StreamContainersStream> {
+        self.answer(Rpc::StreamContainers, None, |sim| {
+            has_streams(sim)?;
+            let filter = request.into_inner().filter.unwrap_or_default();
+            let world = sim.world();
+            let items = world.containers().map(messages::container);
+            let items = items.filter(|item| messages::container_matches(item, &filter));
+            let batch = |batch: &[v1::Container]| v1::StreamContainersResponse {
+                containers: batch.to_vec(),
+            };
+            Ok(in_batches(items.collect(), batch))
+        })
+        .await
+    }
+
+    type GetContainerEventsStream = Messages<v1::ContainerEventResponse>;
+
+    async fn get_container_events(
+        &self,
+        _: Request<v1::GetEventsRequest>,
+    ) -> Answer<Self::GetContainerEventsStream> {
+        let events = self.sim.read_stream().await.map_err(status_of)?.stream();
+        let messages = events
+            .map(|event| futures_util::stream::iter(events::messages(event)))
+            .flatten();
+        Ok(Response::new(Box::pin(messages.map(Ok))))
+    }
+
+    async fn run_pod_sandbox(
+        &self,
+        request: Request<v1::RunPodSandboxRequest>,
+    ) -> Answer<v1::RunPodSandboxResponse> {
+        self.answer(Rpc::RunPodSandbox, None, |sim| {
+            let request = request.into_inner();
+            let pod_sandbox_id = lifecycle::run_sandbox(&mut sim.world(), request, sim.now())?;
+            Ok(v1::RunPodSandboxResponse { pod_sandbox_id })
+        })
+        .await
+    }
+
+    async fn stop_pod_sandbox(
+        &self,
+        request: Request<v1::StopPodSandboxRequest>,
+    ) -> Answer<v1::StopPodSandboxResponse> {
+        let id = ids::sandbox(&self.sim.world(), request.into_inner().pod_sandbox_id)?;
+        self.answer(Rpc::StopPodSandbox, Some(&id), |sim| {
+            sim.world().stop_sandbox(id.as_str(), sim.now());
+            Ok(v1::StopPodSandboxResponse {})
+        })
+        .await
+    }
+
+    async fn remove_pod_sandbox(
+        &self,
+        request: Request<v1::RemovePodSandboxRequest>,
+    ) -> Answer<v1::RemovePodSandboxResponse> {
+        let id = ids::sandbox(&self.sim.world(), request.into_inner().pod_sandbox_id)?;
+        self.answer(Rpc::RemovePodSandbox, Some(&id), |sim| {
+            sim.world().remove_sandbox(id.as_str());
+            Ok(v1::RemovePodSandboxResponse {})
+        })
+        .await
+    }
+
+    async fn create_container(
+        &self,
+        request: Request<v1::CreateContainerRequest>,
+    ) -> Answer<v1::CreateContainerResponse> {
+        let mut request = request.into_inner();
+        let id = ids::sandbox(&self.sim.world(), request.pod_sandbox_id)?;
+        request.pod_sandbox_id = id.to_string();
+        self.answer(Rpc::CreateContainer, Some(&id), |sim| {
+            let container_id = lifecycle::create_container(&mut sim.world(), request, sim.now())?;
+            Ok(v1::CreateContainerResponse { container_id })
+        })
+        .await
+    }
+
+    async fn start_container(
+        &self,
+        request: Request<v1::StartContainerRequest>,
+    ) -> Answer<v1::StartContainerResponse> {
+        let id = ids::container(&self.sim.world(), request.into_inner().container_id)?;
+        self.answer(Rpc::StartContainer, Some(&id), |sim| {
+            lifecycle::start_container(&mut sim.world(), &id, sim.now())?;
+            Ok(v1::StartContainerResponse {})
+        })
+        .await
+    }
+
+    async fn stop_container(
+        &self,
+        request: Request<v1::StopContainerRequest>,
+    ) -> Answer<v1::StopContainerResponse> {
+        let id = ids::container(&self.sim.world(), request.into_inner().container_id)?;
+        self.answer(Rpc::StopContainer, Some(&id), |sim| {
+            lifecycle::stop_container(&mut sim.world(), &id, sim.now());
+            Ok(v1::StopContainerResponse {})
+        })
+        .await
+    }
+
+    async fn remove_container(
+        &self,
+        request: Request<v1::RemoveContainerRequest>,
+    ) -> Answer<v1::RemoveContainerResponse> {
+        let id = ids::container(&self.sim.world(), request.into_inner().container_id)?;
+        self.answer(Rpc::RemoveContainer, Some(&id), |sim| {
+            sim.world().remove_container(id.as_str());
+            Ok(v1::RemoveContainerResponse {})
+        })
+        .await
+    }
+
+    /// The resources of nothing that runs cannot be changed.
+    async fn update_container_resources(
+        &self,
+        _: Request<v1::UpdateContainerResourcesRequest>,
+    ) -> Answer<v1::UpdateContainerResourcesResponse> {
+        let why = "unknown method UpdateContainerResources";
+        Err(Status::unimplemented(why))
+    }
+}
+
+/// A fault as a runtime says it.
+fn status_of(error: CallError) -> Status {
+    match error {
+        CallError::Unavailable(why) => Status::unavailable(&*why),
+        CallError::NotFound(what) => Status::not_found(&*what),
+        CallError::Unimplemented(what) => Status::unimplemented(&*what),
+        CallError::TooLarge(figures) => Status::resource_exhausted(format!(
+            "grpc: trying to send message larger than max ({figures})"
+        )),
+        CallError::Malformed(what) => Status::internal(format!("failed to decode: {what}")),
+        CallError::Refused(why) => Status::unknown(&*why),
+    }
+}

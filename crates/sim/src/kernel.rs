@@ -1,0 +1,40 @@
+//! The simulated node's kernel: it knows of a death before the runtime does.
+
+use pleg::id::Id;
+use pleg::kernel::{Death, Kernel, Unwatched};
+use pleg::listed::ContainerState;
+
+use crate::Sim;
+
+/// The pid of the first container of the world.
+const FIRST: u32 = 1000;
+
+impl Sim {
+    /// The pid that the runtime tells: one for each container that it says runs.
+    pub(crate) fn pid(&self, id: &Id) -> Option<u32> {
+        let world = self.world();
+        let mut containers = world.containers().zip(FIRST..);
+        let ((_, container), pid) = containers.find(|((_, it), _)| it.id == *id)?;
+        (container.state == ContainerState::Running).then_some(pid)
+    }
+
+    fn lives(&self, id: &Id) -> bool {
+        let world = self.world();
+        let found = world.container_by_id(id.as_str());
+        let runs = found.is_some_and(|(_, it)| it.state == ContainerState::Running);
+        runs && !self.dead.borrow().contains(id)
+    }
+}
+
+impl Kernel for Sim {
+    fn watch(&self, pid: u32, id: &Id) -> Result<Death, Unwatched> {
+        if !self.lives(id) {
+            return Err(Unwatched::NotSeen(pid));
+        }
+        let (sim, id) = (self.clone(), id.clone());
+        let mut changed = self.dead.subscribe();
+        Ok(Box::pin(async move {
+            while sim.lives(&id) && changed.changed().await.is_ok() {}
+        }))
+    }
+}

@@ -1,0 +1,110 @@
+//! Scenarios: what happens to a node, and when, as text.
+//!
+//! ```text
+//!   text --parse (pure)--> Scenario: steps --check--> against a world, before it begins
+//!                                     \---play---> Sim, by tokio's clock: world, faults, stream
+//! ```
+//!
+//! A line is a time and what happens then; `docs/sim.md` teaches all of it.
+//!
+//! ```
+//! let text = "
+//!     0s   run web nginx
+//!     5s   hang ContainerStatus of web/nginx   # until it is lifted
+//!     +1m  lift all
+//! ";
+//! let scenario = sim::Scenario::parse("example", text).unwrap();
+//! assert_eq!(scenario.steps().len(), 3);
+//! ```
+
+use std::time::Duration;
+
+mod action;
+mod churn;
+mod perform;
+mod play;
+mod verbs;
+mod words;
+
+pub use action::{Action, Calls, Churn, ContainerName, Lifted, Of};
+pub use play::{Ending, Played};
+pub use words::ScenarioError;
+
+use words::Words;
+
+/// What happens to a node, and when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scenario {
+    name: String,
+    steps: Vec<Step>,
+}
+
+/// A line of a scenario.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// When, from the beginning.
+    pub at: Duration,
+    /// What.
+    pub action: Action,
+    /// Its number in the text, from 1.
+    pub line: usize,
+    /// The whole line.
+    text: String,
+    /// Where in it the action begins.
+    begins: usize,
+}
+
+impl Step {
+    /// The action as it was written.
+    pub fn written(&self) -> &str {
+        let action = &self.text[self.begins..];
+        action.split(" #").next().unwrap_or(action).trim_end()
+    }
+}
+
+impl Scenario {
+    /// Reads a scenario; `name` is what errors call it, as a file's.
+    pub fn parse(name: &str, text: &str) -> Result<Self, ScenarioError> {
+        let mut steps = Vec::new();
+        let mut last = Duration::ZERO;
+        for (number, line) in (1..).zip(text.lines()) {
+            let mut words = Words::new(line);
+            let step = step(&mut words, last, number);
+            let step = step.map_err(|wrong| wrong.at(name, number, line))?;
+            last = step.as_ref().map_or(last, |step| step.at);
+            steps.extend(step);
+        }
+        let name = name.to_owned();
+        Ok(Self { name, steps })
+    }
+
+    /// Its steps, in the order of time.
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+}
+
+/// `None` for a line on which nothing happens.
+fn step(
+    words: &mut Words<'_>,
+    last: Duration,
+    line: usize,
+) -> Result<Option<Step>, words::Unexpected> {
+    if words.is_at_end() {
+        return Ok(None);
+    }
+    let at = words.time(last)?;
+    let begins = words.begin_of_next();
+    let action = verbs::action(words)?;
+    words.end()?;
+    Ok(Some(Step {
+        at,
+        action,
+        line,
+        text: words.line().to_owned(),
+        begins,
+    }))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,244 @@
+//! The verbs: from the words of a line to what happens.
+
+use std::time::Duration;
+
+use pleg::runtime::CallError;
+
+use super::words::{Read, Word, Words, container_name};
+use super::{Action, Calls, Churn, Lifted, Of};
+use crate::faults::{Fault, Malformation};
+use crate::rpc::{Rpc, Subject};
+use crate::stream::Serving;
+use crate::stream_faults::StreamFault;
+
+const VERBS: &str = "a verb (run, exit, restart, stop, remove, churn, slow, hang, fail, oversize, \
+    malformed, status-lock, lift, events, restart-runtime, end)";
+
+const METHODS: &str = "a method of CRI (ListContainers, ContainerStatus, …) or everything";
+
+const EVENTS: &str = "what becomes of events (silent, drop, duplicate, swap, delay, scatter, \
+    without-status, broadcast, one-reader, end-at-once, unimplemented, cut)";
+
+const ERRORS: &str = "an error (unavailable, not-found, unimplemented, too-large, refused)";
+
+/// How long a runtime is away that restarts, unless it is said.
+const RESTART: Duration = Duration::from_secs(1);
+
+pub(super) fn action(words: &mut Words<'_>) -> Read<Action> {
+    let verb = words.word(VERBS)?;
+    Ok(match verb.text {
+        "run" => run(words)?,
+        "exit" => Action::Exit(words.container()?, words.optional_code(0)?),
+        "restart" => Action::Restart(words.container()?, words.optional_code(1)?),
+        "stop" => Action::Stop(words.pod()?),
+        "remove" => remove(words)?,
+        "churn" => Action::Churn(churn(words)?),
+        "slow" => {
+            let calls = calls(words)?;
+            words.keyword("by")?;
+            Action::Fault(calls, Fault::Slow(words.duration()?))
+        }
+        "hang" => Action::Fault(calls(words)?, Fault::Hang),
+        "fail" => {
+            let calls = calls(words)?;
+            words.keyword("with")?;
+            Action::Fault(calls, Fault::Fail(error(words)?))
+        }
+        "oversize" => Action::Fault(answered(words)?, Fault::Oversize),
+        "malformed" => malformed(words)?,
+        "status-lock" => Action::StatusLock(words.container()?),
+        "lift" => Action::Lift(lifted(words)?),
+        "events" => events(words)?,
+        "restart-runtime" => Action::RestartRuntime(match words.takes("for") {
+            true => words.duration()?,
+            false => RESTART,
+        }),
+        "end" => Action::End,
+        _ => return Err(verb.unexpected(VERBS)),
+    })
+}
+
+fn run(words: &mut Words<'_>) -> Read<Action> {
+    let pod = words.pod()?;
+    let mut containers = Vec::new();
+    while let Some(word) = words.optional() {
+        if word.text.contains('/') || containers.iter().any(|name| name == word.text) {
+            return Err(word.unexpected("the name of another container"));
+        }
+        containers.push(word.text.to_owned());
+    }
+    Ok(Action::Run { pod, containers })
+}
+
+fn remove(words: &mut Words<'_>) -> Read<Action> {
+    let expected = "POD or POD/CONTAINER";
+    let word = words.word(expected)?;
+    if !word.text.contains('/') {
+        return Ok(Action::RemovePod(word.text.to_owned()));
+    }
+    let container = container_name(word.text);
+    let container = container.ok_or_else(|| word.unexpected(expected))?;
+    Ok(Action::RemoveContainer(container))
+}
+
+/// `5/s`, `12/m`, `off`.
+fn churn(words: &mut Words<'_>) -> Read<Option<Churn>> {
+    let expected = "a rate (5/s, 12/m) or off";
+    let word = words.word(expected)?;
+    if word.text == "off" {
+        return Ok(None);
+    }
+    let wrong = || word.unexpected(expected);
+    let (number, unit) = word.text.split_once('/').ok_or_else(wrong)?;
+    let unit = match unit {
+        "s" => 1.0,
+        "m" => 60.0,
+        _ => return Err(wrong()),
+    };
+    let number: f64 = number.parse().map_err(|_| wrong())?;
+    let period = Duration::try_from_secs_f64(unit / number).map_err(|_| wrong())?;
+    // More often than the clock can tell apart is no rate.
+    if period < Duration::from_micros(1) {
+        return Err(wrong());
+    }
+    let duration = match words.takes("for") {
+        true => Some(words.duration()?),
+        false => None,
+    };
+    Ok(Some(Churn { period, duration }))
+}
+
+/// A method's name or `everything`, and what it is about.
+fn calls(words: &mut Words<'_>) -> Read<Calls> {
+    let word = words.word(METHODS)?;
+    calls_of(words, word)
+}
+
+fn calls_of(words: &mut Words<'_>, word: Word<'_>) -> Read<Calls> {
+    if word.text == "everything" {
+        let rpcs = Rpc::ALL.to_vec();
+        return Ok(Calls { rpcs, of: None });
+    }
+    let rpc: Rpc = word.text.parse().map_err(|_| word.unexpected(METHODS))?;
+    let of = match words.takes("of") {
+        true => Some(of(words, rpc, word)?),
+        false => None,
+    };
+    let rpcs = vec![rpc];
+    Ok(Calls { rpcs, of })
+}
+
+fn of(words: &mut Words<'_>, rpc: Rpc, method: Word<'_>) -> Read<Of> {
+    let subject = rpc.subject();
+    if subject == Subject::Node {
+        let why = format!("expected a method that is about one id, not {}", rpc.name());
+        return Err(method.wrong(why));
+    }
+    if words.takes("id") {
+        return Ok(Of::Id(words.word("an id")?.text.to_owned()));
+    }
+    match subject {
+        Subject::Container => Ok(Of::Container(words.container()?)),
+        _ => Ok(Of::Pod(words.pod()?)),
+    }
+}
+
+/// Calls that have one answer, which can be spoilt.
+fn answered(words: &mut Words<'_>) -> Read<Calls> {
+    let word = words.word(METHODS)?;
+    let mut calls = calls_of(words, word)?;
+    calls.rpcs.retain(|rpc| *rpc != Rpc::GetContainerEvents);
+    if calls.rpcs.is_empty() {
+        return Err(word.unexpected("a method with one answer (for the stream see events)"));
+    }
+    Ok(calls)
+}
+
+fn malformed(words: &mut Words<'_>) -> Read<Action> {
+    let calls = answered(words)?;
+    let how = match words.optional() {
+        None => Malformation::Garbage,
+        Some(word) => {
+            let has_status = |rpc: &Rpc| {
+                let with = [Rpc::Status, Rpc::PodSandboxStatus, Rpc::ContainerStatus];
+                with.contains(rpc)
+            };
+            if word.text != "without-status" || !calls.rpcs.iter().all(has_status) {
+                let expected = "the end of the line, or without-status where there is a status";
+                return Err(word.unexpected(expected));
+            }
+            Malformation::WithoutStatus
+        }
+    };
+    Ok(Action::Fault(calls, Fault::Malformed(how)))
+}
+
+/// An error and its sentence.
+fn error(words: &mut Words<'_>) -> Read<CallError> {
+    let kind = words.word(ERRORS)?;
+    let said = |default: &str, rest: &str| match rest {
+        "" => default.into(),
+        rest => rest.into(),
+    };
+    let rest = words.rest();
+    Ok(match kind.text {
+        "unavailable" => CallError::Unavailable(said("connection refused", rest)),
+        "not-found" => CallError::NotFound(said("no such id", rest)),
+        "unimplemented" => CallError::Unimplemented(said("unknown method", rest)),
+        "too-large" => CallError::TooLarge(said("17302190 vs. 16777216", rest)),
+        "refused" => CallError::Refused(said("refused by the scenario", rest)),
+        _ => return Err(kind.unexpected(ERRORS)),
+    })
+}
+
+fn lifted(words: &mut Words<'_>) -> Read<Lifted> {
+    if words.takes("all") {
+        return Ok(Lifted::All);
+    }
+    if words.takes("events") {
+        return Ok(Lifted::Events);
+    }
+    if words.takes("status-lock") {
+        return Ok(Lifted::StatusLock(words.container()?));
+    }
+    Ok(Lifted::Calls(calls(words)?))
+}
+
+fn events(words: &mut Words<'_>) -> Read<Action> {
+    let word = words.word(EVENTS)?;
+    let fault = match word.text {
+        "silent" => StreamFault::Silent,
+        "drop" => StreamFault::Drop {
+            every: words.every()?,
+        },
+        "duplicate" => StreamFault::Duplicate {
+            every: words.every()?,
+        },
+        "swap" => StreamFault::Swap,
+        "delay" => {
+            words.keyword("by")?;
+            StreamFault::Delay(words.duration()?)
+        }
+        "scatter" => scatter(words)?,
+        "without-status" => StreamFault::WithoutStatus,
+        "broadcast" => return Ok(Action::Serve(Serving::Broadcast)),
+        "one-reader" => return Ok(Action::Serve(Serving::OneReader)),
+        "end-at-once" => return Ok(Action::Serve(Serving::EndsAtOnce)),
+        "unimplemented" => return Ok(Action::Serve(Serving::Unimplemented)),
+        "cut" => return Ok(Action::CutStreams),
+        _ => return Err(word.unexpected(EVENTS)),
+    };
+    Ok(Action::Disturb(fault))
+}
+
+fn scatter(words: &mut Words<'_>) -> Read<StreamFault> {
+    words.keyword("within")?;
+    let within = words.duration()?;
+    let mut seed = 0;
+    if words.takes("seed") {
+        let expected = "a number";
+        let word = words.word(expected)?;
+        seed = word.text.parse().map_err(|_| word.unexpected(expected))?;
+    }
+    Ok(StreamFault::Scatter { within, seed })
+}

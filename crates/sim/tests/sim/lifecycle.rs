@@ -1,0 +1,174 @@
+//! Pods that a client makes and ends over CRI.
+
+use std::collections::HashMap;
+
+use cri::v1;
+use sim::{Fault, Rpc, Sim};
+use tonic::{Code, Status};
+
+use crate::served::Served;
+
+fn metadata(namespace: &str, uid: &str) -> Option<v1::PodSandboxMetadata> {
+    Some(v1::PodSandboxMetadata {
+        name: "web".to_owned(),
+        uid: uid.to_owned(),
+        namespace: namespace.to_owned(),
+        attempt: 0,
+    })
+}
+
+async fn run_sandbox(served: &Served, namespace: &str, uid: &str) -> Result<String, Status> {
+    let config = v1::PodSandboxConfig {
+        metadata: metadata(namespace, uid),
+        labels: HashMap::from([("pleg.dev/owner".to_owned(), "me".to_owned())]),
+        ..Default::default()
+    };
+    let request = v1::RunPodSandboxRequest {
+        config: Some(config),
+        runtime_handler: "runc".to_owned(),
+    };
+    let answer: v1::RunPodSandboxResponse = served.call("RunPodSandbox", request).await?;
+    Ok(answer.pod_sandbox_id)
+}
+
+async fn create(served: &Served, sandbox: &str) -> Result<String, Status> {
+    let config = v1::ContainerConfig {
+        metadata: Some(v1::ContainerMetadata {
+            name: "app".to_owned(),
+            attempt: 0,
+        }),
+        image: Some(v1::ImageSpec {
+            image: "registry/app:1".to_owned(),
+        }),
+        annotations: HashMap::from([("hash".to_owned(), "1".to_owned())]),
+        log_path: "app/0.log".to_owned(),
+        ..Default::default()
+    };
+    let request = v1::CreateContainerRequest {
+        pod_sandbox_id: sandbox.to_owned(),
+        config: Some(config),
+        sandbox_config: None,
+    };
+    let answer: v1::CreateContainerResponse = served.call("CreateContainer", request).await?;
+    Ok(answer.container_id)
+}
+
+async fn start(served: &Served, id: &str) -> Result<v1::StartContainerResponse, Status> {
+    let container_id = id.to_owned();
+    let request = v1::StartContainerRequest { container_id };
+    served.call("StartContainer", request).await
+}
+
+async fn stop(served: &Served, id: &str) -> Result<v1::StopContainerResponse, Status> {
+    let container_id = id.to_owned();
+    let request = v1::StopContainerRequest {
+        container_id,
+        timeout: 1,
+    };
+    served.call("StopContainer", request).await
+}
+
+async fn remove(served: &Served, id: &str) -> Result<v1::RemoveContainerResponse, Status> {
+    let container_id = id.to_owned();
+    let request = v1::RemoveContainerRequest { container_id };
+    served.call("RemoveContainer", request).await
+}
+
+async fn stop_sandbox(served: &Served, id: &str) -> Result<v1::StopPodSandboxResponse, Status> {
+    let pod_sandbox_id = id.to_owned();
+    let request = v1::StopPodSandboxRequest { pod_sandbox_id };
+    served.call("StopPodSandbox", request).await
+}
+
+async fn remove_sandbox(served: &Served, id: &str) -> Result<v1::RemovePodSandboxResponse, Status> {
+    let pod_sandbox_id = id.to_owned();
+    let request = v1::RemovePodSandboxRequest { pod_sandbox_id };
+    served.call("RemovePodSandbox", request).await
+}
+
+#[tokio::test]
+async fn a_pod_is_made_runs_and_is_ended_and_is_told_as_its_maker_gave_it() {
+    let sim = Sim::new();
+    let served = Served::new(&sim);
+    let sandbox = run_sandbox(&served, "shop", "uid-1").await.unwrap();
+    let id = create(&served, &sandbox).await.unwrap();
+    let state = async || served.container_status(&id).await.unwrap();
+    assert_eq!(state().await.state(), v1::ContainerState::ContainerCreated);
+    start(&served, &id).await.unwrap();
+    let status = state().await;
+    assert_eq!(status.state(), v1::ContainerState::ContainerRunning);
+    assert_eq!(status.image_ref, "registry/app:1");
+    assert_eq!(status.log_path, "app/0.log");
+    assert!(status.labels.is_empty());
+    assert_eq!(status.annotations["hash"], "1");
+
+    let request = v1::ListPodSandboxRequest::default();
+    let listed: v1::ListPodSandboxResponse = served.call("ListPodSandbox", request).await.unwrap();
+    assert_eq!(listed.items[0].labels["pleg.dev/owner"], "me");
+    assert_eq!(listed.items[0].runtime_handler, "runc");
+    assert_eq!(listed.items[0].metadata, metadata("shop", "uid-1"));
+
+    stop(&served, &id).await.unwrap();
+    let status = state().await;
+    assert_eq!(status.state(), v1::ContainerState::ContainerExited);
+    assert_eq!(status.exit_code, 143);
+    stop_sandbox(&served, &sandbox).await.unwrap();
+    remove(&served, &id).await.unwrap();
+    remove_sandbox(&served, &sandbox).await.unwrap();
+    assert!(sim.world().pods.is_empty());
+}
+
+#[tokio::test]
+async fn ending_what_is_not_there_is_well_and_starting_it_is_not() {
+    let served = Served::new(&Sim::new());
+    stop(&served, "none").await.unwrap();
+    remove(&served, "none").await.unwrap();
+    stop_sandbox(&served, "none").await.unwrap();
+    remove_sandbox(&served, "none").await.unwrap();
+    let refused = start(&served, "none").await.unwrap_err();
+    assert_eq!(refused.code(), Code::NotFound);
+    let refused = create(&served, "none").await.unwrap_err();
+    assert_eq!(refused.code(), Code::NotFound);
+}
+
+#[tokio::test]
+async fn a_name_is_given_once_and_an_id_never_again() {
+    let served = Served::new(&Sim::new());
+    let sandbox = run_sandbox(&served, "shop", "uid-1").await.unwrap();
+    let refused = run_sandbox(&served, "shop", "uid-1").await.unwrap_err();
+    assert_eq!(refused.code(), Code::AlreadyExists);
+    let elsewhere = run_sandbox(&served, "other", "uid-2").await.unwrap();
+    assert_ne!(sandbox, elsewhere, "the same name in another namespace");
+
+    let first = create(&served, &sandbox).await.unwrap();
+    let refused = create(&served, &sandbox).await.unwrap_err();
+    assert_eq!(refused.code(), Code::AlreadyExists);
+    start(&served, &first).await.unwrap();
+    let refused = start(&served, &first).await.unwrap_err();
+    assert_eq!(refused.message(), "container is running");
+    remove(&served, &first).await.unwrap();
+    assert_ne!(create(&served, &sandbox).await.unwrap(), first);
+}
+
+#[tokio::test]
+async fn a_sandbox_takes_with_it_what_runs_in_it() {
+    let sim = Sim::new();
+    sim.run("web", &["app", "log"]);
+    let served = Served::new(&sim);
+    stop_sandbox(&served, "web.0").await.unwrap();
+    let status = served.container_status("web/app.0").await.unwrap();
+    assert_eq!(status.exit_code, 137);
+    remove_sandbox(&served, "web.0").await.unwrap();
+    assert!(sim.world().pods.is_empty());
+}
+
+#[tokio::test]
+async fn making_a_pod_suffers_faults_too() {
+    let sim = Sim::new();
+    let served = Served::new(&sim);
+    let no_network = pleg::runtime::CallError::Refused("failed to setup network".into());
+    sim.fault(Rpc::RunPodSandbox, None, Fault::Fail(no_network));
+    let refused = run_sandbox(&served, "shop", "uid-1").await.unwrap_err();
+    assert_eq!(refused.message(), "failed to setup network");
+    assert!(sim.world().pods.is_empty(), "nothing came of it");
+}

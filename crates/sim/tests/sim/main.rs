@@ -1,0 +1,13 @@
+//! The simulated node, behind the trait in virtual time and on a socket.
+
+mod served;
+
+mod events;
+mod images;
+mod lifecycle;
+mod locked;
+mod restart;
+mod serving;
+mod spoilt;
+mod stream;
+mod taught;

@@ -1,0 +1,65 @@
+//! A served node and a client of it.
+
+use cri::{ApiVersion, Client, Endpoint, v1};
+use prost::Message;
+use sim::{Sim, grpc};
+use tempfile::TempDir;
+use tokio::net::UnixListener;
+use tonic::{Status, Streaming};
+
+/// Larger than anything that is sent on purpose.
+const LIMIT: usize = 64 << 20;
+
+pub struct Served {
+    pub client: Client,
+    pub endpoint: Endpoint,
+    _place: TempDir,
+}
+
+impl Served {
+    pub fn new(sim: &Sim) -> Self {
+        Self::speaking(sim, ApiVersion::V1)
+    }
+
+    pub fn speaking(sim: &Sim, api: ApiVersion) -> Self {
+        let place = tempfile::tempdir().unwrap();
+        let socket = place.path().join("sim.sock");
+        let listener = UnixListener::bind(&socket).unwrap();
+        tokio::spawn(grpc::serve_as(sim.clone(), listener, api));
+        let endpoint = Endpoint::new(socket);
+        Self {
+            client: Client::new(&endpoint, LIMIT),
+            endpoint,
+            _place: place,
+        }
+    }
+
+    pub async fn call<Q, A>(&self, method: &'static str, request: Q) -> Result<A, Status>
+    where
+        Q: Message + 'static,
+        A: Message + Default + 'static,
+    {
+        self.client.unary(ApiVersion::V1, method, request).await
+    }
+
+    pub async fn version(&self, api: ApiVersion) -> Result<v1::VersionResponse, Status> {
+        let request = v1::VersionRequest::default();
+        self.client.unary(api, "Version", request).await
+    }
+
+    pub async fn container_status(&self, id: &str) -> Result<v1::ContainerStatus, Status> {
+        let request = v1::ContainerStatusRequest {
+            container_id: id.to_owned(),
+            verbose: true,
+        };
+        let answer: v1::ContainerStatusResponse = self.call("ContainerStatus", request).await?;
+        assert!(answer.info.is_empty(), "there is no process");
+        Ok(answer.status.unwrap())
+    }
+
+    pub async fn events(&self) -> Result<Streaming<v1::ContainerEventResponse>, Status> {
+        let request = v1::GetEventsRequest {};
+        let method = "GetContainerEvents";
+        self.client.streaming(ApiVersion::V1, method, request).await
+    }
+}

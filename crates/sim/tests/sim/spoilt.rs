@@ -1,0 +1,81 @@
+//! Answers that are too large, or no answers.
+
+use cri::{ApiVersion, Client, v1};
+use pleg::runtime::grpc::{GrpcRuntime, MAX_MESSAGE_SIZE};
+use pleg::runtime::{Call, CallError, Runtime};
+use sim::{Fault, Malformation, Sim};
+use tonic::Code;
+
+use crate::served::Served;
+
+const ID: &str = "web/app.0";
+
+fn node() -> Sim {
+    let sim = Sim::new();
+    sim.run("web", &["app"]);
+    sim
+}
+
+#[tokio::test]
+async fn an_oversize_answer_is_really_larger_than_a_kubelet_receives_and_is_an_answer() {
+    let sim = node();
+    let served = Served::new(&sim);
+    sim.fault(Call::ListContainers, None, Fault::Oversize);
+    let all = v1::ListContainersRequest::default;
+    let answer: v1::ListContainersResponse = served.call("ListContainers", all()).await.unwrap();
+    assert_eq!(answer.containers.len(), 1, "for one with a larger limit");
+
+    let kubelet = Client::new(&served.endpoint, MAX_MESSAGE_SIZE);
+    let refused = kubelet.unary(ApiVersion::V1, "ListContainers", all()).await;
+    let refused: Result<v1::ListContainersResponse, _> = refused;
+    assert_eq!(refused.unwrap_err().code(), Code::OutOfRange);
+
+    let runtime = GrpcRuntime::new(&served.endpoint, MAX_MESSAGE_SIZE);
+    for too_large in [runtime.list_containers().await, sim.list_containers().await] {
+        let error = too_large.unwrap_err();
+        assert!(matches!(error, CallError::TooLarge(_)), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_runtime_may_refuse_to_send_what_is_too_large() {
+    let sim = node();
+    let served = Served::new(&sim);
+    let figures = CallError::TooLarge("17302190 vs. 16777216".into());
+    sim.fault(Call::ListContainers, None, Fault::Fail(figures));
+    let request = v1::ListContainersRequest::default();
+    let refused = served.call::<_, v1::ListContainersResponse>("ListContainers", request);
+    let refused = refused.await.unwrap_err();
+    assert_eq!(refused.code(), Code::ResourceExhausted);
+    assert_eq!(
+        refused.message(),
+        "grpc: trying to send message larger than max (17302190 vs. 16777216)"
+    );
+}
+
+#[tokio::test]
+async fn a_malformed_answer_is_one_on_the_wire_and_behind_the_trait() {
+    for how in [Malformation::Garbage, Malformation::WithoutStatus] {
+        let sim = node();
+        let served = Served::new(&sim);
+        let runtime = GrpcRuntime::new(&served.endpoint, MAX_MESSAGE_SIZE);
+        sim.fault(Call::ContainerStatus, Some(ID), Fault::Malformed(how));
+        sim.fault(Call::PodSandboxStatus, None, Fault::Malformed(how));
+        let sandbox = "web.0".into();
+        for (wire, behind) in [
+            (
+                runtime.container_status(&ID.into()).await.err(),
+                sim.container_status(&ID.into()).await.err(),
+            ),
+            (
+                runtime.sandbox_status(&sandbox).await.err(),
+                sim.sandbox_status(&sandbox).await.err(),
+            ),
+        ] {
+            for error in [wire, behind] {
+                assert!(matches!(error, Some(CallError::Malformed(_))), "{error:?}");
+            }
+        }
+        runtime.version().await.unwrap();
+    }
+}

@@ -44,5 +44,7 @@ pub mod input;
 
 pub mod facts;
 
+pub mod collect;
+
 pub mod causes;
 pub mod diagnosis;

@@ -6,7 +6,7 @@ use super::Fact;
 
 pub mod bus;
 pub mod cgroup;
-pub mod kubelet;
+pub mod cni;
 pub mod limits;
 pub mod process;
 pub mod resources;
@@ -15,7 +15,7 @@ pub mod version;
 
 pub use bus::{BusFacts, Ping, Reach, Serial};
 pub use cgroup::{CgroupFacts, FrozenCgroup, MemoryCgroups, PidsUse, Throttling};
-pub use kubelet::{CniNetwork, Healthz};
+pub use cni::CniNetwork;
 pub use limits::KernelLimits;
 pub use process::{CgroupPath, FanotifyListener, FdUse, Process, Thread};
 pub use resources::{CpuTimes, Memory, Pressure, PressureFacts, Stalls};
@@ -56,8 +56,6 @@ pub struct HostFacts {
     pub kernel_log: Fact<Vec<KernelLine>>,
     /// Releases and versions.
     pub versions: VersionFacts,
-    /// What the kubelet says of itself on its open port.
-    pub kubelet: Fact<Healthz>,
     /// The networks that CNI is configured for.
     pub cni: Fact<Vec<CniNetwork>>,
 }

@@ -1,16 +1,6 @@
-//! The kubelet's open port, and the networks that it has pods put into.
+//! The networks that pods are put into.
 
 use serde::{Deserialize, Serialize};
-
-/// What `/healthz` of the kubelet says.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Healthz {
-    /// The status of HTTP.
-    pub status: u16,
-    /// The checks that failed, `syncloop`.
-    pub failing: Vec<String>,
-}
 
 /// A network of CNI.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

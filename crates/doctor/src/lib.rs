@@ -46,5 +46,7 @@ pub mod facts;
 
 pub mod collect;
 
+pub mod versions;
+
 pub mod causes;
 pub mod diagnosis;

@@ -86,4 +86,6 @@ pub struct Filesystem {
     pub inodes: u64,
     /// Inodes that are left.
     pub inodes_available: u64,
+    /// Nobody may write to it, so that it is full by design.
+    pub read_only: bool,
 }

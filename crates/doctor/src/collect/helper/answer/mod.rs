@@ -35,6 +35,7 @@ pub(super) fn filesystem(path: &Path) -> io::Result<Filesystem> {
         bytes_available: stat.f_bavail.saturating_mul(stat.f_frsize),
         inodes: stat.f_files,
         inodes_available: stat.f_favail,
+        read_only: stat.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY),
     })
 }
 

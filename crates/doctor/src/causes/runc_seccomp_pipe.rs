@@ -41,7 +41,8 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
 fn stuck(host: &HostFacts, process: &Process, affected: Option<bool>) -> Option<Finding> {
     let waits = process.wchan.iter().map(String::as_str);
     let mut waits = waits.chain(process.threads.iter().flat_map(|thread| thread.functions()));
-    let function = waits.find(|function| matches!(*function, "pipe_write" | "pipe_wait"))?;
+    let function = waits
+        .find(|function| matches!(*function, "pipe_write" | "pipe_wait" | "anon_pipe_write"))?;
     let confidence = match affected {
         Some(true) => Confidence::Certain,
         _ => Confidence::Medium,

@@ -2,11 +2,14 @@
 //! waits.
 
 use super::Opinion;
-use super::opinion::{finding, lack};
+use super::opinion::{culprit, finding, lack};
 use crate::cause::Cause;
 use crate::facts::NodeFacts;
-use crate::facts::host::{HostFacts, Reach};
+use crate::facts::host::{HostFacts, Ping, Process, Reach};
 use crate::finding::{Confidence, Culprit};
+
+/// From here on it may only be slow, which is another cause.
+const BUSY: f64 = 0.5;
 
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let host = &facts.host;
@@ -17,29 +20,27 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     if init.comm != "systemd" {
         return Opinion::Clear;
     }
-    let Some((confidence, says)) = trouble(host) else {
-        return Opinion::of(None, [lack(&host.bus.reach), lack(&host.bus.owner)]);
-    };
     let daemon = host
         .all_processes()
         .iter()
         .find(|process| process.comm.starts_with("dbus-"));
-    let mut evidence = vec![says];
-    evidence.push(match daemon {
-        Some(daemon) => format!("the bus is {}, state {}", daemon.label(), daemon.state),
-        None => "no process of a bus runs".to_owned(),
+    let found = match trouble(host) {
+        Some((confidence, says)) => {
+            let bus = match daemon {
+                Some(daemon) => format!("the bus is {}, state {}", daemon.label(), daemon.state),
+                None => "no process of a bus runs".to_owned(),
+            };
+            let who = daemon.map_or_else(Culprit::default, culprit);
+            Some((confidence, who, vec![says, bus]))
+        }
+        None => {
+            silent(host, init).map(|(confidence, says)| (confidence, culprit(init), vec![says]))
+        }
+    };
+    let found = found.map(|(confidence, who, evidence)| {
+        finding(Cause::BusUnavailable, confidence, who, evidence)
     });
-    let culprit = daemon.map_or_else(Culprit::default, |daemon| Culprit {
-        pid: Some(daemon.pid),
-        process: Some(daemon.comm.clone()),
-        ..Culprit::default()
-    });
-    Opinion::Found(vec![finding(
-        Cause::BusUnavailable,
-        confidence,
-        culprit,
-        evidence,
-    )])
+    Opinion::of(found, [lack(&host.bus.reach), lack(&host.bus.owner)])
 }
 
 fn trouble(host: &HostFacts) -> Option<(Confidence, String)> {
@@ -68,4 +69,29 @@ fn trouble(host: &HostFacts) -> Option<(Confidence, String)> {
             format!("the bus did not take a connection within {seconds:.0} s"),
         ),
     })
+}
+
+/// It owns its name and answers nobody on either way, without being busy: it has stopped,
+/// frozen, or waits in the kernel.
+fn silent(host: &HostFacts, init: &Process) -> Option<(Confidence, String)> {
+    let is_silent = |ping: Option<&Ping>| matches!(ping, Some(Ping::Silent { .. }));
+    let stopped = matches!(init.state, 'D' | 'T' | 't' | 'Z');
+    let idle = init.cpu_share.is_none_or(|share| share < BUSY);
+    if !is_silent(host.bus.ping.value()) || !idle {
+        return None;
+    }
+    let confidence = match (is_silent(host.bus.private.value()), stopped) {
+        (true, true) => Confidence::Certain,
+        (true, false) | (false, true) => Confidence::High,
+        (false, false) => return None,
+    };
+    let wchan = init.wchan.as_deref().map(|wchan| format!(", in {wchan}"));
+    Some((
+        confidence,
+        format!(
+            "process 1 owns org.freedesktop.systemd1 and does not answer; it is in state {}{}",
+            init.state,
+            wchan.unwrap_or_default()
+        ),
+    ))
 }

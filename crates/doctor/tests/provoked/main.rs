@@ -2,6 +2,7 @@
 //! the machine around it notices nothing. Where one cannot be made, that is said aloud.
 
 mod agent;
+mod booted;
 mod bus;
 mod frozen;
 mod local;

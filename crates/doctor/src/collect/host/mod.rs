@@ -88,7 +88,7 @@ pub fn collect(host: &Host, helpers: &mut Helpers, wait: impl FnOnce() -> Durati
     let limit = host.step;
     // Alone: nothing that runs beside it may look busy because of us.
     let first = step(host, look::first).finish();
-    let bus = Step::start(limit * 2, {
+    let bus = Step::start(bus::LONGEST + limit, {
         let host = host.clone();
         move || bus::collect(&host)
     });

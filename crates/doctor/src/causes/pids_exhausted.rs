@@ -91,11 +91,12 @@ fn full(host: &HostFacts, group: &PidsUse) -> Option<Finding> {
         inside && (process.is_daemon() || process.is_shim())
     });
     let found = of_cgroup(&group.path);
-    // A pod at its own limit harms itself; what it shares with the runtime harms the node.
-    let confidence = match (daemon, &found.pod) {
+    let is_a_workload = found.pod.is_some() || found.id.is_some();
+    // A workload at its own limit harms itself; what serves all harms the node.
+    let confidence = match (daemon, is_a_workload) {
         (Some(_), _) => Confidence::Certain,
-        (None, Some(_)) => Confidence::Low,
-        (None, None) => Confidence::High,
+        (None, true) => Confidence::Low,
+        (None, false) => Confidence::High,
     };
     let who = daemon.map_or(found, culprit);
     Some(finding(Cause::PidsExhausted, confidence, who, evidence))

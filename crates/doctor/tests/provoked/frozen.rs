@@ -48,6 +48,11 @@ fn a_frozen_init_is_found_with_what_thaws_it_and_is_let_go_once_thawed() {
 fn an_init_that_waits_for_its_own_pipe_is_seen_to_write_into_it() {
     let init = Running::shell("runc:[2:INIT]", "while :; do echo filter; done");
     let calm = Running::shell("runc:[2:INIT]", "read line");
+    let wchan = format!("/proc/{}/wchan", init.pid());
+    let waits = || std::fs::read_to_string(&wchan).is_ok_and(|name| name.contains("pipe_write"));
+    while !waits() {
+        sleep(Duration::from_millis(50));
+    }
     // A runc of that version, wherever this machine keeps its own.
     let usr = tempfile::tempdir().expect("a folder");
     std::fs::create_dir(usr.path().join("sbin")).expect("a folder");

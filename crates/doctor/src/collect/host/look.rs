@@ -1,6 +1,8 @@
 //! Two looks at what moves, and what happened between them.
 
 use std::collections::HashMap;
+use std::fmt::Display;
+use std::path::Path;
 use std::time::Duration;
 
 use super::process::Census;
@@ -92,6 +94,26 @@ pub(super) fn second(host: &Host, first: First, elapsed: Duration) -> Both {
 }
 
 impl Both {
+    /// Neither look can be used.
+    pub(super) fn missing(why: &impl Display, proc: &Path) -> Self {
+        let source = proc.display().to_string();
+        let resource = || Fact::missing(why, &source);
+        Self {
+            uptime: Fact::missing(why, &source),
+            processes: Fact::missing(why, &source),
+            disks: Fact::missing(why, &source),
+            fuse: Fact::missing(why, &source),
+            cpu: Fact::missing(why, &source),
+            memory: Fact::missing(why, &source),
+            pressure: PressureFacts {
+                cpu: resource(),
+                io: resource(),
+                memory: resource(),
+            },
+            throttled: Fact::missing(why, &source),
+        }
+    }
+
     pub(super) fn write(self, facts: &mut HostFacts) {
         facts.uptime_seconds = self.uptime;
         facts.processes = self.processes;

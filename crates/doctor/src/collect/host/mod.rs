@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::helper::Helpers;
 use super::step::Step;
 use crate::facts::Fact;
-use crate::facts::host::HostFacts;
+use crate::facts::host::{BusFacts, HostFacts};
 
 mod bus;
 mod cni;
@@ -99,24 +99,22 @@ pub fn collect(host: &Host, helpers: &mut Helpers, wait: impl FnOnce() -> Durati
     let limits = step(host, limits::read);
     let elapsed = wait();
 
+    let both =
+        first.and_then(|first| step(host, move |host| look::second(host, first, elapsed)).finish());
     let mut facts = HostFacts::default();
-    match first {
-        Ok(first) => {
-            let second = step(host, move |host| look::second(host, first, elapsed));
-            match second.finish() {
-                Ok(second) => second.write(&mut facts),
-                Err(overdue) => facts.processes = missing(host, overdue),
-            }
-        }
-        Err(overdue) => facts.processes = missing(host, overdue),
-    }
+    both.unwrap_or_else(|why| look::Both::missing(&why, &host.proc))
+        .write(&mut facts);
     facts.mounts = mounts.finish().unwrap_or_else(|why| missing(host, why));
     facts.kernel_log = log.finish().unwrap_or_else(|why| missing(host, why));
     facts.cni = cni.finish().unwrap_or_else(|why| missing(host, why));
     facts.versions = versions.finish().unwrap_or_default();
     facts.limits = limits.finish().unwrap_or_default();
     guarded::collect(host, helpers, &mut facts);
-    facts.bus = bus.finish().unwrap_or_default();
+    facts.bus = bus.finish().unwrap_or_else(|why| BusFacts {
+        reach: Fact::missing(&why, host.run.display().to_string()),
+        ping: Fact::missing(&why, host.run.display().to_string()),
+        ..BusFacts::default()
+    });
     facts
 }
 

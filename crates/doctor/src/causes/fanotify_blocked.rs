@@ -2,7 +2,7 @@
 
 use super::Opinion;
 use super::opinion::{EXAMPLES, culprit, finding, lack};
-use super::waits::{Wait, waits};
+use super::waits::{Wait, unseen, waits};
 use crate::cause::Cause;
 use crate::facts::NodeFacts;
 use crate::facts::host::FanotifyListener;
@@ -12,7 +12,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let host = &facts.host;
     let waits = waits(facts, Cause::FanotifyBlocked);
     let Some(first) = waits.first() else {
-        return Opinion::of(None, [lack(&host.processes)]);
+        return Opinion::of(None, [lack(&host.processes), unseen(facts)]);
     };
     let listeners = host.fanotify.value().map_or(&[][..], Vec::as_slice);
     let mut agents: Vec<&FanotifyListener> = listeners.iter().collect();

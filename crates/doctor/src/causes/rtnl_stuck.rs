@@ -3,7 +3,7 @@
 
 use super::Opinion;
 use super::opinion::{EXAMPLES, culprit, finding, lack};
-use super::waits::{Wait, kernel_says, waits};
+use super::waits::{Wait, kernel_says, unseen, waits};
 use crate::cause::Cause;
 use crate::facts::NodeFacts;
 use crate::finding::{Confidence, Culprit};
@@ -22,7 +22,8 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let by_log = said.as_ref().map(|(confidence, _)| *confidence);
     let Some(confidence) = by_waits.max(by_log) else {
         let host = &facts.host;
-        return Opinion::of(None, [lack(&host.processes), lack(&host.kernel_log)]);
+        let missing = [lack(&host.processes), lack(&host.kernel_log), unseen(facts)];
+        return Opinion::of(None, missing);
     };
     let both = by_waits.is_some() && by_log.is_some();
     let mut evidence: Vec<String> = waits.iter().take(EXAMPLES).map(Wait::says).collect();

@@ -2,7 +2,7 @@
 
 use super::Opinion;
 use super::opinion::{EXAMPLES, culprit, finding, lack};
-use super::waits::{Wait, kernel_says, waits};
+use super::waits::{Wait, kernel_says, unseen, waits};
 use crate::cause::Cause;
 use crate::facts::NodeFacts;
 use crate::facts::host::{FuseConnection, HostFacts, RemoteMount};
@@ -20,7 +20,10 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         let cause = Cause::StorageUnresponsive;
         findings.push(finding(cause, confidence, Culprit::default(), lines));
     }
-    Opinion::of(findings, [lack(&host.processes), lack(&host.mounts)])
+    Opinion::of(
+        findings,
+        [lack(&host.processes), lack(&host.mounts), unseen(facts)],
+    )
 }
 
 /// One finding for all that wait: who serves containers is named first.

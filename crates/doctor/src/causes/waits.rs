@@ -54,6 +54,16 @@ pub(super) fn waits(facts: &NodeFacts, cause: Cause) -> Vec<Wait<'_>> {
     waits
 }
 
+/// Who is blocked without our seeing in what: only root is told where others wait.
+pub(super) fn unseen(facts: &NodeFacts) -> Option<String> {
+    let mut blocked = facts.host.blocked_threads();
+    let (process, _) = blocked.find(|(_, thread)| thread.functions().next().is_none())?;
+    Some(format!(
+        "{} is blocked in the kernel, and where could not be read",
+        process.label()
+    ))
+}
+
 /// What happened longer ago is over, or has other signs.
 const LAST: f64 = 15.0 * 60.0;
 

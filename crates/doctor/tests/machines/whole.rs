@@ -71,3 +71,19 @@ fn a_name_with_an_escape_in_it_reaches_no_terminal() {
     let named = facts.host.process(990).expect("the process");
     assert_eq!(named.comm, "?[2Jx");
 }
+
+#[test]
+fn where_others_wait_is_hidden_from_a_plain_user_which_is_not_called_well() {
+    let machine = Machine::healthy().task(&Task::new(600, 1, "kubelet").blocked_in("0"));
+    let diagnosis = diagnose(&machine.facts(), |_| true);
+    assert_eq!(diagnosis.findings, []);
+    for id in ["storage-unresponsive", "fanotify-blocked", "rtnl-stuck"] {
+        let why = diagnosis
+            .not_checked
+            .iter()
+            .find(|one| one.cause.id() == id);
+        let why = why.map(|one| one.why.as_str());
+        let expected = "kubelet (600) is blocked in the kernel, and where could not be read";
+        assert_eq!(why, Some(expected), "{id}");
+    }
+}

@@ -12,7 +12,16 @@
 //!   analysis: one pattern, one likely holder, one chain, findings (cause, finding)
 //! ```
 //!
-//! Everything but `input` is pure: lines and times come in as arguments, what was found is
+//! And live, or from a bundle:
+//!
+//! ```text
+//!   collect (probes, host: the edge) --> facts: NodeFacts, plain data
+//!                                            |
+//!                                            v
+//!                          causes: one file each, pure --> diagnosis: findings in order
+//! ```
+//!
+//! Everything but `input` and `collect` is pure: lines and times come in as arguments, what was found is
 //! plain data. Whatever the input, memory is bounded, and what did not fit is counted.
 
 pub mod cause;
@@ -32,3 +41,12 @@ pub mod ps;
 pub mod analysis;
 
 pub mod input;
+
+pub mod facts;
+
+pub mod collect;
+
+pub mod versions;
+
+pub mod causes;
+pub mod diagnosis;

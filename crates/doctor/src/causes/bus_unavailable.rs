@@ -1,0 +1,97 @@
+//! runc asks systemd over the system bus; without the bus, or without systemd on it, it
+//! waits.
+
+use super::Opinion;
+use super::opinion::{culprit, finding, lack};
+use crate::cause::Cause;
+use crate::facts::NodeFacts;
+use crate::facts::host::{HostFacts, Ping, Process, Reach};
+use crate::finding::{Confidence, Culprit};
+
+/// From here on it may only be slow, which is another cause.
+const BUSY: f64 = 0.5;
+
+pub(super) fn judge(facts: &NodeFacts) -> Opinion {
+    let host = &facts.host;
+    let Some(init) = host.process(1) else {
+        return Opinion::of(None, [lack(&host.processes)]);
+    };
+    // Another process 1 is asked by nobody.
+    if init.comm != "systemd" {
+        return Opinion::Clear;
+    }
+    let daemon = host
+        .all_processes()
+        .iter()
+        .find(|process| process.comm.starts_with("dbus-"));
+    let found = match trouble(host) {
+        Some((confidence, says)) => {
+            let bus = match daemon {
+                Some(daemon) => format!("the bus is {}, state {}", daemon.label(), daemon.state),
+                None => "no process of a bus runs".to_owned(),
+            };
+            let who = daemon.map_or_else(Culprit::default, culprit);
+            Some((confidence, who, vec![says, bus]))
+        }
+        None => {
+            silent(host, init).map(|(confidence, says)| (confidence, culprit(init), vec![says]))
+        }
+    };
+    let found = found.map(|(confidence, who, evidence)| {
+        finding(Cause::BusUnavailable, confidence, who, evidence)
+    });
+    Opinion::of(found, [lack(&host.bus.reach), lack(&host.bus.owner)])
+}
+
+fn trouble(host: &HostFacts) -> Option<(Confidence, String)> {
+    let source = host.bus.reach.source();
+    let reach = host.bus.reach.value()?;
+    Some(match reach {
+        Reach::Connected => match host.bus.owner.value()? {
+            Some(_) => return None,
+            None => (
+                Confidence::Certain,
+                "nobody owns org.freedesktop.systemd1 on the system bus".to_owned(),
+            ),
+        },
+        // Small images have systemd without a bus, and a cgroup driver without it.
+        Reach::NoSocket => (
+            Confidence::Medium,
+            format!("systemd is process 1, and there is no {source}"),
+        ),
+        Reach::Refused => (Confidence::High, format!("nobody listens at {source}")),
+        Reach::Rejected { error, message } => (
+            Confidence::Certain,
+            format!("the bus takes no connection: {error}: {message}"),
+        ),
+        Reach::Silent { seconds } => (
+            Confidence::High,
+            format!("the bus did not take a connection within {seconds:.0} s"),
+        ),
+    })
+}
+
+/// It owns its name and answers nobody on either way, without being busy: it has stopped,
+/// frozen, or waits in the kernel.
+fn silent(host: &HostFacts, init: &Process) -> Option<(Confidence, String)> {
+    let is_silent = |ping: Option<&Ping>| matches!(ping, Some(Ping::Silent { .. }));
+    let stopped = matches!(init.state, 'D' | 'T' | 't' | 'Z');
+    let idle = init.cpu_share.is_none_or(|share| share < BUSY);
+    if !is_silent(host.bus.ping.value()) || !idle {
+        return None;
+    }
+    let confidence = match (is_silent(host.bus.private.value()), stopped) {
+        (true, true) => Confidence::Certain,
+        (true, false) | (false, true) => Confidence::High,
+        (false, false) => return None,
+    };
+    let wchan = init.wchan.as_deref().map(|wchan| format!(", in {wchan}"));
+    Some((
+        confidence,
+        format!(
+            "process 1 owns org.freedesktop.systemd1 and does not answer; it is in state {}{}",
+            init.state,
+            wchan.unwrap_or_default()
+        ),
+    ))
+}

@@ -1,0 +1,110 @@
+//! The kubelet or the runtime wants to run and does not get a processor.
+
+use super::Opinion;
+use super::opinion::{culprit, finding, lack, of_cgroup};
+use crate::cause::Cause;
+use crate::facts::NodeFacts;
+use crate::facts::host::{HostFacts, Throttling};
+use crate::finding::{Confidence, Culprit, Finding};
+
+/// Seconds that a daemon's threads wait for a processor in each second.
+const DELAYED: f64 = 1.0;
+/// The same where the kernel says as well that processors are short.
+const DELAYED_UNDER_PRESSURE: f64 = 0.3;
+/// Per cent of the last minute in which somebody waited for a processor.
+const PRESSURE: f64 = 60.0;
+/// A share of all processors' time.
+const STOLEN: f64 = 0.3;
+/// A share of the periods of its quota in which a daemon was stopped.
+const THROTTLED: f64 = 0.25;
+
+pub(super) fn judge(facts: &NodeFacts) -> Opinion {
+    let host = &facts.host;
+    let mut findings: Vec<Finding> = throttled(host);
+    findings.extend(delayed(host));
+    findings.extend(stolen(host));
+    Opinion::of(findings, [lack(&host.processes), lack(&host.cpu)])
+}
+
+/// Its own quota stops it: that is nobody else's doing.
+fn throttled(host: &HostFacts) -> Vec<Finding> {
+    let often = |group: &&Throttling| {
+        group.throttled as f64 >= group.periods as f64 * THROTTLED && group.periods >= 4
+    };
+    let groups = host
+        .cgroups
+        .throttled
+        .value()
+        .map_or(&[][..], Vec::as_slice);
+    let findings = groups.iter().filter(often).map(|group| {
+        let evidence = vec![format!(
+            "{} ({}) was stopped in {} of {} periods: {} has a quota of processor time",
+            group.process, group.pid, group.throttled, group.periods, group.path
+        )];
+        let who = Culprit {
+            pid: Some(group.pid),
+            process: Some(group.process.clone()),
+            ..of_cgroup(&group.path)
+        };
+        finding(Cause::CpuStarved, Confidence::High, who, evidence)
+    });
+    findings.collect()
+}
+
+fn delayed(host: &HostFacts) -> Option<Finding> {
+    let pressure = host.pressure.cpu.value().map(|cpu| cpu.some.avg60);
+    let short = pressure.is_some_and(|some| some >= PRESSURE);
+    let least = if short {
+        DELAYED_UNDER_PRESSURE
+    } else {
+        DELAYED
+    };
+    let delay = |share: Option<f64>| share.unwrap_or(0.0);
+    let worst = host
+        .all_processes()
+        .iter()
+        .filter(|process| process.is_daemon() && delay(process.run_delay) >= least)
+        .max_by(|one, other| delay(one.run_delay).total_cmp(&delay(other.run_delay)))?;
+    let mut evidence = vec![format!(
+        "threads of {} waited {:.1} s for a processor in each second",
+        worst.label(),
+        delay(worst.run_delay)
+    )];
+    evidence.extend(
+        pressure.map(|some| {
+            format!("somebody waited for a processor for {some:.0} % of the last minute")
+        }),
+    );
+    evidence.extend(host.cpu.value().map(|cpu| {
+        format!(
+            "processors were {:.0} % busy, {:.0} % was taken by the hypervisor",
+            cpu.busy * 100.0,
+            cpu.steal * 100.0
+        )
+    }));
+    let confidence = if short {
+        Confidence::High
+    } else {
+        Confidence::Medium
+    };
+    Some(finding(
+        Cause::CpuStarved,
+        confidence,
+        culprit(worst),
+        evidence,
+    ))
+}
+
+fn stolen(host: &HostFacts) -> Option<Finding> {
+    let cpu = host.cpu.value().filter(|cpu| cpu.steal >= STOLEN)?;
+    let evidence = vec![format!(
+        "the hypervisor took {:.0} % of the processors' time",
+        cpu.steal * 100.0
+    )];
+    Some(finding(
+        Cause::CpuStarved,
+        Confidence::High,
+        Culprit::default(),
+        evidence,
+    ))
+}

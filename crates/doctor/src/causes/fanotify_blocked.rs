@@ -1,0 +1,45 @@
+//! Whoever opens or executes waits until an agent permits it; there is no deadline.
+
+use super::Opinion;
+use super::opinion::{EXAMPLES, culprit, finding, lack};
+use super::waits::{Wait, unseen, waits};
+use crate::cause::Cause;
+use crate::facts::NodeFacts;
+use crate::facts::host::FanotifyListener;
+use crate::finding::{Confidence, Culprit};
+
+pub(super) fn judge(facts: &NodeFacts) -> Opinion {
+    let host = &facts.host;
+    let waits = waits(facts, Cause::FanotifyBlocked);
+    let Some(first) = waits.first() else {
+        return Opinion::of(None, [lack(&host.processes), unseen(facts)]);
+    };
+    let listeners = host.fanotify.value().map_or(&[][..], Vec::as_slice);
+    let mut agents: Vec<&FanotifyListener> = listeners.iter().collect();
+    agents.sort_by_key(|agent| std::cmp::Reverse(agent.permission_marks));
+    let mut evidence: Vec<String> = waits.iter().take(EXAMPLES).map(Wait::says).collect();
+    if waits.len() > EXAMPLES {
+        evidence.push(format!("{} threads wait so in all", waits.len()));
+    }
+    evidence.extend(agents.iter().take(EXAMPLES).map(|agent| {
+        format!(
+            "{} ({}) listens with {} marks, {} of which ask for its permission",
+            agent.comm, agent.pid, agent.marks, agent.permission_marks
+        )
+    }));
+    // The agent is whom one must stop; without it there are only its victims.
+    let who = match agents.first() {
+        Some(agent) => Culprit {
+            pid: Some(agent.pid),
+            process: Some(agent.comm.clone()),
+            ..Culprit::default()
+        },
+        None => culprit(first.process),
+    };
+    Opinion::Found(vec![finding(
+        Cause::FanotifyBlocked,
+        Confidence::Certain,
+        who,
+        evidence,
+    )])
+}

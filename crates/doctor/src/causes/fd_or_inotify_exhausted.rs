@@ -1,0 +1,105 @@
+//! A daemon without file descriptors accepts nobody; without an instance of inotify it does
+//! not even start.
+
+use std::collections::BTreeMap;
+
+use super::Opinion;
+use super::opinion::{culprit, finding, lack};
+use crate::cause::Cause;
+use crate::facts::NodeFacts;
+use crate::facts::host::{HostFacts, Process};
+use crate::finding::{Confidence, Culprit, Finding};
+
+/// Nothing is left.
+const FULL: f64 = 0.97;
+/// It is time to act.
+const NEAR: f64 = 0.85;
+
+pub(super) fn judge(facts: &NodeFacts) -> Opinion {
+    let host = &facts.host;
+    let mut findings: Vec<Finding> = host
+        .all_processes()
+        .iter()
+        .filter(|process| process.pid == 1 || process.is_daemon() || process.is_shim())
+        .filter_map(of_process)
+        .collect();
+    findings.extend(inotify(host));
+    findings.extend(whole_machine(host));
+    // Of a root that may not look into others this is the first thing missing.
+    let hidden = host
+        .all_processes()
+        .iter()
+        .filter(|process| process.is_daemon())
+        .find_map(|process| lack(&process.fds));
+    Opinion::of(findings, [lack(&host.processes), hidden])
+}
+
+fn confidence(used: u64, limit: u64) -> Option<Confidence> {
+    let share = used as f64 / limit.max(1) as f64;
+    match share {
+        share if share >= FULL => Some(Confidence::Certain),
+        share if share >= NEAR => Some(Confidence::Medium),
+        _ => None,
+    }
+}
+
+fn of_process(process: &Process) -> Option<Finding> {
+    let fds = process.fds.value()?;
+    let limit = fds.limit?;
+    let confidence = confidence(fds.open, limit)?;
+    let evidence = vec![format!(
+        "{} has {} of {limit} file descriptors open",
+        process.label(),
+        fds.open
+    )];
+    Some(finding(
+        Cause::FdOrInotifyExhausted,
+        confidence,
+        culprit(process),
+        evidence,
+    ))
+}
+
+fn inotify(host: &HostFacts) -> Vec<Finding> {
+    let Some(max) = host.limits.inotify_instances_max.value() else {
+        return Vec::new();
+    };
+    let mut users: BTreeMap<u32, (u64, Vec<&Process>)> = BTreeMap::new();
+    for process in host.all_processes() {
+        let instances = process.fds.value().map_or(0, |fds| fds.inotify);
+        if instances > 0 {
+            let (sum, holders) = users.entry(process.uid).or_default();
+            *sum += instances;
+            holders.push(process);
+        }
+    }
+    let findings = users.into_iter().filter_map(|(uid, (sum, holders))| {
+        let confidence = confidence(sum, *max)?;
+        let instances = |process: &Process| process.fds.value().map_or(0, |fds| fds.inotify);
+        let most = holders
+            .into_iter()
+            .max_by_key(|process| instances(process))?;
+        let evidence = vec![
+            format!("user {uid} has {sum} of {max} instances of inotify"),
+            format!("most of them, {}, has {}", instances(most), most.label()),
+        ];
+        let cause = Cause::FdOrInotifyExhausted;
+        Some(finding(cause, confidence, culprit(most), evidence))
+    });
+    findings.collect()
+}
+
+fn whole_machine(host: &HostFacts) -> Option<Finding> {
+    let open = *host.limits.files_open.value()?;
+    let max = *host.limits.files_max.value()?;
+    let confidence = confidence(open, max)?;
+    let evidence = vec![format!(
+        "{open} of {max} files are open on the whole machine"
+    )];
+    Some(finding(
+        Cause::FdOrInotifyExhausted,
+        confidence,
+        Culprit::default(),
+        evidence,
+    ))
+}

@@ -1,0 +1,62 @@
+//! Memory is so short that everybody waits for pages to be read again.
+
+use super::Opinion;
+use super::opinion::{finding, lack};
+use super::waits::kernel_says;
+use crate::cause::Cause;
+use crate::facts::NodeFacts;
+use crate::facts::host::HostFacts;
+use crate::finding::{Confidence, Culprit};
+
+/// Per cent of the last ten seconds in which nobody got on for memory's sake.
+const STALLED: f64 = 20.0;
+/// A share of memory below which hardly any page stays.
+const LEFT: f64 = 0.03;
+/// Pages a second that are thrown away and needed again.
+const REFAULTS: f64 = 5000.0;
+
+pub(super) fn judge(facts: &NodeFacts) -> Opinion {
+    let host = &facts.host;
+    let full = host.pressure.memory.value().and_then(|memory| memory.full);
+    let stalled = full.is_some_and(|memory| memory.avg10 >= STALLED);
+    let thrashing = thrashing(host);
+    let said = kernel_says(facts, Cause::MemoryThrash);
+    let by_memory = match (stalled, thrashing.is_some()) {
+        (true, _) => Some(Confidence::High),
+        (false, true) => Some(Confidence::Medium),
+        (false, false) => None,
+    };
+    let by_log = said.as_ref().map(|(confidence, _)| *confidence);
+    let Some(confidence) = by_memory.max(by_log) else {
+        return Opinion::of(None, [lack(&host.memory)]);
+    };
+    let mut evidence = Vec::new();
+    evidence.extend(full.filter(|_| stalled).map(|memory| {
+        format!(
+            "all tasks stood still for memory for {:.0} % of the last 10 s",
+            memory.avg10
+        )
+    }));
+    evidence.extend(thrashing);
+    evidence.extend(said.into_iter().flat_map(|(_, lines)| lines));
+    Opinion::Found(vec![finding(
+        Cause::MemoryThrash,
+        confidence,
+        Culprit::default(),
+        evidence,
+    )])
+}
+
+fn thrashing(host: &HostFacts) -> Option<String> {
+    let memory = host.memory.value()?;
+    let short = (memory.available_kib as f64) < memory.total_kib as f64 * LEFT;
+    (short && memory.refaults_per_second >= REFAULTS).then(|| {
+        format!(
+            "{} of {} MiB are left, and {:.0} pages a second are read again that were thrown \
+             away",
+            memory.available_kib / 1024,
+            memory.total_kib / 1024,
+            memory.refaults_per_second
+        )
+    })
+}

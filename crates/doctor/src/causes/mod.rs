@@ -1,0 +1,62 @@
+//! From facts to findings: pure functions, one file for each cause, by the ids of
+//! [`Cause`].
+
+use crate::cause::Cause;
+use crate::facts::NodeFacts;
+use crate::finding::Finding;
+
+mod bus_unavailable;
+mod cpu_starved;
+mod disk_full;
+mod disk_saturated;
+mod fanotify_blocked;
+mod fd_or_inotify_exhausted;
+mod kernel_regression;
+mod memory_cgroup_leak;
+mod memory_thrash;
+mod opinion;
+mod pids_exhausted;
+mod rtnl_stuck;
+mod runc_init_frozen;
+mod runc_seccomp_pipe;
+mod runc_short_exec_stuck;
+mod storage_unresponsive;
+mod systemd_cookie_overflow;
+mod systemd_overloaded;
+mod waits;
+
+/// What a cause says of a node.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Opinion {
+    /// It is this, or may be; one for each culprit.
+    Found(Vec<Finding>),
+    /// It is not this.
+    Clear,
+    /// Facts that it needs are missing: which, and why.
+    CannotTell(String),
+}
+
+/// Judges a node.
+pub type Judge = fn(&NodeFacts) -> Opinion;
+
+/// Who judges which cause, in the order in which causes explain each other: what comes
+/// first is the root, and what comes later its victim, if both are found.
+pub const JUDGES: &[(Cause, Judge)] = &[
+    (Cause::DiskFull, disk_full::judge),
+    (Cause::PidsExhausted, pids_exhausted::judge),
+    (Cause::FdOrInotifyExhausted, fd_or_inotify_exhausted::judge),
+    (Cause::KernelRegression, kernel_regression::judge),
+    (Cause::MemoryCgroupLeak, memory_cgroup_leak::judge),
+    (Cause::FanotifyBlocked, fanotify_blocked::judge),
+    (Cause::StorageUnresponsive, storage_unresponsive::judge),
+    (Cause::DiskSaturated, disk_saturated::judge),
+    (Cause::MemoryThrash, memory_thrash::judge),
+    (Cause::CpuStarved, cpu_starved::judge),
+    (Cause::RtnlStuck, rtnl_stuck::judge),
+    (Cause::SystemdCookieOverflow, systemd_cookie_overflow::judge),
+    (Cause::BusUnavailable, bus_unavailable::judge),
+    (Cause::SystemdOverloaded, systemd_overloaded::judge),
+    (Cause::RuncInitFrozen, runc_init_frozen::judge),
+    (Cause::RuncSeccompPipe, runc_seccomp_pipe::judge),
+    (Cause::RuncShortExecStuck, runc_short_exec_stuck::judge),
+];

@@ -1,0 +1,142 @@
+//! How causes come to an opinion, and whom they name.
+
+use super::Opinion;
+use crate::cause::Cause;
+use crate::facts::Fact;
+use crate::facts::host::Process;
+use crate::finding::{Confidence, Culprit, Finding, PodName};
+
+/// Of each kind so many examples are quoted.
+pub(super) const EXAMPLES: usize = 5;
+
+impl Opinion {
+    /// What was found; else it is clear, unless something is missing that may have shown it.
+    pub(super) fn of(
+        findings: impl IntoIterator<Item = Finding>,
+        missing: impl IntoIterator<Item = Option<String>>,
+    ) -> Self {
+        let findings: Vec<Finding> = findings.into_iter().collect();
+        if !findings.is_empty() {
+            return Self::Found(findings);
+        }
+        match missing.into_iter().flatten().next() {
+            Some(why) => Self::CannotTell(why),
+            None => Self::Clear,
+        }
+    }
+}
+
+/// Why a fact is not known, with where it would have been read.
+pub(super) fn lack<T>(fact: &Fact<T>) -> Option<String> {
+    let why = fact.why()?;
+    Some(match fact.source() {
+        "" => why.to_owned(),
+        source => format!("{source}: {why}"),
+    })
+}
+
+/// A finding with whom and why.
+pub(super) fn finding(
+    cause: Cause,
+    confidence: Confidence,
+    culprit: Culprit,
+    evidence: Vec<String>,
+) -> Finding {
+    Finding {
+        culprit,
+        evidence,
+        ..Finding::new(cause, confidence)
+    }
+}
+
+/// A process, with its container and pod as far as its control group names them.
+pub(super) fn culprit(process: &Process) -> Culprit {
+    let path = ["freezer", "pids", "memory", "cpu"]
+        .into_iter()
+        .filter_map(|controller| process.cgroup(controller))
+        .find(|path| *path != "/")
+        .unwrap_or_default();
+    Culprit {
+        pid: Some(process.pid),
+        process: Some(process.comm.clone()),
+        ..of_cgroup(path)
+    }
+}
+
+/// The container, the pod and the unit that a control group is named after.
+pub(super) fn of_cgroup(path: &str) -> Culprit {
+    let mut found = Culprit::default();
+    for part in path.split('/') {
+        if let Some(uid) = pod_uid(part) {
+            found.pod = Some(PodName {
+                uid: Some(uid),
+                ..PodName::default()
+            });
+        }
+        if let Some(id) = container_id(part) {
+            found.id = Some(id.to_owned());
+        }
+        if part.ends_with(".service") {
+            found.unit = Some(part.to_owned());
+        }
+    }
+    found
+}
+
+/// `pod0e2f…` as a folder, `kubepods-burstable-pod0e2f_….slice` as a unit of systemd.
+fn pod_uid(part: &str) -> Option<String> {
+    let name = part.strip_suffix(".slice").unwrap_or(part);
+    let uid = match name.rsplit_once("-pod") {
+        Some((_, uid)) => uid,
+        None => name.strip_prefix("pod")?,
+    };
+    let is_uid = |char: char| char.is_ascii_hexdigit() || char == '_' || char == '-';
+    let long = uid.len() >= 32 && uid.chars().all(is_uid);
+    long.then(|| uid.replace('_', "-"))
+}
+
+/// Sixty-four hexadecimal digits, with what a runtime puts around them as a unit's name.
+fn container_id(part: &str) -> Option<&str> {
+    let name = part.strip_suffix(".scope").unwrap_or(part);
+    let id = name.rsplit('-').next()?;
+    (id.len() == 64 && id.chars().all(|char| char.is_ascii_hexdigit())).then_some(id)
+}
+
+/// Processes as `name (pid)`, the first few of them.
+pub(super) fn names<'a>(processes: impl IntoIterator<Item = &'a Process>) -> String {
+    let mut processes = processes.into_iter();
+    let first: Vec<String> = processes
+        .by_ref()
+        .take(EXAMPLES)
+        .map(Process::label)
+        .collect();
+    match processes.count() {
+        0 => first.join(", "),
+        more => format!("{} and {more} more", first.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_control_group_names_its_pod_and_container_in_both_drivers() {
+        let id = "a".repeat(64);
+        let uid = "0e2f4a9c-1111-2222-3333-444455556666";
+        let unit = uid.replace('-', "_");
+        for path in [
+            format!("/kubepods/burstable/pod{uid}/{id}"),
+            format!(
+                "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{unit}.slice/cri-containerd-{id}.scope"
+            ),
+        ] {
+            let culprit = of_cgroup(&path);
+            assert_eq!(culprit.id.as_deref(), Some(id.as_str()), "{path}");
+            let pod = culprit.pod.and_then(|pod| pod.uid);
+            assert_eq!(pod.as_deref(), Some(uid), "{path}");
+        }
+        let daemon = of_cgroup("/system.slice/containerd.service");
+        assert_eq!(daemon.unit.as_deref(), Some("containerd.service"));
+    }
+}

@@ -1,0 +1,47 @@
+//! One lock guards all of the kernel's network configuration; a namespace that cannot be
+//! taken down keeps it.
+
+use super::Opinion;
+use super::opinion::{EXAMPLES, culprit, finding, lack};
+use super::waits::{Wait, kernel_says, unseen, waits};
+use crate::cause::Cause;
+use crate::facts::NodeFacts;
+use crate::finding::{Confidence, Culprit};
+
+/// One alone may just be slow.
+const PILE: usize = 3;
+
+pub(super) fn judge(facts: &NodeFacts) -> Opinion {
+    let waits = waits(facts, Cause::RtnlStuck);
+    let said = kernel_says(facts, Cause::RtnlStuck);
+    let by_waits = match waits.len() {
+        0 => None,
+        1..PILE => Some(Confidence::Medium),
+        _ => Some(Confidence::High),
+    };
+    let by_log = said.as_ref().map(|(confidence, _)| *confidence);
+    let Some(confidence) = by_waits.max(by_log) else {
+        let host = &facts.host;
+        let missing = [lack(&host.processes), lack(&host.kernel_log), unseen(facts)];
+        return Opinion::of(None, missing);
+    };
+    let both = by_waits.is_some() && by_log.is_some();
+    let mut evidence: Vec<String> = waits.iter().take(EXAMPLES).map(Wait::says).collect();
+    if waits.len() > EXAMPLES {
+        evidence.push(format!("{} threads wait for it in all", waits.len()));
+    }
+    evidence.extend(said.into_iter().flat_map(|(_, lines)| lines));
+    let who = waits
+        .first()
+        .map_or_else(Culprit::default, |wait| culprit(wait.process));
+    Opinion::Found(vec![finding(
+        Cause::RtnlStuck,
+        if both {
+            Confidence::Certain
+        } else {
+            confidence
+        },
+        who,
+        evidence,
+    )])
+}

@@ -1,0 +1,117 @@
+//! runc freezes a control group while it changes it; if it is killed meanwhile, nobody
+//! thaws it.
+
+use super::Opinion;
+use super::opinion::{culprit, finding, lack, of_cgroup};
+use crate::cause::Cause;
+use crate::facts::NodeFacts;
+use crate::facts::host::{FrozenCgroup, HostFacts, Process};
+use crate::finding::{Confidence, Finding};
+
+/// runc needs less than a second; it waits 30 s for systemd at most.
+const SURELY: f64 = 30.0;
+
+pub(super) fn judge(facts: &NodeFacts) -> Opinion {
+    let host = &facts.host;
+    let frozen = host.cgroups.frozen.value().map_or(&[][..], Vec::as_slice);
+    let mut findings: Vec<Finding> = host
+        .all_processes()
+        .iter()
+        .filter(|process| process.is_runc_init() || process.is_runc())
+        .filter_map(|process| stuck(process, frozen))
+        .collect();
+    let left: Vec<_> = frozen
+        .iter()
+        .filter(|group| findings.is_empty() && is_of_a_pod(&group.path))
+        .map(|group| left_frozen(host, group))
+        .collect();
+    findings.extend(left);
+    Opinion::of(
+        findings,
+        [lack(&host.processes), lack(&host.cgroups.frozen)],
+    )
+}
+
+fn stuck(process: &Process, frozen: &[FrozenCgroup]) -> Option<Finding> {
+    let group = process
+        .cgroup("freezer")
+        .and_then(|path| frozen.iter().find(|group| is_within(path, &group.path)));
+    let refrigerated = process.threads.iter().find(|thread| {
+        thread.still
+            && thread
+                .functions()
+                .any(|function| function.contains("refrigerator") || function == "do_freezer_trap")
+    });
+    if group.is_none() && refrigerated.is_none() {
+        return None;
+    }
+    let mut evidence = vec![format!(
+        "{} is {:.0} s old, in state {}",
+        process.label(),
+        process.age_seconds,
+        process.state
+    )];
+    match group {
+        Some(group) => {
+            evidence.push(format!("{} says {}", group.file, group.state));
+            evidence.push(format!(
+                "this thaws it: echo {} > {}",
+                group.thaw, group.file
+            ));
+        }
+        None => evidence.push(
+            "its control group does not say that it is frozen: a fault of the kernel; moving \
+             the task to another group of the freezer frees it"
+                .to_owned(),
+        ),
+    }
+    evidence.extend(refrigerated.and_then(|thread| {
+        let function = thread.functions().next()?;
+        Some(format!("it waits in {function}"))
+    }));
+    let confidence = match process.age_seconds >= SURELY {
+        true if group.is_some() && refrigerated.is_some() => Confidence::Certain,
+        true => Confidence::High,
+        false => Confidence::Medium,
+    };
+    Some(finding(
+        Cause::RuncInitFrozen,
+        confidence,
+        culprit(process),
+        evidence,
+    ))
+}
+
+/// A pod's group that is frozen with nobody of runc in it: paused by hand, or left over.
+fn left_frozen(host: &HostFacts, group: &FrozenCgroup) -> Finding {
+    let within = |process: &&Process| {
+        let path = process.cgroup("freezer");
+        path.is_some_and(|path| is_within(path, &group.path))
+    };
+    let held = host.all_processes().iter().filter(within).count();
+    let evidence = vec![
+        format!(
+            "{} says {}, with {held} processes in it",
+            group.file, group.state
+        ),
+        format!(
+            "unless somebody paused it, this thaws it: echo {} > {}",
+            group.thaw, group.file
+        ),
+    ];
+    finding(
+        Cause::RuncInitFrozen,
+        Confidence::Low,
+        of_cgroup(&group.path),
+        evidence,
+    )
+}
+
+fn is_of_a_pod(path: &str) -> bool {
+    path.contains("kubepods") || path.contains("/pod")
+}
+
+fn is_within(path: &str, group: &str) -> bool {
+    path.strip_prefix(group)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}

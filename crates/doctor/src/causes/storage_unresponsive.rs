@@ -1,0 +1,130 @@
+//! A process waits in the kernel for a file system that does not answer.
+
+use super::Opinion;
+use super::opinion::{EXAMPLES, culprit, finding, lack};
+use super::waits::{Wait, kernel_says, unseen, waits};
+use crate::cause::Cause;
+use crate::facts::NodeFacts;
+use crate::facts::host::{FuseConnection, HostFacts, RemoteMount};
+use crate::finding::{Confidence, Culprit, Finding};
+
+pub(super) fn judge(facts: &NodeFacts) -> Opinion {
+    let host = &facts.host;
+    let mut findings: Vec<Finding> = Vec::new();
+    findings.extend(waiting(facts));
+    findings.extend(fuse(host));
+    findings.extend(silent_root(host));
+    if findings.is_empty()
+        && let Some((confidence, lines)) = kernel_says(facts, Cause::StorageUnresponsive)
+    {
+        let cause = Cause::StorageUnresponsive;
+        findings.push(finding(cause, confidence, Culprit::default(), lines));
+    }
+    Opinion::of(
+        findings,
+        [lack(&host.processes), lack(&host.mounts), unseen(facts)],
+    )
+}
+
+/// One finding for all that wait: who serves containers is named first.
+fn waiting(facts: &NodeFacts) -> Option<Finding> {
+    let waits = waits(facts, Cause::StorageUnresponsive);
+    // A disk at work makes its own threads, and whoever writes much, wait in these.
+    let sure = |wait: &&Wait| wait.confidence >= Confidence::High;
+    let first = waits.iter().find(sure)?;
+    let confidence = match first.process.serves_containers() {
+        true => Confidence::High,
+        false => Confidence::Medium,
+    };
+    let mut evidence: Vec<String> = waits
+        .iter()
+        .filter(sure)
+        .take(EXAMPLES)
+        .map(Wait::says)
+        .collect();
+    let count = waits.iter().filter(sure).count();
+    if count > EXAMPLES {
+        evidence.push(format!("{count} threads wait so in all"));
+    }
+    evidence.extend(servers(&facts.host, first.function));
+    let said = kernel_says(facts, Cause::StorageUnresponsive);
+    evidence.extend(said.into_iter().flat_map(|(_, lines)| lines));
+    Some(finding(
+        Cause::StorageUnresponsive,
+        confidence,
+        culprit(first.process),
+        evidence,
+    ))
+}
+
+/// Mounts of the kind that the function belongs to.
+fn servers(host: &HostFacts, function: &str) -> Vec<String> {
+    let kinds: &[&str] = match function {
+        name if name.starts_with("nfs") || name.starts_with("rpc_") => &["nfs"],
+        name if name.starts_with("ceph") => &["ceph"],
+        name if name.starts_with("cifs") || name.starts_with("smb") => &["cifs", "smb3"],
+        name if name.starts_with("fuse") || name == "request_wait_answer" => &["fuse"],
+        _ => return Vec::new(),
+    };
+    let mounts = host.mounts.value().map_or(&[][..], |mounts| &mounts.remote);
+    let of_kind = |mount: &&RemoteMount| kinds.iter().any(|kind| mount.kind.starts_with(kind));
+    let names = mounts.iter().filter(of_kind).take(EXAMPLES);
+    names
+        .map(|mount| format!("{} at {} is of {}", mount.kind, mount.at, mount.source))
+        .collect()
+}
+
+/// Requests without an answer at both looks.
+fn fuse(host: &HostFacts) -> Vec<Finding> {
+    let stuck = |one: &&FuseConnection| one.waiting > 0 && one.waiting_before > 0;
+    let connections = host.fuse.value().map_or(&[][..], Vec::as_slice);
+    let findings = connections.iter().filter(stuck).map(|connection| {
+        let device = format!("0:{}", connection.number);
+        let mounts = host.mounts.value().map_or(&[][..], |mounts| &mounts.remote);
+        let mount = mounts.iter().find(|mount| mount.device == device);
+        let mut evidence = vec![format!(
+            "connection {} of FUSE has {} requests without an answer, as before",
+            connection.number, connection.waiting
+        )];
+        evidence.extend(mount.map(|mount| {
+            format!(
+                "it is {} of {}, mounted at {}",
+                mount.kind, mount.source, mount.at
+            )
+        }));
+        evidence.push(format!(
+            "this gives it up: echo 1 > /sys/fs/fuse/connections/{}/abort",
+            connection.number
+        ));
+        let cause = Cause::StorageUnresponsive;
+        // A server that is merely busy has some on the way at any time.
+        let confidence = match connection.waiting >= connection.waiting_before {
+            true => Confidence::Medium,
+            false => Confidence::Low,
+        };
+        finding(cause, confidence, Culprit::default(), evidence)
+    });
+    findings.collect()
+}
+
+/// A local root whose own kernel did not return when it was asked how full it is.
+fn silent_root(host: &HostFacts) -> Vec<Finding> {
+    let silent = host.filesystems.iter().filter(|root| {
+        root.why()
+            .is_some_and(|why| why.starts_with("the kernel did not return"))
+    });
+    let findings = silent.map(|root| {
+        let evidence = vec![format!(
+            "asked how full {} is: {}",
+            root.source(),
+            root.why().unwrap_or_default()
+        )];
+        finding(
+            Cause::StorageUnresponsive,
+            Confidence::High,
+            Culprit::default(),
+            evidence,
+        )
+    });
+    findings.collect()
+}

@@ -1,0 +1,93 @@
+//! Who is blocked in the kernel, by what that proves.
+
+use crate::cause::Cause;
+use crate::facts::NodeFacts;
+use crate::facts::host::{Process, Thread};
+use crate::finding::Confidence;
+use crate::kernel::cause_of_function;
+use crate::signs::Signs;
+
+/// A thread that did not move between the looks.
+pub(super) struct Wait<'a> {
+    pub(super) process: &'a Process,
+    pub(super) thread: &'a Thread,
+    pub(super) function: &'a str,
+    pub(super) confidence: Confidence,
+}
+
+impl Wait<'_> {
+    pub(super) fn says(&self) -> String {
+        let who = self.process.label();
+        let thread = match self.thread.tid == self.process.pid {
+            true => String::new(),
+            false => format!(", thread {}", self.thread.tid),
+        };
+        format!(
+            "{who}{thread} waits in {} and did not run between two looks",
+            self.function
+        )
+    }
+}
+
+/// Threads that wait in a function which proves this cause.
+pub(super) fn waits(facts: &NodeFacts, cause: Cause) -> Vec<Wait<'_>> {
+    let waits = facts
+        .host
+        .blocked_threads()
+        .filter_map(|(process, thread)| {
+            let proofs = thread.functions().filter_map(|function| {
+                let (proved, confidence) = cause_of_function(function)?;
+                Some((function, proved, confidence))
+            });
+            // A stack through several layers is called by the surest of them.
+            let (function, proved, confidence) =
+                proofs.max_by_key(|(_, _, confidence)| *confidence)?;
+            (proved == cause).then_some(Wait {
+                process,
+                thread,
+                function,
+                confidence,
+            })
+        });
+    let mut waits: Vec<Wait> = waits.collect();
+    waits.sort_by_key(|wait| !wait.process.serves_containers());
+    waits
+}
+
+/// Who is blocked without our seeing in what: only root is told where others wait.
+pub(super) fn unseen(facts: &NodeFacts) -> Option<String> {
+    let mut blocked = facts.host.blocked_threads();
+    let (process, _) = blocked.find(|(_, thread)| thread.functions().next().is_none())?;
+    Some(format!(
+        "{} is blocked in the kernel, and where could not be read",
+        process.label()
+    ))
+}
+
+/// What happened longer ago is over, or has other signs.
+const LAST: f64 = 15.0 * 60.0;
+
+/// What the kernel has lately said about this cause, with how sure that makes it.
+pub(super) fn kernel_says(facts: &NodeFacts, cause: Cause) -> Option<(Confidence, Vec<String>)> {
+    let signs = Signs::new();
+    let mut sure = None;
+    let mut lines = Vec::new();
+    for line in facts.host.kernel_lines_of_last(LAST) {
+        let found = signs.find(line.text.as_bytes());
+        let told = found.signs.iter().map(|index| signs.sign(*index));
+        let confidence = told
+            .filter(|sign| sign.cause == cause)
+            .map(|sign| sign.confidence)
+            .max();
+        if let Some(confidence) = confidence {
+            sure = sure.max(Some(confidence));
+            if lines.len() < super::opinion::EXAMPLES {
+                lines.push(format!(
+                    "kernel, {:.0} s after its start: {}",
+                    line.seconds, line.text
+                ));
+            }
+        }
+    }
+    sure.map(|confidence| (confidence, lines))
+}

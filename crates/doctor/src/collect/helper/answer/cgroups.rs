@@ -1,0 +1,192 @@
+//! A walk through the hierarchies of control groups, of version 1 and 2.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::read;
+use crate::facts::Fact;
+use crate::facts::host::{FrozenCgroup, MemoryCgroups, PidsUse};
+
+/// No node has more; the walk ends there.
+const MOST: usize = 100_000;
+/// Of each kind so many are kept.
+const MOST_KEPT: usize = 200;
+/// From this share of its tasks on a group is worth keeping.
+const NEAR: f64 = 0.8;
+
+/// What the walk found.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct CgroupWalk {
+    pub(crate) frozen: Fact<Vec<FrozenCgroup>>,
+    pub(crate) pids: Fact<Vec<PidsUse>>,
+    pub(crate) memory: Fact<MemoryCgroups>,
+}
+
+pub(in super::super) fn cgroups(proc: &Path, sys: &Path) -> CgroupWalk {
+    let base = sys.join("fs/cgroup");
+    let unified = [base.clone(), base.join("unified")]
+        .into_iter()
+        .find(|folder| folder.join("cgroup.controllers").exists());
+    CgroupWalk {
+        frozen: frozen(&base, unified.as_deref()),
+        pids: pids(&base, unified.as_deref()),
+        memory: memory(proc, &base, unified.as_deref()),
+    }
+}
+
+/// Visits a hierarchy from its root; `visit` is given the folder and its path in it.
+fn walk(root: &Path, mut visit: impl FnMut(&Path, &str)) -> usize {
+    let mut left = vec![PathBuf::new()];
+    let mut seen = 0;
+    while let Some(inner) = left.pop() {
+        seen += 1;
+        if seen >= MOST {
+            break;
+        }
+        let folder = root.join(&inner);
+        visit(&folder, &format!("/{}", inner.display()));
+        // One that vanishes meanwhile has nothing below it either.
+        let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+        for entry in entries {
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                left.push(inner.join(entry.file_name()));
+            }
+        }
+    }
+    seen
+}
+
+fn word(folder: &Path, file: &str) -> Option<String> {
+    read(&folder.join(file))
+        .ok()
+        .map(|text| text.trim().to_owned())
+}
+
+fn number(folder: &Path, file: &str) -> Option<u64> {
+    word(folder, file)?.parse().ok()
+}
+
+/// The value behind a name, in a file of names and values.
+fn named(folder: &Path, file: &str, name: &str) -> Option<u64> {
+    let text = word(folder, file)?;
+    text.lines()
+        .filter_map(|line| line.split_once(' '))
+        .find(|(found, _)| *found == name)
+        .and_then(|(_, value)| value.trim().parse().ok())
+}
+
+fn no_hierarchy<T>(of: &str, base: &Path) -> Fact<T> {
+    let why = format!("there is no hierarchy of control groups for {of}");
+    Fact::missing(why, base.display().to_string())
+}
+
+fn frozen(base: &Path, unified: Option<&Path>) -> Fact<Vec<FrozenCgroup>> {
+    let old = base.join("freezer");
+    let mut frozen = Vec::new();
+    let mut sources = Vec::new();
+    if old.is_dir() {
+        sources.push(old.display().to_string());
+        walk(&old, |folder, path| {
+            let Some(state) = word(folder, "freezer.state").filter(|state| state != "THAWED")
+            else {
+                return;
+            };
+            // Below a frozen one all are; only what was frozen itself can be thawed.
+            if number(folder, "freezer.self_freezing") != Some(0) && frozen.len() < MOST_KEPT {
+                frozen.push(FrozenCgroup {
+                    path: path.to_owned(),
+                    file: folder.join("freezer.state").display().to_string(),
+                    state,
+                    thaw: "THAWED".to_owned(),
+                });
+            }
+        });
+    }
+    if let Some(root) = unified {
+        sources.push(root.display().to_string());
+        walk(root, |folder, path| {
+            if number(folder, "cgroup.freeze") == Some(1) && frozen.len() < MOST_KEPT {
+                frozen.push(FrozenCgroup {
+                    path: path.to_owned(),
+                    file: folder.join("cgroup.freeze").display().to_string(),
+                    state: "1".to_owned(),
+                    thaw: "0".to_owned(),
+                });
+            }
+        });
+    }
+    match sources.is_empty() {
+        true => no_hierarchy("freezing", base),
+        false => Fact::known(frozen, sources.join(", ")),
+    }
+}
+
+fn pids(base: &Path, unified: Option<&Path>) -> Fact<Vec<PidsUse>> {
+    let old = Some(base.join("pids")).filter(|folder| folder.is_dir());
+    let Some(root) = old.as_deref().or(unified) else {
+        return no_hierarchy("tasks", base);
+    };
+    let mut near = Vec::new();
+    walk(root, |folder, path| {
+        let limits = number(folder, "pids.current").zip(number(folder, "pids.max"));
+        let Some((current, max)) = limits.filter(|(_, max)| *max > 0) else {
+            return;
+        };
+        if current as f64 >= max as f64 * NEAR && near.len() < MOST_KEPT {
+            near.push(PidsUse {
+                path: path.to_owned(),
+                current,
+                max,
+                refused: named(folder, "pids.events", "max"),
+            });
+        }
+    });
+    Fact::known(near, root.display().to_string())
+}
+
+fn memory(proc: &Path, base: &Path, unified: Option<&Path>) -> Fact<MemoryCgroups> {
+    let old = base.join("memory");
+    if old.is_dir() {
+        let file = proc.join("cgroups");
+        let table = match read(&file) {
+            Ok(table) => table,
+            Err(error) => return Fact::missing(error, file.display().to_string()),
+        };
+        let counted = table
+            .lines()
+            .map(|line| line.split_ascii_whitespace().collect::<Vec<_>>())
+            .find(|row| row.first() == Some(&"memory"))
+            .and_then(|row| row.get(2)?.parse().ok());
+        let source = format!("{}, {}", file.display(), old.display());
+        let Some(counted) = counted else {
+            return Fact::missing("it has no row of memory", source);
+        };
+        let folders = walk(&old, |_, _| ()) as u64;
+        let found = MemoryCgroups {
+            counted,
+            folders,
+            left_over: counted.saturating_sub(folders),
+            version: 1,
+        };
+        return Fact::known(found, source);
+    }
+    let Some(root) = unified else {
+        return no_hierarchy("memory", base);
+    };
+    let source = root.join("cgroup.stat").display().to_string();
+    let stat = |name| named(root, "cgroup.stat", name);
+    match stat("nr_descendants").zip(stat("nr_dying_descendants")) {
+        Some((folders, left_over)) => Fact::known(
+            MemoryCgroups {
+                counted: folders + left_over,
+                folders,
+                left_over,
+                version: 2,
+            },
+            source,
+        ),
+        None => Fact::missing("it does not count groups that are dying", source),
+    }
+}

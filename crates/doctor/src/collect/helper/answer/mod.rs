@@ -1,0 +1,87 @@
+//! The reads themselves.
+
+use std::io::{self, Read};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::open_without_waiting;
+use crate::facts::host::Filesystem;
+use crate::kernel::KernelStackReader;
+
+mod cgroups;
+mod program;
+
+pub(crate) use cgroups::CgroupWalk;
+pub(super) use cgroups::cgroups;
+pub(super) use program::program_version;
+
+/// No file that is read here is longer.
+const LONGEST: u64 = 256 * 1024;
+
+fn read(path: &Path) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    open_without_waiting(path)?
+        .take(LONGEST)
+        .read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+pub(super) fn filesystem(path: &Path) -> io::Result<Filesystem> {
+    let stat = rustix::fs::statvfs(path)?;
+    Ok(Filesystem {
+        path: path.display().to_string(),
+        bytes: stat.f_blocks.saturating_mul(stat.f_frsize),
+        bytes_available: stat.f_bavail.saturating_mul(stat.f_frsize),
+        inodes: stat.f_files,
+        inodes_available: stat.f_favail,
+        read_only: stat.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY),
+    })
+}
+
+pub(super) fn stack(path: &Path) -> io::Result<Vec<String>> {
+    let text = read(path)?;
+    let mut reader = KernelStackReader::default();
+    for line in text.lines() {
+        reader.line(line, 0);
+    }
+    reader.finish();
+    let stacks = reader.take_done();
+    Ok(stacks
+        .into_iter()
+        .flat_map(|stack| stack.functions)
+        .collect())
+}
+
+pub(super) fn link(path: &Path) -> io::Result<String> {
+    Ok(std::fs::read_link(path)?.to_string_lossy().into_owned())
+}
+
+/// Marks of a group of fanotify.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct FanotifyMarks {
+    pub(crate) all: u64,
+    /// Those that make whoever opens, reads or executes wait for permission.
+    pub(crate) permission: u64,
+}
+
+/// FAN_OPEN_PERM, FAN_ACCESS_PERM, FAN_OPEN_EXEC_PERM.
+const PERMISSION: u64 = 0x10000 | 0x20000 | 0x40000;
+
+/// Lines such as `fanotify mnt_id:1d mflags:0 mask:10000 ignored_mask:0`.
+pub(super) fn fanotify(path: &Path) -> io::Result<FanotifyMarks> {
+    let mut marks = FanotifyMarks::default();
+    for line in read(path)?.lines() {
+        let mut words = line.split_ascii_whitespace();
+        if words.next() != Some("fanotify") {
+            continue;
+        }
+        let Some(mask) = words.find_map(|word| word.strip_prefix("mask:")) else {
+            continue;
+        };
+        let mask = u64::from_str_radix(mask, 16).unwrap_or(0);
+        marks.all += 1;
+        marks.permission += u64::from(mask & PERMISSION != 0);
+    }
+    Ok(marks)
+}

@@ -1,0 +1,248 @@
+//! Reads that may block in the kernel are made by helpers, which were started before
+//! anything else was touched: a process whose thread sleeps uninterruptibly cannot end,
+//! and on some nodes nothing new can be executed.
+//!
+//! A request is a line of JSON, and so is its answer. A helper that misses a deadline is
+//! given up; the next one is asked.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+mod answer;
+mod request;
+
+pub(crate) use answer::{CgroupWalk, FanotifyMarks};
+pub(crate) use request::Request;
+
+/// Answers requests until there are none. The command line calls it, behind a hidden
+/// argument, with its standard input and output.
+pub fn serve(requests: impl BufRead, mut answers: impl Write) -> io::Result<()> {
+    for line in requests.lines() {
+        let line = line?;
+        let answer = match serde_json::from_str::<Request>(&line) {
+            Ok(request) => request.answer(),
+            Err(error) => Err(error.to_string()),
+        };
+        let line = match answer {
+            Ok(value) => serde_json::json!({ "ok": value }),
+            Err(error) => serde_json::json!({ "error": error }),
+        };
+        writeln!(answers, "{line}")?;
+        answers.flush()?;
+    }
+    Ok(())
+}
+
+#[derive(Deserialize)]
+struct Line {
+    #[serde(default)]
+    ok: Value,
+    error: Option<String>,
+}
+
+/// Somebody who reads for us.
+pub struct Helper {
+    requests: Box<dyn Write + Send>,
+    answers: Receiver<io::Result<String>>,
+    child: Option<Child>,
+}
+
+impl Helper {
+    /// A process, which runs [`serve`] on its standard input and output.
+    pub fn process(mut command: Command) -> io::Result<Self> {
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let missing = || io::Error::other("the helper has no pipe");
+        let requests = child.stdin.take().ok_or_else(missing)?;
+        let answers = child.stdout.take().ok_or_else(missing)?;
+        Self::new(requests, BufReader::new(answers), Some(child))
+    }
+
+    /// A thread of this process: it keeps deadlines, but if it blocks in the kernel, this
+    /// process cannot end.
+    pub fn thread() -> io::Result<Self> {
+        let (ours, theirs) = UnixStream::pair()?;
+        let answers = BufReader::new(theirs.try_clone()?);
+        thread::Builder::new()
+            .name("helper".to_owned())
+            .spawn(move || serve(answers, theirs))?;
+        Self::new(ours.try_clone()?, BufReader::new(ours), None)
+    }
+
+    fn new(
+        requests: impl Write + Send + 'static,
+        answers: impl BufRead + Send + 'static,
+        child: Option<Child>,
+    ) -> io::Result<Self> {
+        let (sender, received) = channel();
+        thread::Builder::new()
+            .name("answers".to_owned())
+            .spawn(move || {
+                for line in answers.lines() {
+                    if sender.send(line).is_err() {
+                        return;
+                    }
+                }
+            })?;
+        Ok(Self {
+            requests: Box::new(requests),
+            answers: received,
+            child,
+        })
+    }
+
+    fn ask(&mut self, request: &str, limit: Duration) -> Result<String, Lost> {
+        writeln!(self.requests, "{request}")
+            .and_then(|()| self.requests.flush())
+            .map_err(|_| Lost::Ended)?;
+        match self.answers.recv_timeout(limit) {
+            Ok(Ok(line)) => Ok(line),
+            Ok(Err(_)) | Err(RecvTimeoutError::Disconnected) => Err(Lost::Ended),
+            Err(RecvTimeoutError::Timeout) => Err(Lost::Blocked(limit)),
+        }
+    }
+}
+
+impl Drop for Helper {
+    fn drop(&mut self) {
+        // Waiting for one that sleeps uninterruptibly would be waiting for ever.
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.try_wait();
+        }
+    }
+}
+
+enum Lost {
+    Blocked(Duration),
+    Ended,
+}
+
+/// Why there is no answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NoAnswer {
+    /// It could be read, and it is this that went wrong.
+    #[error("{0}")]
+    Failed(String),
+    /// The kernel did not return.
+    #[error("the kernel did not return within {0:?}")]
+    Blocked(Duration),
+    /// Nobody is left who could read it.
+    #[error("no helper is left to read it")]
+    NobodyLeft,
+}
+
+/// The helpers of one collection.
+#[derive(Default)]
+pub struct Helpers {
+    waiting: Vec<Helper>,
+    /// Those that are blocked: kept until the end, so that they are ended with the rest.
+    blocked: Vec<Helper>,
+}
+
+impl Helpers {
+    /// These.
+    pub fn new(helpers: Vec<Helper>) -> Self {
+        Self {
+            waiting: helpers,
+            blocked: Vec::new(),
+        }
+    }
+
+    /// Threads of this process, for where no process can be started.
+    pub fn threads(count: usize) -> io::Result<Self> {
+        let helpers = (0..count).map(|_| Helper::thread());
+        helpers.collect::<io::Result<_>>().map(Self::new)
+    }
+
+    pub(crate) fn ask<T: DeserializeOwned>(
+        &mut self,
+        request: &Request,
+        limit: Duration,
+    ) -> Result<T, NoAnswer> {
+        let failed = |error: serde_json::Error| NoAnswer::Failed(error.to_string());
+        let text = serde_json::to_string(request).map_err(failed)?;
+        while let Some(mut helper) = self.waiting.pop() {
+            match helper.ask(&text, limit) {
+                Ok(line) => {
+                    self.waiting.push(helper);
+                    let line: Line = serde_json::from_str(&line).map_err(failed)?;
+                    return match line.error {
+                        Some(error) => Err(NoAnswer::Failed(error)),
+                        None => serde_json::from_value(line.ok).map_err(failed),
+                    };
+                }
+                Err(Lost::Blocked(limit)) => {
+                    self.blocked.push(helper);
+                    return Err(NoAnswer::Blocked(limit));
+                }
+                // It was never asked.
+                Err(Lost::Ended) => {}
+            }
+        }
+        Err(NoAnswer::NobodyLeft)
+    }
+}
+
+/// Opens a file that is read for its bytes, without waiting for whoever is at its other end.
+pub(crate) fn open_without_waiting(path: &std::path::Path) -> io::Result<File> {
+    use rustix::fs::{Mode, OFlags};
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(path, flags, Mode::empty())?.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::facts::host::Filesystem;
+
+    #[test]
+    fn a_helper_that_blocks_is_given_up_and_the_next_one_answers() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let root = folder.path().to_owned();
+        let mut helpers = Helpers::threads(2).expect("threads");
+        let limit = Duration::from_millis(50);
+        let sleeping = Request::Sleep { seconds: 2 };
+        assert_eq!(
+            helpers.ask::<()>(&sleeping, limit),
+            Err(NoAnswer::Blocked(limit))
+        );
+        let asked = Request::Filesystem { path: root };
+        let answer = helpers.ask::<Filesystem>(&asked, Duration::from_secs(5));
+        assert!(answer.expect("an answer").bytes > 0);
+        assert_eq!(
+            helpers.ask::<()>(&sleeping, limit),
+            Err(NoAnswer::Blocked(limit))
+        );
+        assert_eq!(
+            helpers.ask::<()>(&sleeping, limit),
+            Err(NoAnswer::NobodyLeft)
+        );
+    }
+
+    #[test]
+    fn nonsense_gets_an_error_and_does_not_end_the_helper() {
+        let mut answers = Vec::new();
+        serve(
+            &b"nonsense\n{\"sleep\":{\"seconds\":0}}\n"[..],
+            &mut answers,
+        )
+        .expect("to serve");
+        let answers = String::from_utf8(answers).expect("text");
+        let lines: Vec<_> = answers.lines().collect();
+        assert!(lines[0].starts_with("{\"error\""), "{answers}");
+        assert_eq!(lines[1], "{\"ok\":null}");
+    }
+}

@@ -1,0 +1,52 @@
+//! What a helper can be asked.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::answer;
+
+/// A read that may block in the kernel.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Request {
+    /// How full the file system under a local folder is.
+    Filesystem { path: PathBuf },
+    /// The kernel stack in this file: it takes a lock of the task.
+    Stack { path: PathBuf },
+    /// The marks of a group of fanotify, from its `fdinfo`.
+    Fanotify { path: PathBuf },
+    /// Where a link leads; that of `/proc/PID/exe` takes a lock of the process.
+    Link { path: PathBuf },
+    /// The version in a program of Go: opening a file may wait for a listener of fanotify.
+    ProgramVersion { path: PathBuf },
+    /// The hierarchies of control groups: some files take the kernel's lock of all of them.
+    Cgroups { proc: PathBuf, sys: PathBuf },
+    /// Nothing, for so long: so that a test can see what a blocked helper does.
+    Sleep { seconds: u64 },
+}
+
+impl Request {
+    /// Reads it.
+    pub(super) fn answer(self) -> Result<Value, String> {
+        match self {
+            Self::Filesystem { path } => json(answer::filesystem(&path)),
+            Self::Stack { path } => json(answer::stack(&path)),
+            Self::Fanotify { path } => json(answer::fanotify(&path)),
+            Self::Link { path } => json(answer::link(&path)),
+            Self::ProgramVersion { path } => json(answer::program_version(&path)),
+            Self::Cgroups { proc, sys } => json(Ok(answer::cgroups(&proc, &sys))),
+            Self::Sleep { seconds } => {
+                std::thread::sleep(Duration::from_secs(seconds));
+                Ok(Value::Null)
+            }
+        }
+    }
+}
+
+fn json<T: Serialize>(read: std::io::Result<T>) -> Result<Value, String> {
+    let value = read.map_err(|error| error.to_string())?;
+    serde_json::to_value(value).map_err(|error| error.to_string())
+}

@@ -1,0 +1,147 @@
+//! A connection to a bus, or straight to a process that speaks its protocol.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::wire::{self, Call, FRONT, Message};
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Failure {
+    #[error("{0}")]
+    Socket(io::Error),
+    #[error("{error}: {message}")]
+    Rejected { error: String, message: String },
+    #[error("it did not answer within {0:?}")]
+    Silent(Duration),
+    #[error("it does not speak D-Bus: {0}")]
+    Nonsense(&'static str),
+}
+
+/// More messages than this between a question and its answer are a flood.
+const MOST_BETWEEN: usize = 1000;
+/// The longest line while it asks who we are.
+const LONGEST_LINE: usize = 1024;
+
+pub(super) struct Connection {
+    stream: UnixStream,
+    serial: u32,
+}
+
+impl Connection {
+    /// Connects, and says which user we are.
+    pub(super) fn open(path: &Path, limit: Duration) -> Result<Self, Failure> {
+        let deadline = Deadline::new(limit);
+        let stream = UnixStream::connect(path).map_err(Failure::Socket)?;
+        let mut connection = Self { stream, serial: 0 };
+        let uid = rustix::process::geteuid().as_raw().to_string();
+        let uid: String = uid.bytes().map(|digit| format!("{digit:02x}")).collect();
+        connection.write(format!("\0AUTH EXTERNAL {uid}\r\n").as_bytes(), &deadline)?;
+        let answer = connection.read_line(&deadline)?;
+        if !answer.starts_with(b"OK ") {
+            return Err(Failure::Rejected {
+                error: "AUTH EXTERNAL".to_owned(),
+                message: String::from_utf8_lossy(&answer).into_owned(),
+            });
+        }
+        connection.write(b"BEGIN\r\n", &deadline)?;
+        Ok(connection)
+    }
+
+    /// Calls, and waits for the answer.
+    pub(super) fn ask(&mut self, call: Call<'_>, limit: Duration) -> Result<Message, Failure> {
+        let deadline = Deadline::new(limit);
+        self.serial += 1;
+        self.write(&call.bytes(self.serial), &deadline)?;
+        for _ in 0..MOST_BETWEEN {
+            let message = self.read_message(&deadline)?;
+            if message.answers == Some(self.serial) {
+                return Ok(message);
+            }
+        }
+        Err(Failure::Nonsense(
+            "messages without end, and none of them is the answer",
+        ))
+    }
+
+    fn write(&mut self, bytes: &[u8], deadline: &Deadline) -> Result<(), Failure> {
+        let left = Some(deadline.left()?);
+        self.stream
+            .set_write_timeout(left)
+            .map_err(Failure::Socket)?;
+        self.stream
+            .write_all(bytes)
+            .map_err(|error| deadline.failure(error))
+    }
+
+    fn fill(&mut self, mut bytes: &mut [u8], deadline: &Deadline) -> Result<(), Failure> {
+        while !bytes.is_empty() {
+            let left = Some(deadline.left()?);
+            self.stream
+                .set_read_timeout(left)
+                .map_err(Failure::Socket)?;
+            match self.stream.read(bytes) {
+                Ok(0) => return Err(Failure::Socket(ErrorKind::UnexpectedEof.into())),
+                Ok(length) => bytes = &mut bytes[length..],
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(deadline.failure(error)),
+            }
+        }
+        Ok(())
+    }
+
+    fn read_line(&mut self, deadline: &Deadline) -> Result<Vec<u8>, Failure> {
+        let mut line = Vec::new();
+        while !line.ends_with(b"\r\n") {
+            if line.len() >= LONGEST_LINE {
+                return Err(Failure::Nonsense("its first line does not end"));
+            }
+            let mut byte = [0];
+            self.fill(&mut byte, deadline)?;
+            line.extend(byte);
+        }
+        Ok(line)
+    }
+
+    fn read_message(&mut self, deadline: &Deadline) -> Result<Message, Failure> {
+        let mut front = [0; FRONT];
+        self.fill(&mut front, deadline)?;
+        let rest = wire::length_of_rest(&front).ok_or(Failure::Nonsense("a wrong header"))?;
+        let mut message = front.to_vec();
+        message.resize(FRONT + rest, 0);
+        self.fill(&mut message[FRONT..], deadline)?;
+        wire::read(&message).ok_or(Failure::Nonsense("a wrong message"))
+    }
+}
+
+struct Deadline {
+    start: Instant,
+    limit: Duration,
+}
+
+impl Deadline {
+    fn new(limit: Duration) -> Self {
+        Self {
+            start: Instant::now(),
+            limit,
+        }
+    }
+
+    fn left(&self) -> Result<Duration, Failure> {
+        let left = self.limit.saturating_sub(self.start.elapsed());
+        // A timeout of nothing would mean none.
+        match left.is_zero() {
+            true => Err(Failure::Silent(self.limit)),
+            false => Ok(left),
+        }
+    }
+
+    fn failure(&self, error: io::Error) -> Failure {
+        match error.kind() {
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => Failure::Silent(self.limit),
+            _ => Failure::Socket(error),
+        }
+    }
+}

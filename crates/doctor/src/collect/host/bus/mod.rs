@@ -1,0 +1,188 @@
+//! The system bus: three short questions, none of which makes anything start.
+
+use std::io::ErrorKind;
+use std::path::Path;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use super::Host;
+use crate::facts::Fact;
+use crate::facts::host::{BusFacts, Ping, Reach, Serial};
+
+mod connection;
+pub(crate) mod wire;
+
+use connection::{Connection, Failure};
+use wire::Call;
+
+const SYSTEMD: &str = "org.freedesktop.systemd1";
+const BUS: &str = "org.freedesktop.DBus";
+/// The bus itself is quick, or it is broken.
+const BUS_LIMIT: Duration = Duration::from_secs(2);
+/// What all questions but the ping take at most, on a bus that fails as slowly as it can.
+pub(super) const LONGEST: Duration = Duration::from_secs(10);
+/// Between two answers, so that a rate can be told.
+const APART: Duration = Duration::from_millis(500);
+
+pub(super) fn collect(host: &Host) -> BusFacts {
+    let mut facts = BusFacts::default();
+    over_bus(host, &mut facts);
+    over_private_socket(host, &mut facts);
+    facts
+}
+
+fn over_bus(host: &Host, facts: &mut BusFacts) {
+    let path = host.run.join("dbus/system_bus_socket");
+    let source = path.display().to_string();
+    let mut bus = match connect(&path) {
+        Ok(bus) => bus,
+        Err(failure) => {
+            facts.reach = reach(failure, &source);
+            return;
+        }
+    };
+    facts.reach = Fact::known(Reach::Connected, &source);
+    facts.owner = owner(&mut bus);
+    if facts.owner.value().is_none_or(Option::is_none) {
+        return;
+    }
+    let start = Instant::now();
+    facts.ping = ping(&mut bus, host.step, Some(SYSTEMD));
+    let Some(Ping::Answered { serial: first, .. }) = facts.ping.value() else {
+        return;
+    };
+    let first = *first;
+    facts.systemd = version(&mut bus, Some(SYSTEMD));
+    sleep(APART);
+    let again = ping(&mut bus, host.step, Some(SYSTEMD));
+    facts.serial = match again.value() {
+        Some(Ping::Answered { serial, .. }) => Fact::known(
+            Serial {
+                first,
+                later: *serial,
+                seconds: start.elapsed().as_secs_f64(),
+            },
+            again.source(),
+        ),
+        _ => Fact::missing("the second ping was not answered", again.source()),
+    };
+}
+
+fn over_private_socket(host: &Host, facts: &mut BusFacts) {
+    let path = host.run.join("systemd/private");
+    let source = path.display().to_string();
+    let mut private = match Connection::open(&path, BUS_LIMIT) {
+        Ok(private) => private,
+        Err(Failure::Silent(limit)) => {
+            let seconds = limit.as_secs_f64();
+            facts.private = Fact::known(Ping::Silent { seconds }, source);
+            return;
+        }
+        // It resets connections out of another namespace of processes.
+        Err(failure) => {
+            facts.private = Fact::missing(failure, source);
+            return;
+        }
+    };
+    facts.private = ping(&mut private, BUS_LIMIT, None);
+    if facts.systemd.value().is_none() && facts.private.value().is_some() {
+        facts.systemd = version(&mut private, None);
+    }
+}
+
+fn connect(path: &Path) -> Result<Connection, Failure> {
+    let mut bus = Connection::open(path, BUS_LIMIT)?;
+    let hello = Call::new("/org/freedesktop/DBus", BUS, "Hello").to(BUS);
+    let answer = bus.ask(hello, BUS_LIMIT)?;
+    match answer.error {
+        Some(error) => Err(Failure::Rejected {
+            error,
+            message: answer.text.unwrap_or_default(),
+        }),
+        None => Ok(bus),
+    }
+}
+
+fn reach(failure: Failure, source: &str) -> Fact<Reach> {
+    let is = match failure {
+        Failure::Socket(error) => match error.kind() {
+            ErrorKind::NotFound => Reach::NoSocket,
+            ErrorKind::ConnectionRefused => Reach::Refused,
+            _ => return Fact::missing(error, source),
+        },
+        Failure::Rejected { error, message } => Reach::Rejected { error, message },
+        Failure::Silent(limit) => Reach::Silent {
+            seconds: limit.as_secs_f64(),
+        },
+        Failure::Nonsense(_) => return Fact::missing(failure, source),
+    };
+    Fact::known(is, source)
+}
+
+fn owner(bus: &mut Connection) -> Fact<Option<String>> {
+    let source = "org.freedesktop.DBus.GetNameOwner(org.freedesktop.systemd1)";
+    let call = Call::new("/org/freedesktop/DBus", BUS, "GetNameOwner")
+        .to(BUS)
+        .with(SYSTEMD);
+    match bus.ask(call, BUS_LIMIT) {
+        Ok(answer) => match answer.error.as_deref() {
+            None => Fact::known(answer.text, source),
+            Some("org.freedesktop.DBus.Error.NameHasNoOwner") => Fact::known(None, source),
+            Some(error) => Fact::missing(error, source),
+        },
+        Err(failure) => Fact::missing(failure, source),
+    }
+}
+
+/// Answered by the library inside systemd, before any of its own code: even an error tells
+/// the serial number.
+fn ping(connection: &mut Connection, limit: Duration, to: Option<&str>) -> Fact<Ping> {
+    let source = "org.freedesktop.DBus.Peer.Ping of org.freedesktop.systemd1";
+    let source = match to {
+        Some(_) => source.to_owned(),
+        None => format!("{source}, private socket"),
+    };
+    let mut call = Call::new("/", "org.freedesktop.DBus.Peer", "Ping");
+    if let Some(to) = to {
+        call = call.to(to);
+    }
+    let start = Instant::now();
+    match connection.ask(call, limit) {
+        Ok(answer) => Fact::known(
+            Ping::Answered {
+                serial: answer.serial,
+                seconds: start.elapsed().as_secs_f64(),
+            },
+            source,
+        ),
+        Err(Failure::Silent(limit)) => Fact::known(
+            Ping::Silent {
+                seconds: limit.as_secs_f64(),
+            },
+            source,
+        ),
+        Err(failure) => Fact::missing(failure, source),
+    }
+}
+
+fn version(connection: &mut Connection, to: Option<&str>) -> Fact<String> {
+    let source = "org.freedesktop.systemd1.Manager.Version";
+    let mut call = Call::new(
+        "/org/freedesktop/systemd1",
+        "org.freedesktop.DBus.Properties",
+        "Get",
+    )
+    .with("org.freedesktop.systemd1.Manager")
+    .with("Version");
+    if let Some(to) = to {
+        call = call.to(to);
+    }
+    match connection.ask(call, BUS_LIMIT) {
+        Ok(answer) => match (answer.error, answer.text) {
+            (None, Some(version)) => Fact::known(super::file::printable(&version), source),
+            (Some(error), _) => Fact::missing(error, source),
+            (None, None) => Fact::missing("the answer holds no text", source),
+        },
+        Err(failure) => Fact::missing(failure, source),
+    }
+}

@@ -1,0 +1,39 @@
+//! The configuration of CNI: names and types, nothing else of it.
+
+use serde_json::Value;
+
+use super::Host;
+use super::file::{printable, text};
+use crate::facts::Fact;
+use crate::facts::host::CniNetwork;
+
+const MOST: usize = 50;
+
+pub(super) fn read(host: &Host) -> Fact<Vec<CniNetwork>> {
+    let folder = host.etc.join("cni/net.d");
+    let source = folder.display().to_string();
+    let entries = match std::fs::read_dir(&folder) {
+        Ok(entries) => entries,
+        Err(error) => return Fact::missing(error, source),
+    };
+    let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+    paths.retain(|path| {
+        let ending = path.extension().and_then(|ending| ending.to_str());
+        matches!(ending, Some("conf" | "conflist" | "json"))
+    });
+    paths.sort();
+    let networks = paths.iter().take(MOST).filter_map(|path| {
+        let config: Value = serde_json::from_str(&text(path).ok()?).ok()?;
+        let name = |value: &Value, key: &str| value.get(key)?.as_str().map(printable);
+        let plugins = match config.get("plugins").and_then(Value::as_array) {
+            Some(list) => list.iter().filter_map(|one| name(one, "type")).collect(),
+            None => name(&config, "type").into_iter().collect(),
+        };
+        Some(CniNetwork {
+            file: printable(&path.file_name()?.to_string_lossy()),
+            name: name(&config, "name").unwrap_or_default(),
+            plugins,
+        })
+    });
+    Fact::known(networks.collect(), source)
+}

@@ -1,0 +1,53 @@
+//! Files become facts.
+
+use std::io::{self, Read};
+use std::path::Path;
+use std::str::FromStr;
+
+use crate::collect::helper::open_without_waiting;
+use crate::facts::Fact;
+
+/// No table of the kernel that is read here is longer.
+const LONGEST: u64 = 16 << 20;
+
+/// The text of a file; bytes that are no text are shown as such.
+pub(super) fn text(path: &Path) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    open_without_waiting(path)?
+        .take(LONGEST)
+        .read_to_end(&mut bytes)?;
+    Ok(match String::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
+    })
+}
+
+/// The only line of a file, without what would disturb a terminal.
+pub(super) fn line(path: &Path) -> io::Result<String> {
+    Ok(printable(text(path)?.trim_end()))
+}
+
+/// Names of processes can hold anything.
+pub(super) fn printable(text: &str) -> String {
+    let shown = |char: char| if char.is_control() { '?' } else { char };
+    text.chars().take(200).map(shown).collect()
+}
+
+/// What `read` makes of a file's text.
+pub(super) fn fact<T>(path: &Path, read: impl FnOnce(&str) -> Option<T>) -> Fact<T> {
+    let source = path.display().to_string();
+    match text(path) {
+        Ok(text) => match read(&text) {
+            Some(value) => Fact::known(value, source),
+            None => Fact::missing("it does not say what is looked for", source),
+        },
+        Err(error) => Fact::missing(error, source),
+    }
+}
+
+/// The word at this place of a file.
+pub(super) fn word<T: FromStr>(path: &Path, at: usize) -> Fact<T> {
+    fact(path, |text| {
+        text.split_ascii_whitespace().nth(at)?.parse().ok()
+    })
+}

@@ -1,0 +1,139 @@
+//! What may block in the kernel, asked of the helpers.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+
+use super::Host;
+use crate::collect::helper::{CgroupWalk, FanotifyMarks, Helpers, Request};
+use crate::facts::Fact;
+use crate::facts::host::{FanotifyListener, Filesystem, HostFacts, Process};
+
+/// Each read takes microseconds on a machine that is well.
+const LIMIT: Duration = Duration::from_secs(1);
+const MOST_STACKS: usize = 32;
+const MOST_LISTENERS: usize = 32;
+/// Where runc is, the first place first.
+const RUNC: [&str; 4] = ["local/sbin/runc", "local/bin/runc", "sbin/runc", "bin/runc"];
+
+pub(super) fn collect(host: &Host, helpers: &mut Helpers, facts: &mut HostFacts) {
+    let walk = Request::Cgroups {
+        proc: host.proc.clone(),
+        sys: host.sys.clone(),
+    };
+    let base = host.sys.join("fs/cgroup");
+    match ask::<CgroupWalk>(helpers, &walk, &base, host.step) {
+        Fact::Known { value, .. } => {
+            facts.cgroups.frozen = value.frozen;
+            facts.cgroups.pids = value.pids;
+            facts.cgroups.memory = value.memory;
+        }
+        Fact::Missing { why, source } => {
+            facts.cgroups.frozen = Fact::missing(&why, &source);
+            facts.cgroups.pids = Fact::missing(&why, &source);
+            facts.cgroups.memory = Fact::missing(&why, &source);
+        }
+    }
+    facts.fanotify = fanotify(host, helpers, facts.all_processes());
+    facts.versions.init_replaced = init_replaced(host, helpers);
+    facts.versions.runc = runc(host, helpers);
+    facts.filesystems = host
+        .roots
+        .iter()
+        .map(|path| filesystem(helpers, path))
+        .collect();
+    if let Fact::Known { value, .. } = &mut facts.processes {
+        stacks(host, helpers, value);
+    }
+}
+
+fn ask<T: DeserializeOwned>(
+    helpers: &mut Helpers,
+    request: &Request,
+    path: &Path,
+    limit: Duration,
+) -> Fact<T> {
+    let source = path.display().to_string();
+    match helpers.ask(request, limit) {
+        Ok(value) => Fact::known(value, source),
+        Err(error) => Fact::missing(error, source),
+    }
+}
+
+fn filesystem(helpers: &mut Helpers, path: &Path) -> Fact<Filesystem> {
+    let path = path.to_owned();
+    ask(
+        helpers,
+        &Request::Filesystem { path: path.clone() },
+        &path,
+        LIMIT,
+    )
+}
+
+fn init_replaced(host: &Host, helpers: &mut Helpers) -> Fact<bool> {
+    let path = host.proc.join("1/exe");
+    match ask::<String>(helpers, &Request::Link { path: path.clone() }, &path, LIMIT) {
+        Fact::Known { value, source } => Fact::known(value.ends_with(" (deleted)"), source),
+        Fact::Missing { why, source } => Fact::missing(why, source),
+    }
+}
+
+fn runc(host: &Host, helpers: &mut Helpers) -> Fact<String> {
+    let mut paths = RUNC.iter().map(|path| host.usr.join(path));
+    // Looking for it opens nothing, so nobody is asked for permission.
+    let Some(path) = paths.find(|path| path.exists()) else {
+        return Fact::missing(
+            "there is none where it usually is",
+            host.usr.display().to_string(),
+        );
+    };
+    let request = Request::ProgramVersion { path: path.clone() };
+    ask(helpers, &request, &path, Duration::from_secs(2))
+}
+
+fn fanotify(
+    host: &Host,
+    helpers: &mut Helpers,
+    processes: &[Process],
+) -> Fact<Vec<FanotifyListener>> {
+    let mut listeners = Vec::new();
+    let source = host.proc.join("*/fdinfo/*").display().to_string();
+    for process in processes {
+        let numbers = process.fds.value().map_or(&[][..], |fds| &fds.fanotify);
+        let mut listener = FanotifyListener {
+            pid: process.pid,
+            comm: process.comm.clone(),
+            ..FanotifyListener::default()
+        };
+        for number in numbers {
+            let path = host.proc.join(format!("{}/fdinfo/{number}", process.pid));
+            // One that ended meanwhile, or that may not be looked into, still listens.
+            let request = Request::Fanotify { path };
+            if let Ok(marks) = helpers.ask::<FanotifyMarks>(&request, LIMIT) {
+                listener.marks += marks.all;
+                listener.permission_marks += marks.permission;
+            }
+        }
+        if !numbers.is_empty() && listeners.len() < MOST_LISTENERS {
+            listeners.push(listener);
+        }
+    }
+    Fact::known(listeners, source)
+}
+
+fn stacks(host: &Host, helpers: &mut Helpers, processes: &mut [Process]) {
+    let blocked = processes.iter_mut().flat_map(|process| {
+        let pid = process.pid;
+        let threads = process.threads.iter_mut();
+        let blocked = threads.filter(|thread| thread.state == 'D' && thread.still);
+        blocked.map(move |thread| (pid, thread))
+    });
+    for (pid, thread) in blocked.take(MOST_STACKS) {
+        let path = host.proc.join(format!("{pid}/task/{}/stack", thread.tid));
+        // Without it there is still the one function that it waits in.
+        if let Ok(stack) = helpers.ask(&Request::Stack { path }, LIMIT) {
+            thread.stack = stack;
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Reads the machine into [`HostFacts`].
+//!
+//! ```text
+//!   first look  ---- wait ---->  second look          what moves: processes, disks, pressure
+//!   bus, versions, mounts, log                        what does not, meanwhile
+//!   helpers: stacks, fanotify, control groups, space  what may block in the kernel
+//! ```
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::helper::Helpers;
+use super::step::Step;
+use crate::facts::Fact;
+use crate::facts::host::{BusFacts, HostFacts};
+
+mod bus;
+mod cni;
+mod file;
+mod guarded;
+mod kernel_log;
+mod limits;
+mod look;
+mod mounts;
+mod process;
+mod resources;
+mod storage;
+mod versions;
+
+/// A machine, as folders: its own, or one that was built for a test.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Host {
+    /// `/proc`.
+    pub proc: PathBuf,
+    /// `/sys`.
+    pub sys: PathBuf,
+    /// `/run`.
+    pub run: PathBuf,
+    /// `/etc`.
+    pub etc: PathBuf,
+    /// `/var`.
+    pub var: PathBuf,
+    /// `/usr`.
+    pub usr: PathBuf,
+    /// `/dev`.
+    pub dev: PathBuf,
+    /// Local folders whose space and inodes matter.
+    pub roots: Vec<PathBuf>,
+    /// How long a step may take.
+    pub step: Duration,
+}
+
+/// What runc and the runtimes, the kubelet and everybody's logs write to.
+const ROOTS: [&str; 6] = [
+    "",
+    "run",
+    "var/lib/containerd",
+    "var/lib/docker",
+    "var/lib/kubelet",
+    "var/log",
+];
+
+impl Host {
+    /// The machine whose root folder this is.
+    pub fn at(root: impl Into<PathBuf>) -> Self {
+        let root = root.into();
+        Self {
+            proc: root.join("proc"),
+            sys: root.join("sys"),
+            run: root.join("run"),
+            etc: root.join("etc"),
+            var: root.join("var"),
+            usr: root.join("usr"),
+            dev: root.join("dev"),
+            roots: ROOTS.iter().map(|folder| root.join(folder)).collect(),
+            step: Duration::from_secs(5),
+        }
+    }
+
+    /// This machine.
+    pub fn local() -> Self {
+        Self::at("/")
+    }
+}
+
+/// Collects what can be had. `wait` lets time pass between the two looks and says how much.
+pub fn collect(host: &Host, helpers: &mut Helpers, wait: impl FnOnce() -> Duration) -> HostFacts {
+    let limit = host.step;
+    // Alone: nothing that runs beside it may look busy because of us.
+    let first = step(host, look::first).finish();
+    let bus = Step::start(bus::LONGEST + limit, {
+        let host = host.clone();
+        move || bus::collect(&host)
+    });
+    let mounts = step(host, mounts::read);
+    let log = step(host, kernel_log::read);
+    let versions = step(host, versions::read);
+    let cni = step(host, cni::read);
+    let limits = step(host, limits::read);
+    let elapsed = wait();
+
+    let both =
+        first.and_then(|first| step(host, move |host| look::second(host, first, elapsed)).finish());
+    let mut facts = HostFacts::default();
+    both.unwrap_or_else(|why| look::Both::missing(&why, &host.proc))
+        .write(&mut facts);
+    facts.mounts = mounts.finish().unwrap_or_else(|why| missing(host, why));
+    facts.kernel_log = log.finish().unwrap_or_else(|why| missing(host, why));
+    facts.cni = cni.finish().unwrap_or_else(|why| missing(host, why));
+    facts.versions = versions.finish().unwrap_or_default();
+    facts.limits = limits.finish().unwrap_or_default();
+    guarded::collect(host, helpers, &mut facts);
+    facts.bus = bus.finish().unwrap_or_else(|why| BusFacts {
+        reach: Fact::missing(&why, host.run.display().to_string()),
+        ping: Fact::missing(&why, host.run.display().to_string()),
+        ..BusFacts::default()
+    });
+    facts
+}
+
+fn step<T: Send + 'static>(host: &Host, work: impl FnOnce(&Host) -> T + Send + 'static) -> Step<T> {
+    let host = host.clone();
+    Step::start(host.step, move || work(&host))
+}
+
+fn missing<T>(host: &Host, why: impl ToString) -> Fact<T> {
+    Fact::missing(why, host.proc.display().to_string())
+}

@@ -1,0 +1,90 @@
+//! What is mounted: the kernel's table is read, no mount is touched.
+
+use super::Host;
+use super::file::{fact, printable};
+use crate::facts::Fact;
+use crate::facts::host::{Mounts, RemoteMount, RootMount};
+
+const ROOTS: [&str; 5] = [
+    "/",
+    "/run",
+    "/var/lib/containerd",
+    "/var/lib/docker",
+    "/var/lib/kubelet",
+];
+/// Types behind which somebody else must answer.
+const REMOTE: [&str; 8] = [
+    "nfs",
+    "nfs4",
+    "cifs",
+    "smb3",
+    "ceph",
+    "9p",
+    "glusterfs",
+    "lustre",
+];
+const MOST: usize = 100;
+
+struct Mount<'a> {
+    device: &'a str,
+    at: &'a str,
+    kind: &'a str,
+    source: &'a str,
+}
+
+/// `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw`
+fn mount(line: &str) -> Option<Mount<'_>> {
+    let (front, back) = line.split_once(" - ")?;
+    let mut front = front.split(' ');
+    let device = front.nth(2)?;
+    let at = front.nth(1)?;
+    let (kind, back) = back.split_once(' ')?;
+    let source = back.split(' ').next()?;
+    Some(Mount {
+        device,
+        at,
+        kind,
+        source,
+    })
+}
+
+pub(super) fn read(host: &Host) -> Fact<Mounts> {
+    fact(&host.proc.join("1/mountinfo"), |text| {
+        let mounts: Vec<Mount> = text.lines().filter_map(mount).collect();
+        let under = |root: &str| {
+            // The last one covers those before it.
+            let best = mounts
+                .iter()
+                .filter(|mount| is_under(root, mount.at))
+                .max_by_key(|mount| mount.at.len())?;
+            Some(RootMount {
+                root: root.to_owned(),
+                device: best.device.to_owned(),
+                kind: printable(best.kind),
+            })
+        };
+        let remote = mounts
+            .iter()
+            .filter(|mount| REMOTE.contains(&mount.kind) || mount.kind.starts_with("fuse"));
+        Some(Mounts {
+            count: text.lines().count() as u64,
+            roots: ROOTS.into_iter().filter_map(under).collect(),
+            remote: remote
+                .take(MOST)
+                .map(|mount| RemoteMount {
+                    device: mount.device.to_owned(),
+                    kind: printable(mount.kind),
+                    source: printable(mount.source),
+                    at: printable(mount.at),
+                })
+                .collect(),
+        })
+    })
+}
+
+fn is_under(path: &str, folder: &str) -> bool {
+    folder == "/"
+        || path
+            .strip_prefix(folder)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}

@@ -1,0 +1,61 @@
+//! `/proc/PID/stat` and `status`.
+
+use std::path::Path;
+
+use crate::collect::host::file::{printable, text};
+
+/// What of `stat` is of use.
+pub(super) struct Stat {
+    pub(super) comm: String,
+    pub(super) state: char,
+    pub(super) ppid: u32,
+    pub(super) flags: u64,
+    /// Ticks in user mode and in the kernel.
+    pub(super) ticks: u64,
+    pub(super) threads: u32,
+    /// Ticks from the start of the machine to its own.
+    pub(super) start: u64,
+}
+
+impl Stat {
+    pub(super) fn read(folder: &Path) -> Option<Self> {
+        Self::parse(&text(&folder.join("stat")).ok()?)
+    }
+
+    /// `1 (systemd) S 0 1 1 0 -1 4194560 …`; the name may hold anything, `) S 1` as well.
+    fn parse(text: &str) -> Option<Self> {
+        let (front, back) = text.rsplit_once(") ")?;
+        let (_, comm) = front.split_once(" (")?;
+        let fields: Vec<&str> = back.split_ascii_whitespace().collect();
+        let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
+        Some(Self {
+            comm: printable(comm),
+            state: fields.first()?.chars().next()?,
+            ppid: number(1)? as u32,
+            flags: number(6)?,
+            ticks: number(11)? + number(12)?,
+            threads: number(17)? as u32,
+            start: number(19)?,
+        })
+    }
+}
+
+/// The effective user.
+pub(super) fn uid(status: &str) -> Option<u32> {
+    let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    line.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_looks_like_fields_does_not_mislead() {
+        let text = "77 (a) R 1 (b)) S 12 77 77 0 -1 4194560 1 2 3 4 50 60 7 8 20 0 3 0 9900 1 2";
+        let stat = Stat::parse(text).expect("fields");
+        assert_eq!(stat.comm, "a) R 1 (b)");
+        assert_eq!((stat.state, stat.ppid, stat.ticks), ('S', 12, 110));
+        assert_eq!((stat.threads, stat.start), (3, 9900));
+    }
+}

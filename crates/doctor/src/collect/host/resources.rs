@@ -1,0 +1,176 @@
+//! Processor, memory, and who waits for them.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+
+use super::Host;
+use super::file::{fact, text};
+use crate::facts::Fact;
+use crate::facts::host::{CpuTimes, Memory, Pressure, PressureFacts, Process, Stalls, Throttling};
+
+pub(super) fn pressure(host: &Host) -> PressureFacts {
+    let of = |name: &str| fact(&host.proc.join("pressure").join(name), parse_pressure);
+    PressureFacts {
+        cpu: of("cpu"),
+        io: of("io"),
+        memory: of("memory"),
+    }
+}
+
+/// `some avg10=0.00 avg60=0.00 avg300=0.00 total=0`
+fn parse_pressure(text: &str) -> Option<Pressure> {
+    let stalls = |which: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(which))?;
+        let value = |name: &str| {
+            let mut words = line.split_ascii_whitespace();
+            words.find_map(|word| word.strip_prefix(name)?.parse().ok())
+        };
+        Some(Stalls {
+            avg10: value("avg10=")?,
+            avg60: value("avg60=")?,
+            avg300: value("avg300=")?,
+        })
+    };
+    Some(Pressure {
+        some: stalls("some ")?,
+        full: stalls("full "),
+    })
+}
+
+/// Ticks of all processors.
+#[derive(Clone, Copy)]
+pub(super) struct CpuTicks {
+    all: u64,
+    idle: u64,
+    io_wait: u64,
+    steal: u64,
+}
+
+/// `cpu  user nice system idle iowait irq softirq steal guest guest_nice`
+pub(super) fn cpu_ticks(host: &Host) -> Fact<CpuTicks> {
+    fact(&host.proc.join("stat"), |text| {
+        let line = text.lines().find_map(|line| line.strip_prefix("cpu "))?;
+        let ticks = line.split_ascii_whitespace().map(|tick| tick.parse().ok());
+        let ticks = ticks.take(8).collect::<Option<Vec<u64>>>()?;
+        Some(CpuTicks {
+            all: ticks.iter().sum(),
+            idle: *ticks.get(3)?,
+            io_wait: *ticks.get(4)?,
+            steal: ticks.get(7).copied().unwrap_or(0),
+        })
+    })
+}
+
+impl CpuTicks {
+    pub(super) fn until(self, later: Self) -> CpuTimes {
+        let all = later.all.saturating_sub(self.all).max(1) as f64;
+        let share = |before: u64, after: u64| after.saturating_sub(before) as f64 / all;
+        let idle = share(self.idle, later.idle);
+        let io_wait = share(self.io_wait, later.io_wait);
+        let moved = later.all > self.all;
+        CpuTimes {
+            busy: if moved {
+                (1.0 - idle - io_wait).max(0.0)
+            } else {
+                0.0
+            },
+            steal: share(self.steal, later.steal),
+            io_wait,
+        }
+    }
+}
+
+/// Memory at one look.
+#[derive(Clone, Copy)]
+pub(super) struct MemoryCounts {
+    total: u64,
+    available: u64,
+    dirty: u64,
+    refaults: u64,
+    major_faults: u64,
+}
+
+pub(super) fn memory_counts(host: &Host) -> Fact<MemoryCounts> {
+    let events = text(&host.proc.join("vmstat")).unwrap_or_default();
+    // Since 5.9 refaults of files and of anonymous pages are counted apart.
+    let sum = |prefix: &str| {
+        let values = events.lines().filter_map(|line| {
+            let (name, value) = line.split_once(' ')?;
+            name.starts_with(prefix)
+                .then(|| value.parse::<u64>().ok())?
+        });
+        values.sum()
+    };
+    fact(&host.proc.join("meminfo"), |text| {
+        let value = |name: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+            line.split_ascii_whitespace().next()?.parse::<u64>().ok()
+        };
+        Some(MemoryCounts {
+            total: value("MemTotal:")?,
+            available: value("MemAvailable:").or_else(|| value("MemFree:"))?,
+            dirty: value("Dirty:").unwrap_or(0) + value("Writeback:").unwrap_or(0),
+            refaults: sum("workingset_refault"),
+            major_faults: sum("pgmajfault"),
+        })
+    })
+}
+
+impl MemoryCounts {
+    pub(super) fn until(self, later: Self, seconds: f64) -> Memory {
+        let rate = |before: u64, after: u64| after.saturating_sub(before) as f64 / seconds;
+        Memory {
+            total_kib: later.total,
+            available_kib: later.available,
+            dirty_kib: later.dirty,
+            refaults_per_second: rate(self.refaults, later.refaults),
+            major_faults_per_second: rate(self.major_faults, later.major_faults),
+        }
+    }
+}
+
+/// What the control groups of daemons have counted so far.
+pub(super) fn throttling(host: &Host, processes: &[Process]) -> Vec<Throttling> {
+    let base = host.sys.join("fs/cgroup");
+    let mut seen = HashSet::new();
+    let daemons = processes.iter().filter(|process| process.is_daemon());
+    let groups = daemons.filter_map(|process| {
+        let path = process.cgroup("cpu")?;
+        if !seen.insert(path.to_owned()) {
+            return None;
+        }
+        let inner = path.trim_start_matches('/');
+        let folders: [PathBuf; 4] = [
+            base.join("cpu,cpuacct").join(inner),
+            base.join("cpu").join(inner),
+            base.join(inner),
+            base.join("unified").join(inner),
+        ];
+        let stat = folders
+            .iter()
+            .find_map(|folder| text(&folder.join("cpu.stat")).ok())?;
+        let value = |name: &str| {
+            let line = stat.lines().find_map(|line| line.strip_prefix(name))?;
+            line.trim().parse::<u64>().ok()
+        };
+        Some(Throttling {
+            path: path.to_owned(),
+            process: process.comm.clone(),
+            pid: process.pid,
+            periods: value("nr_periods ")?,
+            throttled: value("nr_throttled ")?,
+        })
+    });
+    groups.collect()
+}
+
+/// What they counted between the looks, of those that were stopped at all.
+pub(super) fn throttled_between(before: &[Throttling], after: Vec<Throttling>) -> Vec<Throttling> {
+    let between = after.into_iter().filter_map(|mut group| {
+        let earlier = before.iter().find(|other| other.path == group.path)?;
+        group.periods = group.periods.saturating_sub(earlier.periods);
+        group.throttled = group.throttled.saturating_sub(earlier.throttled);
+        (group.throttled > 0).then_some(group)
+    });
+    between.collect()
+}

@@ -1,0 +1,55 @@
+//! A step of collecting, on a thread of its own: whoever waits for it stops at its deadline.
+
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A step that has been started.
+pub(super) struct Step<T> {
+    result: Receiver<T>,
+    start: Instant,
+    limit: Duration,
+}
+
+/// It took too long, or did not end as it should.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("it did not return within {0:?}")]
+pub(super) struct Overdue(Duration);
+
+impl<T: Send + 'static> Step<T> {
+    /// Starts it.
+    pub(super) fn start(limit: Duration, work: impl FnOnce() -> T + Send + 'static) -> Self {
+        let (sender, result) = channel();
+        // A thread that cannot be had drops the sender, which reads as overdue.
+        let _ = thread::Builder::new()
+            .name("collect".to_owned())
+            .spawn(move || sender.send(work()));
+        Self {
+            result,
+            start: Instant::now(),
+            limit,
+        }
+    }
+
+    /// Waits for it until its deadline, which counts from its start.
+    pub(super) fn finish(self) -> Result<T, Overdue> {
+        let left = self.limit.saturating_sub(self.start.elapsed());
+        self.result
+            .recv_timeout(left)
+            .map_err(|_| Overdue(self.limit))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_that_does_not_return_is_left_behind() {
+        let (_keep, never) = channel::<()>();
+        let limit = Duration::from_millis(20);
+        let step = Step::start(limit, move || never.recv().ok());
+        assert_eq!(step.finish(), Err(Overdue(limit)));
+        assert_eq!(Step::start(Duration::from_secs(5), || 3).finish(), Ok(3));
+    }
+}

@@ -1,0 +1,164 @@
+//! Processes and threads, as far as the safe files of `/proc` show them.
+
+use serde::{Deserialize, Serialize};
+
+use crate::facts::Fact;
+
+/// A process.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Process {
+    /// Its id.
+    pub pid: u32,
+    /// Its parent's.
+    pub ppid: u32,
+    /// Its user.
+    pub uid: u32,
+    /// Its name, as the kernel keeps it: at most fifteen bytes.
+    pub comm: String,
+    /// Its state: `S`, `D`, `Z`.
+    pub state: char,
+    /// The kernel function that its main thread waits in.
+    pub wchan: Option<String>,
+    /// For how many seconds it has lived.
+    pub age_seconds: f64,
+    /// It is a thread of the kernel.
+    pub kernel: bool,
+    /// The processor's time that it used: seconds for each second between the looks.
+    pub cpu_share: Option<f64>,
+    /// How long its threads that wanted to run had to wait: seconds for each second.
+    pub run_delay: Option<f64>,
+    /// How many threads it has.
+    pub thread_count: u32,
+    /// Threads in uninterruptible sleep, and all of what runs containers.
+    pub threads: Vec<Thread>,
+    /// Where it is in the hierarchies that matter here.
+    pub cgroups: Vec<CgroupPath>,
+    /// Its file descriptors.
+    pub fds: Fact<FdUse>,
+}
+
+/// A thread.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Thread {
+    /// Its id.
+    pub tid: u32,
+    /// Its name.
+    pub comm: String,
+    /// Its state.
+    pub state: char,
+    /// The kernel function that it waits in.
+    pub wchan: Option<String>,
+    /// Between the two looks it did not run once.
+    pub still: bool,
+    /// Its kernel stack from the innermost function outwards, where it could be read.
+    pub stack: Vec<String>,
+}
+
+impl Thread {
+    /// Where it waits: the stack where there is one, else the one function.
+    pub fn functions(&self) -> impl Iterator<Item = &str> {
+        let wchan = self.wchan.as_deref();
+        self.stack.iter().map(String::as_str).chain(wchan)
+    }
+}
+
+/// A place in a hierarchy of control groups.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CgroupPath {
+    /// The controllers of version 1, comma separated; empty on version 2.
+    pub controllers: String,
+    /// The path.
+    pub path: String,
+}
+
+/// File descriptors of a process.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct FdUse {
+    /// How many are open.
+    pub open: u64,
+    /// How many may be.
+    pub limit: Option<u64>,
+    /// Instances of inotify among them.
+    pub inotify: u64,
+    /// Ends of pipes among them.
+    pub pipes: u64,
+    /// The numbers of those that are groups of fanotify.
+    pub fanotify: Vec<u32>,
+}
+
+/// A process that the kernel asks, or tells, about what others open.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct FanotifyListener {
+    /// Its id.
+    pub pid: u32,
+    /// Its name.
+    pub comm: String,
+    /// How many marks it has set.
+    pub marks: u64,
+    /// How many of them make others wait for its permission.
+    pub permission_marks: u64,
+}
+
+/// Daemons that a node cannot do without.
+const DAEMONS: [&str; 9] = [
+    "containerd",
+    "dockerd",
+    "crio",
+    "cri-dockerd",
+    "kubelet",
+    "k3s-server",
+    "k3s-agent",
+    "k0s",
+    "kubelite",
+];
+
+impl Process {
+    /// The kubelet, or a container runtime.
+    pub fn is_daemon(&self) -> bool {
+        DAEMONS.contains(&self.comm.as_str())
+    }
+
+    /// It stands between a runtime and a container for as long as that lives.
+    pub fn is_shim(&self) -> bool {
+        self.comm.starts_with("containerd-shim") || self.comm == "conmon"
+    }
+
+    /// `runc`, with its verb; it lives for less than a second.
+    pub fn is_runc(&self) -> bool {
+        matches!(self.comm.as_str(), "runc" | "crun" | "docker-runc")
+    }
+
+    /// `runc init`, which becomes the container's process.
+    pub fn is_runc_init(&self) -> bool {
+        self.comm.starts_with("runc:[")
+    }
+
+    /// It makes containers run, so that whoever asks for one waits for it.
+    pub fn serves_containers(&self) -> bool {
+        self.is_daemon() || self.is_shim() || self.is_runc() || self.is_runc_init()
+    }
+
+    /// Its name and id.
+    pub fn label(&self) -> String {
+        format!("{} ({})", self.comm, self.pid)
+    }
+
+    /// Its path in the hierarchy of a controller: of version 1, else of version 2.
+    pub fn cgroup(&self, controller: &str) -> Option<&str> {
+        let first = self
+            .cgroups
+            .iter()
+            .find(|cgroup| cgroup.controllers.split(',').any(|name| name == controller));
+        let unified = || {
+            self.cgroups
+                .iter()
+                .find(|cgroup| cgroup.controllers.is_empty())
+        };
+        first.or_else(unified).map(|cgroup| cgroup.path.as_str())
+    }
+}

@@ -1,0 +1,66 @@
+//! Versions as people and packagers write them.
+
+use std::cmp::Ordering;
+
+/// A version of a program that counts in threes, with candidates before a release.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Version {
+    numbers: [u64; 3],
+    /// A release candidate comes before its release.
+    candidate: Option<u64>,
+}
+
+impl Version {
+    /// Reads `1.1.5+ds1-1+deb12u1`, `v1.0.0-rc93`, `1.0.0~rc93+ds1-5`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let text = text.trim_start_matches('v');
+        // An epoch of a package: 1:1.2.3
+        let text = text.split_once(':').map_or(text, |(_, rest)| rest);
+        let (numbers, rest) = match text.find(|char: char| char != '.' && !char.is_ascii_digit()) {
+            Some(at) => text.split_at(at),
+            None => (text, ""),
+        };
+        let mut parts = numbers.split('.').map(|part| part.parse::<u64>().ok());
+        let version = [
+            parts.next()??,
+            parts.next()??,
+            parts.next().flatten().unwrap_or(0),
+        ];
+        let candidate = rest
+            .strip_prefix(['-', '~'])
+            .and_then(|rest| rest.strip_prefix("rc"))
+            .and_then(|rest| first_number(rest.trim_start_matches('.')));
+        Some(Self {
+            numbers: version,
+            candidate,
+        })
+    }
+}
+
+impl PartialOrd for Version {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Version {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let last = |candidate: Option<u64>| candidate.unwrap_or(u64::MAX);
+        self.numbers
+            .cmp(&other.numbers)
+            .then(last(self.candidate).cmp(&last(other.candidate)))
+    }
+}
+
+/// The first number in a text.
+pub(super) fn first_number(text: &str) -> Option<u64> {
+    words(text).first().copied()
+}
+
+/// All numbers in a text, as packages of one distribution are compared: `219-62.el7_6.8`
+/// is 219, 62, 7, 6, 8.
+pub(super) fn words(text: &str) -> Vec<u64> {
+    text.split(|char: char| !char.is_ascii_digit())
+        .filter_map(|word| word.parse().ok())
+        .collect()
+}

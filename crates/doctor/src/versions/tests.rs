@@ -1,0 +1,80 @@
+//! What the tables say of versions as they are met.
+
+use super::SerialOverflow::{Affected, Repaired, Unknown};
+use super::*;
+
+#[test]
+fn versions_of_runc_are_read_as_packagers_write_them() {
+    for (version, pipe, exec) in [
+        ("1.0.0-rc92", false, false),
+        ("1.0.0-rc93", true, false),
+        ("1.0.0~rc93+ds1-5+deb11u3", true, false),
+        ("1.0.0~rc94-1", false, false),
+        ("1.1.5+ds1-1+deb12u1+b1", false, false),
+        ("v1.3.0", false, true),
+        ("1.3.5-0ubuntu1", false, true),
+        ("1.3.6", false, false),
+        ("1.4.0", false, true),
+        ("1.4.2", false, false),
+    ] {
+        assert_eq!(
+            runc_has(RUNC_SECCOMP_PIPE, version),
+            Some(pipe),
+            "{version}"
+        );
+        assert_eq!(runc_has(RUNC_SHORT_EXEC, version), Some(exec), "{version}");
+    }
+    assert_eq!(runc_has(RUNC_SHORT_EXEC, "devel"), None);
+    assert_eq!(runc_has(RUNC_MOUNTS_FOR_EXEC, "1.1.12"), Some(true));
+    assert_eq!(runc_has(RUNC_MOUNTS_FOR_EXEC, "1.2.0"), Some(false));
+}
+
+#[test]
+fn whether_a_systemd_survives_its_last_serial_number_is_told_by_its_package() {
+    for (running, package, survives) in [
+        ("252.39-1~deb12u1", None, Repaired),
+        ("systemd 242", None, Repaired),
+        ("219", Some("219-62.el7"), Affected),
+        ("219", Some("219-62.el7_6.7"), Affected),
+        ("219", Some("219-62.el7_6.8"), Repaired),
+        ("219", Some("219-67.el7"), Repaired),
+        ("219", Some("219-78.el7_9.3"), Repaired),
+        ("239", Some("239-13.el8"), Affected),
+        ("239", Some("239-16.el8"), Repaired),
+        ("237", Some("237-3ubuntu10.39"), Affected),
+        ("237", Some("237-3ubuntu10.41"), Repaired),
+        ("219", None, Unknown),
+        ("219", Some("252-1"), Unknown),
+        ("241", Some("241-7~deb10u8"), Unknown),
+    ] {
+        assert_eq!(
+            serial_overflow(running, package),
+            survives,
+            "{running} {package:?}"
+        );
+    }
+}
+
+#[test]
+fn a_kernel_is_known_by_its_release_and_its_distribution() {
+    for (release, faults) in [
+        ("5.4.0-131-generic", 0),
+        ("5.4.0-132-generic", 1),
+        ("5.4.0-135-generic", 0),
+        ("5.4.209-116.367.amzn2.x86_64", 0),
+        ("5.4.217-126.408.amzn2.x86_64", 1),
+        ("5.4.219-126.411.amzn2.x86_64", 0),
+        ("5.4.212", 1),
+        ("5.4.225", 0),
+        ("6.1.115-126.197.amzn2023.x86_64", 1),
+        ("6.1.119-129.201.amzn2023.x86_64", 0),
+        ("5.15.63-flatcar", 1),
+        ("6.18.44", 0),
+        ("nonsense", 0),
+    ] {
+        assert_eq!(kernel_faults(release).len(), faults, "{release}");
+    }
+    assert!(leaks_memory_cgroups("3.10.0-957.el7.x86_64"));
+    assert!(!leaks_memory_cgroups("3.10.0-1127.el7.x86_64"));
+    assert!(!leaks_memory_cgroups("5.14.0-70.el9.x86_64"));
+}

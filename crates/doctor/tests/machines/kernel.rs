@@ -1,0 +1,71 @@
+//! The kernel's own faults.
+
+use doctor::cause::Cause;
+use doctor::finding::Confidence;
+
+use crate::built::{Machine, Task, shows};
+
+const RELEASE: &str = "proc/sys/kernel/osrelease";
+
+#[test]
+fn a_lock_of_the_network_that_many_wait_for_is_told_with_the_kernels_own_words() {
+    let piled = || {
+        (0..7).fold(Machine::healthy(), |machine, at| {
+            machine.task(&Task::new(930 + at, 500, "bridge").blocked_in("rtnl_lock"))
+        })
+    };
+    let finding = piled().finding(Cause::RtnlStuck);
+    assert_eq!(finding.confidence, Confidence::High);
+    shows(&finding, "7 threads wait for it in all");
+
+    let line = "4,9,999990000000,-;unregister_netdevice: waiting for lo to become free. \
+                Usage count = 1\n";
+    let finding = piled().file("dev/kmsg", line).finding(Cause::RtnlStuck);
+    assert_eq!(finding.confidence, Confidence::Certain);
+    shows(&finding, "waiting for lo to become free");
+    Machine::healthy().is_silent(Cause::RtnlStuck);
+}
+
+fn pair(machine: Machine) -> Machine {
+    machine
+        .task(&Task::new(900, 700, "runc").aged(600))
+        .task(&Task::new(910, 900, "runc:[2:INIT]").aged(600))
+}
+
+#[test]
+fn two_sleepers_on_a_kernel_that_loses_wake_ups_are_named_with_the_repaired_release() {
+    let finding = pair(Machine::healthy().file(RELEASE, "5.4.0-132-generic\n"))
+        .finding(Cause::KernelRegression);
+    assert_eq!(finding.confidence, Confidence::High);
+    assert_eq!(finding.culprit.pid, Some(910));
+    shows(&finding, "repaired in 5.4.0-135");
+}
+
+#[test]
+fn a_release_of_the_table_alone_accuses_nobody_and_nor_do_sleepers_alone() {
+    let bad = || Machine::healthy().file(RELEASE, "5.4.0-132-generic\n");
+    bad().is_silent(Cause::KernelRegression);
+    pair(Machine::healthy()).is_silent(Cause::KernelRegression);
+    // Who is in the kernel waits for something else.
+    pair(bad())
+        .task(
+            &Task::new(910, 900, "runc:[2:INIT]")
+                .aged(600)
+                .blocked_in("rpc_wait_bit_killable"),
+        )
+        .is_silent(Cause::KernelRegression);
+}
+
+#[test]
+fn blocked_threads_on_a_kernel_that_is_known_for_them_are_told() {
+    let release = "6.1.115-126.197.amzn2023.x86_64\n";
+    let machine = Machine::healthy().file(RELEASE, release).task(
+        &Task::new(710, 700, "node")
+            .in_container()
+            .blocked_in("io_ring_exit_work"),
+    );
+    let finding = machine.finding(Cause::KernelRegression);
+    assert_eq!(finding.confidence, Confidence::Medium);
+    shows(&finding, "io_uring");
+    shows(&finding, "6.1.119-129.201");
+}

@@ -1,0 +1,102 @@
+//! What runs out: descriptors, instances of inotify, processes, control groups.
+
+use doctor::cause::Cause;
+use doctor::finding::Confidence;
+
+use crate::built::{Machine, POD, Task, shows};
+
+#[test]
+fn a_daemon_at_its_limit_of_descriptors_is_named_with_both_numbers() {
+    let mut containerd = Task::new(500, 1, "containerd");
+    containerd.fds = vec!["socket:[1]"; 64];
+    containerd.fd_limit = 64;
+    let finding = Machine::healthy()
+        .task(&containerd)
+        .finding(Cause::FdOrInotifyExhausted);
+    assert_eq!(finding.confidence, Confidence::Certain);
+    assert_eq!(finding.culprit.pid, Some(500));
+    shows(&finding, "containerd (500) has 64 of 64");
+    containerd.fd_limit = 128;
+    Machine::healthy()
+        .task(&containerd)
+        .is_silent(Cause::FdOrInotifyExhausted);
+}
+
+#[test]
+fn instances_of_inotify_are_counted_by_user_and_the_greediest_is_named() {
+    let mut leaking = Task::new(720, 1, "leaky");
+    leaking.fds = vec!["anon_inode:inotify"; 100];
+    let mut other = Task::new(721, 1, "other");
+    other.fds = vec!["anon_inode:inotify"; 28];
+    let machine = Machine::healthy().task(&leaking).task(&other);
+    let finding = machine.finding(Cause::FdOrInotifyExhausted);
+    assert_eq!(finding.culprit.process.as_deref(), Some("leaky"));
+    shows(&finding, "128 of 128 instances of inotify");
+    Machine::healthy()
+        .task(&other)
+        .is_silent(Cause::FdOrInotifyExhausted);
+}
+
+#[test]
+fn a_machine_without_free_process_ids_is_certain() {
+    let machine = Machine::healthy().file("proc/loadavg", "9.0 9.0 9.0 9/32700 1\n");
+    let finding = machine.finding(Cause::PidsExhausted);
+    assert_eq!(finding.confidence, Confidence::Certain);
+    shows(&finding, "32700 tasks run, kernel.pid_max allows 32768");
+    Machine::healthy().is_silent(Cause::PidsExhausted);
+}
+
+#[test]
+fn a_runtime_at_its_limit_of_tasks_is_a_problem_and_a_pod_at_its_own_hardly() {
+    let at_limit = |path: &str| {
+        Machine::healthy()
+            .file(&format!("sys/fs/cgroup/pids{path}/pids.current"), "4915\n")
+            .file(&format!("sys/fs/cgroup/pids{path}/pids.max"), "4915\n")
+            .file(&format!("sys/fs/cgroup/pids{path}/pids.events"), "max 33\n")
+            .finding(Cause::PidsExhausted)
+    };
+    let runtime = at_limit("/system.slice/containerd.service");
+    assert_eq!(runtime.confidence, Confidence::Certain);
+    assert_eq!(runtime.culprit.pid, Some(500));
+    shows(&runtime, "refused 33 times");
+    let pod = at_limit(POD);
+    assert_eq!(pod.confidence, Confidence::Low);
+    assert!(pod.culprit.pod.is_some());
+}
+
+#[test]
+fn control_groups_that_are_gone_and_held_are_counted_against_the_folders() {
+    let counted = |release: &str, counted: u64| {
+        let table = format!("#subsys_name hierarchy num_cgroups enabled\nmemory 4 {counted} 1\n");
+        Machine::healthy()
+            .file("proc/cgroups", &table)
+            .file("proc/sys/kernel/osrelease", release)
+    };
+    let leaking = "3.10.0-957.el7.x86_64\n";
+    let finding = counted(leaking, 55_000).finding(Cause::MemoryCgroupLeak);
+    assert_eq!(finding.confidence, Confidence::High);
+    shows(
+        &finding,
+        "55000 control groups of memory are counted, 54998 of them left over",
+    );
+    shows(&finding, "leaks them with every container");
+    let other = counted("5.10.0-8-amd64\n", 20_000).finding(Cause::MemoryCgroupLeak);
+    assert_eq!(other.confidence, Confidence::Medium);
+    counted(leaking, 300).is_silent(Cause::MemoryCgroupLeak);
+}
+
+#[test]
+fn on_version_2_the_kernel_itself_says_how_many_are_dying() {
+    let dying = |count: u64| {
+        let stat = format!("nr_descendants 400\nnr_dying_descendants {count}\n");
+        Machine::healthy()
+            .without("sys/fs/cgroup/memory")
+            .file("sys/fs/cgroup/cgroup.controllers", "memory pids")
+            .file("sys/fs/cgroup/cgroup.stat", &stat)
+    };
+    shows(
+        &dying(64_000).finding(Cause::MemoryCgroupLeak),
+        "64000 of them left over",
+    );
+    dying(40).is_silent(Cause::MemoryCgroupLeak);
+}

@@ -1,0 +1,81 @@
+//! Processor and memory.
+
+use doctor::cause::Cause;
+use doctor::finding::Confidence;
+
+use crate::built::{Machine, Task, shows};
+
+#[test]
+fn a_kubelet_that_waits_for_a_processor_is_named_with_how_long() {
+    let mut kubelet = Task::new(600, 1, "kubelet");
+    kubelet.delay += 1_500_000_000;
+    let machine = Machine::healthy()
+        .file(
+            "proc/pressure/cpu",
+            "some avg10=90.00 avg60=85.00 avg300=60.00 total=1\n",
+        )
+        .later("proc/stat", "cpu  1100 0 1090 8010 0 0 0 0 0 0\n")
+        .task_later(kubelet);
+    let finding = machine.finding(Cause::CpuStarved);
+    assert_eq!(finding.confidence, Confidence::High);
+    assert_eq!(finding.culprit.pid, Some(600));
+    shows(&finding, "kubelet (600) waited 1.5 s");
+    shows(&finding, "85 % of the last minute");
+    shows(&finding, "95 % busy");
+}
+
+#[test]
+fn a_busy_machine_whose_daemons_run_when_they_want_to_is_well() {
+    Machine::healthy()
+        .file(
+            "proc/pressure/cpu",
+            "some avg10=90.00 avg60=85.00 avg300=60.00 total=1\n",
+        )
+        .later("proc/stat", "cpu  1100 0 1090 8010 0 0 0 0 0 0\n")
+        .is_silent(Cause::CpuStarved);
+}
+
+#[test]
+fn time_that_the_hypervisor_takes_is_told() {
+    let machine = Machine::healthy().later("proc/stat", "cpu  1050 0 1000 8050 0 0 0 100 0 0\n");
+    shows(&machine.finding(Cause::CpuStarved), "hypervisor took 50 %");
+}
+
+#[test]
+fn memory_that_is_thrown_away_and_read_again_is_thrashing() {
+    let full = "some avg10=60.00 avg60=50.00 avg300=9.00 total=1\n\
+                full avg10=35.00 avg60=30.00 avg300=9.00 total=1\n";
+    let machine = Machine::healthy().file("proc/pressure/memory", full);
+    let finding = machine.finding(Cause::MemoryThrash);
+    assert_eq!(finding.confidence, Confidence::High);
+    shows(&finding, "35 % of the last 10 s");
+
+    let short = "MemTotal: 8000000 kB\nMemAvailable: 100000 kB\n";
+    let old = || {
+        Machine::healthy()
+            .without("proc/pressure")
+            .file("proc/meminfo", short)
+    };
+    let finding = old()
+        .later("proc/vmstat", "workingset_refault 20100\n")
+        .finding(Cause::MemoryThrash);
+    assert_eq!(finding.confidence, Confidence::Medium);
+    // Full of what nobody misses.
+    old().is_silent(Cause::MemoryThrash);
+}
+
+#[test]
+fn a_runtime_that_the_kernel_killed_is_told_while_it_is_new() {
+    let killed = |seconds: u64| {
+        let line = format!(
+            "3,7,{}000000,-;Memory cgroup out of memory: Killed process 500 (containerd)\n",
+            seconds
+        );
+        Machine::healthy().file("dev/kmsg", &line)
+    };
+    shows(
+        &killed(999_900).finding(Cause::MemoryThrash),
+        "(containerd)",
+    );
+    killed(500_000).is_silent(Cause::MemoryThrash);
+}

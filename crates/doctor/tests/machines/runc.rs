@@ -1,0 +1,102 @@
+//! runc, caught in the act.
+
+use doctor::cause::Cause;
+use doctor::finding::Confidence;
+
+use crate::built::{ID, Machine, POD, Task, shows};
+
+fn version(version: &str) -> Machine {
+    let program = format!("\u{7f}ELF -X main.version={version} -s");
+    Machine::healthy().file("usr/sbin/runc", &program)
+}
+
+fn init(state: char, wchan: &'static str) -> Task {
+    let mut init = Task::new(910, 900, "runc:[2:INIT]")
+        .in_container()
+        .aged(120);
+    init.state = state;
+    init.wchan = wchan;
+    init
+}
+
+#[test]
+fn a_frozen_init_is_named_with_the_file_that_thaws_it() {
+    let state = format!("sys/fs/cgroup/freezer{POD}/{ID}/freezer.state");
+    let machine = Machine::healthy()
+        .file(&state, "FROZEN\n")
+        .task(&init('D', "__refrigerator"));
+    let finding = machine.finding(Cause::RuncInitFrozen);
+    assert_eq!(finding.confidence, Confidence::Certain);
+    assert_eq!(finding.culprit.pid, Some(910));
+    assert_eq!(finding.culprit.id.as_deref(), Some(ID));
+    shows(&finding, "echo THAWED > ");
+    shows(&finding, &state);
+    Machine::healthy()
+        .file(&state, "THAWED\n")
+        .task(&init('S', "ep_poll"))
+        .is_silent(Cause::RuncInitFrozen);
+}
+
+#[test]
+fn on_version_2_a_frozen_init_sleeps_like_any_other_and_is_found_by_its_group() {
+    let freeze = format!("sys/fs/cgroup/unified{POD}/{ID}/cgroup.freeze");
+    let machine = Machine::healthy()
+        .without("sys/fs/cgroup/freezer")
+        .file("sys/fs/cgroup/unified/cgroup.controllers", "")
+        .file(&freeze, "1\n")
+        .task(&init('S', "do_freezer_trap"));
+    let finding = machine.finding(Cause::RuncInitFrozen);
+    assert_eq!(finding.confidence, Confidence::High);
+    shows(&finding, "echo 0 > ");
+}
+
+#[test]
+fn a_pod_that_is_frozen_with_nobody_of_runc_in_it_is_only_suspected() {
+    let state = format!("sys/fs/cgroup/freezer{POD}/{ID}/freezer.state");
+    let machine = Machine::healthy().file(&state, "FROZEN\n");
+    let finding = machine.finding(Cause::RuncInitFrozen);
+    assert_eq!(finding.confidence, Confidence::Low);
+    shows(&finding, "with 1 processes in it");
+}
+
+#[test]
+fn runc_of_the_wrong_candidate_that_writes_into_its_pipe_is_certain() {
+    let stuck = version("1.0.0-rc93").task(&init('S', "pipe_write"));
+    let finding = stuck.finding(Cause::RuncSeccompPipe);
+    assert_eq!(finding.confidence, Confidence::Certain);
+    shows(&finding, "runc is 1.0.0-rc93");
+    version("1.0.0-rc94")
+        .task(&init('S', "pipe_write"))
+        .is_silent(Cause::RuncSeccompPipe);
+    version("1.0.0-rc93").is_silent(Cause::RuncSeccompPipe);
+}
+
+#[test]
+fn pipes_that_near_their_limit_are_told_before_that_candidate_hangs() {
+    let limit = "proc/sys/fs/pipe-user-pages-soft";
+    let machine = version("1.0.0-rc93").file(limit, "50\n");
+    shows(&machine.finding(Cause::RuncSeccompPipe), "of 50 pages");
+    version("1.1.12")
+        .file(limit, "50\n")
+        .is_silent(Cause::RuncSeccompPipe);
+}
+
+#[test]
+fn an_exec_that_never_returns_is_told_by_version_and_by_its_lack_of_children() {
+    let left = |machine: Machine| machine.task(&Task::new(900, 700, "runc").aged(300));
+    let finding = left(version("1.3.2")).finding(Cause::RuncShortExecStuck);
+    assert_eq!(finding.confidence, Confidence::High);
+    assert_eq!(finding.culprit.pid, Some(900));
+    shows(&finding, "runc is 1.3.2");
+
+    left(version("1.3.6")).is_silent(Cause::RuncShortExecStuck);
+    version("1.3.2").is_silent(Cause::RuncShortExecStuck);
+    // It still has something to wait for.
+    left(version("1.3.2"))
+        .task(&Task::new(901, 900, "runc:[2:INIT]"))
+        .is_silent(Cause::RuncShortExecStuck);
+    // By hand, in a terminal, it may last for days.
+    version("1.3.2")
+        .task(&Task::new(900, 1, "runc").aged(300))
+        .is_silent(Cause::RuncShortExecStuck);
+}

@@ -1,0 +1,142 @@
+//! Disks, servers behind mounts, and agents between.
+
+use doctor::cause::Cause;
+use doctor::facts::Fact;
+use doctor::facts::host::Filesystem;
+use doctor::finding::Confidence;
+
+use crate::built::{Machine, Task, shows};
+
+#[test]
+fn a_shim_that_waits_for_a_dead_server_is_named_with_the_server() {
+    let mut shim = Task::new(700, 1, "containerd-shim").blocked_in("rpc_wait_bit_killable");
+    shim.stack = &["rpc_wait_bit_killable", "nfs4_proc_getattr", "vfs_statx"];
+    let finding = Machine::healthy()
+        .task(&shim)
+        .finding(Cause::StorageUnresponsive);
+    assert_eq!(finding.confidence, Confidence::High);
+    assert_eq!(finding.culprit.pid, Some(700));
+    shows(&finding, "of filer:/export");
+}
+
+#[test]
+fn who_runs_between_the_looks_is_not_blocked() {
+    let mut shim = Task::new(700, 1, "containerd-shim").blocked_in("rpc_wait_bit_killable");
+    let machine = Machine::healthy().task(&shim);
+    shim.switches += 1;
+    machine
+        .task_later(shim)
+        .is_silent(Cause::StorageUnresponsive);
+    // Asleep in the same function, but to be woken by anything.
+    let mut asleep = Task::new(700, 1, "containerd-shim");
+    asleep.wchan = "fuse_dev_do_read";
+    Machine::healthy()
+        .task(&asleep)
+        .is_silent(Cause::StorageUnresponsive);
+}
+
+#[test]
+fn a_workload_that_waits_for_its_volume_is_a_suspicion_only() {
+    let app = Task::new(710, 700, "app")
+        .in_container()
+        .blocked_in("nfs_wait_bit_killable");
+    let finding = Machine::healthy()
+        .task(&app)
+        .finding(Cause::StorageUnresponsive);
+    assert_eq!(finding.confidence, Confidence::Medium);
+    assert!(finding.culprit.pod.is_some());
+}
+
+#[test]
+fn a_fuse_server_that_answers_nothing_is_named_with_what_gives_it_up() {
+    let waiting = "sys/fs/fuse/connections/61/waiting";
+    let machine = Machine::healthy()
+        .file(waiting, "4\n")
+        .later(waiting, "9\n");
+    let finding = machine.finding(Cause::StorageUnresponsive);
+    shows(&finding, "9 requests without an answer");
+    shows(&finding, "mounted at /mnt/s3");
+    shows(&finding, "connections/61/abort");
+    Machine::healthy()
+        .file(waiting, "4\n")
+        .later(waiting, "0\n")
+        .is_silent(Cause::StorageUnresponsive);
+}
+
+#[test]
+fn the_agent_that_permits_nobody_is_the_culprit_and_not_its_victims() {
+    let mut agent = Task::new(800, 1, "twistlock");
+    agent.fds = vec!["anon_inode:[eventpoll]", "anon_inode:[fanotify]"];
+    let marks = "pos:\t0\nflags:\t04002\nfanotify flags:4 event-flags:8000\n\
+                 fanotify mnt_id:1d mflags:0 mask:10000 ignored_mask:0\n\
+                 fanotify mnt_id:1e mflags:0 mask:8000020 ignored_mask:0\n";
+    let agent = || {
+        Machine::healthy()
+            .task(&agent)
+            .file("proc/800/fdinfo/1", marks)
+    };
+    let victim = Task::new(600, 1, "kubelet").blocked_in("fanotify_handle_event");
+    let finding = agent().task(&victim).finding(Cause::FanotifyBlocked);
+    assert_eq!(finding.confidence, Confidence::Certain);
+    assert_eq!(finding.culprit.process.as_deref(), Some("twistlock"));
+    shows(&finding, "2 marks, 1 of which ask for its permission");
+    shows(&finding, "kubelet (600) waits in fanotify_handle_event");
+    agent().is_silent(Cause::FanotifyBlocked);
+}
+
+const STALLED: &str = "some avg10=90.00 avg60=80.00 avg300=9.00 total=1\n\
+                       full avg10=70.00 avg60=60.00 avg300=9.00 total=1\n";
+/// 30 requests in a second that took half a second each, on a disk that never rests.
+const SLOW: &str = "   8       0 sda 1010 0 0 6000 1020 0 0 11000 12 2000 9000\n";
+
+#[test]
+fn a_disk_that_everybody_waits_for_is_told_with_what_lies_on_it() {
+    let machine = Machine::healthy()
+        .file("proc/pressure/io", STALLED)
+        .later("proc/diskstats", SLOW);
+    let finding = machine.finding(Cause::DiskSaturated);
+    assert_eq!(finding.confidence, Confidence::High);
+    shows(&finding, "70 % of the last 10 s");
+    shows(&finding, "sda (under /, /var/lib/containerd");
+    shows(&finding, "500 ms each, 12 on the way");
+    // Busy, and nobody minds.
+    Machine::healthy()
+        .later("proc/diskstats", SLOW)
+        .is_silent(Cause::DiskSaturated);
+}
+
+#[test]
+fn a_kernel_that_counts_no_pressure_has_its_disks_judged_by_their_answers() {
+    let silent = "   8       0 sda 1000 0 0 1000 1000 0 0 1000 7 2000 2000\n";
+    let old = || Machine::healthy().without("proc/pressure");
+    let finding = old()
+        .file("proc/diskstats", &silent.replace("2000 2000", "1000 1000"))
+        .later("proc/diskstats", silent)
+        .finding(Cause::DiskSaturated);
+    assert_eq!(finding.confidence, Confidence::Medium);
+    shows(&finding, "none came back, 7 on the way");
+    old().is_silent(Cause::DiskSaturated);
+}
+
+#[test]
+fn a_full_file_system_is_told_by_space_or_inodes_but_not_where_it_must_be_full() {
+    let root = |bytes_available, inodes_available, read_only| Filesystem {
+        path: "/run".to_owned(),
+        bytes: 100 << 20,
+        bytes_available,
+        inodes: 1000,
+        inodes_available,
+        read_only,
+    };
+    for (root, found) in [
+        (root(50 << 20, 900, false), 0),
+        (root(0, 900, false), 1),
+        (root(50 << 20, 3, false), 1),
+        (root(0, 0, true), 0),
+    ] {
+        let mut facts = Machine::healthy().facts();
+        facts.host.filesystems = vec![Fact::known(root, "/run")];
+        let diagnosis = doctor::diagnosis::diagnose(&facts, |cause| cause == Cause::DiskFull);
+        assert_eq!(diagnosis.findings.len(), found, "{:?}", diagnosis.findings);
+    }
+}

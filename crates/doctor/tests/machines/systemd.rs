@@ -1,0 +1,147 @@
+//! systemd and the bus.
+
+use doctor::cause::Cause;
+use doctor::facts::Fact;
+use doctor::facts::host::{Ping, Reach, Serial};
+use doctor::finding::Confidence;
+
+use crate::built::{Machine, Task, shows};
+
+fn rhel(package: &str) -> Machine {
+    let status = format!("Package: systemd\nStatus: install ok installed\nVersion: {package}\n");
+    Machine::healthy()
+        .file("var/lib/dpkg/status", &status)
+        .bus(|bus| bus.systemd = Fact::known("219".to_owned(), "bus"))
+}
+
+fn counted(machine: Machine, serial: u32) -> Machine {
+    machine.bus(|bus| {
+        let seconds = 0.001;
+        bus.ping = Fact::known(Ping::Answered { serial, seconds }, "ping");
+        let later = serial.saturating_add(1000);
+        let serial = Serial {
+            first: serial,
+            later,
+            seconds: 1.0,
+        };
+        bus.serial = Fact::known(serial, "ping");
+    })
+}
+
+fn silent(machine: Machine) -> Machine {
+    machine.bus(|bus| {
+        bus.ping = Fact::known(Ping::Silent { seconds: 5.0 }, "ping");
+        let answered = Ping::Answered {
+            serial: 7,
+            seconds: 0.001,
+        };
+        bus.private = Fact::known(answered, "private");
+    })
+}
+
+#[test]
+fn serial_numbers_that_run_out_are_told_with_the_time_that_is_left() {
+    let machine = counted(rhel("219-62.el7"), 0xf000_0000);
+    let finding = machine.finding(Cause::SystemdCookieOverflow);
+    assert_eq!(finding.confidence, Confidence::Certain);
+    assert_eq!(finding.culprit.pid, Some(1));
+    shows(&finding, "93.8 % of all");
+    // 4026531840 since a start 1000000 s ago, and 268 million left.
+    shows(
+        &finding,
+        "4026.5 messages a second (since the machine started): 19 hours",
+    );
+    shows(&finding, "cannot go on behind the last number");
+}
+
+#[test]
+fn a_large_serial_number_is_harmless_on_a_systemd_that_goes_on() {
+    for machine in [rhel("219-78.el7_9.3"), Machine::healthy()] {
+        counted(machine, 0xf000_0000).is_silent(Cause::SystemdCookieOverflow);
+    }
+    counted(rhel("219-62.el7"), 0x7000_0000).is_silent(Cause::SystemdCookieOverflow);
+}
+
+#[test]
+fn an_update_that_was_installed_and_never_started_helps_nobody() {
+    let machine = counted(rhel("219-78.el7_9.3"), 0xf000_0000);
+    std::os::unix::fs::symlink(
+        "/usr/lib/systemd/systemd (deleted)",
+        machine.path("proc/1/exe"),
+    )
+    .expect("a link");
+    let finding = machine.finding(Cause::SystemdCookieOverflow);
+    shows(&finding, "still runs a program that was replaced");
+}
+
+#[test]
+fn behind_the_edge_the_private_socket_still_answers() {
+    let finding = silent(rhel("219-62.el7")).finding(Cause::SystemdCookieOverflow);
+    assert_eq!(finding.confidence, Confidence::High);
+    shows(&finding, "private socket");
+    // A repaired one that is silent is silent for another reason.
+    silent(Machine::healthy()).is_silent(Cause::SystemdCookieOverflow);
+}
+
+fn busy(machine: Machine) -> Machine {
+    let mounts = "22 1 8:0 / / rw - ext4 /dev/sda rw\n".repeat(1500);
+    let mut systemd = Task::new(1, 0, "systemd").aged(crate::built::UPTIME);
+    systemd.ticks += 95;
+    machine
+        .file("proc/1/mountinfo", &mounts)
+        .task_later(systemd)
+}
+
+#[test]
+fn a_systemd_that_reads_mounts_all_day_is_named_with_the_runc_that_makes_them() {
+    let slow = |machine: Machine| {
+        machine.bus(|bus| {
+            let answered = Ping::Answered {
+                serial: 9,
+                seconds: 2.5,
+            };
+            bus.ping = Fact::known(answered, "ping");
+        })
+    };
+    let finding = slow(busy(Machine::healthy())).finding(Cause::SystemdOverloaded);
+    assert_eq!(finding.confidence, Confidence::High);
+    shows(&finding, "95 % of a processor, with 1500 mounts");
+    shows(&finding, "runc 1.1.12 mounts and unmounts itself");
+    let quick = busy(Machine::healthy()).finding(Cause::SystemdOverloaded);
+    assert_eq!(quick.confidence, Confidence::Medium);
+    // Slow and idle is another cause's.
+    slow(Machine::healthy()).is_silent(Cause::SystemdOverloaded);
+}
+
+#[test]
+fn a_bus_without_systemd_or_without_room_is_unavailable() {
+    let nobody = Machine::healthy().bus(|bus| bus.owner = Fact::known(None, "bus"));
+    let finding = nobody.finding(Cause::BusUnavailable);
+    assert_eq!(finding.confidence, Confidence::Certain);
+    assert_eq!(finding.culprit.pid, Some(400));
+
+    let full = Machine::healthy().bus(|bus| {
+        let rejected = Reach::Rejected {
+            error: "org.freedesktop.DBus.Error.LimitsExceeded".to_owned(),
+            message: "The maximum number of active connections for UID 0 has been reached".into(),
+        };
+        bus.reach = Fact::known(rejected, "bus");
+    });
+    shows(&full.finding(Cause::BusUnavailable), "LimitsExceeded");
+
+    let refused = Machine::healthy()
+        .without("proc/400")
+        .bus(|bus| bus.reach = Fact::known(Reach::Refused, "/run/dbus/system_bus_socket"));
+    shows(
+        &refused.finding(Cause::BusUnavailable),
+        "no process of a bus runs",
+    );
+}
+
+#[test]
+fn where_process_1_is_not_systemd_nobody_misses_the_bus() {
+    Machine::healthy()
+        .task(&Task::new(1, 0, "machined"))
+        .bus(|bus| bus.reach = Fact::known(Reach::NoSocket, "bus"))
+        .is_silent(Cause::BusUnavailable);
+}

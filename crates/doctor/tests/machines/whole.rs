@@ -1,0 +1,89 @@
+//! The whole of it: what a healthy machine says, and what of it is never kept.
+
+use doctor::diagnosis::{NodeVerdict, diagnose};
+use doctor::facts::NodeFacts;
+
+use crate::built::{Machine, Task};
+
+#[test]
+fn a_healthy_machine_has_no_finding_and_nothing_is_left_unchecked() {
+    let machine = Machine::healthy();
+    let diagnosis = diagnose(&machine.facts(), |_| true);
+    assert_eq!(diagnosis.findings, []);
+    let host = [
+        "disk-", "cpu-", "memory-", "pids-", "runc-", "systemd-", "bus-",
+    ];
+    let unchecked = diagnosis.not_checked.iter().filter(|one| {
+        let id = one.cause.id();
+        host.iter().any(|prefix| id.starts_with(prefix))
+    });
+    assert_eq!(unchecked.count(), 0, "{:?}", diagnosis.not_checked);
+}
+
+#[test]
+fn a_machine_of_which_nothing_can_be_read_is_not_called_well() {
+    let machine = Machine::healthy()
+        .without("proc")
+        .without("sys")
+        .without("dev");
+    let mut facts = machine.facts();
+    facts.host.bus = Default::default();
+    let diagnosis = diagnose(&facts, |_| true);
+    assert_eq!(diagnosis.findings, []);
+    assert_eq!(diagnosis.verdict, NodeVerdict::Unknown);
+    assert!(
+        diagnosis.not_checked.len() >= 10,
+        "{:?}",
+        diagnosis.not_checked
+    );
+    assert!(diagnosis.not_checked.iter().all(|one| !one.why.is_empty()));
+}
+
+#[test]
+fn facts_that_were_written_down_say_the_same_when_they_are_read() {
+    let machine = Machine::healthy()
+        .task(&Task::new(900, 500, "runc:[2:INIT]").blocked_in("fanotify_handle_event"));
+    let facts = machine.facts();
+    let text = serde_json::to_string(&facts).expect("JSON");
+    let read: NodeFacts = serde_json::from_str(&text).expect("facts");
+    assert_eq!(diagnose(&facts, |_| true), diagnose(&read, |_| true));
+}
+
+#[test]
+fn no_secret_of_a_process_is_kept_even_where_it_lies_open() {
+    let secret = "hunter2-token";
+    let machine = Machine::healthy()
+        .file("proc/710/environ", secret)
+        .file("proc/710/cmdline", secret)
+        .file("proc/710/maps", secret)
+        .file(
+            "etc/cni/net.d/20-agent.conf",
+            &format!("{{\"type\":\"calico\",\"kubeconfig\":\"{secret}\"}}"),
+        );
+    let text = serde_json::to_string(&machine.facts()).expect("JSON");
+    assert!(text.contains("calico") && !text.contains(secret));
+}
+
+#[test]
+fn a_name_with_an_escape_in_it_reaches_no_terminal() {
+    let machine = Machine::healthy().task(&Task::new(990, 1, "\u{1b}[2Jx"));
+    let facts = machine.facts();
+    let named = facts.host.process(990).expect("the process");
+    assert_eq!(named.comm, "?[2Jx");
+}
+
+#[test]
+fn where_others_wait_is_hidden_from_a_plain_user_which_is_not_called_well() {
+    let machine = Machine::healthy().task(&Task::new(600, 1, "kubelet").blocked_in("0"));
+    let diagnosis = diagnose(&machine.facts(), |_| true);
+    assert_eq!(diagnosis.findings, []);
+    for id in ["storage-unresponsive", "fanotify-blocked", "rtnl-stuck"] {
+        let why = diagnosis
+            .not_checked
+            .iter()
+            .find(|one| one.cause.id() == id);
+        let why = why.map(|one| one.why.as_str());
+        let expected = "kubelet (600) is blocked in the kernel, and where could not be read";
+        assert_eq!(why, Some(expected), "{id}");
+    }
+}

@@ -1,0 +1,113 @@
+//! Limits that are really reached.
+
+use std::fs;
+use std::path::PathBuf;
+
+use doctor::cause::Cause;
+use doctor::collect::helper::Helper;
+use doctor::collect::host::Host;
+use doctor::finding::Confidence;
+
+use crate::local::{Group, Mount, Running, about, facts, findings};
+
+#[test]
+fn a_daemon_that_has_no_descriptor_left_is_found_and_its_twin_is_not() {
+    let open = "exec 3</dev/null 4</dev/null 5</dev/null 6</dev/null 7</dev/null 8</dev/null; \
+                read line";
+    let full = Running::shell("containerd", &format!("ulimit -n 9; {open}"));
+    let twin = Running::shell("containerd", &format!("ulimit -n 90; {open}"));
+    let seen = facts(&Host::local());
+    let found = about(&seen, Cause::FdOrInotifyExhausted, full.pid()).expect("a finding");
+    assert_eq!(found.confidence, Confidence::Certain);
+    // A shell keeps some above the limit that it set.
+    let says = found.evidence[0].ends_with(" of 9 file descriptors open");
+    assert!(says, "{found:?}");
+    assert_eq!(about(&seen, Cause::FdOrInotifyExhausted, twin.pid()), None);
+}
+
+#[test]
+fn a_group_that_may_not_fork_is_found_until_its_limit_is_raised() {
+    let Some(group) = Group::new("pids", "pids") else {
+        return;
+    };
+    let sleepers: Vec<_> = (0..4)
+        .map(|_| Running::shell("sleeper", "read line"))
+        .collect();
+    sleepers.iter().for_each(|sleeper| group.add(sleeper));
+    group.write("pids.max", "4");
+    let full = |host: &Host| {
+        let found = findings(&facts(host), Cause::PidsExhausted);
+        let of_ours = |line: &String| line == &format!("{} has 4 of 4 tasks", group.path());
+        found.iter().any(|one| one.evidence.iter().any(of_ours))
+    };
+    assert!(full(&Host::local()));
+    group.write("pids.max", "400");
+    assert!(!full(&Host::local()));
+}
+
+#[test]
+fn a_daemon_that_its_quota_stops_is_found_with_the_periods() {
+    let Some(group) = Group::new("cpu", "quota") else {
+        return;
+    };
+    group.write("cpu.cfs_period_us", "20000");
+    group.write("cpu.cfs_quota_us", "1000");
+    let busy = Running::shell("containerd", "while :; do :; done");
+    let idle = Running::shell("containerd", "read line");
+    group.add(&busy);
+    let seen = facts(&Host::local());
+    let found = about(&seen, Cause::CpuStarved, busy.pid()).expect("a finding");
+    assert!(
+        found.evidence[0].contains("has a quota of processor time"),
+        "{found:?}"
+    );
+    assert_eq!(about(&seen, Cause::CpuStarved, idle.pid()), None);
+}
+
+fn only(root: PathBuf) -> Host {
+    Host {
+        roots: vec![root],
+        ..Host::local()
+    }
+}
+
+#[test]
+fn a_file_system_is_well_until_its_room_or_its_inodes_are_used_up() {
+    let Some(room) = Mount::small() else {
+        return;
+    };
+    let host = only(room.path().to_owned());
+    assert_eq!(findings(&facts(&host), Cause::DiskFull), []);
+    // It is full before all of this is written.
+    let _ = fs::write(room.path().join("log"), vec![0; 1 << 20]);
+    let found = findings(&facts(&host), Cause::DiskFull);
+    assert_eq!(found[0].confidence, Confidence::Certain, "{found:?}");
+
+    let inodes = Mount::small().expect("as the first");
+    for number in 0..64 {
+        let _ = fs::write(inodes.path().join(number.to_string()), "");
+    }
+    let found = findings(&facts(&only(inodes.path().to_owned())), Cause::DiskFull);
+    assert!(
+        found[0].evidence[0].contains("0 inodes left of 32"),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn a_helper_process_is_asked_and_one_that_ended_is_passed_over() {
+    use doctor::collect::helper::Helpers;
+    let shell = |script: &str| {
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", script]);
+        Helper::process(command).expect("a process")
+    };
+    // Whatever it is asked, this one answers the same.
+    let talks = shell("while read line; do echo '{\"error\":\"out of order\"}'; done");
+    let gone = shell("exit 0");
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    let mut helpers = Helpers::new(vec![talks, gone]);
+    let host = only(PathBuf::from("/"));
+    let seen = doctor::collect::host::collect(&host, &mut helpers, Default::default);
+    assert_eq!(seen.filesystems[0].why(), Some("out of order"));
+}

@@ -44,5 +44,10 @@ pub mod input;
 
 pub mod facts;
 
+pub mod collect;
+
 pub mod causes;
 pub mod diagnosis;
+
+pub mod bundle;
+pub mod pages;

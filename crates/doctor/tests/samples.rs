@@ -234,7 +234,7 @@ fn single_lines_of_all_generations_are_read() {
     log(
         "log-kubelet-1.23-eks-structured-eksworkshop447.log",
         Pattern::ListNeverSucceeds,
-        9197.705_751_197,
+        9_197.705_751_197,
         2,
     );
     log(

@@ -212,9 +212,7 @@ impl Signs {
 /// Texts that begin alike are searched together: they share what is compared first.
 fn quick(mut texts: Vec<&str>) -> Vec<packed::Searcher> {
     texts.sort_unstable();
-    let searches = texts
-        .chunks(AT_ONCE)
-        .map(packed::Searcher::new);
+    let searches = texts.chunks(AT_ONCE).map(packed::Searcher::new);
     searches.collect::<Option<_>>().unwrap_or_default()
 }
 

@@ -1,0 +1,29 @@
+//! The edge: asks the runtime and reads the machine, each step with a deadline.
+//!
+//! ```text
+//!   Asking (socket, known ids, an agent's answers)
+//!     |
+//!     v
+//!   probes: Version, Status, the lists, then each id --> who hangs
+//!     |                                                    |
+//!     v                                                    v
+//!   kubelet: /healthz            processes: listener, shims of those, CNI plug-ins
+//! ```
+
+pub mod probes;
+
+mod answers;
+mod kubelet;
+mod proc;
+mod shims;
+mod targets;
+mod task_folder;
+
+/// What the system said, without the number: "connection refused".
+fn said(error: &std::io::Error) -> String {
+    let said = error.to_string().to_lowercase();
+    match said.split_once(" (os error") {
+        Some((words, _)) => words.to_owned(),
+        None => said,
+    }
+}

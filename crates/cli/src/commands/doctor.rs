@@ -1,0 +1,146 @@
+//! `pleg doctor`: what is wrong with this node, by name, and what to do now.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::Args;
+use cri::Endpoint;
+use doctor::bundle;
+use doctor::cause::Cause;
+use doctor::collect::probes::{Asking, collect};
+use doctor::diagnosis::{Diagnosis, NodeVerdict, diagnose};
+use doctor::facts::probes::Probe;
+use doctor::facts::{HostFacts, NodeFacts, ProbeFacts};
+use pleg::wall_time::system_clock;
+use serde::Serialize;
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
+
+use super::explain::cause;
+use crate::agent_client::AgentClient;
+use crate::args::{AgentUrl, Format, Global};
+use crate::{Found, endpoint, output, text};
+
+/// How long reading the runtime's folders may take.
+const READING: Duration = Duration::from_secs(3);
+
+const AFTER_HELP: &str = "\
+Harmless: it asks the runtime with deadlines, never the same call twice, and reads files that
+cannot block. It ends within 30 seconds whatever hangs, and usually within 10.
+
+Exit codes: 0 nothing is wrong, 1 something is, 2 it cannot be told. With --npd they are those
+of node-problem-detector's plug-ins, which are the same.";
+
+/// Arguments of `pleg doctor`.
+#[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub struct Doctor {
+    /// Also write what was collected to this file, to be diagnosed elsewhere; in gzip if its
+    /// name ends in .gz. It holds no environment, no arguments and no annotations.
+    #[arg(long, value_name = "FILE", conflicts_with = "from")]
+    pub bundle: Option<PathBuf>,
+    /// Diagnose what a bundle holds instead of this machine.
+    #[arg(long, value_name = "FILE")]
+    pub from: Option<PathBuf>,
+    /// Print one line of less than 80 characters, as node-problem-detector wants it.
+    #[arg(long)]
+    pub npd: bool,
+    /// Look for this cause only.
+    #[arg(long, value_name = "ID", value_parser = cause)]
+    pub check: Option<Cause>,
+    /// Where the kubelet tells its health.
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:10248")]
+    pub kubelet_healthz: SocketAddr,
+    #[command(flatten)]
+    pub agent: AgentUrl,
+}
+
+/// What scripts read.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Report<'a> {
+    #[serde(flatten)]
+    diagnosis: &'a Diagnosis,
+    probes: &'a [Probe],
+}
+
+pub async fn run(global: &Global, options: Doctor) -> anyhow::Result<Found> {
+    let facts = match options.from.clone() {
+        Some(path) => {
+            spawn_blocking(move || {
+                let facts = bundle::read(&path);
+                facts.with_context(|| text::printable(&path.display().to_string()).into_owned())
+            })
+            .await??
+        }
+        None => facts(global, &options).await?,
+    };
+    let diagnosis = diagnose(&facts, |cause| {
+        options.check.is_none_or(|only| only == cause)
+    });
+    show(global, &options, &diagnosis, &facts)?;
+    if let Some(path) = options.bundle {
+        let written = spawn_blocking(move || {
+            let written = bundle::write(&path, &facts);
+            written.with_context(|| {
+                let path = path.display().to_string();
+                format!("the bundle {} cannot be written", text::printable(&path))
+            })
+        });
+        written.await??;
+    }
+    Ok(match diagnosis.verdict {
+        NodeVerdict::Ok => Found::Well,
+        NodeVerdict::Problem => Found::Problem,
+        NodeVerdict::Unknown => Found::Unknown,
+    })
+}
+
+async fn facts(global: &Global, options: &Doctor) -> anyhow::Result<NodeFacts> {
+    let taken = system_clock()();
+    let probes = match endpoint::present(global.named_endpoint()?) {
+        Some(endpoint) => probes(endpoint, options).await?,
+        None => ProbeFacts::default(),
+    };
+    Ok(NodeFacts {
+        taken,
+        probes,
+        host: HostFacts::default(),
+    })
+}
+
+async fn probes(endpoint: Endpoint, options: &Doctor) -> anyhow::Result<ProbeFacts> {
+    let agent = match AgentClient::find(&options.agent, Some(&endpoint)).await? {
+        // One that goes meanwhile is done without.
+        Some(agent) => agent.status().await.ok().zip(agent.pods().await.ok()),
+        None => None,
+    };
+    let known = endpoint::known_ids(&endpoint);
+    let ids = timeout(READING, spawn_blocking(move || known())).await;
+    let asking = Asking {
+        endpoint,
+        ids: ids.ok().and_then(Result::ok).unwrap_or_default(),
+        agent,
+        proc: "/proc".into(),
+        kubelet: options.kubelet_healthz,
+    };
+    Ok(collect(asking).await)
+}
+
+fn show(
+    global: &Global,
+    options: &Doctor,
+    diagnosis: &Diagnosis,
+    facts: &NodeFacts,
+) -> anyhow::Result<()> {
+    match global.output {
+        _ if options.npd => output::text(&text::npd::line(diagnosis)),
+        Format::Json => output::json(&Report {
+            diagnosis,
+            probes: &facts.probes.calls,
+        }),
+        Format::Text => output::text(&text::doctor::page(diagnosis, facts)),
+    }
+}

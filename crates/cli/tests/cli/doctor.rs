@@ -1,6 +1,7 @@
 //! `pleg doctor` on a simulated node: what it says of one that is well and of one that is
 //! not, in which words, with which exit code, and in which time.
 
+use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
 use pleg::runtime::{Call, CallError};
@@ -208,6 +209,72 @@ fn a_runtime_that_has_gone_is_told_from_one_that_never_was() {
         ended.out
     );
     assert_narrow(&ended.out);
+}
+
+#[test]
+fn a_runtime_that_accepts_nobody_is_told_by_its_full_queue() {
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, listen, socket};
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("full.sock");
+    let listener = socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap();
+    bind(&listener, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+    listen(&listener, 0).unwrap();
+    let _waits_to_be_accepted = std::os::unix::net::UnixStream::connect(&path).unwrap();
+    let path = path.to_str().unwrap();
+    let args = [&["doctor", "-r", path, "-o", "json"], &ALONE[..]].concat();
+    let report = Pleg::new(&args).run().assert_code(1).value();
+    assert_eq!(causes(&report), ["runtime-unresponsive"]);
+    let summary = report["summary"].as_str().unwrap();
+    assert!(summary.contains("accept queue is full"), "{summary}");
+}
+
+#[test]
+fn a_kubelet_whose_loop_stands_beside_a_quick_runtime_is_at_fault_itself() {
+    let runtime = three_pods();
+    let kubelet = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = kubelet.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        for stream in kubelet.incoming() {
+            let answer = "HTTP/1.0 500 Internal Server Error\r\n\r\n[+]ping ok\n\
+                          [-]syncloop failed: reason withheld\nhealthz check failed\n";
+            let mut stream = stream.unwrap();
+            let mut request = [0; 1024];
+            let _ = stream.read(&mut request);
+            stream.write_all(answer.as_bytes()).unwrap();
+        }
+    });
+    let path = runtime.path();
+    let args = [
+        "doctor",
+        "-r",
+        &path,
+        "--agent",
+        "off",
+        "--kubelet-healthz",
+        &address,
+    ];
+    let report = Pleg::new(&[&args[..], &["-o", "json"]].concat()).run();
+    let report = report.assert_code(1).value();
+    assert_eq!(causes(&report), ["kubelet-internal"]);
+}
+
+#[test]
+fn a_node_with_more_than_a_kubelet_can_inspect_is_told_what_it_carries() {
+    let runtime = FakeRuntime::with_pods(&[]);
+    for pod in 0..250 {
+        runtime.sim.run(&format!("pod-{pod}"), &["x", "y"]);
+    }
+    let slow = Fault::Slow(Duration::from_millis(300));
+    for call in [Call::ContainerStatus, Call::PodSandboxStatus] {
+        runtime.sim.fault(call, None, slow.clone());
+    }
+    // Three calls of 0.3 s for each of 250 pods: 225 s.
+    let report = doctor(&runtime, &["-o", "json"]).assert_code(1).value();
+    assert_eq!(causes(&report), ["too-many-containers"]);
+    let summary = report["summary"].as_str().unwrap();
+    assert!(summary.contains("all 250 pods"), "{summary}");
+    let evidence = report["findings"][0]["evidence"].to_string();
+    assert!(evidence.contains("p95 30"), "{evidence}");
 }
 
 #[test]

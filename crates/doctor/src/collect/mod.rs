@@ -15,6 +15,7 @@ pub mod probes;
 mod answers;
 mod kubelet;
 mod proc;
+mod round;
 mod shims;
 mod targets;
 mod task_folder;

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
+use super::targets::bounded;
 use crate::finding::PodName;
 
 /// Below the state folder, which is the socket's or one of its own.
@@ -60,13 +61,13 @@ impl TaskFolder {
         let spec: Spec = serde_json::from_reader(file.take(LONGEST)).ok()?;
         let names = spec.annotations;
         let pod = PodName {
-            uid: names.uid,
-            namespace: names.namespace,
-            name: names.pod,
+            uid: names.uid.as_deref().map(bounded),
+            namespace: names.namespace.as_deref().map(bounded),
+            name: names.pod.as_deref().map(bounded),
         };
         Some(Owner {
             pod,
-            container: names.container,
+            container: names.container.as_deref().map(bounded),
             sandbox: names.sandbox,
         })
     }

@@ -26,6 +26,7 @@ const LONGEST: u64 = 64 << 20;
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 #[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 struct Written<'a> {
     kind: &'a str,
     version: u32,

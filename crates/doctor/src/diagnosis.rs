@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::cause::Cause;
 use crate::causes::{JUDGES, Opinion};
 use crate::facts::NodeFacts;
-use crate::facts::probes::ProbeFacts;
+use crate::facts::probes::{Outcome, ProbeFacts};
 use crate::finding::Finding;
 
 /// What is wrong with the node, as far as can be told.
@@ -118,7 +118,17 @@ fn well(probes: &ProbeFacts) -> String {
         None => "the runtime".to_owned(),
     };
     let who: String = who.chars().take(40).collect();
-    format!("{who} answers well: {calls} calls, the slowest in {slowest}")
+    let failed = probes.calls.iter();
+    let failed = failed.filter(|probe| probe.outcome != Outcome::Ok).count();
+    let failed = match failed {
+        0 => String::new(),
+        _ => format!(", {failed} failed"),
+    };
+    let unasked = match probes.unasked {
+        0 => String::new(),
+        unasked => format!(", {unasked} not made"),
+    };
+    format!("{who} answers well: {calls} calls, the slowest in {slowest}{failed}{unasked}")
 }
 
 #[cfg(test)]

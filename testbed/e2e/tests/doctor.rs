@@ -74,6 +74,23 @@ async fn under_the_status_lock_container_and_shim_are_named_and_the_advice_frees
         "{advice}"
     );
 
+    // Allowed to ask containerd itself, it shows where the lock is held.
+    let endpoint = testbed.endpoint().to_string();
+    let arguments = [
+        "doctor",
+        "--agent",
+        "off",
+        "--allow-signals",
+        "-r",
+        &endpoint,
+    ];
+    let report = pleg_json(&[&arguments[..], &NO_KUBELET].concat());
+    let finding = only(&report, "container-status-lock");
+    let evidence = finding["evidence"].to_string();
+    assert!(evidence.contains("in everybody's way"), "{evidence}");
+    let containerd = testbed.verb(&["pid"]).await.unwrap();
+    std::fs::remove_file(format!("/tmp/containerd.{containerd}.stacks.log")).unwrap();
+
     // It is taken at its word.
     let kill = std::process::Command::new("kill")
         .args(["-CONT", &pid])

@@ -50,6 +50,10 @@ pub struct Doctor {
     /// Look for this cause only.
     #[arg(long, value_name = "ID", value_parser = cause)]
     pub check: Option<Cause>,
+    /// When a call hangs, ask containerd for its goroutines by SIGUSR1, which it survives,
+    /// and say which of them is in everybody's way.
+    #[arg(long)]
+    pub allow_signals: bool,
     /// Where the kubelet tells its health.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:10248")]
     pub kubelet_healthz: SocketAddr,
@@ -125,6 +129,7 @@ async fn probes(endpoint: Endpoint, options: &Doctor) -> anyhow::Result<ProbeFac
         agent,
         proc: "/proc".into(),
         kubelet: options.kubelet_healthz,
+        allow_signals: options.allow_signals,
     };
     Ok(collect(asking).await)
 }

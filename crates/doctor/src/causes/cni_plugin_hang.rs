@@ -18,6 +18,29 @@ const MANY: usize = 20;
 /// The tell: plug-in processes that are old, or many.
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let probes = &facts.probes;
+    if let Some(unready) = no_network(probes) {
+        return Opinion::Found(vec![unready]);
+    }
+    of_plugins(probes)
+}
+
+/// No plug-in can hang where none is loaded; that alone makes a node NotReady.
+fn no_network(probes: &ProbeFacts) -> Option<Finding> {
+    let condition = probes.unmet("NetworkReady")?;
+    let mut finding = Finding::new(Cause::CniPluginHang, Confidence::Low);
+    let why = [&*condition.reason, &*condition.message].join(": ");
+    finding.sentence = format!("the runtime has no network for pods ({why})");
+    finding
+        .evidence
+        .push(format!("its condition NetworkReady is false: {why}"));
+    finding.advise_first(
+        "see whether the network's agent runs on this node and has written its configuration \
+         (usually to /etc/cni/net.d)",
+    );
+    Some(finding)
+}
+
+fn of_plugins(probes: &ProbeFacts) -> Opinion {
     let Some(plugins) = probes.plugins.value() else {
         let why = probes.plugins.why().unwrap_or_default();
         return Opinion::CannotTell(why.to_owned());
@@ -147,6 +170,13 @@ mod tests {
             "2 CNI plug-ins have not returned, the oldest of them terway (70) for 1m30s"
         );
         assert!(findings[0].advice[0].contains("restart the agent that terway asks"));
+    }
+
+    #[test]
+    fn a_runtime_without_a_network_is_not_called_well() {
+        let facts = node("containerd", "1.7.24").unmet("NetworkReady", "no networks found");
+        let findings = found(judge(&facts.facts()));
+        assert_eq!(findings[0].verdict, Verdict::Suspect);
     }
 
     #[test]

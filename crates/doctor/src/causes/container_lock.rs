@@ -1,7 +1,7 @@
 //! One container's lock in CRI-O or dockerd: its status hangs while the lists answer.
 
 use super::Opinion;
-use super::who::{blame, culprit, go, subject};
+use super::who::{blame, culprit, go, stacks, subject};
 use crate::cause::Cause;
 use crate::facts::NodeFacts;
 use crate::facts::probes::{Method, Outcome};
@@ -46,6 +46,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
              others was answered",
             go(probe.seconds)
         ));
+        finding.evidence.extend(stacks(probes));
         if let Some(shim) = shim {
             blame(&mut finding, shim);
         }

@@ -1,7 +1,7 @@
 //! One container's status lock in containerd's CRI plug-in, for which every list waits.
 
 use super::Opinion;
-use super::who::{blame, culprit, go, subject};
+use super::who::{blame, culprit, go, stacks, subject};
 use crate::cause::Cause;
 use crate::facts::NodeFacts;
 use crate::facts::probes::{Method, Outcome, ProbeFacts};
@@ -46,6 +46,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
                 go(probe.seconds)
             ));
             finding.evidence.extend(others(probes));
+            finding.evidence.extend(stacks(probes));
             if let Some(shim) = shim {
                 blame(&mut finding, shim);
             }

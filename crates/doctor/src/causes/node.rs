@@ -1,6 +1,6 @@
 //! A healthy node, and what goes wrong with it, for the tests of the causes.
 
-use pleg::runtime::RuntimeVersion;
+use pleg::runtime::{Condition, RuntimeVersion};
 use pleg::wall_time::WallTime;
 
 use super::Opinion;
@@ -86,6 +86,19 @@ impl Node {
             probe.outcome = Outcome::Refused;
             probe.message = Some(format!("the runtime cannot be reached: {why}"));
         }
+        self
+    }
+
+    /// A condition that the runtime says is not met.
+    pub fn unmet(mut self, kind: &str, message: &str) -> Self {
+        let condition = Condition {
+            kind: kind.to_owned(),
+            met: false,
+            reason: "Reason".to_owned(),
+            message: message.to_owned(),
+        };
+        let told = self.0.conditions.get_or_insert_default();
+        told.conditions.push(condition);
         self
     }
 

@@ -1,7 +1,7 @@
 //! The runtime as a whole: stopped, gone, not accepting, or silent.
 
 use super::Opinion;
-use super::who::{go, process};
+use super::who::{go, process, stacks};
 use crate::cause::Cause;
 use crate::facts::NodeFacts;
 use crate::facts::probes::{Method, Outcome, Probe, ProbeFacts};
@@ -148,10 +148,27 @@ fn lists(probes: &ProbeFacts) -> Opinion {
     });
     let mut found: Vec<Finding> = found.collect();
     found.extend(hung_alone(probes));
+    found.extend(not_ready(probes));
     match found.is_empty() {
         true => Opinion::Clear,
         false => Opinion::Found(found),
     }
+}
+
+/// It answers, and says of itself that it is not ready.
+fn not_ready(probes: &ProbeFacts) -> Option<Finding> {
+    let condition = probes.unmet("RuntimeReady")?;
+    let why = [&*condition.reason, &*condition.message].join(": ");
+    let name = probes
+        .runtime
+        .as_ref()
+        .map_or("the runtime", |who| &who.name);
+    let sentence = format!("{name} says of itself that it is not ready ({why})");
+    let mut found = finding(probes, Confidence::High, sentence);
+    found
+        .evidence
+        .push(format!("its condition RuntimeReady is false: {why}"));
+    Some(found)
 }
 
 /// One call for the whole node that hangs, where no other cause explains it.
@@ -186,6 +203,7 @@ fn hung_alone(probes: &ProbeFacts) -> Option<Finding> {
 fn finding(probes: &ProbeFacts, confidence: Confidence, sentence: String) -> Finding {
     let mut finding = Finding::new(Cause::RuntimeUnresponsive, confidence);
     finding.sentence = sentence;
+    finding.evidence.extend(stacks(probes));
     if let Some(listener) = probes.listener.value() {
         finding.culprit = Culprit {
             pid: Some(listener.pid),
@@ -257,6 +275,13 @@ mod tests {
             let findings = found(judge(&facts.facts()));
             assert!(findings[0].sentence.contains(call.as_str()), "{call:?}");
         }
+    }
+
+    #[test]
+    fn a_runtime_that_says_that_it_is_not_ready_is_believed() {
+        let facts = node("containerd", "1.7.24").unmet("RuntimeReady", "disk is gone");
+        let findings = found(judge(&facts.facts()));
+        assert!(findings[0].sentence.contains("disk is gone"));
     }
 
     #[test]

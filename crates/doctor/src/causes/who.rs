@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pleg::go_duration::GoDuration;
 
-use crate::facts::probes::Probe;
+use crate::facts::probes::{Probe, ProbeFacts};
 use crate::facts::processes::{Process, Shim};
 use crate::finding::{Culprit, Finding};
 
@@ -43,6 +43,17 @@ pub(super) fn culprit(probe: &Probe, shim: Option<&Shim>) -> Culprit {
         process: shim.map(|shim| shim.process.name.clone()),
         unit: None,
     }
+}
+
+/// What the runtime's goroutines say, if they were asked for.
+pub(super) fn stacks(probes: &ProbeFacts) -> Option<String> {
+    let stacks = probes.stacks.value()?;
+    let holder = stacks.holder.as_ref()?;
+    let why = stacks.why.as_deref().unwrap_or_default();
+    let count = stacks.goroutines;
+    Some(format!(
+        "of the {count} goroutines of the runtime the one in everybody's way is in {holder}: {why}"
+    ))
 }
 
 /// To the millisecond, which is what people compare.

@@ -17,6 +17,7 @@ mod kubelet;
 mod proc;
 mod round;
 mod shims;
+mod stacks;
 mod targets;
 mod task_folder;
 

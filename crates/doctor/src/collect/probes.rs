@@ -13,12 +13,12 @@ use tokio::time::timeout;
 use super::proc::Proc;
 use super::round::Round;
 use super::task_folder::TaskFolder;
-use super::{kubelet, shims};
+use super::{kubelet, shims, stacks};
 use crate::facts::Fact;
 use crate::facts::probes::{Outcome, Probe, ProbeFacts};
 
-/// How long the files of `/proc` may take.
-const READING: Duration = Duration::from_secs(3);
+/// How long the files of `/proc` and a runtime's goroutines may take.
+const READING: Duration = Duration::from_secs(8);
 
 /// Whom to ask, and what is known already.
 pub struct Asking {
@@ -32,6 +32,8 @@ pub struct Asking {
     pub proc: PathBuf,
     /// Where the kubelet tells its health.
     pub kubelet: SocketAddr,
+    /// Whether the runtime may be asked for its goroutines by a signal.
+    pub allow_signals: bool,
 }
 
 /// Asks; ends within about ten seconds whatever hangs.
@@ -57,20 +59,32 @@ pub async fn collect(asking: Asking) -> ProbeFacts {
 
     let hung = calls.iter().filter(|probe| probe.outcome == Outcome::Hung);
     let suspects: Vec<String> = hung.filter_map(|probe| probe.id.clone()).collect();
-    let runtime_pid = listener.value().map(|process| process.pid);
+    let runtime = listener.value().cloned();
+    let ask_for_stacks =
+        asking.allow_signals && calls.iter().any(|probe| probe.outcome == Outcome::Hung);
     let told = round
         .conditions
         .as_ref()
         .map(|told| told.network_plugins.clone());
     let read = tokio::task::spawn_blocking(move || {
+        let runtime_pid = runtime.as_ref().map(|process| process.pid);
         let plugins = shims::plugins(&proc, runtime_pid, &told.unwrap_or_default());
-        (shims::shims(&socket, &proc, &suspects), plugins)
+        let shims = shims::shims(&socket, &proc, &suspects);
+        let stacks = match runtime.filter(|_| ask_for_stacks) {
+            Some(runtime) => stacks::ask(&proc, &runtime),
+            None => Fact::default(),
+        };
+        (shims, plugins, stacks)
     });
-    let (shims, plugins) = match timeout(READING, read).await {
+    let (shims, plugins, stacks) = match timeout(READING, read).await {
         Ok(Ok(read)) => read,
         _ => {
-            let why = "reading it took longer than 3s";
-            (Fact::missing(why, "/proc"), Fact::missing(why, "/proc"))
+            let why = "reading it took too long";
+            (
+                Fact::missing(why, "/proc"),
+                Fact::missing(why, "/proc"),
+                Fact::missing(why, "SIGUSR1"),
+            )
         }
     };
     ProbeFacts {
@@ -86,6 +100,7 @@ pub async fn collect(asking: Asking) -> ProbeFacts {
         shims,
         plugins,
         kubelet,
+        stacks,
     }
 }
 

@@ -1,10 +1,10 @@
 //! What the runtime answered when it was asked, call by call.
 
-use pleg::runtime::{Conditions, RuntimeVersion};
+use pleg::runtime::{Condition, Conditions, RuntimeVersion};
 use serde::{Deserialize, Serialize};
 
 use super::Fact;
-use super::processes::{KubeletHealth, Plugin, Process, Shim};
+use super::processes::{KubeletHealth, Plugin, Process, Shim, Stacks};
 use crate::finding::PodName;
 
 /// The answers of the runtime, and the processes that stand behind them.
@@ -36,6 +36,8 @@ pub struct ProbeFacts {
     pub plugins: Fact<Vec<Plugin>>,
     /// The kubelet's own `/healthz`.
     pub kubelet: Fact<KubeletHealth>,
+    /// The runtime's goroutines, if asking for them was allowed and something hung.
+    pub stacks: Fact<Stacks>,
 }
 
 /// The methods that are called.
@@ -156,6 +158,13 @@ impl ProbeFacts {
         self.calls.iter().filter(move |probe| {
             probe.call == call && probe.id.is_some() && probe.outcome == Outcome::Hung
         })
+    }
+
+    /// A condition of the runtime's that should be met, and is not.
+    pub fn unmet(&self, kind: &str) -> Option<&Condition> {
+        let told = self.conditions.as_ref()?.conditions.iter();
+        let mut unmet = told.filter(|condition| !condition.met);
+        unmet.find(|condition| condition.kind == kind)
     }
 
     /// Whether any call hangs.

@@ -73,10 +73,19 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
 fn finding(probes: &ProbeFacts, confidence: Confidence) -> Finding {
     let mut finding = Finding::new(Cause::ListExceedsGrpcLimit, confidence);
     if let Some(rows) = &probes.rows {
-        finding.evidence.push(format!(
-            "{} of {} sandboxes do not run any more, and {} of {} containers have exited",
-            rows.dead_sandboxes, rows.sandboxes, rows.exited, rows.containers
-        ));
+        let counts = [
+            (
+                rows.dead_sandboxes,
+                rows.sandboxes,
+                "sandboxes do not run any more",
+            ),
+            (rows.exited, rows.containers, "containers have exited"),
+        ];
+        // Of a list that did not come nothing is counted.
+        let counts = counts.iter().filter(|(_, all, _)| *all > 0);
+        finding
+            .evidence
+            .extend(counts.map(|(dead, all, what)| format!("{dead} of {all} {what}")));
         if let Some((namespace, count)) = &rows.most_dead {
             finding.evidence.push(format!(
                 "most of what is dead is in the namespace {namespace}: {count}"

@@ -9,6 +9,8 @@ use cri::{Endpoint, EndpointError};
 use pleg::go_duration::GoDuration;
 
 use crate::commands::analyze::Analyze;
+use crate::commands::doctor::Doctor;
+use crate::commands::explain::Explain;
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -16,6 +18,8 @@ Examples:
   pleg watch -n shop -o json     one namespace, one JSON object a line
   pleg status                    are all pods seen, and what does not answer
   pleg demo                      what this is for, on a simulated node
+  pleg doctor                    why this node is NotReady: who, and what to do now
+  pleg explain                   the causes that are known, each with its page
   pleg analyze kubelet.log       what was saved of a node, explained
   pleg agent                     the daemon, with metrics and /v1/status on 127.0.0.1:20258
   pleg sim --listen /tmp/s.sock  a runtime that obeys, for whatever speaks CRI
@@ -85,6 +89,13 @@ pub enum Command {
     Status(Status),
     /// Run the daemon: metrics, health and events over HTTP.
     Agent(Agent),
+    /// Look at this node, harmlessly, and say what is wrong with it and what to do.
+    Doctor(Doctor),
+    /// Show the page of a cause, or list all causes.
+    Explain(Explain),
+    /// Reads for `doctor` what may block in the kernel.
+    #[command(hide = true)]
+    DoctorHelper,
     /// Explain logs, goroutine dumps and whatever else was saved of a node.
     Analyze(Analyze),
     /// See in half a minute, on a simulated node, what one stuck container does to a kubelet.

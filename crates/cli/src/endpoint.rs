@@ -53,6 +53,13 @@ pub async fn find(named: Option<Endpoint>) -> anyhow::Result<Endpoint> {
     )
 }
 
+/// The endpoint that is named, or the first of the usual places where there is a socket,
+/// whether anybody answers there or not.
+pub fn present(named: Option<Endpoint>) -> Option<Endpoint> {
+    let usual = || USUAL_PLACES.into_iter().map(Endpoint::new);
+    named.or_else(|| usual().find(|endpoint| endpoint.path().exists()))
+}
+
 /// The runtime at `endpoint`, once it has answered or proved to hang; an error if it is
 /// not there or no CRI runtime.
 pub async fn connect(endpoint: &Endpoint) -> anyhow::Result<(GrpcRuntime, Option<RuntimeVersion>)> {

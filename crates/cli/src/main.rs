@@ -35,6 +35,8 @@ enum Found {
     Well,
     /// Done, and a problem was found.
     Problem,
+    /// Done, and it is not known whether there is a problem.
+    Unknown,
 }
 
 fn main() -> ExitCode {
@@ -63,6 +65,7 @@ fn main() -> ExitCode {
     match found {
         Ok(Found::Well) => ExitCode::SUCCESS,
         Ok(Found::Problem) => ExitCode::from(1),
+        Ok(Found::Unknown) => ExitCode::from(2),
         Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             log::last_words(&output::sentence(&error), log_format);
@@ -85,6 +88,9 @@ async fn run(arguments: Arguments) -> anyhow::Result<Found> {
         Command::Pods(options) => commands::pods::run(&global, options).await,
         Command::Status(options) => commands::status::run(&global, options).await,
         Command::Agent(options) => commands::agent::run(&global, options).await,
+        Command::Doctor(options) => commands::doctor::run(&global, options).await,
+        Command::DoctorHelper => commands::doctor::help(),
+        Command::Explain(options) => commands::explain::run(&global, options),
         Command::Analyze(options) => commands::analyze::run(&global, options).await,
         Command::Demo => commands::demo::run(&global).await,
         Command::Sim(options) => commands::sim::run(&global, options).await,

@@ -1,12 +1,16 @@
 //! The diagnosis of a node: what every cause says of it, in the order of what explains
 //! the most.
 
+use std::time::Duration;
+
+use pleg::go_duration::GoDuration;
 use serde::Serialize;
 
 use crate::cause::Cause;
 use crate::causes::{JUDGES, Opinion};
 use crate::facts::NodeFacts;
-use crate::finding::{Finding, Verdict};
+use crate::facts::probes::{Outcome, ProbeFacts};
+use crate::finding::Finding;
 
 /// What is wrong with the node, as far as can be told.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -44,36 +48,117 @@ pub struct NotChecked {
     pub why: String,
 }
 
+/// Why a cause has no opinion of a node that is looked at.
+const ONLY_SAVED: &str = "not looked for on a live node yet";
+
 /// Judges a node by the causes that are `wanted`.
 pub fn diagnose(facts: &NodeFacts, wanted: impl Fn(Cause) -> bool) -> Diagnosis {
     let mut findings = Vec::new();
     let mut not_checked = Vec::new();
+    let mut clear = 0_usize;
     for (cause, judge) in JUDGES.iter().filter(|(cause, _)| wanted(*cause)) {
         match judge(facts) {
             Opinion::Found(found) => findings.extend(found),
-            Opinion::Clear => {}
+            Opinion::Clear => clear += 1,
             Opinion::CannotTell(why) => not_checked.push(NotChecked { cause: *cause, why }),
         }
     }
+    let judged = |cause: Cause| JUDGES.iter().any(|(known, _)| *known == cause);
+    let unjudged = Cause::ALL.into_iter().filter(|cause| !judged(*cause));
+    not_checked.extend(
+        unjudged
+            .filter(|cause| wanted(*cause))
+            .map(|cause| NotChecked {
+                cause,
+                why: ONLY_SAVED.to_owned(),
+            }),
+    );
     // A problem before a suspicion; else the order of the judges, which is that of roots.
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.verdict));
-    let verdict = match findings.first().map(|finding| finding.verdict) {
-        Some(Verdict::Problem | Verdict::Suspect) => NodeVerdict::Problem,
-        None if not_checked.is_empty() => NodeVerdict::Ok,
-        None => NodeVerdict::Unknown,
+    // A runtime that could not be asked at all leaves too little to call a node well.
+    let blind = not_checked
+        .iter()
+        .any(|not| not.cause == Cause::RuntimeUnresponsive);
+    let verdict = match findings.first() {
+        Some(_) => NodeVerdict::Problem,
+        None if clear == 0 || blind => NodeVerdict::Unknown,
+        None => NodeVerdict::Ok,
     };
     Diagnosis {
         verdict,
-        summary: summary(&findings, &not_checked),
+        summary: summary(verdict, &findings, &not_checked, facts),
         findings,
         not_checked,
     }
 }
 
-fn summary(findings: &[Finding], not_checked: &[NotChecked]) -> String {
-    match (findings.first(), not_checked.len()) {
-        (Some(first), _) => first.title.to_owned(),
-        (None, 0) => "nothing is wrong with this node's runtime".to_owned(),
-        (None, causes) => format!("nothing was found; {causes} causes could not be checked"),
+fn summary(
+    verdict: NodeVerdict,
+    findings: &[Finding],
+    not_checked: &[NotChecked],
+    facts: &NodeFacts,
+) -> String {
+    match (findings.first(), verdict) {
+        (Some(first), _) => first.said().to_owned(),
+        (None, NodeVerdict::Unknown) => match not_checked.first() {
+            Some(first) => format!("it cannot be told how this node is: {}", first.why),
+            None => "it cannot be told how this node is".to_owned(),
+        },
+        (None, _) => well(&facts.probes),
+    }
+}
+
+/// One calm line, which fits a terminal.
+fn well(probes: &ProbeFacts) -> String {
+    let calls: usize = probes.costs.iter().map(|cost| cost.count).sum();
+    let slowest = probes.costs.iter().map(|cost| cost.max).fold(0.0, f64::max);
+    let slowest = GoDuration(Duration::from_millis((slowest * 1000.0).ceil() as u64));
+    let who = match &probes.runtime {
+        Some(runtime) => format!("{} {}", runtime.name, runtime.version),
+        None => "the runtime".to_owned(),
+    };
+    let who: String = who.chars().take(40).collect();
+    let failed = probes.calls.iter();
+    let failed = failed.filter(|probe| probe.outcome != Outcome::Ok).count();
+    let failed = match failed {
+        0 => String::new(),
+        _ => format!(", {failed} failed"),
+    };
+    let unasked = match probes.unasked {
+        0 => String::new(),
+        unasked => format!(", {unasked} not made"),
+    };
+    format!("{who} answers well: {calls} calls, the slowest in {slowest}{failed}{unasked}")
+}
+
+#[cfg(test)]
+mod tests {
+    use pleg::wall_time::WallTime;
+
+    use super::*;
+    use crate::facts::HostFacts;
+
+    fn nothing() -> NodeFacts {
+        NodeFacts {
+            taken: WallTime::from_unix_nanos(1).unwrap(),
+            probes: ProbeFacts::default(),
+            host: HostFacts::default(),
+        }
+    }
+
+    #[test]
+    fn of_a_node_that_could_not_be_asked_nothing_is_claimed() {
+        let diagnosis = diagnose(&nothing(), |_| true);
+        assert_eq!(diagnosis.verdict, NodeVerdict::Unknown);
+        assert!(diagnosis.findings.is_empty());
+    }
+
+    #[test]
+    fn every_cause_is_judged_or_said_not_to_be() {
+        let diagnosis = diagnose(&nothing(), |_| true);
+        assert_eq!(diagnosis.not_checked.len(), Cause::ALL.len());
+        let one = diagnose(&nothing(), |cause| cause == Cause::RepairLoop);
+        assert_eq!(one.not_checked.len(), 1);
+        assert_eq!(one.verdict, NodeVerdict::Unknown);
     }
 }

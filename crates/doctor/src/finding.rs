@@ -1,6 +1,8 @@
 //! A finding: a cause, how sure we are, who it is, what shows it, and what to do.
 
-use serde::Serialize;
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
 
 use crate::cause::{About, Cause};
 
@@ -46,7 +48,7 @@ impl Confidence {
 }
 
 /// A pod, as far as it is known.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the words say it")]
 pub struct PodName {
     pub uid: Option<String>,
@@ -101,6 +103,9 @@ pub struct Finding {
     pub cause: Cause,
     /// What is known of the cause, in a short sentence.
     pub title: &'static str,
+    /// The same of this node, with names; empty where the title says all that is known.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub sentence: String,
     /// Whether it is this or may be.
     pub verdict: Verdict,
     /// How sure we are.
@@ -109,8 +114,8 @@ pub struct Finding {
     pub culprit: Culprit,
     /// What shows it: sentences, and lines with file and number in front.
     pub evidence: Vec<String>,
-    /// What to do.
-    pub advice: &'static [&'static str],
+    /// What to do, the first thing first; with ids where they are known.
+    pub advice: Vec<Cow<'static, str>>,
     /// Where it is fixed.
     pub fixed_in: &'static [&'static str],
     /// Where it is discussed.
@@ -129,13 +134,27 @@ impl Finding {
         Self {
             cause,
             title,
+            sentence: String::new(),
             verdict: confidence.verdict(),
             confidence,
             culprit: Culprit::default(),
             evidence: Vec::new(),
-            advice,
+            advice: advice.iter().copied().map(Cow::Borrowed).collect(),
             fixed_in,
             references,
         }
+    }
+
+    /// What it says in one sentence.
+    pub fn said(&self) -> &str {
+        match self.sentence.is_empty() {
+            true => self.title,
+            false => &self.sentence,
+        }
+    }
+
+    /// Puts what to do with this node in front of what to do in general.
+    pub fn advise_first(&mut self, advice: impl Into<String>) {
+        self.advice.insert(0, Cow::Owned(advice.into()));
     }
 }

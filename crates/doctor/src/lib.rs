@@ -50,3 +50,6 @@ pub mod versions;
 
 pub mod causes;
 pub mod diagnosis;
+
+pub mod bundle;
+pub mod pages;

@@ -3,6 +3,8 @@
 pub mod agent;
 pub mod analyze;
 pub mod demo;
+pub mod doctor;
+pub mod explain;
 pub mod pods;
 pub mod sim;
 pub mod status;

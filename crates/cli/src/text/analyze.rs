@@ -215,7 +215,7 @@ fn of_finding(page: &mut String, finding: &Finding) {
     for evidence in &finding.evidence {
         line(page, &format!("  {}", sentence(evidence)));
     }
-    for advice in finding.advice {
+    for advice in &finding.advice {
         line(page, &format!("  -> {advice}"));
     }
     if !finding.fixed_in.is_empty() {

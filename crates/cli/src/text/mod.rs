@@ -7,9 +7,14 @@ use anstyle::{AnsiColor, Style};
 use pleg::health::HealthState;
 
 pub mod analyze;
+pub mod doctor;
+pub mod npd;
 pub mod pods;
 pub mod status;
 pub mod watch;
+
+mod wrap;
+pub use wrap::wrap;
 
 pub const DIM: Style = Style::new().dimmed();
 pub const BOLD: Style = Style::new().bold();

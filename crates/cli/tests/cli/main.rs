@@ -9,6 +9,7 @@ mod analyzing;
 mod arguments;
 mod coming_and_going;
 mod demo;
+mod doctor;
 mod hostile_clients;
 mod known_pods;
 mod kubelet_metrics;

@@ -6,12 +6,17 @@ use crate::facts::NodeFacts;
 use crate::finding::Finding;
 
 mod bus_unavailable;
+mod cni_plugin_hang;
+mod container_lock;
+mod container_status_lock;
 mod cpu_starved;
 mod disk_full;
 mod disk_saturated;
 mod fanotify_blocked;
 mod fd_or_inotify_exhausted;
 mod kernel_regression;
+mod kubelet_internal;
+mod list_exceeds_grpc_limit;
 mod memory_cgroup_leak;
 mod memory_thrash;
 mod opinion;
@@ -20,10 +25,17 @@ mod rtnl_stuck;
 mod runc_init_frozen;
 mod runc_seccomp_pipe;
 mod runc_short_exec_stuck;
+mod runtime_unresponsive;
+mod shim_unresponsive;
 mod storage_unresponsive;
 mod systemd_cookie_overflow;
 mod systemd_overloaded;
+mod too_many_containers;
 mod waits;
+mod who;
+
+#[cfg(test)]
+mod node;
 
 /// What a cause says of a node.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,4 +71,12 @@ pub const JUDGES: &[(Cause, Judge)] = &[
     (Cause::RuncInitFrozen, runc_init_frozen::judge),
     (Cause::RuncSeccompPipe, runc_seccomp_pipe::judge),
     (Cause::RuncShortExecStuck, runc_short_exec_stuck::judge),
+    (Cause::RuntimeUnresponsive, runtime_unresponsive::judge),
+    (Cause::ListExceedsGrpcLimit, list_exceeds_grpc_limit::judge),
+    (Cause::CniPluginHang, cni_plugin_hang::judge),
+    (Cause::ContainerStatusLock, container_status_lock::judge),
+    (Cause::ShimUnresponsive, shim_unresponsive::judge),
+    (Cause::ContainerLock, container_lock::judge),
+    (Cause::KubeletInternal, kubelet_internal::judge),
+    (Cause::TooManyContainers, too_many_containers::judge),
 ];

@@ -1,7 +1,37 @@
-//! The edge: where facts are read from a machine. Every step has a deadline, and what may
-//! block in the kernel is read by a helper, so that collecting always ends.
+//! The edge: asks the runtime and reads the machine, each step with a deadline.
+//!
+//! ```text
+//!   Asking (socket, known ids, an agent's answers)
+//!     |
+//!     v
+//!   probes: Version, Status, the lists, then each id --> who hangs
+//!     |                                                    |
+//!     v                                                    v
+//!   kubelet: /healthz            processes: listener, shims of those, CNI plug-ins
+//!
+//!   host: /proc, /sys, cgroups, the system bus, packages
+//!     \-- what may block in the kernel: helper, a process started beforehand
+//! ```
 
 pub mod helper;
 pub mod host;
+pub mod probes;
 
+mod answers;
+mod kubelet;
+mod proc;
+mod round;
+mod shims;
+mod stacks;
 mod step;
+mod targets;
+mod task_folder;
+
+/// What the system said, without the number: "connection refused".
+fn said(error: &std::io::Error) -> String {
+    let said = error.to_string().to_lowercase();
+    match said.split_once(" (os error") {
+        Some((words, _)) => words.to_owned(),
+        None => said,
+    }
+}

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 pub mod host;
 pub mod probes;
+pub mod processes;
 
 pub use host::HostFacts;
 pub use probes::ProbeFacts;

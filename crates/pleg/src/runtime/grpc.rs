@@ -6,7 +6,9 @@ use cri::{ApiVersion, Client, Endpoint, lean, v1};
 use futures_util::StreamExt;
 
 use super::list::List;
-use super::{Announcements, Call, CallError, Listing, Runtime, RuntimeVersion, convert};
+use super::{
+    Announcements, Call, CallError, Conditions, Listing, Runtime, RuntimeVersion, convert,
+};
 use crate::id::Id;
 use crate::listed::{ListedContainer, ListedSandbox};
 use crate::status::{ContainerStatus, SandboxStatus};
@@ -46,6 +48,13 @@ impl GrpcRuntime {
             speaks_only_v1alpha2: AtomicBool::new(true),
             ..Self::new(endpoint, max_message_size)
         }
+    }
+
+    /// What the runtime says of itself: not needed to see pods, so no part of [`Runtime`].
+    pub async fn conditions(&self) -> Result<Conditions, CallError> {
+        let request = v1::StatusRequest { verbose: true };
+        let answer: v1::StatusResponse = self.client.unary(self.api(), "Status", request).await?;
+        Ok(answer.into())
     }
 
     fn api(&self) -> ApiVersion {

@@ -14,12 +14,14 @@ use crate::status::{ContainerStatus, SandboxStatus};
 pub mod grpc;
 
 mod announced;
+mod conditions;
 mod convert;
 mod failure;
 mod list;
 mod rows;
 
 pub use announced::{Announced, AnnouncedSandbox, Announcements};
+pub use conditions::{Condition, Conditions};
 pub use failure::CallError;
 
 /// The calls that are made, by CRI's names.

@@ -1,0 +1,212 @@
+//! `pleg doctor`: what is wrong with this node, by name, and what to do now.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use clap::Args;
+use cri::Endpoint;
+use doctor::bundle;
+use doctor::cause::Cause;
+use doctor::collect::helper::{self, Helper, Helpers};
+use doctor::collect::host::{self, Host};
+use doctor::collect::probes::{Asking, collect};
+use doctor::diagnosis::{Diagnosis, NodeVerdict, diagnose};
+use doctor::facts::probes::Probe;
+use doctor::facts::{HostFacts, NodeFacts, ProbeFacts};
+use pleg::wall_time::system_clock;
+use serde::Serialize;
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
+
+use super::explain::cause;
+use crate::agent_client::AgentClient;
+use crate::args::{AgentUrl, Format, Global};
+use crate::{Found, endpoint, output, text};
+
+/// How many reads that may block can be under way.
+const HELPERS: usize = 3;
+
+/// From the first look at what moves to the second.
+const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
+
+/// How long reading the machine may take, with all that blocks.
+const MACHINE: Duration = Duration::from_secs(25);
+
+/// How long reading the runtime's folders may take.
+const READING: Duration = Duration::from_secs(3);
+
+const AFTER_HELP: &str = "\
+Harmless: it asks the runtime with deadlines, never the same call twice, and reads files that
+cannot block. It ends within 30 seconds whatever hangs, and usually within 10.
+
+Exit codes: 0 nothing is wrong, 1 something is, 2 it cannot be told. With --npd they are those
+of node-problem-detector's plug-ins, which are the same.";
+
+/// Arguments of `pleg doctor`.
+#[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub struct Doctor {
+    /// Also write what was collected to this file, to be diagnosed elsewhere; in gzip if its
+    /// name ends in .gz. It holds no environment, no arguments and no annotations.
+    #[arg(long, value_name = "FILE", conflicts_with = "from")]
+    pub bundle: Option<PathBuf>,
+    /// Diagnose what a bundle holds instead of this machine.
+    #[arg(long, value_name = "FILE")]
+    pub from: Option<PathBuf>,
+    /// Print one line of less than 80 characters, as node-problem-detector wants it.
+    #[arg(long)]
+    pub npd: bool,
+    /// Look for this cause only.
+    #[arg(long, value_name = "ID", value_parser = cause)]
+    pub check: Option<Cause>,
+    /// When a call hangs, ask containerd for its goroutines by SIGUSR1, which it survives,
+    /// and say which of them is in everybody's way.
+    #[arg(long)]
+    pub allow_signals: bool,
+    /// Where the kubelet tells its health.
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:10248")]
+    pub kubelet_healthz: SocketAddr,
+    #[command(flatten)]
+    pub agent: AgentUrl,
+}
+
+/// What scripts read.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Report<'a> {
+    #[serde(flatten)]
+    diagnosis: &'a Diagnosis,
+    probes: &'a [Probe],
+}
+
+pub async fn run(global: &Global, options: Doctor) -> anyhow::Result<Found> {
+    let facts = match options.from.clone() {
+        Some(path) => {
+            spawn_blocking(move || {
+                let facts = bundle::read(&path);
+                facts.with_context(|| text::printable(&path.display().to_string()).into_owned())
+            })
+            .await??
+        }
+        None => facts(global, &options).await?,
+    };
+    let diagnosis = diagnose(&facts, |cause| {
+        options.check.is_none_or(|only| only == cause)
+    });
+    show(global, &options, &diagnosis, &facts)?;
+    if let Some(path) = options.bundle {
+        let written = spawn_blocking(move || {
+            let written = bundle::write(&path, &facts);
+            written.with_context(|| {
+                let path = path.display().to_string();
+                format!("the bundle {} cannot be written", text::printable(&path))
+            })
+        });
+        written.await??;
+    }
+    Ok(match diagnosis.verdict {
+        NodeVerdict::Ok => Found::Well,
+        NodeVerdict::Problem => Found::Problem,
+        NodeVerdict::Unknown => Found::Unknown,
+    })
+}
+
+async fn facts(global: &Global, options: &Doctor) -> anyhow::Result<NodeFacts> {
+    let taken = system_clock()();
+    // Before anything else: later even starting a process may block.
+    let helpers = helpers()?;
+    let probes = async {
+        match endpoint::present(global.named_endpoint()?) {
+            Some(endpoint) => probes(endpoint, options).await,
+            None => Ok(ProbeFacts::default()),
+        }
+    };
+    let (probes, host) = tokio::join!(probes, machine(helpers));
+    Ok(NodeFacts {
+        taken,
+        probes: probes?,
+        host,
+    })
+}
+
+/// The work of a helper, which is this program started once more.
+pub fn help() -> anyhow::Result<Found> {
+    helper::serve(std::io::stdin().lock(), std::io::stdout())?;
+    Ok(Found::Well)
+}
+
+fn helpers() -> anyhow::Result<Helpers> {
+    let started = || -> std::io::Result<Vec<Helper>> {
+        let program = std::env::current_exe()?;
+        let helper = |_| {
+            let mut command = Command::new(&program);
+            command.arg("doctor-helper");
+            Helper::process(command)
+        };
+        (0..HELPERS).map(helper).collect()
+    };
+    match started() {
+        Ok(helpers) => Ok(Helpers::new(helpers)),
+        Err(error) => {
+            tracing::warn!("no helper can be started, so a read that blocks may hold us: {error}");
+            Ok(Helpers::threads(HELPERS)?)
+        }
+    }
+}
+
+/// What the machine shows; nothing of it if that takes too long.
+async fn machine(mut helpers: Helpers) -> HostFacts {
+    let reading = spawn_blocking(move || {
+        let wait = || {
+            let begun = Instant::now();
+            std::thread::sleep(BETWEEN_LOOKS);
+            begun.elapsed()
+        };
+        host::collect(&Host::local(), &mut helpers, wait)
+    });
+    match timeout(MACHINE, reading).await {
+        Ok(Ok(facts)) => facts,
+        _ => {
+            tracing::warn!("the machine could not be read in time");
+            HostFacts::default()
+        }
+    }
+}
+
+async fn probes(endpoint: Endpoint, options: &Doctor) -> anyhow::Result<ProbeFacts> {
+    let agent = match AgentClient::find(&options.agent, Some(&endpoint)).await? {
+        // One that goes meanwhile is done without.
+        Some(agent) => agent.status().await.ok().zip(agent.pods().await.ok()),
+        None => None,
+    };
+    let known = endpoint::known_ids(&endpoint);
+    let ids = timeout(READING, spawn_blocking(move || known())).await;
+    let asking = Asking {
+        endpoint,
+        ids: ids.ok().and_then(Result::ok).unwrap_or_default(),
+        agent,
+        proc: "/proc".into(),
+        kubelet: options.kubelet_healthz,
+        allow_signals: options.allow_signals,
+    };
+    Ok(collect(asking).await)
+}
+
+fn show(
+    global: &Global,
+    options: &Doctor,
+    diagnosis: &Diagnosis,
+    facts: &NodeFacts,
+) -> anyhow::Result<()> {
+    match global.output {
+        _ if options.npd => output::text(&text::npd::line(diagnosis)),
+        Format::Json => output::json(&Report {
+            diagnosis,
+            probes: &facts.probes.calls,
+        }),
+        Format::Text => output::text(&text::doctor::page(diagnosis, facts)),
+    }
+}

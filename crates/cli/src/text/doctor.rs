@@ -1,0 +1,132 @@
+//! The report of `pleg doctor`: what a colleague would say who has just looked.
+
+use std::collections::BTreeMap;
+
+use doctor::diagnosis::{Diagnosis, NodeVerdict};
+use doctor::facts::NodeFacts;
+use doctor::finding::{Finding, Verdict};
+
+use super::wrap::{lines, wrap};
+use super::{BAD, BOLD, DIM, GOOD, WARN, sentence, styled};
+
+/// As many as people read; JSON has them all.
+const MOST_FINDINGS: usize = 8;
+const MOST_EVIDENCE: usize = 16;
+
+/// A sentence first; then, if something is wrong, why we say so and what to do.
+pub fn page(diagnosis: &Diagnosis, facts: &NodeFacts) -> String {
+    let mut page = String::new();
+    let (style, word) = match (diagnosis.verdict, diagnosis.findings.first()) {
+        (NodeVerdict::Ok, _) => (GOOD, "Healthy"),
+        (_, Some(first)) if first.verdict == Verdict::Problem => (BAD, "Problem"),
+        (_, Some(_)) => (WARN, "Suspect"),
+        (_, None) => (WARN, "Unknown"),
+    };
+    said(&mut page, style, word, &diagnosis.summary);
+    for (number, finding) in diagnosis.findings.iter().take(MOST_FINDINGS).enumerate() {
+        if number > 0 {
+            page.push('\n');
+            let (style, word) = match finding.verdict {
+                Verdict::Problem => (BAD, "Also"),
+                Verdict::Suspect => (WARN, "Perhaps also"),
+            };
+            said(&mut page, style, word, finding.said());
+        }
+        of_finding(&mut page, finding);
+    }
+    let more = diagnosis.findings.len().saturating_sub(MOST_FINDINGS);
+    if more > 0 {
+        head(
+            &mut page,
+            &format!("And {more} more findings; -o json has them all"),
+        );
+    }
+    if diagnosis.verdict != NodeVerdict::Ok {
+        not_checked(&mut page, diagnosis);
+    }
+    not_as_root(&mut page, facts);
+    page
+}
+
+fn said(page: &mut String, style: anstyle::Style, word: &str, text: &str) {
+    let whole = format!("{word}: {}", sentence(text));
+    for (number, line) in lines(&whole, 80).into_iter().enumerate() {
+        match line.strip_prefix(word).filter(|_| number == 0) {
+            Some(rest) => page.push_str(&format!("{}{rest}\n", styled(style, word))),
+            None => page.push_str(&format!("{line}\n")),
+        }
+    }
+}
+
+fn head(page: &mut String, title: &str) {
+    page.push('\n');
+    for line in lines(title, 80) {
+        page.push_str(&styled(BOLD, line));
+        page.push('\n');
+    }
+}
+
+fn of_finding(page: &mut String, finding: &Finding) {
+    let sure = finding.confidence.as_str();
+    head(page, &format!("What shows it ({}, {sure})", finding.cause));
+    for evidence in finding.evidence.iter().take(MOST_EVIDENCE) {
+        wrap(page, "  - ", &sentence(evidence));
+    }
+    let culprit = &finding.culprit;
+    if let Some(id) = &culprit.id {
+        wrap(page, "  - ", &format!("id {}", sentence(id)));
+    }
+    head(page, "What to do now");
+    for (number, advice) in finding.advice.iter().enumerate() {
+        wrap(page, &format!("  {}. ", number + 1), &sentence(advice));
+    }
+    head(page, "What fixes it");
+    if finding.fixed_in.is_empty() {
+        wrap(page, "  - ", "no version is known that fixes it");
+    }
+    for version in finding.fixed_in {
+        wrap(page, "  - ", version);
+    }
+    wrap(
+        page,
+        "  - ",
+        &format!("`pleg explain {}` has the page", finding.cause),
+    );
+}
+
+/// The causes that nobody could judge, by the reason.
+fn not_checked(page: &mut String, diagnosis: &Diagnosis) {
+    let mut by_reason: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for not in &diagnosis.not_checked {
+        by_reason.entry(&not.why).or_default().push(not.cause.id());
+    }
+    if by_reason.is_empty() {
+        return;
+    }
+    head(page, "What was not checked");
+    // What has a reason of its own comes before what many have in common.
+    let mut by_reason: Vec<_> = by_reason.into_iter().collect();
+    by_reason.sort_by_key(|(_, causes)| causes.len());
+    for (why, causes) in by_reason {
+        let said = format!("{}: {}", causes.join(", "), sentence(why));
+        let mut part = String::new();
+        wrap(&mut part, "  - ", &said);
+        for line in part.lines() {
+            page.push_str(&styled(DIM, line));
+            page.push('\n');
+        }
+    }
+}
+
+fn not_as_root(page: &mut String, facts: &NodeFacts) {
+    if facts.probes.as_root || facts.probes.endpoint.is_empty() {
+        return;
+    }
+    let said = "Not as root: processes of others, and so shims and CNI plug-ins, were hardly \
+                visible; as root it sees more.";
+    page.push('\n');
+    for line in lines(said, 80) {
+        page.push_str(&styled(DIM, line));
+        page.push('\n');
+    }
+}

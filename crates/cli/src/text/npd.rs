@@ -1,0 +1,89 @@
+//! One line for node-problem-detector, which shows 80 characters of it.
+
+use doctor::diagnosis::{Diagnosis, NodeVerdict};
+use doctor::finding::{Culprit, Finding};
+
+use super::printable;
+
+/// Fewer than node-problem-detector keeps unless it is configured otherwise.
+const LONGEST: usize = 79;
+
+/// What was found, in one line of ASCII under 80 characters.
+pub fn line(diagnosis: &Diagnosis) -> String {
+    let said = match (diagnosis.verdict, diagnosis.findings.first()) {
+        (_, Some(finding)) => of_finding(finding),
+        (NodeVerdict::Unknown, None) => format!("unknown: {}", diagnosis.summary),
+        (_, None) => format!("ok: {}", diagnosis.summary),
+    };
+    let mut line: String = printable(&said)
+        .chars()
+        .map(|character| match character.is_ascii() {
+            true => character,
+            false => '?',
+        })
+        .collect();
+    if line.len() > LONGEST {
+        line.truncate(LONGEST - 3);
+        line.push_str("...");
+    }
+    line.push('\n');
+    line
+}
+
+/// Names before sentences: they are what is lost else.
+fn of_finding(finding: &Finding) -> String {
+    match who(&finding.culprit) {
+        Some(who) => format!("{}: {who}", finding.cause),
+        None => format!("{}: {}", finding.cause, finding.said()),
+    }
+}
+
+fn who(culprit: &Culprit) -> Option<String> {
+    let pod = culprit.pod.as_ref().map(|pod| {
+        let name = pod.name.as_deref().unwrap_or("*");
+        format!("{}/{name}", pod.namespace.as_deref().unwrap_or("?"))
+    });
+    let pid = culprit.pid.map(|pid| pid.to_string());
+    let process = culprit.process.clone();
+    let parts: Vec<String> = [pod, culprit.container.clone(), process, pid]
+        .into_iter()
+        .flatten()
+        .collect();
+    (!parts.is_empty()).then(|| parts.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use doctor::cause::Cause;
+    use doctor::finding::{Confidence, PodName};
+
+    use super::*;
+
+    #[test]
+    fn the_longest_names_make_no_longer_line() {
+        let mut finding = Finding::new(Cause::ContainerStatusLock, Confidence::Certain);
+        let pod = |name: &str| {
+            Some(PodName {
+                uid: None,
+                namespace: Some("shop".to_owned()),
+                name: Some(name.to_owned()),
+            })
+        };
+        finding.culprit.pod = pod("web");
+        finding.culprit.container = Some("app".to_owned());
+        let diagnosis = |finding: Finding| Diagnosis {
+            verdict: NodeVerdict::Problem,
+            summary: String::new(),
+            findings: vec![finding],
+            not_checked: Vec::new(),
+        };
+        let said = line(&diagnosis(finding.clone()));
+        assert_eq!(said, "container-status-lock: shop/web app\n");
+        finding.culprit.pod = pod(&"\u{1b}ü".repeat(1000));
+        let said = line(&diagnosis(finding));
+        assert!(
+            said.len() == 80 && said.is_ascii() && !said.contains('\u{1b}'),
+            "{said}"
+        );
+    }
+}

@@ -1,0 +1,383 @@
+//! `pleg doctor` on a simulated node: what it says of one that is well and of one that is
+//! not, in which words, with which exit code, and in which time.
+
+use std::io::{Read, Write};
+use std::time::{Duration, Instant};
+
+use pleg::runtime::{Call, CallError};
+use serde_json::Value;
+use sim::Fault;
+
+use crate::support::{Agent, Ended, FakeRuntime, Pleg, assert_keys};
+
+/// Without an agent, and without a kubelet of this machine's.
+const ALONE: [&str; 4] = ["--agent", "off", "--kubelet-healthz", "127.0.0.1:1"];
+
+/// Whatever hangs.
+const IN_TIME: Duration = Duration::from_secs(15);
+
+fn doctor(runtime: &FakeRuntime, more: &[&str]) -> Ended {
+    let path = runtime.path();
+    let begun = Instant::now();
+    let ended = Pleg::new(&[&["doctor", "-r", &path], &ALONE[..], more].concat()).run();
+    assert!(begun.elapsed() < IN_TIME, "{:?}", begun.elapsed());
+    ended
+}
+
+fn three_pods() -> FakeRuntime {
+    FakeRuntime::with_pods(&[("a", &["x"]), ("b", &["x", "y"]), ("c", &["x"])])
+}
+
+fn causes(report: &Value) -> Vec<&str> {
+    let findings = report["findings"].as_array().unwrap().iter();
+    findings
+        .map(|found| found["cause"].as_str().unwrap())
+        .collect()
+}
+
+#[track_caller]
+fn assert_narrow(page: &str) {
+    for line in page.lines() {
+        assert!(line.chars().count() <= 80, "{line:?} in {page}");
+        assert!(!line.chars().any(char::is_control), "{line:?}");
+    }
+}
+
+#[test]
+fn a_healthy_node_gets_one_calm_line_and_exit_code_0() {
+    let runtime = three_pods();
+    let ended = doctor(&runtime, &[]).assert_code(0);
+    let first = ended.out.lines().next().unwrap();
+    assert!(first.starts_with("Healthy: pleg-sim "), "{first}");
+    assert_narrow(&ended.out);
+    let expected = if rustix::process::geteuid().is_root() {
+        1
+    } else {
+        4
+    };
+    assert_eq!(ended.out.lines().count(), expected, "{}", ended.out);
+    // Each id was asked for once: four containers, three sandboxes.
+    assert_eq!(runtime.sim.calls_made(Call::ContainerStatus), 4);
+    assert_eq!(runtime.sim.calls_made(Call::PodSandboxStatus), 3);
+    for list in [Call::Version, Call::ListContainers, Call::ListPodSandbox] {
+        assert_eq!(runtime.sim.calls_made(list), 1, "{list}");
+    }
+}
+
+#[test]
+fn the_json_is_as_promised() {
+    let runtime = three_pods();
+    let hung = Some("b/x.0");
+    runtime.sim.fault(Call::ContainerStatus, hung, Fault::Hang);
+    let report = doctor(&runtime, &["-o", "json"]).assert_code(1).value();
+    assert_keys(
+        &report,
+        &["verdict", "summary", "findings", "probes", "notChecked"],
+    );
+    assert_eq!(report["verdict"], "problem");
+    assert_eq!(causes(&report), ["container-lock"]);
+    let finding = &report["findings"][0];
+    for key in [
+        "title",
+        "confidence",
+        "evidence",
+        "advice",
+        "fixedIn",
+        "references",
+    ] {
+        assert!(!finding[key].is_null(), "{key} in {finding}");
+    }
+    let culprit = &finding["culprit"];
+    assert_eq!(culprit["pod"]["name"], "b");
+    assert_eq!(culprit["pod"]["namespace"], "default");
+    assert_eq!(culprit["container"], "x");
+    assert_eq!(culprit["id"], "b/x.0");
+    let probes = report["probes"].as_array().unwrap();
+    let hung: Vec<_> = probes
+        .iter()
+        .filter(|probe| probe["outcome"] == "hung")
+        .collect();
+    assert_eq!(hung.len(), 1, "{probes:#?}");
+    assert_eq!(hung[0]["call"], "ContainerStatus");
+    assert_eq!(hung[0]["id"], "b/x.0");
+    assert!(hung[0]["seconds"].as_f64().unwrap() >= 1.9);
+    assert!(hung[0]["message"].is_null());
+    let not_checked = report["notChecked"].as_array().unwrap();
+    assert!(
+        not_checked
+            .iter()
+            .all(|not| not["why"].is_string() && not["cause"].is_string())
+    );
+}
+
+#[test]
+fn under_the_status_lock_the_culprit_is_named_by_what_an_agent_knows() {
+    let runtime = three_pods();
+    let agent = Agent::watching(&runtime.endpoint());
+    agent.wait_healthy();
+    runtime.sim.status_lock("b", "y");
+    agent.wait("/v1/status", |answer| {
+        answer.json()["stuck"].as_array().unwrap().len() >= 2
+    });
+    let lists = runtime.sim.calls_made(Call::ListContainers);
+    let statuses = runtime.sim.most_outstanding();
+    let args = [
+        "doctor",
+        "-r",
+        &runtime.path(),
+        "--agent",
+        &agent.url(),
+        "-o",
+        "json",
+    ];
+    let report = Pleg::new(&args).run().assert_code(1).value();
+    assert_eq!(causes(&report), ["container-status-lock"]);
+    let summary = report["summary"].as_str().unwrap();
+    assert!(
+        summary.contains("container y of pod default/b"),
+        "{summary}"
+    );
+    // Nobody was asked twice for what the agent waits for.
+    assert_eq!(runtime.sim.calls_made(Call::ListContainers), lists);
+    assert!(runtime.sim.most_outstanding() <= statuses + 8);
+}
+
+#[test]
+fn under_the_status_lock_the_ids_that_were_saved_lead_to_the_culprit() {
+    let runtime = three_pods();
+    let folder = tempfile::tempdir().unwrap();
+    let name = runtime.path().trim_start_matches('/').replace('/', "-");
+    let ids = ["a", "b", "c", "a/x.0", "b/x.0", "b/y.0", "c/x.0", "gone"];
+    let saved = serde_json::json!({"endpoint": runtime.endpoint(), "ids": ids});
+    std::fs::write(
+        folder.path().join(format!("{name}.json")),
+        saved.to_string(),
+    )
+    .unwrap();
+    runtime.sim.status_lock("b", "y");
+    let path = runtime.path();
+    let args = [&["doctor", "-r", &path, "-o", "json"], &ALONE[..]].concat();
+    let state = folder.path().to_str().unwrap();
+    let ended = Pleg::new(&args).env("PLEG_STATE_DIR", state).run();
+    let report = ended.assert_code(1).value();
+    assert_eq!(causes(&report), ["container-status-lock"]);
+    assert_eq!(report["findings"][0]["culprit"]["id"], "b/y.0");
+    assert_eq!(runtime.sim.calls_made(Call::ListContainers), 1);
+    let probes = report["probes"].as_array().unwrap();
+    assert!(
+        probes.iter().all(|probe| probe["id"] != "gone"),
+        "{probes:#?}"
+    );
+}
+
+#[test]
+fn it_ends_in_time_when_everything_hangs_and_leaves_no_pile_of_calls() {
+    let runtime = FakeRuntime::with_pods(&[("a", &["x"])]);
+    for pod in 0..40 {
+        runtime.sim.run(&format!("pod-{pod}"), &["x", "y"]);
+    }
+    for call in Call::ALL {
+        runtime.sim.fault(call, None, Fault::Hang);
+    }
+    runtime.sim.fault(sim::Rpc::Status, None, Fault::Hang);
+    let report = doctor(&runtime, &["-o", "json"]).assert_code(1).value();
+    assert_eq!(causes(&report)[0], "runtime-unresponsive");
+    for call in [Call::ListContainers, Call::ListPodSandbox] {
+        runtime.sim.lift(call, None);
+    }
+    // Both lists answer, and each id hangs: eight are asked, and no more.
+    let report = doctor(&runtime, &["-o", "json"]).assert_code(1).value();
+    assert_eq!(causes(&report)[0], "runtime-unresponsive");
+    assert!(
+        runtime.sim.most_outstanding() <= 8,
+        "{}",
+        runtime.sim.most_outstanding()
+    );
+}
+
+#[test]
+fn a_runtime_that_has_gone_is_told_from_one_that_never_was() {
+    let mut runtime = three_pods();
+    runtime.go_away();
+    let ended = doctor(&runtime, &[]).assert_code(1);
+    assert!(ended.out.contains("is gone"), "{}", ended.out);
+    std::fs::remove_file(runtime.socket()).unwrap();
+    let ended = doctor(&runtime, &[]).assert_code(1);
+    assert!(
+        ended.out.contains("no container runtime listens"),
+        "{}",
+        ended.out
+    );
+    assert_narrow(&ended.out);
+}
+
+#[test]
+fn a_runtime_that_accepts_nobody_is_told_by_its_full_queue() {
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, listen, socket};
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("full.sock");
+    let listener = socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap();
+    bind(&listener, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+    listen(&listener, 0).unwrap();
+    let _waits_to_be_accepted = std::os::unix::net::UnixStream::connect(&path).unwrap();
+    let path = path.to_str().unwrap();
+    let args = [&["doctor", "-r", path, "-o", "json"], &ALONE[..]].concat();
+    let report = Pleg::new(&args).run().assert_code(1).value();
+    assert_eq!(causes(&report), ["runtime-unresponsive"]);
+    let summary = report["summary"].as_str().unwrap();
+    assert!(summary.contains("accept queue is full"), "{summary}");
+}
+
+#[test]
+fn a_kubelet_whose_loop_stands_beside_a_quick_runtime_is_at_fault_itself() {
+    let runtime = three_pods();
+    let kubelet = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = kubelet.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        for stream in kubelet.incoming() {
+            let answer = "HTTP/1.0 500 Internal Server Error\r\n\r\n[+]ping ok\n\
+                          [-]syncloop failed: reason withheld\nhealthz check failed\n";
+            let mut stream = stream.unwrap();
+            let mut request = [0; 1024];
+            let _ = stream.read(&mut request);
+            stream.write_all(answer.as_bytes()).unwrap();
+        }
+    });
+    let path = runtime.path();
+    let args = [
+        "doctor",
+        "-r",
+        &path,
+        "--agent",
+        "off",
+        "--kubelet-healthz",
+        &address,
+    ];
+    let report = Pleg::new(&[&args[..], &["-o", "json"]].concat()).run();
+    let report = report.assert_code(1).value();
+    assert_eq!(causes(&report), ["kubelet-internal"]);
+}
+
+#[test]
+fn a_node_with_more_than_a_kubelet_can_inspect_is_told_what_it_carries() {
+    let runtime = FakeRuntime::with_pods(&[]);
+    for pod in 0..250 {
+        runtime.sim.run(&format!("pod-{pod}"), &["x", "y"]);
+    }
+    let slow = Fault::Slow(Duration::from_millis(300));
+    for call in [Call::ContainerStatus, Call::PodSandboxStatus] {
+        runtime.sim.fault(call, None, slow.clone());
+    }
+    // Three calls of 0.3 s for each of 250 pods: 225 s.
+    let report = doctor(&runtime, &["-o", "json"]).assert_code(1).value();
+    assert_eq!(causes(&report), ["too-many-containers"]);
+    let summary = report["summary"].as_str().unwrap();
+    assert!(summary.contains("all 250 pods"), "{summary}");
+    let evidence = report["findings"][0]["evidence"].to_string();
+    assert!(evidence.contains("p95 30"), "{evidence}");
+}
+
+#[test]
+fn a_list_that_is_refused_for_its_size_is_that_cause() {
+    let runtime = three_pods();
+    let refused = CallError::TooLarge("received 17302190 vs. 16777216".into());
+    let fault = Fault::Fail(refused);
+    runtime.sim.fault(Call::ListContainers, None, fault);
+    let report = doctor(&runtime, &["-o", "json"]).assert_code(1).value();
+    assert_eq!(causes(&report), ["list-exceeds-grpc-limit"]);
+}
+
+#[test]
+fn a_bundle_gives_the_same_findings_elsewhere() {
+    let runtime = three_pods();
+    let hung = Some("b/x.0");
+    runtime.sim.fault(Call::ContainerStatus, hung, Fault::Hang);
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["node.json", "node.json.gz"] {
+        let path = folder.path().join(name);
+        let path = path.to_str().unwrap();
+        let here = doctor(&runtime, &["-o", "json", "--bundle", path]);
+        let there = Pleg::new(&["doctor", "-o", "json", "--from", path]).run();
+        assert_eq!(there.assert_code(1).value(), here.assert_code(1).value());
+    }
+}
+
+#[test]
+fn what_is_no_bundle_is_said_in_one_sentence() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x");
+    let from = |path: &str| Pleg::new(&["doctor", "--from", path]).run().sentence();
+    let said = from(path.to_str().unwrap());
+    assert!(said.ends_with("no such file or directory"), "{said}");
+    std::fs::write(
+        &path,
+        "{\"kind\":\"pleg-bundle\",\"version\":1,\"facts\":{}}",
+    )
+    .unwrap();
+    let said = from(path.to_str().unwrap());
+    assert!(said.contains("it is damaged"), "{said}");
+    std::fs::write(&path, "hello").unwrap();
+    let said = from(path.to_str().unwrap());
+    assert!(said.ends_with("it is no bundle of `pleg doctor`"), "{said}");
+}
+
+#[test]
+fn node_problem_detector_gets_one_short_line_and_its_exit_codes() {
+    let runtime = three_pods();
+    let line = |ended: &Ended| {
+        assert_eq!(ended.out.lines().count(), 1, "{}", ended.out);
+        assert!(ended.out.trim_end().len() < 80, "{}", ended.out);
+        ended.out.clone()
+    };
+    let well = doctor(&runtime, &["--npd"]).assert_code(0);
+    assert!(line(&well).starts_with("ok: "));
+    let hung = Some("b/x.0");
+    runtime.sim.fault(Call::ContainerStatus, hung, Fault::Hang);
+    let bad = doctor(&runtime, &["--npd"]).assert_code(1);
+    assert_eq!(line(&bad), "container-lock: default/b x\n");
+    let other = doctor(&runtime, &["--npd", "--check", "list-exceeds-grpc-limit"]);
+    assert!(line(&other.assert_code(0)).starts_with("ok: "));
+    let unknown = doctor(&runtime, &["--npd", "--check", "kubelet-internal"]);
+    assert!(line(&unknown.assert_code(2)).starts_with("unknown: "));
+}
+
+#[test]
+fn names_of_a_hostile_runtime_cannot_disturb_the_report() {
+    let evil = format!("evil\u{1b}[2J\r\n{}", "n".repeat(100_000));
+    let runtime = FakeRuntime::with_pods(&[(&evil, &["\u{202e}x\u{7}"])]);
+    let hung = format!("{evil}/\u{202e}x\u{7}.0");
+    runtime
+        .sim
+        .fault(Call::ContainerStatus, Some(&hung), Fault::Hang);
+    let ended = doctor(&runtime, &[]).assert_code(1);
+    assert_narrow(&ended.out);
+    assert!(ended.out.contains("evil\\u{1b}[2J\\r\\n"), "{}", ended.out);
+    assert!(ended.out.len() < 10_000, "{}", ended.out.len());
+    let line = doctor(&runtime, &["--npd"]).assert_code(1).out;
+    assert!(
+        line.trim_end().len() < 80 && !line.contains('\u{1b}'),
+        "{line}"
+    );
+}
+
+#[test]
+fn a_cause_is_explained_and_a_slip_of_the_pen_corrected() {
+    let page = Pleg::new(&["explain", "container-status-lock"])
+        .run()
+        .assert_code(0)
+        .out;
+    assert!(page.starts_with("# container-status-lock\n"), "{page}");
+    let list = Pleg::new(&["explain"]).run().assert_code(0).out;
+    for id in ["disk-full", "systemd-cookie-overflow", "repair-loop"] {
+        assert!(list.contains(id), "{list}");
+    }
+    assert_narrow(&list);
+    let slip = Pleg::new(&["explain", "container-lok"])
+        .run()
+        .assert_code(2);
+    assert!(
+        slip.err.contains("did you mean container-lock?"),
+        "{}",
+        slip.err
+    );
+}

@@ -1,0 +1,85 @@
+//! One container's lock in CRI-O or dockerd: its status hangs while the lists answer.
+
+use super::Opinion;
+use super::who::{blame, culprit, go, stacks, subject};
+use crate::cause::Cause;
+use crate::facts::NodeFacts;
+use crate::facts::probes::{Method, Outcome};
+use crate::finding::{Confidence, Finding};
+
+/// The tell: both lists answer, and the status of one container does not.
+pub(super) fn judge(facts: &NodeFacts) -> Opinion {
+    let probes = &facts.probes;
+    match probes.outcome(Method::ListContainers) {
+        None => return Opinion::CannotTell("ListContainers was not called".to_owned()),
+        Some(Outcome::Refused) => {
+            return Opinion::CannotTell("the runtime cannot be reached".to_owned());
+        }
+        // Where it hangs on containerd that is the status lock, which is another cause.
+        Some(Outcome::Hung) if probes.may_be_containerd() => return Opinion::Clear,
+        Some(_) => {}
+    }
+    // If nobody's status is answered, it is the runtime as a whole.
+    if probes.outcome(Method::Version) != Some(Outcome::Ok) {
+        return Opinion::Clear;
+    }
+    let hung: Vec<_> = probes.hung(Method::ContainerStatus).collect();
+    let others = probes
+        .cost(Method::ContainerStatus)
+        .map_or(0, |cost| cost.count);
+    if hung.is_empty() {
+        return Opinion::Clear;
+    }
+    let confidence = match others {
+        0 => Confidence::Medium,
+        _ => Confidence::High,
+    };
+    let findings = hung.into_iter().map(|probe| {
+        let shim = probes.shim_of(probe.id.as_deref().unwrap_or_default());
+        let mut finding = Finding::new(Cause::ContainerLock, confidence);
+        finding.culprit = culprit(probe, shim);
+        let who = subject(probe);
+        finding.sentence =
+            format!("the runtime does not answer for {who}: its lock is held, and who asks waits");
+        finding.evidence.push(format!(
+            "ContainerStatus of {who} has not answered for {}, while the status of {others} \
+             others was answered",
+            go(probe.seconds)
+        ));
+        finding.evidence.extend(stacks(probes));
+        if let Some(shim) = shim {
+            blame(&mut finding, shim);
+        }
+        finding
+    });
+    Opinion::Found(findings.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::node::{found, node};
+    use super::*;
+
+    #[test]
+    fn a_container_whose_status_hangs_while_lists_answer_is_named() {
+        let facts = node("cri-o", "1.29.13")
+            .status(Method::ContainerStatus, "c1", "shop", "web", "app")
+            .answered(Method::ContainerStatus, 7, 0.002);
+        let findings = found(judge(&facts.facts()));
+        assert_eq!(findings.len(), 1);
+        assert!(
+            findings[0]
+                .sentence
+                .contains("container app of pod shop/web")
+        );
+    }
+
+    #[test]
+    fn a_node_that_answers_and_the_status_lock_are_not_this() {
+        assert_eq!(judge(&node("cri-o", "1.29.13").facts()), Opinion::Clear);
+        let facts = node("containerd", "1.7.24")
+            .call(Method::ListContainers, Outcome::Hung, 2.0)
+            .status(Method::ContainerStatus, "c1", "shop", "web", "app");
+        assert_eq!(judge(&facts.facts()), Opinion::Clear);
+    }
+}

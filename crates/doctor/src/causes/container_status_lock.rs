@@ -1,0 +1,155 @@
+//! One container's status lock in containerd's CRI plug-in, for which every list waits.
+
+use super::Opinion;
+use super::who::{blame, culprit, go, stacks, subject};
+use crate::cause::Cause;
+use crate::facts::NodeFacts;
+use crate::facts::probes::{Method, Outcome, ProbeFacts};
+use crate::finding::{Confidence, Finding};
+
+/// The tell: `ListContainers` hangs, `ListPodSandbox` does not, and neither does the
+/// status of anybody but the culprit.
+pub(super) fn judge(facts: &NodeFacts) -> Opinion {
+    let probes = &facts.probes;
+    match probes.outcome(Method::ListContainers) {
+        None => return Opinion::CannotTell("ListContainers was not called".to_owned()),
+        Some(Outcome::Refused) => {
+            return Opinion::CannotTell("the runtime cannot be reached".to_owned());
+        }
+        Some(Outcome::Ok | Outcome::Error) => return Opinion::Clear,
+        Some(Outcome::Hung) => {}
+    }
+    if probes.outcome(Method::ListPodSandbox) != Some(Outcome::Ok) || !probes.may_be_containerd() {
+        return Opinion::Clear;
+    }
+    let mut findings: Vec<Finding> = probes
+        .hung(Method::ContainerStatus)
+        .map(|probe| {
+            let shim = probes.shim_of(probe.id.as_deref().unwrap_or_default());
+            let mut finding = Finding::new(Cause::ContainerStatusLock, confidence(probes));
+            finding.culprit = culprit(probe, shim);
+            let who = subject(probe);
+            finding.sentence = match shim.filter(|shim| shim.stopped) {
+                Some(shim) => format!(
+                    "containerd holds the status lock of {who}, whose shim {} is stopped, so \
+                     listing containers hangs for the whole node",
+                    super::who::process(&shim.process)
+                ),
+                None => format!(
+                    "containerd holds the status lock of {who}, so listing containers hangs for \
+                     the whole node"
+                ),
+            };
+            finding.evidence = lists(probes);
+            finding.evidence.push(format!(
+                "ContainerStatus of {who} has not answered for {}",
+                go(probe.seconds)
+            ));
+            finding.evidence.extend(others(probes));
+            finding.evidence.extend(stacks(probes));
+            if let Some(shim) = shim {
+                blame(&mut finding, shim);
+            }
+            finding
+        })
+        .collect();
+    if findings.is_empty() {
+        findings.push(nobody(probes));
+    }
+    Opinion::Found(findings)
+}
+
+/// On containerd 2.x the same fault was seen to leave the lists answering.
+fn confidence(probes: &ProbeFacts) -> Confidence {
+    let runtime = probes.runtime.as_ref();
+    let first = runtime.is_some_and(|runtime| runtime.version.starts_with("1."));
+    match (first, probes.cost(Method::ContainerStatus)) {
+        (true, Some(_)) => Confidence::Certain,
+        (true, None) | (false, Some(_)) => Confidence::High,
+        (false, None) => Confidence::Medium,
+    }
+}
+
+fn lists(probes: &ProbeFacts) -> Vec<String> {
+    let seconds = |call| probes.node(call).map_or(0.0, |probe| probe.seconds);
+    vec![format!(
+        "ListContainers has not answered for {}; ListPodSandbox answered in {}",
+        go(seconds(Method::ListContainers)),
+        go(seconds(Method::ListPodSandbox))
+    )]
+}
+
+fn others(probes: &ProbeFacts) -> Option<String> {
+    let cost = probes.cost(Method::ContainerStatus)?;
+    let count = cost.count;
+    let max = go(cost.max);
+    Some(match count {
+        1 => format!("ContainerStatus of one other container answered in {max}"),
+        _ => format!("ContainerStatus of {count} other containers answered within {max}"),
+    })
+}
+
+fn nobody(probes: &ProbeFacts) -> Finding {
+    let mut finding = Finding::new(Cause::ContainerStatusLock, Confidence::Medium);
+    finding.evidence = lists(probes);
+    finding.evidence.extend(others(probes));
+    finding.evidence.push(
+        "no container was found whose status hangs: ids come from an agent, and for root from \
+         the runtime's folders"
+            .to_owned(),
+    );
+    finding
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::node::{found, node};
+    use super::*;
+    use crate::finding::Verdict;
+
+    #[test]
+    fn the_container_whose_status_hangs_is_named_with_its_shim_and_what_frees_it() {
+        let facts = node("containerd", "1.7.24")
+            .call(Method::ListContainers, Outcome::Hung, 2.0)
+            .status(Method::ContainerStatus, "c1", "shop", "web", "app")
+            .answered(Method::ContainerStatus, 5, 0.004)
+            .shim(4711, true, &["s1", "c1"])
+            .facts();
+        let [finding] = &found(judge(&facts))[..] else {
+            panic!("one culprit");
+        };
+        assert_eq!(finding.confidence, Confidence::Certain);
+        assert_eq!(finding.culprit.pid, Some(4711));
+        let said = &finding.sentence;
+        assert!(said.contains("container app of pod shop/web"), "{said}");
+        assert!(
+            finding.advice[0].contains("kill -CONT 4711"),
+            "{:?}",
+            finding.advice
+        );
+        let evidence = finding.evidence.join("\n");
+        assert!(
+            evidence.contains("of 5 other containers answered within 4ms"),
+            "{evidence}"
+        );
+    }
+
+    #[test]
+    fn without_ids_it_is_suspected_and_nobody_is_named() {
+        let facts = node("containerd", "1.7.24").call(Method::ListContainers, Outcome::Hung, 2.0);
+        let findings = found(judge(&facts.facts()));
+        assert_eq!(findings[0].verdict, Verdict::Suspect);
+        assert!(findings[0].culprit.is_nobody());
+    }
+
+    #[test]
+    fn a_node_that_answers_and_one_that_hangs_as_a_whole_are_not_this() {
+        assert_eq!(judge(&node("containerd", "1.7.24").facts()), Opinion::Clear);
+        let facts = node("containerd", "1.7.24")
+            .call(Method::ListContainers, Outcome::Hung, 2.0)
+            .call(Method::ListPodSandbox, Outcome::Hung, 2.0);
+        assert_eq!(judge(&facts.facts()), Opinion::Clear);
+        let facts = node("cri-o", "1.29.1").call(Method::ListContainers, Outcome::Hung, 2.0);
+        assert_eq!(judge(&facts.facts()), Opinion::Clear);
+    }
+}

@@ -1,0 +1,87 @@
+//! The runtime answers, and the kubelet's own loop does not turn.
+
+use super::Opinion;
+use super::who::go;
+use crate::cause::Cause;
+use crate::facts::NodeFacts;
+use crate::facts::probes::{Method, Outcome};
+use crate::finding::{Confidence, Culprit, Finding};
+
+/// A runtime that answers all within this is no reason for a kubelet to wait.
+const FAST: f64 = 1.0;
+
+/// The tell: every call of ours is quick, and `/healthz` says that the sync loop is not.
+pub(super) fn judge(facts: &NodeFacts) -> Opinion {
+    let probes = &facts.probes;
+    let Some(health) = probes.kubelet.value() else {
+        let why = probes.kubelet.why().unwrap_or_default();
+        let at = probes.kubelet.source();
+        return Opinion::CannotTell(format!("no kubelet answers on {at}: {why}"));
+    };
+    if probes.outcome(Method::ListContainers).is_none() {
+        return Opinion::CannotTell("the runtime was not asked".to_owned());
+    }
+    let syncloop = health.failed.iter().any(|check| check == "syncloop");
+    let silent = health.code.is_none();
+    let quick = !probes.any_hung()
+        && probes.outcome(Method::ListContainers) == Some(Outcome::Ok)
+        && probes.outcome(Method::ListPodSandbox) == Some(Outcome::Ok)
+        && probes.costs.iter().all(|cost| cost.max < FAST);
+    if !quick || !(syncloop || silent) {
+        return Opinion::Clear;
+    }
+    let confidence = match syncloop {
+        true => Confidence::High,
+        false => Confidence::Medium,
+    };
+    let mut finding = Finding::new(Cause::KubeletInternal, confidence);
+    finding.sentence = match syncloop {
+        true => "the runtime answers every call at once, and the kubelet's sync loop does not turn",
+        false => "the runtime answers every call at once, and the kubelet does not answer",
+    }
+    .to_owned();
+    finding.culprit = Culprit {
+        process: Some("kubelet".to_owned()),
+        ..Culprit::default()
+    };
+    let said = match (health.code, &health.failed[..]) {
+        (None, _) => "took the connection and does not answer".to_owned(),
+        (Some(code), []) => format!("answers {code}"),
+        (Some(code), failed) => format!("answers {code}: {} failed", failed.join(", ")),
+    };
+    finding
+        .evidence
+        .push(format!("{} {said}", probes.kubelet.source()));
+    let slowest = probes.costs.iter().map(|cost| cost.max).fold(0.0, f64::max);
+    let calls: usize = probes.costs.iter().map(|cost| cost.count).sum();
+    finding.evidence.push(format!(
+        "{calls} calls of ours to the runtime were answered, the slowest in {}",
+        go(slowest)
+    ));
+    Opinion::Found(vec![finding])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::node::{found, node};
+    use super::*;
+
+    #[test]
+    fn a_sync_loop_that_stands_beside_a_quick_runtime_is_the_kubelets_own_fault() {
+        let facts = node("containerd", "1.7.24").kubelet(500, &["syncloop"]);
+        let findings = found(judge(&facts.facts()));
+        assert_eq!(findings[0].confidence, Confidence::High);
+    }
+
+    #[test]
+    fn a_kubelet_that_is_well_or_waits_for_a_runtime_is_not_at_fault() {
+        let well = node("containerd", "1.7.24").kubelet(200, &[]);
+        assert_eq!(judge(&well.facts()), Opinion::Clear);
+        let waits = node("containerd", "1.7.24")
+            .kubelet(500, &["syncloop"])
+            .call(Method::ListContainers, Outcome::Hung, 2.0);
+        assert_eq!(judge(&waits.facts()), Opinion::Clear);
+        let none = judge(&node("containerd", "1.7.24").facts());
+        assert!(matches!(none, Opinion::CannotTell(_)));
+    }
+}

@@ -1,0 +1,201 @@
+//! A healthy node, and what goes wrong with it, for the tests of the causes.
+
+use pleg::runtime::{Condition, RuntimeVersion};
+use pleg::wall_time::WallTime;
+
+use super::Opinion;
+use crate::facts::probes::{Cost, Method, Outcome, Probe, ProbeFacts, Rows};
+use crate::facts::processes::{KubeletHealth, Plugin, Process, Shim};
+use crate::facts::{Fact, HostFacts, NodeFacts};
+use crate::finding::{Finding, PodName};
+
+/// A node in the making.
+pub(super) struct Node(ProbeFacts);
+
+/// A node whose runtime answers every call in a millisecond.
+pub(super) fn node(name: &str, version: &str) -> Node {
+    let mut facts = ProbeFacts {
+        endpoint: "unix:///run/runtime.sock".to_owned(),
+        runtime: Some(RuntimeVersion {
+            name: name.into(),
+            version: version.into(),
+            api_version: "v1".into(),
+        }),
+        shims: Fact::known(Vec::new(), "/proc"),
+        plugins: Fact::known(Vec::new(), "/proc"),
+        ..ProbeFacts::default()
+    };
+    for call in [
+        Method::Version,
+        Method::Status,
+        Method::ListPodSandbox,
+        Method::ListContainers,
+    ] {
+        facts.calls.push(probe(call, None, Outcome::Ok, 0.001));
+    }
+    Node(facts)
+}
+
+/// The findings of an opinion that has some.
+#[track_caller]
+pub(super) fn found(opinion: Opinion) -> Vec<Finding> {
+    match opinion {
+        Opinion::Found(findings) => findings,
+        other => panic!("nothing was found: {other:?}"),
+    }
+}
+
+fn probe(call: Method, id: Option<&str>, outcome: Outcome, seconds: f64) -> Probe {
+    Probe {
+        call,
+        id: id.map(str::to_owned),
+        outcome,
+        seconds,
+        message: None,
+        bytes: None,
+        pod: None,
+        container: None,
+    }
+}
+
+impl Node {
+    fn of(&mut self, call: Method) -> &mut Probe {
+        let mut calls = self.0.calls.iter_mut();
+        calls.find(|probe| probe.call == call).unwrap()
+    }
+
+    pub fn call(mut self, call: Method, outcome: Outcome, seconds: f64) -> Self {
+        *self.of(call) = probe(call, None, outcome, seconds);
+        self
+    }
+
+    pub fn bytes(mut self, call: Method, bytes: u64) -> Self {
+        self.of(call).bytes = Some(bytes);
+        self
+    }
+
+    pub fn failed(mut self, call: Method, why: &str) -> Self {
+        let probe = self.of(call);
+        probe.outcome = Outcome::Error;
+        probe.message = Some(why.to_owned());
+        self
+    }
+
+    pub fn refused(mut self, why: &str) -> Self {
+        for probe in &mut self.0.calls {
+            probe.outcome = Outcome::Refused;
+            probe.message = Some(format!("the runtime cannot be reached: {why}"));
+        }
+        self
+    }
+
+    /// A condition that the runtime says is not met.
+    pub fn unmet(mut self, kind: &str, message: &str) -> Self {
+        let condition = Condition {
+            kind: kind.to_owned(),
+            met: false,
+            reason: "Reason".to_owned(),
+            message: message.to_owned(),
+        };
+        let told = self.0.conditions.get_or_insert_default();
+        told.conditions.push(condition);
+        self
+    }
+
+    /// A status call that hangs.
+    pub fn status(
+        mut self,
+        call: Method,
+        id: &str,
+        namespace: &str,
+        pod: &str,
+        name: &str,
+    ) -> Self {
+        let mut hung = probe(call, Some(id), Outcome::Hung, 2.0);
+        hung.pod = Some(PodName {
+            uid: None,
+            namespace: Some(namespace.to_owned()),
+            name: Some(pod.to_owned()),
+        });
+        hung.container = (!name.is_empty()).then(|| name.to_owned());
+        self.0.calls.push(hung);
+        self
+    }
+
+    /// So many calls that all took that long.
+    pub fn answered(mut self, call: Method, count: usize, seconds: f64) -> Self {
+        self.0.costs.push(Cost {
+            call,
+            count,
+            p50: seconds,
+            p95: seconds,
+            p99: seconds,
+            max: seconds,
+            alone: Some(seconds),
+        });
+        self
+    }
+
+    pub fn rows(mut self, sandboxes: usize, containers: usize) -> Self {
+        self.0.rows = Some(Rows {
+            sandboxes,
+            containers,
+            ..Rows::default()
+        });
+        self
+    }
+
+    pub fn listener(mut self, pid: u32, name: &str, state: &str) -> Self {
+        self.0.listener = Fact::known(process(pid, name, state, 100.0, None), "peer");
+        self
+    }
+
+    pub fn shim(mut self, pid: u32, stopped: bool, ids: &[&str]) -> Self {
+        let state = if stopped { "T" } else { "S" };
+        let shim = Shim {
+            process: process(pid, "containerd-shim", state, 100.0, None),
+            stopped,
+            ids: ids.iter().map(|id| id.to_string()).collect(),
+            ..Shim::default()
+        };
+        self.0.shims = Fact::known(vec![shim], "/proc");
+        self
+    }
+
+    pub fn plugin(mut self, pid: u32, name: &str, age: f64, wait: &str) -> Self {
+        let mut plugins = self.0.plugins.value().cloned().unwrap_or_default();
+        plugins.push(Plugin {
+            process: process(pid, name, "S", age, Some(wait)),
+            waits_for: None,
+        });
+        self.0.plugins = Fact::known(plugins, "/proc");
+        self
+    }
+
+    pub fn kubelet(mut self, code: u16, failed: &[&str]) -> Self {
+        let health = KubeletHealth {
+            code: Some(code),
+            failed: failed.iter().map(|check| check.to_string()).collect(),
+        };
+        self.0.kubelet = Fact::known(health, "http://127.0.0.1:10248/healthz");
+        self
+    }
+
+    pub fn facts(self) -> NodeFacts {
+        NodeFacts {
+            taken: WallTime::from_unix_nanos(1).unwrap(),
+            probes: self.0,
+            host: HostFacts::default(),
+        }
+    }
+}
+
+fn process(pid: u32, name: &str, state: &str, age_seconds: f64, wait: Option<&str>) -> Process {
+    Process {
+        pid,
+        name: name.to_owned(),
+        state: state.to_owned(),
+        wait: wait.map(str::to_owned),
+        age_seconds,
+    }
+}

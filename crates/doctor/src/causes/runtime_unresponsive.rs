@@ -1,0 +1,291 @@
+//! The runtime as a whole: stopped, gone, not accepting, or silent.
+
+use super::Opinion;
+use super::who::{go, process, stacks};
+use crate::cause::Cause;
+use crate::facts::NodeFacts;
+use crate::facts::probes::{Method, Outcome, Probe, ProbeFacts};
+use crate::finding::{Confidence, Culprit, Finding};
+
+/// The tell: `Version`, which takes no lock, is not answered.
+pub(super) fn judge(facts: &NodeFacts) -> Opinion {
+    let probes = &facts.probes;
+    let Some(version) = probes.node(Method::Version) else {
+        let why = match probes.endpoint.is_empty() {
+            true => "no container runtime was found; name its socket with --runtime-endpoint",
+            false => "the runtime was not asked",
+        };
+        return Opinion::CannotTell(why.to_owned());
+    };
+    match version.outcome {
+        Outcome::Refused => refused(probes, version),
+        Outcome::Hung => Opinion::Found(vec![silent(probes, version)]),
+        Outcome::Error => Opinion::Found(vec![nonsense(probes, version)]),
+        Outcome::Ok => lists(probes),
+    }
+}
+
+fn refused(probes: &ProbeFacts, version: &Probe) -> Opinion {
+    let why = version.message.as_deref().unwrap_or("no reason was given");
+    let why = why
+        .strip_prefix("the runtime cannot be reached: ")
+        .unwrap_or(why);
+    let at = &probes.endpoint;
+    let said = why.to_ascii_lowercase();
+    let (confidence, sentence) = if said.contains("permission denied") {
+        return Opinion::CannotTell(format!("{at} may only be opened by root: {why}"));
+    } else if said.contains("no such file") {
+        let sentence = format!(
+            "no container runtime listens on {at}: it does not run, or its socket is elsewhere"
+        );
+        (Confidence::High, sentence)
+    } else if said.contains("connection refused") {
+        let sentence = format!(
+            "the container runtime at {at} is gone: its socket is still there, and nobody listens"
+        );
+        (Confidence::Certain, sentence)
+    } else if said.contains("temporarily unavailable") {
+        let sentence = format!(
+            "the container runtime at {at} accepts no connection: its accept queue is full"
+        );
+        (Confidence::Certain, sentence)
+    } else {
+        let sentence = format!("the container runtime at {at} cannot be reached: {why}");
+        (Confidence::High, sentence)
+    };
+    let mut finding = finding(probes, confidence, sentence);
+    finding
+        .evidence
+        .push(format!("a connection to {at} failed: {why}"));
+    Opinion::Found(vec![finding])
+}
+
+fn silent(probes: &ProbeFacts, version: &Probe) -> Finding {
+    let at = &probes.endpoint;
+    let listener = probes.listener.value();
+    let stopped = listener.filter(|process| process.is_stopped());
+    let (confidence, sentence) = match (stopped, listener) {
+        (Some(who), _) => {
+            let who = process(who);
+            let sentence = format!("the container runtime {who} is stopped: every call hangs");
+            (Confidence::Certain, sentence)
+        }
+        (None, Some(who)) => {
+            let who = process(who);
+            let sentence = format!("the container runtime {who} answers no call");
+            (Confidence::High, sentence)
+        }
+        (None, None) => {
+            let sentence = format!("the container runtime at {at} answers no call");
+            (Confidence::High, sentence)
+        }
+    };
+    let mut finding = finding(probes, confidence, sentence);
+    finding.evidence.push(format!(
+        "it took a connection and has not answered Version for {}",
+        go(version.seconds)
+    ));
+    if let Some(who) = listener {
+        finding
+            .evidence
+            .push(format!("{} {}", process(who), who.doing()));
+    }
+    if let Some(who) = stopped {
+        finding.advise_first(format!(
+            "find out who stopped it (a debugger, a snapshot, SIGSTOP); `kill -CONT {}` lets it \
+             go on, and its containers have not noticed",
+            who.pid
+        ));
+    }
+    finding
+}
+
+fn nonsense(probes: &ProbeFacts, version: &Probe) -> Finding {
+    let at = &probes.endpoint;
+    let why = version.message.as_deref().unwrap_or("it does not say why");
+    let sentence = format!("what listens on {at} does not speak CRI as it should");
+    let mut finding = finding(probes, Confidence::High, sentence);
+    finding.evidence.push(format!("Version failed: {why}"));
+    finding
+}
+
+/// It lives, and yet neither list is answered, or one is answered with an error.
+fn lists(probes: &ProbeFacts) -> Opinion {
+    let lists = [Method::ListPodSandbox, Method::ListContainers];
+    let bad = |outcome: Outcome| {
+        let called = lists.into_iter();
+        called.filter(move |call| probes.outcome(*call) == Some(outcome))
+    };
+    let name = probes
+        .runtime
+        .as_ref()
+        .map_or("the runtime", |who| &who.name);
+    let (hung, failed) = (bad(Outcome::Hung).count(), bad(Outcome::Error));
+    if hung == 2 {
+        let sentence = format!("{name} answers Version, and neither of its lists");
+        let mut found = finding(probes, Confidence::High, sentence);
+        for probe in lists.into_iter().filter_map(|call| probes.node(call)) {
+            let call = probe.call.as_str();
+            let seconds = go(probe.seconds);
+            found
+                .evidence
+                .push(format!("{call} has not answered for {seconds}"));
+        }
+        return Opinion::Found(vec![found]);
+    }
+    let failed = failed.filter_map(|call| probes.node(call));
+    // A list that is too large is another cause.
+    let failed = failed.into_iter().filter(|probe| {
+        let message = probe.message.as_deref().unwrap_or_default();
+        !message.contains("larger than")
+    });
+    let found = failed.map(|probe| {
+        let call = probe.call.as_str();
+        let why = probe.message.as_deref().unwrap_or("it does not say why");
+        let mut found = finding(probes, Confidence::High, format!("{name} refuses {call}"));
+        found.evidence.push(format!("{call} failed: {why}"));
+        found
+    });
+    let mut found: Vec<Finding> = found.collect();
+    found.extend(hung_alone(probes));
+    found.extend(not_ready(probes));
+    match found.is_empty() {
+        true => Opinion::Clear,
+        false => Opinion::Found(found),
+    }
+}
+
+/// It answers, and says of itself that it is not ready.
+fn not_ready(probes: &ProbeFacts) -> Option<Finding> {
+    let condition = probes.unmet("RuntimeReady")?;
+    let why = [&*condition.reason, &*condition.message].join(": ");
+    let name = probes
+        .runtime
+        .as_ref()
+        .map_or("the runtime", |who| &who.name);
+    let sentence = format!("{name} says of itself that it is not ready ({why})");
+    let mut found = finding(probes, Confidence::High, sentence);
+    found
+        .evidence
+        .push(format!("its condition RuntimeReady is false: {why}"));
+    Some(found)
+}
+
+/// One call for the whole node that hangs, where no other cause explains it.
+fn hung_alone(probes: &ProbeFacts) -> Option<Finding> {
+    let hung = |call: &Method| probes.outcome(*call) == Some(Outcome::Hung);
+    let explained = |call: &Method| match call {
+        Method::ListContainers => probes.may_be_containerd(),
+        // The plug-in that it waits for is named elsewhere.
+        Method::Status => probes.plugins.value().is_some_and(|all| !all.is_empty()),
+        _ => false,
+    };
+    let calls = [
+        Method::ListPodSandbox,
+        Method::ListContainers,
+        Method::Status,
+    ];
+    let mut calls = calls.into_iter().filter(hung);
+    let probe = probes.node(calls.find(|call| !explained(call))?)?;
+    let call = probe.call.as_str();
+    let name = probes
+        .runtime
+        .as_ref()
+        .map_or("the runtime", |who| &who.name);
+    let sentence = format!("{name} answers Version, and not {call}");
+    let mut found = finding(probes, Confidence::Medium, sentence);
+    found
+        .evidence
+        .push(format!("{call} has not answered for {}", go(probe.seconds)));
+    Some(found)
+}
+
+fn finding(probes: &ProbeFacts, confidence: Confidence, sentence: String) -> Finding {
+    let mut finding = Finding::new(Cause::RuntimeUnresponsive, confidence);
+    finding.sentence = sentence;
+    finding.evidence.extend(stacks(probes));
+    if let Some(listener) = probes.listener.value() {
+        finding.culprit = Culprit {
+            pid: Some(listener.pid),
+            process: Some(listener.name.clone()),
+            ..Culprit::default()
+        };
+    }
+    finding
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::node::{found, node};
+    use super::*;
+    use crate::finding::Verdict;
+
+    fn refused_by(why: &str) -> Opinion {
+        let facts = node("containerd", "1.7.24").refused(why);
+        judge(&facts.facts())
+    }
+
+    #[test]
+    fn a_socket_that_nobody_listens_on_is_told_from_one_that_is_not_there() {
+        let gone = found(refused_by("connection refused"));
+        assert!(gone[0].sentence.contains("is gone"), "{}", gone[0].sentence);
+        let absent = found(refused_by("no such file or directory"));
+        assert!(absent[0].sentence.contains("no container runtime"));
+        let full = found(refused_by("resource temporarily unavailable"));
+        assert!(full[0].sentence.contains("accept queue is full"));
+    }
+
+    #[test]
+    fn a_socket_that_we_may_not_open_says_nothing_of_the_runtime() {
+        let Opinion::CannotTell(why) = refused_by("permission denied") else {
+            panic!("it cannot be told");
+        };
+        assert!(why.contains("root"), "{why}");
+    }
+
+    #[test]
+    fn a_stopped_runtime_is_named_with_its_process() {
+        let facts = node("containerd", "1.7.24")
+            .call(Method::Version, Outcome::Hung, 2.0)
+            .listener(812, "containerd", "T");
+        let findings = found(judge(&facts.facts()));
+        assert_eq!(findings[0].confidence, Confidence::Certain);
+        assert!(findings[0].sentence.contains("containerd (812) is stopped"));
+        assert!(findings[0].advice[0].contains("kill -CONT 812"));
+    }
+
+    #[test]
+    fn one_list_that_hangs_is_not_this_and_two_are() {
+        let one = node("containerd", "1.7.24").call(Method::ListContainers, Outcome::Hung, 2.0);
+        assert_eq!(judge(&one.facts()), Opinion::Clear);
+        let two = node("containerd", "1.7.24")
+            .call(Method::ListContainers, Outcome::Hung, 2.0)
+            .call(Method::ListPodSandbox, Outcome::Hung, 2.0);
+        assert_eq!(found(judge(&two.facts()))[0].verdict, Verdict::Problem);
+    }
+
+    #[test]
+    fn no_call_for_the_node_hangs_without_a_word() {
+        for call in [
+            Method::ListPodSandbox,
+            Method::ListContainers,
+            Method::Status,
+        ] {
+            let facts = node("cri-o", "1.29.1").call(call, Outcome::Hung, 2.0);
+            let findings = found(judge(&facts.facts()));
+            assert!(findings[0].sentence.contains(call.as_str()), "{call:?}");
+        }
+    }
+
+    #[test]
+    fn a_runtime_that_says_that_it_is_not_ready_is_believed() {
+        let facts = node("containerd", "1.7.24").unmet("RuntimeReady", "disk is gone");
+        let findings = found(judge(&facts.facts()));
+        assert!(findings[0].sentence.contains("disk is gone"));
+    }
+
+    #[test]
+    fn a_node_that_answers_is_clear() {
+        assert_eq!(judge(&node("containerd", "1.7.24").facts()), Opinion::Clear);
+    }
+}

@@ -1,0 +1,131 @@
+//! The shim of one pod that does not answer its runtime.
+
+use super::Opinion;
+use super::who::{blame, culprit, go, process, short, subject};
+use crate::cause::Cause;
+use crate::facts::NodeFacts;
+use crate::facts::probes::{Method, Outcome, ProbeFacts};
+use crate::facts::processes::Shim;
+use crate::finding::{Confidence, Culprit, Finding};
+
+/// The tell: the status of one sandbox hangs, or a shim is stopped.
+pub(super) fn judge(facts: &NodeFacts) -> Opinion {
+    let probes = &facts.probes;
+    if probes.calls.is_empty() {
+        return Opinion::CannotTell("the runtime was not asked".to_owned());
+    }
+    let alive = probes.outcome(Method::Version) == Some(Outcome::Ok);
+    let hung: Vec<_> = probes
+        .hung(Method::PodSandboxStatus)
+        .filter(|_| alive)
+        .collect();
+    let mut findings = Vec::new();
+    let mut blamed = Vec::new();
+    for probe in hung {
+        let shim = probes.shim_of(probe.id.as_deref().unwrap_or_default());
+        blamed.extend(shim.map(|shim| shim.process.pid));
+        let mut finding = Finding::new(Cause::ShimUnresponsive, Confidence::High);
+        finding.culprit = culprit(probe, shim);
+        finding.sentence = format!("the shim of {} does not answer its runtime", subject(probe));
+        finding.evidence.push(format!(
+            "PodSandboxStatus of {} has not answered for {}",
+            subject(probe),
+            go(probe.seconds)
+        ));
+        if let Some(shim) = shim {
+            blame(&mut finding, shim);
+        }
+        findings.push(finding);
+    }
+    let Some(shims) = probes.shims.value() else {
+        let why = probes.shims.why().unwrap_or_default();
+        return match findings.is_empty() {
+            true => Opinion::CannotTell(format!("no shim could be looked at: {why}")),
+            false => Opinion::Found(findings),
+        };
+    };
+    let stopped = shims.iter().filter(|shim| shim.stopped);
+    let unnamed = stopped.filter(|shim| !blamed.contains(&shim.process.pid));
+    // One that a container's hanging status has led to is named there.
+    findings.extend(
+        unnamed
+            .filter(|shim| !explains_a_container(probes, shim))
+            .map(|shim| of_stopped(probes, shim)),
+    );
+    match findings.is_empty() {
+        true => Opinion::Clear,
+        false => Opinion::Found(findings),
+    }
+}
+
+fn explains_a_container(probes: &ProbeFacts, shim: &Shim) -> bool {
+    probes
+        .hung(Method::ContainerStatus)
+        .any(|probe| shim.ids.iter().any(|id| Some(id) == probe.id.as_ref()))
+}
+
+fn of_stopped(probes: &ProbeFacts, shim: &Shim) -> Finding {
+    let mut finding = Finding::new(Cause::ShimUnresponsive, Confidence::Certain);
+    let who = process(&shim.process);
+    let known = probes.calls.iter().find(|probe| {
+        probe.id.as_ref().is_some_and(|id| shim.ids.contains(id)) && probe.pod.is_some()
+    });
+    let whose = match (known, &shim.pod) {
+        (Some(probe), _) => probe.pod.clone(),
+        (None, pod) => pod.clone(),
+    };
+    let pod = whose.as_ref().map(|pod| {
+        let namespace = pod.namespace.as_deref().unwrap_or("?");
+        format!("pod {namespace}/{}", pod.name.as_deref().unwrap_or("?"))
+    });
+    let serves = shim.ids.first().map(|id| short(id)).unwrap_or("?");
+    finding.sentence = format!(
+        "the shim {who} of {} is stopped: its containers can be neither started, stopped nor \
+         entered",
+        pod.unwrap_or_else(|| format!("container {serves}"))
+    );
+    finding.culprit = Culprit {
+        pod: whose,
+        id: shim.ids.first().cloned(),
+        pid: Some(shim.process.pid),
+        process: Some(shim.process.name.clone()),
+        ..Culprit::default()
+    };
+    blame(&mut finding, shim);
+    finding
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::node::{found, node};
+    use super::*;
+
+    #[test]
+    fn a_sandbox_whose_status_hangs_leads_to_its_shim() {
+        let facts = node("containerd", "1.6.20")
+            .status(Method::PodSandboxStatus, "s1", "shop", "web", "")
+            .shim(99, false, &["s1"]);
+        let findings = found(judge(&facts.facts()));
+        assert_eq!(findings.len(), 1);
+        assert_eq!(findings[0].culprit.pid, Some(99));
+        assert!(findings[0].advice[0].contains("kill -KILL 99"));
+    }
+
+    #[test]
+    fn a_stopped_shim_is_found_before_anybody_calls_it() {
+        let facts = node("containerd", "1.7.24").shim(99, true, &["s1", "c1"]);
+        let findings = found(judge(&facts.facts()));
+        assert_eq!(findings[0].confidence, Confidence::Certain);
+        assert!(findings[0].advice[0].contains("kill -CONT 99"));
+    }
+
+    #[test]
+    fn a_node_that_answers_is_clear_and_the_status_lock_names_its_shim_itself() {
+        assert_eq!(judge(&node("containerd", "1.7.24").facts()), Opinion::Clear);
+        let facts = node("containerd", "1.7.24")
+            .call(Method::ListContainers, Outcome::Hung, 2.0)
+            .status(Method::ContainerStatus, "c1", "shop", "web", "app")
+            .shim(99, true, &["s1", "c1"]);
+        assert_eq!(judge(&facts.facts()), Opinion::Clear);
+    }
+}

@@ -1,0 +1,104 @@
+//! Names and times as sentences have them.
+
+use std::time::Duration;
+
+use pleg::go_duration::GoDuration;
+
+use crate::facts::probes::{Probe, ProbeFacts};
+use crate::facts::processes::{Process, Shim};
+use crate::finding::{Culprit, Finding};
+
+/// `container app of pod shop/web`, or as much of it as is known.
+pub(super) fn subject(probe: &Probe) -> String {
+    let pod = probe.pod.as_ref().map(|pod| {
+        let namespace = pod.namespace.as_deref().unwrap_or("?");
+        format!("pod {namespace}/{}", pod.name.as_deref().unwrap_or("?"))
+    });
+    let id = probe.id.as_deref().map(short).unwrap_or_default();
+    match (&probe.container, pod) {
+        (Some(container), Some(pod)) => format!("container {container} of {pod}"),
+        (Some(container), None) => format!("container {container} ({id})"),
+        (None, Some(pod)) => pod,
+        (None, None) => format!("{id} (no name is known)"),
+    }
+}
+
+/// The first digits of an id, which is how people write them.
+pub(super) fn short(id: &str) -> &str {
+    id.get(..13).filter(|_| id.len() == 64).unwrap_or(id)
+}
+
+/// `containerd-shim (4711)`.
+pub(super) fn process(process: &Process) -> String {
+    format!("{} ({})", process.name, process.pid)
+}
+
+/// Who a call is about, and the shim behind it.
+pub(super) fn culprit(probe: &Probe, shim: Option<&Shim>) -> Culprit {
+    Culprit {
+        pod: probe.pod.clone(),
+        container: probe.container.clone(),
+        id: probe.id.clone(),
+        pid: shim.map(|shim| shim.process.pid),
+        process: shim.map(|shim| shim.process.name.clone()),
+        unit: None,
+    }
+}
+
+/// What the runtime's goroutines say, if they were asked for.
+pub(super) fn stacks(probes: &ProbeFacts) -> Option<String> {
+    let stacks = probes.stacks.value()?;
+    let holder = stacks.holder.as_ref()?;
+    let why = stacks.why.as_deref().unwrap_or_default();
+    let count = stacks.goroutines;
+    Some(format!(
+        "of the {count} goroutines of the runtime the one in everybody's way is in {holder}: {why}"
+    ))
+}
+
+/// To the millisecond, which is what people compare.
+pub(super) fn go(seconds: f64) -> GoDuration {
+    let millis = (seconds.clamp(0.0, 1e12) * 1000.0).round() as u64;
+    GoDuration(Duration::from_millis(millis))
+}
+
+/// Says of a shim what it does, and how to free whoever waits for it.
+pub(super) fn blame(finding: &mut Finding, shim: &Shim) {
+    let who = process(&shim.process);
+    finding
+        .evidence
+        .push(format!("its shim {who} {}", shim.process.doing()));
+    for place in &shim.stuck_in {
+        finding
+            .evidence
+            .push(format!("a thread of the shim waits in {place}"));
+    }
+    for runc in &shim.runc {
+        let age = go(runc.age_seconds.floor());
+        let doing = runc.doing();
+        finding.evidence.push(format!(
+            "below the shim, {} {doing}; it is {age} old",
+            process(runc)
+        ));
+    }
+    let pid = shim.process.pid;
+    let oldest = shim
+        .runc
+        .iter()
+        .max_by(|a, b| a.age_seconds.total_cmp(&b.age_seconds));
+    match oldest {
+        _ if shim.stopped => finding.advise_first(format!(
+            "`kill -CONT {pid}` lets the shim go on and frees the node at once; nothing is \
+             restarted. If it does not, `kill -KILL {pid}` costs this pod and no other"
+        )),
+        Some(runc) => finding.advise_first(format!(
+            "`kill -KILL {}` ends the runc that the shim waits for; if that does not help, \
+             `kill -KILL {pid}` ends the shim, which costs this pod and no other",
+            runc.pid
+        )),
+        None => finding.advise_first(format!(
+            "`kill -KILL {pid}` ends the shim, which frees the node and costs this pod and no \
+             other; nothing else has to be restarted"
+        )),
+    }
+}

@@ -1,0 +1,126 @@
+//! What the calls came to: which are kept, and what all of them cost.
+
+use std::collections::BTreeMap;
+
+use crate::facts::probes::{Cost, Method, Outcome, Probe};
+
+/// How many of the slowest calls of a kind are kept beside what went wrong.
+const SLOWEST: usize = 3;
+
+/// How many calls that went wrong are kept.
+const MOST: usize = 200;
+
+/// All calls that ended, in a bounded space.
+#[derive(Default)]
+pub(super) struct Answers {
+    node: Vec<Probe>,
+    wrong: Vec<Probe>,
+    well: BTreeMap<Method, Vec<Well>>,
+}
+
+struct Well {
+    probe: Probe,
+    alone: bool,
+}
+
+impl Answers {
+    /// Takes a call. `alone`: no other was outstanding meanwhile.
+    pub fn take(&mut self, probe: Probe, alone: bool) {
+        if probe.outcome == Outcome::Ok {
+            let well = self.well.entry(probe.call).or_default();
+            well.push(Well {
+                probe: probe.clone(),
+                alone,
+            });
+        }
+        match probe.id {
+            None => self.node.push(probe),
+            Some(_) if probe.outcome == Outcome::Ok => {}
+            Some(_) if self.wrong.len() < MOST => self.wrong.push(probe),
+            Some(_) => {}
+        }
+    }
+
+    /// Whether there was no connection for the node's call of that kind.
+    pub fn is_refused(&self, call: Method) -> bool {
+        let mut node = self.node.iter();
+        node.any(|probe| probe.call == call && probe.outcome == Outcome::Refused)
+    }
+
+    /// What is kept, and what all cost.
+    pub fn finish(mut self) -> (Vec<Probe>, Vec<Cost>) {
+        let costs = self.well.iter_mut();
+        let costs = costs.filter_map(|(call, well)| cost(*call, well)).collect();
+        let mut kept = self.node;
+        kept.sort_by_key(|probe| probe.call);
+        self.wrong
+            .sort_by(|a, b| (a.call, &a.id).cmp(&(b.call, &b.id)));
+        kept.extend(self.wrong);
+        // `cost` has sorted them.
+        let slowest = self.well.into_values().flat_map(|well| {
+            let slowest = well.into_iter().rev();
+            let slowest = slowest.filter(|well| well.probe.id.is_some());
+            slowest.take(SLOWEST).map(|well| well.probe)
+        });
+        kept.extend(slowest);
+        (kept, costs)
+    }
+}
+
+fn cost(call: Method, well: &mut [Well]) -> Option<Cost> {
+    well.sort_by(|a, b| a.probe.seconds.total_cmp(&b.probe.seconds));
+    let rank = |of: usize| (well.len() * of).div_ceil(100).saturating_sub(1);
+    let at = |of: usize| Some(well.get(rank(of))?.probe.seconds);
+    let alone = well.iter().filter(|well| well.alone);
+    let alone: Vec<f64> = alone.map(|well| well.probe.seconds).collect();
+    Some(Cost {
+        call,
+        count: well.len(),
+        p50: at(50)?,
+        p95: at(95)?,
+        p99: at(99)?,
+        max: at(100)?,
+        alone: (!alone.is_empty()).then(|| alone.iter().sum::<f64>() / alone.len() as f64),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn probe(id: usize, outcome: Outcome, seconds: f64) -> Probe {
+        Probe {
+            call: Method::ContainerStatus,
+            id: Some(id.to_string()),
+            outcome,
+            seconds,
+            message: None,
+            bytes: None,
+            pod: None,
+            container: None,
+        }
+    }
+
+    #[test]
+    fn what_goes_well_is_summed_up_and_what_does_not_is_kept() {
+        let mut answers = Answers::default();
+        for number in 1..=100 {
+            answers.take(probe(number, Outcome::Ok, number as f64), number <= 10);
+        }
+        answers.take(probe(0, Outcome::Hung, 2.0), false);
+        let (kept, costs) = answers.finish();
+        let ids: Vec<_> = kept
+            .iter()
+            .filter_map(|probe| probe.id.as_deref())
+            .collect();
+        assert_eq!(ids, ["0", "100", "99", "98"]);
+        let [cost] = &costs[..] else {
+            panic!("{costs:?}");
+        };
+        assert_eq!(
+            (cost.count, cost.p50, cost.p95, cost.max),
+            (100, 50.0, 95.0, 100.0)
+        );
+        assert_eq!(cost.alone, Some(5.5));
+    }
+}

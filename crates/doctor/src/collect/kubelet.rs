@@ -1,0 +1,71 @@
+//! The kubelet's `/healthz`, which is open to everybody on the machine.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::facts::Fact;
+use crate::facts::processes::KubeletHealth;
+
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The checks and their words take some hundred bytes.
+const LONGEST: u64 = 64 << 10;
+
+/// Asks the kubelet at `address` how it is.
+pub(super) async fn health(address: SocketAddr) -> Fact<KubeletHealth> {
+    let source = format!("http://{address}/healthz");
+    let stream = match timeout(PATIENCE, TcpStream::connect(address)).await {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) => return Fact::missing(super::said(&error), source),
+        Err(_) => return Fact::missing("no connection within 2s", source),
+    };
+    match timeout(PATIENCE, ask(stream)).await {
+        Ok(Ok(answer)) => match parse(&answer) {
+            Some(health) => Fact::known(health, source),
+            None => Fact::missing("what answers there is no kubelet", source),
+        },
+        Ok(Err(error)) => Fact::missing(super::said(&error), source),
+        Err(_) => Fact::known(KubeletHealth::default(), source),
+    }
+}
+
+async fn ask(mut stream: TcpStream) -> std::io::Result<String> {
+    let request = b"GET /healthz HTTP/1.0\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n";
+    stream.write_all(request).await?;
+    let mut answer = Vec::new();
+    stream.take(LONGEST).read_to_end(&mut answer).await?;
+    Ok(String::from_utf8_lossy(&answer).into_owned())
+}
+
+fn parse(answer: &str) -> Option<KubeletHealth> {
+    let status = answer.strip_prefix("HTTP/1.")?;
+    let code = status.split(' ').nth(1)?.parse().ok()?;
+    // "[-]syncloop failed: reason withheld"
+    let failed = answer.lines().filter_map(|line| line.strip_prefix("[-]"));
+    let names = failed.filter_map(|line| line.split_ascii_whitespace().next());
+    Some(KubeletHealth {
+        code: Some(code),
+        failed: names.take(16).map(str::to_owned).collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_checks_that_fail_are_read() {
+        let answer = "HTTP/1.0 500 Internal Server Error\r\n\r\n[+]ping ok\n[+]log ok\n\
+                      [-]syncloop failed: reason withheld\nhealthz check failed\n";
+        let health = parse(answer).unwrap();
+        assert_eq!(health.code, Some(500));
+        assert_eq!(health.failed, ["syncloop"]);
+        let health = parse("HTTP/1.1 200 OK\r\n\r\nok").unwrap();
+        assert_eq!((health.code, health.failed.len()), (Some(200), 0));
+        assert!(parse("SSH-2.0-OpenSSH").is_none());
+    }
+}

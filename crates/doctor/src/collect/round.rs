@@ -1,0 +1,324 @@
+//! One round of calls: never the same twice, at most eight outstanding in all, none
+//! repeated. What is not answered within two seconds hangs, and is left alone.
+//!
+//! ```text
+//!   Version --> Status, both lists --> each id, at first one after the other
+//!      |             |                    |
+//!      +--- two seconds each -------------+--> what hangs stays outstanding
+//! ```
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use cri::Endpoint;
+use pleg::id::Id;
+use pleg::listed::{ListedContainer, ListedSandbox};
+use pleg::runtime::grpc::{GrpcRuntime, MAX_MESSAGE_SIZE};
+use pleg::runtime::{Call, CallError, Conditions, Listing, Runtime, RuntimeVersion};
+use pleg::status_report::StatusReport;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until};
+
+use super::answers::Answers;
+use super::targets::{Known, Target, bounded, pod_name};
+use crate::facts::probes::{Method, Outcome, Probe};
+
+/// After this time without an answer a call hangs.
+const DEADLINE: Duration = Duration::from_secs(2);
+
+/// As many calls as may be outstanding, those that hang included.
+const MOST_OUTSTANDING: usize = 8;
+
+/// For so long calls are made one after the other, to learn what they cost a kubelet.
+const ALONE: Duration = Duration::from_millis(500);
+
+/// Whom one call keeps waiting for so long is not waited for alone.
+const NOT_ALONE: Duration = Duration::from_millis(50);
+
+/// After this time no more ids are asked for.
+const ENOUGH: Duration = Duration::from_secs(5);
+
+/// The calls of one round.
+pub(super) struct Round {
+    runtime: Arc<GrpcRuntime>,
+    sender: mpsc::UnboundedSender<Ended>,
+    ended: mpsc::UnboundedReceiver<Ended>,
+    outstanding: BTreeMap<(Method, Option<Id>), Outstanding>,
+    pub known: Known,
+    pub answers: Answers,
+    pub version: Option<RuntimeVersion>,
+    pub conditions: Option<Conditions>,
+    /// Not asked for by us: an agent waits for the answer.
+    agents: Vec<(Method, Option<Id>)>,
+}
+
+struct Outstanding {
+    since: Instant,
+    target: Option<Target>,
+    alone: bool,
+}
+
+struct Ended {
+    call: Method,
+    id: Option<Id>,
+    answer: Result<Answer, CallError>,
+}
+
+enum Answer {
+    Version(RuntimeVersion),
+    Conditions(Conditions),
+    Sandboxes(Listing<ListedSandbox>),
+    Containers(Listing<ListedContainer>),
+    Status,
+}
+
+impl Round {
+    pub fn new(endpoint: &Endpoint) -> Self {
+        let (sender, ended) = mpsc::unbounded_channel();
+        Self {
+            runtime: Arc::new(GrpcRuntime::new(endpoint, MAX_MESSAGE_SIZE)),
+            sender,
+            ended,
+            outstanding: BTreeMap::new(),
+            known: Known::default(),
+            answers: Answers::default(),
+            version: None,
+            conditions: None,
+            agents: Vec::new(),
+        }
+    }
+
+    /// What an agent has been waiting for hangs: nobody asks it twice.
+    pub fn leave_to_agent(&mut self, status: &StatusReport) {
+        for call in &status.in_flight {
+            let Some(method) = method(call.call) else {
+                continue;
+            };
+            if call.age_seconds < DEADLINE.as_secs_f64() {
+                continue;
+            }
+            let mut stuck = status.stuck.iter();
+            let stuck = stuck.find(|stuck| stuck.call == call.call && stuck.id == call.id);
+            let pod = stuck.and_then(|stuck| stuck.pod.as_ref());
+            let probe = Probe {
+                call: method,
+                id: call.id.as_ref().map(|id| bounded(id.as_str())),
+                outcome: Outcome::Hung,
+                seconds: call.age_seconds,
+                message: Some("asked by the agent on this node".to_owned()),
+                bytes: None,
+                pod: pod.map(pod_name),
+                container: stuck
+                    .and_then(|stuck| stuck.container.as_deref())
+                    .map(bounded),
+            };
+            self.answers.take(probe, false);
+            self.agents.push((method, call.id.clone()));
+        }
+    }
+
+    /// The calls for the whole node: first who it is, which settles how to speak.
+    pub async fn ask_node(&mut self) {
+        self.start(Method::Version, None);
+        self.settle().await;
+        for call in [
+            Method::Status,
+            Method::ListPodSandbox,
+            Method::ListContainers,
+        ] {
+            self.start(call, None);
+        }
+        self.settle().await;
+    }
+
+    /// Until every call is answered or hangs.
+    async fn settle(&mut self) {
+        let until = Instant::now() + DEADLINE;
+        while !self.outstanding.is_empty() && self.one_ends(until).await {}
+    }
+
+    /// Asks for each id; gives how many were not asked for.
+    pub async fn ask_ids(&mut self) -> usize {
+        let (targets, beyond) = self.known.targets();
+        if self.answers.is_refused(Method::Version) {
+            return targets.len() + beyond;
+        }
+        let mut queue: VecDeque<Target> = targets.into();
+        let begun = Instant::now();
+        loop {
+            while begun.elapsed() < ENOUGH && self.has_room(begun) {
+                let Some(target) = queue.pop_front() else {
+                    break;
+                };
+                self.start(target.call, Some(target));
+            }
+            // Those that hang are waited for no longer than the others.
+            let waited_for = self.outstanding.values().map(|call| call.since + DEADLINE);
+            let Some(last) = waited_for.filter(|until| *until > Instant::now()).max() else {
+                break;
+            };
+            let soon = Instant::now() + NOT_ALONE;
+            self.one_ends(last.min(soon)).await;
+            self.ask_again_as_sandboxes(&mut queue);
+        }
+        queue.len() + beyond
+    }
+
+    fn has_room(&self, begun: Instant) -> bool {
+        let mut calls = self.outstanding.values();
+        let alone = begun.elapsed() < ALONE && calls.all(|call| call.since.elapsed() < NOT_ALONE);
+        let most = if alone { 1 } else { MOST_OUTSTANDING };
+        self.outstanding.len() < most
+    }
+
+    /// An id from a folder that is no container's may be a sandbox's.
+    fn ask_again_as_sandboxes(&mut self, queue: &mut VecDeque<Target>) {
+        queue.extend(self.known.maybe_sandboxes.drain(..));
+    }
+
+    fn start(&mut self, call: Method, target: Option<Target>) {
+        let id = target.as_ref().map(|target| target.id.clone());
+        let question = (call, id.clone());
+        if self.agents.contains(&question) || self.outstanding.contains_key(&question) {
+            return;
+        }
+        let alone = self.outstanding.is_empty();
+        for other in self.outstanding.values_mut() {
+            other.alone = false;
+        }
+        let since = Instant::now();
+        self.outstanding.insert(
+            question,
+            Outstanding {
+                since,
+                target,
+                alone,
+            },
+        );
+        let (runtime, sender) = (self.runtime.clone(), self.sender.clone());
+        tokio::spawn(async move {
+            let answer = ask(&runtime, call, id.as_ref()).await;
+            // The round may be over.
+            let _ = sender.send(Ended { call, id, answer });
+        });
+    }
+
+    /// Waits for the end of one call; false if none ends until then.
+    async fn one_ends(&mut self, until: Instant) -> bool {
+        tokio::select! {
+            biased;
+            ended = self.ended.recv() => {
+                if let Some(ended) = ended {
+                    self.take(ended);
+                }
+                true
+            }
+            () = sleep_until(until) => false,
+        }
+    }
+
+    fn take(&mut self, ended: Ended) {
+        let Some(call) = self.outstanding.remove(&(ended.call, ended.id)) else {
+            return;
+        };
+        let alone = call.alone;
+        let guessed = call.target.as_ref().is_some_and(|target| target.guessed);
+        let mut probe = probe(ended.call, call, Outcome::Ok);
+        match ended.answer {
+            Ok(Answer::Version(version)) => self.version = Some(version),
+            Ok(Answer::Conditions(conditions)) => self.conditions = Some(bound(conditions)),
+            Ok(Answer::Sandboxes(listing)) => {
+                probe.bytes = Some(listing.bytes as u64);
+                self.known.sandboxes = Some(listing.rows);
+            }
+            Ok(Answer::Containers(listing)) => {
+                probe.bytes = Some(listing.bytes as u64);
+                self.known.containers = Some(listing.rows);
+            }
+            Ok(Answer::Status) => {}
+            // It is gone, which is an answer.
+            Err(CallError::NotFound(_)) if probe.id.is_some() => {
+                if let Some(id) = probe.id.filter(|_| guessed) {
+                    self.known.may_be_a_sandbox(&id);
+                }
+                return;
+            }
+            Err(error) => {
+                probe.outcome = match error {
+                    CallError::Unavailable(_) => Outcome::Refused,
+                    _ => Outcome::Error,
+                };
+                probe.message = Some(error.to_string().chars().take(1000).collect());
+            }
+        }
+        self.answers.take(probe, alone);
+    }
+
+    /// Whatever is outstanding now hangs.
+    pub fn give_up(&mut self) {
+        for ((method, _), call) in std::mem::take(&mut self.outstanding) {
+            self.answers.take(probe(method, call, Outcome::Hung), false);
+        }
+    }
+}
+
+fn probe(method: Method, call: Outstanding, outcome: Outcome) -> Probe {
+    let seconds = call.since.elapsed().as_secs_f64();
+    let target = call.target;
+    Probe {
+        call: method,
+        id: target.as_ref().map(|target| bounded(target.id.as_str())),
+        outcome,
+        seconds,
+        message: None,
+        bytes: None,
+        pod: target.as_ref().and_then(|target| target.pod.clone()),
+        container: target.and_then(|target| target.container),
+    }
+}
+
+/// No sentence of a runtime's is longer than a person reads.
+fn bound(mut told: Conditions) -> Conditions {
+    told.conditions.truncate(16);
+    for condition in &mut told.conditions {
+        for text in [
+            &mut condition.kind,
+            &mut condition.reason,
+            &mut condition.message,
+        ] {
+            *text = text.chars().take(1000).collect();
+        }
+    }
+    told.network_plugins.truncate(64);
+    for name in &mut told.network_plugins {
+        *name = bounded(name);
+    }
+    told
+}
+
+async fn ask(runtime: &GrpcRuntime, call: Method, id: Option<&Id>) -> Result<Answer, CallError> {
+    match (call, id) {
+        (Method::ListPodSandbox, _) => Ok(Answer::Sandboxes(runtime.list_sandboxes().await?)),
+        (Method::ListContainers, _) => Ok(Answer::Containers(runtime.list_containers().await?)),
+        (Method::Status, _) => Ok(Answer::Conditions(runtime.conditions().await?)),
+        (Method::PodSandboxStatus, Some(id)) => {
+            runtime.sandbox_status(id).await.map(|_| Answer::Status)
+        }
+        (Method::ContainerStatus, Some(id)) => {
+            runtime.container_status(id).await.map(|_| Answer::Status)
+        }
+        _ => Ok(Answer::Version(runtime.version().await?)),
+    }
+}
+
+fn method(call: Call) -> Option<Method> {
+    Some(match call {
+        Call::Version => Method::Version,
+        Call::ListPodSandbox => Method::ListPodSandbox,
+        Call::ListContainers => Method::ListContainers,
+        Call::PodSandboxStatus => Method::PodSandboxStatus,
+        Call::ContainerStatus => Method::ContainerStatus,
+        Call::GetContainerEvents => return None,
+    })
+}

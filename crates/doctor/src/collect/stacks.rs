@@ -1,0 +1,96 @@
+//! The goroutines of a runtime, which it writes when it is sent SIGUSR1: the one thing here
+//! that touches another process, and only if the operator has allowed it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
+
+use pleg::wall_time::system_clock;
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::proc::Proc;
+use crate::analysis::Analyzer;
+use crate::facts::Fact;
+use crate::facts::processes::{Process, Stacks};
+use crate::input::{self, NoObserver};
+
+/// How long writing them may take.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// A pile of a hundred thousand goroutines is not written in one go.
+const GLANCE: Duration = Duration::from_millis(100);
+
+/// Asks the runtime's process for its goroutines, and reads who is in everybody's way.
+pub(super) fn ask(proc: &Proc, runtime: &Process) -> Fact<Stacks> {
+    let source = format!("SIGUSR1 to {} ({})", runtime.name, runtime.pid);
+    // To others it may be lethal, and to one that is stopped it is no question.
+    if runtime.name != "containerd" {
+        return Fact::missing(
+            "only containerd is known to write them where we look",
+            source,
+        );
+    }
+    let now = proc.process(runtime.pid).map(|row| row.process);
+    match now.filter(|now| now.name == runtime.name) {
+        Some(now) if now.is_stopped() => return Fact::missing("it is stopped", source),
+        Some(_) => {}
+        None => return Fact::missing("its process has gone", source),
+    }
+    let asked = SystemTime::now();
+    let pid = i32::try_from(runtime.pid).ok().and_then(Pid::from_raw);
+    let sent = pid.map(|pid| kill_process(pid, Signal::USR1));
+    if let Some(Err(error)) = sent {
+        return Fact::missing(super::said(&error.into()), source);
+    }
+    let file = file(proc, runtime.pid);
+    match written(&file, asked) {
+        true => read(&file, source),
+        false => Fact::missing(format!("{} was not written", file.display()), source),
+    }
+}
+
+/// Where containerd writes them, as it sees the file system.
+fn file(proc: &Proc, pid: u32) -> PathBuf {
+    let root = proc.0.join(pid.to_string()).join("root");
+    root.join(format!("tmp/containerd.{pid}.stacks.log"))
+}
+
+/// Waits until the file is newer than `asked`, and grows no more.
+fn written(file: &Path, asked: SystemTime) -> bool {
+    // A file system's clock is coarser than ours.
+    let asked = asked - GLANCE;
+    let begun = Instant::now();
+    let mut before = None;
+    while begun.elapsed() < PATIENCE {
+        std::thread::sleep(GLANCE);
+        let found = fs::metadata(file).ok();
+        let new = found.filter(|found| found.modified().is_ok_and(|time| time >= asked));
+        let length = new.map(|found| found.len()).filter(|length| *length > 0);
+        if length.is_some() && length == before {
+            return true;
+        }
+        before = length;
+    }
+    false
+}
+
+fn read(file: &Path, source: String) -> Fact<Stacks> {
+    let mut analyzer = Analyzer::new();
+    let path = file.display().to_string();
+    let unreadable = input::read(&path, system_clock()(), &mut analyzer, &mut NoObserver);
+    if let Some(unreadable) = unreadable.first() {
+        return Fact::missing(super::said(&unreadable.source), source);
+    }
+    let Some(goroutines) = analyzer.finish().goroutines else {
+        return Fact::missing("it holds no goroutines", source);
+    };
+    let holder = goroutines.likely_holder;
+    Fact::known(
+        Stacks {
+            goroutines: goroutines.total,
+            holder: holder.as_ref().map(|holder| holder.function.clone()),
+            why: holder.map(|holder| holder.why),
+        },
+        source,
+    )
+}

@@ -1,0 +1,160 @@
+//! Whom to ask for: what the lists show, what an agent knows, and ids without a name.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use pleg::id::{Id, PodRef};
+use pleg::listed::{ContainerState, ListedContainer, ListedSandbox, SandboxState};
+use pleg::status::PodStatus;
+
+use crate::facts::probes::{Method, Rows};
+use crate::finding::PodName;
+
+/// More than any node has; the rest is counted.
+const MOST: usize = 20_000;
+
+/// Kubernetes allows 253 bytes; what is longer is a runtime's nonsense.
+const LONGEST_NAME: usize = 253;
+
+/// A container or a sandbox to ask for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Target {
+    pub call: Method,
+    pub id: Id,
+    pub pod: Option<PodName>,
+    pub container: Option<String>,
+    /// It is only an id from a folder: it may be of the other kind, or gone.
+    pub guessed: bool,
+}
+
+/// What is known before the first status call.
+#[derive(Default)]
+pub(super) struct Known {
+    pub sandboxes: Option<Arc<[Arc<ListedSandbox>]>>,
+    pub containers: Option<Arc<[Arc<ListedContainer>]>>,
+    pub agent: Vec<PodStatus>,
+    pub ids: Vec<Id>,
+    /// Ids from folders that are no container's.
+    pub maybe_sandboxes: Vec<Target>,
+}
+
+/// A name of the runtime's, no longer than names are.
+pub(super) fn bounded(name: &str) -> String {
+    name.chars().take(LONGEST_NAME).collect()
+}
+
+impl Known {
+    /// Whom to ask for, and how many there are beyond.
+    pub fn targets(&self) -> (Vec<Target>, usize) {
+        let mut targets = BTreeMap::new();
+        for pod in &self.agent {
+            let of = Some(pod_name(&pod.pod()));
+            for sandbox in &pod.sandboxes {
+                let target = sandbox_target(&sandbox.id, of.clone());
+                targets.insert(sandbox.id.clone(), target);
+            }
+            for container in &pod.containers {
+                let target = container_target(&container.id, of.clone(), &container.name);
+                targets.insert(container.id.clone(), target);
+            }
+        }
+        let pods = self.pods();
+        for row in self.sandboxes.iter().flat_map(|rows| rows.iter()) {
+            let target = sandbox_target(&row.id, row.pod.as_ref().map(pod_name));
+            targets.insert(row.id.clone(), target);
+        }
+        for row in self.containers.iter().flat_map(|rows| rows.iter()) {
+            let pod = row.pod.as_ref().or(pods.get(&row.sandbox_id).copied());
+            let target = container_target(&row.id, pod.map(pod_name), &row.name);
+            targets.insert(row.id.clone(), target);
+        }
+        // Where both lists came, an id that is in neither is gone.
+        if self.sandboxes.is_none() || self.containers.is_none() {
+            for id in &self.ids {
+                targets.entry(id.clone()).or_insert_with(|| Target {
+                    guessed: true,
+                    ..container_target(id, None, "")
+                });
+            }
+        }
+        let beyond = targets.len().saturating_sub(MOST);
+        (targets.into_values().take(MOST).collect(), beyond)
+    }
+
+    /// Nothing has the id that was taken for a container's.
+    pub fn may_be_a_sandbox(&mut self, id: &str) {
+        if self.sandboxes.is_none() {
+            self.maybe_sandboxes
+                .push(sandbox_target(&Id::from(id), None));
+        }
+    }
+
+    fn pods(&self) -> BTreeMap<&Id, &PodRef> {
+        let rows = self.sandboxes.iter().flat_map(|rows| rows.iter());
+        rows.filter_map(|row| Some((&row.id, row.pod.as_ref()?)))
+            .collect()
+    }
+
+    /// What there is of each, if either list came or an agent knows.
+    pub fn rows(&self) -> Option<Rows> {
+        if self.sandboxes.is_none() && self.containers.is_none() && self.agent.is_empty() {
+            return None;
+        }
+        let mut rows = Rows::default();
+        let mut dead: BTreeMap<String, usize> = BTreeMap::new();
+        let mut dies = |namespace: &str| *dead.entry(bounded(namespace)).or_default() += 1;
+        let pods = self.pods();
+        match &self.sandboxes {
+            Some(listed) => {
+                rows.sandboxes = listed.len();
+                for row in listed.iter().filter(|row| row.state != SandboxState::Ready) {
+                    rows.dead_sandboxes += 1;
+                    dies(row.pod.as_ref().map_or("", |pod| &pod.namespace));
+                }
+            }
+            None => rows.sandboxes = self.agent.iter().map(|pod| pod.sandboxes.len()).sum(),
+        }
+        match &self.containers {
+            Some(listed) => {
+                rows.containers = listed.len();
+                let exited = |row: &&Arc<ListedContainer>| row.state == ContainerState::Exited;
+                for row in listed.iter().filter(exited) {
+                    rows.exited += 1;
+                    let pod = row.pod.as_ref().or(pods.get(&row.sandbox_id).copied());
+                    dies(pod.map_or("", |pod| &pod.namespace));
+                }
+            }
+            None => rows.containers = self.agent.iter().map(|pod| pod.containers.len()).sum(),
+        }
+        rows.most_dead = dead.into_iter().max_by_key(|(_, count)| *count);
+        Some(rows)
+    }
+}
+
+pub(super) fn pod_name(pod: &PodRef) -> PodName {
+    PodName {
+        uid: Some(bounded(pod.uid.as_str())),
+        namespace: Some(bounded(&pod.namespace)),
+        name: Some(bounded(&pod.name)),
+    }
+}
+
+fn sandbox_target(id: &Id, pod: Option<PodName>) -> Target {
+    Target {
+        call: Method::PodSandboxStatus,
+        id: id.clone(),
+        pod,
+        container: None,
+        guessed: false,
+    }
+}
+
+fn container_target(id: &Id, pod: Option<PodName>, name: &str) -> Target {
+    Target {
+        call: Method::ContainerStatus,
+        id: id.clone(),
+        pod,
+        container: (!name.is_empty()).then(|| bounded(name)),
+        guessed: false,
+    }
+}

@@ -7,9 +7,10 @@ use crate::facts::NodeFacts;
 use crate::facts::host::{HostFacts, Throttling};
 use crate::finding::{Confidence, Culprit, Finding};
 
-/// Seconds that a daemon's threads wait for a processor in each second.
-const DELAYED: f64 = 1.0;
-/// The same where the kernel says as well that processors are short.
+/// Seconds that a daemon's threads wait for a processor in each second, where the kernel
+/// does not tell how it has been for longer.
+const DELAYED: f64 = 2.0;
+/// The same where the kernel says that processors have been short for a minute.
 const DELAYED_UNDER_PRESSURE: f64 = 0.3;
 /// Per cent of the last minute in which somebody waited for a processor.
 const PRESSURE: f64 = 60.0;
@@ -54,10 +55,11 @@ fn throttled(host: &HostFacts) -> Vec<Finding> {
 fn delayed(host: &HostFacts) -> Option<Finding> {
     let pressure = host.pressure.cpu.value().map(|cpu| cpu.some.avg60);
     let short = pressure.is_some_and(|some| some >= PRESSURE);
-    let least = if short {
-        DELAYED_UNDER_PRESSURE
-    } else {
-        DELAYED
+    let least = match pressure {
+        // A busy second is no starvation.
+        Some(_) if !short => return None,
+        Some(_) => DELAYED_UNDER_PRESSURE,
+        None => DELAYED,
     };
     let delay = |share: Option<f64>| share.unwrap_or(0.0);
     let worst = host

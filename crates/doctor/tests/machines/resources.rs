@@ -25,6 +25,20 @@ fn a_kubelet_that_waits_for_a_processor_is_named_with_how_long() {
 }
 
 #[test]
+fn a_busy_second_is_no_starvation() {
+    let mut kubelet = Task::new(600, 1, "kubelet");
+    kubelet.delay += 1_500_000_000;
+    Machine::healthy()
+        .file(
+            "proc/pressure/cpu",
+            "some avg10=60.00 avg60=22.00 avg300=5.00 total=1\n",
+        )
+        .later("proc/stat", "cpu  1100 0 1090 8010 0 0 0 0 0 0\n")
+        .task_later(kubelet)
+        .is_silent(Cause::CpuStarved);
+}
+
+#[test]
 fn a_busy_machine_whose_daemons_run_when_they_want_to_is_well() {
     Machine::healthy()
         .file(

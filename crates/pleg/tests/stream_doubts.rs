@@ -27,6 +27,22 @@ async fn a_hint_that_comes_before_the_first_list_hides_nothing_of_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_first_round_waits_for_a_pod_of_which_a_hint_told_a_part() {
+    let node = Node::watch_stream(|sim| {
+        sim.run("a", &["app"]);
+        sim.fault(Call::ListContainers, None, Fault::Slow(seconds(0.2)));
+        sim.fault(Call::PodSandboxStatus, None, Fault::Slow(seconds(0.3)));
+    })
+    .await;
+    node.at(0.1).await;
+    node.sim.world().pod("a").sandboxes[0].state = SandboxState::NotReady;
+    node.at(2.0).await;
+    let told = node.told();
+    assert!(told.contains("Started a/app.0 (initial)"), "{told}");
+    assert!(told.contains("synced 1 pods, 1 containers"), "{told}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_announcement_of_a_start_does_not_speak_for_the_death_that_follows() {
     let node = Node::watch_stream(|sim| sim.run("a", &["app"])).await;
     node.at(1.5).await;

@@ -79,7 +79,12 @@ impl<R: Runtime> Generic<R> {
                 self.cache.set_error(uid, error, begun);
             }
         }
-        self.end_of_inspection(uid);
+        // The first round tells all that is there: a pod of which a hint told a part is
+        // waited for once more.
+        let goes_on = self.records.inspecting().contains(uid);
+        if !(goes_on && self.seen.rounds == 0) {
+            self.end_of_inspection(uid);
+        }
     }
 
     /// The round no longer waits for this pod.

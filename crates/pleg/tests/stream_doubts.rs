@@ -48,6 +48,9 @@ async fn the_announcement_of_a_start_does_not_speak_for_the_death_that_follows()
     node.at(1.5).await;
     let now = node.sim.now();
     node.sim.world().pod("a").restart("app", 1, now);
+    // Here a look begins in the instant of its event; elsewhere it takes a moment longer.
+    node.at(3.5).await;
+    node.pleg.request_reinspect("uid-a".into());
     // A crash loop: lists have shown that it runs, and now its stream has another reader.
     node.at(6.5).await;
     node.sim.disturb_stream(StreamFault::Silent);

@@ -68,12 +68,19 @@ impl Proof {
         self.heard.insert(id.clone(), now);
     }
 
-    /// Something happened to this id, not before `since`: what was announced of it before
-    /// was something else.
-    pub(super) fn happened(&mut self, id: &Id, since: Instant, now: Instant) {
-        if self.heard.get(id).is_some_and(|heard| *heard >= since) {
+    /// Something happened to this id. What was announced before the look that showed it
+    /// otherwise was something else; and it happened after those lists were asked for.
+    pub(super) fn happened(
+        &mut self,
+        id: &Id,
+        looked: Option<Instant>,
+        listed: Instant,
+        now: Instant,
+    ) {
+        let announced = |heard: &Instant| looked.is_none_or(|looked| *heard >= looked);
+        if self.heard.get(id).is_some_and(announced) {
             self.announced += 1;
-        } else if since >= self.opened {
+        } else if listed.max(looked.unwrap_or(listed)) >= self.opened {
             self.awaited.entry(id.clone()).or_insert(now);
         }
     }
@@ -149,7 +156,7 @@ mod tests {
             for change in 0..changes {
                 let id = Id::from(format!("{change}"));
                 self.proof.heard(&id, self.now);
-                self.proof.happened(&id, self.now, self.now);
+                self.proof.happened(&id, None, self.now, self.now);
             }
         }
 
@@ -178,7 +185,7 @@ mod tests {
         stream.periods(9);
         stream
             .proof
-            .happened(&"missed".into(), stream.now, stream.now);
+            .happened(&"missed".into(), None, stream.now, stream.now);
         assert_eq!(stream.proof.due(), Some(stream.now + GRACE));
         assert_eq!((stream.wait(1), stream.wait(1)), (0, 1));
         assert_eq!(stream.periods(2), [1, 1]);
@@ -192,7 +199,7 @@ mod tests {
         let mut stream = Stream::new();
         stream
             .proof
-            .happened(&"late".into(), stream.now, stream.now);
+            .happened(&"late".into(), None, stream.now, stream.now);
         stream.wait(1);
         stream.proof.heard(&"late".into(), stream.now);
         assert_eq!(stream.wait(60), 0);
@@ -202,7 +209,9 @@ mod tests {
     fn what_happened_before_the_stream_was_open_proves_nothing() {
         let mut stream = Stream::new();
         let before = stream.now.checked_sub(Duration::from_secs(1)).unwrap();
-        stream.proof.happened(&"before".into(), before, stream.now);
+        stream
+            .proof
+            .happened(&"before".into(), None, before, stream.now);
         assert_eq!((stream.proof.due(), stream.wait(60)), (None, 0));
     }
 

@@ -57,15 +57,11 @@ impl<R: Runtime> Generic<R> {
         }
     }
 
-    /// Something happened, which a stream that is any good announces. It happened since
-    /// the last look, or the last list, that showed it otherwise.
+    /// Something happened, which a stream that is any good announces.
     pub(super) fn expect_announcement(&mut self, event: &Event, commit: &Commit) {
         let listed = self.lists.good_before(commit.begun);
         if let (Some(proof), Some(id), Some(listed)) = (self.streaming.proof(), &event.id, listed) {
-            let since = commit
-                .since
-                .map_or(listed, |inspected| inspected.max(listed));
-            proof.happened(id, since, Instant::now());
+            proof.happened(id, commit.since, listed, Instant::now());
         }
     }
 

@@ -90,7 +90,7 @@ pub struct Commit {
     pub begun: Instant,
     /// The hint that made us look, if one did.
     pub hint: Option<Hint>,
-    /// When the inspection before this one was begun, if there was one: the changes are
+    /// When the inspection before this one was planned, if there was one: the changes are
     /// not older.
     pub since: Option<Instant>,
 }
@@ -180,6 +180,7 @@ impl Records {
             ticket: self.tickets,
             version: listed.clone(),
             begun,
+            planned: begun,
             hint,
         });
         Step::Inspect {
@@ -205,7 +206,7 @@ impl Records {
             source: record.source,
             begun: inspected.begun,
             hint: inspected.hint,
-            since: record.inspected.replace(inspected.begun),
+            since: record.inspected.replace(inspected.planned),
         };
         if record.wants_step() {
             self.unsettled.insert(ticket.uid.clone());

@@ -43,6 +43,8 @@ pub(super) struct Inspecting {
     pub(super) ticket: u64,
     pub(super) version: Arc<ListedPod>,
     pub(super) begun: Instant,
+    /// When it was said what to ask for: ids that were announced since are not in it.
+    pub(super) planned: Instant,
     /// The hint that it follows, if no list asked for it.
     pub(super) hint: Option<Hint>,
 }

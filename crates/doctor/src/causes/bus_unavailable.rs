@@ -31,7 +31,15 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
                 None => "no process of a bus runs".to_owned(),
             };
             let who = daemon.map_or_else(Culprit::default, culprit);
-            Some((confidence, who, vec![says, bus]))
+            let open = host.sockets.value().and_then(|sockets| {
+                let open = sockets.connections_to(host.bus.reach.source())?;
+                Some(format!("{open} connections to it are open"))
+            });
+            Some((
+                confidence,
+                who,
+                [says, bus].into_iter().chain(open).collect(),
+            ))
         }
         None => {
             silent(host, init).map(|(confidence, says)| (confidence, culprit(init), vec![says]))

@@ -1,11 +1,12 @@
 //! A CNI plug-in that does not return, and others that pile up behind it.
 
 use super::Opinion;
-use super::who::{go, process};
+use super::plugins::{Plugin, plugins};
+use super::who::go;
 use crate::cause::Cause;
 use crate::facts::NodeFacts;
+use crate::facts::host::Process;
 use crate::facts::probes::{Method, Outcome, ProbeFacts};
-use crate::facts::processes::{Plugin, Process};
 use crate::finding::{Confidence, Culprit, Finding};
 
 /// A plug-in takes a second; one that takes so long waits for somebody.
@@ -21,7 +22,10 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     if let Some(unready) = no_network(probes) {
         return Opinion::Found(vec![unready]);
     }
-    of_plugins(probes)
+    match plugins(facts) {
+        Ok(plugins) => of_plugins(facts, &plugins),
+        Err(why) => Opinion::CannotTell(why),
+    }
 }
 
 /// No plug-in can hang where none is loaded; that alone makes a node NotReady.
@@ -40,11 +44,7 @@ fn no_network(probes: &ProbeFacts) -> Option<Finding> {
     Some(finding)
 }
 
-fn of_plugins(probes: &ProbeFacts) -> Opinion {
-    let Some(plugins) = probes.plugins.value() else {
-        let why = probes.plugins.why().unwrap_or_default();
-        return Opinion::CannotTell(why.to_owned());
-    };
+fn of_plugins(facts: &NodeFacts, plugins: &[Plugin]) -> Opinion {
     let oldest = plugins
         .iter()
         .max_by(|a, b| a.process.age_seconds.total_cmp(&b.process.age_seconds));
@@ -60,16 +60,16 @@ fn of_plugins(probes: &ProbeFacts) -> Opinion {
         return Opinion::Clear;
     };
     let mut finding = Finding::new(Cause::CniPluginHang, confidence);
-    let name = &oldest.process.name;
+    let name = &oldest.process.comm;
     finding.sentence = match old {
         1 => format!(
             "the CNI plug-in {} has not returned for {}",
-            process(&oldest.process),
+            oldest.process.label(),
             whole(age)
         ),
         _ => format!(
             "{old} CNI plug-ins have not returned, the oldest of them {} for {}",
-            process(&oldest.process),
+            oldest.process.label(),
             whole(age)
         ),
     };
@@ -78,14 +78,37 @@ fn of_plugins(probes: &ProbeFacts) -> Opinion {
         process: Some(name.clone()),
         ..Culprit::default()
     };
-    finding.evidence = evidence(probes, oldest, old);
-    finding.advise_first(match reads(waiter(oldest)) {
-        Reads::Agent => format!("restart the agent that {name} asks; it waits for its answer"),
-        Reads::Kernel => format!(
+    let waits_for = waits_for(facts, oldest);
+    finding.evidence = evidence(oldest, &waits_for);
+    if old > 1 {
+        let many = format!("{old} plug-ins are older than {}", whole(OLD));
+        finding.evidence.push(many);
+    }
+    if facts.probes.outcome(Method::Status) == Some(Outcome::Hung) {
+        finding.evidence.push(
+            "the runtime's Status hangs as well: it waits for the plug-in, and the kubelet says \
+             that the runtime is down"
+                .to_owned(),
+        );
+    }
+    finding.advise_first(match waits_for {
+        WaitsFor::Agent {
+            agent: Some(agent), ..
+        } => format!(
+            "restart {}, the agent that {name} asks; it waits for its answer",
+            agent.label()
+        ),
+        WaitsFor::Agent { at, .. } => {
+            format!("restart the agent that listens at {at}; {name} waits for its answer")
+        }
+        WaitsFor::SomeAgent => {
+            format!("restart the agent that {name} asks; it waits for its answer")
+        }
+        WaitsFor::Kernel => format!(
             "see whether other network commands hang too (`ip link`); if not, end {name} ({})",
             oldest.process.pid
         ),
-        Reads::Unknown => format!(
+        WaitsFor::Unknown => format!(
             "see what {name} ({}) waits for; pods start and stop again once it has ended",
             oldest.process.pid
         ),
@@ -93,58 +116,98 @@ fn of_plugins(probes: &ProbeFacts) -> Opinion {
     Opinion::Found(vec![finding])
 }
 
-fn evidence(probes: &ProbeFacts, oldest: &Plugin, old: usize) -> Vec<String> {
-    let mut evidence = vec![format!(
-        "{} {}; it is {} old",
-        process(&oldest.process),
-        oldest.process.doing(),
-        whole(oldest.process.age_seconds)
-    )];
-    if let Some(below) = &oldest.waits_for {
-        evidence.push(format!(
-            "it waits for {}, which {}",
-            process(below),
-            below.doing()
-        ));
-    }
-    match reads(waiter(oldest)) {
-        Reads::Agent => evidence.push("that is an answer on a unix socket: its agent's".to_owned()),
-        Reads::Kernel => {
-            evidence.push("that is an answer or a lock of the kernel's network".to_owned())
-        }
-        Reads::Unknown => {}
-    }
-    if old > 1 {
-        evidence.push(format!("{old} plug-ins are older than {}", whole(OLD)));
-    }
-    if probes.outcome(Method::Status) == Some(Outcome::Hung) {
-        evidence.push(
-            "the runtime's Status hangs as well: it waits for the plug-in, and the kubelet says \
-             that the runtime is down"
-                .to_owned(),
-        );
-    }
-    evidence
-}
-
-fn waiter(plugin: &Plugin) -> &Process {
-    plugin.waits_for.as_ref().unwrap_or(&plugin.process)
-}
-
-enum Reads {
-    Agent,
+/// What a plug-in, or the last process that it started, waits for.
+enum WaitsFor<'a> {
+    /// An answer at this socket.
+    Agent {
+        at: &'a str,
+        agent: Option<&'a Process>,
+    },
+    /// An answer at a unix socket, of which only the kernel's function is known.
+    SomeAgent,
     Kernel,
     Unknown,
 }
 
-fn reads(process: &Process) -> Reads {
-    let place = process.wait.as_deref().unwrap_or_default();
-    match place {
-        _ if place.starts_with("unix_stream") => Reads::Agent,
-        _ if place.contains("netlink") || place.contains("rtnl") => Reads::Kernel,
-        "__skb_wait_for_more_packets" | "flock_lock_inode_wait" => Reads::Kernel,
-        _ => Reads::Unknown,
+fn waits_for<'a>(facts: &'a NodeFacts, plugin: &Plugin<'a>) -> WaitsFor<'a> {
+    let waiter = plugin.waits_for.unwrap_or(plugin.process);
+    let function = reads(waiter);
+    if matches!(function, WaitsFor::Kernel) {
+        return function;
     }
+    let mut talks = facts.host.sockets.value().into_iter().flat_map(|sockets| {
+        let waiters = [waiter.pid, plugin.process.pid].into_iter();
+        waiters.flat_map(|pid| sockets.talks_of(pid))
+    });
+    match talks.next() {
+        Some(talk) => WaitsFor::Agent {
+            at: &talk.to,
+            agent: talk.with.and_then(|pid| facts.host.process(pid)),
+        },
+        None => function,
+    }
+}
+
+fn evidence(oldest: &Plugin, waits_for: &WaitsFor) -> Vec<String> {
+    let mut evidence = vec![format!(
+        "{} {}; it is {} old",
+        oldest.process.label(),
+        oldest.process.doing(),
+        whole(oldest.process.age_seconds)
+    )];
+    evidence.extend(oldest.waits_for.map(|below| {
+        let (who, doing) = (below.label(), below.doing());
+        format!("it waits for {who}, which {doing}")
+    }));
+    match waits_for {
+        WaitsFor::Agent {
+            at,
+            agent: Some(agent),
+        } => {
+            evidence.push(format!(
+                "it is connected to {} at {at}, which has not answered",
+                agent.label()
+            ));
+            let stuck = agent.waits().find(|place| is_network(place));
+            evidence.extend(stuck.map(|place| {
+                format!(
+                    "a thread of {} waits in {place}: for the kernel's network",
+                    agent.label()
+                )
+            }));
+        }
+        WaitsFor::Agent { at, agent: None } => {
+            evidence.push(format!("it is connected to {at}, and has no answer"));
+        }
+        WaitsFor::SomeAgent => {
+            evidence.push("that is an answer on a unix socket: its agent's".to_owned());
+        }
+        WaitsFor::Kernel => {
+            evidence.push("that is an answer or a lock of the kernel's network".to_owned());
+        }
+        WaitsFor::Unknown => {}
+    }
+    evidence
+}
+
+/// What any of its threads waits for: that of a Go program's first is hardly ever the one.
+fn reads(process: &Process) -> WaitsFor<'static> {
+    let read = |place: &str| match place {
+        _ if place.starts_with("unix_stream") => Some(WaitsFor::SomeAgent),
+        _ if is_network(place) => Some(WaitsFor::Kernel),
+        _ => None,
+    };
+    process.waits().find_map(read).unwrap_or(WaitsFor::Unknown)
+}
+
+/// An answer over netlink, the lock behind it, or that of xtables.
+fn is_network(function: &str) -> bool {
+    function.contains("netlink")
+        || function.contains("rtnl")
+        || matches!(
+            function,
+            "__skb_wait_for_more_packets" | "flock_lock_inode_wait"
+        )
 }
 
 fn whole(seconds: f64) -> pleg::go_duration::GoDuration {
@@ -155,6 +218,8 @@ fn whole(seconds: f64) -> pleg::go_duration::GoDuration {
 mod tests {
     use super::super::node::{found, node};
     use super::*;
+    use crate::facts::Fact;
+    use crate::facts::host::{Talk, UnixSockets};
     use crate::finding::Verdict;
 
     #[test]
@@ -170,6 +235,37 @@ mod tests {
             "2 CNI plug-ins have not returned, the oldest of them terway (70) for 1m30s"
         );
         assert!(findings[0].advice[0].contains("restart the agent that terway asks"));
+    }
+
+    #[test]
+    fn the_agent_that_a_plug_in_is_connected_to_is_named_with_what_it_waits_for_itself() {
+        let mut facts = node("containerd", "1.7.24")
+            .plugin(70, "terway", 90.0, "futex_wait_queue_me")
+            .process(500, 1, "terwayd")
+            .facts();
+        let talk = Talk {
+            pid: 70,
+            to: "/run/eni/eni.socket".to_owned(),
+            with: Some(500),
+            unread: 0,
+        };
+        let sockets = UnixSockets {
+            talks: vec![talk],
+            ..UnixSockets::default()
+        };
+        facts.host.sockets = Fact::known(sockets, "sock_diag(7)");
+        let Fact::Known { value, .. } = &mut facts.host.processes else {
+            panic!("processes");
+        };
+        value.last_mut().unwrap().wchan = Some("netlink_recvmsg".to_owned());
+        let findings = found(judge(&facts));
+        assert!(findings[0].advice[0].starts_with("restart terwayd (500)"));
+        let evidence = findings[0].evidence.join("\n");
+        assert!(
+            evidence.contains("terwayd (500) at /run/eni/eni.socket"),
+            "{evidence}"
+        );
+        assert!(evidence.contains("netlink_recvmsg"), "{evidence}");
     }
 
     #[test]

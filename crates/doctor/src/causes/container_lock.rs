@@ -1,6 +1,7 @@
 //! One container's lock in CRI-O or dockerd: its status hangs while the lists answer.
 
 use super::Opinion;
+use super::shims::{serving, shims};
 use super::who::{blame, culprit, go, stacks, subject};
 use crate::cause::Cause;
 use crate::facts::NodeFacts;
@@ -34,8 +35,9 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         0 => Confidence::Medium,
         _ => Confidence::High,
     };
+    let shims = shims(facts).unwrap_or_default();
     let findings = hung.into_iter().map(|probe| {
-        let shim = probes.shim_of(probe.id.as_deref().unwrap_or_default());
+        let shim = serving(&shims, probe);
         let mut finding = Finding::new(Cause::ContainerLock, confidence);
         finding.culprit = culprit(probe, shim);
         let who = subject(probe);

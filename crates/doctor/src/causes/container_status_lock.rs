@@ -1,6 +1,7 @@
 //! One container's status lock in containerd's CRI plug-in, for which every list waits.
 
 use super::Opinion;
+use super::shims::{serving, shims};
 use super::who::{blame, culprit, go, stacks, subject};
 use crate::cause::Cause;
 use crate::facts::NodeFacts;
@@ -22,18 +23,19 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     if probes.outcome(Method::ListPodSandbox) != Some(Outcome::Ok) || !probes.may_be_containerd() {
         return Opinion::Clear;
     }
+    let shims = shims(facts).unwrap_or_default();
     let mut findings: Vec<Finding> = probes
         .hung(Method::ContainerStatus)
         .map(|probe| {
-            let shim = probes.shim_of(probe.id.as_deref().unwrap_or_default());
+            let shim = serving(&shims, probe);
             let mut finding = Finding::new(Cause::ContainerStatusLock, confidence(probes));
             finding.culprit = culprit(probe, shim);
             let who = subject(probe);
-            finding.sentence = match shim.filter(|shim| shim.stopped) {
+            finding.sentence = match shim.filter(|shim| shim.process.is_stopped()) {
                 Some(shim) => format!(
                     "containerd holds the status lock of {who}, whose shim {} is stopped, so \
                      listing containers hangs for the whole node",
-                    super::who::process(&shim.process)
+                    shim.process.label()
                 ),
                 None => format!(
                     "containerd holds the status lock of {who}, so listing containers hangs for \

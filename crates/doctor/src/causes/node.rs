@@ -4,13 +4,18 @@ use pleg::runtime::{Condition, RuntimeVersion};
 use pleg::wall_time::WallTime;
 
 use super::Opinion;
+use crate::facts::host::Process;
+use crate::facts::kubelet::KubeletHealth;
 use crate::facts::probes::{Cost, Method, Outcome, Probe, ProbeFacts, Rows};
-use crate::facts::processes::{KubeletHealth, Plugin, Process, Shim};
+use crate::facts::tasks::Task;
 use crate::facts::{Fact, HostFacts, NodeFacts};
 use crate::finding::{Finding, PodName};
 
 /// A node in the making.
-pub(super) struct Node(ProbeFacts);
+pub(super) struct Node(ProbeFacts, Vec<Process>);
+
+/// The process of its runtime, unless it is said to be another.
+const RUNTIME: u32 = 10;
 
 /// A node whose runtime answers every call in a millisecond.
 pub(super) fn node(name: &str, version: &str) -> Node {
@@ -21,8 +26,8 @@ pub(super) fn node(name: &str, version: &str) -> Node {
             version: version.into(),
             api_version: "v1".into(),
         }),
-        shims: Fact::known(Vec::new(), "/proc"),
-        plugins: Fact::known(Vec::new(), "/proc"),
+        listener: Fact::known(RUNTIME, "peer"),
+        tasks: Fact::known(Vec::new(), "tasks"),
         ..ProbeFacts::default()
     };
     for call in [
@@ -33,7 +38,7 @@ pub(super) fn node(name: &str, version: &str) -> Node {
     ] {
         facts.calls.push(probe(call, None, Outcome::Ok, 0.001));
     }
-    Node(facts)
+    Node(facts, Vec::new()).process(RUNTIME, 1, name)
 }
 
 /// The findings of an opinion that has some.
@@ -145,31 +150,52 @@ impl Node {
         self
     }
 
-    pub fn listener(mut self, pid: u32, name: &str, state: &str) -> Self {
-        self.0.listener = Fact::known(process(pid, name, state, 100.0, None), "peer");
-        self
-    }
-
-    pub fn shim(mut self, pid: u32, stopped: bool, ids: &[&str]) -> Self {
-        let state = if stopped { "T" } else { "S" };
-        let shim = Shim {
-            process: process(pid, "containerd-shim", state, 100.0, None),
-            stopped,
-            ids: ids.iter().map(|id| id.to_string()).collect(),
-            ..Shim::default()
-        };
-        self.0.shims = Fact::known(vec![shim], "/proc");
-        self
-    }
-
-    pub fn plugin(mut self, pid: u32, name: &str, age: f64, wait: &str) -> Self {
-        let mut plugins = self.0.plugins.value().cloned().unwrap_or_default();
-        plugins.push(Plugin {
-            process: process(pid, name, "S", age, Some(wait)),
-            waits_for: None,
+    pub fn process(mut self, pid: u32, ppid: u32, name: &str) -> Self {
+        self.1.push(Process {
+            pid,
+            ppid,
+            comm: name.to_owned(),
+            state: 'S',
+            age_seconds: 100.0,
+            ..Process::default()
         });
-        self.0.plugins = Fact::known(plugins, "/proc");
         self
+    }
+
+    fn last(&mut self) -> &mut Process {
+        self.1.last_mut().unwrap()
+    }
+
+    pub fn listener(self, pid: u32, name: &str, state: char) -> Self {
+        let mut node = self.process(pid, 1, name);
+        node.last().state = state;
+        node.0.listener = Fact::known(pid, "peer");
+        node
+    }
+
+    /// A shim that serves these, each by a process of its own.
+    pub fn shim(self, pid: u32, stopped: bool, ids: &[&str]) -> Self {
+        let mut node = self.process(pid, 1, "containerd-shim");
+        node.last().state = if stopped { 'T' } else { 'S' };
+        let mut tasks = Vec::new();
+        for (init, id) in (pid + 1..).zip(ids) {
+            node = node.process(init, pid, "app");
+            tasks.push(Task {
+                id: (*id).to_owned(),
+                init,
+                ..Task::default()
+            });
+        }
+        node.0.tasks = Fact::known(tasks, "tasks");
+        node
+    }
+
+    /// A plug-in that the runtime has started.
+    pub fn plugin(self, pid: u32, name: &str, age: f64, wait: &str) -> Self {
+        let mut node = self.process(pid, RUNTIME, name);
+        node.last().age_seconds = age;
+        node.last().wchan = Some(wait.to_owned());
+        node
     }
 
     pub fn kubelet(mut self, code: u16, failed: &[&str]) -> Self {
@@ -181,21 +207,15 @@ impl Node {
         self
     }
 
-    pub fn facts(self) -> NodeFacts {
+    pub fn facts(mut self) -> NodeFacts {
+        self.1.sort_by_key(|process| process.pid);
         NodeFacts {
             taken: WallTime::from_unix_nanos(1).unwrap(),
             probes: self.0,
-            host: HostFacts::default(),
+            host: HostFacts {
+                processes: Fact::known(self.1, "/proc"),
+                ..HostFacts::default()
+            },
         }
-    }
-}
-
-fn process(pid: u32, name: &str, state: &str, age_seconds: f64, wait: Option<&str>) -> Process {
-    Process {
-        pid,
-        name: name.to_owned(),
-        state: state.to_owned(),
-        wait: wait.map(str::to_owned),
-        age_seconds,
     }
 }

@@ -51,16 +51,25 @@ pub(super) fn finding(
 
 /// A process, with its container and pod as far as its control group names them.
 pub(super) fn culprit(process: &Process) -> Culprit {
-    let path = ["freezer", "pids", "memory", "cpu"]
-        .into_iter()
-        .filter_map(|controller| process.cgroup(controller))
-        .find(|path| *path != "/")
-        .unwrap_or_default();
     Culprit {
         pid: Some(process.pid),
         process: Some(process.comm.clone()),
-        ..of_cgroup(path)
+        ..of_cgroup(cgroup(process))
     }
+}
+
+/// The container that a process is in, as far as its control group names it.
+pub(super) fn container_of(process: &Process) -> Option<&str> {
+    cgroup(process)
+        .split('/')
+        .filter_map(container_id)
+        .next_back()
+}
+
+fn cgroup(process: &Process) -> &str {
+    let hierarchies = ["freezer", "pids", "memory", "cpu"].into_iter();
+    let mut paths = hierarchies.filter_map(|controller| process.cgroup(controller));
+    paths.find(|path| *path != "/").unwrap_or_default()
 }
 
 /// The container, the pod and the unit that a control group is named after.

@@ -1,11 +1,14 @@
 //! The runtime as a whole: stopped, gone, not accepting, or silent.
 
 use super::Opinion;
-use super::who::{go, process, stacks};
+use super::opinion::culprit;
+use super::plugins::plugins;
+use super::who::{go, stacks};
 use crate::cause::Cause;
 use crate::facts::NodeFacts;
+use crate::facts::host::Process;
 use crate::facts::probes::{Method, Outcome, Probe, ProbeFacts};
-use crate::finding::{Confidence, Culprit, Finding};
+use crate::finding::{Confidence, Finding};
 
 /// The tell: `Version`, which takes no lock, is not answered.
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
@@ -18,19 +21,19 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         return Opinion::CannotTell(why.to_owned());
     };
     match version.outcome {
-        Outcome::Refused => refused(probes, version),
-        Outcome::Hung => Opinion::Found(vec![silent(probes, version)]),
-        Outcome::Error => Opinion::Found(vec![nonsense(probes, version)]),
-        Outcome::Ok => lists(probes),
+        Outcome::Refused => refused(facts, version),
+        Outcome::Hung => Opinion::Found(vec![silent(facts, version)]),
+        Outcome::Error => Opinion::Found(vec![nonsense(facts, version)]),
+        Outcome::Ok => lists(facts),
     }
 }
 
-fn refused(probes: &ProbeFacts, version: &Probe) -> Opinion {
+fn refused(facts: &NodeFacts, version: &Probe) -> Opinion {
     let why = version.message.as_deref().unwrap_or("no reason was given");
     let why = why
         .strip_prefix("the runtime cannot be reached: ")
         .unwrap_or(why);
-    let at = &probes.endpoint;
+    let at = &facts.probes.endpoint;
     let said = why.to_ascii_lowercase();
     let (confidence, sentence) = if said.contains("permission denied") {
         return Opinion::CannotTell(format!("{at} may only be opened by root: {why}"));
@@ -53,25 +56,26 @@ fn refused(probes: &ProbeFacts, version: &Probe) -> Opinion {
         let sentence = format!("the container runtime at {at} cannot be reached: {why}");
         (Confidence::High, sentence)
     };
-    let mut finding = finding(probes, confidence, sentence);
+    let mut finding = finding(facts, confidence, sentence);
     finding
         .evidence
         .push(format!("a connection to {at} failed: {why}"));
+    finding.evidence.extend(queue(facts));
     Opinion::Found(vec![finding])
 }
 
-fn silent(probes: &ProbeFacts, version: &Probe) -> Finding {
-    let at = &probes.endpoint;
-    let listener = probes.listener.value();
+fn silent(facts: &NodeFacts, version: &Probe) -> Finding {
+    let at = &facts.probes.endpoint;
+    let listener = listener(facts);
     let stopped = listener.filter(|process| process.is_stopped());
     let (confidence, sentence) = match (stopped, listener) {
         (Some(who), _) => {
-            let who = process(who);
+            let who = who.label();
             let sentence = format!("the container runtime {who} is stopped: every call hangs");
             (Confidence::Certain, sentence)
         }
         (None, Some(who)) => {
-            let who = process(who);
+            let who = who.label();
             let sentence = format!("the container runtime {who} answers no call");
             (Confidence::High, sentence)
         }
@@ -80,15 +84,16 @@ fn silent(probes: &ProbeFacts, version: &Probe) -> Finding {
             (Confidence::High, sentence)
         }
     };
-    let mut finding = finding(probes, confidence, sentence);
+    let mut finding = finding(facts, confidence, sentence);
     finding.evidence.push(format!(
         "it took a connection and has not answered Version for {}",
         go(version.seconds)
     ));
+    finding.evidence.extend(queue(facts));
     if let Some(who) = listener {
         finding
             .evidence
-            .push(format!("{} {}", process(who), who.doing()));
+            .push(format!("{} {}", who.label(), who.doing()));
     }
     if let Some(who) = stopped {
         finding.advise_first(format!(
@@ -100,30 +105,28 @@ fn silent(probes: &ProbeFacts, version: &Probe) -> Finding {
     finding
 }
 
-fn nonsense(probes: &ProbeFacts, version: &Probe) -> Finding {
-    let at = &probes.endpoint;
+fn nonsense(facts: &NodeFacts, version: &Probe) -> Finding {
+    let at = &facts.probes.endpoint;
     let why = version.message.as_deref().unwrap_or("it does not say why");
     let sentence = format!("what listens on {at} does not speak CRI as it should");
-    let mut finding = finding(probes, Confidence::High, sentence);
+    let mut finding = finding(facts, Confidence::High, sentence);
     finding.evidence.push(format!("Version failed: {why}"));
     finding
 }
 
 /// It lives, and yet neither list is answered, or one is answered with an error.
-fn lists(probes: &ProbeFacts) -> Opinion {
+fn lists(facts: &NodeFacts) -> Opinion {
+    let probes = &facts.probes;
     let lists = [Method::ListPodSandbox, Method::ListContainers];
     let bad = |outcome: Outcome| {
         let called = lists.into_iter();
         called.filter(move |call| probes.outcome(*call) == Some(outcome))
     };
-    let name = probes
-        .runtime
-        .as_ref()
-        .map_or("the runtime", |who| &who.name);
+    let name = name(probes);
     let (hung, failed) = (bad(Outcome::Hung).count(), bad(Outcome::Error));
     if hung == 2 {
         let sentence = format!("{name} answers Version, and neither of its lists");
-        let mut found = finding(probes, Confidence::High, sentence);
+        let mut found = finding(facts, Confidence::High, sentence);
         for probe in lists.into_iter().filter_map(|call| probes.node(call)) {
             let call = probe.call.as_str();
             let seconds = go(probe.seconds);
@@ -142,13 +145,13 @@ fn lists(probes: &ProbeFacts) -> Opinion {
     let found = failed.map(|probe| {
         let call = probe.call.as_str();
         let why = probe.message.as_deref().unwrap_or("it does not say why");
-        let mut found = finding(probes, Confidence::High, format!("{name} refuses {call}"));
+        let mut found = finding(facts, Confidence::High, format!("{name} refuses {call}"));
         found.evidence.push(format!("{call} failed: {why}"));
         found
     });
     let mut found: Vec<Finding> = found.collect();
-    found.extend(hung_alone(probes));
-    found.extend(not_ready(probes));
+    found.extend(hung_alone(facts));
+    found.extend(not_ready(facts));
     match found.is_empty() {
         true => Opinion::Clear,
         false => Opinion::Found(found),
@@ -156,15 +159,13 @@ fn lists(probes: &ProbeFacts) -> Opinion {
 }
 
 /// It answers, and says of itself that it is not ready.
-fn not_ready(probes: &ProbeFacts) -> Option<Finding> {
+fn not_ready(facts: &NodeFacts) -> Option<Finding> {
+    let probes = &facts.probes;
     let condition = probes.unmet("RuntimeReady")?;
     let why = [&*condition.reason, &*condition.message].join(": ");
-    let name = probes
-        .runtime
-        .as_ref()
-        .map_or("the runtime", |who| &who.name);
+    let name = name(probes);
     let sentence = format!("{name} says of itself that it is not ready ({why})");
-    let mut found = finding(probes, Confidence::High, sentence);
+    let mut found = finding(facts, Confidence::High, sentence);
     found
         .evidence
         .push(format!("its condition RuntimeReady is false: {why}"));
@@ -172,12 +173,13 @@ fn not_ready(probes: &ProbeFacts) -> Option<Finding> {
 }
 
 /// One call for the whole node that hangs, where no other cause explains it.
-fn hung_alone(probes: &ProbeFacts) -> Option<Finding> {
+fn hung_alone(facts: &NodeFacts) -> Option<Finding> {
+    let probes = &facts.probes;
     let hung = |call: &Method| probes.outcome(*call) == Some(Outcome::Hung);
     let explained = |call: &Method| match call {
         Method::ListContainers => probes.may_be_containerd(),
         // The plug-in that it waits for is named elsewhere.
-        Method::Status => probes.plugins.value().is_some_and(|all| !all.is_empty()),
+        Method::Status => plugins(facts).is_ok_and(|all| !all.is_empty()),
         _ => false,
     };
     let calls = [
@@ -188,28 +190,40 @@ fn hung_alone(probes: &ProbeFacts) -> Option<Finding> {
     let mut calls = calls.into_iter().filter(hung);
     let probe = probes.node(calls.find(|call| !explained(call))?)?;
     let call = probe.call.as_str();
-    let name = probes
-        .runtime
-        .as_ref()
-        .map_or("the runtime", |who| &who.name);
+    let name = name(probes);
     let sentence = format!("{name} answers Version, and not {call}");
-    let mut found = finding(probes, Confidence::Medium, sentence);
+    let mut found = finding(facts, Confidence::Medium, sentence);
     found
         .evidence
         .push(format!("{call} has not answered for {}", go(probe.seconds)));
     Some(found)
 }
 
-fn finding(probes: &ProbeFacts, confidence: Confidence, sentence: String) -> Finding {
+/// Who knocks and is not let in.
+fn queue(facts: &NodeFacts) -> Option<String> {
+    let path = facts.probes.endpoint.strip_prefix("unix://")?;
+    let queue = facts.host.sockets.value()?.waiting_at(path)?;
+    Some(format!(
+        "{} connections to {path} wait to be accepted, of {} that may",
+        queue.waiting, queue.backlog
+    ))
+}
+
+fn name(probes: &ProbeFacts) -> &str {
+    let runtime = probes.runtime.as_ref();
+    runtime.map_or("the runtime", |runtime| &runtime.name)
+}
+
+fn listener(facts: &NodeFacts) -> Option<&Process> {
+    facts.host.process(*facts.probes.listener.value()?)
+}
+
+fn finding(facts: &NodeFacts, confidence: Confidence, sentence: String) -> Finding {
     let mut finding = Finding::new(Cause::RuntimeUnresponsive, confidence);
     finding.sentence = sentence;
-    finding.evidence.extend(stacks(probes));
-    if let Some(listener) = probes.listener.value() {
-        finding.culprit = Culprit {
-            pid: Some(listener.pid),
-            process: Some(listener.name.clone()),
-            ..Culprit::default()
-        };
+    finding.evidence.extend(stacks(&facts.probes));
+    if let Some(listener) = listener(facts) {
+        finding.culprit = culprit(listener);
     }
     finding
 }
@@ -218,6 +232,8 @@ fn finding(probes: &ProbeFacts, confidence: Confidence, sentence: String) -> Fin
 mod tests {
     use super::super::node::{found, node};
     use super::*;
+    use crate::facts::Fact;
+    use crate::facts::host::{Listener, UnixSockets};
     use crate::finding::Verdict;
 
     fn refused_by(why: &str) -> Opinion {
@@ -247,11 +263,30 @@ mod tests {
     fn a_stopped_runtime_is_named_with_its_process() {
         let facts = node("containerd", "1.7.24")
             .call(Method::Version, Outcome::Hung, 2.0)
-            .listener(812, "containerd", "T");
+            .listener(812, "containerd", 'T');
         let findings = found(judge(&facts.facts()));
         assert_eq!(findings[0].confidence, Confidence::Certain);
         assert!(findings[0].sentence.contains("containerd (812) is stopped"));
         assert!(findings[0].advice[0].contains("kill -CONT 812"));
+    }
+
+    #[test]
+    fn the_connections_that_nobody_accepts_are_counted() {
+        let mut facts = node("containerd", "1.7.24")
+            .refused("resource temporarily unavailable")
+            .facts();
+        facts.probes.endpoint = "unix:///var/run/containerd/containerd.sock".to_owned();
+        let sockets = UnixSockets {
+            waiting: vec![Listener {
+                path: "/run/containerd/containerd.sock".to_owned(),
+                waiting: 129,
+                backlog: 128,
+            }],
+            ..UnixSockets::default()
+        };
+        facts.host.sockets = Fact::known(sockets, "sock_diag(7)");
+        let evidence = found(judge(&facts))[0].evidence.join("\n");
+        assert!(evidence.contains("129 connections"), "{evidence}");
     }
 
     #[test]

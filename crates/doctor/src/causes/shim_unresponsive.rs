@@ -1,11 +1,12 @@
 //! The shim of one pod that does not answer its runtime.
 
 use super::Opinion;
-use super::who::{blame, culprit, go, process, short, subject};
+use super::opinion::lack;
+use super::shims::{Shim, serving, shims};
+use super::who::{blame, culprit, go, short, subject};
 use crate::cause::Cause;
 use crate::facts::NodeFacts;
 use crate::facts::probes::{Method, Outcome, ProbeFacts};
-use crate::facts::processes::Shim;
 use crate::finding::{Confidence, Culprit, Finding};
 
 /// The tell: the status of one sandbox hangs, or a shim is stopped.
@@ -21,8 +22,10 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         .collect();
     let mut findings = Vec::new();
     let mut blamed = Vec::new();
+    let seen = shims(facts);
+    let shims = seen.as_ref().map_or(&[][..], Vec::as_slice);
     for probe in hung {
-        let shim = probes.shim_of(probe.id.as_deref().unwrap_or_default());
+        let shim = serving(shims, probe);
         blamed.extend(shim.map(|shim| shim.process.pid));
         let mut finding = Finding::new(Cause::ShimUnresponsive, Confidence::High);
         finding.culprit = culprit(probe, shim);
@@ -37,14 +40,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         }
         findings.push(finding);
     }
-    let Some(shims) = probes.shims.value() else {
-        let why = probes.shims.why().unwrap_or_default();
-        return match findings.is_empty() {
-            true => Opinion::CannotTell(format!("no shim could be looked at: {why}")),
-            false => Opinion::Found(findings),
-        };
-    };
-    let stopped = shims.iter().filter(|shim| shim.stopped);
+    let stopped = shims.iter().filter(|shim| shim.process.is_stopped());
     let unnamed = stopped.filter(|shim| !blamed.contains(&shim.process.pid));
     // One that a container's hanging status has led to is named there.
     findings.extend(
@@ -52,28 +48,28 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
             .filter(|shim| !explains_a_container(probes, shim))
             .map(|shim| of_stopped(probes, shim)),
     );
-    match findings.is_empty() {
-        true => Opinion::Clear,
-        false => Opinion::Found(findings),
-    }
+    let unseen = seen.as_ref().err().cloned().or(lack(&probes.tasks));
+    let unseen = unseen.map(|why| format!("no shim could be looked at: {why}"));
+    Opinion::of(findings, [unseen])
 }
 
 fn explains_a_container(probes: &ProbeFacts, shim: &Shim) -> bool {
     probes
         .hung(Method::ContainerStatus)
-        .any(|probe| shim.ids.iter().any(|id| Some(id) == probe.id.as_ref()))
+        .any(|probe| probe.id.as_deref().is_some_and(|id| shim.ids.contains(&id)))
 }
 
 fn of_stopped(probes: &ProbeFacts, shim: &Shim) -> Finding {
     let mut finding = Finding::new(Cause::ShimUnresponsive, Confidence::Certain);
-    let who = process(&shim.process);
+    let who = shim.process.label();
     let known = probes.calls.iter().find(|probe| {
-        probe.id.as_ref().is_some_and(|id| shim.ids.contains(id)) && probe.pod.is_some()
+        let id = probe.id.as_deref();
+        id.is_some_and(|id| shim.ids.contains(&id)) && probe.pod.is_some()
     });
-    let whose = match (known, &shim.pod) {
-        (Some(probe), _) => probe.pod.clone(),
-        (None, pod) => pod.clone(),
-    };
+    let whose = known
+        .and_then(|probe| probe.pod.as_ref())
+        .or(shim.pod)
+        .cloned();
     let pod = whose.as_ref().map(|pod| {
         let namespace = pod.namespace.as_deref().unwrap_or("?");
         format!("pod {namespace}/{}", pod.name.as_deref().unwrap_or("?"))
@@ -86,9 +82,9 @@ fn of_stopped(probes: &ProbeFacts, shim: &Shim) -> Finding {
     );
     finding.culprit = Culprit {
         pod: whose,
-        id: shim.ids.first().cloned(),
+        id: shim.ids.first().map(|id| (*id).to_owned()),
         pid: Some(shim.process.pid),
-        process: Some(shim.process.name.clone()),
+        process: Some(shim.process.comm.clone()),
         ..Culprit::default()
     };
     blame(&mut finding, shim);

@@ -5,7 +5,7 @@ use super::Opinion;
 use super::opinion::{finding, lack};
 use crate::cause::Cause;
 use crate::facts::NodeFacts;
-use crate::facts::host::{HostFacts, Ping, Reach};
+use crate::facts::host::{HostFacts, Ping, Reach, Talk};
 use crate::finding::{Confidence, Culprit, Finding};
 use crate::versions::{SerialOverflow, serial_overflow};
 
@@ -98,9 +98,14 @@ fn past_the_edge(host: &HostFacts, seconds: f64, overflow: SerialOverflow) -> Op
     if private == Some(true) {
         evidence.push("over its private socket, with its own numbers, it answers at once".into());
     }
+    let unread = unread(host);
+    evidence.extend(unread.map(|unread| {
+        format!("systemd has left {unread} bytes from the bus unread: it has stopped listening")
+    }));
     evidence.push(version_says(host, overflow));
     let confidence = match (private, overflow) {
         (Some(true), SerialOverflow::Affected) => Confidence::High,
+        (Some(true), _) if unread.is_some() => Confidence::High,
         (Some(true), _) | (_, SerialOverflow::Affected) => Confidence::Medium,
         _ => Confidence::Low,
     };
@@ -110,6 +115,15 @@ fn past_the_edge(host: &HostFacts, seconds: f64, overflow: SerialOverflow) -> Op
         systemd(),
         evidence,
     ))
+}
+
+/// What has come to process 1 over the bus and lies there: after the overflow it is never
+/// read (systemd disables the connection's event source).
+fn unread(host: &HostFacts) -> Option<u32> {
+    let sockets = host.sockets.value()?;
+    let of_bus = |talk: &&Talk| talk.to.ends_with("/dbus/system_bus_socket");
+    let unread = sockets.talks_of(1).filter(of_bus).map(|talk| talk.unread);
+    unread.max().filter(|unread| *unread > 0)
 }
 
 /// The faster of what was seen now and of the time since the start of the machine: bursts

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use pleg::go_duration::GoDuration;
 
+use super::shims::Shim;
 use crate::facts::probes::{Probe, ProbeFacts};
-use crate::facts::processes::{Process, Shim};
 use crate::finding::{Culprit, Finding};
 
 /// `container app of pod shop/web`, or as much of it as is known.
@@ -28,11 +28,6 @@ pub(super) fn short(id: &str) -> &str {
     id.get(..13).filter(|_| id.len() == 64).unwrap_or(id)
 }
 
-/// `containerd-shim (4711)`.
-pub(super) fn process(process: &Process) -> String {
-    format!("{} ({})", process.name, process.pid)
-}
-
 /// Who a call is about, and the shim behind it.
 pub(super) fn culprit(probe: &Probe, shim: Option<&Shim>) -> Culprit {
     Culprit {
@@ -40,7 +35,7 @@ pub(super) fn culprit(probe: &Probe, shim: Option<&Shim>) -> Culprit {
         container: probe.container.clone(),
         id: probe.id.clone(),
         pid: shim.map(|shim| shim.process.pid),
-        process: shim.map(|shim| shim.process.name.clone()),
+        process: shim.map(|shim| shim.process.comm.clone()),
         unit: None,
     }
 }
@@ -64,30 +59,23 @@ pub(super) fn go(seconds: f64) -> GoDuration {
 
 /// Says of a shim what it does, and how to free whoever waits for it.
 pub(super) fn blame(finding: &mut Finding, shim: &Shim) {
-    let who = process(&shim.process);
-    finding
-        .evidence
-        .push(format!("its shim {who} {}", shim.process.doing()));
-    for place in &shim.stuck_in {
-        finding
-            .evidence
-            .push(format!("a thread of the shim waits in {place}"));
-    }
-    for runc in &shim.runc {
+    let who = shim.process.label();
+    let evidence = &mut finding.evidence;
+    evidence.push(format!("its shim {who} {}", shim.process.doing()));
+    let places = shim.stuck_in().into_iter();
+    evidence.extend(places.map(|place| format!("a thread of the shim waits in {place}")));
+    evidence.extend(shim.runc.iter().map(|runc| {
         let age = go(runc.age_seconds.floor());
-        let doing = runc.doing();
-        finding.evidence.push(format!(
-            "below the shim, {} {doing}; it is {age} old",
-            process(runc)
-        ));
-    }
+        let (who, doing) = (runc.label(), runc.doing());
+        format!("below the shim, {who} {doing}; it is {age} old")
+    }));
     let pid = shim.process.pid;
     let oldest = shim
         .runc
         .iter()
         .max_by(|a, b| a.age_seconds.total_cmp(&b.age_seconds));
     match oldest {
-        _ if shim.stopped => finding.advise_first(format!(
+        _ if shim.process.is_stopped() => finding.advise_first(format!(
             "`kill -CONT {pid}` lets the shim go on and frees the node at once; nothing is \
              restarted. If it does not, `kill -KILL {pid}` costs this pod and no other"
         )),

@@ -8,7 +8,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::facts::Fact;
-use crate::facts::processes::KubeletHealth;
+use crate::facts::kubelet::KubeletHealth;
 
 const PATIENCE: Duration = Duration::from_secs(2);
 

@@ -7,7 +7,7 @@
 //!   probes: Version, Status, the lists, then each id --> who hangs
 //!     |                                                    |
 //!     v                                                    v
-//!   kubelet: /healthz            processes: listener, shims of those, CNI plug-ins
+//!   kubelet: /healthz            tasks: ids, first processes and names of what runs
 //!
 //!   host: /proc, /sys, cgroups, the system bus, packages
 //!     \-- what may block in the kernel: helper, a process started beforehand
@@ -19,9 +19,8 @@ pub mod probes;
 
 mod answers;
 mod kubelet;
-mod proc;
+mod listener;
 mod round;
-mod shims;
 mod stacks;
 mod step;
 mod targets;

@@ -1,4 +1,4 @@
-//! Asks a runtime, harmlessly, and then looks at the processes behind its answers.
+//! Asks a runtime, harmlessly, and then looks at what it keeps beside its socket.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -10,14 +10,15 @@ use pleg::status::PodStatus;
 use pleg::status_report::StatusReport;
 use tokio::time::timeout;
 
-use super::proc::Proc;
+use super::listener::listener;
 use super::round::Round;
 use super::task_folder::TaskFolder;
-use super::{kubelet, shims, stacks};
+use super::{kubelet, stacks};
 use crate::facts::Fact;
 use crate::facts::probes::{Outcome, Probe, ProbeFacts};
+use crate::facts::tasks::Task;
 
-/// How long the files of `/proc` and a runtime's goroutines may take.
+/// How long a runtime's folders and its goroutines may take.
 const READING: Duration = Duration::from_secs(8);
 
 /// Whom to ask, and what is known already.
@@ -39,8 +40,7 @@ pub struct Asking {
 /// Asks; ends within about ten seconds whatever hangs.
 pub async fn collect(asking: Asking) -> ProbeFacts {
     let socket = asking.endpoint.path().to_owned();
-    let proc = Proc(asking.proc);
-    let listener = shims::listener(&socket, &proc).await;
+    let listener = listener(&socket).await;
     let mut round = Round::new(&asking.endpoint);
     if let Some((status, pods)) = asking.agent {
         round.known.agent = pods;
@@ -54,39 +54,29 @@ pub async fn collect(asking: Asking) -> ProbeFacts {
     let (unasked, kubelet) = tokio::join!(asked, kubelet::health(asking.kubelet));
     round.give_up();
     let rows = round.known.rows();
+    let names = round.known.names();
     let (mut calls, costs) = round.answers.finish();
-    name(&mut calls, &TaskFolder::of(&socket));
 
     let hung = calls.iter().filter(|probe| probe.outcome == Outcome::Hung);
-    let suspects: Vec<String> = hung.filter_map(|probe| probe.id.clone()).collect();
-    let runtime = listener.value().cloned();
-    let ask_for_stacks =
-        asking.allow_signals && calls.iter().any(|probe| probe.outcome == Outcome::Hung);
-    let told = round
-        .conditions
-        .as_ref()
-        .map(|told| told.network_plugins.clone());
+    let suspects: Vec<String> = hung.clone().filter_map(|probe| probe.id.clone()).collect();
+    let ask_for_stacks = asking.allow_signals && hung.count() > 0;
+    let runtime = listener.value().copied().filter(|_| ask_for_stacks);
     let read = tokio::task::spawn_blocking(move || {
-        let runtime_pid = runtime.as_ref().map(|process| process.pid);
-        let plugins = shims::plugins(&proc, runtime_pid, &told.unwrap_or_default());
-        let shims = shims::shims(&socket, &proc, &suspects);
-        let stacks = match runtime.filter(|_| ask_for_stacks) {
-            Some(runtime) => stacks::ask(&proc, &runtime),
-            None => Fact::default(),
-        };
-        (shims, plugins, stacks)
+        let tasks = TaskFolder::of(&socket).tasks(&suspects, names);
+        let stacks = runtime.map(|runtime| stacks::ask(&asking.proc, runtime));
+        (tasks, stacks.unwrap_or_default())
     });
-    let (shims, plugins, stacks) = match timeout(READING, read).await {
+    let (tasks, stacks) = match timeout(READING, read).await {
         Ok(Ok(read)) => read,
         _ => {
             let why = "reading it took too long";
             (
-                Fact::missing(why, "/proc"),
-                Fact::missing(why, "/proc"),
+                Fact::missing(why, "the runtime's folder of tasks"),
                 Fact::missing(why, "SIGUSR1"),
             )
         }
     };
+    name(&mut calls, tasks.value().map_or(&[], Vec::as_slice));
     ProbeFacts {
         endpoint: asking.endpoint.to_string(),
         as_root: rustix::process::geteuid().is_root(),
@@ -97,21 +87,22 @@ pub async fn collect(asking: Asking) -> ProbeFacts {
         conditions: round.conditions,
         unasked,
         listener,
-        shims,
-        plugins,
+        tasks,
         kubelet,
         stacks,
     }
 }
 
-/// Names what hangs, where nobody has told it: the runtime's folders do.
-fn name(calls: &mut [Probe], tasks: &TaskFolder) {
+/// Names what hangs, where no list and no agent has told it: the runtime's folders do.
+fn name(calls: &mut [Probe], tasks: &[Task]) {
     let nameless = calls.iter_mut().filter(|probe| probe.pod.is_none());
     for probe in nameless.filter(|probe| probe.outcome == Outcome::Hung) {
-        let owner = probe.id.as_deref().and_then(|id| tasks.owner(id));
-        if let Some(owner) = owner {
-            probe.pod = Some(owner.pod);
-            probe.container = owner.container;
+        let task = tasks
+            .iter()
+            .find(|task| Some(&task.id) == probe.id.as_ref());
+        if let Some(task) = task {
+            probe.pod = task.pod.clone();
+            probe.container = task.container.clone();
         }
     }
 }

@@ -8,10 +8,11 @@ use std::time::{Duration, Instant, SystemTime};
 use pleg::wall_time::system_clock;
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::proc::Proc;
+use super::host::Stat;
 use crate::analysis::Analyzer;
 use crate::facts::Fact;
-use crate::facts::processes::{Process, Stacks};
+use crate::facts::host::process::is_stopped;
+use crate::facts::stacks::Stacks;
 use crate::input::{self, NoObserver};
 
 /// How long writing them may take.
@@ -21,28 +22,28 @@ const PATIENCE: Duration = Duration::from_secs(3);
 const GLANCE: Duration = Duration::from_millis(100);
 
 /// Asks the runtime's process for its goroutines, and reads who is in everybody's way.
-pub(super) fn ask(proc: &Proc, runtime: &Process) -> Fact<Stacks> {
-    let source = format!("SIGUSR1 to {} ({})", runtime.name, runtime.pid);
+pub(super) fn ask(proc: &Path, runtime: u32) -> Fact<Stacks> {
+    let source = format!("SIGUSR1 to process {runtime}");
+    let Some(stat) = Stat::read(&proc.join(runtime.to_string())) else {
+        return Fact::missing("its process has gone", source);
+    };
     // To others it may be lethal, and to one that is stopped it is no question.
-    if runtime.name != "containerd" {
+    if stat.comm != "containerd" {
         return Fact::missing(
             "only containerd is known to write them where we look",
             source,
         );
     }
-    let now = proc.process(runtime.pid).map(|row| row.process);
-    match now.filter(|now| now.name == runtime.name) {
-        Some(now) if now.is_stopped() => return Fact::missing("it is stopped", source),
-        Some(_) => {}
-        None => return Fact::missing("its process has gone", source),
+    if is_stopped(stat.state) {
+        return Fact::missing("it is stopped", source);
     }
     let asked = SystemTime::now();
-    let pid = i32::try_from(runtime.pid).ok().and_then(Pid::from_raw);
+    let pid = i32::try_from(runtime).ok().and_then(Pid::from_raw);
     let sent = pid.map(|pid| kill_process(pid, Signal::USR1));
     if let Some(Err(error)) = sent {
         return Fact::missing(super::said(&error.into()), source);
     }
-    let file = file(proc, runtime.pid);
+    let file = file(proc, runtime);
     match written(&file, asked) {
         true => read(&file, source),
         false => Fact::missing(format!("{} was not written", file.display()), source),
@@ -50,8 +51,8 @@ pub(super) fn ask(proc: &Proc, runtime: &Process) -> Fact<Stacks> {
 }
 
 /// Where containerd writes them, as it sees the file system.
-fn file(proc: &Proc, pid: u32) -> PathBuf {
-    let root = proc.0.join(pid.to_string()).join("root");
+fn file(proc: &Path, pid: u32) -> PathBuf {
+    let root = proc.join(pid.to_string()).join("root");
     root.join(format!("tmp/containerd.{pid}.stacks.log"))
 }
 

@@ -81,6 +81,13 @@ impl Known {
         (targets.into_values().take(MOST).collect(), beyond)
     }
 
+    /// Whose the ids are that a list or an agent has told.
+    pub fn names(&self) -> BTreeMap<Id, Target> {
+        let (targets, _) = self.targets();
+        let named = targets.into_iter().filter(|target| target.pod.is_some());
+        named.map(|target| (target.id.clone(), target)).collect()
+    }
+
     /// Nothing has the id that was taken for a container's.
     pub fn may_be_a_sandbox(&mut self, id: &str) {
         if self.sandboxes.is_none() {

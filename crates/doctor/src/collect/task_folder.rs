@@ -1,13 +1,18 @@
 //! What containerd keeps of its running tasks below its state folder, in memory (`/run`):
 //! whose they are, and their first process. It is there when no call is answered.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 
+use pleg::id::Id;
+use rustix::process::geteuid;
 use serde::Deserialize;
 
-use super::targets::bounded;
+use super::targets::{Target, bounded};
+use crate::facts::Fact;
+use crate::facts::tasks::Task;
 use crate::finding::PodName;
 
 /// Below the state folder, which is the socket's or one of its own.
@@ -19,16 +24,14 @@ const TASKS: [&str; 2] = [
 /// A container's specification has some kilobytes.
 const LONGEST: u64 = 4 << 20;
 
+/// More than any node runs.
+const MOST: usize = 20_000;
+
+/// So many specifications are read; it takes about a tenth of a second.
+const MOST_READ: usize = 512;
+
 /// The folders of tasks.
 pub(super) struct TaskFolder(Vec<PathBuf>);
-
-/// Whose a task is.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Owner {
-    pub pod: PodName,
-    pub container: Option<String>,
-    pub sandbox: Option<String>,
-}
 
 impl TaskFolder {
     /// The folders of the runtime that listens on `socket`.
@@ -37,10 +40,47 @@ impl TaskFolder {
         Self(TASKS.map(|tasks| parent.join(tasks)).into())
     }
 
+    /// What runs, and whose it is: as `names` have it, else by its specification, those of
+    /// the `suspects` first.
+    pub fn tasks(&self, suspects: &[String], mut names: BTreeMap<Id, Target>) -> Fact<Vec<Task>> {
+        let source = self.0.iter().map(|folder| folder.display().to_string());
+        let source = source.collect::<Vec<_>>().join(", ");
+        let mut inits = self.inits();
+        if inits.is_empty() {
+            let why = match geteuid().is_root() {
+                true => "the runtime keeps no folder of tasks beside its socket",
+                false => "only root may read the runtime's folders",
+            };
+            return Fact::missing(why, source);
+        }
+        inits.sort_by_key(|(id, _)| (!suspects.contains(id), id.clone()));
+        let mut read = 0;
+        let tasks = inits.into_iter().map(|(id, init)| {
+            let told = names.remove(&Id::from(&*id));
+            let mut task = Task {
+                id: bounded(&id),
+                init,
+                ..Task::default()
+            };
+            match told {
+                Some(told) if !suspects.contains(&id) => {
+                    (task.pod, task.container) = (told.pod, told.container);
+                }
+                _ if read < MOST_READ => {
+                    read += 1;
+                    self.describe(&id, &mut task);
+                }
+                _ => {}
+            }
+            task
+        });
+        Fact::known(tasks.collect(), source)
+    }
+
     /// Each task and its first process.
-    pub fn inits(&self) -> Vec<(String, u32)> {
+    fn inits(&self) -> Vec<(String, u32)> {
         let folders = self.0.iter().filter_map(|folder| folder.read_dir().ok());
-        let tasks = folders.flatten().flatten();
+        let tasks = folders.flatten().flatten().take(MOST);
         let init = |path: PathBuf| fs::read_to_string(path).ok()?.trim().parse().ok();
         tasks
             .filter_map(|task| {
@@ -52,24 +92,19 @@ impl TaskFolder {
 
     /// Whose the task is. Its specification also holds the environment of the container:
     /// only the names in its annotations are kept.
-    pub fn owner(&self, id: &str) -> Option<Owner> {
-        if id.contains('/') {
-            return None;
-        }
+    fn describe(&self, id: &str, task: &mut Task) -> Option<()> {
         let mut paths = self.0.iter().map(|folder| folder.join(id));
         let file = paths.find_map(|path| File::open(path.join("config.json")).ok())?;
-        let spec: Spec = serde_json::from_reader(file.take(LONGEST)).ok()?;
+        let spec: Spec = serde_json::from_reader(BufReader::new(file.take(LONGEST))).ok()?;
         let names = spec.annotations;
-        let pod = PodName {
+        task.pod = Some(PodName {
             uid: names.uid.as_deref().map(bounded),
             namespace: names.namespace.as_deref().map(bounded),
             name: names.pod.as_deref().map(bounded),
-        };
-        Some(Owner {
-            pod,
-            container: names.container.as_deref().map(bounded),
-            sandbox: names.sandbox,
-        })
+        });
+        task.container = names.container.as_deref().map(bounded);
+        task.sandbox = names.sandbox.as_deref().map(bounded);
+        Some(())
     }
 }
 
@@ -108,10 +143,15 @@ mod tests {
             "io.kubernetes.cri.sandbox-name":"web","io.kubernetes.cri.sandbox-namespace":"shop",
             "io.kubernetes.cri.container-name":"app","other":"x"}}"#;
         fs::write(task.join("config.json"), spec).unwrap();
-        assert_eq!(folder.inits(), [("abc".to_owned(), 4711)]);
-        let owner = folder.owner("abc").unwrap();
-        assert_eq!(owner.pod.name.as_deref(), Some("web"));
-        assert_eq!(owner.container.as_deref(), Some("app"));
-        assert_eq!(folder.owner("../abc"), None);
+        let tasks = folder.tasks(&[], BTreeMap::new());
+        let [task] = &tasks.value().unwrap()[..] else {
+            panic!("one task: {tasks:?}");
+        };
+        assert_eq!((&*task.id, task.init), ("abc", 4711));
+        let pod = task.pod.as_ref().unwrap();
+        assert_eq!(pod.name.as_deref(), Some("web"));
+        assert_eq!(task.container.as_deref(), Some("app"));
+        let kept = serde_json::to_string(task).unwrap();
+        assert!(!kept.contains("PASSWORD"), "{kept}");
     }
 }

@@ -10,6 +10,7 @@ pub mod cni;
 pub mod limits;
 pub mod process;
 pub mod resources;
+pub mod sockets;
 pub mod storage;
 pub mod version;
 
@@ -19,6 +20,7 @@ pub use cni::CniNetwork;
 pub use limits::KernelLimits;
 pub use process::{CgroupPath, FanotifyListener, FdUse, Process, Thread};
 pub use resources::{CpuTimes, Memory, Pressure, PressureFacts, Stalls};
+pub use sockets::{Listener, Talk, UnixSockets};
 pub use storage::{Disk, Filesystem, FuseConnection, Mounts, RemoteMount, RootMount};
 pub use version::VersionFacts;
 
@@ -32,6 +34,8 @@ pub struct HostFacts {
     pub processes: Fact<Vec<Process>>,
     /// Who listens to every open or exec.
     pub fanotify: Fact<Vec<FanotifyListener>>,
+    /// Who waits for whom at unix sockets.
+    pub sockets: Fact<UnixSockets>,
     /// Control groups.
     pub cgroups: CgroupFacts,
     /// Pressure stall information; kernels before 4.20 have none.

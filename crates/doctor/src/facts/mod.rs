@@ -5,8 +5,10 @@ use pleg::wall_time::WallTime;
 use serde::{Deserialize, Serialize};
 
 pub mod host;
+pub mod kubelet;
 pub mod probes;
-pub mod processes;
+pub mod stacks;
+pub mod tasks;
 
 pub use host::HostFacts;
 pub use probes::ProbeFacts;

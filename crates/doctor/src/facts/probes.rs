@@ -4,10 +4,12 @@ use pleg::runtime::{Condition, Conditions, RuntimeVersion};
 use serde::{Deserialize, Serialize};
 
 use super::Fact;
-use super::processes::{KubeletHealth, Plugin, Process, Shim, Stacks};
+use super::kubelet::KubeletHealth;
+use super::stacks::Stacks;
+use super::tasks::Task;
 use crate::finding::PodName;
 
-/// The answers of the runtime, and the processes that stand behind them.
+/// The answers of the runtime, and who stands behind them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ProbeFacts {
@@ -28,12 +30,10 @@ pub struct ProbeFacts {
     /// How many containers and sandboxes were not asked for, for lack of time or because
     /// too many calls hung already.
     pub unasked: usize,
-    /// Whether the process that listens on the socket could be reached, and which it is.
-    pub listener: Fact<Process>,
-    /// The shims that are stopped, or belong to a call that hangs.
-    pub shims: Fact<Vec<Shim>>,
-    /// The CNI plug-ins that run.
-    pub plugins: Fact<Vec<Plugin>>,
+    /// The process that listens on the socket.
+    pub listener: Fact<u32>,
+    /// The containers that run, as the runtime's folders tell.
+    pub tasks: Fact<Vec<Task>>,
     /// The kubelet's own `/healthz`.
     pub kubelet: Fact<KubeletHealth>,
     /// The runtime's goroutines, if asking for them was allowed and something hung.
@@ -176,12 +176,6 @@ impl ProbeFacts {
     /// What calls of that kind cost, if any was answered.
     pub fn cost(&self, call: Method) -> Option<&Cost> {
         self.costs.iter().find(|cost| cost.call == call)
-    }
-
-    /// The shim that serves the container or sandbox `id`.
-    pub fn shim_of(&self, id: &str) -> Option<&Shim> {
-        let shims = self.shims.value()?;
-        shims.iter().find(|shim| shim.ids.iter().any(|of| of == id))
     }
 
     /// Whether the runtime may be containerd: those that are known not to be say so.

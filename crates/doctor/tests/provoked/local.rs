@@ -53,9 +53,15 @@ pub struct Running(pub Child);
 impl Running {
     /// A shell under another name; it goes on with `script` once it has said that it is ready.
     pub fn shell(name: &str, script: &str) -> Self {
-        let script = format!("printf '%s' '{name}' > /proc/self/comm; echo ready >&2; {script}");
+        Self::saying(&format!(
+            "printf '%s' '{name}' > /proc/self/comm; echo ready >&2; {script}"
+        ))
+    }
+
+    /// A shell whose script says itself when it is ready.
+    pub fn saying(script: &str) -> Self {
         let mut child = Command::new("sh")
-            .args(["-c", &script])
+            .args(["-c", script])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

@@ -4,6 +4,7 @@
 mod agent;
 mod booted;
 mod bus;
+mod cni;
 mod frozen;
 mod local;
 mod resources;

@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::thread::sleep;
+use std::time::Duration;
 
 use doctor::cause::Cause;
 use doctor::collect::helper::Helper;
@@ -12,10 +14,22 @@ use crate::local::{Group, Mount, Running, about, facts, findings};
 
 #[test]
 fn a_daemon_that_has_no_descriptor_left_is_found_and_its_twin_is_not() {
-    let open = "exec 3</dev/null 4</dev/null 5</dev/null 6</dev/null 7</dev/null 8</dev/null; \
-                read line";
-    let full = Running::shell("containerd", &format!("ulimit -n 9; {open}"));
-    let twin = Running::shell("containerd", &format!("ulimit -n 90; {open}"));
+    // Whoever started the test may have left some of them open.
+    let close = "exec 3<&- 4<&- 5<&- 6<&- 7<&- 8<&-";
+    let open = "exec 3</dev/null 4</dev/null 5</dev/null 6</dev/null 7</dev/null 8</dev/null";
+    let daemon = |limit: u32| {
+        let script = format!("{close}; ulimit -n {limit}; {open}; read line");
+        let daemon = Running::shell("containerd", &script);
+        // With all of them open it could not even say that it is ready.
+        let last = format!("/proc/{}/fd/8", daemon.pid());
+        let opens = (0..1000).any(|_| {
+            sleep(Duration::from_millis(5));
+            fs::symlink_metadata(&last).is_ok()
+        });
+        assert!(opens, "{last}");
+        daemon
+    };
+    let (full, twin) = (daemon(9), daemon(90));
     let seen = facts(&Host::local());
     let found = about(&seen, Cause::FdOrInotifyExhausted, full.pid()).expect("a finding");
     assert_eq!(found.confidence, Confidence::Certain);

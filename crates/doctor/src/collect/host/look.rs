@@ -8,11 +8,15 @@ use std::time::Duration;
 use super::process::Census;
 use super::resources::{CpuTicks, MemoryCounts};
 use super::storage::{DiskCounts, FuseCounts};
-use super::{Host, process, resources, storage};
+use super::{Host, process, resources, sockets, storage};
 use crate::facts::Fact;
 use crate::facts::host::{
     CpuTimes, Disk, FuseConnection, HostFacts, Memory, PressureFacts, Process, Throttling,
+    UnixSockets,
 };
+
+/// So many agents of plug-ins are looked at.
+const MOST_AGENTS: usize = 32;
 
 /// What the first look keeps.
 pub(super) struct First {
@@ -50,6 +54,7 @@ pub(super) struct Both {
     memory: Fact<Memory>,
     pressure: PressureFacts,
     throttled: Fact<Vec<Throttling>>,
+    sockets: Fact<UnixSockets>,
 }
 
 pub(super) fn second(host: &Host, first: First, elapsed: Duration) -> Both {
@@ -69,9 +74,22 @@ pub(super) fn second(host: &Host, first: First, elapsed: Duration) -> Both {
             )
         },
     );
+    let sockets = match &first.census {
+        Fact::Known { value, .. } => sockets::read(host, value.processes(), value.holders()),
+        Fact::Missing { why, source } => Fact::missing(why, source),
+    };
+    // An agent that does not answer a plug-in has a reason, too.
+    let talks = sockets.value().map_or(&[][..], |sockets| &sockets.talks);
+    let asked = talks.iter().filter(|talk| talk.pid != 1).take(MOST_AGENTS);
+    let agents: Vec<u32> = asked.filter_map(|talk| talk.with).collect();
     Both {
+        sockets,
         uptime: super::file::word(&host.proc.join("uptime"), 0),
-        processes: map(first.census, |census| census.look_again(host, seconds)),
+        processes: map(first.census, |census| {
+            let mut processes = census.look_again(host, seconds);
+            process::show_threads(host, &mut processes, &agents);
+            processes
+        }),
         disks: both(first.disks, storage::disk_counts(host), |before, after| {
             storage::disks_between(&before, after, seconds)
         }),
@@ -111,6 +129,7 @@ impl Both {
                 memory: resource(),
             },
             throttled: Fact::missing(why, &source),
+            sockets: Fact::missing(why, &source),
         }
     }
 
@@ -123,6 +142,7 @@ impl Both {
         facts.memory = self.memory;
         facts.pressure = self.pressure;
         facts.cgroups.throttled = self.throttled;
+        facts.sockets = self.sockets;
     }
 }
 

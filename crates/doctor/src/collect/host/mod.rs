@@ -24,8 +24,11 @@ mod look;
 mod mounts;
 mod process;
 mod resources;
+mod sockets;
 mod storage;
 mod versions;
+
+pub(super) use process::Stat;
 
 /// A machine, as folders: its own, or one that was built for a test.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +49,8 @@ pub struct Host {
     pub dev: PathBuf,
     /// Local folders whose space and inodes matter.
     pub roots: Vec<PathBuf>,
+    /// Whether the kernel that runs is this machine's, to be asked for what no file tells.
+    pub asks_kernel: bool,
     /// How long a step may take.
     pub step: Duration,
 }
@@ -73,13 +78,17 @@ impl Host {
             usr: root.join("usr"),
             dev: root.join("dev"),
             roots: ROOTS.iter().map(|folder| root.join(folder)).collect(),
+            asks_kernel: false,
             step: Duration::from_secs(5),
         }
     }
 
     /// This machine.
     pub fn local() -> Self {
-        Self::at("/")
+        Self {
+            asks_kernel: true,
+            ..Self::at("/")
+        }
     }
 }
 

@@ -16,7 +16,7 @@ pub struct Process {
     pub uid: u32,
     /// Its name, as the kernel keeps it: at most fifteen bytes.
     pub comm: String,
-    /// Its state: `S`, `D`, `Z`.
+    /// Its state: `S`, `D`, `Z`. It is stopped (`T`) where both looks found it so.
     pub state: char,
     /// The kernel function that its main thread waits in.
     pub wchan: Option<String>,
@@ -117,6 +117,11 @@ const DAEMONS: [&str; 9] = [
     "kubelite",
 ];
 
+/// Whether a task in this state was stopped, by a signal or a debugger.
+pub(crate) fn is_stopped(state: char) -> bool {
+    matches!(state, 'T' | 't')
+}
+
 impl Process {
     /// The kubelet, or a container runtime.
     pub fn is_daemon(&self) -> bool {
@@ -141,6 +146,34 @@ impl Process {
     /// It makes containers run, so that whoever asks for one waits for it.
     pub fn serves_containers(&self) -> bool {
         self.is_daemon() || self.is_shim() || self.is_runc() || self.is_runc_init()
+    }
+
+    /// Whether somebody stopped it (SIGSTOP, a debugger).
+    pub fn is_stopped(&self) -> bool {
+        is_stopped(self.state)
+    }
+
+    /// What it does, as a person would say it.
+    pub fn doing(&self) -> String {
+        let doing = match self.state {
+            'R' => "runs",
+            'S' | 'I' => "sleeps",
+            'D' => "waits in the kernel and cannot be killed (state D)",
+            'T' => "is stopped (state T)",
+            't' => "is held by a debugger (state t)",
+            'Z' => "has ended and was not waited for (state Z)",
+            _ => "is in an unknown state",
+        };
+        match &self.wchan {
+            Some(wchan) => format!("{doing}, in {wchan}"),
+            None => doing.to_owned(),
+        }
+    }
+
+    /// The kernel functions that its threads wait in.
+    pub fn waits(&self) -> impl Iterator<Item = &str> {
+        let threads = self.threads.iter().flat_map(Thread::functions);
+        self.wchan.as_deref().into_iter().chain(threads)
     }
 
     /// Its name and id.

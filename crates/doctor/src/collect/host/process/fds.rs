@@ -9,7 +9,8 @@ use crate::facts::host::FdUse;
 /// No process has more that would have to be counted to say that it has too many.
 const MOST: usize = 200_000;
 
-pub(super) fn count(folder: &Path) -> Fact<FdUse> {
+/// Counts them; `socket` is told the inode of each socket.
+pub(super) fn count(folder: &Path, mut socket: impl FnMut(u32)) -> Fact<FdUse> {
     let path = folder.join("fd");
     let source = path.display().to_string();
     let entries = match std::fs::read_dir(&path) {
@@ -26,7 +27,10 @@ pub(super) fn count(folder: &Path) -> Fact<FdUse> {
             continue;
         };
         let target = target.to_string_lossy();
-        if target.contains("inotify") {
+        if let Some(inode) = target.strip_prefix("socket:[") {
+            let inode = inode.strip_suffix(']').and_then(|inode| inode.parse().ok());
+            inode.into_iter().for_each(&mut socket);
+        } else if target.contains("inotify") {
             found.inotify += 1;
         } else if target.starts_with("pipe:") {
             found.pipes += 1;

@@ -4,14 +4,16 @@ use std::collections::HashMap;
 
 use super::Host;
 use super::file::{line, text, word};
+use super::sockets::Holders;
 use crate::facts::Fact;
+use crate::facts::host::process::is_stopped;
 use crate::facts::host::{CgroupPath, Process};
 
 mod fds;
 mod stat;
 mod threads;
 
-use stat::Stat;
+pub(in crate::collect) use stat::Stat;
 
 /// No node has more that could be shown.
 const MOST: usize = 20_000;
@@ -29,6 +31,8 @@ pub(super) struct Census {
     delays: HashMap<u32, u64>,
     /// How often a thread in uninterruptible sleep has run, by pid and tid.
     switches: HashMap<(u32, u32), u64>,
+    /// Who has which socket open.
+    holders: Holders,
 }
 
 pub(super) fn census(host: &Host) -> Fact<Census> {
@@ -44,6 +48,7 @@ pub(super) fn census(host: &Host) -> Fact<Census> {
         ticks: HashMap::new(),
         delays: HashMap::new(),
         switches: HashMap::new(),
+        holders: Holders::new(),
     };
     let pids = entries.flatten().filter_map(|entry| {
         let name = entry.file_name();
@@ -61,6 +66,10 @@ pub(super) fn census(host: &Host) -> Fact<Census> {
 impl Census {
     pub(super) fn processes(&self) -> &[Process] {
         &self.processes
+    }
+
+    pub(super) fn holders(&self) -> &Holders {
+        &self.holders
     }
 
     fn add(&mut self, host: &Host, pid: u32, uptime: f64) -> Option<()> {
@@ -84,7 +93,9 @@ impl Census {
         };
         process.threads = threads::of(&folder, process.serves_containers());
         if !kernel {
-            process.fds = fds::count(&folder);
+            process.fds = fds::count(&folder, |inode| {
+                self.holders.insert(inode, pid);
+            });
         }
         for thread in process.threads.iter().filter(|thread| thread.state == 'D') {
             if let Some(switches) = threads::switches(&folder, thread.tid) {
@@ -124,6 +135,10 @@ impl Census {
             let Some(stat) = Stat::read(&folder) else {
                 continue;
             };
+            // One that was stopped in the meantime, or goes on again, is not held by anybody.
+            if process.is_stopped() && !is_stopped(stat.state) {
+                process.state = stat.state;
+            }
             if let Some(before) = self.ticks.get(&process.pid) {
                 let ticks = stat.ticks.saturating_sub(*before);
                 process.cpu_share = Some(ticks as f64 / hertz / seconds);
@@ -141,6 +156,16 @@ impl Census {
             }
         }
         self.processes
+    }
+}
+
+/// Shows all threads of these, so that it is known what they wait for.
+pub(super) fn show_threads(host: &Host, processes: &mut [Process], of: &[u32]) {
+    let shown = processes
+        .iter_mut()
+        .filter(|process| of.contains(&process.pid) && process.threads.is_empty());
+    for process in shown {
+        process.threads = threads::of(&host.proc.join(process.pid.to_string()), true);
     }
 }
 

@@ -5,9 +5,9 @@ use std::path::Path;
 use crate::collect::host::file::{printable, text};
 
 /// What of `stat` is of use.
-pub(super) struct Stat {
-    pub(super) comm: String,
-    pub(super) state: char,
+pub(in crate::collect) struct Stat {
+    pub(in crate::collect) comm: String,
+    pub(in crate::collect) state: char,
     pub(super) ppid: u32,
     pub(super) flags: u64,
     /// Ticks in user mode and in the kernel.
@@ -18,7 +18,7 @@ pub(super) struct Stat {
 }
 
 impl Stat {
-    pub(super) fn read(folder: &Path) -> Option<Self> {
+    pub(in crate::collect) fn read(folder: &Path) -> Option<Self> {
         Self::parse(&text(&folder.join("stat")).ok()?)
     }
 

@@ -1,0 +1,230 @@
+//! The kernel's table of unix sockets, as it tells it over netlink (sock_diag(7)).
+//!
+//! Our own few lines: the crates that speak it build on one that nobody keeps any more.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::time::Duration;
+
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, recv, send, socket_with,
+};
+
+/// More than any node has.
+const MOST: usize = 100_000;
+/// More than any socket is told to keep.
+const MOST_PENDING: usize = 4096;
+/// The table is in memory.
+const LIMIT: Duration = Duration::from_secs(2);
+
+/// Of `linux/netlink.h`: the kind of a message, and that all rows are wanted.
+const SOCK_DIAG_BY_FAMILY: u16 = 20;
+const NLMSG_ERROR: u16 = 2;
+const NLMSG_DONE: u16 = 3;
+const REQUEST_DUMP: u16 = 0x301;
+/// Of `linux/unix_diag.h`: what is shown, and how it is marked.
+const SHOW: u32 = SHOW_NAME | SHOW_PEER | SHOW_PENDING | SHOW_QUEUES;
+const SHOW_NAME: u32 = 1;
+const SHOW_PEER: u32 = 4;
+const SHOW_PENDING: u32 = 8;
+const SHOW_QUEUES: u32 = 0x10;
+const NAME: u16 = 0;
+const PEER: u16 = 2;
+const PENDING: u16 = 3;
+const QUEUES: u16 = 4;
+/// `TCP_LISTEN`, which unix sockets have too.
+const LISTEN: u8 = 10;
+
+/// A row.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Row {
+    pub inode: u32,
+    pub listens: bool,
+    /// The path that it is bound to, or was accepted from.
+    pub path: Option<String>,
+    /// The inode of the other end.
+    pub peer: Option<u32>,
+    /// Of one that listens: the inodes of those who wait to be accepted.
+    pub pending: Vec<u32>,
+    /// Of one that listens: connections that wait; else bytes that wait.
+    pub queue: u32,
+    /// Of one that listens: how many may wait.
+    pub room: u32,
+}
+
+/// All unix sockets of our network namespace.
+pub(super) fn read() -> io::Result<Vec<Row>> {
+    let kernel = socket_with(
+        AddressFamily::NETLINK,
+        SocketType::DGRAM,
+        SocketFlags::CLOEXEC,
+        Some(netlink::SOCK_DIAG),
+    )?;
+    set_socket_timeout(&kernel, Timeout::Recv, Some(LIMIT))?;
+    send(&kernel, &request(), SendFlags::empty())?;
+    let mut rows = Vec::new();
+    let mut buffer = vec![MaybeUninit::uninit(); 64 << 10];
+    while rows.len() < MOST {
+        let ((datagram, _), _) = recv(&kernel, &mut buffer[..], RecvFlags::empty())?;
+        if datagram.is_empty() || take(datagram, &mut rows)? {
+            break;
+        }
+    }
+    Ok(rows)
+}
+
+fn request() -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(40);
+    bytes.extend(40_u32.to_ne_bytes());
+    bytes.extend(SOCK_DIAG_BY_FAMILY.to_ne_bytes());
+    bytes.extend(REQUEST_DUMP.to_ne_bytes());
+    bytes.extend([0; 8]);
+    // Every protocol and state, any inode and cookie.
+    bytes.extend([AddressFamily::UNIX.as_raw() as u8, 0, 0, 0]);
+    bytes.extend(u32::MAX.to_ne_bytes());
+    bytes.extend(0_u32.to_ne_bytes());
+    bytes.extend(SHOW.to_ne_bytes());
+    bytes.extend([0xff; 8]);
+    bytes
+}
+
+/// The rows of a datagram; true after the last one.
+fn take(datagram: &[u8], rows: &mut Vec<Row>) -> io::Result<bool> {
+    let mut rest = datagram;
+    while let Some((kind, body, behind)) = message(rest) {
+        match kind {
+            NLMSG_DONE => return Ok(true),
+            NLMSG_ERROR => {
+                let code = number(body, 0).map_or(0, |code| code as i32);
+                return Err(io::Error::from_raw_os_error(code.saturating_neg()));
+            }
+            _ => rows.extend(row(body)),
+        }
+        rest = behind;
+    }
+    Ok(false)
+}
+
+/// Kind and body of the first message, and what comes behind it.
+fn message(bytes: &[u8]) -> Option<(u16, &[u8], &[u8])> {
+    let length = number(bytes, 0)? as usize;
+    let kind = half(bytes, 4)?;
+    let body = bytes.get(16..length)?;
+    Some((kind, body, bytes.get(aligned(length)..).unwrap_or_default()))
+}
+
+fn row(body: &[u8]) -> Option<Row> {
+    let mut row = Row {
+        listens: *body.get(2)? == LISTEN,
+        inode: number(body, 4)?,
+        ..Row::default()
+    };
+    let mut rest = body.get(16..)?;
+    while let (Some(length), Some(kind)) = (half(rest, 0), half(rest, 2)) {
+        let Some(value) = rest.get(4..usize::from(length)) else {
+            break;
+        };
+        match kind {
+            NAME => row.path = path(value),
+            PEER => row.peer = number(value, 0),
+            PENDING => {
+                let numbers = value.chunks_exact(4).take(MOST_PENDING);
+                row.pending = numbers.filter_map(|bytes| number(bytes, 0)).collect();
+            }
+            QUEUES => {
+                row.queue = number(value, 0).unwrap_or(0);
+                row.room = number(value, 4).unwrap_or(0);
+            }
+            _ => {}
+        }
+        rest = rest.get(aligned(length.into())..).unwrap_or_default();
+    }
+    Some(row)
+}
+
+/// Abstract names begin with a zero, and are shown with an `@` as elsewhere.
+fn path(name: &[u8]) -> Option<String> {
+    let name = name.strip_suffix(&[0]).unwrap_or(name);
+    if name.is_empty() {
+        return None;
+    }
+    let shown = String::from_utf8_lossy(name).replacen('\0', "@", 1);
+    Some(crate::collect::host::file::printable(&shown))
+}
+
+fn number(bytes: &[u8], at: usize) -> Option<u32> {
+    let bytes = bytes.get(at..at + 4)?;
+    Some(u32::from_ne_bytes(bytes.try_into().ok()?))
+}
+
+fn half(bytes: &[u8], at: usize) -> Option<u16> {
+    let bytes = bytes.get(at..at + 2)?;
+    Some(u16::from_ne_bytes(bytes.try_into().ok()?))
+}
+
+fn aligned(length: usize) -> usize {
+    length.next_multiple_of(4)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::{UnixListener, UnixStream};
+
+    use super::*;
+
+    #[test]
+    fn the_table_shows_a_connection_that_nobody_accepts() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("agent.sock");
+        let listener = UnixListener::bind(&path).unwrap();
+        let clients: Vec<_> = (0..3)
+            .map(|_| UnixStream::connect(&path).unwrap())
+            .collect();
+        let of = |rows: &[Row]| {
+            let found = rows
+                .iter()
+                .find(|row| row.listens && row.path.as_deref() == path.to_str());
+            found.cloned().unwrap()
+        };
+        let row = of(&read().unwrap());
+        assert_eq!((row.queue, row.pending.len()), (3, 3), "{row:?}");
+        assert!(row.room > 3, "{row:?}");
+        let accepted: Vec<_> = (0..3).map(|_| listener.accept().unwrap()).collect();
+        assert_eq!(of(&read().unwrap()).queue, 0);
+        drop((clients, accepted));
+    }
+
+    #[test]
+    fn whatever_is_cut_off_is_no_row_and_no_panic() {
+        let mut whole = 68_u32.to_ne_bytes().to_vec();
+        whole.extend(SOCK_DIAG_BY_FAMILY.to_ne_bytes());
+        whole.extend([0; 10]);
+        whole.extend([1, 1, LISTEN, 0, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+        whole.extend([8, 0, 0, 0, b'/', b'a', b'b', 0]);
+        whole.extend([12, 0, 4, 0, 5, 0, 0, 0, 9, 0, 0, 0]);
+        whole.extend([8, 0, 2, 0, 3, 0, 0, 0]);
+        whole.extend([8, 0, 3, 0, 4, 0, 0, 0]);
+        let mut rows = Vec::new();
+        assert!(!take(&whole, &mut rows).unwrap());
+        let row = Row {
+            inode: 7,
+            listens: true,
+            path: Some("/ab".to_owned()),
+            peer: Some(3),
+            pending: vec![4],
+            queue: 5,
+            room: 9,
+        };
+        assert_eq!(rows, [row]);
+        for length in 0..whole.len() {
+            let mut cut = whole[..length].to_vec();
+            let _ = take(&cut, &mut Vec::new());
+            // A length that lies.
+            if let Some(first) = cut.first_mut() {
+                *first = 0xff;
+            }
+            let _ = take(&cut, &mut Vec::new());
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! Who listens on a runtime's socket.
+
+use std::path::Path;
+use std::time::Duration;
+
+use tokio::net::UnixStream;
+use tokio::time::timeout;
+
+use super::said;
+use crate::facts::Fact;
+
+/// A connection is the kernel's to make: it needs nobody who accepts it.
+const DEADLINE: Duration = Duration::from_secs(1);
+
+/// The process that listens on `socket`, as the kernel tells whoever connects.
+pub(super) async fn listener(socket: &Path) -> Fact<u32> {
+    let source = format!("the peer of {}", socket.display());
+    let stream = match timeout(DEADLINE, UnixStream::connect(socket)).await {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) => return Fact::missing(said(&error), source),
+        Err(_) => return Fact::missing("no connection within 1s", source),
+    };
+    let pid = stream.peer_cred().ok().and_then(|peer| peer.pid());
+    // Of another namespace of processes it is told as 0.
+    match pid.and_then(|pid| u32::try_from(pid).ok()) {
+        Some(pid) if pid > 0 => Fact::known(pid, source),
+        _ => Fact::missing("its process is not visible from here", source),
+    }
+}

@@ -51,9 +51,15 @@ pub fn about(facts: &NodeFacts, cause: Cause, pid: u32) -> Option<Finding> {
 pub struct Running(pub Child);
 
 impl Running {
-    /// A shell under another name; it goes on with `script` once it has said that it is ready.
+    /// A shell under another name that goes on with `script`.
     pub fn shell(name: &str, script: &str) -> Self {
-        let script = format!("printf '%s' '{name}' > /proc/self/comm; echo ready >&2; {script}");
+        Self::prepared(name, ":", script)
+    }
+
+    /// The same, and only when it has done what comes before is it ready.
+    pub fn prepared(name: &str, before: &str, script: &str) -> Self {
+        let script =
+            format!("printf '%s' '{name}' > /proc/self/comm; {before}; echo ready >&2; {script}");
         let mut child = Command::new("sh")
             .args(["-c", &script])
             .stdin(Stdio::piped())

@@ -12,10 +12,12 @@ use crate::local::{Group, Mount, Running, about, facts, findings};
 
 #[test]
 fn a_daemon_that_has_no_descriptor_left_is_found_and_its_twin_is_not() {
-    let open = "exec 3</dev/null 4</dev/null 5</dev/null 6</dev/null 7</dev/null 8</dev/null; \
-                read line";
-    let full = Running::shell("containerd", &format!("ulimit -n 9; {open}"));
-    let twin = Running::shell("containerd", &format!("ulimit -n 90; {open}"));
+    let open = "exec 3</dev/null 4</dev/null 5</dev/null 6</dev/null 7</dev/null 8</dev/null";
+    let limited = |limit: u32| {
+        let before = format!("ulimit -n {limit}; {open}");
+        Running::prepared("containerd", &before, "read line")
+    };
+    let (full, twin) = (limited(9), limited(90));
     let seen = facts(&Host::local());
     let found = about(&seen, Cause::FdOrInotifyExhausted, full.pid()).expect("a finding");
     assert_eq!(found.confidence, Confidence::Certain);

@@ -63,6 +63,11 @@ pub(super) fn culprit(process: &Process) -> Culprit {
     }
 }
 
+/// Whether it runs in a pod: there a daemon serves that pod, and not the node.
+pub(super) fn is_in_a_pod(process: &Process) -> bool {
+    culprit(process).pod.is_some()
+}
+
 /// The container, the pod and the unit that a control group is named after.
 pub(super) fn of_cgroup(path: &str) -> Culprit {
     let mut found = Culprit::default();

@@ -2,7 +2,7 @@
 //! facts and nothing else: no environment, no command lines, no labels or annotations.
 
 use std::fs::{File, Permissions};
-use std::io::{self, BufReader, Read, Write};
+use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
@@ -19,8 +19,9 @@ const KIND: &str = "pleg-bundle";
 /// The generation of its form. A reader takes older ones too; fields may be added.
 const VERSION: u32 = 1;
 
-/// No node's facts are longer, and whoever is given a file reads no more of it.
-const LONGEST: u64 = 64 << 20;
+/// No bundle is longer before it is compressed: neither is more written nor more read. What
+/// is collected is bounded, so that a node's facts fit.
+pub(crate) const LONGEST: u64 = 32 << 20;
 
 /// What all gzip files begin with.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
@@ -53,7 +54,7 @@ pub enum BundleError {
     #[error("cannot read it")]
     Unreadable(#[source] io::Error),
     /// It is longer than any bundle.
-    #[error("it is longer than any bundle (64 MiB)")]
+    #[error("it is longer than any bundle (32 MiB)")]
     TooLong,
     /// It is something else.
     #[error("it is no bundle of `pleg doctor`")]
@@ -66,15 +67,49 @@ pub enum BundleError {
     Damaged(serde_json::Error),
 }
 
+/// Why no bundle can be written to a path.
+#[derive(Debug, thiserror::Error)]
+pub enum NoPlace {
+    /// It names no file.
+    #[error("it names no file; the report goes to standard output, a bundle does not")]
+    NoFile,
+    /// Something else stands there, which a bundle would replace.
+    #[error("{0} stands there, and a bundle replaces nothing but a file")]
+    Other(&'static str),
+    /// A file cannot be made there.
+    #[error("no file can be made there")]
+    NoFolder(#[source] io::Error),
+}
+
+/// Whether a bundle could be written to `path`, before there is one: a device or a link, such
+/// as `/dev/stdout`, is not replaced by a file.
+pub fn check_place(path: &Path) -> Result<(), NoPlace> {
+    if path.as_os_str() == "-" || path.file_name().is_none() {
+        return Err(NoPlace::NoFile);
+    }
+    match std::fs::symlink_metadata(path).map(|found| found.file_type()) {
+        Ok(kind) if kind.is_file() => {}
+        Ok(kind) if kind.is_dir() => return Err(NoPlace::Other("a folder")),
+        Ok(kind) if kind.is_symlink() => return Err(NoPlace::Other("a link")),
+        Ok(_) => return Err(NoPlace::Other("a device or a socket")),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(NoPlace::NoFolder(error)),
+    }
+    let made = tempfile::tempfile_in(folder_of(path));
+    made.map(drop).map_err(NoPlace::NoFolder)
+}
+
+fn folder_of(path: &Path) -> &Path {
+    let folder = path.parent();
+    let folder = folder.filter(|folder| !folder.as_os_str().is_empty());
+    folder.unwrap_or(Path::new("."))
+}
+
 /// Writes a bundle to `path`, whole or not at all, for nobody but its owner to read; in
 /// gzip if the name ends in `.gz`.
 pub fn write(path: &Path, facts: &NodeFacts) -> io::Result<()> {
-    let folder = path
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty());
-    let folder = folder.unwrap_or(Path::new("."));
     // Made with mode 0600; it is said once more, for what it is renamed over.
-    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    let mut file = tempfile::NamedTempFile::new_in(folder_of(path))?;
     file.as_file()
         .set_permissions(Permissions::from_mode(0o600))?;
     let bundle = Written {
@@ -85,15 +120,46 @@ pub fn write(path: &Path, facts: &NodeFacts) -> io::Result<()> {
     };
     if path.extension().is_some_and(|end| end == "gz") {
         let mut gzip = GzEncoder::new(&mut file, Compression::default());
-        serde_json::to_writer(&mut gzip, &bundle)?;
+        write_json(&mut gzip, &bundle)?;
         gzip.finish()?;
     } else {
-        serde_json::to_writer_pretty(&mut file, &bundle)?;
-        file.write_all(b"\n")?;
+        write_json(&mut file, &bundle)?;
     }
     file.as_file().sync_all()?;
     file.persist(path)?;
     Ok(())
+}
+
+fn write_json(into: impl Write, bundle: &Written) -> io::Result<()> {
+    let mut bounded = BufWriter::new(Bounded {
+        into,
+        left: LONGEST,
+    });
+    serde_json::to_writer(&mut bounded, bundle)?;
+    bounded.write_all(b"\n")?;
+    bounded.flush()
+}
+
+/// Takes no more than may be read again.
+struct Bounded<W> {
+    into: W,
+    left: u64,
+}
+
+impl<W: Write> Write for Bounded<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let Some(left) = self.left.checked_sub(bytes.len() as u64) else {
+            let why = "what was collected is longer than a bundle may be (32 MiB)";
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, why));
+        };
+        let written = self.into.write(bytes)?;
+        self.left = left + (bytes.len() - written) as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.into.flush()
+    }
 }
 
 /// Reads the facts of a bundle.
@@ -179,6 +245,45 @@ mod tests {
         }
         let gzip = std::fs::read(folder.path().join("bundle.json.gz")).unwrap();
         assert_eq!(gzip[..2], GZIP);
+    }
+
+    #[test]
+    fn no_more_is_written_than_is_read_and_then_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut longest = facts();
+        // What stands around the text takes some of the room.
+        let around = serde_json::to_vec(&facts()).unwrap().len();
+        let text = |length: usize| Fact::known("x".repeat(length), "os");
+        let path = folder.path().join("bundle.json.gz");
+        longest.host.versions.os = text(LONGEST as usize);
+        let error = write(&path, &longest).unwrap_err();
+        assert!(error.to_string().contains("(32 MiB)"), "{error}");
+        assert_eq!(folder.path().read_dir().unwrap().count(), 0);
+        longest.host.versions.os = text(LONGEST as usize - around - 200);
+        write(&path, &longest).unwrap();
+        assert_eq!(read(&path).unwrap(), longest);
+    }
+
+    #[test]
+    fn nothing_but_a_file_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        assert!(check_place(&file).is_ok());
+        assert!(check_place(&folder.path().join("new")).is_ok());
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        let said = |path: &Path| check_place(path).unwrap_err().to_string();
+        assert!(said(&link).starts_with("a link stands there"));
+        assert!(said(folder.path()).starts_with("a folder stands there"));
+        assert!(said(Path::new("/dev/null")).starts_with("a device"));
+        for name in ["-", "/", "..", ""] {
+            assert!(
+                said(Path::new(name)).starts_with("it names no file"),
+                "{name}"
+            );
+        }
+        assert!(said(&folder.path().join("none/new")).starts_with("no file can be made"));
     }
 
     #[test]

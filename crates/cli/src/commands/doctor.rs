@@ -1,11 +1,11 @@
 //! `pleg doctor`: what is wrong with this node, by name, and what to do now.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::Args;
 use cri::Endpoint;
 use doctor::bundle;
@@ -37,6 +37,9 @@ const MACHINE: Duration = Duration::from_secs(25);
 
 /// How long reading the runtime's folders may take.
 const READING: Duration = Duration::from_secs(3);
+
+/// How long the disk for a bundle may take.
+const WRITING: Duration = Duration::from_secs(5);
 
 const AFTER_HELP: &str = "\
 Harmless: it asks the runtime with deadlines, never the same call twice, and reads files that
@@ -83,13 +86,12 @@ struct Report<'a> {
 }
 
 pub async fn run(global: &Global, options: Doctor) -> anyhow::Result<Found> {
+    if let Some(path) = options.bundle.clone() {
+        on_disk(move || bundle::check_place(&path).with_context(|| unwritten(&path))).await?;
+    }
     let facts = match options.from.clone() {
         Some(path) => {
-            spawn_blocking(move || {
-                let facts = bundle::read(&path);
-                facts.with_context(|| text::printable(&path.display().to_string()).into_owned())
-            })
-            .await??
+            spawn_blocking(move || bundle::read(&path).with_context(|| shown(&path))).await??
         }
         None => facts(global, &options).await?,
     };
@@ -98,20 +100,29 @@ pub async fn run(global: &Global, options: Doctor) -> anyhow::Result<Found> {
     });
     show(global, &options, &diagnosis, &facts)?;
     if let Some(path) = options.bundle {
-        let written = spawn_blocking(move || {
-            let written = bundle::write(&path, &facts);
-            written.with_context(|| {
-                let path = path.display().to_string();
-                format!("the bundle {} cannot be written", text::printable(&path))
-            })
-        });
-        written.await??;
+        on_disk(move || bundle::write(&path, &facts).with_context(|| unwritten(&path))).await?;
     }
     Ok(match diagnosis.verdict {
         NodeVerdict::Ok => Found::Well,
         NodeVerdict::Problem => Found::Problem,
         NodeVerdict::Unknown => Found::Unknown,
     })
+}
+
+fn shown(path: &Path) -> String {
+    text::printable(&path.display().to_string()).into_owned()
+}
+
+fn unwritten(path: &Path) -> String {
+    format!("the bundle {} cannot be written", shown(path))
+}
+
+/// What a disk that hangs may keep from returning.
+async fn on_disk(work: impl FnOnce() -> anyhow::Result<()> + Send + 'static) -> anyhow::Result<()> {
+    match timeout(WRITING, spawn_blocking(work)).await {
+        Ok(done) => done?,
+        Err(_) => bail!("the disk for the bundle does not answer"),
+    }
 }
 
 async fn facts(global: &Global, options: &Doctor) -> anyhow::Result<NodeFacts> {

@@ -1,7 +1,8 @@
 //! The kubelet or the runtime wants to run and does not get a processor.
 
 use super::Opinion;
-use super::opinion::{culprit, finding, lack, of_cgroup};
+use super::opinion::{culprit, finding, is_in_a_pod, lack, of_cgroup};
+use super::victims::if_felt;
 use crate::cause::Cause;
 use crate::facts::NodeFacts;
 use crate::facts::host::{HostFacts, Throttling};
@@ -22,8 +23,8 @@ const THROTTLED: f64 = 0.25;
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let host = &facts.host;
     let mut findings: Vec<Finding> = throttled(host);
-    findings.extend(delayed(host));
-    findings.extend(stolen(host));
+    findings.extend(if_felt(facts, delayed(host)));
+    findings.extend(if_felt(facts, stolen(host)));
     Opinion::of(findings, [lack(&host.processes), lack(&host.cpu)])
 }
 
@@ -37,7 +38,10 @@ fn throttled(host: &HostFacts) -> Vec<Finding> {
         .throttled
         .value()
         .map_or(&[][..], Vec::as_slice);
-    let findings = groups.iter().filter(often).map(|group| {
+    // A pod's limit is the pod's own affair, whatever runs in it.
+    let of_the_node = |group: &&Throttling| of_cgroup(&group.path).pod.is_none();
+    let groups = groups.iter().filter(of_the_node);
+    let findings = groups.filter(often).map(|group| {
         let evidence = vec![format!(
             "{} ({}) was stopped in {} of {} periods: {} has a quota of processor time",
             group.process, group.pid, group.throttled, group.periods, group.path
@@ -65,7 +69,8 @@ fn delayed(host: &HostFacts) -> Option<Finding> {
     let worst = host
         .all_processes()
         .iter()
-        .filter(|process| process.is_daemon() && delay(process.run_delay) >= least)
+        .filter(|process| process.is_daemon() && !is_in_a_pod(process))
+        .filter(|process| delay(process.run_delay) >= least)
         .max_by(|one, other| delay(one.run_delay).total_cmp(&delay(other.run_delay)))?;
     let mut evidence = vec![format!(
         "threads of {} waited {:.1} s for a processor in each second",

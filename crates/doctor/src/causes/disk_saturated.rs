@@ -2,6 +2,7 @@
 
 use super::Opinion;
 use super::opinion::{finding, lack};
+use super::victims::if_felt;
 use super::waits::kernel_says;
 use crate::cause::Cause;
 use crate::facts::NodeFacts;
@@ -47,12 +48,13 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     evidence.extend(slow.map(|disk| describe(host, disk)));
     let said = kernel_says(facts, Cause::DiskSaturated);
     evidence.extend(said.into_iter().flat_map(|(_, lines)| lines));
-    Opinion::Found(vec![finding(
+    let found = finding(
         Cause::DiskSaturated,
         confidence,
         Culprit::default(),
         evidence,
-    )])
+    );
+    Opinion::of(if_felt(facts, Some(found)), [])
 }
 
 fn is_slow(disk: &Disk) -> bool {

@@ -2,10 +2,11 @@
 
 use super::Opinion;
 use super::opinion::{finding, lack};
+use super::victims::if_felt;
 use super::waits::kernel_says;
 use crate::cause::Cause;
 use crate::facts::NodeFacts;
-use crate::facts::host::HostFacts;
+use crate::facts::host::{HostFacts, Process};
 use crate::finding::{Confidence, Culprit};
 
 /// Per cent of the last ten seconds in which nobody got on for memory's sake.
@@ -39,12 +40,31 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     }));
     evidence.extend(thrashing);
     evidence.extend(said.into_iter().flat_map(|(_, lines)| lines));
-    Opinion::Found(vec![finding(
-        Cause::MemoryThrash,
-        confidence,
-        Culprit::default(),
-        evidence,
-    )])
+    let killed = evidence.iter().find_map(|line| killed_daemon(line));
+    let who = killed.clone().unwrap_or_default();
+    let found = finding(Cause::MemoryThrash, confidence, who, evidence);
+    match killed {
+        // It is the victim itself.
+        Some(_) => Opinion::Found(vec![found]),
+        None => Opinion::of(if_felt(facts, Some(found)), []),
+    }
+}
+
+/// `Killed process 500 (containerd)`, where a node cannot do without it.
+fn killed_daemon(line: &str) -> Option<Culprit> {
+    let (_, killed) = line.split_once("Kill")?;
+    let (_, killed) = killed.split_once(" process ")?;
+    let (pid, name) = killed.split_once(" (")?;
+    let (name, _) = name.split_once(')')?;
+    let process = Process {
+        comm: name.to_owned(),
+        ..Process::default()
+    };
+    (process.serves_containers() || name == "systemd").then(|| Culprit {
+        pid: pid.parse().ok(),
+        process: Some(process.comm),
+        ..Culprit::default()
+    })
 }
 
 fn thrashing(host: &HostFacts) -> Option<String> {

@@ -33,6 +33,7 @@ mod storage_unresponsive;
 mod systemd_cookie_overflow;
 mod systemd_overloaded;
 mod too_many_containers;
+mod victims;
 mod waits;
 mod who;
 

@@ -94,6 +94,11 @@ impl Node {
         self
     }
 
+    pub fn unasked(mut self) -> Self {
+        self.0.calls.clear();
+        self
+    }
+
     /// A condition that the runtime says is not met.
     pub fn unmet(mut self, kind: &str, message: &str) -> Self {
         let condition = Condition {

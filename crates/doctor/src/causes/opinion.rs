@@ -66,6 +66,11 @@ pub(super) fn container_of(process: &Process) -> Option<&str> {
         .next_back()
 }
 
+/// Whether it runs in a pod: there a daemon serves that pod, and not the node.
+pub(super) fn is_in_a_pod(process: &Process) -> bool {
+    culprit(process).pod.is_some()
+}
+
 fn cgroup(process: &Process) -> &str {
     let hierarchies = ["freezer", "pids", "memory", "cpu"].into_iter();
     let mut paths = hierarchies.filter_map(|controller| process.cgroup(controller));

@@ -35,7 +35,7 @@ fn refused(facts: &NodeFacts, version: &Probe) -> Opinion {
         .unwrap_or(why);
     let at = &facts.probes.endpoint;
     let said = why.to_ascii_lowercase();
-    let (confidence, sentence) = if said.contains("permission denied") {
+    let (confidence, sentence) = if version.is_forbidden() {
         return Opinion::CannotTell(format!("{at} may only be opened by root: {why}"));
     } else if said.contains("no such file") {
         let sentence = format!(

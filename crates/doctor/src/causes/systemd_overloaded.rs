@@ -2,6 +2,7 @@
 
 use super::Opinion;
 use super::opinion::{culprit, finding, lack};
+use super::victims::if_felt;
 use crate::cause::Cause;
 use crate::facts::NodeFacts;
 use crate::facts::host::Ping;
@@ -57,5 +58,10 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         culprit(init),
         evidence,
     );
-    Opinion::Found(vec![found])
+    // One that is busy and answers at once does its work.
+    let found = match slow {
+        true => Some(found),
+        false => if_felt(facts, Some(found)),
+    };
+    Opinion::of(found, missing)
 }

@@ -226,7 +226,7 @@ impl Round {
         let guessed = call.target.as_ref().is_some_and(|target| target.guessed);
         let mut probe = probe(ended.call, call, Outcome::Ok);
         match ended.answer {
-            Ok(Answer::Version(version)) => self.version = Some(version),
+            Ok(Answer::Version(version)) => self.version = Some(bounded_version(version)),
             Ok(Answer::Conditions(conditions)) => self.conditions = Some(bound(conditions)),
             Ok(Answer::Sandboxes(listing)) => {
                 probe.bytes = Some(listing.bytes as u64);
@@ -275,6 +275,14 @@ fn probe(method: Method, call: Outstanding, outcome: Outcome) -> Probe {
         bytes: None,
         pod: target.as_ref().and_then(|target| target.pod.clone()),
         container: target.and_then(|target| target.container),
+    }
+}
+
+fn bounded_version(told: RuntimeVersion) -> RuntimeVersion {
+    RuntimeVersion {
+        name: bounded(&told.name).into(),
+        version: bounded(&told.version).into(),
+        api_version: told.api_version,
     }
 }
 

@@ -24,8 +24,8 @@ const TASKS: [&str; 2] = [
 /// A container's specification has some kilobytes.
 const LONGEST: u64 = 4 << 20;
 
-/// More than any node runs.
-const MOST: usize = 20_000;
+/// More than any node runs at once.
+const MOST: usize = 4096;
 
 /// So many specifications are read; it takes about a tenth of a second.
 const MOST_READ: usize = 512;

@@ -141,6 +141,14 @@ pub struct Rows {
     pub most_dead: Option<(String, usize)>,
 }
 
+impl Probe {
+    /// Whether it was we who may not ask, which says nothing of the runtime.
+    pub fn is_forbidden(&self) -> bool {
+        let why = self.message.as_deref().unwrap_or_default();
+        self.outcome == Outcome::Refused && why.to_ascii_lowercase().contains("permission denied")
+    }
+}
+
 impl ProbeFacts {
     /// The call of that kind for the whole node, if it was made.
     pub fn node(&self, call: Method) -> Option<&Probe> {

@@ -11,6 +11,7 @@ use doctor::collect::helper::Helpers;
 use doctor::collect::host::{Host, collect};
 use doctor::diagnosis::diagnose;
 use doctor::facts::host::{BusFacts, Ping, Reach};
+use doctor::facts::probes::{Method, Outcome, Probe};
 use doctor::facts::{Fact, NodeFacts, ProbeFacts};
 use doctor::finding::Finding;
 use pleg::wall_time::WallTime;
@@ -132,6 +133,21 @@ pub struct Machine {
     later: BTreeMap<PathBuf, String>,
     later_tasks: Vec<Task>,
     pub bus: BusFacts,
+    probes: ProbeFacts,
+}
+
+/// A call that was answered after so long.
+fn answered(call: Method, seconds: f64) -> Probe {
+    Probe {
+        call,
+        id: None,
+        outcome: Outcome::Ok,
+        seconds,
+        message: None,
+        bytes: None,
+        pod: None,
+        container: None,
+    }
 }
 
 impl Machine {
@@ -153,6 +169,13 @@ impl Machine {
                 ),
                 systemd: Fact::known("252.39-1~deb12u1".to_owned(), "bus"),
                 ..BusFacts::default()
+            },
+            probes: ProbeFacts {
+                calls: vec![
+                    answered(Method::Version, 0.001),
+                    answered(Method::ListContainers, 0.02),
+                ],
+                ..ProbeFacts::default()
             },
         };
         for (path, text) in HEALTHY {
@@ -206,6 +229,12 @@ impl Machine {
         self
     }
 
+    /// Whose runtime makes others wait.
+    pub fn suffering(mut self) -> Self {
+        self.probes.calls[1].seconds = 3.2;
+        self
+    }
+
     pub fn path(&self, path: &str) -> PathBuf {
         self.folder.path().join(path)
     }
@@ -227,7 +256,7 @@ impl Machine {
         host.bus = self.bus.clone();
         NodeFacts {
             taken: WallTime::from_unix_nanos(1_700_000_000_000_000_000).expect("a time"),
-            probes: ProbeFacts::default(),
+            probes: self.probes.clone(),
             host,
         }
     }

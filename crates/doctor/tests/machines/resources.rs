@@ -9,19 +9,24 @@ use crate::built::{Machine, Task, shows};
 fn a_kubelet_that_waits_for_a_processor_is_named_with_how_long() {
     let mut kubelet = Task::new(600, 1, "kubelet");
     kubelet.delay += 1_500_000_000;
-    let machine = Machine::healthy()
-        .file(
-            "proc/pressure/cpu",
-            "some avg10=90.00 avg60=85.00 avg300=60.00 total=1\n",
-        )
-        .later("proc/stat", "cpu  1100 0 1090 8010 0 0 0 0 0 0\n")
-        .task_later(kubelet);
-    let finding = machine.finding(Cause::CpuStarved);
+    let machine = || {
+        Machine::healthy()
+            .file(
+                "proc/pressure/cpu",
+                "some avg10=90.00 avg60=85.00 avg300=60.00 total=1\n",
+            )
+            .later("proc/stat", "cpu  1100 0 1090 8010 0 0 0 0 0 0\n")
+            .task_later(kubelet.clone())
+    };
+    let finding = machine().suffering().finding(Cause::CpuStarved);
     assert_eq!(finding.confidence, Confidence::High);
     assert_eq!(finding.culprit.pid, Some(600));
     shows(&finding, "kubelet (600) waited 1.5 s");
     shows(&finding, "85 % of the last minute");
     shows(&finding, "95 % busy");
+    shows(&finding, "ListContainers took 3.2s");
+    // The same, and everybody is served.
+    machine().is_silent(Cause::CpuStarved);
 }
 
 #[test]
@@ -29,6 +34,7 @@ fn a_busy_second_is_no_starvation() {
     let mut kubelet = Task::new(600, 1, "kubelet");
     kubelet.delay += 1_500_000_000;
     Machine::healthy()
+        .suffering()
         .file(
             "proc/pressure/cpu",
             "some avg10=60.00 avg60=22.00 avg300=5.00 total=1\n",
@@ -41,6 +47,7 @@ fn a_busy_second_is_no_starvation() {
 #[test]
 fn a_busy_machine_whose_daemons_run_when_they_want_to_is_well() {
     Machine::healthy()
+        .suffering()
         .file(
             "proc/pressure/cpu",
             "some avg10=90.00 avg60=85.00 avg300=60.00 total=1\n",
@@ -51,18 +58,21 @@ fn a_busy_machine_whose_daemons_run_when_they_want_to_is_well() {
 
 #[test]
 fn time_that_the_hypervisor_takes_is_told() {
-    let machine = Machine::healthy().later("proc/stat", "cpu  1050 0 1000 8050 0 0 0 100 0 0\n");
-    shows(&machine.finding(Cause::CpuStarved), "hypervisor took 50 %");
+    let machine = || Machine::healthy().later("proc/stat", "cpu  1050 0 1000 8050 0 0 0 100 0 0\n");
+    let finding = machine().suffering().finding(Cause::CpuStarved);
+    shows(&finding, "hypervisor took 50 %");
+    machine().is_silent(Cause::CpuStarved);
 }
 
 #[test]
 fn memory_that_is_thrown_away_and_read_again_is_thrashing() {
     let full = "some avg10=60.00 avg60=50.00 avg300=9.00 total=1\n\
                 full avg10=35.00 avg60=30.00 avg300=9.00 total=1\n";
-    let machine = Machine::healthy().file("proc/pressure/memory", full);
-    let finding = machine.finding(Cause::MemoryThrash);
+    let machine = || Machine::healthy().file("proc/pressure/memory", full);
+    let finding = machine().suffering().finding(Cause::MemoryThrash);
     assert_eq!(finding.confidence, Confidence::High);
     shows(&finding, "35 % of the last 10 s");
+    machine().is_silent(Cause::MemoryThrash);
 
     let short = "MemTotal: 8000000 kB\nMemAvailable: 100000 kB\n";
     let old = || {
@@ -70,26 +80,26 @@ fn memory_that_is_thrown_away_and_read_again_is_thrashing() {
             .without("proc/pressure")
             .file("proc/meminfo", short)
     };
-    let finding = old()
-        .later("proc/vmstat", "workingset_refault 20100\n")
-        .finding(Cause::MemoryThrash);
+    let read_again = || old().later("proc/vmstat", "workingset_refault 20100\n");
+    let finding = read_again().suffering().finding(Cause::MemoryThrash);
     assert_eq!(finding.confidence, Confidence::Medium);
+    read_again().is_silent(Cause::MemoryThrash);
     // Full of what nobody misses.
-    old().is_silent(Cause::MemoryThrash);
+    old().suffering().is_silent(Cause::MemoryThrash);
 }
 
 #[test]
 fn a_runtime_that_the_kernel_killed_is_told_while_it_is_new() {
-    let killed = |seconds: u64| {
-        let line = format!(
-            "3,7,{}000000,-;Memory cgroup out of memory: Killed process 500 (containerd)\n",
-            seconds
-        );
+    let killed = |seconds: u64, name: &str| {
+        let line = format!("3,7,{seconds}000000,-;Out of memory: Killed process 500 ({name})\n");
         Machine::healthy().file("dev/kmsg", &line)
     };
-    shows(
-        &killed(999_900).finding(Cause::MemoryThrash),
-        "(containerd)",
-    );
-    killed(500_000).is_silent(Cause::MemoryThrash);
+    let finding = killed(999_900, "containerd").finding(Cause::MemoryThrash);
+    shows(&finding, "(containerd)");
+    assert_eq!(finding.culprit.process.as_deref(), Some("containerd"));
+    killed(500_000, "containerd").is_silent(Cause::MemoryThrash);
+    // A workload harms itself, unless the node is seen to suffer.
+    killed(999_900, "java").is_silent(Cause::MemoryThrash);
+    let finding = killed(999_900, "java").suffering();
+    shows(&finding.finding(Cause::MemoryThrash), "(java)");
 }

@@ -91,16 +91,21 @@ const SLOW: &str = "   8       0 sda 1010 0 0 6000 1020 0 0 11000 12 2000 9000\n
 
 #[test]
 fn a_disk_that_everybody_waits_for_is_told_with_what_lies_on_it() {
-    let machine = Machine::healthy()
-        .file("proc/pressure/io", STALLED)
-        .later("proc/diskstats", SLOW);
-    let finding = machine.finding(Cause::DiskSaturated);
+    let machine = || {
+        Machine::healthy()
+            .file("proc/pressure/io", STALLED)
+            .later("proc/diskstats", SLOW)
+    };
+    let finding = machine().suffering().finding(Cause::DiskSaturated);
     assert_eq!(finding.confidence, Confidence::High);
     shows(&finding, "70 % of the last 10 s");
     shows(&finding, "sda (under /, /var/lib/containerd");
     shows(&finding, "500 ms each, 12 on the way");
-    // Busy, and nobody minds.
+    shows(&finding, "ListContainers took 3.2s");
+    // Busy, and nobody minds: neither whom a node needs, nor anybody at all.
+    machine().is_silent(Cause::DiskSaturated);
     Machine::healthy()
+        .suffering()
         .later("proc/diskstats", SLOW)
         .is_silent(Cause::DiskSaturated);
 }
@@ -109,13 +114,16 @@ fn a_disk_that_everybody_waits_for_is_told_with_what_lies_on_it() {
 fn a_kernel_that_counts_no_pressure_has_its_disks_judged_by_their_answers() {
     let silent = "   8       0 sda 1000 0 0 1000 1000 0 0 1000 7 2000 2000\n";
     let old = || Machine::healthy().without("proc/pressure");
-    let finding = old()
-        .file("proc/diskstats", &silent.replace("2000 2000", "1000 1000"))
-        .later("proc/diskstats", silent)
-        .finding(Cause::DiskSaturated);
+    let stuck = || {
+        old()
+            .file("proc/diskstats", &silent.replace("2000 2000", "1000 1000"))
+            .later("proc/diskstats", silent)
+    };
+    let finding = stuck().suffering().finding(Cause::DiskSaturated);
     assert_eq!(finding.confidence, Confidence::Medium);
     shows(&finding, "none came back, 7 on the way");
-    old().is_silent(Cause::DiskSaturated);
+    stuck().is_silent(Cause::DiskSaturated);
+    old().suffering().is_silent(Cause::DiskSaturated);
 }
 
 #[test]

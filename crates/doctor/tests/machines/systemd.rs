@@ -107,8 +107,10 @@ fn a_systemd_that_reads_mounts_all_day_is_named_with_the_runc_that_makes_them() 
     assert_eq!(finding.confidence, Confidence::High);
     shows(&finding, "95 % of a processor, with 1500 mounts");
     shows(&finding, "runc 1.1.12 mounts and unmounts itself");
-    let quick = busy(Machine::healthy()).finding(Cause::SystemdOverloaded);
+    let quick = busy(Machine::healthy()).suffering();
+    let quick = quick.finding(Cause::SystemdOverloaded);
     assert_eq!(quick.confidence, Confidence::Medium);
+    busy(Machine::healthy()).is_silent(Cause::SystemdOverloaded);
     // Slow and idle is another cause's.
     slow(Machine::healthy()).is_silent(Cause::SystemdOverloaded);
 }

@@ -28,6 +28,7 @@ fn a_machine_of_which_nothing_can_be_read_is_not_called_well() {
         .without("dev");
     let mut facts = machine.facts();
     facts.host.bus = Default::default();
+    facts.probes = Default::default();
     let diagnosis = diagnose(&facts, |_| true);
     assert_eq!(diagnosis.findings, []);
     assert_eq!(diagnosis.verdict, NodeVerdict::Unknown);

@@ -51,7 +51,7 @@ pub fn about(facts: &NodeFacts, cause: Cause, pid: u32) -> Option<Finding> {
 pub struct Running(pub Child);
 
 impl Running {
-    /// A shell under another name; it goes on with `script` once it has said that it is ready.
+    /// A shell under another name that goes on with `script`.
     pub fn shell(name: &str, script: &str) -> Self {
         Self::saying(&format!(
             "printf '%s' '{name}' > /proc/self/comm; echo ready >&2; {script}"

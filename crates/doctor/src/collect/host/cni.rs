@@ -26,7 +26,10 @@ pub(super) fn read(host: &Host) -> Fact<Vec<CniNetwork>> {
         let config: Value = serde_json::from_str(&text(path).ok()?).ok()?;
         let name = |value: &Value, key: &str| value.get(key)?.as_str().map(printable);
         let plugins = match config.get("plugins").and_then(Value::as_array) {
-            Some(list) => list.iter().filter_map(|one| name(one, "type")).collect(),
+            Some(list) => {
+                let types = list.iter().filter_map(|one| name(one, "type"));
+                types.take(MOST).collect()
+            }
             None => name(&config, "type").into_iter().collect(),
         };
         Some(CniNetwork {

@@ -29,8 +29,17 @@ pub(super) fn line(path: &Path) -> io::Result<String> {
 
 /// Names of processes can hold anything.
 pub(super) fn printable(text: &str) -> String {
+    shown(text, 200)
+}
+
+/// A path, of which no piece may be missing where it is compared with another.
+pub(super) fn printable_path(text: &str) -> String {
+    shown(text, 1024)
+}
+
+fn shown(text: &str, most: usize) -> String {
     let shown = |char: char| if char.is_control() { '?' } else { char };
-    text.chars().take(200).map(shown).collect()
+    text.chars().take(most).map(shown).collect()
 }
 
 /// What `read` makes of a file's text.

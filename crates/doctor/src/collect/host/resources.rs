@@ -130,6 +130,9 @@ impl MemoryCounts {
 }
 
 /// What the control groups of daemons have counted so far.
+/// A node has a kubelet and a runtime or two.
+const MOST_GROUPS: usize = 64;
+
 pub(super) fn throttling(host: &Host, processes: &[Process]) -> Vec<Throttling> {
     let base = host.sys.join("fs/cgroup");
     let mut seen = HashSet::new();
@@ -161,7 +164,7 @@ pub(super) fn throttling(host: &Host, processes: &[Process]) -> Vec<Throttling> 
             throttled: value("nr_throttled ")?,
         })
     });
-    groups.collect()
+    groups.take(MOST_GROUPS).collect()
 }
 
 /// What they counted between the looks, of those that were stopped at all.

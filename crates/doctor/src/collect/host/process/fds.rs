@@ -9,6 +9,9 @@ use crate::facts::host::FdUse;
 /// No process has more that would have to be counted to say that it has too many.
 const MOST: usize = 200_000;
 
+/// An agent has one or two.
+const MOST_GROUPS: usize = 32;
+
 /// Counts them; `socket` is told the inode of each socket.
 pub(super) fn count(folder: &Path, mut socket: impl FnMut(u32)) -> Fact<FdUse> {
     let path = folder.join("fd");
@@ -34,7 +37,7 @@ pub(super) fn count(folder: &Path, mut socket: impl FnMut(u32)) -> Fact<FdUse> {
             found.inotify += 1;
         } else if target.starts_with("pipe:") {
             found.pipes += 1;
-        } else if target.contains("[fanotify]") {
+        } else if target.contains("[fanotify]") && found.fanotify.len() < MOST_GROUPS {
             let number = entry.file_name();
             found
                 .fanotify

@@ -1,13 +1,14 @@
 //! All processes, looked at twice: what did not move between the looks stands still.
 
 use std::collections::HashMap;
+use std::path::Path;
 
 use super::Host;
-use super::file::{line, text, word};
+use super::file::{line, printable_path, text, word};
 use super::sockets::Holders;
 use crate::facts::Fact;
 use crate::facts::host::process::is_stopped;
-use crate::facts::host::{CgroupPath, Process};
+use crate::facts::host::{CgroupPath, Process, Thread};
 
 mod fds;
 mod stat;
@@ -17,6 +18,14 @@ pub(in crate::collect) use stat::Stat;
 
 /// No node has more that could be shown.
 const MOST: usize = 20_000;
+/// Of one process so many threads are shown.
+const MOST_THREADS: usize = 64;
+/// Of what runs containers, or says so by its name, so many in all.
+const MOST_SERVING_THREADS: usize = 8_000;
+/// Of all others.
+const MOST_OTHER_THREADS: usize = 4_000;
+/// Bytes of paths of control groups; on a usual node a process has some hundred.
+const MOST_PATHS: usize = 6 << 20;
 /// Hierarchies that a cause asks about; the empty name is that of version 2.
 const CONTROLLERS: [&str; 4] = ["freezer", "pids", "memory", "cpu"];
 /// As `clone(2)` has it: a thread of the kernel.
@@ -33,6 +42,15 @@ pub(super) struct Census {
     switches: HashMap<(u32, u32), u64>,
     /// Who has which socket open.
     holders: Holders,
+    left: Room,
+}
+
+/// What may still be kept, so that no machine makes a bundle too large to be written.
+struct Room {
+    serving_threads: usize,
+    other_threads: usize,
+    /// Bytes of paths.
+    paths: usize,
 }
 
 pub(super) fn census(host: &Host) -> Fact<Census> {
@@ -49,6 +67,11 @@ pub(super) fn census(host: &Host) -> Fact<Census> {
         delays: HashMap::new(),
         switches: HashMap::new(),
         holders: Holders::new(),
+        left: Room {
+            serving_threads: MOST_SERVING_THREADS,
+            other_threads: MOST_OTHER_THREADS,
+            paths: MOST_PATHS,
+        },
     };
     let pids = entries.flatten().filter_map(|entry| {
         let name = entry.file_name();
@@ -59,7 +82,6 @@ pub(super) fn census(host: &Host) -> Fact<Census> {
         census.add(host, pid, uptime);
     }
     census.processes.sort_by_key(|process| process.pid);
-    census.name_what_serves(host);
     Fact::known(census, source)
 }
 
@@ -88,10 +110,10 @@ impl Census {
             age_seconds: (uptime - started).max(0.0),
             kernel,
             thread_count: stat.threads,
-            cgroups: cgroups(&folder),
+            cgroups: self.left.cgroups(cgroups(&folder)),
             ..Process::default()
         };
-        process.threads = threads::of(&folder, process.serves_containers());
+        process.threads = self.left.threads(&folder, process.serves_containers());
         if !kernel {
             process.fds = fds::count(&folder, |inode| {
                 self.holders.insert(inode, pid);
@@ -109,22 +131,6 @@ impl Census {
         self.ticks.insert(pid, stat.ticks);
         self.processes.push(process);
         Some(())
-    }
-
-    /// Children of what runs containers are shown with their threads as well: plug-ins of
-    /// CNI, and what runc starts.
-    fn name_what_serves(&mut self, host: &Host) {
-        let serving: Vec<u32> = self
-            .processes
-            .iter()
-            .filter(|process| process.is_daemon() || process.is_runc())
-            .map(|process| process.pid)
-            .collect();
-        for process in &mut self.processes {
-            if process.threads.is_empty() && serving.contains(&process.ppid) {
-                process.threads = threads::of(&host.proc.join(process.pid.to_string()), true);
-            }
-        }
     }
 
     /// The second look, `seconds` later.
@@ -165,28 +171,142 @@ pub(super) fn show_threads(host: &Host, processes: &mut [Process], of: &[u32]) {
         .iter_mut()
         .filter(|process| of.contains(&process.pid) && process.threads.is_empty());
     for process in shown {
-        process.threads = threads::of(&host.proc.join(process.pid.to_string()), true);
+        let folder = host.proc.join(process.pid.to_string());
+        process.threads = threads::of(&folder, true, MOST_THREADS);
     }
 }
 
-/// `4:memory:/kubepods/burstable/pod…`
-fn cgroups(folder: &std::path::Path) -> Vec<CgroupPath> {
-    let text = text(&folder.join("cgroup")).unwrap_or_default();
-    let paths = text.lines().filter_map(|line| {
-        let (_, rest) = line.split_once(':')?;
-        let (controllers, path) = rest.split_once(':')?;
-        let wanted = controllers.is_empty()
-            || controllers
-                .split(',')
-                .any(|name| CONTROLLERS.contains(&name));
-        wanted.then(|| CgroupPath {
-            controllers: controllers.to_owned(),
-            path: super::file::printable(path),
-        })
-    });
-    paths.collect()
+impl Room {
+    fn threads(&mut self, folder: &Path, serving: bool) -> Vec<Thread> {
+        let left = match serving {
+            true => &mut self.serving_threads,
+            false => &mut self.other_threads,
+        };
+        let threads = threads::of(folder, serving, MOST_THREADS.min(*left));
+        *left -= threads.len();
+        threads
+    }
+
+    fn cgroups(&mut self, cgroups: Vec<CgroupPath>) -> Vec<CgroupPath> {
+        let bytes: usize = cgroups.iter().map(|cgroup| cgroup.path.len()).sum();
+        match self.paths.checked_sub(bytes) {
+            Some(left) => {
+                self.paths = left;
+                cgroups
+            }
+            None => Vec::new(),
+        }
+    }
 }
 
-fn comm(folder: &std::path::Path) -> Option<String> {
+/// `4:memory:/kubepods/burstable/pod…`: one entry for hierarchies in which it is in the same
+/// place.
+fn cgroups(folder: &Path) -> Vec<CgroupPath> {
+    let text = text(&folder.join("cgroup")).unwrap_or_default();
+    let mut found: Vec<CgroupPath> = Vec::new();
+    for line in text.lines() {
+        let fields = line.split_once(':').map(|(_, rest)| rest);
+        let Some((controllers, path)) = fields.and_then(|rest| rest.split_once(':')) else {
+            continue;
+        };
+        let mut names = controllers.split(',');
+        if !controllers.is_empty() && !names.any(|name| CONTROLLERS.contains(&name)) {
+            continue;
+        }
+        let path = printable_path(path);
+        let same = found.iter_mut().find(|cgroup| {
+            !cgroup.controllers.is_empty() && !controllers.is_empty() && cgroup.path == path
+        });
+        match same {
+            Some(same) => same.controllers.extend([",", controllers]),
+            None => found.push(CgroupPath {
+                controllers: controllers.to_owned(),
+                path,
+            }),
+        }
+    }
+    found
+}
+
+fn comm(folder: &Path) -> Option<String> {
     line(&folder.join("comm")).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::facts::host::FdUse;
+
+    /// As long as anything gets that the kernel lets others choose.
+    fn fullest() -> Vec<Process> {
+        let name = "\u{fffd}".repeat(15);
+        let thread = |tid| Thread {
+            tid,
+            comm: name.clone(),
+            state: 'D',
+            wchan: Some("f".repeat(60)),
+            still: true,
+            stack: Vec::new(),
+        };
+        let threads = MOST_SERVING_THREADS + MOST_OTHER_THREADS;
+        let process = |number: usize| Process {
+            pid: 4_000_000 + number as u32,
+            ppid: 4_000_000,
+            uid: 4_000_000_000,
+            comm: name.clone(),
+            state: 'D',
+            wchan: Some("f".repeat(60)),
+            age_seconds: 123_456_789.123_456_78,
+            kernel: false,
+            cpu_share: Some(0.123_456_789_012_345_67),
+            run_delay: Some(0.123_456_789_012_345_67),
+            thread_count: 1_000_000,
+            threads: (number < threads)
+                .then(|| thread(4_000_000))
+                .into_iter()
+                .collect(),
+            cgroups: vec![CgroupPath {
+                controllers: "freezer,pids,memory,cpu,cpuacct".to_owned(),
+                path: "\"".repeat(MOST_PATHS / MOST),
+            }],
+            fds: Fact::known(
+                FdUse {
+                    open: 1_000_000,
+                    limit: Some(1_000_000),
+                    inotify: 1_000_000,
+                    pipes: 1_000_000,
+                    fanotify: Vec::new(),
+                },
+                "/proc/4000000/fd",
+            ),
+        };
+        (0..MOST).map(process).collect()
+    }
+
+    #[test]
+    fn the_fullest_machine_fits_a_bundle_with_room_to_spare() {
+        let text = serde_json::to_vec(&fullest()).expect("JSON");
+        let most = crate::bundle::LONGEST as usize * 7 / 8;
+        assert!(text.len() < most, "{} of {most}", text.len());
+    }
+
+    #[test]
+    fn one_place_in_several_hierarchies_is_kept_once_and_whole() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = format!("/{}", "x".repeat(500));
+        let lines = format!(
+            "9:freezer:{path}\n8:pids:{path}\n4:memory:/\n3:devices:/\n2:cpu,cpuacct:{path}\n0::{path}\n"
+        );
+        std::fs::write(folder.path().join("cgroup"), lines).expect("to write");
+        let process = Process {
+            cgroups: cgroups(folder.path()),
+            ..Process::default()
+        };
+        assert_eq!(process.cgroups.len(), 3);
+        for controller in ["freezer", "pids", "cpu"] {
+            assert_eq!(process.cgroup(controller), Some(&*path), "{controller}");
+        }
+        assert_eq!(process.cgroup("memory"), Some("/"));
+        assert_eq!(process.cgroup("hugetlb"), Some(&*path));
+    }
 }

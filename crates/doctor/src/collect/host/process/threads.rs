@@ -7,8 +7,6 @@ use super::stat::Stat;
 use crate::collect::host::file::{line, text};
 use crate::facts::host::Thread;
 
-/// Of one process so many are shown.
-const MOST: usize = 64;
 /// Of one process so many are looked at.
 const MOST_LOOKED_AT: usize = 4096;
 
@@ -18,15 +16,15 @@ pub(super) fn wchan(folder: &Path) -> Option<String> {
     (!name.is_empty() && name != "0").then_some(name)
 }
 
-/// All threads, or those in uninterruptible sleep.
-pub(super) fn of(folder: &Path, all: bool) -> Vec<Thread> {
+/// All threads, or those in uninterruptible sleep, and no more than `most`.
+pub(super) fn of(folder: &Path, all: bool, most: usize) -> Vec<Thread> {
     let mut threads = Vec::new();
     for task in tasks(folder) {
         let folder = folder.join("task").join(task.to_string());
         let Some(stat) = Stat::read(&folder) else {
             continue;
         };
-        if (all || stat.state == 'D') && threads.len() < MOST {
+        if (all || stat.state == 'D') && threads.len() < most {
             threads.push(Thread {
                 tid: task,
                 comm: comm(&folder).unwrap_or(stat.comm),

@@ -1,0 +1,234 @@
+//! Who suffers from what the machine is short of. Without a victim a busy machine does its
+//! work, and is no finding.
+
+use super::opinion::is_in_a_pod;
+use super::plugins::plugins;
+use super::shims::shims;
+use super::who::{go, subject};
+use crate::facts::NodeFacts;
+use crate::facts::host::Process;
+use crate::facts::probes::{Method, Outcome, Probe, ProbeFacts};
+use crate::finding::{Confidence, Finding};
+
+/// A call that takes longer is felt by a kubelet, which makes one after the other.
+const SLOW: f64 = 1.0;
+
+/// So many victims are named.
+const NAMED: usize = 3;
+
+/// The finding with whom it harms as evidence; none if everybody whom a node needs is served.
+///
+/// Where the runtime could not be asked nothing proves that it is well: then it may be this.
+pub(super) fn if_felt(facts: &NodeFacts, finding: Option<Finding>) -> Option<Finding> {
+    let mut finding = finding?;
+    let victims = victims(facts);
+    match could_not_be_asked(&facts.probes) {
+        Some(why) if victims.is_empty() => {
+            finding.confidence = finding.confidence.min(Confidence::Medium);
+            finding.verdict = finding.confidence.verdict();
+            finding.evidence.push(why);
+        }
+        None if victims.is_empty() => return None,
+        _ => finding.evidence.extend(victims.into_iter().take(NAMED)),
+    }
+    Some(finding)
+}
+
+fn could_not_be_asked(probes: &ProbeFacts) -> Option<String> {
+    let version = probes.node(Method::Version);
+    if version.is_some_and(|version| !version.is_forbidden()) {
+        return None;
+    }
+    Some("the runtime could not be asked, so nothing shows that it is well".to_owned())
+}
+
+fn victims(facts: &NodeFacts) -> Vec<String> {
+    let probes = &facts.probes;
+    let calls = probes.calls.iter();
+    let calls = calls.filter(|probe| !is_explained(facts, probe));
+    let mut victims: Vec<String> = calls.filter_map(of_call).collect();
+    victims.extend(kubelet(probes));
+    let blocked = facts.host.blocked_threads();
+    victims.extend(
+        blocked
+            .filter(|(process, _)| process.serves_containers())
+            .filter(|(process, _)| !process.is_daemon() || !is_in_a_pod(process))
+            .map(|(process, thread)| {
+                let function = thread.functions().next().unwrap_or("the kernel");
+                format!(
+                    "{} stood still in {function} between two looks",
+                    process.label()
+                )
+            }),
+    );
+    victims
+}
+
+/// On an idle machine it would end no better.
+fn is_explained(facts: &NodeFacts, probe: &Probe) -> bool {
+    let why = probe.message.as_deref().unwrap_or_default();
+    let why = why.to_ascii_lowercase();
+    match probe.outcome {
+        // Whom somebody has stopped answers nobody, and holds what others wait for.
+        Outcome::Hung if is_somebody_stopped(facts) => true,
+        // It waits for a CNI plug-in that runs.
+        Outcome::Hung if probe.call == Method::Status => {
+            plugins(facts).is_ok_and(|plugins| !plugins.is_empty())
+        }
+        Outcome::Refused => {
+            probe.is_forbidden()
+                || why.contains("connection refused")
+                || why.contains("no such file")
+        }
+        _ => false,
+    }
+}
+
+fn is_somebody_stopped(facts: &NodeFacts) -> bool {
+    let listener = facts.probes.listener.value();
+    let listener = listener.and_then(|pid| facts.host.process(*pid));
+    let shims = shims(facts).unwrap_or_default();
+    let processes = shims.iter().map(|shim| shim.process).chain(listener);
+    processes.into_iter().any(Process::is_stopped)
+}
+
+fn of_call(probe: &Probe) -> Option<String> {
+    let call = probe.call.as_str();
+    let call = match probe.id {
+        Some(_) => format!("{call} of {}", subject(probe)),
+        None => call.to_owned(),
+    };
+    let seconds = go(probe.seconds);
+    let why = || probe.message.as_deref().unwrap_or("it does not say why");
+    match probe.outcome {
+        Outcome::Hung => Some(format!("{call} has not answered for {seconds}")),
+        Outcome::Error | Outcome::Refused => Some(format!("{call} failed: {}", why())),
+        Outcome::Ok => (probe.seconds > SLOW).then(|| format!("{call} took {seconds}")),
+    }
+}
+
+fn kubelet(probes: &ProbeFacts) -> Option<String> {
+    let at = probes.kubelet.source();
+    match probes.kubelet.value()?.code {
+        None => Some(format!("{at} does not answer")),
+        Some(200..300) => None,
+        Some(code) => Some(format!("{at} answers {code}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::node::node;
+    use super::*;
+    use crate::cause::Cause;
+    use crate::facts::Fact;
+    use crate::facts::host::Thread;
+
+    fn felt(facts: &NodeFacts) -> Option<Finding> {
+        let finding = Finding::new(Cause::CpuStarved, Confidence::High);
+        if_felt(facts, Some(finding))
+    }
+
+    #[track_caller]
+    fn says(facts: &NodeFacts, expected: &str) {
+        let finding = felt(facts).unwrap();
+        assert_eq!(finding.confidence, Confidence::High);
+        assert_eq!(finding.evidence, [expected]);
+    }
+
+    #[test]
+    fn where_everybody_is_served_nothing_is_found() {
+        let facts = node("containerd", "1.7.24")
+            .answered(Method::ContainerStatus, 100, 0.2)
+            .kubelet(200, &[]);
+        assert_eq!(felt(&facts.facts()), None);
+        assert_eq!(if_felt(&node("containerd", "1.7.24").facts(), None), None);
+    }
+
+    #[test]
+    fn whoever_waits_is_named() {
+        let slow = node("containerd", "1.7.24").call(Method::ListContainers, Outcome::Ok, 3.2);
+        says(&slow.facts(), "ListContainers took 3.2s");
+        let hung = node("containerd", "1.7.24").status(
+            Method::ContainerStatus,
+            "c1",
+            "shop",
+            "web",
+            "app",
+        );
+        says(
+            &hung.facts(),
+            "ContainerStatus of container app of pod shop/web has not answered for 2s",
+        );
+        let failed = node("containerd", "1.7.24").failed(Method::Status, "deadline exceeded");
+        says(&failed.facts(), "Status failed: deadline exceeded");
+        let kubelet = node("containerd", "1.7.24").kubelet(500, &["syncloop"]);
+        says(
+            &kubelet.facts(),
+            "http://127.0.0.1:10248/healthz answers 500",
+        );
+    }
+
+    #[test]
+    fn a_shim_that_stands_still_in_the_kernel_is_a_victim_and_a_workload_is_none() {
+        let blocked = |comm: &str| {
+            let thread = Thread {
+                tid: 700,
+                state: 'D',
+                still: true,
+                wchan: Some("io_schedule".to_owned()),
+                ..Thread::default()
+            };
+            let process = Process {
+                pid: 700,
+                comm: comm.to_owned(),
+                threads: vec![thread],
+                ..Process::default()
+            };
+            let mut facts = node("containerd", "1.7.24").facts();
+            facts.host.processes = Fact::known(vec![process], "/proc");
+            facts
+        };
+        says(
+            &blocked("containerd-shim"),
+            "containerd-shim (700) stood still in io_schedule between two looks",
+        );
+        assert_eq!(felt(&blocked("dd")), None);
+    }
+
+    #[test]
+    fn where_the_runtime_may_not_be_asked_it_is_a_suspicion() {
+        for facts in [
+            node("containerd", "1.7.24").refused("permission denied"),
+            node("containerd", "1.7.24").unasked(),
+        ] {
+            let finding = felt(&facts.facts()).unwrap();
+            assert_eq!(finding.confidence, Confidence::Medium);
+            assert!(
+                finding.evidence[0].contains("could not be asked"),
+                "{finding:?}"
+            );
+        }
+        let full = node("containerd", "1.7.24").refused("resource temporarily unavailable");
+        let finding = felt(&full.facts()).unwrap();
+        assert_eq!(finding.confidence, Confidence::High);
+    }
+
+    #[test]
+    fn what_an_idle_machine_would_not_help_is_not_blamed_on_a_busy_one() {
+        let gone = node("containerd", "1.7.24").refused("connection refused");
+        assert_eq!(felt(&gone.facts()), None);
+        let locked = || {
+            node("containerd", "1.7.24")
+                .call(Method::ListContainers, Outcome::Hung, 2.0)
+                .status(Method::ContainerStatus, "c1", "shop", "web", "app")
+        };
+        assert_eq!(felt(&locked().shim(4711, true, &["c1"]).facts()), None);
+        assert!(felt(&locked().shim(4711, false, &["c1"]).facts()).is_some());
+        let stopped = locked().listener(812, "containerd", 'T');
+        assert_eq!(felt(&stopped.facts()), None);
+        let status = node("containerd", "1.7.24").call(Method::Status, Outcome::Hung, 2.0);
+        let waits = status.plugin(70, "terway", 90.0, "unix_stream_read_generic");
+        assert_eq!(felt(&waits.facts()), None);
+    }
+}

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 mod agent;
+pub mod doctor;
 
 pub use agent::Agent;
 

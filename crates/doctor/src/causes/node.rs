@@ -10,7 +10,7 @@ use crate::facts::{Fact, HostFacts, NodeFacts};
 use crate::finding::{Finding, PodName};
 
 /// A node in the making.
-pub(super) struct Node(ProbeFacts);
+pub(super) struct Node(ProbeFacts, HostFacts);
 
 /// A node whose runtime answers every call in a millisecond.
 pub(super) fn node(name: &str, version: &str) -> Node {
@@ -33,7 +33,7 @@ pub(super) fn node(name: &str, version: &str) -> Node {
     ] {
         facts.calls.push(probe(call, None, Outcome::Ok, 0.001));
     }
-    Node(facts)
+    Node(facts, HostFacts::default())
 }
 
 /// The findings of an opinion that has some.
@@ -128,7 +128,7 @@ impl Node {
             call,
             count,
             p50: seconds,
-            p95: seconds,
+            p90: seconds,
             p99: seconds,
             max: seconds,
             alone: Some(seconds),
@@ -181,11 +181,18 @@ impl Node {
         self
     }
 
+    /// A package that is installed.
+    pub fn package(mut self, name: &str, version: &str) -> Self {
+        let packages = [(name.to_owned(), version.to_owned())].into();
+        self.1.versions.packages = Fact::known(packages, "dpkg");
+        self
+    }
+
     pub fn facts(self) -> NodeFacts {
         NodeFacts {
             taken: WallTime::from_unix_nanos(1).unwrap(),
             probes: self.0,
-            host: HostFacts::default(),
+            host: self.1,
         }
     }
 }

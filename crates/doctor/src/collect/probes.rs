@@ -16,6 +16,7 @@ use super::task_folder::TaskFolder;
 use super::{kubelet, shims, stacks};
 use crate::facts::Fact;
 use crate::facts::probes::{Outcome, Probe, ProbeFacts};
+use crate::facts::processes::Process;
 
 /// How long the files of `/proc` and a runtime's goroutines may take.
 const READING: Duration = Duration::from_secs(8);
@@ -53,6 +54,10 @@ pub async fn collect(asking: Asking) -> ProbeFacts {
     };
     let (unasked, kubelet) = tokio::join!(asked, kubelet::health(asking.kubelet));
     round.give_up();
+    let listener = match listener {
+        Fact::Known { value, source } => Fact::known(looked_at_again(&proc, value), source),
+        missing => missing,
+    };
     let rows = round.known.rows();
     let (mut calls, costs) = round.answers.finish();
     name(&mut calls, &TaskFolder::of(&socket));
@@ -104,6 +109,15 @@ pub async fn collect(asking: Asking) -> ProbeFacts {
     }
 }
 
+/// One that is stopped at one look and runs at the other is not stopped.
+fn looked_at_again(proc: &Proc, first: Process) -> Process {
+    let now = proc.process(first.pid).map(|row| row.process);
+    match now.filter(|now| now.name == first.name) {
+        Some(now) if first.is_stopped() || !now.is_stopped() => now,
+        _ => first,
+    }
+}
+
 /// Names what hangs, where nobody has told it: the runtime's folders do.
 fn name(calls: &mut [Probe], tasks: &TaskFolder) {
     let nameless = calls.iter_mut().filter(|probe| probe.pod.is_none());
@@ -113,5 +127,38 @@ fn name(calls: &mut [Probe], tasks: &TaskFolder) {
             probe.pod = Some(owner.pod);
             probe.container = owner.container;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_runtime_is_stopped_only_if_it_is_at_both_looks() {
+        let folder = tempfile::tempdir().unwrap();
+        let proc = Proc(folder.path().to_owned());
+        let look = |state: &str| {
+            let rest = "1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 9 0 1000 1 2 3";
+            let stat = format!("42 (containerd) {state} {rest}");
+            std::fs::create_dir_all(folder.path().join("42")).unwrap();
+            std::fs::write(folder.path().join("42/stat"), stat).unwrap();
+            proc.process(42).unwrap().process
+        };
+        for (first, second, stopped) in [
+            ("T", "T", true),
+            ("T", "S", false),
+            ("S", "T", false),
+            ("S", "R", false),
+        ] {
+            let at_first = look(first);
+            look(second);
+            let process = looked_at_again(&proc, at_first);
+            assert_eq!(process.is_stopped(), stopped, "{first} {second}");
+        }
+        // One that has gone since was as it was.
+        let at_first = look("T");
+        std::fs::remove_dir_all(folder.path().join("42")).unwrap();
+        assert!(looked_at_again(&proc, at_first).is_stopped());
     }
 }

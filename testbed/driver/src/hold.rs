@@ -1,4 +1,4 @@
-//! A call left outstanding: one half of the container status lock of containerd 1.6 and 1.7.
+//! A call left outstanding: one half of the container status lock of containerd.
 //!
 //! UpdateContainerResources takes the container's status lock and then asks the shim. With the
 //! shim stopped (`testbed shim-stop SANDBOX_ID`, the other half) the lock is never given back,

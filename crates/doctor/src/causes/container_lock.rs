@@ -31,8 +31,10 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     if hung.is_empty() {
         return Opinion::Clear;
     }
+    // containerd has no lock that is known to hold up one status and no list.
     let confidence = match others {
         0 => Confidence::Medium,
+        _ if probes.is_containerd() => Confidence::Medium,
         _ => Confidence::High,
     };
     let shims = shims(facts).unwrap_or_default();
@@ -48,6 +50,13 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
              others was answered",
             go(probe.seconds)
         ));
+        if probes.is_containerd() {
+            finding.evidence.push(
+                "both lists answered, so it is not containerd's status lock, for which they \
+                 wait too, unless it was taken since"
+                    .to_owned(),
+            );
+        }
         finding.evidence.extend(stacks(probes));
         if let Some(shim) = shim {
             blame(&mut finding, shim);
@@ -61,6 +70,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
 mod tests {
     use super::super::node::{found, node};
     use super::*;
+    use crate::finding::Verdict;
 
     #[test]
     fn a_container_whose_status_hangs_while_lists_answer_is_named() {
@@ -69,11 +79,23 @@ mod tests {
             .answered(Method::ContainerStatus, 7, 0.002);
         let findings = found(judge(&facts.facts()));
         assert_eq!(findings.len(), 1);
+        assert_eq!(findings[0].verdict, Verdict::Problem);
         assert!(
             findings[0]
                 .sentence
                 .contains("container app of pod shop/web")
         );
+    }
+
+    #[test]
+    fn of_containerd_no_such_lock_is_known_so_it_is_suspected() {
+        let facts = node("containerd", "2.1.9")
+            .status(Method::ContainerStatus, "c1", "shop", "web", "app")
+            .answered(Method::ContainerStatus, 7, 0.002);
+        let findings = found(judge(&facts.facts()));
+        assert_eq!(findings[0].verdict, Verdict::Suspect);
+        let evidence = findings[0].evidence.join("\n");
+        assert!(evidence.contains("both lists answered"), "{evidence}");
     }
 
     #[test]

@@ -61,11 +61,8 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     Opinion::Found(findings)
 }
 
-/// On containerd 2.x the same fault was seen to leave the lists answering.
 fn confidence(probes: &ProbeFacts) -> Confidence {
-    let runtime = probes.runtime.as_ref();
-    let first = runtime.is_some_and(|runtime| runtime.version.starts_with("1."));
-    match (first, probes.cost(Method::ContainerStatus)) {
+    match (probes.is_containerd(), probes.cost(Method::ContainerStatus)) {
         (true, Some(_)) => Confidence::Certain,
         (true, None) | (false, Some(_)) => Confidence::High,
         (false, None) => Confidence::Medium,
@@ -134,6 +131,19 @@ mod tests {
             evidence.contains("of 5 other containers answered within 4ms"),
             "{evidence}"
         );
+    }
+
+    #[test]
+    fn containerd_2_has_the_same_lock_and_what_does_not_say_its_name_may_have() {
+        let at = |runtime: (&str, &str)| {
+            let facts = node(runtime.0, runtime.1)
+                .call(Method::ListContainers, Outcome::Hung, 2.0)
+                .status(Method::ContainerStatus, "c1", "shop", "web", "app")
+                .answered(Method::ContainerStatus, 5, 0.004);
+            found(judge(&facts.facts()))[0].confidence
+        };
+        assert_eq!(at(("containerd", "2.1.9+unknown")), Confidence::Certain);
+        assert_eq!(at(("something", "1.0")), Confidence::High);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::facts::{Fact, HostFacts, NodeFacts};
 use crate::finding::{Finding, PodName};
 
 /// A node in the making.
-pub(super) struct Node(ProbeFacts, Vec<Process>);
+pub(super) struct Node(ProbeFacts, HostFacts);
 
 /// The process of its runtime, unless it is said to be another.
 const RUNTIME: u32 = 10;
@@ -38,7 +38,11 @@ pub(super) fn node(name: &str, version: &str) -> Node {
     ] {
         facts.calls.push(probe(call, None, Outcome::Ok, 0.001));
     }
-    Node(facts, Vec::new()).process(RUNTIME, 1, name)
+    let host = HostFacts {
+        processes: Fact::known(Vec::new(), "/proc"),
+        ..HostFacts::default()
+    };
+    Node(facts, host).process(RUNTIME, 1, name)
 }
 
 /// The findings of an opinion that has some.
@@ -138,7 +142,7 @@ impl Node {
             call,
             count,
             p50: seconds,
-            p95: seconds,
+            p90: seconds,
             p99: seconds,
             max: seconds,
             alone: Some(seconds),
@@ -156,7 +160,7 @@ impl Node {
     }
 
     pub fn process(mut self, pid: u32, ppid: u32, name: &str) -> Self {
-        self.1.push(Process {
+        self.processes().push(Process {
             pid,
             ppid,
             comm: name.to_owned(),
@@ -167,8 +171,15 @@ impl Node {
         self
     }
 
+    fn processes(&mut self) -> &mut Vec<Process> {
+        match &mut self.1.processes {
+            Fact::Known { value, .. } => value,
+            Fact::Missing { why, .. } => panic!("{why}"),
+        }
+    }
+
     fn last(&mut self) -> &mut Process {
-        self.1.last_mut().unwrap()
+        self.processes().last_mut().unwrap()
     }
 
     pub fn listener(self, pid: u32, name: &str, state: char) -> Self {
@@ -212,15 +223,19 @@ impl Node {
         self
     }
 
+    /// A package that is installed.
+    pub fn package(mut self, name: &str, version: &str) -> Self {
+        let packages = [(name.to_owned(), version.to_owned())].into();
+        self.1.versions.packages = Fact::known(packages, "dpkg");
+        self
+    }
+
     pub fn facts(mut self) -> NodeFacts {
-        self.1.sort_by_key(|process| process.pid);
+        self.processes().sort_by_key(|process| process.pid);
         NodeFacts {
             taken: WallTime::from_unix_nanos(1).unwrap(),
             probes: self.0,
-            host: HostFacts {
-                processes: Fact::known(self.1, "/proc"),
-                ..HostFacts::default()
-            },
+            host: self.1,
         }
     }
 }

@@ -4,8 +4,9 @@ use super::Opinion;
 use super::who::go;
 use crate::cause::Cause;
 use crate::facts::NodeFacts;
-use crate::facts::probes::{Cost, Method, Outcome, ProbeFacts};
+use crate::facts::probes::{Cost, Method, Outcome, ProbeFacts, Rows};
 use crate::finding::{Confidence, Finding};
+use crate::versions::Version;
 
 /// How long a kubelet may go without a relist.
 const THRESHOLD: f64 = 180.0;
@@ -13,31 +14,37 @@ const THRESHOLD: f64 = 180.0;
 /// An inspection of all that takes longer is slow on any node.
 const SLOW: f64 = 60.0;
 
+/// From this version on a kubelet makes no lists for a single pod.
+const WITHOUT_LISTS: &str = "1.36.0";
+
 /// What one relist costs a kubelet, which makes its calls one after the other.
 struct Price {
-    /// Both lists.
-    lists: f64,
-    /// The inspection of one pod.
-    pod: f64,
+    sandboxes_list: f64,
+    containers_list: f64,
+    sandbox: f64,
+    container: f64,
     pods: f64,
+    containers: f64,
+    /// Whether the inspection of a pod begins with both lists, filtered.
+    lists_again: bool,
 }
 
 /// The tell: time per call, times what there is to call for.
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let probes = &facts.probes;
-    let Some(price) = price(probes) else {
+    let Some((rows, price)) = priced(facts) else {
         return Opinion::CannotTell(
             "it takes both lists and the status of a few containers and sandboxes".to_owned(),
         );
     };
-    let all = price.lists + price.pod * price.pods;
+    let all = price.lists() + price.pod() * price.pods;
     let confidence = match all {
-        _ if all >= THRESHOLD || price.lists >= THRESHOLD => Confidence::High,
-        _ if all >= SLOW || price.lists >= THRESHOLD / 6.0 => Confidence::Medium,
+        _ if all >= THRESHOLD => Confidence::High,
+        _ if all >= SLOW => Confidence::Medium,
         _ => return Opinion::Clear,
     };
     let mut finding = Finding::new(Cause::TooManyContainers, confidence);
-    let carries = ((THRESHOLD - price.lists).max(0.0) / price.pod).floor();
+    let carries = ((THRESHOLD - price.lists()) / price.pod()).max(0.0).floor();
     finding.sentence = format!(
         "inspecting all {} pods of this node takes a kubelet about {}; more than {carries} that \
          change at once cost it its threshold of {}",
@@ -45,40 +52,80 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         go(all),
         go(THRESHOLD),
     );
+    finding.evidence = price.evidence();
+    finding.evidence.extend(measured(probes));
     finding.evidence.push(format!(
-        "one relist needs {} for the lists and {} for each pod that has changed",
-        go(price.lists),
-        go(price.pod)
+        "{} sandboxes ({} dead) and {} containers ({} exited); a kubelet that starts inspects all",
+        rows.sandboxes, rows.dead_sandboxes, rows.containers, rows.exited
     ));
-    finding
-        .evidence
-        .extend(probes.costs.iter().map(percentiles));
-    if let Some(rows) = &probes.rows {
-        finding.evidence.push(format!(
-            "{} sandboxes ({} dead) and {} containers ({} exited); a kubelet that starts inspects all",
-            rows.sandboxes, rows.dead_sandboxes, rows.containers, rows.exited
-        ));
-    }
     Opinion::Found(vec![finding])
 }
 
-fn price(probes: &ProbeFacts) -> Option<Price> {
+fn priced(facts: &NodeFacts) -> Option<(&Rows, Price)> {
+    let probes = &facts.probes;
     let rows = probes.rows.as_ref()?;
     let list = |call| {
         let probe = probes.node(call)?;
         (probe.outcome == Outcome::Ok).then_some(probe.seconds)
     };
-    let containers_list = list(Method::ListContainers)?;
-    let lists = list(Method::ListPodSandbox)? + containers_list;
-    let pods = rows.sandboxes.max(1) as f64;
-    let sandbox = each(probes.cost(Method::PodSandboxStatus)?);
-    let container = match rows.containers {
-        0 => 0.0,
-        _ => each(probes.cost(Method::ContainerStatus)?),
+    let kubelet = facts.host.versions.package("kubelet");
+    let kubelet = kubelet.and_then(Version::parse);
+    let price = Price {
+        sandboxes_list: list(Method::ListPodSandbox)?,
+        containers_list: list(Method::ListContainers)?,
+        sandbox: each(probes.cost(Method::PodSandboxStatus)?),
+        container: match rows.containers {
+            0 => 0.0,
+            _ => each(probes.cost(Method::ContainerStatus)?),
+        },
+        pods: rows.sandboxes.max(1) as f64,
+        containers: rows.containers as f64,
+        // Where its version is not known, it is one of the many that make them.
+        lists_again: kubelet.is_none_or(|it| Some(it) < Version::parse(WITHOUT_LISTS)),
     };
-    // For each pod the kubelet asks for a filtered list too, which costs the runtime all of it.
-    let pod = sandbox + containers_list + container * rows.containers as f64 / pods;
-    Some(Price { lists, pod, pods })
+    Some((rows, price))
+}
+
+impl Price {
+    /// A relist in which nothing has changed.
+    fn lists(&self) -> f64 {
+        self.sandboxes_list + self.containers_list
+    }
+
+    /// The inspection of one pod. A filtered list costs the runtime all of it.
+    fn pod(&self) -> f64 {
+        let statuses = self.sandbox + self.container * self.containers / self.pods;
+        match self.lists_again {
+            true => statuses + self.lists(),
+            false => statuses,
+        }
+    }
+
+    fn evidence(&self) -> Vec<String> {
+        let again = match self.lists_again {
+            true => format!(
+                "both lists once more, filtered ({}; a kubelet from 1.36 on does without), ",
+                go(self.lists())
+            ),
+            false => String::new(),
+        };
+        vec![
+            format!(
+                "one relist needs {} when nothing has changed: ListPodSandbox {}, ListContainers {}",
+                go(self.lists()),
+                go(self.sandboxes_list),
+                go(self.containers_list)
+            ),
+            format!(
+                "and {} for each pod that has changed: {again}PodSandboxStatus {}, \
+                 ContainerStatus {} for each of {:.1} containers",
+                go(self.pod()),
+                go(self.sandbox),
+                go(self.container),
+                self.containers / self.pods
+            ),
+        ]
+    }
 }
 
 /// What one call costs when no other is made: else the median, which at eight at once is
@@ -87,44 +134,86 @@ fn each(cost: &Cost) -> f64 {
     cost.alone.unwrap_or(cost.p50)
 }
 
+/// The calls of a relist in the terms of the kubelet's own metrics.
+fn measured(probes: &ProbeFacts) -> Vec<String> {
+    let costs = probes.costs.iter();
+    let of_a_relist = costs.filter(|cost| !matches!(cost.call, Method::Version | Method::Status));
+    let mut lines: Vec<String> = of_a_relist.map(percentiles).collect();
+    lines.push(
+        "compare with the kubelet's quantiles 0.5, 0.9 and 0.99: \
+         kubelet_runtime_operations_duration_seconds by operation_type, and for the whole relist \
+         kubelet_pleg_relist_duration_seconds (before 1.14 \
+         kubelet_runtime_operations_latency_microseconds and \
+         kubelet_pleg_relist_latency_microseconds)"
+            .to_owned(),
+    );
+    lines
+}
+
 fn percentiles(cost: &Cost) -> String {
-    format!(
-        "{}: {} calls, p50 {}, p95 {}, p99 {}, max {}",
-        cost.call.as_str(),
-        cost.count,
-        go(cost.p50),
-        go(cost.p95),
-        go(cost.p99),
-        go(cost.max)
-    )
+    let operation = cost.call.operation();
+    match cost.count {
+        // A list is asked for once, and one figure has no percentiles.
+        1 => format!("{operation}: 1 call, {}", go(cost.max)),
+        count => format!(
+            "{operation}: {count} calls, at most eight at once, p50 {}, p90 {}, p99 {}, max {}",
+            go(cost.p50),
+            go(cost.p90),
+            go(cost.p99),
+            go(cost.max)
+        ),
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::node::{found, node};
+    use super::super::node::{Node, found, node};
     use super::*;
     use crate::finding::Verdict;
 
+    /// The node of a report: 360 pods with 765 containers.
+    fn crowded() -> Node {
+        node("containerd", "1.7.24")
+            .rows(360, 765)
+            .call(Method::ListPodSandbox, Outcome::Ok, 0.025)
+            .answered(Method::ListPodSandbox, 1, 0.025)
+            .call(Method::ListContainers, Outcome::Ok, 0.075)
+            .answered(Method::PodSandboxStatus, 360, 0.05)
+            .answered(Method::ContainerStatus, 765, 0.2)
+    }
+
     #[test]
     fn a_node_whose_inspection_takes_minutes_says_how_many_pods_it_carries() {
-        let facts = node("containerd", "1.7.24")
-            .rows(360, 765)
-            .call(Method::ListContainers, Outcome::Ok, 0.1)
-            .answered(Method::PodSandboxStatus, 360, 0.05)
-            .answered(Method::ContainerStatus, 765, 0.2);
-        let findings = found(judge(&facts.facts()));
-        // (0.05 + 0.1 + 0.2 x 765 / 360) x 360 = 207 s
+        let findings = found(judge(&crowded().facts()));
+        // 0.1 + (0.1 + 0.05 + 0.2 x 765 / 360) x 360 = 207.1 s
         assert_eq!(findings[0].verdict, Verdict::Problem);
-        assert!(
-            findings[0].sentence.contains("about 3m27"),
-            "{}",
-            findings[0].sentence
-        );
-        assert!(
-            findings[0].sentence.contains("more than 312"),
-            "{}",
-            findings[0].sentence
-        );
+        let said = &findings[0].sentence;
+        assert!(said.contains("about 3m27.1s"), "{said}");
+        // (180 - 0.1) / 0.575
+        assert!(said.contains("more than 312"), "{said}");
+        let evidence = findings[0].evidence.join("\n");
+        for part in [
+            "needs 100ms when nothing has changed: ListPodSandbox 25ms, ListContainers 75ms",
+            "and 575ms for each pod that has changed",
+            "list_podsandbox: 1 call, 25ms",
+            "container_status: 765 calls, at most eight at once, p50 200ms, p90 200ms, p99 200ms",
+            "kubelet_runtime_operations_duration_seconds",
+        ] {
+            assert!(evidence.contains(part), "{part:?} in {evidence}");
+        }
+    }
+
+    #[test]
+    fn a_kubelet_that_makes_no_lists_for_a_pod_carries_more() {
+        let findings = found(judge(&crowded().package("kubelet", "1.36.2-1.1").facts()));
+        // 0.1 + (0.05 + 0.2 x 765 / 360) x 360 = 171.1 s
+        assert_eq!(findings[0].verdict, Verdict::Suspect);
+        let said = &findings[0].sentence;
+        assert!(said.contains("about 2m51.1s"), "{said}");
+        // (180 - 0.1) / 0.475
+        assert!(said.contains("more than 378"), "{said}");
+        let evidence = findings[0].evidence.join("\n");
+        assert!(!evidence.contains("once more"), "{evidence}");
     }
 
     #[test]

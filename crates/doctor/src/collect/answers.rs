@@ -77,7 +77,7 @@ fn cost(call: Method, well: &mut [Well]) -> Option<Cost> {
         call,
         count: well.len(),
         p50: at(50)?,
-        p95: at(95)?,
+        p90: at(90)?,
         p99: at(99)?,
         max: at(100)?,
         alone: (!alone.is_empty()).then(|| alone.iter().sum::<f64>() / alone.len() as f64),
@@ -118,8 +118,8 @@ mod tests {
             panic!("{costs:?}");
         };
         assert_eq!(
-            (cost.count, cost.p50, cost.p95, cost.max),
-            (100, 50.0, 95.0, 100.0)
+            (cost.count, cost.p50, cost.p90, cost.max),
+            (100, 50.0, 90.0, 100.0)
         );
         assert_eq!(cost.alone, Some(5.5));
     }

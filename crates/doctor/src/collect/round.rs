@@ -31,10 +31,14 @@ const DEADLINE: Duration = Duration::from_secs(2);
 const MOST_OUTSTANDING: usize = 8;
 
 /// For so long calls are made one after the other, to learn what they cost a kubelet.
-const ALONE: Duration = Duration::from_millis(500);
+const ALONE: Duration = Duration::from_secs(1);
 
-/// Whom one call keeps waiting for so long is not waited for alone.
-const NOT_ALONE: Duration = Duration::from_millis(50);
+/// A call that was begun then is waited for alone for so long, or only those that are quick
+/// would count.
+const NOT_ALONE: Duration = Duration::from_secs(1);
+
+/// How often to see whether there is room for more.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// After this time no more ids are asked for.
 const ENOUGH: Duration = Duration::from_secs(5);
@@ -158,7 +162,7 @@ impl Round {
             let Some(last) = waited_for.filter(|until| *until > Instant::now()).max() else {
                 break;
             };
-            let soon = Instant::now() + NOT_ALONE;
+            let soon = Instant::now() + LOOK;
             self.one_ends(last.min(soon)).await;
             self.ask_again_as_sandboxes(&mut queue);
         }
@@ -167,8 +171,13 @@ impl Round {
 
     fn has_room(&self, begun: Instant) -> bool {
         let mut calls = self.outstanding.values();
-        let alone = begun.elapsed() < ALONE && calls.all(|call| call.since.elapsed() < NOT_ALONE);
-        let most = if alone { 1 } else { MOST_OUTSTANDING };
+        let waited_for_alone =
+            |call: &Outstanding| call.since < begun + ALONE && call.since.elapsed() < NOT_ALONE;
+        let most = match self.outstanding.is_empty() {
+            true if begun.elapsed() < ALONE => 1,
+            false if calls.all(waited_for_alone) => 1,
+            _ => MOST_OUTSTANDING,
+        };
         self.outstanding.len() < most
     }
 

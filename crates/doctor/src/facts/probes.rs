@@ -64,6 +64,18 @@ impl Method {
             Self::ContainerStatus => "ContainerStatus",
         }
     }
+
+    /// What the kubelet's metrics call it: their `operation_type`.
+    pub fn operation(self) -> &'static str {
+        match self {
+            Self::Version => "version",
+            Self::Status => "status",
+            Self::ListPodSandbox => "list_podsandbox",
+            Self::ListContainers => "list_containers",
+            Self::PodSandboxStatus => "podsandbox_status",
+            Self::ContainerStatus => "container_status",
+        }
+    }
 }
 
 /// How a call ended.
@@ -115,8 +127,8 @@ pub struct Cost {
     pub count: usize,
     /// The median.
     pub p50: f64,
-    /// 95 of 100 took no longer.
-    pub p95: f64,
+    /// 90 of 100 took no longer.
+    pub p90: f64,
     /// 99 of 100 took no longer.
     pub p99: f64,
     /// The slowest.
@@ -173,6 +185,12 @@ impl ProbeFacts {
         let told = self.conditions.as_ref()?.conditions.iter();
         let mut unmet = told.filter(|condition| !condition.met);
         unmet.find(|condition| condition.kind == kind)
+    }
+
+    /// Whether it said that it is containerd.
+    pub fn is_containerd(&self) -> bool {
+        let runtime = self.runtime.as_ref();
+        runtime.is_some_and(|runtime| &*runtime.name == "containerd")
     }
 
     /// Whether any call hangs.

@@ -16,7 +16,7 @@ Examples, after 'testbed up':
   testbed-pods dead 500                   # a heavy list of containers
   testbed-pods rm --all
 
-The container status lock of containerd 1.6 and 1.7, ListContainers hanging for 30 s:
+The container status lock of containerd, ListContainers hanging for 30 s:
   sandbox=$(testbed-pods run victim)
   testbed shim-stop $sandbox
   testbed-pods lock victim main --for 30s &

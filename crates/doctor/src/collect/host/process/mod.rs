@@ -284,6 +284,38 @@ mod tests {
     }
 
     #[test]
+    fn a_process_is_stopped_only_if_it_is_at_both_looks() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let host = Host::at(folder.path());
+        let task = host.proc.join("42");
+        let stand = |state: &str| {
+            let rest = "1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 9 0 1000 1 2 3";
+            let stat = format!("42 (containerd) {state} {rest}");
+            std::fs::create_dir_all(&task).expect("a folder");
+            std::fs::write(task.join("stat"), stat).expect("to write");
+        };
+        for (first, second, stopped) in [
+            ("T", Some("T"), true),
+            ("T", Some("S"), false),
+            ("S", Some("T"), false),
+            ("S", Some("R"), false),
+            // One that has gone since was as it was.
+            ("T", None, true),
+        ] {
+            stand(first);
+            let Fact::Known { value: census, .. } = census(&host) else {
+                panic!("processes");
+            };
+            match second {
+                Some(state) => stand(state),
+                None => std::fs::remove_dir_all(&task).expect("to remove"),
+            }
+            let processes = census.look_again(&host, 1.0);
+            assert_eq!(processes[0].is_stopped(), stopped, "{first} {second:?}");
+        }
+    }
+
+    #[test]
     fn the_fullest_machine_fits_a_bundle_with_room_to_spare() {
         let text = serde_json::to_vec(&fullest()).expect("JSON");
         let most = crate::bundle::LONGEST as usize * 7 / 8;

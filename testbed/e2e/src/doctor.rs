@@ -1,0 +1,66 @@
+//! `pleg doctor` on a runtime of the test's own, and what it found there.
+
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use testbed_driver::{Driver, Pod, PodSpec, Testbed};
+
+use crate::{pleg, pleg_json};
+
+/// Whatever hangs.
+const IN_TIME: Duration = Duration::from_secs(20);
+
+/// Nobody's kubelet.
+pub const NO_KUBELET: [&str; 2] = ["--kubelet-healthz", "127.0.0.1:1"];
+
+/// Its report on a test bed.
+pub fn doctor(testbed: &Testbed) -> Value {
+    doctor_at(&testbed.endpoint())
+}
+
+/// Its report on what listens there; it comes in time.
+#[track_caller]
+pub fn doctor_at(endpoint: &cri::Endpoint) -> Value {
+    let endpoint = endpoint.to_string();
+    let arguments = ["doctor", "--agent", "off", "-r", &endpoint];
+    let begun = Instant::now();
+    let report = pleg_json(&[&arguments[..], &NO_KUBELET].concat());
+    assert!(begun.elapsed() < IN_TIME, "{:?}", begun.elapsed());
+    report
+}
+
+/// What people are told of a node that is well, which is one line.
+#[track_caller]
+pub fn healthy_line(testbed: &Testbed) -> String {
+    let endpoint = testbed.endpoint().to_string();
+    let arguments = ["doctor", "--agent", "off", "-r", &endpoint];
+    let output = pleg(&[&arguments[..], &NO_KUBELET].concat());
+    let page = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{page}");
+    assert_eq!(page.lines().count(), 1, "{page}");
+    page
+}
+
+/// The one finding, which is of this cause.
+#[track_caller]
+pub fn only(report: &Value, cause: &str) -> Value {
+    let found = report["findings"].as_array().expect("they are a list");
+    let causes: Vec<_> = found.iter().map(|found| &found["cause"]).collect();
+    assert_eq!(causes, [cause], "{report:#}");
+    found[0].clone()
+}
+
+/// Nothing was found.
+#[track_caller]
+pub fn assert_well(report: &Value) {
+    assert_eq!(report["verdict"], "ok", "{report:#}");
+}
+
+/// `pod-0`, `pod-1`, …, each with a container `app`.
+pub async fn run_pods(driver: &Driver, count: usize) -> Vec<Pod> {
+    let specs: Vec<_> = (0..count)
+        .map(|number| PodSpec::new(format!("pod-{number}")).container("app"))
+        .collect();
+    let pods = driver.run_pods(&specs, |_| {}).await;
+    pods.expect("the runtime is well")
+}

@@ -1,0 +1,165 @@
+//! `pleg doctor` where nothing is broken and there is too much of it: a runtime that is
+//! slow, and plug-ins that pile up.
+
+use std::time::{Duration, Instant};
+
+use e2e::doctor::{assert_well, doctor, only};
+use pleg::go_duration::GoDuration;
+use serde_json::Value;
+use testbed_driver::{Driver, Network, PodSpec, Testbed};
+
+/// The time that follows `after` in a sentence, in seconds.
+#[track_caller]
+fn seconds(sentence: &str, after: &str) -> f64 {
+    let (_, rest) = sentence.split_once(after).expect(sentence);
+    let end = |char: char| !char.is_ascii_alphanumeric() && char != '.';
+    let word = rest.split(end).next().unwrap_or_default();
+    let GoDuration(time) = word.parse().expect(word);
+    time.as_secs_f64()
+}
+
+#[track_caller]
+fn line<'a>(finding: &'a Value, part: &str) -> &'a str {
+    let lines = finding["evidence"].as_array().unwrap().iter();
+    let mut lines = lines.filter_map(Value::as_str);
+    let found = lines.find(|line| line.contains(part));
+    found.unwrap_or_else(|| panic!("{part:?} is not in {finding:#}"))
+}
+
+#[tokio::test]
+async fn a_runtime_that_is_slow_is_told_what_a_relist_costs_and_how_many_pods_it_carries() {
+    const PODS: usize = 100;
+    const DEAD: usize = 20;
+    let testbed = Testbed::up("1.7", "doctor-slow").await.unwrap();
+    let driver = Driver::new(&testbed.endpoint()).unwrap();
+    let specs: Vec<_> = (0..PODS)
+        .map(|number| PodSpec::new(format!("pod-{number}")))
+        .map(|spec| spec.container("app").container("sidecar"))
+        .collect();
+    let pods = driver.run_pods(&specs, |_| {}).await.unwrap();
+    driver.run_dead(&pods[0], DEAD, |_| {}).await.unwrap();
+    // So many are no problem for a runtime that is quick.
+    assert_well(&doctor(&testbed));
+
+    // With a third of a millisecond in each third of a second every call takes one of them,
+    // sometimes two. To inspect all is a status of 100 sandboxes and 220 containers, which is
+    // 112 s, and 100 times both lists, which is as much as the one sample of each is.
+    testbed.verb(&["slow", "99.9", "350"]).await.unwrap();
+    let report = doctor(&testbed);
+    let one_by_one = {
+        let begun = Instant::now();
+        for pod in &pods[..8] {
+            driver.status(pod.id("app").unwrap()).await.unwrap();
+        }
+        begun.elapsed().as_secs_f64() / 8.0
+    };
+    testbed.verb(&["slow", "off"]).await.unwrap();
+    let finding = only(&report, "too-many-containers");
+    let probes = report["probes"].as_array().unwrap();
+    assert!(
+        probes.iter().all(|probe| probe["outcome"] == "ok"),
+        "{report:#}"
+    );
+
+    let sentence = finding["sentence"].as_str().unwrap();
+    assert!(sentence.contains("all 100 pods"), "{sentence}");
+    let all = seconds(sentence, "about ");
+    let lists = seconds(
+        line(&finding, "when nothing has changed"),
+        "one relist needs ",
+    );
+    let pod = seconds(line(&finding, "for each pod that has changed"), "and ");
+    let reckoned = lists + pod * PODS as f64;
+    assert!(
+        all >= 60.0 && (all - reckoned).abs() < 0.1,
+        "{all} {reckoned}"
+    );
+    assert_eq!(
+        finding["verdict"],
+        if all >= 180.0 { "problem" } else { "suspect" }
+    );
+    let (_, carries) = sentence.split_once("more than ").unwrap();
+    let carries: f64 = carries.split(' ').next().unwrap().parse().unwrap();
+    assert!((carries - (180.0 - lists) / pod).abs() < 2.0, "{finding:#}");
+    for one in ["list_podsandbox: 1 call", "list_containers: 1 call"] {
+        line(&finding, one);
+    }
+    for many in ["podsandbox_status", "container_status"] {
+        let quantiles = line(&finding, &format!("{many}: "));
+        let [p50, p90, p99] = ["p50 ", "p90 ", "p99 "].map(|of| seconds(quantiles, of));
+        assert!(0.0 < p50 && p50 <= p90 && p90 <= p99, "{quantiles}");
+    }
+    line(&finding, "kubelet_runtime_operations_duration_seconds");
+    line(&finding, "220 containers (20 exited)");
+    // What is said of one call is what it costs one who waits for each.
+    let status = seconds(
+        line(&finding, "for each pod that has changed"),
+        "ContainerStatus ",
+    );
+    assert!(
+        (0.4..2.5).contains(&(status / one_by_one)),
+        "{status} {one_by_one}"
+    );
+    assert_well(&doctor(&testbed));
+}
+
+#[tokio::test]
+async fn plug_ins_that_pile_up_are_counted_and_those_that_return_are_not() {
+    let testbed = Testbed::up("1.7", "doctor-cni-many").await.unwrap();
+    let driver = Driver::new(&testbed.endpoint()).unwrap();
+    let driver = driver.with_deadline(Duration::from_secs(60));
+    let start = |name: String| {
+        let driver = driver.clone();
+        let spec = PodSpec {
+            network: Network::Pod,
+            ..PodSpec::new(name)
+        };
+        tokio::spawn(async move { driver.run_pod(&spec).await })
+    };
+    // A node that starts eight pods at once.
+    let starts: Vec<_> = (0..8)
+        .map(|number| start(format!("well-{number}")))
+        .collect();
+    let endpoint = testbed.endpoint();
+    let looks = tokio::task::spawn_blocking(move || {
+        for _ in 0..2 {
+            assert_well(&e2e::doctor::doctor_at(&endpoint));
+        }
+    });
+    for start in starts {
+        start.await.unwrap().unwrap();
+    }
+    looks.await.unwrap();
+
+    testbed.verb(&["cni-hang"]).await.unwrap();
+    let begun = Instant::now();
+    let starts: Vec<_> = (0..21)
+        .map(|number| start(format!("held-{number}")))
+        .collect();
+    // A plug-in is old when it has taken ten seconds; a busy machine is a while in starting
+    // the last of them.
+    tokio::time::sleep(Duration::from_secs(12)).await;
+    let mut finding = only(&doctor(&testbed), "cni-plugin-hang");
+    while finding["verdict"] == "suspect" && begun.elapsed() < Duration::from_secs(40) {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        finding = only(&doctor(&testbed), "cni-plugin-hang");
+    }
+    assert_eq!(finding["verdict"], "problem", "{finding:#}");
+    assert_eq!(finding["culprit"]["process"], "cni-gate");
+    let sentence = finding["sentence"].as_str().unwrap();
+    assert!(
+        sentence.starts_with("21 CNI plug-ins have not returned"),
+        "{sentence}"
+    );
+    let age = seconds(sentence, ") for ");
+    assert!((10.0..60.0).contains(&age), "{sentence}");
+    let (culprit, _) = sentence.split_once(" for ").unwrap();
+    let (_, culprit) = culprit.split_once("the oldest of them ").unwrap();
+    line(&finding, &format!("{culprit} sleeps"));
+    testbed.verb(&["cni-free"]).await.unwrap();
+    for start in starts {
+        // Whether the pod still comes is another matter: containerd may have given up.
+        let _ = start.await.unwrap();
+    }
+    assert_well(&doctor(&testbed));
+}

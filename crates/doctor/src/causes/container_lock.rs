@@ -30,9 +30,14 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     if hung.is_empty() {
         return Opinion::Clear;
     }
-    let confidence = match others {
-        0 => Confidence::Medium,
+    // While an agent waits for one it sees all others.
+    let confidence = match (others, &probes.agent) {
+        (0, None) => Confidence::Medium,
         _ => Confidence::High,
+    };
+    let others = match &probes.agent {
+        Some(_) => "every other pod is seen".to_owned(),
+        None => format!("the status of {others} others was answered"),
     };
     let findings = hung.into_iter().map(|probe| {
         let shim = probes.shim_of(probe.id.as_deref().unwrap_or_default());
@@ -42,9 +47,9 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         finding.sentence =
             format!("the runtime does not answer for {who}: its lock is held, and who asks waits");
         finding.evidence.push(format!(
-            "ContainerStatus of {who} has not answered for {}, while the status of {others} \
-             others was answered",
-            go(probe.seconds)
+            "ContainerStatus of {who} has not answered for {}, while {others}{}",
+            go(probe.seconds),
+            probe.source()
         ));
         finding.evidence.extend(stacks(probes));
         if let Some(shim) = shim {

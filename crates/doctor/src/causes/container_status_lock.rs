@@ -42,8 +42,9 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
             };
             finding.evidence = lists(probes);
             finding.evidence.push(format!(
-                "ContainerStatus of {who} has not answered for {}",
-                go(probe.seconds)
+                "ContainerStatus of {who} has not answered for {}{}",
+                go(probe.seconds),
+                probe.source()
             ));
             finding.evidence.extend(others(probes));
             finding.evidence.extend(stacks(probes));
@@ -71,12 +72,20 @@ fn confidence(probes: &ProbeFacts) -> Confidence {
 }
 
 fn lists(probes: &ProbeFacts) -> Vec<String> {
-    let seconds = |call| probes.node(call).map_or(0.0, |probe| probe.seconds);
-    vec![format!(
-        "ListContainers has not answered for {}; ListPodSandbox answered in {}",
-        go(seconds(Method::ListContainers)),
-        go(seconds(Method::ListPodSandbox))
-    )]
+    let hangs = probes.node(Method::ListContainers).map(|probe| {
+        let seconds = go(probe.seconds);
+        format!(
+            "ListContainers has not answered for {seconds}{}",
+            probe.source()
+        )
+    });
+    let answers = probes
+        .node(Method::ListPodSandbox)
+        .map(|probe| match probe.by_agent {
+            true => format!("ListPodSandbox answers{}", probe.source()),
+            false => format!("ListPodSandbox answered in {}", go(probe.seconds)),
+        });
+    hangs.into_iter().chain(answers).collect()
 }
 
 fn others(probes: &ProbeFacts) -> Option<String> {

@@ -11,11 +11,7 @@ use crate::finding::{Confidence, Culprit, Finding};
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let probes = &facts.probes;
     let Some(version) = probes.node(Method::Version) else {
-        let why = match probes.endpoint.is_empty() {
-            true => "no container runtime was found; name its socket with --runtime-endpoint",
-            false => "the runtime was not asked",
-        };
-        return Opinion::CannotTell(why.to_owned());
+        return unasked(probes);
     };
     match version.outcome {
         Outcome::Refused => refused(probes, version),
@@ -23,6 +19,19 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         Outcome::Error => Opinion::Found(vec![nonsense(probes, version)]),
         Outcome::Ok => lists(probes),
     }
+}
+
+fn unasked(probes: &ProbeFacts) -> Opinion {
+    let why = match (&probes.agent, probes.endpoint.is_empty()) {
+        // Both lists may hang in it.
+        (Some(_), _) => match lists(probes) {
+            found @ Opinion::Found(_) => return found,
+            _ => "the agent on this node has not been answered yet",
+        },
+        (None, true) => "no container runtime was found; name its socket with --runtime-endpoint",
+        (None, false) => "the runtime was not asked",
+    };
+    Opinion::CannotTell(why.to_owned())
 }
 
 fn refused(probes: &ProbeFacts, version: &Probe) -> Opinion {
@@ -54,9 +63,10 @@ fn refused(probes: &ProbeFacts, version: &Probe) -> Opinion {
         (Confidence::High, sentence)
     };
     let mut finding = finding(probes, confidence, sentence);
-    finding
-        .evidence
-        .push(format!("a connection to {at} failed: {why}"));
+    finding.evidence.push(format!(
+        "a connection to {at} failed{}: {why}",
+        version.source()
+    ));
     Opinion::Found(vec![finding])
 }
 
@@ -82,8 +92,9 @@ fn silent(probes: &ProbeFacts, version: &Probe) -> Finding {
     };
     let mut finding = finding(probes, confidence, sentence);
     finding.evidence.push(format!(
-        "it took a connection and has not answered Version for {}",
-        go(version.seconds)
+        "it took a connection and has not answered Version for {}{}",
+        go(version.seconds),
+        version.source()
     ));
     if let Some(who) = listener {
         finding
@@ -122,14 +133,18 @@ fn lists(probes: &ProbeFacts) -> Opinion {
         .map_or("the runtime", |who| &who.name);
     let (hung, failed) = (bad(Outcome::Hung).count(), bad(Outcome::Error));
     if hung == 2 {
-        let sentence = format!("{name} answers Version, and neither of its lists");
+        let sentence = match probes.node(Method::Version) {
+            Some(_) => format!("{name} answers Version, and neither of its lists"),
+            None => format!("{name} answers neither of its lists"),
+        };
         let mut found = finding(probes, Confidence::High, sentence);
         for probe in lists.into_iter().filter_map(|call| probes.node(call)) {
             let call = probe.call.as_str();
             let seconds = go(probe.seconds);
-            found
-                .evidence
-                .push(format!("{call} has not answered for {seconds}"));
+            found.evidence.push(format!(
+                "{call} has not answered for {seconds}{}",
+                probe.source()
+            ));
         }
         return Opinion::Found(vec![found]);
     }
@@ -147,12 +162,25 @@ fn lists(probes: &ProbeFacts) -> Opinion {
         found
     });
     let mut found: Vec<Finding> = found.collect();
+    found.extend(refused_to_agent(probes, name));
     found.extend(hung_alone(probes));
     found.extend(not_ready(probes));
     match found.is_empty() {
         true => Opinion::Clear,
         false => Opinion::Found(found),
     }
+}
+
+/// Which of its lists it refuses, an agent does not say.
+fn refused_to_agent(probes: &ProbeFacts, name: &str) -> Option<Finding> {
+    let failure = probes.agent.as_ref()?.failure.as_ref()?;
+    if failure.contains("larger than") {
+        return None;
+    }
+    let sentence = format!("{name} refuses a list to the agent on this node");
+    let mut found = finding(probes, Confidence::High, sentence);
+    found.evidence.push(format!("it failed: {failure}"));
+    Some(found)
 }
 
 /// It answers, and says of itself that it is not ready.
@@ -194,9 +222,11 @@ fn hung_alone(probes: &ProbeFacts) -> Option<Finding> {
         .map_or("the runtime", |who| &who.name);
     let sentence = format!("{name} answers Version, and not {call}");
     let mut found = finding(probes, Confidence::Medium, sentence);
-    found
-        .evidence
-        .push(format!("{call} has not answered for {}", go(probe.seconds)));
+    found.evidence.push(format!(
+        "{call} has not answered for {}{}",
+        go(probe.seconds),
+        probe.source()
+    ));
     Some(found)
 }
 

@@ -144,6 +144,7 @@ fn answered(call: Method, seconds: f64) -> Probe {
         outcome: Outcome::Ok,
         seconds,
         message: None,
+        by_agent: false,
         bytes: None,
         pod: None,
         container: None,

@@ -69,7 +69,7 @@ fn inotify(host: &HostFacts) -> Vec<Finding> {
         let instances = process.fds.value().map_or(0, |fds| fds.inotify);
         if instances > 0 {
             let (sum, holders) = users.entry(process.uid).or_default();
-            *sum += instances;
+            *sum = sum.saturating_add(instances);
             holders.push(process);
         }
     }

@@ -71,9 +71,8 @@ fn soon(host: &HostFacts) -> Option<Finding> {
         .iter()
         .filter(|process| process.uid == 0)
         .filter_map(|process| process.fds.value())
-        .map(|fds| fds.pipes)
-        .sum();
-    let pages = ends / 2 * PAGES;
+        .fold(0, |sum, fds| sum.saturating_add(fds.pipes));
+    let pages = (ends / 2).saturating_mul(PAGES);
     if limit == 0 || (pages as f64) < limit as f64 * NEAR {
         return None;
     }

@@ -128,11 +128,13 @@ impl AgentClient {
 
     async fn json<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
         let answer = async {
-            let body = Limited::new(self.get(path).await?, LONGEST).collect().await;
             // Whoever may open the port may answer on it.
-            let body = body.map_err(|error| anyhow!(error))?.to_bytes();
-            serde_json::from_slice(&body)
-                .with_context(|| format!("what answers on {} is no pleg agent", self.address))
+            let nonsense = || format!("what answers on {} is no pleg agent", self.address);
+            let body = Limited::new(self.get(path).await?, LONGEST).collect().await;
+            let body = body
+                .map_err(|error| anyhow!(error))
+                .with_context(nonsense)?;
+            serde_json::from_slice(&body.to_bytes()).with_context(nonsense)
         };
         timeout(PATIENCE, answer).await.map_err(|_| self.silent())?
     }

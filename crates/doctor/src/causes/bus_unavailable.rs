@@ -31,14 +31,31 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
                 None => "no process of a bus runs".to_owned(),
             };
             let who = daemon.map_or_else(Culprit::default, culprit);
-            Some((confidence, who, vec![says, bus]))
+            let advice = match (host.bus.reach.value(), daemon) {
+                (Some(Reach::Refused), _) => Some(
+                    "`systemctl start dbus` starts it; restart the kubelet after it".to_owned(),
+                ),
+                (_, Some(daemon)) if matches!(daemon.state, 'T' | 't') => Some(format!(
+                    "`kill -CONT {0}` lets {1} ({0}) go on",
+                    daemon.pid, daemon.comm
+                )),
+                _ => None,
+            };
+            Some((confidence, who, vec![says, bus], advice))
         }
         None => {
-            silent(host, init).map(|(confidence, says)| (confidence, culprit(init), vec![says]))
+            let stopped = matches!(init.state, 'T' | 't');
+            let advice = stopped.then(|| "`kill -CONT 1` lets systemd go on".to_owned());
+            silent(host, init)
+                .map(|(confidence, says)| (confidence, culprit(init), vec![says], advice))
         }
     };
-    let found = found.map(|(confidence, who, evidence)| {
-        finding(Cause::BusUnavailable, confidence, who, evidence)
+    let found = found.map(|(confidence, who, evidence, advice)| {
+        let found = finding(Cause::BusUnavailable, confidence, who, evidence);
+        match advice {
+            Some(advice) => found.advising(advice),
+            None => found,
+        }
     });
     Opinion::of(found, [lack(&host.bus.reach), lack(&host.bus.owner)])
 }

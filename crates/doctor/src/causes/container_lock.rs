@@ -1,6 +1,7 @@
 //! One container's lock in CRI-O or dockerd: its status hangs while the lists answer.
 
 use super::Opinion;
+use super::opinion::look_for;
 use super::who::{blame, culprit, go, stacks, subject};
 use crate::cause::Cause;
 use crate::facts::NodeFacts;
@@ -52,8 +53,9 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
             probe.source()
         ));
         finding.evidence.extend(stacks(probes));
-        if let Some(shim) = shim {
-            blame(&mut finding, shim);
+        match shim {
+            Some(shim) => blame(&mut finding, shim),
+            None => finding.advise_first(look_for(probe)),
         }
         finding
     });

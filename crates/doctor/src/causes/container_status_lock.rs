@@ -1,6 +1,7 @@
 //! One container's status lock in containerd's CRI plug-in, for which every list waits.
 
 use super::Opinion;
+use super::opinion::look_for;
 use super::who::{blame, culprit, go, stacks, subject};
 use crate::cause::Cause;
 use crate::facts::NodeFacts;
@@ -48,8 +49,9 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
             ));
             finding.evidence.extend(others(probes));
             finding.evidence.extend(stacks(probes));
-            if let Some(shim) = shim {
-                blame(&mut finding, shim);
+            match shim {
+                Some(shim) => blame(&mut finding, shim),
+                None => finding.advise_first(look_for(probe)),
             }
             finding
         })

@@ -1,6 +1,7 @@
 //! The runtime answers, and the kubelet's own loop does not turn.
 
 use super::Opinion;
+use super::opinion::culprit;
 use super::who::go;
 use crate::cause::Cause;
 use crate::facts::NodeFacts;
@@ -44,10 +45,18 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         false => "the runtime answers every call at once, and the kubelet does not answer",
     }
     .to_owned();
+    let mut processes = facts.host.all_processes().iter();
+    let process = processes.find(|process| process.comm == "kubelet");
     finding.culprit = Culprit {
         process: Some("kubelet".to_owned()),
-        ..Culprit::default()
+        ..process.map(culprit).unwrap_or_default()
     };
+    if let Some(pid) = finding.culprit.pid {
+        finding.advise_first(format!(
+            "`kill -ABRT {pid}` makes the kubelet write its goroutines into its log and end; \
+             systemd starts it again"
+        ));
+    }
     let said = match (health.code, &health.failed[..]) {
         (None, _) => "took the connection and does not answer".to_owned(),
         (Some(code), []) => format!("answers {code}"),

@@ -1,5 +1,7 @@
 //! The runtime as a whole: stopped, gone, not accepting, or silent.
 
+use std::borrow::Cow;
+
 use super::Opinion;
 use super::who::{go, process, stacks};
 use crate::cause::Cause;
@@ -13,12 +15,35 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let Some(version) = probes.node(Method::Version) else {
         return unasked(probes);
     };
-    match version.outcome {
+    let opinion = match version.outcome {
         Outcome::Refused => refused(probes, version),
         Outcome::Hung => Opinion::Found(vec![silent(probes, version)]),
         Outcome::Error => Opinion::Found(vec![nonsense(probes, version)]),
         Outcome::Ok => lists(probes),
+    };
+    match opinion {
+        Opinion::Found(findings) => {
+            let with_unit = |finding| with_unit(facts, finding);
+            Opinion::Found(findings.into_iter().map(with_unit).collect())
+        }
+        other => other,
     }
+}
+
+/// The unit of the runtime's process, and where it says more.
+fn with_unit(facts: &NodeFacts, mut finding: Finding) -> Finding {
+    let process = finding.culprit.pid.and_then(|pid| facts.host.process(pid));
+    let unit = process.and_then(|process| super::opinion::culprit(process).unit);
+    let Some(unit) = unit else { return finding };
+    // What is said already, such as to let it go on, stays first.
+    let at = usize::from(matches!(finding.advice.first(), Some(Cow::Owned(_))));
+    let advice = format!(
+        "`journalctl -u {unit} -n 100` shows what it says; `systemctl restart {unit}` leaves its \
+         containers running"
+    );
+    finding.advice.insert(at, advice.into());
+    finding.culprit.unit = Some(unit);
+    finding
 }
 
 fn unasked(probes: &ProbeFacts) -> Opinion {

@@ -6,7 +6,7 @@ use anyhow::{Context, anyhow, bail};
 use bytes::Bytes;
 use cri::Endpoint;
 use http::{Request, StatusCode, Uri, header};
-use http_body_util::{BodyExt, Empty};
+use http_body_util::{BodyExt, Empty, Limited};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use pleg::status::PodStatus;
@@ -22,6 +22,9 @@ const DEFAULT_URL: &str = "http://127.0.0.1:20258";
 
 /// How long an agent may take to answer; it does so from memory.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// All pods of the largest node take less.
+const LONGEST: usize = 64 << 20;
 
 /// How often to see whether an agent that has gone is back.
 const AGAIN: Duration = Duration::from_secs(3);
@@ -125,9 +128,13 @@ impl AgentClient {
 
     async fn json<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
         let answer = async {
-            let body = self.get(path).await?.collect().await?.to_bytes();
-            serde_json::from_slice(&body)
-                .with_context(|| format!("what answers on {} is no pleg agent", self.address))
+            // Whoever may open the port may answer on it.
+            let nonsense = || format!("what answers on {} is no pleg agent", self.address);
+            let body = Limited::new(self.get(path).await?, LONGEST).collect().await;
+            let body = body
+                .map_err(|error| anyhow!(error))
+                .with_context(nonsense)?;
+            serde_json::from_slice(&body.to_bytes()).with_context(nonsense)
         };
         timeout(PATIENCE, answer).await.map_err(|_| self.silent())?
     }

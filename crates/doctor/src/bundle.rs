@@ -23,6 +23,9 @@ const VERSION: u32 = 1;
 /// is collected is bounded, so that a node's facts fit.
 pub(crate) const LONGEST: u64 = 32 << 20;
 
+/// Characters of what is wrong with a file.
+const MOST_SAID: usize = 150;
+
 /// What all gzip files begin with.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
@@ -63,8 +66,22 @@ pub enum BundleError {
     #[error("it was written by a newer pleg, in form {0}")]
     Newer(u32),
     /// It is broken.
-    #[error("it is damaged: {0}")]
+    #[error("it is damaged: {}", in_short(.0))]
     Damaged(serde_json::Error),
+}
+
+/// It may quote a piece of the file, of any length.
+fn in_short(error: &serde_json::Error) -> String {
+    let whole = error.to_string();
+    match whole.char_indices().nth(MOST_SAID) {
+        Some((end, _)) => format!(
+            "{}... at line {} column {}",
+            &whole[..end],
+            error.line(),
+            error.column()
+        ),
+        None => whole,
+    }
 }
 
 /// Why no bundle can be written to a path.
@@ -218,6 +235,7 @@ mod tests {
                 outcome: Outcome::Hung,
                 seconds: 2.000_123_456_789,
                 message: None,
+                by_agent: false,
                 bytes: None,
                 pod: None,
                 container: None,
@@ -295,6 +313,9 @@ mod tests {
         assert!(said(br#"{"kind":"pleg-bundle","version":1,"fac"#).contains("damaged"));
         assert!(said(br#"{"kind":"pleg-bundle","version":1}"#).contains("damaged"));
         assert!(said(br#"{"kind":"pleg-bundle","version":9}"#).contains("newer"));
+        let quoted = r#"{"kind":"pleg-bundle","version":1,"facts":{"taken":"@"}}"#;
+        let quoted = said(quoted.replace('@', &"a".repeat(100_000)).as_bytes());
+        assert!(quoted.len() < 300, "{}", quoted.len());
         assert!(said(&[0x1f, 0x8b, 0, 1, 2]).contains("cannot read it"));
     }
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::cause::Cause;
 use crate::causes::{JUDGES, Opinion};
 use crate::facts::NodeFacts;
-use crate::facts::probes::{Outcome, ProbeFacts};
+use crate::facts::probes::{AgentsWord, Outcome, ProbeFacts};
 use crate::finding::Finding;
 
 /// What is wrong with the node, as far as can be told.
@@ -81,7 +81,7 @@ pub fn diagnose(facts: &NodeFacts, wanted: impl Fn(Cause) -> bool) -> Diagnosis 
         .any(|not| not.cause == Cause::RuntimeUnresponsive);
     let verdict = match findings.first() {
         Some(_) => NodeVerdict::Problem,
-        None if clear == 0 || blind => NodeVerdict::Unknown,
+        None if clear == 0 || blind || doubt(&facts.probes).is_some() => NodeVerdict::Unknown,
         None => NodeVerdict::Ok,
     };
     Diagnosis {
@@ -100,12 +100,33 @@ fn summary(
 ) -> String {
     match (findings.first(), verdict) {
         (Some(first), _) => first.said().to_owned(),
-        (None, NodeVerdict::Unknown) => match not_checked.first() {
-            Some(first) => format!("it cannot be told how this node is: {}", first.why),
-            None => "it cannot be told how this node is".to_owned(),
+        (None, NodeVerdict::Unknown) => match doubt(&facts.probes) {
+            Some(doubt) => doubt,
+            None => cannot_be_told(not_checked),
         },
         (None, _) => well(&facts.probes),
     }
+}
+
+fn cannot_be_told(not_checked: &[NotChecked]) -> String {
+    // A runtime that was not asked is why, whatever else is not known.
+    let mut all = not_checked.iter();
+    let runtime = all.find(|not| not.cause == Cause::RuntimeUnresponsive);
+    match runtime.or(not_checked.first()) {
+        Some(first) => format!("it cannot be told how this node is: {}", first.why),
+        None => "it cannot be told how this node is".to_owned(),
+    }
+}
+
+/// An agent that we hear in our place, and that does not call the node well.
+fn doubt(probes: &ProbeFacts) -> Option<String> {
+    let agent = probes.agent.as_ref().filter(|agent| !agent.is_healthy())?;
+    let AgentsWord {
+        health, message, ..
+    } = agent;
+    Some(format!(
+        "the agent on this node says that it is {health}: {message}"
+    ))
 }
 
 /// One calm line, which fits a terminal.
@@ -118,6 +139,9 @@ fn well(probes: &ProbeFacts) -> String {
         None => "the runtime".to_owned(),
     };
     let who: String = who.chars().take(40).collect();
+    if let Some(agent) = &probes.agent {
+        return format!("{who} answers the agent on this node: {}", agent.message);
+    }
     let failed = probes.calls.iter();
     let failed = failed.filter(|probe| probe.outcome != Outcome::Ok).count();
     let failed = match failed {

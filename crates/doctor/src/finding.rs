@@ -153,6 +153,12 @@ impl Finding {
         }
     }
 
+    /// The same finding, advising this first.
+    pub fn advising(mut self, advice: impl Into<String>) -> Self {
+        self.advise_first(advice);
+        self
+    }
+
     /// Puts what to do with this node in front of what to do in general.
     pub fn advise_first(&mut self, advice: impl Into<String>) {
         self.advice.insert(0, Cow::Owned(advice.into()));

@@ -16,6 +16,8 @@ use doctor::collect::probes::{Asking, collect};
 use doctor::diagnosis::{Diagnosis, NodeVerdict, diagnose};
 use doctor::facts::probes::Probe;
 use doctor::facts::{HostFacts, NodeFacts, ProbeFacts};
+use pleg::status::PodStatus;
+use pleg::status_report::StatusReport;
 use pleg::wall_time::system_clock;
 use serde::Serialize;
 use tokio::task::spawn_blocking;
@@ -130,9 +132,17 @@ async fn facts(global: &Global, options: &Doctor) -> anyhow::Result<NodeFacts> {
     // Before anything else: later even starting a process may block.
     let helpers = helpers()?;
     let probes = async {
-        match endpoint::present(global.named_endpoint()?) {
-            Some(endpoint) => probes(endpoint, options).await,
-            None => Ok(ProbeFacts::default()),
+        let endpoint = endpoint::present(global.named_endpoint()?);
+        let agent = match AgentClient::find(&options.agent, endpoint.as_ref()).await? {
+            // One that goes meanwhile is done without.
+            Some(agent) => agent.status().await.ok().zip(agent.pods().await.ok()),
+            None => None,
+        };
+        // The folder of the socket may be closed to us, and an agent knows what is in it.
+        let its = || agent.as_ref()?.0.runtime.endpoint.parse().ok();
+        match endpoint.or_else(its) {
+            Some(endpoint) => Ok(probes(endpoint, agent, options).await),
+            None => anyhow::Ok(ProbeFacts::default()),
         }
     };
     let (probes, host) = tokio::join!(probes, machine(helpers));
@@ -187,12 +197,11 @@ async fn machine(mut helpers: Helpers) -> HostFacts {
     }
 }
 
-async fn probes(endpoint: Endpoint, options: &Doctor) -> anyhow::Result<ProbeFacts> {
-    let agent = match AgentClient::find(&options.agent, Some(&endpoint)).await? {
-        // One that goes meanwhile is done without.
-        Some(agent) => agent.status().await.ok().zip(agent.pods().await.ok()),
-        None => None,
-    };
+async fn probes(
+    endpoint: Endpoint,
+    agent: Option<(StatusReport, Vec<PodStatus>)>,
+    options: &Doctor,
+) -> ProbeFacts {
     let known = endpoint::known_ids(&endpoint);
     let ids = timeout(READING, spawn_blocking(move || known())).await;
     let asking = Asking {
@@ -203,7 +212,7 @@ async fn probes(endpoint: Endpoint, options: &Doctor) -> anyhow::Result<ProbeFac
         kubelet: options.kubelet_healthz,
         allow_signals: options.allow_signals,
     };
-    Ok(collect(asking).await)
+    collect(asking).await
 }
 
 fn show(

@@ -41,7 +41,8 @@ pub fn page(diagnosis: &Diagnosis, facts: &NodeFacts) -> String {
             &format!("And {more} more findings; -o json has them all"),
         );
     }
-    if diagnosis.verdict != NodeVerdict::Ok {
+    // By another's word it is well as far as that goes.
+    if diagnosis.verdict != NodeVerdict::Ok || facts.probes.agent.is_some() {
         not_checked(&mut page, diagnosis);
     }
     not_as_root(&mut page, facts);
@@ -122,8 +123,16 @@ fn not_as_root(page: &mut String, facts: &NodeFacts) {
     if facts.probes.as_root || facts.probes.endpoint.is_empty() {
         return;
     }
-    let said = "Not as root: processes of others, and so shims and CNI plug-ins, were hardly \
-                visible; as root it sees more.";
+    let said = match facts.probes.agent {
+        Some(_) => {
+            "Not as root: what the runtime does is the word of the agent on this node, and \
+             processes of others were hardly visible; as root it sees more."
+        }
+        None => {
+            "Not as root: processes of others, and so shims and CNI plug-ins, were hardly \
+             visible; as root it sees more."
+        }
+    };
     page.push('\n');
     for line in lines(said, 80) {
         page.push_str(&styled(DIM, line));

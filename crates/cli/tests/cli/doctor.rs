@@ -1,7 +1,9 @@
 //! `pleg doctor` on a simulated node: what it says of one that is well and of one that is
 //! not, in which words, with which exit code, and in which time.
 
+use std::fs::Permissions;
 use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
 use pleg::runtime::{Call, CallError};
@@ -140,6 +142,62 @@ fn under_the_status_lock_the_culprit_is_named_by_what_an_agent_knows() {
     // Nobody was asked twice for what the agent waits for.
     assert_eq!(runtime.sim.calls_made(Call::ListContainers), lists);
     assert!(runtime.sim.most_outstanding() <= statuses + 8);
+}
+
+fn by_nobody(runtime: &FakeRuntime, agent: &str, more: &[&str]) -> Option<Ended> {
+    let path = runtime.path();
+    let args = ["doctor", "-r", &path, "--agent", agent];
+    let args = [&args[..], &ALONE[2..], more].concat();
+    Some(Pleg::new(&args).by_nobody()?.run())
+}
+
+#[test]
+fn where_only_root_may_ask_the_agents_word_stands_for_the_runtimes() {
+    let runtime = three_pods().for_root_alone();
+    let Some(alone) = by_nobody(&runtime, "off", &[]) else {
+        return;
+    };
+    let alone = alone.assert_code(2);
+    let first = alone.out.split("\n\n").next().unwrap().replace('\n', " ");
+    assert!(first.contains("may only be opened by root"), "{first}");
+
+    let agent = Agent::watching(&runtime.endpoint());
+    agent.wait_healthy();
+    let well = by_nobody(&runtime, &agent.url(), &[]).unwrap();
+    let page = well.assert_code(0).out;
+    let first = page.split("\n\n").next().unwrap().replace('\n', " ");
+    assert!(first.starts_with("Healthy: pleg-sim "), "{page}");
+    assert!(
+        first.ends_with("answers the agent on this node: every pod is seen"),
+        "{page}"
+    );
+    assert!(page.contains("What was not checked"), "{page}");
+    assert!(page.contains("is the word of the agent"), "{page}");
+    assert_narrow(&page);
+
+    runtime.sim.status_lock("b", "y");
+    agent.wait("/v1/status", |answer| {
+        answer.json()["stuck"].as_array().unwrap().len() >= 2
+    });
+    let bundle = tempfile::Builder::new().prefix("bundle").tempdir().unwrap();
+    std::fs::set_permissions(bundle.path(), Permissions::from_mode(0o777)).unwrap();
+    let path = bundle.path().join("node.json.gz");
+    let bundle = ["-o", "json", "--bundle", path.to_str().unwrap()];
+    let report = by_nobody(&runtime, &agent.url(), &bundle).unwrap();
+    let report = report.assert_code(1).value();
+    assert_eq!(causes(&report), ["container-status-lock"]);
+    let finding = &report["findings"][0];
+    assert_eq!(finding["culprit"]["pod"]["name"], "b");
+    assert_eq!(finding["culprit"]["container"], "y");
+    let evidence = finding["evidence"].to_string();
+    for said in [
+        "ListContainers has not answered for",
+        "ListPodSandbox answers, as the agent",
+    ] {
+        assert!(evidence.contains(said), "{evidence}");
+    }
+    let there = Pleg::new(&["doctor", "-o", "json", "--from", bundle[3]]).run();
+    assert_eq!(there.assert_code(1).value(), report);
 }
 
 #[test]
@@ -317,6 +375,25 @@ fn a_bundle_gives_the_same_findings_elsewhere() {
         let there = Pleg::new(&["doctor", "-o", "json", "--from", path]).run();
         assert_eq!(there.assert_code(1).value(), here.assert_code(1).value());
     }
+}
+
+#[test]
+fn where_no_bundle_can_be_written_is_said_before_anybody_is_asked() {
+    let runtime = three_pods();
+    let folder = tempfile::tempdir().unwrap();
+    let link = folder.path().join("link");
+    std::os::unix::fs::symlink("/dev/stdout", &link).unwrap();
+    let said = |path: &str| {
+        let said = doctor(&runtime, &["--bundle", path]).sentence();
+        assert!(said.contains("cannot be written: "), "{said}");
+        said
+    };
+    assert!(said(folder.path().to_str().unwrap()).contains("a folder stands there"));
+    assert!(said(link.to_str().unwrap()).contains("a link stands there"));
+    assert!(said("/dev/null").contains("a device or a socket stands there"));
+    assert!(said("-").contains("it names no file"));
+    assert!(said("/proc/1/x").contains("no file can be made there"));
+    assert_eq!(runtime.sim.calls_made(Call::Version), 0);
 }
 
 #[test]

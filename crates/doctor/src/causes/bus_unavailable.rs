@@ -35,18 +35,33 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
                 let open = sockets.connections_to(host.bus.reach.source())?;
                 Some(format!("{open} connections to it are open"))
             });
-            Some((
-                confidence,
-                who,
-                [says, bus].into_iter().chain(open).collect(),
-            ))
+            let advice = match (host.bus.reach.value(), daemon) {
+                (Some(Reach::Refused), _) => Some(
+                    "`systemctl start dbus` starts it; restart the kubelet after it".to_owned(),
+                ),
+                (_, Some(daemon)) if daemon.is_stopped() => Some(format!(
+                    "`kill -CONT {0}` lets {1} ({0}) go on",
+                    daemon.pid, daemon.comm
+                )),
+                _ => None,
+            };
+            let evidence = [says, bus].into_iter().chain(open).collect();
+            Some((confidence, who, evidence, advice))
         }
         None => {
-            silent(host, init).map(|(confidence, says)| (confidence, culprit(init), vec![says]))
+            let advice = init
+                .is_stopped()
+                .then(|| "`kill -CONT 1` lets systemd go on".to_owned());
+            silent(host, init)
+                .map(|(confidence, says)| (confidence, culprit(init), vec![says], advice))
         }
     };
-    let found = found.map(|(confidence, who, evidence)| {
-        finding(Cause::BusUnavailable, confidence, who, evidence)
+    let found = found.map(|(confidence, who, evidence, advice)| {
+        let found = finding(Cause::BusUnavailable, confidence, who, evidence);
+        match advice {
+            Some(advice) => found.advising(advice),
+            None => found,
+        }
     });
     Opinion::of(found, [lack(&host.bus.reach), lack(&host.bus.owner)])
 }

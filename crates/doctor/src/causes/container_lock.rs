@@ -1,6 +1,7 @@
 //! One container's lock in CRI-O or dockerd: its status hangs while the lists answer.
 
 use super::Opinion;
+use super::opinion::look_for;
 use super::shims::{serving, shims};
 use super::who::{blame, culprit, go, stacks, subject};
 use crate::cause::Cause;
@@ -31,11 +32,16 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     if hung.is_empty() {
         return Opinion::Clear;
     }
-    // containerd has no lock that is known to hold up one status and no list.
-    let confidence = match others {
-        0 => Confidence::Medium,
+    // containerd has no lock that is known to hold up one status and no list; while an agent
+    // waits for one it sees all others.
+    let confidence = match (others, &probes.agent) {
+        (0, None) => Confidence::Medium,
         _ if probes.is_containerd() => Confidence::Medium,
         _ => Confidence::High,
+    };
+    let others = match &probes.agent {
+        Some(_) => "every other pod is seen".to_owned(),
+        None => format!("the status of {others} others was answered"),
     };
     let shims = shims(facts).unwrap_or_default();
     let findings = hung.into_iter().map(|probe| {
@@ -46,9 +52,9 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         finding.sentence =
             format!("the runtime does not answer for {who}: its lock is held, and who asks waits");
         finding.evidence.push(format!(
-            "ContainerStatus of {who} has not answered for {}, while the status of {others} \
-             others was answered",
-            go(probe.seconds)
+            "ContainerStatus of {who} has not answered for {}, while {others}{}",
+            go(probe.seconds),
+            probe.source()
         ));
         if probes.is_containerd() {
             finding.evidence.push(
@@ -58,8 +64,9 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
             );
         }
         finding.evidence.extend(stacks(probes));
-        if let Some(shim) = shim {
-            blame(&mut finding, shim);
+        match shim {
+            Some(shim) => blame(&mut finding, shim),
+            None => finding.advise_first(look_for(probe)),
         }
         finding
     });

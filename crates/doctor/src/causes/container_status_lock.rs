@@ -1,6 +1,7 @@
 //! One container's status lock in containerd's CRI plug-in, for which every list waits.
 
 use super::Opinion;
+use super::opinion::look_for;
 use super::shims::{serving, shims};
 use super::who::{blame, culprit, go, stacks, subject};
 use crate::cause::Cause;
@@ -44,13 +45,15 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
             };
             finding.evidence = lists(probes);
             finding.evidence.push(format!(
-                "ContainerStatus of {who} has not answered for {}",
-                go(probe.seconds)
+                "ContainerStatus of {who} has not answered for {}{}",
+                go(probe.seconds),
+                probe.source()
             ));
             finding.evidence.extend(others(probes));
             finding.evidence.extend(stacks(probes));
-            if let Some(shim) = shim {
-                blame(&mut finding, shim);
+            match shim {
+                Some(shim) => blame(&mut finding, shim),
+                None => finding.advise_first(look_for(probe)),
             }
             finding
         })
@@ -70,12 +73,20 @@ fn confidence(probes: &ProbeFacts) -> Confidence {
 }
 
 fn lists(probes: &ProbeFacts) -> Vec<String> {
-    let seconds = |call| probes.node(call).map_or(0.0, |probe| probe.seconds);
-    vec![format!(
-        "ListContainers has not answered for {}; ListPodSandbox answered in {}",
-        go(seconds(Method::ListContainers)),
-        go(seconds(Method::ListPodSandbox))
-    )]
+    let hangs = probes.node(Method::ListContainers).map(|probe| {
+        let seconds = go(probe.seconds);
+        format!(
+            "ListContainers has not answered for {seconds}{}",
+            probe.source()
+        )
+    });
+    let answers = probes
+        .node(Method::ListPodSandbox)
+        .map(|probe| match probe.by_agent {
+            true => format!("ListPodSandbox answers{}", probe.source()),
+            false => format!("ListPodSandbox answered in {}", go(probe.seconds)),
+        });
+    hangs.into_iter().chain(answers).collect()
 }
 
 fn others(probes: &ProbeFacts) -> Option<String> {

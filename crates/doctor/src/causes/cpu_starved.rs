@@ -51,7 +51,13 @@ fn throttled(host: &HostFacts) -> Vec<Finding> {
             process: Some(group.process.clone()),
             ..of_cgroup(&group.path)
         };
-        finding(Cause::CpuStarved, Confidence::High, who, evidence)
+        let advice = match &who.unit {
+            Some(unit) => format!(
+                "`systemctl set-property --runtime {unit} CPUQuota=` lifts its quota at once"
+            ),
+            None => format!("raise or lift the quota of {}", group.path),
+        };
+        finding(Cause::CpuStarved, Confidence::High, who, evidence).advising(advice)
     });
     findings.collect()
 }
@@ -94,12 +100,19 @@ fn delayed(host: &HostFacts) -> Option<Finding> {
     } else {
         Confidence::Medium
     };
-    Some(finding(
-        Cause::CpuStarved,
-        confidence,
-        culprit(worst),
-        evidence,
-    ))
+    let who = culprit(worst);
+    let advice = match &who.unit {
+        Some(unit) => format!(
+            "`systemd-cgtop -c` shows who takes the processors; `systemctl set-property \
+             --runtime {unit} CPUWeight=1000` puts {} before others",
+            worst.comm
+        ),
+        None => format!(
+            "`systemd-cgtop -c` shows who takes the processors from {}",
+            worst.label()
+        ),
+    };
+    Some(finding(Cause::CpuStarved, confidence, who, evidence).advising(advice))
 }
 
 fn stolen(host: &HostFacts) -> Option<Finding> {

@@ -58,6 +58,16 @@ fn full(root: &Filesystem) -> Option<Finding> {
     } else {
         Confidence::High
     };
-    (!evidence.is_empty())
-        .then(|| finding(Cause::DiskFull, confidence, Culprit::default(), evidence))
+    if evidence.is_empty() {
+        return None;
+    }
+    let path = &root.path;
+    let counted = match short(root.bytes_available, root.bytes) {
+        true => "du -x -d 3",
+        false => "du -x -d 3 --inodes",
+    };
+    let found = finding(Cause::DiskFull, confidence, Culprit::default(), evidence);
+    Some(found.advising(format!(
+        "`{counted} {path} | sort -n | tail` shows what fills {path}"
+    )))
 }

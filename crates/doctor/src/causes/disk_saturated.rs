@@ -54,6 +54,13 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         Culprit::default(),
         evidence,
     );
+    let found = match slow {
+        Some(disk) => found.advising(format!(
+            "`pidstat -d 5` shows who writes; find the limit of {} in requests and bytes a second",
+            disk.name
+        )),
+        None => found,
+    };
     Opinion::of(if_felt(facts, Some(found)), [])
 }
 

@@ -28,18 +28,27 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         )
     }));
     // The agent is whom one must stop; without it there are only its victims.
-    let who = match agents.first() {
-        Some(agent) => Culprit {
-            pid: Some(agent.pid),
-            process: Some(agent.comm.clone()),
-            ..Culprit::default()
-        },
-        None => culprit(first.process),
+    let agent = agents.first().map(|agent| Culprit {
+        pid: Some(agent.pid),
+        process: Some(agent.comm.clone()),
+        ..host.process(agent.pid).map(culprit).unwrap_or_default()
+    });
+    let stop = agent.as_ref().and_then(stop);
+    let who = agent.unwrap_or_else(|| culprit(first.process));
+    let found = finding(Cause::FanotifyBlocked, Confidence::Certain, who, evidence);
+    Opinion::Found(vec![match stop {
+        Some(stop) => found.advising(stop),
+        None => found,
+    }])
+}
+
+fn stop(agent: &Culprit) -> Option<String> {
+    let (pid, name) = (agent.pid?, agent.process.as_deref()?);
+    let first = match &agent.unit {
+        Some(unit) => format!("stop {name} (`systemctl stop {unit}`)"),
+        None => format!("stop {name} ({pid})"),
     };
-    Opinion::Found(vec![finding(
-        Cause::FanotifyBlocked,
-        Confidence::Certain,
-        who,
-        evidence,
-    )])
+    Some(format!(
+        "{first}; where that hangs too, `kill -KILL {pid}` lets everybody go on at once"
+    ))
 }

@@ -10,6 +10,8 @@ use crate::facts::NodeFacts;
 use crate::facts::host::{HostFacts, Process};
 use crate::finding::{Confidence, Culprit, Finding};
 
+/// What a node with many pods needs.
+const INSTANCES: u64 = 8192;
 /// Nothing is left.
 const FULL: f64 = 0.97;
 /// It is time to act.
@@ -52,12 +54,24 @@ fn of_process(process: &Process) -> Option<Finding> {
         process.label(),
         fds.open
     )];
-    Some(finding(
+    let found = finding(
         Cause::FdOrInotifyExhausted,
         confidence,
         culprit(process),
         evidence,
-    ))
+    );
+    let found = found.advising(format!(
+        "`ls -l /proc/{0}/fd` shows what {1} has open",
+        process.pid,
+        process.label()
+    ));
+    Some(found.advising(format!(
+        "`prlimit --pid {} --nofile={}` gives {} room at once, without a restart; its limit is \
+         {limit} now",
+        process.pid,
+        limit.saturating_mul(2),
+        process.comm
+    )))
 }
 
 fn inotify(host: &HostFacts) -> Vec<Finding> {
@@ -69,7 +83,7 @@ fn inotify(host: &HostFacts) -> Vec<Finding> {
         let instances = process.fds.value().map_or(0, |fds| fds.inotify);
         if instances > 0 {
             let (sum, holders) = users.entry(process.uid).or_default();
-            *sum += instances;
+            *sum = sum.saturating_add(instances);
             holders.push(process);
         }
     }
@@ -84,7 +98,13 @@ fn inotify(host: &HostFacts) -> Vec<Finding> {
             format!("most of them, {}, has {}", instances(most), most.label()),
         ];
         let cause = Cause::FdOrInotifyExhausted;
-        Some(finding(cause, confidence, culprit(most), evidence))
+        let found = finding(cause, confidence, culprit(most), evidence);
+        Some(found.advising(format!(
+            "`sysctl -w fs.inotify.max_user_instances={}` gives room at once; it is {max} now, \
+             and {} uses most",
+            max.saturating_mul(2).max(INSTANCES),
+            most.label()
+        )))
     });
     findings.collect()
 }
@@ -96,10 +116,14 @@ fn whole_machine(host: &HostFacts) -> Option<Finding> {
     let evidence = vec![format!(
         "{open} of {max} files are open on the whole machine"
     )];
-    Some(finding(
+    let found = finding(
         Cause::FdOrInotifyExhausted,
         confidence,
         Culprit::default(),
         evidence,
-    ))
+    );
+    Some(found.advising(format!(
+        "`sysctl -w fs.file-max={}` gives room at once; it is {max} now",
+        max.saturating_mul(2)
+    )))
 }

@@ -24,7 +24,11 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
             Symptom::Blocked => blocked(facts)?,
         };
         evidence.insert(0, kernel(release, fault));
-        Some(finding(Cause::KernelRegression, confidence, who, evidence))
+        let found = finding(Cause::KernelRegression, confidence, who, evidence);
+        Some(match fault.fixed {
+            Some(fixed) => found.advising(format!("boot kernel {fixed} or a later one")),
+            None => found,
+        })
     });
     let found: Vec<Finding> = found.collect();
     // A CPU that the kernel itself calls stuck is worth a word on any release.

@@ -1,6 +1,7 @@
 //! The runtime answers, and the kubelet's own loop does not turn.
 
 use super::Opinion;
+use super::opinion::culprit;
 use super::who::go;
 use crate::cause::Cause;
 use crate::facts::NodeFacts;
@@ -23,10 +24,14 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     }
     let syncloop = health.failed.iter().any(|check| check == "syncloop");
     let silent = health.code.is_none();
+    let slowest = probes.costs.iter().map(|cost| cost.max).fold(0.0, f64::max);
+    // An agent tells no call of its own, and all of a relist.
+    let relist = probes.agent.as_ref().map(|agent| agent.relist_seconds);
+    let slowest = relist.map_or(slowest, |relist| relist.unwrap_or(f64::MAX));
     let quick = !probes.any_hung()
         && probes.outcome(Method::ListContainers) == Some(Outcome::Ok)
         && probes.outcome(Method::ListPodSandbox) == Some(Outcome::Ok)
-        && probes.costs.iter().all(|cost| cost.max < FAST);
+        && slowest < FAST;
     if !quick || !(syncloop || silent) {
         return Opinion::Clear;
     }
@@ -40,10 +45,18 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         false => "the runtime answers every call at once, and the kubelet does not answer",
     }
     .to_owned();
+    let mut processes = facts.host.all_processes().iter();
+    let process = processes.find(|process| process.comm == "kubelet");
     finding.culprit = Culprit {
         process: Some("kubelet".to_owned()),
-        ..Culprit::default()
+        ..process.map(culprit).unwrap_or_default()
     };
+    if let Some(pid) = finding.culprit.pid {
+        finding.advise_first(format!(
+            "`kill -ABRT {pid}` makes the kubelet write its goroutines into its log and end; \
+             systemd starts it again"
+        ));
+    }
     let said = match (health.code, &health.failed[..]) {
         (None, _) => "took the connection and does not answer".to_owned(),
         (Some(code), []) => format!("answers {code}"),
@@ -52,12 +65,14 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     finding
         .evidence
         .push(format!("{} {said}", probes.kubelet.source()));
-    let slowest = probes.costs.iter().map(|cost| cost.max).fold(0.0, f64::max);
     let calls: usize = probes.costs.iter().map(|cost| cost.count).sum();
-    finding.evidence.push(format!(
-        "{calls} calls of ours to the runtime were answered, the slowest in {}",
-        go(slowest)
-    ));
+    let slowest = go(slowest);
+    finding.evidence.push(match relist {
+        Some(_) => format!("the agent on this node relists all of it in {slowest}"),
+        None => {
+            format!("{calls} calls of ours to the runtime were answered, the slowest in {slowest}")
+        }
+    });
     Opinion::Found(vec![finding])
 }
 

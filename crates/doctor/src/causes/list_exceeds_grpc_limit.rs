@@ -60,6 +60,19 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         );
         findings.push(found);
     }
+    let failure = probes
+        .agent
+        .as_ref()
+        .and_then(|agent| agent.failure.as_ref());
+    if let Some(why) = failure.filter(|why| why.contains("larger than")) {
+        let mut found = finding(probes, Confidence::Certain);
+        found.sentence =
+            "a list is refused for its size, so the kubelet can neither list nor clean up"
+                .to_owned();
+        let says = format!("a list of the agent on this node failed: {why}");
+        found.evidence.insert(0, says);
+        findings.push(found);
+    }
     match (
         findings.is_empty(),
         lists.iter().any(|probe| probe.bytes.is_some()),

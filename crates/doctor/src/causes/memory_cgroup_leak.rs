@@ -38,10 +38,14 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     }
     let said = kernel_says(facts, Cause::MemoryCgroupLeak);
     evidence.extend(said.into_iter().flat_map(|(_, lines)| lines));
-    Opinion::Found(vec![finding(
+    let found = finding(
         Cause::MemoryCgroupLeak,
         confidence,
         Culprit::default(),
         evidence,
-    )])
+    );
+    Opinion::Found(vec![found.advising(format!(
+        "drain this node and reboot it before the last of {IDS} ids is used; {} are",
+        groups.counted
+    ))])
 }

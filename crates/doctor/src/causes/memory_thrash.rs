@@ -45,7 +45,13 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let found = finding(Cause::MemoryThrash, confidence, who, evidence);
     match killed {
         // It is the victim itself.
-        Some(_) => Opinion::Found(vec![found]),
+        Some(killed) => {
+            let name = killed.process.unwrap_or_default();
+            Opinion::Found(vec![found.advising(format!(
+                "see whether {name} runs again, and start it if not; shims and containers have \
+                 lived on"
+            ))])
+        }
         None => Opinion::of(if_felt(facts, Some(found)), []),
     }
 }

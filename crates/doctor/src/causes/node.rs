@@ -61,6 +61,7 @@ fn probe(call: Method, id: Option<&str>, outcome: Outcome, seconds: f64) -> Prob
         outcome,
         seconds,
         message: None,
+        by_agent: false,
         bytes: None,
         pod: None,
         container: None,

@@ -4,6 +4,7 @@ use super::Opinion;
 use crate::cause::Cause;
 use crate::facts::Fact;
 use crate::facts::host::Process;
+use crate::facts::probes::Probe;
 use crate::finding::{Confidence, Culprit, Finding, PodName};
 
 /// Of each kind so many examples are quoted.
@@ -24,6 +25,15 @@ impl Opinion {
             None => Self::Clear,
         }
     }
+}
+
+/// How to find what works on a container whose shim is not known.
+pub(super) fn look_for(probe: &Probe) -> String {
+    let id = super::who::short(probe.id.as_deref().unwrap_or_default());
+    format!(
+        "`pgrep -a -f {id}` shows its shim and what runc does for it; ending that runc, else that \
+         shim, frees the node and costs this pod alone"
+    )
 }
 
 /// Why a fact is not known, with where it would have been read.

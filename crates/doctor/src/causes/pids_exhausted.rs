@@ -12,6 +12,8 @@ use crate::finding::{Confidence, Culprit, Finding};
 
 /// Hardly any is left.
 const FULL: f64 = 0.95;
+/// What a machine of 64 bits can number.
+const MOST_TASKS: u64 = 4_194_304;
 /// So many that ended and were not waited for are a fault of their parent.
 const MANY_ZOMBIES: usize = 1000;
 
@@ -53,9 +55,20 @@ fn whole_machine(host: &HostFacts) -> Option<Finding> {
     let mut evidence = vec![format!("{tasks} tasks run, {name} allows {max}")];
     let zombies = zombies(host);
     evidence.extend(zombies.as_ref().map(|(_, says)| says.clone()));
-    let who = zombies.map_or_else(Culprit::default, |(parent, _)| culprit(parent));
-    let cause = Cause::PidsExhausted;
-    Some(finding(cause, Confidence::Certain, who, evidence))
+    let parent = zombies.map(|(parent, _)| parent);
+    let who = parent.map_or_else(Culprit::default, culprit);
+    let found = finding(Cause::PidsExhausted, Confidence::Certain, who, evidence);
+    let found = match parent {
+        Some(parent) => found.advising(format!(
+            "restart {}, which frees what it did not wait for",
+            parent.label()
+        )),
+        None => found,
+    };
+    Some(found.advising(format!(
+        "`sysctl -w {name}={}` gives room at once; it is {max} now",
+        max.saturating_mul(2).min(MOST_TASKS)
+    )))
 }
 
 /// The parent that has left most of its children unburied.
@@ -99,5 +112,18 @@ fn full(host: &HostFacts, group: &PidsUse) -> Option<Finding> {
         (None, false) => Confidence::High,
     };
     let who = daemon.map_or(found, culprit);
-    Some(finding(Cause::PidsExhausted, confidence, who, evidence))
+    let (max, double) = (group.max, group.max.saturating_mul(2));
+    let advice = match &who.unit {
+        Some(unit) => format!(
+            "`systemctl set-property --runtime {unit} TasksMax={double}` gives room at once; \
+             it is {max} now"
+        ),
+        None => format!(
+            "see what makes so many in {}, which may have {max}; a pod's limit is the \
+             kubelet's podPidsLimit",
+            group.path
+        ),
+    };
+    let found = finding(Cause::PidsExhausted, confidence, who, evidence);
+    Some(found.advising(advice))
 }

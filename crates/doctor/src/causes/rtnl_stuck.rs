@@ -34,14 +34,16 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let who = waits
         .first()
         .map_or_else(Culprit::default, |wait| culprit(wait.process));
-    Opinion::Found(vec![finding(
-        Cause::RtnlStuck,
-        if both {
-            Confidence::Certain
-        } else {
-            confidence
-        },
-        who,
-        evidence,
-    )])
+    let confidence = match both {
+        true => Confidence::Certain,
+        false => confidence,
+    };
+    let found = finding(Cause::RtnlStuck, confidence, who, evidence);
+    Opinion::Found(vec![match waits.first() {
+        Some(wait) => found.advising(format!(
+            "drain this node, then reboot it; ending {} frees nothing, as it only waits",
+            wait.process.label()
+        )),
+        None => found,
+    }])
 }

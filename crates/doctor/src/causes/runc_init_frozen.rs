@@ -51,20 +51,12 @@ fn stuck(process: &Process, frozen: &[FrozenCgroup]) -> Option<Finding> {
         process.age_seconds,
         process.state
     )];
-    match group {
-        Some(group) => {
-            evidence.push(format!("{} says {}", group.file, group.state));
-            evidence.push(format!(
-                "this thaws it: echo {} > {}",
-                group.thaw, group.file
-            ));
+    evidence.push(match group {
+        Some(group) => format!("{} says {}", group.file, group.state),
+        None => {
+            "its control group does not say that it is frozen: a fault of the kernel".to_owned()
         }
-        None => evidence.push(
-            "its control group does not say that it is frozen: a fault of the kernel; moving \
-             the task to another group of the freezer frees it"
-                .to_owned(),
-        ),
-    }
+    });
     evidence.extend(refrigerated.and_then(|thread| {
         let function = thread.functions().next()?;
         Some(format!("it waits in {function}"))
@@ -74,12 +66,25 @@ fn stuck(process: &Process, frozen: &[FrozenCgroup]) -> Option<Finding> {
         true => Confidence::High,
         false => Confidence::Medium,
     };
-    Some(finding(
+    let found = finding(
         Cause::RuncInitFrozen,
         confidence,
         culprit(process),
         evidence,
-    ))
+    );
+    Some(found.advising(match group {
+        Some(group) => thaw(group),
+        None => format!(
+            "move {} to another group of the freezer, which frees it: echo {} > \
+             /sys/fs/cgroup/freezer/tasks",
+            process.label(),
+            process.pid
+        ),
+    }))
+}
+
+fn thaw(group: &FrozenCgroup) -> String {
+    format!("`echo {} > {}` thaws it", group.thaw, group.file)
 }
 
 /// A pod's group that is frozen with nobody of runc in it: paused by hand, or left over.
@@ -89,22 +94,17 @@ fn left_frozen(host: &HostFacts, group: &FrozenCgroup) -> Finding {
         path.is_some_and(|path| is_within(path, &group.path))
     };
     let held = host.all_processes().iter().filter(within).count();
-    let evidence = vec![
-        format!(
-            "{} says {}, with {held} processes in it",
-            group.file, group.state
-        ),
-        format!(
-            "unless somebody paused it, this thaws it: echo {} > {}",
-            group.thaw, group.file
-        ),
-    ];
-    finding(
+    let evidence = vec![format!(
+        "{} says {}, with {held} processes in it",
+        group.file, group.state
+    )];
+    let found = finding(
         Cause::RuncInitFrozen,
         Confidence::Low,
         of_cgroup(&group.path),
         evidence,
-    )
+    );
+    found.advising(format!("unless somebody paused it, {}", thaw(group)))
 }
 
 fn is_of_a_pod(path: &str) -> bool {

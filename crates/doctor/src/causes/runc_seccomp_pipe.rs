@@ -56,12 +56,17 @@ fn stuck(host: &HostFacts, process: &Process, affected: Option<bool>) -> Option<
         ),
         format!("runc is {version}"),
     ];
-    Some(finding(
+    let found = finding(
         Cause::RuncSeccompPipe,
         confidence,
         culprit(process),
         evidence,
-    ))
+    );
+    let pid = process.pid;
+    Some(found.advising(format!(
+        "`kill -KILL {pid}` ends the one that waits, and its container does not start; others \
+         do once the pipes of root's processes are fewer"
+    )))
 }
 
 fn soon(host: &HostFacts) -> Option<Finding> {
@@ -71,9 +76,8 @@ fn soon(host: &HostFacts) -> Option<Finding> {
         .iter()
         .filter(|process| process.uid == 0)
         .filter_map(|process| process.fds.value())
-        .map(|fds| fds.pipes)
-        .sum();
-    let pages = ends / 2 * PAGES;
+        .fold(0, |sum, fds| sum.saturating_add(fds.pipes));
+    let pages = (ends / 2).saturating_mul(PAGES);
     if limit == 0 || (pages as f64) < limit as f64 * NEAR {
         return None;
     }
@@ -82,10 +86,14 @@ fn soon(host: &HostFacts) -> Option<Finding> {
         format!("runc is {version}"),
         format!("root's pipes use about {pages} of {limit} pages (fs.pipe-user-pages-soft)"),
     ];
-    Some(finding(
+    let found = finding(
         Cause::RuncSeccompPipe,
         Confidence::Medium,
         Culprit::default(),
         evidence,
-    ))
+    );
+    Some(found.advising(format!(
+        "`sysctl -w fs.pipe-user-pages-soft={}` gives room at once; it is {limit} now",
+        limit.saturating_mul(4)
+    )))
 }

@@ -1,7 +1,7 @@
 //! Some versions of runc do not notice that what they executed has already ended.
 
 use super::Opinion;
-use super::opinion::{culprit, finding, lack, names};
+use super::opinion::{EXAMPLES, culprit, finding, lack, names};
 use crate::cause::Cause;
 use crate::facts::NodeFacts;
 use crate::facts::host::{HostFacts, Process};
@@ -44,7 +44,15 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         culprit(first),
         evidence,
     );
-    Opinion::Found(vec![found])
+    let pids: Vec<String> = stuck
+        .iter()
+        .take(EXAMPLES)
+        .map(|process| process.pid.to_string())
+        .collect();
+    Opinion::Found(vec![found.advising(format!(
+        "`kill -KILL {}` ends what waits for nobody; the containers do not notice",
+        pids.join(" ")
+    ))])
 }
 
 fn is_left_waiting(host: &HostFacts, process: &Process) -> bool {

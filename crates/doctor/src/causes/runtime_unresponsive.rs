@@ -1,5 +1,7 @@
 //! The runtime as a whole: stopped, gone, not accepting, or silent.
 
+use std::borrow::Cow;
+
 use super::Opinion;
 use super::opinion::culprit;
 use super::plugins::plugins;
@@ -14,18 +16,47 @@ use crate::finding::{Confidence, Finding};
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let probes = &facts.probes;
     let Some(version) = probes.node(Method::Version) else {
-        let why = match probes.endpoint.is_empty() {
-            true => "no container runtime was found; name its socket with --runtime-endpoint",
-            false => "the runtime was not asked",
-        };
-        return Opinion::CannotTell(why.to_owned());
+        return unasked(facts);
     };
-    match version.outcome {
+    let opinion = match version.outcome {
         Outcome::Refused => refused(facts, version),
         Outcome::Hung => Opinion::Found(vec![silent(facts, version)]),
         Outcome::Error => Opinion::Found(vec![nonsense(facts, version)]),
         Outcome::Ok => lists(facts),
+    };
+    match opinion {
+        Opinion::Found(findings) => Opinion::Found(findings.into_iter().map(with_unit).collect()),
+        other => other,
     }
+}
+
+/// Where the unit of the runtime's process says more.
+fn with_unit(mut finding: Finding) -> Finding {
+    let Some(unit) = &finding.culprit.unit else {
+        return finding;
+    };
+    // What is said already, such as to let it go on, stays first.
+    let at = usize::from(matches!(finding.advice.first(), Some(Cow::Owned(_))));
+    let advice = format!(
+        "`journalctl -u {unit} -n 100` shows what it says; `systemctl restart {unit}` leaves its \
+         containers running"
+    );
+    finding.advice.insert(at, advice.into());
+    finding
+}
+
+fn unasked(facts: &NodeFacts) -> Opinion {
+    let probes = &facts.probes;
+    let why = match (&probes.agent, probes.endpoint.is_empty()) {
+        // Both lists may hang in it.
+        (Some(_), _) => match lists(facts) {
+            found @ Opinion::Found(_) => return found,
+            _ => "the agent on this node has not been answered yet",
+        },
+        (None, true) => "no container runtime was found; name its socket with --runtime-endpoint",
+        (None, false) => "the runtime was not asked",
+    };
+    Opinion::CannotTell(why.to_owned())
 }
 
 fn refused(facts: &NodeFacts, version: &Probe) -> Opinion {
@@ -57,9 +88,10 @@ fn refused(facts: &NodeFacts, version: &Probe) -> Opinion {
         (Confidence::High, sentence)
     };
     let mut finding = finding(facts, confidence, sentence);
-    finding
-        .evidence
-        .push(format!("a connection to {at} failed: {why}"));
+    finding.evidence.push(format!(
+        "a connection to {at} failed{}: {why}",
+        version.source()
+    ));
     finding.evidence.extend(queue(facts));
     Opinion::Found(vec![finding])
 }
@@ -86,8 +118,9 @@ fn silent(facts: &NodeFacts, version: &Probe) -> Finding {
     };
     let mut finding = finding(facts, confidence, sentence);
     finding.evidence.push(format!(
-        "it took a connection and has not answered Version for {}",
-        go(version.seconds)
+        "it took a connection and has not answered Version for {}{}",
+        go(version.seconds),
+        version.source()
     ));
     finding.evidence.extend(queue(facts));
     if let Some(who) = listener {
@@ -125,14 +158,18 @@ fn lists(facts: &NodeFacts) -> Opinion {
     let name = name(probes);
     let (hung, failed) = (bad(Outcome::Hung).count(), bad(Outcome::Error));
     if hung == 2 {
-        let sentence = format!("{name} answers Version, and neither of its lists");
+        let sentence = match probes.node(Method::Version) {
+            Some(_) => format!("{name} answers Version, and neither of its lists"),
+            None => format!("{name} answers neither of its lists"),
+        };
         let mut found = finding(facts, Confidence::High, sentence);
         for probe in lists.into_iter().filter_map(|call| probes.node(call)) {
             let call = probe.call.as_str();
             let seconds = go(probe.seconds);
-            found
-                .evidence
-                .push(format!("{call} has not answered for {seconds}"));
+            found.evidence.push(format!(
+                "{call} has not answered for {seconds}{}",
+                probe.source()
+            ));
         }
         return Opinion::Found(vec![found]);
     }
@@ -150,12 +187,25 @@ fn lists(facts: &NodeFacts) -> Opinion {
         found
     });
     let mut found: Vec<Finding> = found.collect();
+    found.extend(refused_to_agent(facts, name));
     found.extend(hung_alone(facts));
     found.extend(not_ready(facts));
     match found.is_empty() {
         true => Opinion::Clear,
         false => Opinion::Found(found),
     }
+}
+
+/// Which of its lists it refuses, an agent does not say.
+fn refused_to_agent(facts: &NodeFacts, name: &str) -> Option<Finding> {
+    let failure = facts.probes.agent.as_ref()?.failure.as_ref()?;
+    if failure.contains("larger than") {
+        return None;
+    }
+    let sentence = format!("{name} refuses a list to the agent on this node");
+    let mut found = finding(facts, Confidence::High, sentence);
+    found.evidence.push(format!("it failed: {failure}"));
+    Some(found)
 }
 
 /// It answers, and says of itself that it is not ready.
@@ -193,9 +243,11 @@ fn hung_alone(facts: &NodeFacts) -> Option<Finding> {
     let name = name(probes);
     let sentence = format!("{name} answers Version, and not {call}");
     let mut found = finding(facts, Confidence::Medium, sentence);
-    found
-        .evidence
-        .push(format!("{call} has not answered for {}", go(probe.seconds)));
+    found.evidence.push(format!(
+        "{call} has not answered for {}{}",
+        go(probe.seconds),
+        probe.source()
+    ));
     Some(found)
 }
 

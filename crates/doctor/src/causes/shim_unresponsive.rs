@@ -31,9 +31,10 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         finding.culprit = culprit(probe, shim);
         finding.sentence = format!("the shim of {} does not answer its runtime", subject(probe));
         finding.evidence.push(format!(
-            "PodSandboxStatus of {} has not answered for {}",
+            "PodSandboxStatus of {} has not answered for {}{}",
             subject(probe),
-            go(probe.seconds)
+            go(probe.seconds),
+            probe.source()
         ));
         if let Some(shim) = shim {
             blame(&mut finding, shim);

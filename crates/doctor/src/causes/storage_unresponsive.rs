@@ -46,19 +46,69 @@ fn waiting(facts: &NodeFacts) -> Option<Finding> {
     if count > EXAMPLES {
         evidence.push(format!("{count} threads wait so in all"));
     }
-    evidence.extend(servers(&facts.host, first.function));
+    let mounts = servers(&facts.host, first.function);
+    evidence.extend(mounts.iter().take(EXAMPLES).map(|mount| {
+        let RemoteMount {
+            kind, at, source, ..
+        } = mount;
+        format!("{kind} at {at} is of {source}")
+    }));
     let said = kernel_says(facts, Cause::StorageUnresponsive);
     evidence.extend(said.into_iter().flat_map(|(_, lines)| lines));
-    Some(finding(
+    let found = finding(
         Cause::StorageUnresponsive,
         confidence,
         culprit(first.process),
         evidence,
-    ))
+    );
+    Some(match &mounts[..] {
+        [] => found,
+        [mount] => found.advising(free(&facts.host, mount)),
+        several => {
+            let mut sources: Vec<&str> = several.iter().map(|mount| &*mount.source).collect();
+            sources.sort_unstable();
+            sources.dedup();
+            sources.truncate(EXAMPLES);
+            found.advising(format!(
+                "see which of these does not answer: {}; `umount -f -l` of its mount gives it up",
+                sources.join(", ")
+            ))
+        }
+    })
+}
+
+/// How whoever waits for this mount goes on, the harmless first.
+fn free(host: &HostFacts, mount: &RemoteMount) -> String {
+    let RemoteMount {
+        kind, at, source, ..
+    } = mount;
+    let number = mount.device.strip_prefix("0:").unwrap_or_default();
+    let connections = host.fuse.value().map_or(&[][..], Vec::as_slice);
+    let connection = connections
+        .iter()
+        .find(|one| one.number.to_string() == number);
+    match connection {
+        Some(connection) => format!(
+            "see whether the process behind {source}, mounted at {at}, still works; {}",
+            abort(connection)
+        ),
+        None => format!(
+            "see whether {source} answers; if it does not come back, `umount -f -l {at}` gives \
+             up this {kind} mount"
+        ),
+    }
+}
+
+fn abort(connection: &FuseConnection) -> String {
+    format!(
+        "`echo 1 > /sys/fs/fuse/connections/{}/abort` gives it up, and whoever waits gets an \
+         error",
+        connection.number
+    )
 }
 
 /// Mounts of the kind that the function belongs to.
-fn servers(host: &HostFacts, function: &str) -> Vec<String> {
+fn servers<'a>(host: &'a HostFacts, function: &str) -> Vec<&'a RemoteMount> {
     let kinds: &[&str] = match function {
         name if name.starts_with("nfs") || name.starts_with("rpc_") => &["nfs"],
         name if name.starts_with("ceph") => &["ceph"],
@@ -68,10 +118,7 @@ fn servers(host: &HostFacts, function: &str) -> Vec<String> {
     };
     let mounts = host.mounts.value().map_or(&[][..], |mounts| &mounts.remote);
     let of_kind = |mount: &&RemoteMount| kinds.iter().any(|kind| mount.kind.starts_with(kind));
-    let names = mounts.iter().filter(of_kind).take(EXAMPLES);
-    names
-        .map(|mount| format!("{} at {} is of {}", mount.kind, mount.at, mount.source))
-        .collect()
+    mounts.iter().filter(of_kind).collect()
 }
 
 /// Requests without an answer at both looks.
@@ -92,17 +139,17 @@ fn fuse(host: &HostFacts) -> Vec<Finding> {
                 mount.kind, mount.source, mount.at
             )
         }));
-        evidence.push(format!(
-            "this gives it up: echo 1 > /sys/fs/fuse/connections/{}/abort",
-            connection.number
-        ));
+        let advice = match mount {
+            Some(mount) => free(host, mount),
+            None => abort(connection),
+        };
         let cause = Cause::StorageUnresponsive;
         // A server that is merely busy has some on the way at any time.
         let confidence = match connection.waiting >= connection.waiting_before {
             true => Confidence::Medium,
             false => Confidence::Low,
         };
-        finding(cause, confidence, Culprit::default(), evidence)
+        finding(cause, confidence, Culprit::default(), evidence).advising(advice)
     });
     findings.collect()
 }
@@ -119,12 +166,17 @@ fn silent_root(host: &HostFacts) -> Vec<Finding> {
             root.source(),
             root.why().unwrap_or_default()
         )];
-        finding(
+        let found = finding(
             Cause::StorageUnresponsive,
             Confidence::High,
             Culprit::default(),
             evidence,
-        )
+        );
+        found.advising(format!(
+            "see in `/proc/1/mountinfo` what is mounted at {}, and in `dmesg` what its device \
+             says; do not touch it with `df` or `ls`, which would wait too",
+            root.source()
+        ))
     });
     findings.collect()
 }

@@ -101,7 +101,10 @@ fn of_call(probe: &Probe) -> Option<String> {
     let seconds = go(probe.seconds);
     let why = || probe.message.as_deref().unwrap_or("it does not say why");
     match probe.outcome {
-        Outcome::Hung => Some(format!("{call} has not answered for {seconds}")),
+        Outcome::Hung => Some(format!(
+            "{call} has not answered for {seconds}{}",
+            probe.source()
+        )),
         Outcome::Error | Outcome::Refused => Some(format!("{call} failed: {}", why())),
         Outcome::Ok => (probe.seconds > SLOW).then(|| format!("{call} took {seconds}")),
     }

@@ -47,6 +47,13 @@ impl Answers {
         node.any(|probe| probe.call == call && probe.outcome == Outcome::Refused)
     }
 
+    /// Leaves out the node's calls that we may not make; false if there are none.
+    pub fn forget_forbidden(&mut self) -> bool {
+        let before = self.node.len();
+        self.node.retain(|probe| !probe.is_forbidden());
+        self.node.len() < before
+    }
+
     /// What is kept, and what all cost.
     pub fn finish(mut self) -> (Vec<Probe>, Vec<Cost>) {
         let costs = self.well.iter_mut();
@@ -95,6 +102,7 @@ mod tests {
             outcome,
             seconds,
             message: None,
+            by_agent: false,
             bytes: None,
             pod: None,
             container: None,

@@ -17,6 +17,7 @@ pub mod helper;
 pub mod host;
 pub mod probes;
 
+mod agent;
 mod answers;
 mod kubelet;
 mod listener;

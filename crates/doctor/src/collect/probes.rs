@@ -43,8 +43,7 @@ pub async fn collect(asking: Asking) -> ProbeFacts {
     let listener = listener(&socket).await;
     let mut round = Round::new(&asking.endpoint);
     if let Some((status, pods)) = asking.agent {
-        round.known.agent = pods;
-        round.leave_to_agent(&status);
+        round.leave_to_agent(status, pods);
     }
     round.known.ids = asking.ids;
     let asked = async {
@@ -89,6 +88,7 @@ pub async fn collect(asking: Asking) -> ProbeFacts {
         listener,
         tasks,
         kubelet,
+        agent: round.agents_word,
         stacks,
     }
 }

@@ -15,17 +15,19 @@ use cri::Endpoint;
 use pleg::id::Id;
 use pleg::listed::{ListedContainer, ListedSandbox};
 use pleg::runtime::grpc::{GrpcRuntime, MAX_MESSAGE_SIZE};
-use pleg::runtime::{Call, CallError, Conditions, Listing, Runtime, RuntimeVersion};
+use pleg::runtime::{CallError, Conditions, Listing, Runtime, RuntimeVersion};
+use pleg::status::PodStatus;
 use pleg::status_report::StatusReport;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
+use super::agent;
 use super::answers::Answers;
-use super::targets::{Known, Target, bounded, pod_name};
-use crate::facts::probes::{Method, Outcome, Probe};
+use super::targets::{Known, Target, bounded};
+use crate::facts::probes::{AgentsWord, Method, Outcome, Probe};
 
 /// After this time without an answer a call hangs.
-const DEADLINE: Duration = Duration::from_secs(2);
+pub(super) const DEADLINE: Duration = Duration::from_secs(2);
 
 /// As many calls as may be outstanding, those that hang included.
 const MOST_OUTSTANDING: usize = 8;
@@ -53,6 +55,10 @@ pub(super) struct Round {
     pub answers: Answers,
     pub version: Option<RuntimeVersion>,
     pub conditions: Option<Conditions>,
+    /// An agent on the node, until it is heard in our place.
+    agent: Option<StatusReport>,
+    /// What it said then.
+    pub agents_word: Option<AgentsWord>,
     /// Not asked for by us: an agent waits for the answer.
     agents: Vec<(Method, Option<Id>)>,
 }
@@ -89,37 +95,34 @@ impl Round {
             answers: Answers::default(),
             version: None,
             conditions: None,
+            agent: None,
+            agents_word: None,
             agents: Vec::new(),
         }
     }
 
     /// What an agent has been waiting for hangs: nobody asks it twice.
-    pub fn leave_to_agent(&mut self, status: &StatusReport) {
-        for call in &status.in_flight {
-            let Some(method) = method(call.call) else {
-                continue;
-            };
-            if call.age_seconds < DEADLINE.as_secs_f64() {
-                continue;
-            }
-            let mut stuck = status.stuck.iter();
-            let stuck = stuck.find(|stuck| stuck.call == call.call && stuck.id == call.id);
-            let pod = stuck.and_then(|stuck| stuck.pod.as_ref());
-            let probe = Probe {
-                call: method,
-                id: call.id.as_ref().map(|id| bounded(id.as_str())),
-                outcome: Outcome::Hung,
-                seconds: call.age_seconds,
-                message: Some("asked by the agent on this node".to_owned()),
-                bytes: None,
-                pod: pod.map(pod_name),
-                container: stuck
-                    .and_then(|stuck| stuck.container.as_deref())
-                    .map(bounded),
-            };
+    pub fn leave_to_agent(&mut self, status: StatusReport, pods: Vec<PodStatus>) {
+        for (probe, id) in agent::hung(&status, &pods) {
+            self.agents.push((probe.call, id));
             self.answers.take(probe, false);
-            self.agents.push((method, call.id.clone()));
         }
+        self.agent = Some(status);
+        self.known.agent = pods;
+    }
+
+    /// Where we may not ask the runtime, the agent that did is heard in our place.
+    fn hear_agent(&mut self) {
+        let Some(status) = &self.agent else { return };
+        if !self.answers.forget_forbidden() {
+            return;
+        }
+        let word = agent::word(status);
+        for probe in word.calls {
+            self.answers.take(probe, false);
+        }
+        self.version = word.version;
+        self.agents_word = Some(word.said);
     }
 
     /// The calls for the whole node: first who it is, which settles how to speak.
@@ -134,6 +137,7 @@ impl Round {
             self.start(call, None);
         }
         self.settle().await;
+        self.hear_agent();
     }
 
     /// Until every call is answered or hangs.
@@ -144,6 +148,9 @@ impl Round {
 
     /// Asks for each id; gives how many were not asked for.
     pub async fn ask_ids(&mut self) -> usize {
+        if self.agents_word.is_some() {
+            return 0;
+        }
         let (targets, beyond) = self.known.targets();
         if self.answers.is_refused(Method::Version) {
             return targets.len() + beyond;
@@ -281,6 +288,7 @@ fn probe(method: Method, call: Outstanding, outcome: Outcome) -> Probe {
         outcome,
         seconds,
         message: None,
+        by_agent: false,
         bytes: None,
         pod: target.as_ref().and_then(|target| target.pod.clone()),
         container: target.and_then(|target| target.container),
@@ -327,15 +335,4 @@ async fn ask(runtime: &GrpcRuntime, call: Method, id: Option<&Id>) -> Result<Ans
         }
         _ => Ok(Answer::Version(runtime.version().await?)),
     }
-}
-
-fn method(call: Call) -> Option<Method> {
-    Some(match call {
-        Call::Version => Method::Version,
-        Call::ListPodSandbox => Method::ListPodSandbox,
-        Call::ListContainers => Method::ListContainers,
-        Call::PodSandboxStatus => Method::PodSandboxStatus,
-        Call::ContainerStatus => Method::ContainerStatus,
-        Call::GetContainerEvents => return None,
-    })
 }

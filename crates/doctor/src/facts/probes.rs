@@ -36,6 +36,8 @@ pub struct ProbeFacts {
     pub tasks: Fact<Vec<Task>>,
     /// The kubelet's own `/healthz`.
     pub kubelet: Fact<KubeletHealth>,
+    /// What an agent says, where it was heard because we may not ask the runtime.
+    pub agent: Option<AgentsWord>,
     /// The runtime's goroutines, if asking for them was allowed and something hung.
     pub stacks: Fact<Stacks>,
 }
@@ -104,8 +106,11 @@ pub struct Probe {
     pub outcome: Outcome,
     /// How long it took, or has been taking.
     pub seconds: f64,
-    /// The error's words, or whose call it is if an agent made it.
+    /// The error's words, or whose call it is if an agent waits for it.
     pub message: Option<String>,
+    /// An agent made it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_agent: bool,
     /// The answer's size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
@@ -115,6 +120,27 @@ pub struct Probe {
     /// The container's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container: Option<String>,
+}
+
+/// What an agent on the node says of itself and of the runtime.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct AgentsWord {
+    /// Its state: `Healthy`.
+    pub health: String,
+    /// The sentence that goes with it.
+    pub message: String,
+    /// How long its last relist took.
+    pub relist_seconds: Option<f64>,
+    /// Why a list failed, where the runtime answers otherwise.
+    pub failure: Option<String>,
+}
+
+impl AgentsWord {
+    /// Whether it sees every pod.
+    pub fn is_healthy(&self) -> bool {
+        self.health == "Healthy"
+    }
 }
 
 /// What calls of one kind cost, in seconds.
@@ -154,6 +180,14 @@ pub struct Rows {
 }
 
 impl Probe {
+    /// Whose word it is, behind a sentence.
+    pub fn source(&self) -> &'static str {
+        match self.by_agent {
+            true => ", as the agent on this node says",
+            false => "",
+        }
+    }
+
     /// Whether it was we who may not ask, which says nothing of the runtime.
     pub fn is_forbidden(&self) -> bool {
         let why = self.message.as_deref().unwrap_or_default();

@@ -144,6 +144,7 @@ fn answered(call: Method, seconds: f64) -> Probe {
         outcome: Outcome::Ok,
         seconds,
         message: None,
+        by_agent: false,
         bytes: None,
         pod: None,
         container: None,
@@ -295,6 +296,13 @@ pub fn shows(finding: &Finding, text: &str) {
     assert!(held, "{text:?} is not in {:?}", finding.evidence);
 }
 
+/// Whether the first advice holds the text.
+#[track_caller]
+pub fn advises(finding: &Finding, text: &str) {
+    let first = &finding.advice[0];
+    assert!(first.contains(text), "{text:?} is not in {first:?}");
+}
+
 const HEALTHY: &[(&str, &str)] = &[
     ("proc/uptime", "1000000.00 1.0\n"),
     ("proc/loadavg", "0.55 0.40 0.20 2/400 9999\n"),
@@ -327,7 +335,8 @@ const HEALTHY: &[(&str, &str)] = &[
         "proc/1/mountinfo",
         "22 1 8:0 / / rw - ext4 /dev/sda rw\n23 22 0:22 / /run rw - tmpfs tmpfs rw\n\
          24 22 0:60 / /var/lib/kubelet/pods/p/volumes/data rw - nfs4 filer:/export rw\n\
-         25 22 0:61 / /mnt/s3 rw - fuse.s3fs s3fs rw\n",
+         25 22 0:61 / /mnt/s3 rw - fuse.s3fs s3fs rw\n\
+         26 22 0:30 / /sys/fs/fuse/connections rw - fusectl none rw\n",
     ),
     (
         "proc/cgroups",

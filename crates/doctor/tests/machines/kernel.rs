@@ -3,7 +3,7 @@
 use doctor::cause::Cause;
 use doctor::finding::Confidence;
 
-use crate::built::{Machine, Task, shows};
+use crate::built::{Machine, Task, advises, shows};
 
 const RELEASE: &str = "proc/sys/kernel/osrelease";
 
@@ -39,6 +39,7 @@ fn two_sleepers_on_a_kernel_that_loses_wake_ups_are_named_with_the_repaired_rele
     assert_eq!(finding.confidence, Confidence::High);
     assert_eq!(finding.culprit.pid, Some(910));
     shows(&finding, "repaired in 5.4.0-135");
+    advises(&finding, "boot kernel 5.4.0-135");
 }
 
 #[test]

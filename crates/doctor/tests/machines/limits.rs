@@ -3,7 +3,7 @@
 use doctor::cause::Cause;
 use doctor::finding::Confidence;
 
-use crate::built::{Machine, POD, Task, shows};
+use crate::built::{Machine, POD, Task, advises, shows};
 
 #[test]
 fn a_daemon_at_its_limit_of_descriptors_is_named_with_both_numbers() {
@@ -16,6 +16,8 @@ fn a_daemon_at_its_limit_of_descriptors_is_named_with_both_numbers() {
     assert_eq!(finding.confidence, Confidence::Certain);
     assert_eq!(finding.culprit.pid, Some(500));
     shows(&finding, "containerd (500) has 64 of 64");
+    advises(&finding, "`prlimit --pid 500 --nofile=128`");
+    assert_eq!(finding.culprit.unit.as_deref(), Some("containerd.service"));
     containerd.fd_limit = 128;
     Machine::healthy()
         .task(&containerd)
@@ -32,6 +34,8 @@ fn instances_of_inotify_are_counted_by_user_and_the_greediest_is_named() {
     let finding = machine.finding(Cause::FdOrInotifyExhausted);
     assert_eq!(finding.culprit.process.as_deref(), Some("leaky"));
     shows(&finding, "128 of 128 instances of inotify");
+    let raised = "`sysctl -w fs.inotify.max_user_instances=8192`";
+    advises(&finding, raised);
     Machine::healthy()
         .task(&other)
         .is_silent(Cause::FdOrInotifyExhausted);
@@ -43,6 +47,7 @@ fn a_machine_without_free_process_ids_is_certain() {
     let finding = machine.finding(Cause::PidsExhausted);
     assert_eq!(finding.confidence, Confidence::Certain);
     shows(&finding, "32700 tasks run, kernel.pid_max allows 32768");
+    advises(&finding, "`sysctl -w kernel.pid_max=65536`");
     Machine::healthy().is_silent(Cause::PidsExhausted);
 }
 
@@ -59,6 +64,8 @@ fn a_runtime_at_its_limit_of_tasks_is_a_problem_and_a_pod_at_its_own_hardly() {
     assert_eq!(runtime.confidence, Confidence::Certain);
     assert_eq!(runtime.culprit.pid, Some(500));
     shows(&runtime, "refused 33 times");
+    let raised = "set-property --runtime containerd.service TasksMax=9830";
+    advises(&runtime, raised);
     let pod = at_limit(POD);
     assert_eq!(pod.confidence, Confidence::Low);
     assert!(pod.culprit.pod.is_some());

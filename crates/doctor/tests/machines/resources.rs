@@ -3,7 +3,7 @@
 use doctor::cause::Cause;
 use doctor::finding::Confidence;
 
-use crate::built::{Machine, Task, shows};
+use crate::built::{Machine, Task, advises, shows};
 
 #[test]
 fn a_kubelet_that_waits_for_a_processor_is_named_with_how_long() {
@@ -25,6 +25,10 @@ fn a_kubelet_that_waits_for_a_processor_is_named_with_how_long() {
     shows(&finding, "85 % of the last minute");
     shows(&finding, "95 % busy");
     shows(&finding, "ListContainers took 3.2s");
+    advises(
+        &finding,
+        "set-property --runtime containerd.service CPUWeight=1000",
+    );
     // The same, and everybody is served.
     machine().is_silent(Cause::CpuStarved);
 }

@@ -3,7 +3,7 @@
 use doctor::cause::Cause;
 use doctor::finding::Confidence;
 
-use crate::built::{ID, Machine, POD, Task, shows};
+use crate::built::{ID, Machine, POD, Task, advises, shows};
 
 fn version(version: &str) -> Machine {
     let program = format!("\u{7f}ELF -X main.version={version} -s");
@@ -29,8 +29,8 @@ fn a_frozen_init_is_named_with_the_file_that_thaws_it() {
     assert_eq!(finding.confidence, Confidence::Certain);
     assert_eq!(finding.culprit.pid, Some(910));
     assert_eq!(finding.culprit.id.as_deref(), Some(ID));
-    shows(&finding, "echo THAWED > ");
-    shows(&finding, &state);
+    advises(&finding, "`echo THAWED > ");
+    advises(&finding, &format!("{state}` thaws it"));
     Machine::healthy()
         .file(&state, "THAWED\n")
         .task(&init('S', "ep_poll"))
@@ -47,7 +47,8 @@ fn on_version_2_a_frozen_init_sleeps_like_any_other_and_is_found_by_its_group() 
         .task(&init('S', "do_freezer_trap"));
     let finding = machine.finding(Cause::RuncInitFrozen);
     assert_eq!(finding.confidence, Confidence::High);
-    shows(&finding, "echo 0 > ");
+    advises(&finding, "`echo 0 > ");
+    advises(&finding, &freeze);
 }
 
 #[test]
@@ -57,6 +58,7 @@ fn a_pod_that_is_frozen_with_nobody_of_runc_in_it_is_only_suspected() {
     let finding = machine.finding(Cause::RuncInitFrozen);
     assert_eq!(finding.confidence, Confidence::Low);
     shows(&finding, "with 1 processes in it");
+    advises(&finding, "unless somebody paused it, `echo THAWED > ");
 }
 
 #[test]
@@ -65,6 +67,7 @@ fn runc_of_the_wrong_candidate_that_writes_into_its_pipe_is_certain() {
     let finding = stuck.finding(Cause::RuncSeccompPipe);
     assert_eq!(finding.confidence, Confidence::Certain);
     shows(&finding, "runc is 1.0.0-rc93");
+    advises(&finding, "`kill -KILL 910`");
     version("1.0.0-rc94")
         .task(&init('S', "pipe_write"))
         .is_silent(Cause::RuncSeccompPipe);
@@ -75,7 +78,9 @@ fn runc_of_the_wrong_candidate_that_writes_into_its_pipe_is_certain() {
 fn pipes_that_near_their_limit_are_told_before_that_candidate_hangs() {
     let limit = "proc/sys/fs/pipe-user-pages-soft";
     let machine = version("1.0.0-rc93").file(limit, "50\n");
-    shows(&machine.finding(Cause::RuncSeccompPipe), "of 50 pages");
+    let finding = machine.finding(Cause::RuncSeccompPipe);
+    shows(&finding, "of 50 pages");
+    advises(&finding, "`sysctl -w fs.pipe-user-pages-soft=200`");
     version("1.1.12")
         .file(limit, "50\n")
         .is_silent(Cause::RuncSeccompPipe);
@@ -88,6 +93,7 @@ fn an_exec_that_never_returns_is_told_by_version_and_by_its_lack_of_children() {
     assert_eq!(finding.confidence, Confidence::High);
     assert_eq!(finding.culprit.pid, Some(900));
     shows(&finding, "runc is 1.3.2");
+    advises(&finding, "`kill -KILL 900`");
 
     left(version("1.3.6")).is_silent(Cause::RuncShortExecStuck);
     version("1.3.2").is_silent(Cause::RuncShortExecStuck);

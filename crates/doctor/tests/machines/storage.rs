@@ -5,7 +5,7 @@ use doctor::facts::Fact;
 use doctor::facts::host::Filesystem;
 use doctor::finding::Confidence;
 
-use crate::built::{Machine, Task, shows};
+use crate::built::{Machine, Task, advises, shows};
 
 #[test]
 fn a_shim_that_waits_for_a_dead_server_is_named_with_the_server() {
@@ -17,6 +17,11 @@ fn a_shim_that_waits_for_a_dead_server_is_named_with_the_server() {
     assert_eq!(finding.confidence, Confidence::High);
     assert_eq!(finding.culprit.pid, Some(700));
     shows(&finding, "of filer:/export");
+    advises(&finding, "see whether filer:/export answers");
+    advises(
+        &finding,
+        "`umount -f -l /var/lib/kubelet/pods/p/volumes/data`",
+    );
 }
 
 #[test]
@@ -56,11 +61,26 @@ fn a_fuse_server_that_answers_nothing_is_named_with_what_gives_it_up() {
     let finding = machine.finding(Cause::StorageUnresponsive);
     shows(&finding, "9 requests without an answer");
     shows(&finding, "mounted at /mnt/s3");
-    shows(&finding, "connections/61/abort");
+    advises(&finding, "s3fs, mounted at /mnt/s3");
+    advises(&finding, "`echo 1 > /sys/fs/fuse/connections/61/abort`");
     Machine::healthy()
         .file(waiting, "4\n")
         .later(waiting, "0\n")
         .is_silent(Cause::StorageUnresponsive);
+}
+
+#[test]
+fn who_waits_for_a_fuse_server_is_told_which_and_not_of_the_kernels_own_folder() {
+    let shim = Task::new(700, 1, "containerd-shim").blocked_in("request_wait_answer");
+    let finding = Machine::healthy()
+        .task(&shim)
+        .finding(Cause::StorageUnresponsive);
+    advises(&finding, "`umount -f -l /mnt/s3`");
+    let said = [
+        finding.evidence,
+        finding.advice.iter().map(ToString::to_string).collect(),
+    ];
+    assert!(!said.concat().concat().contains("fusectl"));
 }
 
 #[test]
@@ -81,6 +101,7 @@ fn the_agent_that_permits_nobody_is_the_culprit_and_not_its_victims() {
     assert_eq!(finding.culprit.process.as_deref(), Some("twistlock"));
     shows(&finding, "2 marks, 1 of which ask for its permission");
     shows(&finding, "kubelet (600) waits in fanotify_handle_event");
+    advises(&finding, "`kill -KILL 800`");
     agent().is_silent(Cause::FanotifyBlocked);
 }
 

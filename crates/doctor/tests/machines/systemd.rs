@@ -5,7 +5,7 @@ use doctor::facts::Fact;
 use doctor::facts::host::{Ping, Reach, Serial};
 use doctor::finding::Confidence;
 
-use crate::built::{Machine, Task, shows};
+use crate::built::{Machine, Task, advises, shows};
 
 fn rhel(package: &str) -> Machine {
     let status = format!("Package: systemd\nStatus: install ok installed\nVersion: {package}\n");
@@ -134,10 +134,9 @@ fn a_bus_without_systemd_or_without_room_is_unavailable() {
     let refused = Machine::healthy()
         .without("proc/400")
         .bus(|bus| bus.reach = Fact::known(Reach::Refused, "/run/dbus/system_bus_socket"));
-    shows(
-        &refused.finding(Cause::BusUnavailable),
-        "no process of a bus runs",
-    );
+    let finding = refused.finding(Cause::BusUnavailable);
+    shows(&finding, "no process of a bus runs");
+    advises(&finding, "`systemctl start dbus`");
 }
 
 #[test]

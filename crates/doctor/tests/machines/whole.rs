@@ -3,6 +3,8 @@
 use doctor::diagnosis::{NodeVerdict, diagnose};
 use doctor::facts::NodeFacts;
 
+use serde_json::Value;
+
 use crate::built::{Machine, Task};
 
 #[test]
@@ -87,4 +89,59 @@ fn where_others_wait_is_hidden_from_a_plain_user_which_is_not_called_well() {
         let expected = "kubelet (600) is blocked in the kernel, and where could not be read";
         assert_eq!(why, Some(expected), "{id}");
     }
+}
+
+/// Replaces the number at each place in turn.
+fn with_each_number(value: &Value, number: &Value, each: &mut impl FnMut(Value)) {
+    fn places(value: &Value, at: String, found: &mut Vec<String>) {
+        match value {
+            Value::Number(_) => found.push(at),
+            Value::Array(all) => {
+                for (index, one) in all.iter().enumerate() {
+                    places(one, format!("{at}/{index}"), found);
+                }
+            }
+            Value::Object(all) => {
+                for (key, one) in all {
+                    places(one, format!("{at}/{key}"), found);
+                }
+            }
+            _ => {}
+        }
+    }
+    let mut found = Vec::new();
+    places(value, String::new(), &mut found);
+    for place in found {
+        let mut changed = value.clone();
+        *changed.pointer_mut(&place).expect("the place") = number.clone();
+        each(changed);
+    }
+}
+
+#[test]
+fn numbers_that_no_machine_has_break_no_judge() {
+    let mut leaky = Task::new(990, 1, "leaky");
+    leaky.fds = vec!["anon_inode:inotify", "anon_inode:inotify", "pipe:[9]"];
+    let mut init = Task::new(901, 900, "runc:[2:INIT]").in_container();
+    init.wchan = "pipe_write";
+    let machine = Machine::healthy()
+        .suffering()
+        .file("usr/sbin/runc", "\u{7f}ELF -X main.version=1.0.0-rc93 -s")
+        .file("sys/fs/cgroup/pids/system.slice/pids.max", "51\n")
+        .file("sys/fs/fuse/connections/61/waiting", "4\n")
+        .task(&leaky)
+        .task(&Task::new(900, 700, "runc").aged(300))
+        .task(&init.blocked_in("__refrigerator"));
+    let facts = serde_json::to_value(machine.facts()).expect("JSON");
+    let mut judged = 0;
+    for number in [u32::MAX.into(), u64::MAX.into(), (-1e308).into()] {
+        with_each_number(&facts, &number, &mut |changed| {
+            // Another type than the place has is damage, which is told elsewhere.
+            if let Ok(facts) = serde_json::from_value::<NodeFacts>(changed) {
+                diagnose(&facts, |_| true);
+                judged += 1;
+            }
+        });
+    }
+    assert!(judged > 300, "{judged}");
 }

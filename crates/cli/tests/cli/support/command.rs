@@ -1,6 +1,7 @@
 //! The real `pleg`, run to its end or for as long as the test wants.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
@@ -10,6 +11,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use super::{PATIENCE, eventually};
+
+const NOBODY: u32 = 65534;
 
 /// A command line.
 pub struct Pleg(Command);
@@ -53,6 +56,29 @@ impl Pleg {
     pub fn env(mut self, name: &str, value: &str) -> Self {
         self.0.env(name, value);
         self
+    }
+
+    /// As a user who may nothing; `None`, said aloud, where that cannot be done.
+    pub fn by_nobody(mut self) -> Option<Self> {
+        let program = self.0.get_program().to_owned();
+        let mut probe = Command::new(program);
+        probe
+            .arg("--version")
+            .stdout(Stdio::null())
+            .uid(NOBODY)
+            .gid(NOBODY);
+        match probe.status() {
+            Ok(status) if status.success() => {
+                self.0.uid(NOBODY).gid(NOBODY);
+                Some(self)
+            }
+            _ => {
+                let why = "SKIPPED: the command cannot be run as another user from here";
+                // Past the harness, which shows only what failing tests print.
+                let _ = writeln!(std::io::stderr(), "{why}");
+                None
+            }
+        }
     }
 
     /// Runs it to its end.

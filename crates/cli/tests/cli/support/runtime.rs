@@ -1,5 +1,7 @@
 //! A runtime on a unix socket that answers from a simulated world.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use cri::ApiVersion;
@@ -57,6 +59,16 @@ impl FakeRuntime {
         self.server = Some(serve_on(&self.socket(), async move |listener| {
             serve_as(sim, listener, api).await.unwrap();
         }));
+    }
+
+    /// Its socket is root's alone, in a folder that everybody may look into.
+    pub fn for_root_alone(self) -> Self {
+        let mode = |path: &Path, mode| {
+            std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+        };
+        mode(self.place.path(), 0o755);
+        mode(&self.socket(), 0o600);
+        self
     }
 
     /// The process ends: its connections with it; its socket stays behind.

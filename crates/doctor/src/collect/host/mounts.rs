@@ -65,7 +65,7 @@ pub(super) fn read(host: &Host) -> Fact<Mounts> {
         };
         let remote = mounts
             .iter()
-            .filter(|mount| REMOTE.contains(&mount.kind) || mount.kind.starts_with("fuse"));
+            .filter(|mount| REMOTE.contains(&mount.kind) || is_fuse(mount.kind));
         Some(Mounts {
             count: text.lines().count() as u64,
             roots: ROOTS.into_iter().filter_map(under).collect(),
@@ -80,6 +80,11 @@ pub(super) fn read(host: &Host) -> Fact<Mounts> {
                 .collect(),
         })
     })
+}
+
+/// `fusectl` is the kernel's own folder of connections.
+fn is_fuse(kind: &str) -> bool {
+    matches!(kind, "fuse" | "fuseblk") || kind.starts_with("fuse.")
 }
 
 fn is_under(path: &str, folder: &str) -> bool {

@@ -1,0 +1,214 @@
+//! What an agent on the node says of the runtime: which calls it waits for, and, for
+//! whoever may not ask the runtime himself, what it was answered.
+
+use pleg::health::HealthState;
+use pleg::id::Id;
+use pleg::runtime::{Call, RuntimeVersion};
+use pleg::status::PodStatus;
+use pleg::status_report::{InFlight, StatusReport};
+
+use super::round::DEADLINE;
+use super::targets::{bounded, pod_name};
+use crate::facts::probes::{AgentsWord, Method, Outcome, Probe};
+use crate::finding::PodName;
+
+/// A sentence of an agent's is no longer.
+const LONGEST: usize = 1000;
+
+/// The calls that it has been waiting for, each with what it asks and its id.
+pub(super) fn hung(status: &StatusReport, pods: &[PodStatus]) -> Vec<(Probe, Option<Id>)> {
+    let late = status.in_flight.iter().filter(|call| is_late(call));
+    let hung = late.filter_map(|call| {
+        let (pod, container) = named(status, pods, call);
+        let probe = Probe {
+            id: call.id.as_ref().map(|id| bounded(id.as_str())),
+            seconds: call.age_seconds,
+            message: Some("asked by the agent on this node".to_owned()),
+            pod,
+            container,
+            ..said(method(call.call)?, Outcome::Hung)
+        };
+        Some((probe, call.id.clone()))
+    });
+    hung.collect()
+}
+
+/// Its word in place of our own calls for the whole node.
+pub(super) struct Word {
+    pub calls: Vec<Probe>,
+    pub version: Option<RuntimeVersion>,
+    pub said: AgentsWord,
+}
+
+/// What it was answered, as far as it follows from how it is: while sweeps complete the
+/// runtime answers, and both lists are always asked for together.
+pub(super) fn word(status: &StatusReport) -> Word {
+    let waits = |call: &Call| {
+        let mut late = status.in_flight.iter().filter(|other| is_late(other));
+        late.any(|other| other.call == *call && other.id.is_none())
+    };
+    let lists = [Call::ListPodSandbox, Call::ListContainers];
+    let one_waits = lists.iter().filter(|call| waits(call)).count() == 1;
+    let sweeps = matches!(
+        status.health.state,
+        HealthState::Healthy | HealthState::Degraded
+    );
+    let failure = status.relist.last_failure.as_deref();
+    let unreachable = failure.filter(|why| why.starts_with("the runtime cannot be reached"));
+    let answered = [&[Call::Version], &lists[..]].concat();
+    let answered = answered.into_iter().filter(|call| !waits(call));
+    let calls = answered.filter_map(|call| {
+        let method = method(call)?;
+        match (unreachable, failure) {
+            (Some(why), _) => Some(Probe {
+                message: Some(why.chars().take(LONGEST).collect()),
+                ..said(method, Outcome::Refused)
+            }),
+            // Which of the lists failed it does not say.
+            (None, Some(_)) if call != Call::Version => None,
+            (None, _) if sweeps || one_waits => Some(said(method, Outcome::Ok)),
+            (None, _) => None,
+        }
+    });
+    let runtime = &status.runtime;
+    let version = (runtime.name.as_deref()).zip(runtime.version.as_deref());
+    Word {
+        calls: calls.collect(),
+        version: version.map(|(name, version)| RuntimeVersion {
+            name: bounded(name).into(),
+            version: bounded(version).into(),
+            api_version: bounded(runtime.api_version.as_deref().unwrap_or_default()).into(),
+        }),
+        said: AgentsWord {
+            health: status.health.state.as_str().to_owned(),
+            message: status.health.message.chars().take(LONGEST).collect(),
+            relist_seconds: status.relist.last_duration_seconds,
+            failure: failure
+                .filter(|_| unreachable.is_none())
+                .map(|why| why.chars().take(LONGEST).collect()),
+        },
+    }
+}
+
+fn said(call: Method, outcome: Outcome) -> Probe {
+    Probe {
+        call,
+        id: None,
+        outcome,
+        seconds: 0.0,
+        message: None,
+        by_agent: true,
+        bytes: None,
+        pod: None,
+        container: None,
+    }
+}
+
+fn is_late(call: &InFlight) -> bool {
+    call.age_seconds >= DEADLINE.as_secs_f64()
+}
+
+/// Whom a call is about: as the agent says it of what is overdue, else as it knows its pods.
+fn named(
+    status: &StatusReport,
+    pods: &[PodStatus],
+    call: &InFlight,
+) -> (Option<PodName>, Option<String>) {
+    let mut stuck = status.stuck.iter();
+    if let Some(stuck) = stuck.find(|stuck| stuck.call == call.call && stuck.id == call.id) {
+        let container = stuck.container.as_deref().map(bounded);
+        return (stuck.pod.as_ref().map(pod_name), container);
+    }
+    let Some(id) = &call.id else {
+        return (None, None);
+    };
+    let known = pods.iter().find_map(|pod| {
+        let container = pod.container(id).map(|container| bounded(&container.name));
+        let is_sandbox = pod.sandboxes.iter().any(|sandbox| sandbox.id == *id);
+        (is_sandbox || container.is_some()).then(|| (Some(pod_name(&pod.pod())), container))
+    });
+    known.unwrap_or_default()
+}
+
+fn method(call: Call) -> Option<Method> {
+    Some(match call {
+        Call::Version => Method::Version,
+        Call::ListPodSandbox => Method::ListPodSandbox,
+        Call::ListContainers => Method::ListContainers,
+        Call::PodSandboxStatus => Method::PodSandboxStatus,
+        Call::ContainerStatus => Method::ContainerStatus,
+        Call::GetContainerEvents => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(health: &str, failure: Option<&str>, waits: &[&str]) -> StatusReport {
+        let in_flight: Vec<_> = waits
+            .iter()
+            .map(|call| serde_json::json!({"call": call, "id": null, "ageSeconds": 9.0}))
+            .collect();
+        let report = serde_json::json!({
+            "health": {"state": health, "message": "m", "thresholdSeconds": 180.0},
+            "kubeletView": {"ready": true, "message": ""},
+            "relist": {"mode": "generic", "count": 1, "periodSeconds": 1.0,
+                       "lastFailure": failure, "sweeping": false},
+            "stuck": [],
+            "inFlight": in_flight,
+            "stream": {"state": "off", "events": 0, "missed": 0, "reconnects": 0},
+            "kernel": {"state": "off", "watched": 0},
+            "runtime": {"name": "containerd", "version": "1.7.24", "apiVersion": "v1",
+                        "endpoint": "unix:///run/x.sock"},
+            "pods": 3,
+            "containers": {},
+        });
+        serde_json::from_value(report).unwrap()
+    }
+
+    fn outcomes(status: &StatusReport) -> Vec<(&'static str, Outcome)> {
+        let hung = hung(status, &[]).into_iter().map(|(probe, _)| probe);
+        let mut all: Vec<Probe> = hung.chain(word(status).calls).collect();
+        all.sort_by_key(|probe| probe.call);
+        assert!(all.iter().all(|probe| probe.by_agent));
+        let all = all.into_iter();
+        all.map(|probe| (probe.call.as_str(), probe.outcome))
+            .collect()
+    }
+
+    #[test]
+    fn an_agent_that_is_well_was_answered() {
+        let word = word(&status("Healthy", None, &[]));
+        assert!(word.calls.iter().all(|probe| probe.outcome == Outcome::Ok));
+        assert_eq!(word.calls.len(), 3);
+        assert_eq!(&*word.version.unwrap().name, "containerd");
+    }
+
+    #[test]
+    fn a_list_that_it_waits_for_hangs_and_the_other_was_answered() {
+        for health in ["Degraded", "Unhealthy"] {
+            let status = status(health, None, &["ListContainers"]);
+            let expected = [
+                ("Version", Outcome::Ok),
+                ("ListPodSandbox", Outcome::Ok),
+                ("ListContainers", Outcome::Hung),
+            ];
+            assert_eq!(outcomes(&status), expected, "{health}");
+        }
+        let both = ["ListPodSandbox", "ListContainers"];
+        let expected = both.map(|call| (call, Outcome::Hung));
+        assert_eq!(outcomes(&status("Unhealthy", None, &both)), expected);
+    }
+
+    #[test]
+    fn what_failed_is_no_answer() {
+        let gone = "the runtime cannot be reached: connection refused";
+        let gone = outcomes(&status("Unhealthy", Some(gone), &[]));
+        assert!(gone.iter().all(|(_, outcome)| *outcome == Outcome::Refused));
+        let refused = status("Degraded", Some("the runtime answered Unknown: x"), &[]);
+        assert_eq!(outcomes(&refused), [("Version", Outcome::Ok)]);
+        assert!(word(&refused).said.failure.is_some());
+        assert_eq!(outcomes(&status("Starting", None, &[])), []);
+    }
+}

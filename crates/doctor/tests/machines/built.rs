@@ -10,7 +10,7 @@ use doctor::cause::Cause;
 use doctor::collect::helper::Helpers;
 use doctor::collect::host::{Host, collect};
 use doctor::diagnosis::diagnose;
-use doctor::facts::host::{BusFacts, Ping, Reach};
+use doctor::facts::host::{BusFacts, Ping, Reach, Service};
 use doctor::facts::{Fact, NodeFacts, ProbeFacts};
 use doctor::finding::Finding;
 use pleg::wall_time::WallTime;
@@ -126,6 +126,16 @@ fn write(path: &Path, text: &str) {
     fs::write(path, text).expect("to write");
 }
 
+/// The kubelet's unit, which systemd has restarted so often.
+pub fn kubelet(restarts: u32) -> Service {
+    Service {
+        unit: "kubelet.service".to_owned(),
+        state: "running".to_owned(),
+        main_pid: Some(600),
+        restarts: Some(restarts),
+    }
+}
+
 /// A machine, at the first look and at the second.
 pub struct Machine {
     folder: TempDir,
@@ -152,6 +162,7 @@ impl Machine {
                     "bus",
                 ),
                 systemd: Fact::known("252.39-1~deb12u1".to_owned(), "bus"),
+                services: Fact::known(vec![kubelet(2)], "bus"),
                 ..BusFacts::default()
             },
         };

@@ -15,8 +15,9 @@ use stat::Stat;
 
 /// No node has more that could be shown.
 const MOST: usize = 20_000;
-/// Hierarchies that a cause asks about; the empty name is that of version 2.
-const CONTROLLERS: [&str; 4] = ["freezer", "pids", "memory", "cpu"];
+/// Hierarchies that a cause asks about, and the one by which systemd keeps its units; the
+/// empty name is that of version 2.
+const CONTROLLERS: [&str; 5] = ["freezer", "pids", "memory", "cpu", "name=systemd"];
 /// As `clone(2)` has it: a thread of the kernel.
 const KERNEL_THREAD: u64 = 0x0020_0000;
 

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use doctor::cause::Cause;
@@ -186,6 +187,23 @@ impl Machine {
     pub fn file(self, path: &str, text: &str) -> Self {
         write(&self.folder.path().join(path), text);
         self
+    }
+
+    /// With a program that is this script. A process of its own writes it: a file that is
+    /// open for writing, in whatever process was started meanwhile, cannot be executed.
+    pub fn program(self, path: &str, script: &str) -> Self {
+        let machine = self.file("script", script);
+        let target = machine.path(path);
+        fs::create_dir_all(target.parent().expect("a parent")).expect("a folder");
+        let installed = Command::new("install")
+            .args(["-m", "755"])
+            .args([machine.path("script"), target])
+            .status();
+        assert!(installed.is_ok_and(|status| status.success()));
+        // It is run as nobody.
+        let everybody = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(machine.folder.path(), everybody).expect("a folder");
+        machine
     }
 
     /// With this file as the second look finds it.

@@ -48,9 +48,6 @@ pub struct NotChecked {
     pub why: String,
 }
 
-/// Why a cause has no opinion of a node that is looked at.
-const ONLY_SAVED: &str = "not looked for on a live node yet";
-
 /// Judges a node by the causes that are `wanted`.
 pub fn diagnose(facts: &NodeFacts, wanted: impl Fn(Cause) -> bool) -> Diagnosis {
     let mut findings = Vec::new();
@@ -63,16 +60,6 @@ pub fn diagnose(facts: &NodeFacts, wanted: impl Fn(Cause) -> bool) -> Diagnosis 
             Opinion::CannotTell(why) => not_checked.push(NotChecked { cause: *cause, why }),
         }
     }
-    let judged = |cause: Cause| JUDGES.iter().any(|(known, _)| *known == cause);
-    let unjudged = Cause::ALL.into_iter().filter(|cause| !judged(*cause));
-    not_checked.extend(
-        unjudged
-            .filter(|cause| wanted(*cause))
-            .map(|cause| NotChecked {
-                cause,
-                why: ONLY_SAVED.to_owned(),
-            }),
-    );
     // A problem before a suspicion; else the order of the judges, which is that of roots.
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.verdict));
     // A runtime that could not be asked at all leaves too little to call a node well.

@@ -69,6 +69,19 @@ struct Backport {
     fixed: &'static str,
 }
 
+impl Backport {
+    /// Whether a package of this distribution has it.
+    fn is_in(&self, release: &str) -> Option<bool> {
+        let (mine, my_update) = release.split_once(self.distribution)?;
+        let (fixed, fixed_update) = self.fixed.split_once(self.distribution)?;
+        let (mut mine, fixed) = (number::words(mine), number::words(fixed));
+        // Who builds it once more adds numbers of his own: Oracle's 219-62.0.4.el7_6.9.
+        mine.truncate(fixed.len());
+        let updates = [my_update, fixed_update].map(number::words);
+        Some(mine.cmp(&fixed).then(updates[0].cmp(&updates[1])).is_ge())
+    }
+}
+
 const SERIAL_BACKPORTS: [Backport; 4] = [
     Backport {
         upstream: 219,
@@ -113,16 +126,16 @@ pub fn serial_overflow(running: &str, package: Option<&str>) -> SerialOverflow {
         return SerialOverflow::Repaired;
     }
     // The package of another version does not tell about the one that runs.
+    let package = package.map(number::without_epoch);
     let package = package.filter(|package| number::first_number(package) == Some(upstream));
     let release = package.unwrap_or(running);
-    let backport = SERIAL_BACKPORTS
-        .iter()
-        .find(|backport| backport.upstream == upstream && release.contains(backport.distribution));
-    match backport {
-        Some(backport) if number::words(release) >= number::words(backport.fixed) => {
-            SerialOverflow::Repaired
-        }
-        Some(_) => SerialOverflow::Affected,
+    let mut backports = SERIAL_BACKPORTS.iter();
+    let repaired = backports
+        .find(|backport| backport.upstream == upstream && release.contains(backport.distribution))
+        .and_then(|backport| backport.is_in(release));
+    match repaired {
+        Some(true) => SerialOverflow::Repaired,
+        Some(false) => SerialOverflow::Affected,
         None => SerialOverflow::Unknown,
     }
 }

@@ -45,7 +45,8 @@ const WRITING: Duration = Duration::from_secs(5);
 
 const AFTER_HELP: &str = "\
 Harmless: it asks the runtime with deadlines, never the same call twice, and reads files that
-cannot block. It ends within 30 seconds whatever hangs, and usually within 10.
+cannot block; where packages are kept by rpm, it runs `rpm -q` once. It ends within 30 seconds
+whatever hangs, and usually within 10.
 
 Exit codes: 0 nothing is wrong, 1 something is, 2 it cannot be told. With --npd they are those
 of node-problem-detector's plug-ins, which are the same.";

@@ -125,7 +125,7 @@ pub(super) const REPAIR_LOOP: About = About {
     title: "the kubelet is restarted again and again, which only resets its clock",
     advice: &[
         "stop what restarts it (a health script, node-problem-detector's repair, a watchdog)",
-        "find what hangs from the start: a restart of the kubelet does not change it",
+        "find what hangs from the start: a restart does not change it",
     ],
     fixed_in: &[],
     references: &["https://github.com/kubernetes/node-problem-detector"],

@@ -22,6 +22,7 @@ mod memory_thrash;
 mod opinion;
 mod pids_exhausted;
 mod plugins;
+mod repair_loop;
 mod rtnl_stuck;
 mod runc_init_frozen;
 mod runc_seccomp_pipe;
@@ -82,4 +83,19 @@ pub const JUDGES: &[(Cause, Judge)] = &[
     (Cause::ContainerLock, container_lock::judge),
     (Cause::KubeletInternal, kubelet_internal::judge),
     (Cause::TooManyContainers, too_many_containers::judge),
+    // Whatever makes somebody restart the kubelet is the root.
+    (Cause::RepairLoop, repair_loop::judge),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_cause_has_one_judge() {
+        for cause in Cause::ALL {
+            let judges = JUDGES.iter().filter(|(judged, _)| *judged == cause);
+            assert_eq!(judges.count(), 1, "{cause}");
+        }
+    }
+}

@@ -14,7 +14,7 @@ pub mod sockets;
 pub mod storage;
 pub mod version;
 
-pub use bus::{BusFacts, Ping, Reach, Serial};
+pub use bus::{BusFacts, Ping, Reach, Serial, Service};
 pub use cgroup::{CgroupFacts, FrozenCgroup, MemoryCgroups, PidsUse, Throttling};
 pub use cni::CniNetwork;
 pub use limits::KernelLimits;

@@ -13,9 +13,7 @@ pub struct Version {
 impl Version {
     /// Reads `1.1.5+ds1-1+deb12u1`, `v1.0.0-rc93`, `1.0.0~rc93+ds1-5`.
     pub fn parse(text: &str) -> Option<Self> {
-        let text = text.trim_start_matches('v');
-        // An epoch of a package: 1:1.2.3
-        let text = text.split_once(':').map_or(text, |(_, rest)| rest);
+        let text = without_epoch(text.trim_start_matches('v'));
         let (numbers, rest) = match text.find(|char: char| char != '.' && !char.is_ascii_digit()) {
             Some(at) => text.split_at(at),
             None => (text, ""),
@@ -50,6 +48,11 @@ impl Ord for Version {
             .cmp(&other.numbers)
             .then(last(self.candidate).cmp(&last(other.candidate)))
     }
+}
+
+/// A package's version may have an epoch in front: `1:1.2.3`.
+pub(super) fn without_epoch(text: &str) -> &str {
+    text.split_once(':').map_or(text, |(_, rest)| rest)
 }
 
 /// The first number in a text.

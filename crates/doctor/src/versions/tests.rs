@@ -39,7 +39,16 @@ fn whether_a_systemd_survives_its_last_serial_number_is_told_by_its_package() {
         ("219", Some("219-62.el7_6.8"), Repaired),
         ("219", Some("219-67.el7"), Repaired),
         ("219", Some("219-78.el7_9.3"), Repaired),
+        ("219", Some("219-42.el7_4.10"), Affected),
+        ("219", Some("219-57.el7_5.5"), Affected),
+        ("219", Some("219-62.el7_6.9"), Repaired),
+        ("219", Some("219-62.0.4.el7_6.7"), Affected),
+        ("219", Some("219-62.0.4.el7_6.9"), Repaired),
+        ("219", Some("219-78.amzn2.0.24"), Unknown),
         ("239", Some("239-13.el8"), Affected),
+        ("239", Some("239-13.el8_0.5"), Affected),
+        ("239", Some("239-18.el8_1.2"), Repaired),
+        ("systemd 239 (239-82.el8)", Some("239-82.el8"), Repaired),
         ("239", Some("239-16.el8"), Repaired),
         ("237", Some("237-3ubuntu10.39"), Affected),
         ("237", Some("237-3ubuntu10.41"), Repaired),
@@ -52,6 +61,72 @@ fn whether_a_systemd_survives_its_last_serial_number_is_told_by_its_package() {
             survives,
             "{running} {package:?}"
         );
+    }
+}
+
+/// Packages of a branch from old to new, and the first of them that is repaired.
+fn branches() -> Vec<(Vec<String>, &'static str)> {
+    let el7: Vec<String> = [(4, 42), (5, 57), (7, 67), (8, 73), (9, 78)]
+        .into_iter()
+        .flat_map(|(minor, release)| {
+            let base = format!("219-{release}.el7");
+            let updates = (1..12).map(move |update| format!("219-{release}.el7_{minor}.{update}"));
+            std::iter::once(base).chain(updates)
+        })
+        .collect();
+    let el7_6 = (1..40)
+        .map(|update| format!("219-62.el7_6.{update}"))
+        .collect();
+    let el8 = (1..90)
+        .map(|release| format!("239-{release}.el8"))
+        .collect();
+    let ubuntu = (1..60)
+        .map(|update| format!("237-3ubuntu10.{update}"))
+        .collect();
+    vec![
+        (el7, "219-67.el7"),
+        (el7_6, "219-62.el7_6.8"),
+        (el8, "239-16.el8"),
+        (ubuntu, "237-3ubuntu10.41"),
+    ]
+}
+
+#[test]
+fn on_each_branch_all_packages_from_the_repaired_one_on_are_and_none_before() {
+    for (packages, first) in branches() {
+        let running = first.split('-').next().unwrap();
+        let at = packages.iter().position(|package| package == first);
+        let at = at.expect("the first repaired package");
+        for (number, package) in packages.iter().enumerate() {
+            let expected = if number < at { Affected } else { Repaired };
+            // An epoch is none of its numbers, nor is the architecture.
+            for package in [
+                package.clone(),
+                format!("0:{package}"),
+                format!("1:{package}"),
+                format!("{package}.x86_64"),
+            ] {
+                assert_eq!(
+                    serial_overflow(running, Some(&package)),
+                    expected,
+                    "{package}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn who_builds_a_package_once_more_changes_nothing_of_it() {
+    for (packages, _) in branches() {
+        for package in packages.iter().filter(|package| package.contains(".el")) {
+            let upstream = package.split('-').next().unwrap();
+            let rebuilt = package.replace(".el", ".0.3.el");
+            let branded = format!("{package}.centos");
+            let mine = serial_overflow(upstream, Some(package));
+            assert_eq!(serial_overflow(upstream, Some(&rebuilt)), mine, "{rebuilt}");
+            assert_eq!(serial_overflow(upstream, Some(&branded)), mine, "{branded}");
+        }
     }
 }
 

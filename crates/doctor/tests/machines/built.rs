@@ -2,15 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use doctor::cause::Cause;
 use doctor::collect::helper::Helpers;
 use doctor::collect::host::{Host, collect};
 use doctor::diagnosis::diagnose;
-use doctor::facts::host::{BusFacts, Ping, Reach};
+use doctor::facts::host::{BusFacts, Ping, Reach, Service};
 use doctor::facts::probes::{Method, Outcome, Probe};
 use doctor::facts::{Fact, NodeFacts, ProbeFacts};
 use doctor::finding::Finding;
@@ -127,6 +128,16 @@ fn write(path: &Path, text: &str) {
     fs::write(path, text).expect("to write");
 }
 
+/// The kubelet's unit, which systemd has restarted so often.
+pub fn kubelet(restarts: u32) -> Service {
+    Service {
+        unit: "kubelet.service".to_owned(),
+        state: "running".to_owned(),
+        main_pid: Some(600),
+        restarts: Some(restarts),
+    }
+}
+
 /// A machine, at the first look and at the second.
 pub struct Machine {
     folder: TempDir,
@@ -169,6 +180,7 @@ impl Machine {
                     "bus",
                 ),
                 systemd: Fact::known("252.39-1~deb12u1".to_owned(), "bus"),
+                services: Fact::known(vec![kubelet(2)], "bus"),
                 ..BusFacts::default()
             },
             probes: ProbeFacts {
@@ -199,6 +211,23 @@ impl Machine {
     pub fn file(self, path: &str, text: &str) -> Self {
         write(&self.folder.path().join(path), text);
         self
+    }
+
+    /// With a program that is this script. A process of its own writes it: a file that is
+    /// open for writing, in whatever process was started meanwhile, cannot be executed.
+    pub fn program(self, path: &str, script: &str) -> Self {
+        let machine = self.file("script", script);
+        let target = machine.path(path);
+        fs::create_dir_all(target.parent().expect("a parent")).expect("a folder");
+        let installed = Command::new("install")
+            .args(["-m", "755"])
+            .args([machine.path("script"), target])
+            .status();
+        assert!(installed.is_ok_and(|status| status.success()));
+        // It is run as nobody.
+        let everybody = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(machine.folder.path(), everybody).expect("a folder");
+        machine
     }
 
     /// With this file as the second look finds it.

@@ -1,9 +1,11 @@
 //! Machines that are folders of files, as they were seen on nodes that fell, each beside
-//! the same machine in health. Nothing here runs; what really runs is in `provoked`.
+//! the same machine in health. Nothing here runs but scripts in the place of rpm; what
+//! really runs is in `provoked`.
 
 mod built;
 mod kernel;
 mod limits;
+mod packages;
 mod resources;
 mod runc;
 mod storage;

@@ -5,7 +5,7 @@ use doctor::facts::Fact;
 use doctor::facts::host::{Ping, Reach, Serial};
 use doctor::finding::Confidence;
 
-use crate::built::{Machine, Task, advises, shows};
+use crate::built::{Machine, Task, advises, kubelet, shows};
 
 fn rhel(package: &str) -> Machine {
     let status = format!("Package: systemd\nStatus: install ok installed\nVersion: {package}\n");
@@ -145,4 +145,26 @@ fn where_process_1_is_not_systemd_nobody_misses_the_bus() {
         .task(&Task::new(1, 0, "machined"))
         .bus(|bus| bus.reach = Fact::known(Reach::NoSocket, "bus"))
         .is_silent(Cause::BusUnavailable);
+}
+
+#[test]
+fn a_kubelet_that_systemd_restarts_and_restarts_is_an_effect_of_what_else_is_found() {
+    let restarted = |restarts: u32, age: u64| {
+        Machine::healthy()
+            .task(&Task::new(600, 1, "kubelet").aged(age))
+            .bus(|bus| bus.services = Fact::known(vec![kubelet(restarts)], "bus"))
+    };
+    let machine = restarted(4000, 100);
+    let finding = machine.finding(Cause::RepairLoop);
+    assert_eq!(finding.confidence, Confidence::High);
+    shows(
+        &finding,
+        "kubelet (600), its main process, has run for 1m40s",
+    );
+    restarted(4000, 5000).is_silent(Cause::RepairLoop);
+
+    let both = machine.bus(|bus| bus.owner = Fact::known(None, "bus"));
+    let found = doctor::diagnosis::diagnose(&both.facts(), |_| true).findings;
+    let causes: Vec<_> = found.iter().map(|finding| finding.cause).collect();
+    assert_eq!(causes, [Cause::BusUnavailable, Cause::RepairLoop]);
 }

@@ -13,7 +13,7 @@ fn a_healthy_machine_has_no_finding_and_nothing_is_left_unchecked() {
     let diagnosis = diagnose(&machine.facts(), |_| true);
     assert_eq!(diagnosis.findings, []);
     let host = [
-        "disk-", "cpu-", "memory-", "pids-", "runc-", "systemd-", "bus-",
+        "disk-", "cpu-", "memory-", "pids-", "runc-", "systemd-", "bus-", "repair-",
     ];
     let unchecked = diagnosis.not_checked.iter().filter(|one| {
         let id = one.cause.id();

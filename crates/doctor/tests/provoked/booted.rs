@@ -22,18 +22,16 @@ const BOOT: &str = "for root in systemd unified; do group=/sys/fs/cgroup/$root/$
     --volatile=overlay --keep-unit --register=no --private-network --console=pipe --boot -- \
     systemd.unit=basic.target";
 
-fn group() -> String {
-    format!("doctor-booted-{}", std::process::id())
-}
-
 struct Booted {
     init: u32,
+    group: String,
     nspawn: Running,
     _folder: tempfile::TempDir,
 }
 
 impl Booted {
-    fn start() -> Option<Self> {
+    /// Under a name of the test's own.
+    fn start(name: &str) -> Option<Self> {
         let installed = Command::new("systemd-nspawn")
             .arg("--version")
             .stdout(Stdio::null())
@@ -43,10 +41,11 @@ impl Booted {
             return None;
         }
         let folder = tempfile::tempdir().expect("a folder");
+        let group = format!("doctor-{name}-{}", std::process::id());
         let nspawn = Command::new("unshare")
             .args(["--mount", "sh", "-c", BOOT, "boot"])
             .arg(folder.path())
-            .arg(group())
+            .arg(&group)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -62,6 +61,7 @@ impl Booted {
             if fs::exists(socket).unwrap_or(false) {
                 return Some(Self {
                     init,
+                    group,
                     nspawn,
                     _folder: folder,
                 });
@@ -76,6 +76,30 @@ impl Booted {
         let mut host = Host::at(format!("/proc/{}/root", self.init));
         host.step = Duration::from_secs(2);
         facts(&host)
+    }
+
+    /// Starts a service of this name in the container.
+    fn service(&self, unit: &str, options: &str, script: &str) {
+        let file = format!("/proc/{}/root/run/systemd/system/{unit}", self.init);
+        let text = format!(
+            "[Unit]\nDefaultDependencies=no\nStartLimitIntervalSec=0\n\
+             [Service]\n{options}\nExecStart=/bin/sh -c '{script}'\n"
+        );
+        fs::create_dir_all(file.trim_end_matches(unit)).expect("a folder");
+        fs::write(file, text).expect("to write");
+        self.systemctl(&["daemon-reload"]);
+        self.systemctl(&["start", unit]);
+    }
+
+    fn systemctl(&self, arguments: &[&str]) {
+        let ended = Command::new("nsenter")
+            .args(["--mount", "--pid", "--ipc", "--uts", "--root", "--target"])
+            .arg(self.init.to_string())
+            .arg("systemctl")
+            .args(arguments)
+            .output()
+            .expect("nsenter");
+        assert!(ended.status.success(), "{arguments:?}: {ended:?}");
     }
 
     fn signal(&self, pid: u32, signal: &str) {
@@ -95,8 +119,8 @@ impl Drop for Booted {
         while matches!(self.nspawn.0.try_wait(), Ok(None)) && Instant::now() < deadline {
             sleep(Duration::from_millis(50));
         }
-        let groups =
-            ["systemd", "unified"].map(|root| format!("/sys/fs/cgroup/{root}/{}", group()));
+        let group = |root| format!("/sys/fs/cgroup/{root}/{}", self.group);
+        let groups = ["systemd", "unified"].map(group);
         let _ = Command::new("find")
             .args(groups)
             .args(["-depth", "-type", "d", "-exec", "rmdir", "{}", ";"])
@@ -116,7 +140,7 @@ fn child(parent: u32, name: &str) -> Option<u32> {
 
 #[test]
 fn a_real_systemd_is_asked_and_its_silence_and_that_of_its_bus_are_told_apart() {
-    let Some(booted) = Booted::start() else {
+    let Some(booted) = Booted::start("booted") else {
         return;
     };
     // The first connection starts the bus, to which systemd then connects.
@@ -170,4 +194,58 @@ fn a_real_systemd_is_asked_and_its_silence_and_that_of_its_bus_are_told_apart() 
 
     let again = booted.facts();
     assert_eq!(findings(&again, Cause::BusUnavailable), []);
+}
+
+#[test]
+fn a_kubelet_that_systemd_starts_again_and_again_is_named_until_it_runs() {
+    let Some(booted) = Booted::start("restarted") else {
+        return;
+    };
+    booted.service("containerd.service", "", "exec sleep 1000");
+    let again = "Restart=always\nRestartSec=100ms";
+    let named = "printf kubelet > /proc/self/comm; sleep";
+    booted.service("kubelet.service", again, &format!("{named} 0.2"));
+    // The bus starts with the first connection, and the kubelet five times.
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let seen = loop {
+        let seen = booted.facts();
+        if !findings(&seen, Cause::RepairLoop).is_empty() || Instant::now() > deadline {
+            break seen;
+        }
+    };
+    let found = findings(&seen, Cause::RepairLoop);
+    assert_eq!(found.len(), 1, "{found:?} {:?}", seen.host.bus.services);
+    assert_eq!(found[0].culprit.unit.as_deref(), Some("kubelet.service"));
+    assert!(found[0].confidence >= Confidence::Medium, "{found:?}");
+    let services = seen.host.bus.services.value().expect("services");
+    let runtime = services
+        .iter()
+        .find(|service| service.unit == "containerd.service");
+    let runtime = runtime.expect("the runtime");
+    assert_eq!(
+        (runtime.state.as_str(), runtime.restarts),
+        ("running", Some(0))
+    );
+
+    // On another machine the bundle says the same.
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("node.json.gz");
+    doctor::bundle::write(&file, &seen).expect("a bundle");
+    let read = doctor::bundle::read(&file).expect("a bundle");
+    assert_eq!(findings(&read, Cause::RepairLoop), found);
+
+    // One that just runs, and whose control group alone tells its unit.
+    booted.systemctl(&["stop", "kubelet.service"]);
+    let runs = "printf k3s-server > /proc/self/comm; sleep 1000";
+    booted.service("k3s.service", again, runs);
+    let well = booted.facts();
+    let services = well.host.bus.services.value().expect("services");
+    let of = |unit: &str| services.iter().find(|service| service.unit == unit);
+    assert_eq!(of("kubelet.service"), None);
+    let k3s = of("k3s.service").expect("the kubelet");
+    assert_eq!(k3s.restarts, Some(0));
+    let pid = k3s.main_pid.expect("a process");
+    let process = well.host.process(pid).expect("a process");
+    assert_eq!(process.service(), Some("k3s.service"));
+    assert_eq!(findings(&well, Cause::RepairLoop), []);
 }

@@ -22,6 +22,11 @@ pub(crate) enum Request {
     Link { path: PathBuf },
     /// The version in a program of Go: opening a file may wait for a listener of fanotify.
     ProgramVersion { path: PathBuf },
+    /// The versions of packages, of rpm itself: starting a program may block as well.
+    Rpm {
+        program: PathBuf,
+        packages: Vec<String>,
+    },
     /// The hierarchies of control groups: some files take the kernel's lock of all of them.
     Cgroups { proc: PathBuf, sys: PathBuf },
     /// Nothing, for so long: so that a test can see what a blocked helper does.
@@ -37,6 +42,7 @@ impl Request {
             Self::Fanotify { path } => json(answer::fanotify(&path)),
             Self::Link { path } => json(answer::link(&path)),
             Self::ProgramVersion { path } => json(answer::program_version(&path)),
+            Self::Rpm { program, packages } => json(answer::rpm(&program, &packages)),
             Self::Cgroups { proc, sys } => json(Ok(answer::cgroups(&proc, &sys))),
             Self::Sleep { seconds } => {
                 std::thread::sleep(Duration::from_secs(seconds));

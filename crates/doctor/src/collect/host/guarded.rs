@@ -1,17 +1,20 @@
 //! What may block in the kernel, asked of the helpers.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 
-use super::Host;
+use super::{Host, versions};
 use crate::collect::helper::{CgroupWalk, FanotifyMarks, Helpers, Request};
 use crate::facts::Fact;
 use crate::facts::host::{FanotifyListener, Filesystem, HostFacts, Process};
 
 /// Each read takes microseconds on a machine that is well.
 const LIMIT: Duration = Duration::from_secs(1);
+/// The helper ends rpm after 3 s.
+const RPM_LIMIT: Duration = Duration::from_secs(4);
 const MOST_STACKS: usize = 32;
 const MOST_LISTENERS: usize = 32;
 /// Where runc is, the first place first.
@@ -45,6 +48,13 @@ pub(super) fn collect(host: &Host, helpers: &mut Helpers, facts: &mut HostFacts)
         .collect();
     if let Fact::Known { value, .. } = &mut facts.processes {
         stacks(host, helpers, value);
+    }
+    // Last: what may be lost with it is only a helper.
+    let packages = facts.versions.packages.value();
+    if packages.is_none_or(|packages| packages.is_empty())
+        && let Some(answer) = rpm(host, helpers)
+    {
+        facts.versions.packages = answer;
     }
 }
 
@@ -90,6 +100,23 @@ fn runc(host: &Host, helpers: &mut Helpers) -> Fact<String> {
     };
     let request = Request::ProgramVersion { path: path.clone() };
     ask(helpers, &request, &path, Duration::from_secs(2))
+}
+
+/// `None` where there is no rpm.
+fn rpm(host: &Host, helpers: &mut Helpers) -> Option<Fact<BTreeMap<String, String>>> {
+    let program = host.usr.join("bin/rpm");
+    if !program.exists() {
+        return None;
+    }
+    let packages = versions::PACKAGES.map(str::to_owned).to_vec();
+    let source = format!("{} -q", program.display());
+    let request = Request::Rpm { program, packages };
+    let answer = helpers.ask::<String>(&request, RPM_LIMIT);
+    let read = answer.map_err(|error| error.to_string());
+    Some(match read.and_then(|text| versions::of_rpm(&text)) {
+        Ok(packages) => Fact::known(packages, source),
+        Err(why) => Fact::missing(why, source),
+    })
 }
 
 fn fanotify(

@@ -28,6 +28,13 @@ pub(super) struct First {
     throttling: Vec<Throttling>,
 }
 
+impl First {
+    /// What ran.
+    pub(super) fn processes(&self) -> &[Process] {
+        self.census.value().map_or(&[], Census::processes)
+    }
+}
+
 pub(super) fn first(host: &Host) -> First {
     let census = process::census(host);
     let throttling = census

@@ -97,9 +97,10 @@ pub fn collect(host: &Host, helpers: &mut Helpers, wait: impl FnOnce() -> Durati
     let limit = host.step;
     // Alone: nothing that runs beside it may look busy because of us.
     let first = step(host, look::first).finish();
+    let services = bus::wanted(first.as_ref().map_or(&[], look::First::processes));
     let bus = Step::start(bus::LONGEST + limit, {
         let host = host.clone();
-        move || bus::collect(&host)
+        move || bus::collect(&host, &services)
     });
     let mounts = step(host, mounts::read);
     let log = step(host, kernel_log::read);
@@ -122,6 +123,7 @@ pub fn collect(host: &Host, helpers: &mut Helpers, wait: impl FnOnce() -> Durati
     facts.bus = bus.finish().unwrap_or_else(|why| BusFacts {
         reach: Fact::missing(&why, host.run.display().to_string()),
         ping: Fact::missing(&why, host.run.display().to_string()),
+        services: Fact::missing(&why, host.run.display().to_string()),
         ..BusFacts::default()
     });
     facts

@@ -1,7 +1,6 @@
-//! Releases and versions, from files: nothing is executed.
+//! Releases and versions, from files, and from what rpm says.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use super::Host;
 use super::file::{fact, line, printable};
@@ -9,21 +8,24 @@ use crate::facts::Fact;
 use crate::facts::host::VersionFacts;
 
 /// Packages whose version tells something.
-const PACKAGES: [&str; 11] = [
+pub(super) const PACKAGES: [&str; 13] = [
     "containerd",
     "containerd.io",
     "cri-o",
     "crun",
     "dbus",
+    "docker",
     "docker-ce",
     "docker.io",
     "kubelet",
+    "moby-engine",
     "runc",
     "systemd",
     "systemd-sysv",
 ];
 
-/// Versions but for what a helper must read: the program of runc, and that of process 1.
+/// Versions but for what a helper must read: the program of runc, that of process 1, and
+/// what rpm says.
 pub(super) fn read(host: &Host) -> VersionFacts {
     let release = host.proc.join("sys/kernel/osrelease");
     VersionFacts {
@@ -37,26 +39,20 @@ pub(super) fn read(host: &Host) -> VersionFacts {
                 .find_map(|line| line.strip_prefix("PRETTY_NAME="))?;
             Some(printable(name.trim_matches('"')))
         }),
-        packages: packages(host),
+        packages: of_dpkg(host),
         ..VersionFacts::default()
     }
 }
 
-fn packages(host: &Host) -> Fact<BTreeMap<String, String>> {
+fn of_dpkg(host: &Host) -> Fact<BTreeMap<String, String>> {
     let status = host.var.join("lib/dpkg/status");
     if status.exists() {
         return fact(&status, |text| Some(installed(text)));
     }
-    let rpm = [host.var.join("lib/rpm"), host.usr.join("lib/sysimage/rpm")];
-    let source = status.display().to_string();
-    if rpm
-        .iter()
-        .any(|folder: &std::path::PathBuf| Path::exists(folder))
-    {
-        let why = "packages are kept by rpm: ask `rpm -q systemd runc containerd`";
-        return Fact::missing(why, source);
-    }
-    Fact::missing("no list of packages was found", source)
+    Fact::missing(
+        "no list of packages was found",
+        status.display().to_string(),
+    )
 }
 
 fn installed(status: &str) -> BTreeMap<String, String> {
@@ -75,4 +71,57 @@ fn installed(status: &str) -> BTreeMap<String, String> {
         }
     }
     found
+}
+
+/// The packages of which rpm has a row, or its words.
+pub(super) fn of_rpm(text: &str) -> Result<BTreeMap<String, String>, String> {
+    let mut found = BTreeMap::new();
+    for (name, version) in text.lines().filter_map(|line| line.split_once('\t')) {
+        let plain = !version.is_empty() && version.bytes().all(|byte| byte.is_ascii_graphic());
+        if plain && PACKAGES.contains(&name) {
+            // Of one that is installed twice, the later row is the later version.
+            found.insert(name.to_owned(), printable(version));
+        }
+    }
+    if !found.is_empty() {
+        return Ok(found);
+    }
+    let mut other = text
+        .lines()
+        .filter(|line| !line.ends_with("is not installed"));
+    Err(match other.find(|line| !line.trim().is_empty()) {
+        Some(line) => format!("rpm names none of the packages: {}", printable(line)),
+        None => "rpm knows none of the packages".to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_rpm_says_is_taken_row_by_row() {
+        let text = "systemd\t219-62.el7_6.7\npackage runc is not installed\n\
+                    docker-ce\t3:19.03.9-3.el7\nbash\t5.1-1\nkubelet\t\ncrun\t1 2\n";
+        let found = of_rpm(text).expect("packages");
+        let rows: Vec<_> = found.iter().map(|(name, at)| (&**name, &**at)).collect();
+        let expected = [
+            ("docker-ce", "3:19.03.9-3.el7"),
+            ("systemd", "219-62.el7_6.7"),
+        ];
+        assert_eq!(rows, expected);
+    }
+
+    #[test]
+    fn where_it_names_nothing_its_own_words_are_the_reason() {
+        let broken = "package runc is not installed\nerror: cannot open Packages\u{1b}[2J\n";
+        let why = "rpm names none of the packages: error: cannot open Packages?[2J";
+        assert_eq!(of_rpm(broken), Err(why.to_owned()));
+        for text in ["", "package runc is not installed\n"] {
+            assert_eq!(
+                of_rpm(text),
+                Err("rpm knows none of the packages".to_owned())
+            );
+        }
+    }
 }

@@ -20,6 +20,23 @@ pub struct BusFacts {
     pub private: Fact<Ping>,
     /// The version of the systemd that runs, in its own words.
     pub systemd: Fact<String>,
+    /// The services that run a kubelet or a runtime, as far as systemd knows any.
+    pub services: Fact<Vec<Service>>,
+}
+
+/// A service, as systemd sees it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Service {
+    /// Its unit: `kubelet.service`.
+    pub unit: String,
+    /// In systemd's words: `running`, `auto-restart`.
+    pub state: String,
+    /// Its main process, if it has one now.
+    pub main_pid: Option<u32>,
+    /// How often systemd has started it again by itself; versions before 235 do not count.
+    /// A stop while it runs, or `systemctl reset-failed`, sets the count back.
+    pub restarts: Option<u32>,
 }
 
 /// Whether the bus can be reached.

@@ -68,7 +68,7 @@ impl Thread {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CgroupPath {
-    /// The controllers of version 1, comma separated; empty on version 2.
+    /// The controllers of version 1, comma separated, or `name=systemd`; empty on version 2.
     pub controllers: String,
     /// The path.
     pub path: String,
@@ -104,18 +104,10 @@ pub struct FanotifyListener {
     pub permission_marks: u64,
 }
 
-/// Daemons that a node cannot do without.
-const DAEMONS: [&str; 9] = [
-    "containerd",
-    "dockerd",
-    "crio",
-    "cri-dockerd",
-    "kubelet",
-    "k3s-server",
-    "k3s-agent",
-    "k0s",
-    "kubelite",
-];
+/// Container runtimes, and what stands before them.
+const RUNTIMES: [&str; 4] = ["containerd", "dockerd", "crio", "cri-dockerd"];
+/// Programs that are a kubelet, or have one in them.
+const KUBELETS: [&str; 5] = ["kubelet", "k3s-server", "k3s-agent", "k0s", "kubelite"];
 
 /// Whether a task in this state was stopped, by a signal or a debugger.
 pub(crate) fn is_stopped(state: char) -> bool {
@@ -125,7 +117,17 @@ pub(crate) fn is_stopped(state: char) -> bool {
 impl Process {
     /// The kubelet, or a container runtime.
     pub fn is_daemon(&self) -> bool {
-        DAEMONS.contains(&self.comm.as_str())
+        self.is_kubelet() || self.is_runtime()
+    }
+
+    /// A kubelet is in it.
+    pub fn is_kubelet(&self) -> bool {
+        KUBELETS.contains(&self.comm.as_str())
+    }
+
+    /// The container runtime.
+    pub fn is_runtime(&self) -> bool {
+        RUNTIMES.contains(&self.comm.as_str())
     }
 
     /// It stands between a runtime and a container for as long as that lives.
@@ -179,6 +181,14 @@ impl Process {
     /// Its name and id.
     pub fn label(&self) -> String {
         format!("{} ({})", self.comm, self.pid)
+    }
+
+    /// The service of systemd that it belongs to, which its control group is named after.
+    pub fn service(&self) -> Option<&str> {
+        self.cgroups.iter().find_map(|cgroup| {
+            let mut parts = cgroup.path.split('/');
+            parts.rfind(|part| part.ends_with(".service"))
+        })
     }
 
     /// Its path in the hierarchy of a controller: of version 1, else of version 2.

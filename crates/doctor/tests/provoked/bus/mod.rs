@@ -17,7 +17,7 @@ use crate::local::{Running, await_ready, facts, findings, skipped};
 
 mod service;
 
-use service::Service;
+use service::{Service, Unit};
 
 struct Bus {
     folder: TempDir,
@@ -107,6 +107,52 @@ fn the_serial_numbers_of_answers_are_read_across_a_real_bus() {
     counter.store(40, Ordering::SeqCst);
     let young = bus.facts("219-62.el7");
     assert_eq!(findings(&young, Cause::SystemdCookieOverflow), []);
+}
+
+#[test]
+fn how_often_systemd_has_restarted_the_kubelet_is_asked_and_nothing_is_loaded_for_it() {
+    let Some(bus) = Bus::start(64) else { return };
+    let process = Command::new("sleep").arg("60").spawn().map(Running);
+    let process = process.expect("a process");
+    let unit = |restarts| {
+        let kubelet = Unit {
+            name: "kubelet.service",
+            state: "running",
+            main_pid: process.pid(),
+            restarts,
+        };
+        Service::with_units(&bus.socket(), Arc::new(AtomicU32::new(40)), vec![kubelet])
+    };
+
+    let service = unit(Some(9));
+    let seen = bus.facts("252");
+    let services = seen.host.bus.services.value().expect("services");
+    assert_eq!(services.len(), 1, "{services:?}");
+    assert_eq!(services[0].restarts, Some(9));
+    let found = findings(&seen, Cause::RepairLoop);
+    assert_eq!(found[0].culprit.pid, Some(process.pid()), "{found:?}");
+    assert!(found[0].said().contains("kubelet.service 9 times"));
+    let asked = service.asked();
+    // Nothing is made to start, and of a unit that is not loaded no property is asked for.
+    assert!(asked.iter().all(|call| call.flags & 2 != 0));
+    let of = |what: &str| {
+        asked
+            .iter()
+            .filter(|call| call.what.starts_with(what))
+            .count()
+    };
+    assert!(of("GetUnit ") > 1);
+    assert_eq!(of("Get org.freedesktop.systemd1.Unit "), 1);
+    assert_eq!(of("Get org.freedesktop.systemd1.Service "), 2);
+    drop(service);
+
+    for restarts in [Some(2), None] {
+        let _service = unit(restarts);
+        let seen = bus.facts("252");
+        let services = seen.host.bus.services.value().expect("services");
+        assert_eq!(services[0].restarts, restarts);
+        assert_eq!(findings(&seen, Cause::RepairLoop), []);
+    }
 }
 
 #[test]

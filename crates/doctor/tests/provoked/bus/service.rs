@@ -4,19 +4,42 @@
 use std::io::{self, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 /// It ends when it is dropped.
 pub struct Service {
     stream: Option<UnixStream>,
+    asked: Arc<Mutex<Vec<Asked>>>,
+}
+
+/// A call as it came in.
+#[derive(Clone)]
+pub struct Asked {
+    /// Its member and its arguments.
+    pub what: String,
+    pub flags: u8,
+}
+
+/// A unit that is loaded; `None` where this systemd does not know the property.
+#[derive(Clone)]
+pub struct Unit {
+    pub name: &'static str,
+    pub state: &'static str,
+    pub main_pid: u32,
+    pub restarts: Option<u32>,
 }
 
 impl Service {
     /// On a bus, with `counter` as the number of its next answer; u32::MAX is the last
     /// number, behind which it answers nothing any more.
     pub fn on_bus(socket: &Path, counter: Arc<AtomicU32>) -> Self {
+        Self::with_units(socket, counter, Vec::new())
+    }
+
+    /// On a bus, with these units.
+    pub fn with_units(socket: &Path, counter: Arc<AtomicU32>, units: Vec<Unit>) -> Self {
         let mut stream = UnixStream::connect(socket).expect("a bus");
         stream
             .write_all(b"\0AUTH EXTERNAL 30\r\n")
@@ -40,13 +63,25 @@ impl Service {
             owned = message.answers == Some(2);
         }
         let kept = stream.try_clone().expect("a socket");
-        thread::spawn(move || serve(stream, &counter));
-        Self { stream: Some(kept) }
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let log = Arc::clone(&asked);
+        thread::spawn(move || serve(stream, &counter, &units, &log));
+        Self {
+            stream: Some(kept),
+            asked,
+        }
+    }
+
+    /// All that it was asked.
+    pub fn asked(&self) -> Vec<Asked> {
+        self.asked.lock().expect("a list").clone()
     }
 
     /// As the private socket of systemd: no bus in between.
     pub fn private(path: &Path, counter: Arc<AtomicU32>) -> Self {
         let listener = UnixListener::bind(path).expect("a socket");
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let log = Arc::clone(&asked);
         thread::spawn(move || {
             while let Ok((mut stream, _)) = listener.accept() {
                 let mut hello = [0; 128];
@@ -54,10 +89,13 @@ impl Service {
                 let _ = stream.write_all(b"OK 0123456789abcdef0123456789abcdef\r\n");
                 let mut begin = [0; 7];
                 let _ = stream.read_exact(&mut begin);
-                serve(stream, &counter);
+                serve(stream, &counter, &[], &log);
             }
         });
-        Self { stream: None }
+        Self {
+            stream: None,
+            asked,
+        }
     }
 }
 
@@ -69,11 +107,15 @@ impl Drop for Service {
     }
 }
 
-fn serve(mut stream: UnixStream, counter: &AtomicU32) {
+fn serve(mut stream: UnixStream, counter: &AtomicU32, units: &[Unit], asked: &Mutex<Vec<Asked>>) {
     while let Ok(message) = read(&mut stream) {
         if message.kind != 1 {
             continue;
         }
+        asked.lock().expect("a list").push(Asked {
+            what: format!("{} {}", message.member, message.arguments.join(" ")),
+            flags: message.flags,
+        });
         let serial = counter.load(Ordering::SeqCst);
         if serial == u32::MAX {
             continue;
@@ -84,23 +126,83 @@ fn serve(mut stream: UnixStream, counter: &AtomicU32) {
         if let Some(sender) = &message.sender {
             field(&mut fields, 6, b's', sender);
         }
-        // A variant that holds a text, which a ping's asker does not look at.
+        let answer = Answer::to(&message, units);
+        if let Answer::Error(name) = answer {
+            field(&mut fields, 4, b's', name);
+        }
+        let (signature, body) = answer.body();
         pad(&mut fields, 8);
-        fields.extend([8, 1, b'g', 0, 1, b'v', 0]);
-        let mut body = vec![1, b's', 0, 0];
-        body.extend(text("219"));
-        let answer = message_of(2, serial, &fields, &body);
+        fields.extend([8, 1, b'g', 0, 1, signature, 0]);
+        let kind = if let Answer::Error(_) = answer { 3 } else { 2 };
+        let answer = message_of(kind, serial, &fields, &body);
         if stream.write_all(&answer).is_err() {
             return;
         }
     }
 }
 
+enum Answer {
+    Path(String),
+    Text(&'static str),
+    Number(u32),
+    Error(&'static str),
+}
+
+impl Answer {
+    fn to(message: &Received, units: &[Unit]) -> Self {
+        let about = |unit: &&Unit| match message.member.as_str() {
+            "GetUnit" => message.arguments[0] == unit.name,
+            _ => message.path == path_of(unit),
+        };
+        let property = message.arguments.get(1).map(String::as_str);
+        match (message.member.as_str(), units.iter().find(about)) {
+            ("GetUnit", Some(unit)) => Self::Path(path_of(unit)),
+            ("GetUnit", None) => Self::Error("org.freedesktop.systemd1.NoSuchUnit"),
+            ("Get", Some(unit)) => match (property, unit.restarts) {
+                (Some("SubState"), _) => Self::Text(unit.state),
+                (Some("MainPID"), _) => Self::Number(unit.main_pid),
+                (Some("NRestarts"), Some(restarts)) => Self::Number(restarts),
+                _ => Self::Error("org.freedesktop.DBus.Error.UnknownProperty"),
+            },
+            // A ping's asker does not look at it.
+            _ => Self::Text("219"),
+        }
+    }
+
+    /// The type of it, and it; what is asked for of an object is a variant.
+    fn body(&self) -> (u8, Vec<u8>) {
+        match self {
+            Self::Path(path) => (b'o', text(path)),
+            Self::Error(name) => (b's', text(name)),
+            Self::Text(value) => {
+                let mut body = vec![1, b's', 0, 0];
+                body.extend(text(value));
+                (b'v', body)
+            }
+            Self::Number(value) => {
+                let mut body = vec![1, b'u', 0, 0];
+                body.extend(value.to_le_bytes());
+                (b'v', body)
+            }
+        }
+    }
+}
+
+fn path_of(unit: &Unit) -> String {
+    let escaped = unit.name.replace('.', "_2e");
+    format!("/org/freedesktop/systemd1/unit/{escaped}")
+}
+
+#[derive(Default)]
 struct Received {
     kind: u8,
+    flags: u8,
     serial: u32,
     answers: Option<u32>,
     sender: Option<String>,
+    path: String,
+    member: String,
+    arguments: Vec<String>,
 }
 
 fn read(stream: &mut UnixStream) -> io::Result<Received> {
@@ -112,10 +214,15 @@ fn read(stream: &mut UnixStream) -> io::Result<Received> {
     stream.read_exact(&mut rest)?;
     let mut received = Received {
         kind: front[1],
+        flags: front[2],
         serial: number(&front[8..]),
-        answers: None,
-        sender: None,
+        ..Received::default()
     };
+    let text = |value: &[u8]| {
+        let end = 4 + number(value) as usize;
+        String::from_utf8_lossy(&value[4..end]).into_owned()
+    };
+    let mut signature = String::new();
     let mut at = 0;
     while at < fields {
         let (code, kind) = (rest[at], rest[at + 2]);
@@ -127,14 +234,23 @@ fn read(stream: &mut UnixStream) -> io::Result<Received> {
             _ => number(value) as usize + 5,
         };
         match code {
+            1 => received.path = text(value),
+            3 => received.member = text(value),
             5 => received.answers = Some(number(value)),
-            7 => {
-                let end = 4 + number(value) as usize;
-                received.sender = Some(String::from_utf8_lossy(&value[4..end]).into_owned());
+            7 => received.sender = Some(text(value)),
+            8 => {
+                let end = 1 + usize::from(value[0]);
+                signature = String::from_utf8_lossy(&value[1..end]).into_owned();
             }
             _ => {}
         }
         at = at.next_multiple_of(8);
+    }
+    let mut at = fields.next_multiple_of(8);
+    for _ in signature.chars().take_while(|kind| *kind == 's') {
+        at = at.next_multiple_of(4);
+        received.arguments.push(text(&rest[at..]));
+        at += number(&rest[at..]) as usize + 5;
     }
     Ok(received)
 }

@@ -11,10 +11,12 @@ use crate::kernel::KernelStackReader;
 
 mod cgroups;
 mod program;
+mod rpm;
 
 pub(crate) use cgroups::CgroupWalk;
 pub(super) use cgroups::cgroups;
 pub(super) use program::program_version;
+pub(super) use rpm::rpm;
 
 /// No file that is read here is longer.
 const LONGEST: u64 = 256 * 1024;

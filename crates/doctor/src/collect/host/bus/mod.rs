@@ -1,4 +1,4 @@
-//! The system bus: three short questions, none of which makes anything start.
+//! The system bus: a few short questions, none of which makes anything start.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -10,28 +10,35 @@ use crate::facts::Fact;
 use crate::facts::host::{BusFacts, Ping, Reach, Serial};
 
 mod connection;
+mod services;
 pub(crate) mod wire;
 
 use connection::{Connection, Failure};
+pub(super) use services::wanted;
 use wire::Call;
 
 const SYSTEMD: &str = "org.freedesktop.systemd1";
+const MANAGER: &str = "org.freedesktop.systemd1.Manager";
 const BUS: &str = "org.freedesktop.DBus";
 /// The bus itself is quick, or it is broken.
 const BUS_LIMIT: Duration = Duration::from_secs(2);
 /// What all questions but the ping take at most, on a bus that fails as slowly as it can.
-pub(super) const LONGEST: Duration = Duration::from_secs(10);
+pub(super) const LONGEST: Duration = Duration::from_secs(12);
 /// Between two answers, so that a rate can be told.
 const APART: Duration = Duration::from_millis(500);
 
-pub(super) fn collect(host: &Host) -> BusFacts {
-    let mut facts = BusFacts::default();
-    over_bus(host, &mut facts);
-    over_private_socket(host, &mut facts);
+/// Asks also about these services.
+pub(super) fn collect(host: &Host, services: &[String]) -> BusFacts {
+    let mut facts = BusFacts {
+        services: Fact::missing("systemd was not reached", MANAGER),
+        ..BusFacts::default()
+    };
+    over_bus(host, services, &mut facts);
+    over_private_socket(host, services, &mut facts);
     facts
 }
 
-fn over_bus(host: &Host, facts: &mut BusFacts) {
+fn over_bus(host: &Host, services: &[String], facts: &mut BusFacts) {
     let path = host.run.join("dbus/system_bus_socket");
     let source = path.display().to_string();
     let mut bus = match connect(&path) {
@@ -64,11 +71,16 @@ fn over_bus(host: &Host, facts: &mut BusFacts) {
             },
             again.source(),
         ),
-        _ => Fact::missing("the second ping was not answered", again.source()),
+        _ => {
+            facts.serial = Fact::missing("the second ping was not answered", again.source());
+            return;
+        }
     };
+    // After both pings: questions between them would count as the traffic of others.
+    facts.services = services::ask(&mut bus, Some(SYSTEMD), services);
 }
 
-fn over_private_socket(host: &Host, facts: &mut BusFacts) {
+fn over_private_socket(host: &Host, services: &[String], facts: &mut BusFacts) {
     let path = host.run.join("systemd/private");
     let source = path.display().to_string();
     let mut private = match Connection::open(&path, BUS_LIMIT) {
@@ -85,8 +97,12 @@ fn over_private_socket(host: &Host, facts: &mut BusFacts) {
         }
     };
     facts.private = ping(&mut private, BUS_LIMIT, None);
-    if facts.systemd.value().is_none() && facts.private.value().is_some() {
+    let answers = matches!(facts.private.value(), Some(Ping::Answered { .. }));
+    if answers && facts.systemd.value().is_none() {
         facts.systemd = version(&mut private, None);
+    }
+    if answers && facts.services.value().is_none() {
+        facts.services = services::ask(&mut private, None, services);
     }
 }
 
@@ -142,12 +158,9 @@ fn ping(connection: &mut Connection, limit: Duration, to: Option<&str>) -> Fact<
         Some(_) => source.to_owned(),
         None => format!("{source}, private socket"),
     };
-    let mut call = Call::new("/", "org.freedesktop.DBus.Peer", "Ping");
-    if let Some(to) = to {
-        call = call.to(to);
-    }
+    let call = Call::new("/", "org.freedesktop.DBus.Peer", "Ping");
     let start = Instant::now();
-    match connection.ask(call, limit) {
+    match connection.ask(addressed(call, to), limit) {
         Ok(answer) => Fact::known(
             Ping::Answered {
                 serial: answer.serial,
@@ -167,22 +180,27 @@ fn ping(connection: &mut Connection, limit: Duration, to: Option<&str>) -> Fact<
 
 fn version(connection: &mut Connection, to: Option<&str>) -> Fact<String> {
     let source = "org.freedesktop.systemd1.Manager.Version";
-    let mut call = Call::new(
-        "/org/freedesktop/systemd1",
-        "org.freedesktop.DBus.Properties",
-        "Get",
-    )
-    .with("org.freedesktop.systemd1.Manager")
-    .with("Version");
-    if let Some(to) = to {
-        call = call.to(to);
-    }
-    match connection.ask(call, BUS_LIMIT) {
+    let property = property("/org/freedesktop/systemd1", MANAGER, "Version");
+    match connection.ask(addressed(property, to), BUS_LIMIT) {
         Ok(answer) => match (answer.error, answer.text) {
             (None, Some(version)) => Fact::known(super::file::printable(&version), source),
             (Some(error), _) => Fact::missing(error, source),
             (None, None) => Fact::missing("the answer holds no text", source),
         },
         Err(failure) => Fact::missing(failure, source),
+    }
+}
+
+fn property<'a>(path: &'a str, interface: &'a str, name: &'a str) -> Call<'a> {
+    Call::new(path, "org.freedesktop.DBus.Properties", "Get")
+        .with(interface)
+        .with(name)
+}
+
+/// On a bus a call needs a destination, and straight to systemd it has none.
+fn addressed<'a>(call: Call<'a>, to: Option<&'a str>) -> Call<'a> {
+    match to {
+        Some(to) => call.to(to),
+        None => call,
     }
 }

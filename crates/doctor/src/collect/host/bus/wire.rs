@@ -1,4 +1,4 @@
-//! As much of D-Bus' wire format as three questions take.
+//! As much of D-Bus' wire format as a few questions take.
 
 /// Do not start what is not there: an activation takes up to 25 seconds.
 const NO_AUTO_START: u8 = 2;
@@ -103,6 +103,8 @@ pub(crate) struct Message {
     pub(crate) error: Option<String>,
     /// The first thing in it, if that is a text.
     pub(crate) text: Option<String>,
+    /// The first thing in it, if that is a number of 32 bits.
+    pub(crate) number: Option<u32>,
 }
 
 /// The length of what follows the front.
@@ -156,15 +158,19 @@ pub(crate) fn read(message: &[u8]) -> Option<Message> {
         }
     }
     let body = fields_end.next_multiple_of(8);
-    read.text = match signature.as_bytes().first() {
-        Some(b's' | b'o') => order.text(message, body).map(|(text, _)| text),
+    let (kind, at) = match signature.as_bytes().first() {
         // A value with its own type in front.
-        Some(b'v') => signature_at(message, body).and_then(|(kind, end)| {
-            let text = || order.text(message, end.next_multiple_of(4));
-            (kind == "s").then(text)?.map(|(text, _)| text)
-        }),
-        _ => None,
+        Some(b'v') => match signature_at(message, body) {
+            Some((kind, end)) => (kind, end.next_multiple_of(4)),
+            None => return Some(read),
+        },
+        _ => (signature, body),
     };
+    match kind.as_bytes().first() {
+        Some(b's' | b'o') => read.text = order.text(message, at).map(|(text, _)| text),
+        Some(b'u') => read.number = order.number(message, at),
+        _ => {}
+    }
     Some(read)
 }
 

@@ -26,8 +26,9 @@ const MOST_SERVING_THREADS: usize = 8_000;
 const MOST_OTHER_THREADS: usize = 4_000;
 /// Bytes of paths of control groups; on a usual node a process has some hundred.
 const MOST_PATHS: usize = 6 << 20;
-/// Hierarchies that a cause asks about; the empty name is that of version 2.
-const CONTROLLERS: [&str; 4] = ["freezer", "pids", "memory", "cpu"];
+/// Hierarchies that a cause asks about, and the one by which systemd keeps its units; the
+/// empty name is that of version 2.
+const CONTROLLERS: [&str; 5] = ["freezer", "pids", "memory", "cpu", "name=systemd"];
 /// As `clone(2)` has it: a thread of the kernel.
 const KERNEL_THREAD: u64 = 0x0020_0000;
 

@@ -1,0 +1,157 @@
+//! How often systemd has restarted what a node lives by.
+
+use std::time::{Duration, Instant};
+
+use super::connection::{Connection, Failure};
+use super::{MANAGER, addressed, property};
+use crate::collect::host::bus::wire::{Call, Message};
+use crate::collect::host::file::printable;
+use crate::facts::Fact;
+use crate::facts::host::{Process, Service};
+
+const UNIT: &str = "org.freedesktop.systemd1.Unit";
+const SERVICE: &str = "org.freedesktop.systemd1.Service";
+/// All of these questions together; a systemd that is well answers within milliseconds.
+const LIMIT: Duration = Duration::from_secs(2);
+/// No node has more daemons that serve its containers.
+const MOST: usize = 24;
+
+/// Units of a kubelet, by the distributions that ship them.
+const KUBELETS: [&str; 11] = [
+    "kubelet.service",
+    "k3s.service",
+    "k3s-agent.service",
+    "rke2-server.service",
+    "rke2-agent.service",
+    "k0scontroller.service",
+    "k0sworker.service",
+    "snap.microk8s.daemon-kubelite.service",
+    "snap.kubelet.daemon.service",
+    "origin-node.service",
+    "atomic-openshift-node.service",
+];
+/// Units of a runtime.
+const RUNTIMES: [&str; 5] = [
+    "containerd.service",
+    "docker.service",
+    "crio.service",
+    "cri-docker.service",
+    "snap.microk8s.daemon-containerd.service",
+];
+
+/// The services to ask about: those that a kubelet and a runtime run in, and where none
+/// runs, as between two starts, those in which one usually does.
+pub(in super::super) fn wanted(processes: &[Process]) -> Vec<String> {
+    let kubelets = units(processes.iter().filter(|process| process.is_kubelet()));
+    let runtimes = units(processes.iter().filter(|process| process.is_runtime()));
+    let mut wanted = Vec::new();
+    for (running, usual) in [(kubelets, &KUBELETS[..]), (runtimes, &RUNTIMES[..])] {
+        match running.is_empty() {
+            true => wanted.extend(usual.iter().map(|unit| unit.to_string())),
+            false => wanted.extend(running),
+        }
+    }
+    wanted.sort();
+    wanted.dedup();
+    wanted.truncate(MOST);
+    wanted
+}
+
+fn units<'a>(processes: impl Iterator<Item = &'a Process>) -> Vec<String> {
+    let units = processes.filter_map(Process::service);
+    units.map(str::to_owned).collect()
+}
+
+/// Those of the services that systemd has loaded.
+pub(super) fn ask(
+    connection: &mut Connection,
+    to: Option<&str>,
+    units: &[String],
+) -> Fact<Vec<Service>> {
+    let mut asking = Asking {
+        connection,
+        to,
+        start: Instant::now(),
+    };
+    let mut services = Vec::new();
+    for unit in units {
+        match asking.service(unit) {
+            Ok(service) => services.extend(service),
+            Err(failure) => return Fact::missing(failure, MANAGER),
+        }
+    }
+    Fact::known(services, MANAGER)
+}
+
+struct Asking<'a> {
+    connection: &'a mut Connection,
+    to: Option<&'a str>,
+    start: Instant,
+}
+
+impl Asking<'_> {
+    fn ask(&mut self, call: Call<'_>) -> Result<Message, Failure> {
+        let left = LIMIT.saturating_sub(self.start.elapsed());
+        let answer = self.connection.ask(addressed(call, self.to), left);
+        answer.map_err(|failure| match failure {
+            Failure::Silent(_) => Failure::Silent(LIMIT),
+            other => other,
+        })
+    }
+
+    /// `None` if systemd has not loaded it.
+    fn service(&mut self, unit: &str) -> Result<Option<Service>, Failure> {
+        // Its object's path could be told from its name, but asking that for a property
+        // would make systemd load the unit.
+        let call = Call::new("/org/freedesktop/systemd1", MANAGER, "GetUnit").with(unit);
+        let answer = self.ask(call)?;
+        let (None, Some(path)) = (answer.error, answer.text) else {
+            return Ok(None);
+        };
+        let state = self.ask(property(&path, UNIT, "SubState"))?;
+        let main_pid = self.ask(property(&path, SERVICE, "MainPID"))?;
+        let restarts = self.ask(property(&path, SERVICE, "NRestarts"))?;
+        Ok(Some(Service {
+            unit: printable(unit),
+            state: printable(&state.text.unwrap_or_default()),
+            main_pid: main_pid.number.filter(|pid| *pid != 0),
+            restarts: restarts.number,
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::facts::host::CgroupPath;
+
+    fn process(comm: &str, path: &str) -> Process {
+        Process {
+            comm: comm.to_owned(),
+            cgroups: vec![CgroupPath {
+                controllers: "name=systemd".to_owned(),
+                path: path.to_owned(),
+            }],
+            ..Process::default()
+        }
+    }
+
+    #[test]
+    fn asked_about_is_what_runs_here_and_else_what_usually_does() {
+        let k3s = [
+            process("k3s-server", "/system.slice/k3s.service"),
+            process("containerd", "/system.slice/k3s.service"),
+            process("cron", "/system.slice/cron.service"),
+        ];
+        assert_eq!(wanted(&k3s), ["k3s.service"]);
+        let between = [process("crio", "/system.slice/crio.service")];
+        let between = wanted(&between);
+        assert!(
+            between.contains(&"kubelet.service".to_owned()),
+            "{between:?}"
+        );
+        assert!(between.contains(&"crio.service".to_owned()));
+        assert!(!between.contains(&"docker.service".to_owned()));
+        assert_eq!(wanted(&[]).len(), KUBELETS.len() + RUNTIMES.len());
+    }
+}

@@ -66,32 +66,22 @@ pub fn diagnose(facts: &NodeFacts, wanted: impl Fn(Cause) -> bool) -> Diagnosis 
     let blind = not_checked
         .iter()
         .any(|not| not.cause == Cause::RuntimeUnresponsive);
+    let doubt = doubt(&facts.probes).filter(|_| wanted(Cause::RuntimeUnresponsive));
     let verdict = match findings.first() {
         Some(_) => NodeVerdict::Problem,
-        None if clear == 0 || blind || doubt(&facts.probes).is_some() => NodeVerdict::Unknown,
+        None if clear == 0 || blind || doubt.is_some() => NodeVerdict::Unknown,
         None => NodeVerdict::Ok,
     };
     Diagnosis {
         verdict,
-        summary: summary(verdict, &findings, &not_checked, facts),
+        summary: match (findings.first(), verdict, doubt) {
+            (Some(first), _, _) => first.said().to_owned(),
+            (None, NodeVerdict::Unknown, Some(doubt)) => doubt,
+            (None, NodeVerdict::Unknown, None) => cannot_be_told(&not_checked),
+            (None, _, _) => well(&facts.probes),
+        },
         findings,
         not_checked,
-    }
-}
-
-fn summary(
-    verdict: NodeVerdict,
-    findings: &[Finding],
-    not_checked: &[NotChecked],
-    facts: &NodeFacts,
-) -> String {
-    match (findings.first(), verdict) {
-        (Some(first), _) => first.said().to_owned(),
-        (None, NodeVerdict::Unknown) => match doubt(&facts.probes) {
-            Some(doubt) => doubt,
-            None => cannot_be_told(not_checked),
-        },
-        (None, _) => well(&facts.probes),
     }
 }
 
@@ -162,6 +152,22 @@ mod tests {
         let diagnosis = diagnose(&nothing(), |_| true);
         assert_eq!(diagnosis.verdict, NodeVerdict::Unknown);
         assert!(diagnosis.findings.is_empty());
+    }
+
+    #[test]
+    fn an_agent_that_is_not_well_is_not_overruled_where_nothing_else_is_found() {
+        let mut facts = nothing();
+        facts.probes.agent = Some(AgentsWord {
+            health: "Degraded".to_owned(),
+            message: "the node cannot be listed".to_owned(),
+            ..AgentsWord::default()
+        });
+        let diagnosis = diagnose(&facts, |_| true);
+        assert_eq!(diagnosis.verdict, NodeVerdict::Unknown);
+        let expected = "the agent on this node says that it is Degraded: the node cannot be listed";
+        assert_eq!(diagnosis.summary, expected);
+        let other = diagnose(&facts, |cause| cause == Cause::DiskFull);
+        assert_ne!(other.summary, expected);
     }
 
     #[test]

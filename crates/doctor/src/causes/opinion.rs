@@ -27,12 +27,14 @@ impl Opinion {
     }
 }
 
-/// How to find what works on a container whose shim is not known.
+/// How to find what works on a container whose shim is not known, without command lines,
+/// which may wait for a process that hangs.
 pub(super) fn look_for(probe: &Probe) -> String {
     let id = super::who::short(probe.id.as_deref().unwrap_or_default());
     format!(
-        "`pgrep -a -f {id}` shows its shim and what runc does for it; ending that runc, else that \
-         shim, frees the node and costs this pod alone"
+        "`grep -l {id} /proc/[0-9]*/cgroup` lists its processes, and the parent of the oldest is \
+         its shim; ending a runc below that shim, else the shim, frees the node and costs this \
+         pod alone"
     )
 }
 

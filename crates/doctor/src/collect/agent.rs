@@ -211,4 +211,25 @@ mod tests {
         assert!(word(&refused).said.failure.is_some());
         assert_eq!(outcomes(&status("Starting", None, &[])), []);
     }
+
+    #[test]
+    fn who_is_asked_about_is_named_by_the_pods_that_it_knows() {
+        let mut status = status("Degraded", None, &["ContainerStatus"]);
+        status.in_flight[0].id = Some("c1".into());
+        let pods = serde_json::json!([{
+            "uid": "u", "namespace": "shop", "name": "web",
+            "sandboxes": [],
+            "containers": [{"id": "c1", "name": "app", "state": "running", "attempt": 0,
+                            "image": "i"}],
+        }]);
+        let pods: Vec<PodStatus> = serde_json::from_value(pods).unwrap();
+        let (probe, id) = hung(&status, &pods).remove(0);
+        assert_eq!(id, Some("c1".into()));
+        assert_eq!(probe.container.as_deref(), Some("app"));
+        let pod = probe.pod.unwrap();
+        assert_eq!(
+            (pod.namespace.as_deref(), pod.name.as_deref()),
+            (Some("shop"), Some("web"))
+        );
+    }
 }

@@ -1,11 +1,13 @@
 //! The whole of it: what a healthy machine says, and what of it is never kept.
 
+use doctor::cause::Cause;
 use doctor::diagnosis::{NodeVerdict, diagnose};
-use doctor::facts::NodeFacts;
+use doctor::facts::probes::Method;
+use doctor::facts::{Fact, NodeFacts};
 
 use serde_json::Value;
 
-use crate::built::{Machine, Task};
+use crate::built::{Machine, Task, advises};
 
 #[test]
 fn a_healthy_machine_has_no_finding_and_nothing_is_left_unchecked() {
@@ -89,6 +91,24 @@ fn where_others_wait_is_hidden_from_a_plain_user_which_is_not_called_well() {
         let expected = "kubelet (600) is blocked in the kernel, and where could not be read";
         assert_eq!(why, Some(expected), "{id}");
     }
+}
+
+#[test]
+fn a_kubelet_at_fault_is_named_with_its_process_and_unit() {
+    let mut facts = Machine::healthy().facts();
+    let health = serde_json::json!({"code": 500, "failed": ["syncloop"]});
+    let health = serde_json::from_value(health).expect("a kubelet's health");
+    facts.probes.kubelet = Fact::known(health, "http://127.0.0.1:10248/healthz");
+    let mut lists = facts.probes.calls[1].clone();
+    lists.call = Method::ListPodSandbox;
+    facts.probes.calls.push(lists);
+    let diagnosis = diagnose(&facts, |cause| cause == Cause::KubeletInternal);
+    let [finding] = &diagnosis.findings[..] else {
+        panic!("{diagnosis:?}");
+    };
+    assert_eq!(finding.culprit.pid, Some(600));
+    assert_eq!(finding.culprit.unit.as_deref(), Some("containerd.service"));
+    advises(finding, "`kill -ABRT 600`");
 }
 
 /// Replaces the number at each place in turn.

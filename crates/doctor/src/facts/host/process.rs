@@ -30,7 +30,8 @@ pub struct Process {
     pub run_delay: Option<f64>,
     /// How many threads it has.
     pub thread_count: u32,
-    /// Threads in uninterruptible sleep, and all of what runs containers.
+    /// Threads in uninterruptible sleep, and all of what runs containers, as far as they are
+    /// not too many.
     pub threads: Vec<Thread>,
     /// Where it is in the hierarchies that matter here.
     pub cgroups: Vec<CgroupPath>,

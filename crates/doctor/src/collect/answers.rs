@@ -16,6 +16,8 @@ pub(super) struct Answers {
     node: Vec<Probe>,
     wrong: Vec<Probe>,
     well: BTreeMap<Method, Vec<Well>>,
+    /// What the slowest took that was answered, in seconds.
+    pub slowest: f64,
 }
 
 struct Well {
@@ -27,6 +29,7 @@ impl Answers {
     /// Takes a call. `alone`: no other was outstanding meanwhile.
     pub fn take(&mut self, probe: Probe, alone: bool) {
         if probe.outcome == Outcome::Ok {
+            self.slowest = self.slowest.max(probe.seconds);
             let well = self.well.entry(probe.call).or_default();
             well.push(Well {
                 probe: probe.clone(),

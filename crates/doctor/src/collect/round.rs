@@ -1,5 +1,6 @@
 //! One round of calls: never the same twice, at most eight outstanding in all, none
-//! repeated. What is not answered within two seconds hangs, and is left alone.
+//! repeated. What is not answered within two seconds hangs, and is left alone; where the
+//! runtime is slow as a whole, within a few times what others took.
 //!
 //! ```text
 //!   Version --> Status, both lists --> each id, at first one after the other
@@ -28,6 +29,13 @@ use crate::facts::probes::{AgentsWord, Method, Outcome, Probe};
 
 /// After this time without an answer a call hangs.
 pub(super) const DEADLINE: Duration = Duration::from_secs(2);
+
+/// Where others are slow one does not hang before it has taken so many times what the
+/// slowest took that was answered.
+const TIMES_THE_SLOWEST: f64 = 5.0;
+
+/// After this time it hangs however slow the others are.
+const LONGEST: Duration = Duration::from_secs(6);
 
 /// As many calls as may be outstanding, those that hang included.
 const MOST_OUTSTANDING: usize = 8;
@@ -165,7 +173,8 @@ impl Round {
                 self.start(target.call, Some(target));
             }
             // Those that hang are waited for no longer than the others.
-            let waited_for = self.outstanding.values().map(|call| call.since + DEADLINE);
+            let patience = patience(self.answers.slowest);
+            let waited_for = self.outstanding.values().map(|call| call.since + patience);
             let Some(last) = waited_for.filter(|until| *until > Instant::now()).max() else {
                 break;
             };
@@ -277,6 +286,12 @@ impl Round {
             self.answers.take(probe(method, call, Outcome::Hung), false);
         }
     }
+}
+
+/// How long a call may take where the slowest of the others took so many seconds.
+fn patience(slowest: f64) -> Duration {
+    let seconds = slowest * TIMES_THE_SLOWEST;
+    Duration::from_secs_f64(seconds.clamp(DEADLINE.as_secs_f64(), LONGEST.as_secs_f64()))
 }
 
 fn probe(method: Method, call: Outstanding, outcome: Outcome) -> Probe {

@@ -66,6 +66,6 @@ fn the_agent_that_a_plug_in_waits_for_is_named_whether_it_accepted_it_or_not() {
         let advice = format!("restart terwayd ({})", agent.pid());
         assert!(found.advice[0].starts_with(&advice), "{found:#?}");
         let evidence = found.evidence.join("\n");
-        assert!(evidence.contains(&*socket), "{found:#?}");
+        assert!(evidence.contains(socket), "{found:#?}");
     }
 }

@@ -15,7 +15,7 @@ suite_of() {
     esac
 }
 
-is_fetched() { [[ -e $cache/$1/images.tar ]]; }
+is_fetched() { [[ -e $cache/$1/packages.txt ]]; }
 
 # The first address in the machine's own sources that looks like the Debian archive.
 mirror() {
@@ -31,19 +31,24 @@ private_apt() {
     shift 2
     mkdir -p "$work/lists/partial" "$work/cache/archives/partial"
     echo "deb [signed-by=$keyring] $(mirror) $suite main" >"$work/sources.list"
+    : >"$work/status"
     apt-get -qq \
         -o Dir::Etc::sourcelist="$work/sources.list" -o Dir::Etc::sourceparts=/dev/null \
         -o Dir::Etc::preferences=/dev/null -o Dir::Etc::preferencesparts=/dev/null \
-        -o Dir::State::Lists="$work/lists" -o Dir::State::status=/dev/null -o Dir::Cache="$work/cache" \
+        -o Dir::State::Lists="$work/lists" -o Dir::State::status="$work/status" -o Dir::Cache="$work/cache" \
         -o Acquire::Languages=none -o Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false \
         -o Acquire::Retries=3 -o APT::Update::Error-Mode=any -o APT::Sandbox::User=root "$@"
+}
+
+fetch_lists() {
+    private_apt "$2" "$1/$2" update || fail "Debian's package lists of $2 could not be fetched from $(mirror)"
 }
 
 # download WORK SUITE PACKAGE...
 download() {
     local work=$1 suite=$2
     shift 2
-    private_apt "$suite" "$work/$suite" update || fail "Debian's package lists of $suite could not be fetched from $(mirror)"
+    fetch_lists "$work" "$suite"
     (cd "$work" && private_apt "$suite" "$work/$suite" download "$@") || fail "$* could not be downloaded from Debian's $suite"
 }
 
@@ -55,30 +60,34 @@ unpack() {
     done
 }
 
-# Everything happens in a folder that gets its final name when it is complete, so an interrupted fetch leaves nothing half done.
-fetch() {
-    local version=$1 suite
-    is_fetched "$version" && return
-    check_apt
+make_containerd() {
+    local version=$1 work=$2 suite
     suite=$(suite_of "$version")
-    mkdir -p "$cache"
-    # What an hour-old killed fetch left behind.
-    find "$cache" -maxdepth 1 -name '.fetch-*' -mmin +60 -exec rm -rf {} +
-    work=$(mktemp -d "$cache/.fetch-$version-XXXXXX")
-    trap 'rm -rf "$work"' EXIT
-
     say "fetching containerd $version from Debian's $suite"
     local -a packages=(runc containernetworking-plugins busybox-static)
     [[ $suite == bookworm ]] && packages+=(containerd)
     download "$work" bookworm "${packages[@]}"
     [[ $suite == bookworm ]] || download "$work" "$suite" containerd
 
-    mkdir "$work/tree"
     unpack "$work" "$work/tree"
     build_images "$work" "$work/tree"
     chmod 755 "$work/tree"
+}
+
+# Everything happens in a folder that gets its final name when it is complete, so an interrupted fetch leaves nothing half done.
+fetch() {
+    local what=$1
+    is_fetched "$what" && return
+    check_apt
+    mkdir -p "$cache"
+    # What an hour-old killed fetch left behind.
+    find "$cache" -maxdepth 1 -name '.fetch-*' -mmin +60 -exec rm -rf {} +
+    work=$(mktemp -d "$cache/.fetch-$what-XXXXXX")
+    trap 'rm -rf "$work"' EXIT
+    mkdir "$work/tree"
+    if [[ $what == systemd ]]; then make_systemd "$work"; else make_containerd "$what" "$work"; fi
     # Somebody else may have been faster; theirs is as good.
-    mv -T "$work/tree" "$cache/$version" 2>/dev/null || is_fetched "$version" || fail "$cache/$version is in the way"
+    mv -T "$work/tree" "$cache/$what" 2>/dev/null || is_fetched "$what" || fail "$cache/$what is in the way"
     rm -rf "$work"
     trap - EXIT
 }

@@ -1,10 +1,13 @@
-//! A real systemd as process 1 of a container, with its own bus: on top of this machine's
-//! files, of which it changes none.
+//! A real systemd as process 1 of a container, with its own bus: on top of a folder that
+//! the test bed fetches, else of this machine's files, of which it changes none.
 
-use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+use std::{env, fs};
 
 use doctor::cause::Cause;
 use doctor::collect::host::Host;
@@ -14,61 +17,82 @@ use doctor::finding::Confidence;
 
 use crate::local::{Running, facts, findings, skipped};
 
-/// The folder is mounted in a namespace of its own: here it stays empty. Control groups
-/// are made below one of the test's own, so that all of them can be removed.
-const BOOT: &str = "for root in systemd unified; do group=/sys/fs/cgroup/$root/$2; \
-    mkdir $group 2>/dev/null && echo $$ > $group/cgroup.procs; done; \
-    mount --bind / \"$1\" && exec systemd-nspawn --directory=\"$1\" \
-    --volatile=overlay --keep-unit --register=no --private-network --console=pipe --boot -- \
-    systemd.unit=basic.target";
+const BOOT: &str = include_str!("boot.sh");
+
+/// What of this machine's own files it boots from.
+const COMPLETE: [&str; 4] = [
+    "/lib/systemd/systemd",
+    "/lib/systemd/system/dbus.socket",
+    "/usr/bin/dbus-daemon",
+    "/usr/bin/systemd-nspawn",
+];
+
+fn root() -> Option<PathBuf> {
+    let packages = env::var_os("PLEG_TESTBED_CACHE").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/testbed/packages"),
+        PathBuf::from,
+    );
+    let fetched = packages.join("systemd");
+    if fetched.exists() {
+        return Some(fetched);
+    }
+    let complete = COMPLETE.iter().all(|file| Path::new(file).exists());
+    complete.then(|| PathBuf::from("/"))
+}
+
+/// The shell that takes everything away when it is no longer spoken to.
+struct Keeper(Running);
 
 struct Booted {
     init: u32,
-    group: String,
-    nspawn: Running,
-    _folder: tempfile::TempDir,
+    _keeper: Keeper,
+}
+
+impl Keeper {
+    /// With the process id of systemd-nspawn, if it came that far.
+    fn start(root: &Path) -> (Self, Option<u32>) {
+        let mut shell = Command::new("sh")
+            .args(["-c", BOOT, "boot"])
+            .arg(root)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .process_group(0)
+            .spawn()
+            .expect("a shell");
+        let mut line = String::new();
+        BufReader::new(shell.stdout.take().expect("a pipe"))
+            .read_line(&mut line)
+            .expect("to read");
+        (Self(Running(shell)), line.trim().parse().ok())
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        let shell = &mut self.0.0;
+        drop(shell.stdin.take());
+        let deadline = Instant::now() + Duration::from_secs(15);
+        while matches!(shell.try_wait(), Ok(None)) && Instant::now() < deadline {
+            sleep(Duration::from_millis(20));
+        }
+    }
 }
 
 impl Booted {
-    /// Under a name of the test's own.
-    fn start(name: &str) -> Option<Self> {
-        let installed = Command::new("systemd-nspawn")
-            .arg("--version")
-            .stdout(Stdio::null())
-            .status();
-        if installed.is_err() {
-            skipped("there is no systemd-nspawn (package systemd-container)");
+    fn start() -> Option<Self> {
+        let Some(root) = root() else {
+            skipped("there is no systemd to boot: `testbed/testbed fetch systemd` fetches one");
             return None;
-        }
-        let folder = tempfile::tempdir().expect("a folder");
-        let group = format!("doctor-{name}-{}", std::process::id());
-        let nspawn = Command::new("unshare")
-            .args(["--mount", "sh", "-c", BOOT, "boot"])
-            .arg(folder.path())
-            .arg(&group)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn();
-        let nspawn = Running(nspawn.expect("unshare"));
-        let deadline = Instant::now() + Duration::from_secs(30);
-        while Instant::now() < deadline {
-            sleep(Duration::from_millis(200));
-            let Some(init) = child(nspawn.pid(), "systemd") else {
-                continue;
-            };
-            let socket = format!("/proc/{init}/root/run/dbus/system_bus_socket");
-            if fs::exists(socket).unwrap_or(false) {
-                return Some(Self {
-                    init,
-                    group,
-                    nspawn,
-                    _folder: folder,
-                });
-            }
-        }
-        skipped("systemd did not boot in a container here");
-        None
+        };
+        let (keeper, nspawn) = Keeper::start(&root);
+        let Some(init) = nspawn.and_then(await_bus) else {
+            skipped("systemd did not boot in a container here");
+            return None;
+        };
+        Some(Self {
+            init,
+            _keeper: keeper,
+        })
     }
 
     /// What is seen from the inside of the container.
@@ -110,23 +134,25 @@ impl Booted {
     }
 }
 
-impl Drop for Booted {
-    fn drop(&mut self) {
-        // With its first process the whole container ends, and nspawn after it, when it
-        // has cleared up.
-        self.signal(self.init, "-KILL");
-        let deadline = Instant::now() + Duration::from_secs(10);
-        while matches!(self.nspawn.0.try_wait(), Ok(None)) && Instant::now() < deadline {
-            sleep(Duration::from_millis(50));
+/// The first process of the container, as soon as its bus can be connected to.
+fn await_bus(nspawn: u32) -> Option<u32> {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while Instant::now() < deadline && runs(nspawn) {
+        let listens = |init: &u32| {
+            fs::exists(format!("/proc/{init}/root/run/dbus/system_bus_socket")).unwrap_or(false)
+        };
+        let init = child(nspawn, "systemd").filter(listens);
+        if init.is_some() {
+            return init;
         }
-        let group = |root| format!("/sys/fs/cgroup/{root}/{}", self.group);
-        let groups = ["systemd", "unified"].map(group);
-        let _ = Command::new("find")
-            .args(groups)
-            .args(["-depth", "-type", "d", "-exec", "rmdir", "{}", ";"])
-            .stderr(Stdio::null())
-            .status();
+        sleep(Duration::from_millis(100));
     }
+    None
+}
+
+/// A process that has ended and was not waited for has no file any more.
+fn runs(pid: u32) -> bool {
+    fs::read_link(format!("/proc/{pid}/exe")).is_ok()
 }
 
 fn child(parent: u32, name: &str) -> Option<u32> {
@@ -140,7 +166,7 @@ fn child(parent: u32, name: &str) -> Option<u32> {
 
 #[test]
 fn a_real_systemd_is_asked_and_its_silence_and_that_of_its_bus_are_told_apart() {
-    let Some(booted) = Booted::start("booted") else {
+    let Some(booted) = Booted::start() else {
         return;
     };
     // The first connection starts the bus, to which systemd then connects.
@@ -198,7 +224,7 @@ fn a_real_systemd_is_asked_and_its_silence_and_that_of_its_bus_are_told_apart() 
 
 #[test]
 fn a_kubelet_that_systemd_starts_again_and_again_is_named_until_it_runs() {
-    let Some(booted) = Booted::start("restarted") else {
+    let Some(booted) = Booted::start() else {
         return;
     };
     booted.service("containerd.service", "", "exec sleep 1000");

@@ -35,8 +35,8 @@ const KERNEL_THREAD: u64 = 0x0020_0000;
 /// Everything that runs, at the first look.
 pub(super) struct Census {
     processes: Vec<Process>,
-    /// Processor ticks by pid.
-    ticks: HashMap<u32, u64>,
+    /// When it began and how long it has run, in ticks, by pid.
+    ticks: HashMap<u32, (u64, u64)>,
     /// Nanoseconds on the run queue by pid, of daemons.
     delays: HashMap<u32, u64>,
     /// How often a thread in uninterruptible sleep has run, by pid and tid.
@@ -129,27 +129,29 @@ impl Census {
             self.delays
                 .extend(threads::delay(&folder).map(|delay| (pid, delay)));
         }
-        self.ticks.insert(pid, stat.ticks);
+        self.ticks.insert(pid, (stat.start, stat.ticks));
         self.processes.push(process);
         Some(())
     }
 
-    /// The second look, `seconds` later.
+    /// The second look, `seconds` later. Who has ended since waits for nobody.
     pub(super) fn look_again(mut self, host: &Host, seconds: f64) -> Vec<Process> {
         let hertz = rustix::param::clock_ticks_per_second() as f64;
-        for process in &mut self.processes {
+        self.processes.retain_mut(|process| {
             let folder = host.proc.join(process.pid.to_string());
-            let Some(stat) = Stat::read(&folder) else {
-                continue;
+            let before = self.ticks.get(&process.pid);
+            let (Some(stat), Some((start, ticks))) = (Stat::read(&folder), before) else {
+                return false;
             };
-            // One that was stopped in the meantime, or goes on again, is not held by anybody.
+            if stat.start != *start {
+                return false;
+            }
+            // One that goes on again is not held by anybody.
             if process.is_stopped() && !is_stopped(stat.state) {
                 process.state = stat.state;
             }
-            if let Some(before) = self.ticks.get(&process.pid) {
-                let ticks = stat.ticks.saturating_sub(*before);
-                process.cpu_share = Some(ticks as f64 / hertz / seconds);
-            }
+            let ticks = stat.ticks.saturating_sub(*ticks);
+            process.cpu_share = Some(ticks as f64 / hertz / seconds);
             if let Some(before) = self.delays.get(&process.pid)
                 && let Some(after) = threads::delay(&folder)
             {
@@ -161,7 +163,8 @@ impl Census {
                 thread.still = thread.state == 'D'
                     && before.is_some_and(|before| threads::is_still(&folder, thread, *before));
             }
-        }
+            true
+        });
         self.processes
     }
 }
@@ -296,12 +299,12 @@ mod tests {
             std::fs::write(task.join("stat"), stat).expect("to write");
         };
         for (first, second, stopped) in [
-            ("T", Some("T"), true),
-            ("T", Some("S"), false),
-            ("S", Some("T"), false),
-            ("S", Some("R"), false),
-            // One that has gone since was as it was.
-            ("T", None, true),
+            ("T", Some("T"), Some(true)),
+            ("T", Some("S"), Some(false)),
+            ("S", Some("T"), Some(false)),
+            ("S", Some("R"), Some(false)),
+            // One that has gone since is nobody.
+            ("T", None, None),
         ] {
             stand(first);
             let Fact::Known { value: census, .. } = census(&host) else {
@@ -312,7 +315,8 @@ mod tests {
                 None => std::fs::remove_dir_all(&task).expect("to remove"),
             }
             let processes = census.look_again(&host, 1.0);
-            assert_eq!(processes[0].is_stopped(), stopped, "{first} {second:?}");
+            let is_stopped = processes.first().map(Process::is_stopped);
+            assert_eq!(is_stopped, stopped, "{first} {second:?}");
         }
     }
 

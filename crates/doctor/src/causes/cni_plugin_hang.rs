@@ -1,7 +1,7 @@
 //! A CNI plug-in that does not return, and others that pile up behind it.
 
 use super::Opinion;
-use super::plugins::{Plugin, plugins};
+use super::plugins::{OLD, Plugin, plugins};
 use super::who::go;
 use crate::cause::Cause;
 use crate::facts::NodeFacts;
@@ -9,8 +9,6 @@ use crate::facts::host::Process;
 use crate::facts::probes::{Method, Outcome, ProbeFacts};
 use crate::finding::{Confidence, Culprit, Finding};
 
-/// A plug-in takes a second; one that takes so long waits for somebody.
-const OLD: f64 = 10.0;
 /// One that takes so long does not come back.
 const HUNG: f64 = 60.0;
 /// More at once than a node starts pods.

@@ -32,6 +32,9 @@ const COMMON: [&str; 24] = [
     "weave-net",
 ];
 
+/// A plug-in takes a second; one that takes so long waits for somebody.
+pub(super) const OLD: f64 = 10.0;
+
 /// The kernel keeps so many bytes of a name.
 const COMM: usize = 15;
 
@@ -49,8 +52,8 @@ pub(super) fn plugins(facts: &NodeFacts) -> Result<Vec<Plugin<'_>>, String> {
     if let Some(why) = lack(&host.processes) {
         return Err(why);
     }
-    let runtime = facts.probes.listener.value();
-    let starts = |process: &&Process| process.comm == "kubelet" || Some(&process.pid) == runtime;
+    let runtime = facts.runtime_process().map(|runtime| runtime.pid);
+    let starts = |process: &&Process| process.comm == "kubelet" || Some(process.pid) == runtime;
     let mut starters = host.all_processes().iter().filter(starts).peekable();
     if starters.peek().is_none() {
         return Err("neither the runtime's process nor a kubelet is visible".to_owned());
@@ -63,6 +66,14 @@ pub(super) fn plugins(facts: &NodeFacts) -> Result<Vec<Plugin<'_>>, String> {
             waits_for: youngest_below(host, process.pid),
         })
         .collect())
+}
+
+/// Whether one has been under way for so long that others wait for it.
+pub(super) fn is_any_old(facts: &NodeFacts) -> bool {
+    let plugins = plugins(facts).unwrap_or_default();
+    plugins
+        .iter()
+        .any(|plugin| plugin.process.age_seconds >= OLD)
 }
 
 fn is_plugin(facts: &NodeFacts, process: &Process) -> bool {

@@ -4,11 +4,10 @@ use std::borrow::Cow;
 
 use super::Opinion;
 use super::opinion::culprit;
-use super::plugins::plugins;
+use super::plugins::is_any_old;
 use super::who::{go, stacks};
 use crate::cause::Cause;
 use crate::facts::NodeFacts;
-use crate::facts::host::Process;
 use crate::facts::probes::{Method, Outcome, Probe, ProbeFacts};
 use crate::finding::{Confidence, Finding};
 
@@ -98,7 +97,7 @@ fn refused(facts: &NodeFacts, version: &Probe) -> Opinion {
 
 fn silent(facts: &NodeFacts, version: &Probe) -> Finding {
     let at = &facts.probes.endpoint;
-    let listener = listener(facts);
+    let listener = facts.runtime_process();
     let stopped = listener.filter(|process| process.is_stopped());
     let (confidence, sentence) = match (stopped, listener) {
         (Some(who), _) => {
@@ -229,7 +228,7 @@ fn hung_alone(facts: &NodeFacts) -> Option<Finding> {
     let explained = |call: &Method| match call {
         Method::ListContainers => probes.may_be_containerd(),
         // The plug-in that it waits for is named elsewhere.
-        Method::Status => plugins(facts).is_ok_and(|all| !all.is_empty()),
+        Method::Status => is_any_old(facts),
         _ => false,
     };
     let calls = [
@@ -254,11 +253,13 @@ fn hung_alone(facts: &NodeFacts) -> Option<Finding> {
 /// Who knocks and is not let in.
 fn queue(facts: &NodeFacts) -> Option<String> {
     let path = facts.probes.endpoint.strip_prefix("unix://")?;
-    let queue = facts.host.sockets.value()?.waiting_at(path)?;
-    Some(format!(
-        "{} connections to {path} wait to be accepted, of {} that may",
-        queue.waiting, queue.backlog
-    ))
+    let queue = facts.host.sockets.value()?.listener_at(path)?;
+    (queue.waiting > 0).then(|| {
+        format!(
+            "{} connections to {path} wait to be accepted, of {} that may",
+            queue.waiting, queue.backlog
+        )
+    })
 }
 
 fn name(probes: &ProbeFacts) -> &str {
@@ -266,15 +267,11 @@ fn name(probes: &ProbeFacts) -> &str {
     runtime.map_or("the runtime", |runtime| &runtime.name)
 }
 
-fn listener(facts: &NodeFacts) -> Option<&Process> {
-    facts.host.process(*facts.probes.listener.value()?)
-}
-
 fn finding(facts: &NodeFacts, confidence: Confidence, sentence: String) -> Finding {
     let mut finding = Finding::new(Cause::RuntimeUnresponsive, confidence);
     finding.sentence = sentence;
     finding.evidence.extend(stacks(&facts.probes));
-    if let Some(listener) = listener(facts) {
+    if let Some(listener) = facts.runtime_process() {
         finding.culprit = culprit(listener);
     }
     finding
@@ -323,16 +320,39 @@ mod tests {
     }
 
     #[test]
+    fn a_runtime_for_which_systemd_listens_is_named_itself() {
+        let mut facts = node("cri-dockerd", "0.3.4")
+            .call(Method::Version, Outcome::Hung, 2.0)
+            .process(900, 1, "cri-dockerd")
+            .listener(1, "systemd", 'S')
+            .facts();
+        let socket = |held_by| UnixSockets {
+            listeners: vec![Listener {
+                path: "/run/runtime.sock".to_owned(),
+                held_by,
+                ..Listener::default()
+            }],
+            ..UnixSockets::default()
+        };
+        facts.host.sockets = Fact::known(socket(Some(900)), "sock_diag(7)");
+        assert_eq!(found(judge(&facts))[0].culprit.pid, Some(900));
+        // Where it has not been started yet, or is not visible, nobody is.
+        facts.host.sockets = Fact::known(socket(Some(1)), "sock_diag(7)");
+        assert_eq!(found(judge(&facts))[0].culprit.pid, None);
+    }
+
+    #[test]
     fn the_connections_that_nobody_accepts_are_counted() {
         let mut facts = node("containerd", "1.7.24")
             .refused("resource temporarily unavailable")
             .facts();
         facts.probes.endpoint = "unix:///var/run/containerd/containerd.sock".to_owned();
         let sockets = UnixSockets {
-            waiting: vec![Listener {
+            listeners: vec![Listener {
                 path: "/run/containerd/containerd.sock".to_owned(),
                 waiting: 129,
                 backlog: 128,
+                held_by: None,
             }],
             ..UnixSockets::default()
         };

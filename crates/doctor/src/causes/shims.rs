@@ -72,8 +72,7 @@ pub(super) fn shims(facts: &NodeFacts) -> Result<Vec<Shim<'_>>, String> {
             }
         })
         .collect();
-    let runtime = facts.probes.listener.value();
-    if shims.is_empty() && runtime.is_none_or(|pid| host.process(*pid).is_none()) {
+    if shims.is_empty() && facts.runtime_process().is_none() {
         return Err("neither a shim nor the runtime's process is visible from here".to_owned());
     }
     let tasks = facts.probes.tasks.value().map_or(&[][..], Vec::as_slice);

@@ -2,7 +2,7 @@
 //! work, and is no finding.
 
 use super::opinion::is_in_a_pod;
-use super::plugins::plugins;
+use super::plugins::is_any_old;
 use super::shims::shims;
 use super::who::{go, subject};
 use crate::facts::NodeFacts;
@@ -72,9 +72,7 @@ fn is_explained(facts: &NodeFacts, probe: &Probe) -> bool {
         // Whom somebody has stopped answers nobody, and holds what others wait for.
         Outcome::Hung if is_somebody_stopped(facts) => true,
         // It waits for a CNI plug-in that runs.
-        Outcome::Hung if probe.call == Method::Status => {
-            plugins(facts).is_ok_and(|plugins| !plugins.is_empty())
-        }
+        Outcome::Hung if probe.call == Method::Status => is_any_old(facts),
         Outcome::Refused => {
             probe.is_forbidden()
                 || why.contains("connection refused")
@@ -85,10 +83,11 @@ fn is_explained(facts: &NodeFacts, probe: &Probe) -> bool {
 }
 
 fn is_somebody_stopped(facts: &NodeFacts) -> bool {
-    let listener = facts.probes.listener.value();
-    let listener = listener.and_then(|pid| facts.host.process(*pid));
     let shims = shims(facts).unwrap_or_default();
-    let processes = shims.iter().map(|shim| shim.process).chain(listener);
+    let processes = shims
+        .iter()
+        .map(|shim| shim.process)
+        .chain(facts.runtime_process());
     processes.into_iter().any(Process::is_stopped)
 }
 

@@ -102,6 +102,17 @@ impl HostFacts {
             .filter(|(_, thread)| thread.state == 'D' && thread.still)
     }
 
+    /// Whether somebody waits until a listener of fanotify permits an open or an exec: then
+    /// whoever starts a program may wait, too.
+    pub fn waits_for_fanotify(&self) -> bool {
+        let mut blocked = self.blocked_threads();
+        blocked.any(|(_, thread)| {
+            thread
+                .functions()
+                .any(|function| function.starts_with("fanotify_"))
+        })
+    }
+
     /// Lines that the kernel wrote during the last `seconds`; all where the time is not known.
     pub fn kernel_lines_of_last(&self, seconds: f64) -> impl Iterator<Item = &KernelLine> {
         let since = self.uptime_seconds.value().map_or(0.0, |up| up - seconds);

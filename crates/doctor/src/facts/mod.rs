@@ -25,6 +25,21 @@ pub struct NodeFacts {
     pub host: HostFacts,
 }
 
+impl NodeFacts {
+    /// The runtime's process: whoever listens at its socket, or the service for which systemd
+    /// does.
+    pub fn runtime_process(&self) -> Option<&host::Process> {
+        let listener = self.host.process(*self.probes.listener.value()?)?;
+        if listener.comm != "systemd" {
+            return Some(listener);
+        }
+        let path = self.probes.endpoint.strip_prefix("unix://")?;
+        let socket = self.host.sockets.value()?.listener_at(path)?;
+        let holder = self.host.process(socket.held_by?)?;
+        (holder.pid != listener.pid).then_some(holder)
+    }
+}
+
 /// Something known, or the reason why it is not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "state")]

@@ -20,7 +20,7 @@ use serde_json::Value;
 mod answer;
 mod request;
 
-pub(crate) use answer::{CgroupWalk, FanotifyMarks};
+pub(crate) use answer::{CgroupWalk, FanotifyMarks, SocketRow};
 pub(crate) use request::Request;
 
 /// Answers requests until there are none. The command line calls it, behind a hidden

@@ -29,6 +29,8 @@ pub(crate) enum Request {
     },
     /// The hierarchies of control groups: some files take the kernel's lock of all of them.
     Cgroups { proc: PathBuf, sys: PathBuf },
+    /// The table of unix sockets.
+    UnixSockets,
     /// Nothing, for so long: so that a test can see what a blocked helper does.
     Sleep { seconds: u64 },
 }
@@ -44,6 +46,7 @@ impl Request {
             Self::ProgramVersion { path } => json(answer::program_version(&path)),
             Self::Rpm { program, packages } => json(answer::rpm(&program, &packages)),
             Self::Cgroups { proc, sys } => json(Ok(answer::cgroups(&proc, &sys))),
+            Self::UnixSockets => json(answer::unix_sockets()),
             Self::Sleep { seconds } => {
                 std::thread::sleep(Duration::from_secs(seconds));
                 Ok(Value::Null)

@@ -7,16 +7,13 @@ use std::time::Duration;
 
 use super::process::Census;
 use super::resources::{CpuTicks, MemoryCounts};
+use super::sockets::Holders;
 use super::storage::{DiskCounts, FuseCounts};
-use super::{Host, process, resources, sockets, storage};
+use super::{Host, process, resources, storage};
 use crate::facts::Fact;
 use crate::facts::host::{
     CpuTimes, Disk, FuseConnection, HostFacts, Memory, PressureFacts, Process, Throttling,
-    UnixSockets,
 };
-
-/// So many agents of plug-ins are looked at.
-const MOST_AGENTS: usize = 32;
 
 /// What the first look keeps.
 pub(super) struct First {
@@ -61,10 +58,10 @@ pub(super) struct Both {
     memory: Fact<Memory>,
     pressure: PressureFacts,
     throttled: Fact<Vec<Throttling>>,
-    sockets: Fact<UnixSockets>,
+    holders: Holders,
 }
 
-pub(super) fn second(host: &Host, first: First, elapsed: Duration) -> Both {
+pub(super) fn second(host: &Host, mut first: First, elapsed: Duration) -> Both {
     let seconds = elapsed.as_secs_f64().max(0.001);
     let throttled = first.census.value().map_or_else(
         || {
@@ -81,22 +78,14 @@ pub(super) fn second(host: &Host, first: First, elapsed: Duration) -> Both {
             )
         },
     );
-    let sockets = match &first.census {
-        Fact::Known { value, .. } => sockets::read(host, value.processes(), value.holders()),
-        Fact::Missing { why, source } => Fact::missing(why, source),
+    let holders = match &mut first.census {
+        Fact::Known { value, .. } => value.take_holders(),
+        Fact::Missing { .. } => Holders::default(),
     };
-    // An agent that does not answer a plug-in has a reason, too.
-    let talks = sockets.value().map_or(&[][..], |sockets| &sockets.talks);
-    let asked = talks.iter().filter(|talk| talk.pid != 1).take(MOST_AGENTS);
-    let agents: Vec<u32> = asked.filter_map(|talk| talk.with).collect();
     Both {
-        sockets,
+        holders,
         uptime: super::file::word(&host.proc.join("uptime"), 0),
-        processes: map(first.census, |census| {
-            let mut processes = census.look_again(host, seconds);
-            process::show_threads(host, &mut processes, &agents);
-            processes
-        }),
+        processes: map(first.census, |census| census.look_again(host, seconds)),
         disks: both(first.disks, storage::disk_counts(host), |before, after| {
             storage::disks_between(&before, after, seconds)
         }),
@@ -136,11 +125,12 @@ impl Both {
                 memory: resource(),
             },
             throttled: Fact::missing(why, &source),
-            sockets: Fact::missing(why, &source),
+            holders: Holders::default(),
         }
     }
 
-    pub(super) fn write(self, facts: &mut HostFacts) {
+    /// Keeps what was seen; gives who has which socket open, which only the collection needs.
+    pub(super) fn write(self, facts: &mut HostFacts) -> Holders {
         facts.uptime_seconds = self.uptime;
         facts.processes = self.processes;
         facts.disks = self.disks;
@@ -149,7 +139,7 @@ impl Both {
         facts.memory = self.memory;
         facts.pressure = self.pressure;
         facts.cgroups.throttled = self.throttled;
-        facts.sockets = self.sockets;
+        self.holders
     }
 }
 

@@ -112,14 +112,16 @@ pub fn collect(host: &Host, helpers: &mut Helpers, wait: impl FnOnce() -> Durati
     let both =
         first.and_then(|first| step(host, move |host| look::second(host, first, elapsed)).finish());
     let mut facts = HostFacts::default();
-    both.unwrap_or_else(|why| look::Both::missing(&why, &host.proc))
-        .write(&mut facts);
+    let both = both.unwrap_or_else(|why| look::Both::missing(&why, &host.proc));
+    let holders = both.write(&mut facts);
     facts.mounts = mounts.finish().unwrap_or_else(|why| missing(host, why));
     facts.kernel_log = log.finish().unwrap_or_else(|why| missing(host, why));
     facts.cni = cni.finish().unwrap_or_else(|why| missing(host, why));
     facts.versions = versions.finish().unwrap_or_default();
     facts.limits = limits.finish().unwrap_or_default();
     guarded::collect(host, helpers, &mut facts);
+    facts.sockets = sockets::read(host, helpers, &facts, &holders);
+    who_is_waited_for(host, &mut facts);
     facts.bus = bus.finish().unwrap_or_else(|why| BusFacts {
         reach: Fact::missing(&why, host.run.display().to_string()),
         ping: Fact::missing(&why, host.run.display().to_string()),
@@ -127,6 +129,24 @@ pub fn collect(host: &Host, helpers: &mut Helpers, wait: impl FnOnce() -> Durati
         ..BusFacts::default()
     });
     facts
+}
+
+/// A plug-in that does not return waits for something, and so does its agent.
+fn who_is_waited_for(host: &Host, facts: &mut HostFacts) {
+    let mut of = sockets::started_by_daemons(facts.all_processes());
+    let talks = facts
+        .sockets
+        .value()
+        .into_iter()
+        .flat_map(|sockets| &sockets.talks);
+    of.extend(
+        talks
+            .filter(|talk| talk.pid != 1)
+            .filter_map(|talk| talk.with),
+    );
+    if let Fact::Known { value, .. } = &mut facts.processes {
+        process::show_threads(host, value, &of);
+    }
 }
 
 fn step<T: Send + 'static>(host: &Host, work: impl FnOnce(&Host) -> T + Send + 'static) -> Step<T> {

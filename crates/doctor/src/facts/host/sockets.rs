@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct UnixSockets {
-    /// Those that listen, and have connections that nobody has accepted.
-    pub waiting: Vec<Listener>,
+    /// Those that listen and have connections that nobody has accepted, or are a daemon's.
+    pub listeners: Vec<Listener>,
     /// How many connections each path has, those with the most.
     pub connections: Vec<Connections>,
     /// Whom process 1 talks to, and what runtimes and kubelets have started.
@@ -24,6 +24,8 @@ pub struct Listener {
     pub waiting: u32,
     /// How many may wait; with more the next one blocks.
     pub backlog: u32,
+    /// The process that has it open, where it is visible.
+    pub held_by: Option<u32>,
 }
 
 /// The connections to a path.
@@ -51,10 +53,10 @@ pub struct Talk {
 }
 
 impl UnixSockets {
-    /// The connections that wait at a path to be accepted.
-    pub fn waiting_at(&self, path: &str) -> Option<&Listener> {
-        let mut waiting = self.waiting.iter();
-        waiting.find(|listener| resolved(&listener.path) == resolved(path))
+    /// Who listens at a path.
+    pub fn listener_at(&self, path: &str) -> Option<&Listener> {
+        let mut listeners = self.listeners.iter();
+        listeners.find(|listener| resolved(&listener.path) == resolved(path))
     }
 
     /// How many connections a path has.

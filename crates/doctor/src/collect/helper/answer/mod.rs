@@ -12,11 +12,14 @@ use crate::kernel::KernelStackReader;
 mod cgroups;
 mod program;
 mod rpm;
+mod sockets;
 
 pub(crate) use cgroups::CgroupWalk;
 pub(super) use cgroups::cgroups;
 pub(super) use program::program_version;
 pub(super) use rpm::rpm;
+pub(crate) use sockets::SocketRow;
+pub(super) use sockets::unix_sockets;
 
 /// No file that is read here is longer.
 const LONGEST: u64 = 256 * 1024;

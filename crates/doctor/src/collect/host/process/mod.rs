@@ -1,6 +1,6 @@
 //! All processes, looked at twice: what did not move between the looks stands still.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use super::Host;
@@ -20,6 +20,8 @@ pub(in crate::collect) use stat::Stat;
 const MOST: usize = 20_000;
 /// Of one process so many threads are shown.
 const MOST_THREADS: usize = 64;
+/// The threads of so many others are shown.
+const MOST_SHOWN: usize = 64;
 /// Of what runs containers, or says so by its name, so many in all.
 const MOST_SERVING_THREADS: usize = 8_000;
 /// Of all others.
@@ -67,7 +69,7 @@ pub(super) fn census(host: &Host) -> Fact<Census> {
         ticks: HashMap::new(),
         delays: HashMap::new(),
         switches: HashMap::new(),
-        holders: Holders::new(),
+        holders: Holders::default(),
         left: Room {
             serving_threads: MOST_SERVING_THREADS,
             other_threads: MOST_OTHER_THREADS,
@@ -91,8 +93,8 @@ impl Census {
         &self.processes
     }
 
-    pub(super) fn holders(&self) -> &Holders {
-        &self.holders
+    pub(super) fn take_holders(&mut self) -> Holders {
+        std::mem::take(&mut self.holders)
     }
 
     fn add(&mut self, host: &Host, pid: u32, uptime: f64) -> Option<()> {
@@ -117,7 +119,7 @@ impl Census {
         process.threads = self.left.threads(&folder, process.serves_containers());
         if !kernel {
             process.fds = fds::count(&folder, |inode| {
-                self.holders.insert(inode, pid);
+                self.holders.add(inode, pid);
             });
         }
         for thread in process.threads.iter().filter(|thread| thread.state == 'D') {
@@ -170,11 +172,11 @@ impl Census {
 }
 
 /// Shows all threads of these, so that it is known what they wait for.
-pub(super) fn show_threads(host: &Host, processes: &mut [Process], of: &[u32]) {
+pub(super) fn show_threads(host: &Host, processes: &mut [Process], of: &HashSet<u32>) {
     let shown = processes
         .iter_mut()
         .filter(|process| of.contains(&process.pid) && process.threads.is_empty());
-    for process in shown {
+    for process in shown.take(MOST_SHOWN) {
         let folder = host.proc.join(process.pid.to_string());
         process.threads = threads::of(&folder, true, MOST_THREADS);
     }

@@ -1,21 +1,24 @@
 //! The kernel's table of unix sockets, as it tells it over netlink (sock_diag(7)).
 //!
-//! Our own few lines: the crates that speak it build on one that nobody keeps any more.
+//! It is in memory; but the kernel may have to load its module `unix_diag` first, for which it
+//! starts a program. Our own few lines: the crates that speak netlink build on one that nobody
+//! keeps any more.
 
 use std::io;
 use std::mem::MaybeUninit;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, recv, send, socket_with,
 };
+use serde::{Deserialize, Serialize};
 
 /// More than any node has.
-const MOST: usize = 100_000;
+const MOST: usize = 50_000;
 /// More than any socket is told to keep.
 const MOST_PENDING: usize = 4096;
-/// The table is in memory.
+/// For all of it.
 const LIMIT: Duration = Duration::from_secs(2);
 
 /// Of `linux/netlink.h`: the kind of a message, and that all rows are wanted.
@@ -36,9 +39,9 @@ const QUEUES: u16 = 4;
 /// `TCP_LISTEN`, which unix sockets have too.
 const LISTEN: u8 = 10;
 
-/// A row.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Row {
+/// A socket.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SocketRow {
     pub inode: u32,
     pub listens: bool,
     /// The path that it is bound to, or was accepted from.
@@ -54,7 +57,7 @@ pub(super) struct Row {
 }
 
 /// All unix sockets of our network namespace.
-pub(super) fn read() -> io::Result<Vec<Row>> {
+pub(in crate::collect::helper) fn unix_sockets() -> io::Result<Vec<SocketRow>> {
     let kernel = socket_with(
         AddressFamily::NETLINK,
         SocketType::DGRAM,
@@ -65,7 +68,8 @@ pub(super) fn read() -> io::Result<Vec<Row>> {
     send(&kernel, &request(), SendFlags::empty())?;
     let mut rows = Vec::new();
     let mut buffer = vec![MaybeUninit::uninit(); 64 << 10];
-    while rows.len() < MOST {
+    let begun = Instant::now();
+    while rows.len() < MOST && begun.elapsed() < LIMIT {
         let ((datagram, _), _) = recv(&kernel, &mut buffer[..], RecvFlags::empty())?;
         if datagram.is_empty() || take(datagram, &mut rows)? {
             break;
@@ -90,7 +94,7 @@ fn request() -> Vec<u8> {
 }
 
 /// The rows of a datagram; true after the last one.
-fn take(datagram: &[u8], rows: &mut Vec<Row>) -> io::Result<bool> {
+fn take(datagram: &[u8], rows: &mut Vec<SocketRow>) -> io::Result<bool> {
     let mut rest = datagram;
     while let Some((kind, body, behind)) = message(rest) {
         match kind {
@@ -114,11 +118,11 @@ fn message(bytes: &[u8]) -> Option<(u16, &[u8], &[u8])> {
     Some((kind, body, bytes.get(aligned(length)..).unwrap_or_default()))
 }
 
-fn row(body: &[u8]) -> Option<Row> {
-    let mut row = Row {
+fn row(body: &[u8]) -> Option<SocketRow> {
+    let mut row = SocketRow {
         listens: *body.get(2)? == LISTEN,
         inode: number(body, 4)?,
-        ..Row::default()
+        ..SocketRow::default()
     };
     let mut rest = body.get(16..)?;
     while let (Some(length), Some(kind)) = (half(rest, 0), half(rest, 2)) {
@@ -150,7 +154,12 @@ fn path(name: &[u8]) -> Option<String> {
         return None;
     }
     let shown = String::from_utf8_lossy(name).replacen('\0', "@", 1);
-    Some(crate::collect::host::file::printable(&shown))
+    Some(
+        shown
+            .chars()
+            .map(|char| if char.is_control() { '?' } else { char })
+            .collect(),
+    )
 }
 
 fn number(bytes: &[u8], at: usize) -> Option<u32> {
@@ -181,17 +190,17 @@ mod tests {
         let clients: Vec<_> = (0..3)
             .map(|_| UnixStream::connect(&path).unwrap())
             .collect();
-        let of = |rows: &[Row]| {
+        let of = |rows: &[SocketRow]| {
             let found = rows
                 .iter()
                 .find(|row| row.listens && row.path.as_deref() == path.to_str());
             found.cloned().unwrap()
         };
-        let row = of(&read().unwrap());
+        let row = of(&unix_sockets().unwrap());
         assert_eq!((row.queue, row.pending.len()), (3, 3), "{row:?}");
         assert!(row.room > 3, "{row:?}");
         let accepted: Vec<_> = (0..3).map(|_| listener.accept().unwrap()).collect();
-        assert_eq!(of(&read().unwrap()).queue, 0);
+        assert_eq!(of(&unix_sockets().unwrap()).queue, 0);
         drop((clients, accepted));
     }
 
@@ -207,7 +216,7 @@ mod tests {
         whole.extend([8, 0, 3, 0, 4, 0, 0, 0]);
         let mut rows = Vec::new();
         assert!(!take(&whole, &mut rows).unwrap());
-        let row = Row {
+        let row = SocketRow {
             inode: 7,
             listens: true,
             path: Some("/ab".to_owned()),

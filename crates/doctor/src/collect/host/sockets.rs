@@ -1,0 +1,224 @@
+//! Unix sockets, as the kernel tells them: no process is asked.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::time::Duration;
+
+use super::Host;
+use crate::collect::helper::{Helpers, Request, SocketRow};
+use crate::facts::Fact;
+use crate::facts::host::sockets::{Connections, Listener, Talk, UnixSockets};
+use crate::facts::host::{HostFacts, Process};
+
+/// The kernel has it in memory.
+const LIMIT: Duration = Duration::from_secs(2);
+
+/// So many of each are kept.
+const MOST: usize = 256;
+
+/// Who everybody talks to, which is no reason to wait.
+const COMMON: [&str; 4] = [
+    "/run/systemd/journal/",
+    "/dev/log",
+    "/run/dbus/",
+    "/var/run/dbus/",
+];
+
+/// Who has which socket open, by inode. Of several it is the first, which the others have it
+/// from; but a service that systemd listens for has it from process 1.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Holders(HashMap<u32, u32>);
+
+impl Holders {
+    pub(super) fn add(&mut self, inode: u32, pid: u32) {
+        let holder = self.0.entry(inode).or_insert(pid);
+        if *holder == 1 || pid != 1 && pid < *holder {
+            *holder = pid;
+        }
+    }
+
+    fn of(&self, inode: u32) -> Option<u32> {
+        self.0.get(&inode).copied()
+    }
+}
+
+pub(super) fn read(
+    host: &Host,
+    helpers: &mut Helpers,
+    facts: &HostFacts,
+    holders: &Holders,
+) -> Fact<UnixSockets> {
+    let source = "sock_diag(7)";
+    if !host.asks_kernel {
+        return Fact::missing("these are the files of another machine", source);
+    }
+    // It may start a program to load a module, and that would wait as well.
+    if facts.waits_for_fanotify() {
+        return Fact::missing(
+            "whoever opens a file waits for a listener of fanotify",
+            source,
+        );
+    }
+    match helpers.ask::<Vec<SocketRow>>(&Request::UnixSockets, LIMIT) {
+        Ok(rows) => Fact::known(sorted(&rows, facts.all_processes(), holders), source),
+        Err(error) => Fact::missing(error, source),
+    }
+}
+
+/// What runtimes and kubelets have started, without the containers.
+pub(super) fn started_by_daemons(processes: &[Process]) -> HashSet<u32> {
+    let mut started = HashSet::new();
+    let daemons = processes.iter().filter(|process| process.is_daemon());
+    let mut parents: HashSet<u32> = daemons.map(|process| process.pid).collect();
+    while !parents.is_empty() {
+        let children = processes.iter().filter(|process| {
+            parents.contains(&process.ppid) && !process.is_shim() && !process.is_daemon()
+        });
+        let new = children.map(|process| process.pid);
+        parents = new.filter(|pid| !started.contains(pid)).collect();
+        started.extend(&parents);
+    }
+    started
+}
+
+fn sorted(rows: &[SocketRow], processes: &[Process], holders: &Holders) -> UnixSockets {
+    let mut found = UnixSockets::default();
+    let started = started_by_daemons(processes);
+    let daemons = processes.iter().filter(|process| process.is_daemon());
+    let daemons: HashSet<u32> = daemons.map(|process| process.pid).collect();
+    let by_inode: HashMap<u32, &SocketRow> = rows.iter().map(|row| (row.inode, row)).collect();
+    let talk = |inode: u32, end: &SocketRow, to: &str, unread: u32| {
+        let pid = holders.of(inode)?;
+        let is_agent = !COMMON.iter().any(|common| to.starts_with(common));
+        (pid == 1 || started.contains(&pid) && is_agent).then(|| Talk {
+            pid,
+            to: to.to_owned(),
+            with: holders.of(end.inode),
+            unread,
+        })
+    };
+    let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
+    for row in rows {
+        if let Some(end) = row.peer.and_then(|peer| by_inode.get(&peer))
+            && let Some(to) = &end.path
+        {
+            found.talks.extend(talk(row.inode, end, to, row.queue));
+        }
+        let Some(path) = &row.path else {
+            continue;
+        };
+        let held_by = holders.of(row.inode);
+        if row.listens && (row.queue > 0 || held_by.is_some_and(|pid| daemons.contains(&pid))) {
+            found.listeners.push(Listener {
+                path: path.clone(),
+                waiting: row.queue,
+                backlog: row.room,
+                held_by,
+            });
+        } else if row.peer.is_some() {
+            // The end that was accepted has the path.
+            *counts.entry(path).or_default() += 1;
+        }
+        let pending = row.pending.iter();
+        let pending = pending.filter_map(|inode| talk(*inode, row, path, 0));
+        found.talks.extend(pending);
+    }
+    let counts = counts.into_iter().map(|(path, count)| Connections {
+        path: path.to_owned(),
+        count,
+    });
+    found.connections = counts.collect();
+    found
+        .connections
+        .sort_by_key(|to| std::cmp::Reverse(to.count));
+    found
+        .listeners
+        .sort_by_key(|listener| std::cmp::Reverse(listener.waiting));
+    found
+        .talks
+        .sort_by(|one, other| (one.pid, &one.to).cmp(&(other.pid, &other.to)));
+    found.connections.truncate(MOST);
+    found.listeners.truncate(MOST);
+    found.talks.truncate(MOST);
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn process(pid: u32, ppid: u32, comm: &str) -> Process {
+        Process {
+            pid,
+            ppid,
+            comm: comm.to_owned(),
+            ..Process::default()
+        }
+    }
+
+    fn row(inode: u32, path: &str, peer: Option<u32>) -> SocketRow {
+        SocketRow {
+            inode,
+            path: (!path.is_empty()).then(|| path.to_owned()),
+            peer,
+            ..SocketRow::default()
+        }
+    }
+
+    #[test]
+    fn a_plug_in_talks_to_its_agent_and_not_to_whom_everybody_does() {
+        let processes = [
+            process(1, 0, "systemd"),
+            process(10, 1, "containerd"),
+            process(11, 10, "calico"),
+            process(12, 1, "calico-node"),
+            process(20, 10, "containerd-shim"),
+            process(21, 20, "app"),
+        ];
+        let rows = [
+            row(100, "", Some(200)),
+            row(200, "/run/calico.sock", Some(100)),
+            row(101, "", Some(201)),
+            row(201, "/run/systemd/journal/stdout", Some(101)),
+            row(102, "", Some(202)),
+            row(202, "/run/calico.sock", Some(102)),
+            // What it has inherited from its runtime.
+            row(103, "", Some(203)),
+            row(203, "/run/other.sock", Some(103)),
+        ];
+        let mut holders = Holders::default();
+        for (inode, pid) in [
+            (100, 11),
+            (200, 12),
+            (101, 11),
+            (102, 21),
+            (103, 11),
+            (103, 10),
+        ] {
+            holders.add(inode, pid);
+        }
+        let found = sorted(&rows, &processes, &holders);
+        let talk = Talk {
+            pid: 11,
+            to: "/run/calico.sock".to_owned(),
+            with: Some(12),
+            unread: 0,
+        };
+        assert_eq!(found.talks, [talk]);
+        assert_eq!(found.connections_to("/run/calico.sock"), Some(2));
+    }
+
+    #[test]
+    fn a_socket_that_systemd_listens_at_is_its_services() {
+        let processes = [process(1, 0, "systemd"), process(900, 1, "cri-dockerd")];
+        let mut holders = Holders::default();
+        holders.add(300, 1);
+        holders.add(300, 900);
+        let listens = SocketRow {
+            listens: true,
+            ..row(300, "/run/cri-dockerd.sock", None)
+        };
+        let found = sorted(&[listens], &processes, &holders);
+        let listener = found.listener_at("/var/run/cri-dockerd.sock").unwrap();
+        assert_eq!(listener.held_by, Some(900));
+    }
+}

@@ -53,11 +53,36 @@ pub async fn find(named: Option<Endpoint>) -> anyhow::Result<Endpoint> {
     )
 }
 
-/// The endpoint that is named, or the first of the usual places where there is a socket,
-/// whether anybody answers there or not.
-pub fn present(named: Option<Endpoint>) -> Option<Endpoint> {
-    let usual = || USUAL_PLACES.into_iter().map(Endpoint::new);
-    named.or_else(|| usual().find(|endpoint| endpoint.path().exists()))
+/// The endpoint that is named, or of the usual places with a socket the first that answers;
+/// where none does, the one that is likeliest to be the node's runtime in trouble.
+pub async fn present(named: Option<Endpoint>) -> Option<Endpoint> {
+    if named.is_some() {
+        return named;
+    }
+    let usual = USUAL_PLACES.into_iter().map(Endpoint::new);
+    let present = usual.filter(|endpoint| endpoint.path().exists());
+    likeliest(present.collect()).await
+}
+
+async fn likeliest(mut present: Vec<Endpoint>) -> Option<Endpoint> {
+    // Nobody has to be asked who it is.
+    if present.len() <= 1 {
+        return present.pop();
+    }
+    let mut best: Option<(u8, Endpoint)> = None;
+    for endpoint in present {
+        let trouble = match version(&GrpcRuntime::new(&endpoint, MAX_MESSAGE_SIZE)).await {
+            Ok(Some(_)) => return Some(endpoint),
+            Ok(None) => 0,
+            Err(CallError::Unavailable(_)) => 1,
+            // Docker's own containerd listens at the usual place and does not serve CRI.
+            Err(_) => 2,
+        };
+        if best.as_ref().is_none_or(|(least, _)| trouble < *least) {
+            best = Some((trouble, endpoint));
+        }
+    }
+    best.map(|(_, endpoint)| endpoint)
 }
 
 /// The runtime at `endpoint`, once it has answered or proved to hang; an error if it is
@@ -102,5 +127,27 @@ async fn version(runtime: &GrpcRuntime) -> Result<Option<RuntimeVersion>, CallEr
     match timeout(PATIENCE, runtime.version()).await {
         Ok(answer) => answer.map(Some),
         Err(_) => Ok(None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn of_several_sockets_without_an_answer_the_one_that_hangs_is_the_nodes() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let endpoint = |name: &str| Endpoint::new(path(name));
+        // Nobody has listened there since.
+        drop(UnixListener::bind(path("stale")).unwrap());
+        let _silent = UnixListener::bind(path("silent")).unwrap();
+        let one = likeliest(vec![endpoint("stale")]).await;
+        assert_eq!(one, Some(endpoint("stale")));
+        let both = likeliest(vec![endpoint("stale"), endpoint("silent")]).await;
+        assert_eq!(both, Some(endpoint("silent")));
+        assert_eq!(likeliest(Vec::new()).await, None);
     }
 }

@@ -133,7 +133,7 @@ async fn facts(global: &Global, options: &Doctor) -> anyhow::Result<NodeFacts> {
     // Before anything else: later even starting a process may block.
     let helpers = helpers()?;
     let probes = async {
-        let endpoint = endpoint::present(global.named_endpoint()?);
+        let endpoint = endpoint::present(global.named_endpoint()?).await;
         let agent = match AgentClient::find(&options.agent, endpoint.as_ref()).await? {
             // One that goes meanwhile is done without.
             Some(agent) => agent.status().await.ok().zip(agent.pods().await.ok()),

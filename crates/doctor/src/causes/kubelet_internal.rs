@@ -14,14 +14,14 @@ const FAST: f64 = 1.0;
 /// The tell: every call of ours is quick, and `/healthz` says that the sync loop is not.
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let probes = &facts.probes;
+    if probes.outcome(Method::ListContainers).is_none() {
+        return Opinion::CannotTell("the runtime was not asked".to_owned());
+    }
     let Some(health) = probes.kubelet.value() else {
         let why = probes.kubelet.why().unwrap_or_default();
         let at = probes.kubelet.source();
         return Opinion::CannotTell(format!("no kubelet answers on {at}: {why}"));
     };
-    if probes.outcome(Method::ListContainers).is_none() {
-        return Opinion::CannotTell("the runtime was not asked".to_owned());
-    }
     let syncloop = health.failed.iter().any(|check| check == "syncloop");
     let silent = health.code.is_none();
     let slowest = probes.costs.iter().map(|cost| cost.max).fold(0.0, f64::max);

@@ -1,11 +1,12 @@
 //! The `pleg` command: arguments, wiring, exit codes.
 //!
 //! ```text
-//!   args --> endpoint (given, or found) --> commands::{watch, pods, status, agent}
-//!                                             |  from a running agent (agent_client)
-//!                                             |  or from the runtime itself (the library)
-//!                                             v
-//!                                         text, for people | json, for scripts
+//!   command_line --> commands::{watch, pods, status, doctor, ...}
+//!                      |  endpoint: given, or found
+//!                      |  from a running agent (agent_client)
+//!                      |  or from the runtime itself (the library)
+//!                      v
+//!                  text, for people | json, for scripts
 //! ```
 
 use std::process::ExitCode;
@@ -14,6 +15,7 @@ use clap::Parser;
 
 mod agent_client;
 mod args;
+mod command_line;
 mod commands;
 mod endpoint;
 mod kernel;
@@ -26,7 +28,8 @@ mod saved_set;
 mod signals;
 mod text;
 
-use args::{Arguments, Command, Format};
+use args::Format;
+use command_line::{Arguments, Command};
 
 /// What a command found; what could not be done is an error, and exit code 2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,9 +1,8 @@
 //! One container's lock in CRI-O or dockerd: its status hangs while the lists answer.
 
 use super::Opinion;
-use super::opinion::look_for;
 use super::shims::{serving, shims};
-use super::who::{blame, culprit, go, stacks, subject};
+use super::who::{blame, culprit, go, look_for, stacks, subject};
 use crate::cause::Cause;
 use crate::facts::NodeFacts;
 use crate::facts::probes::{Method, Outcome};

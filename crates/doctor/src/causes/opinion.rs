@@ -4,7 +4,6 @@ use super::Opinion;
 use crate::cause::Cause;
 use crate::facts::Fact;
 use crate::facts::host::Process;
-use crate::facts::probes::Probe;
 use crate::finding::{Confidence, Culprit, Finding, PodName};
 
 /// Of each kind so many examples are quoted.
@@ -25,17 +24,6 @@ impl Opinion {
             None => Self::Clear,
         }
     }
-}
-
-/// How to find what works on a container whose shim is not known, without command lines,
-/// which may wait for a process that hangs.
-pub(super) fn look_for(probe: &Probe) -> String {
-    let id = super::who::short(probe.id.as_deref().unwrap_or_default());
-    format!(
-        "`grep -l {id} /proc/[0-9]*/cgroup` lists its processes, and the parent of the oldest is \
-         its shim; ending a runc below that shim, else the shim, frees the node and costs this \
-         pod alone"
-    )
 }
 
 /// Why a fact is not known, with where it would have been read.

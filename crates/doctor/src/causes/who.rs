@@ -40,6 +40,17 @@ pub(super) fn culprit(probe: &Probe, shim: Option<&Shim>) -> Culprit {
     }
 }
 
+/// How to find what works on a container whose shim is not known, without command lines,
+/// which may wait for a process that hangs.
+pub(super) fn look_for(probe: &Probe) -> String {
+    let id = short(probe.id.as_deref().unwrap_or_default());
+    format!(
+        "`grep -l {id} /proc/[0-9]*/cgroup` lists its processes, and the parent of the oldest is \
+         its shim; ending a runc below that shim, else the shim, frees the node and costs this \
+         pod alone"
+    )
+}
+
 /// What the runtime's goroutines say, if they were asked for.
 pub(super) fn stacks(probes: &ProbeFacts) -> Option<String> {
     let stacks = probes.stacks.value()?;

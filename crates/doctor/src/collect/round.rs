@@ -5,7 +5,7 @@
 //! ```text
 //!   Version --> Status, both lists --> each id, at first one after the other
 //!      |             |                    |
-//!      +--- two seconds each -------------+--> what hangs stays outstanding
+//!      +--- two to six seconds each ------+--> what hangs stays outstanding
 //! ```
 
 use std::collections::{BTreeMap, VecDeque};
@@ -28,14 +28,14 @@ use super::targets::{Known, Target, bounded};
 use crate::facts::probes::{AgentsWord, Method, Outcome, Probe};
 
 /// After this time without an answer a call hangs.
-pub(super) const DEADLINE: Duration = Duration::from_secs(2);
+const DEADLINE: Duration = Duration::from_secs(2);
 
 /// Where others are slow one does not hang before it has taken so many times what the
 /// slowest took that was answered.
 const TIMES_THE_SLOWEST: f64 = 5.0;
 
 /// After this time it hangs however slow the others are.
-const LONGEST: Duration = Duration::from_secs(6);
+pub(super) const LONGEST: Duration = Duration::from_secs(6);
 
 /// As many calls as may be outstanding, those that hang included.
 const MOST_OUTSTANDING: usize = 8;
@@ -150,8 +150,14 @@ impl Round {
 
     /// Until every call is answered or hangs.
     async fn settle(&mut self) {
-        let until = Instant::now() + DEADLINE;
-        while !self.outstanding.is_empty() && self.one_ends(until).await {}
+        let begun = Instant::now();
+        while !self.outstanding.is_empty() {
+            // What is answered meanwhile may show that the others are only slow.
+            let until = begun + patience(self.answers.slowest);
+            if !self.one_ends(until).await {
+                break;
+            }
+        }
     }
 
     /// Asks for each id; gives how many were not asked for.

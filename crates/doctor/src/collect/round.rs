@@ -69,6 +69,8 @@ pub(super) struct Round {
     pub agents_word: Option<AgentsWord>,
     /// Not asked for by us: an agent waits for the answer.
     agents: Vec<(Method, Option<Id>)>,
+    /// When the last of the calls must have ended, or hangs.
+    until: Instant,
 }
 
 struct Outstanding {
@@ -92,7 +94,7 @@ enum Answer {
 }
 
 impl Round {
-    pub fn new(endpoint: &Endpoint) -> Self {
+    pub fn new(endpoint: &Endpoint, until: Instant) -> Self {
         let (sender, ended) = mpsc::unbounded_channel();
         Self {
             runtime: Arc::new(GrpcRuntime::new(endpoint, MAX_MESSAGE_SIZE)),
@@ -106,6 +108,7 @@ impl Round {
             agent: None,
             agents_word: None,
             agents: Vec::new(),
+            until,
         }
     }
 
@@ -172,7 +175,7 @@ impl Round {
         let mut queue: VecDeque<Target> = targets.into();
         let begun = Instant::now();
         loop {
-            while begun.elapsed() < ENOUGH && self.has_room(begun) {
+            while begun.elapsed() < ENOUGH && self.is_time_for_more() && self.has_room(begun) {
                 let Some(target) = queue.pop_front() else {
                     break;
                 };
@@ -180,7 +183,8 @@ impl Round {
             }
             // Those that hang are waited for no longer than the others.
             let patience = patience(self.answers.slowest);
-            let waited_for = self.outstanding.values().map(|call| call.since + patience);
+            let calls = self.outstanding.values();
+            let waited_for = calls.map(|call| self.until.min(call.since + patience));
             let Some(last) = waited_for.filter(|until| *until > Instant::now()).max() else {
                 break;
             };
@@ -189,6 +193,11 @@ impl Round {
             self.ask_again_as_sandboxes(&mut queue);
         }
         queue.len() + beyond
+    }
+
+    /// Whether a call that is made now gets its time, and does not hang only for our haste.
+    fn is_time_for_more(&self) -> bool {
+        Instant::now() + patience(self.answers.slowest) < self.until
     }
 
     fn has_room(&self, begun: Instant) -> bool {

@@ -42,38 +42,36 @@ pub struct Events {
 
 impl AgentClient {
     /// The agent to ask: the one that is named, which must answer and watch `endpoint`; or
-    /// one on the usual address, if it does. `None` is any endpoint.
+    /// one on the usual address, if it does. `None` is any endpoint. With what it answered,
+    /// `GET /v1/status`.
     pub async fn find(
         wanted: &AgentUrl,
         endpoint: Option<&Endpoint>,
-    ) -> anyhow::Result<Option<Self>> {
+    ) -> anyhow::Result<Option<(Self, StatusReport)>> {
         match wanted.url.as_deref() {
             Some("off") => Ok(None),
             Some(url) => {
                 let client = Self::new(url)?;
-                let watched = client.status().await?.runtime.endpoint;
+                let status = client.status().await?;
                 if let Some(endpoint) = endpoint
-                    && *watched != *endpoint.to_string()
+                    && !watches(&status, endpoint)
                 {
                     bail!(
-                        "the agent on {} watches {watched}, not {endpoint}",
-                        client.address
+                        "the agent on {} watches {}, not {endpoint}",
+                        client.address,
+                        status.runtime.endpoint
                     );
                 }
-                Ok(Some(client))
+                Ok(Some((client, status)))
             }
             None => {
                 let client = Self::new(DEFAULT_URL)?;
-                Ok(client.watches(endpoint).await.then_some(client))
+                let status = client.status().await.ok();
+                let status = status
+                    .filter(|status| endpoint.is_none_or(|endpoint| watches(status, endpoint)));
+                Ok(status.map(|status| (client, status)))
             }
         }
-    }
-
-    async fn watches(&self, endpoint: Option<&Endpoint>) -> bool {
-        let Ok(status) = self.status().await else {
-            return false;
-        };
-        endpoint.is_none_or(|endpoint| *status.runtime.endpoint == *endpoint.to_string())
     }
 
     /// Waits until an agent that has gone is back and has seen `endpoint`: one that is just
@@ -82,7 +80,7 @@ impl AgentClient {
         loop {
             sleep(AGAIN).await;
             if let Ok(status) = self.status().await
-                && *status.runtime.endpoint == *endpoint.to_string()
+                && watches(&status, endpoint)
                 && status.relist.count > 0
                 && let Ok(events) = self.events().await
             {
@@ -105,8 +103,7 @@ impl AgentClient {
         })
     }
 
-    /// `GET /v1/status`.
-    pub async fn status(&self) -> anyhow::Result<StatusReport> {
+    async fn status(&self) -> anyhow::Result<StatusReport> {
         self.json("/v1/status").await
     }
 
@@ -168,6 +165,10 @@ impl AgentClient {
         }
         Ok(answer.into_body())
     }
+}
+
+fn watches(status: &StatusReport, endpoint: &Endpoint) -> bool {
+    *status.runtime.endpoint == *endpoint.to_string()
 }
 
 impl Events {

@@ -16,7 +16,9 @@ use crate::facts::NodeFacts;
 /// What a bundle says that it is.
 const KIND: &str = "pleg-bundle";
 
-/// The generation of its form. A reader takes older ones too; fields may be added.
+/// The generation of its form. Fields may come and go within one: a reader passes over those
+/// that it does not know, and does without those that are not there. It takes older
+/// generations too.
 const VERSION: u32 = 1;
 
 /// No bundle is longer before it is compressed: neither is more written nor more read. What
@@ -302,6 +304,15 @@ mod tests {
             );
         }
         assert!(said(&folder.path().join("none/new")).starts_with("no file can be made"));
+    }
+
+    #[test]
+    fn fields_may_come_and_go() {
+        let mut bundle = serde_json::json!({"kind": KIND, "version": VERSION, "facts": facts()});
+        let cost = serde_json::json!({"call": "Version", "count": 1, "p95": 0.5, "max": 0.5});
+        bundle["facts"]["probes"]["costs"] = serde_json::json!([cost]);
+        let read = facts_of(bundle.to_string().as_bytes()).unwrap();
+        assert_eq!(read.probes.costs[0].max, 0.5);
     }
 
     #[test]

@@ -78,9 +78,16 @@ async fn a_runtime_that_is_slow_is_told_what_a_relist_costs_and_how_many_pods_it
         finding["verdict"],
         if all >= 180.0 { "problem" } else { "suspect" }
     );
-    let (_, carries) = sentence.split_once("more than ").unwrap();
-    let carries: f64 = carries.split(' ').next().unwrap().parse().unwrap();
-    assert!((carries - (180.0 - lists) / pod).abs() < 2.0, "{finding:#}");
+    match sentence.split_once("more than ") {
+        Some((_, carries)) => {
+            let carries: f64 = carries.split(' ').next().unwrap().parse().unwrap();
+            assert!((carries - (180.0 - lists) / pod).abs() < 2.0, "{finding:#}");
+        }
+        None => {
+            assert!(sentence.contains("all of them may change"), "{sentence}");
+            assert!(all < 180.1, "{sentence}");
+        }
+    }
     for one in ["list_podsandbox: 1 call", "list_containers: 1 call"] {
         line(&finding, one);
     }

@@ -3,12 +3,12 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Args;
 use cri::Endpoint;
-use doctor::bundle;
+use doctor::bundle::{self, NoPlace};
 use doctor::cause::Cause;
 use doctor::collect::helper::{self, Helper, Helpers};
 use doctor::collect::host::{self, Host};
@@ -21,7 +21,7 @@ use pleg::status_report::StatusReport;
 use pleg::wall_time::system_clock;
 use serde::Serialize;
 use tokio::task::spawn_blocking;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::explain::cause;
 use crate::agent_client::AgentClient;
@@ -34,13 +34,17 @@ const HELPERS: usize = 3;
 /// From the first look at what moves to the second.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
 
-/// How long reading the machine may take, with all that blocks.
-const MACHINE: Duration = Duration::from_secs(25);
+/// How long collecting may take from the start on, with all that blocks; of 30 seconds in
+/// all the rest is the bundle's.
+const COLLECTING: Duration = Duration::from_secs(25);
 
 /// How long reading the runtime's folders may take.
 const READING: Duration = Duration::from_secs(3);
 
-/// How long the disk for a bundle may take.
+/// How long the disk for a bundle may take to say whether there is a place for one.
+const PLACE: Duration = Duration::from_secs(2);
+
+/// How long it may take to write one.
 const WRITING: Duration = Duration::from_secs(5);
 
 const AFTER_HELP: &str = "\
@@ -89,21 +93,25 @@ struct Report<'a> {
 }
 
 pub async fn run(global: &Global, options: Doctor) -> anyhow::Result<Found> {
-    if let Some(path) = options.bundle.clone() {
-        on_disk(move || bundle::check_place(&path).with_context(|| unwritten(&path))).await?;
-    }
+    let until = Instant::now() + COLLECTING;
+    let place = match &options.bundle {
+        Some(path) => check_place(path).await?,
+        None => Ok(()),
+    };
     let facts = match options.from.clone() {
         Some(path) => {
             spawn_blocking(move || bundle::read(&path).with_context(|| shown(&path))).await??
         }
-        None => facts(global, &options).await?,
+        None => facts(global, &options, until).await?,
     };
     let diagnosis = diagnose(&facts, |cause| {
         options.check.is_none_or(|only| only == cause)
     });
     show(global, &options, &diagnosis, &facts)?;
+    place?;
     if let Some(path) = options.bundle {
-        on_disk(move || bundle::write(&path, &facts).with_context(|| unwritten(&path))).await?;
+        let written = move || bundle::write(&path, &facts).with_context(|| unwritten(&path));
+        on_disk(WRITING, written).await??;
     }
     Ok(match diagnosis.verdict {
         NodeVerdict::Ok => Found::Well,
@@ -120,15 +128,34 @@ fn unwritten(path: &Path) -> String {
     format!("the bundle {} cannot be written", shown(path))
 }
 
+/// Refuses what can only be a mistake. A disk that is full, or does not answer, may be what
+/// is wrong with the node: then the inner error is for after the diagnosis.
+async fn check_place(path: &Path) -> anyhow::Result<anyhow::Result<()>> {
+    let place = path.to_owned();
+    let checked = match on_disk(PLACE, move || bundle::check_place(&place)).await {
+        Ok(checked) => checked,
+        Err(silent) => return Ok(Err(silent)),
+    };
+    let is_mistake = matches!(checked, Err(NoPlace::NoFile | NoPlace::Other(_)));
+    let checked = checked.with_context(|| unwritten(path));
+    match is_mistake {
+        true => checked.map(Ok),
+        false => Ok(checked),
+    }
+}
+
 /// What a disk that hangs may keep from returning.
-async fn on_disk(work: impl FnOnce() -> anyhow::Result<()> + Send + 'static) -> anyhow::Result<()> {
-    match timeout(WRITING, spawn_blocking(work)).await {
-        Ok(done) => done?,
+async fn on_disk<T: Send + 'static>(
+    limit: Duration,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> anyhow::Result<T> {
+    match timeout(limit, spawn_blocking(work)).await {
+        Ok(done) => Ok(done?),
         Err(_) => bail!("the disk for the bundle does not answer"),
     }
 }
 
-async fn facts(global: &Global, options: &Doctor) -> anyhow::Result<NodeFacts> {
+async fn facts(global: &Global, options: &Doctor, until: Instant) -> anyhow::Result<NodeFacts> {
     let taken = system_clock()();
     // Before anything else: later even starting a process may block.
     let helpers = helpers()?;
@@ -136,17 +163,17 @@ async fn facts(global: &Global, options: &Doctor) -> anyhow::Result<NodeFacts> {
         let endpoint = endpoint::present(global.named_endpoint()?).await;
         let agent = match AgentClient::find(&options.agent, endpoint.as_ref()).await? {
             // One that goes meanwhile is done without.
-            Some(agent) => agent.status().await.ok().zip(agent.pods().await.ok()),
+            Some((agent, status)) => agent.pods().await.ok().map(|pods| (status, pods)),
             None => None,
         };
         // The folder of the socket may be closed to us, and an agent knows what is in it.
         let its = || agent.as_ref()?.0.runtime.endpoint.parse().ok();
         match endpoint.or_else(its) {
-            Some(endpoint) => Ok(probes(endpoint, agent, options).await),
+            Some(endpoint) => Ok(probes(endpoint, agent, options, until).await),
             None => anyhow::Ok(ProbeFacts::default()),
         }
     };
-    let (probes, host) = tokio::join!(probes, machine(helpers));
+    let (probes, host) = tokio::join!(probes, machine(helpers, until));
     Ok(NodeFacts {
         taken,
         probes: probes?,
@@ -180,7 +207,7 @@ fn helpers() -> anyhow::Result<Helpers> {
 }
 
 /// What the machine shows; nothing of it if that takes too long.
-async fn machine(mut helpers: Helpers) -> HostFacts {
+async fn machine(mut helpers: Helpers, until: Instant) -> HostFacts {
     let reading = spawn_blocking(move || {
         let wait = || {
             let begun = Instant::now();
@@ -189,7 +216,7 @@ async fn machine(mut helpers: Helpers) -> HostFacts {
         };
         host::collect(&Host::local(), &mut helpers, wait)
     });
-    match timeout(MACHINE, reading).await {
+    match timeout_at(until, reading).await {
         Ok(Ok(facts)) => facts,
         _ => {
             tracing::warn!("the machine could not be read in time");
@@ -202,6 +229,7 @@ async fn probes(
     endpoint: Endpoint,
     agent: Option<(StatusReport, Vec<PodStatus>)>,
     options: &Doctor,
+    until: Instant,
 ) -> ProbeFacts {
     let known = endpoint::known_ids(&endpoint);
     let ids = timeout(READING, spawn_blocking(move || known())).await;
@@ -212,6 +240,7 @@ async fn probes(
         proc: "/proc".into(),
         kubelet: options.kubelet_healthz,
         allow_signals: options.allow_signals,
+        until,
     };
     collect(asking).await
 }

@@ -13,7 +13,7 @@ pub async fn run(global: &Global, options: Pods) -> anyhow::Result<Found> {
     let named = global.named_endpoint()?;
     // An agent has seen the pods before whatever hangs now began to.
     let (mut pods, status) = match AgentClient::find(&options.agent, named.as_ref()).await? {
-        Some(agent) => (agent.pods().await?, agent.status().await?),
+        Some((agent, status)) => (agent.pods().await?, status),
         None => look_at_pods(&endpoint::find(named).await?).await?,
     };
     for stuck in &status.stuck {

@@ -12,8 +12,7 @@ use crate::{Found, endpoint, output, text};
 pub async fn run(global: &Global, options: Status) -> anyhow::Result<Found> {
     let named = global.named_endpoint()?;
     let (status, found) = match AgentClient::find(&options.agent, named.as_ref()).await? {
-        Some(agent) => {
-            let status = agent.status().await?;
+        Some((_, status)) => {
             let unhealthy = status.health.state == HealthState::Unhealthy;
             (status, problem_if(unhealthy))
         }

@@ -10,6 +10,7 @@ use cri::Endpoint;
 use pleg::go_duration::GoDuration;
 use pleg::runtime::RuntimeVersion;
 use pleg::runtime::grpc::{GrpcRuntime, MAX_MESSAGE_SIZE};
+use pleg::status_report::StatusReport;
 use pleg::subscribers::Subscription;
 use pleg::told::Record;
 use pleg::{Config, Mode, Pleg};
@@ -37,9 +38,9 @@ async fn watch(global: &Global, options: &Watch) -> anyhow::Result<Infallible> {
     let config = config(&options.relisting)?;
     let named = global.named_endpoint()?;
     let mut telling = Telling::new(global, options);
-    if let Some(agent) = AgentClient::find(&options.agent, named.as_ref()).await? {
+    if let Some((agent, status)) = AgentClient::find(&options.agent, named.as_ref()).await? {
         warn_of_flags_without_effect(&options.relisting);
-        return watch_agent(telling, agent, config).await;
+        return watch_agent(telling, agent, status, config).await;
     }
     let endpoint = endpoint::find(named).await?;
     let (runtime, version) = endpoint::connect(&endpoint).await?;
@@ -54,9 +55,9 @@ async fn watch(global: &Global, options: &Watch) -> anyhow::Result<Infallible> {
 async fn watch_agent(
     mut telling: Telling<'_>,
     agent: AgentClient,
+    mut status: StatusReport,
     config: Config,
 ) -> anyhow::Result<Infallible> {
-    let mut status = agent.status().await?;
     let mut events = agent.events().await?;
     let endpoint: Endpoint = status.runtime.endpoint.parse()?;
     loop {

@@ -412,8 +412,22 @@ fn where_no_bundle_can_be_written_is_said_before_anybody_is_asked() {
     assert!(said(link.to_str().unwrap()).contains("a link stands there"));
     assert!(said("/dev/null").contains("a device or a socket stands there"));
     assert!(said("-").contains("it names no file"));
-    assert!(said("/proc/1/x").contains("no file can be made there"));
     assert_eq!(runtime.sim.calls_made(Call::Version), 0);
+}
+
+#[test]
+fn a_disk_that_takes_no_bundle_does_not_keep_the_diagnosis_back() {
+    let runtime = three_pods();
+    let ended = doctor(&runtime, &["--bundle", "/proc/1/x"]).assert_code(2);
+    assert_eq!(runtime.sim.calls_made(Call::Version), 1);
+    assert!(ended.out.starts_with("Healthy: "), "{}", ended.out);
+    assert!(
+        ended
+            .err
+            .contains("/proc/1/x cannot be written: no file can be made there"),
+        "{}",
+        ended.err
+    );
 }
 
 #[test]

@@ -1,13 +1,13 @@
 //! What an agent on the node says of the runtime: which calls it waits for, and, for
 //! whoever may not ask the runtime himself, what it was answered.
 
-use pleg::health::HealthState;
+use pleg::health::{HealthState, StuckCall};
 use pleg::id::Id;
 use pleg::runtime::{Call, RuntimeVersion};
 use pleg::status::PodStatus;
 use pleg::status_report::{InFlight, StatusReport};
 
-use super::round::DEADLINE;
+use super::round;
 use super::targets::{bounded, pod_name};
 use crate::facts::probes::{AgentsWord, Method, Outcome, Probe};
 use crate::finding::PodName;
@@ -17,7 +17,7 @@ const LONGEST: usize = 1000;
 
 /// The calls that it has been waiting for, each with what it asks and its id.
 pub(super) fn hung(status: &StatusReport, pods: &[PodStatus]) -> Vec<(Probe, Option<Id>)> {
-    let late = status.in_flight.iter().filter(|call| is_late(call));
+    let late = status.in_flight.iter().filter(|call| is_late(status, call));
     let hung = late.filter_map(|call| {
         let (pod, container) = named(status, pods, call);
         let probe = Probe {
@@ -44,7 +44,10 @@ pub(super) struct Word {
 /// runtime answers, and both lists are always asked for together.
 pub(super) fn word(status: &StatusReport) -> Word {
     let waits = |call: &Call| {
-        let mut late = status.in_flight.iter().filter(|other| is_late(other));
+        let mut late = status
+            .in_flight
+            .iter()
+            .filter(|other| is_late(status, other));
         late.any(|other| other.call == *call && other.id.is_none())
     };
     let lists = [Call::ListPodSandbox, Call::ListContainers];
@@ -104,8 +107,16 @@ fn said(call: Method, outcome: Outcome) -> Probe {
     }
 }
 
-fn is_late(call: &InFlight) -> bool {
-    call.age_seconds >= DEADLINE.as_secs_f64()
+/// It knows what this runtime takes at other times; beyond what we give a call ourselves
+/// there is no need of its word.
+fn is_late(status: &StatusReport, call: &InFlight) -> bool {
+    overdue(status, call).is_some() || call.age_seconds >= round::LONGEST.as_secs_f64()
+}
+
+/// What the agent says of a call that it takes for overdue.
+fn overdue<'a>(status: &'a StatusReport, call: &InFlight) -> Option<&'a StuckCall> {
+    let mut stuck = status.stuck.iter();
+    stuck.find(|stuck| stuck.call == call.call && stuck.id == call.id)
 }
 
 /// Whom a call is about: as the agent says it of what is overdue, else as it knows its pods.
@@ -114,8 +125,7 @@ fn named(
     pods: &[PodStatus],
     call: &InFlight,
 ) -> (Option<PodName>, Option<String>) {
-    let mut stuck = status.stuck.iter();
-    if let Some(stuck) = stuck.find(|stuck| stuck.call == call.call && stuck.id == call.id) {
+    if let Some(stuck) = overdue(status, call) {
         let container = stuck.container.as_deref().map(bounded);
         return (stuck.pod.as_ref().map(pod_name), container);
     }
@@ -210,6 +220,21 @@ mod tests {
         assert_eq!(outcomes(&refused), [("Version", Outcome::Ok)]);
         assert!(word(&refused).said.failure.is_some());
         assert_eq!(outcomes(&status("Starting", None, &[])), []);
+    }
+
+    #[test]
+    fn what_is_slow_and_not_overdue_does_not_hang() {
+        let mut status = status("Healthy", None, &["PodSandboxStatus", "ListContainers"]);
+        for (call, age) in status.in_flight.iter_mut().zip([4.9, 5.9]) {
+            call.age_seconds = age;
+        }
+        status.in_flight[0].id = Some("s1".into());
+        assert!(hung(&status, &[]).is_empty());
+        assert!(outcomes(&status).contains(&("ListContainers", Outcome::Ok)));
+        let stuck = serde_json::json!([{"call": "PodSandboxStatus", "id": "s1",
+                                        "sinceSeconds": 4.9, "pod": null, "container": null}]);
+        status.stuck = serde_json::from_value(stuck).unwrap();
+        assert_eq!(hung(&status, &[]).len(), 1);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use cri::Endpoint;
 use pleg::id::Id;
 use pleg::status::PodStatus;
 use pleg::status_report::StatusReport;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
 use super::listener::listener;
 use super::round::Round;
@@ -20,6 +20,9 @@ use crate::facts::tasks::Task;
 
 /// How long a runtime's folders and its goroutines may take.
 const READING: Duration = Duration::from_secs(8);
+
+/// What is kept of the time for that, where asking takes all it gets.
+const LEFT_FOR_READING: Duration = Duration::from_secs(4);
 
 /// Whom to ask, and what is known already.
 pub struct Asking {
@@ -35,13 +38,15 @@ pub struct Asking {
     pub kubelet: SocketAddr,
     /// Whether the runtime may be asked for its goroutines by a signal.
     pub allow_signals: bool,
+    /// When it must have ended.
+    pub until: Instant,
 }
 
-/// Asks; ends within about ten seconds whatever hangs.
+/// Asks. Whatever hangs, it ends when it must: some twenty seconds are enough for that.
 pub async fn collect(asking: Asking) -> ProbeFacts {
     let socket = asking.endpoint.path().to_owned();
     let listener = listener(&socket).await;
-    let mut round = Round::new(&asking.endpoint);
+    let mut round = Round::new(&asking.endpoint, asking.until - LEFT_FOR_READING);
     if let Some((status, pods)) = asking.agent {
         round.leave_to_agent(status, pods);
     }
@@ -65,7 +70,7 @@ pub async fn collect(asking: Asking) -> ProbeFacts {
         let stacks = runtime.map(|runtime| stacks::ask(&asking.proc, runtime));
         (tasks, stacks.unwrap_or_default())
     });
-    let (tasks, stacks) = match timeout(READING, read).await {
+    let (tasks, stacks) = match timeout_at(asking.until.min(Instant::now() + READING), read).await {
         Ok(Ok(read)) => read,
         _ => {
             let why = "reading it took too long";

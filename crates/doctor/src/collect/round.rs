@@ -5,7 +5,7 @@
 //! ```text
 //!   Version --> Status, both lists --> each id, at first one after the other
 //!      |             |                    |
-//!      +--- two seconds each -------------+--> what hangs stays outstanding
+//!      +--- two to six seconds each ------+--> what hangs stays outstanding
 //! ```
 
 use std::collections::{BTreeMap, VecDeque};
@@ -28,14 +28,14 @@ use super::targets::{Known, Target, bounded};
 use crate::facts::probes::{AgentsWord, Method, Outcome, Probe};
 
 /// After this time without an answer a call hangs.
-pub(super) const DEADLINE: Duration = Duration::from_secs(2);
+const DEADLINE: Duration = Duration::from_secs(2);
 
 /// Where others are slow one does not hang before it has taken so many times what the
 /// slowest took that was answered.
 const TIMES_THE_SLOWEST: f64 = 5.0;
 
 /// After this time it hangs however slow the others are.
-const LONGEST: Duration = Duration::from_secs(6);
+pub(super) const LONGEST: Duration = Duration::from_secs(6);
 
 /// As many calls as may be outstanding, those that hang included.
 const MOST_OUTSTANDING: usize = 8;
@@ -69,6 +69,8 @@ pub(super) struct Round {
     pub agents_word: Option<AgentsWord>,
     /// Not asked for by us: an agent waits for the answer.
     agents: Vec<(Method, Option<Id>)>,
+    /// When the last of the calls must have ended, or hangs.
+    until: Instant,
 }
 
 struct Outstanding {
@@ -92,7 +94,7 @@ enum Answer {
 }
 
 impl Round {
-    pub fn new(endpoint: &Endpoint) -> Self {
+    pub fn new(endpoint: &Endpoint, until: Instant) -> Self {
         let (sender, ended) = mpsc::unbounded_channel();
         Self {
             runtime: Arc::new(GrpcRuntime::new(endpoint, MAX_MESSAGE_SIZE)),
@@ -106,6 +108,7 @@ impl Round {
             agent: None,
             agents_word: None,
             agents: Vec::new(),
+            until,
         }
     }
 
@@ -150,8 +153,14 @@ impl Round {
 
     /// Until every call is answered or hangs.
     async fn settle(&mut self) {
-        let until = Instant::now() + DEADLINE;
-        while !self.outstanding.is_empty() && self.one_ends(until).await {}
+        let begun = Instant::now();
+        while !self.outstanding.is_empty() {
+            // What is answered meanwhile may show that the others are only slow.
+            let until = begun + patience(self.answers.slowest);
+            if !self.one_ends(until).await {
+                break;
+            }
+        }
     }
 
     /// Asks for each id; gives how many were not asked for.
@@ -166,7 +175,7 @@ impl Round {
         let mut queue: VecDeque<Target> = targets.into();
         let begun = Instant::now();
         loop {
-            while begun.elapsed() < ENOUGH && self.has_room(begun) {
+            while begun.elapsed() < ENOUGH && self.is_time_for_more() && self.has_room(begun) {
                 let Some(target) = queue.pop_front() else {
                     break;
                 };
@@ -174,7 +183,8 @@ impl Round {
             }
             // Those that hang are waited for no longer than the others.
             let patience = patience(self.answers.slowest);
-            let waited_for = self.outstanding.values().map(|call| call.since + patience);
+            let calls = self.outstanding.values();
+            let waited_for = calls.map(|call| self.until.min(call.since + patience));
             let Some(last) = waited_for.filter(|until| *until > Instant::now()).max() else {
                 break;
             };
@@ -183,6 +193,11 @@ impl Round {
             self.ask_again_as_sandboxes(&mut queue);
         }
         queue.len() + beyond
+    }
+
+    /// Whether a call that is made now gets its time, and does not hang only for our haste.
+    fn is_time_for_more(&self) -> bool {
+        Instant::now() + patience(self.answers.slowest) < self.until
     }
 
     fn has_room(&self, begun: Instant) -> bool {

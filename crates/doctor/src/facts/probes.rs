@@ -150,14 +150,19 @@ pub struct Cost {
     /// Which.
     pub call: Method,
     /// How many were answered.
+    #[serde(default)]
     pub count: usize,
     /// The median.
+    #[serde(default)]
     pub p50: f64,
     /// 90 of 100 took no longer.
+    #[serde(default)]
     pub p90: f64,
     /// 99 of 100 took no longer.
+    #[serde(default)]
     pub p99: f64,
     /// The slowest.
+    #[serde(default)]
     pub max: f64,
     /// The mean of those that were made one after the other, as the kubelet makes them.
     pub alone: Option<f64>,

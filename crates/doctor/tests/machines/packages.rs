@@ -7,7 +7,7 @@ use doctor::facts::host::{Ping, VersionFacts};
 use doctor::facts::{Fact, NodeFacts};
 use doctor::finding::Confidence;
 
-use crate::built::Machine;
+use crate::built::{Machine, Task};
 
 /// A machine whose rpm is this script.
 fn rpm(script: &str) -> Machine {
@@ -97,6 +97,19 @@ fn an_rpm_that_says_anything_without_end_is_heard_for_so_long() {
     // What came before the flood is not lost.
     let flooded = versions(&rpm("printf 'systemd\\t252-1\\n'; exec yes"));
     assert_eq!(flooded.package("systemd"), Some("252-1"));
+}
+
+#[test]
+fn nothing_is_executed_where_an_exec_may_wait_for_a_permission() {
+    let waits = Task::new(700, 1, "cat").blocked_in("fanotify_handle_event");
+    let machine = rpm("printf 'systemd\\t252-1\\n'").task(&waits);
+    let versions = versions(&machine);
+    assert_eq!(versions.package("systemd"), None);
+    let why = versions.packages.why();
+    assert_eq!(
+        why,
+        Some("something blocks in the kernel, so that nothing is executed")
+    );
 }
 
 #[test]

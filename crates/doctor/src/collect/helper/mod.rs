@@ -167,6 +167,11 @@ impl Helpers {
         helpers.collect::<io::Result<_>>().map(Self::new)
     }
 
+    /// Whether a read has blocked.
+    pub(crate) fn is_any_blocked(&self) -> bool {
+        !self.blocked.is_empty()
+    }
+
     pub(crate) fn ask<T: DeserializeOwned>(
         &mut self,
         request: &Request,

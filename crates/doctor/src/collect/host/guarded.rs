@@ -52,7 +52,7 @@ pub(super) fn collect(host: &Host, helpers: &mut Helpers, facts: &mut HostFacts)
     // Last: what may be lost with it is only a helper.
     let packages = facts.versions.packages.value();
     if packages.is_none_or(|packages| packages.is_empty())
-        && let Some(answer) = rpm(host, helpers)
+        && let Some(answer) = rpm(host, helpers, may_exec_block(facts))
     {
         facts.versions.packages = answer;
     }
@@ -102,14 +102,29 @@ fn runc(host: &Host, helpers: &mut Helpers) -> Fact<String> {
     ask(helpers, &request, &path, Duration::from_secs(2))
 }
 
+/// Whether somebody waits for an agent that must permit every open and exec: what is executed
+/// then waits too.
+fn may_exec_block(facts: &HostFacts) -> bool {
+    let mut functions = (facts.blocked_threads()).flat_map(|(_, thread)| thread.functions());
+    functions.any(|function| function.starts_with("fanotify_"))
+}
+
 /// `None` where there is no rpm.
-fn rpm(host: &Host, helpers: &mut Helpers) -> Option<Fact<BTreeMap<String, String>>> {
+fn rpm(
+    host: &Host,
+    helpers: &mut Helpers,
+    may_exec_block: bool,
+) -> Option<Fact<BTreeMap<String, String>>> {
     let program = host.usr.join("bin/rpm");
     if !program.exists() {
         return None;
     }
     let packages = versions::PACKAGES.map(str::to_owned).to_vec();
     let source = format!("{} -q", program.display());
+    if may_exec_block || helpers.is_any_blocked() {
+        let why = "something blocks in the kernel, so that nothing is executed";
+        return Some(Fact::missing(why, source));
+    }
     let request = Request::Rpm { program, packages };
     let answer = helpers.ask::<String>(&request, RPM_LIMIT);
     let read = answer.map_err(|error| error.to_string());

@@ -98,7 +98,7 @@ pub fn collect(host: &Host, helpers: &mut Helpers, wait: impl FnOnce() -> Durati
     // Alone: nothing that runs beside it may look busy because of us.
     let first = step(host, look::first).finish();
     let services = bus::wanted(first.as_ref().map_or(&[], look::First::processes));
-    let bus = Step::start(bus::LONGEST + limit, {
+    let bus = Step::start(bus::LONGEST + limit + bus::GRACE, {
         let host = host.clone();
         move || bus::collect(&host, &services)
     });

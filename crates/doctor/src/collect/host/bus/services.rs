@@ -67,7 +67,7 @@ pub(super) fn ask(
     connection: &mut Connection,
     to: Option<&str>,
     units: &[String],
-) -> Fact<Vec<Service>> {
+) -> Result<Vec<Service>, Failure> {
     let mut asking = Asking {
         connection,
         to,
@@ -75,12 +75,16 @@ pub(super) fn ask(
     };
     let mut services = Vec::new();
     for unit in units {
-        match asking.service(unit) {
-            Ok(service) => services.extend(service),
-            Err(failure) => return Fact::missing(failure, MANAGER),
-        }
+        services.extend(asking.service(unit)?);
     }
-    Fact::known(services, MANAGER)
+    Ok(services)
+}
+
+pub(super) fn fact(asked: Result<Vec<Service>, Failure>) -> Fact<Vec<Service>> {
+    match asked {
+        Ok(services) => Fact::known(services, MANAGER),
+        Err(failure) => Fact::missing(failure, MANAGER),
+    }
 }
 
 struct Asking<'a> {

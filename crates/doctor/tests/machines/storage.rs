@@ -105,6 +105,23 @@ fn the_agent_that_permits_nobody_is_the_culprit_and_not_its_victims() {
     agent().is_silent(Cause::FanotifyBlocked);
 }
 
+#[test]
+fn a_listener_that_nobody_waits_for_is_shown_and_not_to_be_killed() {
+    let mut watcher = Task::new(800, 1, "watcher");
+    watcher.fds = vec!["anon_inode:[eventpoll]", "anon_inode:[fanotify]"];
+    let marks = "pos:\t0\nflags:\t04002\nfanotify flags:600 event-flags:0\n\
+                 fanotify mnt_id:1d mflags:0 mask:8000020 ignored_mask:0\n";
+    let finding = Machine::healthy()
+        .task(&watcher)
+        .file("proc/800/fdinfo/1", marks)
+        .task(&Task::new(600, 1, "kubelet").blocked_in("fanotify_handle_event"))
+        .finding(Cause::FanotifyBlocked);
+    assert_eq!(finding.confidence, Confidence::Certain);
+    assert_eq!(finding.culprit.process.as_deref(), Some("kubelet"));
+    shows(&finding, "watcher (800) listens with 1 marks, 0 of which");
+    advises(&finding, "stop the agent that holds the fanotify marks");
+}
+
 const STALLED: &str = "some avg10=90.00 avg60=80.00 avg300=9.00 total=1\n\
                        full avg10=70.00 avg60=60.00 avg300=9.00 total=1\n";
 /// 30 requests in a second that took half a second each, on a disk that never rests.

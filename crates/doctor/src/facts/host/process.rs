@@ -115,6 +115,14 @@ pub(crate) fn is_stopped(state: char) -> bool {
     matches!(state, 'T' | 't')
 }
 
+/// The service of this machine's systemd that a control group is of: it stands below slices
+/// alone. In a container, or below a user's manager, there is another systemd.
+pub(crate) fn unit_of(path: &str) -> Option<&str> {
+    let mut parts = path.split('/').filter(|part| !part.is_empty());
+    let unit = parts.find(|part| !part.ends_with(".slice"))?;
+    (unit.ends_with(".service") && !unit.starts_with("user@")).then_some(unit)
+}
+
 impl Process {
     /// The kubelet, or a container runtime.
     pub fn is_daemon(&self) -> bool {
@@ -186,10 +194,7 @@ impl Process {
 
     /// The service of systemd that it belongs to, which its control group is named after.
     pub fn service(&self) -> Option<&str> {
-        self.cgroups.iter().find_map(|cgroup| {
-            let mut parts = cgroup.path.split('/');
-            parts.rfind(|part| part.ends_with(".service"))
-        })
+        self.cgroups.iter().find_map(|cgroup| unit_of(&cgroup.path))
     }
 
     /// Its path in the hierarchy of a controller: of version 1, else of version 2.

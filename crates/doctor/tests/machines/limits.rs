@@ -16,7 +16,7 @@ fn a_daemon_at_its_limit_of_descriptors_is_named_with_both_numbers() {
     assert_eq!(finding.confidence, Confidence::Certain);
     assert_eq!(finding.culprit.pid, Some(500));
     shows(&finding, "containerd (500) has 64 of 64");
-    advises(&finding, "`prlimit --pid 500 --nofile=128`");
+    advises(&finding, "`prlimit --pid 500 --nofile=128:`");
     assert_eq!(finding.culprit.unit.as_deref(), Some("containerd.service"));
     containerd.fd_limit = 128;
     Machine::healthy()

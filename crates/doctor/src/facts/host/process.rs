@@ -83,6 +83,8 @@ pub struct FdUse {
     pub open: u64,
     /// How many may be.
     pub limit: Option<u64>,
+    /// To how many it may itself raise that.
+    pub hard_limit: Option<u64>,
     /// Instances of inotify among them.
     pub inotify: u64,
     /// Ends of pipes among them.

@@ -277,6 +277,7 @@ mod tests {
                 FdUse {
                     open: 1_000_000,
                     limit: Some(1_000_000),
+                    hard_limit: Some(1_000_000),
                     inotify: 1_000_000,
                     pipes: 1_000_000,
                     fanotify: Vec::new(),

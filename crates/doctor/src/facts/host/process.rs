@@ -107,6 +107,9 @@ pub struct FanotifyListener {
     pub permission_marks: u64,
 }
 
+/// No node has more that could be shown.
+pub(crate) const MOST_PROCESSES: usize = 20_000;
+
 /// Container runtimes, and what stands before them.
 const RUNTIMES: [&str; 4] = ["containerd", "dockerd", "crio", "cri-dockerd"];
 /// Programs that are a kubelet, or have one in them.

@@ -7,7 +7,7 @@ use super::Host;
 use super::file::{line, printable_path, text, word};
 use super::sockets::Holders;
 use crate::facts::Fact;
-use crate::facts::host::process::is_stopped;
+use crate::facts::host::process::{MOST_PROCESSES, is_stopped};
 use crate::facts::host::{CgroupPath, Process, Thread};
 
 mod fds;
@@ -16,8 +16,6 @@ mod threads;
 
 pub(in crate::collect) use stat::Stat;
 
-/// No node has more that could be shown.
-const MOST: usize = 20_000;
 /// Of one process so many threads are shown.
 const MOST_THREADS: usize = 64;
 /// Of what runs containers, or says so by its name, so many in all.
@@ -78,7 +76,7 @@ pub(super) fn census(host: &Host) -> Fact<Census> {
         let name = entry.file_name();
         name.to_str()?.parse::<u32>().ok()
     });
-    for pid in pids.take(MOST) {
+    for pid in pids.take(MOST_PROCESSES) {
         // One that ended since is none.
         census.add(host, pid, uptime);
     }
@@ -271,7 +269,7 @@ mod tests {
                 .collect(),
             cgroups: vec![CgroupPath {
                 controllers: "freezer,pids,memory,cpu,cpuacct".to_owned(),
-                path: "\"".repeat(MOST_PATHS / MOST),
+                path: "\"".repeat(MOST_PATHS / MOST_PROCESSES),
             }],
             fds: Fact::known(
                 FdUse {
@@ -285,7 +283,7 @@ mod tests {
                 "/proc/4000000/fd",
             ),
         };
-        (0..MOST).map(process).collect()
+        (0..MOST_PROCESSES).map(process).collect()
     }
 
     #[test]

@@ -52,6 +52,32 @@ fn a_machine_without_free_process_ids_is_certain() {
 }
 
 #[test]
+fn what_is_at_its_maximum_is_not_to_be_raised_and_process_1_not_to_be_restarted() {
+    let zombies = |parent: u32| {
+        let zombie = |pid| {
+            let mut zombie = Task::new(pid, parent, "defunct");
+            zombie.state = 'Z';
+            zombie
+        };
+        (0..1000)
+            .fold(Machine::healthy(), |machine, at| {
+                machine.task(&zombie(10_000 + at))
+            })
+            .file("proc/loadavg", "9.0 9.0 9.0 9/4194000 1\n")
+            .file("proc/sys/kernel/pid_max", "4194304\n")
+            .file("proc/sys/kernel/threads-max", "9999999\n")
+            .finding(Cause::PidsExhausted)
+    };
+    // The shim's pod would be lost with it.
+    for parent in [1, 700] {
+        let finding = zombies(parent);
+        assert_eq!(finding.culprit.pid, Some(parent));
+        advises(&finding, "compare the number of tasks with kernel.pid_max");
+    }
+    advises(&zombies(710), "restart app (710)");
+}
+
+#[test]
 fn a_runtime_at_its_limit_of_tasks_is_a_problem_and_a_pod_at_its_own_hardly() {
     let at_limit = |path: &str| {
         Machine::healthy()

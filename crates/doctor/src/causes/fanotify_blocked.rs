@@ -27,8 +27,10 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
             agent.comm, agent.pid, agent.marks, agent.permission_marks
         )
     }));
+    // Who is only told what others open makes nobody wait.
+    let agent = agents.first().filter(|agent| agent.permission_marks > 0);
     // The agent is whom one must stop; without it there are only its victims.
-    let agent = agents.first().map(|agent| Culprit {
+    let agent = agent.map(|agent| Culprit {
         pid: Some(agent.pid),
         process: Some(agent.comm.clone()),
         ..host.process(agent.pid).map(culprit).unwrap_or_default()

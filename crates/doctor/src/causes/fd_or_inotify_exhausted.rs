@@ -23,7 +23,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         .all_processes()
         .iter()
         .filter(|process| process.pid == 1 || process.is_daemon() || process.is_shim())
-        .filter_map(of_process)
+        .filter_map(|process| of_process(host, process))
         .collect();
     findings.extend(inotify(host));
     findings.extend(whole_machine(host));
@@ -45,7 +45,7 @@ fn confidence(used: u64, limit: u64) -> Option<Confidence> {
     }
 }
 
-fn of_process(process: &Process) -> Option<Finding> {
+fn of_process(host: &HostFacts, process: &Process) -> Option<Finding> {
     let fds = process.fds.value()?;
     let limit = fds.limit?;
     let confidence = confidence(fds.open, limit)?;
@@ -65,13 +65,28 @@ fn of_process(process: &Process) -> Option<Finding> {
         process.pid,
         process.label()
     ));
+    let most = host.limits.files_of_process_max.value().copied();
+    let raise = raise(process.pid, limit, fds.hard_limit, most);
     Some(found.advising(format!(
-        "`prlimit --pid {} --nofile={}` gives {} room at once, without a restart; its limit is \
-         {limit} now",
-        process.pid,
-        limit.saturating_mul(2),
+        "{raise} gives {} room at once, without a restart; its limit is {limit} now",
         process.comm
     )))
+}
+
+/// What doubles a process's limit. `prlimit` sets both limits where only one number stands
+/// there; `most` is what the kernel allows anybody.
+fn raise(pid: u32, soft: u64, hard: Option<u64>, most: Option<u64>) -> String {
+    let double = soft.saturating_mul(2);
+    // Where the other is not known it must not be lowered.
+    let hard = hard.unwrap_or(double);
+    if soft < hard {
+        return format!("`prlimit --pid {pid} --nofile={}:`", double.min(hard));
+    }
+    let most = most.unwrap_or(double);
+    if soft < most {
+        return format!("`prlimit --pid {pid} --nofile={}`", double.min(most));
+    }
+    format!("`sysctl -w fs.nr_open={double}`, and then `prlimit --pid {pid} --nofile={double}`,")
 }
 
 fn inotify(host: &HostFacts) -> Vec<Finding> {
@@ -126,4 +141,38 @@ fn whole_machine(host: &HostFacts) -> Option<Finding> {
         "`sysctl -w fs.file-max={}` gives room at once; it is {max} now",
         max.saturating_mul(2)
     )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_is_raised_as_far_as_it_may_be_and_the_hard_one_never_lowered() {
+        for (soft, hard, most, expected) in [
+            (1024, Some(524_288), Some(1_048_576), "--nofile=2048:`"),
+            (1024, Some(1500), None, "--nofile=1500:`"),
+            (1024, None, None, "--nofile=2048:`"),
+            (4096, Some(4096), Some(1_048_576), "--nofile=8192`"),
+            (4096, Some(4096), None, "--nofile=8192`"),
+            (
+                1_000_000,
+                Some(1_000_000),
+                Some(1_048_576),
+                "--nofile=1048576`",
+            ),
+        ] {
+            let raise = raise(9, soft, hard, most);
+            assert_eq!(
+                raise,
+                format!("`prlimit --pid 9 {expected}"),
+                "{soft} {hard:?}"
+            );
+        }
+        let first = raise(9, 1_048_576, Some(1_048_576), Some(1_048_576));
+        assert_eq!(
+            first,
+            "`sysctl -w fs.nr_open=2097152`, and then `prlimit --pid 9 --nofile=2097152`,"
+        );
+    }
 }

@@ -1,9 +1,9 @@
 //! Memory is so short that everybody waits for pages to be read again.
 
 use super::Opinion;
-use super::opinion::{finding, lack};
+use super::opinion::{EXAMPLES, finding, lack};
 use super::victims::if_felt;
-use super::waits::kernel_says;
+use super::waits::{Said, kernel_lines};
 use crate::cause::Cause;
 use crate::facts::NodeFacts;
 use crate::facts::host::{HostFacts, Process};
@@ -21,13 +21,15 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let full = host.pressure.memory.value().and_then(|memory| memory.full);
     let stalled = full.is_some_and(|memory| memory.avg10 >= STALLED);
     let thrashing = thrashing(host);
-    let said = kernel_says(facts, Cause::MemoryThrash);
+    let mut said = kernel_lines(facts, Cause::MemoryThrash);
+    // Whom a node cannot do without is quoted first, however many others were killed.
+    said.sort_by_key(|said| killed_daemon(&said.line.text).is_none());
     let by_memory = match (stalled, thrashing.is_some()) {
         (true, _) => Some(Confidence::High),
         (false, true) => Some(Confidence::Medium),
         (false, false) => None,
     };
-    let by_log = said.as_ref().map(|(confidence, _)| *confidence);
+    let by_log = said.iter().map(|said| said.confidence).max();
     let Some(confidence) = by_memory.max(by_log) else {
         return Opinion::of(None, [lack(&host.memory)]);
     };
@@ -39,8 +41,8 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         )
     }));
     evidence.extend(thrashing);
-    evidence.extend(said.into_iter().flat_map(|(_, lines)| lines));
-    let killed = evidence.iter().find_map(|line| killed_daemon(line));
+    evidence.extend(said.iter().take(EXAMPLES).map(Said::says));
+    let killed = said.first().and_then(|said| killed_daemon(&said.line.text));
     let who = killed.clone().unwrap_or_default();
     let found = finding(Cause::MemoryThrash, confidence, who, evidence);
     match killed {
@@ -57,7 +59,12 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
 }
 
 /// `Killed process 500 (containerd)`, where a node cannot do without it.
+///
+/// A shim or a runc harms its own pod, and so does whoever passes the limit of its own group.
 fn killed_daemon(line: &str) -> Option<Culprit> {
+    if line.contains("Memory cgroup") {
+        return None;
+    }
     let (_, killed) = line.split_once("Kill")?;
     let (_, killed) = killed.split_once(" process ")?;
     let (pid, name) = killed.split_once(" (")?;
@@ -66,7 +73,7 @@ fn killed_daemon(line: &str) -> Option<Culprit> {
         comm: name.to_owned(),
         ..Process::default()
     };
-    (process.serves_containers() || name == "systemd").then(|| Culprit {
+    process.is_daemon().then(|| Culprit {
         pid: pid.parse().ok(),
         process: Some(process.comm),
         ..Culprit::default()

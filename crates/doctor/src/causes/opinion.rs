@@ -4,6 +4,7 @@ use super::Opinion;
 use crate::cause::Cause;
 use crate::facts::Fact;
 use crate::facts::host::Process;
+use crate::facts::host::process::unit_of;
 use crate::finding::{Confidence, Culprit, Finding, PodName};
 
 /// Of each kind so many examples are quoted.
@@ -79,7 +80,10 @@ fn cgroup(process: &Process) -> &str {
 
 /// The container, the pod and the unit that a control group is named after.
 pub(super) fn of_cgroup(path: &str) -> Culprit {
-    let mut found = Culprit::default();
+    let mut found = Culprit {
+        unit: unit_of(path).map(str::to_owned),
+        ..Culprit::default()
+    };
     for part in path.split('/') {
         if let Some(uid) = pod_uid(part) {
             found.pod = Some(PodName {
@@ -89,9 +93,6 @@ pub(super) fn of_cgroup(path: &str) -> Culprit {
         }
         if let Some(id) = container_id(part) {
             found.id = Some(id.to_owned());
-        }
-        if part.ends_with(".service") {
-            found.unit = Some(part.to_owned());
         }
     }
     found
@@ -152,5 +153,36 @@ mod tests {
         }
         let daemon = of_cgroup("/system.slice/containerd.service");
         assert_eq!(daemon.unit.as_deref(), Some("containerd.service"));
+        assert_eq!(daemon.id, None);
+    }
+
+    #[test]
+    fn a_unit_of_another_systemd_is_not_taken_for_one_of_this_machine() {
+        let id = "a".repeat(64);
+        for (path, unit) in [
+            ("/system.slice/k3s.service", Some("k3s.service")),
+            (
+                "/system.slice/k3s.service/kubepods/besteffort",
+                Some("k3s.service"),
+            ),
+            ("/a.slice/a-b.slice/c.service/payload", Some("c.service")),
+            (
+                &format!("/docker/{id}/system.slice/containerd.service"),
+                None,
+            ),
+            (
+                &format!("/system.slice/docker-{id}.scope/system.slice/containerd.service"),
+                None,
+            ),
+            ("/lxc.payload.node/system.slice/containerd.service", None),
+            (
+                "/user.slice/user-1000.slice/user@1000.service/app.slice/docker.service",
+                None,
+            ),
+            ("/init.scope", None),
+            ("/", None),
+        ] {
+            assert_eq!(of_cgroup(path).unit.as_deref(), unit, "{path}");
+        }
     }
 }

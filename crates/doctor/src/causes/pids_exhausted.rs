@@ -58,17 +58,22 @@ fn whole_machine(host: &HostFacts) -> Option<Finding> {
     let parent = zombies.map(|(parent, _)| parent);
     let who = parent.map_or_else(Culprit::default, culprit);
     let found = finding(Cause::PidsExhausted, Confidence::Certain, who, evidence);
-    let found = match parent {
+    // To restart a shim costs its pod, and process 1 is the machine.
+    let may_restart = |parent: &&Process| parent.pid != 1 && !parent.is_shim();
+    let found = match parent.filter(may_restart) {
         Some(parent) => found.advising(format!(
             "restart {}, which frees what it did not wait for",
             parent.label()
         )),
         None => found,
     };
-    Some(found.advising(format!(
-        "`sysctl -w {name}={}` gives room at once; it is {max} now",
-        max.saturating_mul(2).min(MOST_TASKS)
-    )))
+    let more = max.saturating_mul(2).min(MOST_TASKS);
+    Some(match more > max {
+        true => found.advising(format!(
+            "`sysctl -w {name}={more}` gives room at once; it is {max} now"
+        )),
+        false => found,
+    })
 }
 
 /// The parent that has left most of its children unburied.

@@ -50,7 +50,8 @@ impl<'a> Now<'a> {
             (Some(pid), _) => match host.process(pid) {
                 Some(process) => Some(Self::Runs(process)),
                 // Only a systemd that is process 1 here counts processes as we do.
-                None => (host.process(1)?.comm == "systemd").then_some(Self::Started(pid)),
+                None => (host.process(1)?.comm == "systemd" && host.shows_all_processes())
+                    .then_some(Self::Started(pid)),
             },
             // Stopped, or given up.
             (None, _) => None,
@@ -226,6 +227,12 @@ mod tests {
         service(&mut begins).main_pid = Some(700);
         let began = found(judge(&begins));
         assert!(began[0].evidence[1].contains("began after we had looked"));
+        // Of too many processes it may be one that was not read.
+        let mut crowded = begins.clone();
+        if let Fact::Known { value, .. } = &mut crowded.host.processes {
+            value.extend((0..19_000).map(|at| process(1000 + at, "app", 9.0)));
+        }
+        assert_eq!(judge(&crowded), Opinion::Clear);
         // Another systemd's numbers are not ours.
         if let Fact::Known { value, .. } = &mut begins.host.processes {
             value[0].comm = "tini".to_owned();

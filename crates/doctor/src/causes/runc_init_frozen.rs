@@ -13,12 +13,13 @@ const SURELY: f64 = 30.0;
 
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let host = &facts.host;
-    let frozen = host.cgroups.frozen.value().map_or(&[][..], Vec::as_slice);
+    let known = host.cgroups.frozen.value();
+    let frozen = known.map_or(&[][..], Vec::as_slice);
     let mut findings: Vec<Finding> = host
         .all_processes()
         .iter()
         .filter(|process| process.is_runc_init() || process.is_runc())
-        .filter_map(|process| stuck(process, frozen))
+        .filter_map(|process| stuck(process, known.map(Vec::as_slice)))
         .collect();
     let left: Vec<_> = frozen
         .iter()
@@ -32,10 +33,14 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     )
 }
 
-fn stuck(process: &Process, frozen: &[FrozenCgroup]) -> Option<Finding> {
-    let group = process
-        .cgroup("freezer")
-        .and_then(|path| frozen.iter().find(|group| is_within(path, &group.path)));
+/// `frozen` is `None` where the control groups could not be read.
+fn stuck(process: &Process, frozen: Option<&[FrozenCgroup]>) -> Option<Finding> {
+    let path = process.cgroup("freezer");
+    let looked_at = path.zip(frozen);
+    let group = looked_at.and_then(|(path, frozen)| {
+        let mut groups = frozen.iter();
+        groups.find(|group| is_within(path, &group.path))
+    });
     let refrigerated = process.threads.iter().find(|thread| {
         thread.still
             && thread
@@ -53,9 +58,10 @@ fn stuck(process: &Process, frozen: &[FrozenCgroup]) -> Option<Finding> {
     )];
     evidence.push(match group {
         Some(group) => format!("{} says {}", group.file, group.state),
-        None => {
+        None if looked_at.is_some() => {
             "its control group does not say that it is frozen: a fault of the kernel".to_owned()
         }
+        None => "whether its control group is frozen could not be read".to_owned(),
     });
     evidence.extend(refrigerated.and_then(|thread| {
         let function = thread.functions().next()?;
@@ -72,15 +78,39 @@ fn stuck(process: &Process, frozen: &[FrozenCgroup]) -> Option<Finding> {
         culprit(process),
         evidence,
     );
-    Some(found.advising(match group {
-        Some(group) => thaw(group),
-        None => format!(
+    let advice = match group {
+        Some(group) => Some(thaw(group)),
+        None if looked_at.is_some() => Some(format!(
             "move {} to another group of the freezer, which frees it: echo {} > \
              /sys/fs/cgroup/freezer/tasks",
             process.label(),
             process.pid
+        )),
+        None => look(process),
+    };
+    Some(match advice {
+        Some(advice) => found.advising(advice),
+        None => found,
+    })
+}
+
+/// What to do by hand where no control group could be read.
+fn look(process: &Process) -> Option<String> {
+    let path = process.cgroup("freezer").filter(|path| *path != "/")?;
+    let mut hierarchies = process.cgroups.iter();
+    let is_old = hierarchies.any(|one| one.controllers.split(',').any(|name| name == "freezer"));
+    let (file, frozen, thaw) = match is_old {
+        true => (format!("freezer{path}/freezer.state"), "FROZEN", "THAWED"),
+        false => (
+            format!("{}/cgroup.freeze", path.trim_start_matches('/')),
+            "1",
+            "0",
         ),
-    }))
+    };
+    Some(format!(
+        "`cat /sys/fs/cgroup/{file}` says whether it is frozen; if it says {frozen}, \
+         `echo {thaw} > /sys/fs/cgroup/{file}` thaws it"
+    ))
 }
 
 fn thaw(group: &FrozenCgroup) -> String {

@@ -2,6 +2,7 @@
 
 use super::Opinion;
 use super::opinion::{EXAMPLES, culprit, finding, lack};
+use super::victims::if_felt;
 use super::waits::{Wait, kernel_says, unseen, waits};
 use crate::cause::Cause;
 use crate::facts::NodeFacts;
@@ -12,7 +13,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let host = &facts.host;
     let mut findings: Vec<Finding> = Vec::new();
     findings.extend(waiting(facts));
-    findings.extend(fuse(host));
+    findings.extend(fuse(facts));
     findings.extend(silent_root(host));
     if findings.is_empty()
         && let Some((confidence, lines)) = kernel_says(facts, Cause::StorageUnresponsive)
@@ -88,15 +89,17 @@ fn free(host: &HostFacts, mount: &RemoteMount) -> String {
         .iter()
         .find(|one| one.number.to_string() == number);
     match connection {
-        Some(connection) => format!(
-            "see whether the process behind {source}, mounted at {at}, still works; {}",
-            abort(connection)
-        ),
+        Some(connection) => format!("{}; {}", look_at_server(mount), abort(connection)),
         None => format!(
             "see whether {source} answers; if it does not come back, `umount -f -l {at}` gives \
              up this {kind} mount"
         ),
     }
+}
+
+fn look_at_server(mount: &RemoteMount) -> String {
+    let RemoteMount { at, source, .. } = mount;
+    format!("see whether the process behind {source}, mounted at {at}, still works")
 }
 
 fn abort(connection: &FuseConnection) -> String {
@@ -113,7 +116,7 @@ fn servers<'a>(host: &'a HostFacts, function: &str) -> Vec<&'a RemoteMount> {
         name if name.starts_with("nfs") || name.starts_with("rpc_") => &["nfs"],
         name if name.starts_with("ceph") => &["ceph"],
         name if name.starts_with("cifs") || name.starts_with("smb") => &["cifs", "smb3"],
-        name if name.starts_with("fuse") || name == "request_wait_answer" => &["fuse"],
+        name if is_of_fuse(name) => &["fuse"],
         _ => return Vec::new(),
     };
     let mounts = host.mounts.value().map_or(&[][..], |mounts| &mounts.remote);
@@ -121,11 +124,21 @@ fn servers<'a>(host: &'a HostFacts, function: &str) -> Vec<&'a RemoteMount> {
     mounts.iter().filter(of_kind).collect()
 }
 
+fn is_of_fuse(function: &str) -> bool {
+    function.starts_with("fuse") || function == "request_wait_answer"
+}
+
 /// Requests without an answer at both looks.
-fn fuse(host: &HostFacts) -> Vec<Finding> {
+///
+/// A server with readers has some on the way at any time: it is found only if a thread stands
+/// still for it, or if somebody whom the node needs is not served.
+fn fuse(facts: &NodeFacts) -> Vec<Finding> {
+    let host = &facts.host;
+    let waits = waits(facts, Cause::StorageUnresponsive);
+    let stands_still = waits.iter().any(|wait| is_of_fuse(wait.function));
     let stuck = |one: &&FuseConnection| one.waiting > 0 && one.waiting_before > 0;
     let connections = host.fuse.value().map_or(&[][..], Vec::as_slice);
-    let findings = connections.iter().filter(stuck).map(|connection| {
+    let findings = connections.iter().filter(stuck).filter_map(|connection| {
         let device = format!("0:{}", connection.number);
         let mounts = host.mounts.value().map_or(&[][..], |mounts| &mounts.remote);
         let mount = mounts.iter().find(|mount| mount.device == device);
@@ -139,17 +152,26 @@ fn fuse(host: &HostFacts) -> Vec<Finding> {
                 mount.kind, mount.source, mount.at
             )
         }));
+        // To cut off a server that works would break what it serves.
         let advice = match mount {
-            Some(mount) => free(host, mount),
-            None => abort(connection),
+            Some(mount) if stands_still => Some(free(host, mount)),
+            Some(mount) => Some(look_at_server(mount)),
+            None => stands_still.then(|| abort(connection)),
         };
         let cause = Cause::StorageUnresponsive;
-        // A server that is merely busy has some on the way at any time.
         let confidence = match connection.waiting >= connection.waiting_before {
             true => Confidence::Medium,
             false => Confidence::Low,
         };
-        finding(cause, confidence, Culprit::default(), evidence).advising(advice)
+        let found = finding(cause, confidence, Culprit::default(), evidence);
+        let found = match advice {
+            Some(advice) => found.advising(advice),
+            None => found,
+        };
+        match stands_still {
+            true => Some(found),
+            false => if_felt(facts, Some(found)),
+        }
     });
     findings.collect()
 }

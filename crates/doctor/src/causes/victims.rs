@@ -52,7 +52,11 @@ fn victims(facts: &NodeFacts) -> Vec<String> {
     victims.extend(
         blocked
             .filter(|(process, _)| process.serves_containers())
-            .filter(|(process, _)| !process.is_daemon() || !is_in_a_pod(process))
+            .filter(|(process, _)| {
+                // A shim may be in its pod's group; the others there serve that pod alone.
+                let is_of_node = !process.is_daemon() && !process.is_runc();
+                is_of_node || !is_in_a_pod(process)
+            })
             .map(|(process, thread)| {
                 let function = thread.functions().next().unwrap_or("the kernel");
                 format!(
@@ -124,7 +128,7 @@ mod tests {
     use super::*;
     use crate::cause::Cause;
     use crate::facts::Fact;
-    use crate::facts::host::Thread;
+    use crate::facts::host::{CgroupPath, Thread};
 
     fn felt(facts: &NodeFacts) -> Option<Finding> {
         let finding = Finding::new(Cause::CpuStarved, Confidence::High);
@@ -173,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_shim_that_stands_still_in_the_kernel_is_a_victim_and_a_workload_is_none() {
-        let blocked = |comm: &str| {
+        let blocked_below = |comm: &str, path: &str| {
             let thread = Thread {
                 tid: 700,
                 state: 'D',
@@ -185,17 +189,29 @@ mod tests {
                 pid: 700,
                 comm: comm.to_owned(),
                 threads: vec![thread],
+                cgroups: vec![CgroupPath {
+                    path: path.to_owned(),
+                    ..CgroupPath::default()
+                }],
                 ..Process::default()
             };
             let mut facts = node("containerd", "1.7.24").facts();
             facts.host.processes = Fact::known(vec![process], "/proc");
             facts
         };
+        let blocked = |comm: &str| blocked_below(comm, "/system.slice/containerd.service");
         says(
             &blocked("containerd-shim"),
             "containerd-shim (700) stood still in io_schedule between two looks",
         );
         assert_eq!(felt(&blocked("dd")), None);
+        // What serves a pod from within harms that pod; a shim may be there for the node.
+        let pod = "/kubepods/pod0e2f4a9c-1111-2222-3333-444455556666";
+        for (comm, of_the_node) in [("runc", false), ("dockerd", false), ("conmon", true)] {
+            assert!(felt(&blocked(comm)).is_some(), "{comm}");
+            let below = felt(&blocked_below(comm, pod));
+            assert_eq!(below.is_some(), of_the_node, "{comm}");
+        }
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! Who is blocked in the kernel, by what that proves.
 
+use super::opinion::EXAMPLES;
 use crate::cause::Cause;
 use crate::facts::NodeFacts;
-use crate::facts::host::{Process, Thread};
+use crate::facts::host::{KernelLine, Process, Thread};
 use crate::finding::Confidence;
 use crate::kernel::cause_of_function;
 use crate::signs::Signs;
@@ -67,27 +68,38 @@ pub(super) fn unseen(facts: &NodeFacts) -> Option<String> {
 /// What happened longer ago is over, or has other signs.
 const LAST: f64 = 15.0 * 60.0;
 
-/// What the kernel has lately said about this cause, with how sure that makes it.
-pub(super) fn kernel_says(facts: &NodeFacts, cause: Cause) -> Option<(Confidence, Vec<String>)> {
+/// A line that tells of a cause.
+pub(super) struct Said<'a> {
+    pub(super) line: &'a KernelLine,
+    pub(super) confidence: Confidence,
+}
+
+impl Said<'_> {
+    pub(super) fn says(&self) -> String {
+        let KernelLine { seconds, text } = self.line;
+        format!("kernel, {seconds:.0} s after its start: {text}")
+    }
+}
+
+/// All that the kernel has lately said about this cause.
+pub(super) fn kernel_lines(facts: &NodeFacts, cause: Cause) -> Vec<Said<'_>> {
     let signs = Signs::new();
-    let mut sure = None;
-    let mut lines = Vec::new();
-    for line in facts.host.kernel_lines_of_last(LAST) {
+    let lines = facts.host.kernel_lines_of_last(LAST);
+    let said = lines.filter_map(|line| {
         let found = signs.find(line.text.as_bytes());
         let told = found.signs.iter().map(|index| signs.sign(*index));
         let confidence = told
             .filter(|sign| sign.cause == cause)
             .map(|sign| sign.confidence)
-            .max();
-        if let Some(confidence) = confidence {
-            sure = sure.max(Some(confidence));
-            if lines.len() < super::opinion::EXAMPLES {
-                lines.push(format!(
-                    "kernel, {:.0} s after its start: {}",
-                    line.seconds, line.text
-                ));
-            }
-        }
-    }
-    sure.map(|confidence| (confidence, lines))
+            .max()?;
+        Some(Said { line, confidence })
+    });
+    said.collect()
+}
+
+/// The first of these lines, with how sure all of them make it.
+pub(super) fn kernel_says(facts: &NodeFacts, cause: Cause) -> Option<(Confidence, Vec<String>)> {
+    let said = kernel_lines(facts, cause);
+    let sure = said.iter().map(|said| said.confidence).max()?;
+    Some((sure, said.iter().take(EXAMPLES).map(Said::says).collect()))
 }

@@ -7,7 +7,7 @@ use pleg::runtime::{Call, RuntimeVersion};
 use pleg::status::PodStatus;
 use pleg::status_report::{InFlight, StatusReport};
 
-use super::round;
+use super::patience;
 use super::targets::{bounded, pod_name};
 use crate::facts::probes::{AgentsWord, Method, Outcome, Probe};
 use crate::finding::PodName;
@@ -110,7 +110,7 @@ fn said(call: Method, outcome: Outcome) -> Probe {
 /// It knows what this runtime takes at other times; beyond what we give a call ourselves
 /// there is no need of its word.
 fn is_late(status: &StatusReport, call: &InFlight) -> bool {
-    overdue(status, call).is_some() || call.age_seconds >= round::LONGEST.as_secs_f64()
+    overdue(status, call).is_some() || call.age_seconds >= patience::LONGEST.as_secs_f64()
 }
 
 /// What the agent says of a call that it takes for overdue.

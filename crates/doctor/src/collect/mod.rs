@@ -21,6 +21,7 @@ mod agent;
 mod answers;
 mod kubelet;
 mod listener;
+mod patience;
 mod round;
 mod stacks;
 mod step;

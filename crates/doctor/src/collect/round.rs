@@ -24,18 +24,9 @@ use tokio::time::{Instant, sleep_until};
 
 use super::agent;
 use super::answers::Answers;
+use super::patience::patience;
 use super::targets::{Known, Target, bounded};
 use crate::facts::probes::{AgentsWord, Method, Outcome, Probe};
-
-/// After this time without an answer a call hangs.
-const DEADLINE: Duration = Duration::from_secs(2);
-
-/// Where others are slow one does not hang before it has taken so many times what the
-/// slowest took that was answered.
-const TIMES_THE_SLOWEST: f64 = 5.0;
-
-/// After this time it hangs however slow the others are.
-pub(super) const LONGEST: Duration = Duration::from_secs(6);
 
 /// As many calls as may be outstanding, those that hang included.
 const MOST_OUTSTANDING: usize = 8;
@@ -301,12 +292,6 @@ impl Round {
             self.answers.take(probe(method, call, Outcome::Hung), false);
         }
     }
-}
-
-/// How long a call may take where the slowest of the others took so many seconds.
-fn patience(slowest: f64) -> Duration {
-    let seconds = slowest * TIMES_THE_SLOWEST;
-    Duration::from_secs_f64(seconds.clamp(DEADLINE.as_secs_f64(), LONGEST.as_secs_f64()))
 }
 
 fn probe(method: Method, call: Outstanding, outcome: Outcome) -> Probe {

@@ -80,6 +80,12 @@ impl HostFacts {
         self.processes.value().map_or(&[], Vec::as_slice)
     }
 
+    /// Whether who is not among the processes does not run: of too many only the first are
+    /// read, and some of these have ended before the second look.
+    pub fn shows_all_processes(&self) -> bool {
+        self.all_processes().len() < process::MOST_PROCESSES / 10 * 9
+    }
+
     /// The process with this id.
     pub fn process(&self, pid: u32) -> Option<&Process> {
         self.all_processes()

@@ -16,7 +16,7 @@ fn a_daemon_at_its_limit_of_descriptors_is_named_with_both_numbers() {
     assert_eq!(finding.confidence, Confidence::Certain);
     assert_eq!(finding.culprit.pid, Some(500));
     shows(&finding, "containerd (500) has 64 of 64");
-    advises(&finding, "`prlimit --pid 500 --nofile=128`");
+    advises(&finding, "`prlimit --pid 500 --nofile=128:`");
     assert_eq!(finding.culprit.unit.as_deref(), Some("containerd.service"));
     containerd.fd_limit = 128;
     Machine::healthy()
@@ -49,6 +49,32 @@ fn a_machine_without_free_process_ids_is_certain() {
     shows(&finding, "32700 tasks run, kernel.pid_max allows 32768");
     advises(&finding, "`sysctl -w kernel.pid_max=65536`");
     Machine::healthy().is_silent(Cause::PidsExhausted);
+}
+
+#[test]
+fn what_is_at_its_maximum_is_not_to_be_raised_and_process_1_not_to_be_restarted() {
+    let zombies = |parent: u32| {
+        let zombie = |pid| {
+            let mut zombie = Task::new(pid, parent, "defunct");
+            zombie.state = 'Z';
+            zombie
+        };
+        (0..1000)
+            .fold(Machine::healthy(), |machine, at| {
+                machine.task(&zombie(10_000 + at))
+            })
+            .file("proc/loadavg", "9.0 9.0 9.0 9/4194000 1\n")
+            .file("proc/sys/kernel/pid_max", "4194304\n")
+            .file("proc/sys/kernel/threads-max", "9999999\n")
+            .finding(Cause::PidsExhausted)
+    };
+    // The shim's pod would be lost with it.
+    for parent in [1, 700] {
+        let finding = zombies(parent);
+        assert_eq!(finding.culprit.pid, Some(parent));
+        advises(&finding, "compare the number of tasks with kernel.pid_max");
+    }
+    advises(&zombies(710), "restart app (710)");
 }
 
 #[test]

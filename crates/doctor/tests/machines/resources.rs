@@ -107,3 +107,36 @@ fn a_runtime_that_the_kernel_killed_is_told_while_it_is_new() {
     let finding = killed(999_900, "java").suffering();
     shows(&finding.finding(Cause::MemoryThrash), "(java)");
 }
+
+#[test]
+fn whoever_passes_the_limit_of_its_own_group_harms_its_pod_alone() {
+    let said = |text: &str| {
+        let line = format!("3,7,999900000000,-;{text}\n");
+        Machine::healthy().file("dev/kmsg", &line)
+    };
+    for text in [
+        "Memory cgroup out of memory: Killed process 900 (runc:[2:INIT])",
+        "Memory cgroup out of memory: Killed process 900 (containerd)",
+        "Out of memory: Killed process 900 (containerd-shim)",
+    ] {
+        said(text).is_silent(Cause::MemoryThrash);
+        let finding = said(text).suffering().finding(Cause::MemoryThrash);
+        assert_eq!(finding.culprit.pid, None, "{text}");
+        advises(&finding, "look at /proc/pressure/memory");
+    }
+}
+
+#[test]
+fn a_runtime_that_was_killed_among_many_others_is_named_before_them() {
+    let kill = |(at, name): (usize, &str)| {
+        format!("3,{at},9999{at:02}000000,-;Out of memory: Killed process {at} ({name})\n")
+    };
+    let names = ["java"; 8].into_iter().chain(["containerd"]);
+    let log: String = names.enumerate().map(kill).collect();
+    let finding = Machine::healthy()
+        .file("dev/kmsg", &log)
+        .finding(Cause::MemoryThrash);
+    assert_eq!(finding.culprit.pid, Some(8));
+    shows(&finding, "Killed process 8 (containerd)");
+    advises(&finding, "see whether containerd runs again");
+}

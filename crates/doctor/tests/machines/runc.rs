@@ -52,6 +52,26 @@ fn on_version_2_a_frozen_init_sleeps_like_any_other_and_is_found_by_its_group() 
 }
 
 #[test]
+fn where_no_group_could_be_read_the_kernel_is_not_accused() {
+    let refrigerated = || Machine::healthy().task(&init('D', "__refrigerator"));
+    let finding = refrigerated()
+        .without("sys/fs/cgroup/freezer")
+        .finding(Cause::RuncInitFrozen);
+    assert_eq!(finding.confidence, Confidence::High);
+    shows(
+        &finding,
+        "whether its control group is frozen could not be read",
+    );
+    let file = format!("/sys/fs/cgroup/freezer{POD}/{ID}/freezer.state");
+    advises(&finding, &format!("`cat {file}` says whether it is frozen"));
+    advises(&finding, &format!("`echo THAWED > {file}` thaws it"));
+
+    let finding = refrigerated().finding(Cause::RuncInitFrozen);
+    shows(&finding, "a fault of the kernel");
+    advises(&finding, "echo 910 > /sys/fs/cgroup/freezer/tasks");
+}
+
+#[test]
 fn a_pod_that_is_frozen_with_nobody_of_runc_in_it_is_only_suspected() {
     let state = format!("sys/fs/cgroup/freezer{POD}/{ID}/freezer.state");
     let machine = Machine::healthy().file(&state, "FROZEN\n");

@@ -55,14 +55,24 @@ fn a_workload_that_waits_for_its_volume_is_a_suspicion_only() {
 #[test]
 fn a_fuse_server_that_answers_nothing_is_named_with_what_gives_it_up() {
     let waiting = "sys/fs/fuse/connections/61/waiting";
-    let machine = Machine::healthy()
-        .file(waiting, "4\n")
-        .later(waiting, "9\n");
-    let finding = machine.finding(Cause::StorageUnresponsive);
-    shows(&finding, "9 requests without an answer");
-    shows(&finding, "mounted at /mnt/s3");
-    advises(&finding, "s3fs, mounted at /mnt/s3");
-    advises(&finding, "`echo 1 > /sys/fs/fuse/connections/61/abort`");
+    let machine = || {
+        Machine::healthy()
+            .file(waiting, "4\n")
+            .later(waiting, "9\n")
+    };
+    let app = Task::new(710, 700, "app").blocked_in("request_wait_answer");
+    let findings = machine().task(&app).findings(Cause::StorageUnresponsive);
+    let finding = &findings[1];
+    shows(finding, "9 requests without an answer");
+    shows(finding, "mounted at /mnt/s3");
+    advises(finding, "s3fs, mounted at /mnt/s3");
+    advises(finding, "`echo 1 > /sys/fs/fuse/connections/61/abort`");
+    // Busy for readers who go on: not to be cut off, and no finding if all are served.
+    let finding = machine().suffering().finding(Cause::StorageUnresponsive);
+    shows(&finding, "ListContainers took 3.2s");
+    advises(&finding, "s3fs, mounted at /mnt/s3, still works");
+    assert!(!finding.advice[0].contains("abort"), "{finding:?}");
+    machine().is_silent(Cause::StorageUnresponsive);
     Machine::healthy()
         .file(waiting, "4\n")
         .later(waiting, "0\n")
@@ -103,6 +113,23 @@ fn the_agent_that_permits_nobody_is_the_culprit_and_not_its_victims() {
     shows(&finding, "kubelet (600) waits in fanotify_handle_event");
     advises(&finding, "`kill -KILL 800`");
     agent().is_silent(Cause::FanotifyBlocked);
+}
+
+#[test]
+fn a_listener_that_nobody_waits_for_is_shown_and_not_to_be_killed() {
+    let mut watcher = Task::new(800, 1, "watcher");
+    watcher.fds = vec!["anon_inode:[eventpoll]", "anon_inode:[fanotify]"];
+    let marks = "pos:\t0\nflags:\t04002\nfanotify flags:600 event-flags:0\n\
+                 fanotify mnt_id:1d mflags:0 mask:8000020 ignored_mask:0\n";
+    let finding = Machine::healthy()
+        .task(&watcher)
+        .file("proc/800/fdinfo/1", marks)
+        .task(&Task::new(600, 1, "kubelet").blocked_in("fanotify_handle_event"))
+        .finding(Cause::FanotifyBlocked);
+    assert_eq!(finding.confidence, Confidence::Certain);
+    assert_eq!(finding.culprit.process.as_deref(), Some("kubelet"));
+    shows(&finding, "watcher (800) listens with 1 marks, 0 of which");
+    advises(&finding, "stop the agent that holds the fanotify marks");
 }
 
 const STALLED: &str = "some avg10=90.00 avg60=80.00 avg300=9.00 total=1\n\

@@ -52,7 +52,7 @@ pub(super) fn collect(host: &Host, helpers: &mut Helpers, facts: &mut HostFacts)
     // Last: what may be lost with it is only a helper.
     let packages = facts.versions.packages.value();
     if packages.is_none_or(|packages| packages.is_empty())
-        && let Some(answer) = rpm(host, helpers, may_exec_block(facts))
+        && let Some(answer) = rpm(host, helpers, facts.waits_for_fanotify())
     {
         facts.versions.packages = answer;
     }
@@ -100,13 +100,6 @@ fn runc(host: &Host, helpers: &mut Helpers) -> Fact<String> {
     };
     let request = Request::ProgramVersion { path: path.clone() };
     ask(helpers, &request, &path, Duration::from_secs(2))
-}
-
-/// Whether somebody waits for an agent that must permit every open and exec: what is executed
-/// then waits too.
-fn may_exec_block(facts: &HostFacts) -> bool {
-    let mut functions = (facts.blocked_threads()).flat_map(|(_, thread)| thread.functions());
-    functions.any(|function| function.starts_with("fanotify_"))
 }
 
 /// `None` where there is no rpm.

@@ -9,6 +9,7 @@ pub(super) fn read(host: &Host) -> KernelLimits {
     KernelLimits {
         files_open: word(&sys.join("fs/file-nr"), 0),
         files_max: word(&sys.join("fs/file-nr"), 2),
+        files_of_process_max: word(&sys.join("fs/nr_open"), 0),
         // 0.55 1.10 2.20 3/1234 5678
         tasks: fact(&host.proc.join("loadavg"), |text| {
             let (_, tasks) = text.split_ascii_whitespace().nth(3)?.split_once('/')?;

@@ -129,10 +129,10 @@ impl MemoryCounts {
     }
 }
 
-/// What the control groups of daemons have counted so far.
 /// A node has a kubelet and a runtime or two.
 const MOST_GROUPS: usize = 64;
 
+/// What the control groups of daemons have counted so far.
 pub(super) fn throttling(host: &Host, processes: &[Process]) -> Vec<Throttling> {
     let base = host.sys.join("fs/cgroup");
     let mut seen = HashSet::new();

@@ -12,6 +12,8 @@ pub struct KernelLimits {
     pub files_open: Fact<u64>,
     /// How many there may be.
     pub files_max: Fact<u64>,
+    /// How many a single process may be allowed.
+    pub files_of_process_max: Fact<u64>,
     /// Processes and threads.
     pub tasks: Fact<u64>,
     /// The largest id of one, so how many there may be.

@@ -83,6 +83,8 @@ pub struct FdUse {
     pub open: u64,
     /// How many may be.
     pub limit: Option<u64>,
+    /// To how many it may itself raise that.
+    pub hard_limit: Option<u64>,
     /// Instances of inotify among them.
     pub inotify: u64,
     /// Ends of pipes among them.
@@ -105,6 +107,9 @@ pub struct FanotifyListener {
     pub permission_marks: u64,
 }
 
+/// No node has more that could be shown.
+pub(crate) const MOST_PROCESSES: usize = 20_000;
+
 /// Container runtimes, and what stands before them.
 const RUNTIMES: [&str; 4] = ["containerd", "dockerd", "crio", "cri-dockerd"];
 /// Programs that are a kubelet, or have one in them.
@@ -113,6 +118,14 @@ const KUBELETS: [&str; 5] = ["kubelet", "k3s-server", "k3s-agent", "k0s", "kubel
 /// Whether a task in this state was stopped, by a signal or a debugger.
 pub(crate) fn is_stopped(state: char) -> bool {
     matches!(state, 'T' | 't')
+}
+
+/// The service of this machine's systemd that a control group is of: it stands below slices
+/// alone. In a container, or below a user's manager, there is another systemd.
+pub(crate) fn unit_of(path: &str) -> Option<&str> {
+    let mut parts = path.split('/').filter(|part| !part.is_empty());
+    let unit = parts.find(|part| !part.ends_with(".slice"))?;
+    (unit.ends_with(".service") && !unit.starts_with("user@")).then_some(unit)
 }
 
 impl Process {
@@ -186,10 +199,7 @@ impl Process {
 
     /// The service of systemd that it belongs to, which its control group is named after.
     pub fn service(&self) -> Option<&str> {
-        self.cgroups.iter().find_map(|cgroup| {
-            let mut parts = cgroup.path.split('/');
-            parts.rfind(|part| part.ends_with(".service"))
-        })
+        self.cgroups.iter().find_map(|cgroup| unit_of(&cgroup.path))
     }
 
     /// Its path in the hierarchy of a controller: of version 1, else of version 2.

@@ -20,8 +20,10 @@ pub(super) fn count(folder: &Path, mut socket: impl FnMut(u32)) -> Fact<FdUse> {
         Ok(entries) => entries,
         Err(error) => return Fact::missing(error, source),
     };
+    let (limit, hard_limit) = limits(folder);
     let mut found = FdUse {
-        limit: limit(folder),
+        limit,
+        hard_limit,
         ..FdUse::default()
     };
     for entry in entries.flatten().take(MOST) {
@@ -48,10 +50,12 @@ pub(super) fn count(folder: &Path, mut socket: impl FnMut(u32)) -> Fact<FdUse> {
 }
 
 /// `Max open files            1024                 524288               files`
-fn limit(folder: &Path) -> Option<u64> {
-    let limits = text(&folder.join("limits")).ok()?;
+fn limits(folder: &Path) -> (Option<u64>, Option<u64>) {
+    let limits = text(&folder.join("limits")).unwrap_or_default();
     let line = limits
         .lines()
-        .find_map(|line| line.strip_prefix("Max open files"))?;
-    line.split_ascii_whitespace().next()?.parse().ok()
+        .find_map(|line| line.strip_prefix("Max open files"));
+    let mut numbers = line.unwrap_or_default().split_ascii_whitespace();
+    let mut next = || numbers.next()?.parse().ok();
+    (next(), next())
 }

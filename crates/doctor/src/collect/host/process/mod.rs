@@ -7,7 +7,7 @@ use super::Host;
 use super::file::{line, printable_path, text, word};
 use super::sockets::Holders;
 use crate::facts::Fact;
-use crate::facts::host::process::is_stopped;
+use crate::facts::host::process::{MOST_PROCESSES, is_stopped};
 use crate::facts::host::{CgroupPath, Process, Thread};
 
 mod fds;
@@ -16,8 +16,6 @@ mod threads;
 
 pub(in crate::collect) use stat::Stat;
 
-/// No node has more that could be shown.
-const MOST: usize = 20_000;
 /// Of one process so many threads are shown.
 const MOST_THREADS: usize = 64;
 /// The threads of so many others are shown.
@@ -80,11 +78,12 @@ pub(super) fn census(host: &Host) -> Fact<Census> {
         let name = entry.file_name();
         name.to_str()?.parse::<u32>().ok()
     });
-    for pid in pids.take(MOST) {
+    for pid in pids.take(MOST_PROCESSES) {
         // One that ended since is none.
         census.add(host, pid, uptime);
     }
     census.processes.sort_by_key(|process| process.pid);
+    name_groups_as_init(&mut census.processes);
     Fact::known(census, source)
 }
 
@@ -205,6 +204,27 @@ impl Room {
     }
 }
 
+/// Systemd's own groups begin where it stands itself: of one in a container, and for whoever
+/// looks out of one, something else comes before that.
+fn name_groups_as_init(processes: &mut [Process]) {
+    let init = processes.first().filter(|process| process.pid == 1);
+    let groups = init.into_iter().flat_map(|init| &init.cgroups);
+    let mut roots = groups.filter_map(|group| group.path.strip_suffix("/init.scope"));
+    let Some(root) = roots.find(|root| !root.is_empty()).map(str::to_owned) else {
+        return;
+    };
+    for group in processes
+        .iter_mut()
+        .flat_map(|process| &mut process.cgroups)
+    {
+        if let Some(path) = group.path.strip_prefix(&root)
+            && path.starts_with('/')
+        {
+            group.path = path.to_owned();
+        }
+    }
+}
+
 /// `4:memory:/kubepods/burstable/pod…`: one entry for hierarchies in which it is in the same
 /// place.
 fn cgroups(folder: &Path) -> Vec<CgroupPath> {
@@ -273,12 +293,13 @@ mod tests {
                 .collect(),
             cgroups: vec![CgroupPath {
                 controllers: "freezer,pids,memory,cpu,cpuacct".to_owned(),
-                path: "\"".repeat(MOST_PATHS / MOST),
+                path: "\"".repeat(MOST_PATHS / MOST_PROCESSES),
             }],
             fds: Fact::known(
                 FdUse {
                     open: 1_000_000,
                     limit: Some(1_000_000),
+                    hard_limit: Some(1_000_000),
                     inotify: 1_000_000,
                     pipes: 1_000_000,
                     fanotify: Vec::new(),
@@ -286,7 +307,7 @@ mod tests {
                 "/proc/4000000/fd",
             ),
         };
-        (0..MOST).map(process).collect()
+        (0..MOST_PROCESSES).map(process).collect()
     }
 
     #[test]
@@ -327,6 +348,30 @@ mod tests {
         let text = serde_json::to_vec(&fullest()).expect("JSON");
         let most = crate::bundle::LONGEST as usize * 7 / 8;
         assert!(text.len() < most, "{} of {most}", text.len());
+    }
+
+    #[test]
+    fn a_systemd_that_is_seen_from_elsewhere_names_its_own_services() {
+        for before in ["", "/../..", "/docker/abc"] {
+            let process = |pid: u32, path: &str| Process {
+                pid,
+                cgroups: vec![CgroupPath {
+                    controllers: String::new(),
+                    path: format!("{before}{path}"),
+                }],
+                ..Process::default()
+            };
+            let mut processes = [
+                process(1, "/init.scope"),
+                process(700, "/system.slice/containerd.service"),
+            ];
+            name_groups_as_init(&mut processes);
+            assert_eq!(
+                processes[1].service(),
+                Some("containerd.service"),
+                "{before}"
+            );
+        }
     }
 
     #[test]

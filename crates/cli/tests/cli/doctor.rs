@@ -373,6 +373,18 @@ fn where_every_call_is_slow_one_that_is_slower_does_not_hang() {
 }
 
 #[test]
+fn where_even_the_first_call_is_slow_a_list_gets_its_time() {
+    let runtime = three_pods();
+    let slow = |seconds| Fault::Slow(Duration::from_secs(seconds));
+    runtime.sim.fault(Call::Version, None, slow(1));
+    runtime.sim.fault(Call::ListContainers, None, slow(3));
+    let report = doctor(&runtime, &["-o", "json"]).value();
+    let mut probes = report["probes"].as_array().unwrap().iter();
+    let list = probes.find(|probe| probe["call"] == "ListContainers");
+    assert_eq!(list.unwrap()["outcome"], "ok", "{report:#}");
+}
+
+#[test]
 fn a_list_that_is_refused_for_its_size_is_that_cause() {
     let runtime = three_pods();
     let refused = CallError::TooLarge("received 17302190 vs. 16777216".into());

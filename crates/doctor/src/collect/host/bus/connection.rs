@@ -3,7 +3,11 @@
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::thread::sleep;
 use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 
 use super::wire::{self, Call, FRONT, Message};
 
@@ -25,6 +29,9 @@ const MOST_BETWEEN: usize = 1000;
 /// The longest line while it asks who we are.
 const LONGEST_LINE: usize = 1024;
 
+/// How often to see whether there is room in a full queue.
+const LOOK: Duration = Duration::from_millis(20);
+
 pub(super) struct Connection {
     stream: UnixStream,
     serial: u32,
@@ -34,7 +41,7 @@ impl Connection {
     /// Connects, and says which user we are.
     pub(super) fn open(path: &Path, limit: Duration) -> Result<Self, Failure> {
         let deadline = Deadline::new(limit);
-        let stream = UnixStream::connect(path).map_err(Failure::Socket)?;
+        let stream = connect(path, &deadline)?;
         let mut connection = Self { stream, serial: 0 };
         let uid = rustix::process::geteuid().as_raw().to_string();
         let uid: String = uid.bytes().map(|digit| format!("{digit:02x}")).collect();
@@ -116,6 +123,25 @@ impl Connection {
     }
 }
 
+/// Where nobody accepts and the queue is full, a common connect waits for ever.
+fn connect(path: &Path, deadline: &Deadline) -> Result<UnixStream, Failure> {
+    let failed = |errno: Errno| Failure::Socket(errno.into());
+    let address = SocketAddrUnix::new(path).map_err(failed)?;
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket =
+        socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).map_err(failed)?;
+    loop {
+        match net::connect(&socket, &address) {
+            Ok(()) => break,
+            Err(Errno::AGAIN) => sleep(LOOK.min(deadline.left()?)),
+            Err(errno) => return Err(failed(errno)),
+        }
+    }
+    let stream = UnixStream::from(socket);
+    stream.set_nonblocking(false).map_err(Failure::Socket)?;
+    Ok(stream)
+}
+
 struct Deadline {
     start: Instant,
     limit: Duration,
@@ -143,5 +169,38 @@ impl Deadline {
             ErrorKind::WouldBlock | ErrorKind::TimedOut => Failure::Silent(self.limit),
             _ => Failure::Socket(error),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_that_nobody_empties_costs_a_deadline_and_no_more() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("bus");
+        let address = SocketAddrUnix::new(&path).unwrap();
+        let kind = (AddressFamily::UNIX, SocketType::STREAM);
+        let full = socket_with(kind.0, kind.1, SocketFlags::CLOEXEC, None).unwrap();
+        net::bind(&full, &address).unwrap();
+        net::listen(&full, 0).unwrap();
+        let waiting: Vec<_> = (0..16)
+            .map(|_| {
+                let client = socket_with(kind.0, kind.1, SocketFlags::NONBLOCK, None).unwrap();
+                let connected = net::connect(&client, &address);
+                (client, connected)
+            })
+            .collect();
+        assert!(waiting.iter().any(|(_, end)| *end == Err(Errno::AGAIN)));
+        let limit = Duration::from_millis(100);
+        let begun = Instant::now();
+        let opened = Connection::open(&path, limit);
+        assert!(matches!(opened, Err(Failure::Silent(_))));
+        assert!(
+            begun.elapsed() < Duration::from_secs(5),
+            "{:?}",
+            begun.elapsed()
+        );
     }
 }

@@ -66,7 +66,8 @@ async fn a_runtime_that_never_learns_of_a_death_is_not_asked_for_ever() {
     let asked = node.sim.calls_made(Call::ContainerStatus);
     node.at(60.0).await;
     assert_eq!(node.sim.calls_made(Call::ContainerStatus), asked);
-    assert!(asked < 50, "{asked} calls");
+    // For ten seconds four a second, and some quick ones before.
+    assert!(asked < 60, "{asked} calls");
     node.assert_told("");
 }
 

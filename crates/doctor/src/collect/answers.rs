@@ -7,6 +7,9 @@ use crate::facts::probes::{Cost, Method, Outcome, Probe};
 /// How many of the slowest calls of a kind are kept beside what went wrong.
 const SLOWEST: usize = 3;
 
+/// Of so few calls the mean is chance.
+const FEW: usize = 10;
+
 /// How many calls that went wrong are kept.
 const MOST: usize = 200;
 
@@ -82,7 +85,12 @@ fn cost(call: Method, well: &mut [Well]) -> Option<Cost> {
     let rank = |of: usize| (well.len() * of).div_ceil(100).saturating_sub(1);
     let at = |of: usize| Some(well.get(rank(of))?.probe.seconds);
     let alone = well.iter().filter(|well| well.alone);
-    let alone: Vec<f64> = alone.map(|well| well.probe.seconds).collect();
+    let alone = mean(alone).map(|(count, mean)| match (count, self::mean(well.iter())) {
+        // One hiccup among a few would count for all. Calls at once are never quicker than
+        // one alone, so where all together seem to be, it was a hiccup.
+        (..FEW, Some((_, all))) => mean.min(all),
+        _ => mean,
+    });
     Some(Cost {
         call,
         count: well.len(),
@@ -90,8 +98,16 @@ fn cost(call: Method, well: &mut [Well]) -> Option<Cost> {
         p90: at(90)?,
         p99: at(99)?,
         max: at(100)?,
-        alone: (!alone.is_empty()).then(|| alone.iter().sum::<f64>() / alone.len() as f64),
+        alone,
     })
+}
+
+/// How many there are, and what they took on average.
+fn mean<'a>(of: impl Iterator<Item = &'a Well>) -> Option<(usize, f64)> {
+    let (count, sum) = of.fold((0, 0.0), |(count, sum), well| {
+        (count + 1, sum + well.probe.seconds)
+    });
+    (count > 0).then(|| (count, sum / count as f64))
 }
 
 #[cfg(test)]
@@ -133,5 +149,22 @@ mod tests {
             (100, 50.0, 90.0, 100.0)
         );
         assert_eq!(cost.alone, Some(5.5));
+    }
+
+    #[test]
+    fn of_a_few_calls_one_hiccup_does_not_count_for_all() {
+        let mut answers = Answers::default();
+        answers.take(probe(0, Outcome::Ok, 2.0), true);
+        for number in 1..=99 {
+            answers.take(probe(number, Outcome::Ok, 0.4), false);
+        }
+        let (_, costs) = answers.finish();
+        let alone = costs[0].alone.unwrap();
+        assert!((alone - 0.416).abs() < 1e-9, "{alone}");
+        // Eight at once may each take as long as eight.
+        let mut answers = Answers::default();
+        answers.take(probe(0, Outcome::Ok, 0.2), true);
+        answers.take(probe(1, Outcome::Ok, 1.6), false);
+        assert_eq!(answers.finish().1[0].alone, Some(0.2));
     }
 }

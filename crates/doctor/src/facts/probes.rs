@@ -164,7 +164,8 @@ pub struct Cost {
     /// The slowest.
     #[serde(default)]
     pub max: f64,
-    /// The mean of those that were made one after the other, as the kubelet makes them.
+    /// The mean of those that were made one after the other, as the kubelet makes them; where
+    /// these are few, no more than the mean of all.
     pub alone: Option<f64>,
 }
 

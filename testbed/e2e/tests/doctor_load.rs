@@ -46,13 +46,6 @@ async fn a_runtime_that_is_slow_is_told_what_a_relist_costs_and_how_many_pods_it
     // 112 s, and 100 times both lists, which is as much as the one sample of each is.
     testbed.verb(&["slow", "99.9", "350"]).await.unwrap();
     let report = doctor(&testbed);
-    let one_by_one = {
-        let begun = Instant::now();
-        for pod in &pods[..8] {
-            driver.status(pod.id("app").unwrap()).await.unwrap();
-        }
-        begun.elapsed().as_secs_f64() / 8.0
-    };
     testbed.verb(&["slow", "off"]).await.unwrap();
     let finding = only(&report, "too-many-containers");
     let probes = report["probes"].as_array().unwrap();
@@ -98,15 +91,13 @@ async fn a_runtime_that_is_slow_is_told_what_a_relist_costs_and_how_many_pods_it
     }
     line(&finding, "kubelet_runtime_operations_duration_seconds");
     line(&finding, "220 containers (20 exited)");
-    // What is said of one call is what it costs one who waits for each.
+    // A call waits for the next period, and by chance for some more: never for none.
     let status = seconds(
         line(&finding, "for each pod that has changed"),
         "ContainerStatus ",
     );
-    assert!(
-        (0.4..2.5).contains(&(status / one_by_one)),
-        "{status} {one_by_one}"
-    );
+    let slowest = seconds(line(&finding, "container_status: "), "max ");
+    assert!(0.17 < status && status <= slowest, "{status} {slowest}");
     assert_well(&doctor(&testbed));
 }
 

@@ -56,6 +56,26 @@ pub fn assert_well(report: &Value) {
     assert_eq!(report["verdict"], "ok", "{report:#}");
 }
 
+/// A runtime that is stopped and one that has crashed are each called by their name, and
+/// nothing is found once it goes on.
+pub async fn assert_stop_and_crash_are_told_apart(testbed: &Testbed) {
+    let pid = testbed.verb(&["pid"]).await.expect("it can be done");
+    testbed.verb(&["stop"]).await.expect("it can be done");
+    let finding = only(&doctor(testbed), "runtime-unresponsive");
+    assert_eq!(finding["confidence"], "certain", "{finding:#}");
+    assert_eq!(finding["culprit"]["process"], "containerd");
+    assert_eq!(finding["culprit"]["pid"].to_string(), pid);
+    testbed.verb(&["cont"]).await.expect("it can be done");
+    assert_well(&doctor(testbed));
+
+    testbed.verb(&["crash"]).await.expect("it can be done");
+    let finding = only(&doctor(testbed), "runtime-unresponsive");
+    let sentence = finding["sentence"].as_str().expect("a sentence");
+    assert!(sentence.contains("is gone"), "{sentence}");
+    testbed.verb(&["start"]).await.expect("it can be done");
+    assert_well(&doctor(testbed));
+}
+
 /// `pod-0`, `pod-1`, …, each with a container `app`.
 pub async fn run_pods(driver: &Driver, count: usize) -> Vec<Pod> {
     let specs: Vec<_> = (0..count)

@@ -3,7 +3,10 @@
 
 use std::time::Duration;
 
-use e2e::doctor::{NO_KUBELET, assert_well, doctor, doctor_at, healthy_line, only, run_pods};
+use e2e::doctor::{
+    NO_KUBELET, assert_stop_and_crash_are_told_apart, assert_well, doctor, doctor_at, healthy_line,
+    only, run_pods,
+};
 use e2e::pleg_json;
 use testbed_driver::{Driver, Network, PodSpec, Testbed};
 
@@ -71,21 +74,7 @@ async fn a_runtime_that_is_stopped_and_one_that_crashed_are_told_apart() {
     let testbed = Testbed::up("1.7", "doctor-stop").await.unwrap();
     let driver = Driver::new(&testbed.endpoint()).unwrap();
     run_pods(&driver, 2).await;
-    let pid = testbed.verb(&["pid"]).await.unwrap();
-    testbed.verb(&["stop"]).await.unwrap();
-    let finding = only(&doctor(&testbed), "runtime-unresponsive");
-    assert_eq!(finding["confidence"], "certain", "{finding:#}");
-    assert_eq!(finding["culprit"]["process"], "containerd");
-    assert_eq!(finding["culprit"]["pid"].to_string(), pid);
-    testbed.verb(&["cont"]).await.unwrap();
-    assert_well(&doctor(&testbed));
-
-    testbed.verb(&["crash"]).await.unwrap();
-    let finding = only(&doctor(&testbed), "runtime-unresponsive");
-    let sentence = finding["sentence"].as_str().unwrap();
-    assert!(sentence.contains("is gone"), "{sentence}");
-    testbed.verb(&["start"]).await.unwrap();
-    assert_well(&doctor(&testbed));
+    assert_stop_and_crash_are_told_apart(&testbed).await;
 }
 
 #[tokio::test]

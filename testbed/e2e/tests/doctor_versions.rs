@@ -1,6 +1,8 @@
 //! `pleg doctor` beside the other generations of containerd.
 
-use e2e::doctor::{assert_well, doctor, healthy_line, only, run_pods};
+use e2e::doctor::{
+    assert_stop_and_crash_are_told_apart, assert_well, doctor, healthy_line, only, run_pods,
+};
 use e2e::newest;
 use serde_json::Value;
 use testbed_driver::{Driver, Pod, Testbed};
@@ -66,18 +68,5 @@ async fn beside_containerd_2_the_same_is_found_as_beside_1() {
     let report = shim_and_status_lock(&testbed, &driver, &pods).await;
     assert_eq!(hung(&report), ["ListContainers"]);
 
-    let pid = testbed.verb(&["pid"]).await.unwrap();
-    testbed.verb(&["stop"]).await.unwrap();
-    let finding = only(&doctor(&testbed), "runtime-unresponsive");
-    assert_eq!(finding["confidence"], "certain", "{finding:#}");
-    assert_eq!(finding["culprit"]["pid"].to_string(), pid);
-    testbed.verb(&["cont"]).await.unwrap();
-    assert_well(&doctor(&testbed));
-
-    testbed.verb(&["crash"]).await.unwrap();
-    let finding = only(&doctor(&testbed), "runtime-unresponsive");
-    let sentence = finding["sentence"].as_str().unwrap();
-    assert!(sentence.contains("is gone"), "{sentence}");
-    testbed.verb(&["start"]).await.unwrap();
-    assert_well(&doctor(&testbed));
+    assert_stop_and_crash_are_told_apart(&testbed).await;
 }

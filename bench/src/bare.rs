@@ -7,8 +7,8 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 
 use anyhow::{Context, ensure};
-use cri::Endpoint;
-use pleg::runtime::Call;
+use cri::{ApiVersion, Endpoint};
+use pleg::runtime::Rpc;
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const FRAME_HEADER: usize = 9;
@@ -51,7 +51,7 @@ impl Node {
     /// Asks for both lists and reads until both answers have ended.
     pub fn relist(&mut self) -> anyhow::Result<()> {
         let mut requests = Vec::new();
-        for call in [Call::ListPodSandbox, Call::ListContainers] {
+        for call in [Rpc::ListPodSandbox, Rpc::ListContainers] {
             frame(
                 &mut requests,
                 HEADERS,
@@ -112,10 +112,10 @@ fn split(bytes: &[u8]) -> Option<(u8, u8, &[u8], &[u8])> {
 }
 
 /// The headers of a request, in HPACK without its dynamic table and without Huffman codes.
-fn headers(call: Call) -> Vec<u8> {
+fn headers(call: Rpc) -> Vec<u8> {
     // POST and http are numbers 3 and 6 of the static table; 4 is :path, 1 is :authority.
     let mut block = vec![0x83, 0x86, 0x04];
-    text(&mut block, &format!("/runtime.v1.RuntimeService/{call}"));
+    text(&mut block, &call.path(ApiVersion::V1));
     block.push(0x01);
     text(&mut block, "localhost");
     // 31 is content-type: the first 15 fit beside the pattern, 16 are left.

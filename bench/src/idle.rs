@@ -17,9 +17,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cri::{ApiVersion, Client, Endpoint, v1};
-use pleg::runtime::Call;
+use pleg::model::wall_time::system_clock;
+use pleg::runtime::Rpc;
 use pleg::runtime::grpc::{GrpcRuntime, MAX_MESSAGE_SIZE};
-use pleg::wall_time::system_clock;
 use pleg::{Config, Environment, Mode, NoObserver, Pleg};
 use testbed_driver::{Driver, PodSpec, Testbed};
 use tokio::time::sleep;
@@ -208,31 +208,22 @@ async fn repeat(
 }
 
 async fn undecoded(client: &Client) -> anyhow::Result<()> {
-    let list = |call: Call| async move {
+    let list = |call: Rpc| async move {
         // Neither request says anything: both messages are empty.
         let request = v1::ListContainersRequest::default();
-        let method = call.method();
-        client
-            .list(ApiVersion::V1, method, request, |_| Ok(()))
-            .await
+        client.list(ApiVersion::V1, call, request, |_| Ok(())).await
     };
-    tokio::try_join!(list(Call::ListPodSandbox), list(Call::ListContainers))?;
+    tokio::try_join!(list(Rpc::ListPodSandbox), list(Rpc::ListContainers))?;
     Ok(())
 }
 
 async fn decoded(client: &Client) -> anyhow::Result<()> {
     let request = v1::ListPodSandboxRequest::default();
-    let sandboxes = client.unary::<_, v1::ListPodSandboxResponse>(
-        ApiVersion::V1,
-        Call::ListPodSandbox.method(),
-        request,
-    );
+    let sandboxes =
+        client.unary::<_, v1::ListPodSandboxResponse>(ApiVersion::V1, Rpc::ListPodSandbox, request);
     let request = v1::ListContainersRequest::default();
-    let containers = client.unary::<_, v1::ListContainersResponse>(
-        ApiVersion::V1,
-        Call::ListContainers.method(),
-        request,
-    );
+    let containers =
+        client.unary::<_, v1::ListContainersResponse>(ApiVersion::V1, Rpc::ListContainers, request);
     black_box(tokio::try_join!(sandboxes, containers)?);
     Ok(())
 }

@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use cri::Endpoint;
-use pleg::event::{EventType, Source};
+use pleg::model::event::{EventType, Source};
+use pleg::model::wall_time::WallClock;
 use pleg::runtime::grpc::{GrpcRuntime, MAX_MESSAGE_SIZE};
-use pleg::runtime::{Call, CallError, Runtime};
-use pleg::wall_time::WallClock;
+use pleg::runtime::{CallError, Rpc, Runtime};
 use pleg::{Config, Environment, Observer, Pleg};
 use sim::Sim;
 use sim::figures::Latencies;
@@ -60,8 +60,8 @@ impl Observer for Listener {
         note(&self.looks, Some(took));
     }
 
-    fn call_ended(&self, call: Call, took: Duration, _error: Option<&CallError>) {
-        if matches!(call, Call::ContainerStatus | Call::PodSandboxStatus) {
+    fn call_ended(&self, call: Rpc, took: Duration, _error: Option<&CallError>) {
+        if matches!(call, Rpc::ContainerStatus | Rpc::PodSandboxStatus) {
             note(&self.calls, Some(took));
         }
     }

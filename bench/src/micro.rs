@@ -5,11 +5,11 @@ use std::hash::{BuildHasher, RandomState};
 use std::hint::black_box;
 
 use cri::{lean, v1};
-use pleg::diff::diff;
-use pleg::event::Source;
-use pleg::listed::{ContainerState, ListedPod};
+use pleg::model::event::Source;
+use pleg::model::listed::{ContainerState, ListedPod};
+use pleg::model::snapshot::Snapshot;
+use pleg::records::diff::diff;
 use pleg::records::{Records, Step};
-use pleg::snapshot::Snapshot;
 use prost::Message;
 use tokio::task::yield_now;
 use tokio::time::Instant;

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use pleg::id::{Id, PodRef};
-use pleg::listed::{ContainerState, ListedContainer, ListedSandbox, SandboxState};
-use pleg::status::{ContainerStatus, SandboxStatus};
-use pleg::wall_time::WallTime;
+use pleg::model::id::{Id, PodRef};
+use pleg::model::listed::{ContainerState, ListedContainer, ListedSandbox, SandboxState};
+use pleg::model::status::{ContainerStatus, SandboxStatus};
+use pleg::model::wall_time::WallTime;
 
 /// What both lists of a node say.
 #[derive(Clone, Debug)]

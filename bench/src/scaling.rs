@@ -8,10 +8,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use pleg::id::Id;
-use pleg::listed::{ListedContainer, ListedSandbox};
+use pleg::model::id::Id;
+use pleg::model::listed::{ListedContainer, ListedSandbox};
+use pleg::model::snapshot::Counts;
+use pleg::model::status::{ContainerStatus, SandboxStatus};
+use pleg::out::coverage::Look;
 use pleg::runtime::{Announcements, CallError, Listing, Runtime, RuntimeVersion};
-use pleg::status::{ContainerStatus, SandboxStatus};
 use pleg::{Config, Environment, Mode, Observer, Pleg};
 use tokio::sync::Notify;
 
@@ -101,7 +103,7 @@ async fn relist(effort: Effort, containers: usize, changing: bool) -> anyhow::Re
 struct Ended(Notify);
 
 impl Observer for Ended {
-    fn relist_ended(&self, _took: Duration) {
+    fn seen(&self, _look: &Look, _counts: Counts) {
         self.0.notify_one();
     }
 }

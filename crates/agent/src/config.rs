@@ -4,18 +4,19 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cri::Endpoint;
 use pleg::Mode;
-use pleg::go_duration::GoDuration;
+use pleg::out::go_duration::GoDuration;
 use pleg::runtime::grpc::MAX_MESSAGE_SIZE;
 use serde::Deserialize;
 
+use crate::default_socket;
 use crate::yaml_words::Words;
 
-/// Where the agent answers if nothing else is said.
+/// Where the agent serves health and metrics by default.
 pub const DEFAULT_LISTEN: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 20258);
 
@@ -42,19 +43,25 @@ pub struct AgentConfig {
     pub relist_period: GoDuration,
     /// How far that grows while the event stream has proved itself.
     pub relist_ceiling: GoDuration,
-    /// For how long no sweep may complete.
+    /// For how long nobody may have been seen.
     pub relist_threshold: GoDuration,
     /// When a list counts as overdue.
     pub list_overdue: GoDuration,
-    /// When a status call counts as overdue.
+    /// When a status call counts as overdue if any other call is answered.
     pub status_overdue: GoDuration,
     /// How many pods are inspected at once.
     pub max_concurrent_inspections: usize,
+    /// How many calls may be outstanding at once.
+    pub max_outstanding_calls: usize,
     /// The receive limit in bytes; the kubelet's is 16 MiB.
     pub max_message_size: usize,
-    /// Where everything is served. A loopback address: `/v1` is not for the network.
+    /// The unix socket on which everything is served.
+    pub socket: PathBuf,
+    /// The group that may use it, by name or number; by default only root and our own user.
+    pub socket_group: Option<String>,
+    /// Where health and metrics are served, for probes.
     pub listen: SocketAddr,
-    /// Where metrics and health alone are served, for Prometheus; off by default.
+    /// Where they are served besides, for Prometheus; off by default.
     pub metrics_listen: Option<SocketAddr>,
 }
 
@@ -107,7 +114,10 @@ impl Default for AgentConfig {
             list_overdue: GoDuration(library.list_overdue),
             status_overdue: GoDuration(library.status_overdue),
             max_concurrent_inspections: library.max_inspections,
+            max_outstanding_calls: library.max_outstanding_calls,
             max_message_size: MAX_MESSAGE_SIZE,
+            socket: default_socket(),
+            socket_group: None,
             listen: DEFAULT_LISTEN,
             metrics_listen: None,
         }
@@ -161,16 +171,21 @@ impl AgentConfig {
                 self.max_concurrent_inspections,
                 MAX_INSPECTIONS,
             ),
+            (
+                "maxOutstandingCalls",
+                self.max_outstanding_calls,
+                MAX_INSPECTIONS,
+            ),
             ("maxMessageSize", self.max_message_size, MAX_MESSAGES),
         ] {
             if !(1..=most).contains(&number) {
                 return senseless(format!("{key} must be between 1 and {most}"));
             }
         }
-        if !self.listen.ip().is_loopback() {
+        if !self.socket.is_absolute() {
             return senseless(format!(
-                "listen is {}: /v1 stays on loopback; metricsListen serves Prometheus on any address",
-                self.listen
+                "socket is {:?}: it must be an absolute path",
+                self.socket
             ));
         }
         Ok(())
@@ -195,6 +210,7 @@ impl AgentConfig {
             list_overdue: self.list_overdue.0,
             status_overdue: self.status_overdue.0,
             max_inspections: self.max_concurrent_inspections,
+            max_outstanding_calls: self.max_outstanding_calls,
         }
     }
 }
@@ -229,9 +245,13 @@ mod tests {
         let config = AgentConfig::parse(
             "containerRuntimeEndpoint: unix:///run/x.sock\n\
              relistPeriod: 1m30s\n\
+             socket: /run/x/agent.sock\n\
+             socketGroup: 1200\n\
              metricsListen: 0.0.0.0:20259\n",
         )
         .unwrap();
+        assert_eq!(config.socket_group.as_deref(), Some("1200"));
+        assert_eq!(config.socket, Path::new("/run/x/agent.sock"));
         config.check().unwrap();
         assert_eq!(config.relist_period.0, Duration::from_secs(90));
         assert_eq!(
@@ -283,8 +303,8 @@ mod tests {
                 "maxConcurrentInspections must be between 1 and 1000",
             ),
             (
-                "listen: 0.0.0.0:1",
-                "listen is 0.0.0.0:1: /v1 stays on loopback; metricsListen serves Prometheus on any address",
+                "socket: agent.sock",
+                "socket is \"agent.sock\": it must be an absolute path",
             ),
         ] {
             let config = AgentConfig::parse(text).unwrap();

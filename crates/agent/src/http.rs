@@ -1,7 +1,7 @@
 //! What the agent answers over HTTP.
 //!
-//! Two routers: everything, for loopback, and health and metrics alone, for Prometheus.
-//! Health says whether *we* are well, so `/livez` is 200 while the runtime is sick: a sick
+//! Two routers: everything, for the unix socket, and health and metrics alone, for TCP.
+//! `/livez` reports whether *we* are well, so it is 200 while the runtime is sick: a sick
 //! runtime must not get its observer killed.
 
 use std::convert::Infallible;
@@ -12,24 +12,22 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::{Extension, RawQuery, State};
 use axum::http::{StatusCode, header};
-use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use bytes::Bytes;
 use futures_util::stream;
 use pleg::Pleg;
-use pleg::health::HealthState;
-use pleg::status_report::StatusReport;
+use pleg::out::health::HealthState;
+use pleg::out::status_report::StatusReport;
 use serde::Serialize;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use crate::Metrics;
-use crate::host::loopback_only;
-use crate::server::{Endless, LOOPBACK_CONNECTIONS};
+use crate::doors::{Endless, MAX_CONNECTIONS};
+use crate::{Metrics, pod_reports};
 
 /// How many may read `/v1/events` at once; the other connections are for everything else.
-const EVENT_STREAMS: usize = LOOPBACK_CONNECTIONS / 2;
+const MAX_EVENT_STREAMS: usize = MAX_CONNECTIONS / 2;
 
 /// What the answers are made from.
 #[derive(Clone)]
@@ -40,8 +38,8 @@ pub struct Agent {
     pub metrics: Arc<Metrics>,
 }
 
-/// Health and metrics: what may be served to the network.
-pub fn metrics_router(agent: Agent) -> Router {
+/// Health and metrics: what may be served to anybody.
+pub fn health_router(agent: Agent) -> Router {
     Router::new()
         .route("/livez", get(livez))
         .route("/healthz", get(healthz))
@@ -51,28 +49,32 @@ pub fn metrics_router(agent: Agent) -> Router {
         .with_state(agent)
 }
 
-/// Everything: for loopback.
+/// Everything: for the unix socket.
 pub fn router(agent: Agent) -> Router {
     let v1 = Router::new()
         .route("/v1/status", get(status))
         .route("/v1/pods", get(pods))
         .route("/v1/events", get(events))
-        .route_layer(middleware::from_fn(loopback_only))
-        .layer(Extension(Arc::new(Semaphore::new(EVENT_STREAMS))))
+        .layer(Extension(Arc::new(Semaphore::new(MAX_EVENT_STREAMS))))
         .with_state(agent.clone());
-    metrics_router(agent).merge(v1)
+    health_router(agent).merge(v1)
 }
 
 type Answer = Result<Response, (StatusCode, String)>;
 
 /// The report, unless our own loop does not turn.
 async fn report(agent: &Agent) -> Result<StatusReport, (StatusCode, String)> {
-    let unavailable = |why: &str| (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n"));
     match timeout(Duration::from_secs(1), agent.pleg.status()).await {
         Ok(Ok(report)) => Ok(report),
         Ok(Err(stopped)) => Err(unavailable(&stopped.to_string())),
         Err(_) => Err(unavailable("the event loop does not turn")),
     }
+}
+
+/// The reason may hold a runtime's words.
+fn unavailable(why: &str) -> (StatusCode, String) {
+    let why = escape::sentence(why);
+    (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n"))
 }
 
 async fn livez(State(agent): State<Agent>) -> Answer {
@@ -87,11 +89,11 @@ async fn healthz(State(agent): State<Agent>, RawQuery(query): RawQuery) -> Answe
         keys.any(|key| key == Some("verbose"))
     });
     match health.state {
-        HealthState::Starting | HealthState::Unhealthy => Err((
-            StatusCode::SERVICE_UNAVAILABLE,
-            format!("{}\n", health.message),
-        )),
-        state if verbose => Ok(format!("{state}: {}\n", health.message).into_response()),
+        HealthState::Starting | HealthState::Unhealthy => Err(unavailable(&health.message)),
+        state if verbose => {
+            let message = escape::sentence(&health.message);
+            Ok(format!("{state}: {message}\n").into_response())
+        }
         HealthState::Healthy | HealthState::Degraded => Ok("ok\n".into_response()),
     }
 }
@@ -99,8 +101,7 @@ async fn healthz(State(agent): State<Agent>, RawQuery(query): RawQuery) -> Answe
 async fn readyz(State(agent): State<Agent>) -> Answer {
     let report = report(&agent).await?;
     if report.relist.count == 0 {
-        let why = format!("{}\n", report.health.message);
-        return Err((StatusCode::SERVICE_UNAVAILABLE, why));
+        return Err(unavailable(&report.health.message));
     }
     Ok("ok\n".into_response())
 }
@@ -120,13 +121,16 @@ fn exposition(text: prometheus::Result<String>) -> Answer {
 }
 
 async fn status(State(agent): State<Agent>) -> Answer {
-    Ok(axum::Json(report(&agent).await?).into_response())
+    Ok(json(&report(&agent).await?))
 }
 
 async fn pods(State(agent): State<Agent>) -> Response {
-    let entries = agent.pleg.cache().all();
-    let pods: Vec<_> = entries.iter().map(|entry| &*entry.status).collect();
-    axum::Json(pods).into_response()
+    json(&pod_reports(&agent.pleg))
+}
+
+fn json(value: &impl Serialize) -> Response {
+    let headers = [(header::CONTENT_TYPE, "application/json")];
+    (headers, json_text(value)).into_response()
 }
 
 /// One JSON object a line, for as long as the client reads.
@@ -134,12 +138,13 @@ async fn events(
     State(agent): State<Agent>,
     Extension(streams): Extension<Arc<Semaphore>>,
 ) -> Answer {
-    let unavailable = |why: String| (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n"));
-    let place = streams
-        .try_acquire_owned()
-        .map_err(|_| unavailable(format!("{EVENT_STREAMS} event streams are open already")))?;
+    let place = streams.try_acquire_owned().map_err(|_| {
+        unavailable(&format!(
+            "{MAX_EVENT_STREAMS} event streams are open already"
+        ))
+    })?;
     let subscription = agent.pleg.subscribe().await;
-    let subscription = subscription.map_err(|stopped| unavailable(stopped.to_string()))?;
+    let subscription = subscription.map_err(|stopped| unavailable(&stopped.to_string()))?;
     // The next record is made when the last one was taken: nothing piles up here.
     let lines = stream::unfold((subscription, place), |(mut subscription, place)| async {
         let record = subscription.next().await?;
@@ -153,7 +158,13 @@ async fn events(
 }
 
 fn json_line(record: &impl Serialize) -> Bytes {
-    let mut line = serde_json::to_vec(record).expect("a record has only text keys");
-    line.push(b'\n');
+    let mut line = json_text(record);
+    line.push('\n');
     line.into()
+}
+
+/// Names are exact once they are read as JSON, and drive no terminal until then.
+fn json_text(value: &impl Serialize) -> String {
+    let text = serde_json::to_string(value).expect("a report has only text keys");
+    escape::json(text)
 }

@@ -1,20 +1,52 @@
-//! The daemon around the library.
+//! The daemon around the library, and the client that asks it.
 //!
 //! ```text
-//!   Config (YAML) --> Pleg ----------------> http: /healthz /readyz /livez
-//!                      |                           /v1/status /v1/pods /v1/events
-//!                      +--> Metrics (observer) --> /metrics, /metrics/kubelet
-//!                                               |
-//!                                               v
-//!                                          server: bounded connections
+//!   AgentConfig (YAML) --> Listeners: the unix socket, and TCP without /v1
+//!           |                  |
+//!           v                  v
+//!        daemon: Pleg ---> http: /healthz /readyz /livez
+//!                 |              /v1/status /v1/pods /v1/events  <--- client: other commands
+//!                 |---> Metrics: /metrics, /metrics/kubelet
+//!                 '---> known_ids: saved for whoever starts while a list hangs
 //! ```
+//!
+//! [`run`] is all of it: sockets, shutdown and state directory are arguments, so that tests
+//! run the whole daemon.
 
+mod client;
 mod config;
-mod host;
+mod daemon;
+mod doors;
 pub mod http;
+mod kernel;
+mod known_ids;
 mod metrics;
-pub mod server;
+mod pods;
 mod yaml_words;
 
+pub use client::{AgentChoice, AgentClient, ClientError, Events};
 pub use config::{AgentConfig, ConfigError, DEFAULT_LISTEN, KernelHints};
+pub use daemon::{Daemon, RunError, run};
+pub use doors::{Endless, ListenError, Listeners, MAX_CONNECTIONS, UnixDoor, serve};
+pub use kernel::kernel;
+pub use known_ids::known_ids;
 pub use metrics::Metrics;
+pub use pods::pod_reports;
+
+use std::path::PathBuf;
+
+/// The state directory, unless `PLEG_STATE_DIR` names another one.
+const STATE_DIRECTORY: &str = "/run/pleg";
+
+/// Where the agent keeps its socket and the known ids.
+pub fn state_directory() -> PathBuf {
+    match std::env::var_os("PLEG_STATE_DIR") {
+        Some(directory) if !directory.is_empty() => directory.into(),
+        _ => STATE_DIRECTORY.into(),
+    }
+}
+
+/// The socket on which an agent serves by default, and on which commands look for one.
+pub fn default_socket() -> PathBuf {
+    state_directory().join("agent.sock")
+}

@@ -2,17 +2,19 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use agent::AgentChoice;
+use clap::{ArgAction, Args, ValueEnum};
 use cri::{Endpoint, EndpointError};
-use pleg::go_duration::GoDuration;
+use pleg::out::go_duration::GoDuration;
 
 /// What every command takes.
 #[derive(Args, Debug)]
 pub struct Global {
-    /// The runtime's socket: unix:///path or a path. Without it the first of the usual
-    /// places where a runtime answers (containerd, CRI-O, cri-dockerd, k3s, k0s, MicroK8s).
+    /// The runtime's socket: unix:///path or a path. Default: the first of the usual sockets
+    /// that answers (containerd, CRI-O, cri-dockerd, k3s, k0s, MicroK8s).
     #[arg(
         short = 'r',
         long,
@@ -21,10 +23,10 @@ pub struct Global {
         global = true
     )]
     pub runtime_endpoint: Option<String>,
-    /// For people, or for scripts.
+    /// Output format.
     #[arg(short, long, value_enum, default_value_t, global = true)]
     pub output: Format,
-    /// Log more to standard error; twice for debug. RUST_LOG says it finer.
+    /// Log more to standard error; twice for debug. RUST_LOG gives finer control.
     #[arg(short, long, action = clap::ArgAction::Count, global = true)]
     pub verbose: u8,
 }
@@ -44,7 +46,7 @@ pub enum Format {
     /// Aligned, with colours on a terminal.
     #[default]
     Text,
-    /// One JSON value, or one object a line: on a stream, and in an agent's log.
+    /// One JSON value; on streams and in an agent's log, one object a line.
     Json,
 }
 
@@ -55,14 +57,13 @@ pub struct Relisting {
     /// How changes are found [default: auto]
     #[arg(long, value_enum)]
     pub mode: Option<Mode>,
-    /// Whether the kernel is asked which processes died: at once, on any runtime
-    /// [default: auto]
+    /// Detect container exits with pidfds: at once, on any runtime [default: auto]
     #[arg(long, value_enum)]
     pub kernel_hints: Option<KernelHints>,
     /// From the end of one relist to the next [default: 1s]
     #[arg(long, value_name = "DURATION", value_parser = period)]
     pub relist_period: Option<Duration>,
-    /// For how long no relist may complete before it is Unhealthy [default: 3m]
+    /// Report Unhealthy if no pod was seen for this long [default: 3m]
     #[arg(long, value_name = "DURATION", value_parser = period)]
     pub relist_threshold: Option<Duration>,
 }
@@ -84,11 +85,11 @@ impl Relisting {
 /// How changes are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Mode {
-    /// By the runtime's events where it has them, and by relisting.
+    /// By relisting, and by the runtime's events where available.
     Auto,
     /// By relisting alone, as the kubelet does.
     Generic,
-    /// As auto, with a warning if the runtime has no events.
+    /// As auto, with a warning if the runtime has no event stream.
     Evented,
 }
 
@@ -105,7 +106,7 @@ impl From<Mode> for pleg::Mode {
 /// Whether the kernel is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum KernelHints {
-    /// Where it can tell.
+    /// Where the kernel and the runtime allow it.
     Auto,
     /// Never.
     Off,
@@ -119,8 +120,8 @@ pub struct Watch {
     #[command(flatten)]
     pub filter: PodFilter,
     #[command(flatten)]
-    pub agent: AgentUrl,
-    /// Stop by itself after this time.
+    pub agent: AgentOption,
+    /// Stop after this time.
     #[arg(long = "for", value_name = "DURATION", value_parser = duration)]
     pub duration: Option<Duration>,
 }
@@ -131,29 +132,54 @@ pub struct Pods {
     #[command(flatten)]
     pub filter: PodFilter,
     #[command(flatten)]
-    pub agent: AgentUrl,
+    pub agent: AgentOption,
 }
 
 /// Arguments of `pleg status`.
 #[derive(Args, Debug)]
 pub struct Status {
     #[command(flatten)]
-    pub agent: AgentUrl,
+    pub agent: AgentOption,
 }
 
 /// Arguments of `pleg agent`.
 #[derive(Args, Debug)]
 pub struct Agent {
-    /// YAML in camelCase, with KubeletConfiguration's names and units.
+    /// Configuration file: YAML in camelCase, with KubeletConfiguration's names and units.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Where to answer, in place of the configuration's `listen`; a loopback address.
-    #[arg(long, value_name = "ADDR")]
-    pub listen: Option<SocketAddr>,
+    /// Where to serve. A path replaces the unix socket, which serves everything (default:
+    /// /run/pleg/agent.sock, key `socket`). An address replaces the TCP address of health and
+    /// metrics (default: 127.0.0.1:20258, key `listen`). May be given once for each.
+    #[arg(long, value_name = "ADDR|PATH", action = ArgAction::Append)]
+    pub listen: Vec<Listen>,
+}
+
+/// One of the places where an agent serves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Listen {
+    /// Health and metrics, over TCP.
+    Address(SocketAddr),
+    /// Everything, on a unix socket.
+    Socket(PathBuf),
+}
+
+impl FromStr for Listen {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Ok(address) = text.parse() {
+            return Ok(Self::Address(address));
+        }
+        match text.parse::<Endpoint>() {
+            Ok(socket) => Ok(Self::Socket(socket.path().to_owned())),
+            Err(_) => Err("write an address with a port, or an absolute path".to_owned()),
+        }
+    }
 }
 
 const SIM_HELP: &str = "\
-A scenario has a time and what happens then on each line:
+Each line of a scenario has a time and an action:
 
   0s    run web nginx                          # a pod with a container that runs
   10s   hang ContainerStatus of web/nginx      # slow, fail, oversize, malformed
@@ -163,25 +189,25 @@ A scenario has a time and what happens then on each line:
   40s   events drop every 3                    # duplicate, swap, delay, scatter, silent
   2m    restart-runtime for 3s
 
-Without one, a container restarts every five seconds. It goes on until it is interrupted,
-or until a scenario says `end`. docs/sim.md has all of it.";
+Without a scenario, a container restarts every five seconds. The simulation runs until it
+is interrupted, or until the scenario's `end`. docs/sim.md documents all actions.";
 
 /// Arguments of `pleg sim`.
 #[derive(Args, Debug)]
 #[command(after_help = SIM_HELP)]
 pub struct Sim {
-    /// Where to listen: unix:///path or a path. The socket of a server that has gone is
-    /// replaced, and anything else left alone.
+    /// Where to listen: unix:///path or a path. A socket without a listener is replaced;
+    /// anything else is left alone, and is an error.
     #[arg(long, value_name = "URL")]
     pub listen: Endpoint,
-    /// How many pods there are from the beginning: pod-0, pod-1 and so on. Unless said, 10,
-    /// and with a scenario none.
+    /// How many pods exist from the beginning: pod-0, pod-1 and so on. Default: 10, or 0 with
+    /// --scenario.
     #[arg(long, value_name = "N")]
     pub pods: Option<usize>,
-    /// How many containers each of them has: app-0, app-1 and so on.
+    /// How many containers each of these pods has: app-0, app-1 and so on.
     #[arg(long, value_name = "N", default_value_t = 2)]
     pub containers: usize,
-    /// What happens, and when.
+    /// Scenario file: what happens, and when.
     #[arg(long, value_name = "FILE")]
     pub scenario: Option<PathBuf>,
 }
@@ -189,10 +215,10 @@ pub struct Sim {
 /// Which pods to show.
 #[derive(Args, Debug)]
 pub struct PodFilter {
-    /// Only pods of this namespace.
+    /// Only pods in this namespace.
     #[arg(short, long)]
     pub namespace: Option<String>,
-    /// Only pods of this name.
+    /// Only pods with this name.
     #[arg(long, value_name = "NAME")]
     pub pod: Option<String>,
 }
@@ -207,13 +233,21 @@ impl PodFilter {
     }
 }
 
-/// Where an agent may be.
+/// Which agent to ask.
 #[derive(Args, Debug)]
-pub struct AgentUrl {
-    /// The agent to ask, or `off` to go to the runtime. Unless said, an agent on
-    /// http://127.0.0.1:20258 is used if it watches the same runtime.
-    #[arg(long = "agent", value_name = "URL|off")]
-    pub url: Option<String>,
+pub struct AgentOption {
+    /// The socket of the agent to ask, or `off` to ask the runtime directly. Default:
+    /// /run/pleg/agent.sock, if an agent of root or of this user listens there and watches
+    /// the same runtime.
+    #[arg(long, value_name = "PATH|off")]
+    agent: Option<AgentChoice>,
+}
+
+impl AgentOption {
+    /// The agent to ask.
+    pub fn choice(&self) -> AgentChoice {
+        self.agent.clone().unwrap_or_default()
+    }
 }
 
 /// The shortest time that a runtime can be asked again after without harm.

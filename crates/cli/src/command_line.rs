@@ -16,7 +16,7 @@ Examples:
   pleg doctor                    why this node is NotReady: who, and what to do now
   pleg explain                   the causes that are known, each with its page
   pleg analyze kubelet.log       what was saved of a node, explained
-  pleg agent                     the daemon, with metrics and /v1/status on 127.0.0.1:20258
+  pleg agent                     the daemon: events and status for other commands, metrics
   pleg sim --listen /tmp/s.sock  a runtime that obeys, for whatever speaks CRI
 
 Exit codes: 0 well, 1 a problem was found, 2 it could not be done.";

@@ -1,21 +1,20 @@
 //! Which runtime: the one that is named, or the first of the usual places that answers.
 
-use std::fmt::Write;
+use std::error::Error;
+use std::fmt::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use agent::{kernel, known_ids, state_directory};
+use anyhow::Context;
 use cri::Endpoint;
+use pleg::model::wall_time::system_clock;
 use pleg::runtime::grpc::{GrpcRuntime, MAX_MESSAGE_SIZE};
 use pleg::runtime::{CallError, Runtime, RuntimeVersion};
-use pleg::wall_time::system_clock;
-use pleg::{Environment, IdSource, NoObserver};
+use pleg::{Environment, NoObserver};
 use tokio::time::timeout;
 
 use crate::args::KernelHints;
-use crate::kernel::kernel;
-use crate::runtime_folder;
-use crate::saved_set::SavedSet;
 use crate::text::sentence;
 
 /// Where runtimes listen, in the order in which they are tried.
@@ -48,10 +47,21 @@ pub async fn find(named: Option<Endpoint>) -> anyhow::Result<Endpoint> {
             }
         }
     }
-    bail!(
-        "no container runtime found; name one with --runtime-endpoint, or see `pleg demo`. Tried:{tried}"
-    )
+    Err(NoRuntime(tried).into())
 }
+
+/// No runtime answers at any of the usual places: a line for each.
+#[derive(Debug)]
+pub struct NoRuntime(pub String);
+
+impl fmt::Display for NoRuntime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let advice = "name one with --runtime-endpoint, or see `pleg demo`";
+        write!(f, "no container runtime found; {advice}. Tried:{}", self.0)
+    }
+}
+
+impl Error for NoRuntime {}
 
 /// The endpoint that is named, or of the usual places with a socket the first that answers;
 /// where none does, the one that is likeliest to be the node's runtime in trouble.
@@ -105,21 +115,9 @@ pub fn environment(endpoint: &Endpoint, hints: KernelHints) -> Environment {
         endpoint: endpoint.to_string().into(),
         clock: system_clock(),
         observer: Arc::new(NoObserver),
-        ids: known_ids(endpoint),
+        ids: known_ids(endpoint, &state_directory()),
         kernel: (hints == KernelHints::Auto).then(kernel),
     }
-}
-
-/// Ids that are known although a list hangs: the runtime's folders show them, and an agent
-/// that ran here saved them.
-pub fn known_ids(endpoint: &Endpoint) -> IdSource {
-    let folders = runtime_folder::ids(endpoint);
-    let saved = SavedSet::of(endpoint);
-    Arc::new(move || {
-        let mut ids = folders();
-        ids.extend(saved.ids());
-        ids
-    })
 }
 
 /// `None` for a runtime that took the connection and does not answer.

@@ -1,13 +1,20 @@
 //! Logs to standard error that never stop the work: lines go through a bounded queue to a
 //! thread of their own. Where nobody reads them, or standard error is broken, they are lost.
+//!
+//! What is logged may hold a runtime's words. In text every field is escaped before it
+//! becomes part of a line, whose colours are ours; in JSON the whole line is.
 
+use std::fmt;
 use std::io::{self, IsTerminal, Write};
 use std::sync::OnceLock;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 
+use tracing::field::Field;
 use tracing_subscriber::EnvFilter;
-use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::field::MakeExt;
+use tracing_subscriber::fmt::format::{Writer, debug_fn};
+use tracing_subscriber::fmt::{FormatFields, MakeWriter};
 
 use crate::args::Format;
 
@@ -24,25 +31,45 @@ pub fn to_stderr(verbose: u8, format: Format) {
     };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
     let ansi = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    let log = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(QUEUE.get_or_init(Queue::new).clone())
-        .with_ansi(ansi);
+    let queue = QUEUE.get_or_init(Queue::new).clone();
+    let log = tracing_subscriber::fmt().with_env_filter(filter);
     match format {
-        Format::Text => log.init(),
+        Format::Text => log
+            .with_ansi(ansi)
+            .fmt_fields(escaped_fields())
+            .with_writer(queue)
+            .init(),
         Format::Json => log
             .json()
             .flatten_event(true)
             .with_current_span(false)
             .with_span_list(false)
+            .with_writer(move || JsonLines(queue.clone()))
             .init(),
     }
+}
+
+/// The message and then `name=value`, each value escaped.
+fn escaped_fields() -> impl for<'writer> FormatFields<'writer> + Send + Sync + 'static {
+    let field = |writer: &mut Writer<'_>, field: &Field, value: &dyn fmt::Debug| {
+        let value = format!("{value:?}");
+        let value = escape::sentence(&value);
+        match field.name() {
+            "message" => write!(writer, "{value}"),
+            name => write!(writer, "{name}={value}"),
+        }
+    };
+    debug_fn(field).delimited(" ")
 }
 
 /// Says a last sentence, if anybody can hear it.
 pub fn last_words(sentence: &str, format: Format) {
     match format {
-        Format::Text => drop(writeln!(anstream::stderr(), "pleg: {sentence}")),
+        Format::Text => {
+            let sentence = escape::page(sentence);
+            // There is no other place to say that this failed.
+            let _ = writeln!(anstream::stderr(), "pleg: {sentence}");
+        }
         Format::Json => {
             tracing::error!("{sentence}");
             flush();
@@ -105,5 +132,71 @@ impl<'a> MakeWriter<'a> for Queue {
 
     fn make_writer(&'a self) -> Self {
         self.clone()
+    }
+}
+
+/// A writer of JSON lines, in which every unprintable character is escaped.
+struct JsonLines(Queue);
+
+impl Write for JsonLines {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(line).into_owned();
+        self.0.write_all(escape::json(text).as_bytes())?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use tracing::subscriber::with_default;
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Lines {
+        fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(line);
+            Ok(line.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn no_field_can_forge_a_line_or_drive_a_terminal() {
+        let lines = Lines::default();
+        let writer = lines.clone();
+        let log = tracing_subscriber::fmt()
+            .with_ansi(false)
+            .fmt_fields(escaped_fields())
+            .with_writer(move || writer.clone())
+            .finish();
+        let unprintable = ('\0'..=char::MAX).filter(|c| !escape::is_printable(*c));
+        let mut expected = Vec::new();
+        with_default(log, || {
+            for character in unprintable {
+                let evil = format!("a{character}b");
+                tracing::warn!(error = %evil, "pod {evil}");
+                let escaped = format!("a{}b", character.escape_default());
+                expected.push(format!("pod {escaped} error={escaped}"));
+            }
+        });
+        let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+        let written: Vec<&str> = text.split_terminator('\n').collect();
+        assert_eq!(written.len(), expected.len());
+        for (line, expected) in written.into_iter().zip(expected) {
+            assert!(line.ends_with(&expected), "{line:?}");
+            assert!(line.chars().all(escape::is_printable), "{line:?}");
+        }
     }
 }

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use anyhow::bail;
 use cri::Endpoint;
-use pleg::status_report::StatusReport;
+use pleg::out::status_report::StatusReport;
 use pleg::{Config, Mode, Pleg};
 use tokio::time::{Instant, sleep};
 
 use crate::args::KernelHints;
 use crate::endpoint;
+use crate::progress::Teller;
 use crate::text::sentence;
 
 /// What a look found.
@@ -21,11 +22,15 @@ pub struct Look {
     pub status: StatusReport,
 }
 
-/// How often to see whether the look is complete.
+/// How often to see whether the look is complete: at first so often, and then once in this part
+/// of the time that it has taken, for to tell how it is takes longer on a large node.
 const GLANCE: Duration = Duration::from_millis(5);
+const GLANCES: u32 = 20;
+const LONGEST_GLANCE: Duration = Duration::from_millis(200);
 
-/// Relists once: until every pod was inspected or is named as stuck. Where a list hangs,
-/// by a sweep of the ids that the runtime's folders show.
+/// Relists once: until every pod was inspected or is named as stuck, however long that takes
+/// while it comes any further. Where a list hangs, by a sweep of the ids that the runtime's
+/// folders show.
 pub async fn look(endpoint: &Endpoint) -> anyhow::Result<Look> {
     let (runtime, _) = endpoint::connect(endpoint).await?;
     // A glance takes no events, which containerd 1.7 would then not give to an agent.
@@ -39,19 +44,23 @@ pub async fn look(endpoint: &Endpoint) -> anyhow::Result<Look> {
     let environment = endpoint::environment(endpoint, KernelHints::Off);
     let pleg = Pleg::start(Arc::new(runtime), config, environment);
     let begun = Instant::now();
+    let mut teller = Teller::new();
     loop {
         let status = pleg.status().await?;
+        teller.advance(status.relist.progress);
         let hung = status.stuck.iter().any(|stuck| stuck.id.is_none());
         let in_vain = hung && !status.relist.sweeping && begun.elapsed() > list_enough;
-        if status.relist.count > 0 || in_vain || begun.elapsed() > enough {
+        if status.relist.count > 0 || in_vain || teller.moved().elapsed() > enough {
             return Ok(Look { pleg, status });
         }
         if let Some(failure) = status.relist.last_failure
             && !status.relist.sweeping
         {
+            let failure = failure.to_string();
             let failure = sentence(&failure);
             bail!("cannot list the pods at {endpoint}: {failure}");
         }
-        sleep(GLANCE).await;
+        let glance = begun.elapsed() / GLANCES;
+        sleep(glance.clamp(GLANCE, LONGEST_GLANCE)).await;
     }
 }

@@ -3,7 +3,7 @@
 //! ```text
 //!   command_line --> commands::{watch, pods, status, doctor, ...}
 //!                      |  endpoint: given, or found
-//!                      |  from a running agent (agent_client)
+//!                      |  from a running agent (its client)
 //!                      |  or from the runtime itself (the library)
 //!                      v
 //!                  text, for people | json, for scripts
@@ -13,18 +13,15 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-mod agent_client;
 mod args;
 mod command_line;
 mod commands;
 mod endpoint;
-mod kernel;
 mod log;
 mod look;
 mod news;
 mod output;
-mod runtime_folder;
-mod saved_set;
+mod progress;
 mod signals;
 mod text;
 

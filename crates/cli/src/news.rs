@@ -4,10 +4,10 @@
 use std::collections::HashMap;
 use std::mem;
 
-use pleg::event::{Event, EventType};
-use pleg::health::HealthReport;
-use pleg::id::Id;
-use pleg::told::Record;
+use pleg::model::event::{Event, EventType};
+use pleg::model::id::Id;
+use pleg::out::health::HealthReport;
+use pleg::out::told::Record;
 
 /// What was told until now.
 ///
@@ -82,7 +82,8 @@ mod tests {
 
     fn health(time: &str, message: &str) -> Record {
         let health = json!({
-            "kind": "health", "time": time, "state": "Healthy", "message": message, "stuck": [],
+            "kind": "health", "time": time, "state": "Healthy", "reason": "AllSeen", "message": message,
+            "stuck": [], "failing": [], "blind": [],
         });
         serde_json::from_value(health).unwrap()
     }

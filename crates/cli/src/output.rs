@@ -1,16 +1,19 @@
 //! Writing to standard output: whole lines, at once, and quietly no more when the reader
-//! has gone. And what could not be done, in one sentence.
+//! has gone. And what could not be done, in one sentence. Here nothing passes that a runtime
+//! could disturb a terminal with, whoever forgot to escape it.
 
+use std::error::Error;
 use std::future::pending;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 
-use pleg::runtime::CallError;
+use agent::ConfigError;
 use serde::Serialize;
+use sim::ScenarioError;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-use crate::text;
+use crate::endpoint::NoRuntime;
 
 /// Whether the reader of our output has gone: `pleg watch | head` ends well.
 pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
@@ -50,15 +53,15 @@ pub fn sentence(error: &anyhow::Error) -> String {
     parts.join(": ")
 }
 
-fn part(cause: &(dyn std::error::Error + 'static)) -> String {
+fn part(cause: &(dyn Error + 'static)) -> String {
     let said = cause.to_string();
-    if cause.is::<CallError>() {
-        return text::sentence(&said).into_owned();
-    }
-    if !cause.is::<io::Error>() {
-        // Our own, which may have lines: a list, or a place in a file.
-        let lines: Vec<_> = said.lines().map(text::sentence).collect();
+    if has_lines(cause) {
+        let lines: Vec<_> = said.lines().map(escape::sentence).collect();
         return lines.join("\n");
+    }
+    let said = escape::sentence(&said);
+    if !cause.is::<io::Error>() {
+        return said.into_owned();
     }
     // "No such file or directory (os error 2)" -> "no such file or directory"
     let said = said.split(" (os error").next().unwrap_or(&said);
@@ -67,20 +70,64 @@ fn part(cause: &(dyn std::error::Error + 'static)) -> String {
     first.into_iter().chain(characters).collect()
 }
 
+/// Whether an error consists of lines that we wrote: a list, or a place in the user's file.
+/// In any other a line break was put in by somebody else.
+fn has_lines(cause: &(dyn Error + 'static)) -> bool {
+    cause.is::<ConfigError>() || cause.is::<ScenarioError>() || cause.is::<NoRuntime>()
+}
+
 /// Writes text; colours are taken out on a pipe or with NO_COLOR.
 pub fn text(text: &str) -> anyhow::Result<()> {
     let mut out = anstream::stdout().lock();
-    out.write_all(text.as_bytes())?;
+    out.write_all(escape::page(text).as_bytes())?;
     out.flush()?;
     Ok(())
 }
 
 /// Writes one JSON value on a line of its own.
 pub fn json(value: &impl Serialize) -> anyhow::Result<()> {
-    let mut line = serde_json::to_vec(value)?;
-    line.push(b'\n');
+    let mut line = escape::json(serde_json::to_string(value)?);
+    line.push('\n');
     let mut out = io::stdout().lock();
-    out.write_all(&line)?;
+    out.write_all(line.as_bytes())?;
     out.flush()?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::anyhow;
+    use pleg::runtime::CallError;
+
+    use super::*;
+
+    /// Every character that could do more than show itself.
+    fn unprintable() -> impl Iterator<Item = char> {
+        ('\0'..=char::MAX).filter(|character| !escape::is_printable(*character))
+    }
+
+    #[test]
+    fn no_error_can_forge_a_line_or_drive_a_terminal() {
+        for character in unprintable() {
+            let evil = format!("a{character}b");
+            let escaped = format!("a{}b", character.escape_default());
+            let refused = anyhow::Error::from(CallError::Refused(evil.clone().into()));
+            for error in [
+                anyhow!(evil.clone()),
+                io::Error::other(evil.clone()).into(),
+                refused,
+                anyhow!("cause").context(evil.clone()),
+            ] {
+                let said = sentence(&error);
+                assert!(said.contains(&escaped), "{character:?}: {said:?}");
+                assert!(said.chars().all(escape::is_printable), "{said:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn our_own_lists_keep_their_lines() {
+        let error = NoRuntime("\n  a\u{1b}b\n  c".to_owned()).into();
+        assert!(sentence(&error).ends_with("Tried:\n  a\\u{1b}b\n  c"));
+    }
 }

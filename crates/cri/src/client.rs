@@ -1,4 +1,4 @@
-//! One connection to a runtime, and calls on it by name.
+//! One connection to a runtime, and calls on it by method.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -17,9 +17,9 @@ use tonic::{Code, Request, Status};
 use tonic_prost::ProstCodec;
 use tower::Service;
 
-use crate::Endpoint;
 use crate::items::Items;
 use crate::lean::Malformed;
+use crate::{Endpoint, Rpc};
 
 /// The generation of the interface that a runtime speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -45,9 +45,6 @@ impl fmt::Display for ApiVersion {
         f.write_str(self.as_str())
     }
 }
-
-/// A method of the RuntimeService, by its name.
-pub type Method = &'static str;
 
 /// HTTP/2 windows that take a whole list answer of a common node (173 KB for 100 pods)
 /// without a round trip for window updates in the middle of it.
@@ -83,13 +80,8 @@ impl Client {
         }
     }
 
-    /// Calls `method` and decodes the answer.
-    pub async fn unary<Q, A>(
-        &self,
-        api: ApiVersion,
-        method: Method,
-        request: Q,
-    ) -> Result<A, Status>
+    /// Calls `rpc` and decodes the answer.
+    pub async fn unary<Q, A>(&self, api: ApiVersion, rpc: Rpc, request: Q) -> Result<A, Status>
     where
         Q: Message + 'static,
         A: Message + Default + 'static,
@@ -97,12 +89,12 @@ impl Client {
         let mut grpc = self.ready().await?;
         let codec = ProstCodec::<Q, A>::default();
         let answer = grpc
-            .unary(Request::new(request), path(api, method), codec)
+            .unary(Request::new(request), path(api, rpc), codec)
             .await?;
         Ok(answer.into_inner())
     }
 
-    /// Calls a list `method` and gives each item of the answer, as its bytes, to `each`
+    /// Calls a list `rpc` and gives each item of the answer, as its bytes, to `each`
     /// as soon as it is there. Returns the answer's size in bytes.
     ///
     /// tonic would hold the whole answer in one buffer first: on an idle node growing
@@ -110,34 +102,34 @@ impl Client {
     pub async fn list<Q: Message>(
         &self,
         api: ApiVersion,
-        method: Method,
+        rpc: Rpc,
         request: Q,
         each: impl FnMut(&[u8]) -> Result<(), Malformed>,
     ) -> Result<usize, Status> {
         let items = Items::new(self.max_message_size, each);
-        self.read_items(api, method, request, items).await
+        self.read_items(api, rpc, request, items).await
     }
 
-    /// The same for a `method` that answers in many messages (KEP-5825).
+    /// The same for an `rpc` that answers in many messages (KEP-5825).
     pub async fn streamed_list<Q: Message>(
         &self,
         api: ApiVersion,
-        method: Method,
+        rpc: Rpc,
         request: Q,
         each: impl FnMut(&[u8]) -> Result<(), Malformed>,
     ) -> Result<usize, Status> {
         let items = Items::streamed(self.max_message_size, each);
-        self.read_items(api, method, request, items).await
+        self.read_items(api, rpc, request, items).await
     }
 
     async fn read_items<Q: Message, F: FnMut(&[u8]) -> Result<(), Malformed>>(
         &self,
         api: ApiVersion,
-        method: Method,
+        rpc: Rpc,
         request: Q,
         mut items: Items<F>,
     ) -> Result<usize, Status> {
-        let request = http::Request::post(path(api, method))
+        let request = http::Request::post(path(api, rpc))
             .header(http::header::CONTENT_TYPE, "application/grpc")
             .header(http::header::TE, "trailers")
             .body(Body::new(framed(&request)))
@@ -175,7 +167,7 @@ impl Client {
     pub async fn streaming<Q, A>(
         &self,
         api: ApiVersion,
-        method: Method,
+        rpc: Rpc,
         request: Q,
     ) -> Result<Streaming<A>, Status>
     where
@@ -185,7 +177,7 @@ impl Client {
         let mut grpc = self.ready().await?;
         let codec = ProstCodec::<Q, A>::default();
         let answer = grpc
-            .server_streaming(Request::new(request), path(api, method), codec)
+            .server_streaming(Request::new(request), path(api, rpc), codec)
             .await?;
         Ok(answer.into_inner())
     }
@@ -218,9 +210,7 @@ fn framed(message: &impl Message) -> Full<Bytes> {
     Full::new(frame.freeze())
 }
 
-fn path(api: ApiVersion, method: Method) -> PathAndQuery {
-    PathAndQuery::from_maybe_shared(Bytes::from(format!(
-        "/runtime.{api}.RuntimeService/{method}"
-    )))
-    .expect("a method name is a valid path")
+fn path(api: ApiVersion, rpc: Rpc) -> PathAndQuery {
+    PathAndQuery::from_maybe_shared(Bytes::from(rpc.path(api)))
+        .expect("a method name is a valid path")
 }

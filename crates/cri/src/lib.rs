@@ -8,18 +8,20 @@
 //!                             items --> lean: rows read in place, as the bytes arrive
 //! ```
 //!
-//! [`Client`] speaks CRI v1 or v1alpha2 as [`ApiVersion`] says: the messages are the
-//! same, only the name of the service differs. The two list answers, which are asked for
-//! every second, are never held whole: [`Client::list`] hands out one item after the
-//! other, and [`lean`] reads it in place.
+//! [`Rpc`] is the one table of its methods. [`Client`] speaks CRI v1 or v1alpha2 as
+//! [`ApiVersion`] says: the messages are the same, only the name of the service differs.
+//! The two list answers, which are asked for every second, are never held whole:
+//! [`Client::list`] hands out one item after the other, and [`lean`] reads it in place.
 
 mod client;
 mod endpoint;
 mod items;
 pub mod lean;
+mod rpc;
 
-pub use client::{ApiVersion, Client, Method};
+pub use client::{ApiVersion, Client};
 pub use endpoint::{Endpoint, EndpointError};
+pub use rpc::{NoSuchRpc, Rpc, Subject};
 
 /// Messages and server stubs, generated from `proto/cri.proto`.
 #[allow(missing_docs, unreachable_pub, clippy::all, clippy::pedantic)]

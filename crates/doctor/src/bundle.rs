@@ -13,13 +13,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::facts::NodeFacts;
 
+mod older;
+
 /// What a bundle says that it is.
 const KIND: &str = "pleg-bundle";
 
 /// The generation of its form. Fields may come and go within one: a reader passes over those
-/// that it does not know, and does without those that are not there. It takes older
-/// generations too.
-const VERSION: u32 = 1;
+/// that it does not know, and does without those that are not there. An older generation is
+/// brought into this form by [`older`].
+///
+/// 1 held sentences where 2 holds why a call failed, or a fact is missing, as a type.
+const VERSION: u32 = 2;
 
 /// No bundle is longer before it is compressed: neither is more written nor more read. What
 /// is collected is bounded, so that a node's facts fit.
@@ -65,7 +69,7 @@ pub enum BundleError {
     #[error("it is no bundle of `pleg doctor`")]
     Other,
     /// It was written by a later version.
-    #[error("it was written by a newer pleg, in form {0}")]
+    #[error("it was written by a newer pleg, in form {0}; this one reads forms 1 to {VERSION}")]
     Newer(u32),
     /// It is broken.
     #[error("it is damaged: {}", in_short(.0))]
@@ -211,32 +215,35 @@ fn facts_of(mut file: impl Read) -> Result<NodeFacts, BundleError> {
         }
     })?;
     match head.version {
-        _ if head.kind.as_deref() != Some(KIND) => Err(BundleError::Other),
-        Some(version) if version > VERSION => Err(BundleError::Newer(version)),
-        _ => {
-            let body: Body = serde_json::from_slice(&text).map_err(BundleError::Damaged)?;
-            Ok(body.facts)
-        }
+        _ if head.kind.as_deref() != Some(KIND) => return Err(BundleError::Other),
+        Some(version) if version > VERSION => return Err(BundleError::Newer(version)),
+        Some(VERSION) => serde_json::from_slice(&text),
+        _ => serde_json::from_slice(&text).and_then(|bundle| {
+            drop(text);
+            serde_json::from_value(older::brought_up(bundle))
+        }),
     }
+    .map(|body: Body| body.facts)
+    .map_err(BundleError::Damaged)
 }
 
 #[cfg(test)]
 mod tests {
-    use pleg::wall_time::WallTime;
+    use cri::Rpc;
+    use pleg::model::wall_time::WallTime;
 
     use super::*;
-    use crate::facts::probes::{Method, Outcome, Probe, ProbeFacts};
+    use crate::facts::probes::{End, Probe, ProbeFacts};
     use crate::facts::{Fact, HostFacts};
 
     fn facts() -> NodeFacts {
         let probes = ProbeFacts {
             endpoint: "unix:///run/x.sock".to_owned(),
             calls: vec![Probe {
-                call: Method::ContainerStatus,
+                call: Rpc::ContainerStatus,
                 id: Some("a\u{1b}[2J".to_owned()),
-                outcome: Outcome::Hung,
+                end: End::Hung,
                 seconds: 2.000_123_456_789,
-                message: None,
                 by_agent: false,
                 bytes: None,
                 pod: None,
@@ -321,10 +328,14 @@ mod tests {
         for text in ["", "x", "[]", "{}", r#"{"kind":"other"}"#] {
             assert!(said(text.as_bytes()).contains("no bundle"), "{text}");
         }
-        assert!(said(br#"{"kind":"pleg-bundle","version":1,"fac"#).contains("damaged"));
-        assert!(said(br#"{"kind":"pleg-bundle","version":1}"#).contains("damaged"));
-        assert!(said(br#"{"kind":"pleg-bundle","version":9}"#).contains("newer"));
-        let quoted = r#"{"kind":"pleg-bundle","version":1,"facts":{"taken":"@"}}"#;
+        assert!(said(br#"{"kind":"pleg-bundle","version":2,"fac"#).contains("damaged"));
+        assert!(said(br#"{"kind":"pleg-bundle","version":2}"#).contains("damaged"));
+        let newer = said(br#"{"kind":"pleg-bundle","version":9}"#);
+        assert!(
+            newer.ends_with("in form 9; this one reads forms 1 to 2"),
+            "{newer}"
+        );
+        let quoted = r#"{"kind":"pleg-bundle","version":2,"facts":{"taken":"@"}}"#;
         let quoted = said(quoted.replace('@', &"a".repeat(100_000)).as_bytes());
         assert!(quoted.len() < 300, "{}", quoted.len());
         assert!(said(&[0x1f, 0x8b, 0, 1, 2]).contains("cannot read it"));

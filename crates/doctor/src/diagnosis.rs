@@ -3,13 +3,13 @@
 
 use std::time::Duration;
 
-use pleg::go_duration::GoDuration;
+use pleg::out::go_duration::GoDuration;
 use serde::Serialize;
 
 use crate::cause::Cause;
 use crate::causes::{JUDGES, Opinion};
 use crate::facts::NodeFacts;
-use crate::facts::probes::{AgentsWord, Outcome, ProbeFacts};
+use crate::facts::probes::{AgentsWord, End, ProbeFacts};
 use crate::finding::Finding;
 
 /// What is wrong with the node, as far as can be told.
@@ -98,11 +98,9 @@ fn cannot_be_told(not_checked: &[NotChecked]) -> String {
 /// An agent that we hear in our place, and that does not call the node well.
 fn doubt(probes: &ProbeFacts) -> Option<String> {
     let agent = probes.agent.as_ref().filter(|agent| !agent.is_healthy())?;
-    let AgentsWord {
-        health, message, ..
-    } = agent;
+    let AgentsWord { state, message, .. } = agent;
     Some(format!(
-        "the agent on this node says that it is {health}: {message}"
+        "the agent on this node says that it is {state}: {message}"
     ))
 }
 
@@ -120,7 +118,7 @@ fn well(probes: &ProbeFacts) -> String {
         return format!("{who} answers the agent on this node: {}", agent.message);
     }
     let failed = probes.calls.iter();
-    let failed = failed.filter(|probe| probe.outcome != Outcome::Ok).count();
+    let failed = failed.filter(|probe| probe.end != End::Answered).count();
     let failed = match failed {
         0 => String::new(),
         _ => format!(", {failed} failed"),
@@ -134,7 +132,8 @@ fn well(probes: &ProbeFacts) -> String {
 
 #[cfg(test)]
 mod tests {
-    use pleg::wall_time::WallTime;
+    use pleg::model::wall_time::WallTime;
+    use pleg::out::health::{HealthState, Reason};
 
     use super::*;
     use crate::facts::HostFacts;
@@ -158,9 +157,11 @@ mod tests {
     fn an_agent_that_is_not_well_is_not_overruled_where_nothing_else_is_found() {
         let mut facts = nothing();
         facts.probes.agent = Some(AgentsWord {
-            health: "Degraded".to_owned(),
+            state: HealthState::Degraded,
+            reason: Reason::ListFails,
             message: "the node cannot be listed".to_owned(),
-            ..AgentsWord::default()
+            relist_seconds: None,
+            failure: None,
         });
         let diagnosis = diagnose(&facts, |_| true);
         assert_eq!(diagnosis.verdict, NodeVerdict::Unknown);

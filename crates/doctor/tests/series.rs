@@ -5,7 +5,7 @@ mod read;
 use std::fmt::Write;
 
 use doctor::series::Pattern;
-use pleg::go_duration::GoDuration;
+use pleg::out::go_duration::GoDuration;
 use read::{causes, pleg, text, texts};
 use std::time::Duration;
 

@@ -1,16 +1,17 @@
 //! What can be set, with the kubelet's figures where it has them, and what comes from
 //! outside.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
 
-use crate::health::RELIST_THRESHOLD;
-use crate::id::Id;
 use crate::kernel::Kernel;
+use crate::model::id::Id;
+use crate::model::wall_time::WallClock;
 use crate::observer::Observer;
-use crate::wall_time::WallClock;
+use crate::out::health::RELIST_THRESHOLD;
 
 /// How changes are found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -35,15 +36,20 @@ pub struct Config {
     /// How far that may grow while the event stream has proved itself. A change that a
     /// proved stream does not announce is seen after this time at the latest.
     pub relist_ceiling: Duration,
-    /// For how long no sweep may complete before we are Unhealthy; the kubelet's 3 min.
+    /// For how long nobody may have been seen before we are Unhealthy; the kubelet's 3 min.
     pub relist_threshold: Duration,
     /// When a list counts as overdue, unless our own lists have been slower: then at four
     /// times their 95th percentile.
     pub list_overdue: Duration,
-    /// When a status call counts as overdue.
+    /// When a status call counts as overdue if any other call is answered. If others of its
+    /// kind are, it is suspect after [`SUSPECT`](crate::engine::SUSPECT).
     pub status_overdue: Duration,
     /// How many pods are inspected at once.
     pub max_inspections: usize,
+    /// How many calls may be outstanding at once. Those that are stuck while others of their
+    /// kind are answered are counted apart, up to
+    /// [`STUCK_FACTOR`](crate::engine::STUCK_FACTOR) times as many in all.
+    pub max_outstanding_calls: usize,
 }
 
 impl Default for Config {
@@ -56,6 +62,7 @@ impl Default for Config {
             list_overdue: Duration::from_secs(2),
             status_overdue: Duration::from_secs(5),
             max_inspections: 16,
+            max_outstanding_calls: 64,
         }
     }
 }
@@ -76,10 +83,14 @@ pub struct Environment {
 }
 
 /// Ids of containers and sandboxes from somewhere else than the runtime's lists, such as
-/// the runtime's own folders. More than there are does no harm. Must not block.
-pub type IdSource = Arc<dyn Fn() -> Vec<Id> + Send + Sync>;
+/// the runtime's own folders. More than there are does no harm. What may block is done
+/// elsewhere (see [`Blocking`](crate::kernel::Blocking)), and has a deadline.
+pub type IdSource = Arc<dyn Fn() -> Ids + Send + Sync>;
+
+/// The attempt to read ids.
+pub type Ids = Pin<Box<dyn Future<Output = Vec<Id>> + Send>>;
 
 /// For a host of which nothing is known.
 pub fn no_ids() -> IdSource {
-    Arc::new(Vec::new)
+    Arc::new(|| Box::pin(async { Vec::new() }))
 }

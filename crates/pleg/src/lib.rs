@@ -15,42 +15,21 @@
 //!         cache        subscribers         health
 //! ```
 //!
-//! Three kinds of data have three names: a [`Snapshot`](snapshot::Snapshot) is what was
-//! listed, a [`PodStatus`](status::PodStatus) what was inspected, an
-//! [`Event`](event::Event) what was inferred.
+//! Three kinds of data have three names: a [`Snapshot`](model::snapshot::Snapshot) is what was
+//! listed, a [`PodStatus`](model::status::PodStatus) what was inspected, an
+//! [`Event`](model::event::Event) what was inferred.
 //!
 //! Start with [`Pleg::start`]. The modules are declared in the order of the flow.
-
-pub mod id;
-pub mod wall_time;
 
 pub mod kernel;
 pub mod runtime;
 
-pub mod calls;
-pub mod patience;
-
-pub mod listed;
-pub mod snapshot;
-
-pub mod diff;
-pub mod event;
+pub mod engine;
+pub mod model;
+pub mod out;
 pub mod records;
 
-pub mod inspect;
-pub mod status;
-
-pub mod cache;
-pub mod subscribers;
-pub mod told;
-
-pub mod go_duration;
-pub mod health;
-pub mod kubelet_view;
-pub mod status_report;
-
 mod config;
-mod generic;
 mod observer;
 mod pleg;
 

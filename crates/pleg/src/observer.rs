@@ -2,21 +2,22 @@
 
 use std::time::Duration;
 
-use crate::event::{EventType, Source};
-use crate::runtime::{Call, CallError};
-use crate::snapshot::Counts;
-use crate::wall_time::WallTime;
+use crate::model::event::{EventType, Source};
+use crate::model::snapshot::Counts;
+use crate::out::coverage::Look;
+use crate::runtime::{CallError, Rpc};
 
 /// Is told what goes on. Called from the task that does the work: return quickly.
 pub trait Observer: Send + Sync {
     /// A call was answered, or failed.
-    fn call_ended(&self, _call: Call, _took: Duration, _error: Option<&CallError>) {}
+    fn call_ended(&self, _call: Rpc, _took: Duration, _error: Option<&CallError>) {}
 
     /// A list came, of so many bytes.
-    fn list_received(&self, _call: Call, _bytes: usize) {}
+    fn list_received(&self, _call: Rpc, _bytes: usize) {}
 
-    /// A relist ended, well or not. The kubelet's `relist_duration`.
-    fn relist_ended(&self, _took: Duration) {}
+    /// A relist could not list. Others end in [`Self::seen`]; together they are the
+    /// kubelet's `relist_duration`.
+    fn relist_failed(&self, _took: Duration) {}
 
     /// A relist began so long after the last good one did. The kubelet's `relist_interval`.
     fn relist_interval(&self, _since_last: Duration) {}
@@ -24,8 +25,8 @@ pub trait Observer: Send + Sync {
     /// One pod was inspected out of turn, because of a hint that came so long ago.
     fn pod_relist_ended(&self, _took: Duration) {}
 
-    /// The lists were good (or the sweep complete) at this time, and this is what runs.
-    fn seen(&self, _time: WallTime, _counts: Counts) {}
+    /// A look is complete, and this is what there is. Its beginning is our `last_seen`.
+    fn seen(&self, _look: &Look, _counts: Counts) {}
 
     /// An event was told, so long after the runtime's own time stamp where there is one.
     fn event(&self, _event_type: EventType, _source: Source, _latency: Option<Duration>) {}

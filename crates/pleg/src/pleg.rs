@@ -5,13 +5,13 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-use crate::cache::{Cache, Stopped, cache};
 use crate::config::{Config, Environment};
-use crate::generic::{Command, Generic};
-use crate::id::PodUid;
+use crate::engine::driver::{Command, Driver};
+use crate::model::id::PodUid;
+use crate::out::cache::{Cache, Stopped, cache};
+use crate::out::status_report::StatusReport;
+use crate::out::subscribers::Subscription;
 use crate::runtime::Runtime;
-use crate::status_report::StatusReport;
-use crate::subscribers::Subscription;
 
 /// A running generator. Clones are handles to the same; it stops when the last is dropped.
 #[derive(Clone)]
@@ -25,8 +25,8 @@ impl Pleg {
     pub fn start<R: Runtime>(runtime: Arc<R>, config: Config, environment: Environment) -> Self {
         let (commands, inbox) = mpsc::unbounded_channel();
         let (writer, reader) = cache();
-        let generic = Generic::new(runtime, config, environment, writer, reader.clone());
-        tokio::spawn(generic.run(inbox));
+        let driver = Driver::new(runtime, config, environment, (writer, reader.clone()));
+        tokio::spawn(driver.run(inbox));
         Self {
             commands,
             cache: reader,

@@ -3,7 +3,7 @@
 mod node;
 
 use node::Node;
-use pleg::runtime::{Call, CallError};
+use pleg::runtime::{CALLS, CallError, Rpc};
 use sim::Fault;
 
 #[tokio::test(start_paused = true)]
@@ -34,11 +34,12 @@ async fn one_stuck_id_in_two_pods_names_both_and_rounds_go_on() {
         sim.run("a", &["app"]);
         sim.run("b", &["app"]);
         sim.world().container("b", "app").id = "a/app.0".into();
+        sim.run("c", &["app"]);
     })
     .await;
     node.at(0.5).await;
     node.sim
-        .fault(Call::ContainerStatus, Some("a/app.0"), Fault::Hang);
+        .fault(Rpc::ContainerStatus, Some("a/app.0"), Fault::Hang);
     node.sim.exit("a", "app", 1);
     node.sim.exit("b", "app", 1);
     node.at(30.5).await;
@@ -74,13 +75,13 @@ async fn a_pod_that_went_and_came_back_while_its_inspection_hung_is_told_once() 
     node.at(0.5).await;
     node.told();
     node.sim
-        .fault(Call::PodSandboxStatus, Some("a.0"), Fault::Hang);
+        .fault(Rpc::PodSandboxStatus, Some("a.0"), Fault::Hang);
     node.sim.exit("a", "app", 1);
     node.at(1.5).await;
     let pod = node.sim.world().pods.remove("a").unwrap();
     node.at(2.5).await;
     node.assert_told(
-        "2.000 Died a/app.0
+        "1.250 Died a/app.0 with 1
          2.000 Removed a/app.0
          2.000 Died a.0
          2.000 Removed a.0",
@@ -104,8 +105,8 @@ async fn a_restart_of_the_runtime_that_keeps_all_ids_tells_only_what_happened_me
     .await;
     node.at(0.5).await;
     node.told();
-    let gone = Fault::Fail(CallError::Unavailable("connection refused".into()));
-    for call in Call::ALL {
+    let gone = Fault::Fail(CallError::connection_refused());
+    for call in CALLS {
         node.sim.fault(call, None, gone.clone());
     }
     node.sim.exit("b", "app", 137);
@@ -113,9 +114,9 @@ async fn a_restart_of_the_runtime_that_keeps_all_ids_tells_only_what_happened_me
     node.sim.lift_all();
     node.at(40.5).await;
     node.assert_told(
-        "1.000 Degraded: the node cannot be listed: the runtime cannot be reached: connection refused
+        "1.000 Degraded: pods cannot be listed: the runtime cannot be reached: connection refused
          31.000 Died b/app.0 with 137
-         31.000 Healthy: every pod is seen",
+         31.000 Healthy: all pods are up to date",
     );
 }
 
@@ -124,7 +125,7 @@ async fn a_step_of_the_wall_clock_changes_no_event_and_no_health() {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicI64, Ordering};
 
-    use pleg::wall_time::WallTime;
+    use pleg::model::wall_time::WallTime;
     use pleg::{Config, Environment, NoObserver, Pleg};
 
     let sim = sim::Sim::new();
@@ -151,7 +152,7 @@ async fn a_step_of_the_wall_clock_changes_no_event_and_no_health() {
         offset.store(step, Ordering::Relaxed);
         tokio::time::sleep(node::seconds(10.0)).await;
         let health = pleg.status().await.unwrap().health;
-        assert_eq!(health.state, pleg::health::HealthState::Healthy);
+        assert_eq!(health.state, pleg::out::health::HealthState::Healthy);
         assert!(health.age_seconds.unwrap() < 1.1);
     }
     sim.exit("a", "app", 1);
@@ -166,7 +167,7 @@ async fn a_step_of_the_wall_clock_changes_no_event_and_no_health() {
             "Started a/app.0 (initial)",
             "Started a.0 (initial)",
             "synced 1 pods, 1 containers",
-            "Healthy: every pod is seen",
+            "Healthy: all pods are up to date",
             "Died a/app.0 with 1 (stream)"
         ]
     );
@@ -187,6 +188,6 @@ async fn a_sandbox_without_metadata_and_a_row_without_an_id_disturb_nobody() {
          0.000 Started a.0 (initial)
          0.000 Started b.0 (initial)
          0.000 synced 2 pods, 1 containers
-         0.000 Healthy: every pod is seen",
+         0.000 Healthy: all pods are up to date",
     );
 }

@@ -5,9 +5,12 @@ mod node;
 use std::time::Duration;
 
 use node::{Node, seconds};
-use pleg::health::{HealthState, StuckCall, Vitals, assess, kubelet_healthy};
-use pleg::kubelet_view::{Obstacles, kubelet_view};
-use pleg::runtime::{Call, CallError};
+use pleg::model::id::{Id, PodRef};
+use pleg::model::wall_time::{Moment, WallTime};
+use pleg::out::coverage::{Coverage, Look, LookKind};
+use pleg::out::health::{HealthState, Reason, assess, kubelet_healthy, message};
+use pleg::out::kubelet_view::kubelet_view;
+use pleg::runtime::{About, CALLS, CallError, OutstandingCall, Rpc};
 use sim::Fault;
 use tokio::time::Instant;
 
@@ -32,7 +35,7 @@ async fn the_kubelets_sentences_are_to_the_letter() {
 
 #[tokio::test(start_paused = true)]
 async fn a_runtime_that_never_answered_is_starting_and_then_unhealthy() {
-    let node = Node::watch(|sim| sim.fault(Call::Version, None, Fault::Hang)).await;
+    let node = Node::watch(|sim| sim.fault(Rpc::Version, None, Fault::Hang)).await;
     node.at(179.0).await;
     let health = node.status().await.health;
     assert_eq!(health.state, HealthState::Starting);
@@ -61,7 +64,7 @@ async fn a_runtime_that_answers_nothing_is_degraded_at_once_and_unhealthy_after_
     .await;
     node.at(0.5).await;
     node.told();
-    for call in Call::ALL {
+    for call in CALLS {
         node.sim.fault(call, None, Fault::Hang);
     }
     node.at(179.0).await;
@@ -69,8 +72,8 @@ async fn a_runtime_that_answers_nothing_is_degraded_at_once_and_unhealthy_after_
     let first = degraded.lines().next().unwrap_or_default();
     assert!(
         first.starts_with(
-            "3.000 Degraded: nothing can be listed: \
-             known pods are seen one by one, new pods are not seen: \
+            "3.000 Degraded: both lists are unavailable; polling known pods one by one, \
+             new pods are not seen: \
              ListPodSandbox has not answered for 2s; ListContainers has not answered for 2s"
         ),
         "{degraded}"
@@ -88,12 +91,13 @@ async fn a_runtime_that_answers_nothing_is_degraded_at_once_and_unhealthy_after_
     );
     assert_eq!(node.sim.most_outstanding(), 1);
     // A runtime that is down as a whole is not asked for everything.
-    assert!(node.status().await.in_flight.len() <= 10);
+    // Both lists, a heartbeat, and eight of a sweep.
+    assert!(node.status().await.in_flight.len() <= 11);
 
     node.sim.lift_all();
     node.at(201.5).await;
     let told = node.told();
-    assert!(told.ends_with("Healthy: every pod is seen"), "{told}");
+    assert!(told.ends_with("Healthy: all pods are up to date"), "{told}");
     assert!(!told.contains("Died"), "{told}");
 }
 
@@ -102,69 +106,84 @@ async fn lists_that_fail_are_said_and_tried_again_every_period() {
     let node = Node::watch(|sim| sim.run("a", &["app"])).await;
     node.at(0.5).await;
     node.told();
-    let gone = Fault::Fail(CallError::Unavailable("connection refused".into()));
-    node.sim.fault(Call::ListContainers, None, gone.clone());
-    node.sim.fault(Call::Version, None, gone);
+    let gone = Fault::Fail(CallError::connection_refused());
+    node.sim.fault(Rpc::ListContainers, None, gone.clone());
+    node.sim.fault(Rpc::Version, None, gone);
     node.sim.exit("a", "app", 5);
     node.at(9.5).await;
     node.assert_told(
-        "1.000 Degraded: the node cannot be listed: the runtime cannot be reached: connection refused",
+        "1.000 Degraded: pods cannot be listed: the runtime cannot be reached: connection refused",
     );
-    assert!((8..=11).contains(&node.sim.calls_made(Call::Version)));
+    assert!((8..=11).contains(&node.sim.calls_made(Rpc::Version)));
     node.sim.lift_all();
     node.at(10.5).await;
     node.assert_told(
         "10.000 Died a/app.0 with 5
-         10.000 Healthy: every pod is seen",
+         10.000 Healthy: all pods are up to date",
     );
 }
 
+fn stuck(call: Rpc, id: Option<&str>, pod: Option<&str>, since: Instant) -> OutstandingCall {
+    let about = About {
+        call,
+        id: id.map(Id::from),
+        container: None,
+        pod: pod.map(|uid| PodRef {
+            uid: uid.into(),
+            namespace: "default".into(),
+            name: uid.into(),
+        }),
+    };
+    OutstandingCall { about, since }
+}
+
+/// Of a node on which every pod was seen right now.
+fn seen(now: Instant) -> Coverage {
+    let begun = Moment {
+        instant: now,
+        wall: WallTime::from_unix_nanos(1).unwrap(),
+    };
+    Coverage {
+        look: Some(Look {
+            begun,
+            took: Duration::ZERO,
+            kind: LookKind::List,
+        }),
+        kubelet_listed: Some(now),
+        ..Coverage::none(now)
+    }
+}
+
 #[test]
-fn more_than_three_reasons_are_counted() {
-    let now = Instant::now();
-    let stuck: Vec<StuckCall> = (0..5)
-        .map(|number| StuckCall {
-            call: Call::ContainerStatus,
-            id: Some(format!("c{number}").as_str().into()),
-            container: None,
-            pod: None,
-            since_seconds: 7.9,
-        })
-        .collect();
-    let (state, message) = assess(Vitals {
-        now,
-        started: now,
-        last_seen: Some(now),
-        threshold: MINUTE * 3,
-        stuck: &stuck,
-        failure: None,
-        sweeping: None,
-    });
-    assert_eq!(state, HealthState::Degraded);
+fn more_than_three_details_are_counted() {
+    let now = Instant::now() + MINUTE;
+    let since = now - seconds(7.9);
+    let ids = ["c0", "c1", "c2", "c3", "c4"];
+    let calls = ids.map(|id| stuck(Rpc::ContainerStatus, Some(id), None, since));
+    let coverage = Coverage {
+        stuck: calls.to_vec(),
+        ..seen(now)
+    };
+    let (state, reason) = assess(&coverage, now, MINUTE * 3);
     assert_eq!(
-        message,
-        "all pods but the named are seen: \
+        (state, reason),
+        (HealthState::Degraded, Reason::ContainerStuck)
+    );
+    assert_eq!(
+        message(&coverage, state, reason, now, MINUTE * 3),
+        "all pods are up to date except: \
          ContainerStatus (c0) has not answered for 7s; \
          ContainerStatus (c1) has not answered for 7s; \
          ContainerStatus (c2) has not answered for 7s; and 2 more"
     );
 }
 
-fn obstacles(now: Instant) -> Obstacles {
-    Obstacles {
-        started: now,
-        last_good_lists: Some(now),
-        lists_fail: false,
-        stuck_pods: Vec::new(),
-    }
-}
-
 #[test]
 fn a_kubelet_that_cannot_list_turns_three_minutes_after_the_last_good_lists() {
     let start = Instant::now();
-    let failing = Obstacles {
-        lists_fail: true,
-        ..obstacles(start)
+    let failing = Coverage {
+        kubelet_cannot_list: true,
+        ..seen(start)
     };
     let view = kubelet_view(start + MINUTE, &failing);
     assert!(view.ready);
@@ -181,16 +200,17 @@ fn a_kubelet_that_cannot_list_turns_three_minutes_after_the_last_good_lists() {
 #[test]
 fn one_stuck_pod_makes_a_kubelet_slow_and_two_make_it_flap() {
     let start = Instant::now();
-    let one = Obstacles {
-        stuck_pods: vec![start],
-        ..obstacles(start)
+    let call = |pod| stuck(Rpc::ContainerStatus, Some(pod), Some(pod), start);
+    let one = Coverage {
+        stuck: vec![call("a")],
+        ..seen(start)
     };
     let view = kubelet_view(start + MINUTE * 30, &one);
     assert!(view.ready && view.not_ready_in_seconds.is_none());
 
-    let two = Obstacles {
-        stuck_pods: vec![start, start + seconds(5.0)],
-        ..obstacles(start)
+    let two = Coverage {
+        stuck: vec![call("a"), call("b")],
+        ..seen(start)
     };
     let ready = |elapsed| kubelet_view(start + elapsed, &two).ready;
     assert!(ready(MINUTE * 2));
@@ -217,16 +237,16 @@ async fn names_that_come_in_the_same_moment_are_told_together() {
     node.told();
     // What was started a little later is overdue a little later.
     let slow = Fault::Slow(seconds(0.01));
-    node.sim.fault(Call::PodSandboxStatus, None, slow);
+    node.sim.fault(Rpc::PodSandboxStatus, None, slow);
     for number in 0..20 {
         let id = format!("p{number}/app.0");
-        node.sim
-            .fault(Call::ContainerStatus, Some(&id), Fault::Hang);
+        node.sim.fault(Rpc::ContainerStatus, Some(&id), Fault::Hang);
         node.sim.exit(&format!("p{number}"), "app", 1);
     }
     node.at(10.0).await;
     let told = node.told();
     let records = told.matches("Degraded: ").count();
-    assert_eq!(records, 2, "the first at once, the others together: {told}");
+    // First that they are slow, then who is stuck: the first at once, the others together.
+    assert_eq!(records, 3, "{told}");
     assert!(told.contains("and 17 more"), "{told}");
 }

@@ -1,17 +1,17 @@
 //! Records against a naive model: whatever is listed, fails and vanishes in whatever
 //! order, what was told about an id leads step by step to how it is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use pleg::diff::{Happening, State, happenings};
-use pleg::event::Source;
-use pleg::id::{Id, PodRef, PodUid};
-use pleg::listed::{ContainerState, ListedContainer};
+use pleg::model::event::Source;
+use pleg::model::id::{Id, PodRef, PodUid};
+use pleg::model::listed::{ContainerState, ListedContainer};
+use pleg::model::snapshot::Snapshot;
+use pleg::model::status::{ContainerStatus, PodStatus};
+use pleg::records::diff::{Happening, State, happenings};
 use pleg::records::{Commit, Hint, Met, Records, Step, Ticket};
-use pleg::snapshot::Snapshot;
-use pleg::status::{ContainerStatus, PodStatus};
 use proptest::prelude::*;
 use tokio::time::Instant;
 
@@ -124,6 +124,7 @@ struct Run {
     last: Option<Snapshot>,
     inspections: Vec<Ticket>,
     told: Told,
+    exited: BTreeSet<(u8, u8)>,
 }
 
 impl Run {
@@ -135,10 +136,27 @@ impl Run {
             last: None,
             inspections: Vec::new(),
             told: Told::default(),
+            exited: BTreeSet::new(),
         }
     }
 
+    /// The world as CRI has it: what has exited does not run again, and no id is used twice.
+    fn lived(&mut self, mut world: World) -> World {
+        for (pod, containers) in &mut world {
+            for (container, state) in containers {
+                let key = (*pod, *container);
+                if *state == ContainerState::Exited {
+                    self.exited.insert(key);
+                } else if self.exited.contains(&key) {
+                    *state = ContainerState::Exited;
+                }
+            }
+        }
+        world
+    }
+
     fn list(&mut self, world: World) {
+        let world = self.lived(world);
         self.now += Duration::from_secs(1);
         let snapshot = snapshot(&world, self.now);
         self.records.observe(&snapshot, self.now, Source::Relist);
@@ -246,7 +264,9 @@ proptest! {
                 Move::Plan => run.plan(),
                 Move::End { well } => run.end(well),
                 Move::Reinspect(pod) => run.records.request_reinspect(&uid(pod)),
-                Move::Change(world) => (run.world, run.last) = (world, None),
+                Move::Change(world) => {
+                    (run.world, run.last) = (run.lived(world), None);
+                }
                 Move::Hint(pod, container) => run.hint(pod, container),
             }
         }

@@ -3,7 +3,7 @@
 mod node;
 
 use node::Node;
-use pleg::listed::{ContainerState, SandboxState};
+use pleg::model::listed::{ContainerState, SandboxState};
 
 #[tokio::test(start_paused = true)]
 async fn the_first_relist_tells_what_runs_and_what_has_ended_and_nothing_of_the_rest() {
@@ -20,7 +20,7 @@ async fn the_first_relist_tells_what_runs_and_what_has_ended_and_nothing_of_the_
          0.000 Died a/done.0 with 3 (initial)
          0.000 Started a.0 (initial)
          0.000 synced 1 pods, 3 containers
-         0.000 Healthy: every pod is seen",
+         0.000 Healthy: all pods are up to date",
     );
     node.at(5.5).await;
     node.assert_told("");
@@ -198,33 +198,33 @@ async fn a_relist_that_is_wanted_begins_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_relist_that_is_wanted_during_another_follows_it_at_once() {
-    use pleg::runtime::Call;
+    use pleg::runtime::Rpc;
     let node = Node::watch(|sim| sim.run("a", &["app"])).await;
     node.at(0.5).await;
     node.told();
     let slow = sim::Fault::Slow(node::seconds(0.4));
-    node.sim.fault(Call::ListContainers, None, slow);
+    node.sim.fault(Rpc::ListContainers, None, slow);
     node.at(1.2).await;
     node.pleg.request_relist();
     node.at(1.39).await;
     node.sim.lift_all();
     node.at(1.41).await;
     // Begun at 1.0, ended at 1.4; the wanted one began then, and the next is a period later.
-    assert_eq!(node.sim.calls_made(Call::ListPodSandbox), 3);
+    assert_eq!(node.sim.calls_made(Rpc::ListPodSandbox), 3);
     node.at(2.39).await;
-    assert_eq!(node.sim.calls_made(Call::ListPodSandbox), 3);
+    assert_eq!(node.sim.calls_made(Rpc::ListPodSandbox), 3);
     node.at(2.41).await;
-    assert_eq!(node.sim.calls_made(Call::ListPodSandbox), 4);
+    assert_eq!(node.sim.calls_made(Rpc::ListPodSandbox), 4);
 }
 
 #[tokio::test(start_paused = true)]
 async fn many_wishes_for_a_relist_are_one() {
-    use pleg::runtime::Call;
+    use pleg::runtime::Rpc;
     let node = Node::watch(|sim| sim.run("a", &["app"])).await;
     node.at(0.5).await;
     for _ in 0..100 {
         node.pleg.request_relist();
     }
     node.at(0.9).await;
-    assert_eq!(node.sim.calls_made(Call::ListPodSandbox), 2);
+    assert_eq!(node.sim.calls_made(Rpc::ListPodSandbox), 2);
 }

@@ -4,8 +4,8 @@
 mod node;
 
 use node::{Node, seconds};
-use pleg::runtime::{Call, CallError};
-use pleg::status_report::StatusReport;
+use pleg::out::status_report::StatusReport;
+use pleg::runtime::{CallError, Rpc};
 use pleg::{Config, Mode};
 use sim::{Fault, Serving, Sim, StreamFault};
 
@@ -36,14 +36,14 @@ async fn what_is_announced_is_told_at_once_by_a_look_at_that_pod_alone() {
     .await;
     node.at(1.5).await;
     node.told();
-    let lists = node.sim.calls_made(Call::ListContainers);
-    let looks = node.sim.calls_made(Call::ContainerStatus);
+    let lists = node.sim.calls_made(Rpc::ListContainers);
+    let looks = node.sim.calls_made(Rpc::ContainerStatus);
 
     node.sim.exit("a", "app", 3);
     node.at(1.6).await;
     node.assert_told("1.500 Died a/app.0 with 3 (stream)");
-    assert_eq!(node.sim.calls_made(Call::ListContainers), lists);
-    assert_eq!(node.sim.calls_made(Call::ContainerStatus), looks + 2);
+    assert_eq!(node.sim.calls_made(Rpc::ListContainers), lists);
+    assert_eq!(node.sim.calls_made(Rpc::ContainerStatus), looks + 2);
     let status = node.status().await;
     assert_eq!(
         (status.stream.state.as_str(), status.stream.events),
@@ -90,9 +90,9 @@ async fn the_period_grows_while_every_change_is_announced() {
     node.at(200.0).await;
     let status = node.status().await;
     assert_eq!((period(&status), status.stream.missed), (30.0, 0));
-    let lists = node.sim.calls_made(Call::ListContainers);
+    let lists = node.sim.calls_made(Rpc::ListContainers);
     node.at(500.0).await;
-    assert_eq!(node.sim.calls_made(Call::ListContainers), lists + 10);
+    assert_eq!(node.sim.calls_made(Rpc::ListContainers), lists + 10);
 }
 
 #[tokio::test(start_paused = true)]
@@ -140,7 +140,7 @@ async fn a_stuck_call_brings_the_period_back() {
     restart(&node.sim, 0..5);
     node.at(100.0).await;
     node.sim
-        .fault(Call::ContainerStatus, Some("p7/app.0"), Fault::Hang);
+        .fault(Rpc::ContainerStatus, Some("p7/app.0"), Fault::Hang);
     node.sim.exit("p7", "app", 7);
     node.at(106.0).await;
     assert_eq!(period(&node.status().await), 1.0);
@@ -159,7 +159,7 @@ async fn an_inspection_that_fails_is_repeated_soon_although_the_period_had_grown
     node.told();
     let broken = Fault::Fail(CallError::Refused("Unknown: broken".into()));
     node.sim
-        .fault(Call::ContainerStatus, Some("p7/app.0"), broken);
+        .fault(Rpc::ContainerStatus, Some("p7/app.0"), broken);
     node.sim.exit("p7", "app", 7);
     node.at(100.5).await;
     node.assert_told("");
@@ -178,8 +178,8 @@ async fn a_stream_that_ends_is_opened_again_for_ever_and_a_relist_finds_what_it_
     for outage in 1..=20 {
         let begun = 100.0 * f64::from(outage);
         node.at(begun).await;
-        let down = Fault::Fail(CallError::Unavailable("connection refused".into()));
-        node.sim.fault(Call::GetContainerEvents, None, down);
+        let down = Fault::Fail(CallError::connection_refused());
+        node.sim.fault(Rpc::GetContainerEvents, None, down);
         node.sim.end_announcements();
         node.at(begun + 10.3).await;
         restart(&node.sim, 9..10);
@@ -201,7 +201,7 @@ async fn a_runtime_without_a_stream_is_asked_again_after_it_was_restarted() {
     let none = || Fault::Fail(CallError::Unimplemented("unknown method".into()));
     let node = Node::watch_stream(|sim| {
         ten(sim);
-        sim.fault(Call::GetContainerEvents, None, none());
+        sim.fault(Rpc::GetContainerEvents, None, none());
     })
     .await;
     node.at(10.0).await;
@@ -211,9 +211,9 @@ async fn a_runtime_without_a_stream_is_asked_again_after_it_was_restarted() {
         ("unsupported", "generic")
     );
 
-    let down = || Fault::Fail(CallError::Unavailable("connection refused".into()));
-    node.sim.fault(Call::ListContainers, None, down());
-    node.sim.fault(Call::ListPodSandbox, None, down());
+    let down = || Fault::Fail(CallError::connection_refused());
+    node.sim.fault(Rpc::ListContainers, None, down());
+    node.sim.fault(Rpc::ListPodSandbox, None, down());
     node.at(12.0).await;
     node.sim.lift_all();
     node.at(15.0).await;
@@ -242,7 +242,7 @@ async fn generic_mode_opens_no_stream() {
     };
     let node = Node::watch_with(config, ten).await;
     node.at(10.0).await;
-    assert_eq!(node.sim.calls_made(Call::GetContainerEvents), 0);
+    assert_eq!(node.sim.calls_made(Rpc::GetContainerEvents), 0);
     assert_eq!(node.status().await.stream.state, "off");
 }
 
@@ -253,7 +253,7 @@ async fn a_look_that_a_list_overtakes_tells_nothing_that_is_not_so() {
     node.told();
     // The look asks before the death and is answered after the list that saw it.
     node.sim
-        .fault(Call::ContainerStatus, None, Fault::Slow(seconds(3.0)));
+        .fault(Rpc::ContainerStatus, None, Fault::Slow(seconds(3.0)));
     let now = node.sim.now();
     node.sim.world().pod("a").restart("app", 1, now);
     node.at(3.6).await;
@@ -273,10 +273,10 @@ async fn a_look_that_a_list_overtakes_tells_nothing_that_is_not_so() {
 
 #[tokio::test(start_paused = true)]
 async fn a_runtime_that_has_not_said_who_it_is_is_waited_for_in_sleep() {
-    let node = Node::watch_stream(|sim| sim.fault(Call::Version, None, Fault::Hang)).await;
+    let node = Node::watch_stream(|sim| sim.fault(Rpc::Version, None, Fault::Hang)).await;
     // Were the loop to spin, time would stand still.
     node.at(100.0).await;
-    assert_eq!(node.sim.calls_made(Call::GetContainerEvents), 0);
+    assert_eq!(node.sim.calls_made(Rpc::GetContainerEvents), 0);
     node.sim.lift_all();
     node.at(102.0).await;
     assert_eq!(node.status().await.stream.state, "live");

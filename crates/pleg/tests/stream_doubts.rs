@@ -4,9 +4,9 @@
 mod node;
 
 use node::{Node, seconds};
-use pleg::id::PodRef;
-use pleg::listed::SandboxState;
-use pleg::runtime::{Announced, AnnouncedSandbox, Call};
+use pleg::model::id::PodRef;
+use pleg::model::listed::SandboxState;
+use pleg::runtime::{Announced, AnnouncedSandbox, Rpc};
 use sim::{Fault, StreamFault};
 
 #[tokio::test(start_paused = true)]
@@ -15,7 +15,7 @@ async fn a_hint_that_comes_before_the_first_list_hides_nothing_of_it() {
     // does: before its list, and about a part of a pod.
     let node = Node::watch_stream(|sim| {
         sim.run("a", &["app"]);
-        sim.fault(Call::ListContainers, None, Fault::Slow(seconds(0.5)));
+        sim.fault(Rpc::ListContainers, None, Fault::Slow(seconds(0.5)));
     })
     .await;
     node.at(0.1).await;
@@ -30,8 +30,8 @@ async fn a_hint_that_comes_before_the_first_list_hides_nothing_of_it() {
 async fn the_first_round_waits_for_a_pod_of_which_a_hint_told_a_part() {
     let node = Node::watch_stream(|sim| {
         sim.run("a", &["app"]);
-        sim.fault(Call::ListContainers, None, Fault::Slow(seconds(0.2)));
-        sim.fault(Call::PodSandboxStatus, None, Fault::Slow(seconds(0.3)));
+        sim.fault(Rpc::ListContainers, None, Fault::Slow(seconds(0.2)));
+        sim.fault(Rpc::PodSandboxStatus, None, Fault::Slow(seconds(0.3)));
     })
     .await;
     node.at(0.1).await;
@@ -69,8 +69,8 @@ async fn looks_that_sweeps_overtake_do_not_hold_back_what_the_sweeps_have_seen()
     .await;
     node.at(1.5).await;
     let slow = Fault::Slow(seconds(2.0));
-    node.sim.fault(Call::ContainerStatus, None, slow);
-    node.sim.fault(Call::ListContainers, None, Fault::Hang);
+    node.sim.fault(Rpc::ContainerStatus, None, slow);
+    node.sim.fault(Rpc::ListContainers, None, Fault::Hang);
     node.at(15.0).await;
     node.told();
     node.sim.exit("web", "nginx", 7);

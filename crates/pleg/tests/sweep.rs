@@ -4,14 +4,15 @@ mod node;
 
 use node::{Node, seconds};
 use pleg::Config;
-use pleg::health::HealthState;
-use pleg::runtime::{Call, CallError};
+use pleg::out::coverage::LookKind;
+use pleg::out::health::HealthState;
+use pleg::runtime::{CallError, Rpc};
 use sim::{Fault, Sim};
 
 /// containerd's status lock: the list of all containers, and the status of the one.
 fn lock_status(sim: &Sim, id: &str) {
-    sim.fault(Call::ListContainers, None, Fault::Hang);
-    sim.fault(Call::ContainerStatus, Some(id), Fault::Hang);
+    sim.fault(Rpc::ListContainers, None, Fault::Hang);
+    sim.fault(Rpc::ContainerStatus, Some(id), Fault::Hang);
 }
 
 fn three_pods(sim: &Sim) {
@@ -28,8 +29,11 @@ async fn under_the_status_lock_the_deaths_of_others_are_told_and_the_culprit_is_
     lock_status(&node.sim, "locked/app.0");
     node.at(3.5).await;
     node.assert_told(
-        "3.000 Degraded: containers cannot be listed, and are seen one by one: \
-         ListContainers has not answered for 2s",
+        "3.000 Degraded: ListContainers is unavailable; polling containers one by one, new containers are not seen: \
+         ListContainers has not answered for 2s
+         3.015 Degraded: ListContainers is unavailable; polling containers one by one, new containers are not seen: \
+         ListContainers has not answered for 2s; \
+         ContainerStatus of app in default/locked (locked/app.0) has not answered for 1s",
     );
     for round in 0..20 {
         let at = 4.0 + f64::from(round);
@@ -62,7 +66,7 @@ async fn under_the_status_lock_the_deaths_of_others_are_told_and_the_culprit_is_
         status.health.message
     );
     assert!(status.health.age_seconds.unwrap() < 7.0, "sweeps complete");
-    assert_eq!(status.relist.last_kind.as_deref(), Some("sweep"));
+    assert_eq!(status.relist.last_kind, Some(LookKind::Sweep));
     assert_eq!(node.sim.most_outstanding(), 1);
     let view = status.kubelet_view;
     assert!(
@@ -89,10 +93,13 @@ async fn when_the_list_returns_relisting_resumes_and_nothing_is_told_twice() {
     let told = node.told();
     assert_eq!(told.matches("Died").count(), 1, "{told}");
     assert!(told.contains("60.500 Died locked/app.0 with 1"), "{told}");
-    assert!(told.contains("60.500 Healthy: every pod is seen"), "{told}");
-    let lists = node.sim.calls_made(Call::ListContainers);
+    assert!(
+        told.contains("60.500 Healthy: all pods are up to date"),
+        "{told}"
+    );
+    let lists = node.sim.calls_made(Rpc::ListContainers);
     node.at(75.5).await;
-    assert_eq!(node.sim.calls_made(Call::ListContainers), lists + 5);
+    assert_eq!(node.sim.calls_made(Rpc::ListContainers), lists + 5);
 }
 
 #[tokio::test(start_paused = true)]
@@ -121,7 +128,7 @@ async fn new_and_removed_pods_are_seen_while_only_containers_cannot_be_listed() 
     }
     node.sim.lift_all();
     node.at(14.5).await;
-    node.assert_told("12.500 Healthy: every pod is seen");
+    node.assert_told("12.500 Healthy: all pods are up to date");
 }
 
 #[tokio::test(start_paused = true)]
@@ -139,13 +146,13 @@ async fn a_new_container_is_met_in_the_status_of_its_sandbox_where_the_runtime_t
         lock_status(&node.sim, "locked/app.0");
         node.at(9.5).await;
         node.told();
-        let asked = node.sim.calls_made(Call::PodSandboxStatus);
+        let asked = node.sim.calls_made(Rpc::PodSandboxStatus);
         let now = node.sim.now();
         node.sim.world().pod("a").create("late", now).start(now);
         node.at(11.5).await;
         let told = node.told();
         assert_eq!(told.contains("Started a/late.0"), fills, "{told}");
-        let asked = node.sim.calls_made(Call::PodSandboxStatus) - asked;
+        let asked = node.sim.calls_made(Rpc::PodSandboxStatus) - asked;
         assert_eq!(asked > 0, fills, "{asked} calls in vain");
     }
 }
@@ -153,8 +160,8 @@ async fn a_new_container_is_met_in_the_status_of_its_sandbox_where_the_runtime_t
 #[tokio::test(start_paused = true)]
 async fn whoever_starts_in_the_middle_of_the_fault_sees_by_what_the_host_knows() {
     for lists in [
-        &[Call::ListContainers][..],
-        &[Call::ListContainers, Call::ListPodSandbox],
+        &[Rpc::ListContainers][..],
+        &[Rpc::ListContainers, Rpc::ListPodSandbox],
     ] {
         let node = Node::watch(|sim| {
             three_pods(sim);
@@ -162,7 +169,7 @@ async fn whoever_starts_in_the_middle_of_the_fault_sees_by_what_the_host_knows()
             for list in lists {
                 sim.fault(*list, None, Fault::Hang);
             }
-            sim.fault(Call::ContainerStatus, Some("locked/app.0"), Fault::Hang);
+            sim.fault(Rpc::ContainerStatus, Some("locked/app.0"), Fault::Hang);
         })
         .await;
         node.at(12.0).await;
@@ -206,11 +213,13 @@ async fn sandboxes_that_cannot_be_listed_are_swept_too() {
     let node = Node::watch(three_pods).await;
     node.at(0.5).await;
     node.told();
-    node.sim.fault(Call::ListPodSandbox, None, Fault::Hang);
+    node.sim.fault(Rpc::ListPodSandbox, None, Fault::Hang);
     node.at(5.5).await;
     let told = node.told();
     assert!(
-        told.starts_with("3.000 Degraded: sandboxes cannot be listed, and are seen one by one"),
+        told.starts_with(
+            "3.000 Degraded: ListPodSandbox is unavailable; polling sandboxes one by one"
+        ),
         "{told}"
     );
     let now = node.sim.now();
@@ -234,8 +243,8 @@ async fn with_both_lists_hung_known_pods_are_seen_and_it_stays_degraded() {
     let node = Node::watch(three_pods).await;
     node.at(0.5).await;
     node.told();
-    node.sim.fault(Call::ListPodSandbox, None, Fault::Hang);
-    node.sim.fault(Call::ListContainers, None, Fault::Hang);
+    node.sim.fault(Rpc::ListPodSandbox, None, Fault::Hang);
+    node.sim.fault(Rpc::ListContainers, None, Fault::Hang);
     node.at(3.5).await;
     let told = node.told();
     assert!(told.contains("new pods are not seen"), "{told}");
@@ -256,20 +265,20 @@ async fn a_list_that_is_too_large_is_swept_and_seldom_asked_for() {
     node.told();
     let large = CallError::TooLarge("found 17000000 bytes, the limit is: 16777216 bytes".into());
     node.sim
-        .fault(Call::ListContainers, None, Fault::Fail(large));
-    let lists = node.sim.calls_made(Call::ListContainers);
+        .fault(Rpc::ListContainers, None, Fault::Fail(large));
+    let lists = node.sim.calls_made(Rpc::ListContainers);
     node.at(5.5).await;
     node.sim.exit("a", "app", 1);
     node.at(300.5).await;
     let told = node.told();
     assert!(
-        told.contains("1.000 Degraded: containers cannot be listed, and are seen one by one: \
+        told.contains("1.000 Degraded: ListContainers is unavailable; polling containers one by one, new containers are not seen: \
          the answer is larger than the receive limit: found 17000000 bytes, the limit is: 16777216 bytes"),
         "{told}"
     );
     assert_eq!(told.matches("Died a/app.0 with 1").count(), 1, "{told}");
     assert_eq!(node.status().await.health.state, HealthState::Degraded);
-    let made = node.sim.calls_made(Call::ListContainers) - lists;
+    let made = node.sim.calls_made(Rpc::ListContainers) - lists;
     assert!((9..=12).contains(&made), "{made} lists in five minutes");
 }
 
@@ -282,11 +291,11 @@ async fn a_sweep_makes_at_most_two_hundred_calls_a_second() {
     })
     .await;
     node.at(0.5).await;
-    node.sim.fault(Call::ListContainers, None, Fault::Hang);
+    node.sim.fault(Rpc::ListContainers, None, Fault::Hang);
     node.at(10.0).await;
-    let before = node.sim.calls_made(Call::ContainerStatus);
+    let before = node.sim.calls_made(Rpc::ContainerStatus);
     node.at(20.0).await;
-    let made = node.sim.calls_made(Call::ContainerStatus) - before;
+    let made = node.sim.calls_made(Rpc::ContainerStatus) - before;
     assert!((1000..=2010).contains(&made), "{made} calls in ten seconds");
 }
 
@@ -299,13 +308,13 @@ async fn a_slow_runtime_is_swept_more_slowly() {
     })
     .await;
     node.at(0.5).await;
-    node.sim.fault(Call::ListContainers, None, Fault::Hang);
+    node.sim.fault(Rpc::ListContainers, None, Fault::Hang);
     node.sim
-        .fault(Call::ContainerStatus, None, Fault::Slow(seconds(0.2)));
+        .fault(Rpc::ContainerStatus, None, Fault::Slow(seconds(0.2)));
     node.at(10.0).await;
-    let before = node.sim.calls_made(Call::ContainerStatus);
+    let before = node.sim.calls_made(Rpc::ContainerStatus);
     node.at(20.0).await;
-    let made = node.sim.calls_made(Call::ContainerStatus) - before;
+    let made = node.sim.calls_made(Rpc::ContainerStatus) - before;
     assert!((100..=300).contains(&made), "{made} calls in ten seconds");
 }
 
@@ -320,15 +329,15 @@ async fn status_calls_that_fail_do_not_hold_up_a_sweep() {
     .await;
     node.at(0.5).await;
     node.told();
-    node.sim.fault(Call::ListPodSandbox, None, Fault::Hang);
-    node.sim.fault(Call::ListContainers, None, Fault::Hang);
+    node.sim.fault(Rpc::ListPodSandbox, None, Fault::Hang);
+    node.sim.fault(Rpc::ListContainers, None, Fault::Hang);
     let refused = Fault::Fail(CallError::Refused("Unknown: broken".into()));
     for number in 0..12 {
         let sandbox = format!("broken-{number}.0");
         let container = format!("broken-{number}/app.0");
         let statuses = [
-            (Call::PodSandboxStatus, sandbox),
-            (Call::ContainerStatus, container),
+            (Rpc::PodSandboxStatus, sandbox),
+            (Rpc::ContainerStatus, container),
         ];
         for (call, id) in statuses {
             node.sim.fault(call, Some(&id), refused.clone());

@@ -1,8 +1,8 @@
 //! Finding things by their ids, as a runtime is asked for them. Ids speak, so one looks
 //! where an id says, and only else everywhere.
 
-use pleg::listed::{ContainerState, SandboxState};
-use pleg::wall_time::WallTime;
+use pleg::model::listed::{ContainerState, SandboxState};
+use pleg::model::wall_time::WallTime;
 
 use crate::world::{Container, Pod, Sandbox, World};
 
@@ -24,6 +24,20 @@ impl World {
         let near = id.rsplit_once('/').and_then(|(pod, _)| self.pods.get(pod));
         near.and_then(of)
             .or_else(|| self.pods.values().find_map(of))
+    }
+
+    /// A sandbox of another id: the next one.
+    pub(crate) fn another_sandbox(&self, id: &str) -> Option<(&Pod, &Sandbox)> {
+        let next = self.sandboxes().skip_while(|(_, it)| it.id.as_str() != id);
+        let mut others = next.chain(self.sandboxes());
+        others.find(|(_, it)| it.id.as_str() != id)
+    }
+
+    /// A container of another id: the next one.
+    pub(crate) fn another_container(&self, id: &str) -> Option<(&Pod, &Container)> {
+        let next = self.containers().skip_while(|(_, it)| it.id.as_str() != id);
+        let mut others = next.chain(self.containers());
+        others.find(|(_, it)| it.id.as_str() != id)
     }
 
     /// The container of that id, to be changed.

@@ -1,22 +1,24 @@
-//! What goes wrong with calls: to one id, or to all of a kind; by a status lock; and by
-//! a restart of the runtime.
+//! What goes wrong with calls: to one id, or to all of a kind; by a status lock; by a stop
+//! and by a restart of the runtime.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::time::Duration;
 
-use pleg::id::Id;
-use pleg::runtime::CallError;
+use cri::Rpc;
+use fastrand::Rng;
+use pleg::model::id::Id;
+use pleg::runtime::{CallError, NoConnection};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
-
-use crate::rpc::Rpc;
 
 /// What happens to a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// It takes this long.
     Slow(Duration),
+    /// It takes a random time between these two, the same ones in each run.
+    Jitter(Duration, Duration),
     /// It does not return until the fault is lifted.
     Hang,
     /// It fails.
@@ -34,6 +36,8 @@ pub enum Malformation {
     Garbage,
     /// It is a message that lacks the status that was asked for.
     WithoutStatus,
+    /// It is the status of something else than was asked for, id and all.
+    OfAnother,
 }
 
 /// How the answer to a call is to be made that got through.
@@ -52,6 +56,9 @@ pub struct Faults {
     locked: BTreeSet<Id>,
     /// Until when nobody answers, after a restart.
     down: Option<Instant>,
+    /// Nobody answers anything.
+    stopped: bool,
+    random: Rng,
     changed: watch::Sender<()>,
     restarted: watch::Sender<()>,
 }
@@ -62,6 +69,8 @@ impl Default for Faults {
             faults: BTreeMap::new(),
             locked: BTreeSet::new(),
             down: None,
+            stopped: false,
+            random: Rng::with_seed(0),
             changed: watch::Sender::new(()),
             restarted: watch::Sender::new(()),
         }
@@ -70,14 +79,14 @@ impl Default for Faults {
 
 impl Faults {
     /// Puts a fault in force, in place of another for the same.
-    pub fn set(&mut self, call: impl Into<Rpc>, id: Option<Id>, fault: Fault) {
-        self.faults.insert((call.into(), id), fault);
+    pub fn set(&mut self, call: Rpc, id: Option<Id>, fault: Fault) {
+        self.faults.insert((call, id), fault);
         self.changed.send_replace(());
     }
 
     /// Lifts a fault; calls that hang by it go on.
-    pub fn lift(&mut self, call: impl Into<Rpc>, id: Option<Id>) {
-        self.faults.remove(&(call.into(), id));
+    pub fn lift(&mut self, call: Rpc, id: Option<Id>) {
+        self.faults.remove(&(call, id));
         self.changed.send_replace(());
     }
 
@@ -86,6 +95,7 @@ impl Faults {
         self.faults.clear();
         self.locked.clear();
         self.down = None;
+        self.stopped = false;
         self.changed.send_replace(());
     }
 
@@ -104,6 +114,23 @@ impl Faults {
     /// Whether any container's status lock is held.
     pub fn is_locked(&self) -> bool {
         !self.locked.is_empty()
+    }
+
+    /// Stops the runtime: no call returns.
+    pub fn stop(&mut self) {
+        self.stopped = true;
+        self.changed.send_replace(());
+    }
+
+    /// Lets it go on.
+    pub fn go_on(&mut self) {
+        self.stopped = false;
+        self.changed.send_replace(());
+    }
+
+    /// Whether the runtime is stopped.
+    pub fn is_stopped(&self) -> bool {
+        self.stopped
     }
 
     /// Fails all calls under way, and all new ones until then.
@@ -134,66 +161,105 @@ impl Faults {
 
     /// The fault for a call: its own, else that of its kind.
     fn of(&self, rpc: Rpc, id: Option<&Id>) -> Option<&Fault> {
-        let own = id.and_then(|id| self.faults.get(&(rpc, Some(id.clone()))));
+        let own = self.own(rpc, id);
         own.or_else(|| self.faults.get(&(rpc, None)))
     }
 
-    fn trial(&self, rpc: Rpc, id: Option<&Id>) -> Trial {
+    fn own(&self, rpc: Rpc, id: Option<&Id>) -> Option<&Fault> {
+        id.and_then(|id| self.faults.get(&(rpc, Some(id.clone()))))
+    }
+
+    fn trial(&mut self, rpc: Rpc, id: Option<&Id>) -> Trial {
         if self.down().is_some() {
-            return Trial::Over(Err(CallError::Unavailable("connection refused".into())));
+            return Trial::Over(Err(CallError::connection_refused()));
         }
-        if self.waits_for_a_lock(rpc, id) {
-            return Trial::Wait(self.changed.subscribe());
+        let waits_alone = self.waits_for_a_lock(rpc, id) && id.is_some();
+        let by = match self.own(rpc, id) {
+            Some(Fault::Hang | Fault::Slow(_) | Fault::Jitter(..)) => HeldBy::ItsOwn,
+            _ if waits_alone => HeldBy::ItsOwn,
+            _ => HeldBy::All,
+        };
+        if self.stopped || self.waits_for_a_lock(rpc, id) {
+            return Trial::Wait(by, self.changed.subscribe());
         }
-        match self.of(rpc, id) {
+        match self.of(rpc, id).cloned() {
             None => Trial::Over(Ok(Passed::Well)),
-            Some(Fault::Fail(error)) => Trial::Over(Err(error.clone())),
+            Some(Fault::Fail(error)) => Trial::Over(Err(error)),
             Some(Fault::Oversize) => Trial::Over(Ok(Passed::Oversize)),
-            Some(Fault::Malformed(how)) => Trial::Over(Ok(Passed::Malformed(*how))),
-            Some(Fault::Slow(time)) => Trial::Sleep(*time),
-            Some(Fault::Hang) => Trial::Wait(self.changed.subscribe()),
+            Some(Fault::Malformed(how)) => Trial::Over(Ok(Passed::Malformed(how))),
+            Some(Fault::Slow(time)) => Trial::Sleep(by, time),
+            Some(Fault::Jitter(least, most)) => {
+                let more = most.saturating_sub(least).mul_f64(self.random.f64());
+                Trial::Sleep(by, least + more)
+            }
+            Some(Fault::Hang) => Trial::Wait(by, self.changed.subscribe()),
         }
     }
+
+    /// What ends once the runtime goes on, if it is stopped.
+    fn stop_ends(&self) -> Option<watch::Receiver<()>> {
+        self.stopped.then(|| self.changed.subscribe())
+    }
+}
+
+/// What holds up a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HeldBy {
+    /// A fault of its id alone.
+    ItsOwn,
+    /// What holds up others too.
+    All,
 }
 
 /// What a call has to do next.
 enum Trial {
     Over(Result<Passed, CallError>),
-    Sleep(Duration),
-    Wait(watch::Receiver<()>),
+    Sleep(HeldBy, Duration),
+    Wait(HeldBy, watch::Receiver<()>),
 }
 
-/// Goes through whatever is in force for a call, asking `faults` anew after it hung. A
-/// restart of the runtime ends it.
+/// Goes through whatever is in force for a call, asking `faults` anew after it hung, and
+/// notes what holds it up. A restart of the runtime ends it.
 pub(crate) async fn suffer(
     faults: &Mutex<Faults>,
     rpc: Rpc,
     id: Option<&Id>,
+    held: impl Fn(HeldBy),
 ) -> Result<Passed, CallError> {
-    let mut restarted = of(faults, Faults::restarts);
+    let mut restarted = of(faults, |faults| faults.restarts());
     tokio::select! {
         biased;
-        _ = restarted.changed() => Err(CallError::Unavailable("connection reset by peer".into())),
-        passed = pass(faults, rpc, id) => passed,
+        _ = restarted.changed() => Err(CallError::unavailable(NoConnection::Lost, "connection reset by peer")),
+        passed = pass(faults, rpc, id, held) => passed,
     }
 }
 
-async fn pass(faults: &Mutex<Faults>, rpc: Rpc, id: Option<&Id>) -> Result<Passed, CallError> {
+async fn pass(
+    faults: &Mutex<Faults>,
+    rpc: Rpc,
+    id: Option<&Id>,
+    held: impl Fn(HeldBy),
+) -> Result<Passed, CallError> {
     loop {
         match of(faults, |faults| faults.trial(rpc, id)) {
             Trial::Over(result) => return result,
-            Trial::Sleep(time) => {
+            Trial::Sleep(by, time) => {
+                held(by);
                 sleep(time).await;
+                while let Some(mut changed) = of(faults, |faults| faults.stop_ends()) {
+                    let _ = changed.changed().await;
+                }
                 return Ok(Passed::Well);
             }
             // The sender lives as long as the faults do.
-            Trial::Wait(mut changed) => {
+            Trial::Wait(by, mut changed) => {
+                held(by);
                 let _ = changed.changed().await;
             }
         }
     }
 }
 
-fn of<T>(faults: &Mutex<Faults>, ask: impl FnOnce(&Faults) -> T) -> T {
-    ask(&faults.lock().expect("no panic while it is held"))
+fn of<T>(faults: &Mutex<Faults>, ask: impl FnOnce(&mut Faults) -> T) -> T {
+    ask(&mut faults.lock().expect("no panic while it is held"))
 }

@@ -7,10 +7,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pleg::event::EventType;
-use pleg::id::Id;
-use pleg::runtime::Call;
-use pleg::told::Record;
+use pleg::model::event::EventType;
+use pleg::model::id::Id;
+use pleg::out::told::Record;
+use pleg::runtime::Rpc;
 use pleg::{Config, Environment, Mode, NoObserver, Pleg, no_ids};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
@@ -87,7 +87,7 @@ pub async fn restarts_beside_hung_pods(mode: Mode, hung: usize) -> Latencies {
     for pod in 0..hung {
         // One that did not change would not be asked about.
         let id = restart(&sim, pod, "app");
-        let call = Call::ContainerStatus;
+        let call = Rpc::ContainerStatus;
         sim.fault(call, Some(id.as_str()), Fault::Hang);
     }
     sleep(Duration::from_micros(313)).await;
@@ -110,7 +110,7 @@ pub async fn restarts_beside_hung_pods(mode: Mode, hung: usize) -> Latencies {
 pub async fn all_restart_at_once(mode: Mode, status: Duration) -> Latencies {
     let sim = node();
     let watcher = Watcher::begin(&sim, mode).await;
-    for call in [Call::ContainerStatus, Call::PodSandboxStatus] {
+    for call in [Rpc::ContainerStatus, Rpc::PodSandboxStatus] {
         sim.fault(call, None, Fault::Slow(status));
     }
     sleep(Duration::from_millis(250)).await;

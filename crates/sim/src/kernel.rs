@@ -1,8 +1,8 @@
 //! The simulated node's kernel: it knows of a death before the runtime does.
 
-use pleg::id::Id;
-use pleg::kernel::{Death, Kernel, Unwatched};
-use pleg::listed::ContainerState;
+use pleg::kernel::{Death, Kernel, Unwatched, Watching};
+use pleg::model::id::Id;
+use pleg::model::listed::ContainerState;
 
 use crate::Sim;
 
@@ -27,14 +27,16 @@ impl Sim {
 }
 
 impl Kernel for Sim {
-    fn watch(&self, pid: u32, id: &Id) -> Result<Death, Unwatched> {
-        if !self.lives(id) {
-            return Err(Unwatched::NotSeen(pid));
-        }
+    fn watch(&self, pid: u32, id: &Id) -> Watching {
         let (sim, id) = (self.clone(), id.clone());
-        let mut changed = self.dead.subscribe();
-        Ok(Box::pin(async move {
-            while sim.lives(&id) && changed.changed().await.is_ok() {}
-        }))
+        Box::pin(async move {
+            if !sim.lives(&id) {
+                return Err(Unwatched::NotSeen(pid));
+            }
+            let mut changed = sim.dead.subscribe();
+            let death: Death =
+                Box::pin(async move { while sim.lives(&id) && changed.changed().await.is_ok() {} });
+            Ok(death)
+        })
     }
 }

@@ -15,6 +15,7 @@
 mod by_id;
 mod faults;
 pub mod figures;
+mod flood;
 pub mod grpc;
 mod kernel;
 mod rpc;
@@ -23,16 +24,21 @@ mod scenario;
 mod sim;
 mod stream;
 mod stream_faults;
+mod tally;
 mod watched;
 mod world;
 
+pub use cri::{Rpc, Subject};
 pub use faults::{Fault, Faults, Malformation};
-pub use rpc::{Rpc, Subject};
+pub use flood::Flood;
+pub use rpc::SERVED;
 pub use scenario::{
     Action, Calls, Churn, ContainerName, Ending, Lifted, Of, Played, Scenario, ScenarioError, Step,
+    Told,
 };
 pub use sim::Sim;
 pub use stream::Serving;
 pub use stream_faults::StreamFault;
+pub use tally::Outstanding;
 pub use watched::WorldGuard;
 pub use world::{Container, Given, Pod, Sandbox, World};

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use futures_util::StreamExt;
-use pleg::id::Id;
-use pleg::listed::{ContainerState, ListedContainer, ListedSandbox};
-use pleg::runtime::{Announcements, Call, CallError, Listing, Runtime, RuntimeVersion};
-use pleg::status::{ContainerStatus, SandboxStatus};
+use pleg::model::id::Id;
+use pleg::model::listed::{ListedContainer, ListedSandbox};
+use pleg::model::status::{ContainerStatus, SandboxStatus};
+use pleg::model::wall_time::WallTime;
+use pleg::runtime::{Announcements, CallError, Listing, Rpc, Runtime, RuntimeVersion};
 
 use crate::Sim;
 use crate::faults::{Malformation, Passed};
@@ -14,9 +15,10 @@ use crate::world::{Container, Pod, Sandbox};
 
 impl Sim {
     /// Counts a call and lets it suffer what is in force for it.
-    async fn call(&self, call: Call, id: Option<&Id>) -> Result<(), CallError> {
+    async fn call(&self, call: Rpc, id: Option<&Id>) -> Result<Answer, CallError> {
         let what = match self.suffer(call, id).await? {
-            Passed::Well => return Ok(()),
+            Passed::Well => return Ok(Answer::Its),
+            Passed::Malformed(Malformation::OfAnother) => return Ok(Answer::OfAnother),
             // What a client says of it is the same on a socket.
             Passed::Oversize => return Err(CallError::TooLarge("16777217 vs. 16777216".into())),
             Passed::Malformed(Malformation::Garbage) => "failed to decode".to_owned(),
@@ -26,9 +28,16 @@ impl Sim {
     }
 }
 
+/// Of what the answer is to be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    Its,
+    OfAnother,
+}
+
 impl Runtime for Sim {
     async fn version(&self) -> Result<RuntimeVersion, CallError> {
-        self.call(Call::Version, None).await?;
+        self.call(Rpc::Version, None).await?;
         Ok(RuntimeVersion {
             name: "pleg-sim".into(),
             version: env!("CARGO_PKG_VERSION").into(),
@@ -37,7 +46,7 @@ impl Runtime for Sim {
     }
 
     async fn list_sandboxes(&self) -> Result<Listing<ListedSandbox>, CallError> {
-        self.call(Call::ListPodSandbox, None).await?;
+        self.call(Rpc::ListPodSandbox, None).await?;
         let world = self.world();
         let rows = world
             .sandboxes()
@@ -47,7 +56,7 @@ impl Runtime for Sim {
     }
 
     async fn list_containers(&self) -> Result<Listing<ListedContainer>, CallError> {
-        self.call(Call::ListContainers, None).await?;
+        self.call(Rpc::ListContainers, None).await?;
         let world = self.world();
         let rows = world
             .containers()
@@ -57,13 +66,16 @@ impl Runtime for Sim {
     }
 
     async fn sandbox_status(&self, id: &Id) -> Result<SandboxStatus, CallError> {
-        self.call(Call::PodSandboxStatus, Some(id)).await?;
-        let world = self.world();
-        let found = world.sandbox_by_id(id.as_str());
+        let answer = self.call(Rpc::PodSandboxStatus, Some(id)).await?;
+        let (world, now) = (self.world(), self.now());
+        let found = match answer {
+            Answer::Its => world.sandbox_by_id(id.as_str()),
+            Answer::OfAnother => world.another_sandbox(id.as_str()),
+        };
         found
             .map(|(pod, sandbox)| SandboxStatus {
                 containers: match self.fills_sandboxes() {
-                    true => in_sandbox(pod, sandbox),
+                    true => in_sandbox(pod, sandbox, now),
                     false => Vec::new(),
                 },
                 ..sandbox_status(pod, sandbox)
@@ -72,16 +84,19 @@ impl Runtime for Sim {
     }
 
     async fn container_status(&self, id: &Id) -> Result<ContainerStatus, CallError> {
-        self.call(Call::ContainerStatus, Some(id)).await?;
-        let world = self.world();
-        let found = world.container_by_id(id.as_str());
+        let answer = self.call(Rpc::ContainerStatus, Some(id)).await?;
+        let (world, now) = (self.world(), self.now());
+        let found = match answer {
+            Answer::Its => world.container_by_id(id.as_str()),
+            Answer::OfAnother => world.another_container(id.as_str()),
+        };
         found
-            .map(|(pod, container)| container_status(pod, container))
+            .map(|(pod, container)| container_status(pod, container, now))
             .ok_or_else(|| CallError::NotFound(format!("container {id}").into()))
     }
 
     async fn container_pid(&self, id: &Id) -> Result<Option<u32>, CallError> {
-        self.call(Call::ContainerStatus, Some(id)).await?;
+        self.call(Rpc::ContainerStatus, Some(id)).await?;
         Ok(self.pid(id).filter(|_| self.tells_pids()))
     }
 
@@ -107,7 +122,7 @@ fn listed_container(pod: &Pod, container: &Container) -> ListedContainer {
         sandbox_id: container.sandbox_id.clone(),
         pod: Some(pod.pod.clone()),
         name: container.name.as_str().into(),
-        state: container.state,
+        state: container.listed(),
         attempt: container.attempt,
         created_at: Some(container.created_at),
     }
@@ -125,17 +140,16 @@ fn sandbox_status(pod: &Pod, sandbox: &Sandbox) -> SandboxStatus {
     }
 }
 
-fn in_sandbox(pod: &Pod, sandbox: &Sandbox) -> Vec<ContainerStatus> {
+fn in_sandbox(pod: &Pod, sandbox: &Sandbox, now: WallTime) -> Vec<ContainerStatus> {
     let containers = pod.containers.iter();
     let of_it = containers.filter(|container| container.sandbox_id == sandbox.id);
     of_it
-        .map(|container| container_status(pod, container))
+        .map(|container| container_status(pod, container, now))
         .collect()
 }
 
-fn container_status(pod: &Pod, container: &Container) -> ContainerStatus {
-    let exited = container.state == ContainerState::Exited;
-    let ended = container.ended.filter(|_| exited);
+fn container_status(pod: &Pod, container: &Container, now: WallTime) -> ContainerStatus {
+    let ended = container.end_told(now);
     ContainerStatus {
         id: container.id.clone(),
         name: container.name.as_str().into(),

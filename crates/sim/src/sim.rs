@@ -1,21 +1,22 @@
 //! The simulated node: its world, the faults in force, its stream of events, and who
 //! calls what.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use pleg::id::Id;
+use cri::Rpc;
+use pleg::model::id::Id;
+use pleg::model::wall_time::{WallClock, WallTime};
 use pleg::runtime::{Announced, CallError};
-use pleg::wall_time::{WallClock, WallTime};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::faults::{Fault, Faults, Passed, suffer};
-use crate::rpc::Rpc;
 use crate::stream::{Announcer, Reader, Serving};
 use crate::stream_faults::StreamFault;
+use crate::tally::{Outstanding, Tally};
 use crate::watched::WorldGuard;
 use crate::world::World;
 
@@ -27,7 +28,7 @@ const BEGINNING: i64 = 1_767_225_600_000_000_000;
 pub struct Sim {
     world: Arc<Mutex<World>>,
     faults: Arc<Mutex<Faults>>,
-    calls: Arc<Mutex<Tally>>,
+    calls: Tally,
     announced: Arc<Mutex<Announcer>>,
     /// Processes that died although the runtime does not know it yet.
     pub(crate) dead: Arc<watch::Sender<BTreeSet<Id>>>,
@@ -39,14 +40,6 @@ pub struct Sim {
     fills_sandboxes: Arc<AtomicBool>,
     beginning: WallTime,
     began: Instant,
-}
-
-/// Who called what, and how often at once.
-#[derive(Default)]
-struct Tally {
-    made: BTreeMap<Rpc, usize>,
-    outstanding: BTreeMap<(Rpc, Option<Id>), usize>,
-    most_outstanding: usize,
 }
 
 impl Default for Sim {
@@ -66,7 +59,7 @@ impl Sim {
         Self {
             world: Arc::default(),
             faults: Arc::default(),
-            calls: Arc::default(),
+            calls: Tally::default(),
             announced: Arc::default(),
             dead: Arc::new(watch::Sender::default()),
             tells_pids: Arc::new(AtomicBool::new(true)),
@@ -95,19 +88,22 @@ impl Sim {
         WorldGuard::new(self, world)
     }
 
-    /// Tells how the world has changed, unless a status lock keeps events from being made.
+    /// Tells how the world has changed, unless a status lock keeps events from being made,
+    /// or the runtime is stopped.
     pub(crate) fn announce(&self, world: &World) {
         let mut announcer = self.announcer();
-        if self.faults().is_locked() {
+        let faults = self.faults();
+        if faults.is_locked() || faults.is_stopped() {
             return;
         }
+        drop(faults);
         let now = self.now();
         for change in announcer.known.learn(world) {
             announcer.tell(change, now);
         }
     }
 
-    /// Tells what a status lock has kept from being told.
+    /// Tells what a status lock or a stop has kept from being told.
     fn catch_up(&self) {
         let world = self.world();
         self.announce(&world);
@@ -201,13 +197,39 @@ impl Sim {
         self.world().container(pod, container).exit(code, now);
     }
 
+    /// Ends a container of which the list goes on saying what it said, although its status
+    /// tells the end, as cri-dockerd's does of a command that does not exist.
+    pub fn exit_unlisted(&self, pod: &str, container: &str, code: i32) {
+        let now = self.now();
+        let mut world = self.world();
+        world.container(pod, container).exit_unlisted(code, now);
+    }
+
+    /// Ends a container whose exit code the runtime knows that much later, and tells as -1
+    /// until then, as CRI-O does without an exit file.
+    pub fn exit_with_late_code(&self, pod: &str, container: &str, code: i32, late: Duration) {
+        let now = self.now();
+        let mut world = self.world();
+        let container = world.container(pod, container);
+        container.exit(code, now);
+        container.code_late = late;
+    }
+
     /// Puts a fault in force.
-    pub fn fault(&self, call: impl Into<Rpc>, id: Option<&str>, fault: Fault) {
+    pub fn fault(&self, call: Rpc, id: Option<&str>, fault: Fault) {
         self.faults().set(call, id.map(Id::from), fault);
     }
 
+    /// Puts a fault in force for every call of every kind, in place of others for all of a
+    /// kind.
+    pub fn fault_everything(&self, fault: &Fault) {
+        for rpc in crate::SERVED {
+            self.fault(rpc, None, fault.clone());
+        }
+    }
+
     /// Lifts a fault.
-    pub fn lift(&self, call: impl Into<Rpc>, id: Option<&str>) {
+    pub fn lift(&self, call: Rpc, id: Option<&str>) {
         self.faults().lift(call, id.map(Id::from));
     }
 
@@ -233,6 +255,17 @@ impl Sim {
         self.catch_up();
     }
 
+    /// Stops the runtime as a whole, as `SIGSTOP` does: no call returns, and no event is made.
+    pub fn stop(&self) {
+        self.faults().stop();
+    }
+
+    /// Lets it go on. What has changed meanwhile is announced.
+    pub fn go_on(&self) {
+        self.faults().go_on();
+        self.catch_up();
+    }
+
     /// Restarts the runtime: calls under way fail, streams end, and nobody answers for that
     /// long. The pods live on.
     pub fn restart(&self, down: Duration) {
@@ -241,67 +274,36 @@ impl Sim {
     }
 
     /// How often a call was made.
-    pub fn calls_made(&self, call: impl Into<Rpc>) -> usize {
-        let made = self.tally().made.get(&call.into()).copied();
-        made.unwrap_or_default()
+    pub fn calls_made(&self, call: Rpc) -> usize {
+        self.calls.made(call)
     }
 
     /// The most calls for the same (RPC, id) that were ever outstanding at once.
     pub fn most_outstanding(&self) -> usize {
-        self.tally().most_outstanding
+        self.calls.most_alike()
+    }
+
+    /// The most calls that were ever outstanding at once, of whatever kind but the stream.
+    pub fn most_outstanding_in_all(&self) -> usize {
+        self.calls.most()
+    }
+
+    /// The calls that are outstanding now, in the order in which they came.
+    pub fn outstanding(&self) -> Vec<Outstanding> {
+        self.calls.outstanding()
     }
 
     pub(crate) fn faults(&self) -> MutexGuard<'_, Faults> {
         self.faults.lock().expect("no panic while it is held")
     }
 
-    fn announcer(&self) -> MutexGuard<'_, Announcer> {
+    pub(crate) fn announcer(&self) -> MutexGuard<'_, Announcer> {
         self.announced.lock().expect("no panic while it is held")
     }
 
-    fn tally(&self) -> MutexGuard<'_, Tally> {
-        self.calls.lock().expect("no panic while it is held")
-    }
-
     /// Counts a call and lets it suffer what is in force for it.
-    pub(crate) async fn suffer(
-        &self,
-        call: impl Into<Rpc>,
-        id: Option<&Id>,
-    ) -> Result<Passed, CallError> {
-        let rpc = call.into();
-        let _outstanding = Outstanding::new(self, rpc, id);
-        suffer(&self.faults, rpc, id).await
-    }
-}
-
-/// Counts a call as outstanding until dropped: also when the caller gave it up.
-struct Outstanding<'a> {
-    sim: &'a Sim,
-    key: (Rpc, Option<Id>),
-}
-
-impl<'a> Outstanding<'a> {
-    fn new(sim: &'a Sim, rpc: Rpc, id: Option<&Id>) -> Self {
-        let key = (rpc, id.cloned());
-        let mut tally = sim.tally();
-        *tally.made.entry(rpc).or_default() += 1;
-        let outstanding = tally.outstanding.entry(key.clone()).or_default();
-        *outstanding += 1;
-        let outstanding = *outstanding;
-        tally.most_outstanding = tally.most_outstanding.max(outstanding);
-        Self { sim, key }
-    }
-}
-
-impl Drop for Outstanding<'_> {
-    fn drop(&mut self) {
-        let mut tally = self.sim.tally();
-        if let Some(outstanding) = tally.outstanding.get_mut(&self.key) {
-            *outstanding -= 1;
-            if *outstanding == 0 {
-                tally.outstanding.remove(&self.key);
-            }
-        }
+    pub(crate) async fn suffer(&self, call: Rpc, id: Option<&Id>) -> Result<Passed, CallError> {
+        let counted = self.calls.count(call, id);
+        suffer(&self.faults, call, id, |by| counted.is_held(by)).await
     }
 }

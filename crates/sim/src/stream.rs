@@ -13,9 +13,9 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use futures_util::Stream;
-use pleg::id::PodRef;
+use pleg::model::id::PodRef;
+use pleg::model::wall_time::WallTime;
 use pleg::runtime::{Announced, AnnouncedSandbox, CallError};
-use pleg::wall_time::WallTime;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::time::{Instant, sleep_until};
@@ -70,9 +70,27 @@ pub(crate) struct Announcer {
     pub(crate) faults: StreamFaults,
     readers: VecDeque<Sender<(Instant, StreamEvent)>>,
     discarded: usize,
+    /// How many events of ids that nobody has were made.
+    flooded: usize,
 }
 
 impl Announcer {
+    /// The number of the first of so many events of ids that nobody has.
+    pub(crate) fn count_flood(&mut self, events: usize) -> usize {
+        self.flooded += events;
+        self.flooded - events
+    }
+
+    /// Tells what no change has made.
+    pub(crate) fn make(&mut self, change: Change, with_status: bool, created_at: WallTime) {
+        let event = StreamEvent {
+            change,
+            created_at,
+            with_status,
+        };
+        self.send(Instant::now(), event);
+    }
+
     /// Tells a change, the way the faults in force leave it.
     pub(crate) fn tell(&mut self, change: Change, created_at: WallTime) {
         let event = StreamEvent {
@@ -103,12 +121,7 @@ impl Announcer {
             sandbox: event.sandbox.unwrap_or_else(nowhere),
             pod: None,
         };
-        let event = StreamEvent {
-            change,
-            created_at,
-            with_status,
-        };
-        self.send(Instant::now(), event);
+        self.make(change, with_status, created_at);
     }
 
     /// Lifts the stream's faults; what was held back is told now.

@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, MutexGuard};
 
-use pleg::id::{Id, PodRef};
-use pleg::listed::{ContainerState, SandboxState};
+use pleg::model::id::{Id, PodRef};
+use pleg::model::listed::{ContainerState, SandboxState};
 use pleg::runtime::AnnouncedSandbox;
 
 use crate::Sim;

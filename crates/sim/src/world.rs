@@ -6,13 +6,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
-use pleg::id::{Id, PodRef};
-use pleg::listed::{ContainerState, SandboxState};
-use pleg::wall_time::WallTime;
+use pleg::model::id::{Id, PodRef};
+use pleg::model::listed::{ContainerState, SandboxState};
+use pleg::model::wall_time::WallTime;
 
 /// The image of a container unless a client gave another.
 pub(crate) const IMAGE: &str = "pleg.test/busybox:latest";
+
+/// What CRI-O says of an exit code that it does not know.
+const UNKNOWN_CODE: i32 = -1;
 
 /// All pods, by name.
 #[derive(Clone, Debug, Default)]
@@ -87,6 +91,10 @@ pub struct Container {
     pub started_at: Option<WallTime>,
     /// When it ended, and with which code.
     pub ended: Option<(WallTime, i32)>,
+    /// What the list says of it, where that is not its state.
+    pub listed_as: Option<ContainerState>,
+    /// For how long after its end the runtime does not know its exit code.
+    pub code_late: Duration,
     /// What its maker gave, unless it is as a kubelet makes it.
     pub given: Option<Arc<Given>>,
 }
@@ -119,6 +127,8 @@ impl Pod {
             created_at: now,
             started_at: None,
             ended: None,
+            listed_as: None,
+            code_late: Duration::ZERO,
             given: None,
         });
         self.containers.last_mut().expect("it was just pushed")
@@ -158,12 +168,33 @@ impl Container {
     pub fn start(&mut self, now: WallTime) {
         self.state = ContainerState::Running;
         self.started_at = Some(now);
+        self.listed_as = None;
     }
 
     /// Ends it.
     pub fn exit(&mut self, code: i32, now: WallTime) {
         self.state = ContainerState::Exited;
         self.ended = Some((now, code));
+        self.code_late = Duration::ZERO;
+    }
+
+    /// Ends it, while the list goes on saying what it said.
+    pub fn exit_unlisted(&mut self, code: i32, now: WallTime) {
+        self.listed_as = Some(self.listed());
+        self.exit(code, now);
+    }
+
+    /// The state that the list tells.
+    pub fn listed(&self) -> ContainerState {
+        self.listed_as.unwrap_or(self.state)
+    }
+
+    /// When it ended and with which code, as the status tells it at `now`.
+    pub(crate) fn end_told(&self, now: WallTime) -> Option<(WallTime, i32)> {
+        let exited = self.state == ContainerState::Exited;
+        let (time, code) = self.ended.filter(|_| exited)?;
+        let known = now.since(time) >= self.code_late;
+        Some((time, if known { code } else { UNKNOWN_CODE }))
     }
 }
 

@@ -1,5 +1,6 @@
 //! The life of one container: create, start, stop, kill, remove.
 
+use cri::Rpc;
 use cri::v1::{
     ContainerState, CreateContainerRequest, CreateContainerResponse, PodSandboxMetadata,
     RemoveContainerRequest, RemoveContainerResponse, StartContainerRequest, StartContainerResponse,
@@ -27,7 +28,8 @@ impl Driver {
             )),
         };
         let about = format!("{} in the pod {:?}", spec.name, pod.name);
-        let answer: CreateContainerResponse = self.call("CreateContainer", &about, request).await?;
+        let answer: CreateContainerResponse =
+            self.call(Rpc::CreateContainer, &about, request).await?;
         Ok(answer.container_id)
     }
 
@@ -35,7 +37,7 @@ impl Driver {
     pub async fn start_container(&self, id: &str) -> Result<()> {
         let container_id = id.to_owned();
         let request = StartContainerRequest { container_id };
-        let _: StartContainerResponse = self.call("StartContainer", id, request).await?;
+        let _: StartContainerResponse = self.call(Rpc::StartContainer, id, request).await?;
         Ok(())
     }
 
@@ -74,7 +76,7 @@ impl Driver {
             container_id: id.to_owned(),
             timeout: 0,
         };
-        let _: StopContainerResponse = self.call("StopContainer", id, request).await?;
+        let _: StopContainerResponse = self.call(Rpc::StopContainer, id, request).await?;
         Ok(())
     }
 
@@ -82,7 +84,7 @@ impl Driver {
     pub async fn remove_container(&self, id: &str) -> Result<()> {
         let container_id = id.to_owned();
         let request = RemoveContainerRequest { container_id };
-        let _: RemoveContainerResponse = self.call("RemoveContainer", id, request).await?;
+        let _: RemoveContainerResponse = self.call(Rpc::RemoveContainer, id, request).await?;
         Ok(())
     }
 

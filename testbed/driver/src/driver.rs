@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cri::{ApiVersion, Client, Endpoint, Method};
+use cri::{ApiVersion, Client, Endpoint, Rpc};
 use prost::Message;
 use tonic::Status;
 
@@ -49,17 +49,17 @@ impl Driver {
         format!("/pleg-testbed/{}/{uid}", self.instance)
     }
 
-    /// Calls `method`; `about` says for what in an error.
-    pub(crate) async fn call<Q, A>(&self, method: Method, about: &str, request: Q) -> Result<A>
+    /// Calls `rpc`; `about` says for what in an error.
+    pub(crate) async fn call<Q, A>(&self, rpc: Rpc, about: &str, request: Q) -> Result<A>
     where
         Q: Message + 'static,
         A: Message + Default + 'static,
     {
         let what = || match about {
-            "" => method.to_owned(),
-            _ => format!("{method} of {about}"),
+            "" => rpc.to_string(),
+            _ => format!("{rpc} of {about}"),
         };
-        let call = self.client.unary(ApiVersion::V1, method, request);
+        let call = self.client.unary(ApiVersion::V1, rpc, request);
         match tokio::time::timeout(self.deadline, call).await {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(status)) => Err(self.refused(what(), status)),

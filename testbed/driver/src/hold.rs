@@ -6,10 +6,10 @@
 
 use std::time::Duration;
 
-use cri::ApiVersion;
 use cri::v1::{
     LinuxContainerResources, UpdateContainerResourcesRequest, UpdateContainerResourcesResponse,
 };
+use cri::{ApiVersion, Rpc};
 use tokio::task::JoinHandle;
 
 use crate::driver::Driver;
@@ -45,7 +45,7 @@ impl Driver {
         let call = async move {
             let call = driver
                 .client
-                .unary(ApiVersion::V1, "UpdateContainerResources", request);
+                .unary(ApiVersion::V1, Rpc::UpdateContainerResources, request);
             let answer: Result<UpdateContainerResourcesResponse, _> = call.await;
             answer
                 .map(drop)

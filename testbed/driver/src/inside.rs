@@ -1,5 +1,6 @@
 //! What only containerd's verbose status tells: the process, and what it was told to run.
 
+use cri::Rpc;
 use cri::v1::{ContainerStatusRequest, ContainerStatusResponse, NamespaceMode};
 use rustix::process::Pid;
 use serde_json::Value;
@@ -35,7 +36,7 @@ impl Driver {
             container_id,
             verbose,
         };
-        self.call("ContainerStatus", id, request).await
+        self.call(Rpc::ContainerStatus, id, request).await
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use cri::Rpc;
 use cri::v1::{
     ListContainersRequest, ListContainersResponse, ListPodSandboxRequest, ListPodSandboxResponse,
     PodSandboxFilter, PodSandboxMetadata, PodSandboxState, RemovePodSandboxRequest,
@@ -34,7 +35,7 @@ impl Driver {
             runtime_handler: String::new(),
         };
         let about = format!("the pod {:?}", spec.name);
-        let answer: RunPodSandboxResponse = self.call("RunPodSandbox", &about, request).await?;
+        let answer: RunPodSandboxResponse = self.call(Rpc::RunPodSandbox, &about, request).await?;
         let mut pod = pod(metadata, answer.pod_sandbox_id, true);
         for container in &spec.containers {
             let container = ContainerSpec {
@@ -53,7 +54,7 @@ impl Driver {
     pub async fn pods(&self) -> Result<Vec<Pod>> {
         let mut pods = self.sandboxes().await?;
         let request = ListContainersRequest { filter: None };
-        let answer: ListContainersResponse = self.call("ListContainers", "", request).await?;
+        let answer: ListContainersResponse = self.call(Rpc::ListContainers, "", request).await?;
         let mut containers = HashMap::<String, Vec<Container>>::new();
         for listed in answer.containers {
             let state = listed.state();
@@ -85,7 +86,7 @@ impl Driver {
         let request = ListPodSandboxRequest {
             filter: Some(filter),
         };
-        let answer: ListPodSandboxResponse = self.call("ListPodSandbox", "", request).await?;
+        let answer: ListPodSandboxResponse = self.call(Rpc::ListPodSandbox, "", request).await?;
         let mut pods: Vec<_> = answer
             .items
             .into_iter()
@@ -110,7 +111,7 @@ impl Driver {
         let pod_sandbox_id = pod.sandbox_id.clone();
         let about = format!("the pod {:?}", pod.name);
         let request = StopPodSandboxRequest { pod_sandbox_id };
-        let _: StopPodSandboxResponse = self.call("StopPodSandbox", &about, request).await?;
+        let _: StopPodSandboxResponse = self.call(Rpc::StopPodSandbox, &about, request).await?;
         Ok(())
     }
 
@@ -120,7 +121,7 @@ impl Driver {
         let pod_sandbox_id = pod.sandbox_id.clone();
         let about = format!("the pod {:?}", pod.name);
         let request = RemovePodSandboxRequest { pod_sandbox_id };
-        let _: RemovePodSandboxResponse = self.call("RemovePodSandbox", &about, request).await?;
+        let _: RemovePodSandboxResponse = self.call(Rpc::RemovePodSandbox, &about, request).await?;
         Ok(())
     }
 }

@@ -5,40 +5,54 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use tempfile::TempDir;
 
 use crate::{PATIENCE, Running, command, pleg_json};
 
-/// What an agent logs before its address.
-const ANSWERING: &str = "answering on http://";
+/// What an agent logs before its socket.
+const SERVING: &str = "serving on unix://";
 
-/// `pleg agent` on a port that was free, killed when dropped.
+/// `pleg agent` on a socket of its own, killed when dropped.
 pub struct Agent {
     child: Child,
-    url: String,
+    socket: String,
+    _place: TempDir,
 }
 
 impl Agent {
     /// One that watches this runtime as it does by default.
     pub fn watching(endpoint: &cri::Endpoint) -> Self {
+        let place = tempfile::tempdir().expect("a temporary directory");
+        let socket = place.path().join("agent.sock").display().to_string();
         let mut child = command()
-            .args(["agent", "--listen", "127.0.0.1:0", "-r"])
+            .args([
+                "agent",
+                "--listen",
+                &socket,
+                "--listen",
+                "127.0.0.1:0",
+                "-r",
+            ])
             .arg(endpoint.to_string())
             .stderr(Stdio::piped())
             .spawn()
             .expect("the binary was built");
         let log = BufReader::new(child.stderr.take().expect("it is piped"));
         let mut lines = log.lines().map_while(Result::ok);
-        let url = lines
-            .find_map(|line| Some(format!("http://{}", line.split_once(ANSWERING)?.1.trim())))
-            .expect("an agent says where it answers");
+        let serves = lines.any(|line| line.contains(SERVING));
+        assert!(serves, "an agent says where it serves");
         // Read to the end: an agent whose log fills a pipe is another test's.
         std::thread::spawn(move || lines.for_each(drop));
-        Self { child, url }
+        Self {
+            child,
+            socket,
+            _place: place,
+        }
     }
 
     /// Its `/v1/status`.
     pub fn status(&self) -> Value {
-        pleg_json(&["status", "--agent", &self.url])
+        pleg_json(&["status", "--agent", &self.socket])
     }
 
     /// Waits until its status is as `wanted`.
@@ -57,7 +71,7 @@ impl Agent {
 
     /// `pleg watch` through it.
     pub fn watch(&self) -> Running {
-        Running::start(&["watch", "-o", "json", "--agent", &self.url])
+        Running::start(&["watch", "-o", "json", "--agent", &self.socket])
     }
 }
 

@@ -21,10 +21,21 @@ pub fn doctor(testbed: &Testbed) -> Value {
 /// Its report on what listens there; it comes in time.
 #[track_caller]
 pub fn doctor_at(endpoint: &cri::Endpoint) -> Value {
+    report(endpoint, &[])
+}
+
+/// What it says of one cause: how busy the machine is meanwhile is the affair of others.
+#[track_caller]
+pub fn doctor_about(testbed: &Testbed, cause: &str) -> Value {
+    report(&testbed.endpoint(), &["--check", cause])
+}
+
+#[track_caller]
+fn report(endpoint: &cri::Endpoint, more: &[&str]) -> Value {
     let endpoint = endpoint.to_string();
     let arguments = ["doctor", "--agent", "off", "-r", &endpoint];
     let begun = Instant::now();
-    let report = pleg_json(&[&arguments[..], &NO_KUBELET].concat());
+    let report = pleg_json(&[&arguments[..], &NO_KUBELET, more].concat());
     assert!(begun.elapsed() < IN_TIME, "{:?}", begun.elapsed());
     report
 }

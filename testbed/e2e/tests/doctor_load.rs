@@ -3,8 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use e2e::doctor::{assert_well, doctor, only};
-use pleg::go_duration::GoDuration;
+use e2e::doctor::{assert_well, doctor, doctor_about, only};
+use pleg::out::go_duration::GoDuration;
 use serde_json::Value;
 use testbed_driver::{Driver, Network, PodSpec, Testbed};
 
@@ -28,6 +28,7 @@ fn line<'a>(finding: &'a Value, part: &str) -> &'a str {
 
 #[tokio::test]
 async fn a_runtime_that_is_slow_is_told_what_a_relist_costs_and_how_many_pods_it_carries() {
+    const CAUSE: &str = "too-many-containers";
     const PODS: usize = 100;
     const DEAD: usize = 20;
     let testbed = Testbed::up("1.7", "doctor-slow").await.unwrap();
@@ -39,15 +40,15 @@ async fn a_runtime_that_is_slow_is_told_what_a_relist_costs_and_how_many_pods_it
     let pods = driver.run_pods(&specs, |_| {}).await.unwrap();
     driver.run_dead(&pods[0], DEAD, |_| {}).await.unwrap();
     // So many are no problem for a runtime that is quick.
-    assert_well(&doctor(&testbed));
+    assert_well(&doctor_about(&testbed, CAUSE));
 
     // With a third of a millisecond in each third of a second every call takes one of them,
     // sometimes two. To inspect all is a status of 100 sandboxes and 220 containers, which is
     // 112 s, and 100 times both lists, which is as much as the one sample of each is.
     testbed.verb(&["slow", "99.9", "350"]).await.unwrap();
-    let report = doctor(&testbed);
+    let report = doctor_about(&testbed, CAUSE);
     testbed.verb(&["slow", "off"]).await.unwrap();
-    let finding = only(&report, "too-many-containers");
+    let finding = only(&report, CAUSE);
     let probes = report["probes"].as_array().unwrap();
     assert!(
         probes.iter().all(|probe| probe["outcome"] == "ok"),
@@ -98,7 +99,7 @@ async fn a_runtime_that_is_slow_is_told_what_a_relist_costs_and_how_many_pods_it
     );
     let slowest = seconds(line(&finding, "container_status: "), "max ");
     assert!(0.17 < status && status <= slowest, "{status} {slowest}");
-    assert_well(&doctor(&testbed));
+    assert_well(&doctor_about(&testbed, CAUSE));
 }
 
 #[tokio::test]

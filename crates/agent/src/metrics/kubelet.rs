@@ -1,9 +1,9 @@
 //! The kubelet's names, types, labels and buckets, as of 1.36: a dashboard made for a
 //! kubelet reads ours.
 
-use pleg::listed::ContainerState;
-use pleg::snapshot::Counts;
-use pleg::wall_time::WallTime;
+use pleg::model::listed::ContainerState;
+use pleg::model::snapshot::Counts;
+use pleg::model::wall_time::WallTime;
 use prometheus::{
     Gauge, Histogram, IntCounter, IntGauge, IntGaugeVec, Registry, histogram_opts, opts,
     register_gauge_with_registry, register_histogram_vec_with_registry,

@@ -1,14 +1,15 @@
 //! What is counted, in two registries: our own names, and the kubelet's beside them, so
-//! that no dashboard counts twice.
+//! that no dashboard counts twice. Label values are names of ours: nothing that a runtime
+//! sends gets into a label.
 
 use std::time::Duration;
 
 use pleg::Observer;
-use pleg::event::{EventType, Source};
-use pleg::runtime::{Call, CallError};
-use pleg::snapshot::Counts;
-use pleg::status_report::StatusReport;
-use pleg::wall_time::WallTime;
+use pleg::model::event::{EventType, Source};
+use pleg::model::snapshot::Counts;
+use pleg::out::coverage::{Look, LookKind};
+use pleg::out::status_report::StatusReport;
+use pleg::runtime::{CallError, Rpc};
 use prometheus::{Registry, TextEncoder};
 
 mod kubelet;
@@ -51,16 +52,16 @@ impl Metrics {
 }
 
 impl Observer for Metrics {
-    fn call_ended(&self, call: Call, took: Duration, error: Option<&CallError>) {
+    fn call_ended(&self, call: Rpc, took: Duration, error: Option<&CallError>) {
         self.own.operations.ended(call, took, error);
         self.kubelet.operations.ended(call, took, error);
     }
 
-    fn list_received(&self, call: Call, bytes: usize) {
+    fn list_received(&self, call: Rpc, bytes: usize) {
         self.own.list_received(call, bytes);
     }
 
-    fn relist_ended(&self, took: Duration) {
+    fn relist_failed(&self, took: Duration) {
         self.own.relist_duration.observe(took.as_secs_f64());
         self.kubelet.relist_duration.observe(took.as_secs_f64());
     }
@@ -75,7 +76,14 @@ impl Observer for Metrics {
         self.kubelet.pod_relist_duration.observe(took.as_secs_f64());
     }
 
-    fn seen(&self, time: WallTime, counts: Counts) {
+    fn seen(&self, look: &Look, counts: Counts) {
+        let took = look.took.as_secs_f64();
+        self.own.relist_duration.observe(took);
+        // A kubelet makes no sweeps.
+        if look.kind == LookKind::List {
+            self.kubelet.relist_duration.observe(took);
+        }
+        let time = look.begun.wall;
         self.own.last_seen.set(time.as_unix_seconds());
         self.kubelet.seen(time, counts);
     }
@@ -112,7 +120,7 @@ struct Operations {
 }
 
 impl Operations {
-    fn ended(&self, call: Call, took: Duration, error: Option<&CallError>) {
+    fn ended(&self, call: Rpc, took: Duration, error: Option<&CallError>) {
         let labels = &[call.operation_type()];
         self.total.with_label_values(labels).inc();
         let seconds = took.as_secs_f64();

@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use pleg::event::{EventType, Source};
-use pleg::health::HealthState;
-use pleg::runtime::Call;
-use pleg::status_report::StatusReport;
+use pleg::model::event::{EventType, Source};
+use pleg::out::health::HealthState;
+use pleg::out::status_report::StatusReport;
+use pleg::runtime::{CALLS, Rpc};
 use prometheus::{
     Gauge, GaugeVec, Histogram, HistogramVec, IntCounter, IntCounterVec, IntGaugeVec, Registry,
     histogram_opts, opts, register_gauge_vec_with_registry, register_gauge_with_registry,
@@ -140,7 +140,7 @@ impl Own {
         })
     }
 
-    pub(super) fn list_received(&self, call: Call, bytes: usize) {
+    pub(super) fn list_received(&self, call: Rpc, bytes: usize) {
         let gauge = self.list_bytes.with_label_values(&[call.operation_type()]);
         gauge.set(bytes as i64);
     }
@@ -159,7 +159,7 @@ impl Own {
             let gauge = self.health.with_label_values(&[state.as_str()]);
             gauge.set(i64::from(state == now.health.state));
         }
-        for call in Call::ALL {
+        for call in CALLS {
             let label = &[call.operation_type()];
             let of_call = now.in_flight.iter().filter(|flight| flight.call == call);
             let oldest = of_call.map(|flight| flight.age_seconds).fold(0.0, f64::max);

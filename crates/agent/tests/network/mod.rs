@@ -1,12 +1,14 @@
 //! Connections without a network, so that time can be virtual.
 
+use std::convert::Infallible;
 use std::io;
 
-use agent::server::serve;
+use agent::serve;
 use axum::Router;
 use axum::serve::Listener;
 use tokio::io::{AsyncWriteExt, DuplexStream, duplex};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::JoinHandle;
 
 /// How much is on its way before a writer has to wait for its reader.
 const ON_THE_WAY: usize = 4096;
@@ -36,9 +38,14 @@ pub struct Network(UnboundedSender<DuplexStream>);
 impl Network {
     /// A server of `router` that takes so many connections.
     pub fn of(router: Router, places: usize) -> Self {
+        Self::with_server(router, places).1
+    }
+
+    /// The same with the task that serves.
+    pub fn with_server(router: Router, places: usize) -> (JoinHandle<Infallible>, Self) {
         let (sender, receiver) = unbounded_channel();
-        tokio::spawn(serve(Channel(receiver), router, places));
-        Self(sender)
+        let server = tokio::spawn(serve(Channel(receiver), router, places));
+        (server, Self(sender))
     }
 
     /// A new connection over which this was sent.

@@ -5,7 +5,7 @@ use clap::Args;
 use doctor::analysis::{Analysis, Analyzer, InputReport};
 use doctor::input::{self, Observer, Unreadable};
 use indicatif::{ProgressBar, ProgressStyle};
-use pleg::wall_time::system_clock;
+use pleg::model::wall_time::system_clock;
 
 use crate::args::{Format, Global};
 use crate::{Found, output, text};

@@ -6,8 +6,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pleg::subscribers::Subscription;
-use pleg::told::Record;
+use pleg::out::subscribers::Subscription;
+use pleg::out::told::Record;
 use pleg::{Config, Environment, NoObserver, Pleg, no_ids};
 use sim::Sim;
 use tokio::time::{Instant, sleep_until};
@@ -103,7 +103,7 @@ pub async fn run(global: &Global) -> anyhow::Result<Found> {
     }
     let environment = Environment {
         endpoint: "a simulated node".into(),
-        clock: pleg::wall_time::system_clock(),
+        clock: pleg::model::wall_time::system_clock(),
         observer: Arc::new(NoObserver),
         ids: no_ids(),
         kernel: Some(Arc::new(sim.clone())),

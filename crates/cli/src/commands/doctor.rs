@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use agent::{AgentClient, known_ids, state_directory};
 use anyhow::{Context, bail};
 use clap::Args;
 use cri::Endpoint;
@@ -14,18 +15,17 @@ use doctor::collect::helper::{self, Helper, Helpers};
 use doctor::collect::host::{self, Host};
 use doctor::collect::probes::{Asking, collect};
 use doctor::diagnosis::{Diagnosis, NodeVerdict, diagnose};
-use doctor::facts::probes::Probe;
+use doctor::facts::probes::ProbeReport;
 use doctor::facts::{HostFacts, NodeFacts, ProbeFacts};
-use pleg::status::PodStatus;
-use pleg::status_report::StatusReport;
-use pleg::wall_time::system_clock;
+use pleg::model::status::PodStatus;
+use pleg::model::wall_time::system_clock;
+use pleg::out::status_report::StatusReport;
 use serde::Serialize;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::explain::cause;
-use crate::agent_client::AgentClient;
-use crate::args::{AgentUrl, Format, Global};
+use crate::args::{AgentOption, Format, Global};
 use crate::{Found, endpoint, output, text};
 
 /// How many reads that may block can be under way.
@@ -48,8 +48,8 @@ const PLACE: Duration = Duration::from_secs(2);
 const WRITING: Duration = Duration::from_secs(5);
 
 const AFTER_HELP: &str = "\
-Harmless: it asks the runtime with deadlines, never the same call twice, and reads files that
-cannot block; where packages are kept by rpm, it runs `rpm -q` once. It ends within 30 seconds
+Harmless: it asks the runtime with deadlines, no call twice (but Version, where others hang),
+and reads files whose reads it can give up; where packages are kept by rpm, it runs `rpm -q` once. It ends within 30 seconds
 whatever hangs, and usually within 10.
 
 Exit codes: 0 nothing is wrong, 1 something is, 2 it cannot be told. With --npd they are those
@@ -80,7 +80,7 @@ pub struct Doctor {
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:10248")]
     pub kubelet_healthz: SocketAddr,
     #[command(flatten)]
-    pub agent: AgentUrl,
+    pub agent: AgentOption,
 }
 
 /// What scripts read.
@@ -89,7 +89,7 @@ pub struct Doctor {
 struct Report<'a> {
     #[serde(flatten)]
     diagnosis: &'a Diagnosis,
-    probes: &'a [Probe],
+    probes: Vec<ProbeReport<'a>>,
 }
 
 pub async fn run(global: &Global, options: Doctor) -> anyhow::Result<Found> {
@@ -161,9 +161,13 @@ async fn facts(global: &Global, options: &Doctor, until: Instant) -> anyhow::Res
     let helpers = helpers()?;
     let probes = async {
         let endpoint = endpoint::present(global.named_endpoint()?).await;
-        let agent = match AgentClient::find(&options.agent, endpoint.as_ref()).await? {
+        let choice = options.agent.choice();
+        let agent = match AgentClient::find(&choice, endpoint.as_ref()).await? {
             // One that goes meanwhile is done without.
-            Some((agent, status)) => agent.pods().await.ok().map(|pods| (status, pods)),
+            Some((agent, status)) => agent.pods().await.ok().map(|pods| {
+                let pods = pods.into_iter().map(|pod| pod.status);
+                (status, pods.collect())
+            }),
             None => None,
         };
         // The folder of the socket may be closed to us, and an agent knows what is in it.
@@ -231,11 +235,11 @@ async fn probes(
     options: &Doctor,
     until: Instant,
 ) -> ProbeFacts {
-    let known = endpoint::known_ids(&endpoint);
-    let ids = timeout(READING, spawn_blocking(move || known())).await;
+    let known = known_ids(&endpoint, &state_directory());
+    let ids = timeout(READING, known()).await;
     let asking = Asking {
         endpoint,
-        ids: ids.ok().and_then(Result::ok).unwrap_or_default(),
+        ids: ids.unwrap_or_default(),
         agent,
         proc: "/proc".into(),
         kubelet: options.kubelet_healthz,
@@ -255,7 +259,7 @@ fn show(
         _ if options.npd => output::text(&text::npd::line(diagnosis)),
         Format::Json => output::json(&Report {
             diagnosis,
-            probes: &facts.probes.calls,
+            probes: facts.probes.calls.iter().map(ProbeReport::from).collect(),
         }),
         Format::Text => output::text(&text::doctor::page(diagnosis, facts)),
     }

@@ -9,8 +9,8 @@ use std::convert::Infallible;
 use std::future::pending;
 
 use anyhow::Context;
-use pleg::go_duration::GoDuration;
-use pleg::wall_time::{WallTime, system_clock};
+use pleg::model::wall_time::{WallTime, system_clock};
+use pleg::out::go_duration::GoDuration;
 use serde::Serialize;
 use sim::grpc::{self, socket};
 use sim::{Ending, Played, Scenario};
@@ -24,6 +24,10 @@ const A_QUIET_LIFE: &str = "0s churn 12/m";
 
 /// How many pods there are where no scenario brings any.
 const PODS: usize = 10;
+
+/// From so many containers on their list comes near the 16 MiB that one message may have, and
+/// lists are served in streams too.
+const MANY: usize = 20_000;
 
 pub async fn run(global: &Global, options: Sim) -> anyhow::Result<Found> {
     let interrupted = signals::interrupted()?;
@@ -59,6 +63,9 @@ fn populate(sim: &sim::Sim, options: &Sim) {
     let names = (0..options.containers).map(|number| format!("app-{number}"));
     let names: Vec<String> = names.collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    if pods.saturating_mul(options.containers) >= MANY {
+        sim.stream_lists();
+    }
     let now = sim.now();
     let mut world = sim.world();
     for number in 0..pods {

@@ -5,18 +5,18 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use agent::AgentClient;
 use anyhow::{Context, ensure};
 use cri::Endpoint;
-use pleg::go_duration::GoDuration;
+use pleg::out::go_duration::GoDuration;
+use pleg::out::status_report::StatusReport;
+use pleg::out::subscribers::Subscription;
+use pleg::out::told::Record;
 use pleg::runtime::RuntimeVersion;
 use pleg::runtime::grpc::{GrpcRuntime, MAX_MESSAGE_SIZE};
-use pleg::status_report::StatusReport;
-use pleg::subscribers::Subscription;
-use pleg::told::Record;
 use pleg::{Config, Mode, Pleg};
 use tokio::time::sleep;
 
-use crate::agent_client::AgentClient;
 use crate::args::{Format, Global, KernelHints, PodFilter, Relisting, Watch};
 use crate::news::News;
 use crate::{Found, endpoint, output, signals, text};
@@ -38,7 +38,9 @@ async fn watch(global: &Global, options: &Watch) -> anyhow::Result<Infallible> {
     let config = config(&options.relisting)?;
     let named = global.named_endpoint()?;
     let mut telling = Telling::new(global, options);
-    if let Some((agent, status)) = AgentClient::find(&options.agent, named.as_ref()).await? {
+    if let Some((agent, status)) =
+        AgentClient::find(&options.agent.choice(), named.as_ref()).await?
+    {
         warn_of_flags_without_effect(&options.relisting);
         return watch_agent(telling, agent, status, config).await;
     }

@@ -8,8 +8,8 @@ use doctor::finding::{Culprit, Finding, Verdict};
 use doctor::goroutines::{Goroutines, ShownGroup};
 use doctor::metrics::MetricsReading;
 use doctor::series::PlegReading;
-use pleg::go_duration::GoDuration;
-use pleg::wall_time::WallTime;
+use pleg::model::wall_time::WallTime;
+use pleg::out::go_duration::GoDuration;
 
 use super::{BAD, BOLD, DIM, GOOD, WARN, printable, sentence, styled};
 

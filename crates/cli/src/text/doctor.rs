@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use doctor::diagnosis::{Diagnosis, NodeVerdict};
 use doctor::facts::NodeFacts;
+use doctor::facts::host::Gaps;
 use doctor::finding::{Finding, Verdict};
 
 use super::wrap::{lines, wrap};
@@ -12,6 +13,7 @@ use super::{BAD, BOLD, DIM, GOOD, WARN, sentence, styled};
 /// As many as people read; JSON has them all.
 const MOST_FINDINGS: usize = 8;
 const MOST_EVIDENCE: usize = 16;
+const MOST_GAPS: usize = 8;
 
 /// A sentence first; then, if something is wrong, why we say so and what to do.
 pub fn page(diagnosis: &Diagnosis, facts: &NodeFacts) -> String {
@@ -41,6 +43,7 @@ pub fn page(diagnosis: &Diagnosis, facts: &NodeFacts) -> String {
             &format!("And {more} more findings; -o json has them all"),
         );
     }
+    unread(&mut page, &facts.host.gaps);
     // By another's word it is well as far as that goes.
     if diagnosis.verdict != NodeVerdict::Ok || facts.probes.agent.is_some() {
         not_checked(&mut page, diagnosis);
@@ -116,6 +119,26 @@ fn not_checked(page: &mut String, diagnosis: &Diagnosis) {
             page.push_str(&styled(DIM, line));
             page.push('\n');
         }
+    }
+}
+
+/// Files of processes that did not come.
+fn unread(page: &mut String, gaps: &Gaps) {
+    if gaps.is_empty() {
+        return;
+    }
+    head(page, "What could not be read");
+    for gap in gaps.files.iter().take(MOST_GAPS) {
+        let said = format!("{}: {}", gap.file, gap.why);
+        wrap(page, "  - ", &sentence(&said));
+    }
+    let more = gaps.files.len().saturating_sub(MOST_GAPS) + gaps.more;
+    if more > 0 {
+        wrap(page, "  - ", &format!("{more} more files of processes"));
+    }
+    if gaps.processes > 0 {
+        let said = format!("{} processes, for lack of time", gaps.processes);
+        wrap(page, "  - ", &said);
     }
 }
 

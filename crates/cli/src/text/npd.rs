@@ -86,4 +86,53 @@ mod tests {
             "{said}"
         );
     }
+
+    #[test]
+    fn whatever_the_names_are_made_of_the_line_is_80_plain_characters_at_most() {
+        let plain = |line: &str| {
+            let text = line.strip_suffix('\n').expect("a line");
+            let is_plain = |byte: u8| byte.is_ascii_graphic() || byte == b' ';
+            line.chars().count() <= 80 && line.len() <= 80 && text.bytes().all(is_plain)
+        };
+        for odd in [
+            "\u{754c}",
+            "\u{1f9d1}\u{200d}\u{1f680}",
+            "e\u{301}",
+            "\u{0}",
+            "\u{7f}",
+            "\u{9b}",
+            "\t",
+            "\r\n",
+            "\u{2028}",
+            "\u{200b}",
+            "\u{202e}",
+            "\u{feff}",
+            "\u{e0041}",
+            "\u{ad}",
+        ] {
+            for count in [1, 20, 76, 80, 253, 5000] {
+                let name = odd.repeat(count);
+                let mut finding = Finding::new(Cause::ContainerStatusLock, Confidence::Certain);
+                finding.sentence = name.clone();
+                let mut diagnosis = Diagnosis {
+                    verdict: NodeVerdict::Unknown,
+                    summary: name.clone(),
+                    findings: Vec::new(),
+                    not_checked: Vec::new(),
+                };
+                assert!(plain(&line(&diagnosis)), "{odd:?} {count}");
+                diagnosis.findings = vec![finding];
+                assert!(plain(&line(&diagnosis)), "{odd:?} {count}");
+                let culprit = &mut diagnosis.findings[0].culprit;
+                culprit.pod = Some(PodName {
+                    uid: Some(name.clone()),
+                    namespace: Some(name.clone()),
+                    name: Some(name.clone()),
+                });
+                culprit.container = Some(name.clone());
+                culprit.process = Some(name);
+                assert!(plain(&line(&diagnosis)), "{odd:?} {count}");
+            }
+        }
+    }
 }

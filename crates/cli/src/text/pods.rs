@@ -1,14 +1,18 @@
 //! The table of `pleg pods`.
 
 use comfy_table::{Table, presets};
-use pleg::health::short;
-use pleg::listed::ContainerState;
-use pleg::status::{ContainerStatus, PodStatus};
+use pleg::model::listed::ContainerState;
+use pleg::model::status::ContainerStatus;
+use pleg::out::health::short;
+use pleg::out::pods::PodReport;
 
 use super::printable;
 
+/// Marks the state of what could not be inspected.
+const LAST_KNOWN: &str = "last known";
+
 /// A row for each container, and one for a pod without.
-pub fn table(pods: &[PodStatus]) -> String {
+pub fn table(pods: &[PodReport]) -> String {
     if pods.is_empty() {
         return "No pods found.\n".to_owned();
     }
@@ -23,7 +27,8 @@ pub fn table(pods: &[PodStatus]) -> String {
         "ATTEMPT",
         "ID",
     ]);
-    for pod in pods {
+    for report in pods {
+        let pod = &report.status;
         let ip = pod.ips().first().map(ToString::to_string);
         let named = |cells: [String; 4]| {
             let names = [&*pod.namespace, &*pod.name].map(|name| printable(name).into_owned());
@@ -37,13 +42,15 @@ pub fn table(pods: &[PodStatus]) -> String {
         for container in &pod.containers {
             table.add_row(named([
                 printable(&container.name).into_owned(),
-                state(container),
+                state(container, report.error.is_some()),
                 container.attempt.to_string(),
                 printable(short(&container.id)).into_owned(),
             ]));
         }
         if pod.containers.is_empty() {
-            table.add_row(named(Default::default()));
+            let state = report.error.as_ref().map(|_| LAST_KNOWN.to_owned());
+            let state = state.unwrap_or_default();
+            table.add_row(named([String::new(), state, String::new(), String::new()]));
         }
     }
     for column in table.column_iter_mut() {
@@ -53,10 +60,14 @@ pub fn table(pods: &[PodStatus]) -> String {
     lines.collect()
 }
 
-fn state(container: &ContainerStatus) -> String {
+fn state(container: &ContainerStatus, is_last_known: bool) -> String {
     let state = container.state.as_str();
-    match (container.state, container.exit_code) {
+    let state = match (container.state, container.exit_code) {
         (ContainerState::Exited, Some(code)) => format!("{state} ({code})"),
         _ => state.to_owned(),
+    };
+    match is_last_known {
+        true => format!("{state}, {LAST_KNOWN}"),
+        false => state,
     }
 }

@@ -3,8 +3,9 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use pleg::go_duration::GoDuration;
-use pleg::status_report::StatusReport;
+use pleg::out::go_duration::GoDuration;
+use pleg::out::health::{Blind, FailingCall, short};
+use pleg::out::status_report::StatusReport;
 
 use super::{BAD, BOLD, DIM, GOOD, health_style, printable, sentence, styled};
 
@@ -36,6 +37,12 @@ pub fn page(status: &StatusReport) -> String {
     for stuck in &status.stuck {
         let what = sentence(&stuck.to_string()).into_owned();
         line("Stuck", styled(BAD, what));
+    }
+    for failing in &status.failing {
+        line("Failing", styled(BAD, sentence(&failing_call(failing))));
+    }
+    if !status.blind.is_empty() {
+        line("Unseen", styled(BAD, unseen(&status.blind)));
     }
     let waiting = status.in_flight.len().saturating_sub(status.stuck.len());
     if waiting > 0 {
@@ -70,7 +77,10 @@ fn runtime(status: &StatusReport) -> String {
 fn relist(status: &StatusReport) -> String {
     let relist = &status.relist;
     let period = duration(relist.period_seconds);
-    match (relist.last_duration_seconds, &relist.last_kind) {
+    match (
+        relist.last_duration_seconds,
+        relist.last_kind.map(|kind| kind.as_str()),
+    ) {
         (Some(took), Some(kind)) => format!(
             "{}, every {period}; the last of {} took {} (by {kind})",
             relist.mode,
@@ -105,7 +115,7 @@ fn kernel(status: &StatusReport) -> String {
 }
 
 fn pods(status: &StatusReport) -> String {
-    let containers = pleg::listed::ContainerState::ALL
+    let containers = pleg::model::listed::ContainerState::ALL
         .iter()
         .filter_map(|state| {
             let count = status.containers.get(state.as_str()).copied()?;
@@ -117,6 +127,25 @@ fn pods(status: &StatusReport) -> String {
         true => format!("{}, no containers", status.pods),
         false => format!("{}, containers: {containers}", status.pods),
     }
+}
+
+fn failing_call(failing: &FailingCall) -> String {
+    let what = match (&failing.container, &failing.pod) {
+        (Some(container), Some(pod)) => format!(" of {container} in {pod}"),
+        (None, Some(pod)) => format!(" of {pod}"),
+        _ => String::new(),
+    };
+    let (call, id, error) = (failing.call, short(&failing.id), &failing.error);
+    let since = duration(failing.since_seconds);
+    format!("{call}{what} ({id}) has failed for {since}: {error}")
+}
+
+fn unseen(blind: &[Blind]) -> String {
+    let names = blind.iter().map(|blind| match blind {
+        Blind::NewPods => "new pods",
+        Blind::NewContainers => "new containers",
+    });
+    names.collect::<Vec<_>>().join(", ")
 }
 
 /// Go's form, with no more digits than a person reads.
@@ -131,4 +160,41 @@ fn duration(seconds: f64) -> GoDuration {
     GoDuration(Duration::from_nanos(
         u64::try_from(whole).unwrap_or(u64::MAX),
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_fails_and_what_cannot_be_seen_have_lines() {
+        let failing = json!([{
+            "call": "ContainerStatus", "id": "0123456789abcdef", "container": "app",
+            "pod": {"uid": "u", "namespace": "shop", "name": "web\n"},
+            "error": "no\u{1b}", "sinceSeconds": 61.5,
+        }]);
+        let report = json!({
+            "health": {"state": "Degraded", "message": "m", "reason": "InspectionsFail",
+                       "since": "2026-01-02T03:04:05Z", "thresholdSeconds": 180.0},
+            "kubeletView": {"ready": true, "message": "fine"},
+            "relist": {"mode": "generic", "count": 1, "periodSeconds": 1.0, "sweeping": true},
+            "stuck": [], "failing": failing, "blind": ["newPods", "newContainers"],
+            "inFlight": [],
+            "stream": {"state": "off", "events": 0, "missed": 0, "reconnects": 0},
+            "kernel": {"state": "off", "watched": 0},
+            "runtime": {"endpoint": "unix:///run/x.sock"},
+            "pods": 3, "containers": {},
+        });
+        let page = page(&serde_json::from_value(report).unwrap());
+        let page = anstream::adapter::strip_str(&page).to_string();
+        for line in [
+            "Failing   ContainerStatus of app in shop/web\\n (0123456789abc) has failed for \
+             1m1s: no\\u{1b}",
+            "Unseen    new pods, new containers",
+        ] {
+            assert!(page.contains(&format!("{line}\n")), "{page}");
+        }
+    }
 }

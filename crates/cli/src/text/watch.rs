@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use cri::Endpoint;
-use pleg::diff::Subject;
-use pleg::event::{Event, EventType};
-use pleg::go_duration::GoDuration;
-use pleg::health::{HealthReport, short};
+use pleg::model::event::{Event, EventType};
+use pleg::model::wall_time::WallTime;
+use pleg::out::go_duration::GoDuration;
+use pleg::out::health::{HealthReport, short};
+use pleg::out::status_report::StatusReport;
+use pleg::out::told::Record;
+use pleg::records::diff::Subject;
 use pleg::runtime::RuntimeVersion;
-use pleg::status_report::StatusReport;
-use pleg::told::Record;
-use pleg::wall_time::WallTime;
 
 use super::{BAD, BOLD, DIM, GOOD, WARN, health_style, printable, sentence, styled};
 
@@ -69,10 +69,14 @@ pub fn line(record: &Record) -> String {
             time,
             conflated,
             pods,
+            all,
         } => {
-            let pods = pods.len();
+            let of = match all {
+                true => "many".to_owned(),
+                false => pods.len().to_string(),
+            };
             let what = format!(
-                "{conflated} events of {pods} pods were too many to tell one by one; how these pods are now:"
+                "{conflated} events of {of} pods were merged; the current state of these pods:"
             );
             styled(WARN, format!("{}  {what}", clock(*time)))
         }

@@ -1,8 +1,12 @@
 //! What an agent answers over HTTP, and where.
 
-use serde_json::Value;
+use std::os::unix::fs::PermissionsExt;
 
-use crate::support::{Agent, FakeRuntime, assert_status_shape, assert_time, get};
+use pleg::runtime::Rpc;
+use serde_json::Value;
+use sim::Fault;
+
+use crate::support::{Agent, FakeRuntime, assert_keys, assert_status_shape, assert_time, get};
 
 #[test]
 fn an_agent_that_is_well_says_so_everywhere() {
@@ -14,7 +18,7 @@ fn an_agent_that_is_well_says_so_everywhere() {
         assert_eq!((answer.code, answer.body.as_str()), (200, "ok\n"), "{path}");
     }
     let verbose = agent.get("/healthz?verbose");
-    assert_eq!(verbose.body, "Healthy: every pod is seen\n");
+    assert_eq!(verbose.body, "Healthy: all pods are up to date\n");
     assert_eq!(agent.get("/healthz?verbose=1").body, verbose.body);
 
     let status = agent.get("/v1/status");
@@ -35,9 +39,12 @@ fn an_agent_that_is_well_says_so_everywhere() {
     );
     assert_eq!(agent.pods(), ["web-0", "web-1"]);
     let pod = &pods.json()[0];
-    for key in ["uid", "namespace", "name", "sandboxes", "containers"] {
+    let keys = ["uid", "namespace", "name", "sandboxes", "containers"];
+    for key in keys {
         assert!(!pod[key].is_null(), "{key}: {pod}");
     }
+    assert_keys(pod, &[&keys[..], &["asOf", "error"]].concat());
+    assert!(pod["error"].is_null(), "{pod}");
     for (path, code) in [("/", 404), ("/v2/pods", 404), ("/v1", 404)] {
         assert_eq!(agent.get(path).code, code, "{path}");
     }
@@ -112,22 +119,25 @@ fn every_subscriber_begins_with_what_is_there_and_synced() {
 }
 
 #[test]
-fn the_address_for_prometheus_has_no_v1() {
+fn addresses_serve_health_and_metrics_and_not_v1() {
     let runtime = FakeRuntime::with_pods(&[("web-0", &["app"])]);
     let agent = Agent::configured(&runtime.endpoint(), "metricsListen: 127.0.0.1:0\n");
     agent.wait_healthy();
-    let address = agent.metrics_address.clone().unwrap();
-    for path in [
-        "/metrics",
-        "/metrics/kubelet",
-        "/livez",
-        "/healthz",
-        "/readyz",
-    ] {
-        assert_eq!(get(&address, path).code, 200, "{path}");
-    }
-    for path in ["/v1/status", "/v1/pods", "/v1/events", "/v1"] {
-        assert_eq!(get(&address, path).code, 404, "{path}");
+    let metrics_address = agent.metrics_address.clone().unwrap();
+    for address in [&agent.health_address, &metrics_address] {
+        for path in [
+            "/metrics",
+            "/metrics/kubelet",
+            "/livez",
+            "/healthz",
+            "/readyz",
+        ] {
+            assert_eq!(get(address, path).code, 200, "{path}");
+            assert_eq!(agent.get(path).code, 200, "{path}");
+        }
+        for path in ["/v1/status", "/v1/pods", "/v1/events", "/v1"] {
+            assert_eq!(get(address, path).code, 404, "{path}");
+        }
     }
 }
 
@@ -136,5 +146,52 @@ fn no_other_address_is_open_unless_it_is_wanted() {
     let runtime = FakeRuntime::with_pods(&[]);
     let mut agent = Agent::watching(&runtime.endpoint());
     agent.wait_healthy();
-    assert!(!agent.log().contains("health and metrics on"));
+    assert_eq!(
+        agent.log().matches("serving health and metrics on").count(),
+        1
+    );
+}
+
+#[test]
+fn the_socket_is_roots_alone_and_goes_with_the_agent() {
+    let runtime = FakeRuntime::with_pods(&[]);
+    let agent = Agent::watching(&runtime.endpoint());
+    let socket = agent.socket.clone();
+    let mode = std::fs::metadata(&socket).unwrap().permissions().mode();
+    assert_eq!(mode & 0o7777, 0o600);
+    agent.terminate();
+    agent.end().assert_code(0);
+    assert!(!std::fs::exists(&socket).unwrap());
+}
+
+#[test]
+fn names_in_answers_are_exact_and_drive_no_terminal() {
+    let evil = "a\u{9b}31m\u{202e}\u{2066}\u{1b}[2J\r\nb";
+    let runtime = FakeRuntime::with_pods(&[(evil, &["x"])]);
+    let agent = Agent::configured(&runtime.endpoint(), "statusOverdue: 50ms\n");
+    agent.wait_healthy();
+    let id = format!("{evil}/x.0");
+    runtime
+        .sim
+        .fault(Rpc::ContainerStatus, Some(&id), Fault::Hang);
+    runtime.sim.exit(evil, "x", 1);
+    agent.wait("/v1/status", |answer| {
+        !answer.json()["stuck"].as_array().unwrap().is_empty()
+    });
+    for path in ["/v1/pods", "/v1/status", "/healthz?verbose", "/metrics"] {
+        let body = agent.get(path).body;
+        let odd = body
+            .chars()
+            .find(|c| *c != '\n' && !escape::is_printable(*c));
+        assert_eq!(odd, None, "{path}: {body:?}");
+    }
+    assert_eq!(agent.pods(), [evil]);
+    let stuck = &agent.get("/v1/status").json()["stuck"][0];
+    assert_eq!(stuck["pod"]["name"], evil);
+    let health = agent.get("/healthz?verbose").body;
+    assert!(
+        health.contains("default/a\\u{9b}31m\\u{202e}\\u{2066}\\u{1b}[2J\\r\\nb"),
+        "{health}"
+    );
+    assert_eq!(health.lines().count(), 1, "{health}");
 }

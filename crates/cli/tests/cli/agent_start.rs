@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::net::TcpListener;
+use std::os::unix::net::UnixListener;
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -98,47 +99,72 @@ fn a_configuration_that_is_not_there_is_named() {
 }
 
 #[test]
-fn v1_stays_on_loopback() {
-    for address in ["0.0.0.0:20999", "[::]:20999", "192.0.2.1:20999"] {
-        let args = ["agent", "-r", "/nowhere/x.sock", "--listen", address];
-        let said = Pleg::new(&args).run().sentence();
-        assert_eq!(
-            said,
-            format!(
-                "listen is {address}: /v1 stays on loopback; metricsListen serves Prometheus on any address"
-            )
-        );
-    }
-}
-
-#[test]
-fn a_port_in_use_is_said_in_one_sentence() {
+fn a_port_in_use_is_reported_in_one_sentence() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    let args = ["agent", "-r", "/nowhere/x.sock", "--listen", &address];
-    let said = Pleg::new(&args).run().sentence();
-    assert_eq!(
-        said,
-        format!("cannot listen on {address}: address already in use")
-    );
-
-    let mut file = NamedTempFile::new().unwrap();
-    writeln!(file, "metricsListen: {address}").unwrap();
-    let path = file.path().to_str().unwrap();
+    let place = tempfile::tempdir().unwrap();
+    let socket = place.path().join("agent.sock");
     let args = [
         "agent",
         "-r",
         "/nowhere/x.sock",
         "--listen",
-        "127.0.0.1:0",
-        "--config",
-        path,
+        socket.to_str().unwrap(),
     ];
-    let said = Pleg::new(&args).run().sentence();
+    let in_use = format!("cannot listen on {address}: address already in use");
+    let listen = ["--listen", &address];
+    let said = Pleg::new(&[&args[..], &listen].concat()).run().sentence();
+    assert_eq!(said, in_use);
+
+    let mut file = NamedTempFile::new().unwrap();
+    writeln!(file, "metricsListen: {address}\nlisten: 127.0.0.1:0").unwrap();
+    let config = ["--config", file.path().to_str().unwrap()];
+    let said = Pleg::new(&[&args[..], &config].concat()).run().sentence();
+    assert_eq!(said, in_use);
+}
+
+#[test]
+fn a_socket_in_use_is_reported_and_a_stale_one_replaced() {
+    let runtime = FakeRuntime::with_pods(&[("a", &["x"])]);
+    let place = tempfile::tempdir().unwrap();
+    let socket = place.path().join("agent.sock");
+    drop(UnixListener::bind(&socket).unwrap());
+    let socket = socket.to_str().unwrap();
+    let first = Agent::listening(socket, &runtime.endpoint(), "");
+    first.wait_healthy();
+
+    let second = |socket: &str| {
+        let args = ["agent", "-r", "/nowhere/x.sock", "--listen", "127.0.0.1:0"];
+        Pleg::new(&[&args[..], &["--listen", socket]].concat())
+            .run()
+            .sentence()
+    };
+    let advice = "or use --listen with another path";
+    let in_use = format!("another agent already listens on {socket}; stop it, {advice}");
+    assert_eq!(second(socket), in_use);
+    assert_eq!(first.get("/livez").code, 200, "the first one goes on");
+
+    let file = NamedTempFile::new().unwrap();
+    let file = file.path().to_str().unwrap();
+    let advice = "use --listen with another path";
     assert_eq!(
-        said,
-        format!("cannot listen on {address}: address already in use")
+        second(file),
+        format!("{file} exists and is not a socket; {advice}")
     );
+    assert_eq!(
+        second("/dev/null/agent.sock"),
+        "cannot listen on /dev/null/agent.sock: not a directory"
+    );
+}
+
+#[test]
+fn a_group_that_does_not_exist_is_reported() {
+    let mut file = NamedTempFile::new().unwrap();
+    writeln!(file, "socketGroup: no-such-group\nlisten: 127.0.0.1:0").unwrap();
+    let config = file.path().to_str().unwrap();
+    let args = ["agent", "-r", "/nowhere/x.sock", "--config", config];
+    let said = Pleg::new(&args).run().sentence();
+    assert_eq!(said, "socketGroup no-such-group: no such group");
 }
 
 #[test]
@@ -159,9 +185,13 @@ fn an_agents_log_is_json_if_that_is_wanted_to_its_last_words() {
     let runtime = FakeRuntime::with_pods(&[]);
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = taken.local_addr().unwrap().to_string();
+    let place = tempfile::tempdir().unwrap();
     let messages = |listen: &str| -> Vec<String> {
         let args = ["agent", "-r", &runtime.path(), "-o", "json"];
-        let mut agent = Pleg::new(&[&args[..], &["--listen", listen]].concat()).start();
+        let agent = Pleg::new(&[&args[..], &["--listen", listen]].concat());
+        let mut agent = agent
+            .env("PLEG_STATE_DIR", place.path().to_str().unwrap())
+            .start();
         eventually("it logs", || (!agent.log().is_empty()).then_some(()));
         if !agent.has_ended() {
             agent.signal(Signal::TERM);

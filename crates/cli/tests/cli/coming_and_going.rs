@@ -38,7 +38,7 @@ fn a_watch_tells_what_died_while_the_runtime_was_away() {
         let health = watch.record("it is away", |record| is_health(record, "Degraded"));
         let message = health["message"].as_str().unwrap();
         assert!(
-            message.starts_with("the node cannot be listed: the runtime cannot be reached: "),
+            message.starts_with("pods cannot be listed: the runtime cannot be reached: "),
             "round {round}: {message}"
         );
         runtime.sim.exit("db-0", container, 1);
@@ -123,25 +123,25 @@ fn an_agent_is_unhealthy_in_the_kubelets_words_once_the_threshold_is_over() {
     assert_eq!(agent.get("/readyz").code, 200, "it was ready once");
     assert_eq!(agent.pods(), ["db-0", "web-0"]);
 
-    let args = ["status", "--agent", &agent.url(), "-o", "json"];
+    let args = ["status", "--agent", &agent.socket, "-o", "json"];
     let status = Pleg::new(&args).run().assert_code(1).value();
     assert_eq!(status["health"]["state"], "Unhealthy");
 
     runtime.come_back();
     agent.wait_healthy();
-    let status = Pleg::new(&["status", "--agent", &agent.url()]).run();
+    let status = Pleg::new(&["status", "--agent", &agent.socket]).run();
     status.assert_code(0);
 }
 
 #[test]
 fn a_connection_that_is_cut_while_calls_hang_frees_them() {
-    use pleg::runtime::Call;
+    use pleg::runtime::Rpc;
     use sim::Fault;
 
     let mut runtime = FakeRuntime::with_pods(PODS);
     let agent = Agent::configured(&runtime.endpoint(), "listOverdue: 200ms\n");
     agent.wait_healthy();
-    runtime.sim.fault(Call::ListContainers, None, Fault::Hang);
+    runtime.sim.fault(Rpc::ListContainers, None, Fault::Hang);
     agent.wait("/v1/status", |answer| {
         answer.json()["stuck"][0]["call"] == "ListContainers"
     });

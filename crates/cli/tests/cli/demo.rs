@@ -19,10 +19,13 @@ fn the_demo_names_the_wedged_container_and_tells_the_deaths_of_the_others() {
     let named = "ContainerStatus of postgres in default/db (db/postgres.0) has not answered";
     assert!(wedged.contains(named), "{shown}");
     assert!(
-        wedged.contains("a kubelet: ready, but the lists do not come: NotReady in 2m"),
+        wedged.contains("a kubelet: ready, but list calls are stuck or failing: NotReady in 2m"),
         "{shown}"
     );
-    assert!(healed.contains("Healthy: every pod is seen"), "{shown}");
+    assert!(
+        healed.contains("Healthy: all pods are up to date"),
+        "{shown}"
+    );
     assert!(
         !healed.contains("ContainerDied"),
         "nothing is told twice: {shown}"

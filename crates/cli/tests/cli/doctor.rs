@@ -6,8 +6,8 @@ use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
-use pleg::go_duration::GoDuration;
-use pleg::runtime::{Call, CallError};
+use pleg::out::go_duration::GoDuration;
+use pleg::runtime::{CALLS, CallError, Rpc};
 use serde_json::Value;
 use sim::Fault;
 
@@ -60,9 +60,9 @@ fn a_healthy_node_gets_one_calm_line_and_exit_code_0() {
     };
     assert_eq!(ended.out.lines().count(), expected, "{}", ended.out);
     // Each id was asked for once: four containers, three sandboxes.
-    assert_eq!(runtime.sim.calls_made(Call::ContainerStatus), 4);
-    assert_eq!(runtime.sim.calls_made(Call::PodSandboxStatus), 3);
-    for list in [Call::Version, Call::ListContainers, Call::ListPodSandbox] {
+    assert_eq!(runtime.sim.calls_made(Rpc::ContainerStatus), 4);
+    assert_eq!(runtime.sim.calls_made(Rpc::PodSandboxStatus), 3);
+    for list in [Rpc::Version, Rpc::ListContainers, Rpc::ListPodSandbox] {
         assert_eq!(runtime.sim.calls_made(list), 1, "{list}");
     }
 }
@@ -71,7 +71,7 @@ fn a_healthy_node_gets_one_calm_line_and_exit_code_0() {
 fn the_json_is_as_promised() {
     let runtime = three_pods();
     let hung = Some("b/x.0");
-    runtime.sim.fault(Call::ContainerStatus, hung, Fault::Hang);
+    runtime.sim.fault(Rpc::ContainerStatus, hung, Fault::Hang);
     let report = doctor(&runtime, &["-o", "json"]).assert_code(1).value();
     assert_keys(
         &report,
@@ -122,14 +122,14 @@ fn under_the_status_lock_the_culprit_is_named_by_what_an_agent_knows() {
     agent.wait("/v1/status", |answer| {
         answer.json()["stuck"].as_array().unwrap().len() >= 2
     });
-    let lists = runtime.sim.calls_made(Call::ListContainers);
+    let lists = runtime.sim.calls_made(Rpc::ListContainers);
     let statuses = runtime.sim.most_outstanding();
     let args = [
         "doctor",
         "-r",
         &runtime.path(),
         "--agent",
-        &agent.url(),
+        &agent.socket,
         "-o",
         "json",
     ];
@@ -141,7 +141,7 @@ fn under_the_status_lock_the_culprit_is_named_by_what_an_agent_knows() {
         "{summary}"
     );
     // Nobody was asked twice for what the agent waits for.
-    assert_eq!(runtime.sim.calls_made(Call::ListContainers), lists);
+    assert_eq!(runtime.sim.calls_made(Rpc::ListContainers), lists);
     assert!(runtime.sim.most_outstanding() <= statuses + 8);
 }
 
@@ -162,14 +162,19 @@ fn where_only_root_may_ask_the_agents_word_stands_for_the_runtimes() {
     let first = alone.out.split("\n\n").next().unwrap().replace('\n', " ");
     assert!(first.contains("may only be opened by root"), "{first}");
 
-    let agent = Agent::watching(&runtime.endpoint());
+    // Only root and the group that is wanted get an answer.
+    let closed = Agent::watching(&runtime.endpoint());
+    let refused = by_nobody(&runtime, &closed.socket, &[]).unwrap();
+    let said = refused.sentence();
+    assert!(said.ends_with("permission denied"), "{said}");
+    let agent = Agent::configured(&runtime.endpoint(), "socketGroup: 65534\n");
     agent.wait_healthy();
-    let well = by_nobody(&runtime, &agent.url(), &[]).unwrap();
+    let well = by_nobody(&runtime, &agent.socket, &[]).unwrap();
     let page = well.assert_code(0).out;
     let first = page.split("\n\n").next().unwrap().replace('\n', " ");
     assert!(first.starts_with("Healthy: pleg-sim "), "{page}");
     assert!(
-        first.ends_with("answers the agent on this node: every pod is seen"),
+        first.ends_with("answers the agent on this node: all pods are up to date"),
         "{page}"
     );
     assert!(page.contains("What was not checked"), "{page}");
@@ -184,7 +189,7 @@ fn where_only_root_may_ask_the_agents_word_stands_for_the_runtimes() {
     std::fs::set_permissions(bundle.path(), Permissions::from_mode(0o777)).unwrap();
     let path = bundle.path().join("node.json.gz");
     let bundle = ["-o", "json", "--bundle", path.to_str().unwrap()];
-    let report = by_nobody(&runtime, &agent.url(), &bundle).unwrap();
+    let report = by_nobody(&runtime, &agent.socket, &bundle).unwrap();
     let report = report.assert_code(1).value();
     assert_eq!(causes(&report), ["container-status-lock"]);
     let finding = &report["findings"][0];
@@ -219,9 +224,9 @@ fn under_the_status_lock_the_ids_that_were_saved_lead_to_the_culprit() {
     let state = folder.path().to_str().unwrap();
     let ended = Pleg::new(&args).env("PLEG_STATE_DIR", state).run();
     let report = ended.assert_code(1).value();
-    assert_eq!(causes(&report), ["container-status-lock"]);
+    assert_eq!(causes(&report), ["container-status-lock"], "{report:#}");
     assert_eq!(report["findings"][0]["culprit"]["id"], "b/y.0");
-    assert_eq!(runtime.sim.calls_made(Call::ListContainers), 1);
+    assert_eq!(runtime.sim.calls_made(Rpc::ListContainers), 1);
     let probes = report["probes"].as_array().unwrap();
     assert!(
         probes.iter().all(|probe| probe["id"] != "gone"),
@@ -235,13 +240,13 @@ fn it_ends_in_time_when_everything_hangs_and_leaves_no_pile_of_calls() {
     for pod in 0..40 {
         runtime.sim.run(&format!("pod-{pod}"), &["x", "y"]);
     }
-    for call in Call::ALL {
+    for call in CALLS {
         runtime.sim.fault(call, None, Fault::Hang);
     }
     runtime.sim.fault(sim::Rpc::Status, None, Fault::Hang);
     let report = doctor(&runtime, &["-o", "json"]).assert_code(1).value();
     assert_eq!(causes(&report)[0], "runtime-unresponsive");
-    for call in [Call::ListContainers, Call::ListPodSandbox] {
+    for call in [Rpc::ListContainers, Rpc::ListPodSandbox] {
         runtime.sim.lift(call, None);
     }
     // Both lists answer, and each id hangs: eight are asked, and no more.
@@ -252,6 +257,93 @@ fn it_ends_in_time_when_everything_hangs_and_leaves_no_pile_of_calls() {
         "{}",
         runtime.sim.most_outstanding()
     );
+}
+
+/// All calls hang from now on.
+fn hang_all(runtime: &sim::Sim) {
+    for call in pleg::runtime::CALLS {
+        runtime.fault(call, None, Fault::Hang);
+    }
+    runtime.fault(sim::Rpc::Status, None, Fault::Hang);
+}
+
+/// The runtime is what does not answer, and nothing in it is blamed.
+#[track_caller]
+fn assert_only_the_runtime_is_named(report: &Value) {
+    assert_eq!(causes(report), ["runtime-unresponsive"], "{report:#}");
+    let said = report["findings"].to_string() + &report["summary"].to_string();
+    assert!(!said.contains("pod-"), "{report:#}");
+}
+
+#[test]
+fn where_a_runtime_stops_in_the_middle_no_container_is_named_for_it() {
+    // After so many calls of that kind.
+    for (call, count) in [
+        (Rpc::Version, 1),
+        (Rpc::PodSandboxStatus, 5),
+        (Rpc::ContainerStatus, 2),
+        (Rpc::ContainerStatus, 40),
+    ] {
+        let runtime = FakeRuntime::with_pods(&[]);
+        for pod in 0..60 {
+            runtime.sim.run(&format!("pod-{pod}"), &["x"]);
+        }
+        for slow in [Rpc::ContainerStatus, Rpc::PodSandboxStatus] {
+            let slowly = Fault::Slow(Duration::from_millis(20));
+            runtime.sim.fault(slow, None, slowly);
+        }
+        let sim = runtime.sim.clone();
+        let stops = std::thread::spawn(move || {
+            while sim.calls_made(call) < count {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            hang_all(&sim);
+        });
+        let report = doctor(&runtime, &["-o", "json"]).assert_code(1).value();
+        stops.join().unwrap();
+        assert_only_the_runtime_is_named(&report);
+    }
+}
+
+#[test]
+fn where_everything_hangs_no_container_is_named_whose_id_was_saved() {
+    let runtime = FakeRuntime::with_pods(&[("pod-a", &["x"]), ("pod-b", &["x"])]);
+    let folder = tempfile::tempdir().unwrap();
+    let name = runtime.path().trim_start_matches('/').replace('/', "-");
+    let ids = ["pod-a", "pod-b", "pod-a/x.0", "pod-b/x.0"];
+    let saved = serde_json::json!({"endpoint": runtime.endpoint(), "ids": ids});
+    let file = folder.path().join(format!("{name}.json"));
+    std::fs::write(file, saved.to_string()).unwrap();
+    hang_all(&runtime.sim);
+    let path = runtime.path();
+    let args = [&["doctor", "-r", &path, "-o", "json"], &ALONE[..]].concat();
+    let state = folder.path().to_str().unwrap();
+    let ended = Pleg::new(&args).env("PLEG_STATE_DIR", state).run();
+    assert_only_the_runtime_is_named(&ended.assert_code(1).value());
+}
+
+#[test]
+fn a_runtime_that_fails_every_status_is_not_called_healthy() {
+    let runtime = FakeRuntime::with_pods(&[]);
+    for pod in 0..60 {
+        runtime.sim.run(&format!("pod-{pod}"), &["x"]);
+    }
+    for why in [
+        CallError::Refused("Unknown: no".into()),
+        CallError::connection_refused(),
+    ] {
+        let fails = Fault::Fail(why);
+        runtime.sim.fault(Rpc::ContainerStatus, None, fails);
+        let report = doctor(&runtime, &["-o", "json"]).assert_code(1).value();
+        assert_eq!(causes(&report), ["runtime-unresponsive"]);
+        let finding = &report["findings"][0];
+        assert_eq!(finding["verdict"], "suspect");
+        let evidence = finding["evidence"].to_string();
+        let said = "60 of 60 ContainerStatus calls failed: the runtime ";
+        assert!(evidence.contains(said), "{evidence}");
+        let line = doctor(&runtime, &["--npd"]).assert_code(1).out;
+        assert!(line.starts_with("runtime-unresponsive: "), "{line}");
+    }
 }
 
 #[test]
@@ -324,7 +416,7 @@ fn a_node_with_more_than_a_kubelet_can_inspect_is_told_what_it_carries() {
         runtime.sim.run(&format!("pod-{pod}"), &["x", "y"]);
     }
     let slow = Fault::Slow(Duration::from_millis(300));
-    for call in [Call::ContainerStatus, Call::PodSandboxStatus] {
+    for call in [Rpc::ContainerStatus, Rpc::PodSandboxStatus] {
         runtime.sim.fault(call, None, slow.clone());
     }
     // Three calls of 0.3 s for each of 250 pods: 225 s.
@@ -333,7 +425,7 @@ fn a_node_with_more_than_a_kubelet_can_inspect_is_told_what_it_carries() {
     let summary = report["summary"].as_str().unwrap();
     assert!(summary.contains("all 250 pods"), "{summary}");
     let evidence = report["findings"][0]["evidence"].to_string();
-    assert!(evidence.contains("p90 30"), "{evidence}");
+    assert!(evidence.contains("p90 3"), "{evidence}");
 }
 
 #[test]
@@ -345,7 +437,7 @@ fn what_is_slow_now_and_then_counts_as_a_kubelet_would_feel_it() {
         if pod % 3 == 0 {
             let slow = Fault::Slow(Duration::from_millis(400));
             let id = format!("{name}/x.0");
-            runtime.sim.fault(Call::ContainerStatus, Some(&id), slow);
+            runtime.sim.fault(Rpc::ContainerStatus, Some(&id), slow);
         }
     }
     // On average 0.13 s for each of 700 containers: 93 s. Most of the calls take no time.
@@ -361,10 +453,10 @@ fn what_is_slow_now_and_then_counts_as_a_kubelet_would_feel_it() {
 fn where_every_call_is_slow_one_that_is_slower_does_not_hang() {
     let runtime = three_pods();
     let slow = |seconds| Fault::Slow(Duration::from_secs(seconds));
-    runtime.sim.fault(Call::PodSandboxStatus, None, slow(1));
+    runtime.sim.fault(Rpc::PodSandboxStatus, None, slow(1));
     runtime
         .sim
-        .fault(Call::ContainerStatus, Some("b/x.0"), slow(3));
+        .fault(Rpc::ContainerStatus, Some("b/x.0"), slow(3));
     let report = doctor(&runtime, &["-o", "json"]).value();
     let probes = report["probes"].as_array().unwrap().iter();
     let hung = probes.filter(|probe| probe["outcome"] == "hung");
@@ -376,8 +468,8 @@ fn where_every_call_is_slow_one_that_is_slower_does_not_hang() {
 fn where_even_the_first_call_is_slow_a_list_gets_its_time() {
     let runtime = three_pods();
     let slow = |seconds| Fault::Slow(Duration::from_secs(seconds));
-    runtime.sim.fault(Call::Version, None, slow(1));
-    runtime.sim.fault(Call::ListContainers, None, slow(3));
+    runtime.sim.fault(Rpc::Version, None, slow(1));
+    runtime.sim.fault(Rpc::ListContainers, None, slow(3));
     let report = doctor(&runtime, &["-o", "json"]).value();
     let mut probes = report["probes"].as_array().unwrap().iter();
     let list = probes.find(|probe| probe["call"] == "ListContainers");
@@ -389,7 +481,7 @@ fn a_list_that_is_refused_for_its_size_is_that_cause() {
     let runtime = three_pods();
     let refused = CallError::TooLarge("received 17302190 vs. 16777216".into());
     let fault = Fault::Fail(refused);
-    runtime.sim.fault(Call::ListContainers, None, fault);
+    runtime.sim.fault(Rpc::ListContainers, None, fault);
     let report = doctor(&runtime, &["-o", "json"]).assert_code(1).value();
     assert_eq!(causes(&report), ["list-exceeds-grpc-limit"]);
 }
@@ -398,7 +490,7 @@ fn a_list_that_is_refused_for_its_size_is_that_cause() {
 fn a_bundle_gives_the_same_findings_elsewhere() {
     let runtime = three_pods();
     let hung = Some("b/x.0");
-    runtime.sim.fault(Call::ContainerStatus, hung, Fault::Hang);
+    runtime.sim.fault(Rpc::ContainerStatus, hung, Fault::Hang);
     let folder = tempfile::tempdir().unwrap();
     for name in ["node.json", "node.json.gz"] {
         let path = folder.path().join(name);
@@ -424,14 +516,14 @@ fn where_no_bundle_can_be_written_is_said_before_anybody_is_asked() {
     assert!(said(link.to_str().unwrap()).contains("a link stands there"));
     assert!(said("/dev/null").contains("a device or a socket stands there"));
     assert!(said("-").contains("it names no file"));
-    assert_eq!(runtime.sim.calls_made(Call::Version), 0);
+    assert_eq!(runtime.sim.calls_made(Rpc::Version), 0);
 }
 
 #[test]
 fn a_disk_that_takes_no_bundle_does_not_keep_the_diagnosis_back() {
     let runtime = three_pods();
     let ended = doctor(&runtime, &["--bundle", "/proc/1/x"]).assert_code(2);
-    assert_eq!(runtime.sim.calls_made(Call::Version), 1);
+    assert_eq!(runtime.sim.calls_made(Rpc::Version), 1);
     assert!(ended.out.starts_with("Healthy: "), "{}", ended.out);
     assert!(
         ended
@@ -472,7 +564,7 @@ fn node_problem_detector_gets_one_short_line_and_its_exit_codes() {
     let well = doctor(&runtime, &["--npd"]).assert_code(0);
     assert!(line(&well).starts_with("ok: "));
     let hung = Some("b/x.0");
-    runtime.sim.fault(Call::ContainerStatus, hung, Fault::Hang);
+    runtime.sim.fault(Rpc::ContainerStatus, hung, Fault::Hang);
     let bad = doctor(&runtime, &["--npd"]).assert_code(1);
     assert_eq!(line(&bad), "container-lock: default/b x\n");
     let other = doctor(&runtime, &["--npd", "--check", "list-exceeds-grpc-limit"]);
@@ -488,7 +580,7 @@ fn names_of_a_hostile_runtime_cannot_disturb_the_report() {
     let hung = format!("{evil}/\u{202e}x\u{7}.0");
     runtime
         .sim
-        .fault(Call::ContainerStatus, Some(&hung), Fault::Hang);
+        .fault(Rpc::ContainerStatus, Some(&hung), Fault::Hang);
     let ended = doctor(&runtime, &[]).assert_code(1);
     assert_narrow(&ended.out);
     assert!(ended.out.contains("evil\\u{1b}[2J\\r\\n"), "{}", ended.out);

@@ -1,6 +1,6 @@
 //! `pleg pods` and `pleg status` without an agent, where all is well.
 
-use pleg::wall_time::WallTime;
+use pleg::model::wall_time::WallTime;
 use serde_json::{Value, json};
 
 use crate::support::{Ended, FakeRuntime, Pleg, assert_keys, assert_status_shape, assert_time};
@@ -30,10 +30,8 @@ fn pods_have_the_promised_shape() {
         .collect();
     assert_eq!(names, ["idle", "web-0"]);
     for pod in pods.as_array().unwrap() {
-        assert_keys(
-            pod,
-            &["uid", "namespace", "name", "sandboxes", "containers"],
-        );
+        let status = ["uid", "namespace", "name", "sandboxes", "containers"];
+        assert_keys(pod, &[&status[..], &["asOf", "error"]].concat());
     }
     let sandbox = &pods[0]["sandboxes"][0];
     assert_keys(sandbox, &["id", "state", "attempt", "createdAt", "ips"]);

@@ -1,6 +1,6 @@
 //! A look of our own at a runtime that hangs or refuses: what is found, and exit codes.
 
-use pleg::runtime::{Call, CallError};
+use pleg::runtime::{CallError, Rpc};
 use serde_json::Value;
 use sim::Fault;
 
@@ -20,7 +20,7 @@ fn a_hung_status_call_is_found_and_named_with_exit_code_1() {
     let runtime = FakeRuntime::with_pods(&[("a", &["x"]), ("b", &["x"])]);
     runtime
         .sim
-        .fault(Call::ContainerStatus, Some("a/x.0"), Fault::Hang);
+        .fault(Rpc::ContainerStatus, Some("a/x.0"), Fault::Hang);
     let found = status(&runtime, &["-o", "json"]).assert_code(1).value();
     assert_status_shape(&found);
     assert_eq!(found["health"]["state"], "Degraded");
@@ -42,7 +42,7 @@ fn a_hung_status_call_is_found_and_named_with_exit_code_1() {
 #[test]
 fn a_hung_list_is_found_with_nobody_to_name() {
     let runtime = FakeRuntime::with_pods(&[("a", &["x"])]);
-    runtime.sim.fault(Call::ListContainers, None, Fault::Hang);
+    runtime.sim.fault(Rpc::ListContainers, None, Fault::Hang);
     let found = status(&runtime, &["-o", "json"]).assert_code(1).value();
     let stuck = &found["stuck"][0];
     assert_eq!(stuck["call"], "ListContainers");
@@ -61,7 +61,7 @@ fn lists_that_are_refused_are_what_could_not_be_done() {
     let refused = CallError::Refused("bolt is closed".into());
     runtime
         .sim
-        .fault(Call::ListPodSandbox, None, Fault::Fail(refused));
+        .fault(Rpc::ListPodSandbox, None, Fault::Fail(refused));
     for said in [
         pods(&runtime, &[]).sentence(),
         status(&runtime, &[]).sentence(),

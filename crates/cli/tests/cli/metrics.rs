@@ -1,6 +1,6 @@
 //! Our own metrics as promised, and one agent's its own.
 
-use pleg::runtime::{Call, CallError};
+use pleg::runtime::{CallError, Rpc};
 use sim::Fault;
 
 use crate::support::{Agent, FakeRuntime, families, value};
@@ -15,7 +15,7 @@ fn our_own_metrics_are_all_there() {
     runtime.sim.exit("a", "x", 1);
     runtime
         .sim
-        .fault(Call::ContainerStatus, Some("a/x.0"), Fault::Fail(failure));
+        .fault(Rpc::ContainerStatus, Some("a/x.0"), Fault::Fail(failure));
     agent.wait("/metrics", |answer| {
         let errors = "pleg_runtime_operations_errors_total{operation_type=\"container_status\"}";
         value(&answer.body, errors).is_some_and(|count| count > 0.0)
@@ -90,7 +90,7 @@ fn our_own_metrics_are_all_there() {
     }
     assert!(
         !families.contains_key("pleg_kubelet_notready_in_seconds"),
-        "nothing threatens"
+        "no problem expected"
     );
     assert!(families.keys().all(|name| name.starts_with("pleg_")));
 
@@ -112,7 +112,7 @@ fn the_age_of_a_hung_call_is_live() {
     let runtime = FakeRuntime::with_pods(&[("a", &["x"])]);
     let agent = Agent::configured(&runtime.endpoint(), "listOverdue: 100ms\n");
     agent.wait_healthy();
-    runtime.sim.fault(Call::ListPodSandbox, None, Fault::Hang);
+    runtime.sim.fault(Rpc::ListPodSandbox, None, Fault::Hang);
     let age = |text: &str| {
         let series = "pleg_inflight_seconds{operation_type=\"list_podsandbox\"}";
         value(text, series).unwrap()

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use cri::v1;
 use serde_json::{Value, json};
 
-use crate::support::{Pleg, RawAnswer, RawRuntime, container, rows_of, sandbox};
+use crate::support::{Pleg, RawAnswer, RawRuntime, container, rows_of, sandbox, without_colours};
 
 fn pods(runtime: &RawRuntime) -> Value {
     let ended = Pleg::new(&["pods", "-r", &runtime.path(), "-o", "json"]).run();
@@ -140,18 +140,4 @@ fn what_a_runtime_says_of_its_failure_cannot_write_on_the_terminal_either() {
     let ended = Pleg::new(&args).env("CLICOLOR_FORCE", "1").run();
     let said = ended.sentence();
     assert!(said.contains("\\u{1b}[2Jno\\r\\nlists\\u{7}"), "{said:?}");
-}
-
-/// The text without what only colours it.
-fn without_colours(text: &str) -> String {
-    let mut parts = text.split("\u{1b}[");
-    let mut rest = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        let end = part.find(|c: char| !c.is_ascii_digit() && c != ';');
-        match end.and_then(|end| part[end..].strip_prefix('m')) {
-            Some(after) => rest.push_str(after),
-            None => rest.push_str(&format!("\u{1b}[{part}")),
-        }
-    }
-    rest
 }

@@ -2,7 +2,7 @@
 
 use sim::Fault;
 
-use pleg::runtime::Call;
+use pleg::runtime::Rpc;
 use serde_json::Value;
 
 use crate::support::{Agent, FakeRuntime, Pleg, eventually};
@@ -29,10 +29,10 @@ fn while_a_list_hangs_the_ids_come_from_the_last_saved_set() {
     );
     drop(agent);
 
-    runtime.sim.fault(Call::ListContainers, None, Fault::Hang);
+    runtime.sim.fault(Rpc::ListContainers, None, Fault::Hang);
     runtime
         .sim
-        .fault(Call::ContainerStatus, Some("db/app.0"), Fault::Hang);
+        .fault(Rpc::ContainerStatus, Some("db/app.0"), Fault::Hang);
     let look = ["pods", "-r", &runtime.endpoint(), "-o", "json"];
     let unknowing = Pleg::new(&look).run().assert_code(2);
     assert!(!unknowing.out.contains("web/app.0"), "{unknowing:?}");

@@ -4,7 +4,7 @@ use std::os::unix::net::UnixListener;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use pleg::runtime::Call;
+use pleg::runtime::Rpc;
 use rustix::process::{Pid, Signal, kill_process};
 use sim::Fault;
 
@@ -61,7 +61,7 @@ fn a_watch_stops_although_nobody_reads_what_it_writes() {
         .unwrap();
     // More than a pipe holds.
     eventually("every pod was inspected", || {
-        (runtime.sim.calls_made(Call::ContainerStatus) >= 500).then_some(())
+        (runtime.sim.calls_made(Rpc::ContainerStatus) >= 500).then_some(())
     });
     let begun = Instant::now();
     kill_process(Pid::from_child(&watch), Signal::TERM).unwrap();
@@ -75,8 +75,8 @@ fn an_agent_stops_with_event_streams_open_and_calls_hung() {
     let runtime = FakeRuntime::with_pods(&[("a", &["x"])]);
     let agent = Agent::watching(&runtime.endpoint());
     agent.wait_healthy();
-    runtime.sim.fault(Call::ListContainers, None, Fault::Hang);
-    let mut events = lines(&agent.address, "/v1/events");
+    runtime.sim.fault(Rpc::ListContainers, None, Fault::Hang);
+    let mut events = lines(&agent.socket, "/v1/events");
     events.next().unwrap();
 
     let begun = Instant::now();
@@ -114,15 +114,17 @@ fn an_agent_whose_log_nobody_can_read_goes_on_and_stops_well() {
     let runtime = FakeRuntime::with_pods(&[("a", &["x"])]);
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full");
     let nowhere = Stdio::from(full.unwrap());
+    let place = tempfile::tempdir().unwrap();
     for (what, stderr) in [("a full disk", nowhere), ("a full pipe", Stdio::piped())] {
         let mut agent = Command::new(env!("CARGO_BIN_EXE_pleg"))
             .args(["agent", "-r", &runtime.path(), "--listen", "127.0.0.1:0"])
+            .env("PLEG_STATE_DIR", place.path())
             // Far more than a pipe holds.
             .env("RUST_LOG", "trace")
             .stderr(stderr)
             .spawn()
             .unwrap();
-        let lists = || runtime.sim.calls_made(Call::ListContainers);
+        let lists = || runtime.sim.calls_made(Rpc::ListContainers);
         let before = lists();
         eventually("relisting goes on", || (lists() > before + 3).then_some(()));
         assert!(agent.try_wait().unwrap().is_none(), "{what}");

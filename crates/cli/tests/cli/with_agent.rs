@@ -1,19 +1,18 @@
 //! Commands beside a running agent.
 
-use std::net::TcpListener;
-
-use pleg::runtime::Call;
+use pleg::runtime::{CallError, Rpc};
 use rustix::process::Signal;
+use sim::Fault;
 
-use crate::support::{Agent, FakeRuntime, PATIENCE, Pleg, eventually};
+use crate::support::{Agent, FakeRuntime, PATIENCE, Pleg, assert_keys, eventually};
 
 #[test]
 fn a_watch_is_told_by_the_agent_and_asks_the_runtime_nothing() {
     let runtime = FakeRuntime::with_pods(&[("a", &["x"])]);
     let agent = Agent::watching(&runtime.endpoint());
     agent.wait_healthy();
-    let asked = runtime.sim.calls_made(Call::Version);
-    let args = ["watch", "-r", &runtime.path(), "--agent", &agent.url()];
+    let asked = runtime.sim.calls_made(Rpc::Version);
+    let args = ["watch", "-r", &runtime.path(), "--agent", &agent.socket];
     let mut watch = Pleg::new(&args).start();
     let header = watch.line("the header", |_| true);
     assert!(header.ends_with("told by the agent\n"), "{header}");
@@ -22,32 +21,7 @@ fn a_watch_is_told_by_the_agent_and_asks_the_runtime_nothing() {
     });
     runtime.sim.exit("a", "x", 4);
     watch.line("the death", |line| line.contains("exit 4"));
-    assert_eq!(runtime.sim.calls_made(Call::Version), asked);
-}
-
-#[test]
-fn an_agent_on_the_usual_address_is_used_if_it_watches_the_same_runtime() {
-    const USUAL: &str = "127.0.0.1:20258";
-    if TcpListener::bind(USUAL).is_err() {
-        // Somebody works with an agent on this machine.
-        return;
-    }
-    let runtime = FakeRuntime::with_pods(&[("a", &["x"])]);
-    let other = FakeRuntime::with_pods(&[("b", &["x"])]);
-    let agent = Agent::listening(USUAL, &runtime.endpoint(), "");
-    agent.wait_healthy();
-    let header = |path: &str| {
-        let mut watch = Pleg::new(&["watch", "-r", path]).start();
-        watch.line("the header", |_| true)
-    };
-    assert!(header(&runtime.path()).ends_with("told by the agent\n"));
-    assert!(header(&other.path()).contains("relisting every 1s"));
-    let status = |path: &str| {
-        let args = ["status", "-r", path, "-o", "json"];
-        Pleg::new(&args).run().assert_code(0).value()
-    };
-    assert_eq!(status(&runtime.path())["relist"]["periodSeconds"], 0.05);
-    assert_eq!(status(&other.path())["relist"]["periodSeconds"], 1.0);
+    assert_eq!(runtime.sim.calls_made(Rpc::Version), asked);
 }
 
 #[test]
@@ -55,13 +29,13 @@ fn agent_off_goes_to_the_runtime() {
     let runtime = FakeRuntime::with_pods(&[("a", &["x"])]);
     let agent = Agent::watching(&runtime.endpoint());
     agent.wait_healthy();
-    let asked = runtime.sim.calls_made(Call::Version);
+    let asked = runtime.sim.calls_made(Rpc::Version);
     let args = ["watch", "-r", &runtime.path(), "--agent", "off"];
     let mut watch = Pleg::new(&args).start();
     let header = watch.line("the header", |_| true);
     assert!(header.contains("relisting every 1s"), "{header}");
     watch.line("synced", |line| line.contains("synced"));
-    assert!(runtime.sim.calls_made(Call::Version) > asked);
+    assert!(runtime.sim.calls_made(Rpc::Version) > asked);
 }
 
 #[test]
@@ -70,7 +44,7 @@ fn a_watch_goes_on_by_itself_when_the_agent_goes() {
     let agent = Agent::watching(&runtime.endpoint());
     agent.wait_healthy();
     // The agent knows where the runtime is: nobody has to name it again.
-    let args = ["watch", "--agent", &agent.url(), "-o", "json"];
+    let args = ["watch", "--agent", &agent.socket, "-o", "json"];
     let mut watch = Pleg::new(&args).start();
     watch.record("synced", |record| record["kind"] == "synced");
     agent.terminate();
@@ -95,7 +69,7 @@ fn a_watch_says_which_of_its_flags_an_agent_leaves_without_effect() {
         let args = ["watch", "-r", &path, "--for", "300ms"];
         Pleg::new(&[&args, more].concat()).run().assert_code(0).err
     };
-    let url = agent.url();
+    let url = agent.socket.clone();
     let told_by_agent = ["--agent", &url];
     assert_eq!(watch(&told_by_agent), "");
     let said = watch(&[&told_by_agent[..], &["--relist-period", "1s"]].concat());
@@ -116,13 +90,14 @@ fn a_watch_says_which_of_its_flags_an_agent_leaves_without_effect() {
 #[test]
 fn a_watch_returns_to_its_agent_and_tells_nothing_twice() {
     let runtime = FakeRuntime::with_pods(&[("a", &["x"]), ("b", &["x"]), ("c", &["x"])]);
-    let agent = Agent::watching(&runtime.endpoint());
+    let place = tempfile::tempdir().unwrap();
+    let socket = place.path().join("agent.sock").display().to_string();
+    let agent = Agent::listening(&socket, &runtime.endpoint(), "");
     agent.wait_healthy();
-    let args = ["watch", "--agent", &agent.url(), "-o", "json"];
+    let args = ["watch", "--agent", &agent.socket, "-o", "json"];
     let mut watch = Pleg::new(&args).start();
     watch.record("all is well", |record| record["kind"] == "health");
 
-    let address = agent.address.clone();
     agent.terminate();
     agent.end().assert_code(0);
     // While nobody tells, and while the watch does.
@@ -131,7 +106,7 @@ fn a_watch_returns_to_its_agent_and_tells_nothing_twice() {
     runtime.sim.exit("b", "x", 6);
     watch.record("b's death", |record| record["exitCode"] == 6);
 
-    let agent = Agent::listening(&address, &runtime.endpoint(), "");
+    let agent = Agent::listening(&socket, &runtime.endpoint(), "");
     agent.wait_healthy();
     eventually("the watch returns", || {
         watch.log().contains("the agent is back").then_some(())
@@ -165,7 +140,7 @@ fn status_is_the_agents_own() {
     let runtime = FakeRuntime::with_pods(&[("a", &["x"])]);
     let agent = Agent::watching(&runtime.endpoint());
     agent.wait_healthy();
-    let args = ["status", "--agent", &agent.url(), "-o", "json"];
+    let args = ["status", "--agent", &agent.socket, "-o", "json"];
     let status = Pleg::new(&args).run().assert_code(0).value();
     let served = agent.get("/v1/status").json();
     let keys = |value: &serde_json::Value| -> Vec<String> {
@@ -184,44 +159,90 @@ fn a_degraded_agent_is_exit_code_0() {
     agent.wait("/healthz?verbose", |answer| {
         answer.body.starts_with("Degraded")
     });
-    let status = Pleg::new(&["status", "--agent", &agent.url()]).run();
+    let status = Pleg::new(&["status", "--agent", &agent.socket]).run();
     let page = status.assert_code(0).out;
     assert!(
-        page.starts_with("Health    Degraded: the node cannot be listed: "),
+        page.starts_with("Health    Degraded: pods cannot be listed: "),
         "{page}"
     );
 }
 
 #[test]
-fn a_named_agent_that_does_not_answer_is_exit_code_2() {
-    let runtime = FakeRuntime::with_pods(&[("a", &["x"])]);
-    for command in ["status", "watch"] {
-        for (agent, sentence) in [
-            (
-                "http://127.0.0.1:1",
-                "no agent on 127.0.0.1:1: connection refused",
-            ),
-            (
-                "https://127.0.0.1:1",
-                "\"https://127.0.0.1:1\" is no agent's address: write http://127.0.0.1:20258, or off",
-            ),
-        ] {
-            let args = [command, "-r", &runtime.path(), "--agent", agent];
-            let said = Pleg::new(&args).run().sentence();
-            assert_eq!(said, sentence, "{command}");
-        }
+fn beside_an_agent_that_has_seen_nothing_no_pods_are_not_no_news() {
+    let runtime = FakeRuntime::nowhere();
+    let agent = Agent::watching(&runtime.endpoint());
+    agent.wait("/v1/status", |answer| {
+        !answer.json()["relist"]["lastFailure"].is_null()
+    });
+    for format in ["text", "json"] {
+        let args = ["pods", "--agent", &agent.socket, "-o", format];
+        let said = Pleg::new(&args).run().sentence();
+        assert!(
+            said.starts_with("the agent has not seen the pods yet: "),
+            "{said}"
+        );
+        assert!(said.ends_with("no such file or directory"), "{said}");
     }
+    // What fails is a problem, and the report is there all the same.
+    let args = ["status", "--agent", &agent.socket, "-o", "json"];
+    let status = Pleg::new(&args).run().assert_code(1).value();
+    assert_eq!(status["health"]["state"], "Starting");
 }
 
 #[test]
-fn what_answers_and_is_no_agent_is_named() {
-    let runtime = FakeRuntime::with_pods(&[]);
-    let agent = Agent::configured(&runtime.endpoint(), "metricsListen: 127.0.0.1:0\n");
-    let address = agent.metrics_address.clone().unwrap();
-    let args = ["status", "--agent", &format!("http://{address}")];
-    let said = Pleg::new(&args).run().sentence();
-    assert_eq!(
-        said,
-        format!("the agent on {address} answers 404 Not Found")
+fn an_agent_that_waits_for_its_first_answer_cannot_say_how_things_are() {
+    let runtime = FakeRuntime::with_pods(&[("a", &["x"])]);
+    runtime.sim.fault(Rpc::ListContainers, None, Fault::Hang);
+    let agent = Agent::configured(&runtime.endpoint(), "listOverdue: 20s\n");
+    let args = ["status", "--agent", &agent.socket];
+    let status = Pleg::new(&args).run().assert_code(2);
+    assert!(status.out.starts_with("Health    Starting: "), "{status:?}");
+}
+
+#[test]
+fn a_pod_that_cannot_be_inspected_is_shown_as_last_known() {
+    let runtime = FakeRuntime::with_pods(&[("a", &["x"]), ("b", &["x"])]);
+    let agent = Agent::watching(&runtime.endpoint());
+    agent.wait_healthy();
+    let refused = CallError::Refused("not\ntoday".into());
+    let call = Rpc::ContainerStatus;
+    runtime.sim.fault(call, Some("a/x.0"), Fault::Fail(refused));
+    runtime.sim.exit("a", "x", 3);
+    agent.wait("/v1/pods", |answer| !answer.json()[0]["error"].is_null());
+
+    let pods = |format: &str| {
+        let args = ["pods", "--agent", &agent.socket, "-o", format];
+        Pleg::new(&args).run().assert_code(1)
+    };
+    let found = pods("json").value();
+    assert_keys(
+        &found[0],
+        &[
+            "uid",
+            "namespace",
+            "name",
+            "sandboxes",
+            "containers",
+            "asOf",
+            "error",
+        ],
     );
+    let error = found[0]["error"].as_str().unwrap();
+    assert!(error.contains("not\ntoday"), "{error:?}");
+    assert!(found[1]["error"].is_null(), "{found}");
+
+    let table = pods("text");
+    let row = |pod: &str| {
+        let mut rows = table.out.lines();
+        rows.find(|row| row.contains(&format!("  {pod}  ")))
+            .unwrap()
+    };
+    assert!(row("a").contains("running, last known"), "{}", table.out);
+    assert!(!row("b").contains("last known"), "{}", table.out);
+    assert!(
+        table.err.contains("default/a is shown as last known: "),
+        "{}",
+        table.err
+    );
+    assert!(table.err.contains("not\\ntoday"), "{}", table.err);
 }

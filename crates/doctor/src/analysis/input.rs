@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pleg::wall_time::WallTime;
+use pleg::model::wall_time::WallTime;
 
 use super::{InputReport, Told};
 use crate::goroutines::{ProfileReader, StackReader};

@@ -22,7 +22,7 @@ mod names;
 mod quote;
 mod route;
 
-use pleg::wall_time::WallTime;
+use pleg::model::wall_time::WallTime;
 use serde::Serialize;
 
 pub use chain::{Chain, Link};

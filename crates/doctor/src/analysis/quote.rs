@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use pleg::wall_time::WallTime;
+use pleg::model::wall_time::WallTime;
 use serde::Serialize;
 
 /// A line that matters.

@@ -2,7 +2,7 @@
 //! waits.
 
 use super::Opinion;
-use super::opinion::{culprit, finding, lack};
+use super::opinion::{culprit, finding, lack, lack_of_processes};
 use crate::cause::Cause;
 use crate::facts::NodeFacts;
 use crate::facts::host::{HostFacts, Ping, Process, Reach};
@@ -14,7 +14,7 @@ const BUSY: f64 = 0.5;
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let host = &facts.host;
     let Some(init) = host.process(1) else {
-        return Opinion::of(None, [lack(&host.processes)]);
+        return Opinion::of(None, [lack_of_processes(host)]);
     };
     // Another process 1 is asked by nobody.
     if init.comm != "systemd" {

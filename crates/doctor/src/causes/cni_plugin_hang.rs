@@ -1,12 +1,14 @@
 //! A CNI plug-in that does not return, and others that pile up behind it.
 
+use cri::Rpc;
+
 use super::Opinion;
 use super::plugins::{OLD, Plugin, plugins};
 use super::who::go;
 use crate::cause::Cause;
 use crate::facts::NodeFacts;
 use crate::facts::host::Process;
-use crate::facts::probes::{Method, Outcome, ProbeFacts};
+use crate::facts::probes::{Outcome, ProbeFacts};
 use crate::finding::{Confidence, Culprit, Finding};
 
 /// One that takes so long does not come back.
@@ -82,7 +84,7 @@ fn of_plugins(facts: &NodeFacts, plugins: &[Plugin]) -> Opinion {
         let many = format!("{old} plug-ins are older than {}", whole(OLD));
         finding.evidence.push(many);
     }
-    if facts.probes.outcome(Method::Status) == Some(Outcome::Hung) {
+    if facts.probes.outcome(Rpc::Status) == Some(Outcome::Hung) {
         finding.evidence.push(
             "the runtime's Status hangs as well: it waits for the plug-in, and the kubelet says \
              that the runtime is down"
@@ -208,7 +210,7 @@ fn is_network(function: &str) -> bool {
         )
 }
 
-fn whole(seconds: f64) -> pleg::go_duration::GoDuration {
+fn whole(seconds: f64) -> pleg::out::go_duration::GoDuration {
     go(seconds.floor())
 }
 

@@ -1,17 +1,19 @@
 //! One container's lock in CRI-O or dockerd: its status hangs while the lists answer.
 
+use cri::Rpc;
+
 use super::Opinion;
 use super::shims::{serving, shims};
 use super::who::{blame, culprit, go, look_for, stacks, subject};
 use crate::cause::Cause;
 use crate::facts::NodeFacts;
-use crate::facts::probes::{Method, Outcome};
+use crate::facts::probes::Outcome;
 use crate::finding::{Confidence, Finding};
 
 /// The tell: both lists answer, and the status of one container does not.
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let probes = &facts.probes;
-    match probes.outcome(Method::ListContainers) {
+    match probes.outcome(Rpc::ListContainers) {
         None => return Opinion::CannotTell("ListContainers was not called".to_owned()),
         Some(Outcome::Refused) => {
             return Opinion::CannotTell("the runtime cannot be reached".to_owned());
@@ -21,12 +23,12 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         Some(_) => {}
     }
     // If nobody's status is answered, it is the runtime as a whole.
-    if probes.outcome(Method::Version) != Some(Outcome::Ok) {
+    if probes.outcome(Rpc::Version) != Some(Outcome::Ok) {
         return Opinion::Clear;
     }
-    let hung: Vec<_> = probes.hung(Method::ContainerStatus).collect();
+    let hung: Vec<_> = probes.hung(Rpc::ContainerStatus).collect();
     let others = probes
-        .cost(Method::ContainerStatus)
+        .cost(Rpc::ContainerStatus)
         .map_or(0, |cost| cost.count);
     if hung.is_empty() {
         return Opinion::Clear;
@@ -81,8 +83,8 @@ mod tests {
     #[test]
     fn a_container_whose_status_hangs_while_lists_answer_is_named() {
         let facts = node("cri-o", "1.29.13")
-            .status(Method::ContainerStatus, "c1", "shop", "web", "app")
-            .answered(Method::ContainerStatus, 7, 0.002);
+            .status(Rpc::ContainerStatus, "c1", "shop", "web", "app")
+            .answered(Rpc::ContainerStatus, 7, 0.002);
         let findings = found(judge(&facts.facts()));
         assert_eq!(findings.len(), 1);
         assert_eq!(findings[0].verdict, Verdict::Problem);
@@ -96,8 +98,8 @@ mod tests {
     #[test]
     fn of_containerd_no_such_lock_is_known_so_it_is_suspected() {
         let facts = node("containerd", "2.1.9")
-            .status(Method::ContainerStatus, "c1", "shop", "web", "app")
-            .answered(Method::ContainerStatus, 7, 0.002);
+            .status(Rpc::ContainerStatus, "c1", "shop", "web", "app")
+            .answered(Rpc::ContainerStatus, 7, 0.002);
         let findings = found(judge(&facts.facts()));
         assert_eq!(findings[0].verdict, Verdict::Suspect);
         let evidence = findings[0].evidence.join("\n");
@@ -108,8 +110,8 @@ mod tests {
     fn a_node_that_answers_and_the_status_lock_are_not_this() {
         assert_eq!(judge(&node("cri-o", "1.29.13").facts()), Opinion::Clear);
         let facts = node("containerd", "1.7.24")
-            .call(Method::ListContainers, Outcome::Hung, 2.0)
-            .status(Method::ContainerStatus, "c1", "shop", "web", "app");
+            .call(Rpc::ListContainers, Outcome::Hung, 2.0)
+            .status(Rpc::ContainerStatus, "c1", "shop", "web", "app");
         assert_eq!(judge(&facts.facts()), Opinion::Clear);
     }
 }

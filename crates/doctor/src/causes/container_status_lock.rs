@@ -1,18 +1,20 @@
 //! One container's status lock in containerd's CRI plug-in, for which every list waits.
 
+use cri::Rpc;
+
 use super::Opinion;
 use super::shims::{serving, shims};
 use super::who::{blame, culprit, go, look_for, stacks, subject};
 use crate::cause::Cause;
 use crate::facts::NodeFacts;
-use crate::facts::probes::{Method, Outcome, ProbeFacts};
+use crate::facts::probes::{Outcome, ProbeFacts};
 use crate::finding::{Confidence, Finding};
 
 /// The tell: `ListContainers` hangs, `ListPodSandbox` does not, and neither does the
 /// status of anybody but the culprit.
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let probes = &facts.probes;
-    match probes.outcome(Method::ListContainers) {
+    match probes.outcome(Rpc::ListContainers) {
         None => return Opinion::CannotTell("ListContainers was not called".to_owned()),
         Some(Outcome::Refused) => {
             return Opinion::CannotTell("the runtime cannot be reached".to_owned());
@@ -20,12 +22,15 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         Some(Outcome::Ok | Outcome::Error) => return Opinion::Clear,
         Some(Outcome::Hung) => {}
     }
-    if probes.outcome(Method::ListPodSandbox) != Some(Outcome::Ok) || !probes.may_be_containerd() {
+    if probes.outcome(Rpc::ListPodSandbox) != Some(Outcome::Ok)
+        || probes.is_silent()
+        || !probes.may_be_containerd()
+    {
         return Opinion::Clear;
     }
     let shims = shims(facts).unwrap_or_default();
     let mut findings: Vec<Finding> = probes
-        .hung(Method::ContainerStatus)
+        .hung(Rpc::ContainerStatus)
         .map(|probe| {
             let shim = serving(&shims, probe);
             let mut finding = Finding::new(Cause::ContainerStatusLock, confidence(probes));
@@ -64,7 +69,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
 }
 
 fn confidence(probes: &ProbeFacts) -> Confidence {
-    match (probes.is_containerd(), probes.cost(Method::ContainerStatus)) {
+    match (probes.is_containerd(), probes.cost(Rpc::ContainerStatus)) {
         (true, Some(_)) => Confidence::Certain,
         (true, None) | (false, Some(_)) => Confidence::High,
         (false, None) => Confidence::Medium,
@@ -72,7 +77,7 @@ fn confidence(probes: &ProbeFacts) -> Confidence {
 }
 
 fn lists(probes: &ProbeFacts) -> Vec<String> {
-    let hangs = probes.node(Method::ListContainers).map(|probe| {
+    let hangs = probes.node(Rpc::ListContainers).map(|probe| {
         let seconds = go(probe.seconds);
         format!(
             "ListContainers has not answered for {seconds}{}",
@@ -80,7 +85,7 @@ fn lists(probes: &ProbeFacts) -> Vec<String> {
         )
     });
     let answers = probes
-        .node(Method::ListPodSandbox)
+        .node(Rpc::ListPodSandbox)
         .map(|probe| match probe.by_agent {
             true => format!("ListPodSandbox answers{}", probe.source()),
             false => format!("ListPodSandbox answered in {}", go(probe.seconds)),
@@ -89,7 +94,7 @@ fn lists(probes: &ProbeFacts) -> Vec<String> {
 }
 
 fn others(probes: &ProbeFacts) -> Option<String> {
-    let cost = probes.cost(Method::ContainerStatus)?;
+    let cost = probes.cost(Rpc::ContainerStatus)?;
     let count = cost.count;
     let max = go(cost.max);
     Some(match count {
@@ -119,9 +124,9 @@ mod tests {
     #[test]
     fn the_container_whose_status_hangs_is_named_with_its_shim_and_what_frees_it() {
         let facts = node("containerd", "1.7.24")
-            .call(Method::ListContainers, Outcome::Hung, 2.0)
-            .status(Method::ContainerStatus, "c1", "shop", "web", "app")
-            .answered(Method::ContainerStatus, 5, 0.004)
+            .call(Rpc::ListContainers, Outcome::Hung, 2.0)
+            .status(Rpc::ContainerStatus, "c1", "shop", "web", "app")
+            .answered(Rpc::ContainerStatus, 5, 0.004)
             .shim(4711, true, &["s1", "c1"])
             .facts();
         let [finding] = &found(judge(&facts))[..] else {
@@ -147,9 +152,9 @@ mod tests {
     fn containerd_2_has_the_same_lock_and_what_does_not_say_its_name_may_have() {
         let at = |runtime: (&str, &str)| {
             let facts = node(runtime.0, runtime.1)
-                .call(Method::ListContainers, Outcome::Hung, 2.0)
-                .status(Method::ContainerStatus, "c1", "shop", "web", "app")
-                .answered(Method::ContainerStatus, 5, 0.004);
+                .call(Rpc::ListContainers, Outcome::Hung, 2.0)
+                .status(Rpc::ContainerStatus, "c1", "shop", "web", "app")
+                .answered(Rpc::ContainerStatus, 5, 0.004);
             found(judge(&facts.facts()))[0].confidence
         };
         assert_eq!(at(("containerd", "2.1.9+unknown")), Confidence::Certain);
@@ -158,7 +163,7 @@ mod tests {
 
     #[test]
     fn without_ids_it_is_suspected_and_nobody_is_named() {
-        let facts = node("containerd", "1.7.24").call(Method::ListContainers, Outcome::Hung, 2.0);
+        let facts = node("containerd", "1.7.24").call(Rpc::ListContainers, Outcome::Hung, 2.0);
         let findings = found(judge(&facts.facts()));
         assert_eq!(findings[0].verdict, Verdict::Suspect);
         assert!(findings[0].culprit.is_nobody());
@@ -168,10 +173,10 @@ mod tests {
     fn a_node_that_answers_and_one_that_hangs_as_a_whole_are_not_this() {
         assert_eq!(judge(&node("containerd", "1.7.24").facts()), Opinion::Clear);
         let facts = node("containerd", "1.7.24")
-            .call(Method::ListContainers, Outcome::Hung, 2.0)
-            .call(Method::ListPodSandbox, Outcome::Hung, 2.0);
+            .call(Rpc::ListContainers, Outcome::Hung, 2.0)
+            .call(Rpc::ListPodSandbox, Outcome::Hung, 2.0);
         assert_eq!(judge(&facts.facts()), Opinion::Clear);
-        let facts = node("cri-o", "1.29.1").call(Method::ListContainers, Outcome::Hung, 2.0);
+        let facts = node("cri-o", "1.29.1").call(Rpc::ListContainers, Outcome::Hung, 2.0);
         assert_eq!(judge(&facts.facts()), Opinion::Clear);
     }
 }

@@ -1,7 +1,7 @@
 //! The kubelet or the runtime wants to run and does not get a processor.
 
 use super::Opinion;
-use super::opinion::{culprit, finding, is_in_a_pod, lack, of_cgroup};
+use super::opinion::{culprit, finding, is_in_a_pod, lack, lack_of_groups, of_cgroup};
 use super::victims::if_felt;
 use crate::cause::Cause;
 use crate::facts::NodeFacts;
@@ -25,7 +25,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let mut findings: Vec<Finding> = throttled(host);
     findings.extend(if_felt(facts, delayed(host)));
     findings.extend(if_felt(facts, stolen(host)));
-    Opinion::of(findings, [lack(&host.processes), lack(&host.cpu)])
+    Opinion::of(findings, [lack_of_groups(host), lack(&host.cpu)])
 }
 
 /// Its own quota stops it: that is nobody else's doing.

@@ -1,7 +1,7 @@
 //! Whoever opens or executes waits until an agent permits it; there is no deadline.
 
 use super::Opinion;
-use super::opinion::{EXAMPLES, culprit, finding, lack};
+use super::opinion::{EXAMPLES, culprit, finding, lack_of_processes};
 use super::waits::{Wait, unseen, waits};
 use crate::cause::Cause;
 use crate::facts::NodeFacts;
@@ -12,7 +12,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let host = &facts.host;
     let waits = waits(facts, Cause::FanotifyBlocked);
     let Some(first) = waits.first() else {
-        return Opinion::of(None, [lack(&host.processes), unseen(facts)]);
+        return Opinion::of(None, [lack_of_processes(host), unseen(facts)]);
     };
     let listeners = host.fanotify.value().map_or(&[][..], Vec::as_slice);
     let mut agents: Vec<&FanotifyListener> = listeners.iter().collect();

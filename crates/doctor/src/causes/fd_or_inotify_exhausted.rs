@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::Opinion;
-use super::opinion::{culprit, finding, lack};
+use super::opinion::{culprit, finding, lack, lack_of_processes};
 use crate::cause::Cause;
 use crate::facts::NodeFacts;
 use crate::facts::host::{HostFacts, Process};
@@ -33,7 +33,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         .iter()
         .filter(|process| process.is_daemon())
         .find_map(|process| lack(&process.fds));
-    Opinion::of(findings, [lack(&host.processes), hidden])
+    Opinion::of(findings, [lack_of_processes(host), hidden])
 }
 
 fn confidence(used: u64, limit: u64) -> Option<Confidence> {

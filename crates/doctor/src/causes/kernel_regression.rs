@@ -2,7 +2,7 @@
 //! named only where the node shows what it looks like.
 
 use super::Opinion;
-use super::opinion::{EXAMPLES, culprit, finding, lack, names};
+use super::opinion::{EXAMPLES, culprit, finding, lack, lack_of_processes, names};
 use super::waits::kernel_says;
 use crate::cause::Cause;
 use crate::facts::NodeFacts;
@@ -41,7 +41,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         true => said().into_iter().collect(),
         false => found,
     };
-    Opinion::of(found, [lack(&host.processes)])
+    Opinion::of(found, [lack_of_processes(host)])
 }
 
 fn kernel(release: &str, fault: &KernelFault) -> String {

@@ -1,11 +1,13 @@
 //! The runtime answers, and the kubelet's own loop does not turn.
 
+use cri::Rpc;
+
 use super::Opinion;
 use super::opinion::culprit;
 use super::who::go;
 use crate::cause::Cause;
-use crate::facts::NodeFacts;
-use crate::facts::probes::{Method, Outcome};
+use crate::facts::probes::Outcome;
+use crate::facts::{Fact, NodeFacts};
 use crate::finding::{Confidence, Culprit, Finding};
 
 /// A runtime that answers all within this is no reason for a kubelet to wait.
@@ -14,13 +16,14 @@ const FAST: f64 = 1.0;
 /// The tell: every call of ours is quick, and `/healthz` says that the sync loop is not.
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let probes = &facts.probes;
-    if probes.outcome(Method::ListContainers).is_none() {
+    if probes.outcome(Rpc::ListContainers).is_none() {
         return Opinion::CannotTell("the runtime was not asked".to_owned());
     }
-    let Some(health) = probes.kubelet.value() else {
-        let why = probes.kubelet.why().unwrap_or_default();
-        let at = probes.kubelet.source();
-        return Opinion::CannotTell(format!("no kubelet answers on {at}: {why}"));
+    let health = match &probes.kubelet {
+        Fact::Known { value, .. } => value,
+        Fact::Missing { why, source } => {
+            return Opinion::CannotTell(format!("no kubelet answers on {source}: {why}"));
+        }
     };
     let syncloop = health.failed.iter().any(|check| check == "syncloop");
     let silent = health.code.is_none();
@@ -29,8 +32,8 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let relist = probes.agent.as_ref().map(|agent| agent.relist_seconds);
     let slowest = relist.map_or(slowest, |relist| relist.unwrap_or(f64::MAX));
     let quick = !probes.any_hung()
-        && probes.outcome(Method::ListContainers) == Some(Outcome::Ok)
-        && probes.outcome(Method::ListPodSandbox) == Some(Outcome::Ok)
+        && probes.outcome(Rpc::ListContainers) == Some(Outcome::Ok)
+        && probes.outcome(Rpc::ListPodSandbox) == Some(Outcome::Ok)
         && slowest < FAST;
     if !quick || !(syncloop || silent) {
         return Opinion::Clear;
@@ -94,7 +97,7 @@ mod tests {
         assert_eq!(judge(&well.facts()), Opinion::Clear);
         let waits = node("containerd", "1.7.24")
             .kubelet(500, &["syncloop"])
-            .call(Method::ListContainers, Outcome::Hung, 2.0);
+            .call(Rpc::ListContainers, Outcome::Hung, 2.0);
         assert_eq!(judge(&waits.facts()), Opinion::Clear);
         let none = judge(&node("containerd", "1.7.24").facts());
         assert!(matches!(none, Opinion::CannotTell(_)));

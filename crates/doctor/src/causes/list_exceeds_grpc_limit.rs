@@ -1,9 +1,12 @@
 //! A list that is, or soon will be, larger than one gRPC message may be.
 
+use pleg::runtime::CallError;
+use pleg::runtime::Rpc;
+
 use super::Opinion;
 use crate::cause::Cause;
 use crate::facts::NodeFacts;
-use crate::facts::probes::{Method, Outcome, ProbeFacts};
+use crate::facts::probes::ProbeFacts;
 use crate::finding::{Confidence, Culprit, Finding, PodName};
 
 /// The kubelet's receive limit, and what grpc-go runtimes send at most.
@@ -15,20 +18,17 @@ const WARN_PERCENT: u64 = 50;
 /// The tell: our own list answers, weighed.
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let probes = &facts.probes;
-    let lists = [Method::ListPodSandbox, Method::ListContainers];
+    let lists = [Rpc::ListPodSandbox, Rpc::ListContainers];
     let lists: Vec<_> = lists.iter().filter_map(|call| probes.node(*call)).collect();
     let mut findings = Vec::new();
     for probe in &lists {
-        let call = probe.call.as_str();
-        let message = probe.message.as_deref().unwrap_or_default();
-        if probe.outcome == Outcome::Error && message.contains("larger than") {
+        let call = probe.call.name();
+        if let Some(error @ CallError::TooLarge(_)) = probe.error() {
             let mut found = finding(probes, Confidence::Certain);
             found.sentence = format!(
                 "{call} is refused for its size, so the kubelet can neither list nor clean up"
             );
-            found
-                .evidence
-                .insert(0, format!("{call} failed: {message}"));
+            found.evidence.insert(0, format!("{call} failed: {error}"));
             findings.push(found);
             continue;
         }
@@ -64,7 +64,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         .agent
         .as_ref()
         .and_then(|agent| agent.failure.as_ref());
-    if let Some(why) = failure.filter(|why| why.contains("larger than")) {
+    if let Some(why @ CallError::TooLarge(_)) = failure {
         let mut found = finding(probes, Confidence::Certain);
         found.sentence =
             "a list is refused for its size, so the kubelet can neither list nor clean up"
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn a_list_of_half_the_limit_is_warned_of_and_one_above_it_is_the_problem() {
-        let half = node("containerd", "1.7.24").bytes(Method::ListContainers, 9 << 20);
+        let half = node("containerd", "1.7.24").bytes(Rpc::ListContainers, 9 << 20);
         let findings = found(judge(&half.facts()));
         assert_eq!(findings[0].verdict, Verdict::Suspect);
         assert!(
@@ -131,14 +131,14 @@ mod tests {
             "{}",
             findings[0].sentence
         );
-        let over = node("containerd", "1.7.24").bytes(Method::ListContainers, 17 << 20);
+        let over = node("containerd", "1.7.24").bytes(Rpc::ListContainers, 17 << 20);
         assert_eq!(found(judge(&over.facts()))[0].verdict, Verdict::Problem);
     }
 
     #[test]
     fn a_list_that_the_runtime_does_not_send_is_the_problem() {
-        let why = "the answer is larger than the receive limit: 17302190 vs. 16777216";
-        let facts = node("containerd", "1.7.24").failed(Method::ListContainers, why);
+        let why = CallError::TooLarge("17302190 vs. 16777216".into());
+        let facts = node("containerd", "1.7.24").failed(Rpc::ListContainers, why);
         assert_eq!(
             found(judge(&facts.facts()))[0].confidence,
             Confidence::Certain
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn a_small_list_is_clear_and_none_cannot_be_judged() {
-        let small = node("containerd", "1.7.24").bytes(Method::ListContainers, 170_000);
+        let small = node("containerd", "1.7.24").bytes(Rpc::ListContainers, 170_000);
         let mut facts = small.facts();
         assert_eq!(judge(&facts), Opinion::Clear);
         facts.probes = ProbeFacts::default();

@@ -1,12 +1,13 @@
 //! A healthy node, and what goes wrong with it, for the tests of the causes.
 
-use pleg::runtime::{Condition, RuntimeVersion};
-use pleg::wall_time::WallTime;
+use cri::Rpc;
+use pleg::model::wall_time::WallTime;
+use pleg::runtime::{CallError, Condition, NoConnection, RuntimeVersion};
 
 use super::Opinion;
 use crate::facts::host::Process;
 use crate::facts::kubelet::KubeletHealth;
-use crate::facts::probes::{Cost, Method, Outcome, Probe, ProbeFacts, Rows};
+use crate::facts::probes::{Cost, End, Failures, Outcome, Probe, ProbeFacts, Rows};
 use crate::facts::tasks::Task;
 use crate::facts::{Fact, HostFacts, NodeFacts};
 use crate::finding::{Finding, PodName};
@@ -31,12 +32,12 @@ pub(super) fn node(name: &str, version: &str) -> Node {
         ..ProbeFacts::default()
     };
     for call in [
-        Method::Version,
-        Method::Status,
-        Method::ListPodSandbox,
-        Method::ListContainers,
+        Rpc::Version,
+        Rpc::Status,
+        Rpc::ListPodSandbox,
+        Rpc::ListContainers,
     ] {
-        facts.calls.push(probe(call, None, Outcome::Ok, 0.001));
+        facts.calls.push(probe(call, None, End::Answered, 0.001));
     }
     let host = HostFacts {
         processes: Fact::known(Vec::new(), "/proc"),
@@ -54,13 +55,12 @@ pub(super) fn found(opinion: Opinion) -> Vec<Finding> {
     }
 }
 
-fn probe(call: Method, id: Option<&str>, outcome: Outcome, seconds: f64) -> Probe {
+fn probe(call: Rpc, id: Option<&str>, end: End, seconds: f64) -> Probe {
     Probe {
         call,
         id: id.map(str::to_owned),
-        outcome,
+        end,
         seconds,
-        message: None,
         by_agent: false,
         bytes: None,
         pod: None,
@@ -69,33 +69,48 @@ fn probe(call: Method, id: Option<&str>, outcome: Outcome, seconds: f64) -> Prob
 }
 
 impl Node {
-    fn of(&mut self, call: Method) -> &mut Probe {
+    fn of(&mut self, call: Rpc) -> &mut Probe {
         let mut calls = self.0.calls.iter_mut();
         calls.find(|probe| probe.call == call).unwrap()
     }
 
-    pub fn call(mut self, call: Method, outcome: Outcome, seconds: f64) -> Self {
-        *self.of(call) = probe(call, None, outcome, seconds);
+    pub fn call(mut self, call: Rpc, outcome: Outcome, seconds: f64) -> Self {
+        let end = match outcome {
+            Outcome::Ok => End::Answered,
+            Outcome::Hung => End::Hung,
+            Outcome::Error => End::Failed(CallError::Refused("Unknown: no".into())),
+            Outcome::Refused => End::Failed(CallError::connection_refused()),
+        };
+        *self.of(call) = probe(call, None, end, seconds);
         self
     }
 
-    pub fn bytes(mut self, call: Method, bytes: u64) -> Self {
+    pub fn bytes(mut self, call: Rpc, bytes: u64) -> Self {
         self.of(call).bytes = Some(bytes);
         self
     }
 
-    pub fn failed(mut self, call: Method, why: &str) -> Self {
-        let probe = self.of(call);
-        probe.outcome = Outcome::Error;
-        probe.message = Some(why.to_owned());
+    pub fn failed(mut self, call: Rpc, why: CallError) -> Self {
+        self.of(call).end = End::Failed(why);
         self
     }
 
-    pub fn refused(mut self, why: &str) -> Self {
+    pub fn refused(mut self, cause: NoConnection) -> Self {
         for probe in &mut self.0.calls {
-            probe.outcome = Outcome::Refused;
-            probe.message = Some(format!("the runtime cannot be reached: {why}"));
+            probe.end = End::Failed(CallError::unavailable(cause, "the system's words"));
         }
+        self
+    }
+
+    /// Status calls that fail, of as many as were made.
+    pub fn failing(mut self, call: Rpc, ids: &[&str], made: usize, why: &CallError) -> Self {
+        let failed = |id: &&str| probe(call, Some(id), End::Failed(why.clone()), 0.001);
+        self.0.calls.extend(ids.iter().map(failed));
+        self.0.failures.push(Failures {
+            call,
+            failed: ids.len(),
+            made,
+        });
         self
     }
 
@@ -118,15 +133,8 @@ impl Node {
     }
 
     /// A status call that hangs.
-    pub fn status(
-        mut self,
-        call: Method,
-        id: &str,
-        namespace: &str,
-        pod: &str,
-        name: &str,
-    ) -> Self {
-        let mut hung = probe(call, Some(id), Outcome::Hung, 2.0);
+    pub fn status(mut self, call: Rpc, id: &str, namespace: &str, pod: &str, name: &str) -> Self {
+        let mut hung = probe(call, Some(id), End::Hung, 2.0);
         hung.pod = Some(PodName {
             uid: None,
             namespace: Some(namespace.to_owned()),
@@ -138,7 +146,7 @@ impl Node {
     }
 
     /// So many calls that all took that long.
-    pub fn answered(mut self, call: Method, count: usize, seconds: f64) -> Self {
+    pub fn answered(mut self, call: Rpc, count: usize, seconds: f64) -> Self {
         self.0.costs.push(Cost {
             call,
             count,

@@ -3,8 +3,8 @@
 use super::Opinion;
 use crate::cause::Cause;
 use crate::facts::Fact;
-use crate::facts::host::Process;
 use crate::facts::host::process::unit_of;
+use crate::facts::host::{Gap, HostFacts, Process};
 use crate::finding::{Confidence, Culprit, Finding, PodName};
 
 /// Of each kind so many examples are quoted.
@@ -31,9 +31,31 @@ impl Opinion {
 pub(super) fn lack<T>(fact: &Fact<T>) -> Option<String> {
     let why = fact.why()?;
     Some(match fact.source() {
-        "" => why.to_owned(),
+        "" => why.to_string(),
         source => format!("{source}: {why}"),
     })
+}
+
+/// Why not everything that runs is known.
+pub(super) fn lack_of_processes(host: &HostFacts) -> Option<String> {
+    let gaps = &host.gaps;
+    let unread = || gaps.first_of("stat").map(unread);
+    let unreached = || {
+        (gaps.processes > 0).then(|| {
+            let count = gaps.processes;
+            format!("{count} processes were not read before the time was over")
+        })
+    };
+    lack(&host.processes).or_else(unread).or_else(unreached)
+}
+
+/// Why it is not known of everything that runs in which control group it is.
+pub(super) fn lack_of_groups(host: &HostFacts) -> Option<String> {
+    lack_of_processes(host).or_else(|| host.gaps.first_of("cgroup").map(unread))
+}
+
+fn unread(gap: &Gap) -> String {
+    format!("{}: {}", gap.file, gap.why)
 }
 
 /// A finding with whom and why.

@@ -2,7 +2,7 @@
 //! may hope, and cures nothing. A runtime that is started again and again is the same.
 
 use super::Opinion;
-use super::opinion::{culprit, finding, lack};
+use super::opinion::{culprit, finding, lack, lack_of_processes};
 use super::who::go;
 use crate::cause::Cause;
 use crate::facts::NodeFacts;
@@ -29,7 +29,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         format!("systemd did not say how often it has restarted {unit}: it counts from 235 on")
     });
     let found = services.iter().filter_map(|service| again(host, service));
-    let missing = [lack(known), nobody, uncounted, lack(&host.processes)];
+    let missing = [lack(known), nobody, uncounted, lack_of_processes(host)];
     Opinion::of(found, missing)
 }
 

@@ -2,7 +2,7 @@
 //! taken down keeps it.
 
 use super::Opinion;
-use super::opinion::{EXAMPLES, culprit, finding, lack};
+use super::opinion::{EXAMPLES, culprit, finding, lack, lack_of_processes};
 use super::waits::{Wait, kernel_says, unseen, waits};
 use crate::cause::Cause;
 use crate::facts::NodeFacts;
@@ -22,7 +22,11 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let by_log = said.as_ref().map(|(confidence, _)| *confidence);
     let Some(confidence) = by_waits.max(by_log) else {
         let host = &facts.host;
-        let missing = [lack(&host.processes), lack(&host.kernel_log), unseen(facts)];
+        let missing = [
+            lack_of_processes(host),
+            lack(&host.kernel_log),
+            unseen(facts),
+        ];
         return Opinion::of(None, missing);
     };
     let both = by_waits.is_some() && by_log.is_some();

@@ -2,7 +2,7 @@
 //! thaws it.
 
 use super::Opinion;
-use super::opinion::{culprit, finding, lack, of_cgroup};
+use super::opinion::{culprit, finding, lack, lack_of_groups, of_cgroup};
 use crate::cause::Cause;
 use crate::facts::NodeFacts;
 use crate::facts::host::{FrozenCgroup, HostFacts, Process};
@@ -27,10 +27,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         .map(|group| left_frozen(host, group))
         .collect();
     findings.extend(left);
-    Opinion::of(
-        findings,
-        [lack(&host.processes), lack(&host.cgroups.frozen)],
-    )
+    Opinion::of(findings, [lack_of_groups(host), lack(&host.cgroups.frozen)])
 }
 
 /// `frozen` is `None` where the control groups could not be read.

@@ -2,7 +2,7 @@
 //! pipes have used up their pages, a new pipe is too small for that.
 
 use super::Opinion;
-use super::opinion::{culprit, finding, lack};
+use super::opinion::{culprit, finding, lack_of_processes};
 use crate::cause::Cause;
 use crate::facts::NodeFacts;
 use crate::facts::host::{HostFacts, Process};
@@ -35,7 +35,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     if findings.is_empty() && affected == Some(true) {
         findings.extend(soon(host));
     }
-    Opinion::of(findings, [lack(&host.processes)])
+    Opinion::of(findings, [lack_of_processes(host)])
 }
 
 fn stuck(host: &HostFacts, process: &Process, affected: Option<bool>) -> Option<Finding> {

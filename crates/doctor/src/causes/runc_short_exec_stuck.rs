@@ -1,7 +1,7 @@
 //! Some versions of runc do not notice that what they executed has already ended.
 
 use super::Opinion;
-use super::opinion::{EXAMPLES, culprit, finding, lack, names};
+use super::opinion::{EXAMPLES, culprit, finding, lack_of_processes, names};
 use crate::cause::Cause;
 use crate::facts::NodeFacts;
 use crate::facts::host::{HostFacts, Process};
@@ -19,7 +19,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         .filter(|process| is_left_waiting(host, process))
         .collect();
     let Some(first) = stuck.first() else {
-        return Opinion::of(None, [lack(&host.processes)]);
+        return Opinion::of(None, [lack_of_processes(host)]);
     };
     let version = host.versions.runc();
     if version.and_then(|version| runc_has(RUNC_SHORT_EXEC, version)) != Some(true) {

@@ -1,6 +1,9 @@
 //! The runtime as a whole: stopped, gone, not accepting, or silent.
 
+use pleg::runtime::Rpc;
 use std::borrow::Cow;
+
+use pleg::runtime::{CallError, NoConnection, Unreachable};
 
 use super::Opinion;
 use super::opinion::culprit;
@@ -8,20 +11,22 @@ use super::plugins::is_any_old;
 use super::who::{go, stacks};
 use crate::cause::Cause;
 use crate::facts::NodeFacts;
-use crate::facts::probes::{Method, Outcome, Probe, ProbeFacts};
+use crate::facts::probes::{End, Outcome, Probe, ProbeFacts};
 use crate::finding::{Confidence, Finding};
+
+mod failing;
 
 /// The tell: `Version`, which takes no lock, is not answered.
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let probes = &facts.probes;
-    let Some(version) = probes.node(Method::Version) else {
+    let Some(version) = probes.node(Rpc::Version) else {
         return unasked(facts);
     };
-    let opinion = match version.outcome {
-        Outcome::Refused => refused(facts, version),
-        Outcome::Hung => Opinion::Found(vec![silent(facts, version)]),
-        Outcome::Error => Opinion::Found(vec![nonsense(facts, version)]),
-        Outcome::Ok => lists(facts),
+    let opinion = match &version.end {
+        End::Failed(CallError::Unavailable(why)) => refused(facts, version, why),
+        End::Failed(error) => Opinion::Found(vec![nonsense(facts, error)]),
+        End::Hung => Opinion::Found(vec![silent(facts, version)]),
+        End::Answered => lists(facts),
     };
     match opinion {
         Opinion::Found(findings) => Opinion::Found(findings.into_iter().map(with_unit).collect()),
@@ -58,33 +63,35 @@ fn unasked(facts: &NodeFacts) -> Opinion {
     Opinion::CannotTell(why.to_owned())
 }
 
-fn refused(facts: &NodeFacts, version: &Probe) -> Opinion {
-    let why = version.message.as_deref().unwrap_or("no reason was given");
-    let why = why
-        .strip_prefix("the runtime cannot be reached: ")
-        .unwrap_or(why);
+fn refused(facts: &NodeFacts, version: &Probe, why: &Unreachable) -> Opinion {
     let at = &facts.probes.endpoint;
-    let said = why.to_ascii_lowercase();
-    let (confidence, sentence) = if version.is_forbidden() {
-        return Opinion::CannotTell(format!("{at} may only be opened by root: {why}"));
-    } else if said.contains("no such file") {
-        let sentence = format!(
-            "no container runtime listens on {at}: it does not run, or its socket is elsewhere"
-        );
-        (Confidence::High, sentence)
-    } else if said.contains("connection refused") {
-        let sentence = format!(
-            "the container runtime at {at} is gone: its socket is still there, and nobody listens"
-        );
-        (Confidence::Certain, sentence)
-    } else if said.contains("temporarily unavailable") {
-        let sentence = format!(
-            "the container runtime at {at} accepts no connection: its accept queue is full"
-        );
-        (Confidence::Certain, sentence)
-    } else {
-        let sentence = format!("the container runtime at {at} cannot be reached: {why}");
-        (Confidence::High, sentence)
+    let (confidence, sentence) = match why.cause {
+        NoConnection::Forbidden => {
+            return Opinion::CannotTell(format!("{at} may only be opened by root: {why}"));
+        }
+        NoConnection::NoSocket => (
+            Confidence::High,
+            format!(
+                "no container runtime listens on {at}: it does not run, or its socket is elsewhere"
+            ),
+        ),
+        NoConnection::Refused => (
+            Confidence::Certain,
+            format!(
+                "the container runtime at {at} is gone: its socket is still there, and nobody \
+                 listens"
+            ),
+        ),
+        NoConnection::QueueFull => (
+            Confidence::Certain,
+            format!(
+                "the container runtime at {at} accepts no connection: its accept queue is full"
+            ),
+        ),
+        NoConnection::Lost | NoConnection::Other => (
+            Confidence::High,
+            format!("the container runtime at {at} cannot be reached: {why}"),
+        ),
     };
     let mut finding = finding(facts, confidence, sentence);
     finding.evidence.push(format!(
@@ -137,9 +144,8 @@ fn silent(facts: &NodeFacts, version: &Probe) -> Finding {
     finding
 }
 
-fn nonsense(facts: &NodeFacts, version: &Probe) -> Finding {
+fn nonsense(facts: &NodeFacts, why: &CallError) -> Finding {
     let at = &facts.probes.endpoint;
-    let why = version.message.as_deref().unwrap_or("it does not say why");
     let sentence = format!("what listens on {at} does not speak CRI as it should");
     let mut finding = finding(facts, Confidence::High, sentence);
     finding.evidence.push(format!("Version failed: {why}"));
@@ -149,7 +155,7 @@ fn nonsense(facts: &NodeFacts, version: &Probe) -> Finding {
 /// It lives, and yet neither list is answered, or one is answered with an error.
 fn lists(facts: &NodeFacts) -> Opinion {
     let probes = &facts.probes;
-    let lists = [Method::ListPodSandbox, Method::ListContainers];
+    let lists = [Rpc::ListPodSandbox, Rpc::ListContainers];
     let bad = |outcome: Outcome| {
         let called = lists.into_iter();
         called.filter(move |call| probes.outcome(*call) == Some(outcome))
@@ -157,13 +163,13 @@ fn lists(facts: &NodeFacts) -> Opinion {
     let name = name(probes);
     let (hung, failed) = (bad(Outcome::Hung).count(), bad(Outcome::Error));
     if hung == 2 {
-        let sentence = match probes.node(Method::Version) {
+        let sentence = match probes.node(Rpc::Version) {
             Some(_) => format!("{name} answers Version, and neither of its lists"),
             None => format!("{name} answers neither of its lists"),
         };
         let mut found = finding(facts, Confidence::High, sentence);
         for probe in lists.into_iter().filter_map(|call| probes.node(call)) {
-            let call = probe.call.as_str();
+            let call = probe.call.name();
             let seconds = go(probe.seconds);
             found.evidence.push(format!(
                 "{call} has not answered for {seconds}{}",
@@ -173,14 +179,10 @@ fn lists(facts: &NodeFacts) -> Opinion {
         return Opinion::Found(vec![found]);
     }
     let failed = failed.filter_map(|call| probes.node(call));
+    let failed = failed.filter_map(|probe| Some((probe.call.name(), probe.error()?)));
     // A list that is too large is another cause.
-    let failed = failed.into_iter().filter(|probe| {
-        let message = probe.message.as_deref().unwrap_or_default();
-        !message.contains("larger than")
-    });
-    let found = failed.map(|probe| {
-        let call = probe.call.as_str();
-        let why = probe.message.as_deref().unwrap_or("it does not say why");
+    let failed = failed.filter(|(_, why)| !matches!(why, CallError::TooLarge(_)));
+    let found = failed.map(|(call, why)| {
         let mut found = finding(facts, Confidence::High, format!("{name} refuses {call}"));
         found.evidence.push(format!("{call} failed: {why}"));
         found
@@ -188,6 +190,7 @@ fn lists(facts: &NodeFacts) -> Opinion {
     let mut found: Vec<Finding> = found.collect();
     found.extend(refused_to_agent(facts, name));
     found.extend(hung_alone(facts));
+    found.extend(failing::statuses(facts, name));
     found.extend(not_ready(facts));
     match found.is_empty() {
         true => Opinion::Clear,
@@ -198,7 +201,7 @@ fn lists(facts: &NodeFacts) -> Opinion {
 /// Which of its lists it refuses, an agent does not say.
 fn refused_to_agent(facts: &NodeFacts, name: &str) -> Option<Finding> {
     let failure = facts.probes.agent.as_ref()?.failure.as_ref()?;
-    if failure.contains("larger than") {
+    if matches!(failure, CallError::TooLarge(_)) {
         return None;
     }
     let sentence = format!("{name} refuses a list to the agent on this node");
@@ -224,21 +227,17 @@ fn not_ready(facts: &NodeFacts) -> Option<Finding> {
 /// One call for the whole node that hangs, where no other cause explains it.
 fn hung_alone(facts: &NodeFacts) -> Option<Finding> {
     let probes = &facts.probes;
-    let hung = |call: &Method| probes.outcome(*call) == Some(Outcome::Hung);
-    let explained = |call: &Method| match call {
-        Method::ListContainers => probes.may_be_containerd(),
+    let hung = |call: &Rpc| probes.outcome(*call) == Some(Outcome::Hung);
+    let explained = |call: &Rpc| match call {
+        Rpc::ListContainers => probes.may_be_containerd(),
         // The plug-in that it waits for is named elsewhere.
-        Method::Status => is_any_old(facts),
+        Rpc::Status => is_any_old(facts),
         _ => false,
     };
-    let calls = [
-        Method::ListPodSandbox,
-        Method::ListContainers,
-        Method::Status,
-    ];
+    let calls = [Rpc::ListPodSandbox, Rpc::ListContainers, Rpc::Status];
     let mut calls = calls.into_iter().filter(hung);
     let probe = probes.node(calls.find(|call| !explained(call))?)?;
-    let call = probe.call.as_str();
+    let call = probe.call.name();
     let name = name(probes);
     let sentence = format!("{name} answers Version, and not {call}");
     let mut found = finding(facts, Confidence::Medium, sentence);
@@ -285,24 +284,24 @@ mod tests {
     use crate::facts::host::{Listener, UnixSockets};
     use crate::finding::Verdict;
 
-    fn refused_by(why: &str) -> Opinion {
-        let facts = node("containerd", "1.7.24").refused(why);
+    fn refused_by(cause: NoConnection) -> Opinion {
+        let facts = node("containerd", "1.7.24").refused(cause);
         judge(&facts.facts())
     }
 
     #[test]
     fn a_socket_that_nobody_listens_on_is_told_from_one_that_is_not_there() {
-        let gone = found(refused_by("connection refused"));
+        let gone = found(refused_by(NoConnection::Refused));
         assert!(gone[0].sentence.contains("is gone"), "{}", gone[0].sentence);
-        let absent = found(refused_by("no such file or directory"));
+        let absent = found(refused_by(NoConnection::NoSocket));
         assert!(absent[0].sentence.contains("no container runtime"));
-        let full = found(refused_by("resource temporarily unavailable"));
+        let full = found(refused_by(NoConnection::QueueFull));
         assert!(full[0].sentence.contains("accept queue is full"));
     }
 
     #[test]
     fn a_socket_that_we_may_not_open_says_nothing_of_the_runtime() {
-        let Opinion::CannotTell(why) = refused_by("permission denied") else {
+        let Opinion::CannotTell(why) = refused_by(NoConnection::Forbidden) else {
             panic!("it cannot be told");
         };
         assert!(why.contains("root"), "{why}");
@@ -311,7 +310,7 @@ mod tests {
     #[test]
     fn a_stopped_runtime_is_named_with_its_process() {
         let facts = node("containerd", "1.7.24")
-            .call(Method::Version, Outcome::Hung, 2.0)
+            .call(Rpc::Version, Outcome::Hung, 2.0)
             .listener(812, "containerd", 'T');
         let findings = found(judge(&facts.facts()));
         assert_eq!(findings[0].confidence, Confidence::Certain);
@@ -322,7 +321,7 @@ mod tests {
     #[test]
     fn a_runtime_for_which_systemd_listens_is_named_itself() {
         let mut facts = node("cri-dockerd", "0.3.4")
-            .call(Method::Version, Outcome::Hung, 2.0)
+            .call(Rpc::Version, Outcome::Hung, 2.0)
             .process(900, 1, "cri-dockerd")
             .listener(1, "systemd", 'S')
             .facts();
@@ -344,7 +343,7 @@ mod tests {
     #[test]
     fn the_connections_that_nobody_accepts_are_counted() {
         let mut facts = node("containerd", "1.7.24")
-            .refused("resource temporarily unavailable")
+            .refused(NoConnection::QueueFull)
             .facts();
         facts.probes.endpoint = "unix:///var/run/containerd/containerd.sock".to_owned();
         let sockets = UnixSockets {
@@ -363,24 +362,20 @@ mod tests {
 
     #[test]
     fn one_list_that_hangs_is_not_this_and_two_are() {
-        let one = node("containerd", "1.7.24").call(Method::ListContainers, Outcome::Hung, 2.0);
+        let one = node("containerd", "1.7.24").call(Rpc::ListContainers, Outcome::Hung, 2.0);
         assert_eq!(judge(&one.facts()), Opinion::Clear);
         let two = node("containerd", "1.7.24")
-            .call(Method::ListContainers, Outcome::Hung, 2.0)
-            .call(Method::ListPodSandbox, Outcome::Hung, 2.0);
+            .call(Rpc::ListContainers, Outcome::Hung, 2.0)
+            .call(Rpc::ListPodSandbox, Outcome::Hung, 2.0);
         assert_eq!(found(judge(&two.facts()))[0].verdict, Verdict::Problem);
     }
 
     #[test]
     fn no_call_for_the_node_hangs_without_a_word() {
-        for call in [
-            Method::ListPodSandbox,
-            Method::ListContainers,
-            Method::Status,
-        ] {
+        for call in [Rpc::ListPodSandbox, Rpc::ListContainers, Rpc::Status] {
             let facts = node("cri-o", "1.29.1").call(call, Outcome::Hung, 2.0);
             let findings = found(judge(&facts.facts()));
-            assert!(findings[0].sentence.contains(call.as_str()), "{call:?}");
+            assert!(findings[0].sentence.contains(call.name()), "{call:?}");
         }
     }
 

@@ -1,12 +1,14 @@
 //! The shim of one pod that does not answer its runtime.
 
+use cri::Rpc;
+
 use super::Opinion;
 use super::opinion::lack;
 use super::shims::{Shim, serving, shims};
 use super::who::{blame, culprit, go, short, subject};
 use crate::cause::Cause;
 use crate::facts::NodeFacts;
-use crate::facts::probes::{Method, Outcome, ProbeFacts};
+use crate::facts::probes::{Outcome, ProbeFacts};
 use crate::finding::{Confidence, Culprit, Finding};
 
 /// The tell: the status of one sandbox hangs, or a shim is stopped.
@@ -15,9 +17,9 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     if probes.calls.is_empty() {
         return Opinion::CannotTell("the runtime was not asked".to_owned());
     }
-    let alive = probes.outcome(Method::Version) == Some(Outcome::Ok);
+    let alive = probes.outcome(Rpc::Version) == Some(Outcome::Ok);
     let hung: Vec<_> = probes
-        .hung(Method::PodSandboxStatus)
+        .hung(Rpc::PodSandboxStatus)
         .filter(|_| alive)
         .collect();
     let mut findings = Vec::new();
@@ -56,7 +58,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
 
 fn explains_a_container(probes: &ProbeFacts, shim: &Shim) -> bool {
     probes
-        .hung(Method::ContainerStatus)
+        .hung(Rpc::ContainerStatus)
         .any(|probe| probe.id.as_deref().is_some_and(|id| shim.ids.contains(&id)))
 }
 
@@ -100,7 +102,7 @@ mod tests {
     #[test]
     fn a_sandbox_whose_status_hangs_leads_to_its_shim() {
         let facts = node("containerd", "1.6.20")
-            .status(Method::PodSandboxStatus, "s1", "shop", "web", "")
+            .status(Rpc::PodSandboxStatus, "s1", "shop", "web", "")
             .shim(99, false, &["s1"]);
         let findings = found(judge(&facts.facts()));
         assert_eq!(findings.len(), 1);
@@ -120,8 +122,8 @@ mod tests {
     fn a_node_that_answers_is_clear_and_the_status_lock_names_its_shim_itself() {
         assert_eq!(judge(&node("containerd", "1.7.24").facts()), Opinion::Clear);
         let facts = node("containerd", "1.7.24")
-            .call(Method::ListContainers, Outcome::Hung, 2.0)
-            .status(Method::ContainerStatus, "c1", "shop", "web", "app")
+            .call(Rpc::ListContainers, Outcome::Hung, 2.0)
+            .status(Rpc::ContainerStatus, "c1", "shop", "web", "app")
             .shim(99, true, &["s1", "c1"]);
         assert_eq!(judge(&facts.facts()), Opinion::Clear);
     }

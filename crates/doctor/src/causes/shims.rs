@@ -124,11 +124,12 @@ pub(super) fn serving<'a, 'b>(shims: &'b [Shim<'a>], probe: &Probe) -> Option<&'
 
 #[cfg(test)]
 mod tests {
+    use cri::Rpc;
+
     use super::super::node::node;
     use super::*;
     use crate::facts::Fact;
     use crate::facts::host::CgroupPath;
-    use crate::facts::probes::Method;
 
     #[test]
     fn a_container_without_a_process_is_served_by_the_shim_of_its_sandbox() {
@@ -153,7 +154,7 @@ mod tests {
     fn without_a_folder_of_tasks_control_groups_tell_whom_a_shim_serves() {
         let id = "c".repeat(64);
         let mut facts = node("cri-o", "1.29.1")
-            .status(Method::ContainerStatus, &id, "shop", "web", "app")
+            .status(Rpc::ContainerStatus, &id, "shop", "web", "app")
             .process(70, 1, "conmon")
             .process(71, 70, "app")
             .process(80, 1, "conmon")

@@ -1,7 +1,7 @@
 //! A process waits in the kernel for a file system that does not answer.
 
 use super::Opinion;
-use super::opinion::{EXAMPLES, culprit, finding, lack};
+use super::opinion::{EXAMPLES, culprit, finding, lack, lack_of_processes};
 use super::victims::if_felt;
 use super::waits::{Wait, kernel_says, unseen, waits};
 use crate::cause::Cause;
@@ -23,7 +23,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     }
     Opinion::of(
         findings,
-        [lack(&host.processes), lack(&host.mounts), unseen(facts)],
+        [lack_of_processes(host), lack(&host.mounts), unseen(facts)],
     )
 }
 
@@ -178,16 +178,13 @@ fn fuse(facts: &NodeFacts) -> Vec<Finding> {
 
 /// A local root whose own kernel did not return when it was asked how full it is.
 fn silent_root(host: &HostFacts) -> Vec<Finding> {
-    let silent = host.filesystems.iter().filter(|root| {
-        root.why()
-            .is_some_and(|why| why.starts_with("the kernel did not return"))
+    let roots = host.filesystems.iter();
+    let silent = roots.filter_map(|root| {
+        let why = root.why().filter(|why| why.is_blocked())?;
+        Some((root, why))
     });
-    let findings = silent.map(|root| {
-        let evidence = vec![format!(
-            "asked how full {} is: {}",
-            root.source(),
-            root.why().unwrap_or_default()
-        )];
+    let findings = silent.map(|(root, why)| {
+        let evidence = vec![format!("asked how full {} is: {why}", root.source())];
         let found = finding(
             Cause::StorageUnresponsive,
             Confidence::High,

@@ -1,7 +1,7 @@
 //! systemd reads the whole table of mounts again at each change of it, on one thread.
 
 use super::Opinion;
-use super::opinion::{culprit, finding, lack};
+use super::opinion::{culprit, finding, lack, lack_of_processes};
 use super::victims::if_felt;
 use crate::cause::Cause;
 use crate::facts::NodeFacts;
@@ -17,9 +17,9 @@ const MANY_MOUNTS: u64 = 1000;
 
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let host = &facts.host;
-    let missing = [lack(&host.processes), lack(&host.bus.ping)];
+    let missing = [lack_of_processes(host), lack(&host.bus.ping)];
     let Some(init) = host.process(1).filter(|init| init.comm == "systemd") else {
-        return Opinion::of(None, [lack(&host.processes)]);
+        return Opinion::of(None, [lack_of_processes(host)]);
     };
     let share = init.cpu_share.unwrap_or(0.0);
     let mounts = host.mounts.value().map_or(0, |mounts| mounts.count);

@@ -1,10 +1,12 @@
 //! More to inspect than one relist gets done in time: arithmetic on measured calls.
 
+use cri::Rpc;
+
 use super::Opinion;
 use super::who::go;
 use crate::cause::Cause;
 use crate::facts::NodeFacts;
-use crate::facts::probes::{Cost, Method, Outcome, ProbeFacts, Rows};
+use crate::facts::probes::{Cost, End, ProbeFacts, Rows};
 use crate::finding::{Confidence, Finding};
 use crate::versions::Version;
 
@@ -67,17 +69,17 @@ fn priced(facts: &NodeFacts) -> Option<(&Rows, Price)> {
     let rows = probes.rows.as_ref()?;
     let list = |call| {
         let probe = probes.node(call)?;
-        (probe.outcome == Outcome::Ok).then_some(probe.seconds)
+        (probe.end == End::Answered).then_some(probe.seconds)
     };
     let kubelet = facts.host.versions.package("kubelet");
     let kubelet = kubelet.and_then(Version::parse);
     let price = Price {
-        sandboxes_list: list(Method::ListPodSandbox)?,
-        containers_list: list(Method::ListContainers)?,
-        sandbox: each(probes.cost(Method::PodSandboxStatus)?),
+        sandboxes_list: list(Rpc::ListPodSandbox)?,
+        containers_list: list(Rpc::ListContainers)?,
+        sandbox: each(probes.cost(Rpc::PodSandboxStatus)?),
         container: match rows.containers {
             0 => 0.0,
-            _ => each(probes.cost(Method::ContainerStatus)?),
+            _ => each(probes.cost(Rpc::ContainerStatus)?),
         },
         pods: rows.sandboxes.max(1) as f64,
         containers: rows.containers as f64,
@@ -156,7 +158,9 @@ fn each(cost: &Cost) -> f64 {
 /// The calls of a relist in the terms of the kubelet's own metrics.
 fn measured(probes: &ProbeFacts) -> Vec<String> {
     let costs = probes.costs.iter();
-    let of_a_relist = costs.filter(|cost| !matches!(cost.call, Method::Version | Method::Status));
+    let of_a_relist = costs.filter(|cost| {
+        cost.call.is_list() || matches!(cost.call, Rpc::PodSandboxStatus | Rpc::ContainerStatus)
+    });
     let mut lines: Vec<String> = of_a_relist.map(percentiles).collect();
     lines.push(
         "compare with the kubelet's quantiles 0.5, 0.9 and 0.99: \
@@ -170,7 +174,7 @@ fn measured(probes: &ProbeFacts) -> Vec<String> {
 }
 
 fn percentiles(cost: &Cost) -> String {
-    let operation = cost.call.operation();
+    let operation = cost.call.operation_type();
     match cost.count {
         // A list is asked for once, and one figure has no percentiles.
         1 => format!("{operation}: 1 call, {}", go(cost.max)),
@@ -188,17 +192,18 @@ fn percentiles(cost: &Cost) -> String {
 mod tests {
     use super::super::node::{Node, found, node};
     use super::*;
+    use crate::facts::probes::Outcome;
     use crate::finding::Verdict;
 
     /// The node of a report: 360 pods with 765 containers.
     fn crowded() -> Node {
         node("containerd", "1.7.24")
             .rows(360, 765)
-            .call(Method::ListPodSandbox, Outcome::Ok, 0.025)
-            .answered(Method::ListPodSandbox, 1, 0.025)
-            .call(Method::ListContainers, Outcome::Ok, 0.075)
-            .answered(Method::PodSandboxStatus, 360, 0.05)
-            .answered(Method::ContainerStatus, 765, 0.2)
+            .call(Rpc::ListPodSandbox, Outcome::Ok, 0.025)
+            .answered(Rpc::ListPodSandbox, 1, 0.025)
+            .call(Rpc::ListContainers, Outcome::Ok, 0.075)
+            .answered(Rpc::PodSandboxStatus, 360, 0.05)
+            .answered(Rpc::ContainerStatus, 765, 0.2)
     }
 
     #[test]
@@ -240,8 +245,8 @@ mod tests {
     fn a_node_of_a_common_size_is_clear() {
         let facts = node("containerd", "1.7.24")
             .rows(100, 200)
-            .answered(Method::PodSandboxStatus, 100, 0.001)
-            .answered(Method::ContainerStatus, 200, 0.002);
+            .answered(Rpc::PodSandboxStatus, 100, 0.001)
+            .answered(Rpc::ContainerStatus, 200, 0.002);
         assert_eq!(judge(&facts.facts()), Opinion::Clear);
     }
 
@@ -250,10 +255,10 @@ mod tests {
         let busy = |list: f64| {
             node("containerd", "1.7.24")
                 .rows(110, 220)
-                .call(Method::ListPodSandbox, Outcome::Ok, list)
-                .call(Method::ListContainers, Outcome::Ok, list)
-                .answered(Method::PodSandboxStatus, 110, 0.005)
-                .answered(Method::ContainerStatus, 220, 0.005)
+                .call(Rpc::ListPodSandbox, Outcome::Ok, list)
+                .call(Rpc::ListContainers, Outcome::Ok, list)
+                .answered(Rpc::PodSandboxStatus, 110, 0.005)
+                .answered(Rpc::ContainerStatus, 220, 0.005)
         };
         // 0.55 + (0.55 + 0.015) x 110 = 62.7 s
         assert_eq!(judge(&busy(0.275).facts()), Opinion::Clear);
@@ -264,7 +269,7 @@ mod tests {
 
     #[test]
     fn a_list_that_hangs_leaves_nothing_to_reckon_with() {
-        let facts = node("containerd", "1.7.24").call(Method::ListContainers, Outcome::Hung, 2.0);
+        let facts = node("containerd", "1.7.24").call(Rpc::ListContainers, Outcome::Hung, 2.0);
         assert!(matches!(judge(&facts.facts()), Opinion::CannotTell(_)));
     }
 }

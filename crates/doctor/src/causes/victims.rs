@@ -1,13 +1,16 @@
 //! Who suffers from what the machine is short of. Without a victim a busy machine does its
 //! work, and is no finding.
 
+use pleg::runtime::NoConnection;
+use pleg::runtime::Rpc;
+
 use super::opinion::is_in_a_pod;
 use super::plugins::is_any_old;
 use super::shims::shims;
 use super::who::{go, subject};
 use crate::facts::NodeFacts;
 use crate::facts::host::Process;
-use crate::facts::probes::{Method, Outcome, Probe, ProbeFacts};
+use crate::facts::probes::{End, Outcome, Probe, ProbeFacts};
 use crate::finding::{Confidence, Finding};
 
 /// A call that takes longer is felt by a kubelet, which makes one after the other.
@@ -35,7 +38,7 @@ pub(super) fn if_felt(facts: &NodeFacts, finding: Option<Finding>) -> Option<Fin
 }
 
 fn could_not_be_asked(probes: &ProbeFacts) -> Option<String> {
-    let version = probes.node(Method::Version);
+    let version = probes.node(Rpc::Version);
     if version.is_some_and(|version| !version.is_forbidden()) {
         return None;
     }
@@ -46,6 +49,8 @@ fn victims(facts: &NodeFacts) -> Vec<String> {
     let probes = &facts.probes;
     let calls = probes.calls.iter();
     let calls = calls.filter(|probe| !is_explained(facts, probe));
+    // Where nothing is answered no container is to be named for it.
+    let calls = calls.filter(|probe| probe.id.is_none() || !probes.is_silent());
     let mut victims: Vec<String> = calls.filter_map(of_call).collect();
     victims.extend(kubelet(probes));
     let blocked = facts.host.blocked_threads();
@@ -70,18 +75,15 @@ fn victims(facts: &NodeFacts) -> Vec<String> {
 
 /// On an idle machine it would end no better.
 fn is_explained(facts: &NodeFacts, probe: &Probe) -> bool {
-    let why = probe.message.as_deref().unwrap_or_default();
-    let why = why.to_ascii_lowercase();
-    match probe.outcome {
+    match probe.outcome() {
         // Whom somebody has stopped answers nobody, and holds what others wait for.
         Outcome::Hung if is_somebody_stopped(facts) => true,
         // It waits for a CNI plug-in that runs.
-        Outcome::Hung if probe.call == Method::Status => is_any_old(facts),
-        Outcome::Refused => {
-            probe.is_forbidden()
-                || why.contains("connection refused")
-                || why.contains("no such file")
-        }
+        Outcome::Hung if probe.call == Rpc::Status => is_any_old(facts),
+        Outcome::Refused => matches!(
+            probe.no_connection(),
+            Some(NoConnection::Forbidden | NoConnection::Refused | NoConnection::NoSocket)
+        ),
         _ => false,
     }
 }
@@ -96,20 +98,19 @@ fn is_somebody_stopped(facts: &NodeFacts) -> bool {
 }
 
 fn of_call(probe: &Probe) -> Option<String> {
-    let call = probe.call.as_str();
+    let call = probe.call.name();
     let call = match probe.id {
         Some(_) => format!("{call} of {}", subject(probe)),
         None => call.to_owned(),
     };
     let seconds = go(probe.seconds);
-    let why = || probe.message.as_deref().unwrap_or("it does not say why");
-    match probe.outcome {
-        Outcome::Hung => Some(format!(
+    match &probe.end {
+        End::Hung => Some(format!(
             "{call} has not answered for {seconds}{}",
             probe.source()
         )),
-        Outcome::Error | Outcome::Refused => Some(format!("{call} failed: {}", why())),
-        Outcome::Ok => (probe.seconds > SLOW).then(|| format!("{call} took {seconds}")),
+        End::Failed(error) => Some(format!("{call} failed: {error}")),
+        End::Answered => (probe.seconds > SLOW).then(|| format!("{call} took {seconds}")),
     }
 }
 
@@ -124,6 +125,8 @@ fn kubelet(probes: &ProbeFacts) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use pleg::runtime::CallError;
+
     use super::super::node::node;
     use super::*;
     use crate::cause::Cause;
@@ -145,7 +148,7 @@ mod tests {
     #[test]
     fn where_everybody_is_served_nothing_is_found() {
         let facts = node("containerd", "1.7.24")
-            .answered(Method::ContainerStatus, 100, 0.2)
+            .answered(Rpc::ContainerStatus, 100, 0.2)
             .kubelet(200, &[]);
         assert_eq!(felt(&facts.facts()), None);
         assert_eq!(if_felt(&node("containerd", "1.7.24").facts(), None), None);
@@ -153,21 +156,20 @@ mod tests {
 
     #[test]
     fn whoever_waits_is_named() {
-        let slow = node("containerd", "1.7.24").call(Method::ListContainers, Outcome::Ok, 3.2);
+        let slow = node("containerd", "1.7.24").call(Rpc::ListContainers, Outcome::Ok, 3.2);
         says(&slow.facts(), "ListContainers took 3.2s");
-        let hung = node("containerd", "1.7.24").status(
-            Method::ContainerStatus,
-            "c1",
-            "shop",
-            "web",
-            "app",
-        );
+        let hung =
+            node("containerd", "1.7.24").status(Rpc::ContainerStatus, "c1", "shop", "web", "app");
         says(
             &hung.facts(),
             "ContainerStatus of container app of pod shop/web has not answered for 2s",
         );
-        let failed = node("containerd", "1.7.24").failed(Method::Status, "deadline exceeded");
-        says(&failed.facts(), "Status failed: deadline exceeded");
+        let late = CallError::Refused("DeadlineExceeded: too late".into());
+        let failed = node("containerd", "1.7.24").failed(Rpc::Status, late);
+        says(
+            &failed.facts(),
+            "Status failed: the runtime answered DeadlineExceeded: too late",
+        );
         let kubelet = node("containerd", "1.7.24").kubelet(500, &["syncloop"]);
         says(
             &kubelet.facts(),
@@ -217,7 +219,7 @@ mod tests {
     #[test]
     fn where_the_runtime_may_not_be_asked_it_is_a_suspicion() {
         for facts in [
-            node("containerd", "1.7.24").refused("permission denied"),
+            node("containerd", "1.7.24").refused(NoConnection::Forbidden),
             node("containerd", "1.7.24").unasked(),
         ] {
             let finding = felt(&facts.facts()).unwrap();
@@ -227,25 +229,25 @@ mod tests {
                 "{finding:?}"
             );
         }
-        let full = node("containerd", "1.7.24").refused("resource temporarily unavailable");
+        let full = node("containerd", "1.7.24").refused(NoConnection::QueueFull);
         let finding = felt(&full.facts()).unwrap();
         assert_eq!(finding.confidence, Confidence::High);
     }
 
     #[test]
     fn what_an_idle_machine_would_not_help_is_not_blamed_on_a_busy_one() {
-        let gone = node("containerd", "1.7.24").refused("connection refused");
+        let gone = node("containerd", "1.7.24").refused(NoConnection::Refused);
         assert_eq!(felt(&gone.facts()), None);
         let locked = || {
             node("containerd", "1.7.24")
-                .call(Method::ListContainers, Outcome::Hung, 2.0)
-                .status(Method::ContainerStatus, "c1", "shop", "web", "app")
+                .call(Rpc::ListContainers, Outcome::Hung, 2.0)
+                .status(Rpc::ContainerStatus, "c1", "shop", "web", "app")
         };
         assert_eq!(felt(&locked().shim(4711, true, &["c1"]).facts()), None);
         assert!(felt(&locked().shim(4711, false, &["c1"]).facts()).is_some());
         let stopped = locked().listener(812, "containerd", 'T');
         assert_eq!(felt(&stopped.facts()), None);
-        let status = node("containerd", "1.7.24").call(Method::Status, Outcome::Hung, 2.0);
+        let status = node("containerd", "1.7.24").call(Rpc::Status, Outcome::Hung, 2.0);
         let waits = status.plugin(70, "terway", 90.0, "unix_stream_read_generic");
         assert_eq!(felt(&waits.facts()), None);
     }

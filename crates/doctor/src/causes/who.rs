@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pleg::go_duration::GoDuration;
+use pleg::out::go_duration::GoDuration;
 
 use super::shims::Shim;
 use crate::facts::probes::{Probe, ProbeFacts};

@@ -1,34 +1,33 @@
 //! What an agent on the node says of the runtime: which calls it waits for, and, for
 //! whoever may not ask the runtime himself, what it was answered.
 
-use pleg::health::{HealthState, StuckCall};
-use pleg::id::Id;
-use pleg::runtime::{Call, RuntimeVersion};
-use pleg::status::PodStatus;
-use pleg::status_report::{InFlight, StatusReport};
+use pleg::model::id::Id;
+use pleg::model::status::PodStatus;
+use pleg::out::health::{HealthState, Reason, StuckCall};
+use pleg::out::status_report::{InFlight, StatusReport};
+use pleg::runtime::{CALLS, CallError, Rpc, RuntimeVersion};
 
 use super::patience;
-use super::targets::{bounded, pod_name};
-use crate::facts::probes::{AgentsWord, Method, Outcome, Probe};
+use super::targets::{LONGEST_SENTENCE, bounded, bounded_error, pod_name};
+use crate::facts::probes::{AgentsWord, End, Probe};
 use crate::finding::PodName;
-
-/// A sentence of an agent's is no longer.
-const LONGEST: usize = 1000;
 
 /// The calls that it has been waiting for, each with what it asks and its id.
 pub(super) fn hung(status: &StatusReport, pods: &[PodStatus]) -> Vec<(Probe, Option<Id>)> {
-    let late = status.in_flight.iter().filter(|call| is_late(status, call));
-    let hung = late.filter_map(|call| {
+    // The stream of events has no end, so that it is never late.
+    let calls = status.in_flight.iter();
+    let calls = calls.filter(|call| CALLS.contains(&call.call));
+    let late = calls.filter(|call| is_late(status, call));
+    let hung = late.map(|call| {
         let (pod, container) = named(status, pods, call);
         let probe = Probe {
             id: call.id.as_ref().map(|id| bounded(id.as_str())),
             seconds: call.age_seconds,
-            message: Some("asked by the agent on this node".to_owned()),
             pod,
             container,
-            ..said(method(call.call)?, Outcome::Hung)
+            ..said(call.call, End::Hung)
         };
-        Some((probe, call.id.clone()))
+        (probe, call.id.clone())
     });
     hung.collect()
 }
@@ -43,33 +42,36 @@ pub(super) struct Word {
 /// What it was answered, as far as it follows from how it is: while sweeps complete the
 /// runtime answers, and both lists are always asked for together.
 pub(super) fn word(status: &StatusReport) -> Word {
-    let waits = |call: &Call| {
+    let waits = |call: &Rpc| {
         let mut late = status
             .in_flight
             .iter()
             .filter(|other| is_late(status, other));
         late.any(|other| other.call == *call && other.id.is_none())
     };
-    let lists = [Call::ListPodSandbox, Call::ListContainers];
-    let one_waits = lists.iter().filter(|call| waits(call)).count() == 1;
+    let lists = [Rpc::ListPodSandbox, Rpc::ListContainers];
+    let waiting = lists.iter().filter(|call| waits(call)).count();
     let sweeps = matches!(
         status.health.state,
         HealthState::Healthy | HealthState::Degraded
     );
-    let failure = status.relist.last_failure.as_deref();
-    let unreachable = failure.filter(|why| why.starts_with("the runtime cannot be reached"));
-    let answered = [&[Call::Version], &lists[..]].concat();
+    let is_silent = status.health.reason == Reason::RuntimeSilent;
+    // A state is kept for a while after the last answer: where both lists wait it proves none.
+    let is_answered = (sweeps && waiting < 2 || waiting == 1) && !is_silent;
+    let failure = status.relist.last_failure.as_ref();
+    let unreachable = failure.filter(|why| matches!(why, CallError::Unavailable(_)));
+    let answered = [&[Rpc::Version], &lists[..]].concat();
     let answered = answered.into_iter().filter(|call| !waits(call));
     let calls = answered.filter_map(|call| {
-        let method = method(call)?;
         match (unreachable, failure) {
-            (Some(why), _) => Some(Probe {
-                message: Some(why.chars().take(LONGEST).collect()),
-                ..said(method, Outcome::Refused)
-            }),
+            (Some(why), _) => Some(said(call, End::Failed(bounded_error(why.clone())))),
             // Which of the lists failed it does not say.
-            (None, Some(_)) if call != Call::Version => None,
-            (None, _) if sweeps || one_waits => Some(said(method, Outcome::Ok)),
+            (None, Some(_)) if call != Rpc::Version => None,
+            (None, _) if is_answered => Some(said(call, End::Answered)),
+            (None, _) if is_silent && call == Rpc::Version => Some(Probe {
+                seconds: oldest(status),
+                ..said(call, End::Hung)
+            }),
             (None, _) => None,
         }
     });
@@ -83,23 +85,34 @@ pub(super) fn word(status: &StatusReport) -> Word {
             api_version: bounded(runtime.api_version.as_deref().unwrap_or_default()).into(),
         }),
         said: AgentsWord {
-            health: status.health.state.as_str().to_owned(),
-            message: status.health.message.chars().take(LONGEST).collect(),
+            state: status.health.state,
+            reason: status.health.reason,
+            message: status
+                .health
+                .message
+                .chars()
+                .take(LONGEST_SENTENCE)
+                .collect(),
             relist_seconds: status.relist.last_duration_seconds,
             failure: failure
                 .filter(|_| unreachable.is_none())
-                .map(|why| why.chars().take(LONGEST).collect()),
+                .map(|why| bounded_error(why.clone())),
         },
     }
 }
 
-fn said(call: Method, outcome: Outcome) -> Probe {
+/// For how long it has been waiting for whatever it has waited for longest.
+fn oldest(status: &StatusReport) -> f64 {
+    let ages = status.in_flight.iter().map(|call| call.age_seconds);
+    ages.fold(0.0, f64::max)
+}
+
+fn said(call: Rpc, end: End) -> Probe {
     Probe {
         call,
         id: None,
-        outcome,
+        end,
         seconds: 0.0,
-        message: None,
         by_agent: true,
         bytes: None,
         pod: None,
@@ -140,32 +153,25 @@ fn named(
     known.unwrap_or_default()
 }
 
-fn method(call: Call) -> Option<Method> {
-    Some(match call {
-        Call::Version => Method::Version,
-        Call::ListPodSandbox => Method::ListPodSandbox,
-        Call::ListContainers => Method::ListContainers,
-        Call::PodSandboxStatus => Method::PodSandboxStatus,
-        Call::ContainerStatus => Method::ContainerStatus,
-        Call::GetContainerEvents => return None,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::facts::probes::Outcome;
 
-    fn status(health: &str, failure: Option<&str>, waits: &[&str]) -> StatusReport {
+    fn status(health: &str, failure: Option<CallError>, waits: &[&str]) -> StatusReport {
         let in_flight: Vec<_> = waits
             .iter()
             .map(|call| serde_json::json!({"call": call, "id": null, "ageSeconds": 9.0}))
             .collect();
         let report = serde_json::json!({
-            "health": {"state": health, "message": "m", "thresholdSeconds": 180.0},
+            "health": {"state": health, "message": "m", "reason": "AllSeen",
+                       "since": "2026-01-02T03:04:05Z", "thresholdSeconds": 180.0},
             "kubeletView": {"ready": true, "message": ""},
             "relist": {"mode": "generic", "count": 1, "periodSeconds": 1.0,
                        "lastFailure": failure, "sweeping": false},
             "stuck": [],
+            "failing": [],
+            "blind": [],
             "inFlight": in_flight,
             "stream": {"state": "off", "events": 0, "missed": 0, "reconnects": 0},
             "kernel": {"state": "off", "watched": 0},
@@ -183,14 +189,18 @@ mod tests {
         all.sort_by_key(|probe| probe.call);
         assert!(all.iter().all(|probe| probe.by_agent));
         let all = all.into_iter();
-        all.map(|probe| (probe.call.as_str(), probe.outcome))
+        all.map(|probe| (probe.call.name(), probe.outcome()))
             .collect()
     }
 
     #[test]
     fn an_agent_that_is_well_was_answered() {
         let word = word(&status("Healthy", None, &[]));
-        assert!(word.calls.iter().all(|probe| probe.outcome == Outcome::Ok));
+        assert!(
+            word.calls
+                .iter()
+                .all(|probe| probe.outcome() == Outcome::Ok)
+        );
         assert_eq!(word.calls.len(), 3);
         assert_eq!(&*word.version.unwrap().name, "containerd");
     }
@@ -206,19 +216,36 @@ mod tests {
             ];
             assert_eq!(outcomes(&status), expected, "{health}");
         }
+    }
+
+    #[test]
+    fn where_both_lists_wait_nothing_shows_that_the_runtime_answers() {
         let both = ["ListPodSandbox", "ListContainers"];
         let expected = both.map(|call| (call, Outcome::Hung));
-        assert_eq!(outcomes(&status("Unhealthy", None, &both)), expected);
+        for health in ["Degraded", "Unhealthy"] {
+            assert_eq!(outcomes(&status(health, None, &both)), expected, "{health}");
+        }
+        let mut silent = status("Degraded", None, &both);
+        silent.health.reason = Reason::RuntimeSilent;
+        assert_eq!(outcomes(&silent)[0], ("Version", Outcome::Hung));
+        assert_eq!(outcomes(&silent)[1..], expected);
     }
 
     #[test]
     fn what_failed_is_no_answer() {
-        let gone = "the runtime cannot be reached: connection refused";
+        let gone = CallError::connection_refused();
         let gone = outcomes(&status("Unhealthy", Some(gone), &[]));
         assert!(gone.iter().all(|(_, outcome)| *outcome == Outcome::Refused));
-        let refused = status("Degraded", Some("the runtime answered Unknown: x"), &[]);
+        let refused = status(
+            "Degraded",
+            Some(CallError::Refused("Unknown: x".into())),
+            &[],
+        );
         assert_eq!(outcomes(&refused), [("Version", Outcome::Ok)]);
-        assert!(word(&refused).said.failure.is_some());
+        assert!(matches!(
+            word(&refused).said.failure,
+            Some(CallError::Refused(_))
+        ));
         assert_eq!(outcomes(&status("Starting", None, &[])), []);
     }
 

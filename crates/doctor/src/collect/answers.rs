@@ -1,8 +1,9 @@
 //! What the calls came to: which are kept, and what all of them cost.
 
+use pleg::runtime::Rpc;
 use std::collections::BTreeMap;
 
-use crate::facts::probes::{Cost, Method, Outcome, Probe};
+use crate::facts::probes::{Cost, End, Failures, Outcome, Probe};
 
 /// How many of the slowest calls of a kind are kept beside what went wrong.
 const SLOWEST: usize = 3;
@@ -18,7 +19,9 @@ const MOST: usize = 200;
 pub(super) struct Answers {
     node: Vec<Probe>,
     wrong: Vec<Probe>,
-    well: BTreeMap<Method, Vec<Well>>,
+    well: BTreeMap<Rpc, Vec<Well>>,
+    /// How many calls for single ids failed, and how many were made.
+    counts: BTreeMap<Rpc, (usize, usize)>,
     /// What the slowest took that was answered, in seconds.
     pub slowest: f64,
 }
@@ -31,7 +34,7 @@ struct Well {
 impl Answers {
     /// Takes a call. `alone`: no other was outstanding meanwhile.
     pub fn take(&mut self, probe: Probe, alone: bool) {
-        if probe.outcome == Outcome::Ok {
+        if probe.end == End::Answered {
             self.slowest = self.slowest.max(probe.seconds);
             let well = self.well.entry(probe.call).or_default();
             well.push(Well {
@@ -39,18 +42,44 @@ impl Answers {
                 alone,
             });
         }
+        if probe.id.is_some() {
+            let (failed, made) = self.counts.entry(probe.call).or_default();
+            *made += 1;
+            *failed += usize::from(probe.error().is_some());
+        }
         match probe.id {
-            None => self.node.push(probe),
-            Some(_) if probe.outcome == Outcome::Ok => {}
+            // One that is made again is worth more than the first.
+            None => {
+                self.node.retain(|other| other.call != probe.call);
+                self.node.push(probe);
+            }
+            Some(_) if probe.end == End::Answered => {}
             Some(_) if self.wrong.len() < MOST => self.wrong.push(probe),
             Some(_) => {}
         }
     }
 
     /// Whether there was no connection for the node's call of that kind.
-    pub fn is_refused(&self, call: Method) -> bool {
+    pub fn is_refused(&self, call: Rpc) -> bool {
         let mut node = self.node.iter();
-        node.any(|probe| probe.call == call && probe.outcome == Outcome::Refused)
+        node.any(|probe| probe.call == call && probe.outcome() == Outcome::Refused)
+    }
+
+    /// Whether a connection was lost while ids were asked for.
+    pub fn is_any_id_refused(&self) -> bool {
+        let mut wrong = self.wrong.iter();
+        wrong.any(|probe| probe.outcome() == Outcome::Refused)
+    }
+
+    /// How many calls for single ids failed.
+    pub fn failures(&self) -> Vec<Failures> {
+        let failing = self.counts.iter().filter(|(_, (failed, _))| *failed > 0);
+        let failures = failing.map(|(call, (failed, made))| Failures {
+            call: *call,
+            failed: *failed,
+            made: *made,
+        });
+        failures.collect()
     }
 
     /// Leaves out the node's calls that we may not make; false if there are none.
@@ -80,7 +109,7 @@ impl Answers {
     }
 }
 
-fn cost(call: Method, well: &mut [Well]) -> Option<Cost> {
+fn cost(call: Rpc, well: &mut [Well]) -> Option<Cost> {
     well.sort_by(|a, b| a.probe.seconds.total_cmp(&b.probe.seconds));
     let rank = |of: usize| (well.len() * of).div_ceil(100).saturating_sub(1);
     let at = |of: usize| Some(well.get(rank(of))?.probe.seconds);
@@ -114,13 +143,12 @@ fn mean<'a>(of: impl Iterator<Item = &'a Well>) -> Option<(usize, f64)> {
 mod tests {
     use super::*;
 
-    fn probe(id: usize, outcome: Outcome, seconds: f64) -> Probe {
+    fn probe(id: usize, end: End, seconds: f64) -> Probe {
         Probe {
-            call: Method::ContainerStatus,
+            call: Rpc::ContainerStatus,
             id: Some(id.to_string()),
-            outcome,
+            end,
             seconds,
-            message: None,
             by_agent: false,
             bytes: None,
             pod: None,
@@ -132,9 +160,9 @@ mod tests {
     fn what_goes_well_is_summed_up_and_what_does_not_is_kept() {
         let mut answers = Answers::default();
         for number in 1..=100 {
-            answers.take(probe(number, Outcome::Ok, number as f64), number <= 10);
+            answers.take(probe(number, End::Answered, number as f64), number <= 10);
         }
-        answers.take(probe(0, Outcome::Hung, 2.0), false);
+        answers.take(probe(0, End::Hung, 2.0), false);
         let (kept, costs) = answers.finish();
         let ids: Vec<_> = kept
             .iter()
@@ -154,17 +182,17 @@ mod tests {
     #[test]
     fn of_a_few_calls_one_hiccup_does_not_count_for_all() {
         let mut answers = Answers::default();
-        answers.take(probe(0, Outcome::Ok, 2.0), true);
+        answers.take(probe(0, End::Answered, 2.0), true);
         for number in 1..=99 {
-            answers.take(probe(number, Outcome::Ok, 0.4), false);
+            answers.take(probe(number, End::Answered, 0.4), false);
         }
         let (_, costs) = answers.finish();
         let alone = costs[0].alone.unwrap();
         assert!((alone - 0.416).abs() < 1e-9, "{alone}");
         // Eight at once may each take as long as eight.
         let mut answers = Answers::default();
-        answers.take(probe(0, Outcome::Ok, 0.2), true);
-        answers.take(probe(1, Outcome::Ok, 1.6), false);
+        answers.take(probe(0, End::Answered, 0.2), true);
+        answers.take(probe(1, End::Answered, 1.6), false);
         assert_eq!(answers.finish().1[0].alone, Some(0.2));
     }
 }

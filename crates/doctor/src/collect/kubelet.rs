@@ -7,8 +7,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::facts::Fact;
 use crate::facts::kubelet::KubeletHealth;
+use crate::facts::{Fact, Missing};
 
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -20,15 +20,15 @@ pub(super) async fn health(address: SocketAddr) -> Fact<KubeletHealth> {
     let source = format!("http://{address}/healthz");
     let stream = match timeout(PATIENCE, TcpStream::connect(address)).await {
         Ok(Ok(stream)) => stream,
-        Ok(Err(error)) => return Fact::missing(super::said(&error), source),
-        Err(_) => return Fact::missing("no connection within 2s", source),
+        Ok(Err(error)) => return Fact::missing(error, source),
+        Err(_) => return Fact::missing(Missing::overdue(PATIENCE), source),
     };
     match timeout(PATIENCE, ask(stream)).await {
         Ok(Ok(answer)) => match parse(&answer) {
             Some(health) => Fact::known(health, source),
             None => Fact::missing("what answers there is no kubelet", source),
         },
-        Ok(Err(error)) => Fact::missing(super::said(&error), source),
+        Ok(Err(error)) => Fact::missing(error, source),
         Err(_) => Fact::known(KubeletHealth::default(), source),
     }
 }

@@ -6,8 +6,7 @@ use std::time::Duration;
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 
-use super::said;
-use crate::facts::Fact;
+use crate::facts::{Fact, Missing};
 
 /// A connection is the kernel's to make: it needs nobody who accepts it.
 const DEADLINE: Duration = Duration::from_secs(1);
@@ -17,8 +16,8 @@ pub(super) async fn listener(socket: &Path) -> Fact<u32> {
     let source = format!("the peer of {}", socket.display());
     let stream = match timeout(DEADLINE, UnixStream::connect(socket)).await {
         Ok(Ok(stream)) => stream,
-        Ok(Err(error)) => return Fact::missing(said(&error), source),
-        Err(_) => return Fact::missing("no connection within 1s", source),
+        Ok(Err(error)) => return Fact::missing(error, source),
+        Err(_) => return Fact::missing(Missing::overdue(DEADLINE), source),
     };
     let pid = stream.peer_cred().ok().and_then(|peer| peer.pid());
     // Of another namespace of processes it is told as 0.

@@ -27,12 +27,3 @@ mod stacks;
 mod step;
 mod targets;
 mod task_folder;
-
-/// What the system said, without the number: "connection refused".
-fn said(error: &std::io::Error) -> String {
-    let said = error.to_string().to_lowercase();
-    match said.split_once(" (os error") {
-        Some((words, _)) => words.to_owned(),
-        None => said,
-    }
-}

@@ -5,18 +5,18 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use cri::Endpoint;
-use pleg::id::Id;
-use pleg::status::PodStatus;
-use pleg::status_report::StatusReport;
+use pleg::model::id::Id;
+use pleg::model::status::PodStatus;
+use pleg::out::status_report::StatusReport;
 use tokio::time::{Instant, timeout_at};
 
 use super::listener::listener;
 use super::round::Round;
 use super::task_folder::TaskFolder;
 use super::{kubelet, stacks};
-use crate::facts::Fact;
-use crate::facts::probes::{Outcome, Probe, ProbeFacts};
+use crate::facts::probes::{End, Probe, ProbeFacts};
 use crate::facts::tasks::Task;
+use crate::facts::{Fact, Missing};
 
 /// How long a runtime's folders and its goroutines may take.
 const READING: Duration = Duration::from_secs(8);
@@ -53,15 +53,18 @@ pub async fn collect(asking: Asking) -> ProbeFacts {
     round.known.ids = asking.ids;
     let asked = async {
         round.ask_node().await;
-        round.ask_ids().await
+        let unasked = round.ask_ids().await;
+        round.ask_whether_it_still_answers().await;
+        unasked
     };
     let (unasked, kubelet) = tokio::join!(asked, kubelet::health(asking.kubelet));
     round.give_up();
     let rows = round.known.rows();
     let names = round.known.names();
+    let failures = round.answers.failures();
     let (mut calls, costs) = round.answers.finish();
 
-    let hung = calls.iter().filter(|probe| probe.outcome == Outcome::Hung);
+    let hung = calls.iter().filter(|probe| probe.end == End::Hung);
     let suspects: Vec<String> = hung.clone().filter_map(|probe| probe.id.clone()).collect();
     let ask_for_stacks = asking.allow_signals && hung.count() > 0;
     let runtime = listener.value().copied().filter(|_| ask_for_stacks);
@@ -73,9 +76,9 @@ pub async fn collect(asking: Asking) -> ProbeFacts {
     let (tasks, stacks) = match timeout_at(asking.until.min(Instant::now() + READING), read).await {
         Ok(Ok(read)) => read,
         _ => {
-            let why = "reading it took too long";
+            let why = Missing::overdue(READING);
             (
-                Fact::missing(why, "the runtime's folder of tasks"),
+                Fact::missing(&why, "the runtime's folder of tasks"),
                 Fact::missing(why, "SIGUSR1"),
             )
         }
@@ -87,6 +90,7 @@ pub async fn collect(asking: Asking) -> ProbeFacts {
         runtime: round.version,
         calls,
         costs,
+        failures,
         rows,
         conditions: round.conditions,
         unasked,
@@ -101,7 +105,7 @@ pub async fn collect(asking: Asking) -> ProbeFacts {
 /// Names what hangs, where no list and no agent has told it: the runtime's folders do.
 fn name(calls: &mut [Probe], tasks: &[Task]) {
     let nameless = calls.iter_mut().filter(|probe| probe.pod.is_none());
-    for probe in nameless.filter(|probe| probe.outcome == Outcome::Hung) {
+    for probe in nameless.filter(|probe| probe.end == End::Hung) {
         let task = tasks
             .iter()
             .find(|task| Some(&task.id) == probe.id.as_ref());

@@ -1,32 +1,32 @@
 //! One round of calls: never the same twice, at most eight outstanding in all, none
-//! repeated. What is not answered within two seconds hangs, and is left alone; where the
+//! repeated but `Version`, once, where something hangs. What is not answered within two seconds hangs, and is left alone; where the
 //! runtime is slow as a whole, within a few times what others took.
 //!
 //! ```text
-//!   Version --> Status, both lists --> each id, at first one after the other
-//!      |             |                    |
-//!      +--- two to six seconds each ------+--> what hangs stays outstanding
+//!   Version --> Status, both lists --> each id, at first one after the other --> Version
+//!      |             |                    |                                      again, if
+//!      +--- two to six seconds each ------+--> what hangs stays outstanding      any hangs
 //! ```
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use cri::Endpoint;
-use pleg::id::Id;
-use pleg::listed::{ListedContainer, ListedSandbox};
+use cri::{Endpoint, Rpc};
+use pleg::model::id::Id;
+use pleg::model::listed::{ListedContainer, ListedSandbox};
+use pleg::model::status::PodStatus;
+use pleg::out::status_report::StatusReport;
 use pleg::runtime::grpc::{GrpcRuntime, MAX_MESSAGE_SIZE};
 use pleg::runtime::{CallError, Conditions, Listing, Runtime, RuntimeVersion};
-use pleg::status::PodStatus;
-use pleg::status_report::StatusReport;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
 use super::agent;
 use super::answers::Answers;
 use super::patience::patience;
-use super::targets::{Known, Target, bounded};
-use crate::facts::probes::{AgentsWord, Method, Outcome, Probe};
+use super::targets::{Known, Target, bounded, bounded_error};
+use crate::facts::probes::{AgentsWord, End, Probe};
 
 /// As many calls as may be outstanding, those that hang included.
 const MOST_OUTSTANDING: usize = 8;
@@ -49,7 +49,7 @@ pub(super) struct Round {
     runtime: Arc<GrpcRuntime>,
     sender: mpsc::UnboundedSender<Ended>,
     ended: mpsc::UnboundedReceiver<Ended>,
-    outstanding: BTreeMap<(Method, Option<Id>), Outstanding>,
+    outstanding: BTreeMap<(Rpc, Option<Id>), Outstanding>,
     pub known: Known,
     pub answers: Answers,
     pub version: Option<RuntimeVersion>,
@@ -59,7 +59,7 @@ pub(super) struct Round {
     /// What it said then.
     pub agents_word: Option<AgentsWord>,
     /// Not asked for by us: an agent waits for the answer.
-    agents: Vec<(Method, Option<Id>)>,
+    agents: Vec<(Rpc, Option<Id>)>,
     /// When the last of the calls must have ended, or hangs.
     until: Instant,
 }
@@ -71,7 +71,7 @@ struct Outstanding {
 }
 
 struct Ended {
-    call: Method,
+    call: Rpc,
     id: Option<Id>,
     answer: Result<Answer, CallError>,
 }
@@ -129,13 +129,9 @@ impl Round {
 
     /// The calls for the whole node: first who it is, which settles how to speak.
     pub async fn ask_node(&mut self) {
-        self.start(Method::Version, None);
+        self.start(Rpc::Version, None);
         self.settle().await;
-        for call in [
-            Method::Status,
-            Method::ListPodSandbox,
-            Method::ListContainers,
-        ] {
+        for call in [Rpc::Status, Rpc::ListPodSandbox, Rpc::ListContainers] {
             self.start(call, None);
         }
         self.settle().await;
@@ -160,7 +156,7 @@ impl Round {
             return 0;
         }
         let (targets, beyond) = self.known.targets();
-        if self.answers.is_refused(Method::Version) {
+        if self.answers.is_refused(Rpc::Version) {
             return targets.len() + beyond;
         }
         let mut queue: VecDeque<Target> = targets.into();
@@ -186,6 +182,24 @@ impl Round {
         queue.len() + beyond
     }
 
+    /// Where ids hang or the connection was lost: whether the runtime as a whole still
+    /// answers. Nothing is behind `Version` but the runtime itself, so if that does not come
+    /// either, nobody who was asked for is to blame.
+    pub async fn ask_whether_it_still_answers(&mut self) {
+        let is_in_doubt = !self.outstanding.is_empty() || self.answers.is_any_id_refused();
+        let version = (Rpc::Version, None);
+        if self.version.is_none()
+            || self.agents_word.is_some()
+            || !is_in_doubt
+            || !self.is_time_for_more()
+        {
+            return;
+        }
+        self.start(Rpc::Version, None);
+        let until = Instant::now() + patience(self.answers.slowest);
+        while self.outstanding.contains_key(&version) && self.one_ends(until).await {}
+    }
+
     /// Whether a call that is made now gets its time, and does not hang only for our haste.
     fn is_time_for_more(&self) -> bool {
         Instant::now() + patience(self.answers.slowest) < self.until
@@ -208,7 +222,7 @@ impl Round {
         queue.extend(self.known.maybe_sandboxes.drain(..));
     }
 
-    fn start(&mut self, call: Method, target: Option<Target>) {
+    fn start(&mut self, call: Rpc, target: Option<Target>) {
         let id = target.as_ref().map(|target| target.id.clone());
         let question = (call, id.clone());
         if self.agents.contains(&question) || self.outstanding.contains_key(&question) {
@@ -255,7 +269,7 @@ impl Round {
         };
         let alone = call.alone;
         let guessed = call.target.as_ref().is_some_and(|target| target.guessed);
-        let mut probe = probe(ended.call, call, Outcome::Ok);
+        let mut probe = probe(ended.call, call, End::Answered);
         match ended.answer {
             Ok(Answer::Version(version)) => self.version = Some(bounded_version(version)),
             Ok(Answer::Conditions(conditions)) => self.conditions = Some(bound(conditions)),
@@ -275,13 +289,9 @@ impl Round {
                 }
                 return;
             }
-            Err(error) => {
-                probe.outcome = match error {
-                    CallError::Unavailable(_) => Outcome::Refused,
-                    _ => Outcome::Error,
-                };
-                probe.message = Some(error.to_string().chars().take(1000).collect());
-            }
+            // It was not known to be anybody's id: that it fails says nothing of the runtime.
+            Err(error) if guessed && !matches!(error, CallError::Unavailable(_)) => return,
+            Err(error) => probe.end = End::Failed(bounded_error(error)),
         }
         self.answers.take(probe, alone);
     }
@@ -289,20 +299,19 @@ impl Round {
     /// Whatever is outstanding now hangs.
     pub fn give_up(&mut self) {
         for ((method, _), call) in std::mem::take(&mut self.outstanding) {
-            self.answers.take(probe(method, call, Outcome::Hung), false);
+            self.answers.take(probe(method, call, End::Hung), false);
         }
     }
 }
 
-fn probe(method: Method, call: Outstanding, outcome: Outcome) -> Probe {
+fn probe(method: Rpc, call: Outstanding, end: End) -> Probe {
     let seconds = call.since.elapsed().as_secs_f64();
     let target = call.target;
     Probe {
         call: method,
         id: target.as_ref().map(|target| bounded(target.id.as_str())),
-        outcome,
+        end,
         seconds,
-        message: None,
         by_agent: false,
         bytes: None,
         pod: target.as_ref().and_then(|target| target.pod.clone()),
@@ -337,17 +346,21 @@ fn bound(mut told: Conditions) -> Conditions {
     told
 }
 
-async fn ask(runtime: &GrpcRuntime, call: Method, id: Option<&Id>) -> Result<Answer, CallError> {
+async fn ask(runtime: &GrpcRuntime, call: Rpc, id: Option<&Id>) -> Result<Answer, CallError> {
     match (call, id) {
-        (Method::ListPodSandbox, _) => Ok(Answer::Sandboxes(runtime.list_sandboxes().await?)),
-        (Method::ListContainers, _) => Ok(Answer::Containers(runtime.list_containers().await?)),
-        (Method::Status, _) => Ok(Answer::Conditions(runtime.conditions().await?)),
-        (Method::PodSandboxStatus, Some(id)) => {
+        (Rpc::ListPodSandbox, _) => Ok(Answer::Sandboxes(runtime.list_sandboxes().await?)),
+        (Rpc::ListContainers, _) => Ok(Answer::Containers(runtime.list_containers().await?)),
+        (Rpc::Status, _) => Ok(Answer::Conditions(runtime.conditions().await?)),
+        (Rpc::PodSandboxStatus, Some(id)) => {
             runtime.sandbox_status(id).await.map(|_| Answer::Status)
         }
-        (Method::ContainerStatus, Some(id)) => {
+        (Rpc::ContainerStatus, Some(id)) => {
             runtime.container_status(id).await.map(|_| Answer::Status)
         }
-        _ => Ok(Answer::Version(runtime.version().await?)),
+        (Rpc::Version, _) => Ok(Answer::Version(runtime.version().await?)),
+        // A round starts no others.
+        _ => Err(CallError::Unimplemented(
+            format!("{call} is never asked").into(),
+        )),
     }
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
-use pleg::wall_time::system_clock;
+use pleg::model::wall_time::system_clock;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::host::Stat;
@@ -41,7 +41,7 @@ pub(super) fn ask(proc: &Path, runtime: u32) -> Fact<Stacks> {
     let pid = i32::try_from(runtime).ok().and_then(Pid::from_raw);
     let sent = pid.map(|pid| kill_process(pid, Signal::USR1));
     if let Some(Err(error)) = sent {
-        return Fact::missing(super::said(&error.into()), source);
+        return Fact::missing(std::io::Error::from(error), source);
     }
     let file = file(proc, runtime);
     match written(&file, asked) {
@@ -80,7 +80,7 @@ fn read(file: &Path, source: String) -> Fact<Stacks> {
     let path = file.display().to_string();
     let unreadable = input::read(&path, system_clock()(), &mut analyzer, &mut NoObserver);
     if let Some(unreadable) = unreadable.first() {
-        return Fact::missing(super::said(&unreadable.source), source);
+        return Fact::missing(&unreadable.source, source);
     }
     let Some(goroutines) = analyzer.finish().goroutines else {
         return Fact::missing("it holds no goroutines", source);

@@ -4,6 +4,8 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::facts::Missing;
+
 /// A step that has been started.
 pub(super) struct Step<T> {
     result: Receiver<T>,
@@ -13,8 +15,14 @@ pub(super) struct Step<T> {
 
 /// It took too long, or did not end as it should.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("it did not return within {0:?}")]
+#[error("no answer within {0:?}")]
 pub(super) struct Overdue(Duration);
+
+impl From<&Overdue> for Missing {
+    fn from(Overdue(limit): &Overdue) -> Self {
+        Self::overdue(*limit)
+    }
+}
 
 impl<T: Send + 'static> Step<T> {
     /// Starts it.

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use pleg::id::{Id, PodRef};
-use pleg::listed::{ContainerState, ListedContainer, ListedSandbox, SandboxState};
-use pleg::status::PodStatus;
+use cri::Rpc;
+use pleg::model::id::{Id, PodRef};
+use pleg::model::listed::{ContainerState, ListedContainer, ListedSandbox, SandboxState};
+use pleg::model::status::PodStatus;
+use pleg::runtime::{CallError, Unreachable};
 
-use crate::facts::probes::{Method, Rows};
+use crate::facts::probes::Rows;
 use crate::finding::PodName;
 
 /// More than any node has; the rest is counted.
@@ -16,10 +18,13 @@ const MOST: usize = 20_000;
 /// Kubernetes allows 253 bytes; what is longer is a runtime's nonsense.
 const LONGEST_NAME: usize = 253;
 
+/// No sentence of a runtime's is longer than a person reads.
+pub(super) const LONGEST_SENTENCE: usize = 1000;
+
 /// A container or a sandbox to ask for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Target {
-    pub call: Method,
+    pub call: Rpc,
     pub id: Id,
     pub pod: Option<PodName>,
     pub container: Option<String>,
@@ -41,6 +46,22 @@ pub(super) struct Known {
 /// A name of the runtime's, no longer than names are.
 pub(super) fn bounded(name: &str) -> String {
     name.chars().take(LONGEST_NAME).collect()
+}
+
+/// The same for what a runtime says of an error.
+pub(super) fn bounded_error(mut error: CallError) -> CallError {
+    let text = match &mut error {
+        CallError::Unavailable(Unreachable { message, .. }) => message,
+        CallError::NotFound(text)
+        | CallError::Unimplemented(text)
+        | CallError::TooLarge(text)
+        | CallError::Malformed(text)
+        | CallError::Refused(text) => text,
+    };
+    if let Some((end, _)) = text.char_indices().nth(LONGEST_SENTENCE) {
+        *text = text[..end].into();
+    }
+    error
 }
 
 impl Known {
@@ -148,7 +169,7 @@ pub(super) fn pod_name(pod: &PodRef) -> PodName {
 
 fn sandbox_target(id: &Id, pod: Option<PodName>) -> Target {
     Target {
-        call: Method::PodSandboxStatus,
+        call: Rpc::PodSandboxStatus,
         id: id.clone(),
         pod,
         container: None,
@@ -158,7 +179,7 @@ fn sandbox_target(id: &Id, pod: Option<PodName>) -> Target {
 
 fn container_target(id: &Id, pod: Option<PodName>, name: &str) -> Target {
     Target {
-        call: Method::ContainerStatus,
+        call: Rpc::ContainerStatus,
         id: id.clone(),
         pod,
         container: (!name.is_empty()).then(|| bounded(name)),

@@ -6,13 +6,13 @@ use std::fs::{self, File};
 use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use pleg::id::Id;
+use pleg::model::id::Id;
 use rustix::process::geteuid;
 use serde::Deserialize;
 
 use super::targets::{Target, bounded};
-use crate::facts::Fact;
 use crate::facts::tasks::Task;
+use crate::facts::{Fact, Missing};
 use crate::finding::PodName;
 
 /// Below the state folder, which is the socket's or one of its own.
@@ -48,8 +48,10 @@ impl TaskFolder {
         let mut inits = self.inits();
         if inits.is_empty() {
             let why = match geteuid().is_root() {
-                true => "the runtime keeps no folder of tasks beside its socket",
-                false => "only root may read the runtime's folders",
+                true => Missing::NotThere(
+                    "the runtime keeps no folder of tasks beside its socket".to_owned(),
+                ),
+                false => Missing::Forbidden("only root may read the runtime's folders".to_owned()),
             };
             return Fact::missing(why, source);
         }

@@ -7,6 +7,7 @@ use super::Fact;
 pub mod bus;
 pub mod cgroup;
 pub mod cni;
+pub mod gaps;
 pub mod limits;
 pub mod process;
 pub mod resources;
@@ -17,6 +18,7 @@ pub mod version;
 pub use bus::{BusFacts, Ping, Reach, Serial, Service};
 pub use cgroup::{CgroupFacts, FrozenCgroup, MemoryCgroups, PidsUse, Throttling};
 pub use cni::CniNetwork;
+pub use gaps::{Gap, Gaps};
 pub use limits::KernelLimits;
 pub use process::{CgroupPath, FanotifyListener, FdUse, Process, Thread};
 pub use resources::{CpuTimes, Memory, Pressure, PressureFacts, Stalls};
@@ -32,6 +34,8 @@ pub struct HostFacts {
     pub uptime_seconds: Fact<f64>,
     /// What runs, with its threads where they matter.
     pub processes: Fact<Vec<Process>>,
+    /// What of them could not be read.
+    pub gaps: Gaps,
     /// Who listens to every open or exec.
     pub fanotify: Fact<Vec<FanotifyListener>>,
     /// Who waits for whom at unix sockets.
@@ -84,6 +88,8 @@ impl HostFacts {
     /// read, and some of these have ended before the second look.
     pub fn shows_all_processes(&self) -> bool {
         self.all_processes().len() < process::MOST_PROCESSES / 10 * 9
+            && self.gaps.processes == 0
+            && self.gaps.first_of("stat").is_none()
     }
 
     /// The process with this id.

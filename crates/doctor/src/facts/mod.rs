@@ -1,16 +1,18 @@
 //! What is known of a node: plain data, written into a bundle and read from it. A fact
 //! says where it comes from; that it could not be had is a value too, with the reason.
 
-use pleg::wall_time::WallTime;
+use pleg::model::wall_time::WallTime;
 use serde::{Deserialize, Serialize};
 
 pub mod host;
 pub mod kubelet;
+mod missing;
 pub mod probes;
 pub mod stacks;
 pub mod tasks;
 
 pub use host::HostFacts;
+pub use missing::Missing;
 pub use probes::ProbeFacts;
 
 /// Everything that a diagnosis is made from.
@@ -53,8 +55,8 @@ pub enum Fact<T> {
     },
     /// It is not.
     Missing {
-        /// Why: the system's words, a deadline, a lack of rights.
-        why: String,
+        /// Why: a deadline, a lack of rights, the system's words.
+        why: Missing,
         /// Where it would have been read.
         source: String,
     },
@@ -70,9 +72,9 @@ impl<T> Fact<T> {
     }
 
     /// Something that could not be read at `source`.
-    pub fn missing(why: impl ToString, source: impl Into<String>) -> Self {
+    pub fn missing(why: impl Into<Missing>, source: impl Into<String>) -> Self {
         Self::Missing {
-            why: why.to_string(),
+            why: why.into(),
             source: source.into(),
         }
     }
@@ -93,7 +95,7 @@ impl<T> Fact<T> {
     }
 
     /// Why it is not known.
-    pub fn why(&self) -> Option<&str> {
+    pub fn why(&self) -> Option<&Missing> {
         match self {
             Self::Known { .. } => None,
             Self::Missing { why, .. } => Some(why),
@@ -103,6 +105,6 @@ impl<T> Fact<T> {
 
 impl<T> Default for Fact<T> {
     fn default() -> Self {
-        Self::missing("it was not asked for", "")
+        Self::missing(Missing::NotAsked, "")
     }
 }

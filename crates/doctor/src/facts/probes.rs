@@ -1,6 +1,8 @@
 //! What the runtime answered when it was asked, call by call.
 
-use pleg::runtime::{Condition, Conditions, RuntimeVersion};
+use pleg::out::health::{HealthState, Reason};
+use pleg::runtime::Rpc;
+use pleg::runtime::{CallError, Condition, Conditions, NoConnection, RuntimeVersion, Unreachable};
 use serde::{Deserialize, Serialize};
 
 use super::Fact;
@@ -8,6 +10,10 @@ use super::kubelet::KubeletHealth;
 use super::stacks::Stacks;
 use super::tasks::Task;
 use crate::finding::PodName;
+
+mod report;
+
+pub use report::ProbeReport;
 
 /// The answers of the runtime, and who stands behind them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -23,6 +29,8 @@ pub struct ProbeFacts {
     pub calls: Vec<Probe>,
     /// What the calls cost, those that are not kept included.
     pub costs: Vec<Cost>,
+    /// How many status calls of each kind failed, those that are not kept included.
+    pub failures: Vec<Failures>,
     /// What the lists hold, or an agent knows.
     pub rows: Option<Rows>,
     /// What the runtime says of itself.
@@ -42,46 +50,20 @@ pub struct ProbeFacts {
     pub stacks: Fact<Stacks>,
 }
 
-/// The methods that are called.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "they are CRI's")]
-pub enum Method {
-    Version,
-    Status,
-    ListPodSandbox,
-    ListContainers,
-    PodSandboxStatus,
-    ContainerStatus,
-}
-
-impl Method {
-    /// CRI's name of it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Version => "Version",
-            Self::Status => "Status",
-            Self::ListPodSandbox => "ListPodSandbox",
-            Self::ListContainers => "ListContainers",
-            Self::PodSandboxStatus => "PodSandboxStatus",
-            Self::ContainerStatus => "ContainerStatus",
-        }
-    }
-
-    /// What the kubelet's metrics call it: their `operation_type`.
-    pub fn operation(self) -> &'static str {
-        match self {
-            Self::Version => "version",
-            Self::Status => "status",
-            Self::ListPodSandbox => "list_podsandbox",
-            Self::ListContainers => "list_containers",
-            Self::PodSandboxStatus => "podsandbox_status",
-            Self::ContainerStatus => "container_status",
-        }
-    }
-}
-
 /// How a call ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", tag = "is", content = "error")]
+pub enum End {
+    /// It was answered.
+    Answered,
+    /// It was not answered within its deadline.
+    Hung,
+    /// It failed.
+    Failed(CallError),
+}
+
+/// How a call ended, in one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Outcome {
     /// It was answered.
@@ -99,15 +81,13 @@ pub enum Outcome {
 #[serde(rename_all = "camelCase")]
 pub struct Probe {
     /// CRI's method.
-    pub call: Method,
+    pub call: Rpc,
     /// The container or sandbox that was asked for.
     pub id: Option<String>,
     /// How it ended.
-    pub outcome: Outcome,
+    pub end: End,
     /// How long it took, or has been taking.
     pub seconds: f64,
-    /// The error's words, or whose call it is if an agent waits for it.
-    pub message: Option<String>,
     /// An agent made it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_agent: bool,
@@ -123,23 +103,25 @@ pub struct Probe {
 }
 
 /// What an agent on the node says of itself and of the runtime.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct AgentsWord {
-    /// Its state: `Healthy`.
-    pub health: String,
+    /// Its state.
+    pub state: HealthState,
+    /// Why it is in that state.
+    pub reason: Reason,
     /// The sentence that goes with it.
     pub message: String,
     /// How long its last relist took.
     pub relist_seconds: Option<f64>,
     /// Why a list failed, where the runtime answers otherwise.
-    pub failure: Option<String>,
+    pub failure: Option<CallError>,
 }
 
 impl AgentsWord {
     /// Whether it sees every pod.
     pub fn is_healthy(&self) -> bool {
-        self.health == "Healthy"
+        self.state == HealthState::Healthy
     }
 }
 
@@ -148,7 +130,7 @@ impl AgentsWord {
 #[serde(rename_all = "camelCase")]
 pub struct Cost {
     /// Which.
-    pub call: Method,
+    pub call: Rpc,
     /// How many were answered.
     #[serde(default)]
     pub count: usize,
@@ -167,6 +149,18 @@ pub struct Cost {
     /// The mean of those that were made one after the other, as the kubelet makes them; where
     /// these are few, no more than the mean of all.
     pub alone: Option<f64>,
+}
+
+/// Calls of one kind for single ids that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Failures {
+    /// Which.
+    pub call: Rpc,
+    /// How many failed.
+    pub failed: usize,
+    /// How many were made.
+    pub made: usize,
 }
 
 /// What is on the node.
@@ -194,30 +188,61 @@ impl Probe {
         }
     }
 
+    /// How it ended, in one word.
+    pub fn outcome(&self) -> Outcome {
+        match &self.end {
+            End::Answered => Outcome::Ok,
+            End::Hung => Outcome::Hung,
+            End::Failed(CallError::Unavailable(_)) => Outcome::Refused,
+            End::Failed(_) => Outcome::Error,
+        }
+    }
+
+    /// Why it failed, if it did.
+    pub fn error(&self) -> Option<&CallError> {
+        match &self.end {
+            End::Failed(error) => Some(error),
+            End::Answered | End::Hung => None,
+        }
+    }
+
+    /// What kept us from a connection, if that is why it failed.
+    pub fn no_connection(&self) -> Option<NoConnection> {
+        match self.error()? {
+            CallError::Unavailable(Unreachable { cause, .. }) => Some(*cause),
+            _ => None,
+        }
+    }
+
     /// Whether it was we who may not ask, which says nothing of the runtime.
     pub fn is_forbidden(&self) -> bool {
-        let why = self.message.as_deref().unwrap_or_default();
-        self.outcome == Outcome::Refused && why.to_ascii_lowercase().contains("permission denied")
+        self.no_connection() == Some(NoConnection::Forbidden)
     }
 }
 
 impl ProbeFacts {
     /// The call of that kind for the whole node, if it was made.
-    pub fn node(&self, call: Method) -> Option<&Probe> {
+    pub fn node(&self, call: Rpc) -> Option<&Probe> {
         let mut calls = self.calls.iter();
         calls.find(|probe| probe.call == call && probe.id.is_none())
     }
 
     /// How the call of that kind for the whole node ended.
-    pub fn outcome(&self, call: Method) -> Option<Outcome> {
-        self.node(call).map(|probe| probe.outcome)
+    pub fn outcome(&self, call: Rpc) -> Option<Outcome> {
+        self.node(call).map(Probe::outcome)
     }
 
     /// The calls of that kind for one id that hang.
-    pub fn hung(&self, call: Method) -> impl Iterator<Item = &Probe> {
-        self.calls.iter().filter(move |probe| {
-            probe.call == call && probe.id.is_some() && probe.outcome == Outcome::Hung
-        })
+    pub fn hung(&self, call: Rpc) -> impl Iterator<Item = &Probe> {
+        self.calls
+            .iter()
+            .filter(move |probe| probe.call == call && probe.id.is_some() && probe.end == End::Hung)
+    }
+
+    /// Whether the runtime as a whole does not answer: then a call that hangs says nothing of
+    /// the container that it asks for.
+    pub fn is_silent(&self) -> bool {
+        self.outcome(Rpc::Version) == Some(Outcome::Hung)
     }
 
     /// A condition of the runtime's that should be met, and is not.
@@ -236,11 +261,11 @@ impl ProbeFacts {
     /// Whether any call hangs.
     pub fn any_hung(&self) -> bool {
         let mut calls = self.calls.iter();
-        calls.any(|probe| probe.outcome == Outcome::Hung)
+        calls.any(|probe| probe.end == End::Hung)
     }
 
     /// What calls of that kind cost, if any was answered.
-    pub fn cost(&self, call: Method) -> Option<&Cost> {
+    pub fn cost(&self, call: Rpc) -> Option<&Cost> {
         self.costs.iter().find(|cost| cost.call == call)
     }
 

@@ -13,7 +13,7 @@ mod zstd;
 use std::io::{self, Read};
 use std::path::Path;
 
-use pleg::wall_time::WallTime;
+use pleg::model::wall_time::WallTime;
 
 use crate::analysis::Analyzer;
 

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-use pleg::wall_time::WallTime;
+use pleg::model::wall_time::WallTime;
 use rustix::fs::{FileType, Mode, OFlags};
 
 /// What was opened.

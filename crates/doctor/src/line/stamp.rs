@@ -3,7 +3,7 @@
 
 use jiff::civil::DateTime;
 use jiff::tz::Offset;
-use pleg::wall_time::WallTime;
+use pleg::model::wall_time::WallTime;
 
 use super::cursor::Cursor;
 

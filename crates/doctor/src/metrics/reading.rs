@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use pleg::go_duration::GoDuration;
+use pleg::out::go_duration::GoDuration;
 use serde::Serialize;
 
 use super::Sample;

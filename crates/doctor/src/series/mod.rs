@@ -14,7 +14,7 @@ mod pattern;
 mod point;
 mod reading;
 
-use pleg::wall_time::WallTime;
+use pleg::model::wall_time::WallTime;
 use serde::Serialize;
 
 pub use interval::{Interval, Intervals};

@@ -4,7 +4,7 @@ use std::str::FromStr;
 use std::sync::LazyLock;
 
 use memchr::memmem::Finder;
-use pleg::go_duration::GoDuration;
+use pleg::out::go_duration::GoDuration;
 
 use super::THRESHOLD;
 use crate::line::{has, lossy};

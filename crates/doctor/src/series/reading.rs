@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use pleg::go_duration::GoDuration;
-use pleg::wall_time::WallTime;
+use pleg::model::wall_time::WallTime;
+use pleg::out::go_duration::GoDuration;
 
 use super::pattern::{CALL, LONG, calls, is_multiple};
 use super::{Around, Interval, Pattern, SECOND};

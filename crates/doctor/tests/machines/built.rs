@@ -7,15 +7,16 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use cri::Rpc;
 use doctor::cause::Cause;
 use doctor::collect::helper::Helpers;
 use doctor::collect::host::{Host, collect};
 use doctor::diagnosis::diagnose;
 use doctor::facts::host::{BusFacts, Ping, Reach, Service};
-use doctor::facts::probes::{Method, Outcome, Probe};
+use doctor::facts::probes::{End, Probe};
 use doctor::facts::{Fact, NodeFacts, ProbeFacts};
 use doctor::finding::Finding;
-use pleg::wall_time::WallTime;
+use pleg::model::wall_time::WallTime;
 use tempfile::TempDir;
 
 /// For how many seconds the machine has been up.
@@ -148,13 +149,12 @@ pub struct Machine {
 }
 
 /// A call that was answered after so long.
-fn answered(call: Method, seconds: f64) -> Probe {
+fn answered(call: Rpc, seconds: f64) -> Probe {
     Probe {
         call,
         id: None,
-        outcome: Outcome::Ok,
+        end: End::Answered,
         seconds,
-        message: None,
         by_agent: false,
         bytes: None,
         pod: None,
@@ -185,8 +185,8 @@ impl Machine {
             },
             probes: ProbeFacts {
                 calls: vec![
-                    answered(Method::Version, 0.001),
-                    answered(Method::ListContainers, 0.02),
+                    answered(Rpc::Version, 0.001),
+                    answered(Rpc::ListContainers, 0.02),
                 ],
                 ..ProbeFacts::default()
             },
@@ -269,11 +269,30 @@ impl Machine {
         self.folder.path().join(path)
     }
 
+    /// With a pipe in the place of this file, from which nobody ever reads anything.
+    pub fn blocked(self, path: &str) -> Self {
+        let machine = self.without(path);
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        let pipe = rustix::fs::FileType::Fifo;
+        let path = machine.path(path);
+        rustix::fs::mknodat(rustix::fs::CWD, path, pipe, mode, 0).expect("a pipe");
+        machine
+    }
+
     /// What is collected of it; a second passes by the second files being put in place.
     pub fn facts(&self) -> NodeFacts {
+        self.facts_within(Host::at("/").step)
+    }
+
+    /// The same, with so long for each step.
+    pub fn facts_within(&self, step: Duration) -> NodeFacts {
         let root = self.folder.path();
         let mut helpers = Helpers::threads(2).expect("threads");
-        let mut host = collect(&Host::at(root), &mut helpers, || {
+        let host = Host {
+            step,
+            ..Host::at(root)
+        };
+        let mut host = collect(&host, &mut helpers, || {
             for (path, text) in &self.later {
                 write(&root.join(path), text);
             }

@@ -2,6 +2,7 @@
 //! the same machine in health. Nothing here runs but scripts in the place of rpm; what
 //! really runs is in `provoked`.
 
+mod blocked;
 mod built;
 mod kernel;
 mod limits;

@@ -1,8 +1,8 @@
 //! The whole of it: what a healthy machine says, and what of it is never kept.
 
+use cri::Rpc;
 use doctor::cause::Cause;
 use doctor::diagnosis::{NodeVerdict, diagnose};
-use doctor::facts::probes::Method;
 use doctor::facts::{Fact, NodeFacts};
 
 use serde_json::Value;
@@ -100,7 +100,7 @@ fn a_kubelet_at_fault_is_named_with_its_process_and_unit() {
     let health = serde_json::from_value(health).expect("a kubelet's health");
     facts.probes.kubelet = Fact::known(health, "http://127.0.0.1:10248/healthz");
     let mut lists = facts.probes.calls[1].clone();
-    lists.call = Method::ListPodSandbox;
+    lists.call = Rpc::ListPodSandbox;
     facts.probes.calls.push(lists);
     let diagnosis = diagnose(&facts, |cause| cause == Cause::KubeletInternal);
     let [finding] = &diagnosis.findings[..] else {

@@ -9,7 +9,7 @@ use doctor::line::prefix::split;
 use doctor::line::stamp::{Calendar, take};
 use doctor::line::{bare, klog, quoted};
 use doctor::series::Said;
-use pleg::wall_time::WallTime;
+use pleg::model::wall_time::WallTime;
 
 fn now() -> WallTime {
     WallTime::from_unix_nanos(1_687_000_000_000_000_000).expect("it is not zero")

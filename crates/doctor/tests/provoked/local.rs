@@ -13,7 +13,7 @@ use doctor::collect::host::{Host, collect};
 use doctor::diagnosis::diagnose;
 use doctor::facts::{NodeFacts, ProbeFacts};
 use doctor::finding::Finding;
-use pleg::wall_time::WallTime;
+use pleg::model::wall_time::WallTime;
 
 /// Says that a test proves nothing here, and why: past the harness, which shows only what
 /// failing tests print.

@@ -117,11 +117,15 @@ fn a_helper_process_is_asked_and_one_that_ended_is_passed_over() {
         Helper::process(command).expect("a process")
     };
     // Whatever it is asked, this one answers the same.
-    let talks = shell("while read line; do echo '{\"error\":\"out of order\"}'; done");
+    let talks = shell(
+        "while read line; do \
+         echo '{\"missing\":{\"kind\":\"other\",\"message\":\"out of order\"}}'; done",
+    );
     let gone = shell("exit 0");
     std::thread::sleep(std::time::Duration::from_millis(200));
     let mut helpers = Helpers::new(vec![talks, gone]);
     let host = only(PathBuf::from("/"));
     let seen = doctor::collect::host::collect(&host, &mut helpers, Default::default);
-    assert_eq!(seen.filesystems[0].why(), Some("out of order"));
+    let why = seen.filesystems[0].why().expect("no answer");
+    assert_eq!(why.to_string(), "out of order");
 }

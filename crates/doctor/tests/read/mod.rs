@@ -5,7 +5,7 @@ use std::path::Path;
 use doctor::analysis::{Analysis, Analyzer};
 use doctor::input::{NoObserver, each_line, read};
 use doctor::series::PlegReading;
-use pleg::wall_time::WallTime;
+use pleg::model::wall_time::WallTime;
 
 /// In the middle of 2023.
 pub fn now() -> WallTime {

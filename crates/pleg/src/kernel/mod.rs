@@ -6,20 +6,25 @@
 use std::future::Future;
 use std::pin::Pin;
 
-use crate::id::Id;
+use crate::model::id::Id;
 
+mod blocking;
 mod pidfd;
 
+pub use blocking::Blocking;
 pub use pidfd::Pidfds;
 
 /// Ends when the process does.
 pub type Death = Pin<Box<dyn Future<Output = ()> + Send>>;
 
+/// The attempt to watch a process.
+pub type Watching = Pin<Box<dyn Future<Output = Result<Death, Unwatched>> + Send>>;
+
 /// Knows which processes live.
 pub trait Kernel: Send + Sync {
     /// Watches the process `pid`, which the runtime says is the init process of the
-    /// container `id`. Must not block.
-    fn watch(&self, pid: u32, id: &Id) -> Result<Death, Unwatched>;
+    /// container `id`. What may block is done elsewhere, and has a deadline.
+    fn watch(&self, pid: u32, id: &Id) -> Watching;
 }
 
 /// Why a process is not watched.
@@ -34,6 +39,9 @@ pub enum Unwatched {
     /// There is one, of something else: the pid is of another namespace, or was used again.
     #[error("process {0} is not the container's: in a pod, hostPID makes it so")]
     NotIts(u32),
+    /// The kernel does not answer: something else holds a lock that reading needs.
+    #[error("the kernel does not answer about processes")]
+    Silent,
     /// All descriptors that may be used for this are in use.
     #[error("{0} processes are watched, and the limit of open files allows no more")]
     TooMany(usize),

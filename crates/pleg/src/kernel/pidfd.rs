@@ -3,17 +3,22 @@
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-use super::{Death, Kernel, Unwatched};
-use crate::id::Id;
+use super::blocking::Blocking;
+use super::{Death, Kernel, Unwatched, Watching};
+use crate::model::id::Id;
+
+/// How long the kernel may take to say which cgroup a process is in.
+const DEADLINE: Duration = Duration::from_secs(5);
 
 /// Watches processes by pidfds (Linux 5.3).
 #[derive(Debug)]
@@ -21,6 +26,7 @@ pub struct Pidfds {
     proc: PathBuf,
     open: Arc<AtomicUsize>,
     most: usize,
+    blocking: Blocking,
 }
 
 impl Pidfds {
@@ -30,45 +36,51 @@ impl Pidfds {
             proc: proc.into(),
             open: Arc::default(),
             most,
-        }
-    }
-
-    /// Whether the process is in a cgroup that is named after the container.
-    fn is_its(&self, pid: u32, id: &Id) -> Result<bool, Unwatched> {
-        // Served from memory: a process that is stuck itself does not block this read.
-        match fs::read(self.proc.join(pid.to_string()).join("cgroup")) {
-            Ok(text) => Ok(String::from_utf8_lossy(&text).contains(id.as_str())),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(Unwatched::NotSeen(pid)),
-            // The process ended between opening and reading.
-            Err(error) if error.raw_os_error() == Some(Errno::SRCH.raw_os_error()) => {
-                Err(Unwatched::NotSeen(pid))
-            }
-            Err(error) => Err(Unwatched::Unsupported(error.to_string())),
+            blocking: Blocking::default(),
         }
     }
 }
 
-impl Kernel for Pidfds {
-    fn watch(&self, pid: u32, id: &Id) -> Result<Death, Unwatched> {
-        let seat = Seat::take(&self.open, self.most)?;
-        // First the descriptor, then the cgroup: what is checked is what is held, though
-        // the pid were used again in between.
-        let process = open(pid)?;
-        if !self.is_its(pid, id)? {
-            return Err(Unwatched::NotIts(pid));
+/// Whether the process is in a cgroup that is named after the container.
+fn is_its(proc: &Path, pid: u32, id: &Id) -> Result<bool, Unwatched> {
+    match fs::read(proc.join(pid.to_string()).join("cgroup")) {
+        Ok(text) => Ok(String::from_utf8_lossy(&text).contains(id.as_str())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(Unwatched::NotSeen(pid)),
+        // The process ended between opening and reading.
+        Err(error) if error.raw_os_error() == Some(Errno::SRCH.raw_os_error()) => {
+            Err(Unwatched::NotSeen(pid))
         }
-        #[expect(
-            deprecated,
-            reason = "unsound for what changes its descriptor, which an OwnedFd never does; \
-                      its successor is unsafe"
-        )]
-        let process = AsyncFd::with_interest(process, Interest::READABLE)
-            .map_err(|error| Unwatched::Unsupported(error.to_string()))?;
-        Ok(Box::pin(async move {
-            let _seat = seat;
-            // An error would mean that the tokio runtime ends, and we with it.
-            let _ = process.readable().await;
-        }))
+        Err(error) => Err(Unwatched::Unsupported(error.to_string())),
+    }
+}
+
+impl Kernel for Pidfds {
+    fn watch(&self, pid: u32, id: &Id) -> Watching {
+        let seat = Seat::take(&self.open, self.most);
+        let (proc, id, blocking) = (self.proc.clone(), id.clone(), self.blocking.clone());
+        Box::pin(async move {
+            let seat = seat?;
+            // First the descriptor, then the cgroup: what is checked is what is held, though
+            // the pid were used again in between.
+            let process = open(pid)?;
+            let its = blocking.run(DEADLINE, move || is_its(&proc, pid, &id));
+            if !its.await.ok_or(Unwatched::Silent)?? {
+                return Err(Unwatched::NotIts(pid));
+            }
+            #[expect(
+                deprecated,
+                reason = "unsound for what changes its descriptor, which an OwnedFd never does; \
+                          its successor is unsafe"
+            )]
+            let process = AsyncFd::with_interest(process, Interest::READABLE)
+                .map_err(|error| Unwatched::Unsupported(error.to_string()))?;
+            let death: Death = Box::pin(async move {
+                let _seat = seat;
+                // An error would mean that the tokio runtime ends, and we with it.
+                let _ = process.readable().await;
+            });
+            Ok(death)
+        })
     }
 }
 
@@ -105,7 +117,6 @@ impl Drop for Seat {
 #[cfg(test)]
 mod tests {
     use std::process::{Child, Command};
-    use std::time::Duration;
 
     use tokio::time::timeout;
 
@@ -130,7 +141,7 @@ mod tests {
         let mut process = sleeping();
         let proc = proc_with(process.id(), "abc");
         let kernel = Pidfds::new(proc.path(), 1);
-        let mut death = kernel.watch(process.id(), &"abc".into()).unwrap();
+        let mut death = kernel.watch(process.id(), &"abc".into()).await.unwrap();
         let moment = Duration::from_millis(50);
         assert!(timeout(moment, &mut death).await.is_err(), "it lives");
         process.kill().unwrap();
@@ -143,7 +154,7 @@ mod tests {
         let mut process = sleeping();
         let proc = proc_with(process.id(), "another");
         let pid = process.id();
-        let refused = Pidfds::new(proc.path(), 1).watch(pid, &"abc".into());
+        let refused = Pidfds::new(proc.path(), 1).watch(pid, &"abc".into()).await;
         assert_eq!(refused.err(), Some(Unwatched::NotIts(pid)));
         process.kill().unwrap();
         process.wait().unwrap();
@@ -157,7 +168,7 @@ mod tests {
         process.wait().unwrap();
         let kernel = Pidfds::new("/proc", 1);
         for pid in [pid, 0, u32::MAX] {
-            let refused = kernel.watch(pid, &"abc".into());
+            let refused = kernel.watch(pid, &"abc".into()).await;
             assert_eq!(refused.err(), Some(Unwatched::NotSeen(pid)));
         }
     }
@@ -168,10 +179,10 @@ mod tests {
         let proc = proc_with(process.id(), "abc");
         let kernel = Pidfds::new(proc.path(), 1);
         let watch = || kernel.watch(process.id(), &"abc".into());
-        let first = watch().unwrap();
-        assert_eq!(watch().err(), Some(Unwatched::TooMany(1)));
+        let first = watch().await.unwrap();
+        assert_eq!(watch().await.err(), Some(Unwatched::TooMany(1)));
         drop(first);
-        drop(watch().unwrap());
+        drop(watch().await.unwrap());
         process.kill().unwrap();
         process.wait().unwrap();
     }

@@ -17,11 +17,13 @@ use tokio::time::Instant;
 use super::look::{Freshness, Look};
 use super::record::Record;
 use super::{Records, Ticket, note};
-use crate::event::Source;
-use crate::id::{Id, PodRef};
-use crate::listed::{ContainerState, ListedContainer, ListedPod, ListedSandbox, SandboxState};
-use crate::status::PodStatus;
-use crate::wall_time::WallTime;
+use crate::model::event::Source;
+use crate::model::id::{Id, PodRef};
+use crate::model::listed::{
+    ContainerState, ListedContainer, ListedPod, ListedSandbox, SandboxState,
+};
+use crate::model::status::PodStatus;
+use crate::model::wall_time::WallTime;
 
 /// How many ids a hint may name: more at once come from no pod, and the list tells them.
 const MOST_MET: usize = 32;
@@ -122,13 +124,21 @@ impl Records {
     /// The inspection that followed a hint was good, and asked since `begun`: what it found
     /// is the newer listing.
     /// Then it can be committed; unless something newer is known, or nothing is left of
-    /// the pod, which makes the ticket void. For any other inspection nothing happens.
+    /// the pod, which makes the ticket void. Of any other inspection only that is taken in
+    /// which no list tells.
     pub fn looked(&mut self, ticket: &Ticket, found: &PodStatus, begun: Instant, ended: Instant) {
         let Some(record) = self.pods.get(&ticket.uid) else {
             return;
         };
         let inspecting = record.inspecting.as_ref();
-        if !inspecting.is_some_and(|it| it.ticket == ticket.number && it.hint.is_some()) {
+        if inspecting.is_none_or(|it| it.ticket != ticket.number) {
+            return;
+        }
+        let hinted = inspecting.is_some_and(|it| it.hint.is_some());
+        if let Some(record) = self.pods.get_mut(&ticket.uid) {
+            record.found(found);
+        }
+        if !hinted {
             return;
         }
         self.amended();

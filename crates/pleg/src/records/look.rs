@@ -4,7 +4,7 @@
 
 use tokio::time::Instant;
 
-use crate::event::Source;
+use crate::model::event::Source;
 
 /// A look at the runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

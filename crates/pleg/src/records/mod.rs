@@ -17,12 +17,13 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use crate::diff::{Change, diff};
-use crate::event::Source;
-use crate::id::{Id, PodUid};
-use crate::listed::ListedPod;
-use crate::snapshot::ListedPods;
+use crate::model::event::Source;
+use crate::model::id::{Id, PodUid};
+use crate::model::listed::{ContainerState, ListedPod};
+use crate::model::snapshot::ListedPods;
+use crate::records::diff::{Change, diff};
 
+pub mod diff;
 mod hint;
 mod look;
 mod observe;
@@ -55,6 +56,13 @@ pub struct Ticket {
     /// The pod that is inspected.
     pub uid: PodUid,
     number: u64,
+}
+
+impl Ticket {
+    /// Tells inspections of one pod apart.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
 }
 
 /// What is to be done about a pod.
@@ -101,7 +109,7 @@ impl Records {
     pub fn request_reinspect(&mut self, uid: &PodUid) {
         if let Some(record) = self.pods.get_mut(uid) {
             record.reinspect = true;
-            self.unsettled.insert(uid.clone());
+            note(&mut self.unsettled, uid, record);
         }
     }
 
@@ -244,6 +252,63 @@ impl Records {
         &self.inspecting
     }
 
+    /// A single container was seen to have ended: that is told at once, while the rest of its
+    /// pod may still be asked for. `None` if it was told before, or is not known to have run.
+    pub fn commit_exit(&mut self, uid: &PodUid, id: &Id, look: Look) -> Option<Commit> {
+        self.observe_container(uid, id, Some(ContainerState::Exited), look);
+        let record = self.pods.get_mut(uid)?;
+        let before = record.committed.clone()?;
+        let ran = |pod: &ListedPod, state| {
+            let mut rows = pod.containers.iter();
+            rows.any(|row| row.id == *id && row.state == state)
+        };
+        let listed = record.listed.as_ref()?;
+        if !ran(&before, ContainerState::Running) || !ran(listed, ContainerState::Exited) {
+            return None;
+        }
+        let after = exited(&before, id);
+        record.committed = Some(after.clone());
+        if record.listed.as_deref() == Some(&*after) {
+            record.listed = Some(after.clone());
+        }
+        // An inspection under way was planned while it ran.
+        if let Some(inspecting) = &mut record.inspecting {
+            inspecting.version = exited(&inspecting.version, id);
+        }
+        note(&mut self.unsettled, uid, record);
+        Some(Commit {
+            changes: diff(Some(&before), Some(&after)),
+            before: Some(before),
+            after: Some(after),
+            reinspected: false,
+            source: look.source,
+            begun: look.begun,
+            hint: None,
+            since: record.inspected,
+        })
+    }
+
+    /// The number of the newest inspection that was planned.
+    pub fn newest_ticket(&self) -> u64 {
+        self.tickets
+    }
+
+    /// How many pods are known.
+    pub fn len(&self) -> usize {
+        self.pods.len()
+    }
+
+    /// Whether no pod is known.
+    pub fn is_empty(&self) -> bool {
+        self.pods.is_empty()
+    }
+
+    /// The pod as a list or a look has shown it, if one has, and not only a hint named it.
+    pub fn listed_as(&self, uid: &PodUid) -> Option<&ListedPod> {
+        let listed = self.pods.get(uid)?.listed.as_deref()?;
+        (!listed.is_empty()).then_some(listed)
+    }
+
     /// Whether containers of this sandbox of the pod are listed.
     pub fn has_container_in(&self, uid: &PodUid, sandbox: &Id) -> bool {
         let listed = self.pods.get(uid).and_then(|record| record.listed.as_ref());
@@ -265,6 +330,15 @@ impl Records {
         // A pod that a hint spoke of, and that nobody has seen yet.
         listed.filter(|pod| !pod.is_empty())
     }
+}
+
+/// The pod with this container exited.
+fn exited(pod: &Arc<ListedPod>, id: &Id) -> Arc<ListedPod> {
+    let mut pod = ListedPod::clone(pod);
+    for row in pod.containers.iter_mut().filter(|row| row.id == *id) {
+        Arc::make_mut(row).state = ContainerState::Exited;
+    }
+    Arc::new(pod)
 }
 
 /// Keeps the set of those for whom there is something to do.

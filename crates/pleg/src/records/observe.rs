@@ -1,5 +1,6 @@
 //! Taking in looks: at everything, at one of the lists, at a single id.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tokio::time::Instant;
@@ -7,10 +8,12 @@ use tokio::time::Instant;
 use super::look::{Freshness, Look};
 use super::record::Record;
 use super::{Records, note};
-use crate::event::Source;
-use crate::id::{Id, PodRef, PodUid};
-use crate::listed::{ContainerState, ListedContainer, ListedPod, ListedSandbox, SandboxState};
-use crate::snapshot::Snapshot;
+use crate::model::event::Source;
+use crate::model::id::{Id, PodRef, PodUid};
+use crate::model::listed::{
+    ContainerState, ListedContainer, ListedPod, ListedSandbox, SandboxState,
+};
+use crate::model::snapshot::Snapshot;
 
 /// Which part of a record a look is at.
 type Part = fn(&mut Record) -> &mut Freshness;
@@ -31,6 +34,9 @@ impl Records {
             *looked = look;
             return;
         }
+        if self.observe_changes(snapshot, look) {
+            return;
+        }
         let mut all = true;
         for uid in snapshot.pods.keys() {
             if self.is_gone(uid, taken) {
@@ -49,6 +55,40 @@ impl Records {
             note(&mut self.unsettled, uid, record);
         }
         self.as_of = all.then(|| (snapshot.pods.clone(), look));
+    }
+
+    /// Takes in only what has changed since the snapshot that all records are as of, and says
+    /// whether that is all.
+    fn observe_changes(&mut self, snapshot: &Snapshot, look: Look) -> bool {
+        let Some((pods, looked)) = &self.as_of else {
+            return false;
+        };
+        let Some(changed) = snapshot.changed_since(pods) else {
+            return false;
+        };
+        // Of what goes on a list may say something new although it is as it was.
+        let busy = self.unsettled.iter().chain(&self.inspecting);
+        let changed: BTreeSet<PodUid> = changed.iter().chain(busy).cloned().collect();
+        let admits = |uid| {
+            let record = self.pods.get(uid);
+            !self.is_gone(uid, look.begun) && record.is_none_or(|record| record.admits(look))
+        };
+        if look.begun < looked.begun || !changed.iter().all(admits) {
+            return false;
+        }
+        self.gone.retain(|_, begun| *begun > look.begun);
+        for uid in changed {
+            let listed = snapshot.pods.get(&uid);
+            if listed.is_some() && !self.pods.contains_key(&uid) {
+                self.pods.insert(uid.clone(), Record::listed(look));
+            }
+            if let Some(record) = self.pods.get_mut(&uid) {
+                record.look(listed, look);
+                note(&mut self.unsettled, &uid, record);
+            }
+        }
+        self.as_of = Some((snapshot.pods.clone(), look));
+        true
     }
 
     /// Takes in all sandboxes while the containers cannot be listed.
@@ -122,6 +162,11 @@ impl Records {
         look: Look,
     ) {
         let part: Part = |record| &mut record.containers;
+        if let Some(record) = self.pods.get_mut(uid)
+            && part(record).admits_one(look)
+        {
+            record.found_one(id, state);
+        }
         self.observe_one(uid, look, part, |pod| match state {
             None => pod.containers.retain(|row| row.id != *id),
             Some(state) => {
@@ -231,6 +276,172 @@ impl Records {
             for record in self.pods.values_mut() {
                 record.sandboxes.confirmed(looked);
                 record.containers.confirmed(looked);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::model::grouping::Grouping;
+    use crate::model::status::PodStatus;
+    use crate::records::{Hint, Step, Ticket};
+
+    #[derive(Clone, Debug)]
+    enum Move {
+        /// A container of a pod is listed in this state from now on, or not any more.
+        List(u8, Option<ContainerState>),
+        Relist,
+        Plan,
+        /// The oldest inspection ends, well or not.
+        End(bool),
+        Hint(u8),
+        Reinspect(u8),
+        /// A container is looked at by its id.
+        Look(u8, Option<ContainerState>),
+    }
+
+    fn moves() -> impl Strategy<Value = Vec<Move>> {
+        let state = || {
+            prop::option::of(prop::sample::select(vec![
+                ContainerState::Running,
+                ContainerState::Exited,
+            ]))
+        };
+        let step = prop_oneof![
+            4 => (0..12u8, state()).prop_map(|(pod, state)| Move::List(pod, state)),
+            6 => Just(Move::Relist),
+            4 => Just(Move::Plan),
+            4 => any::<bool>().prop_map(Move::End),
+            1 => (0..12u8).prop_map(Move::Hint),
+            1 => (0..12u8).prop_map(Move::Reinspect),
+            1 => (0..12u8, state()).prop_map(|(pod, state)| Move::Look(pod, state)),
+        ];
+        prop::collection::vec(step, 0..80)
+    }
+
+    fn pod(number: u8) -> PodRef {
+        PodRef {
+            uid: format!("u{number}").into(),
+            namespace: "n".into(),
+            name: format!("p{number}").into(),
+        }
+    }
+
+    fn row(number: u8, state: ContainerState) -> Arc<ListedContainer> {
+        Arc::new(ListedContainer {
+            id: format!("c{number}").into(),
+            sandbox_id: "".into(),
+            pod: Some(pod(number)),
+            name: "c".into(),
+            state,
+            attempt: 0,
+            created_at: None,
+        })
+    }
+
+    /// Records with the inspections that they wanted, and what each of them came to.
+    #[derive(Default)]
+    struct Told {
+        records: Records,
+        inspections: Vec<(Ticket, Arc<ListedPod>)>,
+        changes: Vec<String>,
+    }
+
+    impl Told {
+        fn plan(&mut self, now: Instant) {
+            for uid in self.records.unsettled() {
+                match self.records.plan(&uid, now) {
+                    Step::Nothing => {}
+                    Step::Inspect { ticket, pod } => self.inspections.push((ticket, pod)),
+                    Step::Removed(commit) => {
+                        self.changes.push(format!("{uid}: {:?}", commit.changes));
+                    }
+                }
+            }
+        }
+
+        fn end(&mut self, well: bool, now: Instant) {
+            if self.inspections.is_empty() {
+                return;
+            }
+            let (ticket, pod) = self.inspections.remove(0);
+            if !well {
+                self.records.defer(&ticket);
+                return;
+            }
+            self.records
+                .looked(&ticket, &PodStatus::from(&*pod), now, now);
+            let commit = self.records.commit(&ticket);
+            let changes = commit.map(|commit| commit.changes);
+            self.changes.push(format!("{}: {changes:?}", ticket.uid));
+        }
+
+        fn known(&self) -> (Vec<PodUid>, Vec<&Arc<ListedPod>>, Vec<&Arc<ListedPod>>) {
+            let Self { records, .. } = self;
+            let (listed, committed) = (records.listed(), records.committed());
+            (records.unsettled(), listed.collect(), committed.collect())
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+
+        #[test]
+        fn what_has_changed_says_the_same_as_all_of_it(moves in moves()) {
+            let mut now = Instant::now();
+            let mut rows: Vec<_> = (0..12).map(|pod| row(pod, ContainerState::Running)).collect();
+            let mut grouping = Grouping::new(now, Arc::new([]), Arc::new([]));
+            let (mut in_part, mut whole) = (Told::default(), Told::default());
+            for what in moves {
+                now += Duration::from_millis(1);
+                for told in [&mut in_part, &mut whole] {
+                    match &what {
+                        Move::List(..) | Move::Relist => {}
+                        Move::Plan => told.plan(now),
+                        Move::End(well) => told.end(*well, now),
+                        Move::Hint(number) => {
+                            let hint = Hint {
+                                source: Source::Stream,
+                                at: now,
+                                announced: None,
+                                met: Vec::new(),
+                            };
+                            told.records.hint(&pod(*number), hint);
+                        }
+                        Move::Reinspect(number) => {
+                            told.records.request_reinspect(&pod(*number).uid);
+                        }
+                        Move::Look(number, state) => {
+                            let (begun, ended) = (now, now);
+                            let look = Look { begun, ended, source: Source::Sweep };
+                            let (uid, id) = (pod(*number).uid, format!("c{number}").into());
+                            told.records.observe_container(&uid, &id, *state, look);
+                        }
+                    }
+                }
+                match what {
+                    Move::List(number, state) => {
+                        let id: Id = format!("c{number}").into();
+                        rows.retain(|row| row.id != id);
+                        rows.extend(state.map(|state| row(number, state)));
+                    }
+                    Move::Relist => {
+                        let lists = (Arc::new([]) as Arc<[_]>, rows.clone().into());
+                        let snapshot = grouping.update(now, &lists.0, &lists.1);
+                        in_part.records.observe(&snapshot, now, Source::Relist);
+                        let snapshot = Snapshot::new(now, &[], &rows);
+                        whole.records.observe(&snapshot, now, Source::Relist);
+                    }
+                    _ => {}
+                }
+                prop_assert_eq!(in_part.known(), whole.known());
+                prop_assert_eq!(&in_part.changes, &whole.changes);
             }
         }
     }

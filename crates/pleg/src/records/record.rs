@@ -7,9 +7,10 @@ use tokio::time::Instant;
 
 use super::hint::Hint;
 use super::look::{Freshness, Look};
-use crate::event::Source;
-use crate::id::Id;
-use crate::listed::ListedPod;
+use crate::model::event::Source;
+use crate::model::id::Id;
+use crate::model::listed::{ContainerState, ListedContainer, ListedPod};
+use crate::model::status::PodStatus;
 
 #[derive(Debug)]
 pub(super) struct Record {
@@ -17,6 +18,8 @@ pub(super) struct Record {
     pub(super) committed: Option<Arc<ListedPod>>,
     /// The newest listing; the kubelet's `current`.
     pub(super) listed: Option<Arc<ListedPod>>,
+    /// Containers whose status said that they have exited, while a list did not.
+    pub(super) ended: BTreeSet<Id>,
     /// Ids that looks have found gone since the last list.
     pub(super) removed: BTreeSet<Id>,
     /// When the inspection was begun by which something was told last.
@@ -59,6 +62,7 @@ impl Record {
         Self {
             committed: None,
             listed: None,
+            ended: BTreeSet::new(),
             removed: BTreeSet::new(),
             inspected: None,
             sandboxes: freshness,
@@ -75,7 +79,7 @@ impl Record {
     /// Takes in a list of the whole pod. Where ids were looked at since it was begun, it
     /// says nothing new of them; it still tells of those that nobody has asked for.
     pub(super) fn look(&mut self, pod: Option<&Arc<ListedPod>>, look: Look) -> bool {
-        if self.sandboxes.admits_list(look) && self.containers.admits_list(look) {
+        if self.admits(look) {
             self.sandboxes = Freshness::of(look);
             self.containers = Freshness::of(look);
             self.removed.clear();
@@ -84,12 +88,21 @@ impl Record {
             self.list(pod, look.source);
             return true;
         }
-        let parts = [self.sandboxes, self.containers];
-        let is_newest = !parts.iter().any(|part| part.is_listed_after(look.begun));
-        if let Some(pod) = pod.filter(|_| is_newest) {
-            self.meet(pod, look.source);
+        if let Some(pod) = pod {
+            // Of ids that were looked at since, an inspection tells which of both is so.
+            let is_newest = !self.containers.is_listed_after(look.begun);
+            self.failed |= is_newest && self.is_otherwise(pod);
+            let parts = [self.sandboxes, self.containers];
+            if !parts.iter().any(|part| part.is_listed_after(look.begun)) {
+                self.meet(pod, look.source);
+            }
         }
         false
+    }
+
+    /// Whether a list of the whole pod says something newer.
+    pub(super) fn admits(&self, look: Look) -> bool {
+        self.sandboxes.admits_list(look) && self.containers.admits_list(look)
     }
 
     /// A pod that is gone, and of which a hint has come since: it may be there again.
@@ -124,6 +137,17 @@ impl Record {
         });
     }
 
+    /// Whether a listing tells another state of a container that is known.
+    fn is_otherwise(&self, pod: &ListedPod) -> bool {
+        let Some(known) = &self.listed else {
+            return false;
+        };
+        pod.containers.iter().any(|row| {
+            let mut rows = known.containers.iter();
+            rows.any(|known| known.id == row.id && known.state != row.state)
+        })
+    }
+
     /// Notes which ids are gone since `before`.
     pub(super) fn note_removed(&mut self, before: &ListedPod) {
         let names = |id: &Id| self.listed.as_ref().is_some_and(|pod| pod.names(id));
@@ -144,6 +168,7 @@ impl Record {
     }
 
     pub(super) fn list(&mut self, pod: Option<Arc<ListedPod>>, source: Source) {
+        let pod = pod.map(|pod| self.settled(pod));
         if self.listed != pod {
             self.source = source;
         }
@@ -152,6 +177,55 @@ impl Record {
             self.committed.clone()
         } else {
             pod
+        };
+    }
+
+    /// The pod with what statuses have told of ends: cri-dockerd lists a container as created
+    /// whose start failed, and its status says that it exited. What has exited does not run
+    /// again, until a list agrees that it had.
+    fn settled(&mut self, pod: Arc<ListedPod>) -> Arc<ListedPod> {
+        if self.ended.is_empty() {
+            return pod;
+        }
+        let rows = &pod.containers;
+        self.ended.retain(|id| {
+            let mut rows = rows.iter();
+            rows.any(|row| row.id == *id && row.state != ContainerState::Exited)
+        });
+        end_rows(pod, &self.ended)
+    }
+
+    /// An inspection has told how these containers are.
+    pub(super) fn found(&mut self, found: &PodStatus) {
+        let Some(inspecting) = &mut self.inspecting else {
+            return;
+        };
+        let source = inspecting.hint.as_ref().map(|hint| hint.source);
+        for row in &inspecting.version.containers {
+            match found.container(&row.id).map(|status| status.state) {
+                Some(ContainerState::Exited) if row.state != ContainerState::Exited => {
+                    self.ended.insert(row.id.clone());
+                }
+                Some(ContainerState::Running) => {
+                    self.ended.remove(&row.id);
+                }
+                _ => {}
+            }
+        }
+        inspecting.version = end_rows(inspecting.version.clone(), &self.ended);
+        let listed = self.listed.take();
+        let settled = listed.clone().map(|pod| end_rows(pod, &self.ended));
+        if settled != listed {
+            self.source = source.unwrap_or(self.source);
+        }
+        self.listed = settled;
+    }
+
+    /// A look at one container has told how it is.
+    pub(super) fn found_one(&mut self, id: &Id, state: Option<ContainerState>) {
+        match state {
+            Some(ContainerState::Exited) => self.ended.insert(id.clone()),
+            _ => self.ended.remove(id),
         };
     }
 
@@ -165,4 +239,18 @@ impl Record {
         let wanted = self.is_asked_for() || self.listed != self.committed;
         self.listed.is_none() || wanted && self.inspecting.is_none()
     }
+}
+
+/// The pod with these containers exited.
+fn end_rows(pod: Arc<ListedPod>, ended: &BTreeSet<Id>) -> Arc<ListedPod> {
+    let is_wrong =
+        |row: &ListedContainer| row.state != ContainerState::Exited && ended.contains(&row.id);
+    if !pod.containers.iter().any(|row| is_wrong(row)) {
+        return pod;
+    }
+    let mut settled = ListedPod::clone(&pod);
+    for row in settled.containers.iter_mut().filter(|row| is_wrong(row)) {
+        Arc::make_mut(row).state = ContainerState::Exited;
+    }
+    Arc::new(settled)
 }

@@ -7,8 +7,8 @@ use std::pin::Pin;
 use futures_util::Stream;
 
 use super::CallError;
-use crate::id::{Id, PodRef};
-use crate::wall_time::WallTime;
+use crate::model::id::{Id, PodRef};
+use crate::model::wall_time::WallTime;
 
 /// An event of the runtime's stream.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,16 +2,16 @@
 //! unknown numbers become `Unknown`, absent messages become absent values.
 
 use std::net::IpAddr;
-use std::sync::Arc;
 
 use cri::{lean, v1};
 use serde::Deserialize;
 
-use crate::id::{Id, PodRef};
-use crate::listed::{ContainerState, ListedContainer, ListedSandbox, SandboxState};
+use crate::model::id::{Id, PodRef};
+use crate::model::listed::{ContainerState, ListedContainer, ListedSandbox, SandboxState};
+use crate::model::status::{ContainerStatus, SandboxStatus};
+use crate::model::wall_time::WallTime;
+use crate::runtime::names::Names;
 use crate::runtime::{Announced, AnnouncedSandbox, CallError};
-use crate::status::{ContainerStatus, SandboxStatus};
-use crate::wall_time::WallTime;
 
 const POD_UID: &str = "io.kubernetes.pod.uid";
 const POD_NAMESPACE: &str = "io.kubernetes.pod.namespace";
@@ -34,34 +34,43 @@ fn sandbox_state(number: i32) -> SandboxState {
     }
 }
 
-pub(super) fn sandbox_row(listed: &lean::Sandbox<'_>) -> ListedSandbox {
+pub(super) fn sandbox_row(names: &Names, listed: &lean::Sandbox<'_>) -> ListedSandbox {
     ListedSandbox {
-        id: listed.id.into(),
-        pod: listed.metadata.map(|metadata| PodRef {
-            uid: metadata.uid.into(),
-            namespace: metadata.namespace.into(),
-            name: metadata.name.into(),
-        }),
+        id: names.one(listed.id).into(),
+        pod: listed
+            .metadata
+            .map(|metadata| pod_ref(names, metadata.uid, metadata.namespace, metadata.name)),
         state: sandbox_state(listed.state),
         attempt: listed.metadata.map_or(0, |metadata| metadata.attempt),
         created_at: WallTime::from_unix_nanos(listed.created_at),
     }
 }
 
-pub(super) fn container_row(listed: &lean::Container<'_>) -> ListedContainer {
+fn pod_ref(names: &Names, uid: &str, namespace: &str, name: &str) -> PodRef {
+    PodRef {
+        uid: names.one(uid).into(),
+        namespace: names.one(namespace),
+        name: names.one(name),
+    }
+}
+
+pub(super) fn container_row(names: &Names, listed: &lean::Container<'_>) -> ListedContainer {
     ListedContainer {
         id: listed.id.into(),
-        sandbox_id: listed.sandbox_id.into(),
+        sandbox_id: names.one(listed.sandbox_id).into(),
         // Labels that cannot be read are no labels: the sandbox may still tell the pod.
-        pod: pod_of_labels(listed.labels().unwrap_or_default()),
-        name: listed.name.into(),
+        pod: pod_of_labels(names, listed.labels().unwrap_or_default()),
+        name: names.one(listed.name),
         state: container_state(listed.state),
         attempt: listed.attempt,
         created_at: WallTime::from_unix_nanos(listed.created_at),
     }
 }
 
-fn pod_of_labels<'a>(labels: impl IntoIterator<Item = (&'a str, &'a str)>) -> Option<PodRef> {
+fn pod_of_labels<'a>(
+    names: &Names,
+    labels: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> Option<PodRef> {
     let (mut uid, mut namespace, mut name) = (None, "", "");
     for (key, value) in labels {
         match key {
@@ -71,14 +80,11 @@ fn pod_of_labels<'a>(labels: impl IntoIterator<Item = (&'a str, &'a str)>) -> Op
             _ => {}
         }
     }
-    uid.map(|uid| PodRef {
-        uid: uid.into(),
-        namespace: namespace.into(),
-        name: name.into(),
-    })
+    uid.map(|uid| pod_ref(names, uid, namespace, name))
 }
 
 pub(super) fn sandbox_status(
+    names: &Names,
     id: &Id,
     answer: v1::PodSandboxStatusResponse,
 ) -> Result<SandboxStatus, CallError> {
@@ -101,42 +107,44 @@ pub(super) fn sandbox_status(
         created_at: WallTime::from_unix_nanos(status.created_at),
         ips: ips.collect(),
         containers: containers
-            .map(|container| status_of(container.id.as_str().into(), container))
+            .map(|container| status_of(names, container.id.as_str().into(), container))
             .collect(),
-        pod: status.metadata.map(|metadata| PodRef {
-            uid: metadata.uid.into(),
-            namespace: metadata.namespace.into(),
-            name: metadata.name.into(),
-        }),
+        pod: status
+            .metadata
+            .map(|metadata| pod_ref(names, &metadata.uid, &metadata.namespace, &metadata.name)),
     })
 }
 
 pub(super) fn container_status(
+    names: &Names,
     id: &Id,
     answer: v1::ContainerStatusResponse,
 ) -> Result<ContainerStatus, CallError> {
     let status = answer
         .status
         .ok_or_else(|| CallError::Malformed("ContainerStatus without a status".into()))?;
-    Ok(status_of(id.clone(), status))
+    Ok(status_of(names, id.clone(), status))
 }
 
-fn status_of(id: Id, status: v1::ContainerStatus) -> ContainerStatus {
+fn status_of(names: &Names, id: Id, status: v1::ContainerStatus) -> ContainerStatus {
     let metadata = status.metadata.unwrap_or_default();
     let state = container_state(status.state);
     let labels = status.labels.iter();
     ContainerStatus {
         id,
-        name: metadata.name.into(),
+        name: names.one(&metadata.name),
         state,
         attempt: metadata.attempt,
         exit_code: (state == ContainerState::Exited).then_some(status.exit_code),
-        reason: (!status.reason.is_empty()).then(|| Arc::from(status.reason)),
+        reason: (!status.reason.is_empty()).then(|| names.one(&status.reason)),
         created_at: WallTime::from_unix_nanos(status.created_at),
         started_at: WallTime::from_unix_nanos(status.started_at),
         finished_at: WallTime::from_unix_nanos(status.finished_at),
-        image: status.image.unwrap_or_default().image.into(),
-        pod: pod_of_labels(labels.map(|(key, value)| (key.as_str(), value.as_str()))),
+        image: names.one(&status.image.unwrap_or_default().image),
+        pod: pod_of_labels(
+            names,
+            labels.map(|(key, value)| (key.as_str(), value.as_str())),
+        ),
     }
 }
 

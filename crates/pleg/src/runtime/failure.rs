@@ -1,17 +1,20 @@
 //! Why a call failed, by what the caller does next.
 
 use std::error::Error;
+use std::io;
 use std::sync::Arc;
 
 use cri::lean::Malformed;
+use serde::{Deserialize, Serialize};
 use tonic::{Code, Status};
 
 /// Why a call failed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[serde(rename_all = "camelCase", tag = "kind", content = "message")]
 pub enum CallError {
-    /// There is no connection: try again later. Holds the cause that the system gave.
+    /// There is no connection: try again later.
     #[error("the runtime cannot be reached: {0}")]
-    Unavailable(Arc<str>),
+    Unavailable(Unreachable),
     /// The runtime has no such container or sandbox: it is gone.
     #[error("not found: {0}")]
     NotFound(Arc<str>),
@@ -27,6 +30,78 @@ pub enum CallError {
     /// The runtime refused; holds the gRPC code and the runtime's sentence.
     #[error("the runtime answered {0}")]
     Refused(Arc<str>),
+}
+
+/// Why there is no connection to the runtime.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[serde(rename_all = "camelCase")]
+#[error("{message}")]
+pub struct Unreachable {
+    /// What kind of failure it is.
+    pub cause: NoConnection,
+    /// The cause in the system's words.
+    pub message: Arc<str>,
+}
+
+/// What keeps a connection from being made, or ended it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum NoConnection {
+    /// There is no socket at that path (`ENOENT`).
+    NoSocket,
+    /// There is a socket, and nobody listens on it (`ECONNREFUSED`).
+    Refused,
+    /// We may not use the socket (`EACCES`, `EPERM`).
+    Forbidden,
+    /// The listener does not accept connections any more (`EAGAIN`).
+    QueueFull,
+    /// There was a connection, and it ended before the answer.
+    Lost,
+    /// Something else, or nobody told.
+    Other,
+}
+
+impl CallError {
+    /// There is no connection, for this cause, which the system tells in these words.
+    pub fn unavailable(cause: NoConnection, message: impl Into<Arc<str>>) -> Self {
+        let message = message.into();
+        Self::Unavailable(Unreachable { cause, message })
+    }
+
+    /// Nobody listens on the socket.
+    pub fn connection_refused() -> Self {
+        Self::unavailable(NoConnection::Refused, "connection refused")
+    }
+}
+
+impl NoConnection {
+    /// The cause that is behind a status of the transport.
+    fn behind(status: &Status) -> Self {
+        let mut source = status.source();
+        while let Some(error) = source {
+            if let Some(error) = error.downcast_ref::<io::Error>() {
+                return Self::of(error);
+            }
+            source = error.source();
+        }
+        // The connection was there: its peer said so itself, or HTTP/2 ended it.
+        Self::Lost
+    }
+
+    fn of(error: &io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::NotFound => Self::NoSocket,
+            io::ErrorKind::ConnectionRefused => Self::Refused,
+            io::ErrorKind::PermissionDenied => Self::Forbidden,
+            io::ErrorKind::WouldBlock => Self::QueueFull,
+            io::ErrorKind::ConnectionReset
+            | io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::BrokenPipe
+            | io::ErrorKind::UnexpectedEof
+            | io::ErrorKind::NotConnected => Self::Lost,
+            _ => Self::Other,
+        }
+    }
 }
 
 impl From<Malformed> for CallError {
@@ -47,9 +122,9 @@ impl From<Status> for CallError {
                 Self::TooLarge(message)
             }
             // What the transport could not do arrives as one of these with its cause behind it.
-            Code::Unavailable => Self::Unavailable(message),
+            Code::Unavailable => Self::unavailable(NoConnection::behind(&status), message),
             Code::Unknown | Code::Internal | Code::Cancelled if status.source().is_some() => {
-                Self::Unavailable(message)
+                Self::unavailable(NoConnection::behind(&status), message)
             }
             Code::Internal if message.contains("decode") => Self::Malformed(message),
             code => Self::Refused(format!("{code:?}: {message}").into()),

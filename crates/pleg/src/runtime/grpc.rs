@@ -6,12 +6,11 @@ use cri::{ApiVersion, Client, Endpoint, lean, v1};
 use futures_util::StreamExt;
 
 use super::list::List;
-use super::{
-    Announcements, Call, CallError, Conditions, Listing, Runtime, RuntimeVersion, convert,
-};
-use crate::id::Id;
-use crate::listed::{ListedContainer, ListedSandbox};
-use crate::status::{ContainerStatus, SandboxStatus};
+use super::names::Names;
+use super::{Announcements, CallError, Conditions, Listing, Rpc, Runtime, RuntimeVersion, convert};
+use crate::model::id::Id;
+use crate::model::listed::{ListedContainer, ListedSandbox};
+use crate::model::status::{ContainerStatus, SandboxStatus};
 
 /// The kubelet's receive limit (`maxMsgSize`).
 pub const MAX_MESSAGE_SIZE: usize = 16 << 20;
@@ -25,6 +24,7 @@ pub struct GrpcRuntime {
     asks_for_v1: bool,
     sandboxes: List<ListedSandbox>,
     containers: List<ListedContainer>,
+    names: Names,
 }
 
 impl GrpcRuntime {
@@ -36,8 +36,9 @@ impl GrpcRuntime {
             client: Client::new(endpoint, max_message_size),
             speaks_only_v1alpha2: AtomicBool::new(false),
             asks_for_v1: true,
-            sandboxes: List::new(Call::ListPodSandbox.method(), "StreamPodSandboxes"),
-            containers: List::new(Call::ListContainers.method(), "StreamContainers"),
+            sandboxes: List::new(Rpc::ListPodSandbox, Rpc::StreamPodSandboxes),
+            containers: List::new(Rpc::ListContainers, Rpc::StreamContainers),
+            names: Names::default(),
         }
     }
 
@@ -53,7 +54,8 @@ impl GrpcRuntime {
     /// What the runtime says of itself: not needed to see pods, so no part of [`Runtime`].
     pub async fn conditions(&self) -> Result<Conditions, CallError> {
         let request = v1::StatusRequest { verbose: true };
-        let answer: v1::StatusResponse = self.client.unary(self.api(), "Status", request).await?;
+        let answer: v1::StatusResponse =
+            self.client.unary(self.api(), Rpc::Status, request).await?;
         Ok(answer.into())
     }
 
@@ -86,7 +88,7 @@ impl GrpcRuntime {
             container_id: id.to_string(),
             verbose,
         };
-        let method = Call::ContainerStatus.method();
+        let method = Rpc::ContainerStatus;
         Ok(self.client.unary(self.api(), method, request).await?)
     }
 
@@ -94,10 +96,7 @@ impl GrpcRuntime {
         let request = v1::VersionRequest {
             version: "0.1.0".to_owned(),
         };
-        let answer = self
-            .client
-            .unary(api, Call::Version.method(), request)
-            .await?;
+        let answer = self.client.unary(api, Rpc::Version, request).await?;
         Ok(answer)
     }
 }
@@ -127,7 +126,7 @@ impl Runtime for GrpcRuntime {
         let mut reading = self.sandboxes.read();
         let each = |item: &[u8]| {
             let sandbox = lean::sandbox(item)?;
-            reading.item(sandbox, || convert::sandbox_row(&sandbox));
+            reading.item(sandbox, || convert::sandbox_row(&self.names, &sandbox));
             Ok(())
         };
         let bytes = self.sandboxes.ask(&self.client, self.api(), each).await?;
@@ -138,7 +137,9 @@ impl Runtime for GrpcRuntime {
         let mut reading = self.containers.read();
         let each = |item: &[u8]| {
             let container = lean::container(item)?;
-            reading.item(container, || convert::container_row(&container));
+            reading.item(container, || {
+                convert::container_row(&self.names, &container)
+            });
             Ok(())
         };
         let bytes = self.containers.ask(&self.client, self.api(), each).await?;
@@ -150,13 +151,13 @@ impl Runtime for GrpcRuntime {
             pod_sandbox_id: id.to_string(),
             verbose: false,
         };
-        let method = Call::PodSandboxStatus.method();
+        let method = Rpc::PodSandboxStatus;
         let answer = self.client.unary(self.api(), method, request).await?;
-        convert::sandbox_status(id, answer)
+        convert::sandbox_status(&self.names, id, answer)
     }
 
     async fn container_status(&self, id: &Id) -> Result<ContainerStatus, CallError> {
-        convert::container_status(id, self.ask_container(id, false).await?)
+        convert::container_status(&self.names, id, self.ask_container(id, false).await?)
     }
 
     async fn container_pid(&self, id: &Id) -> Result<Option<u32>, CallError> {
@@ -165,7 +166,7 @@ impl Runtime for GrpcRuntime {
 
     async fn announcements(&self) -> Result<Announcements, CallError> {
         let request = v1::GetEventsRequest {};
-        let method = Call::GetContainerEvents.method();
+        let method = Rpc::GetContainerEvents;
         let events = self.client.streaming(self.api(), method, request).await?;
         let announced = events.map(|event| Ok(convert::announced(event?)));
         Ok(Box::pin(announced))

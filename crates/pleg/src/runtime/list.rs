@@ -9,15 +9,15 @@
 use std::sync::{Arc, Mutex};
 
 use cri::lean::Malformed;
-use cri::{ApiVersion, Client, Method, v1};
+use cri::{ApiVersion, Client, Rpc, v1};
 
 use super::rows::{Reading, Rows};
 use super::{CallError, Listing};
 
 #[derive(Debug)]
 pub(super) struct List<Row> {
-    whole: Method,
-    streamed: Method,
+    whole: Rpc,
+    streamed: Rpc,
     way: Mutex<Way>,
     rows: Mutex<Rows<Row>>,
 }
@@ -34,7 +34,7 @@ enum Way {
 }
 
 impl<Row> List<Row> {
-    pub(super) fn new(whole: Method, streamed: Method) -> Self {
+    pub(super) fn new(whole: Rpc, streamed: Rpc) -> Self {
         Self {
             whole,
             streamed,

@@ -7,85 +7,37 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::id::Id;
-use crate::listed::{ListedContainer, ListedSandbox};
-use crate::status::{ContainerStatus, SandboxStatus};
+use crate::model::id::Id;
+use crate::model::listed::{ListedContainer, ListedSandbox};
+use crate::model::status::{ContainerStatus, SandboxStatus};
 
 pub mod grpc;
 
+mod about;
 mod announced;
 mod conditions;
 mod convert;
 mod failure;
 mod list;
+mod names;
 mod rows;
 
+pub use cri::Rpc;
+
+pub use about::{About, OutstandingCall};
 pub use announced::{Announced, AnnouncedSandbox, Announcements};
 pub use conditions::{Condition, Conditions};
-pub use failure::CallError;
+pub use failure::{CallError, NoConnection, Unreachable};
 
-/// The calls that are made, by CRI's names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Call {
-    /// Which runtime is this.
-    Version,
-    /// All sandboxes.
-    ListPodSandbox,
-    /// All containers.
-    ListContainers,
-    /// One sandbox.
-    PodSandboxStatus,
-    /// One container.
-    ContainerStatus,
-    /// The stream of events.
-    GetContainerEvents,
-}
-
-impl Call {
-    /// The calls that have an end, in the order in which they are shown.
-    pub const ALL: [Self; 5] = [
-        Self::Version,
-        Self::ListPodSandbox,
-        Self::ListContainers,
-        Self::PodSandboxStatus,
-        Self::ContainerStatus,
-    ];
-
-    /// CRI's method name.
-    pub fn method(self) -> &'static str {
-        match self {
-            Self::Version => "Version",
-            Self::ListPodSandbox => "ListPodSandbox",
-            Self::ListContainers => "ListContainers",
-            Self::PodSandboxStatus => "PodSandboxStatus",
-            Self::ContainerStatus => "ContainerStatus",
-            Self::GetContainerEvents => "GetContainerEvents",
-        }
-    }
-
-    /// The name under which the kubelet counts it (label `operation_type`).
-    pub fn operation_type(self) -> &'static str {
-        match self {
-            Self::Version => "version",
-            Self::ListPodSandbox => "list_podsandbox",
-            Self::ListContainers => "list_containers",
-            Self::PodSandboxStatus => "podsandbox_status",
-            Self::ContainerStatus => "container_status",
-            Self::GetContainerEvents => "get_container_events",
-        }
-    }
-
-    /// Whether it lists the whole node.
-    pub fn is_list(self) -> bool {
-        matches!(self, Self::ListPodSandbox | Self::ListContainers)
-    }
-}
-
-impl fmt::Display for Call {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.method())
-    }
-}
+/// The calls that are made and have an end, in the order in which they are shown. The
+/// stream of events is the only other that is made.
+pub const CALLS: [Rpc; 5] = [
+    Rpc::Version,
+    Rpc::ListPodSandbox,
+    Rpc::ListContainers,
+    Rpc::PodSandboxStatus,
+    Rpc::ContainerStatus,
+];
 
 /// Who answers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -120,7 +72,7 @@ pub struct Listing<Row> {
 }
 
 /// A container runtime. Calls have no deadline of their own: who calls watches over them
-/// (see [`crate::calls`]).
+/// (see [`crate::engine`]).
 pub trait Runtime: Send + Sync + 'static {
     /// Asks who answers.
     fn version(&self) -> impl Future<Output = Result<RuntimeVersion, CallError>> + Send;

@@ -2,38 +2,41 @@
 //!
 //! On a quiet node one answer is like the last. That is seen by fingerprints alone,
 //! without touching a row, and then the whole listing is the same `Arc` as before; where
-//! something differs, the rows that do not are the same `Arc` still. So a relist that
-//! finds nothing costs what reading the answer costs.
+//! something differs, the rows that do not are the same `Arc` still, and mostly in the same
+//! place. So a relist that finds nothing costs what reading the answer costs.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, Hash, RandomState};
+use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
 use std::sync::Arc;
 
 /// The rows of the last answer.
 #[derive(Debug)]
 pub(super) struct Rows<Row> {
     all: Arc<[Arc<Row>]>,
-    known: HashMap<u64, Arc<Row>>,
-    /// The sum of the fingerprints, for a runtime's order is another each time.
-    sum: u64,
+    /// The fingerprint of each.
+    fingerprints: Vec<u64>,
+    /// The number of the answer that each was last in.
+    seen: HashMap<u64, u32, BuildHasherDefault<Fingerprinted>>,
+    answer: u32,
     /// Random keys: nobody can make an item that passes for another.
     hasher: RandomState,
 }
 
 /// An answer that is being read.
 pub(super) struct Reading<Row> {
-    last: Rows<Row>,
-    new: HashMap<u64, Arc<Row>>,
-    fingerprints: Vec<u64>,
-    sum: u64,
+    rows: Rows<Row>,
+    new: Vec<(u64, Arc<Row>)>,
+    /// How many of the last answer's rows are in this one.
+    same: usize,
 }
 
 impl<Row> Default for Rows<Row> {
     fn default() -> Self {
         Self {
             all: Arc::new([]),
-            known: HashMap::new(),
-            sum: 0,
+            fingerprints: Vec::new(),
+            seen: HashMap::default(),
+            answer: 0,
             hasher: RandomState::new(),
         }
     }
@@ -41,16 +44,16 @@ impl<Row> Default for Rows<Row> {
 
 impl<Row> Rows<Row> {
     /// Begins to read the next answer.
-    pub(super) fn read(self) -> Reading<Row> {
+    pub(super) fn read(mut self) -> Reading<Row> {
+        self.answer = self.answer.wrapping_add(1);
         Reading {
-            fingerprints: Vec::with_capacity(self.all.len()),
-            new: HashMap::new(),
-            sum: 0,
-            last: self,
+            rows: self,
+            new: Vec::new(),
+            same: 0,
         }
     }
 
-    /// All rows, in the answer's order.
+    /// All rows, each once. A runtime's order is another each time, so it is not kept.
     pub(super) fn all(&self) -> Arc<[Arc<Row>]> {
         self.all.clone()
     }
@@ -59,30 +62,109 @@ impl<Row> Rows<Row> {
 impl<Row> Reading<Row> {
     /// Takes in an item; a row is made of it only if it was not in the last answer.
     pub(super) fn item(&mut self, item: impl Hash, row: impl FnOnce() -> Row) {
-        let fingerprint = self.last.hasher.hash_one(item);
-        self.sum = self.sum.wrapping_add(fingerprint);
-        self.fingerprints.push(fingerprint);
-        if !self.last.known.contains_key(&fingerprint) {
-            self.new.entry(fingerprint).or_insert_with(|| row().into());
+        let fingerprint = self.rows.hasher.hash_one(item);
+        let answer = self.rows.answer;
+        match self.rows.seen.insert(fingerprint, answer) {
+            None => self.new.push((fingerprint, row().into())),
+            Some(seen) if seen != answer => self.same += 1,
+            Some(_) => {}
         }
     }
 
     /// The answer was read to its end.
-    pub(super) fn end(mut self) -> Rows<Row> {
-        let last = self.last;
-        let as_many = self.fingerprints.len() == last.all.len();
-        if as_many && self.sum == last.sum && self.new.is_empty() {
-            return last;
+    pub(super) fn end(self) -> Rows<Row> {
+        let Self {
+            mut rows,
+            new,
+            same,
+        } = self;
+        if new.is_empty() && same == rows.all.len() {
+            return rows;
         }
-        self.new.extend(last.known);
-        let row = |fingerprint: &u64| self.new[fingerprint].clone();
-        let all: Arc<[Arc<Row>]> = self.fingerprints.iter().map(row).collect();
-        let known = self.fingerprints.iter().copied().zip(all.iter().cloned());
-        Rows {
-            known: known.collect(),
-            all,
-            sum: self.sum,
-            hasher: last.hasher,
+        let places = rows.fingerprints.iter().enumerate();
+        let gone = places.filter(|(_, fingerprint)| rows.seen[fingerprint] != rows.answer);
+        let gone: Vec<usize> = gone.map(|(place, _)| place).collect();
+        for place in &gone {
+            rows.seen.remove(&rows.fingerprints[*place]);
+        }
+        let mut all = rows.all.to_vec();
+        let mut new = new.into_iter();
+        let filled = gone.len().min(new.len());
+        for (place, (fingerprint, row)) in gone.iter().zip(new.by_ref().take(filled)) {
+            rows.fingerprints[*place] = fingerprint;
+            all[*place] = row;
+        }
+        for place in gone[filled..].iter().rev() {
+            rows.fingerprints.swap_remove(*place);
+            all.swap_remove(*place);
+        }
+        for (fingerprint, row) in new {
+            rows.fingerprints.push(fingerprint);
+            all.push(row);
+        }
+        rows.all = all.into();
+        rows
+    }
+}
+
+/// Of a fingerprint nothing is to be hashed.
+#[derive(Default)]
+struct Fingerprinted(u64);
+
+impl Hasher for Fingerprinted {
+    fn write_u64(&mut self, fingerprint: u64) {
+        self.0 = fingerprint;
+    }
+
+    /// A fingerprint is a number; of what it is made is nothing else.
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn read(rows: Rows<u8>, items: &[u8]) -> Rows<u8> {
+        let mut reading = rows.read();
+        for item in items {
+            reading.item(item, || *item);
+        }
+        reading.end()
+    }
+
+    proptest! {
+        #[test]
+        fn rows_are_the_items_and_those_that_stay_are_the_same(
+            answers in prop::collection::vec(prop::collection::vec(0..20u8, 0..20), 0..8)
+        ) {
+            let mut rows = Rows::default();
+            for items in answers {
+                let before = rows.all();
+                rows = read(rows, &items);
+                let all = rows.all();
+                let values: BTreeSet<u8> = all.iter().map(|row| **row).collect();
+                prop_assert_eq!(all.len(), values.len(), "each once");
+                prop_assert_eq!(values, items.iter().copied().collect());
+                for row in &*all {
+                    let known = before.iter().find(|known| known == &row);
+                    prop_assert!(known.is_none_or(|known| Arc::ptr_eq(known, row)));
+                }
+                let again = read(rows, &items.iter().rev().copied().collect::<Vec<_>>());
+                prop_assert!(Arc::ptr_eq(&again.all(), &all), "the same answer");
+                rows = again;
+            }
         }
     }
 }

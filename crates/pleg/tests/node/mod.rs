@@ -6,17 +6,20 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use pleg::event::{Event, Source};
 use pleg::kernel::Kernel;
-use pleg::snapshot::Counts;
-use pleg::status_report::StatusReport;
-use pleg::subscribers::Subscription;
-use pleg::told::Record;
-use pleg::wall_time::WallTime;
+use pleg::model::event::{Event, EventType, Source};
+use pleg::model::id::Id;
+use pleg::model::snapshot::Counts;
+use pleg::model::wall_time::WallTime;
+use pleg::out::coverage::{Look, LookKind};
+use pleg::out::health::StuckCall;
+use pleg::out::status_report::StatusReport;
+use pleg::out::subscribers::Subscription;
+use pleg::out::told::Record;
 use pleg::{Config, Environment, IdSource, Mode, Observer, Pleg, no_ids};
 use sim::Sim;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 
 /// A watched node. The clock stands still until a test waits.
 pub struct Node {
@@ -24,20 +27,53 @@ pub struct Node {
     pub pleg: Pleg,
     pub counter: Arc<Counter>,
     began: Instant,
-    trace: Arc<Mutex<Vec<String>>>,
+    heard: Arc<Mutex<Vec<Heard>>>,
+    /// How much of what was heard was asked for already.
+    asked: Mutex<usize>,
     reader: JoinHandle<()>,
 }
 
-/// Remembers the last counts that were told.
+/// What was told, and how many seconds after the start.
+#[derive(Clone, Debug)]
+pub struct Heard {
+    pub at: f64,
+    pub record: Record,
+}
+
+/// Remembers what an observer was told.
 #[derive(Default)]
 pub struct Counter {
+    /// The last counts.
     pub counts: Mutex<Counts>,
+    /// As of when was seen, each time.
+    pub seen: Mutex<Vec<WallTime>>,
+    /// How many relists ended.
+    pub relists: Mutex<usize>,
 }
 
 impl Observer for Counter {
-    fn seen(&self, _time: WallTime, counts: Counts) {
+    fn seen(&self, look: &Look, counts: Counts) {
         *self.counts.lock().unwrap() = counts;
+        self.seen.lock().unwrap().push(look.begun.wall);
+        *self.relists.lock().unwrap() += usize::from(look.kind == LookKind::List);
     }
+
+    fn relist_failed(&self, _took: Duration) {
+        *self.relists.lock().unwrap() += 1;
+    }
+}
+
+/// By lists alone.
+pub fn generic() -> Config {
+    Config {
+        mode: Mode::Generic,
+        ..Config::default()
+    }
+}
+
+/// The ids of containers and sandboxes among what is stuck.
+pub fn named(stuck: &[StuckCall]) -> Vec<Id> {
+    stuck.iter().filter_map(|call| call.id.clone()).collect()
 }
 
 pub fn seconds(seconds: f64) -> Duration {
@@ -47,11 +83,7 @@ pub fn seconds(seconds: f64) -> Duration {
 impl Node {
     /// Watches a node as `prepare` leaves it, by lists alone.
     pub async fn watch(prepare: impl FnOnce(&Sim)) -> Self {
-        let config = Config {
-            mode: Mode::Generic,
-            ..Config::default()
-        };
-        Self::watch_with(config, prepare).await
+        Self::watch_with(generic(), prepare).await
     }
 
     /// Watches it by its event stream too.
@@ -66,11 +98,20 @@ impl Node {
 
     /// Watches it by lists alone, on a host of which nothing is known.
     pub async fn watch_knowing_no_host(prepare: impl FnOnce(&Sim)) -> Self {
-        let config = Config {
-            mode: Mode::Generic,
-            ..Config::default()
+        Self::begin(Sim::new(), None, |_| no_ids(), generic(), prepare).await
+    }
+
+    /// Watches it by lists alone, on a host whose folders show these ids too.
+    pub async fn watch_knowing_also(more: &[&str], prepare: impl FnOnce(&Sim)) -> Self {
+        let more: Vec<Id> = more.iter().map(|id| Id::from(*id)).collect();
+        let ids = |sim: &Sim| -> IdSource {
+            let known = ids(sim);
+            Arc::new(move || {
+                let (known, more) = (known(), more.clone());
+                Box::pin(async move { known.await.into_iter().chain(more).collect() })
+            })
         };
-        Self::begin(Sim::new(), None, |_| no_ids(), config, prepare).await
+        Self::begin(Sim::new(), None, ids, generic(), prepare).await
     }
 
     /// Watches it as `config` says, with the kernel's hints.
@@ -98,14 +139,15 @@ impl Node {
         let began = Instant::now();
         let pleg = Pleg::start(Arc::new(sim.clone()), config, environment);
         let subscription = pleg.subscribe().await.unwrap();
-        let trace = Arc::<Mutex<Vec<String>>>::default();
-        let reader = tokio::spawn(read(subscription, began, trace.clone()));
+        let heard = Arc::<Mutex<Vec<Heard>>>::default();
+        let reader = tokio::spawn(read(subscription, began, heard.clone()));
         Self {
             sim,
             pleg,
             counter,
             began,
-            trace,
+            heard,
+            asked: Mutex::default(),
             reader,
         }
     }
@@ -115,10 +157,89 @@ impl Node {
         sleep_until(self.began + seconds(time)).await;
     }
 
+    /// How many seconds after the start it is.
+    pub fn elapsed(&self) -> f64 {
+        self.began.elapsed().as_secs_f64()
+    }
+
+    /// Lets so many seconds pass.
+    pub async fn pass(&self, time: f64) {
+        sleep(seconds(time)).await;
+    }
+
+    /// All that was told.
+    pub fn heard(&self) -> Vec<Heard> {
+        self.heard.lock().unwrap().clone()
+    }
+
+    /// How many events were told.
+    pub fn heard_events(&self) -> usize {
+        let heard = self.heard.lock().unwrap();
+        let is_event = |heard: &&Heard| matches!(heard.record, Record::Event(_));
+        heard.iter().filter(is_event).count()
+    }
+
+    /// When it was told that a container died, each time.
+    pub fn deaths(&self, id: &str) -> Vec<f64> {
+        let heard = self.heard.lock().unwrap();
+        let deaths = heard.iter().filter(|heard| {
+            let Record::Event(event) = &heard.record else {
+                return false;
+            };
+            let is_its = event.id.as_ref().is_some_and(|it| it.as_str() == id);
+            is_its && event.event_type == EventType::ContainerDied
+        });
+        deaths.map(|heard| heard.at).collect()
+    }
+
+    /// When the first look was told to be complete.
+    pub fn synced(&self) -> Option<f64> {
+        let heard = self.heard.lock().unwrap();
+        let mut synced = heard
+            .iter()
+            .filter(|heard| matches!(heard.record, Record::Synced { .. }));
+        synced.next().map(|heard| heard.at)
+    }
+
+    /// Looks at the status every 50 ms until so many seconds have passed.
+    pub async fn sample(&self, time: f64, mut look: impl FnMut(f64, &StatusReport)) {
+        let end = self.elapsed() + time;
+        while self.elapsed() < end {
+            look(self.elapsed(), &self.status().await);
+            sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Waits at most so many seconds until the status is so, and says how long it took.
+    pub async fn wait(
+        &self,
+        most: f64,
+        is_so: impl Fn(&StatusReport) -> bool,
+    ) -> Result<f64, Box<StatusReport>> {
+        let begun = self.elapsed();
+        loop {
+            // Whatever goes on in this very moment is done first.
+            sleep(Duration::from_millis(50)).await;
+            let (status, waited) = (self.status().await, self.elapsed() - begun);
+            if is_so(&status) {
+                return Ok(waited);
+            }
+            if waited >= most {
+                return Err(Box::new(status));
+            }
+        }
+    }
+
     /// What was told since the last call, a line each.
     #[track_caller]
     pub fn told(&self) -> String {
-        std::mem::take(&mut *self.trace.lock().unwrap()).join("\n")
+        let heard = self.heard.lock().unwrap();
+        let mut asked = self.asked.lock().unwrap();
+        let new = &heard[*asked..];
+        let line = |heard: &Heard| format!("{:.3} {}", heard.at, line(&heard.record));
+        let lines: Vec<String> = new.iter().map(line).collect();
+        *asked = heard.len();
+        lines.join("\n")
     }
 
     /// Compares what was told since the last call; lines may be indented.
@@ -129,6 +250,15 @@ impl Node {
             .map(str::trim)
             .filter(|line| !line.is_empty());
         assert_eq!(self.told(), lines.collect::<Vec<_>>().join("\n"));
+    }
+
+    /// That no event was told since the last call of [`Self::told`].
+    #[track_caller]
+    pub fn assert_told_no_event(&self) {
+        let heard = self.heard.lock().unwrap();
+        let mut new = heard[*self.asked.lock().unwrap()..].iter();
+        let event = new.find(|heard| matches!(heard.record, Record::Event(_)));
+        assert!(event.is_none(), "{event:?}");
     }
 
     pub async fn status(&self) -> StatusReport {
@@ -145,7 +275,8 @@ fn ids(sim: &Sim) -> IdSource {
         let containers = world
             .containers()
             .map(|(_, container)| container.id.clone());
-        sandboxes.chain(containers).collect()
+        let ids: Vec<Id> = sandboxes.chain(containers).collect();
+        Box::pin(async move { ids })
     })
 }
 
@@ -155,11 +286,10 @@ impl Drop for Node {
     }
 }
 
-async fn read(mut subscription: Subscription, began: Instant, trace: Arc<Mutex<Vec<String>>>) {
+async fn read(mut subscription: Subscription, began: Instant, heard: Arc<Mutex<Vec<Heard>>>) {
     while let Some(record) = subscription.next().await {
-        let line = line(&record);
         let at = began.elapsed().as_secs_f64();
-        trace.lock().unwrap().push(format!("{at:.3} {line}"));
+        heard.lock().unwrap().push(Heard { at, record });
     }
 }
 

@@ -1,7 +1,7 @@
 //! The id that is meant: as with containerd, the beginning of one is enough where it is
 //! the beginning of no other.
 
-use pleg::id::Id;
+use pleg::model::id::Id;
 use tonic::Status;
 
 use crate::World;

@@ -3,13 +3,13 @@
 
 use std::collections::BTreeSet;
 
+use cri::Rpc;
 use cri::v1;
 use cri::v1::image_service_server::ImageService;
 use tonic::{Request, async_trait};
 
 use super::service::{Answer, Service};
 use crate::World;
-use crate::rpc::Rpc;
 use crate::world::{Container, IMAGE};
 
 #[async_trait]

@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use cri::v1;
-use pleg::id::{Id, PodRef};
-use pleg::listed::{ContainerState, SandboxState};
-use pleg::wall_time::WallTime;
+use pleg::model::id::{Id, PodRef};
+use pleg::model::listed::{ContainerState, SandboxState};
+use pleg::model::wall_time::WallTime;
 use tonic::Status;
 
 use crate::world::{Container, Given, Pod, Sandbox, World};
@@ -101,6 +102,8 @@ pub(super) fn create_container(
             created_at: now,
             started_at: None,
             ended: None,
+            listed_as: None,
+            code_late: Duration::ZERO,
             given: Some(Arc::new(given)),
         });
     }

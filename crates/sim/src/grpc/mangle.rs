@@ -28,8 +28,10 @@ pub(super) fn mark<T>(response: &mut tonic::Response<T>, passed: Passed) {
     let mangled = match passed {
         Passed::Oversize => Mangled::Padded,
         Passed::Malformed(Malformation::Garbage) => Mangled::Garbage,
-        // The service leaves the status out by itself.
-        Passed::Well | Passed::Malformed(Malformation::WithoutStatus) => return,
+        // These the service makes itself.
+        Passed::Well | Passed::Malformed(Malformation::WithoutStatus | Malformation::OfAnother) => {
+            return;
+        }
     };
     response.extensions_mut().insert(mangled);
 }

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 
 use cri::v1;
-use pleg::id::PodRef;
-use pleg::listed::{ContainerState, SandboxState};
-use pleg::wall_time::WallTime;
+use pleg::model::id::PodRef;
+use pleg::model::listed::{ContainerState, SandboxState};
+use pleg::model::wall_time::WallTime;
 
 use crate::runtime::reason;
 use crate::world::{Container, Pod, Sandbox};
@@ -69,7 +69,7 @@ pub(super) fn container((pod, container): (&Pod, &Container)) -> v1::Container {
         metadata: Some(container_metadata(container)),
         image: Some(image(container)),
         image_ref: container.image().to_owned(),
-        state: container_state(container.state),
+        state: container_state(container.listed()),
         created_at: container.created_at.as_unix_nanos(),
         labels: container_labels(&pod.pod, container),
         annotations: container_annotations(container),
@@ -78,9 +78,9 @@ pub(super) fn container((pod, container): (&Pod, &Container)) -> v1::Container {
 
 pub(super) fn container_status(
     (pod, container): (&Pod, &Container),
+    now: WallTime,
 ) -> v1::ContainerStatusResponse {
-    let exited = container.state == ContainerState::Exited;
-    let ended = container.ended.filter(|_| exited);
+    let ended = container.end_told(now);
     let code = ended.map(|(_, code)| code);
     let status = v1::ContainerStatus {
         id: container.id.to_string(),

@@ -3,17 +3,17 @@
 use std::pin::Pin;
 
 use cri::ApiVersion;
+use cri::Rpc;
 use cri::v1::runtime_service_server::RuntimeService;
 use cri::v1::{self, ListContainersResponse, ListPodSandboxResponse};
 use futures_util::{Stream, StreamExt};
-use pleg::id::Id;
+use pleg::model::id::Id;
 use pleg::runtime::CallError;
 use tonic::{Request, Response, Status, async_trait};
 
 use super::{events, ids, lifecycle, mangle, messages};
 use crate::Sim;
 use crate::faults::{Malformation, Passed};
-use crate::rpc::Rpc;
 
 /// The services of one runtime.
 #[derive(Clone)]
@@ -23,6 +23,12 @@ pub(super) struct Service {
 }
 
 pub(super) type Answer<T> = Result<Response<T>, Status>;
+
+/// Of whom a status is told.
+enum Of {
+    It,
+    Another,
+}
 
 /// The messages of a stream.
 type Messages<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
@@ -51,19 +57,24 @@ impl Service {
         id: Option<&Id>,
         answer: impl FnOnce(&Sim) -> Result<T, Status>,
     ) -> Answer<T> {
-        self.answer_or_spoil(rpc, id, answer, |_| {}).await
+        let its = |sim: &Sim, _| answer(sim);
+        self.answer_or_spoil(rpc, id, its, |_| {}).await
     }
 
-    /// The same where the status can be left out.
+    /// The same where the status can be left out, or be of another.
     async fn answer_or_spoil<T>(
         &self,
         rpc: Rpc,
         id: Option<&Id>,
-        answer: impl FnOnce(&Sim) -> Result<T, Status>,
+        answer: impl FnOnce(&Sim, Of) -> Result<T, Status>,
         without_status: impl FnOnce(&mut T),
     ) -> Answer<T> {
         let passed = self.sim.suffer(rpc, id).await.map_err(status_of)?;
-        let mut message = answer(&self.sim)?;
+        let of = match passed {
+            Passed::Malformed(Malformation::OfAnother) => Of::Another,
+            _ => Of::It,
+        };
+        let mut message = answer(&self.sim, of)?;
         if passed == Passed::Malformed(Malformation::WithoutStatus) {
             without_status(&mut message);
         }
@@ -89,7 +100,7 @@ impl RuntimeService for Service {
         self.answer_or_spoil(
             Rpc::Status,
             None,
-            |_| Ok(messages::ready()),
+            |_, _| Ok(messages::ready()),
             |answer| answer.status = None,
         )
         .await
@@ -132,9 +143,12 @@ impl RuntimeService for Service {
         request: Request<v1::PodSandboxStatusRequest>,
     ) -> Answer<v1::PodSandboxStatusResponse> {
         let id = ids::sandbox(&self.sim.world(), request.into_inner().pod_sandbox_id)?;
-        let answer = |sim: &Sim| {
+        let answer = |sim: &Sim, of| {
             let world = sim.world();
-            let found = world.sandbox_by_id(id.as_str());
+            let found = match of {
+                Of::It => world.sandbox_by_id(id.as_str()),
+                Of::Another => world.another_sandbox(id.as_str()),
+            };
             let found = found.ok_or_else(|| lifecycle::no_sandbox(&id))?;
             Ok(messages::sandbox_status(found))
         };
@@ -148,11 +162,14 @@ impl RuntimeService for Service {
         request: Request<v1::ContainerStatusRequest>,
     ) -> Answer<v1::ContainerStatusResponse> {
         let id = ids::container(&self.sim.world(), request.into_inner().container_id)?;
-        let answer = |sim: &Sim| {
+        let answer = |sim: &Sim, of| {
             let world = sim.world();
-            let found = world.container_by_id(id.as_str());
+            let found = match of {
+                Of::It => world.container_by_id(id.as_str()),
+                Of::Another => world.another_container(id.as_str()),
+            };
             let found = found.ok_or_else(|| lifecycle::no_container(&id))?;
-            Ok(messages::container_status(found))
+            Ok(messages::container_status(found, sim.now()))
         };
         let without = |answer: &mut v1::ContainerStatusResponse| answer.status = None;
         self.answer_or_spoil(Rpc::ContainerStatus, Some(&id), answer, without)
@@ -311,7 +328,7 @@ impl RuntimeService for Service {
 /// A fault as a runtime says it.
 fn status_of(error: CallError) -> Status {
     match error {
-        CallError::Unavailable(why) => Status::unavailable(&*why),
+        CallError::Unavailable(why) => Status::unavailable(&*why.message),
         CallError::NotFound(what) => Status::not_found(&*what),
         CallError::Unimplemented(what) => Status::unimplemented(&*what),
         CallError::TooLarge(figures) => Status::resource_exhausted(format!(

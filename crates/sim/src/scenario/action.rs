@@ -3,8 +3,10 @@
 use std::fmt;
 use std::time::Duration;
 
+use cri::Rpc;
+
 use crate::faults::Fault;
-use crate::rpc::Rpc;
+use crate::flood::Flood;
 use crate::stream::Serving;
 use crate::stream_faults::StreamFault;
 
@@ -19,7 +21,7 @@ pub enum Action {
         containers: Vec<String>,
     },
     /// A container ends.
-    Exit(ContainerName, i32),
+    Exit(ContainerName, i32, Told),
     /// A container ends, and its successor starts.
     Restart(ContainerName, i32),
     /// All that is in a pod ends.
@@ -38,10 +40,16 @@ pub enum Action {
     Lift(Lifted),
     /// The stream of events goes wrong.
     Disturb(StreamFault),
+    /// So many events are told at once that no change has made.
+    Flood(Flood, usize),
     /// The stream of events is served another way.
     Serve(Serving),
     /// The streams that are open end.
     CutStreams,
+    /// The runtime is stopped.
+    StopRuntime,
+    /// It goes on.
+    ContinueRuntime,
     /// The runtime restarts, and is away for that long.
     RestartRuntime(Duration),
     /// The scenario is over, and who plays it may go.
@@ -61,6 +69,17 @@ impl fmt::Display for ContainerName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.pod, self.container)
     }
+}
+
+/// How a runtime tells that a container has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// Everywhere, at once.
+    AsItIs,
+    /// By its status; the list goes on saying what it said.
+    NotListed,
+    /// With the exit code -1, and the right one that much later.
+    CodeAfter(Duration),
 }
 
 /// How containers come and go.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ops::Bound::{Excluded, Included, Unbounded};
 
-use pleg::listed::ContainerState;
+use pleg::model::listed::ContainerState;
 use tokio::time::Instant;
 
 use super::{Churn, ContainerName};

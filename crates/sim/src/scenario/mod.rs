@@ -26,7 +26,7 @@ mod play;
 mod verbs;
 mod words;
 
-pub use action::{Action, Calls, Churn, ContainerName, Lifted, Of};
+pub use action::{Action, Calls, Churn, ContainerName, Lifted, Of, Told};
 pub use play::{Ending, Played};
 pub use words::ScenarioError;
 

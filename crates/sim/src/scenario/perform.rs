@@ -1,10 +1,10 @@
 //! Doing what a step says, or saying why it cannot be done.
 
-use pleg::listed::ContainerState;
-use pleg::wall_time::WallTime;
+use pleg::model::listed::ContainerState;
+use pleg::model::wall_time::WallTime;
 
 use super::words::Unexpected;
-use super::{Action, Calls, ContainerName, Lifted, Of, Scenario, ScenarioError};
+use super::{Action, Calls, ContainerName, Lifted, Of, Scenario, ScenarioError, Told};
 use crate::faults::Fault;
 use crate::world::{Container, Pod, World};
 use crate::{Rpc, Sim};
@@ -52,8 +52,11 @@ pub(super) fn perform(sim: &Sim, action: &Action) -> Done<()> {
         }
         Action::Lift(Lifted::Calls(calls)) => for_each(sim, calls, |rpc, id| sim.lift(rpc, id))?,
         Action::Disturb(fault) => sim.disturb_stream(*fault),
+        Action::Flood(flood, events) => sim.flood(*flood, *events),
         Action::Serve(serving) => sim.serve_stream(*serving),
         Action::CutStreams => sim.end_announcements(),
+        Action::StopRuntime => sim.stop(),
+        Action::ContinueRuntime => sim.go_on(),
         Action::RestartRuntime(down) => sim.restart(*down),
         // The world's own are done, and the others are the player's.
         _ => {}
@@ -83,12 +86,19 @@ fn change(world: &mut World, action: &Action, now: WallTime) -> Done<bool> {
             let containers: Vec<&str> = containers.iter().map(String::as_str).collect();
             world.run(name, &containers, now);
         }
-        Action::Exit(name, code) => {
+        Action::Exit(name, code, told) => {
             let container = container(world, name)?;
             if container.state != ContainerState::Running {
                 return Err(format!("container {name} does not run"));
             }
-            container.exit(*code, now);
+            match told {
+                Told::NotListed => container.exit_unlisted(*code, now),
+                Told::AsItIs => container.exit(*code, now),
+                Told::CodeAfter(late) => {
+                    container.exit(*code, now);
+                    container.code_late = *late;
+                }
+            }
         }
         Action::Restart(name, code) => {
             container(world, name)?;

@@ -6,7 +6,7 @@ use pleg::runtime::{CallError, Runtime};
 use tokio::time::Instant;
 
 use super::*;
-use crate::{Fault, Rpc, Sim, StreamFault};
+use crate::{Fault, Flood, Malformation, Rpc, SERVED, Sim, StreamFault};
 
 fn read(text: &str) -> Scenario {
     Scenario::parse("a.scenario", text).unwrap_or_else(|error| panic!("{error}"))
@@ -90,7 +90,7 @@ fn faults_are_of_all_calls_of_a_kind_or_of_one_id() {
     let Action::Fault(all, Fault::Hang) = only("hang everything") else {
         panic!("not a fault");
     };
-    assert_eq!(all.rpcs, Rpc::ALL);
+    assert_eq!(all.rpcs, SERVED);
 }
 
 #[test]
@@ -111,12 +111,48 @@ fn events_and_rates_are_read() {
 }
 
 #[test]
+fn what_other_runtimes_do_is_read() {
+    let name = ContainerName {
+        pod: "web".to_owned(),
+        container: "app".to_owned(),
+    };
+    let exit = |code, told| Action::Exit(name.clone(), code, told);
+    assert_eq!(only("exit web/app"), exit(0, Told::AsItIs));
+    assert_eq!(only("exit web/app unlisted"), exit(0, Told::NotListed));
+    let late = Told::CodeAfter(Duration::from_secs(3));
+    assert_eq!(only("exit web/app 143 told-after 3s"), exit(143, late));
+    let (one, three) = (Duration::from_secs(1), Duration::from_secs(3));
+    let Action::Fault(_, fault) = only("slow everything by 1s to 3s") else {
+        panic!("not a fault");
+    };
+    assert_eq!(fault, Fault::Jitter(one, three));
+    let Action::Fault(_, fault) = only("malformed PodSandboxStatus of-another") else {
+        panic!("not a fault");
+    };
+    assert_eq!(fault, Fault::Malformed(Malformation::OfAnother));
+    assert_eq!(
+        only("events flood 20000"),
+        Action::Flood(Flood::UnknownIds, 20_000)
+    );
+    assert_eq!(
+        only("events flood 9 unknown-pods"),
+        Action::Flood(Flood::UnknownPods, 9)
+    );
+    assert_eq!(only("stop-runtime"), Action::StopRuntime);
+}
+
+#[test]
 fn what_is_wrong_is_shown_with_its_line_and_what_was_expected() {
     assert_eq!(
         refused("0s run web\n10s hang ListContainer # typo"),
         "a.scenario:2: expected a method of CRI (ListContainers, ContainerStatus, …) or \
          everything, found \"ListContainer\"\n  \
            10s hang ListContainer # typo\n           ^^^^^^^^^^^^^"
+    );
+    assert_eq!(
+        refused("0s run web\n10s hang ExecSync"),
+        "a.scenario:2: the simulated runtime has no method ExecSync\n  \
+           10s hang ExecSync\n           ^^^^^^^^"
     );
     assert_eq!(
         refused("5s slow Version by"),
@@ -156,6 +192,11 @@ fn nonsense_is_refused() {
             "where there is a status",
         ),
         ("0s oversize GetContainerEvents", "one answer"),
+        ("0s exit web/app 1 later", "the end of the line"),
+        ("0s exit web/app told-after", "a duration"),
+        ("0s slow Version by 1s to", "a duration"),
+        ("0s malformed Status of-another", "where there is a status"),
+        ("0s events flood 0", "a number from 1"),
         ("0s events drop", "expected every"),
         ("0s events drop every 0", "a number from 1"),
         ("0s events explode", "what becomes of events"),

@@ -1,23 +1,26 @@
 //! The verbs: from the words of a line to what happens.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
-use pleg::runtime::CallError;
+use cri::{Rpc, Subject};
+use pleg::runtime::{CallError, NoConnection};
 
 use super::words::{Read, Word, Words, container_name};
-use super::{Action, Calls, Churn, Lifted, Of};
+use super::{Action, Calls, Churn, Lifted, Of, Told};
 use crate::faults::{Fault, Malformation};
-use crate::rpc::{Rpc, Subject};
+use crate::flood::Flood;
+use crate::rpc::SERVED;
 use crate::stream::Serving;
 use crate::stream_faults::StreamFault;
 
 const VERBS: &str = "a verb (run, exit, restart, stop, remove, churn, slow, hang, fail, oversize, \
-    malformed, status-lock, lift, events, restart-runtime, end)";
+    malformed, status-lock, lift, events, stop-runtime, continue-runtime, restart-runtime, end)";
 
 const METHODS: &str = "a method of CRI (ListContainers, ContainerStatus, …) or everything";
 
 const EVENTS: &str = "what becomes of events (silent, drop, duplicate, swap, delay, scatter, \
-    without-status, broadcast, one-reader, end-at-once, unimplemented, cut)";
+    without-status, flood, broadcast, one-reader, end-at-once, unimplemented, cut)";
 
 const ERRORS: &str = "an error (unavailable, not-found, unimplemented, too-large, refused)";
 
@@ -28,7 +31,7 @@ pub(super) fn action(words: &mut Words<'_>) -> Read<Action> {
     let verb = words.word(VERBS)?;
     Ok(match verb.text {
         "run" => run(words)?,
-        "exit" => Action::Exit(words.container()?, words.optional_code(0)?),
+        "exit" => exit(words)?,
         "restart" => Action::Restart(words.container()?, words.optional_code(1)?),
         "stop" => Action::Stop(words.pod()?),
         "remove" => remove(words)?,
@@ -36,7 +39,12 @@ pub(super) fn action(words: &mut Words<'_>) -> Read<Action> {
         "slow" => {
             let calls = calls(words)?;
             words.keyword("by")?;
-            Action::Fault(calls, Fault::Slow(words.duration()?))
+            let least = words.duration()?;
+            let slow = match words.takes("to") {
+                true => Fault::Jitter(least, words.duration()?),
+                false => Fault::Slow(least),
+            };
+            Action::Fault(calls, slow)
         }
         "hang" => Action::Fault(calls(words)?, Fault::Hang),
         "fail" => {
@@ -49,6 +57,8 @@ pub(super) fn action(words: &mut Words<'_>) -> Read<Action> {
         "status-lock" => Action::StatusLock(words.container()?),
         "lift" => Action::Lift(lifted(words)?),
         "events" => events(words)?,
+        "stop-runtime" => Action::StopRuntime,
+        "continue-runtime" => Action::ContinueRuntime,
         "restart-runtime" => Action::RestartRuntime(match words.takes("for") {
             true => words.duration()?,
             false => RESTART,
@@ -68,6 +78,23 @@ fn run(words: &mut Words<'_>) -> Read<Action> {
         containers.push(word.text.to_owned());
     }
     Ok(Action::Run { pod, containers })
+}
+
+/// `exit POD/CONTAINER [CODE] [unlisted | told-after DURATION]`.
+fn exit(words: &mut Words<'_>) -> Read<Action> {
+    let name = words.container()?;
+    let is_code = words
+        .peek()
+        .is_some_and(|word| word != "unlisted" && word != "told-after");
+    let code = if is_code { words.optional_code(0)? } else { 0 };
+    if words.takes("unlisted") {
+        return Ok(Action::Exit(name, code, Told::NotListed));
+    }
+    let told = match words.takes("told-after") {
+        true => Told::CodeAfter(words.duration()?),
+        false => Told::AsItIs,
+    };
+    Ok(Action::Exit(name, code, told))
 }
 
 fn remove(words: &mut Words<'_>) -> Read<Action> {
@@ -116,10 +143,13 @@ fn calls(words: &mut Words<'_>) -> Read<Calls> {
 
 fn calls_of(words: &mut Words<'_>, word: Word<'_>) -> Read<Calls> {
     if word.text == "everything" {
-        let rpcs = Rpc::ALL.to_vec();
+        let rpcs = SERVED.to_vec();
         return Ok(Calls { rpcs, of: None });
     }
     let rpc: Rpc = word.text.parse().map_err(|_| word.unexpected(METHODS))?;
+    if !SERVED.contains(&rpc) {
+        return Err(word.wrong(format!("the simulated runtime has no method {rpc}")));
+    }
     let of = match words.takes("of") {
         true => Some(of(words, rpc, word)?),
         false => None,
@@ -163,11 +193,18 @@ fn malformed(words: &mut Words<'_>) -> Read<Action> {
                 let with = [Rpc::Status, Rpc::PodSandboxStatus, Rpc::ContainerStatus];
                 with.contains(rpc)
             };
-            if word.text != "without-status" || !calls.rpcs.iter().all(has_status) {
-                let expected = "the end of the line, or without-status where there is a status";
-                return Err(word.unexpected(expected));
+            let has_id = |rpc: &Rpc| *rpc != Rpc::Status && has_status(rpc);
+            match word.text {
+                "without-status" if calls.rpcs.iter().all(has_status) => {
+                    Malformation::WithoutStatus
+                }
+                "of-another" if calls.rpcs.iter().all(has_id) => Malformation::OfAnother,
+                _ => {
+                    let expected = "the end of the line, or without-status or of-another where \
+                        there is a status";
+                    return Err(word.unexpected(expected));
+                }
             }
-            Malformation::WithoutStatus
         }
     };
     Ok(Action::Fault(calls, Fault::Malformed(how)))
@@ -182,7 +219,9 @@ fn error(words: &mut Words<'_>) -> Read<CallError> {
     };
     let rest = words.rest();
     Ok(match kind.text {
-        "unavailable" => CallError::Unavailable(said("connection refused", rest)),
+        "unavailable" => {
+            CallError::unavailable(NoConnection::Refused, said("connection refused", rest))
+        }
         "not-found" => CallError::NotFound(said("no such id", rest)),
         "unimplemented" => CallError::Unimplemented(said("unknown method", rest)),
         "too-large" => CallError::TooLarge(said("17302190 vs. 16777216", rest)),
@@ -221,6 +260,7 @@ fn events(words: &mut Words<'_>) -> Read<Action> {
         }
         "scatter" => scatter(words)?,
         "without-status" => StreamFault::WithoutStatus,
+        "flood" => return flood(words),
         "broadcast" => return Ok(Action::Serve(Serving::Broadcast)),
         "one-reader" => return Ok(Action::Serve(Serving::OneReader)),
         "end-at-once" => return Ok(Action::Serve(Serving::EndsAtOnce)),
@@ -229,6 +269,21 @@ fn events(words: &mut Words<'_>) -> Read<Action> {
         _ => return Err(word.unexpected(EVENTS)),
     };
     Ok(Action::Disturb(fault))
+}
+
+/// `N`, `N unknown-pods`, `N known`.
+fn flood(words: &mut Words<'_>) -> Read<Action> {
+    let expected = "a number from 1";
+    let word = words.word(expected)?;
+    let events: NonZeroU32 = word.text.parse().map_err(|_| word.unexpected(expected))?;
+    let flood = if words.takes("unknown-pods") {
+        Flood::UnknownPods
+    } else if words.takes("known") {
+        Flood::Known
+    } else {
+        Flood::UnknownIds
+    };
+    Ok(Action::Flood(flood, events.get() as usize))
 }
 
 fn scatter(words: &mut Words<'_>) -> Read<StreamFault> {

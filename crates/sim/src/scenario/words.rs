@@ -4,7 +4,7 @@ use std::fmt;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use pleg::go_duration::GoDuration;
+use pleg::out::go_duration::GoDuration;
 
 use super::ContainerName;
 
@@ -134,10 +134,14 @@ impl<'a> Words<'a> {
         Some(Word { text, column })
     }
 
+    /// The next word, which stays.
+    pub(super) fn peek(&self) -> Option<&'a str> {
+        self.line[self.next..self.end].split_whitespace().next()
+    }
+
     /// Takes the next word if it is this one.
     pub(super) fn takes(&mut self, keyword: &str) -> bool {
-        let rest = &self.line[self.next..self.end];
-        let is_next = rest.split_whitespace().next() == Some(keyword);
+        let is_next = self.peek() == Some(keyword);
         if is_next {
             self.optional();
         }

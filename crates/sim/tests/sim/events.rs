@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use cri::Rpc;
 use cri::v1::{self, ContainerEventType};
 use pleg::runtime::Runtime;
 use pleg::runtime::grpc::{GrpcRuntime, MAX_MESSAGE_SIZE};
@@ -101,6 +102,7 @@ async fn who_does_not_read_holds_up_no_call() {
         sim.run(&format!("web-{number}"), &["app"]);
     }
     let request = v1::ListContainersRequest::default();
-    let answer: v1::ListContainersResponse = served.call("ListContainers", request).await.unwrap();
+    let answer: v1::ListContainersResponse =
+        served.call(Rpc::ListContainers, request).await.unwrap();
     assert_eq!(answer.containers.len(), 2000);
 }

@@ -27,7 +27,7 @@ async fn run_sandbox(served: &Served, namespace: &str, uid: &str) -> Result<Stri
         config: Some(config),
         runtime_handler: "runc".to_owned(),
     };
-    let answer: v1::RunPodSandboxResponse = served.call("RunPodSandbox", request).await?;
+    let answer: v1::RunPodSandboxResponse = served.call(Rpc::RunPodSandbox, request).await?;
     Ok(answer.pod_sandbox_id)
 }
 
@@ -49,14 +49,14 @@ async fn create(served: &Served, sandbox: &str) -> Result<String, Status> {
         config: Some(config),
         sandbox_config: None,
     };
-    let answer: v1::CreateContainerResponse = served.call("CreateContainer", request).await?;
+    let answer: v1::CreateContainerResponse = served.call(Rpc::CreateContainer, request).await?;
     Ok(answer.container_id)
 }
 
 async fn start(served: &Served, id: &str) -> Result<v1::StartContainerResponse, Status> {
     let container_id = id.to_owned();
     let request = v1::StartContainerRequest { container_id };
-    served.call("StartContainer", request).await
+    served.call(Rpc::StartContainer, request).await
 }
 
 async fn stop(served: &Served, id: &str) -> Result<v1::StopContainerResponse, Status> {
@@ -65,25 +65,25 @@ async fn stop(served: &Served, id: &str) -> Result<v1::StopContainerResponse, St
         container_id,
         timeout: 1,
     };
-    served.call("StopContainer", request).await
+    served.call(Rpc::StopContainer, request).await
 }
 
 async fn remove(served: &Served, id: &str) -> Result<v1::RemoveContainerResponse, Status> {
     let container_id = id.to_owned();
     let request = v1::RemoveContainerRequest { container_id };
-    served.call("RemoveContainer", request).await
+    served.call(Rpc::RemoveContainer, request).await
 }
 
 async fn stop_sandbox(served: &Served, id: &str) -> Result<v1::StopPodSandboxResponse, Status> {
     let pod_sandbox_id = id.to_owned();
     let request = v1::StopPodSandboxRequest { pod_sandbox_id };
-    served.call("StopPodSandbox", request).await
+    served.call(Rpc::StopPodSandbox, request).await
 }
 
 async fn remove_sandbox(served: &Served, id: &str) -> Result<v1::RemovePodSandboxResponse, Status> {
     let pod_sandbox_id = id.to_owned();
     let request = v1::RemovePodSandboxRequest { pod_sandbox_id };
-    served.call("RemovePodSandbox", request).await
+    served.call(Rpc::RemovePodSandbox, request).await
 }
 
 #[tokio::test]
@@ -103,7 +103,8 @@ async fn a_pod_is_made_runs_and_is_ended_and_is_told_as_its_maker_gave_it() {
     assert_eq!(status.annotations["hash"], "1");
 
     let request = v1::ListPodSandboxRequest::default();
-    let listed: v1::ListPodSandboxResponse = served.call("ListPodSandbox", request).await.unwrap();
+    let listed: v1::ListPodSandboxResponse =
+        served.call(Rpc::ListPodSandbox, request).await.unwrap();
     assert_eq!(listed.items[0].labels["pleg.dev/owner"], "me");
     assert_eq!(listed.items[0].runtime_handler, "runc");
     assert_eq!(listed.items[0].metadata, metadata("shop", "uid-1"));

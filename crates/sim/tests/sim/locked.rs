@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use pleg::id::Id;
+use pleg::model::id::Id;
 use pleg::runtime::Runtime;
 use sim::{Fault, Rpc, Sim};
 use tokio::time::timeout;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use cri::v1;
 use futures_util::StreamExt;
-use pleg::runtime::{Call, CallError, Runtime};
+use pleg::runtime::{CallError, Rpc, Runtime};
 use sim::{Fault, Sim};
 use tokio::time::{Instant, sleep, timeout};
 use tonic::Code;
@@ -29,9 +29,9 @@ fn unavailable<T>(result: Result<T, CallError>) -> String {
 #[tokio::test(start_paused = true)]
 async fn a_restart_fails_what_is_under_way_and_for_a_time_all_that_comes() {
     let sim = node();
-    sim.fault(Call::ListContainers, None, Fault::Hang);
+    sim.fault(Rpc::ListContainers, None, Fault::Hang);
     sim.fault(
-        Call::Version,
+        Rpc::Version,
         None,
         Fault::Slow(Duration::from_secs(60 * 60)),
     );
@@ -56,7 +56,7 @@ async fn a_restart_fails_what_is_under_way_and_for_a_time_all_that_comes() {
 #[tokio::test]
 async fn on_a_socket_connections_drop_nobody_listens_and_then_the_node_is_as_it_was() {
     let sim = node();
-    sim.fault(Call::ContainerStatus, None, Fault::Hang);
+    sim.fault(Rpc::ContainerStatus, None, Fault::Hang);
     let served = Served::new(&sim);
     let mut events = served.events().await.unwrap();
     let hung = served.container_status("web/nginx.0");
@@ -65,7 +65,7 @@ async fn on_a_socket_connections_drop_nobody_listens_and_then_the_node_is_as_it_
     assert!(beginning.is_err());
 
     sim.lift_all();
-    sim.fault(Call::ContainerStatus, None, Fault::Hang);
+    sim.fault(Rpc::ContainerStatus, None, Fault::Hang);
     let down = Duration::from_secs(1);
     let begun = Instant::now();
     sim.restart(down);
@@ -76,7 +76,7 @@ async fn on_a_socket_connections_drop_nobody_listens_and_then_the_node_is_as_it_
     let refused = refused.unwrap_err();
     assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
 
-    sim.lift(Call::ContainerStatus, None);
+    sim.lift(Rpc::ContainerStatus, None);
     loop {
         match served.container_status("web/nginx.0").await {
             Ok(status) => break assert_eq!(status.id, "web/nginx.0"),

@@ -1,6 +1,6 @@
 //! A served node and a client of it.
 
-use cri::{ApiVersion, Client, Endpoint, v1};
+use cri::{ApiVersion, Client, Endpoint, Rpc, v1};
 use prost::Message;
 use sim::{Sim, grpc};
 use tempfile::TempDir;
@@ -34,17 +34,17 @@ impl Served {
         }
     }
 
-    pub async fn call<Q, A>(&self, method: &'static str, request: Q) -> Result<A, Status>
+    pub async fn call<Q, A>(&self, rpc: Rpc, request: Q) -> Result<A, Status>
     where
         Q: Message + 'static,
         A: Message + Default + 'static,
     {
-        self.client.unary(ApiVersion::V1, method, request).await
+        self.client.unary(ApiVersion::V1, rpc, request).await
     }
 
     pub async fn version(&self, api: ApiVersion) -> Result<v1::VersionResponse, Status> {
         let request = v1::VersionRequest::default();
-        self.client.unary(api, "Version", request).await
+        self.client.unary(api, Rpc::Version, request).await
     }
 
     pub async fn container_status(&self, id: &str) -> Result<v1::ContainerStatus, Status> {
@@ -52,14 +52,14 @@ impl Served {
             container_id: id.to_owned(),
             verbose: true,
         };
-        let answer: v1::ContainerStatusResponse = self.call("ContainerStatus", request).await?;
+        let answer: v1::ContainerStatusResponse = self.call(Rpc::ContainerStatus, request).await?;
         assert!(answer.info.is_empty(), "there is no process");
         Ok(answer.status.unwrap())
     }
 
     pub async fn events(&self) -> Result<Streaming<v1::ContainerEventResponse>, Status> {
         let request = v1::GetEventsRequest {};
-        let method = "GetContainerEvents";
-        self.client.streaming(ApiVersion::V1, method, request).await
+        let rpc = Rpc::GetContainerEvents;
+        self.client.streaming(ApiVersion::V1, rpc, request).await
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use cri::{ApiVersion, v1};
-use pleg::runtime::{Call, CallError};
+use pleg::runtime::{CallError, Rpc};
 use sim::{Fault, Sim};
 use tokio::time::timeout;
 use tonic::Code;
@@ -22,7 +22,7 @@ fn two_pods() -> Sim {
 async fn containers(served: &Served, filter: v1::ContainerFilter) -> Vec<String> {
     let filter = Some(filter);
     let request = v1::ListContainersRequest { filter };
-    let answer = served.call("ListContainers", request).await;
+    let answer = served.call(Rpc::ListContainers, request).await;
     let answer: v1::ListContainersResponse = answer.unwrap();
     let mut ids: Vec<String> = answer.containers.into_iter().map(|row| row.id).collect();
     ids.sort();
@@ -32,7 +32,7 @@ async fn containers(served: &Served, filter: v1::ContainerFilter) -> Vec<String>
 async fn sandboxes(served: &Served, filter: v1::PodSandboxFilter) -> Vec<String> {
     let filter = Some(filter);
     let request = v1::ListPodSandboxRequest { filter };
-    let answer = served.call("ListPodSandbox", request).await;
+    let answer = served.call(Rpc::ListPodSandbox, request).await;
     let answer: v1::ListPodSandboxResponse = answer.unwrap();
     let mut ids: Vec<String> = answer.items.into_iter().map(|row| row.id).collect();
     ids.sort();
@@ -127,7 +127,7 @@ async fn what_is_not_simulated_is_unimplemented_and_what_is_not_there_not_found(
     let served = Served::new(&two_pods());
     let request = v1::UpdateContainerResourcesRequest::default();
     let refused = served
-        .call::<_, v1::UpdateContainerResourcesResponse>("UpdateContainerResources", request)
+        .call::<_, v1::UpdateContainerResourcesResponse>(Rpc::UpdateContainerResources, request)
         .await;
     assert_eq!(refused.unwrap_err().code(), Code::Unimplemented);
     let absent = served.container_status("none").await.unwrap_err();
@@ -150,10 +150,10 @@ async fn faults_are_suffered_as_in_the_simulation() {
     let served = Served::new(&sim);
     let id = "web-0/app.0";
     let failure = CallError::Refused("no".into());
-    sim.fault(Call::ContainerStatus, Some(id), Fault::Fail(failure));
+    sim.fault(Rpc::ContainerStatus, Some(id), Fault::Fail(failure));
     let refused = served.container_status(id).await.unwrap_err();
     assert_eq!((refused.code(), refused.message()), (Code::Unknown, "no"));
-    sim.fault(Call::ContainerStatus, Some(id), Fault::Hang);
+    sim.fault(Rpc::ContainerStatus, Some(id), Fault::Hang);
     let hung = served.container_status(id);
     tokio::pin!(hung);
     assert!(
@@ -164,5 +164,5 @@ async fn faults_are_suffered_as_in_the_simulation() {
     served.container_status("db-0/db.0").await.unwrap();
     sim.lift_all();
     hung.await.unwrap();
-    assert_eq!(sim.calls_made(Call::ContainerStatus), 3);
+    assert_eq!(sim.calls_made(Rpc::ContainerStatus), 3);
 }

@@ -2,7 +2,7 @@
 
 use cri::{ApiVersion, Client, v1};
 use pleg::runtime::grpc::{GrpcRuntime, MAX_MESSAGE_SIZE};
-use pleg::runtime::{Call, CallError, Runtime};
+use pleg::runtime::{CallError, Rpc, Runtime};
 use sim::{Fault, Malformation, Sim};
 use tonic::Code;
 
@@ -20,13 +20,15 @@ fn node() -> Sim {
 async fn an_oversize_answer_is_really_larger_than_a_kubelet_receives_and_is_an_answer() {
     let sim = node();
     let served = Served::new(&sim);
-    sim.fault(Call::ListContainers, None, Fault::Oversize);
+    sim.fault(Rpc::ListContainers, None, Fault::Oversize);
     let all = v1::ListContainersRequest::default;
-    let answer: v1::ListContainersResponse = served.call("ListContainers", all()).await.unwrap();
+    let answer: v1::ListContainersResponse = served.call(Rpc::ListContainers, all()).await.unwrap();
     assert_eq!(answer.containers.len(), 1, "for one with a larger limit");
 
     let kubelet = Client::new(&served.endpoint, MAX_MESSAGE_SIZE);
-    let refused = kubelet.unary(ApiVersion::V1, "ListContainers", all()).await;
+    let refused = kubelet
+        .unary(ApiVersion::V1, Rpc::ListContainers, all())
+        .await;
     let refused: Result<v1::ListContainersResponse, _> = refused;
     assert_eq!(refused.unwrap_err().code(), Code::OutOfRange);
 
@@ -42,9 +44,9 @@ async fn a_runtime_may_refuse_to_send_what_is_too_large() {
     let sim = node();
     let served = Served::new(&sim);
     let figures = CallError::TooLarge("17302190 vs. 16777216".into());
-    sim.fault(Call::ListContainers, None, Fault::Fail(figures));
+    sim.fault(Rpc::ListContainers, None, Fault::Fail(figures));
     let request = v1::ListContainersRequest::default();
-    let refused = served.call::<_, v1::ListContainersResponse>("ListContainers", request);
+    let refused = served.call::<_, v1::ListContainersResponse>(Rpc::ListContainers, request);
     let refused = refused.await.unwrap_err();
     assert_eq!(refused.code(), Code::ResourceExhausted);
     assert_eq!(
@@ -59,8 +61,8 @@ async fn a_malformed_answer_is_one_on_the_wire_and_behind_the_trait() {
         let sim = node();
         let served = Served::new(&sim);
         let runtime = GrpcRuntime::new(&served.endpoint, MAX_MESSAGE_SIZE);
-        sim.fault(Call::ContainerStatus, Some(ID), Fault::Malformed(how));
-        sim.fault(Call::PodSandboxStatus, None, Fault::Malformed(how));
+        sim.fault(Rpc::ContainerStatus, Some(ID), Fault::Malformed(how));
+        sim.fault(Rpc::PodSandboxStatus, None, Fault::Malformed(how));
         let sandbox = "web.0".into();
         for (wire, behind) in [
             (
@@ -78,4 +80,23 @@ async fn a_malformed_answer_is_one_on_the_wire_and_behind_the_trait() {
         }
         runtime.version().await.unwrap();
     }
+}
+
+#[tokio::test]
+async fn the_status_of_another_is_a_whole_status_with_the_others_id() {
+    let sim = node();
+    sim.run("db", &["main"]);
+    let served = Served::new(&sim);
+    let runtime = GrpcRuntime::new(&served.endpoint, MAX_MESSAGE_SIZE);
+    let another = Fault::Malformed(Malformation::OfAnother);
+    sim.fault(Rpc::ContainerStatus, Some(ID), another.clone());
+    sim.fault(Rpc::PodSandboxStatus, None, another);
+    let answer = served.container_status(ID).await.unwrap();
+    assert_eq!(answer.id, "db/main.0");
+    let status = sim.container_status(&ID.into()).await.unwrap();
+    assert_eq!((status.id.as_str(), &*status.name), ("db/main.0", "main"));
+    let status = sim.sandbox_status(&"web.0".into()).await.unwrap();
+    assert_eq!(status.id.as_str(), "db.0");
+    // Whatever the library makes of it on a socket, it does not panic.
+    let _ = runtime.sandbox_status(&"web.0".into()).await;
 }

@@ -1,18 +1,22 @@
 //! A running agent.
 
+use std::fs::Permissions;
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 
 use rustix::process::Signal;
 use serde_json::Value;
-use tempfile::NamedTempFile;
+use tempfile::{NamedTempFile, TempDir};
 
 use super::{Answer, Ended, PATIENCE, Pleg, Running, eventually, get, lines};
 
-/// An agent on a port that was free.
+/// An agent on a socket of its own, and on ports that were free.
 pub struct Agent {
     running: Running,
-    pub address: String,
+    pub socket: String,
+    pub health_address: String,
     pub metrics_address: Option<String>,
+    _place: Option<TempDir>,
     _config: NamedTempFile,
 }
 
@@ -24,50 +28,60 @@ impl Agent {
 
     /// The same with more lines of configuration.
     pub fn configured(endpoint: &str, lines: &str) -> Self {
-        Self::listening("127.0.0.1:0", endpoint, lines)
+        Self::start(None, endpoint, lines, env!("CARGO_TARGET_TMPDIR"))
     }
 
-    /// The same on this address.
-    pub fn listening(address: &str, endpoint: &str, lines: &str) -> Self {
-        Self::start(address, endpoint, lines, env!("CARGO_TARGET_TMPDIR"))
+    /// The same on this socket.
+    pub fn listening(socket: &str, endpoint: &str, lines: &str) -> Self {
+        Self::start(Some(socket), endpoint, lines, env!("CARGO_TARGET_TMPDIR"))
     }
 
     /// One that saves what it knows in that folder.
     pub fn keeping_state_in(folder: &str, endpoint: &str) -> Self {
-        Self::start("127.0.0.1:0", endpoint, "", folder)
+        Self::start(None, endpoint, "", folder)
     }
 
-    fn start(address: &str, endpoint: &str, lines: &str, state: &str) -> Self {
+    fn start(socket: Option<&str>, endpoint: &str, lines: &str, state: &str) -> Self {
+        let place = socket.is_none().then(|| {
+            let place = tempfile::tempdir().unwrap();
+            // What keeps others out is the socket.
+            let open = Permissions::from_mode(0o755);
+            std::fs::set_permissions(place.path(), open).unwrap();
+            place
+        });
+        let socket = match (&place, socket) {
+            (Some(place), _) => place.path().join("agent.sock").display().to_string(),
+            (None, socket) => socket.unwrap_or_default().to_owned(),
+        };
         let mut config = NamedTempFile::new().unwrap();
         write!(config, "relistPeriod: 50ms\n{lines}").unwrap();
         let path = config.path().to_str().unwrap().to_owned();
         let args = ["-v", "agent", "-r", endpoint, "--config", &path];
-        let args = [&args[..], &["--listen", address]].concat();
+        let listen = ["--listen", &socket, "--listen", "127.0.0.1:0"];
+        let args = [&args[..], &listen].concat();
         let mut running = Pleg::new(&args).env("PLEG_STATE_DIR", state).start();
-        let address = said_address(&mut running, "answering on http://");
+        let health_address = said_address(&mut running, 1);
         let metrics_address = lines
             .contains("metricsListen")
-            .then(|| said_address(&mut running, "health and metrics on http://"));
+            .then(|| said_address(&mut running, 2));
         Self {
             running,
-            address,
+            socket,
+            health_address,
             metrics_address,
+            _place: place,
             _config: config,
         }
     }
 
-    pub fn url(&self) -> String {
-        format!("http://{}", self.address)
-    }
-
     #[track_caller]
     pub fn get(&self, path: &str) -> Answer {
-        get(&self.address, path)
+        get(&self.socket, path)
     }
 
     /// `/v1/events` as they come.
     pub fn events(&self) -> impl Iterator<Item = Value> + use<> {
-        lines(&self.address, "/v1/events")
+        lines(&self.socket, "/v1/events")
     }
 
     /// Waits until an answer is as it should be.
@@ -85,7 +99,7 @@ impl Agent {
         found.unwrap_or_else(|_| panic!("{what}: {last:#?}"))
     }
 
-    /// Waits until every pod is seen.
+    /// Waits until all pods are up to date.
     #[track_caller]
     pub fn wait_healthy(&self) {
         self.wait("/healthz?verbose", |answer| {
@@ -119,13 +133,16 @@ impl Agent {
     }
 }
 
+/// The address that it reports as its first or second.
 #[track_caller]
-fn said_address(running: &mut Running, before: &str) -> String {
-    eventually("the agent says where it answers", || {
+fn said_address(running: &mut Running, number: usize) -> String {
+    eventually("the agent reports where it serves", || {
         assert!(!running.has_ended(), "{}", running.log());
         let log = running.log();
-        let (_, after) = log.split_once(before)?;
-        let end = after.find(|c: char| !c.is_ascii_digit() && c != '.' && c != ':')?;
-        Some(after[..end].to_owned())
+        let after = log
+            .split("serving health and metrics on http://")
+            .nth(number)?;
+        let (address, _) = after.split_once('\n')?;
+        Some(address.to_owned())
     })
 }

@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
 
 use serde_json::Value;
 
@@ -20,6 +21,25 @@ impl Answer {
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
+}
+
+/// A connection of either kind.
+pub trait Stream: Read + Write + Send {}
+
+impl Stream for TcpStream {}
+impl Stream for UnixStream {}
+
+/// Connects to an address, or to a socket if it is a path.
+#[track_caller]
+pub fn connect(address: &str) -> Box<dyn Stream> {
+    if address.starts_with('/') {
+        let stream = UnixStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        return Box::new(stream);
+    }
+    let stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    Box::new(stream)
 }
 
 /// `GET path` of `address`.
@@ -46,16 +66,15 @@ pub fn lines(address: &str, path: &str) -> impl Iterator<Item = Value> + use<> {
 }
 
 #[track_caller]
-fn open(address: &str, path: &str) -> (u16, String, BufReader<TcpStream>) {
-    let asked = format!("GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n");
+fn open(address: &str, path: &str) -> (u16, String, BufReader<Box<dyn Stream>>) {
+    let asked = format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n");
     request(address, &asked)
 }
 
 /// A request as it is written: the code and headers of its answer, and where its body is read.
 #[track_caller]
-pub fn request(address: &str, asked: &str) -> (u16, String, BufReader<TcpStream>) {
-    let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+pub fn request(address: &str, asked: &str) -> (u16, String, BufReader<Box<dyn Stream>>) {
+    let mut stream = connect(address);
     stream.write_all(asked.as_bytes()).unwrap();
     let mut rest = BufReader::new(stream);
     let mut headers = String::new();

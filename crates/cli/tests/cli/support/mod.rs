@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 mod agent;
+mod colours;
 mod command;
 mod exposition;
 mod http;
@@ -13,9 +14,10 @@ mod runtime;
 mod shapes;
 
 pub use agent::Agent;
+pub use colours::without_colours;
 pub use command::{Ended, Pleg, Running};
 pub use exposition::{families, value};
-pub use http::{Answer, get, lines, request};
+pub use http::{Answer, Stream, connect, get, lines, request};
 pub use raw::{RawAnswer, RawRuntime, RawServer, every_nonsense};
 pub use rows::{container, rows_of, sandbox};
 pub use runtime::FakeRuntime;

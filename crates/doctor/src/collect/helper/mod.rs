@@ -17,11 +17,15 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::facts::Missing;
+
 mod answer;
+mod crew;
 mod request;
 
 pub(crate) use answer::{CgroupWalk, FanotifyMarks, SocketRow};
-pub(crate) use request::Request;
+pub(in crate::collect) use crew::{Reads, read_all};
+pub(in crate::collect) use request::Request;
 
 /// Answers requests until there are none. The command line calls it, behind a hidden
 /// argument, with its standard input and output.
@@ -30,11 +34,11 @@ pub fn serve(requests: impl BufRead, mut answers: impl Write) -> io::Result<()> 
         let line = line?;
         let answer = match serde_json::from_str::<Request>(&line) {
             Ok(request) => request.answer(),
-            Err(error) => Err(error.to_string()),
+            Err(error) => Err(error.to_string().into()),
         };
         let line = match answer {
             Ok(value) => serde_json::json!({ "ok": value }),
-            Err(error) => serde_json::json!({ "error": error }),
+            Err(why) => serde_json::json!({ "missing": why }),
         };
         writeln!(answers, "{line}")?;
         answers.flush()?;
@@ -46,7 +50,7 @@ pub fn serve(requests: impl BufRead, mut answers: impl Write) -> io::Result<()> 
 struct Line {
     #[serde(default)]
     ok: Value,
-    error: Option<String>,
+    missing: Option<Missing>,
 }
 
 /// Somebody who reads for us.
@@ -125,23 +129,12 @@ impl Drop for Helper {
     }
 }
 
+/// All helpers have blocked, or ended.
+const NOBODY_LEFT: &str = "no helper is left to read it";
+
 enum Lost {
     Blocked(Duration),
     Ended,
-}
-
-/// Why there is no answer.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum NoAnswer {
-    /// It could be read, and it is this that went wrong.
-    #[error("{0}")]
-    Failed(String),
-    /// The kernel did not return.
-    #[error("the kernel did not return within {0:?}")]
-    Blocked(Duration),
-    /// Nobody is left who could read it.
-    #[error("no helper is left to read it")]
-    NobodyLeft,
 }
 
 /// The helpers of one collection.
@@ -172,32 +165,32 @@ impl Helpers {
         !self.blocked.is_empty()
     }
 
-    pub(crate) fn ask<T: DeserializeOwned>(
+    pub(in crate::collect) fn ask<T: DeserializeOwned>(
         &mut self,
         request: &Request,
         limit: Duration,
-    ) -> Result<T, NoAnswer> {
-        let failed = |error: serde_json::Error| NoAnswer::Failed(error.to_string());
+    ) -> Result<T, Missing> {
+        let failed = |error: serde_json::Error| Missing::from(error.to_string());
         let text = serde_json::to_string(request).map_err(failed)?;
         while let Some(mut helper) = self.waiting.pop() {
             match helper.ask(&text, limit) {
                 Ok(line) => {
                     self.waiting.push(helper);
                     let line: Line = serde_json::from_str(&line).map_err(failed)?;
-                    return match line.error {
-                        Some(error) => Err(NoAnswer::Failed(error)),
+                    return match line.missing {
+                        Some(why) => Err(why),
                         None => serde_json::from_value(line.ok).map_err(failed),
                     };
                 }
                 Err(Lost::Blocked(limit)) => {
                     self.blocked.push(helper);
-                    return Err(NoAnswer::Blocked(limit));
+                    return Err(Missing::blocked(limit));
                 }
                 // It was never asked.
                 Err(Lost::Ended) => {}
             }
         }
-        Err(NoAnswer::NobodyLeft)
+        Err(NOBODY_LEFT.into())
     }
 }
 
@@ -222,19 +215,16 @@ mod tests {
         let sleeping = Request::Sleep { seconds: 2 };
         assert_eq!(
             helpers.ask::<()>(&sleeping, limit),
-            Err(NoAnswer::Blocked(limit))
+            Err(Missing::blocked(limit))
         );
         let asked = Request::Filesystem { path: root };
         let answer = helpers.ask::<Filesystem>(&asked, Duration::from_secs(5));
         assert!(answer.expect("an answer").bytes > 0);
         assert_eq!(
             helpers.ask::<()>(&sleeping, limit),
-            Err(NoAnswer::Blocked(limit))
+            Err(Missing::blocked(limit))
         );
-        assert_eq!(
-            helpers.ask::<()>(&sleeping, limit),
-            Err(NoAnswer::NobodyLeft)
-        );
+        assert_eq!(helpers.ask::<()>(&sleeping, limit), Err(NOBODY_LEFT.into()));
     }
 
     #[test]
@@ -247,7 +237,7 @@ mod tests {
         .expect("to serve");
         let answers = String::from_utf8(answers).expect("text");
         let lines: Vec<_> = answers.lines().collect();
-        assert!(lines[0].starts_with("{\"error\""), "{answers}");
+        assert!(lines[0].starts_with("{\"missing\""), "{answers}");
         assert_eq!(lines[1], "{\"ok\":null}");
     }
 }

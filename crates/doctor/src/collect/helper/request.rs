@@ -7,11 +7,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::answer;
+use crate::collect::host::process::{self, LookAt};
+use crate::facts::Missing;
 
 /// A read that may block in the kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) enum Request {
+pub(in crate::collect) enum Request {
     /// How full the file system under a local folder is.
     Filesystem { path: PathBuf },
     /// The kernel stack in this file: it takes a lock of the task.
@@ -29,6 +31,20 @@ pub(crate) enum Request {
     },
     /// The hierarchies of control groups: some files take the kernel's lock of all of them.
     Cgroups { proc: PathBuf, sys: PathBuf },
+    /// All processes, as far as they can be read within this time.
+    Census { proc: PathBuf, limit: Duration },
+    /// The same processes once more.
+    LookAgain {
+        proc: PathBuf,
+        at: Vec<LookAt>,
+        limit: Duration,
+    },
+    /// All threads of these processes.
+    Threads {
+        proc: PathBuf,
+        of: Vec<u32>,
+        limit: Duration,
+    },
     /// The table of unix sockets.
     UnixSockets,
     /// Nothing, for so long: so that a test can see what a blocked helper does.
@@ -37,7 +53,7 @@ pub(crate) enum Request {
 
 impl Request {
     /// Reads it.
-    pub(super) fn answer(self) -> Result<Value, String> {
+    pub(super) fn answer(self) -> Result<Value, Missing> {
         match self {
             Self::Filesystem { path } => json(answer::filesystem(&path)),
             Self::Stack { path } => json(answer::stack(&path)),
@@ -46,6 +62,9 @@ impl Request {
             Self::ProgramVersion { path } => json(answer::program_version(&path)),
             Self::Rpm { program, packages } => json(answer::rpm(&program, &packages)),
             Self::Cgroups { proc, sys } => json(Ok(answer::cgroups(&proc, &sys))),
+            Self::Census { proc, limit } => json(process::first_look(&proc, limit)),
+            Self::LookAgain { proc, at, limit } => json(Ok(process::second_look(proc, at, limit))),
+            Self::Threads { proc, of, limit } => json(Ok(process::threads_of(proc, of, limit))),
             Self::UnixSockets => json(answer::unix_sockets()),
             Self::Sleep { seconds } => {
                 std::thread::sleep(Duration::from_secs(seconds));
@@ -55,7 +74,6 @@ impl Request {
     }
 }
 
-fn json<T: Serialize>(read: std::io::Result<T>) -> Result<Value, String> {
-    let value = read.map_err(|error| error.to_string())?;
-    serde_json::to_value(value).map_err(|error| error.to_string())
+fn json<T: Serialize>(read: std::io::Result<T>) -> Result<Value, Missing> {
+    serde_json::to_value(read?).map_err(|error| error.to_string().into())
 }

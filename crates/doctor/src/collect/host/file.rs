@@ -1,5 +1,6 @@
 //! Files become facts.
 
+use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 use std::str::FromStr;
@@ -12,10 +13,13 @@ const LONGEST: u64 = 16 << 20;
 
 /// The text of a file; bytes that are no text are shown as such.
 pub(super) fn text(path: &Path) -> io::Result<String> {
+    text_of(open_without_waiting(path)?)
+}
+
+/// The text of a file that is open.
+pub(super) fn text_of(file: File) -> io::Result<String> {
     let mut bytes = Vec::new();
-    open_without_waiting(path)?
-        .take(LONGEST)
-        .read_to_end(&mut bytes)?;
+    file.take(LONGEST).read_to_end(&mut bytes)?;
     Ok(match String::from_utf8(bytes) {
         Ok(text) => text,
         Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),

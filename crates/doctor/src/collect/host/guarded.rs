@@ -52,7 +52,11 @@ pub(super) fn collect(host: &Host, helpers: &mut Helpers, facts: &mut HostFacts)
     // Last: what may be lost with it is only a helper.
     let packages = facts.versions.packages.value();
     if packages.is_none_or(|packages| packages.is_empty())
-        && let Some(answer) = rpm(host, helpers, facts.waits_for_fanotify())
+        && let Some(answer) = rpm(
+            host,
+            helpers,
+            facts.waits_for_fanotify() || !facts.gaps.is_empty(),
+        )
     {
         facts.versions.packages = answer;
     }
@@ -119,9 +123,9 @@ fn rpm(
         return Some(Fact::missing(why, source));
     }
     let request = Request::Rpm { program, packages };
-    let answer = helpers.ask::<String>(&request, RPM_LIMIT);
-    let read = answer.map_err(|error| error.to_string());
-    Some(match read.and_then(|text| versions::of_rpm(&text)) {
+    let read = helpers.ask::<String>(&request, RPM_LIMIT);
+    let packages = read.and_then(|text| Ok(versions::of_rpm(&text)?));
+    Some(match packages {
         Ok(packages) => Fact::known(packages, source),
         Err(why) => Fact::missing(why, source),
     })

@@ -1,91 +1,60 @@
 //! Two looks at what moves, and what happened between them.
 
 use std::collections::HashMap;
-use std::fmt::Display;
 use std::path::Path;
 use std::time::Duration;
 
-use super::process::Census;
 use super::resources::{CpuTicks, MemoryCounts};
-use super::sockets::Holders;
 use super::storage::{DiskCounts, FuseCounts};
-use super::{Host, process, resources, storage};
-use crate::facts::Fact;
+use super::{Host, resources, storage};
 use crate::facts::host::{
     CpuTimes, Disk, FuseConnection, HostFacts, Memory, PressureFacts, Process, Throttling,
 };
+use crate::facts::{Fact, Missing};
 
 /// What the first look keeps.
 pub(super) struct First {
-    census: Fact<Census>,
     disks: Fact<HashMap<String, DiskCounts>>,
     fuse: Fact<FuseCounts>,
     cpu: Fact<CpuTicks>,
     memory: Fact<MemoryCounts>,
+    /// Whose groups are looked at.
+    daemons: Vec<Process>,
     throttling: Vec<Throttling>,
 }
 
-impl First {
-    /// What ran.
-    pub(super) fn processes(&self) -> &[Process] {
-        self.census.value().map_or(&[], Census::processes)
-    }
-}
-
-pub(super) fn first(host: &Host) -> First {
-    let census = process::census(host);
-    let throttling = census
-        .value()
-        .map(|census| resources::throttling(host, census.processes()))
-        .unwrap_or_default();
+pub(super) fn first(host: &Host, daemons: Vec<Process>) -> First {
     First {
         disks: storage::disk_counts(host),
         fuse: storage::fuse_counts(host),
         cpu: resources::cpu_ticks(host),
         memory: resources::memory_counts(host),
-        throttling,
-        census,
+        throttling: resources::throttling(host, &daemons),
+        daemons,
     }
+}
+
+/// The time between the looks, which is never none.
+pub(super) fn seconds(elapsed: Duration) -> f64 {
+    elapsed.as_secs_f64().max(0.001)
 }
 
 /// What both looks say.
 pub(super) struct Both {
     uptime: Fact<f64>,
-    processes: Fact<Vec<Process>>,
     disks: Fact<Vec<Disk>>,
     fuse: Fact<Vec<FuseConnection>>,
     cpu: Fact<CpuTimes>,
     memory: Fact<Memory>,
     pressure: PressureFacts,
     throttled: Fact<Vec<Throttling>>,
-    holders: Holders,
 }
 
-pub(super) fn second(host: &Host, mut first: First, elapsed: Duration) -> Both {
-    let seconds = elapsed.as_secs_f64().max(0.001);
-    let throttled = first.census.value().map_or_else(
-        || {
-            Fact::missing(
-                "the processes are not known",
-                host.proc.display().to_string(),
-            )
-        },
-        |census| {
-            let later = resources::throttling(host, census.processes());
-            Fact::known(
-                resources::throttled_between(&first.throttling, later),
-                host.sys.join("fs/cgroup").display().to_string(),
-            )
-        },
-    );
-    let holders = match &mut first.census {
-        Fact::Known { value, .. } => value.take_holders(),
-        Fact::Missing { .. } => Holders::default(),
-    };
+pub(super) fn second(host: &Host, first: First, elapsed: Duration) -> Both {
+    let seconds = seconds(elapsed);
+    let later = resources::throttling(host, &first.daemons);
     Both {
-        holders,
         uptime: super::file::word(&host.proc.join("uptime"), 0),
-        processes: map(first.census, |census| census.look_again(host, seconds)),
         disks: both(first.disks, storage::disk_counts(host), |before, after| {
             storage::disks_between(&before, after, seconds)
         }),
@@ -103,18 +72,20 @@ pub(super) fn second(host: &Host, mut first: First, elapsed: Duration) -> Both {
             |before, after| before.until(after, seconds),
         ),
         pressure: resources::pressure(host),
-        throttled,
+        throttled: Fact::known(
+            resources::throttled_between(&first.throttling, later),
+            host.sys.join("fs/cgroup").display().to_string(),
+        ),
     }
 }
 
 impl Both {
     /// Neither look can be used.
-    pub(super) fn missing(why: &impl Display, proc: &Path) -> Self {
+    pub(super) fn missing(why: &Missing, proc: &Path) -> Self {
         let source = proc.display().to_string();
         let resource = || Fact::missing(why, &source);
         Self {
             uptime: Fact::missing(why, &source),
-            processes: Fact::missing(why, &source),
             disks: Fact::missing(why, &source),
             fuse: Fact::missing(why, &source),
             cpu: Fact::missing(why, &source),
@@ -125,28 +96,21 @@ impl Both {
                 memory: resource(),
             },
             throttled: Fact::missing(why, &source),
-            holders: Holders::default(),
         }
     }
 
-    /// Keeps what was seen; gives who has which socket open, which only the collection needs.
-    pub(super) fn write(self, facts: &mut HostFacts) -> Holders {
+    /// Keeps what was seen.
+    pub(super) fn write(self, facts: &mut HostFacts) {
+        // Without processes nobody is known whose groups could be looked at.
+        if let Fact::Known { .. } = facts.processes {
+            facts.cgroups.throttled = self.throttled;
+        }
         facts.uptime_seconds = self.uptime;
-        facts.processes = self.processes;
         facts.disks = self.disks;
         facts.fuse = self.fuse;
         facts.cpu = self.cpu;
         facts.memory = self.memory;
         facts.pressure = self.pressure;
-        facts.cgroups.throttled = self.throttled;
-        self.holders
-    }
-}
-
-fn map<T, U>(fact: Fact<T>, change: impl FnOnce(T) -> U) -> Fact<U> {
-    match fact {
-        Fact::Known { value, source } => Fact::known(change(value), source),
-        Fact::Missing { why, source } => Fact::missing(why, source),
     }
 }
 

@@ -1,18 +1,18 @@
 //! Reads the machine into [`HostFacts`].
 //!
 //! ```text
-//!   first look  ---- wait ---->  second look          what moves: processes, disks, pressure
+//!   first look  ---- wait ---->  second look          what moves: disks, pressure; processes
 //!   bus, versions, mounts, log                        what does not, meanwhile
-//!   helpers: stacks, fanotify, control groups, space  what may block in the kernel
+//!   helpers: processes, stacks, fanotify, space, …    what may block in the kernel
 //! ```
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use super::helper::Helpers;
-use super::step::Step;
-use crate::facts::Fact;
-use crate::facts::host::{BusFacts, HostFacts};
+use super::step::{Overdue, Step};
+use crate::facts::host::{BusFacts, HostFacts, Process};
+use crate::facts::{Fact, Missing};
 
 mod bus;
 mod cni;
@@ -22,11 +22,13 @@ mod kernel_log;
 mod limits;
 mod look;
 mod mounts;
-mod process;
+pub(in crate::collect) mod process;
 mod resources;
 mod sockets;
 mod storage;
 mod versions;
+
+use sockets::Holders;
 
 pub(super) use process::Stat;
 
@@ -96,8 +98,12 @@ impl Host {
 pub fn collect(host: &Host, helpers: &mut Helpers, wait: impl FnOnce() -> Duration) -> HostFacts {
     let limit = host.step;
     // Alone: nothing that runs beside it may look busy because of us.
-    let first = step(host, look::first).finish();
-    let services = bus::wanted(first.as_ref().map_or(&[], look::First::processes));
+    let census = process::census(host, helpers);
+    let processes = census.value().map_or(&[][..], process::Census::processes);
+    let services = bus::wanted(processes);
+    let daemons = processes.iter().filter(|process| process.is_daemon());
+    let daemons: Vec<Process> = daemons.cloned().collect();
+    let first = step(host, move |host| look::first(host, daemons)).finish();
     let bus = Step::start(bus::LONGEST + limit + bus::GRACE, {
         let host = host.clone();
         move || bus::collect(&host, &services)
@@ -109,11 +115,21 @@ pub fn collect(host: &Host, helpers: &mut Helpers, wait: impl FnOnce() -> Durati
     let limits = step(host, limits::read);
     let elapsed = wait();
 
+    let mut facts = HostFacts::default();
+    let mut holders = Holders::default();
+    facts.processes = match census {
+        Fact::Known { mut value, source } => {
+            holders = value.take_holders();
+            let (processes, gaps) = value.look_again(host, helpers, look::seconds(elapsed));
+            facts.gaps = gaps;
+            Fact::known(processes, source)
+        }
+        Fact::Missing { why, source } => Fact::missing(why, source),
+    };
     let both =
         first.and_then(|first| step(host, move |host| look::second(host, first, elapsed)).finish());
-    let mut facts = HostFacts::default();
-    let both = both.unwrap_or_else(|why| look::Both::missing(&why, &host.proc));
-    let holders = both.write(&mut facts);
+    let both = both.unwrap_or_else(|why| look::Both::missing(&Missing::from(&why), &host.proc));
+    both.write(&mut facts);
     facts.mounts = mounts.finish().unwrap_or_else(|why| missing(host, why));
     facts.kernel_log = log.finish().unwrap_or_else(|why| missing(host, why));
     facts.cni = cni.finish().unwrap_or_else(|why| missing(host, why));
@@ -121,7 +137,7 @@ pub fn collect(host: &Host, helpers: &mut Helpers, wait: impl FnOnce() -> Durati
     facts.limits = limits.finish().unwrap_or_default();
     guarded::collect(host, helpers, &mut facts);
     facts.sockets = sockets::read(host, helpers, &facts, &holders);
-    who_is_waited_for(host, &mut facts);
+    who_is_waited_for(host, helpers, &mut facts);
     facts.bus = bus.finish().unwrap_or_else(|why| BusFacts {
         reach: Fact::missing(&why, host.run.display().to_string()),
         ping: Fact::missing(&why, host.run.display().to_string()),
@@ -132,7 +148,7 @@ pub fn collect(host: &Host, helpers: &mut Helpers, wait: impl FnOnce() -> Durati
 }
 
 /// A plug-in that does not return waits for something, and so does its agent.
-fn who_is_waited_for(host: &Host, facts: &mut HostFacts) {
+fn who_is_waited_for(host: &Host, helpers: &mut Helpers, facts: &mut HostFacts) {
     let mut of = sockets::started_by_daemons(facts.all_processes());
     let talks = facts
         .sockets
@@ -145,7 +161,8 @@ fn who_is_waited_for(host: &Host, facts: &mut HostFacts) {
             .filter_map(|talk| talk.with),
     );
     if let Fact::Known { value, .. } = &mut facts.processes {
-        process::show_threads(host, value, &of);
+        let gaps = process::show_threads(host, helpers, value, &of);
+        facts.gaps.extend(gaps);
     }
 }
 
@@ -154,6 +171,6 @@ fn step<T: Send + 'static>(host: &Host, work: impl FnOnce(&Host) -> T + Send + '
     Step::start(host.step, move || work(&host))
 }
 
-fn missing<T>(host: &Host, why: impl ToString) -> Fact<T> {
-    Fact::missing(why, host.proc.display().to_string())
+fn missing<T>(host: &Host, why: Overdue) -> Fact<T> {
+    Fact::missing(&why, host.proc.display().to_string())
 }

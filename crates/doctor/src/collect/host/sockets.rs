@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::Host;
 use crate::collect::helper::{Helpers, Request, SocketRow};
 use crate::facts::Fact;
@@ -25,8 +27,8 @@ const COMMON: [&str; 4] = [
 
 /// Who has which socket open, by inode. Of several it is the first, which the others have it
 /// from; but a service that systemd listens for has it from process 1.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Holders(HashMap<u32, u32>);
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(in crate::collect) struct Holders(HashMap<u32, u32>);
 
 impl Holders {
     pub(super) fn add(&mut self, inode: u32, pid: u32) {

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 
+use crate::facts::Missing;
+
 use super::wire::{self, Call, FRONT, Message};
 
 /// Why there is no answer.
@@ -22,6 +24,16 @@ pub(super) enum Failure {
     Silent(Duration),
     #[error("it does not speak D-Bus: {0}")]
     Nonsense(&'static str),
+}
+
+impl From<Failure> for Missing {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Socket(error) => error.into(),
+            Failure::Silent(limit) => Self::overdue(limit),
+            other => other.to_string().into(),
+        }
+    }
 }
 
 /// More messages than this between a question and its answer are a flood.

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use crate::collect::host::file::text;
+use super::first::text;
+use crate::collect::helper::Reads;
 use crate::facts::Fact;
 use crate::facts::host::FdUse;
 
@@ -12,46 +13,61 @@ const MOST: usize = 200_000;
 /// An agent has one or two.
 const MOST_GROUPS: usize = 32;
 
+/// So many links are read in one go, for which a healthy kernel needs a millisecond.
+const AT_ONCE: usize = 256;
+
 /// Counts them; `socket` is told the inode of each socket.
-pub(super) fn count(folder: &Path, mut socket: impl FnMut(u32)) -> Fact<FdUse> {
+pub(super) fn count(reads: &Reads, folder: &Path, mut socket: impl FnMut(u32)) -> Fact<FdUse> {
     let path = folder.join("fd");
     let source = path.display().to_string();
-    let entries = match std::fs::read_dir(&path) {
-        Ok(entries) => entries,
-        Err(error) => return Fact::missing(error, source),
+    let (limit, hard_limit) = limits(reads, folder);
+    let mut entries = match reads.at(&path, || std::fs::read_dir(&path)) {
+        Ok(entries) => entries.flatten().take(MOST),
+        Err(why) => return Fact::missing(why, source),
     };
-    let (limit, hard_limit) = limits(folder);
     let mut found = FdUse {
         limit,
         hard_limit,
         ..FdUse::default()
     };
-    for entry in entries.flatten().take(MOST) {
-        found.open += 1;
-        let Ok(target) = std::fs::read_link(entry.path()) else {
-            continue;
-        };
-        let target = target.to_string_lossy();
-        if let Some(inode) = target.strip_prefix("socket:[") {
-            let inode = inode.strip_suffix(']').and_then(|inode| inode.parse().ok());
-            inode.into_iter().for_each(&mut socket);
-        } else if target.contains("inotify") {
-            found.inotify += 1;
-        } else if target.starts_with("pipe:") {
-            found.pipes += 1;
-        } else if target.contains("[fanotify]") && found.fanotify.len() < MOST_GROUPS {
-            let number = entry.file_name();
-            found
-                .fanotify
-                .extend(number.to_str().and_then(|name| name.parse::<u32>().ok()));
+    loop {
+        let links = reads.at(&path, || {
+            let links = entries.by_ref().take(AT_ONCE);
+            let links = links.map(|entry| (entry.file_name(), std::fs::read_link(entry.path())));
+            Ok(links.collect::<Vec<_>>())
+        });
+        match links {
+            Ok(links) if links.is_empty() => break,
+            Ok(links) => {
+                for (number, target) in links {
+                    found.open += 1;
+                    let Ok(target) = target else { continue };
+                    let target = target.to_string_lossy();
+                    add(&mut found, &number.to_string_lossy(), &target, &mut socket);
+                }
+            }
+            Err(why) => return Fact::missing(why, source),
         }
     }
     Fact::known(found, source)
 }
 
+fn add(found: &mut FdUse, number: &str, target: &str, socket: &mut impl FnMut(u32)) {
+    if let Some(inode) = target.strip_prefix("socket:[") {
+        let inode = inode.strip_suffix(']').and_then(|inode| inode.parse().ok());
+        inode.into_iter().for_each(socket);
+    } else if target.contains("inotify") {
+        found.inotify += 1;
+    } else if target.starts_with("pipe:") {
+        found.pipes += 1;
+    } else if target.contains("[fanotify]") && found.fanotify.len() < MOST_GROUPS {
+        found.fanotify.extend(number.parse::<u32>().ok());
+    }
+}
+
 /// `Max open files            1024                 524288               files`
-fn limits(folder: &Path) -> (Option<u64>, Option<u64>) {
-    let limits = text(&folder.join("limits")).unwrap_or_default();
+fn limits(reads: &Reads, folder: &Path) -> (Option<u64>, Option<u64>) {
+    let limits = text(reads, &folder.join("limits")).unwrap_or_default();
     let line = limits
         .lines()
         .find_map(|line| line.strip_prefix("Max open files"));

@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
+use super::first;
+use crate::collect::helper::Reads;
 use crate::collect::host::file::{printable, text};
+use crate::facts::Missing;
 
 /// What of `stat` is of use.
 pub(in crate::collect) struct Stat {
@@ -20,6 +23,13 @@ pub(in crate::collect) struct Stat {
 impl Stat {
     pub(in crate::collect) fn read(folder: &Path) -> Option<Self> {
         Self::parse(&text(&folder.join("stat")).ok()?)
+    }
+
+    /// The same, by one who is watched over.
+    pub(super) fn of(reads: &Reads, folder: &Path) -> Result<Self, Missing> {
+        let text = first::text(reads, &folder.join("stat"))?;
+        let nonsense = || Missing::System("it does not say what is looked for".to_owned());
+        Self::parse(&text).ok_or_else(nonsense)
     }
 
     /// `1 (systemd) S 0 1 1 0 -1 4194560 …`; the name may hold anything, `) S 1` as well.

@@ -1,0 +1,168 @@
+//! Asking an agent on this node.
+//!
+//! ```text
+//!   --agent PATH | the default socket --> its owner is root or us? --> /v1/status --> client
+//!                                              |  no: ignored, with a warning
+//! ```
+//!
+//! Whoever may answer decides what the doctor and `pleg status` believe. So an agent is asked
+//! on a unix socket only, and only if root or our own user listens there.
+
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+
+use cri::{Endpoint, EndpointError};
+use pleg::out::pods::PodReport;
+use pleg::out::status_report::StatusReport;
+use tokio::time::sleep;
+
+use crate::default_socket;
+
+mod error;
+mod events;
+mod request;
+
+pub use error::ClientError;
+pub use events::Events;
+
+/// How often to see whether an agent that has gone is back.
+const RETRY: Duration = Duration::from_secs(3);
+
+/// Which agent to ask.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum AgentChoice {
+    /// The one on the default socket, if it is there and watches the same runtime.
+    #[default]
+    Default,
+    /// This one, and no other.
+    Named(PathBuf),
+    /// None.
+    Off,
+}
+
+impl FromStr for AgentChoice {
+    type Err = EndpointError;
+
+    fn from_str(text: &str) -> Result<Self, EndpointError> {
+        match text {
+            "off" => Ok(Self::Off),
+            path => Ok(Self::Named(path.parse::<Endpoint>()?.path().to_owned())),
+        }
+    }
+}
+
+/// An agent that answers.
+#[derive(Clone, Debug)]
+pub struct AgentClient {
+    socket: PathBuf,
+}
+
+impl AgentClient {
+    /// The agent to ask, with its status: the one that is named, which must answer and watch
+    /// `endpoint`; or the one on the default socket, if it does. `None` is any endpoint.
+    pub async fn find(
+        choice: &AgentChoice,
+        endpoint: Option<&Endpoint>,
+    ) -> Result<Option<(Self, StatusReport)>, ClientError> {
+        let client = match choice {
+            AgentChoice::Off => return Ok(None),
+            AgentChoice::Named(socket) => Self::new(socket),
+            AgentChoice::Default => {
+                return Ok(Self::new(&default_socket())
+                    .status_if_it_watches(endpoint)
+                    .await);
+            }
+        };
+        let status = client.status().await?;
+        match endpoint {
+            Some(endpoint) if !watches(&status, endpoint) => Err(ClientError::OtherRuntime {
+                socket: client.socket,
+                watched: status.runtime.endpoint.to_string(),
+                wanted: endpoint.clone(),
+            }),
+            _ => Ok(Some((client, status))),
+        }
+    }
+
+    /// A client for the agent on `socket`.
+    pub fn new(socket: &Path) -> Self {
+        Self {
+            socket: socket.to_owned(),
+        }
+    }
+
+    async fn status_if_it_watches(
+        self,
+        endpoint: Option<&Endpoint>,
+    ) -> Option<(Self, StatusReport)> {
+        match self.status().await {
+            Ok(status) if endpoint.is_none_or(|endpoint| watches(&status, endpoint)) => {
+                Some((self, status))
+            }
+            Ok(_) => None,
+            Err(error @ ClientError::Untrusted { .. }) => {
+                tracing::warn!("ignored: {error}");
+                None
+            }
+            Err(error) => {
+                tracing::debug!("no agent: {error}");
+                None
+            }
+        }
+    }
+
+    /// Waits until an agent that has gone is back and has seen `endpoint`: one that is just
+    /// starting knows less than whoever watches in its place.
+    pub async fn back(&self, endpoint: &Endpoint) -> (StatusReport, Events) {
+        loop {
+            sleep(RETRY).await;
+            if let Ok(status) = self.status().await
+                && watches(&status, endpoint)
+                && status.relist.count > 0
+                && let Ok(events) = self.events().await
+            {
+                return (status, events);
+            }
+        }
+    }
+
+    /// `GET /v1/status`.
+    pub async fn status(&self) -> Result<StatusReport, ClientError> {
+        request::json(&self.socket, "/v1/status").await
+    }
+
+    /// `GET /v1/pods`.
+    pub async fn pods(&self) -> Result<Vec<PodReport>, ClientError> {
+        request::json(&self.socket, "/v1/pods").await
+    }
+
+    /// `GET /v1/events`.
+    pub async fn events(&self) -> Result<Events, ClientError> {
+        request::body(&self.socket, "/v1/events")
+            .await
+            .map(Events::new)
+    }
+}
+
+fn watches(status: &StatusReport, endpoint: &Endpoint) -> bool {
+    *status.runtime.endpoint == *endpoint.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_is_named_by_its_socket() {
+        let parsed = |text: &str| text.parse::<AgentChoice>();
+        assert_eq!(parsed("off").unwrap(), AgentChoice::Off);
+        for text in ["/run/x.sock", "unix:///run/x.sock"] {
+            let named = AgentChoice::Named("/run/x.sock".into());
+            assert_eq!(parsed(text).unwrap(), named);
+        }
+        for text in ["", "http://127.0.0.1:20258", "127.0.0.1:20258", "x.sock"] {
+            assert!(parsed(text).is_err(), "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! One request on a connection of its own, bounded in time and size.
+
+use std::path::Path;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, StatusCode, header};
+use http_body_util::{BodyExt, Empty, Limited};
+use hyper::body::Incoming;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use serde::de::DeserializeOwned;
+use tokio::net::UnixStream;
+use tokio::time::timeout;
+
+use super::ClientError;
+use crate::doors::is_trusted;
+
+/// How long an agent may take to answer; it does so from memory.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// All pods of the largest node take less.
+const MAX_BODY: usize = 64 << 20;
+
+/// The answer to `GET path`, as the JSON that it is.
+pub async fn json<T: DeserializeOwned>(socket: &Path, path: &str) -> Result<T, ClientError> {
+    let answer = async {
+        let body = get(socket, path).await?;
+        let body = Limited::new(body, MAX_BODY).collect().await;
+        let body = body.map_err(|error| nonsense(socket, error))?;
+        serde_json::from_slice(&body.to_bytes()).map_err(|error| nonsense(socket, error.into()))
+    };
+    timeout(PATIENCE, answer)
+        .await
+        .map_err(|_| ClientError::Silent(socket.to_owned()))?
+}
+
+/// The answer to `GET path`, to be read for as long as it goes on.
+pub async fn body(socket: &Path, path: &str) -> Result<Incoming, ClientError> {
+    timeout(PATIENCE, get(socket, path))
+        .await
+        .map_err(|_| ClientError::Silent(socket.to_owned()))?
+}
+
+async fn get(socket: &Path, path: &str) -> Result<Incoming, ClientError> {
+    let stream = connect(socket).await?;
+    let broken = |error| ClientError::Http {
+        socket: socket.to_owned(),
+        error,
+    };
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream))
+        .await
+        .map_err(broken)?;
+    tokio::spawn(async move {
+        if let Err(error) = connection.await {
+            tracing::debug!("the connection to the agent ended: {error}");
+        }
+    });
+    let request = Request::get(path)
+        .header(header::HOST, "localhost")
+        .body(Empty::<Bytes>::new())
+        .expect("a path of ours makes a request");
+    let answer = sender.send_request(request).await.map_err(broken)?;
+    match answer.status() {
+        StatusCode::OK => Ok(answer.into_body()),
+        code => Err(ClientError::Refused {
+            socket: socket.to_owned(),
+            code,
+        }),
+    }
+}
+
+/// Connects to an agent that root or our own user runs; nothing is said to any other.
+async fn connect(socket: &Path) -> Result<UnixStream, ClientError> {
+    let unreachable = |error| ClientError::Unreachable {
+        socket: socket.to_owned(),
+        error,
+    };
+    let stream = UnixStream::connect(socket).await.map_err(unreachable)?;
+    let owner = stream.peer_cred().map_err(unreachable)?;
+    match is_trusted(&owner) {
+        true => Ok(stream),
+        false => Err(ClientError::Untrusted {
+            socket: socket.to_owned(),
+            user: owner.uid(),
+        }),
+    }
+}
+
+fn nonsense(socket: &Path, error: Box<dyn std::error::Error + Send + Sync>) -> ClientError {
+    ClientError::Nonsense {
+        socket: socket.to_owned(),
+        error,
+    }
+}

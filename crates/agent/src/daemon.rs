@@ -1,0 +1,91 @@
+//! The daemon as a whole: watch, answer, and save the known ids, until it is told to stop.
+
+use std::convert::Infallible;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use cri::Endpoint;
+use pleg::model::wall_time::system_clock;
+use pleg::out::cache::Stopped;
+use pleg::runtime::grpc::GrpcRuntime;
+use pleg::{Environment, Pleg};
+
+use crate::doors::{Listeners, MAX_CONNECTIONS, serve};
+use crate::http::{Agent, health_router, router};
+use crate::known_ids::{SavedSet, known_ids};
+use crate::{AgentConfig, KernelHints, Metrics, kernel};
+
+/// What a daemon is made from.
+#[derive(Clone, Debug)]
+pub struct Daemon {
+    /// The runtime to watch. It need not be there yet.
+    pub endpoint: Endpoint,
+    /// How to watch it.
+    pub config: AgentConfig,
+    /// Where the known ids are saved.
+    pub state_directory: PathBuf,
+}
+
+/// Why a daemon ended without being told to.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The event loop stopped, which is a bug. Whoever supervises us starts us again.
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
+    /// The metrics cannot be registered, which is a bug.
+    #[error("cannot set up the metrics")]
+    Metrics(#[from] prometheus::Error),
+}
+
+/// Runs until `shutdown` completes. Event streams never end by themselves, so a shutdown
+/// does not wait for them, nor for calls to the runtime.
+pub async fn run(
+    daemon: Daemon,
+    listeners: Listeners,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), RunError> {
+    let Daemon {
+        endpoint,
+        config,
+        state_directory,
+    } = daemon;
+    let metrics = Arc::new(Metrics::new()?);
+    let environment = Environment {
+        endpoint: endpoint.to_string().into(),
+        clock: system_clock(),
+        observer: metrics.clone(),
+        ids: known_ids(&endpoint, &state_directory),
+        kernel: (config.kernel_hints == KernelHints::Auto).then(kernel),
+    };
+    let runtime = GrpcRuntime::new(&endpoint, config.max_message_size);
+    let pleg = Pleg::start(Arc::new(runtime), config.library(), environment);
+    let agent = Agent { pleg, metrics };
+    let saved = SavedSet::new(&endpoint, &state_directory);
+
+    listeners.log(&endpoint);
+    tokio::select! {
+        never = serve_all(listeners, &agent) => match never {},
+        stopped = agent.pleg.stopped() => Err(stopped.into()),
+        stopped = saved.keep(agent.pleg.clone()) => Err(stopped.into()),
+        () = shutdown => Ok(()),
+    }
+}
+
+async fn serve_all(listeners: Listeners, agent: &Agent) -> Infallible {
+    let Listeners {
+        socket,
+        health,
+        metrics,
+    } = listeners;
+    let serve_metrics = async {
+        match metrics {
+            Some(metrics) => serve(metrics, health_router(agent.clone()), MAX_CONNECTIONS).await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        never = serve(socket, router(agent.clone()), MAX_CONNECTIONS) => never,
+        never = serve(health, health_router(agent.clone()), MAX_CONNECTIONS) => never,
+        never = serve_metrics => never,
+    }
+}

@@ -1,0 +1,113 @@
+//! Where the agent answers, and who gets in.
+//!
+//! ```text
+//!   unix_door: root, our own user, socketGroup --> everything
+//!   listen, metricsListen: whoever connects    --> health and metrics
+//!                                                   |
+//!                        places: a bounded number of connections, the idle give way
+//!                                                   |
+//!                                                server: one request each
+//! ```
+
+mod group;
+mod peer;
+mod places;
+mod server;
+mod unix_door;
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use cri::Endpoint;
+use tokio::net::TcpListener;
+
+use crate::AgentConfig;
+
+pub(crate) use peer::is_trusted;
+pub use server::{Endless, MAX_CONNECTIONS, serve};
+pub use unix_door::UnixDoor;
+
+/// The sockets of an agent.
+#[derive(Debug)]
+pub struct Listeners {
+    /// Serves everything.
+    pub socket: UnixDoor,
+    /// Serves health and metrics to this machine.
+    pub health: TcpListener,
+    /// Serves health and metrics to Prometheus, if wanted.
+    pub metrics: Option<TcpListener>,
+}
+
+/// Why an agent cannot listen.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    /// An address cannot be listened on.
+    #[error("cannot listen on {address}")]
+    Address {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        #[source]
+        error: io::Error,
+    },
+    /// The socket cannot be made.
+    #[error("cannot listen on {}", path.display())]
+    Socket {
+        /// Its path.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        error: io::Error,
+    },
+    /// Somebody listens on the socket.
+    #[error(
+        "another agent already listens on {}; stop it, or use --listen with another path",
+        .0.display()
+    )]
+    InUse(PathBuf),
+    /// Something else is at the socket's path.
+    #[error("{} exists and is not a socket; use --listen with another path", .0.display())]
+    NotASocket(PathBuf),
+    /// The group that may use the socket does not exist.
+    #[error("socketGroup {name}: no such group")]
+    NoGroup {
+        /// Its name.
+        name: String,
+        /// Why it was not found, if that is known.
+        #[source]
+        error: Option<io::Error>,
+    },
+}
+
+impl Listeners {
+    /// Binds the sockets that a configuration wants.
+    pub async fn bind(config: &AgentConfig) -> Result<Self, ListenError> {
+        let metrics = match config.metrics_listen {
+            Some(address) => Some(bind(address).await?),
+            None => None,
+        };
+        let group = config.socket_group.as_deref().map(group::find);
+        Ok(Self {
+            health: bind(config.listen).await?,
+            metrics,
+            socket: UnixDoor::open(&config.socket, group.transpose()?).await?,
+        })
+    }
+
+    /// Reports where the agent answers.
+    pub(crate) fn log(&self, endpoint: &Endpoint) {
+        let socket = self.socket.path().display();
+        tracing::info!("watching {endpoint}, serving on unix://{socket}");
+        for listener in [Some(&self.health), self.metrics.as_ref()] {
+            if let Some(Ok(address)) = listener.map(TcpListener::local_addr) {
+                tracing::info!("serving health and metrics on http://{address}");
+            }
+        }
+    }
+}
+
+async fn bind(address: SocketAddr) -> Result<TcpListener, ListenError> {
+    let bound = TcpListener::bind(address).await;
+    bound.map_err(|error| ListenError::Address { address, error })
+}

@@ -1,0 +1,182 @@
+//! The places of a server: so many connections at once, and none of them by sitting still.
+//!
+//! ```text
+//!   asking (50 ms) --request--> answering (200 ms) --answer--> the place is free
+//!                                     |  it is Endless
+//!                                     v
+//!                                 for as long as it is read
+//! ```
+//!
+//! While places are free nobody is hurried. When all are taken and somebody comes, the
+//! connection whose time is up leaves, first the oldest that has not sent its request. So a
+//! newcomer waits 200 ms at most, whatever the others do, and still has 50 ms for a request
+//! that usually came with it. Endless answers keep their places; whoever gives them limits
+//! their number.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+/// How long a connection may take to send its request when others wait.
+const ASKING: Duration = Duration::from_millis(50);
+
+/// How long an answer may take to be read when others wait.
+const ANSWERING: Duration = Duration::from_millis(200);
+
+/// What a connection does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    /// Sends its request.
+    Asking,
+    /// Is answered.
+    Answering,
+    /// Is answered for as long as it reads.
+    Endless,
+}
+
+/// All places.
+pub struct Places {
+    limit: usize,
+    taken: Mutex<Taken>,
+    freed: Notify,
+    closed: CancellationToken,
+}
+
+#[derive(Default)]
+struct Taken {
+    /// By age.
+    places: BTreeMap<u64, State>,
+    next: u64,
+}
+
+struct State {
+    stage: Stage,
+    since: Instant,
+    leave: CancellationToken,
+}
+
+/// A place that is taken; free when it is dropped.
+pub struct Place {
+    number: u64,
+    places: Arc<Places>,
+    leave: CancellationToken,
+}
+
+impl Places {
+    /// So many free places. All connections end with `closed`.
+    pub fn new(limit: usize, closed: CancellationToken) -> Arc<Self> {
+        Arc::new(Self {
+            limit,
+            taken: Mutex::default(),
+            freed: Notify::new(),
+            closed,
+        })
+    }
+
+    /// A place, as soon as one is free or can be made free.
+    pub async fn take(self: &Arc<Self>) -> Place {
+        loop {
+            let next = match self.try_take() {
+                Ok(place) => return place,
+                Err(next) => next,
+            };
+            let time_is_up = async {
+                match next {
+                    Some(next) => sleep_until(next).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = self.freed.notified() => {}
+                () = time_is_up => {}
+            }
+        }
+    }
+
+    /// A place, or when one can be made free.
+    fn try_take(self: &Arc<Self>) -> Result<Place, Option<Instant>> {
+        let mut taken = self.taken();
+        if taken.places.len() >= self.limit {
+            taken.make_room(Instant::now())?;
+        }
+        let leave = self.closed.child_token();
+        let state = State {
+            stage: Stage::Asking,
+            since: Instant::now(),
+            leave: leave.clone(),
+        };
+        let number = taken.next;
+        taken.next += 1;
+        taken.places.insert(number, state);
+        drop(taken);
+        Ok(Place {
+            number,
+            places: self.clone(),
+            leave,
+        })
+    }
+
+    fn taken(&self) -> MutexGuard<'_, Taken> {
+        self.taken.lock().expect("no panic while it is held")
+    }
+}
+
+impl Taken {
+    /// Makes one leave whose time is up; else says when the first one's will be.
+    fn make_room(&mut self, now: Instant) -> Result<(), Option<Instant>> {
+        let ends = |state: &State| state.time_is_up_at();
+        let late = self.places.iter().filter(|(_, state)| {
+            let end = ends(state);
+            end.is_some_and(|end| end <= now)
+        });
+        // Of equals the first one, which is the oldest.
+        let late = late.min_by_key(|(_, state)| state.stage);
+        let Some((&number, _)) = late else {
+            return Err(self.places.values().filter_map(ends).min());
+        };
+        if let Some(state) = self.places.remove(&number) {
+            state.leave.cancel();
+        }
+        Ok(())
+    }
+}
+
+impl State {
+    /// When it has to leave if somebody waits; `None` for never.
+    fn time_is_up_at(&self) -> Option<Instant> {
+        match self.stage {
+            Stage::Asking => Some(self.since + ASKING),
+            Stage::Answering => Some(self.since + ANSWERING),
+            Stage::Endless => None,
+        }
+    }
+}
+
+impl Place {
+    /// From now on the connection does this.
+    pub fn enter(&self, stage: Stage) {
+        if let Some(state) = self.places.taken().places.get_mut(&self.number) {
+            state.stage = stage;
+            state.since = Instant::now();
+        }
+    }
+
+    /// Waits until the connection has to end.
+    pub async fn has_to_leave(&self) {
+        self.leave.cancelled().await;
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let left = self.places.taken().places.remove(&self.number);
+        // Whoever had to leave has given the place away already.
+        if left.is_some() {
+            self.places.freed.notify_one();
+        }
+    }
+}

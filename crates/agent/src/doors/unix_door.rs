@@ -1,0 +1,253 @@
+//! The unix socket on which everything is served.
+//!
+//! ```text
+//!   <path>.lock   held while we live: two agents never share a path
+//!   <path>.new    bound, given its group and mode, then renamed to
+//!   <path>        which replaces the socket of an agent that has gone
+//! ```
+
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{
+    DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, chown,
+};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use axum::serve::Listener;
+use tokio::net::{UnixListener, UnixStream};
+use tokio::time::timeout;
+
+use super::{ListenError, is_trusted};
+
+/// How long a server may take to accept before it counts as live.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// A listening unix socket. Its file goes with it.
+#[derive(Debug)]
+pub struct UnixDoor {
+    listener: UnixListener,
+    path: PathBuf,
+    inode: u64,
+    is_for_group: bool,
+    /// Released when it is closed.
+    _lock: File,
+}
+
+impl UnixDoor {
+    /// Listens on `path`, for root and our own user, and for `group` if there is one. Makes
+    /// the directory. Replaces the socket of a server that has gone, and nothing else.
+    pub async fn open(path: &Path, group: Option<u32>) -> Result<Self, ListenError> {
+        let failed = |error| ListenError::Socket {
+            path: path.to_owned(),
+            error,
+        };
+        let in_use = || ListenError::InUse(path.to_owned());
+        make_directory(path).map_err(failed)?;
+        let lock = lock_file(path).map_err(failed)?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(in_use()),
+            Err(TryLockError::Error(error)) => return Err(failed(error)),
+        }
+        match fs::symlink_metadata(path) {
+            Ok(file) if !file.file_type().is_socket() => {
+                return Err(ListenError::NotASocket(path.to_owned()));
+            }
+            // A server that knows nothing of our lock.
+            Ok(_) if is_live(path).await => return Err(in_use()),
+            _ => {}
+        }
+        let (listener, inode) = bind(path, group).map_err(failed)?;
+        Ok(Self {
+            listener,
+            path: path.to_owned(),
+            inode,
+            is_for_group: group.is_some(),
+            _lock: lock,
+        })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The kernel has let only those connect whom the file's mode admits. The user is checked
+    /// besides, in case somebody changed the mode. For members of the group the mode stands
+    /// alone: the kernel checked all their groups when they connected, while
+    /// `/proc/PID/status` may by now show another process, or one of another namespace.
+    fn admits(&self, stream: &UnixStream) -> bool {
+        match stream.peer_cred() {
+            Ok(peer) if self.is_for_group || is_trusted(&peer) => true,
+            Ok(peer) => {
+                tracing::debug!("refused a connection of user {} on the socket", peer.uid());
+                false
+            }
+            Err(error) => {
+                tracing::debug!("refused a connection of an unknown user: {error}");
+                false
+            }
+        }
+    }
+}
+
+impl Listener for UnixDoor {
+    type Io = UnixStream;
+    type Addr = ();
+
+    async fn accept(&mut self) -> (UnixStream, ()) {
+        loop {
+            let (stream, _) = Listener::accept(&mut self.listener).await;
+            if self.admits(&stream) {
+                return (stream, ());
+            }
+        }
+    }
+
+    fn local_addr(&self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for UnixDoor {
+    fn drop(&mut self) {
+        let file = fs::symlink_metadata(&self.path);
+        if file.is_ok_and(|file| file.ino() == self.inode) {
+            // One that stays is replaced at the next start.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// The directory of the socket, open to all: the socket itself is what is closed.
+fn make_directory(path: &Path) -> io::Result<()> {
+    let Some(directory) = path.parent().filter(|directory| !directory.exists()) else {
+        return Ok(());
+    };
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o755)
+        .create(directory)?;
+    // Whatever our umask is.
+    fs::set_permissions(directory, Permissions::from_mode(0o755))
+}
+
+/// For us alone: whoever can open a file can lock it.
+fn lock_file(path: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits() as i32)
+        .open(beside(path, ".lock"))
+}
+
+fn bind(path: &Path, group: Option<u32>) -> io::Result<(UnixListener, u64)> {
+    let new = beside(path, ".new");
+    match fs::remove_file(&new) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let listener = UnixListener::bind(&new)?;
+    if group.is_some() {
+        chown(&new, None, group)?;
+    }
+    let mode = if group.is_some() { 0o660 } else { 0o600 };
+    fs::set_permissions(&new, Permissions::from_mode(mode))?;
+    let inode = fs::symlink_metadata(&new)?.ino();
+    fs::rename(&new, path)?;
+    Ok((listener, inode))
+}
+
+async fn is_live(path: &Path) -> bool {
+    match timeout(PATIENCE, UnixStream::connect(path)).await {
+        Ok(Err(error)) => !matches!(
+            error.kind(),
+            ErrorKind::ConnectionRefused | ErrorKind::NotFound
+        ),
+        Ok(Ok(_)) | Err(_) => true,
+    }
+}
+
+fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    name.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener as StdListener;
+
+    use tempfile::TempDir;
+
+    use super::*;
+
+    fn place() -> (TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("made/by/us/agent.sock");
+        (folder, path)
+    }
+
+    fn mode(path: &Path) -> u32 {
+        fs::symlink_metadata(path).unwrap().mode() & 0o7777
+    }
+
+    #[tokio::test]
+    async fn the_socket_is_ours_alone_in_a_directory_that_is_open() {
+        let (_folder, path) = place();
+        let door = UnixDoor::open(&path, None).await.unwrap();
+        assert_eq!(mode(&path), 0o600);
+        assert_eq!(mode(path.parent().unwrap()), 0o755);
+        UnixStream::connect(&path).await.unwrap();
+        drop(door);
+        assert!(!path.exists());
+    }
+
+    #[tokio::test]
+    async fn a_group_gets_the_socket_too() {
+        let (_folder, path) = place();
+        let group = rustix::process::getegid().as_raw();
+        let _door = UnixDoor::open(&path, Some(group)).await.unwrap();
+        assert_eq!(mode(&path), 0o660);
+        assert_eq!(fs::symlink_metadata(&path).unwrap().gid(), group);
+    }
+
+    #[tokio::test]
+    async fn a_stale_socket_is_replaced_and_a_live_one_is_left_alone() {
+        let (_folder, path) = place();
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        drop(StdListener::bind(&path).unwrap());
+        let door = UnixDoor::open(&path, None).await.unwrap();
+        let error = UnixDoor::open(&path, None).await.unwrap_err();
+        assert!(matches!(error, ListenError::InUse(_)), "{error}");
+        UnixStream::connect(&path).await.unwrap();
+        drop(door);
+
+        let _foreign = StdListener::bind(&path).unwrap();
+        let error = UnixDoor::open(&path, None).await.unwrap_err();
+        assert!(matches!(error, ListenError::InUse(_)), "{error}");
+        UnixStream::connect(&path).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn what_is_not_a_socket_is_left_alone() {
+        let (_folder, path) = place();
+        fs::create_dir_all(&path).unwrap();
+        let error = UnixDoor::open(&path, None).await.unwrap_err();
+        assert!(matches!(error, ListenError::NotASocket(_)), "{error}");
+        assert!(path.is_dir());
+    }
+
+    #[tokio::test]
+    async fn the_socket_of_a_successor_outlives_us() {
+        let (_folder, path) = place();
+        let door = UnixDoor::open(&path, None).await.unwrap();
+        fs::remove_file(&path).unwrap();
+        let _successor = StdListener::bind(&path).unwrap();
+        drop(door);
+        assert!(path.exists());
+    }
+}

@@ -1,0 +1,178 @@
+//! The ids that an agent knew last, kept where the next start finds them: a list may hang
+//! then, and the runtime's own folders are not everywhere where we look for them.
+//!
+//! ```text
+//!   agent --every few seconds, if they changed--> /run/pleg/<endpoint>.json --> whoever starts
+//! ```
+//!
+//! Ids and nothing else: no names, no labels, no environment.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use cri::Endpoint;
+use pleg::Pleg;
+use pleg::kernel::Blocking;
+use pleg::model::id::Id;
+use pleg::out::cache::Stopped;
+use pleg::out::coverage::LookKind;
+use serde::{Deserialize, Serialize};
+use tokio::time::sleep;
+
+/// A node has some hundred containers; what is longer than this is none of ours.
+const LONGEST: u64 = 16 << 20;
+
+/// As many ids are asked for in a hundred seconds.
+const MOST: usize = 20_000;
+
+/// How often is looked whether the ids are others.
+const PERIOD: Duration = Duration::from_secs(10);
+
+/// The same before any were saved.
+const FIRST: Duration = Duration::from_millis(500);
+
+/// How long the disk may take.
+const DEADLINE: Duration = Duration::from_secs(30);
+
+/// What is kept.
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Saved {
+    endpoint: String,
+    ids: BTreeSet<Id>,
+}
+
+/// The file for a runtime.
+pub struct SavedSet {
+    endpoint: String,
+    path: PathBuf,
+}
+
+impl SavedSet {
+    /// The set of the runtime at `endpoint`, whether it exists or not.
+    pub fn new(endpoint: &Endpoint, folder: &Path) -> Self {
+        let socket = endpoint.path().to_string_lossy();
+        let name = socket.trim_start_matches('/').replace('/', "-");
+        Self {
+            endpoint: endpoint.to_string(),
+            path: folder.join(format!("{name}.json")),
+        }
+    }
+
+    /// The ids that were saved last; none where nothing can be read.
+    pub fn ids(&self) -> Vec<Id> {
+        match self.read() {
+            Ok(saved) if saved.endpoint == self.endpoint => {
+                saved.ids.into_iter().take(MOST).collect()
+            }
+            Ok(_) => Vec::new(),
+            Err(error) => {
+                tracing::debug!("no saved ids: {}: {error}", self.path.display());
+                Vec::new()
+            }
+        }
+    }
+
+    fn read(&self) -> io::Result<Saved> {
+        // A pipe in its place would be waited for.
+        if !fs::symlink_metadata(&self.path)?.is_file() {
+            return Err(io::Error::other("it is no file"));
+        }
+        let mut text = String::new();
+        File::open(&self.path)?
+            .take(LONGEST)
+            .read_to_string(&mut text)?;
+        Ok(serde_json::from_str(&text)?)
+    }
+
+    /// Replaces the set, whole or not at all.
+    fn write(&self, ids: &BTreeSet<Id>) -> io::Result<()> {
+        let folder = self.path.parent().unwrap_or(Path::new("/"));
+        fs::create_dir_all(folder)?;
+        let saved = Saved {
+            endpoint: self.endpoint.clone(),
+            ids: ids.clone(),
+        };
+        let mut file = tempfile::NamedTempFile::new_in(folder)?;
+        serde_json::to_writer(&mut file, &saved)?;
+        file.persist(&self.path)?;
+        Ok(())
+    }
+
+    /// Keeps the set as `pleg` knows it, until that stops. A folder that cannot be written
+    /// is said once, and is no reason to stop.
+    pub async fn keep(self, pleg: Pleg) -> Stopped {
+        let set = Arc::new(self);
+        let blocking = Blocking::default();
+        let mut kept = BTreeSet::new();
+        let mut said = false;
+        loop {
+            sleep(if kept.is_empty() { FIRST } else { PERIOD }).await;
+            match pleg.status().await {
+                // What cannot be listed is known in part, which is no reason to forget.
+                Ok(status) if status.relist.last_kind != Some(LookKind::List) => continue,
+                Ok(_) => {}
+                Err(stopped) => return stopped,
+            }
+            let ids = known(&pleg);
+            if ids == kept {
+                continue;
+            }
+            let (writer, written) = (set.clone(), ids.clone());
+            let write = move || writer.write(&written);
+            let written = blocking.run(DEADLINE, write).await;
+            let written = written.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()));
+            if let Err(error) = written
+                && !std::mem::replace(&mut said, true)
+            {
+                let path = set.path.display();
+                tracing::warn!("the known ids cannot be saved in {path}: {error}");
+            }
+            kept = ids;
+        }
+    }
+}
+
+fn known(pleg: &Pleg) -> BTreeSet<Id> {
+    let entries = pleg.cache().all();
+    let ids = entries.iter().flat_map(|entry| {
+        let status = &entry.status;
+        let sandboxes = status.sandboxes.iter().map(|sandbox| sandbox.id.clone());
+        let containers = status.containers.iter();
+        sandboxes.chain(containers.map(|container| container.id.clone()))
+    });
+    ids.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_saved_is_read_by_who_watches_the_same_runtime() {
+        let folder = tempfile::tempdir().unwrap();
+        let set = |socket: &str| SavedSet::new(&Endpoint::new(socket), folder.path());
+        let ids = BTreeSet::from(["a".into(), "b".into()]);
+        set("/run/x.sock").write(&ids).unwrap();
+        assert_eq!(set("/run/x.sock").ids(), ["a".into(), "b".into()]);
+        assert_eq!(set("/run/y.sock").ids(), []);
+        // The same file name for another endpoint is not taken for its own.
+        assert_eq!(set("/run-x.sock").ids(), []);
+    }
+
+    #[test]
+    fn what_is_no_saved_set_is_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let set = SavedSet::new(&Endpoint::new("/x.sock"), folder.path());
+        for text in ["", "{", "[1]", "\0\0"] {
+            fs::write(folder.path().join("x.sock.json"), text).unwrap();
+            assert_eq!(set.ids(), []);
+        }
+        fs::remove_file(folder.path().join("x.sock.json")).unwrap();
+        fs::create_dir(folder.path().join("x.sock.json")).unwrap();
+        assert_eq!(set.ids(), []);
+    }
+}

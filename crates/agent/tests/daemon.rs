@@ -1,0 +1,145 @@
+//! The whole daemon in this process, asked by the client.
+
+use std::path::Path;
+use std::time::Duration;
+
+use agent::{AgentChoice, AgentClient, AgentConfig, ClientError, Daemon, Listeners, RunError, run};
+use cri::Endpoint;
+use pleg::model::event::EventType;
+use pleg::out::go_duration::GoDuration;
+use pleg::out::told::Record;
+use sim::Sim;
+use sim::grpc::{serve, socket};
+use tempfile::TempDir;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A runtime, and a daemon that watches it.
+struct Node {
+    sim: Sim,
+    place: TempDir,
+    shutdown: oneshot::Sender<()>,
+    daemon: JoinHandle<Result<(), RunError>>,
+}
+
+impl Node {
+    async fn up() -> Self {
+        let place = tempfile::tempdir().unwrap();
+        let sim = Sim::new();
+        sim.run("web", &["app"]);
+        let endpoint = Endpoint::new(place.path().join("runtime.sock"));
+        let listener = socket::listen(endpoint.path()).await.unwrap();
+        tokio::spawn(serve(sim.clone(), listener));
+        let config = AgentConfig {
+            relist_period: GoDuration(Duration::from_millis(50)),
+            socket: place.path().join("agent.sock"),
+            listen: "127.0.0.1:0".parse().unwrap(),
+            ..AgentConfig::default()
+        };
+        let listeners = Listeners::bind(&config).await.unwrap();
+        let (shutdown, told) = oneshot::channel();
+        let daemon = Daemon {
+            endpoint,
+            config,
+            state_directory: place.path().join("state"),
+        };
+        let daemon = tokio::spawn(run(daemon, listeners, async {
+            let _ = told.await;
+        }));
+        Self {
+            sim,
+            place,
+            shutdown,
+            daemon,
+        }
+    }
+
+    fn socket(&self) -> Box<Path> {
+        self.place.path().join("agent.sock").into()
+    }
+
+    /// A client, once the daemon has seen the pods.
+    async fn client(&self) -> AgentClient {
+        let choice = AgentChoice::Named(self.socket().into());
+        loop {
+            let found = AgentClient::find(&choice, None).await.unwrap();
+            let (client, status) = found.expect("it is named");
+            if status.relist.count > 0 {
+                return client;
+            }
+            sleep(Duration::from_millis(10)).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_client_learns_what_the_daemon_knows_and_what_happens() {
+    let node = Node::up().await;
+    let client = node.client().await;
+    let pods = client.pods().await.unwrap();
+    assert_eq!(pods.len(), 1);
+    assert_eq!((&*pods[0].status.name, &pods[0].error), ("web", &None));
+
+    let mut events = client.events().await.unwrap();
+    while !matches!(events.next().await, Some(Record::Synced { pods: 1, .. })) {}
+    node.sim.exit("web", "app", 3);
+    let died = async {
+        loop {
+            match events.next().await.expect("it goes on") {
+                Record::Event(event) if event.event_type == EventType::ContainerDied => {
+                    return event;
+                }
+                _ => {}
+            }
+        }
+    };
+    let died = timeout(PATIENCE, died).await.unwrap();
+    assert_eq!(died.exit_code, Some(3));
+}
+
+#[tokio::test]
+async fn a_shutdown_ends_event_streams_and_takes_the_socket_along() {
+    let node = Node::up().await;
+    let mut events = node.client().await.events().await.unwrap();
+    let socket = node.socket();
+    node.shutdown.send(()).unwrap();
+    timeout(PATIENCE, node.daemon)
+        .await
+        .unwrap()
+        .unwrap()
+        .unwrap();
+    let end = async { while events.next().await.is_some() {} };
+    timeout(PATIENCE, end).await.unwrap();
+    assert!(!socket.exists());
+    let choice = AgentChoice::Named(socket.into());
+    let gone = AgentClient::find(&choice, None).await.unwrap_err();
+    assert!(matches!(gone, ClientError::Unreachable { .. }), "{gone}");
+}
+
+#[tokio::test]
+async fn an_agent_that_watches_another_runtime_is_refused() {
+    let node = Node::up().await;
+    let other = Endpoint::new("/run/other.sock");
+    let choice = AgentChoice::Named(node.socket().into());
+    let refused = AgentClient::find(&choice, Some(&other)).await.unwrap_err();
+    assert!(
+        matches!(refused, ClientError::OtherRuntime { .. }),
+        "{refused}"
+    );
+}
+
+#[tokio::test]
+async fn the_known_ids_are_saved_for_the_next_start() {
+    let node = Node::up().await;
+    let endpoint = Endpoint::new(node.place.path().join("runtime.sock"));
+    let ids = agent::known_ids(&endpoint, &node.place.path().join("state"));
+    let saved = async {
+        while ids().await.len() < 2 {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(PATIENCE, saved).await.unwrap();
+}

@@ -1,0 +1,148 @@
+//! Pods whose names hold every character that could do more than show itself: forge a line
+//! of a log or a table, drive the terminal, turn the direction of writing.
+
+use pleg::runtime::{CallError, Rpc};
+use rustix::process::Signal;
+use sim::Fault;
+
+use crate::support::{Agent, Ended, FakeRuntime, PATIENCE, Pleg, eventually, without_colours};
+
+/// A name is cut where no name can be that long, so several are needed.
+const IN_A_NAME: usize = 24;
+
+/// Names that hold all of them.
+fn hostile_names() -> Vec<String> {
+    let unprintable: Vec<char> = ('\0'..=char::MAX)
+        .filter(|character| !escape::is_printable(*character))
+        .collect();
+    let chunks = unprintable.chunks(IN_A_NAME).enumerate();
+    chunks
+        .map(|(number, chunk)| {
+            let evil: String = chunk
+                .iter()
+                .map(|character| format!("{character}x"))
+                .collect();
+            format!("evil-{number}-{evil}")
+        })
+        .collect()
+}
+
+/// The same as they may be shown.
+fn escaped(name: &str) -> String {
+    let characters = name.chars().map(|character| match character {
+        printable if escape::is_printable(printable) => printable.to_string(),
+        other => other.escape_default().to_string(),
+    });
+    characters.collect()
+}
+
+#[track_caller]
+fn assert_harmless(what: &str, text: &str) {
+    let text = without_colours(text);
+    let odd = text
+        .chars()
+        .find(|c| *c != '\n' && !escape::is_printable(*c));
+    assert_eq!(odd, None, "{what}: {text:?}");
+}
+
+#[track_caller]
+fn assert_harmless_output(what: &str, ended: &Ended) {
+    assert_harmless(what, &ended.out);
+    assert_harmless(what, &ended.err);
+}
+
+/// Agents and commands with the most log, and colours for whoever writes any.
+fn colourful(args: &[&str]) -> Pleg {
+    let args = [&["-vv"], args].concat();
+    Pleg::new(&args).env("CLICOLOR_FORCE", "1")
+}
+
+/// A runtime where a call about each of these pods hangs or fails.
+fn runtime_in_trouble(names: &[String], fault: &Fault) -> (FakeRuntime, Agent) {
+    let mut runtime = FakeRuntime::nowhere();
+    for name in names {
+        runtime.sim.run(name, &["app"]);
+    }
+    runtime.come_back();
+    let agent = Agent::configured(&runtime.endpoint(), "statusOverdue: 50ms\n");
+    agent.wait_healthy();
+    for name in names {
+        let id = format!("{name}/app.0");
+        runtime
+            .sim
+            .fault(Rpc::ContainerStatus, Some(&id), fault.clone());
+        runtime.sim.exit(name, "app", 1);
+    }
+    (runtime, agent)
+}
+
+#[test]
+fn names_are_escaped_in_tables_pages_warnings_and_events() {
+    let names = hostile_names();
+    let (_runtime, agent) = runtime_in_trouble(&names, &Fault::Hang);
+    agent.wait("/v1/status", |answer| {
+        answer.json()["stuck"].as_array().unwrap().len() == names.len()
+    });
+    let at_agent = |command: &str| {
+        let ended = colourful(&[command, "--agent", &agent.socket]).run();
+        assert_harmless_output(command, &ended);
+        ended
+    };
+    let pods = at_agent("pods").assert_code(1);
+    let status = at_agent("status").assert_code(0);
+    for name in &names {
+        let name = escaped(name);
+        assert!(pods.out.contains(&name), "{name} in {}", pods.out);
+        assert!(pods.err.contains(&name), "{name} in {}", pods.err);
+        assert!(status.out.contains(&name), "{name} in {}", status.out);
+    }
+    // A row or a warning each.
+    assert_eq!(pods.out.lines().count(), 1 + names.len(), "{}", pods.out);
+    let warnings = pods.err.lines().filter(|line| line.contains("WARN"));
+    let is_about = |line: &&str| line.contains("has not answered for");
+    assert_eq!(warnings.filter(is_about).count(), names.len());
+
+    let mut watch = colourful(&["watch", "--agent", &agent.socket]).start();
+    watch.line("the health", |line| line.contains("Degraded"));
+    watch.signal(Signal::TERM);
+    let watch = watch.end(PATIENCE).assert_code(0);
+    assert_harmless_output("watch", &watch);
+    for path in ["/healthz?verbose", "/healthz", "/readyz", "/metrics"] {
+        assert_harmless(path, &agent.get(path).body);
+    }
+    let health = agent.get("/healthz?verbose").body;
+    assert!(health.contains("evil-"), "{health}");
+    assert_eq!(health.lines().count(), 1, "{health}");
+}
+
+#[test]
+fn failures_are_escaped_in_warnings_errors_and_the_log() {
+    let said: String = hostile_names().concat();
+    let failure = Fault::Fail(CallError::Refused(said.as_str().into()));
+    let (runtime, mut agent) = runtime_in_trouble(&["web".to_owned()], &failure);
+    agent.wait("/v1/pods", |answer| !answer.json()[0]["error"].is_null());
+    let pods = colourful(&["pods", "--agent", &agent.socket]).run();
+    let pods = pods.assert_code(1);
+    assert_harmless_output("pods", &pods);
+    assert!(
+        pods.err.contains("is shown as last known: "),
+        "{}",
+        pods.err
+    );
+
+    runtime
+        .sim
+        .fault(Rpc::ListPodSandbox, None, failure.clone());
+    let health = agent.wait("/healthz?verbose", |answer| answer.body.contains("evil-0"));
+    assert_harmless("health", &health.body);
+    assert_eq!(health.body.lines().count(), 1, "{health:?}");
+    for command in ["pods", "status"] {
+        let alone = [command, "--agent", "off", "-r", &runtime.path()];
+        let ended = colourful(&alone).run().assert_code(2);
+        assert_harmless_output(command, &ended);
+        assert!(ended.err.contains("evil-0-\\u{0}x\\u{1}x"), "{}", ended.err);
+    }
+
+    eventually("it has logged", || (!agent.log().is_empty()).then_some(()));
+    assert_harmless("the agent's log", agent.log());
+}

@@ -1,0 +1,296 @@
+//! Reads many things of which some may never return. One worker reads; whoever watches over
+//! it leaves it at a read that does not return, and the next worker goes on with the same
+//! thing, without that file.
+//!
+//! ```text
+//!   items --> worker --announces each read--> board <-- looked at every 10 ms
+//!               |                                            |
+//!               +-- hangs: left where it is, a new one <-----+
+//! ```
+
+use std::collections::{BTreeMap, HashSet};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::facts::Missing;
+use crate::facts::host::{Gap, Gaps};
+
+/// A read takes microseconds; one that is the same at so many glances does not return. They are
+/// counted, and not timed: on a busy machine who glances gets as little time as who reads.
+const PATIENCE: u32 = 50;
+
+/// The same for a kind of file that has not returned before.
+const PATIENCE_AGAIN: u32 = 10;
+
+/// When so many workers are left, no file is read of a kind that did not return.
+const MOST_LEFT: usize = 24;
+
+/// When so many are left, nothing more is read.
+const MOST_LEFT_AT_ALL: usize = 32;
+
+/// So often the worker is looked at.
+const GLANCE: Duration = Duration::from_millis(10);
+
+/// A worker reads small files; many may be left.
+const STACK: usize = 256 << 10;
+
+/// What came of it.
+pub(in crate::collect) struct Outcome<T> {
+    pub done: Vec<T>,
+    pub gaps: Gaps,
+}
+
+/// Reads each of `items` by `job` until that is done or the time is over. A job may be begun
+/// again, and then its first attempt does not count.
+pub(in crate::collect) fn read_all<I, T>(
+    items: Vec<I>,
+    until: Instant,
+    job: impl Fn(&Reads, &I) -> Option<T> + Send + Sync + 'static,
+) -> Outcome<T>
+where
+    I: Send + Sync + 'static,
+    T: Send + 'static,
+{
+    let desk = Arc::new(Desk::default());
+    let results = Arc::new(Mutex::new(Vec::new()));
+    let (items, job) = (Arc::new(items), Arc::new(job));
+    let hire = |worker: usize| {
+        let reads = Reads {
+            desk: desk.clone(),
+            worker,
+        };
+        let (items, job, results) = (items.clone(), job.clone(), results.clone());
+        let builder = thread::Builder::new().name("reader".to_owned());
+        let work = move || reads.work(&items, &*job, &results);
+        builder.stack_size(STACK).spawn(work).is_ok()
+    };
+    let mut is_hired = hire(0);
+    let mut board = desk.board();
+    loop {
+        if board.next == items.len() && is_hired {
+            break;
+        }
+        if board.is_stuck() {
+            board.leave();
+            is_hired = board.left.len() < MOST_LEFT_AT_ALL && hire(board.worker);
+        }
+        if !is_hired || Instant::now() >= until {
+            break;
+        }
+        let waited = desk.changed.wait_timeout(board, GLANCE);
+        board = waited.unwrap_or_else(PoisonError::into_inner).0;
+        if let Some((_, glances)) = &mut board.reading {
+            *glances += 1;
+        }
+    }
+    // Whoever still reads finds that nobody wants it.
+    board.worker = usize::MAX;
+    let mut gaps = std::mem::take(&mut board.gaps);
+    gaps.processes = items.len() - board.next;
+    drop(board);
+    let done = std::mem::take(&mut *results.lock().unwrap_or_else(PoisonError::into_inner));
+    Outcome { done, gaps }
+}
+
+#[derive(Default)]
+struct Desk {
+    board: Mutex<Board>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Board {
+    /// The worker that counts.
+    worker: usize,
+    /// The first item that is not done.
+    next: usize,
+    /// What it reads, and how often it was seen at it.
+    reading: Option<(PathBuf, u32)>,
+    /// Who was left and has not come back, with where.
+    left: BTreeMap<usize, PathBuf>,
+    /// Files that did not return.
+    blocked: HashSet<PathBuf>,
+    gaps: Gaps,
+}
+
+impl Desk {
+    fn board(&self) -> MutexGuard<'_, Board> {
+        self.board.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Board {
+    fn is_stuck(&self) -> bool {
+        self.reading
+            .as_ref()
+            .is_some_and(|(path, glances)| *glances >= self.patience(path))
+    }
+
+    fn patience(&self, path: &Path) -> u32 {
+        match self.is_of_blocked_kind(path) {
+            true => PATIENCE_AGAIN,
+            false => PATIENCE,
+        }
+    }
+
+    fn is_of_blocked_kind(&self, path: &Path) -> bool {
+        let kind = path.file_name();
+        self.blocked.iter().any(|other| other.file_name() == kind)
+    }
+
+    /// Gives up the worker with what it reads.
+    fn leave(&mut self) {
+        if let Some((path, _)) = self.reading.take() {
+            self.gaps.add(Gap {
+                file: path.display().to_string(),
+                why: Missing::blocked(GLANCE * self.patience(&path)),
+            });
+            self.blocked.insert(path.clone());
+            self.left.insert(self.worker, path);
+        }
+        self.worker += 1;
+    }
+}
+
+/// The reads of one worker.
+pub(in crate::collect) struct Reads {
+    desk: Arc<Desk>,
+    worker: usize,
+}
+
+impl Reads {
+    /// Reads what is at `path`, unless that did not return before.
+    pub fn at<R>(&self, path: &Path, read: impl FnOnce() -> io::Result<R>) -> Result<R, Missing> {
+        self.announce(path)?;
+        let read = read();
+        let mut board = self.desk.board();
+        match board.worker == self.worker {
+            true => board.reading = None,
+            false => return Err(self.come_back(&mut board)),
+        }
+        Ok(read?)
+    }
+
+    /// Says that it reads there now, once more if it takes several steps.
+    fn announce(&self, path: &Path) -> Result<(), Missing> {
+        let mut board = self.desk.board();
+        if board.worker != self.worker {
+            return Err(self.come_back(&mut board));
+        }
+        let is_refused = board.left.len() >= MOST_LEFT && board.is_of_blocked_kind(path);
+        if board.blocked.contains(path) {
+            return Err(Missing::blocked(GLANCE * PATIENCE));
+        }
+        if is_refused {
+            let why = "it was not read, because for others it did not return";
+            board.gaps.add(Gap {
+                file: path.display().to_string(),
+                why: why.into(),
+            });
+            return Err(why.into());
+        }
+        board.reading = Some((path.to_owned(), 0));
+        Ok(())
+    }
+
+    fn come_back(&self, board: &mut Board) -> Missing {
+        board.left.remove(&self.worker);
+        "another worker reads it".into()
+    }
+
+    fn work<I, T>(
+        &self,
+        items: &[I],
+        job: impl Fn(&Self, &I) -> Option<T>,
+        results: &Mutex<Vec<T>>,
+    ) {
+        loop {
+            let next = {
+                let board = self.desk.board();
+                if board.worker != self.worker {
+                    return;
+                }
+                board.next
+            };
+            let Some(item) = items.get(next) else {
+                self.desk.changed.notify_all();
+                return;
+            };
+            let result = job(self, item);
+            let mut board = self.desk.board();
+            if board.worker != self.worker {
+                return;
+            }
+            board.next += 1;
+            let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
+            results.extend(result);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(folder: &Path, names: &[String], until: Duration) -> Outcome<String> {
+        let paths = names.iter().map(|name| folder.join(name)).collect();
+        read_all(paths, Instant::now() + until, |reads, path: &PathBuf| {
+            reads.at(path, || std::fs::read_to_string(path)).ok()
+        })
+    }
+
+    fn folder(well: usize, stuck: usize) -> (tempfile::TempDir, Vec<String>) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut names = Vec::new();
+        for number in 0..well.max(stuck) {
+            if number < stuck {
+                let name = format!("stuck-{number}");
+                let path = folder.path().join(&name);
+                let mode = rustix::fs::Mode::from_raw_mode(0o600);
+                let fifo = rustix::fs::FileType::Fifo;
+                rustix::fs::mknodat(rustix::fs::CWD, &path, fifo, mode, 0).expect("a pipe");
+                names.push(name);
+            }
+            if number < well {
+                let name = format!("well-{number}");
+                std::fs::write(folder.path().join(&name), &name).expect("to write");
+                names.push(name);
+            }
+        }
+        (folder, names)
+    }
+
+    #[test]
+    fn a_read_that_never_returns_costs_itself_alone() {
+        for stuck in [1, 12] {
+            let (folder, names) = folder(100, stuck);
+            let outcome = read(folder.path(), &names, Duration::from_secs(20));
+            assert_eq!(outcome.done.len(), 100);
+            assert_eq!(outcome.gaps.files.len(), stuck);
+            assert_eq!(outcome.gaps.processes, 0);
+            for gap in &outcome.gaps.files {
+                assert!(
+                    gap.file.contains("/stuck-") && gap.why.is_blocked(),
+                    "{gap:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn what_was_read_until_the_deadline_is_kept_and_the_rest_counted() {
+        let until = Instant::now() + Duration::from_millis(200);
+        let outcome = read_all((0..1000).collect(), until, |_, number: &u32| {
+            thread::sleep(Duration::from_millis(5));
+            Some(*number)
+        });
+        let read = outcome.done.len();
+        assert!(read > 0, "{:?}", outcome.gaps);
+        assert_eq!(read + outcome.gaps.processes, 1000);
+        assert_eq!(outcome.done, (0..read as u32).collect::<Vec<_>>());
+        assert!(outcome.gaps.files.is_empty(), "{:?}", outcome.gaps);
+    }
+}

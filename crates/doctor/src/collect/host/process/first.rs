@@ -1,0 +1,119 @@
+//! The first look: what is read of each process, by a helper.
+
+use std::io;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::room::Room;
+use super::stat::{self, Stat};
+use super::{Before, Census, cgroups, fds, threads};
+use crate::collect::helper::{Reads, read_all};
+use crate::collect::host::file::{text_of, word};
+use crate::collect::host::sockets::Holders;
+use crate::facts::Missing;
+use crate::facts::host::Process;
+use crate::facts::host::process::MOST_PROCESSES;
+
+/// As `clone(2)` has it: a thread of the kernel.
+const KERNEL_THREAD: u64 = 0x0020_0000;
+
+/// One process.
+struct Seen {
+    process: Process,
+    before: Before,
+    /// The inodes of the sockets that it has open.
+    sockets: Vec<u32>,
+}
+
+/// All processes, as far as they can be read within `limit`.
+pub(in crate::collect) fn first_look(proc: &Path, limit: Duration) -> io::Result<Census> {
+    let until = Instant::now() + limit;
+    let names = std::fs::read_dir(proc)?.flatten();
+    let pids = names.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let pids: Vec<u32> = pids.take(MOST_PROCESSES).collect();
+    let uptime = word::<f64>(&proc.join("uptime"), 0);
+    let uptime = uptime.value().copied().unwrap_or(0.0);
+    let room = Mutex::new(Room::default());
+    let proc = proc.to_owned();
+    // One that ended since is none.
+    let outcome = read_all(pids, until, move |reads, pid| {
+        see(reads, &proc, *pid, uptime, &room)
+    });
+    let mut census = Census {
+        processes: Vec::new(),
+        before: Default::default(),
+        holders: Holders::default(),
+        gaps: outcome.gaps,
+    };
+    for seen in outcome.done {
+        let pid = seen.process.pid;
+        for inode in seen.sockets {
+            census.holders.add(inode, pid);
+        }
+        census.before.insert(pid, seen.before);
+        census.processes.push(seen.process);
+    }
+    census.processes.sort_by_key(|process| process.pid);
+    cgroups::name_as_init(&mut census.processes);
+    Ok(census)
+}
+
+fn with<R>(room: &Mutex<Room>, keep: impl FnOnce(&mut Room) -> R) -> R {
+    keep(&mut room.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+fn see(reads: &Reads, proc: &Path, pid: u32, uptime: f64, room: &Mutex<Room>) -> Option<Seen> {
+    let folder = proc.join(pid.to_string());
+    let stat = Stat::of(reads, &folder).ok()?;
+    let kernel = stat.flags & KERNEL_THREAD != 0 || pid == 2;
+    let status = text(reads, &folder.join("status")).unwrap_or_default();
+    let started = stat.start as f64 / rustix::param::clock_ticks_per_second() as f64;
+    let mut process = Process {
+        pid,
+        ppid: stat.ppid,
+        uid: stat::uid(&status).unwrap_or(0),
+        comm: stat.comm,
+        state: stat.state,
+        wchan: threads::wchan(reads, &folder),
+        age_seconds: (uptime - started).max(0.0),
+        kernel,
+        thread_count: stat.threads,
+        ..Process::default()
+    };
+    // Nobody holds the room while he reads: he may never come back.
+    let serves = process.serves_containers();
+    let most = with(room, |room| room.for_threads(serves));
+    process.threads = threads::of(reads, &folder, serves, most);
+    with(room, |room| {
+        room.keep_threads(serves, process.threads.len())
+    });
+    let mut sockets = Vec::new();
+    if !kernel {
+        process.fds = fds::count(reads, &folder, |inode| sockets.push(inode));
+    }
+    let blocked = process.threads.iter().filter(|thread| thread.state == 'D');
+    let switches = blocked.filter_map(|thread| {
+        let switches = threads::switches(reads, &folder, thread.tid)?;
+        Some((thread.tid, switches))
+    });
+    let before = Before {
+        start: stat.start,
+        ticks: stat.ticks,
+        switches: switches.collect(),
+        delay: serves.then(|| threads::delay(reads, &folder)).flatten(),
+    };
+    // Last: of all files it is the one that is known to wait for others.
+    let cgroups = cgroups::of(reads, &folder);
+    process.cgroups = with(room, |room| room.cgroups(cgroups));
+    Some(Seen {
+        process,
+        before,
+        sockets,
+    })
+}
+
+/// The text of a file. It is opened as it stands: who would wait for it is left.
+pub(super) fn text(reads: &Reads, path: &Path) -> Result<String, Missing> {
+    reads.at(path, || text_of(std::fs::File::open(path)?))
+}

@@ -1,0 +1,124 @@
+//! What may be kept of all processes together, so that no machine makes a bundle too large to
+//! be written.
+
+use super::MOST_THREADS;
+use crate::facts::host::CgroupPath;
+
+/// Of what runs containers, or says so by its name, so many threads in all.
+const MOST_SERVING_THREADS: usize = 8_000;
+/// Of all others.
+const MOST_OTHER_THREADS: usize = 4_000;
+/// Bytes of paths of control groups; on a usual node a process has some hundred.
+const MOST_PATHS: usize = 6 << 20;
+
+/// What may still be kept.
+pub(super) struct Room {
+    serving_threads: usize,
+    other_threads: usize,
+    /// Bytes of paths.
+    paths: usize,
+}
+
+impl Default for Room {
+    fn default() -> Self {
+        Self {
+            serving_threads: MOST_SERVING_THREADS,
+            other_threads: MOST_OTHER_THREADS,
+            paths: MOST_PATHS,
+        }
+    }
+}
+
+impl Room {
+    /// How many threads of a process there is room for.
+    pub(super) fn for_threads(&mut self, serving: bool) -> usize {
+        MOST_THREADS.min(*self.threads(serving))
+    }
+
+    /// These threads are kept.
+    pub(super) fn keep_threads(&mut self, serving: bool, count: usize) {
+        let left = self.threads(serving);
+        *left = left.saturating_sub(count);
+    }
+
+    fn threads(&mut self, serving: bool) -> &mut usize {
+        match serving {
+            true => &mut self.serving_threads,
+            false => &mut self.other_threads,
+        }
+    }
+
+    /// These, if there is room for them.
+    pub(super) fn cgroups(&mut self, cgroups: Vec<CgroupPath>) -> Vec<CgroupPath> {
+        let bytes: usize = cgroups.iter().map(|cgroup| cgroup.path.len()).sum();
+        match self.paths.checked_sub(bytes) {
+            Some(left) => {
+                self.paths = left;
+                cgroups
+            }
+            None => Vec::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::facts::Fact;
+    use crate::facts::host::process::MOST_PROCESSES;
+    use crate::facts::host::{FdUse, Process, Thread};
+
+    /// As long as anything gets that the kernel lets others choose.
+    fn fullest() -> Vec<Process> {
+        let name = "\u{fffd}".repeat(15);
+        let thread = |tid| Thread {
+            tid,
+            comm: name.clone(),
+            state: 'D',
+            wchan: Some("f".repeat(60)),
+            still: true,
+            stack: Vec::new(),
+        };
+        let threads = MOST_SERVING_THREADS + MOST_OTHER_THREADS;
+        let process = |number: usize| Process {
+            pid: 4_000_000 + number as u32,
+            ppid: 4_000_000,
+            uid: 4_000_000_000,
+            comm: name.clone(),
+            state: 'D',
+            wchan: Some("f".repeat(60)),
+            age_seconds: 123_456_789.123_456_78,
+            kernel: false,
+            cpu_share: Some(0.123_456_789_012_345_67),
+            run_delay: Some(0.123_456_789_012_345_67),
+            thread_count: 1_000_000,
+            threads: (number < threads)
+                .then(|| thread(4_000_000))
+                .into_iter()
+                .collect(),
+            cgroups: vec![CgroupPath {
+                controllers: "freezer,pids,memory,cpu,cpuacct".to_owned(),
+                path: "\"".repeat(MOST_PATHS / MOST_PROCESSES),
+            }],
+            fds: Fact::known(
+                FdUse {
+                    open: 1_000_000,
+                    limit: Some(1_000_000),
+                    hard_limit: Some(1_000_000),
+                    inotify: 1_000_000,
+                    pipes: 1_000_000,
+                    fanotify: Vec::new(),
+                },
+                "/proc/4000000/fd",
+            ),
+        };
+        (0..MOST_PROCESSES).map(process).collect()
+    }
+
+    #[test]
+    fn the_fullest_machine_fits_a_bundle_with_room_to_spare() {
+        let text = serde_json::to_vec(&fullest()).expect("JSON");
+        let most = crate::bundle::LONGEST as usize * 7 / 8;
+        assert!(text.len() < most, "{} of {most}", text.len());
+    }
+}

@@ -1,0 +1,112 @@
+//! The second look, and all threads of a few processes: what a helper reads later.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use super::stat::Stat;
+use super::{MOST_THREADS, threads};
+use crate::collect::helper::{Reads, read_all};
+use crate::facts::Missing;
+use crate::facts::host::{Gaps, Thread};
+
+/// What to look at once more.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(in crate::collect) struct LookAt {
+    pub pid: u32,
+    /// Whether to see how long it waited for a processor.
+    pub delay: bool,
+    /// Threads that were in uninterruptible sleep.
+    pub threads: Vec<u32>,
+}
+
+/// What the second look found.
+#[derive(Debug, Serialize, Deserialize)]
+pub(in crate::collect) struct SecondLook {
+    pub found: Vec<(u32, Now)>,
+    pub gaps: Gaps,
+}
+
+/// A process at the second look.
+#[derive(Debug, Serialize, Deserialize)]
+pub(in crate::collect) enum Now {
+    Gone,
+    There(Again),
+}
+
+/// A process that is still there, if it is the same.
+#[derive(Debug, Serialize, Deserialize)]
+pub(in crate::collect) struct Again {
+    pub start: u64,
+    pub state: char,
+    pub ticks: u64,
+    pub delay: Option<u64>,
+    pub threads: Vec<ThreadAgain>,
+}
+
+/// A thread of it.
+#[derive(Debug, Serialize, Deserialize)]
+pub(in crate::collect) struct ThreadAgain {
+    pub tid: u32,
+    pub state: char,
+    pub switches: u64,
+}
+
+/// All threads of some processes.
+#[derive(Debug, Serialize, Deserialize)]
+pub(in crate::collect) struct Threads {
+    pub found: Vec<(u32, Vec<Thread>)>,
+    pub gaps: Gaps,
+}
+
+/// Looks at these once more, within `limit`.
+pub(in crate::collect) fn second_look(
+    proc: PathBuf,
+    at: Vec<LookAt>,
+    limit: Duration,
+) -> SecondLook {
+    let until = Instant::now() + limit;
+    let outcome = read_all(at, until, move |reads, at: &LookAt| {
+        let folder = proc.join(at.pid.to_string());
+        let stat = match Stat::of(reads, &folder) {
+            Ok(stat) => stat,
+            Err(Missing::Blocked(_) | Missing::Other(_)) => return None,
+            Err(_) => return Some((at.pid, Now::Gone)),
+        };
+        let delay = at.delay.then(|| threads::delay(reads, &folder)).flatten();
+        let threads = at.threads.iter().filter_map(|tid| {
+            let task = folder.join("task").join(tid.to_string());
+            Some(ThreadAgain {
+                tid: *tid,
+                state: Stat::of(reads, &task).ok()?.state,
+                switches: threads::switches(reads, &folder, *tid)?,
+            })
+        });
+        let again = Again {
+            start: stat.start,
+            state: stat.state,
+            ticks: stat.ticks,
+            delay,
+            threads: threads.collect(),
+        };
+        Some((at.pid, Now::There(again)))
+    });
+    SecondLook {
+        found: outcome.done,
+        gaps: outcome.gaps,
+    }
+}
+
+/// All threads of these, within `limit`.
+pub(in crate::collect) fn threads_of(proc: PathBuf, of: Vec<u32>, limit: Duration) -> Threads {
+    let until = Instant::now() + limit;
+    let outcome = read_all(of, until, move |reads: &Reads, pid: &u32| {
+        let folder = proc.join(pid.to_string());
+        Some((*pid, threads::of(reads, &folder, true, MOST_THREADS)))
+    });
+    Threads {
+        found: outcome.done,
+        gaps: outcome.gaps,
+    }
+}

@@ -1,0 +1,58 @@
+//! What of the processes could not be read.
+
+use serde::{Deserialize, Serialize};
+
+use crate::facts::Missing;
+
+/// So many files are named.
+const MOST: usize = 128;
+
+/// What of the processes could not be read, while all else was.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Gaps {
+    /// Files that could not be read.
+    pub files: Vec<Gap>,
+    /// How many there are beyond those.
+    pub more: usize,
+    /// How many processes were not read, or not for the second look, before the time was over.
+    pub processes: usize,
+}
+
+/// A file of a process that could not be read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Gap {
+    /// Its path, `/proc/4711/cgroup`.
+    pub file: String,
+    /// Why.
+    pub why: Missing,
+}
+
+impl Gaps {
+    /// Names one more, as long as these are not too many.
+    pub(crate) fn add(&mut self, gap: Gap) {
+        match self.files.len() < MOST {
+            true => self.files.push(gap),
+            false => self.more += 1,
+        }
+    }
+
+    /// Takes over those of another look.
+    pub(crate) fn extend(&mut self, other: Self) {
+        other.files.into_iter().for_each(|gap| self.add(gap));
+        self.more += other.more;
+        self.processes += other.processes;
+    }
+
+    /// Whether everything could be read.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The first file of this name that could not be read.
+    pub fn first_of(&self, name: &str) -> Option<&Gap> {
+        let mut files = self.files.iter();
+        files.find(|gap| gap.file.rsplit('/').next() == Some(name))
+    }
+}

@@ -1,0 +1,124 @@
+//! Why something is not known. Decisions are made on the kind, people read the sentence.
+
+use std::io::{self, ErrorKind};
+use std::time::Duration;
+
+use pleg::out::go_duration::GoDuration;
+use serde::{Deserialize, Serialize};
+
+/// Why something is not known.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[serde(rename_all = "camelCase", tag = "kind", content = "message")]
+pub enum Missing {
+    /// Nobody asked.
+    #[error("it was not asked for")]
+    NotAsked,
+    /// The kernel did not return from a read within this time.
+    #[error("the kernel did not return within {0}")]
+    Blocked(GoDuration),
+    /// Whoever was asked did not answer within this time.
+    #[error("no answer within {0}")]
+    Overdue(GoDuration),
+    /// We may not read it (`EACCES`, `EPERM`).
+    #[error("{0}")]
+    Forbidden(String),
+    /// There is no such thing (`ENOENT`).
+    #[error("{0}")]
+    NotThere(String),
+    /// Another error of the system, in its words.
+    #[error("{0}")]
+    System(String),
+    /// Something else, in a sentence of its own.
+    #[error("{0}")]
+    Other(String),
+}
+
+impl Missing {
+    /// The kernel did not return from a read within `limit`.
+    pub fn blocked(limit: Duration) -> Self {
+        Self::Blocked(GoDuration(limit))
+    }
+
+    /// There was no answer within `limit`.
+    pub fn overdue(limit: Duration) -> Self {
+        Self::Overdue(GoDuration(limit))
+    }
+
+    /// Whether a read of it did not return.
+    pub fn is_blocked(&self) -> bool {
+        matches!(self, Self::Blocked(_))
+    }
+}
+
+impl From<&io::Error> for Missing {
+    fn from(error: &io::Error) -> Self {
+        let message = in_words(error);
+        match error.kind() {
+            ErrorKind::PermissionDenied => Self::Forbidden(message),
+            ErrorKind::NotFound => Self::NotThere(message),
+            _ => Self::System(message),
+        }
+    }
+}
+
+impl From<io::Error> for Missing {
+    fn from(error: io::Error) -> Self {
+        Self::from(&error)
+    }
+}
+
+impl From<&str> for Missing {
+    fn from(sentence: &str) -> Self {
+        Self::Other(sentence.to_owned())
+    }
+}
+
+impl From<String> for Missing {
+    fn from(sentence: String) -> Self {
+        Self::Other(sentence)
+    }
+}
+
+impl From<&Missing> for Missing {
+    fn from(why: &Missing) -> Self {
+        why.clone()
+    }
+}
+
+/// The system's words, without the number: "connection refused".
+fn in_words(error: &io::Error) -> String {
+    let words = error.to_string().to_lowercase();
+    match words.split_once(" (os error") {
+        Some((words, _)) => words.to_owned(),
+        None => words,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_of_the_system_keeps_its_kind_and_its_words() {
+        let of = |number| Missing::from(io::Error::from_raw_os_error(number));
+        assert_eq!(of(13), Missing::Forbidden("permission denied".to_owned()));
+        assert_eq!(
+            of(2),
+            Missing::NotThere("no such file or directory".to_owned())
+        );
+        assert_eq!(of(111), Missing::System("connection refused".to_owned()));
+    }
+
+    #[test]
+    fn each_reason_is_written_and_read_the_same() {
+        for why in [
+            Missing::NotAsked,
+            Missing::blocked(Duration::from_millis(250)),
+            Missing::overdue(Duration::from_secs(5)),
+            Missing::from("there is none"),
+        ] {
+            let text = serde_json::to_string(&why).unwrap();
+            assert_eq!(serde_json::from_str::<Missing>(&text).unwrap(), why);
+        }
+    }
+}

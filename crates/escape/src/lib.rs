@@ -1,0 +1,149 @@
+//! Text from a runtime, made safe for terminals, logs and HTTP bodies.
+//!
+//! ```text
+//!   a name, a message --> printable | sentence --> a table, a log field, /healthz
+//!   a whole page      --> page                 --> standard output: lines and colours stay
+//!   a JSON document   --> json                 --> the same document, escaped as JSON does
+//! ```
+//!
+//! A name can hold anything: a line break forges a log line, ESC or a C1 control drives the
+//! terminal, U+202E turns the direction of writing. So every control character (Cc), format
+//! character (Cf) and line or paragraph separator (Zl, Zp) is escaped. The categories come
+//! from `unicode-properties`, a table without dependencies kept by unicode-rs, because format
+//! characters lie scattered over twenty ranges that grow with Unicode.
+
+use std::borrow::Cow;
+
+use unicode_properties::{GeneralCategory, UnicodeGeneralCategory};
+
+mod json;
+mod page;
+
+pub use json::json;
+pub use page::page;
+
+/// The longest name that is shown whole; Kubernetes allows 253.
+pub const MAX_NAME: usize = 253;
+
+/// The longest sentence that is shown whole: a few names, each at its longest.
+pub const MAX_SENTENCE: usize = 2000;
+
+/// A name as it may be shown on one line: escaped, and cut where no name can be that long.
+pub fn printable(name: &str) -> Cow<'_, str> {
+    shown(name, MAX_NAME)
+}
+
+/// The same for a sentence, which may hold several names.
+pub fn sentence(text: &str) -> Cow<'_, str> {
+    shown(text, MAX_SENTENCE)
+}
+
+/// The same for text of any length.
+pub fn line(text: &str) -> Cow<'_, str> {
+    shown(text, usize::MAX)
+}
+
+/// Whether a character shows itself and does nothing else.
+pub fn is_printable(character: char) -> bool {
+    if character.is_ascii() {
+        return !character.is_ascii_control();
+    }
+    !matches!(
+        character.general_category(),
+        GeneralCategory::Control
+            | GeneralCategory::Format
+            | GeneralCategory::LineSeparator
+            | GeneralCategory::ParagraphSeparator
+    )
+}
+
+fn shown(text: &str, limit: usize) -> Cow<'_, str> {
+    let end = text.char_indices().nth(limit).map(|(end, _)| end);
+    let kept = &text[..end.unwrap_or(text.len())];
+    if end.is_none() && kept.chars().all(is_printable) {
+        return kept.into();
+    }
+    let mut shown = String::with_capacity(kept.len());
+    for character in kept.chars() {
+        push(&mut shown, character);
+    }
+    if end.is_some() {
+        shown.push('…');
+    }
+    shown.into()
+}
+
+/// Adds a character, escaped as Rust does if it must be.
+fn push(text: &mut String, character: char) {
+    if is_printable(character) {
+        text.push(character);
+    } else {
+        text.extend(character.escape_default());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All that Unicode 16 puts into Cc, Cf, Zl and Zp, written out as a second opinion.
+    pub(crate) fn unprintable() -> impl Iterator<Item = char> {
+        let ranges = [
+            ('\0', '\u{1f}'),
+            ('\u{7f}', '\u{9f}'),
+            ('\u{ad}', '\u{ad}'),
+            ('\u{600}', '\u{605}'),
+            ('\u{61c}', '\u{61c}'),
+            ('\u{6dd}', '\u{6dd}'),
+            ('\u{70f}', '\u{70f}'),
+            ('\u{890}', '\u{891}'),
+            ('\u{8e2}', '\u{8e2}'),
+            ('\u{180e}', '\u{180e}'),
+            ('\u{200b}', '\u{200f}'),
+            ('\u{2028}', '\u{202e}'),
+            ('\u{2060}', '\u{2064}'),
+            ('\u{2066}', '\u{206f}'),
+            ('\u{feff}', '\u{feff}'),
+            ('\u{fff9}', '\u{fffb}'),
+            ('\u{110bd}', '\u{110bd}'),
+            ('\u{110cd}', '\u{110cd}'),
+            ('\u{13430}', '\u{1343f}'),
+            ('\u{1bca0}', '\u{1bca3}'),
+            ('\u{1d173}', '\u{1d17a}'),
+            ('\u{e0001}', '\u{e0001}'),
+            ('\u{e0020}', '\u{e007f}'),
+        ];
+        ranges.into_iter().flat_map(|(first, last)| first..=last)
+    }
+
+    #[test]
+    fn every_control_and_format_character_is_escaped_and_no_other() {
+        let expected: Vec<char> = unprintable().collect();
+        let found: Vec<char> = ('\0'..=char::MAX).filter(|c| !is_printable(*c)).collect();
+        assert_eq!(found, expected);
+        for character in expected {
+            let text = format!("a{character}b");
+            let escaped = format!("a{}b", character.escape_default());
+            assert_eq!(printable(&text), escaped);
+            assert_eq!(sentence(&text), escaped);
+            assert_eq!(line(&text), escaped);
+        }
+    }
+
+    #[test]
+    fn names_in_any_script_stay_as_they_are() {
+        for name in ["web-0", "größe", "名前", "नमस्ते", "🦀", "e\u{301}"] {
+            assert!(matches!(printable(name), Cow::Borrowed(shown) if shown == name));
+        }
+    }
+
+    #[test]
+    fn what_is_too_long_is_cut_and_says_so() {
+        let long = "x".repeat(10_000);
+        assert_eq!(printable(&long).chars().count(), MAX_NAME + 1);
+        assert_eq!(sentence(&long).chars().count(), MAX_SENTENCE + 1);
+        assert!(printable(&long).ends_with('…'));
+        assert_eq!(line(&long), long);
+        assert_eq!(printable(&"é".repeat(MAX_NAME)), "é".repeat(MAX_NAME));
+    }
+}

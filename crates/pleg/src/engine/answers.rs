@@ -1,0 +1,357 @@
+//! Where each answer goes.
+
+use std::collections::BTreeSet;
+
+use super::call::{Answer, Answered, Purpose, Question};
+use super::relister::Relisted;
+use super::state::{Action, Engine};
+use crate::model::event::Source;
+use crate::model::id::{Id, PodUid};
+use crate::model::listed::{ContainerState, ListedContainer};
+use crate::model::status::{ContainerStatus, SandboxStatus};
+use crate::model::wall_time::Moment;
+use crate::out::cache::Vouch;
+use crate::out::coverage::LookKind;
+use crate::records::{Hint, Look};
+use crate::runtime::{CallError, RuntimeVersion};
+
+impl Engine {
+    pub(super) fn on_answered(&mut self, answered: Answered, now: Moment) {
+        let Answered {
+            call,
+            begun,
+            answer,
+        } = answered;
+        let key = call.question.key();
+        let error = answer.error();
+        let took = now.instant.duration_since(begun);
+        self.observer.call_ended(key.0, took, error);
+        let about = match error {
+            Some(CallError::Unavailable(_)) => self.governor.lost(&key),
+            _ => self.governor.answered(&key, now.instant),
+        };
+        let takes_note = matches!(call.purpose, Purpose::Inspect(..) | Purpose::Sweep(_));
+        if let Some(about) = about.filter(|_| takes_note) {
+            self.note_outcome(key, about, error, now.instant);
+        }
+        let look = Look {
+            begun,
+            ended: now.instant,
+            source: Source::Sweep,
+        };
+        match (call.purpose, answer) {
+            // That it came is all that these are asked for.
+            (Purpose::Heartbeat | Purpose::Witness, _) => {}
+            (_, Answer::Version(answer)) => self.on_version(answer, now),
+            (Purpose::SweepList, Answer::Sandboxes(Ok(listing))) => {
+                self.records.observe_sandboxes(&listing.rows, look);
+                self.sweeper.list_answered(true);
+                self.settle(now);
+            }
+            (Purpose::SweepList, Answer::Containers(Ok(listing))) => {
+                self.records.observe_containers(&listing.rows, look);
+                self.sweeper.list_answered(false);
+                self.settle(now);
+            }
+            (Purpose::SweepList, Answer::Sandboxes(Err(error))) => {
+                self.relister.sweep_list_failed(true, &error);
+            }
+            (Purpose::SweepList, Answer::Containers(Err(error))) => {
+                self.relister.sweep_list_failed(false, &error);
+            }
+            (_, Answer::Sandboxes(answer)) => {
+                if let Ok(listing) = &answer {
+                    self.observer
+                        .list_received(call.question.key().0, listing.bytes);
+                }
+                let relisted = self.relister.on_sandboxes(answer, now.instant);
+                self.on_relisted(relisted, now);
+            }
+            (_, Answer::Containers(answer)) => {
+                if let Ok(listing) = &answer {
+                    self.observer
+                        .list_received(call.question.key().0, listing.bytes);
+                }
+                let relisted = self.relister.on_containers(answer, now.instant);
+                self.on_relisted(relisted, now);
+            }
+            (Purpose::Sweep(uid), Answer::Sandbox(answer)) => {
+                self.on_swept_sandbox(uid, &call.question, answer, look, now);
+            }
+            (Purpose::Sweep(uid), Answer::Container(answer)) => {
+                self.on_swept_container(uid, &call.question, answer, look, now);
+            }
+            (Purpose::Inspect(uid, number), Answer::Sandbox(answer)) => {
+                let ended = self
+                    .inspector
+                    .on_sandbox(&uid, number, &call.question, answer);
+                self.on_inspection(ended, now);
+            }
+            (Purpose::Inspect(uid, number), Answer::Container(answer)) => {
+                let ended = self
+                    .inspector
+                    .on_container(&uid, number, &call.question, answer);
+                self.on_inspection(ended, now);
+            }
+            (Purpose::Death, Answer::Container(answer)) => {
+                if let Question::Container(id) = &call.question {
+                    self.on_death_asked(
+                        id,
+                        answer,
+                        Look {
+                            source: Source::Kernel,
+                            ..look
+                        },
+                        now,
+                    );
+                }
+            }
+            (_, Answer::Pid(answer)) => {
+                if let Question::Pid(id) = call.question
+                    && let Some(pid) = self.processes.on_pid(&id, answer, now.instant)
+                {
+                    self.act(Action::Watch { id, pid });
+                }
+            }
+            // Of these nobody else asks.
+            (_, Answer::Sandbox(_) | Answer::Container(_)) => {}
+        }
+    }
+
+    fn on_version(&mut self, answer: Result<RuntimeVersion, CallError>, now: Moment) {
+        match answer {
+            Ok(version) => {
+                tracing::debug!("the runtime is {version}");
+                self.version = Some(version);
+                self.streaming.runtime_answered(now.instant);
+                self.sweeper.runtime_changed();
+                let ask = self.relister.version_known(now);
+                self.ask_for(ask, now);
+            }
+            Err(error) => {
+                let relisted = self.relister.version_failed(error, now.instant);
+                self.on_relisted(Some(relisted), now);
+            }
+        }
+    }
+
+    fn on_relisted(&mut self, relisted: Option<Relisted>, now: Moment) {
+        let listed = match relisted {
+            None => return,
+            Some(Relisted::Failed(took)) => {
+                self.observer.relist_failed(took);
+                return;
+            }
+            Some(Relisted::Good(listed)) => listed,
+        };
+        let begun = listed.begun;
+        self.sweeper.forget_before(begun.instant);
+        self.records
+            .observe(&listed.snapshot, now.instant, Source::Relist);
+        self.counts = listed.snapshot.counts;
+        let older = self.records.newest_ticket();
+        self.settle(now);
+        let pending = self.pending();
+        self.unseen_since.retain(|uid, _| pending.contains(uid));
+        // Who failed in a sweep, and is unchanged by the lists, is seen.
+        self.failing.retain(|_, failing| {
+            let uid = failing.pod.as_ref().map(|pod| &pod.uid);
+            uid.is_some_and(|uid| pending.contains(uid))
+        });
+        self.cache.vouch(Vouch {
+            begun,
+            pending,
+            sees_new_pods: true,
+            sees_new_containers: true,
+        });
+        self.begin_round(begun, LookKind::List, older);
+        if !listed.late
+            && let Some(proof) = self.streaming.proof()
+        {
+            proof.relisted();
+        }
+        let period = self.period();
+        self.relister.taken_in(&listed, period, now.instant);
+    }
+
+    /// The pods of which the cache does not hold what is so.
+    fn pending(&self) -> BTreeSet<PodUid> {
+        let mut pending = self.records.pending();
+        let contradicted = self.processes.contradicted();
+        pending.extend(contradicted.map(|pod| pod.uid.clone()));
+        pending
+    }
+
+    /// Does what the records want done about every pod that differs.
+    fn settle(&mut self, now: Moment) {
+        for uid in self.records.unsettled() {
+            self.take_step(&uid, now);
+        }
+    }
+
+    /// The host has said which ids it knows: a sweep begins, if there is anything to ask for.
+    pub(super) fn begin_sweep(&mut self, ids: Vec<Id>, now: Moment) {
+        self.sweeper.on_host_ids(ids);
+        let missing = self.missing(now.instant);
+        if !missing.any() || !self.relister.has_listed() && !self.sweeper.knows_ids() {
+            return;
+        }
+        let listed = self.records.listed().map(AsRef::as_ref);
+        let slow = self.relister.pace();
+        self.sweeper
+            .begin(missing, listed, slow, &self.governor, now);
+        let is_free = |question: &Question| !self.governor.is_outstanding(&question.key());
+        let list = match (missing.sandboxes, missing.containers) {
+            (false, true) => Question::Sandboxes,
+            (true, false) => Question::Containers,
+            _ => return,
+        };
+        if is_free(&list) {
+            self.ask_node(list, Purpose::SweepList, now.instant);
+        }
+    }
+
+    fn on_swept_sandbox(
+        &mut self,
+        uid: Option<PodUid>,
+        question: &Question,
+        answer: Result<SandboxStatus, CallError>,
+        look: Look,
+        now: Moment,
+    ) {
+        let (key, Question::Sandbox(id)) = (question.key(), question) else {
+            return;
+        };
+        let known = known_now(answer);
+        self.sweeper
+            .answered(&key, uid.as_ref(), known.is_some(), now.instant);
+        let uid = match (uid, known) {
+            (_, None) | (None, Some(None)) => return,
+            (Some(uid), Some(status)) => {
+                let state = status.as_ref().map(|status| status.state);
+                self.records.observe_sandbox(&uid, id, state, look);
+                self.learn_containers(status, look);
+                uid
+            }
+            (None, Some(Some(status))) => {
+                let Some(pod) = status.pod.clone() else {
+                    return;
+                };
+                self.records.learn_sandbox(&pod, status.into(), look);
+                pod.uid
+            }
+        };
+        self.take_step(&uid, now);
+    }
+
+    /// Takes in the containers that a sandbox's status tells.
+    fn learn_containers(&mut self, sandbox: Option<SandboxStatus>, look: Look) {
+        let Some(sandbox) = sandbox else { return };
+        let Some(pod) = sandbox.pod else { return };
+        let has_some = self.records.has_container_in(&pod.uid, &sandbox.id);
+        self.sweeper
+            .sandbox_told_containers(!sandbox.containers.is_empty(), has_some);
+        for container in sandbox.containers {
+            let row = ListedContainer {
+                sandbox_id: sandbox.id.clone(),
+                ..container.into()
+            };
+            self.records.learn_container(&pod, row, look);
+        }
+    }
+
+    fn on_swept_container(
+        &mut self,
+        uid: Option<PodUid>,
+        question: &Question,
+        answer: Result<ContainerStatus, CallError>,
+        look: Look,
+        now: Moment,
+    ) {
+        let (key, Question::Container(id)) = (question.key(), question) else {
+            return;
+        };
+        let known = known_now(answer);
+        self.sweeper
+            .answered(&key, uid.as_ref(), known.is_some(), now.instant);
+        let uid = match (uid, known) {
+            (_, None) | (None, Some(None)) => return,
+            (Some(uid), Some(status)) => {
+                let state = status.map(|status| status.state);
+                self.records.observe_container(&uid, id, state, look);
+                uid
+            }
+            (None, Some(Some(status))) => {
+                let Some(pod) = status.pod.clone() else {
+                    return;
+                };
+                self.records.learn_container(&pod, status.into(), look);
+                pod.uid
+            }
+        };
+        self.take_step(&uid, now);
+    }
+
+    /// A sweep in which everybody was asked is a look.
+    pub(super) fn end_sweep(&mut self, now: Moment) {
+        let Some(swept) = self.sweeper.complete(&self.governor) else {
+            return;
+        };
+        let mut pending = self.pending();
+        pending.extend(self.unseen());
+        pending.extend(swept.failed);
+        let sees_new_containers = !swept.missing.containers || self.sweeper.sees_new_containers();
+        self.cache.vouch(Vouch {
+            begun: swept.begun,
+            pending,
+            sees_new_pods: swept.sandboxes_listed,
+            sees_new_containers,
+        });
+        // What it could not see must have been said: that a list is only suspected is not.
+        let blind = self.relister.blind(self.ages(now.instant));
+        let said = |missing: bool, blind: bool| !missing || blind || self.relister.pace().is_some();
+        if said(!swept.sandboxes_listed, blind.sandboxes)
+            && said(!sees_new_containers, blind.containers)
+        {
+            let older = self.records.newest_ticket();
+            self.begin_round(swept.begun, LookKind::Sweep, older);
+            self.complete_round(now);
+        }
+    }
+
+    fn on_death_asked(
+        &mut self,
+        id: &Id,
+        answer: Result<ContainerStatus, CallError>,
+        look: Look,
+        now: Moment,
+    ) {
+        let (runs, status) = match answer {
+            Ok(status) => (Some(status.state == ContainerState::Running), Some(status)),
+            Err(CallError::NotFound(_)) => (Some(false), None),
+            Err(_) => (None, None),
+        };
+        let Some(pod) = self.processes.on_asked(id, runs, now.instant) else {
+            return;
+        };
+        if let Some(status) = status.filter(|status| status.state == ContainerState::Exited) {
+            self.commit_exit(&pod.uid, status, look, now);
+        }
+        let hint = Hint {
+            source: Source::Kernel,
+            at: now.instant,
+            announced: None,
+            met: Vec::new(),
+        };
+        self.hint(&pod, hint, now);
+    }
+}
+
+/// What an answer says: the status, or that there is none any more. An error says nothing.
+fn known_now<T>(answer: Result<T, CallError>) -> Option<Option<T>> {
+    match answer {
+        Ok(status) => Some(Some(status)),
+        Err(CallError::NotFound(_)) => Some(None),
+        Err(_) => None,
+    }
+}

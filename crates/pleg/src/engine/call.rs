@@ -1,0 +1,126 @@
+//! What is asked of the runtime, for whom, and what it answered.
+
+use tokio::time::Instant;
+
+use crate::model::id::{Id, PodUid};
+use crate::model::listed::{ListedContainer, ListedSandbox};
+use crate::model::status::{ContainerStatus, SandboxStatus};
+use crate::runtime::{CallError, Listing, Rpc, Runtime, RuntimeVersion};
+
+/// What the runtime is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Question {
+    Version,
+    Sandboxes,
+    Containers,
+    Sandbox(Id),
+    Container(Id),
+    /// The pid of a container's init process: a verbose `ContainerStatus`.
+    Pid(Id),
+}
+
+/// By what calls are told apart: of the same, one at most is outstanding.
+pub(crate) type Key = (Rpc, Option<Id>);
+
+impl Question {
+    pub(crate) fn key(&self) -> Key {
+        match self {
+            Self::Version => (Rpc::Version, None),
+            Self::Sandboxes => (Rpc::ListPodSandbox, None),
+            Self::Containers => (Rpc::ListContainers, None),
+            Self::Sandbox(id) => (Rpc::PodSandboxStatus, Some(id.clone())),
+            Self::Container(id) | Self::Pid(id) => (Rpc::ContainerStatus, Some(id.clone())),
+        }
+    }
+
+    /// Asks. Ends when the runtime answers or the connection is gone.
+    pub(crate) async fn ask(self, runtime: &impl Runtime) -> Answer {
+        match self {
+            Self::Version => Answer::Version(runtime.version().await),
+            Self::Sandboxes => Answer::Sandboxes(runtime.list_sandboxes().await),
+            Self::Containers => Answer::Containers(runtime.list_containers().await),
+            Self::Sandbox(id) => {
+                let answer = runtime.sandbox_status(&id).await;
+                Answer::Sandbox(answer.and_then(|status| match status.id == id {
+                    true => Ok(status),
+                    false => Err(of_another(&id, &status.id)),
+                }))
+            }
+            Self::Container(id) => {
+                let answer = runtime.container_status(&id).await;
+                Answer::Container(answer.and_then(|status| match status.id == id {
+                    true => Ok(status),
+                    false => Err(of_another(&id, &status.id)),
+                }))
+            }
+            Self::Pid(id) => Answer::Pid(runtime.container_pid(&id).await),
+        }
+    }
+}
+
+/// A status that is not of the id that was asked for says nothing of it.
+fn of_another(asked: &Id, told: &Id) -> CallError {
+    let text = format!("the status of {asked} was asked for, and that of {told} came");
+    CallError::Malformed(text.into())
+}
+
+/// What the runtime answered.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    Version(Result<RuntimeVersion, CallError>),
+    Sandboxes(Result<Listing<ListedSandbox>, CallError>),
+    Containers(Result<Listing<ListedContainer>, CallError>),
+    Sandbox(Result<SandboxStatus, CallError>),
+    Container(Result<ContainerStatus, CallError>),
+    Pid(Result<Option<u32>, CallError>),
+}
+
+impl Answer {
+    pub(crate) fn error(&self) -> Option<&CallError> {
+        match self {
+            Self::Version(answer) => answer.as_ref().err(),
+            Self::Sandboxes(answer) => answer.as_ref().err(),
+            Self::Containers(answer) => answer.as_ref().err(),
+            Self::Sandbox(answer) => answer.as_ref().err(),
+            Self::Container(answer) => answer.as_ref().err(),
+            Self::Pid(answer) => answer.as_ref().err(),
+        }
+    }
+}
+
+/// Why something is asked: who takes the answer in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// A part of a relist.
+    Relist,
+    /// The list that answers, during a sweep in place of the other.
+    SweepList,
+    /// One id of a sweep, with its pod where that is known.
+    Sweep(Option<PodUid>),
+    /// A part of the inspection with this number.
+    Inspect(PodUid, u64),
+    /// The pid of a container that runs.
+    Pid,
+    /// Whether the runtime knows of a death that the kernel told.
+    Death,
+    /// Whether others are answered while one is not.
+    Witness,
+    /// Whether the runtime lives.
+    Heartbeat,
+}
+
+/// A call to be made.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    pub(crate) question: Question,
+    pub(crate) purpose: Purpose,
+}
+
+/// A call that has ended.
+#[derive(Debug)]
+pub(crate) struct Answered {
+    pub(crate) call: Call,
+    /// When it was made.
+    pub(crate) begun: Instant,
+    pub(crate) answer: Answer,
+}

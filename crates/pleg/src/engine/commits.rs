@@ -1,0 +1,245 @@
+//! What is made of inspections: what the records commit is written into the cache and told.
+
+use tokio::time::Instant;
+
+use super::inspector::Inspected;
+use super::state::{Action, Engine};
+use crate::model::event::{Event, EventType, Source};
+use crate::model::id::{Id, PodUid};
+use crate::model::listed::ContainerState;
+use crate::model::status::{ContainerStatus, PodStatus};
+use crate::model::wall_time::{Moment, WallTime};
+use crate::out::failure::InspectError;
+use crate::out::told::{Record, events_of};
+use crate::records::diff::Subject;
+use crate::records::{Commit, Look, Step};
+
+/// How often an exit code that the runtime does not know yet is asked for again.
+const EXIT_CODE_TRIES: u32 = 5;
+/// The first pause before that; each further one is twice as long.
+const EXIT_CODE_PAUSE: std::time::Duration = std::time::Duration::from_millis(500);
+
+impl Engine {
+    /// Does what the records want done about a pod.
+    pub(super) fn take_step(&mut self, uid: &PodUid, now: Moment) {
+        match self.records.plan(uid, now.instant) {
+            Step::Nothing => {}
+            Step::Removed(commit) => {
+                self.cache.remove(uid);
+                self.unseen_since.remove(uid);
+                self.exit_codes.remove(uid);
+                self.failing
+                    .retain(|_, failing| failing.pod.as_ref().is_none_or(|pod| pod.uid != *uid));
+                self.rounds.ended(uid);
+                self.tell(&commit, None, now);
+            }
+            Step::Inspect { ticket, pod } => {
+                let unseen = self.unseen_since.entry(uid.clone());
+                unseen.or_insert(now.instant);
+                // Of a pod that only a hint speaks of nobody knows whether there is one.
+                self.cache.set_pending(uid, self.records.listed_as(uid));
+                self.inspector.inspect(ticket, pod);
+            }
+        }
+    }
+
+    pub(super) fn on_inspection(&mut self, ended: Option<Inspected>, now: Moment) {
+        if let Some(inspected) = ended {
+            self.on_inspected(inspected, now);
+        }
+    }
+
+    pub(super) fn on_inspected(&mut self, inspected: Inspected, now: Moment) {
+        let Inspected {
+            ticket,
+            begun,
+            result,
+        } = inspected;
+        let uid = &ticket.uid;
+        let inspected_since = begun;
+        match result {
+            Ok(status) => {
+                self.records.looked(&ticket, &status, begun, now.instant);
+                // The pod may be gone, and even back, since: then this tells nothing.
+                let Some(commit) = self.records.commit(&ticket) else {
+                    self.take_step(uid, now);
+                    return;
+                };
+                if let Some(hint) = &commit.hint {
+                    let took = now.instant.duration_since(hint.at);
+                    self.observer.pod_relist_ended(took);
+                }
+                self.unseen_since.remove(uid);
+                let begun = now.back_at(commit.begun);
+                let status = self.cache.set(uid, status, begun);
+                self.note_contradiction(&status, now.instant);
+                self.note_exit_codes(&status, now.instant);
+                self.tell(&commit, Some(&status), now);
+                // What differed again meanwhile is due now, not at the next relist; it may have
+                // been so for as long as this inspection took.
+                self.take_step(uid, now);
+                if let Some(unseen) = self.unseen_since.get_mut(uid) {
+                    *unseen = inspected_since.min(*unseen);
+                }
+            }
+            Err(error) => {
+                let Some(begun) = self.records.defer(&ticket) else {
+                    return;
+                };
+                tracing::debug!("{uid} could not be inspected: {error}");
+                // It is tried again at the next relist, which must not be far.
+                self.doubt_stream(now);
+                self.cache.set_error(uid, error, begun);
+            }
+        }
+        // An inspection that was planned before may have missed what the lists show.
+        let goes_on = self.records.inspecting().contains(uid);
+        if !goes_on || self.rounds.is_newer(ticket.number()) {
+            self.rounds.ended(uid);
+        }
+    }
+
+    /// A single container has ended: that is told at once, whatever is still asked of its pod.
+    pub(super) fn commit_exit(
+        &mut self,
+        uid: &PodUid,
+        status: ContainerStatus,
+        look: Look,
+        now: Moment,
+    ) {
+        let known = self.reader.get(uid);
+        if known.status.container(&status.id).is_none() {
+            return;
+        }
+        let Some(commit) = self.records.commit_exit(uid, &status.id, look) else {
+            return;
+        };
+        if let Some(status) = self.cache.set_container(uid, status) {
+            self.note_exit_codes(&status, now.instant);
+            self.tell(&commit, Some(&status), now);
+        }
+    }
+
+    /// While the runtime says of a dead process that it runs, that pod's status is not true.
+    fn note_contradiction(&mut self, status: &PodStatus, now: Instant) {
+        let runs = |id: &Id| {
+            let container = status.container(id);
+            container.is_some_and(|container| container.state == ContainerState::Running)
+        };
+        let contradictions = self.processes.contradictions(now);
+        let mut contradictions = contradictions.filter(|contradiction| runs(&contradiction.id));
+        if let Some(contradiction) = contradictions.next() {
+            let error = InspectError::Contradicted {
+                id: contradiction.id,
+            };
+            self.cache.set_error(&status.uid, error, now);
+        }
+    }
+
+    /// Ends that a slow inspection has found are told before the rest of it is known.
+    pub(super) fn commit_exits_of_slow(&mut self, now: Moment) {
+        for (uid, begun, status) in self.inspector.exits_of_slow(now.instant) {
+            let look = Look {
+                begun,
+                ended: now.instant,
+                source: Source::Relist,
+            };
+            self.commit_exit(&uid, status, look, now);
+        }
+    }
+
+    /// An exit code that the runtime does not know yet is asked for again.
+    fn note_exit_codes(&mut self, status: &PodStatus, now: Instant) {
+        let lacks = status
+            .containers
+            .iter()
+            .any(ContainerStatus::lacks_exit_code);
+        if !lacks {
+            self.exit_codes.remove(&status.uid);
+            return;
+        }
+        let tries = self
+            .exit_codes
+            .get(&status.uid)
+            .map_or(0, |(_, tries)| *tries);
+        let again = (tries < EXIT_CODE_TRIES).then(|| now + EXIT_CODE_PAUSE * 2u32.pow(tries));
+        self.exit_codes
+            .insert(status.uid.clone(), (again, tries + 1));
+    }
+
+    pub(super) fn ask_for_exit_codes(&mut self, now: Moment) {
+        let mut due = Vec::new();
+        for (uid, (again, _)) in &mut self.exit_codes {
+            if again.is_some_and(|again| now.instant >= again) {
+                *again = None;
+                due.push(uid.clone());
+            }
+        }
+        for uid in due {
+            self.records.request_reinspect(&uid);
+            self.take_step(&uid, now);
+        }
+    }
+
+    /// Tells what a commit gave, and watches the processes of what runs now.
+    fn tell(&mut self, commit: &Commit, status: Option<&PodStatus>, now: Moment) {
+        let first_round = self.rounds.looks() == 0;
+        for event in events_of(commit, status, now.wall, first_round) {
+            self.expect_announcement(&event, commit, now.instant);
+            let announced = commit.hint.as_ref().and_then(|hint| hint.announced);
+            self.observe(&event, announced, status);
+            self.publish(&Record::Event(event));
+        }
+        self.watch_processes(commit, status);
+    }
+
+    /// Something happened, which a stream that is any good announces.
+    fn expect_announcement(&mut self, event: &Event, commit: &Commit, now: Instant) {
+        let listed = self.relister.good_before(commit.begun);
+        if let (Some(proof), Some(id), Some(listed)) = (self.streaming.proof(), &event.id, listed) {
+            proof.happened(id, commit.since, listed, now);
+        }
+    }
+
+    fn observe(&self, event: &Event, announced: Option<WallTime>, status: Option<&PodStatus>) {
+        let container = || status?.container(event.id.as_ref()?);
+        let happened = match (event.subject, event.event_type) {
+            _ if event.initial => None,
+            _ if event.source == Source::Stream => announced,
+            (Some(Subject::Container), EventType::ContainerStarted) => {
+                container().and_then(|container| container.started_at)
+            }
+            (Some(Subject::Container), EventType::ContainerDied) => {
+                container().and_then(|container| container.finished_at)
+            }
+            _ => None,
+        };
+        let latency = happened.map(|happened| event.time.since(happened));
+        self.observer.event(event.event_type, event.source, latency);
+    }
+
+    /// Watches what runs in a pod that was inspected, and nothing else of it.
+    fn watch_processes(&mut self, commit: &Commit, status: Option<&PodStatus>) {
+        for change in &commit.changes {
+            if self.processes.forget(&change.id) {
+                self.act(Action::Unwatch(change.id.clone()));
+            }
+        }
+        let Some(status) = status else {
+            return;
+        };
+        for container in &status.containers {
+            if container.state == ContainerState::Running {
+                self.processes
+                    .runs(&container.id, &container.name, &status.pod());
+            }
+        }
+    }
+
+    pub(super) fn publish(&mut self, record: &Record) {
+        let conflated = self.subscribers.publish(record);
+        if conflated > 0 {
+            self.observer.conflated(conflated);
+        }
+    }
+}

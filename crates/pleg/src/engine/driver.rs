@@ -1,0 +1,275 @@
+//! The task that drives the engine: it does what the engine says, and tells it what came of it.
+//!
+//! Whatever blocks is a task of its own that reports by message. A task that panics takes
+//! the driver with it, and so ends the process: better than a list that nobody asks for any more.
+
+use std::collections::HashMap;
+use std::panic::resume_unwind;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::task::{AbortHandle, JoinError, JoinSet};
+use tokio::time::{Instant, sleep_until};
+
+use super::call::{Answered, Call};
+use super::state::{Action, Engine, Input};
+use crate::config::{Config, Environment};
+use crate::model::id::{Id, PodUid};
+use crate::model::wall_time::Moment;
+use crate::out::cache::{Cache, CacheWriter};
+use crate::out::status_report::StatusReport;
+use crate::out::subscribers::{Lifeline, Subscription};
+use crate::runtime::{Announced, CallError, Runtime};
+
+/// What a handle wants.
+pub(crate) enum Command {
+    /// With what keeps us running while the subscription lasts.
+    Subscribe(Lifeline, oneshot::Sender<Subscription>),
+    Status(oneshot::Sender<StatusReport>),
+    Relist(Instant),
+    Reinspect(PodUid),
+}
+
+/// How many events of the stream may wait to be taken in. The reader never waits: a reader
+/// that stalls blocks containerd 2 itself. So what is more is left to a relist.
+const MOST_UNREAD: usize = 1024;
+
+/// The shortest sleep.
+const SHORTEST: Duration = Duration::from_millis(1);
+
+/// How many answers and events are taken in before we look at the clock and at commands again.
+const AT_ONCE: usize = 64;
+
+pub(crate) struct Driver<R> {
+    runtime: Arc<R>,
+    environment: Environment,
+    engine: Engine,
+    tasks: JoinSet<()>,
+    /// The tasks that wait for the death of a container's process.
+    watches: HashMap<Id, AbortHandle>,
+    reports: mpsc::UnboundedSender<Input>,
+    inbox: mpsc::UnboundedReceiver<Input>,
+    announcements: mpsc::Receiver<Announced>,
+    announcer: mpsc::Sender<Announced>,
+    flood: Arc<Flood>,
+}
+
+/// More events came than could be kept.
+#[derive(Default)]
+struct Flood {
+    is_on: AtomicBool,
+    began: Notify,
+}
+
+impl<R: Runtime> Driver<R> {
+    pub(crate) fn new(
+        runtime: Arc<R>,
+        config: Config,
+        environment: Environment,
+        cache: (CacheWriter, Cache),
+    ) -> Self {
+        let (reports, inbox) = mpsc::unbounded_channel();
+        let (announcer, announcements) = mpsc::channel(MOST_UNREAD);
+        let now = Moment {
+            instant: Instant::now(),
+            wall: (environment.clock)(),
+        };
+        let engine = Engine::new(
+            config,
+            environment.endpoint.clone(),
+            environment.observer.clone(),
+            environment.kernel.is_some(),
+            cache,
+            now,
+        );
+        Self {
+            runtime,
+            environment,
+            engine,
+            tasks: JoinSet::new(),
+            watches: HashMap::new(),
+            reports,
+            inbox,
+            announcements,
+            announcer,
+            flood: Arc::default(),
+        }
+    }
+
+    /// Turns until the last handle is dropped; then whatever is outstanding is given up.
+    pub(crate) async fn run(mut self, mut commands: mpsc::UnboundedReceiver<Command>) {
+        self.step(Input::Time);
+        loop {
+            let now = Instant::now();
+            // What is due and waits for something else must not keep us busy.
+            let alarm = self.engine.alarm(now).max(now + SHORTEST);
+            tokio::select! {
+                biased;
+                // Whoever asks is answered, whatever floods us.
+                command = commands.recv() => match command {
+                    Some(command) => self.on_command(command),
+                    None => return,
+                },
+                Some(input) = self.inbox.recv() => {
+                    self.step(input);
+                    self.take_in_more();
+                }
+                () = self.flood.began.notified() => {
+                    self.flood.is_on.store(false, Ordering::Relaxed);
+                    self.step(Input::Flooded);
+                }
+                Some(announced) = self.announcements.recv() => {
+                    self.step(Input::Announced(announced));
+                }
+                () = sleep_until(alarm) => self.step(Input::Time),
+            }
+            while let Some(ended) = self.tasks.try_join_next() {
+                end_with(ended);
+            }
+        }
+    }
+
+    fn take_in_more(&mut self) {
+        for _ in 0..AT_ONCE {
+            let Ok(input) = self.inbox.try_recv() else {
+                return;
+            };
+            self.step(input);
+        }
+    }
+
+    fn now(&self) -> Moment {
+        Moment {
+            instant: Instant::now(),
+            wall: (self.environment.clock)(),
+        }
+    }
+
+    fn step(&mut self, input: Input) {
+        if let Input::Died(id) = &input {
+            self.watches.remove(id);
+        }
+        let now = self.now();
+        for action in self.engine.step(input, now) {
+            self.perform(action);
+        }
+    }
+
+    fn on_command(&mut self, command: Command) {
+        // Whoever asked and went away needs no answer.
+        match command {
+            Command::Subscribe(lifeline, answer) => {
+                let (clock, now) = (self.environment.clock.clone(), self.now());
+                let _ = answer.send(self.engine.subscribe(lifeline, clock, now));
+            }
+            Command::Status(answer) => {
+                // What is said is as of now.
+                self.step(Input::Time);
+                let _ = answer.send(self.engine.status(self.now()));
+            }
+            Command::Relist(asked) => self.step(Input::Relist(asked)),
+            Command::Reinspect(uid) => self.step(Input::Reinspect(uid)),
+        }
+    }
+
+    fn perform(&mut self, action: Action) {
+        // Nobody listens to reports any more when the driver stops, and its tasks with it.
+        let reports = self.reports.clone();
+        match action {
+            Action::Ask(call) => {
+                let (runtime, begun) = (self.runtime.clone(), Instant::now());
+                self.tasks.spawn(async move {
+                    let answered = ask(&*runtime, call, begun).await;
+                    let _ = reports.send(Input::Answered(Box::new(answered)));
+                });
+            }
+            Action::ReadStream => {
+                let reader = StreamReader {
+                    runtime: self.runtime.clone(),
+                    announcer: self.announcer.clone(),
+                    flood: self.flood.clone(),
+                };
+                self.tasks.spawn(async move {
+                    let ended = reader.read().await;
+                    let _ = reports.send(Input::StreamEnded(ended));
+                });
+            }
+            Action::AskHost => {
+                let ids = (self.environment.ids)();
+                self.tasks.spawn(async move {
+                    let _ = reports.send(Input::HostIds(ids.await));
+                });
+            }
+            Action::Watch { id, pid } => self.watch(id, pid),
+            Action::Unwatch(id) => {
+                if let Some(watch) = self.watches.remove(&id) {
+                    watch.abort();
+                }
+            }
+        }
+    }
+
+    fn watch(&mut self, id: Id, pid: u32) {
+        let Some(kernel) = &self.environment.kernel else {
+            return;
+        };
+        let (watching, reports) = (kernel.watch(pid, &id), self.reports.clone());
+        let of = id.clone();
+        let watch = self.tasks.spawn(async move {
+            match watching.await {
+                Ok(death) => {
+                    let _ = reports.send(Input::Opened(of.clone(), Ok(())));
+                    death.await;
+                    let _ = reports.send(Input::Died(of));
+                }
+                Err(why) => {
+                    let _ = reports.send(Input::Opened(of, Err(why)));
+                }
+            }
+        });
+        if let Some(earlier) = self.watches.insert(id, watch) {
+            earlier.abort();
+        }
+    }
+}
+
+async fn ask(runtime: &impl Runtime, call: Call, begun: Instant) -> Answered {
+    let answer = call.question.clone().ask(runtime).await;
+    Answered {
+        call,
+        begun,
+        answer,
+    }
+}
+
+/// A task that panicked takes us with it.
+fn end_with(ended: Result<(), JoinError>) {
+    if let Err(error) = ended
+        && error.is_panic()
+    {
+        resume_unwind(error.into_panic());
+    }
+}
+
+/// Reads the stream, and never waits for whoever takes its events in.
+struct StreamReader<R> {
+    runtime: Arc<R>,
+    announcer: mpsc::Sender<Announced>,
+    flood: Arc<Flood>,
+}
+
+impl<R: Runtime> StreamReader<R> {
+    async fn read(self) -> Result<(), CallError> {
+        let mut announcements = self.runtime.announcements().await?;
+        while let Some(announced) = announcements.next().await {
+            let full = self.announcer.try_send(announced?).is_err();
+            if full && !self.flood.is_on.swap(true, Ordering::Relaxed) {
+                self.flood.began.notify_one();
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,276 @@
+//! One governor of all calls that are outstanding: how many there may be, which of them are
+//! stuck, and whether the runtime answers at all.
+//!
+//! ```text
+//!   has_room? --> begin --> outstanding --> end: the window opens, the answer is evidence
+//!                               |
+//!                               \-- silent while others, asked later, are answered: stuck, named
+//! ```
+//!
+//! **At most one call per (RPC, id) is ever outstanding.** A call has no deadline: one that
+//! is stuck stays outstanding, alone, and ends when the runtime answers or the connection is
+//! gone. So a wedged runtime holds at most [`Config::max_outstanding_calls`], and while
+//! nothing answers the window shrinks. Only calls that are stuck *while others of their kind
+//! are answered* give their place to others, up to [`STUCK_FACTOR`] windows in all.
+//!
+//! [`Config::max_outstanding_calls`]: crate::Config::max_outstanding_calls
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::call::Key;
+use super::evidence::Evidence;
+use crate::config::Config;
+use crate::runtime::{About, OutstandingCall, Rpc};
+
+/// A status call that is silent for so long is suspect while others of its kind are answered.
+pub const SUSPECT: Duration = Duration::from_secs(1);
+
+/// How many times the usual time a status call may take before it is suspect.
+const TIMES_USUAL: u32 = 4;
+
+/// Whatever is usual, a call that takes longer than this is not just slow.
+const LONGEST: Duration = Duration::from_secs(10);
+
+/// A status call that takes so long is worth saying, whoever is to blame.
+pub const SLOW_STATUS: Duration = Duration::from_millis(3500);
+
+/// How far the window shrinks, half by half, for each [`PAUSE`] without an answer.
+const SMALLEST: usize = 8;
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Both lists and `Version` always have a place, and one witness has: status calls leave
+/// these free.
+const RESERVED: usize = 4;
+
+/// How many windows all outstanding calls together may fill, those that are stuck included.
+pub const STUCK_FACTOR: usize = 4;
+
+/// The calls that are outstanding now.
+#[derive(Debug)]
+pub(crate) struct Governor {
+    most: usize,
+    open: usize,
+    /// When the window last opened or shrank.
+    moved: Instant,
+    status_overdue: Duration,
+    outstanding: BTreeMap<Key, Entry>,
+    evidence: Evidence,
+}
+
+#[derive(Debug)]
+struct Entry {
+    about: About,
+    since: Instant,
+    /// Who else wants to ask the same, and waits for its end: one id in two pods.
+    behind: Vec<About>,
+    stuck: Option<Stuck>,
+}
+
+/// How it is known that a call is stuck.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stuck {
+    /// Others of its kind are answered.
+    Alone,
+    /// The runtime answers, but no others of its kind.
+    WithItsKind,
+}
+
+impl Governor {
+    pub(crate) fn new(config: &Config, now: Instant) -> Self {
+        let most = config.max_outstanding_calls.max(SMALLEST + RESERVED);
+        Self {
+            most,
+            open: most,
+            moved: now,
+            status_overdue: config.status_overdue,
+            outstanding: BTreeMap::new(),
+            evidence: Evidence::default(),
+        }
+    }
+
+    /// Whether one more status call may be made.
+    pub(crate) fn has_room(&self) -> bool {
+        let alone = |entry: &&Entry| entry.stuck == Some(Stuck::Alone);
+        let stuck = self.outstanding.values().filter(alone).count();
+        let total = self.outstanding.len();
+        total + RESERVED < self.most * STUCK_FACTOR && total - stuck + RESERVED < self.open
+    }
+
+    /// Whether a witness may be called, although all other places may be taken.
+    pub(crate) fn has_room_for_witness(&self) -> bool {
+        let alone = |entry: &&Entry| entry.stuck == Some(Stuck::Alone);
+        let stuck = self.outstanding.values().filter(alone).count();
+        let total = self.outstanding.len();
+        total < self.most * STUCK_FACTOR && total - stuck + RESERVED <= self.most
+    }
+
+    pub(crate) fn is_outstanding(&self, key: &Key) -> bool {
+        self.outstanding.contains_key(key)
+    }
+
+    /// When the outstanding call of this kind for the whole node was made.
+    pub(crate) fn node_call(&self, call: Rpc) -> Option<Instant> {
+        self.outstanding.get(&(call, None)).map(|entry| entry.since)
+    }
+
+    /// A call is made.
+    pub(crate) fn begin(&mut self, about: About, now: Instant) {
+        if self.outstanding.is_empty() {
+            self.moved = now;
+        }
+        let key = (about.call, about.id.clone());
+        let entry = Entry {
+            about,
+            since: now,
+            behind: Vec::new(),
+            stuck: None,
+        };
+        self.outstanding.insert(key, entry);
+    }
+
+    /// Somebody waits for the end of an outstanding call to ask the same.
+    pub(crate) fn wait_behind(&mut self, key: &Key, about: &About) {
+        if let Some(entry) = self.outstanding.get_mut(key)
+            && entry.about != *about
+            && !entry.behind.contains(about)
+        {
+            entry.behind.push(about.clone());
+        }
+    }
+
+    /// The runtime answered a call, if only by an error; gives what it asked for.
+    pub(crate) fn answered(&mut self, key: &Key, now: Instant) -> Option<About> {
+        let entry = self.outstanding.remove(key)?;
+        self.evidence.answered(key.0, entry.since);
+        // What was itself stuck must not become the measure of what is usual.
+        if entry.stuck.is_none() && key.1.is_some() {
+            self.evidence.took(now.duration_since(entry.since));
+        }
+        self.open = (self.open * 2).min(self.most);
+        self.moved = now;
+        Some(entry.about)
+    }
+
+    /// The connection was lost before the answer.
+    pub(crate) fn lost(&mut self, key: &Key) -> Option<About> {
+        Some(self.outstanding.remove(key)?.about)
+    }
+
+    /// Lets time pass: names who is stuck, and shrinks the window while nothing answers.
+    pub(crate) fn pass(&mut self, now: Instant) {
+        while !self.outstanding.is_empty() && now >= self.moved + PAUSE {
+            self.moved += PAUSE;
+            self.open = (self.open / 2).max(SMALLEST + RESERVED);
+        }
+        let (usual, overdue) = (self.evidence.usual(), self.status_overdue);
+        for ((call, id), entry) in &mut self.outstanding {
+            if id.is_none() || entry.stuck == Some(Stuck::Alone) {
+                continue;
+            }
+            let age = now.duration_since(entry.since);
+            // One that was answered right after this one was made may be the last before
+            // the whole runtime stopped.
+            let later = entry.since + age / 2;
+            if age >= suspect_after(usual) && self.evidence.of_kind_since(*call, later) {
+                entry.stuck = Some(Stuck::Alone);
+            } else if age >= overdue_after(usual, overdue) && self.evidence.any_since(later) {
+                entry.stuck = Some(Stuck::WithItsKind);
+            }
+        }
+    }
+
+    /// The status calls that are stuck, and what waits behind them.
+    pub(crate) fn stuck(&self) -> impl Iterator<Item = OutstandingCall> {
+        let stuck = self.outstanding.values();
+        let stuck = stuck.filter(|entry| entry.stuck.is_some());
+        stuck.flat_map(|entry| {
+            let abouts = std::iter::once(&entry.about).chain(&entry.behind);
+            abouts.map(|about| OutstandingCall {
+                about: about.clone(),
+                since: entry.since,
+            })
+        })
+    }
+
+    /// Whether this status call is stuck.
+    pub(crate) fn is_stuck(&self, key: &Key) -> bool {
+        let entry = self.outstanding.get(key);
+        entry.is_some_and(|entry| entry.stuck.is_some())
+    }
+
+    /// All that is outstanding.
+    pub(crate) fn outstanding(&self) -> impl Iterator<Item = OutstandingCall> {
+        self.outstanding.values().map(|entry| OutstandingCall {
+            about: entry.about.clone(),
+            since: entry.since,
+        })
+    }
+
+    /// The age of the oldest status call that is late although nobody can be blamed for it.
+    pub(crate) fn slow_status(&self, now: Instant) -> Option<Duration> {
+        let waiting = self.outstanding.iter();
+        let waiting = waiting.filter(|((_, id), entry)| id.is_some() && entry.stuck.is_none());
+        let ages = waiting.map(|(_, entry)| now.duration_since(entry.since));
+        ages.max().filter(|age| *age >= SLOW_STATUS)
+    }
+
+    /// Since when nothing at all was answered of what was asked, if anything was asked.
+    pub(crate) fn silent_since(&self) -> Option<Instant> {
+        let waiting = self.outstanding.values();
+        let waiting = waiting.filter(|entry| entry.stuck.is_none());
+        let since = waiting.map(|entry| entry.since);
+        since.filter(|since| !self.evidence.any_since(*since)).min()
+    }
+
+    /// Whether any call was answered that was made at `time` or later.
+    pub(crate) fn has_answered_since(&self, time: Instant) -> bool {
+        self.evidence.any_since(time)
+    }
+
+    /// A kind of status call of which one is silent while no other was asked since.
+    pub(crate) fn wants_witness(&self, now: Instant) -> Option<Rpc> {
+        let suspects = self.outstanding.iter().filter(|((_, id), entry)| {
+            // A runtime that answers nothing at all answers no witness either.
+            let answers = self.evidence.any_since(entry.since);
+            id.is_some() && entry.stuck.is_none() && answers && now >= entry.since + SUSPECT
+        });
+        let mut alone = suspects.filter(|((call, _), entry)| {
+            let later = entry.since + SUSPECT / 2;
+            let others = self.outstanding.iter();
+            let mut others = others.filter(|((other, _), _)| other == call);
+            !others.any(|(_, other)| other.since >= later)
+                && !self.evidence.of_kind_since(*call, later)
+        });
+        alone.next().map(|((call, _), _)| *call)
+    }
+
+    /// When time alone will change what is said here.
+    pub(crate) fn alarm(&self, now: Instant) -> Option<Instant> {
+        let usual = self.evidence.usual();
+        let steps = [
+            SUSPECT,
+            suspect_after(usual),
+            SLOW_STATUS,
+            overdue_after(usual, self.status_overdue),
+        ];
+        let waiting = self.outstanding.iter();
+        let waiting = waiting.filter(|((_, id), entry)| id.is_some() && entry.stuck.is_none());
+        let named = waiting.flat_map(|(_, entry)| steps.map(|step| entry.since + step));
+        let shrinks = !self.outstanding.is_empty() && self.open > SMALLEST + RESERVED;
+        let shrinks = shrinks.then(|| self.moved + PAUSE);
+        named.chain(shrinks).filter(|time| *time > now).min()
+    }
+}
+
+/// When a call is suspect while others of its kind are answered.
+fn suspect_after(usual: Duration) -> Duration {
+    (usual * TIMES_USUAL).clamp(SUSPECT, LONGEST)
+}
+
+/// When it is stuck as far as the runtime answers anything.
+fn overdue_after(usual: Duration, overdue: Duration) -> Duration {
+    (usual * 2).clamp(overdue, LONGEST.max(overdue))
+}

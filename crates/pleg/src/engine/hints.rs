@@ -1,0 +1,150 @@
+//! Hints of the runtime's event stream, and how many of them are followed.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::state::Engine;
+use crate::config::Mode;
+use crate::model::event::Source;
+use crate::model::id::PodRef;
+use crate::model::wall_time::Moment;
+use crate::records::{Hint, Met};
+use crate::runtime::{Announced, AnnouncedSandbox, CallError};
+
+/// How many hints are followed at once, and how many a second after that: what is more is
+/// one relist. Fifty pods that die at once are a hundred and fifty events.
+const BURST: u32 = 400;
+const A_SECOND: u32 = 100;
+
+/// An event of a pod that nobody knows counts so many times: there may be no such pod.
+const STRANGER: u32 = 2;
+
+/// How many hints may still be followed.
+#[derive(Debug)]
+pub(crate) struct HintBudget {
+    left: f64,
+    as_of: Instant,
+}
+
+impl HintBudget {
+    pub(crate) fn new(now: Instant) -> Self {
+        Self {
+            left: f64::from(BURST),
+            as_of: now,
+        }
+    }
+
+    /// Takes so many, if there are as many left.
+    fn take(&mut self, cost: u32, now: Instant) -> bool {
+        let passed = now.duration_since(self.as_of).as_secs_f64();
+        self.left = (self.left + passed * f64::from(A_SECOND)).min(f64::from(BURST));
+        self.as_of = now;
+        let may = self.left >= f64::from(cost);
+        if may {
+            self.left -= f64::from(cost);
+        }
+        may
+    }
+}
+
+/// How soon a relist takes the place of hints that are not followed.
+const INSTEAD: Duration = Duration::from_millis(200);
+
+impl Engine {
+    pub(super) fn on_announced(&mut self, announced: Announced, now: Moment) {
+        self.stream_opened(now);
+        let Announced {
+            id,
+            created_at,
+            sandbox,
+        } = announced;
+        let latency = created_at.map(|created| now.wall.since(created));
+        self.observer.stream_event(latency);
+        self.streaming.announced(&id, now.instant);
+        let stranger = sandbox
+            .as_ref()
+            .is_some_and(|sandbox| self.records.listed_as(&sandbox.pod.uid).is_none());
+        let cost = if stranger { STRANGER } else { 1 };
+        if !self.hints.take(cost, now.instant) {
+            // Where lists do not come, a sweep asks for it.
+            self.sweeper.remember(id, now.instant);
+            self.on_flooded(now);
+            return;
+        }
+        let (pod, met) = match sandbox {
+            Some(AnnouncedSandbox { id: sandbox, pod }) if sandbox == id => {
+                (Some(pod), vec![Met::Sandbox(sandbox)])
+            }
+            Some(AnnouncedSandbox { id: sandbox, pod }) => {
+                let container = Met::Container {
+                    id: id.clone(),
+                    sandbox: sandbox.clone(),
+                };
+                (Some(pod), vec![Met::Sandbox(sandbox), container])
+            }
+            None => (self.records.pod_of(&id), Vec::new()),
+        };
+        match pod {
+            Some(pod) => {
+                let hint = Hint {
+                    source: Source::Stream,
+                    at: now.instant,
+                    announced: created_at,
+                    met,
+                };
+                self.hint(&pod, hint, now);
+            }
+            // Nobody knows whose it is: the list does, or the sweep asks for it.
+            None => {
+                self.sweeper.remember(id, now.instant);
+                self.hurry(now);
+            }
+        }
+    }
+
+    /// What cannot be followed one by one is one relist, soon.
+    pub(super) fn on_flooded(&mut self, now: Moment) {
+        self.doubt_stream(now);
+        let soon = INSTEAD.min(self.config.relist_period);
+        self.relister.hurry(now.instant + soon);
+    }
+
+    pub(super) fn hint(&mut self, pod: &PodRef, hint: Hint, now: Moment) {
+        self.records.hint(pod, hint);
+        self.take_step(&pod.uid, now);
+    }
+
+    pub(super) fn stream_opened(&mut self, now: Moment) {
+        if self.streaming.opened() {
+            self.observer.stream_opened();
+            // Whatever happened while nobody announced it.
+            self.relister.request(now.instant);
+        }
+    }
+
+    pub(super) fn on_stream_ended(&mut self, result: Result<(), CallError>, now: Moment) {
+        self.observer.stream_failed();
+        let was_live = self.streaming.ended(&result, now.instant);
+        let why = match result {
+            Ok(()) => "the runtime ended it".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        if self.streaming.is_unsupported() && self.config.mode == Mode::Evented {
+            tracing::warn!("the runtime has no event stream, so pods are relisted: {why}");
+        } else {
+            tracing::debug!("the event stream ended: {why}");
+        }
+        if was_live {
+            self.hurry(now);
+        }
+    }
+
+    /// Nothing that the stream did counts any more, and the next relist is soon.
+    pub(super) fn doubt_stream(&mut self, now: Moment) {
+        if let Some(proof) = self.streaming.proof() {
+            proof.doubt();
+            self.hurry(now);
+        }
+    }
+}

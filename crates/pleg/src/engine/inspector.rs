@@ -1,0 +1,300 @@
+//! Inspecting pods: a status call for each of their sandboxes and containers.
+//!
+//! ```text
+//!   queue --a place is free--> asking, up to TOGETHER at once --> all answered: PodStatus, or why not
+//!                                 |
+//!                                 \-- takes 250 ms: gives its place to another, and goes on
+//! ```
+//!
+//! Each inspection is its own little life: one that is slow or stuck takes no place from the
+//! others, and the governor bounds what all of them have outstanding.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::call::{Call, Purpose, Question};
+use super::governor::Governor;
+use super::sweeper::about;
+use crate::model::id::{Id, PodRef, PodUid};
+use crate::model::listed::{ContainerState, ListedPod};
+use crate::model::status::{ContainerStatus, PodStatus, SandboxStatus};
+use crate::out::failure::InspectError;
+use crate::records::Ticket;
+use crate::runtime::{About, CallError};
+
+/// After this long an inspection counts as slow. A healthy one takes a millisecond a call.
+const SLOW: Duration = Duration::from_millis(250);
+
+/// How many calls a pod has under way at once.
+const TOGETHER: usize = 8;
+
+/// The inspections under way.
+#[derive(Debug)]
+pub(crate) struct Inspector {
+    /// How many may run at once that are not slow.
+    places: usize,
+    queue: VecDeque<(Ticket, Arc<ListedPod>)>,
+    active: BTreeMap<(PodUid, u64), Inspection>,
+}
+
+#[derive(Debug)]
+struct Inspection {
+    ticket: Ticket,
+    pod: Arc<ListedPod>,
+    begun: Instant,
+    /// What is still to be asked.
+    to_ask: VecDeque<Question>,
+    outstanding: usize,
+    sandboxes: Vec<SandboxStatus>,
+    containers: Vec<ContainerStatus>,
+    error: Option<InspectError>,
+    /// The containers that have exited and were told before the rest.
+    told: BTreeSet<Id>,
+}
+
+/// An inspection that has ended.
+#[derive(Debug)]
+pub(crate) struct Inspected {
+    pub(crate) ticket: Ticket,
+    /// When its calls were begun.
+    pub(crate) begun: Instant,
+    pub(crate) result: Result<PodStatus, InspectError>,
+}
+
+impl Inspector {
+    pub(crate) fn new(places: usize) -> Self {
+        Self {
+            places: places.max(1),
+            queue: VecDeque::new(),
+            active: BTreeMap::new(),
+        }
+    }
+
+    /// Wants a pod inspected as it is listed here.
+    pub(crate) fn inspect(&mut self, ticket: Ticket, pod: Arc<ListedPod>) {
+        self.queue.push_back((ticket, pod));
+    }
+
+    /// The next call to be made, if there is one and the governor has room for it.
+    pub(crate) fn next_call(
+        &mut self,
+        governor: &mut Governor,
+        now: Instant,
+    ) -> Option<(Call, About)> {
+        if !governor.has_room() {
+            return None;
+        }
+        if let Some(call) = self.ask_active(governor) {
+            return Some(call);
+        }
+        let prompt = self.active.values();
+        let prompt = prompt
+            .filter(|inspection| now < inspection.begun + SLOW)
+            .count();
+        while prompt < self.places {
+            let (ticket, pod) = self.queue.pop_front()?;
+            let key = (ticket.uid.clone(), ticket.number());
+            self.active.insert(key, Inspection::new(ticket, pod, now));
+            if let Some(call) = self.ask_active(governor) {
+                return Some(call);
+            }
+        }
+        None
+    }
+
+    fn ask_active(&mut self, governor: &mut Governor) -> Option<(Call, About)> {
+        let mut active = self.active.values_mut();
+        active.find_map(|inspection| inspection.ask(governor))
+    }
+
+    /// The inspections that have nothing to ask: of pods without rows.
+    pub(crate) fn ended(&mut self) -> Option<Inspected> {
+        let mut active = self.active.iter();
+        let (key, _) = active.find(|(_, inspection)| inspection.is_over())?;
+        let key = key.clone();
+        self.active.remove(&key).map(Inspection::end)
+    }
+
+    /// A sandbox's status came; gives the inspection if that was the last part of it.
+    pub(crate) fn on_sandbox(
+        &mut self,
+        uid: &PodUid,
+        number: u64,
+        question: &Question,
+        answer: Result<SandboxStatus, CallError>,
+    ) -> Option<Inspected> {
+        let key = (uid.clone(), number);
+        let inspection = self.active.get_mut(&key)?;
+        inspection.outstanding -= 1;
+        if let Some(status) = inspection.unless_gone(question, answer) {
+            // What an event said of whose it is may be wrong; each container is asked for
+            // itself.
+            if is_its(&status.pod, &inspection.pod.pod) {
+                inspection.sandboxes.push(SandboxStatus {
+                    containers: Vec::new(),
+                    pod: None,
+                    ..status
+                });
+            }
+        }
+        self.end_if_over(&key)
+    }
+
+    /// The same for a container's.
+    pub(crate) fn on_container(
+        &mut self,
+        uid: &PodUid,
+        number: u64,
+        question: &Question,
+        answer: Result<ContainerStatus, CallError>,
+    ) -> Option<Inspected> {
+        let key = (uid.clone(), number);
+        let inspection = self.active.get_mut(&key)?;
+        inspection.outstanding -= 1;
+        if let Some(status) = inspection.unless_gone(question, answer)
+            && is_its(&status.pod, &inspection.pod.pod)
+        {
+            inspection.containers.push(ContainerStatus {
+                pod: None,
+                ..status
+            });
+        }
+        self.end_if_over(&key)
+    }
+
+    fn end_if_over(&mut self, key: &(PodUid, u64)) -> Option<Inspected> {
+        let is_over = self.active.get(key).is_some_and(Inspection::is_over);
+        let inspection = is_over.then(|| self.active.remove(key))?;
+        inspection.map(Inspection::end)
+    }
+
+    /// The containers that slow inspections have found to have exited, each once, with the
+    /// time at which its inspection was begun.
+    pub(crate) fn exits_of_slow(
+        &mut self,
+        now: Instant,
+    ) -> Vec<(PodUid, Instant, ContainerStatus)> {
+        let slow = self.active.values_mut();
+        let slow = slow.filter(|inspection| now >= inspection.begun + SLOW);
+        slow.flat_map(Inspection::exits).collect()
+    }
+
+    /// When a place becomes free by time alone, or what is known is told.
+    pub(crate) fn alarm(&self, now: Instant) -> Option<Instant> {
+        if self.queue.is_empty() && self.active.is_empty() {
+            return None;
+        }
+        let slow = self
+            .active
+            .values()
+            .map(|inspection| inspection.begun + SLOW);
+        slow.filter(|time| *time > now).min()
+    }
+}
+
+impl Inspection {
+    fn new(ticket: Ticket, pod: Arc<ListedPod>, begun: Instant) -> Self {
+        let sandboxes = pod.sandboxes.iter();
+        let sandboxes = sandboxes.map(|row| Question::Sandbox(row.id.clone()));
+        let containers = pod.containers.iter();
+        let containers = containers.map(|row| Question::Container(row.id.clone()));
+        let to_ask = sandboxes.chain(containers).collect();
+        Self {
+            ticket,
+            begun,
+            to_ask,
+            outstanding: 0,
+            sandboxes: Vec::with_capacity(pod.sandboxes.len()),
+            containers: Vec::with_capacity(pod.containers.len()),
+            error: None,
+            told: BTreeSet::new(),
+            pod,
+        }
+    }
+
+    /// The first question that nobody is asking; the others wait behind whoever asks them.
+    fn ask(&mut self, governor: &mut Governor) -> Option<(Call, About)> {
+        if self.outstanding >= TOGETHER {
+            return None;
+        }
+        let free = self.to_ask.iter().position(|question| {
+            let key = question.key();
+            let is_free = !governor.is_outstanding(&key);
+            if !is_free {
+                governor.wait_behind(&key, &about_row(question, &self.pod));
+            }
+            is_free
+        })?;
+        let question = self.to_ask.remove(free)?;
+        self.outstanding += 1;
+        let about = about_row(&question, &self.pod);
+        let purpose = Purpose::Inspect(self.ticket.uid.clone(), self.ticket.number());
+        Some((Call { question, purpose }, about))
+    }
+
+    fn exits(&mut self) -> Vec<(PodUid, Instant, ContainerStatus)> {
+        let (uid, begun) = (&self.ticket.uid, self.begun);
+        let exited = self.containers.iter();
+        let exited = exited.filter(|status| status.state == ContainerState::Exited);
+        let new = exited.filter(|status| self.told.insert(status.id.clone()));
+        new.map(|status| (uid.clone(), begun, status.clone()))
+            .collect()
+    }
+
+    fn is_over(&self) -> bool {
+        self.outstanding == 0 && self.to_ask.is_empty()
+    }
+
+    /// What was answered; one that the runtime does not have any more is skipped, as the
+    /// kubelet does. Any other error fails the inspection, once all have answered: giving up
+    /// the others would leave them with a runtime that is then asked again.
+    fn unless_gone<T>(&mut self, question: &Question, answer: Result<T, CallError>) -> Option<T> {
+        match answer {
+            Ok(status) => Some(status),
+            Err(CallError::NotFound(_)) => None,
+            Err(error) => {
+                if let (call, Some(id)) = question.key() {
+                    let failed = InspectError::Failed { call, id, error };
+                    self.error.get_or_insert(failed);
+                }
+                None
+            }
+        }
+    }
+
+    /// In the order of the rows, whoever answered first.
+    fn end(mut self) -> Inspected {
+        let pod = &self.pod;
+        let place = |id: &Id| pod.sandboxes.iter().position(|row| row.id == *id);
+        self.sandboxes.sort_by_key(|status| place(&status.id));
+        let place = |id: &Id| pod.containers.iter().position(|row| row.id == *id);
+        self.containers.sort_by_key(|status| place(&status.id));
+        let status = PodStatus {
+            uid: pod.pod.uid.clone(),
+            namespace: pod.pod.namespace.clone(),
+            name: pod.pod.name.clone(),
+            sandboxes: self.sandboxes,
+            containers: self.containers,
+        };
+        Inspected {
+            ticket: self.ticket,
+            begun: self.begun,
+            result: self.error.map_or(Ok(status), Err),
+        }
+    }
+}
+
+fn about_row(question: &Question, pod: &ListedPod) -> About {
+    let name = match question {
+        Question::Container(id) => pod.container_name(id),
+        _ => None,
+    };
+    about(question, name, Some(&pod.pod))
+}
+
+fn is_its(told: &Option<PodRef>, pod: &PodRef) -> bool {
+    told.as_ref().is_none_or(|told| told.uid == pod.uid)
+}

@@ -1,0 +1,100 @@
+//! When a list is late: what is slow on one node is usual on another, so lists are measured
+//! by our own. Only quick ones are the measure: **a stall does not teach us to overlook the
+//! next one.**
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::evidence::percentile_95;
+
+/// How many lists the 95th percentile is taken of.
+const REMEMBERED: usize = 64;
+
+/// How many times the usual time a list may take before it is late.
+const TIMES_USUAL: u32 = 4;
+
+/// After this time a list is suspect while the other one, asked at the same moment, has
+/// been answered.
+const SUSPECT: Duration = Duration::from_secs(1);
+
+/// A list is never late later than this, unless that is configured: what hangs is said
+/// within four seconds.
+const LATEST: Duration = Duration::from_millis(3500);
+
+/// How long lists take on this node.
+#[derive(Clone, Debug)]
+pub(super) struct ListTimes {
+    overdue: Duration,
+    took: VecDeque<Duration>,
+    usual: Duration,
+}
+
+impl ListTimes {
+    /// Lists are late after `overdue` at the earliest.
+    pub(super) fn new(overdue: Duration) -> Self {
+        Self {
+            overdue,
+            took: VecDeque::from([Duration::ZERO; REMEMBERED]),
+            usual: Duration::ZERO,
+        }
+    }
+
+    /// Learns how long a list took, unless it was late even by what is configured.
+    pub(super) fn learn(&mut self, took: Duration) {
+        if took < self.overdue {
+            self.took.pop_front();
+            self.took.push_back(took);
+            self.usual = percentile_95(&self.took);
+        }
+    }
+
+    /// After which time a list is overdue.
+    pub(super) fn overdue(&self) -> Duration {
+        let usual = self.usual * TIMES_USUAL;
+        usual.clamp(self.overdue, LATEST.max(self.overdue))
+    }
+
+    /// After which time a list is suspect, while the other one answers.
+    pub(super) fn suspect(&self) -> Duration {
+        let usual = self.usual * TIMES_USUAL;
+        usual.max(SUSPECT).min(self.overdue())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn after(lists: &[(u64, usize)]) -> ListTimes {
+        let mut times = ListTimes::new(Duration::from_secs(2));
+        for (millis, count) in lists {
+            for _ in 0..*count {
+                times.learn(Duration::from_millis(*millis));
+            }
+        }
+        times
+    }
+
+    #[test]
+    fn a_node_whose_lists_take_long_is_given_four_times_their_usual_time() {
+        let overdue = |lists: &[(u64, usize)]| after(lists).overdue().as_millis();
+        assert_eq!(overdue(&[]), 2000);
+        assert_eq!(overdue(&[(700, 3)]), 2000, "a few are no measure");
+        assert_eq!(overdue(&[(700, 4)]), 2800);
+        assert_eq!(overdue(&[(700, 4), (10, 61)]), 2000);
+    }
+
+    #[test]
+    fn no_history_makes_a_list_that_hangs_go_unnoticed() {
+        for millis in [1_900, 2_000, 6_000, 200_000] {
+            let times = after(&[(millis, 64)]);
+            assert!(times.overdue() < Duration::from_secs(4), "{millis} ms");
+        }
+    }
+
+    #[test]
+    fn a_list_is_suspect_before_it_is_overdue() {
+        assert_eq!(after(&[]).suspect(), Duration::from_secs(1));
+        assert_eq!(after(&[(600, 64)]).suspect().as_millis(), 2400);
+    }
+}

@@ -1,0 +1,217 @@
+//! From rounds to what was seen: the coverage of this moment, and what is told of it.
+
+use std::collections::BTreeSet;
+
+use super::governor::SUSPECT;
+use super::relister::Ages;
+use super::rounds::Ended;
+use super::state::Engine;
+use crate::model::id::PodUid;
+use crate::model::snapshot::Counts;
+use crate::model::wall_time::Moment;
+use crate::out::coverage::{Coverage, Failing, LookKind};
+use crate::out::failure::InspectError;
+use crate::out::health::Blind;
+use crate::out::told::Record;
+use crate::runtime::{About, OutstandingCall, Rpc};
+
+impl Engine {
+    /// All pods have been looked at: what differs is being inspected; inspections up to `older`
+    /// were planned before that.
+    pub(super) fn begin_round(&mut self, begun: Moment, kind: LookKind, older: u64) {
+        let (governor, records) = (&self.governor, &self.records);
+        self.rounds.begin(begun, kind, older, || {
+            // Who is named already is not waited for.
+            let mut waiting: BTreeSet<PodUid> = records.inspecting().clone();
+            for pod in governor.stuck().filter_map(|call| call.about.pod) {
+                waiting.remove(&pod.uid);
+            }
+            waiting
+        });
+    }
+
+    pub(super) fn complete_round(&mut self, now: Moment) {
+        if !self.rounds.is_over() {
+            return;
+        }
+        let known = self.records.len();
+        let seen = known == 0 || self.unseen().len() < known;
+        match self.rounds.complete(now.instant, seen) {
+            Ended::Nothing => {}
+            Ended::Blind => tracing::debug!("no pod was seen by this look"),
+            Ended::Look { look, first } => {
+                let counts = match look.kind {
+                    LookKind::List => self.counts,
+                    LookKind::Sweep => Counts::of(self.records.listed().map(AsRef::as_ref)),
+                };
+                self.observer.seen(&look, counts);
+                if first {
+                    let synced = self.synced(now);
+                    self.publish(&synced);
+                }
+            }
+        }
+    }
+
+    /// Looks at how things are, and tells our health if it changed.
+    pub(super) fn review(&mut self, now: Moment) {
+        self.set_aside_stuck(now);
+        self.complete_round(now);
+        self.update_coverage(now);
+        let unsettled =
+            self.rounds.is_under_way() || self.relister.is_catching_up() || self.misses_somebody();
+        let report = self.reporter.review(&self.coverage, unsettled, now);
+        if let Some(report) = report {
+            tracing::info!("{} ({}): {}", report.state, report.reason, report.message);
+            self.publish(&Record::Health(report));
+        }
+    }
+
+    /// Whether a pod is not seen that the last look should have seen, and that neither fails
+    /// nor hangs any more: its inspection is under way.
+    fn misses_somebody(&self) -> bool {
+        let Some(look) = self.rounds.last() else {
+            return false;
+        };
+        if self.unseen_since.is_empty() {
+            return false;
+        }
+        let named = self.unseen();
+        let mut unseen = self.unseen_since.iter();
+        unseen.any(|(uid, since)| *since <= look.begun.instant && !named.contains(uid))
+    }
+
+    /// Calls became stuck: the round goes on without their pods, and whoever waits for the
+    /// status of one is told why there is none.
+    fn set_aside_stuck(&mut self, now: Moment) {
+        let mut still = BTreeSet::new();
+        let mut new = Vec::new();
+        for call in self.governor.stuck() {
+            let (Some(pod), Some(id)) = (call.about.pod, call.about.id) else {
+                continue;
+            };
+            let key = ((call.about.call, Some(id.clone())), pod.uid);
+            if !self.set_aside.contains(&key) {
+                new.push((key.1.clone(), call.about.call, id));
+            }
+            still.insert(key);
+        }
+        self.set_aside = still;
+        if !new.is_empty() {
+            self.doubt_stream(now);
+        }
+        for (uid, call, id) in new {
+            if self.records.inspecting().contains(&uid) {
+                let error = InspectError::Overdue { call, id };
+                self.cache.set_error(&uid, error, now.instant);
+            }
+            self.rounds.ended(&uid);
+        }
+    }
+
+    fn update_coverage(&mut self, now: Moment) {
+        let instant = now.instant;
+        let ages = self.ages(instant);
+        let contradictions = self.processes.contradictions(instant);
+        let contradictions = contradictions.map(|contradiction| Failing {
+            call: Rpc::ContainerStatus,
+            container: Some(contradiction.container),
+            pod: Some(contradiction.pod),
+            error: InspectError::Contradicted {
+                id: contradiction.id.clone(),
+            },
+            id: contradiction.id,
+            since: contradiction.since,
+            unseen_since: contradiction.since,
+        });
+        let failing: Vec<Failing> = self
+            .failing
+            .values()
+            .cloned()
+            .chain(contradictions)
+            .collect();
+        for failing in &failing {
+            // The first time that it is so, and not each time that we look.
+            if let (InspectError::Contradicted { .. }, Some(pod)) = (&failing.error, &failing.pod)
+                && !self.coverage.failing.contains(failing)
+            {
+                self.cache
+                    .set_error(&pod.uid, failing.error.clone(), instant);
+            }
+        }
+        let overdue = self.relister.is_overdue(ages);
+        let silent = self.governor.silent_since().filter(|since| {
+            // A sweep has had its chance to be answered.
+            let limit = self.relister.overdue_after() + SUSPECT;
+            overdue && instant >= *since + limit
+        });
+        let mut stuck = self.stuck(ages, now);
+        if silent.is_some() {
+            // Who was stuck before everybody fell silent may not be any more.
+            stuck.retain(|call| call.about.id.is_none());
+        }
+        self.coverage = Coverage {
+            started: self.coverage.started,
+            look: self.rounds.last(),
+            stuck,
+            failing,
+            blind: self.blind(ages),
+            lists: self.relister.trouble(ages),
+            kubelet_listed: self.relister.good_for_kubelet(),
+            kubelet_cannot_list: self.relister.fails_kubelet() || self.relister.stuck(ages).any(),
+            silent,
+            slow_status: self.governor.slow_status(instant),
+        };
+    }
+
+    /// The calls that hang: first those for the whole node.
+    fn stuck(&self, ages: Ages, now: Moment) -> Vec<OutstandingCall> {
+        let stuck = self.relister.stuck(ages);
+        // Beside a list that hangs it is only asked for to see whether the runtime lives.
+        let beside_lists = ages.sandboxes.is_some() || ages.containers.is_some();
+        let overdue = self.relister.overdue_after();
+        let version = ages.version.filter(|age| *age >= overdue && !beside_lists);
+        let node = [
+            (Rpc::Version, version),
+            (
+                Rpc::ListPodSandbox,
+                ages.sandboxes.filter(|_| stuck.sandboxes),
+            ),
+            (
+                Rpc::ListContainers,
+                ages.containers.filter(|_| stuck.containers),
+            ),
+        ];
+        let node = node.into_iter().filter_map(|(call, age)| {
+            Some(OutstandingCall {
+                about: About::node(call),
+                since: now.instant.checked_sub(age?)?,
+            })
+        });
+        node.chain(self.governor.stuck()).collect()
+    }
+
+    fn blind(&self, ages: Ages) -> Vec<Blind> {
+        let blind = self.relister.blind(ages);
+        let containers =
+            blind.containers && (blind.sandboxes || !self.sweeper.sees_new_containers());
+        let blind = [
+            (Blind::NewPods, blind.sandboxes),
+            (Blind::NewContainers, containers),
+        ];
+        let blind = blind.into_iter().filter(|(_, is_blind)| *is_blind);
+        blind.map(|(what, _)| what).collect()
+    }
+
+    pub(super) fn synced(&self, now: Moment) -> Record {
+        let committed = self.records.committed();
+        let (pods, containers) = committed.fold((0, 0), |(pods, containers), pod| {
+            (pods + 1, containers + pod.containers.len())
+        });
+        Record::Synced {
+            time: now.wall,
+            pods,
+            containers,
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! The engine: what is asked of the runtime, when, and what is made of the answers.
+//!
+//! ```text
+//!   driver: one task that owns the engine, asks the runtime, reads the stream, waits for deaths
+//!      |  Input: an answer, an event, a death, time       ^  Action: ask, open, watch
+//!      v                                                  |
+//!   engine: pure; knows no clock and does no IO ----------/
+//!      relister    when the two lists are due, and how it is with one that does not come
+//!      sweeper     in its place: known ids, one by one
+//!      inspector   the pods that differ, side by side
+//!      processes   the kernel's hints        stream, proof    the runtime's hints
+//!      governor    how much may be outstanding, who is stuck, whether anybody answers
+//!      rounds      what amounts to a look    reporter         what is told of our health
+//! ```
+//!
+//! Each part owns its state and is told the time. Nothing here waits for the runtime: calls
+//! run in tasks of their own and report by message, so whatever hangs, the loop turns.
+
+mod answers;
+mod call;
+mod commits;
+pub(crate) mod driver;
+mod evidence;
+mod governor;
+mod hints;
+mod inspector;
+mod list_times;
+mod looks;
+mod processes;
+mod proof;
+mod relister;
+mod report;
+mod reporter;
+mod rounds;
+mod state;
+mod stream;
+mod sweeper;
+
+pub use governor::{SLOW_STATUS, STUCK_FACTOR, SUSPECT};

@@ -1,0 +1,403 @@
+//! The processes of running containers: whoever dies gives a hint.
+//!
+//! ```text
+//!   a container runs --> its pid (verbose ContainerStatus) --> opened --> live --dies-->
+//!     dead: the runtime is asked, after a few milliseconds and then more, until it knows --> hint
+//!        \-- it says for seconds that it runs: a contradiction, which is told
+//! ```
+//!
+//! The kernel knows of a death some 60 ms before the runtime says so, on any runtime, and
+//! while neither lists nor events come.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::call::{Call, Purpose, Question};
+use super::governor::Governor;
+use super::sweeper::about;
+use crate::kernel::Unwatched;
+use crate::model::id::{Id, PodRef};
+use crate::out::status_report::KernelStatus;
+use crate::runtime::{About, CallError};
+
+/// How many pids are asked for at once: nothing waits for them.
+const PIDS: usize = 4;
+
+/// How many deaths the runtime is asked about at once.
+const DEATHS: usize = 8;
+
+/// The first pause before the runtime is asked about a death; each further one is half as
+/// long again. containerd takes 60 to 100 ms to know.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// The longest pause, which is what a runtime that is busy with many deaths costs each of
+/// them; for fifty at once it makes two hundred calls a second.
+const LONGEST_PAUSE: Duration = Duration::from_millis(250);
+
+/// A runtime that says for so long that a dead process runs contradicts the kernel. After a
+/// burst of fifty deaths containerd needs up to three seconds.
+const CONTRADICTION: Duration = Duration::from_secs(2);
+
+/// From then on it is asked once in this time.
+const SELDOM: Duration = Duration::from_secs(2);
+
+/// How long a process that could not be watched is left alone; each further time twice as long.
+const RETRY: Duration = Duration::from_secs(5);
+const LONGEST_RETRY: Duration = Duration::from_secs(300);
+
+/// The processes that are watched.
+#[derive(Debug, Default)]
+pub(crate) struct Processes {
+    on: bool,
+    watches: BTreeMap<Id, Watch>,
+    /// Those whose pid is to be asked for, those that are dead, and those that were refused
+    /// for a while: of ten thousand that live nothing is to be done.
+    wanted: BTreeSet<Id>,
+    dead: BTreeSet<Id>,
+    refused: BTreeSet<Id>,
+    /// Whose pid is being asked for, and of whose death the runtime is asked.
+    asking_pids: BTreeSet<Id>,
+    asking_deaths: BTreeSet<Id>,
+}
+
+#[derive(Debug)]
+struct Watch {
+    pod: PodRef,
+    name: Arc<str>,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Its pid is to be asked for, the next time that there is room.
+    Wanted { pause: Duration },
+    /// Its pid is being asked for, or its process is being opened.
+    Opening { pause: Duration },
+    /// The kernel will tell of its death.
+    Live,
+    /// The process is dead, and the runtime has not said so.
+    Dead {
+        since: Instant,
+        next: Instant,
+        pause: Duration,
+        asking: bool,
+        /// The runtime has said that it runs, after the death.
+        denied: bool,
+    },
+    /// It cannot be watched; `retry` is when that may be otherwise.
+    Refused {
+        why: String,
+        retry: Option<Instant>,
+        pause: Duration,
+    },
+}
+
+/// A container whose process is dead and which the runtime says is running.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Contradiction {
+    pub(crate) id: Id,
+    pub(crate) container: Arc<str>,
+    pub(crate) pod: PodRef,
+    pub(crate) since: Instant,
+}
+
+impl Processes {
+    /// Watches nothing unless it is `on`.
+    pub(crate) fn new(on: bool) -> Self {
+        Self {
+            on,
+            ..Self::default()
+        }
+    }
+
+    /// Wants the process of a container watched that runs.
+    pub(crate) fn runs(&mut self, id: &Id, name: &Arc<str>, pod: &PodRef) {
+        if self.on && !self.watches.contains_key(id) {
+            let watch = Watch {
+                pod: pod.clone(),
+                name: name.clone(),
+                state: State::Wanted { pause: RETRY },
+            };
+            self.watches.insert(id.clone(), watch);
+            self.wanted.insert(id.clone());
+        }
+    }
+
+    /// A container runs no more, or is no more; says whether it was watched.
+    pub(crate) fn forget(&mut self, id: &Id) -> bool {
+        for set in [&mut self.wanted, &mut self.dead, &mut self.refused] {
+            set.remove(id);
+        }
+        if self.watches.remove(id).is_none() {
+            return false;
+        }
+        self.asking_deaths.remove(id);
+        true
+    }
+
+    /// Puts a watch into another state, and into the set of those in it.
+    fn enter(&mut self, id: &Id, state: State) {
+        let Some(watch) = self.watches.get_mut(id) else {
+            return;
+        };
+        let sets = [
+            (&mut self.wanted, matches!(state, State::Wanted { .. })),
+            (&mut self.dead, matches!(state, State::Dead { .. })),
+            (
+                &mut self.refused,
+                matches!(state, State::Refused { retry: Some(_), .. }),
+            ),
+        ];
+        for (set, is_in) in sets {
+            match is_in {
+                true => set.insert(id.clone()),
+                false => set.remove(id),
+            };
+        }
+        watch.state = state;
+    }
+
+    /// The next call to be made.
+    pub(crate) fn next_call(&mut self, governor: &Governor, now: Instant) -> Option<(Call, About)> {
+        if self.dead.is_empty() && self.wanted.is_empty() || !governor.has_room() {
+            return None;
+        }
+        self.next_death(governor, now)
+            .or_else(|| self.next_pid(governor))
+    }
+
+    fn next_death(&mut self, governor: &Governor, now: Instant) -> Option<(Call, About)> {
+        if waited_for(&self.asking_deaths, governor) >= DEATHS {
+            return None;
+        }
+        for id in &self.dead {
+            let Some(watch) = self.watches.get_mut(id) else {
+                continue;
+            };
+            let State::Dead { next, asking, .. } = &mut watch.state else {
+                continue;
+            };
+            let question = Question::Container(id.clone());
+            if *asking || now < *next || governor.is_outstanding(&question.key()) {
+                continue;
+            }
+            *asking = true;
+            self.asking_deaths.insert(id.clone());
+            return Some(watch.call(question, Purpose::Death));
+        }
+        None
+    }
+
+    fn next_pid(&mut self, governor: &Governor) -> Option<(Call, About)> {
+        if waited_for(&self.asking_pids, governor) >= PIDS {
+            return None;
+        }
+        let free = |id: &&Id| !governor.is_outstanding(&Question::Pid((*id).clone()).key());
+        let id = self.wanted.iter().find(free)?.clone();
+        let watch = self.watches.get(&id)?;
+        let State::Wanted { pause } = watch.state else {
+            return None;
+        };
+        let call = watch.call(Question::Pid(id.clone()), Purpose::Pid);
+        self.enter(&id, State::Opening { pause });
+        self.asking_pids.insert(id);
+        Some(call)
+    }
+
+    /// The pid came, or did not; gives it where the process is to be opened.
+    pub(crate) fn on_pid(
+        &mut self,
+        id: &Id,
+        answer: Result<Option<u32>, CallError>,
+        now: Instant,
+    ) -> Option<u32> {
+        self.asking_pids.remove(id);
+        match answer {
+            Ok(Some(pid)) => self.watches.contains_key(id).then_some(pid),
+            Ok(None) => {
+                let why = "the runtime tells no pid of its containers".to_owned();
+                self.refuse(id, why, None);
+                None
+            }
+            Err(error) => {
+                self.refuse(id, error.to_string(), Some(now));
+                None
+            }
+        }
+    }
+
+    /// The process was opened, or could not be.
+    pub(crate) fn on_opened(&mut self, id: &Id, opened: Result<(), Unwatched>, now: Instant) {
+        match opened {
+            Ok(()) => self.enter(id, State::Live),
+            Err(why) => {
+                let retry = match &why {
+                    Unwatched::TooMany(_) | Unwatched::Silent => Some(now),
+                    Unwatched::Unsupported(_) | Unwatched::NotSeen(_) | Unwatched::NotIts(_) => {
+                        None
+                    }
+                };
+                self.refuse(id, why.to_string(), retry);
+            }
+        }
+    }
+
+    /// Notes why a process is not watched; with a time, it is tried again some time after that.
+    fn refuse(&mut self, id: &Id, why: String, now: Option<Instant>) {
+        let Some(State::Opening { pause }) = self.watches.get(id).map(|watch| &watch.state) else {
+            return;
+        };
+        let pause = *pause;
+        tracing::debug!("{id} is not watched: {why}");
+        let refused = State::Refused {
+            why,
+            retry: now.map(|now| now + pause),
+            pause: (pause * 2).min(LONGEST_RETRY),
+        };
+        self.enter(id, refused);
+    }
+
+    /// The kernel says that the process died.
+    pub(crate) fn on_death(&mut self, id: &Id, now: Instant) {
+        let dead = State::Dead {
+            since: now,
+            next: now + PAUSE,
+            pause: PAUSE,
+            asking: false,
+            denied: false,
+        };
+        self.enter(id, dead);
+    }
+
+    /// The runtime was asked about a death: `runs` is what it said; one that cannot be asked
+    /// says nothing new. Gives the pod once the runtime knows.
+    pub(crate) fn on_asked(&mut self, id: &Id, runs: Option<bool>, now: Instant) -> Option<PodRef> {
+        self.asking_deaths.remove(id);
+        let watch = self.watches.get_mut(id)?;
+        let State::Dead {
+            since,
+            next,
+            pause,
+            asking,
+            denied,
+        } = &mut watch.state
+        else {
+            return None;
+        };
+        *asking = false;
+        if runs == Some(false) {
+            self.dead.remove(id);
+            return self.watches.remove(id).map(|watch| watch.pod);
+        }
+        *denied |= runs == Some(true);
+        *pause = match now >= *since + CONTRADICTION {
+            true => SELDOM,
+            false => (*pause * 3 / 2).min(LONGEST_PAUSE),
+        };
+        *next = now + *pause;
+        None
+    }
+
+    /// Lets time pass: what was refused for a while is wanted again.
+    pub(crate) fn pass(&mut self, now: Instant) {
+        let again = self.refused.iter().filter_map(|id| {
+            match self.watches.get(id).map(|watch| &watch.state) {
+                Some(State::Refused {
+                    retry: Some(retry),
+                    pause,
+                    ..
+                }) if now >= *retry => Some((id.clone(), *pause)),
+                _ => None,
+            }
+        });
+        for (id, pause) in again.collect::<Vec<_>>() {
+            self.enter(&id, State::Wanted { pause });
+        }
+    }
+
+    /// The containers of which the kernel and the runtime have told different things for seconds.
+    pub(crate) fn contradictions(&self, now: Instant) -> impl Iterator<Item = Contradiction> {
+        let dead = self.dead.iter();
+        let dead = dead.filter_map(|id| Some((id, self.watches.get(id)?)));
+        dead.filter_map(move |(id, watch)| match watch.state {
+            State::Dead {
+                since,
+                denied: true,
+                ..
+            } if now >= since + CONTRADICTION => Some(Contradiction {
+                id: id.clone(),
+                container: watch.name.clone(),
+                pod: watch.pod.clone(),
+                since,
+            }),
+            _ => None,
+        })
+    }
+
+    /// The pods of containers whose process is dead, which the runtime does not say.
+    pub(crate) fn contradicted(&self) -> impl Iterator<Item = &PodRef> {
+        let dead = self.dead.iter().filter_map(|id| self.watches.get(id));
+        dead.map(|watch| &watch.pod)
+    }
+
+    /// When something is to be done by time alone.
+    pub(crate) fn alarm(&self) -> Option<Instant> {
+        let timed = self.dead.iter().chain(&self.refused);
+        let timed = timed.filter_map(|id| self.watches.get(id));
+        let alarms = timed.filter_map(|watch| match watch.state {
+            State::Dead {
+                asking: false,
+                next,
+                ..
+            } => Some(next),
+            State::Refused { retry, .. } => retry,
+            _ => None,
+        });
+        alarms.min()
+    }
+
+    pub(crate) fn status(&self) -> KernelStatus {
+        let live = |watch: &&Watch| matches!(watch.state, State::Live | State::Dead { .. });
+        let watched = self.watches.values().filter(live).count();
+        let mut refused = self
+            .watches
+            .values()
+            .filter_map(|watch| match &watch.state {
+                State::Refused { why, .. } => Some(why),
+                _ => None,
+            });
+        let first = refused.next();
+        let more = refused.count();
+        let state = match (self.on, first) {
+            (false, _) => "off",
+            (true, Some(_)) if watched == 0 => "unavailable",
+            (true, _) => "live",
+        };
+        let why = first.map(|why| match more {
+            0 => format!("1 container is not watched: {why}"),
+            more => format!("{} containers are not watched: {why}", more + 1),
+        });
+        KernelStatus {
+            state: state.to_owned(),
+            watched,
+            why,
+        }
+    }
+}
+
+/// Of those that are asked about, how many may still answer: one that is stuck takes no
+/// place from the others.
+fn waited_for(asking: &BTreeSet<Id>, governor: &Governor) -> usize {
+    let stuck = |id: &&Id| !governor.is_stuck(&Question::Pid((*id).clone()).key());
+    asking.iter().filter(stuck).count()
+}
+
+impl Watch {
+    fn call(&self, question: Question, purpose: Purpose) -> (Call, About) {
+        let about = about(&question, Some(&self.name), Some(&self.pod));
+        (Call { question, purpose }, about)
+    }
+}

@@ -1,0 +1,224 @@
+//! Whether the event stream has proved itself: then lists may be rarer.
+//!
+//! ```text
+//!   heard(id) ----\
+//!                  both within the grace: announced     ten of them: proved, the period
+//!   happened(id) -/                                     doubles with each good relist
+//!   happened alone: missed ------> nothing is proved, and the period is the shortest
+//! ```
+//!
+//! A stream has no heartbeat: one that is silent looks like a node on which nothing
+//! happens. So it is trusted for what it did, and only as long as it does.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::model::id::Id;
+
+/// How many changes the stream must have announced on this connection.
+const ENOUGH: usize = 10;
+
+/// How much later than a change its announcement may come.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// How much earlier: a change that we were slow to see is announced all the same.
+const MEMORY: Duration = Duration::from_secs(10);
+
+/// What the stream on this connection has done so far.
+#[derive(Debug)]
+pub(super) struct Proof {
+    /// When the stream was opened: what happened before could not be announced.
+    opened: Instant,
+    /// What was announced lately.
+    heard: BTreeMap<Id, Instant>,
+    /// What happened and was not announced yet.
+    awaited: BTreeMap<Id, Instant>,
+    /// How many changes were announced since the last one that was missed.
+    announced: usize,
+    /// How often the period was doubled.
+    doubled: u32,
+    /// When it is next looked who was heard too long ago.
+    tidy: Instant,
+}
+
+impl Proof {
+    pub(super) fn new(opened: Instant) -> Self {
+        Self {
+            opened,
+            heard: BTreeMap::new(),
+            awaited: BTreeMap::new(),
+            announced: 0,
+            doubled: 0,
+            tidy: opened + MEMORY,
+        }
+    }
+
+    /// How long ago the stream was opened.
+    pub(super) fn age(&self, now: Instant) -> Duration {
+        now.duration_since(self.opened)
+    }
+
+    /// The stream announced something of this id.
+    pub(super) fn heard(&mut self, id: &Id, now: Instant) {
+        if self.awaited.remove(id).is_some() {
+            self.announced += 1;
+        }
+        self.heard.insert(id.clone(), now);
+    }
+
+    /// Something happened to this id. What was announced before the look that showed it
+    /// otherwise was something else; and it happened after those lists were asked for.
+    pub(super) fn happened(
+        &mut self,
+        id: &Id,
+        looked: Option<Instant>,
+        listed: Instant,
+        now: Instant,
+    ) {
+        let announced = |heard: &Instant| looked.is_none_or(|looked| *heard >= looked);
+        if self.heard.get(id).is_some_and(announced) {
+            self.announced += 1;
+        } else if listed.max(looked.unwrap_or(listed)) >= self.opened {
+            self.awaited.entry(id.clone()).or_insert(now);
+        }
+    }
+
+    /// Lets time pass, and gives the number of changes that have been missed by now.
+    pub(super) fn pass(&mut self, now: Instant) -> u64 {
+        if now >= self.tidy {
+            self.heard.retain(|_, heard| *heard + MEMORY > now);
+            self.tidy = now + MEMORY;
+        }
+        let before = self.awaited.len();
+        self.awaited.retain(|_, happened| *happened + GRACE > now);
+        let missed = before - self.awaited.len();
+        if missed > 0 {
+            self.doubt();
+        }
+        missed as u64
+    }
+
+    /// When the next change will have been missed.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.awaited
+            .values()
+            .min()
+            .map(|happened| *happened + GRACE)
+    }
+
+    /// Nothing is proved any more.
+    pub(super) fn doubt(&mut self) {
+        self.announced = 0;
+        self.doubled = 0;
+    }
+
+    /// Lists were good, and everything in them was known.
+    pub(super) fn relisted(&mut self) {
+        if self.announced >= ENOUGH && self.awaited.is_empty() {
+            self.doubled = (self.doubled + 1).min(16);
+        }
+    }
+
+    /// How long to wait for the next relist.
+    pub(super) fn period(&self, shortest: Duration, ceiling: Duration) -> Duration {
+        let doubled = shortest.saturating_mul(1 << self.doubled);
+        doubled.min(ceiling.max(shortest))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHORTEST: Duration = Duration::from_secs(1);
+    const CEILING: Duration = Duration::from_secs(30);
+
+    struct Stream {
+        proof: Proof,
+        now: Instant,
+    }
+
+    impl Stream {
+        fn new() -> Self {
+            let now = Instant::now();
+            let proof = Proof::new(now);
+            Self { proof, now }
+        }
+
+        fn wait(&mut self, seconds: u64) -> u64 {
+            self.now += Duration::from_secs(seconds);
+            self.proof.pass(self.now)
+        }
+
+        fn announce(&mut self, changes: usize) {
+            for change in 0..changes {
+                let id = Id::from(format!("{change}"));
+                self.proof.heard(&id, self.now);
+                self.proof.happened(&id, None, self.now, self.now);
+            }
+        }
+
+        fn periods(&mut self, relists: usize) -> Vec<u64> {
+            let period = |_| {
+                self.proof.relisted();
+                self.proof.period(SHORTEST, CEILING).as_secs()
+            };
+            (0..relists).map(period).collect()
+        }
+    }
+
+    #[test]
+    fn the_period_grows_once_ten_changes_were_announced() {
+        let mut stream = Stream::new();
+        stream.announce(9);
+        assert_eq!(stream.periods(3), [1, 1, 1]);
+        stream.announce(1);
+        assert_eq!(stream.periods(7), [2, 4, 8, 16, 30, 30, 30]);
+    }
+
+    #[test]
+    fn one_change_that_was_missed_brings_it_back_to_the_beginning() {
+        let mut stream = Stream::new();
+        stream.announce(10);
+        stream.periods(9);
+        stream
+            .proof
+            .happened(&"missed".into(), None, stream.now, stream.now);
+        assert_eq!(stream.proof.due(), Some(stream.now + GRACE));
+        assert_eq!((stream.wait(1), stream.wait(1)), (0, 1));
+        assert_eq!(stream.periods(2), [1, 1]);
+        assert_eq!(stream.wait(60), 0, "it is counted once");
+        stream.announce(10);
+        assert_eq!(stream.periods(2), [2, 4]);
+    }
+
+    #[test]
+    fn an_announcement_may_come_a_little_later_than_the_change_is_seen() {
+        let mut stream = Stream::new();
+        stream
+            .proof
+            .happened(&"late".into(), None, stream.now, stream.now);
+        stream.wait(1);
+        stream.proof.heard(&"late".into(), stream.now);
+        assert_eq!(stream.wait(60), 0);
+    }
+
+    #[test]
+    fn what_happened_before_the_stream_was_open_proves_nothing() {
+        let mut stream = Stream::new();
+        let before = stream.now.checked_sub(Duration::from_secs(1)).unwrap();
+        stream
+            .proof
+            .happened(&"before".into(), None, before, stream.now);
+        assert_eq!((stream.proof.due(), stream.wait(60)), (None, 0));
+    }
+
+    #[test]
+    fn a_period_that_is_longer_than_the_ceiling_stays_as_it_is() {
+        let stream = Stream::new();
+        let long = Duration::from_secs(60);
+        assert_eq!(stream.proof.period(long, CEILING), long);
+    }
+}

@@ -1,0 +1,522 @@
+//! The two lists: when they are due, what they say, and how it is with one that does not
+//! come.
+//!
+//! ```text
+//!   Waiting --due--> AskingVersion (if nobody knows who answers) --> Asking (both lists at once)
+//!      ^                                                                |
+//!      \------ a pause: none after the first late one, ----- Listed: good, or why not
+//!              longer while lists are slow
+//! ```
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::list_times::ListTimes;
+use crate::config::Config;
+use crate::model::grouping::Grouping;
+use crate::model::listed::{ListedContainer, ListedSandbox};
+use crate::model::snapshot::Snapshot;
+use crate::model::wall_time::Moment;
+use crate::out::coverage::Lists;
+use crate::runtime::grpc::MAX_MESSAGE_SIZE;
+use crate::runtime::{CallError, Listing};
+
+/// How long a list that was too large is not asked for again.
+const TOO_LARGE_PAUSE: Duration = Duration::from_secs(30);
+
+/// Slow lists are followed by a pause of this part of their time: they cost the runtime most.
+const SLOW_PAUSE: u32 = 4;
+
+/// Both lists, and when to ask for them.
+#[derive(Debug)]
+pub(crate) struct Relister {
+    period: Duration,
+    state: State,
+    /// Nobody knows who answers: not asked yet, or the connection was lost since.
+    ask_version: bool,
+    /// Somebody wants a relist that is begun after this.
+    requested: Option<Instant>,
+    /// The one after that under way is wanted by then.
+    hurried: Option<Instant>,
+    sandboxes: Standing,
+    containers: Standing,
+    /// The last good lists, by pod, and whether they were late.
+    grouping: Grouping,
+    late: bool,
+    /// The relist before the last one was late too.
+    slow_before: bool,
+    times: ListTimes,
+    good: Good,
+    /// Why the last relist failed, if it did.
+    failure: Option<CallError>,
+    /// How many rows belonged to no pod.
+    orphaned: usize,
+}
+
+#[derive(Debug)]
+enum State {
+    Waiting {
+        due: Instant,
+    },
+    AskingVersion,
+    Asking {
+        begun: Moment,
+        sandboxes: Asked<ListedSandbox>,
+        containers: Asked<ListedContainer>,
+        /// The larger of both lists, in bytes.
+        largest: usize,
+    },
+}
+
+/// What a list has said in this relist; nothing yet if it is `None`.
+type Asked<Row> = Option<Result<Arc<[Arc<Row>]>, CallError>>;
+
+/// How it is with one of the lists, from one relist to the next.
+#[derive(Debug, Default)]
+struct Standing {
+    /// It failed by itself when last answered, and not for want of a connection.
+    failed: bool,
+    /// It was late when last answered, and took so long.
+    late: Option<Duration>,
+}
+
+/// When lists were good.
+#[derive(Clone, Copy, Debug, Default)]
+struct Good {
+    /// When the last good relist was begun.
+    last: Option<Instant>,
+    /// The one before.
+    before: Option<Instant>,
+    /// The last one of which a kubelet could have received both lists.
+    for_kubelet: Option<Instant>,
+}
+
+/// What is to be asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ask {
+    Version,
+    Lists,
+}
+
+/// How a relist ended.
+#[derive(Debug)]
+pub(crate) enum Relisted {
+    /// Both lists came.
+    Good(Listed),
+    /// They did not, after this time.
+    Failed(Duration),
+}
+
+/// What both lists said.
+#[derive(Debug)]
+pub(crate) struct Listed {
+    pub(crate) snapshot: Snapshot,
+    pub(crate) begun: Moment,
+    /// They came so late that they tell how things were when they were asked for, at best.
+    pub(crate) late: bool,
+}
+
+/// Which of the lists do not come, or come late.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Missing {
+    pub(crate) sandboxes: bool,
+    pub(crate) containers: bool,
+}
+
+impl Missing {
+    pub(crate) fn any(self) -> bool {
+        self.sandboxes || self.containers
+    }
+
+    /// The calls that are done without.
+    pub(crate) fn what(self) -> &'static str {
+        match (self.sandboxes, self.containers) {
+            (false, false) => "none",
+            (true, false) => "ListPodSandbox",
+            (false, true) => "ListContainers",
+            (true, true) => "ListPodSandbox and ListContainers",
+        }
+    }
+}
+
+/// How long the calls for the lists have been outstanding, whoever made them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Ages {
+    pub(crate) version: Option<Duration>,
+    pub(crate) sandboxes: Option<Duration>,
+    pub(crate) containers: Option<Duration>,
+}
+
+impl Relister {
+    pub(crate) fn new(config: &Config, now: Instant) -> Self {
+        Self {
+            period: config.relist_period,
+            state: State::Waiting { due: now },
+            ask_version: true,
+            requested: None,
+            hurried: None,
+            sandboxes: Standing::default(),
+            containers: Standing::default(),
+            grouping: Grouping::new(now, Arc::new([]), Arc::new([])),
+            late: false,
+            slow_before: false,
+            times: ListTimes::new(config.list_overdue),
+            good: Good::default(),
+            failure: None,
+            orphaned: 0,
+        }
+    }
+
+    /// When the next relist is due; `None` while one is under way.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        match self.state {
+            State::Waiting { due } => Some(due),
+            State::AskingVersion | State::Asking { .. } => None,
+        }
+    }
+
+    /// Makes a relist due that is begun after `asked`; one that was begun since serves.
+    pub(crate) fn request(&mut self, asked: Instant) {
+        match &mut self.state {
+            State::Waiting { .. } if self.good.last.is_some_and(|begun| begun > asked) => {}
+            State::Waiting { due } => *due = asked.min(*due),
+            State::AskingVersion | State::Asking { .. } => self.requested = Some(asked),
+        }
+    }
+
+    /// Makes the next relist due at `time`, unless it is due before.
+    pub(crate) fn hurry(&mut self, time: Instant) {
+        match &mut self.state {
+            State::Waiting { due } => *due = time.min(*due),
+            State::AskingVersion | State::Asking { .. } => {
+                self.hurried = Some(self.hurried.map_or(time, |other| other.min(time)));
+            }
+        }
+    }
+
+    /// Begins a relist if one is due. Before anything else the runtime is asked who it is:
+    /// that settles which version of CRI it is spoken to in. Both lists are asked for at
+    /// once, so that one that hangs does not keep the other from being known.
+    pub(crate) fn begin(&mut self, now: Moment) -> Option<Ask> {
+        if self.due().is_none_or(|due| now.instant < due) {
+            return None;
+        }
+        Some(if self.ask_version {
+            self.state = State::AskingVersion;
+            Ask::Version
+        } else {
+            self.ask_lists(now)
+        })
+    }
+
+    fn ask_lists(&mut self, begun: Moment) -> Ask {
+        self.state = State::Asking {
+            begun,
+            sandboxes: None,
+            containers: None,
+            largest: 0,
+        };
+        Ask::Lists
+    }
+
+    /// The runtime said who it is: then both lists are asked for.
+    pub(crate) fn version_known(&mut self, now: Moment) -> Ask {
+        self.ask_version = false;
+        self.ask_lists(now)
+    }
+
+    pub(crate) fn version_failed(&mut self, error: CallError, now: Instant) -> Relisted {
+        self.failed(error, now)
+    }
+
+    /// Takes in an answer; gives how the relist ended once both lists have answered.
+    pub(crate) fn on_sandboxes(
+        &mut self,
+        answer: Result<Listing<ListedSandbox>, CallError>,
+        now: Instant,
+    ) -> Option<Relisted> {
+        let State::Asking {
+            begun,
+            sandboxes,
+            largest,
+            ..
+        } = &mut self.state
+        else {
+            return None;
+        };
+        let took = now.duration_since(begun.instant);
+        *sandboxes = Some(received(
+            answer,
+            took,
+            &mut self.sandboxes,
+            &mut self.times,
+            largest,
+        ));
+        self.end(now)
+    }
+
+    /// The same for containers.
+    pub(crate) fn on_containers(
+        &mut self,
+        answer: Result<Listing<ListedContainer>, CallError>,
+        now: Instant,
+    ) -> Option<Relisted> {
+        let State::Asking {
+            begun,
+            containers,
+            largest,
+            ..
+        } = &mut self.state
+        else {
+            return None;
+        };
+        let took = now.duration_since(begun.instant);
+        *containers = Some(received(
+            answer,
+            took,
+            &mut self.containers,
+            &mut self.times,
+            largest,
+        ));
+        self.end(now)
+    }
+
+    /// A list that a sweep asked for failed.
+    pub(crate) fn sweep_list_failed(&mut self, sandboxes: bool, error: &CallError) {
+        if fails_by_itself(error) {
+            match sandboxes {
+                true => self.sandboxes.failed = true,
+                false => self.containers.failed = true,
+            }
+        }
+    }
+
+    fn end(&mut self, now: Instant) -> Option<Relisted> {
+        let State::Asking {
+            begun,
+            sandboxes: Some(sandboxes),
+            containers: Some(containers),
+            largest,
+        } = &self.state
+        else {
+            return None;
+        };
+        let (begun, largest) = (*begun, *largest);
+        let (sandboxes, containers) = match (sandboxes, containers) {
+            (Ok(sandboxes), Ok(containers)) => (sandboxes, containers),
+            (Err(error), _) | (_, Err(error)) => {
+                let error = error.clone();
+                return Some(self.failed(error, now));
+            }
+        };
+        let snapshot = self.grouping.update(begun.instant, sandboxes, containers);
+        if snapshot.orphaned > self.orphaned {
+            let orphaned = snapshot.orphaned;
+            tracing::warn!("{orphaned} listed sandboxes or containers belong to no pod");
+        }
+        self.orphaned = snapshot.orphaned;
+        self.failure = None;
+        self.good.before = self.good.last.replace(begun.instant);
+        if largest <= MAX_MESSAGE_SIZE {
+            self.good.for_kubelet = self.good.last;
+        }
+        Some(Relisted::Good(Listed {
+            snapshot,
+            begun,
+            late: self.slowest().is_some(),
+        }))
+    }
+
+    fn failed(&mut self, error: CallError, now: Instant) -> Relisted {
+        if self.failure.as_ref() != Some(&error) {
+            tracing::debug!("unable to list: {error}");
+        }
+        // The runtime that answers next may be another one.
+        if matches!(
+            error,
+            CallError::Unavailable(_) | CallError::Unimplemented(_)
+        ) {
+            self.ask_version = true;
+        }
+        let pause = match error {
+            // Made for nothing each time, at a great cost to the runtime.
+            CallError::TooLarge(_) => TOO_LARGE_PAUSE.max(self.period),
+            _ => self.period,
+        };
+        self.failure = Some(error);
+        let took = match &self.state {
+            State::Asking { begun, .. } => now.duration_since(begun.instant),
+            State::Waiting { .. } | State::AskingVersion => Duration::ZERO,
+        };
+        self.rest(now + pause, None);
+        Relisted::Failed(took)
+    }
+
+    /// The relist has ended well and was taken in; `period` is the pause that it is due.
+    pub(crate) fn taken_in(&mut self, listed: &Listed, period: Duration, now: Instant) {
+        let pause = match (self.slowest(), self.late) {
+            (None, _) => period,
+            // What happened while they were late is asked for at once, one time.
+            (Some(_), false) => Duration::ZERO,
+            (Some(took), true) => period.max(took / SLOW_PAUSE),
+        };
+        self.slow_before = self.late;
+        self.late = listed.late;
+        self.rest(now + pause, Some(listed.begun.instant));
+    }
+
+    fn rest(&mut self, next: Instant, begun: Option<Instant>) {
+        let requested = self.requested.take();
+        let requested = requested.filter(|asked| begun.is_none_or(|begun| *asked > begun));
+        let wanted = [Some(next), requested, self.hurried.take()];
+        let due = wanted.into_iter().flatten().min().unwrap_or(next);
+        self.state = State::Waiting { due };
+    }
+
+    /// How long the slower list took, if one was late when last answered.
+    fn slowest(&self) -> Option<Duration> {
+        self.sandboxes.late.max(self.containers.late)
+    }
+
+    /// Whether lists came late, and those that are asked for since are not in yet.
+    pub(crate) fn is_catching_up(&self) -> bool {
+        self.slowest().is_some() && !self.slow_before
+    }
+
+    /// While lists are slow every time: how long they take.
+    pub(crate) fn pace(&self) -> Option<Duration> {
+        self.slowest().filter(|_| self.slow_before)
+    }
+
+    /// Which lists are to be done without: they fail by themselves, hang, or are slow each
+    /// time. One is suspected early while the other one answers.
+    pub(crate) fn missing(&self, ages: Ages) -> Missing {
+        let overdue = self.times.overdue();
+        let suspect = self.times.suspect();
+        let hangs = |age: Option<Duration>, other: Option<Duration>| {
+            let others_answer = other.is_none_or(|other| other < suspect);
+            let limit = if others_answer { suspect } else { overdue };
+            age.is_some_and(|age| age >= limit)
+        };
+        let slow = |standing: &Standing| standing.late.is_some() && self.slow_before;
+        Missing {
+            sandboxes: self.sandboxes.failed
+                || slow(&self.sandboxes)
+                || hangs(ages.sandboxes, ages.containers),
+            containers: self.containers.failed
+                || slow(&self.containers)
+                || hangs(ages.containers, ages.sandboxes),
+        }
+    }
+
+    /// Which lists hang: they take longer than is usual, and than twice what they took when
+    /// they were late.
+    pub(crate) fn stuck(&self, ages: Ages) -> Missing {
+        let overdue = self.times.overdue();
+        let hangs = |age: Option<Duration>, late: Option<Duration>| {
+            let limit = late.map_or(overdue, |late| overdue.max(late * 2));
+            age.is_some_and(|age| age >= limit)
+        };
+        Missing {
+            sandboxes: hangs(ages.sandboxes, self.sandboxes.late),
+            containers: hangs(ages.containers, self.containers.late),
+        }
+    }
+
+    /// How it is with the lists.
+    pub(crate) fn trouble(&self, ages: Ages) -> Lists {
+        if self.stuck(ages).any() {
+            Lists::Stuck
+        } else if let Some(error) = &self.failure {
+            Lists::Failed(error.clone())
+        } else {
+            self.slowest().map_or(Lists::Good, Lists::Slow)
+        }
+    }
+
+    /// Which lists are not to be had at all, so that what is new cannot be seen.
+    pub(crate) fn blind(&self, ages: Ages) -> Missing {
+        let unreachable = matches!(self.failure, Some(CallError::Unavailable(_)));
+        let stuck = self.stuck(ages);
+        Missing {
+            sandboxes: unreachable || self.sandboxes.failed || stuck.sandboxes,
+            containers: unreachable || self.containers.failed || stuck.containers,
+        }
+    }
+
+    /// Whether any call for the whole node is overdue.
+    pub(crate) fn is_overdue(&self, ages: Ages) -> bool {
+        let ages = [ages.version, ages.sandboxes, ages.containers];
+        let overdue = self.times.overdue();
+        ages.into_iter().flatten().any(|age| age >= overdue)
+    }
+
+    /// After which time a list is overdue.
+    pub(crate) fn overdue_after(&self) -> Duration {
+        self.times.overdue()
+    }
+
+    /// Steps in the age of a list at which something changes by time alone.
+    pub(crate) fn steps(&self) -> impl Iterator<Item = Duration> {
+        let slow = self.slowest().map(|took| took * 2);
+        [Some(self.times.suspect()), Some(self.times.overdue()), slow]
+            .into_iter()
+            .flatten()
+    }
+
+    /// Why the last relist failed, if it did.
+    pub(crate) fn failure(&self) -> Option<&CallError> {
+        self.failure.as_ref()
+    }
+
+    /// Whether lists have ever come.
+    pub(crate) fn has_listed(&self) -> bool {
+        self.good.last.is_some()
+    }
+
+    /// When the last good relist was begun.
+    pub(crate) fn last_good(&self) -> Option<Instant> {
+        self.good.last
+    }
+
+    /// When the last good lists before `time` were asked for, if that is still known.
+    pub(crate) fn good_before(&self, time: Instant) -> Option<Instant> {
+        let good = [self.good.last, self.good.before];
+        good.into_iter().flatten().find(|begun| *begun < time)
+    }
+
+    /// The last relist of which a kubelet could have received both lists.
+    pub(crate) fn good_for_kubelet(&self) -> Option<Instant> {
+        self.good.for_kubelet
+    }
+
+    /// Whether a kubelet could not list when we last did.
+    pub(crate) fn fails_kubelet(&self) -> bool {
+        self.failure.is_some() || self.good.for_kubelet != self.good.last
+    }
+}
+
+fn received<Row>(
+    answer: Result<Listing<Row>, CallError>,
+    took: Duration,
+    standing: &mut Standing,
+    times: &mut ListTimes,
+    largest: &mut usize,
+) -> Result<Arc<[Arc<Row>]>, CallError> {
+    standing.failed = answer.as_ref().is_err_and(fails_by_itself);
+    let listing = answer?;
+    standing.late = (took >= times.overdue()).then_some(took);
+    times.learn(took);
+    *largest = listing.bytes.max(*largest);
+    Ok(listing.rows)
+}
+
+/// Whether the list fails, and not the connection or the runtime as a whole.
+fn fails_by_itself(error: &CallError) -> bool {
+    match error {
+        CallError::TooLarge(_) | CallError::Malformed(_) | CallError::Refused(_) => true,
+        CallError::Unavailable(_) | CallError::NotFound(_) | CallError::Unimplemented(_) => false,
+    }
+}

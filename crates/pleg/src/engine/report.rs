@@ -1,0 +1,104 @@
+//! What is said on demand: everything about us, and all that is there when somebody
+//! begins to listen.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::state::Engine;
+use crate::model::listed::ContainerState;
+use crate::model::snapshot::Counts;
+use crate::model::wall_time::{Moment, WallClock};
+use crate::out::kubelet_view::kubelet_view;
+use crate::out::status_report::{
+    HealthStatus, InFlight, Progress, RelistStatus, RuntimeStatus, StatusReport,
+};
+use crate::out::subscribers::{Lifeline, Subscription};
+use crate::out::told::Record;
+
+impl Engine {
+    /// Begins a subscription with what is there now. Before the first look is complete that
+    /// is not all, and the rest is told as it is found.
+    pub(crate) fn subscribe(
+        &mut self,
+        lifeline: Lifeline,
+        clock: WallClock,
+        now: Moment,
+    ) -> Subscription {
+        let mut then = Vec::new();
+        let synced = self.rounds.looks() > 0;
+        if synced {
+            then.push(self.synced(now));
+        }
+        // A node that is sick from the beginning says so to whoever comes.
+        if synced || self.reporter.is_trouble(&self.coverage) {
+            let health = self.reporter.report(&self.coverage, now);
+            then.push(Record::Health(health));
+        }
+        self.subscribers
+            .subscribe(lifeline, self.reader.clone(), then, clock)
+    }
+
+    pub(crate) fn status(&self, now: Moment) -> StatusReport {
+        let health = self.reporter.report(&self.coverage, now);
+        let counts = Counts::of(self.records.listed().map(AsRef::as_ref));
+        let containers = ContainerState::ALL.iter();
+        let look = self.rounds.last();
+        let age = |since: Instant| now.instant.duration_since(since).as_secs_f64();
+        StatusReport {
+            kubelet_view: kubelet_view(now.instant, &self.coverage),
+            relist: RelistStatus {
+                mode: match self.streaming.is_live() {
+                    true => "evented".to_owned(),
+                    false => "generic".to_owned(),
+                },
+                count: self.rounds.looks(),
+                period_seconds: self.period().as_secs_f64(),
+                last_duration_seconds: look.map(|look| look.took.as_secs_f64()),
+                last_kind: look.map(|look| look.kind),
+                last_failure: self.relister.failure().cloned(),
+                sweeping: self.sweeper.is_sweeping(),
+                progress: self.rounds.progress().map(|progress| Progress {
+                    seen: progress.seen,
+                    of: progress.of,
+                }),
+            },
+            health: HealthStatus {
+                state: health.state,
+                reason: health.reason,
+                since: self.reporter.since().wall,
+                message: health.message,
+                last_seen: look.map(|look| look.begun.wall),
+                age_seconds: look.map(|look| age(look.begun.instant)),
+                threshold_seconds: self.config.relist_threshold.as_secs_f64(),
+            },
+            stuck: health.stuck,
+            failing: health.failing,
+            blind: health.blind,
+            in_flight: self
+                .governor
+                .outstanding()
+                .map(|call| InFlight {
+                    call: call.about.call,
+                    id: call.about.id,
+                    age_seconds: age(call.since),
+                })
+                .collect(),
+            stream: self.streaming.status(),
+            kernel: self.processes.status(),
+            runtime: RuntimeStatus::new(self.endpoint.clone(), self.version.as_ref()),
+            pods: counts.pods,
+            containers: containers
+                .map(|state| (state.as_str().to_owned(), counts.containers(*state)))
+                .collect(),
+        }
+    }
+
+    /// From the end of one relist to the next one.
+    pub(super) fn period(&self) -> Duration {
+        // Health must be able to tell a stall from a pause.
+        let ceiling = self.config.relist_ceiling;
+        let ceiling = ceiling.min(self.config.relist_threshold / 4);
+        self.streaming.period(self.config.relist_period, ceiling)
+    }
+}

@@ -1,0 +1,277 @@
+//! What is told of our health, and when: a change for the worse at once, names together with
+//! those that come in the next moment, and a change for the better once it lasts.
+//!
+//! ```text
+//!   Coverage --assess--> verdict --worse--> told
+//!                           \--better--> told, after a hold that doubles with each relapse
+//! ```
+//!
+//! Keys are compared on every turn; sentences are made only when something is told.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::model::id::{Id, PodUid};
+use crate::model::wall_time::Moment;
+use crate::out::coverage::{Coverage, Lists};
+use crate::out::go_duration::GoDuration;
+use crate::out::health::{
+    Blind, FailingCall, HealthReport, HealthState, INSPECTIONS_FAIL, Reason, StuckCall, assess,
+    message,
+};
+use crate::runtime::Rpc;
+
+/// Names that come within this time of the last record are told in one.
+const TOGETHER: Duration = Duration::from_millis(100);
+
+/// What fails and what cannot be seen may change with each attempt: that alone is told after
+/// this time.
+const SELDOM: Duration = Duration::from_secs(20);
+
+/// A relapse within this time makes us slower to believe in the next change for the better.
+const RELAPSE: Duration = Duration::from_secs(60);
+
+/// For how long a state, or only a reason, must have been better after a relapse.
+const STATE_HOLD: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(3)];
+const REASON_HOLD: [Duration; 2] = [Duration::from_secs(30), Duration::from_secs(60)];
+
+/// For how long something better must last before it is told: not at all, until it has
+/// proved to be a passing thing.
+#[derive(Debug)]
+struct Hold {
+    bounds: [Duration; 2],
+    hold: Duration,
+    /// When something better was last told.
+    better: Option<Instant>,
+}
+
+impl Hold {
+    fn new(bounds: [Duration; 2]) -> Self {
+        Self {
+            bounds,
+            hold: Duration::ZERO,
+            better: None,
+        }
+    }
+
+    /// Something worse is told.
+    fn relapse(&mut self, now: Instant) {
+        let [first, longest] = self.bounds;
+        self.hold = match self.better {
+            Some(better) if now < better + RELAPSE => (self.hold * 2).clamp(first, longest),
+            _ => Duration::ZERO,
+        };
+    }
+}
+
+/// Our health as it was told last.
+#[derive(Debug)]
+pub(crate) struct Reporter {
+    threshold: Duration,
+    told: Key,
+    told_at: Instant,
+    /// Since when state and reason are as they were told.
+    since: Moment,
+    /// Something better than what was told has been so since then.
+    better_since: Option<Instant>,
+    /// Somebody who was named is not any more since then.
+    fewer_since: Option<Instant>,
+    state_hold: Hold,
+    reason_hold: Hold,
+    /// When names are to be told that are not told yet.
+    due: Option<Instant>,
+}
+
+/// What a record of health is about, without ages and sentences.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Key {
+    state: HealthState,
+    reason: Reason,
+    stuck: Vec<(Rpc, Option<Id>, Option<PodUid>)>,
+    failing: Vec<(Rpc, Id)>,
+    blind: Vec<Blind>,
+}
+
+/// Who is blamed, beside who was.
+enum Names {
+    New,
+    Fewer,
+    Same,
+}
+
+impl Key {
+    fn of(coverage: &Coverage, verdict: (HealthState, Reason), now: Instant) -> Self {
+        let stuck = coverage.stuck.iter().map(|call| {
+            let uid = call.about.pod.as_ref().map(|pod| pod.uid.clone());
+            (call.about.call, call.about.id.clone(), uid)
+        });
+        // What fails only now may be good the next time that it is tried.
+        let failing = coverage.failing.iter();
+        let failing = failing.filter(|call| now >= call.unseen_since + INSPECTIONS_FAIL);
+        Self {
+            state: verdict.0,
+            reason: verdict.1,
+            stuck: stuck.collect(),
+            failing: failing.map(|call| (call.call, call.id.clone())).collect(),
+            blind: coverage.blind.clone(),
+        }
+    }
+
+    /// Who is blamed by a newer one.
+    fn against(&self, newer: &Self) -> Names {
+        if newer.stuck == self.stuck {
+            Names::Same
+        } else if newer.stuck.iter().all(|call| self.stuck.contains(call)) {
+            Names::Fewer
+        } else {
+            Names::New
+        }
+    }
+
+    /// How bad it is: what is worse is told at once.
+    fn severity(&self) -> (HealthState, u8) {
+        (self.state, self.reason.severity())
+    }
+}
+
+impl Reporter {
+    pub(crate) fn new(threshold: Duration, now: Moment) -> Self {
+        let verdict = (HealthState::Starting, Reason::Starting);
+        Self {
+            threshold,
+            told: Key::of(&Coverage::none(now.instant), verdict, now.instant),
+            told_at: now.instant,
+            since: now,
+            better_since: None,
+            fewer_since: None,
+            state_hold: Hold::new(STATE_HOLD),
+            reason_hold: Hold::new(REASON_HOLD),
+            due: None,
+        }
+    }
+
+    /// Looks at what was seen; gives what is to be told. While a round is under way nothing
+    /// is called better: what happened meanwhile is told first.
+    pub(crate) fn review(
+        &mut self,
+        coverage: &Coverage,
+        unsettled: bool,
+        now: Moment,
+    ) -> Option<HealthReport> {
+        let instant = now.instant;
+        let verdict = assess(coverage, instant, self.threshold);
+        let key = Key::of(coverage, verdict, instant);
+        let better = key.severity() < self.told.severity();
+        if !better {
+            self.better_since = None;
+        }
+        if key == self.told {
+            self.due = None;
+            self.fewer_since = None;
+            return None;
+        }
+        if better {
+            let since = *self.better_since.get_or_insert(instant);
+            let [_, longest] = STATE_HOLD;
+            let hold = match (key.state == self.told.state, self.told.reason) {
+                (false, _) => self.state_hold.hold,
+                // These blame somebody: that must not outlast what it is said of.
+                (true, reason) if reason.blames() => self.reason_hold.hold.min(longest),
+                (true, _) => self.reason_hold.hold,
+            };
+            // The end of one trouble is often that of all of it.
+            let hold = match key.state == self.told.state {
+                true => hold.max(TOGETHER),
+                false => hold,
+            };
+            let lasted = instant >= since + hold;
+            self.due = (!lasted).then(|| since + hold);
+            if !lasted || unsettled && self.told.state != HealthState::Starting {
+                return None;
+            }
+            let hold = match key.state == self.told.state {
+                true => &mut self.reason_hold,
+                false => &mut self.state_hold,
+            };
+            hold.better = Some(instant);
+        } else if (key.state, key.reason) == (self.told.state, self.told.reason) {
+            let due = match self.told.against(&key) {
+                Names::New => self.told_at + TOGETHER,
+                // Often the beginning of the end of it all.
+                Names::Fewer => *self.fewer_since.get_or_insert(instant) + TOGETHER,
+                Names::Same => self.told_at + SELDOM,
+            };
+            if instant < due {
+                self.due = Some(due);
+                return None;
+            }
+        } else {
+            if key.state == self.told.state && !key.reason.blames() {
+                let due = self.told_at + self.reason_hold.hold;
+                if instant < due {
+                    self.due = Some(due);
+                    return None;
+                }
+            }
+            self.state_hold.relapse(instant);
+            self.reason_hold.relapse(instant);
+        }
+        if (key.state, key.reason) != (self.told.state, self.told.reason) {
+            self.since = now;
+        }
+        self.due = None;
+        self.better_since = None;
+        self.fewer_since = None;
+        self.told_at = instant;
+        self.told = key;
+        Some(self.report(coverage, now))
+    }
+
+    /// The health that was told, with what is known of it now.
+    pub(crate) fn report(&self, coverage: &Coverage, now: Moment) -> HealthReport {
+        let (state, reason) = (self.told.state, self.told.reason);
+        let stuck = coverage.stuck.iter();
+        let failing = coverage.failing.iter();
+        HealthReport {
+            time: now.wall,
+            state,
+            reason,
+            message: match self.better_since {
+                Some(since) if stuck.len() + failing.len() == 0 => {
+                    let since = Duration::from_secs((now.instant - since).as_secs());
+                    format!("recovering: no problem found for {}", GoDuration(since))
+                }
+                _ => message(coverage, state, reason, now.instant, self.threshold),
+            },
+            stuck: stuck
+                .map(|call| StuckCall::new(call, now.instant))
+                .collect(),
+            failing: failing
+                .map(|call| FailingCall::new(call, now.instant))
+                .collect(),
+            blind: coverage.blind.clone(),
+        }
+    }
+
+    /// Since when state and reason are as they were told.
+    pub(crate) fn since(&self) -> Moment {
+        self.since
+    }
+
+    /// When there is something to review although nothing happens.
+    pub(crate) fn alarm(&self, coverage: &Coverage, now: Instant) -> Option<Instant> {
+        let seen = coverage.as_of().map(|seen| seen.instant);
+        // The verdict turns just after the threshold, not at it.
+        let turns = seen.unwrap_or(coverage.started) + self.threshold + Duration::from_millis(1);
+        let fails = coverage.failing.iter();
+        let fails = fails.map(|failing| failing.unseen_since + INSPECTIONS_FAIL);
+        let due = self.due.into_iter().chain([turns]).chain(fails);
+        due.filter(|time| *time > now).min()
+    }
+
+    /// Whether anything at all is wrong, so that a sick node says so to whoever comes.
+    pub(crate) fn is_trouble(&self, coverage: &Coverage) -> bool {
+        !coverage.stuck.is_empty() || !coverage.failing.is_empty() || coverage.lists != Lists::Good
+    }
+}

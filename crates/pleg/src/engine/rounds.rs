@@ -1,0 +1,136 @@
+//! One round of seeing every pod: begun with good lists or a complete sweep, over once each
+//! pod that differed was inspected, fails, or is named as stuck. A round by which somebody
+//! was seen becomes the [`Look`] that all else goes by.
+
+use std::collections::BTreeSet;
+
+use tokio::time::Instant;
+
+use crate::model::id::PodUid;
+use crate::model::wall_time::Moment;
+use crate::out::coverage::{Look, LookKind};
+
+/// The round under way, and what the completed ones amount to.
+#[derive(Debug, Default)]
+pub(crate) struct Rounds {
+    current: Option<Round>,
+    /// How many looks there were in which somebody was seen.
+    looks: u64,
+    last: Option<Look>,
+}
+
+#[derive(Debug)]
+struct Round {
+    begun: Moment,
+    kind: LookKind,
+    waiting: BTreeSet<PodUid>,
+    /// The newest inspection that was planned without knowing what the round began with.
+    older: u64,
+    /// How many were waited for.
+    of: usize,
+}
+
+/// How far the round under way has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Progress {
+    pub(crate) seen: usize,
+    pub(crate) of: usize,
+}
+
+impl Rounds {
+    /// Begins a round that waits for these pods, unless one is under way.
+    pub(crate) fn begin(
+        &mut self,
+        begun: Moment,
+        kind: LookKind,
+        older: u64,
+        waiting: impl FnOnce() -> BTreeSet<PodUid>,
+    ) {
+        if self.current.is_none() {
+            let waiting = waiting();
+            self.current = Some(Round {
+                begun,
+                kind,
+                older,
+                of: waiting.len(),
+                waiting,
+            });
+        }
+    }
+
+    /// The pod was inspected, could not be, or is named as stuck.
+    pub(crate) fn ended(&mut self, uid: &PodUid) {
+        if let Some(round) = &mut self.current {
+            round.waiting.remove(uid);
+        }
+    }
+
+    /// Whether this inspection was planned knowing what the round began with.
+    pub(crate) fn is_newer(&self, inspection: u64) -> bool {
+        let round = self.current.as_ref();
+        round.is_none_or(|round| inspection > round.older)
+    }
+
+    /// Ends the round if no pod is waited for any more. It is a look if `seen` says that
+    /// somebody was seen.
+    pub(crate) fn complete(&mut self, now: Instant, seen: bool) -> Ended {
+        let Some(round) = self.current.take_if(|round| round.waiting.is_empty()) else {
+            return Ended::Nothing;
+        };
+        if !seen {
+            return Ended::Blind;
+        }
+        let look = Look {
+            begun: round.begun,
+            took: now.duration_since(round.begun.instant),
+            kind: round.kind,
+        };
+        self.last = Some(look);
+        self.looks += 1;
+        Ended::Look {
+            look,
+            first: self.looks == 1,
+        }
+    }
+
+    /// Whether a round is under way in which nobody is waited for any more.
+    pub(crate) fn is_over(&self) -> bool {
+        let round = self.current.as_ref();
+        round.is_some_and(|round| round.waiting.is_empty())
+    }
+
+    /// Whether a round is under way.
+    pub(crate) fn is_under_way(&self) -> bool {
+        self.current.is_some()
+    }
+
+    /// How far the round under way has come.
+    pub(crate) fn progress(&self) -> Option<Progress> {
+        let round = self.current.as_ref()?;
+        Some(Progress {
+            seen: round.of - round.waiting.len(),
+            of: round.of,
+        })
+    }
+
+    /// How many looks there were.
+    pub(crate) fn looks(&self) -> u64 {
+        self.looks
+    }
+
+    /// The last look.
+    pub(crate) fn last(&self) -> Option<Look> {
+        self.last
+    }
+}
+
+/// What became of a round.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Ended {
+    /// It goes on, or there was none.
+    Nothing,
+    /// Nobody was seen by it.
+    Blind,
+    /// It is a look, perhaps the first one.
+    Look { look: Look, first: bool },
+}

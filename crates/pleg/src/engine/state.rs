@@ -1,0 +1,442 @@
+//! The engine's state, and one turn of it: take in what came, do what is due, say what is to
+//! be asked.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::call::{Answered, Call, Key, Purpose, Question};
+use super::governor::{Governor, SUSPECT};
+use super::hints::HintBudget;
+use super::inspector::Inspector;
+use super::processes::Processes;
+use super::relister::{Ages, Ask, Missing, Relister};
+use super::reporter::Reporter;
+use super::rounds::Rounds;
+use super::stream::{Due, Streaming};
+use super::sweeper::{Sweeper, about};
+use crate::config::Config;
+use crate::kernel::Unwatched;
+use crate::model::id::{Id, PodUid};
+use crate::model::snapshot::Counts;
+use crate::model::wall_time::Moment;
+use crate::observer::Observer;
+use crate::out::cache::{Cache, CacheWriter};
+use crate::out::coverage::{Coverage, Failing};
+use crate::out::failure::InspectError;
+use crate::out::subscribers::Subscribers;
+use crate::records::Records;
+use crate::runtime::{About, Announced, CallError, Rpc, RuntimeVersion};
+
+/// How often a runtime whose lists are overdue is asked whether it lives.
+const HEARTBEAT: Duration = Duration::from_secs(1);
+
+/// What has happened.
+#[derive(Debug)]
+pub(crate) enum Input {
+    /// A call has ended.
+    Answered(Box<Answered>),
+    /// The stream brought an event.
+    Announced(Announced),
+    /// The stream brought more events than could be kept.
+    Flooded,
+    /// The stream ended, or was refused.
+    StreamEnded(Result<(), CallError>),
+    /// A process was opened to be watched, or could not be.
+    Opened(Id, Result<(), Unwatched>),
+    /// A container's process died.
+    Died(Id),
+    /// The host knows of these ids.
+    HostIds(Vec<Id>),
+    /// Somebody wants a relist that is begun after this.
+    Relist(Instant),
+    /// Somebody wants a pod inspected.
+    Reinspect(PodUid),
+    /// Time has passed.
+    Time,
+}
+
+/// What is to be done.
+#[derive(Debug)]
+pub(crate) enum Action {
+    /// Make this call, and report its end.
+    Ask(Call),
+    /// Read the stream of events.
+    ReadStream,
+    /// Ask the host which ids it knows.
+    AskHost,
+    /// Watch the process with this pid, of this container.
+    Watch { id: Id, pid: u32 },
+    /// Watch it no more.
+    Unwatch(Id),
+}
+
+/// All that is known, and all that goes on.
+pub(crate) struct Engine {
+    pub(super) config: Config,
+    pub(super) endpoint: Arc<str>,
+    pub(super) observer: Arc<dyn Observer>,
+
+    pub(super) governor: Governor,
+    pub(super) relister: Relister,
+    pub(super) sweeper: Sweeper,
+    pub(super) inspector: Inspector,
+    pub(super) processes: Processes,
+    pub(super) streaming: Streaming,
+    pub(super) hints: HintBudget,
+    pub(super) rounds: Rounds,
+    pub(super) reporter: Reporter,
+
+    pub(super) records: Records,
+    pub(super) cache: CacheWriter,
+    pub(super) reader: Cache,
+    pub(super) subscribers: Subscribers,
+
+    pub(super) version: Option<RuntimeVersion>,
+    /// The pods that differ from what the cache holds, and since when.
+    pub(super) unseen_since: BTreeMap<PodUid, Instant>,
+    /// The status calls that fail each time they are made.
+    pub(super) failing: BTreeMap<Key, Failing>,
+    /// The stuck calls whose pods are not waited for any more.
+    pub(super) set_aside: BTreeSet<(Key, PodUid)>,
+    /// Pods of which an exit code is to be asked for again: when, and how often it was.
+    pub(super) exit_codes: BTreeMap<PodUid, (Option<Instant>, u32)>,
+    pub(super) coverage: Coverage,
+    /// When the runtime was last asked whether it lives.
+    heartbeat: Instant,
+    /// How many there are of what, by the last good lists.
+    pub(super) counts: Counts,
+    actions: Vec<Action>,
+}
+
+impl Engine {
+    pub(crate) fn new(
+        config: Config,
+        endpoint: Arc<str>,
+        observer: Arc<dyn Observer>,
+        watches_processes: bool,
+        (cache, reader): (CacheWriter, Cache),
+        now: Moment,
+    ) -> Self {
+        let started = now.instant;
+        Self {
+            governor: Governor::new(&config, started),
+            relister: Relister::new(&config, started),
+            sweeper: Sweeper::new(config.relist_period, started),
+            inspector: Inspector::new(config.max_inspections),
+            processes: Processes::new(watches_processes),
+            streaming: Streaming::new(config.mode, started),
+            hints: HintBudget::new(started),
+            rounds: Rounds::default(),
+            reporter: Reporter::new(config.relist_threshold, now),
+            records: Records::default(),
+            cache,
+            reader,
+            subscribers: Subscribers::default(),
+            version: None,
+            unseen_since: BTreeMap::new(),
+            failing: BTreeMap::new(),
+            set_aside: BTreeSet::new(),
+            exit_codes: BTreeMap::new(),
+            coverage: Coverage::none(started),
+            heartbeat: started,
+            counts: Counts::default(),
+            actions: Vec::new(),
+            config,
+            endpoint,
+            observer,
+        }
+    }
+
+    /// One turn: takes in what has happened, and gives what is to be done.
+    pub(crate) fn step(&mut self, input: Input, now: Moment) -> Vec<Action> {
+        match input {
+            Input::Answered(answered) => self.on_answered(*answered, now),
+            Input::Announced(announced) => self.on_announced(announced, now),
+            Input::Flooded => self.on_flooded(now),
+            Input::StreamEnded(result) => self.on_stream_ended(result, now),
+            Input::Opened(id, opened) => self.processes.on_opened(&id, opened, now.instant),
+            Input::Died(id) => self.processes.on_death(&id, now.instant),
+            Input::HostIds(ids) => self.begin_sweep(ids, now),
+            Input::Relist(asked) => self.relister.request(asked),
+            Input::Reinspect(uid) => self.records.request_reinspect(&uid),
+            Input::Time => {}
+        }
+        self.pass(now);
+        std::mem::take(&mut self.actions)
+    }
+
+    /// Does what is due.
+    fn pass(&mut self, now: Moment) {
+        let instant = now.instant;
+        self.governor.pass(instant);
+        self.listen_for_heartbeat(instant);
+        if self.sweeper.is_due(self.missing(instant), instant) {
+            self.act(Action::AskHost);
+        }
+        self.drive_stream(now);
+        self.processes.pass(instant);
+        self.ask_for_exit_codes(now);
+        self.commit_exits_of_slow(now);
+        self.make_calls(instant);
+        // After what a hint has asked for, which is the quicker answer.
+        self.begin_relist(now);
+        while let Some(inspected) = self.inspector.ended() {
+            self.on_inspected(inspected, now);
+            self.make_calls(instant);
+        }
+        self.end_sweep(now);
+        self.review(now);
+    }
+
+    /// Makes all calls that are wanted and that the governor has room for: first what tells
+    /// of a death, then inspections, then sweeps.
+    fn make_calls(&mut self, now: Instant) {
+        while let Some((call, about)) = self
+            .processes
+            .next_call(&self.governor, now)
+            .or_else(|| self.inspector.next_call(&mut self.governor, now))
+            .or_else(|| self.next_of_sweep(now))
+            .or_else(|| self.witness(now))
+        {
+            self.ask(call, about, now);
+        }
+    }
+
+    fn next_of_sweep(&mut self, now: Instant) -> Option<(Call, About)> {
+        if !self.governor.has_room() {
+            return None;
+        }
+        loop {
+            let (call, about) = self.sweeper.take(&self.governor, now)?.into_call();
+            // Somebody else may have asked for it since.
+            if !self.governor.is_outstanding(&call.question.key()) {
+                return Some((call, about));
+            }
+            self.sweeper.skipped(&call.question.key());
+        }
+    }
+
+    /// While a status call is silent and no other of its kind was made since, another one
+    /// tells whether it is alone.
+    fn witness(&mut self, now: Instant) -> Option<(Call, About)> {
+        let kind = self.governor.wants_witness(now)?;
+        if !self.governor.has_room_for_witness() {
+            return None;
+        }
+        let free = |question: &Question| !self.governor.is_outstanding(&question.key());
+        let found = self.records.listed().find_map(|pod| {
+            let ids: Vec<Question> = match kind {
+                Rpc::PodSandboxStatus => {
+                    let rows = pod.sandboxes.iter();
+                    rows.map(|row| Question::Sandbox(row.id.clone())).collect()
+                }
+                _ => {
+                    let rows = pod.containers.iter();
+                    rows.map(|row| Question::Container(row.id.clone()))
+                        .collect()
+                }
+            };
+            let question = ids.into_iter().find(|question| free(question))?;
+            let name = match &question {
+                Question::Container(id) => pod.container_name(id),
+                _ => None,
+            };
+            Some((about(&question, name, Some(&pod.pod)), question))
+        });
+        let (about, question) = found?;
+        let purpose = Purpose::Witness;
+        Some((Call { question, purpose }, about))
+    }
+
+    pub(super) fn ask(&mut self, call: Call, about: About, now: Instant) {
+        self.governor.begin(about, now);
+        self.act(Action::Ask(call));
+    }
+
+    /// Asks something for the whole node.
+    pub(super) fn ask_node(&mut self, question: Question, purpose: Purpose, now: Instant) {
+        let about = About::node(question.key().0);
+        self.ask(Call { question, purpose }, about, now);
+    }
+
+    pub(super) fn act(&mut self, action: Action) {
+        self.actions.push(action);
+    }
+
+    /// While a list is overdue the runtime is asked who it is, which waits for no lock: so a
+    /// runtime that is stopped as a whole is told from one in which somebody is stuck.
+    fn listen_for_heartbeat(&mut self, now: Instant) {
+        let ages = self.ages(now);
+        let due = self.heartbeat + HEARTBEAT;
+        if ages.version.is_none() && now >= due && self.relister.is_overdue(ages) {
+            self.heartbeat = now;
+            self.ask_node(Question::Version, Purpose::Heartbeat, now);
+        }
+    }
+
+    fn begin_relist(&mut self, now: Moment) {
+        // A sweep may be asking for one of the lists.
+        let lists = [Rpc::Version, Rpc::ListPodSandbox, Rpc::ListContainers];
+        if lists
+            .iter()
+            .any(|list| self.governor.node_call(*list).is_some())
+        {
+            return;
+        }
+        if let Some(ask) = self.relister.begin(now) {
+            self.ask_for(ask, now);
+        }
+    }
+
+    pub(super) fn ask_for(&mut self, ask: Ask, now: Moment) {
+        match ask {
+            Ask::Version => self.ask_node(Question::Version, Purpose::Relist, now.instant),
+            Ask::Lists => {
+                if let Some(last) = self.relister.last_good() {
+                    let since = now.instant.duration_since(last);
+                    self.observer.relist_interval(since);
+                }
+                for list in [Question::Sandboxes, Question::Containers] {
+                    self.ask_node(list, Purpose::Relist, now.instant);
+                }
+            }
+        }
+    }
+
+    /// How long the calls for the whole node have been outstanding.
+    pub(super) fn ages(&self, now: Instant) -> Ages {
+        let age = |call| {
+            let since = self.governor.node_call(call)?;
+            Some(now.duration_since(since))
+        };
+        Ages {
+            version: age(Rpc::Version),
+            sandboxes: age(Rpc::ListPodSandbox),
+            containers: age(Rpc::ListContainers),
+        }
+    }
+
+    /// Which lists are to be done without.
+    pub(super) fn missing(&self, now: Instant) -> Missing {
+        self.relister.missing(self.ages(now))
+    }
+
+    fn drive_stream(&mut self, now: Moment) {
+        // Which version of CRI it is spoken to in is settled first.
+        if self.version.is_none() {
+            return;
+        }
+        match self.streaming.pass(now.instant) {
+            Due::Nothing => {}
+            Due::Open => {
+                self.streaming.opening(now.instant);
+                self.act(Action::ReadStream);
+            }
+            Due::Opened => self.stream_opened(now),
+            Due::Missed(missed) => {
+                tracing::info!("the event stream missed {missed} changes");
+                self.hurry(now);
+            }
+        }
+    }
+
+    /// The next relist is as soon as without a stream.
+    pub(super) fn hurry(&mut self, now: Moment) {
+        self.relister.hurry(now.instant + self.config.relist_period);
+    }
+
+    /// When something is to be done although nothing happens.
+    pub(crate) fn alarm(&self, now: Instant) -> Instant {
+        let steps = self.relister.steps();
+        let node = [Rpc::Version, Rpc::ListPodSandbox, Rpc::ListContainers];
+        let since: Vec<Instant> = node
+            .into_iter()
+            .filter_map(|call| self.governor.node_call(call))
+            .collect();
+        let silent = self.relister.overdue_after() + SUSPECT;
+        let steps = steps.chain([silent]);
+        let lists = steps.flat_map(|step| since.iter().map(move |since| *since + step));
+        let heartbeat = (!since.is_empty()).then(|| self.heartbeat + HEARTBEAT);
+        let lists = lists.chain(heartbeat).filter(|time| *time > now).min();
+        let sweeps = self
+            .missing(now)
+            .any()
+            .then(|| self.sweeper.alarm(&self.governor));
+        // A relist that is due waits for the end of a list that a sweep asked for.
+        let relist = self
+            .relister
+            .due()
+            .filter(|due| *due > now || since.is_empty());
+        [
+            relist,
+            lists,
+            sweeps.flatten(),
+            // No stream is asked for before the runtime has said who it is.
+            self.streaming.alarm().filter(|_| self.version.is_some()),
+            self.inspector.alarm(now),
+            self.processes.alarm(),
+            self.governor.alarm(now),
+            self.exit_codes
+                .values()
+                .filter_map(|(again, _)| *again)
+                .min(),
+            self.reporter.alarm(&self.coverage, now),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+        .unwrap_or(now + self.config.relist_threshold)
+    }
+
+    /// The pods whose status call hangs, fails, or contradicts the kernel.
+    pub(super) fn unseen(&self) -> BTreeSet<PodUid> {
+        let stuck = self.governor.stuck().filter_map(|call| call.about.pod);
+        let failing = self.failing.values();
+        let failing = failing.filter_map(|failing| failing.pod.clone());
+        stuck.chain(failing).map(|pod| pod.uid).collect()
+    }
+
+    /// Notes how a status call ended: what failed is known until it is good, or until its
+    /// pod is seen otherwise.
+    pub(super) fn note_outcome(
+        &mut self,
+        key: Key,
+        about: About,
+        error: Option<&CallError>,
+        now: Instant,
+    ) {
+        let (call, Some(id)) = key.clone() else {
+            return;
+        };
+        match error {
+            None | Some(CallError::NotFound(_)) => {
+                self.failing.remove(&key);
+            }
+            Some(error) if about.pod.is_some() => {
+                let error = InspectError::Failed {
+                    call,
+                    id: id.clone(),
+                    error: error.clone(),
+                };
+                let since = self.failing.get(&key).map_or(now, |known| known.since);
+                let uid = about.pod.as_ref().map(|pod| &pod.uid);
+                let unseen = uid.and_then(|uid| self.unseen_since.get(uid).copied());
+                let failing = Failing {
+                    id,
+                    call,
+                    container: about.container,
+                    pod: about.pod,
+                    error,
+                    since,
+                    unseen_since: unseen.unwrap_or(since).min(since),
+                };
+                self.failing.insert(key, failing);
+            }
+            // Of an id that only the host knows nobody knows what it is.
+            Some(_) => {}
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! The state of the event stream.
+//!
+//! ```text
+//!   off                                  (mode generic)
+//!   opening --1 s without an error, or the first event--> live --ends--> retrying (back-off)
+//!      \--Unimplemented, or an end at once--> unsupported                    |
+//!            ^                                     |  runtime restarted, or a minute
+//!            \-------------------------------------+-------------------------/
+//! ```
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::proof::Proof;
+use crate::config::Mode;
+use crate::model::id::Id;
+use crate::out::status_report::StreamStatus;
+use crate::runtime::CallError;
+
+/// containerd answers with the first event only; one that has no stream says so at once.
+const OPENING: Duration = Duration::from_secs(1);
+
+/// The first pause before a stream is opened again; each further one is twice as long.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// The longest pause.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// How long a runtime that has no stream is not asked again, unless it was restarted.
+const UNSUPPORTED_PAUSE: Duration = Duration::from_secs(60);
+
+/// The stream, and what it did.
+#[derive(Debug)]
+pub(super) struct Streaming {
+    state: State,
+    /// The pause before the next attempt, if that fails.
+    pause: Duration,
+    events: u64,
+    missed: u64,
+    reconnects: u64,
+    was_live: bool,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Not wanted.
+    Off,
+    /// Asked for; nobody said no yet.
+    Opening {
+        since: Instant,
+    },
+    Live {
+        proof: Proof,
+    },
+    /// To be opened again then.
+    Retrying {
+        next: Instant,
+    },
+    /// The runtime has none; to be asked again then.
+    Unsupported {
+        next: Instant,
+    },
+}
+
+/// What time has brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Due {
+    Nothing,
+    /// The stream is to be opened.
+    Open,
+    /// Nobody has said no: it is open.
+    Opened,
+    /// So many changes were not announced.
+    Missed(u64),
+}
+
+impl Streaming {
+    pub(super) fn new(mode: Mode, now: Instant) -> Self {
+        let state = match mode {
+            Mode::Generic => State::Off,
+            Mode::Auto | Mode::Evented => State::Retrying { next: now },
+        };
+        Self {
+            state,
+            pause: PAUSE,
+            events: 0,
+            missed: 0,
+            reconnects: 0,
+            was_live: false,
+        }
+    }
+
+    /// Lets time pass.
+    pub(super) fn pass(&mut self, now: Instant) -> Due {
+        match &mut self.state {
+            State::Opening { since } if now >= *since + OPENING => Due::Opened,
+            State::Retrying { next } | State::Unsupported { next } if now >= *next => Due::Open,
+            State::Live { proof } => match proof.pass(now) {
+                0 => Due::Nothing,
+                missed => {
+                    self.missed += missed;
+                    Due::Missed(missed)
+                }
+            },
+            _ => Due::Nothing,
+        }
+    }
+
+    /// The stream is asked for.
+    pub(super) fn opening(&mut self, now: Instant) {
+        self.state = State::Opening { since: now };
+    }
+
+    /// The stream is open; whether that is new.
+    pub(super) fn opened(&mut self) -> bool {
+        let State::Opening { since } = self.state else {
+            return false;
+        };
+        let proof = Proof::new(since);
+        self.state = State::Live { proof };
+        if std::mem::replace(&mut self.was_live, true) {
+            self.reconnects += 1;
+        }
+        true
+    }
+
+    /// An event came.
+    pub(super) fn announced(&mut self, id: &Id, now: Instant) {
+        self.events += 1;
+        if let Some(proof) = self.proof() {
+            proof.heard(id, now);
+        }
+    }
+
+    /// The stream ended, or was refused; whether it had been live.
+    pub(super) fn ended(&mut self, result: &Result<(), CallError>, now: Instant) -> bool {
+        let lived = match &self.state {
+            State::Live { proof } => Some(proof.age(now)),
+            _ => None,
+        };
+        if lived > Some(LONGEST_PAUSE) {
+            self.pause = PAUSE;
+        }
+        self.state = match result {
+            Err(CallError::Unimplemented(_)) => State::Unsupported {
+                next: now + UNSUPPORTED_PAUSE,
+            },
+            // CRI-O without enable_pod_events.
+            Ok(()) if lived.is_none() => State::Unsupported {
+                next: now + UNSUPPORTED_PAUSE,
+            },
+            _ => State::Retrying {
+                next: now + self.pause,
+            },
+        };
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        lived.is_some()
+    }
+
+    pub(super) fn is_unsupported(&self) -> bool {
+        matches!(self.state, State::Unsupported { .. })
+    }
+
+    /// The proof, while there is a stream that can give one.
+    pub(super) fn proof(&mut self) -> Option<&mut Proof> {
+        match &mut self.state {
+            State::Live { proof } => Some(proof),
+            _ => None,
+        }
+    }
+
+    /// How long to wait for the next relist.
+    pub(super) fn period(&self, shortest: Duration, ceiling: Duration) -> Duration {
+        match &self.state {
+            State::Live { proof } => proof.period(shortest, ceiling),
+            _ => shortest,
+        }
+    }
+
+    pub(super) fn is_live(&self) -> bool {
+        matches!(self.state, State::Live { .. })
+    }
+
+    /// When something is to be done about it.
+    pub(super) fn alarm(&self) -> Option<Instant> {
+        match &self.state {
+            State::Off => None,
+            State::Opening { since } => Some(*since + OPENING),
+            State::Live { proof } => proof.due(),
+            State::Retrying { next } | State::Unsupported { next } => Some(*next),
+        }
+    }
+
+    /// The runtime is there again, or is another one: it is asked for a stream now.
+    pub(super) fn runtime_answered(&mut self, now: Instant) {
+        if let State::Retrying { next } | State::Unsupported { next } = &mut self.state {
+            *next = now;
+        }
+    }
+
+    pub(super) fn status(&self) -> StreamStatus {
+        let state = match &self.state {
+            State::Off => "off",
+            State::Live { .. } => "live",
+            State::Opening { .. } | State::Retrying { .. } => "retrying",
+            State::Unsupported { .. } => "unsupported",
+        };
+        StreamStatus {
+            state: state.to_owned(),
+            events: self.events,
+            missed: self.missed,
+            reconnects: self.reconnects,
+        }
+    }
+}

@@ -1,0 +1,429 @@
+//! A sweep by id: while a list does not come, each known container (or sandbox) is asked
+//! for by itself, gently.
+//!
+//! ```text
+//!   targets --one at a time, 200 a second at most--> waiting --> answered | failed
+//!                                                       \--> stuck: named, waited for no more
+//! ```
+//!
+//! The one that holds the list up is the one that does not answer, so a sweep finds the
+//! culprit too. Where nothing answers at all, no more than [`WINDOW`] calls are made: a
+//! runtime that is down as a whole is not asked for everything.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::call::{Call, Key, Purpose, Question};
+use super::governor::Governor;
+use super::relister::Missing;
+use crate::model::id::{Id, PodRef, PodUid};
+use crate::model::listed::{ListedPod, ListedSandbox, SandboxState};
+use crate::model::wall_time::Moment;
+use crate::runtime::About;
+
+/// At most 200 calls a second.
+const PACE: Duration = Duration::from_millis(5);
+
+/// How many calls may be waited for at once.
+const WINDOW: usize = 8;
+
+/// One that takes longer gives its place in the window to others.
+const SLOW: Duration = Duration::from_millis(250);
+
+/// While lists are slow each time, a sweep is spread over half of their time, and over this
+/// at most: so are changes told. A slow runtime is not asked more than 26 times a second.
+const LONGEST_INTERVAL: Duration = Duration::from_secs(5);
+const SLOW_PACE: Duration = Duration::from_millis(39);
+
+/// How many ids without a pod are remembered for the next sweep.
+const MOST_HINTED: usize = 256;
+
+/// A container or sandbox to ask for.
+#[derive(Clone, Debug)]
+pub(crate) struct Target {
+    /// Its pod; `None` for an id that only the host knows.
+    uid: Option<PodUid>,
+    question: Question,
+    about: About,
+}
+
+impl Target {
+    pub(crate) fn into_call(self) -> (Call, About) {
+        let call = Call {
+            question: self.question,
+            purpose: Purpose::Sweep(self.uid),
+        };
+        (call, self.about)
+    }
+}
+
+/// Sweeps, one after the other, for as long as a list does not come.
+#[derive(Debug)]
+pub(crate) struct Sweeper {
+    period: Duration,
+    /// The sweep under way, or the last one while the lists still do not come.
+    sweep: Option<Sweep>,
+    /// When the next one may begin.
+    next: Instant,
+    /// What the host knew of when it was last asked.
+    host_ids: BTreeSet<Id>,
+    asking_host: bool,
+    /// Ids that the stream named, of which nobody knows whose they are, and when.
+    hinted_ids: BTreeMap<Id, Instant>,
+    /// Whether the runtime tells a sandbox's containers with its status, once that is known.
+    fills_sandboxes: Option<bool>,
+}
+
+/// One sweep.
+#[derive(Debug)]
+struct Sweep {
+    begun: Moment,
+    missing: Missing,
+    targets: VecDeque<Target>,
+    /// Asked for, and since when.
+    waiting: BTreeMap<Key, Instant>,
+    answered: usize,
+    /// How it is with the list that is asked for beside it.
+    beside: Beside,
+    /// The pods of which an id failed.
+    failed: BTreeSet<PodUid>,
+    /// When the next may be asked for.
+    next: Instant,
+    /// The pace at which it is spread evenly, and the present one, slower if answers are slow.
+    even: Duration,
+    pace: Duration,
+    /// It was complete, and that was told.
+    told: bool,
+}
+
+/// The list that is not missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Beside {
+    /// Both lists are missing.
+    None,
+    /// It has not come yet.
+    Waiting,
+    Listed {
+        sandboxes: bool,
+    },
+}
+
+/// A complete sweep.
+#[derive(Debug)]
+pub(crate) struct Swept {
+    pub(crate) begun: Moment,
+    /// In place of which lists it was made.
+    pub(crate) missing: Missing,
+    /// The pods of which an id failed.
+    pub(crate) failed: BTreeSet<PodUid>,
+    /// Whether sandboxes were listed meanwhile, so that new pods were seen.
+    pub(crate) sandboxes_listed: bool,
+}
+
+impl Sweeper {
+    pub(crate) fn new(period: Duration, now: Instant) -> Self {
+        Self {
+            period,
+            sweep: None,
+            next: now,
+            host_ids: BTreeSet::new(),
+            asking_host: false,
+            hinted_ids: BTreeMap::new(),
+            fills_sandboxes: None,
+        }
+    }
+
+    /// Lets time pass while lists are `missing`, or ends sweeping. Says whether the next
+    /// sweep is due, which begins once the host has told which ids it knows.
+    pub(crate) fn is_due(&mut self, missing: Missing, now: Instant) -> bool {
+        if !missing.any() {
+            self.sweep = None;
+            self.next = now;
+            return false;
+        }
+        let idle = self.sweep.as_ref().is_none_or(Sweep::is_asked);
+        let due = idle && now >= self.next && !self.asking_host;
+        if due {
+            self.asking_host = true;
+            self.next = now + self.period;
+        }
+        due
+    }
+
+    /// The host said which ids it knows.
+    pub(crate) fn on_host_ids(&mut self, ids: impl IntoIterator<Item = Id>) {
+        self.asking_host = false;
+        self.host_ids = ids.into_iter().collect();
+    }
+
+    /// Begins a sweep of what is listed, and of what the host and the stream know beyond
+    /// that. While lists come late each time, after `slow`, it is spread out.
+    pub(crate) fn begin<'a>(
+        &mut self,
+        missing: Missing,
+        listed: impl Iterator<Item = &'a ListedPod>,
+        slow: Option<Duration>,
+        governor: &Governor,
+        now: Moment,
+    ) {
+        let targets = self.targets(missing, listed, governor);
+        let waiting = match self.sweep.take() {
+            Some(mut last) => {
+                // Who is named is not waited for.
+                last.waiting.retain(|key, _| !governor.is_stuck(key));
+                last.waiting
+            }
+            None => {
+                tracing::info!("polling by id in place of lists: {}", missing.what());
+                BTreeMap::new()
+            }
+        };
+        let interval = slow.map_or(Duration::ZERO, |took| (took / 2).min(LONGEST_INTERVAL));
+        let even = interval / u32::try_from(targets.len().max(1)).unwrap_or(u32::MAX);
+        let even = even.max(if slow.is_some() { SLOW_PACE } else { PACE });
+        self.next = now.instant + interval.max(self.period);
+        self.sweep = Some(Sweep {
+            begun: now,
+            targets,
+            waiting,
+            missing,
+            answered: 0,
+            beside: match missing.sandboxes && missing.containers {
+                true => Beside::None,
+                false => Beside::Waiting,
+            },
+            failed: BTreeSet::new(),
+            next: now.instant,
+            even,
+            pace: even,
+            told: false,
+        });
+    }
+
+    /// Everything that is known of what cannot be listed, but for what is being asked for.
+    fn targets<'a>(
+        &mut self,
+        missing: Missing,
+        listed: impl Iterator<Item = &'a ListedPod>,
+        governor: &Governor,
+    ) -> VecDeque<Target> {
+        let mut unknown = self.host_ids.clone();
+        unknown.extend(std::mem::take(&mut self.hinted_ids).into_keys());
+        let mut targets = VecDeque::new();
+        // New containers are in the status of their sandbox, where the runtime puts them
+        // there; one pod that has containers tells whether it does.
+        let mut asked = false;
+        let fills = self.fills_sandboxes;
+        let mut asked_for_containers = |pod: &ListedPod, row: &ListedSandbox| {
+            let ready = row.state == SandboxState::Ready;
+            let one = !asked && !pod.containers.is_empty();
+            let ask = ready && fills.unwrap_or(one);
+            asked |= ask;
+            ask
+        };
+        for pod in listed {
+            let target = |question: Question, container| Target {
+                uid: Some(pod.pod.uid.clone()),
+                about: about(&question, container, Some(&pod.pod)),
+                question,
+            };
+            for row in &pod.sandboxes {
+                unknown.remove(&row.id);
+                let tells = missing.containers && asked_for_containers(pod, row);
+                if missing.sandboxes || tells {
+                    targets.push_back(target(Question::Sandbox(row.id.clone()), None));
+                }
+            }
+            for row in &pod.containers {
+                unknown.remove(&row.id);
+                if missing.containers {
+                    let question = Question::Container(row.id.clone());
+                    targets.push_back(target(question, Some(&row.name)));
+                }
+            }
+        }
+        for id in unknown {
+            let questions = [
+                (missing.sandboxes, Question::Sandbox(id.clone())),
+                (missing.containers, Question::Container(id.clone())),
+            ];
+            for (_, question) in questions.into_iter().filter(|(missing, _)| *missing) {
+                targets.push_back(Target {
+                    uid: None,
+                    about: about(&question, None, None),
+                    question,
+                });
+            }
+        }
+        targets.retain(|target| !governor.is_outstanding(&target.question.key()));
+        targets
+    }
+
+    /// The next to ask for, if it is time.
+    pub(crate) fn take(&mut self, governor: &Governor, now: Instant) -> Option<Target> {
+        let sweep = self.sweep.as_mut()?;
+        let target = sweep.take(governor, now)?;
+        self.next = self.next.max(now);
+        Some(target)
+    }
+
+    /// An id answered, or failed, in which case nothing was seen by it.
+    pub(crate) fn answered(&mut self, key: &Key, uid: Option<&PodUid>, good: bool, now: Instant) {
+        if let Some(sweep) = &mut self.sweep {
+            sweep.ended(key, uid, good, now);
+        }
+    }
+
+    /// Somebody else is asking for this id already.
+    pub(crate) fn skipped(&mut self, key: &Key) {
+        if let Some(sweep) = &mut self.sweep {
+            sweep.waiting.remove(key);
+        }
+    }
+
+    /// The other list answered: the runtime is not down as a whole.
+    pub(crate) fn list_answered(&mut self, sandboxes: bool) {
+        if let Some(sweep) = &mut self.sweep {
+            sweep.answered += 1;
+            if sweep.beside == Beside::Waiting {
+                sweep.beside = Beside::Listed { sandboxes };
+            }
+        }
+    }
+
+    /// A sandbox's status told containers, or told none although it has some.
+    pub(crate) fn sandbox_told_containers(&mut self, told: bool, has_some: bool) {
+        if told {
+            self.fills_sandboxes = Some(true);
+        } else if has_some {
+            self.fills_sandboxes.get_or_insert(false);
+        }
+    }
+
+    /// The runtime may be another one.
+    pub(crate) fn runtime_changed(&mut self) {
+        self.fills_sandboxes = None;
+    }
+
+    /// Whether new containers are seen in their sandboxes.
+    pub(crate) fn sees_new_containers(&self) -> bool {
+        self.fills_sandboxes == Some(true)
+    }
+
+    /// Remembers an id that the stream named and nobody knows.
+    pub(crate) fn remember(&mut self, id: Id, now: Instant) {
+        if self.hinted_ids.len() < MOST_HINTED {
+            self.hinted_ids.insert(id, now);
+        }
+    }
+
+    /// Lists that were begun then came, and with them whatever was named before.
+    pub(crate) fn forget_before(&mut self, begun: Instant) {
+        self.hinted_ids.retain(|_, named| *named >= begun);
+    }
+
+    /// Whether known ids are being asked for in place of a list.
+    pub(crate) fn is_sweeping(&self) -> bool {
+        self.sweep.is_some()
+    }
+
+    /// Whether there is anything to sweep by.
+    pub(crate) fn knows_ids(&self) -> bool {
+        !self.host_ids.is_empty()
+    }
+
+    /// The sweep, once it is complete: all were asked for, the list beside it has come, and
+    /// nobody is waited for who may still answer. One in which nobody answered has seen nothing.
+    pub(crate) fn complete(&mut self, governor: &Governor) -> Option<Swept> {
+        let sweep = self.sweep.as_mut()?;
+        let open = |key: &Key| !governor.is_stuck(key);
+        let open = !sweep.targets.is_empty() || sweep.waiting.keys().any(open);
+        let waits = sweep.beside == Beside::Waiting;
+        if sweep.told || open || waits || sweep.answered == 0 {
+            return None;
+        }
+        sweep.told = true;
+        Some(Swept {
+            begun: sweep.begun,
+            missing: sweep.missing,
+            failed: std::mem::take(&mut sweep.failed),
+            sandboxes_listed: sweep.beside == Beside::Listed { sandboxes: true },
+        })
+    }
+
+    /// When the sweeps want to be woken.
+    pub(crate) fn alarm(&self, governor: &Governor) -> Option<Instant> {
+        match &self.sweep {
+            Some(sweep) if !sweep.is_asked() => sweep.due(governor),
+            _ if self.asking_host => None,
+            _ => Some(self.next),
+        }
+    }
+}
+
+impl Sweep {
+    /// When the next is to be asked for; `None` while that waits for an answer.
+    fn due(&self, governor: &Governor) -> Option<Instant> {
+        if self.targets.is_empty() {
+            return None;
+        }
+        let mut asked: Vec<Instant> = self.waiting.values().copied().collect();
+        asked.sort_unstable();
+        match asked.len().checked_sub(WINDOW) {
+            None => Some(self.next),
+            Some(_) if self.answered == 0 && !governor.has_answered_since(self.begun.instant) => {
+                None
+            }
+            // The window is free once all but so many of the younger ones are slow.
+            Some(slow) => Some(self.next.max(asked[slow] + SLOW)),
+        }
+    }
+
+    fn take(&mut self, governor: &Governor, now: Instant) -> Option<Target> {
+        if self.due(governor).is_none_or(|due| now < due) {
+            return None;
+        }
+        self.next = now + self.pace;
+        let target = self.targets.pop_front()?;
+        self.waiting.insert(target.question.key(), now);
+        Some(target)
+    }
+
+    /// A runtime that takes longer is asked less often.
+    fn ended(&mut self, key: &Key, uid: Option<&PodUid>, good: bool, now: Instant) {
+        let asked = self.waiting.remove(key);
+        if !good {
+            self.failed.extend(uid.cloned());
+            return;
+        }
+        self.answered += 1;
+        if let Some(asked) = asked {
+            let quarter = now.duration_since(asked) / 4;
+            self.pace = self.even.max(quarter.min(SLOW));
+        }
+    }
+
+    /// Whether all were asked for.
+    fn is_asked(&self) -> bool {
+        self.targets.is_empty()
+    }
+}
+
+/// What a question about one id is for.
+pub(super) fn about(
+    question: &Question,
+    container: Option<&Arc<str>>,
+    pod: Option<&PodRef>,
+) -> About {
+    let (call, id) = question.key();
+    About {
+        call,
+        id,
+        // One that was only met by its id has no name yet.
+        container: container.filter(|name| !name.is_empty()).cloned(),
+        pod: pod.cloned(),
+    }
+}

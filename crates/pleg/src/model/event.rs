@@ -1,0 +1,95 @@
+//! What was inferred: an [`Event`] says what happened in a pod.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::id::{Id, PodRef};
+use crate::model::wall_time::WallTime;
+use crate::records::diff::Subject;
+
+/// The kubelet's event types, under its names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum EventType {
+    /// A container or sandbox runs.
+    ContainerStarted,
+    /// It runs no more.
+    ContainerDied,
+    /// The runtime has forgotten it.
+    ContainerRemoved,
+    /// The pod was inspected because somebody asked for it, and nothing else happened.
+    PodSync,
+}
+
+impl EventType {
+    /// All types, in the order in which they are shown.
+    pub const ALL: [Self; 4] = [
+        Self::ContainerStarted,
+        Self::ContainerDied,
+        Self::ContainerRemoved,
+        Self::PodSync,
+    ];
+
+    /// The type's name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ContainerStarted => "ContainerStarted",
+            Self::ContainerDied => "ContainerDied",
+            Self::ContainerRemoved => "ContainerRemoved",
+            Self::PodSync => "PodSync",
+        }
+    }
+}
+
+/// What made us look at the pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Source {
+    /// The periodic list.
+    Relist,
+    /// A sweep by id, while a list hangs.
+    Sweep,
+    /// A hint of the runtime's event stream.
+    Stream,
+    /// A hint of the kernel: the process died.
+    Kernel,
+}
+
+impl Source {
+    /// The source's name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Relist => "relist",
+            Self::Sweep => "sweep",
+            Self::Stream => "stream",
+            Self::Kernel => "kernel",
+        }
+    }
+}
+
+/// Something happened in a pod.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Event {
+    /// When we told it.
+    pub time: WallTime,
+    /// What happened.
+    #[serde(rename = "type")]
+    pub event_type: EventType,
+    /// In which pod.
+    pub pod: PodRef,
+    /// To which container or sandbox; `None` for `PodSync`.
+    pub id: Option<Id>,
+    /// What the id names; `None` for `PodSync`.
+    pub subject: Option<Subject>,
+    /// The container's name; `None` for a sandbox.
+    pub container: Option<Arc<str>>,
+    /// The exit code of a container that died, where the runtime still knows it.
+    pub exit_code: Option<i32>,
+    /// The runtime's word for the death (`Error`, `OOMKilled`, `Completed`).
+    pub reason: Option<Arc<str>>,
+    /// Found as it is when we first looked, rather than seen to happen.
+    pub initial: bool,
+    /// What made us look.
+    pub source: Source,
+}

@@ -1,0 +1,556 @@
+//! The rows of both lists by pod, brought up to date by what differs from the lists before.
+//!
+//! ```text
+//!   rows then, rows now --which came, which went--> their pods are grouped anew --> Snapshot
+//! ```
+//!
+//! A row that is as it was is the same `Arc` as in the last answer, so what differs is seen
+//! without reading a row, and a pod that is as it was stays the same `Arc` too.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use super::id::{Id, PodUid};
+use super::listed::{ListedContainer, ListedPod, ListedSandbox};
+use super::snapshot::{Changes, Counts, ListedPods, Snapshot};
+
+/// Where more than one of so many rows differ, all are grouped anew.
+const MANY: usize = 4;
+
+/// The last lists, and what was made of them.
+#[derive(Debug)]
+pub struct Grouping {
+    sandboxes: Arc<[Arc<ListedSandbox>]>,
+    containers: Arc<[Arc<ListedContainer>]>,
+    /// The pod of each sandbox.
+    homes: HashMap<Id, PodUid>,
+    snapshot: Snapshot,
+    /// Rows belong to no pod or contradict each other. Which of them count depends on all of
+    /// them, so the next lists are grouped anew.
+    odd: bool,
+}
+
+impl Grouping {
+    /// Groups the rows of both lists.
+    pub fn new(
+        taken: Instant,
+        sandboxes: Arc<[Arc<ListedSandbox>]>,
+        containers: Arc<[Arc<ListedContainer>]>,
+    ) -> Self {
+        let mut odd = false;
+        let mut orphaned = 0;
+        let mut pods: HashMap<PodUid, ListedPod> = HashMap::with_capacity(sandboxes.len());
+        let mut homes = HashMap::with_capacity(sandboxes.len());
+        for sandbox in &*sandboxes {
+            let Some(pod) = sandbox.pod.as_ref().filter(|_| !sandbox.id.is_empty()) else {
+                orphaned += 1;
+                continue;
+            };
+            let listed = pods.entry(pod.uid.clone());
+            let listed = listed.or_insert_with(|| ListedPod::empty(pod.clone()));
+            listed.sandboxes.push(sandbox.clone());
+            odd |= homes.insert(sandbox.id.clone(), pod.uid.clone()).is_some();
+        }
+        for container in &*containers {
+            let uid = homes.get(&container.sandbox_id);
+            let listed = match (uid.and_then(|uid| pods.get_mut(uid)), &container.pod) {
+                _ if container.id.is_empty() => None,
+                (Some(listed), _) => Some(listed),
+                (None, Some(pod)) => {
+                    let listed = pods.entry(pod.uid.clone());
+                    Some(listed.or_insert_with(|| ListedPod::empty(pod.clone())))
+                }
+                (None, None) => None,
+            };
+            match listed {
+                Some(listed) => listed.containers.push(container.clone()),
+                None => orphaned += 1,
+            }
+        }
+        let mut counts = Counts::default();
+        let pods = pods.into_iter().map(|(uid, mut pod)| {
+            odd |= !settle(&mut pod);
+            counts.add(&pod);
+            (uid, Arc::new(pod))
+        });
+        let pods = Arc::new(pods.collect());
+        Self {
+            odd: odd || orphaned > 0,
+            homes,
+            sandboxes,
+            containers,
+            snapshot: Snapshot {
+                taken,
+                pods,
+                counts,
+                orphaned,
+                changes: None,
+            },
+        }
+    }
+
+    /// Takes in the next lists.
+    pub fn update(
+        &mut self,
+        taken: Instant,
+        sandboxes: &Arc<[Arc<ListedSandbox>]>,
+        containers: &Arc<[Arc<ListedContainer>]>,
+    ) -> Snapshot {
+        let same =
+            Arc::ptr_eq(sandboxes, &self.sandboxes) && Arc::ptr_eq(containers, &self.containers);
+        if same {
+            self.snapshot.taken = taken;
+            return self.snapshot.clone();
+        }
+        let before = self.snapshot.pods.clone();
+        let Some(changed) = self.regroup(sandboxes, containers) else {
+            *self = Self::new(taken, sandboxes.clone(), containers.clone());
+            return self.snapshot.clone();
+        };
+        self.sandboxes = sandboxes.clone();
+        self.containers = containers.clone();
+        self.snapshot.taken = taken;
+        Snapshot {
+            changes: Some(Changes::new(before, changed)),
+            ..self.snapshot.clone()
+        }
+    }
+
+    /// What the rows make of it all; nothing was looked at but these two lists.
+    pub fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
+
+    /// Groups the pods anew of which a row came or went, and gives who they are. `None` where
+    /// that is not to be known from these alone; then all are to be grouped anew.
+    fn regroup(
+        &mut self,
+        sandboxes: &[Arc<ListedSandbox>],
+        containers: &[Arc<ListedContainer>],
+    ) -> Option<Vec<PodUid>> {
+        if self.odd {
+            return None;
+        }
+        let of_sandboxes = Difference::between(&self.sandboxes, sandboxes);
+        let of_containers = Difference::between(&self.containers, containers);
+        let differ = of_sandboxes.len() + of_containers.len();
+        if differ > (sandboxes.len() + containers.len()) / MANY {
+            return None;
+        }
+        let mut pods = Regrouped::of(&self.snapshot.pods);
+        // Sandboxes that are another pod's from now on, or nobody's: their containers go with
+        // them, also those whose rows are as they were.
+        let mut moved: HashSet<&Id> = HashSet::new();
+        let mut homes: HashMap<&Id, &PodUid> = HashMap::new();
+        for row in &of_sandboxes.came {
+            let pod = row.pod.as_ref().filter(|_| !row.id.is_empty())?;
+            if homes.insert(&row.id, &pod.uid).is_some() {
+                return None;
+            }
+            if self.homes.get(&row.id) != Some(&pod.uid) {
+                moved.insert(&row.id);
+            }
+        }
+        for row in &of_sandboxes.went {
+            if !homes.contains_key(&row.id) {
+                moved.insert(&row.id);
+            }
+        }
+        let (moving, staying): (Vec<_>, Vec<_>) = match moved.is_empty() {
+            true => (Vec::new(), Vec::new()),
+            false => {
+                let moves = |row: &&Arc<ListedContainer>| moved.contains(&row.sandbox_id);
+                (
+                    self.containers.iter().filter(moves).collect(),
+                    containers.iter().filter(moves).collect(),
+                )
+            }
+        };
+        let stays = |row: &&Arc<ListedContainer>| !moved.contains(&row.sandbox_id);
+        for row in of_containers.went.iter().filter(stays).chain(moving) {
+            let pod = pods.pod(home(&self.homes, row)?)?;
+            pod.containers.retain(|other| !Arc::ptr_eq(other, row));
+        }
+        for row in &of_sandboxes.went {
+            let pod = pods.pod(self.homes.get(&row.id)?)?;
+            pod.sandboxes.retain(|other| !Arc::ptr_eq(other, row));
+        }
+        for row in &of_sandboxes.went {
+            self.homes.remove(&row.id);
+        }
+        for row in &of_sandboxes.came {
+            let pod = row.pod.as_ref()?;
+            let before = self.homes.insert(row.id.clone(), pod.uid.clone());
+            // One of the same id is listed still.
+            if before.is_some() {
+                return None;
+            }
+            let listed = pods.pod_or_new(&pod.uid, || ListedPod::empty(pod.clone()));
+            listed.sandboxes.push(row.clone());
+        }
+        for row in of_containers.came.iter().filter(stays).chain(staying) {
+            if row.id.is_empty() {
+                return None;
+            }
+            let uid = home(&self.homes, row)?;
+            let new = || row.pod.clone().map(ListedPod::empty);
+            let listed = match pods.pod(uid) {
+                Some(listed) => listed,
+                None => {
+                    let pod = new()?;
+                    pods.pod_or_new(uid, || pod)
+                }
+            };
+            listed.containers.push(row.clone());
+        }
+        Some(self.take_in(pods.touched))
+    }
+
+    fn take_in(&mut self, touched: BTreeMap<PodUid, ListedPod>) -> Vec<PodUid> {
+        let changed = touched.keys().cloned().collect();
+        let Snapshot { pods, counts, .. } = &mut self.snapshot;
+        let pods = Arc::make_mut(pods);
+        for (uid, mut pod) in touched {
+            let before = if pod.is_empty() {
+                pods.remove(&uid)
+            } else {
+                self.odd |= !settle(&mut pod);
+                counts.add(&pod);
+                pods.insert(uid, Arc::new(pod))
+            };
+            if let Some(before) = before {
+                counts.subtract(&before);
+            }
+        }
+        changed
+    }
+}
+
+/// The pods of which a row came or went, as they are from now on.
+struct Regrouped<'a> {
+    before: &'a ListedPods,
+    touched: BTreeMap<PodUid, ListedPod>,
+}
+
+impl<'a> Regrouped<'a> {
+    fn of(before: &'a ListedPods) -> Self {
+        Self {
+            before,
+            touched: BTreeMap::new(),
+        }
+    }
+
+    fn pod(&mut self, uid: &PodUid) -> Option<&mut ListedPod> {
+        if !self.touched.contains_key(uid) {
+            let pod = ListedPod::clone(self.before.get(uid)?);
+            self.touched.insert(uid.clone(), pod);
+        }
+        self.touched.get_mut(uid)
+    }
+
+    fn pod_or_new(&mut self, uid: &PodUid, new: impl FnOnce() -> ListedPod) -> &mut ListedPod {
+        let known = self.before.get(uid);
+        let pod = self.touched.entry(uid.clone());
+        pod.or_insert_with(|| known.map_or_else(new, |known| ListedPod::clone(known)))
+    }
+}
+
+/// The pod of a container: that of its sandbox, or the one that its labels name.
+fn home<'a>(homes: &'a HashMap<Id, PodUid>, row: &'a ListedContainer) -> Option<&'a PodUid> {
+    let labelled = || row.pod.as_ref().map(|pod| &pod.uid);
+    homes.get(&row.sandbox_id).or_else(labelled)
+}
+
+/// Puts a pod's rows in order, and says whether each of them counts. What the pod is called
+/// is what its newest sandbox says, or else its newest container.
+fn settle(pod: &mut ListedPod) -> bool {
+    pod.sort();
+    let rows = pod.sandboxes.len() + pod.containers.len();
+    pod.sandboxes.dedup_by(|a, b| a.id == b.id);
+    pod.containers.dedup_by(|a, b| a.id == b.id);
+    let uid = pod.pod.uid.clone();
+    let sandboxes = pod.sandboxes.iter().map(|row| &row.pod);
+    let containers = pod.containers.iter().map(|row| &row.pod);
+    let mut names = sandboxes.chain(containers).flatten();
+    if let Some(name) = names.find(|name| name.uid == uid) {
+        pod.pod = name.clone();
+    }
+    rows == pod.sandboxes.len() + pod.containers.len()
+}
+
+/// The rows that are in one of two lists only.
+struct Difference<Row> {
+    went: Vec<Arc<Row>>,
+    came: Vec<Arc<Row>>,
+}
+
+impl<Row> Difference<Row> {
+    /// Of lists that are mostly the same in the same places.
+    fn between(before: &[Arc<Row>], after: &[Arc<Row>]) -> Self {
+        let differ = |(one, other): &(&Arc<Row>, &Arc<Row>)| !Arc::ptr_eq(one, other);
+        let in_place = before.iter().zip(after).filter(differ);
+        let (mut went, mut came): (Vec<_>, Vec<_>) = in_place
+            .map(|(one, other)| (one.clone(), other.clone()))
+            .unzip();
+        went.extend(before.iter().skip(after.len()).cloned());
+        came.extend(after.iter().skip(before.len()).cloned());
+        // A row that has only another place is in both.
+        let mut places: HashMap<*const Row, usize> = HashMap::with_capacity(went.len());
+        for row in &went {
+            *places.entry(Arc::as_ptr(row)).or_default() += 1;
+        }
+        let mut take = |row: &Arc<Row>| match places.get_mut(&Arc::as_ptr(row)) {
+            Some(count) if *count > 0 => {
+                *count -= 1;
+                true
+            }
+            _ => false,
+        };
+        came.retain(|row| !take(row));
+        went.retain(|row| take(row));
+        Self { went, came }
+    }
+
+    fn len(&self) -> usize {
+        self.went.len() + self.came.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use proptest::sample::Index;
+
+    use super::*;
+
+    /// Sandboxes, containers, and what happens to them from one pair of lists to the next.
+    type Listings = (Vec<Row>, Vec<Row>, Vec<Vec<(bool, Move)>>);
+    use crate::model::id::PodRef;
+    use crate::model::listed::{ContainerState, SandboxState};
+    use crate::model::wall_time::WallTime;
+
+    /// What happens to a row of a list.
+    #[derive(Clone, Debug)]
+    enum Move {
+        Add(Index, Row),
+        /// It is read anew, and says the same.
+        Renew(Index),
+        Replace(Index, Row),
+        Remove(Index),
+        Swap(Index, Index),
+        /// It is listed twice.
+        Repeat(Index),
+    }
+
+    /// A row of either list, of few ids, pods and states, so that they meet.
+    #[derive(Clone, Debug)]
+    struct Row {
+        id: u8,
+        sandbox: u8,
+        pod: Option<(u8, u8)>,
+        state: bool,
+        age: u8,
+    }
+
+    fn pod_ref((uid, name): (u8, u8)) -> PodRef {
+        PodRef {
+            uid: format!("u{uid}").into(),
+            namespace: "n".into(),
+            name: format!("p{name}").into(),
+        }
+    }
+
+    fn id(kind: &str, number: u8) -> Id {
+        match number {
+            0 => "".into(),
+            number => format!("{kind}{number}").into(),
+        }
+    }
+
+    impl Row {
+        fn sandbox(&self) -> ListedSandbox {
+            ListedSandbox {
+                id: id("s", self.id),
+                pod: self.pod.map(pod_ref),
+                state: match self.state {
+                    true => SandboxState::Ready,
+                    false => SandboxState::NotReady,
+                },
+                attempt: 0,
+                created_at: WallTime::from_unix_nanos(self.age.into()),
+            }
+        }
+
+        fn container(&self) -> ListedContainer {
+            ListedContainer {
+                id: id("c", self.id),
+                sandbox_id: id("s", self.sandbox),
+                pod: self.pod.map(pod_ref),
+                name: "c".into(),
+                state: match self.state {
+                    true => ContainerState::Running,
+                    false => ContainerState::Exited,
+                },
+                attempt: 0,
+                created_at: WallTime::from_unix_nanos(self.age.into()),
+            }
+        }
+    }
+
+    /// Rows as real ones are: each id is listed once, and belongs to the pod that it says.
+    fn plain_row() -> BoxedStrategy<Row> {
+        let row = (1..40u8, any::<bool>(), 1..3u8).prop_map(|(id, state, age)| Row {
+            id,
+            sandbox: id % 8 + 1,
+            pod: Some((id % 8, id % 8)),
+            state,
+            age,
+        });
+        row.boxed()
+    }
+
+    /// Rows of which anything may be said.
+    fn any_row() -> BoxedStrategy<Row> {
+        let pod = prop::option::weighted(0.9, (0..4u8, 0..2u8));
+        let row = (0..30u8, 0..9u8, pod, any::<bool>(), 1..3u8);
+        let row = row.prop_map(|(id, sandbox, pod, state, age)| Row {
+            id,
+            sandbox,
+            pod,
+            state,
+            age,
+        });
+        row.boxed()
+    }
+
+    fn moves(row: BoxedStrategy<Row>) -> impl Strategy<Value = Move> {
+        let index = any::<Index>;
+        prop_oneof![
+            4 => (index(), row.clone()).prop_map(|(at, row)| Move::Add(at, row)),
+            2 => index().prop_map(Move::Renew),
+            4 => (index(), row).prop_map(|(at, row)| Move::Replace(at, row)),
+            3 => index().prop_map(Move::Remove),
+            1 => (index(), index()).prop_map(|(a, b)| Move::Swap(a, b)),
+            1 => index().prop_map(Move::Repeat),
+        ]
+    }
+
+    /// Lists, each made of the one before by a few moves.
+    fn lists(row: BoxedStrategy<Row>) -> impl Strategy<Value = Listings> {
+        let list = || prop::collection::vec(row.clone(), 0..30);
+        let some = prop::collection::vec((any::<bool>(), moves(row.clone())), 0..4);
+        (list(), list(), prop::collection::vec(some, 1..12))
+    }
+
+    fn perform<T>(rows: &mut Vec<Arc<T>>, what: Move, make: fn(&Row) -> T, copy: fn(&T) -> T) {
+        let length = rows.len();
+        match what {
+            Move::Add(at, row) => rows.insert(at.index(length + 1), make(&row).into()),
+            _ if length == 0 => {}
+            Move::Renew(at) => {
+                let at = at.index(length);
+                rows[at] = copy(&rows[at]).into();
+            }
+            Move::Replace(at, row) => rows[at.index(length)] = make(&row).into(),
+            Move::Remove(at) => drop(rows.remove(at.index(length))),
+            Move::Swap(a, b) => rows.swap(a.index(length), b.index(length)),
+            Move::Repeat(at) => rows.push(rows[at.index(length)].clone()),
+        }
+    }
+
+    fn without_repeats<T>(rows: &mut Vec<Arc<T>>, id: fn(&T) -> &Id) {
+        let mut seen = HashSet::new();
+        rows.retain(|row| seen.insert(id(row).clone()));
+    }
+
+    /// Gives how many of the lists were not grouped whole.
+    fn check(
+        (sandboxes, containers, steps): Listings,
+        plain: bool,
+    ) -> Result<usize, TestCaseError> {
+        let now = Instant::now();
+        let mut sandboxes: Vec<_> = sandboxes.iter().map(|row| row.sandbox().into()).collect();
+        let mut containers: Vec<_> = containers
+            .iter()
+            .map(|row| row.container().into())
+            .collect();
+        let mut grouping = Grouping::new(now, Arc::new([]), Arc::new([]));
+        let mut last = grouping.snapshot().clone();
+        let mut in_part = 0;
+        for step in std::iter::once(Vec::new()).chain(steps) {
+            for (of_sandboxes, what) in step {
+                match of_sandboxes {
+                    true => perform(&mut sandboxes, what, Row::sandbox, Clone::clone),
+                    false => perform(&mut containers, what, Row::container, Clone::clone),
+                }
+            }
+            if plain {
+                without_repeats(&mut sandboxes, |row| &row.id);
+                without_repeats(&mut containers, |row| &row.id);
+            }
+            let lists = (sandboxes.clone().into(), containers.clone().into());
+            let updated = grouping.update(now, &lists.0, &lists.1);
+            let whole = Snapshot::new(now, &sandboxes, &containers);
+            prop_assert_eq!(&updated.pods, &whole.pods);
+            prop_assert_eq!(updated.counts, whole.counts);
+            prop_assert_eq!(updated.orphaned, whole.orphaned);
+            if let Some(changed) = updated.changed_since(&last.pods) {
+                in_part += 1;
+                let uids = last.pods.keys().chain(updated.pods.keys());
+                for uid in uids.filter(|uid| !changed.contains(uid)) {
+                    let (then, now) = (&last.pods[uid], &updated.pods[uid]);
+                    prop_assert!(Arc::ptr_eq(then, now), "{uid} is another");
+                }
+            }
+            last = updated;
+        }
+        Ok(in_part)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+
+        #[test]
+        fn what_differs_makes_the_same_as_all_of_it(lists in lists(any_row())) {
+            check(lists, false)?;
+        }
+
+        #[test]
+        fn what_differs_makes_the_same_as_all_of_it_on_plain_nodes(lists in lists(plain_row())) {
+            check(lists, true)?;
+        }
+    }
+
+    #[test]
+    fn a_change_of_one_pod_is_no_change_of_the_others() {
+        let row = |id| Row {
+            id,
+            sandbox: id,
+            pod: Some((id, id)),
+            state: true,
+            age: 1,
+        };
+        let rows: Vec<_> = (1..20).map(row).collect();
+        let replace = Row {
+            state: false,
+            ..row(5)
+        };
+        let first = any_index(4);
+        let steps = vec![vec![(false, Move::Replace(first, replace))]];
+        assert_eq!(check((rows.clone(), rows, steps), true).unwrap(), 1);
+    }
+
+    /// The index that is this one of nineteen.
+    fn any_index(wanted: usize) -> Index {
+        let mut runner = proptest::test_runner::TestRunner::deterministic();
+        loop {
+            let tree = any::<Index>().new_tree(&mut runner).unwrap();
+            let index = proptest::strategy::ValueTree::current(&tree);
+            if index.index(19) == wanted {
+                return index;
+            }
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! What the runtime's two lists say: rows, and the rows of one pod together.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::id::{Id, PodRef};
+use crate::model::wall_time::WallTime;
+
+/// A container's state as CRI has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ContainerState {
+    /// Created, not started.
+    Created,
+    /// Its process runs.
+    Running,
+    /// Its process has ended.
+    Exited,
+    /// The runtime does not know, or said a number that CRI has no name for.
+    Unknown,
+}
+
+impl ContainerState {
+    /// All states, in the order in which they are counted and shown.
+    pub const ALL: [Self; 4] = [Self::Running, Self::Exited, Self::Created, Self::Unknown];
+
+    /// The state's name in metrics and JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Created => "created",
+            Self::Running => "running",
+            Self::Exited => "exited",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// A sandbox's state as CRI has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum SandboxState {
+    /// The sandbox runs.
+    Ready,
+    /// It has stopped.
+    NotReady,
+    /// A number that CRI has no name for.
+    Unknown,
+}
+
+impl SandboxState {
+    /// The state's name in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ready => "ready",
+            Self::NotReady => "notReady",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// A row of `ListPodSandbox`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ListedSandbox {
+    /// The sandbox's id.
+    pub id: Id,
+    /// Its pod; `None` for a sandbox without metadata, which the kubelet skips.
+    pub pod: Option<PodRef>,
+    /// Its state.
+    pub state: SandboxState,
+    /// Which sandbox of its pod it is, from 0.
+    pub attempt: u32,
+    /// When it was created.
+    pub created_at: Option<WallTime>,
+}
+
+/// A row of `ListContainers`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ListedContainer {
+    /// The container's id.
+    pub id: Id,
+    /// The sandbox that it runs in.
+    pub sandbox_id: Id,
+    /// Its pod by its own labels; `None` where it bears none.
+    pub pod: Option<PodRef>,
+    /// Its name in the pod.
+    pub name: Arc<str>,
+    /// Its state.
+    pub state: ContainerState,
+    /// Which container of its name it is, from 0.
+    pub attempt: u32,
+    /// When it was created.
+    pub created_at: Option<WallTime>,
+}
+
+/// A pod as it was listed. Newest first: sandboxes by attempt, containers by age, as the
+/// kubelet sorts them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedPod {
+    /// Which pod.
+    pub pod: PodRef,
+    /// Its sandboxes.
+    pub sandboxes: Vec<Arc<ListedSandbox>>,
+    /// Its containers.
+    pub containers: Vec<Arc<ListedContainer>>,
+}
+
+impl ListedPod {
+    /// A pod without rows.
+    pub fn empty(pod: PodRef) -> Self {
+        Self {
+            pod,
+            sandboxes: Vec::new(),
+            containers: Vec::new(),
+        }
+    }
+
+    /// Whether it has no rows.
+    pub fn is_empty(&self) -> bool {
+        self.sandboxes.is_empty() && self.containers.is_empty()
+    }
+
+    /// Adds the rows of `known` that `asked` does not name.
+    pub(crate) fn extend_beyond(&mut self, known: &Self, asked: &Self) {
+        let sandboxes = known.sandboxes.iter().filter(|row| !asked.names(&row.id));
+        self.sandboxes.extend(sandboxes.cloned());
+        let containers = known.containers.iter().filter(|row| !asked.names(&row.id));
+        self.containers.extend(containers.cloned());
+        self.sort();
+    }
+
+    /// Puts the rows into the kubelet's order, so that events come in the same order in
+    /// every run although a runtime's lists do not: what is as old goes by its id.
+    pub(crate) fn sort(&mut self) {
+        self.sandboxes.sort_by(|a, b| {
+            (b.attempt, b.created_at)
+                .cmp(&(a.attempt, a.created_at))
+                .then_with(|| a.cmp(b))
+        });
+        self.containers
+            .sort_by(|a, b| b.created_at.cmp(&a.created_at).then_with(|| a.cmp(b)));
+    }
+
+    /// Whether a container or sandbox of the pod has this id.
+    pub fn names(&self, id: &Id) -> bool {
+        self.containers.iter().any(|row| row.id == *id)
+            || self.sandboxes.iter().any(|row| row.id == *id)
+    }
+
+    /// The name of the container with this id, if the id is a container's.
+    pub fn container_name(&self, id: &Id) -> Option<&Arc<str>> {
+        self.containers
+            .iter()
+            .find(|container| container.id == *id)
+            .map(|container| &container.name)
+    }
+
+    /// Whether a sandbox of the pod runs.
+    pub fn is_running(&self) -> bool {
+        self.sandboxes
+            .iter()
+            .any(|sandbox| sandbox.state == SandboxState::Ready)
+    }
+}

@@ -1,0 +1,125 @@
+//! A [`Snapshot`]: both lists of one moment, grouped by pod.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use crate::model::grouping::Grouping;
+use crate::model::id::PodUid;
+use crate::model::listed::{ContainerState, ListedContainer, ListedPod, ListedSandbox};
+
+/// Pods by UID.
+pub type ListedPods = BTreeMap<PodUid, Arc<ListedPod>>;
+
+/// What the runtime listed, by pod.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// When the first of the lists was asked for: what happened later may be missing.
+    pub taken: Instant,
+    /// The pods, in the order of their UIDs.
+    pub pods: Arc<ListedPods>,
+    /// How many there are of what.
+    pub counts: Counts,
+    /// Rows that belong to no pod: sandboxes without metadata, containers with neither a
+    /// known sandbox nor labels, and anything without an id.
+    pub orphaned: usize,
+    pub(super) changes: Option<Changes>,
+}
+
+impl Snapshot {
+    /// Groups the rows by pod.
+    ///
+    /// A container belongs to its sandbox's pod; where the sandbox is not listed, to the
+    /// pod that its labels name, so a container without a sandbox still makes a pod. An
+    /// id that is listed twice in one pod counts once.
+    pub fn new(
+        taken: Instant,
+        sandboxes: &[Arc<ListedSandbox>],
+        containers: &[Arc<ListedContainer>],
+    ) -> Self {
+        Grouping::new(taken, sandboxes.into(), containers.into())
+            .snapshot()
+            .clone()
+    }
+
+    /// The pods that are not as they were in an earlier snapshot, if that is known: all
+    /// others are.
+    pub fn changed_since(&self, earlier: &Arc<ListedPods>) -> Option<&[PodUid]> {
+        let changes = self.changes.as_ref();
+        let changes = changes.filter(|changes| Arc::ptr_eq(&changes.since, earlier));
+        changes.map(|changes| &*changes.pods)
+    }
+}
+
+/// What is not as it was in an earlier snapshot.
+#[derive(Clone, Debug)]
+pub(super) struct Changes {
+    since: Arc<ListedPods>,
+    pods: Vec<PodUid>,
+}
+
+impl Changes {
+    pub(super) fn new(since: Arc<ListedPods>, pods: Vec<PodUid>) -> Self {
+        Self { since, pods }
+    }
+}
+
+/// How many pods run, and how many containers there are in each state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Pods of any kind.
+    pub pods: usize,
+    /// Pods with a sandbox that runs.
+    pub running_pods: usize,
+    /// Containers by state, in the order of [`ContainerState::ALL`].
+    containers: [usize; 4],
+}
+
+impl Counts {
+    /// Counts the pods and their containers. A state that no container is in counts 0:
+    /// it is never left at its last figure.
+    pub fn of<'a>(pods: impl IntoIterator<Item = &'a ListedPod>) -> Self {
+        let mut counts = Self::default();
+        for pod in pods {
+            counts.add(pod);
+        }
+        counts
+    }
+
+    pub(super) fn add(&mut self, pod: &ListedPod) {
+        self.pods += 1;
+        self.running_pods += usize::from(pod.is_running());
+        for container in &pod.containers {
+            self.containers[index(container.state)] += 1;
+        }
+    }
+
+    /// Takes back what [`Self::add`] has counted.
+    pub(super) fn subtract(&mut self, pod: &ListedPod) {
+        self.pods -= 1;
+        self.running_pods -= usize::from(pod.is_running());
+        for container in &pod.containers {
+            self.containers[index(container.state)] -= 1;
+        }
+    }
+
+    /// The number of containers in `state`.
+    pub fn containers(&self, state: ContainerState) -> usize {
+        self.containers[index(state)]
+    }
+
+    /// The number of containers in any state.
+    pub fn all_containers(&self) -> usize {
+        self.containers.iter().sum()
+    }
+}
+
+fn index(state: ContainerState) -> usize {
+    match state {
+        ContainerState::Running => 0,
+        ContainerState::Exited => 1,
+        ContainerState::Created => 2,
+        ContainerState::Unknown => 3,
+    }
+}

@@ -1,0 +1,218 @@
+//! What inspecting a pod found: its [`PodStatus`].
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::id::{Id, PodRef, PodUid};
+use crate::model::listed::{
+    ContainerState, ListedContainer, ListedPod, ListedSandbox, SandboxState,
+};
+use crate::model::wall_time::WallTime;
+
+/// The answer of `PodSandboxStatus`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SandboxStatus {
+    /// The sandbox's id.
+    pub id: Id,
+    /// Its state.
+    pub state: SandboxState,
+    /// Which sandbox of its pod it is, from 0.
+    pub attempt: u32,
+    /// When it was created.
+    pub created_at: Option<WallTime>,
+    /// Its addresses, the primary one first; none for the host's network.
+    pub ips: Vec<IpAddr>,
+    /// Its pod; not part of what is shown.
+    #[serde(skip)]
+    pub pod: Option<PodRef>,
+    /// Its containers, where the runtime tells them with it (CRI-O with pod events); not
+    /// part of what is shown.
+    #[serde(skip)]
+    pub containers: Vec<ContainerStatus>,
+}
+
+/// The answer of `ContainerStatus`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ContainerStatus {
+    /// The container's id.
+    pub id: Id,
+    /// Its name in the pod.
+    pub name: Arc<str>,
+    /// Its state.
+    pub state: ContainerState,
+    /// Which container of its name it is, from 0.
+    pub attempt: u32,
+    /// The exit code, once it has exited.
+    pub exit_code: Option<i32>,
+    /// The runtime's word for why it is not running (`Error`, `OOMKilled`, `Completed`).
+    pub reason: Option<Arc<str>>,
+    /// When it was created.
+    pub created_at: Option<WallTime>,
+    /// When it was started.
+    pub started_at: Option<WallTime>,
+    /// When it ended.
+    pub finished_at: Option<WallTime>,
+    /// The image as the pod named it.
+    pub image: Arc<str>,
+    /// The pod by the container's own labels; not part of what is shown.
+    #[serde(skip)]
+    pub pod: Option<PodRef>,
+}
+
+impl ContainerStatus {
+    /// Whether it has exited, and the runtime does not know how: CRI-O then tells -1, and
+    /// knows better once the exit file is there.
+    pub fn lacks_exit_code(&self) -> bool {
+        self.exit_code == Some(-1)
+    }
+}
+
+/// What the lists tell of a pod that was not inspected yet.
+impl From<&ListedPod> for PodStatus {
+    fn from(listed: &ListedPod) -> Self {
+        let sandboxes = listed.sandboxes.iter().map(|row| SandboxStatus {
+            id: row.id.clone(),
+            state: row.state,
+            attempt: row.attempt,
+            created_at: row.created_at,
+            ips: Vec::new(),
+            pod: None,
+            containers: Vec::new(),
+        });
+        let containers = listed.containers.iter().map(|row| ContainerStatus {
+            id: row.id.clone(),
+            name: row.name.clone(),
+            state: row.state,
+            attempt: row.attempt,
+            exit_code: None,
+            reason: None,
+            created_at: row.created_at,
+            started_at: None,
+            finished_at: None,
+            image: "".into(),
+            pod: None,
+        });
+        Self {
+            uid: listed.pod.uid.clone(),
+            namespace: listed.pod.namespace.clone(),
+            name: listed.pod.name.clone(),
+            sandboxes: sandboxes.collect(),
+            containers: containers.collect(),
+        }
+    }
+}
+
+/// The row that a list would show of it.
+impl From<SandboxStatus> for ListedSandbox {
+    fn from(status: SandboxStatus) -> Self {
+        Self {
+            id: status.id,
+            pod: status.pod,
+            state: status.state,
+            attempt: status.attempt,
+            created_at: status.created_at,
+        }
+    }
+}
+
+/// The row that a list would show of it, but for the sandbox, which a status does not tell.
+impl From<ContainerStatus> for ListedContainer {
+    fn from(status: ContainerStatus) -> Self {
+        Self {
+            id: status.id,
+            sandbox_id: "".into(),
+            pod: status.pod,
+            name: status.name,
+            state: status.state,
+            attempt: status.attempt,
+            created_at: status.created_at,
+        }
+    }
+}
+
+/// All that one inspection of a pod found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PodStatus {
+    /// The pod's UID.
+    pub uid: PodUid,
+    /// Its namespace.
+    pub namespace: Arc<str>,
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its sandboxes, newest first.
+    pub sandboxes: Vec<SandboxStatus>,
+    /// Its containers, newest first.
+    pub containers: Vec<ContainerStatus>,
+}
+
+impl PodStatus {
+    /// The status of a pod of which nothing is known but its UID: the kubelet's default
+    /// for a pod that the runtime does not have.
+    pub fn unknown(uid: PodUid) -> Self {
+        Self {
+            uid,
+            namespace: "".into(),
+            name: "".into(),
+            sandboxes: Vec::new(),
+            containers: Vec::new(),
+        }
+    }
+
+    /// Which pod this is.
+    pub fn pod(&self) -> PodRef {
+        PodRef {
+            uid: self.uid.clone(),
+            namespace: self.namespace.clone(),
+            name: self.name.clone(),
+        }
+    }
+
+    /// The addresses of the pod: those of its newest sandbox that has any.
+    pub fn ips(&self) -> &[IpAddr] {
+        self.sandboxes
+            .iter()
+            .map(|sandbox| sandbox.ips.as_slice())
+            .find(|ips| !ips.is_empty())
+            .unwrap_or_default()
+    }
+
+    /// The status of the container with this id.
+    pub fn container(&self, id: &Id) -> Option<&ContainerStatus> {
+        self.containers.iter().find(|container| container.id == *id)
+    }
+
+    /// Keeps the exit codes that were known where this one has lost them.
+    ///
+    /// CRI-O answers -1 for a container whose exit file is gone, also where it told the code
+    /// before.
+    pub fn keep_exit_codes_of(&mut self, last_good: &PodStatus) {
+        for container in &mut self.containers {
+            let known = last_good.container(&container.id);
+            if container.lacks_exit_code()
+                && let Some(known) = known.filter(|known| known.exit_code.is_some())
+            {
+                container.exit_code = known.exit_code;
+                container.reason.clone_from(&known.reason);
+            }
+        }
+    }
+
+    /// Keeps the addresses of the last good status where this one has none although no
+    /// sandbox runs: a pod that is ending is still known by its address.
+    ///
+    /// The kubelet does the same (`getPodIPs`), but forgets the addresses when an
+    /// inspection failed in between; here the last *good* status counts.
+    pub fn keep_ips_of(&mut self, last_good: &PodStatus) {
+        let runs = |sandbox: &SandboxStatus| sandbox.state == SandboxState::Ready;
+        if self.ips().is_empty() && !self.sandboxes.iter().any(runs) {
+            let ips = last_good.ips().to_vec();
+            if let Some(newest) = self.sandboxes.first_mut() {
+                newest.ips = ips;
+            }
+        }
+    }
+}

@@ -1,0 +1,506 @@
+//! The pod status cache: one writer, many readers.
+//!
+//! A pod's entry is current as of the time at which its last inspection was begun, or, if
+//! nothing about it differed, as of the last relist. [`Cache::newer_than`] waits for
+//! that. Times are those of the monotonic clock and never go backwards.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::model::id::PodUid;
+use crate::model::listed::ListedPod;
+use crate::model::status::{ContainerStatus, PodStatus};
+use crate::model::wall_time::Moment;
+use crate::out::failure::InspectError;
+
+/// What the cache holds for a pod.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// The last good status; of a pod that was never inspected what the lists tell of it.
+    pub status: Arc<PodStatus>,
+    /// Whether the status is of an inspection, and not only of the lists.
+    pub inspected: bool,
+    /// Why the newest inspection failed, if it did.
+    pub error: Option<InspectError>,
+    /// When the newest inspection was begun, good or not.
+    pub modified: Option<Instant>,
+    /// As of when the status was last confirmed: by an inspection, or by a look that found
+    /// nothing changed.
+    pub as_of: Option<Moment>,
+    /// Whether containers that were created before that would be seen. They are not while
+    /// containers cannot be listed.
+    pub is_complete: bool,
+}
+
+impl Entry {
+    fn unknown(uid: &PodUid) -> Self {
+        Self {
+            status: Arc::new(PodStatus::unknown(uid.clone())),
+            inspected: false,
+            error: None,
+            modified: None,
+            as_of: None,
+            is_complete: false,
+        }
+    }
+}
+
+/// What a look vouches for: every pod but those that are `pending`.
+#[derive(Clone, Debug)]
+pub struct Vouch {
+    /// When the look was begun.
+    pub begun: Moment,
+    /// The pods that differ from what the cache holds, fail, or do not answer.
+    pub pending: BTreeSet<PodUid>,
+    /// Whether sandboxes were listed: a pod that is not known does not exist then.
+    pub sees_new_pods: bool,
+    /// Whether containers were listed.
+    pub sees_new_containers: bool,
+}
+
+#[derive(Default)]
+struct Contents {
+    pods: BTreeMap<PodUid, Entry>,
+    /// Pods that differ from what the cache holds: no look vouches for their entry
+    /// until they are inspected.
+    pending: BTreeSet<PodUid>,
+    /// The newest look, which vouches for the pods that are known.
+    looked: Option<Moment>,
+    /// The beginning of the newest look that would have seen a new pod.
+    complete: Option<Instant>,
+    /// The same for a new container.
+    containers_complete: Option<Instant>,
+}
+
+impl Contents {
+    fn newer_than(&self, uid: &PodUid, time: Instant) -> Option<Entry> {
+        let vouched = !self.pending.contains(uid);
+        let newer = |look: Option<Instant>| vouched && look.is_some_and(|look| look > time);
+        match self.pods.get(uid) {
+            Some(entry)
+                if newer(self.looked.map(|look| look.instant))
+                    || entry.modified.is_some_and(|modified| modified > time) =>
+            {
+                Some(self.entry(uid, entry))
+            }
+            None if newer(self.complete) => Some(Entry::unknown(uid)),
+            _ => None,
+        }
+    }
+
+    /// The entry as far as the last look vouches for it.
+    fn entry(&self, uid: &PodUid, entry: &Entry) -> Entry {
+        let mut entry = entry.clone();
+        if !self.pending.contains(uid) && entry.inspected && entry.error.is_none() {
+            entry.as_of = later(entry.as_of, self.looked);
+        }
+        let as_of = entry.as_of.map(|as_of| as_of.instant);
+        entry.is_complete = as_of.is_some() && self.containers_complete >= as_of;
+        entry
+    }
+}
+
+fn later(one: Option<Moment>, other: Option<Moment>) -> Option<Moment> {
+    [one, other]
+        .into_iter()
+        .flatten()
+        .max_by_key(|moment| moment.instant)
+}
+
+/// A reader of the cache. Clones read the same.
+#[derive(Clone)]
+pub struct Cache {
+    contents: Arc<RwLock<Contents>>,
+    changed: watch::Receiver<()>,
+}
+
+/// Nobody will write the cache any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the pod lifecycle event generator has stopped")]
+pub struct Stopped;
+
+impl Cache {
+    /// The entry of a pod; the default one for a pod that is not known.
+    pub fn get(&self, uid: &PodUid) -> Entry {
+        let contents = self.read();
+        match contents.pods.get(uid) {
+            Some(entry) => contents.entry(uid, entry),
+            None => Entry::unknown(uid),
+        }
+    }
+
+    /// All entries, by UID.
+    pub fn all(&self) -> Vec<Entry> {
+        let contents = self.read();
+        let entries = contents.pods.iter();
+        entries
+            .map(|(uid, entry)| contents.entry(uid, entry))
+            .collect()
+    }
+
+    /// The statuses of all pods that were ever inspected, by UID.
+    pub(crate) fn inspected(&self) -> VecDeque<Arc<PodStatus>> {
+        let contents = self.read();
+        let inspected = contents.pods.values().filter(|entry| entry.inspected);
+        inspected.map(|entry| entry.status.clone()).collect()
+    }
+
+    /// Waits for an entry that is newer than `time`.
+    ///
+    /// A pod of which nothing changes is vouched for by relists alone, which are up to
+    /// [`Config::relist_ceiling`](crate::Config::relist_ceiling) apart; who cannot wait asks
+    /// for one ([`Pleg::request_relist`](crate::Pleg::request_relist)).
+    ///
+    /// Dropping the future gives up, so a deadline is `tokio::time::timeout` around it.
+    /// For a pod that the runtime does not have this is the default status, as soon as a
+    /// look newer than `time` did not find it; while sandboxes cannot be listed, nothing
+    /// says that a pod does not exist, and this waits.
+    pub async fn newer_than(&self, uid: &PodUid, time: Instant) -> Result<Entry, Stopped> {
+        let mut changed = self.changed.clone();
+        loop {
+            changed.mark_unchanged();
+            if let Some(entry) = self.read().newer_than(uid, time) {
+                return Ok(entry);
+            }
+            changed.changed().await.map_err(|_| Stopped)?;
+        }
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Contents> {
+        self.contents.read().expect("no panic while it is held")
+    }
+}
+
+/// The writer; there is one.
+pub struct CacheWriter {
+    contents: Arc<RwLock<Contents>>,
+    changed: watch::Sender<()>,
+}
+
+/// An empty cache.
+pub fn cache() -> (CacheWriter, Cache) {
+    let contents = Arc::<RwLock<Contents>>::default();
+    let (sender, receiver) = watch::channel(());
+    let writer = CacheWriter {
+        contents: contents.clone(),
+        changed: sender,
+    };
+    let reader = Cache {
+        contents,
+        changed: receiver,
+    };
+    (writer, reader)
+}
+
+impl CacheWriter {
+    /// Writes what an inspection begun at `begun` found, and returns it as it stands in
+    /// the cache: a pod that is ending keeps its addresses, and an exit code that was known.
+    pub fn set(&self, uid: &PodUid, mut status: PodStatus, begun: Moment) -> Arc<PodStatus> {
+        let mut contents = self.write();
+        contents.pending.remove(uid);
+        let entry = contents.entry_of(uid);
+        status.keep_ips_of(&entry.status);
+        status.keep_exit_codes_of(&entry.status);
+        entry.status = Arc::new(status);
+        entry.inspected = true;
+        entry.error = None;
+        entry.modified = entry.modified.max(Some(begun.instant));
+        entry.as_of = later(entry.as_of, Some(begun));
+        let status = entry.status.clone();
+        drop(contents);
+        self.changed.send_replace(());
+        status
+    }
+
+    /// Writes what was found of one container, and returns the pod's status with it.
+    pub fn set_container(&self, uid: &PodUid, found: ContainerStatus) -> Option<Arc<PodStatus>> {
+        let mut contents = self.write();
+        let entry = contents.pods.get_mut(uid)?;
+        let mut status = PodStatus::clone(&entry.status);
+        let mut containers = status.containers.iter_mut();
+        let known = containers.find(|container| container.id == found.id)?;
+        *known = found;
+        status.keep_exit_codes_of(&entry.status);
+        entry.status = Arc::new(status);
+        Some(entry.status.clone())
+    }
+
+    /// Notes that an inspection begun at `begun` failed. The last good status stays.
+    pub fn set_error(&self, uid: &PodUid, error: InspectError, begun: Instant) {
+        let mut contents = self.write();
+        let looked = contents.looked;
+        let vouched = !contents.pending.contains(uid);
+        let Some(entry) = contents.pods.get_mut(uid) else {
+            return;
+        };
+        // From now on no look vouches for it.
+        if vouched && entry.inspected && entry.error.is_none() {
+            entry.as_of = later(entry.as_of, looked);
+        }
+        entry.error = Some(error);
+        entry.modified = entry.modified.max(Some(begun));
+        drop(contents);
+        self.changed.send_replace(());
+    }
+
+    /// Forgets a pod that is gone.
+    pub fn remove(&self, uid: &PodUid) {
+        let mut contents = self.write();
+        contents.pods.remove(uid);
+        contents.pending.remove(uid);
+        drop(contents);
+        self.changed.send_replace(());
+    }
+
+    /// Notes that a pod differs from its entry, which nothing vouches for any more. A new
+    /// pod that is listed is known from here on, by what the lists tell of it.
+    pub fn set_pending(&self, uid: &PodUid, listed: Option<&ListedPod>) {
+        let mut contents = self.write();
+        let looked = contents.looked;
+        let was_vouched = contents.pending.insert(uid.clone());
+        match (contents.pods.get_mut(uid), listed) {
+            (Some(entry), _) if entry.inspected => {
+                if was_vouched && entry.error.is_none() {
+                    entry.as_of = later(entry.as_of, looked);
+                }
+            }
+            (_, Some(listed)) => {
+                contents.entry_of(uid).status = Arc::new(PodStatus::from(listed));
+            }
+            (_, None) => {}
+        }
+    }
+
+    /// Vouches for what a look has seen.
+    pub fn vouch(&self, vouch: Vouch) {
+        let mut contents = self.write();
+        // Who is pending from now on was vouched for by the look before.
+        if let Some(looked) = contents.looked {
+            let Contents { pods, pending, .. } = &mut *contents;
+            for uid in vouch.pending.difference(pending) {
+                if let Some(entry) = pods.get_mut(uid)
+                    && entry.inspected
+                    && entry.error.is_none()
+                {
+                    entry.as_of = later(entry.as_of, Some(looked));
+                }
+            }
+        }
+        let begun = vouch.begun.instant;
+        contents.pending = vouch.pending;
+        contents.looked = later(contents.looked, Some(vouch.begun));
+        if vouch.sees_new_pods {
+            contents.complete = contents.complete.max(Some(begun));
+        }
+        if vouch.sees_new_containers {
+            contents.containers_complete = contents.containers_complete.max(Some(begun));
+        }
+        drop(contents);
+        self.changed.send_replace(());
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Contents> {
+        self.contents.write().expect("no panic while it is held")
+    }
+}
+
+impl Contents {
+    fn entry_of(&mut self, uid: &PodUid) -> &mut Entry {
+        self.pods
+            .entry(uid.clone())
+            .or_insert_with(|| Entry::unknown(uid))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::{advance, timeout};
+
+    use super::*;
+
+    fn uid() -> PodUid {
+        "u".into()
+    }
+
+    fn status() -> PodStatus {
+        PodStatus {
+            name: "p".into(),
+            ..PodStatus::unknown(uid())
+        }
+    }
+
+    fn moment(instant: Instant) -> Moment {
+        Moment {
+            instant,
+            wall: crate::model::wall_time::WallTime::from_unix_nanos(1).unwrap(),
+        }
+    }
+
+    /// A look that has listed everything.
+    fn look(begun: Instant, pending: BTreeSet<PodUid>) -> Vouch {
+        Vouch {
+            begun: moment(begun),
+            pending,
+            sees_new_pods: true,
+            sees_new_containers: true,
+        }
+    }
+
+    /// Whether the cache has something newer than `time` without waiting.
+    async fn has_newer(cache: &Cache, time: Instant) -> bool {
+        let uid = uid();
+        let newer = cache.newer_than(&uid, time);
+        timeout(Duration::from_millis(1), newer).await.is_ok()
+    }
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_is_newer_than_anything_before_the_first_relist() {
+        let (_writer, cache) = cache();
+        assert_eq!(cache.get(&uid()), Entry::unknown(&uid()));
+        assert!(!has_newer(&cache, Instant::now()).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_entry_is_as_new_as_its_inspection_or_the_last_relist() {
+        let (writer, cache) = cache();
+        let first = Instant::now();
+        writer.set(&uid(), status(), moment(first + SECOND));
+        assert!(has_newer(&cache, first).await);
+        assert!(
+            !has_newer(&cache, first + SECOND).await,
+            "as old is not newer"
+        );
+        writer.vouch(look(first + SECOND * 2, BTreeSet::new()));
+        assert!(has_newer(&cache, first + SECOND).await);
+        assert!(!has_newer(&cache, first + SECOND * 2).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pod_that_the_runtime_does_not_have_is_as_new_as_the_last_relist() {
+        let (writer, cache) = cache();
+        let asked = Instant::now();
+        writer.vouch(look(asked + SECOND, BTreeSet::new()));
+        let entry = cache.newer_than(&uid(), asked).await.unwrap();
+        assert_eq!(entry, Entry::unknown(&uid()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_relist_vouches_for_a_pod_that_differs_from_its_entry() {
+        let (writer, cache) = cache();
+        let asked = Instant::now();
+        writer.vouch(look(asked + SECOND, [uid()].into()));
+        assert!(!has_newer(&cache, asked).await);
+        writer.set(&uid(), status(), moment(asked + SECOND));
+        assert!(has_newer(&cache, asked).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_look_that_lists_no_sandboxes_says_of_no_pod_that_it_does_not_exist() {
+        let (writer, cache) = cache();
+        let asked = Instant::now();
+        let sweep = Vouch {
+            sees_new_pods: false,
+            sees_new_containers: false,
+            ..look(asked + SECOND, BTreeSet::new())
+        };
+        writer.vouch(sweep);
+        assert!(!has_newer(&cache, asked).await);
+        writer.set(&uid(), status(), moment(asked));
+        assert!(has_newer(&cache, asked).await, "known pods were seen");
+        assert!(!cache.get(&uid()).is_complete);
+        writer.vouch(look(asked + SECOND * 2, BTreeSet::new()));
+        assert!(cache.get(&uid()).is_complete);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pod_that_differs_is_as_of_the_last_look_that_confirmed_it() {
+        let (writer, cache) = cache();
+        let start = Instant::now();
+        let as_of = || cache.get(&uid()).as_of.map(|as_of| as_of.instant);
+        writer.set(&uid(), status(), moment(start));
+        writer.vouch(look(start + SECOND, BTreeSet::new()));
+        writer.vouch(look(start + SECOND * 2, [uid()].into()));
+        assert_eq!(as_of(), Some(start + SECOND));
+        writer.vouch(look(start + SECOND * 3, [uid()].into()));
+        assert_eq!(as_of(), Some(start + SECOND));
+        writer.set(&uid(), status(), moment(start + SECOND * 3));
+        assert_eq!(as_of(), Some(start + SECOND * 3));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_waiter_is_released_by_an_inspection_an_error_a_relist_and_a_removal() {
+        let failed = || InspectError::Overdue {
+            call: crate::runtime::Rpc::ContainerStatus,
+            id: "c".into(),
+        };
+        type Release = fn(&CacheWriter, Instant, InspectError);
+        let releases: [Release; 4] = [
+            |writer, now, _| drop(writer.set(&uid(), status(), moment(now))),
+            |writer, now, error| writer.set_error(&uid(), error, now),
+            |writer, now, _| writer.vouch(look(now, BTreeSet::new())),
+            |writer, now, _| {
+                writer.vouch(look(now, BTreeSet::new()));
+                writer.remove(&uid());
+            },
+        ];
+        for release in releases {
+            let (writer, cache) = cache();
+            writer.set(&uid(), status(), moment(Instant::now()));
+            let asked = Instant::now();
+            let waiter = tokio::spawn(async move { cache.newer_than(&uid(), asked).await });
+            advance(SECOND).await;
+            assert!(!waiter.is_finished());
+            release(&writer, Instant::now(), failed());
+            assert!(waiter.await.unwrap().is_ok());
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_waiter_can_have_a_deadline_and_learns_that_nobody_writes_any_more() {
+        let (writer, cache) = cache();
+        let now = Instant::now();
+        assert!(
+            timeout(SECOND, cache.newer_than(&uid(), now))
+                .await
+                .is_err()
+        );
+        drop(writer);
+        assert_eq!(cache.newer_than(&uid(), now).await, Err(Stopped));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn times_never_go_backwards() {
+        let (writer, cache) = cache();
+        let start = Instant::now();
+        writer.set(&uid(), status(), moment(start + SECOND * 5));
+        writer.set(&uid(), status(), moment(start + SECOND));
+        assert_eq!(cache.get(&uid()).modified, Some(start + SECOND * 5));
+        writer.vouch(look(start + SECOND * 9, BTreeSet::new()));
+        writer.vouch(look(start + SECOND * 2, BTreeSet::new()));
+        assert!(has_newer(&cache, start + SECOND * 8).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_error_is_kept_beside_the_last_good_status_until_the_next() {
+        let (writer, cache) = cache();
+        let error = InspectError::Overdue {
+            call: crate::runtime::Rpc::PodSandboxStatus,
+            id: "s".into(),
+        };
+        writer.set(&uid(), status(), moment(Instant::now()));
+        writer.set_error(&uid(), error.clone(), Instant::now());
+        let entry = cache.get(&uid());
+        assert_eq!((entry.error, &*entry.status.name), (Some(error), "p"));
+        writer.set(&uid(), status(), moment(Instant::now()));
+        assert_eq!(cache.get(&uid()).error, None);
+        writer.remove(&uid());
+        assert_eq!(cache.get(&uid()), Entry::unknown(&uid()));
+    }
+}

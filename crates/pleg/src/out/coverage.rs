@@ -1,0 +1,135 @@
+//! What was seen: the one value that health, readiness, the kubelet's view and the cache go
+//! by. Nobody else defines *seen*.
+//!
+//! ```text
+//!   a look (relist or sweep) --every pod inspected, failing or stuck--> Look: as of when
+//!                                                                        |
+//!   who fails now, who is stuck now, what cannot be seen now ------> Coverage --> health
+//! ```
+//!
+//! **A look counts only if somebody was seen by it**: one in which every pod failed or hung
+//! has seen nothing, however complete it was.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
+
+use crate::model::id::{Id, PodRef};
+use crate::model::wall_time::Moment;
+use crate::out::failure::InspectError;
+use crate::out::health::Blind;
+use crate::runtime::{CallError, OutstandingCall, Rpc};
+
+/// How a look was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum LookKind {
+    /// With both lists.
+    List,
+    /// By id, in place of lists.
+    Sweep,
+}
+
+impl LookKind {
+    /// The name under which it is shown.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::List => "list",
+            Self::Sweep => "sweep",
+        }
+    }
+}
+
+/// A look by which every pod that is known was inspected, or is named.
+#[derive(Clone, Copy, Debug)]
+pub struct Look {
+    /// When it was begun: what happened later may not have been seen.
+    pub begun: Moment,
+    /// How long it took, inspections included.
+    pub took: Duration,
+    /// How it was made.
+    pub kind: LookKind,
+}
+
+/// A call about one pod that fails each time it is made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failing {
+    /// The container or sandbox.
+    pub id: Id,
+    /// Which call.
+    pub call: Rpc,
+    /// The container's name.
+    pub container: Option<std::sync::Arc<str>>,
+    /// The pod, where it is known.
+    pub pod: Option<PodRef>,
+    /// Why.
+    pub error: InspectError,
+    /// Since when.
+    pub since: Instant,
+    /// Since when its pod was not seen, which may be longer.
+    pub unseen_since: Instant,
+}
+
+/// How it is with the lists.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Lists {
+    /// They come.
+    #[default]
+    Good,
+    /// One or both hang.
+    Stuck,
+    /// They come, and take so long.
+    Slow(Duration),
+    /// They fail.
+    Failed(CallError),
+}
+
+/// What was seen, and what was not.
+#[derive(Clone, Debug)]
+pub struct Coverage {
+    /// When we began.
+    pub started: Instant,
+    /// The last look in which somebody was seen.
+    pub look: Option<Look>,
+    /// The calls that hang: lists, and status calls while others are answered.
+    pub stuck: Vec<OutstandingCall>,
+    /// The calls about single pods that fail.
+    pub failing: Vec<Failing>,
+    /// What cannot be seen at all.
+    pub blind: Vec<Blind>,
+    /// How it is with the lists.
+    pub lists: Lists,
+    /// When the last lists were asked for that a kubelet could have received.
+    pub kubelet_listed: Option<Instant>,
+    /// Whether a kubelet cannot list now.
+    pub kubelet_cannot_list: bool,
+    /// Since when the runtime has answered nothing at all, where something was asked for
+    /// long enough to tell.
+    pub silent: Option<Instant>,
+    /// The age of a status call that is late although nobody can be blamed for it.
+    pub slow_status: Option<Duration>,
+}
+
+impl Coverage {
+    /// Before anything was looked at.
+    pub fn none(started: Instant) -> Self {
+        Self {
+            started,
+            look: None,
+            stuck: Vec::new(),
+            failing: Vec::new(),
+            blind: Vec::new(),
+            lists: Lists::Good,
+            kubelet_listed: None,
+            kubelet_cannot_list: false,
+            silent: None,
+            slow_status: None,
+        }
+    }
+
+    /// As of when what is known was seen.
+    pub fn as_of(&self) -> Option<Moment> {
+        self.look.map(|look| look.begun)
+    }
+}

@@ -1,0 +1,34 @@
+//! Why a pod has no fresh status.
+
+use crate::model::id::Id;
+use crate::out::health::short;
+use crate::runtime::{CallError, Rpc};
+
+/// Why a pod has no fresh status.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InspectError {
+    /// A call failed.
+    #[error("{call} of {} failed: {error}", short(.id))]
+    Failed {
+        /// Which call.
+        call: Rpc,
+        /// Of which container or sandbox.
+        id: Id,
+        /// Why.
+        error: CallError,
+    },
+    /// A call has not been answered yet, and is overdue.
+    #[error("{call} of {} has not answered", short(.id))]
+    Overdue {
+        /// Which call.
+        call: Rpc,
+        /// Of which container or sandbox.
+        id: Id,
+    },
+    /// The kernel says that a container's process is dead, the runtime that it runs.
+    #[error("the process of container {} is dead, but the runtime reports it as running", short(.id))]
+    Contradicted {
+        /// Of which container.
+        id: Id,
+    },
+}

@@ -1,0 +1,425 @@
+//! Health, which tells the node from one pod.
+//!
+//! ```text
+//!   Starting --first look--> Healthy <--> Degraded (a call is stuck or fails, a list is late)
+//!       \                        \            /
+//!        \--- threshold ----------> Unhealthy --- a look sees somebody --> back
+//! ```
+//!
+//! The kubelet knows two states, and one stuck container can make it say the second.
+//! Here a stuck call makes the node Degraded: every other pod is seen as before.
+//! Unhealthy means that nobody was seen within the threshold, whoever is to blame.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
+
+use crate::model::id::{Id, PodRef};
+use crate::model::wall_time::WallTime;
+use crate::out::coverage::{Coverage, Failing, Lists};
+use crate::out::failure::InspectError;
+use crate::out::go_duration::GoDuration;
+use crate::runtime::{CallError, OutstandingCall, Rpc};
+
+/// The kubelet's `genericPlegRelistThreshold`.
+pub const RELIST_THRESHOLD: Duration = Duration::from_secs(180);
+
+/// How we are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum HealthState {
+    /// Nobody was seen yet, and the threshold has not passed.
+    Starting,
+    /// Every known pod is seen.
+    Healthy,
+    /// Pods are seen, and what is not is said.
+    Degraded,
+    /// Nobody was seen within the threshold.
+    Unhealthy,
+}
+
+impl HealthState {
+    /// All states.
+    pub const ALL: [Self; 4] = [
+        Self::Starting,
+        Self::Healthy,
+        Self::Degraded,
+        Self::Unhealthy,
+    ];
+
+    /// The state's name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Starting => "Starting",
+            Self::Healthy => "Healthy",
+            Self::Degraded => "Degraded",
+            Self::Unhealthy => "Unhealthy",
+        }
+    }
+}
+
+impl fmt::Display for HealthState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// Why our health is as it is, in the spelling of condition reasons.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Reason {
+    /// Every pod was seen.
+    AllSeen,
+    /// Nothing was seen yet, and nothing went wrong yet.
+    Starting,
+    /// A status call hangs while others are answered.
+    ContainerStuck,
+    /// Pods cannot be inspected: their status calls fail.
+    InspectionsFail,
+    /// A list hangs.
+    ListStuck,
+    /// Lists are answered, but take long, every time.
+    ListSlow,
+    /// Status calls are answered, but take long.
+    StatusSlow,
+    /// A list fails although the runtime answers.
+    ListFails,
+    /// A list exceeds the receive limit.
+    ListTooLarge,
+    /// There is no connection to the runtime.
+    RuntimeUnreachable,
+    /// The runtime answers nothing at all.
+    RuntimeSilent,
+    /// A guard answers in the runtime's place.
+    Guarding,
+}
+
+impl Reason {
+    /// The reason's name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::AllSeen => "AllSeen",
+            Self::Starting => "Starting",
+            Self::ContainerStuck => "ContainerStuck",
+            Self::InspectionsFail => "InspectionsFail",
+            Self::ListStuck => "ListStuck",
+            Self::ListSlow => "ListSlow",
+            Self::StatusSlow => "StatusSlow",
+            Self::ListFails => "ListFails",
+            Self::ListTooLarge => "ListTooLarge",
+            Self::RuntimeUnreachable => "RuntimeUnreachable",
+            Self::RuntimeSilent => "RuntimeSilent",
+            Self::Guarding => "Guarding",
+        }
+    }
+}
+
+impl Reason {
+    /// Whether it says of somebody that he does not answer: that is never told late, and
+    /// never for longer than it is so.
+    pub fn blames(self) -> bool {
+        matches!(self, Self::ContainerStuck | Self::RuntimeSilent)
+    }
+
+    /// How bad it is beside the others, in the order in which they are judged.
+    pub fn severity(self) -> u8 {
+        match self {
+            Self::AllSeen => 0,
+            Self::Starting => 1,
+            Self::Guarding => 2,
+            Self::StatusSlow => 3,
+            Self::ListSlow => 4,
+            Self::InspectionsFail => 5,
+            Self::ListStuck => 6,
+            Self::ListFails => 7,
+            Self::ListTooLarge => 8,
+            Self::ContainerStuck => 9,
+            Self::RuntimeSilent => 10,
+            Self::RuntimeUnreachable => 11,
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// What cannot be seen at all at the moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Blind {
+    /// Pods that were created since the sandboxes could last be listed.
+    NewPods,
+    /// Containers that were created since the containers could last be listed.
+    NewContainers,
+}
+
+/// A call about one pod that fails each time it is made.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FailingCall {
+    /// CRI's method name.
+    pub call: Rpc,
+    /// The container or sandbox.
+    pub id: Id,
+    /// The container's name.
+    pub container: Option<Arc<str>>,
+    /// The pod.
+    pub pod: Option<PodRef>,
+    /// Why, in the runtime's words.
+    pub error: String,
+    /// How long it has been failing.
+    pub since_seconds: f64,
+}
+
+impl FailingCall {
+    /// Names a failing call.
+    pub fn new(failing: &Failing, now: Instant) -> Self {
+        Self {
+            call: failing.call,
+            id: failing.id.clone(),
+            container: failing.container.clone(),
+            pod: failing.pod.clone(),
+            error: match &failing.error {
+                InspectError::Failed { error, .. } => error.to_string(),
+                error => error.to_string(),
+            },
+            since_seconds: now.duration_since(failing.since).as_secs_f64(),
+        }
+    }
+}
+
+impl fmt::Display for FailingCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.call)?;
+        subject(f, self.container.as_deref(), self.pod.as_ref())?;
+        write!(f, " ({}) fails: {}", short(&self.id), self.error)
+    }
+}
+
+/// Whose call it is, as far as that is known.
+fn subject(
+    f: &mut fmt::Formatter<'_>,
+    container: Option<&str>,
+    pod: Option<&PodRef>,
+) -> fmt::Result {
+    match (container, pod) {
+        (Some(container), Some(pod)) => write!(f, " of {container} in {pod}"),
+        (None, Some(pod)) => write!(f, " of {pod}"),
+        _ => Ok(()),
+    }
+}
+
+/// A call that is overdue, by name.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StuckCall {
+    /// CRI's method name.
+    pub call: Rpc,
+    /// The container or sandbox; `None` for a list.
+    pub id: Option<Id>,
+    /// The container's name.
+    pub container: Option<Arc<str>>,
+    /// The pod.
+    pub pod: Option<PodRef>,
+    /// How long it has been outstanding.
+    pub since_seconds: f64,
+}
+
+impl StuckCall {
+    /// Names an outstanding call.
+    pub fn new(call: &OutstandingCall, now: Instant) -> Self {
+        let about = call.about.clone();
+        Self {
+            call: about.call,
+            id: about.id,
+            container: about.container,
+            pod: about.pod,
+            since_seconds: now.duration_since(call.since).as_secs_f64(),
+        }
+    }
+}
+
+impl fmt::Display for StuckCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.call)?;
+        subject(f, self.container.as_deref(), self.pod.as_ref())?;
+        if let Some(id) = &self.id {
+            write!(f, " ({})", short(id))?;
+        }
+        let seconds = Duration::from_secs(self.since_seconds as u64);
+        write!(f, " has not answered for {}", GoDuration(seconds))
+    }
+}
+
+/// The first 13 characters of an id, as crictl shows it.
+pub fn short(id: &Id) -> &str {
+    let text = id.as_str();
+    text.char_indices()
+        .nth(13)
+        .map_or(text, |(end, _)| &text[..end])
+}
+
+/// Our health at a moment, as it is told when it changes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HealthReport {
+    /// When.
+    pub time: WallTime,
+    /// The state.
+    pub state: HealthState,
+    /// Why.
+    pub reason: Reason,
+    /// One sentence. While Unhealthy it begins with the kubelet's own.
+    pub message: String,
+    /// What does not answer.
+    pub stuck: Vec<StuckCall>,
+    /// What fails.
+    pub failing: Vec<FailingCall>,
+    /// What cannot be seen.
+    pub blind: Vec<Blind>,
+}
+
+/// The kubelet's verdict on itself (`GenericPLEG.Healthy`), to the letter.
+pub fn kubelet_healthy(
+    now: Instant,
+    last_seen: Option<Instant>,
+    threshold: Duration,
+) -> Result<(), String> {
+    let Some(last_seen) = last_seen else {
+        return Err("pleg has yet to be successful".to_owned());
+    };
+    let elapsed = now.saturating_duration_since(last_seen);
+    if elapsed > threshold {
+        return Err(format!(
+            "pleg was last seen active {} ago; threshold is {}",
+            GoDuration(elapsed),
+            GoDuration(threshold)
+        ));
+    }
+    Ok(())
+}
+
+/// How long an inspection may fail before the node is Degraded for it.
+pub const INSPECTIONS_FAIL: Duration = Duration::from_secs(10);
+
+/// Judges what was seen.
+pub fn assess(coverage: &Coverage, now: Instant, threshold: Duration) -> (HealthState, Reason) {
+    let reason = reason(coverage, now);
+    let seen = coverage.as_of().map(|seen| seen.instant);
+    let state = match kubelet_healthy(now, seen, threshold) {
+        Err(_) if seen.is_none() && now <= coverage.started + threshold => HealthState::Starting,
+        Err(_) => HealthState::Unhealthy,
+        Ok(()) if reason == Reason::AllSeen => HealthState::Healthy,
+        Ok(()) => HealthState::Degraded,
+    };
+    let reason = match (state, reason) {
+        (HealthState::Starting | HealthState::Unhealthy, Reason::AllSeen) => Reason::Starting,
+        (_, reason) => reason,
+    };
+    (state, reason)
+}
+
+/// The most severe of what is wrong.
+fn reason(coverage: &Coverage, now: Instant) -> Reason {
+    let fails = |failing: &Failing| now >= failing.unseen_since + INSPECTIONS_FAIL;
+    match &coverage.lists {
+        Lists::Failed(CallError::Unavailable(_)) => return Reason::RuntimeUnreachable,
+        _ if coverage.silent.is_some() => return Reason::RuntimeSilent,
+        _ if coverage.stuck.iter().any(|stuck| stuck.about.id.is_some()) => {
+            return Reason::ContainerStuck;
+        }
+        Lists::Failed(CallError::TooLarge(_)) => return Reason::ListTooLarge,
+        Lists::Failed(_) => return Reason::ListFails,
+        _ if !coverage.stuck.is_empty() || coverage.lists == Lists::Stuck => {
+            return Reason::ListStuck;
+        }
+        Lists::Good | Lists::Stuck | Lists::Slow(_) => {}
+    }
+    if coverage.failing.iter().any(fails) {
+        return Reason::InspectionsFail;
+    }
+    match (&coverage.lists, coverage.slow_status) {
+        (Lists::Slow(_), _) => Reason::ListSlow,
+        (_, Some(_)) => Reason::StatusSlow,
+        (_, None) => Reason::AllSeen,
+    }
+}
+
+/// The sentence that goes with a verdict. While Unhealthy it begins with the kubelet's own.
+pub fn message(
+    coverage: &Coverage,
+    state: HealthState,
+    reason: Reason,
+    now: Instant,
+    threshold: Duration,
+) -> String {
+    let seen = coverage.as_of().map(|seen| seen.instant);
+    let what = match (state, kubelet_healthy(now, seen, threshold)) {
+        (HealthState::Healthy, _) => return "all pods are up to date".to_owned(),
+        (HealthState::Starting | HealthState::Unhealthy, Err(sentence)) => {
+            format!("PLEG is not healthy: {sentence}")
+        }
+        _ => degraded(coverage, reason).to_owned(),
+    };
+    let mut details: Vec<String> = coverage
+        .stuck
+        .iter()
+        .map(|call| StuckCall::new(call, now).to_string())
+        .collect();
+    match &coverage.lists {
+        Lists::Failed(error) => details.push(error.to_string()),
+        Lists::Slow(took) => {
+            let seconds = Duration::from_millis(took.as_millis() as u64 / 100 * 100);
+            details.push(format!("lists take {}", GoDuration(seconds)));
+        }
+        Lists::Good | Lists::Stuck => {}
+    }
+    if matches!(reason, Reason::StatusSlow) {
+        details.push("status calls take more than 3.5s".to_owned());
+    }
+    let failing = coverage.failing.iter();
+    details.extend(failing.map(|failing| FailingCall::new(failing, now).to_string()));
+    because(&what, &details)
+}
+
+/// What a degraded node's pods are known by.
+fn degraded(coverage: &Coverage, reason: Reason) -> &'static str {
+    let blind = |what| coverage.blind.contains(&what);
+    match reason {
+        Reason::RuntimeUnreachable => "pods cannot be listed",
+        Reason::RuntimeSilent => "the runtime does not answer any call",
+        _ if blind(Blind::NewPods) && blind(Blind::NewContainers) => {
+            "both lists are unavailable; polling known pods one by one, new pods are not seen"
+        }
+        _ if blind(Blind::NewPods) => {
+            "ListPodSandbox is unavailable; polling sandboxes one by one, new pods are not seen"
+        }
+        _ if blind(Blind::NewContainers) => {
+            "ListContainers is unavailable; polling containers one by one, \
+             new containers are not seen"
+        }
+        Reason::ListSlow | Reason::StatusSlow => "the runtime is slow",
+        _ if reason != Reason::ContainerStuck && reason != Reason::InspectionsFail => {
+            "pods cannot be listed"
+        }
+        _ => "all pods are up to date except",
+    }
+}
+
+/// How many details a sentence can carry before it becomes a list.
+const NAMED: usize = 3;
+
+fn because(what: &str, details: &[String]) -> String {
+    if details.is_empty() {
+        return what.to_owned();
+    }
+    let mut named = details[..details.len().min(NAMED)].join("; ");
+    if details.len() > NAMED {
+        named.push_str(&format!("; and {} more", details.len() - NAMED));
+    }
+    format!("{what}: {named}")
+}

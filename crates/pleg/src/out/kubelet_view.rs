@@ -1,0 +1,101 @@
+//! What a kubelet on this node, with its defaults, says now, and when its Ready condition
+//! will turn: minutes of warning.
+//!
+//! It lists and inspects one call after the other, waits two minutes for each, and is
+//! unhealthy three minutes after the start of the last relist whose lists were good.
+//! Source: Kubernetes 1.36, `pkg/kubelet/pleg/generic.go` and `runtimeRequestTimeout`.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
+
+use crate::model::id::PodUid;
+use crate::out::coverage::Coverage;
+use crate::out::go_duration::GoDuration;
+use crate::out::health::{RELIST_THRESHOLD, kubelet_healthy};
+
+/// The kubelet's `runtimeRequestTimeout`.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// The kubelet's relist period.
+const PERIOD: Duration = Duration::from_secs(1);
+
+/// A kubelet's Ready condition, as far as its PLEG makes it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct KubeletView {
+    /// Whether it is Ready.
+    pub ready: bool,
+    /// What it says, or what is going to happen.
+    pub message: String,
+    /// When Ready turns false, noticed within 10 s of it; 0 once it has; `None` while
+    /// nothing threatens.
+    pub not_ready_in_seconds: Option<f64>,
+}
+
+/// What a kubelet says at `now`, by what was seen.
+pub fn kubelet_view(now: Instant, coverage: &Coverage) -> KubeletView {
+    if coverage.kubelet_cannot_list {
+        let last = coverage.kubelet_listed.unwrap_or(coverage.started);
+        return judge(now, last, "list calls are stuck or failing");
+    }
+    let mut stuck_pods = BTreeMap::<&PodUid, Instant>::new();
+    for call in &coverage.stuck {
+        if let Some(pod) = &call.about.pod {
+            let since = stuck_pods.entry(&pod.uid).or_insert(call.since);
+            *since = call.since.min(*since);
+        }
+    }
+    let pods = stuck_pods.len();
+    match stuck_pods.into_values().min() {
+        None => KubeletView {
+            ready: true,
+            message: "no problem expected".to_owned(),
+            not_ready_in_seconds: None,
+        },
+        Some(_) if pods == 1 => KubeletView {
+            ready: true,
+            message: format!(
+                "ready, but each relist waits {} for one pod, and every other pod's events with it",
+                GoDuration(REQUEST_TIMEOUT)
+            ),
+            not_ready_in_seconds: None,
+        },
+        // One time-out per stuck pod and relist, then the lists are good again for a moment.
+        Some(first) => {
+            let cycle = REQUEST_TIMEOUT * pods as u32 + PERIOD;
+            let into = now.saturating_duration_since(first).as_secs_f64() % cycle.as_secs_f64();
+            let relist = now
+                .checked_sub(Duration::from_secs_f64(into))
+                .unwrap_or(first);
+            judge(
+                now,
+                relist,
+                &format!("{pods} pods take a time-out each in every relist"),
+            )
+        }
+    }
+}
+
+fn judge(now: Instant, relist: Instant, why: &str) -> KubeletView {
+    match kubelet_healthy(now, Some(relist), RELIST_THRESHOLD) {
+        Err(sentence) => KubeletView {
+            ready: false,
+            message: format!("PLEG is not healthy: {sentence}"),
+            not_ready_in_seconds: Some(0.0),
+        },
+        Ok(()) => {
+            let left = (relist + RELIST_THRESHOLD).saturating_duration_since(now);
+            KubeletView {
+                ready: true,
+                message: format!(
+                    "ready, but {why}: NotReady in {} if nothing changes",
+                    GoDuration(Duration::from_secs(left.as_secs()))
+                ),
+                not_ready_in_seconds: Some(left.as_secs_f64()),
+            }
+        }
+    }
+}

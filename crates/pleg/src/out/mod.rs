@@ -1,0 +1,12 @@
+//! What consumers receive: the pod status cache, events, health and the status report.
+
+pub mod cache;
+pub mod coverage;
+pub mod failure;
+pub mod go_duration;
+pub mod health;
+pub mod kubelet_view;
+pub mod pods;
+pub mod status_report;
+pub mod subscribers;
+pub mod told;

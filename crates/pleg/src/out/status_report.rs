@@ -1,0 +1,160 @@
+//! Everything about us at a moment: what `pleg status` shows and `/v1/status` serves.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::id::Id;
+use crate::model::wall_time::WallTime;
+use crate::out::coverage::LookKind;
+use crate::out::health::{Blind, FailingCall, HealthState, Reason, StuckCall};
+use crate::out::kubelet_view::KubeletView;
+use crate::runtime::{CallError, Rpc, RuntimeVersion};
+
+/// Everything about us at a moment.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StatusReport {
+    /// How we are.
+    pub health: HealthStatus,
+    /// What a kubelet here would say.
+    pub kubelet_view: KubeletView,
+    /// How relisting goes.
+    pub relist: RelistStatus,
+    /// The calls that are stuck.
+    pub stuck: Vec<StuckCall>,
+    /// The calls that fail.
+    pub failing: Vec<FailingCall>,
+    /// What cannot be seen.
+    pub blind: Vec<Blind>,
+    /// The calls that are outstanding, overdue or not.
+    pub in_flight: Vec<InFlight>,
+    /// The runtime's event stream.
+    pub stream: StreamStatus,
+    /// The kernel's hints.
+    pub kernel: KernelStatus,
+    /// The runtime.
+    pub runtime: RuntimeStatus,
+    /// How many pods there are.
+    pub pods: usize,
+    /// How many containers there are in each state.
+    pub containers: BTreeMap<String, usize>,
+}
+
+/// Health with its figures.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HealthStatus {
+    /// The state.
+    pub state: HealthState,
+    /// Why.
+    pub reason: Reason,
+    /// Since when the state and the reason are as they are.
+    pub since: WallTime,
+    /// One sentence.
+    pub message: String,
+    /// The beginning of the last look in which somebody was seen.
+    pub last_seen: Option<WallTime>,
+    /// How long ago that was.
+    pub age_seconds: Option<f64>,
+    /// How long ago it may be.
+    pub threshold_seconds: f64,
+}
+
+/// How relisting goes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RelistStatus {
+    /// `generic`, or `evented` while a stream of events gives hints.
+    pub mode: String,
+    /// How many relists and sweeps there were in which somebody was seen.
+    pub count: u64,
+    /// From the end of one to the next.
+    pub period_seconds: f64,
+    /// How long the last one took, inspections included.
+    pub last_duration_seconds: Option<f64>,
+    /// `list`, or `sweep` for one by id.
+    pub last_kind: Option<LookKind>,
+    /// Why the last attempt to list failed, if it did.
+    pub last_failure: Option<CallError>,
+    /// Whether sweeps by id are made in place of a list that does not come.
+    pub sweeping: bool,
+    /// How far the look under way has come, if one is.
+    #[serde(default)]
+    pub progress: Option<Progress>,
+}
+
+/// How far a look has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Progress {
+    /// How many pods were inspected, or are named.
+    pub seen: usize,
+    /// How many are to be.
+    pub of: usize,
+}
+
+/// A call that has not been answered yet.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct InFlight {
+    /// CRI's method name.
+    pub call: Rpc,
+    /// The container or sandbox; `None` for a list.
+    pub id: Option<Id>,
+    /// How long ago it was made.
+    pub age_seconds: f64,
+}
+
+/// The runtime's event stream.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StreamStatus {
+    /// `live`, `retrying`, `unsupported` or `off`.
+    pub state: String,
+    /// How many events it brought.
+    pub events: u64,
+    /// How many changes a relist found that it had not announced.
+    pub missed: u64,
+    /// How often it was opened again.
+    pub reconnects: u64,
+}
+
+/// The kernel's hints.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct KernelStatus {
+    /// `live`, `unavailable` or `off`.
+    pub state: String,
+    /// How many processes are watched.
+    pub watched: usize,
+    /// Why there are no hints, where there are none.
+    pub why: Option<String>,
+}
+
+/// The runtime: its version is null until it has answered once.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RuntimeStatus {
+    /// Its name.
+    pub name: Option<Arc<str>>,
+    /// Its version.
+    pub version: Option<Arc<str>>,
+    /// `v1` or `v1alpha2`.
+    pub api_version: Option<Arc<str>>,
+    /// Where it listens.
+    pub endpoint: Arc<str>,
+}
+
+impl RuntimeStatus {
+    /// What is known of the runtime at `endpoint`.
+    pub fn new(endpoint: Arc<str>, version: Option<&RuntimeVersion>) -> Self {
+        Self {
+            name: version.map(|version| version.name.clone()),
+            version: version.map(|version| version.version.clone()),
+            api_version: version.map(|version| version.api_version.clone()),
+            endpoint,
+        }
+    }
+}

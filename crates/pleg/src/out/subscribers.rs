@@ -1,0 +1,244 @@
+//! Subscribers: many, each with a bounded queue, and none ever loses the end.
+//!
+//! ```text
+//!   publish --> queue (bounded) --next()--> consumer
+//!                 |  full
+//!                 v
+//!               gap: pods and a count --> the present state of these pods, from the cache
+//! ```
+//!
+//! A subscriber that falls behind holds nobody up. Its queued events are conflated into
+//! "these pods changed", counted, and once it reads again it is told how those pods are
+//! now. So intermediate events can be missed, visibly; the end cannot.
+
+use std::any::Any;
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+
+use tokio::sync::Notify;
+
+use crate::model::event::Event;
+use crate::model::id::PodUid;
+use crate::model::status::PodStatus;
+use crate::model::wall_time::WallClock;
+use crate::out::cache::Cache;
+use crate::out::told::{Record, present_events};
+
+/// How many records a subscriber may be behind; the kubelet's channel holds as many.
+pub const QUEUE: usize = 1000;
+
+/// A gap over more pods than this is not told pod by pod: everything is to be read again.
+pub const MOST_IN_GAP: usize = 256;
+
+/// Keeps the generator running for as long as it is held.
+pub(crate) type Lifeline = Box<dyn Any + Send + Sync>;
+
+/// Those who are told.
+#[derive(Default)]
+pub(crate) struct Subscribers {
+    queues: Vec<Weak<Shared>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    queue: Mutex<Queue>,
+    arrived: Notify,
+}
+
+#[derive(Default)]
+struct Queue {
+    records: VecDeque<Record>,
+    gap: Option<Gap>,
+    closed: bool,
+}
+
+#[derive(Default)]
+struct Gap {
+    conflated: u64,
+    pods: Changed,
+}
+
+/// The pods of conflated events.
+enum Changed {
+    These(BTreeSet<PodUid>),
+    /// So many that all pods are to be read again.
+    All,
+}
+
+impl Default for Changed {
+    fn default() -> Self {
+        Self::These(BTreeSet::new())
+    }
+}
+
+impl Changed {
+    fn add(&mut self, uid: PodUid) {
+        if let Self::These(pods) = self {
+            pods.insert(uid);
+            if pods.len() > MOST_IN_GAP {
+                *self = Self::All;
+            }
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().expect("no panic while it is held")
+    }
+}
+
+/// The reading end. The generator runs for as long as there is one; dropping it ends the
+/// subscription.
+pub struct Subscription {
+    _lifeline: Lifeline,
+    shared: Arc<Shared>,
+    cache: Cache,
+    clock: WallClock,
+    /// Pods whose present state is told before anything else: an event for each of their
+    /// containers, made when it is read.
+    present: VecDeque<Arc<PodStatus>>,
+    /// The events of the one that is being told.
+    events: VecDeque<Event>,
+    /// What is told after that, and before anything from the queue.
+    first: VecDeque<Record>,
+}
+
+impl Subscribers {
+    /// Adds a subscriber that is told what the cache holds now, and `then` before all else.
+    pub(crate) fn subscribe(
+        &mut self,
+        lifeline: Lifeline,
+        cache: Cache,
+        then: Vec<Record>,
+        clock: WallClock,
+    ) -> Subscription {
+        let shared = Arc::<Shared>::default();
+        self.queues.push(Arc::downgrade(&shared));
+        Subscription {
+            _lifeline: lifeline,
+            present: cache.inspected(),
+            cache,
+            shared,
+            clock,
+            events: VecDeque::new(),
+            first: then.into(),
+        }
+    }
+
+    /// Tells everybody, and gives the number of events that were conflated for it.
+    pub(crate) fn publish(&mut self, record: &Record) -> u64 {
+        let mut conflated = 0;
+        self.queues.retain(|queue| {
+            let Some(shared) = queue.upgrade() else {
+                return false;
+            };
+            conflated += shared.lock().push(record.clone());
+            shared.arrived.notify_one();
+            true
+        });
+        conflated
+    }
+}
+
+impl Drop for Subscribers {
+    fn drop(&mut self) {
+        for shared in self.queues.iter().filter_map(Weak::upgrade) {
+            shared.lock().closed = true;
+            shared.arrived.notify_one();
+        }
+    }
+}
+
+impl Queue {
+    fn push(&mut self, record: Record) -> u64 {
+        // Of our health only the newest counts: it holds all that is stuck, each time.
+        if matches!(record, Record::Health(_)) {
+            self.records
+                .retain(|record| !matches!(record, Record::Health(_)));
+        }
+        let conflated = if self.records.len() >= QUEUE {
+            self.conflate()
+        } else {
+            0
+        };
+        self.records.push_back(record);
+        conflated
+    }
+
+    /// Turns the queued events into a gap. Of other records the newest of a kind says all.
+    fn conflate(&mut self) -> u64 {
+        let gap = self.gap.get_or_insert_default();
+        let before = gap.conflated;
+        let (mut synced, mut health) = (None, None);
+        for record in self.records.drain(..) {
+            match record {
+                Record::Event(event) => {
+                    gap.conflated += 1;
+                    gap.pods.add(event.pod.uid);
+                }
+                Record::Synced { .. } => synced = Some(record),
+                Record::Health(_) => health = Some(record),
+                // Gaps are made when a queue is read, so none is queued.
+                Record::Gap { .. } => {}
+            }
+        }
+        self.records.extend(synced.into_iter().chain(health));
+        gap.conflated - before
+    }
+}
+
+impl Subscription {
+    /// The next record; `None` once the generator has stopped and all was told.
+    pub async fn next(&mut self) -> Option<Record> {
+        loop {
+            if let Some(event) = self.events.pop_front() {
+                return Some(Record::Event(event));
+            }
+            if let Some(status) = self.present.pop_front() {
+                let time = (self.clock)();
+                self.events = present_events(&status, time).into();
+                continue;
+            }
+            if let Some(record) = self.first.pop_front() {
+                return Some(record);
+            }
+            if let Some(gap) = self.take_gap() {
+                return Some(gap);
+            }
+            {
+                let mut queue = self.shared.lock();
+                if let Some(record) = queue.records.pop_front() {
+                    return Some(record);
+                }
+                if queue.closed {
+                    return None;
+                }
+            }
+            self.shared.arrived.notified().await;
+        }
+    }
+
+    /// The gap if there is one; the present state of its pods is then told next.
+    fn take_gap(&mut self) -> Option<Record> {
+        let gap = self.shared.lock().gap.take()?;
+        let (pods, all) = match gap.pods {
+            Changed::These(pods) => (pods, false),
+            Changed::All => (BTreeSet::new(), true),
+        };
+        self.present = match all {
+            true => self.cache.inspected(),
+            false => {
+                let entries = pods.iter().map(|uid| self.cache.get(uid));
+                let inspected = entries.filter(|entry| entry.inspected);
+                inspected.map(|entry| entry.status).collect()
+            }
+        };
+        Some(Record::Gap {
+            time: (self.clock)(),
+            conflated: gap.conflated,
+            pods: pods.into_iter().collect(),
+            all,
+        })
+    }
+}

@@ -1,0 +1,297 @@
+//! From two listings of a pod to what happened in between: the kubelet's table.
+//!
+//! ```text
+//!   old \ new      running   exited   unknown   gone
+//!   not there      Started   Died     Changed   -
+//!   running        -         Died     Changed   Died, Removed
+//!   exited         Started   -        Changed   Removed
+//!   unknown        Started   Died     -         Died, Removed
+//! ```
+//!
+//! Created counts as unknown. Sandboxes are read by the same table as containers.
+//! `Changed` is never told to anybody, but it makes the pod worth an inspection.
+//! Source: `generateEvents` of `pkg/kubelet/pleg/generic.go`, Kubernetes 1.36.
+
+use std::collections::{HashMap, HashSet};
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::id::Id;
+use crate::model::listed::{ContainerState, ListedPod, SandboxState};
+
+/// A state as the table knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// The container runs, or the sandbox is ready.
+    Running,
+    /// It has ended.
+    Exited,
+    /// Created, or nobody knows.
+    Unknown,
+    /// It is not listed.
+    Gone,
+}
+
+/// What happened to a container or sandbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Happening {
+    /// It runs now.
+    Started,
+    /// It runs no more.
+    Died,
+    /// The runtime has forgotten it.
+    Removed,
+    /// Something unclear, worth an inspection and no event.
+    Changed,
+}
+
+/// What an id names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Subject {
+    /// A container.
+    Container,
+    /// A sandbox.
+    Sandbox,
+}
+
+/// One thing that happened between two listings of a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// What happened.
+    pub happening: Happening,
+    /// To whom.
+    pub id: Id,
+    /// What that is.
+    pub subject: Subject,
+}
+
+/// The table: what happened to something that was `old` and is `new`.
+pub fn happenings(old: State, new: State) -> &'static [Happening] {
+    use Happening::{Changed, Died, Removed, Started};
+    match (old, new) {
+        (State::Running, State::Running)
+        | (State::Exited, State::Exited)
+        | (State::Unknown, State::Unknown)
+        | (State::Gone, State::Gone) => &[],
+        (_, State::Running) => &[Started],
+        (_, State::Exited) => &[Died],
+        (_, State::Unknown) => &[Changed],
+        (State::Exited, State::Gone) => &[Removed],
+        (State::Running | State::Unknown, State::Gone) => &[Died, Removed],
+    }
+}
+
+/// What happened between two listings of one pod; `None` is a pod that is not listed.
+///
+/// In the kubelet's order: the old listing's containers, then its sandboxes, then what
+/// only the new listing has; `Died` before `Removed`.
+pub fn diff(old: Option<&ListedPod>, new: Option<&ListedPod>) -> Vec<Change> {
+    // On a quiet node every pod comes through here each second, and equal rows are
+    // shared with the last listing: this is a comparison of pointers.
+    if old == new {
+        return Vec::new();
+    }
+    let (before, after) = (states(old), states(new));
+    let state_in = |states: &HashMap<&Id, State>, id: &Id| *states.get(id).unwrap_or(&State::Gone);
+    let mut seen = HashSet::with_capacity(before.len() + after.len());
+    let mut changes = Vec::new();
+    for (id, subject, _) in entries(old).chain(entries(new)) {
+        if seen.insert(id) {
+            let happenings = happenings(state_in(&before, id), state_in(&after, id));
+            changes.extend(happenings.iter().map(|&happening| Change {
+                happening,
+                id: id.clone(),
+                subject,
+            }));
+        }
+    }
+    changes
+}
+
+/// Containers first, then sandboxes, as the kubelet goes through a pod.
+fn entries(pod: Option<&ListedPod>) -> impl Iterator<Item = (&Id, Subject, State)> {
+    pod.into_iter().flat_map(|pod| {
+        let containers = pod
+            .containers
+            .iter()
+            .map(|row| (&row.id, Subject::Container, row.state.into()));
+        let sandboxes = pod
+            .sandboxes
+            .iter()
+            .map(|row| (&row.id, Subject::Sandbox, row.state.into()));
+        containers.chain(sandboxes)
+    })
+}
+
+/// The state by id; where an id names both, the container's counts.
+fn states(pod: Option<&ListedPod>) -> HashMap<&Id, State> {
+    let mut states = HashMap::new();
+    for (id, _, state) in entries(pod) {
+        states.entry(id).or_insert(state);
+    }
+    states
+}
+
+impl From<ContainerState> for State {
+    fn from(state: ContainerState) -> Self {
+        match state {
+            ContainerState::Running => Self::Running,
+            ContainerState::Exited => Self::Exited,
+            ContainerState::Created | ContainerState::Unknown => Self::Unknown,
+        }
+    }
+}
+
+impl From<SandboxState> for State {
+    fn from(state: SandboxState) -> Self {
+        match state {
+            SandboxState::Ready => Self::Running,
+            SandboxState::NotReady => Self::Exited,
+            SandboxState::Unknown => Self::Unknown,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::model::id::PodRef;
+    use crate::model::listed::{ListedContainer, ListedSandbox};
+
+    const STATES: [State; 4] = [State::Running, State::Exited, State::Unknown, State::Gone];
+
+    #[test]
+    fn all_sixteen_cells_are_the_kubelets() {
+        use Happening::{Changed, Died, Removed, Started};
+        let table: [[&[Happening]; 4]; 4] = [
+            // from running
+            [&[], &[Died], &[Changed], &[Died, Removed]],
+            // from exited
+            [&[Started], &[], &[Changed], &[Removed]],
+            // from unknown
+            [&[Started], &[Died], &[], &[Died, Removed]],
+            // from nothing
+            [&[Started], &[Died], &[Changed], &[]],
+        ];
+        for (old, row) in STATES.into_iter().zip(table) {
+            for (new, cell) in STATES.into_iter().zip(row) {
+                assert_eq!(happenings(old, new), cell, "{old:?} -> {new:?}");
+            }
+        }
+    }
+
+    fn pod(containers: &[(&str, ContainerState)], sandboxes: &[(&str, SandboxState)]) -> ListedPod {
+        let container = |&(id, state): &(&str, ContainerState)| {
+            Arc::new(ListedContainer {
+                id: id.into(),
+                sandbox_id: "s".into(),
+                pod: None,
+                name: "app".into(),
+                state,
+                attempt: 0,
+                created_at: None,
+            })
+        };
+        let sandbox = |&(id, state): &(&str, SandboxState)| {
+            Arc::new(ListedSandbox {
+                id: id.into(),
+                pod: None,
+                state,
+                attempt: 0,
+                created_at: None,
+            })
+        };
+        ListedPod {
+            pod: PodRef {
+                uid: "u".into(),
+                namespace: "n".into(),
+                name: "p".into(),
+            },
+            sandboxes: sandboxes.iter().map(sandbox).collect(),
+            containers: containers.iter().map(container).collect(),
+        }
+    }
+
+    fn told(changes: &[Change]) -> Vec<String> {
+        let line = |change: &Change| format!("{:?} {}", change.happening, change.id);
+        changes.iter().map(line).collect()
+    }
+
+    #[test]
+    fn containers_come_before_sandboxes_and_the_old_listing_before_the_new() {
+        let old = pod(
+            &[
+                ("b", ContainerState::Running),
+                ("a", ContainerState::Exited),
+            ],
+            &[("s", SandboxState::Ready)],
+        );
+        let new = pod(
+            &[
+                ("c", ContainerState::Running),
+                ("a", ContainerState::Running),
+            ],
+            &[("t", SandboxState::Ready)],
+        );
+        assert_eq!(
+            told(&diff(Some(&old), Some(&new))),
+            [
+                "Died b",
+                "Removed b",
+                "Started a",
+                "Died s",
+                "Removed s",
+                "Started c",
+                "Started t"
+            ]
+        );
+    }
+
+    #[test]
+    fn an_id_that_names_a_container_and_a_sandbox_is_read_as_the_container() {
+        let both = pod(
+            &[("x", ContainerState::Running)],
+            &[("x", SandboxState::NotReady)],
+        );
+        assert_eq!(told(&diff(None, Some(&both))), ["Started x"]);
+        assert_eq!(told(&diff(Some(&both), None)), ["Died x", "Removed x"]);
+    }
+
+    fn any_pod() -> impl Strategy<Value = ListedPod> {
+        let state = prop::sample::select(vec![
+            ContainerState::Created,
+            ContainerState::Running,
+            ContainerState::Exited,
+            ContainerState::Unknown,
+        ]);
+        prop::collection::btree_map("[a-d]", state, 0..5).prop_map(|containers| {
+            let rows: Vec<_> = containers
+                .iter()
+                .map(|(id, state)| (&**id, *state))
+                .collect();
+            pod(&rows, &[])
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn every_pair_of_listings_gives_the_cell_of_each_id(old in any_pod(), new in any_pod()) {
+            let changes = diff(Some(&old), Some(&new));
+            let state = |pod: &ListedPod, id: &str| {
+                let mut rows = pod.containers.iter();
+                rows.find(|row| row.id.as_str() == id).map_or(State::Gone, |row| row.state.into())
+            };
+            for id in ["a", "b", "c", "d"] {
+                let of_id = changes.iter().filter(|change| change.id.as_str() == id);
+                let seen: Vec<Happening> = of_id.map(|change| change.happening).collect();
+                prop_assert_eq!(&seen[..], happenings(state(&old, id), state(&new, id)));
+            }
+            prop_assert_eq!(diff(Some(&old), Some(&old)), vec![]);
+        }
+    }
+}

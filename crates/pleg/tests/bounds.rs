@@ -1,0 +1,380 @@
+//! What it asks of a runtime, and what it keeps, is bounded, whatever the runtime does.
+
+mod node;
+
+use std::time::Duration;
+
+use node::{Node, generic, named, seconds};
+use pleg::Config;
+use pleg::out::health::{HealthState, Reason};
+use pleg::out::status_report::StatusReport;
+use pleg::out::subscribers::Subscription;
+use pleg::out::told::Record;
+use pleg::runtime::{CallError, Rpc};
+use sim::{Fault, Flood, Sim};
+use tokio::time::{Instant, timeout};
+
+const STATUSES: [Rpc; 2] = [Rpc::ContainerStatus, Rpc::PodSandboxStatus];
+
+/// How many calls may be outstanding while nothing is known to be stuck.
+const WINDOW: usize = 64;
+
+/// And whatever is.
+const MOST: usize = 256;
+
+fn many(sim: &Sim, pods: usize, containers: &[&str]) {
+    for number in 0..pods {
+        sim.run(&format!("p{number}"), containers);
+    }
+}
+
+fn is_healthy(status: &StatusReport) -> bool {
+    status.health.state == HealthState::Healthy
+}
+
+fn statuses_asked(sim: &Sim) -> usize {
+    STATUSES.iter().map(|call| sim.calls_made(*call)).sum()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_runtime_that_answers_for_nobody_is_met_with_64_calls_from_the_beginning() {
+    let node = Node::watch_with_kernel(Config::default(), |sim| {
+        many(sim, 2000, &["app"]);
+        for call in STATUSES {
+            sim.fault(call, None, Fault::Hang);
+        }
+    })
+    .await;
+    node.at(120.0).await;
+    let most = node.sim.most_outstanding_in_all();
+    assert!(most <= WINDOW, "{most} calls at once");
+    node.sim.lift_all();
+    node.wait(60.0, is_healthy).await.expect("all are seen");
+    assert!(node.synced().is_some());
+    assert!(node.sim.most_outstanding_in_all() <= WINDOW);
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_thousand_who_die_while_no_status_is_answered_are_64_calls_and_told_afterwards() {
+    let node = Node::watch_with_kernel(generic(), |sim| many(sim, 2000, &["app"])).await;
+    node.at(30.4).await;
+    for call in STATUSES {
+        node.sim.fault(call, None, Fault::Hang);
+    }
+    let now = node.sim.now();
+    for number in 0..2000 {
+        node.sim.kill(&format!("p{number}"), "app");
+    }
+    for pod in node.sim.world().pods.values_mut() {
+        pod.containers[0].exit(137, now);
+    }
+    node.at(90.0).await;
+    let most = node.sim.most_outstanding_in_all();
+    assert!(most <= WINDOW, "{most} calls at once");
+    assert!(!is_healthy(&node.status().await));
+    node.sim.lift_all();
+    node.wait(60.0, is_healthy).await.expect("all are seen");
+    for number in 0..2000 {
+        let id = format!("p{number}/app.0");
+        assert_eq!(node.deaths(&id).len(), 1, "{id}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hundred_who_are_stuck_hold_up_none_of_two_hundred_others() {
+    let node = Node::watch(|sim| many(sim, 300, &["app"])).await;
+    node.at(1.5).await;
+    let mut stuck: Vec<String> = (0..100).map(|number| format!("p{number}/app.0")).collect();
+    for (number, id) in stuck.iter().enumerate() {
+        node.sim.fault(Rpc::ContainerStatus, Some(id), Fault::Hang);
+        node.sim.exit(&format!("p{number}"), "app", 1);
+    }
+    node.pass(0.6).await;
+    node.sim.exit("p299", "app", 1);
+    node.pass(6.0).await;
+    let told = node.deaths("p299/app.0").len();
+    assert_eq!(told, 1, "in the first moment, too");
+    node.at(15.0).await;
+    for number in 100..130 {
+        node.sim.exit(&format!("p{number}"), "app", 1);
+        let died = node.elapsed();
+        // Each at another time of the period.
+        node.pass(2.37).await;
+        let id = format!("p{number}/app.0");
+        let told = node.deaths(&id);
+        let period = 1.0;
+        let in_time = |told: &f64| told - died <= 2.0 * period + 0.01;
+        assert!(
+            told.first().is_some_and(in_time),
+            "{id} at {died}: {told:?}"
+        );
+    }
+    let most = node.sim.most_outstanding_in_all();
+    assert!(most <= MOST, "{most} calls at once");
+    let status = node.status().await;
+    assert_eq!(status.health.state, HealthState::Degraded);
+    stuck.sort();
+    for id in named(&status.stuck) {
+        assert!(stuck.binary_search(&id.to_string()).is_ok(), "{id}");
+    }
+    node.sim.lift_all();
+    node.wait(5.0, is_healthy).await.expect("all are seen");
+    for id in stuck {
+        assert_eq!(node.deaths(&id).len(), 1, "{id}");
+    }
+}
+
+/// Lists always take nine seconds: of containers, or both.
+async fn lists_that_are_slow_for_ever(slow: &[Rpc]) {
+    const TAKES: f64 = 9.0;
+    let node = Node::watch(|sim| many(sim, 50, &["one", "two"])).await;
+    node.at(4.5).await;
+    for list in slow {
+        let fault = Fault::Slow(seconds(TAKES));
+        node.sim.fault(*list, None, fault);
+    }
+    node.pass(30.0).await;
+    let settled = node.elapsed();
+    let (mut minute, mut asked) = (settled, statuses_asked(&node.sim));
+    let mut begun = Vec::new();
+    let (mut death, mut victim) = (None, 0);
+    while node.elapsed() < settled + 600.0 {
+        node.pass(0.25).await;
+        let at = node.elapsed();
+        let status = node.status().await;
+        let is = (status.health.state, status.health.reason);
+        let expected = (HealthState::Degraded, Reason::ListSlow);
+        assert_eq!(is, expected, "{at:.2} {}", status.health.message);
+
+        if at - minute >= 60.0 {
+            let made = statuses_asked(&node.sim) - asked;
+            assert!(made < 1600, "{made} status calls in a minute");
+            (minute, asked) = (at, asked + made);
+        }
+
+        let list = node.sim.outstanding().into_iter();
+        let list = list.filter(|call| call.rpc == slow[0]);
+        for call in list {
+            if begun.last() != Some(&call.since) {
+                begun.push(call.since);
+            }
+        }
+
+        // A death now and then, at all times of what goes round.
+        match death.take() {
+            None if ((at * 4.0) as u64).is_multiple_of(69) => {
+                node.sim.exit(&format!("p{victim}"), "two", 3);
+                death = Some(at);
+            }
+            Some(died) => {
+                let told = node.deaths(&format!("p{victim}/two.0"));
+                if told.is_empty() {
+                    assert!(at - died <= 6.0, "p{victim} died {} s ago", at - died);
+                    death = Some(died);
+                } else {
+                    victim += 1;
+                }
+            }
+            None => {}
+        }
+    }
+    assert!(victim > 20);
+    assert!(begun.len() > 30, "lists are asked for still");
+    for pair in begun.windows(2) {
+        let pause = (pair[1] - pair[0]).as_secs_f64() - TAKES;
+        assert!(pause >= 0.99, "a pause of {pause} s");
+    }
+    let changes = node
+        .heard()
+        .into_iter()
+        .filter(|heard| matches!(heard.record, Record::Health(_)) && heard.at > settled);
+    assert!(changes.count() <= 10, "what is steady is not told again");
+
+    node.sim.lift_all();
+    let well = node.wait(12.0, is_healthy).await;
+    well.unwrap_or_else(|status| panic!("{:?}", status.health));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_of_containers_that_is_always_slow_is_said_once_and_lived_with() {
+    lists_that_are_slow_for_ever(&[Rpc::ListContainers]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn both_lists_that_are_always_slow_are_said_once_and_lived_with() {
+    lists_that_are_slow_for_ever(&[Rpc::ListContainers, Rpc::ListPodSandbox]).await;
+}
+
+async fn read_all(subscription: &mut Subscription) -> Vec<Record> {
+    let mut records = Vec::new();
+    while let Ok(Some(record)) = timeout(Duration::ZERO, subscription.next()).await {
+        records.push(record);
+    }
+    records
+}
+
+fn bytes(records: &[Record]) -> usize {
+    let bytes = |record| serde_json::to_vec(record).map_or(0, |json| json.len());
+    records.iter().map(bytes).sum()
+}
+
+fn health_records(records: &[Record]) -> usize {
+    let health = |record: &&Record| matches!(record, Record::Health(_));
+    records.iter().filter(health).count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_does_not_read_is_kept_a_thousand_records_one_gap_and_the_newest_health() {
+    const PODS: usize = 20;
+    let node = Node::watch(|sim| many(sim, PODS, &["app"])).await;
+    node.at(0.5).await;
+    let mut sleepers = Vec::new();
+    for _ in 0..3 {
+        sleepers.push(node.pleg.subscribe().await.unwrap());
+    }
+    let mut round = 0;
+    while node.heard_events() < 100_000 {
+        round += 1;
+        if round % 7 == 0 {
+            let gone = Fault::Fail(CallError::connection_refused());
+            node.sim.fault(Rpc::ListContainers, None, gone);
+            node.pass(1.5).await;
+            node.sim.lift_all();
+            node.pass(1.5).await;
+        }
+        let now = node.sim.now();
+        for pod in node.sim.world().pods.values_mut() {
+            pod.restart("app", 1, now);
+            let dead = pod.containers.len().saturating_sub(2);
+            pod.containers.drain(..dead);
+        }
+        node.pass(1.0).await;
+    }
+    let told = node.heard();
+    let health = told
+        .iter()
+        .filter(|it| matches!(it.record, Record::Health(_)));
+    assert!(health.count() > 200, "who reads is told each change");
+    for mut sleeper in sleepers {
+        let records = read_all(&mut sleeper).await;
+        assert!(
+            records.len() <= 1100 + 3 * PODS,
+            "{} records",
+            records.len()
+        );
+        let gaps = records.iter().filter(|it| matches!(it, Record::Gap { .. }));
+        assert_eq!(gaps.count(), 1);
+        // One may have been there when it subscribed.
+        let health = health_records(&records);
+        assert!(health <= 2, "{health} records of health");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_does_not_read_is_not_kept_each_list_of_who_is_stuck() {
+    const PODS: usize = 200;
+    let node = Node::watch(|sim| many(sim, PODS, &["app"])).await;
+    node.at(0.5).await;
+    let mut sleeper = node.pleg.subscribe().await.unwrap();
+    read_all(&mut sleeper).await;
+    // One after the other becomes stuck: health changes, and is longer each time.
+    for number in 0..PODS {
+        let name = format!("p{number}");
+        let id = format!("{name}/app.0");
+        node.sim.fault(Rpc::ContainerStatus, Some(&id), Fault::Hang);
+        node.sim.exit(&name, "app", 1);
+        node.pass(0.3).await;
+    }
+    node.pass(10.0).await;
+    let records = read_all(&mut sleeper).await;
+    let health = health_records(&records);
+    assert!(health <= 1, "{health} records of health");
+    let bytes = bytes(&records);
+    assert!(bytes <= 1 << 17, "{bytes} bytes");
+}
+
+/// Twenty thousand events a second for ten seconds.
+async fn flooded(flood: Flood) {
+    const PODS: usize = 20;
+    let node = Node::watch_stream(|sim| {
+        many(sim, PODS, &["app"]);
+        for call in STATUSES {
+            sim.fault(call, None, Fault::Slow(seconds(0.005)));
+        }
+    })
+    .await;
+    node.at(2.3).await;
+    let asked = statuses_asked(&node.sim);
+    let mut lists = node.sim.calls_made(Rpc::ListContainers);
+    for second in 0..10 {
+        if second == 4 {
+            node.sim.exit("p7", "app", 9);
+        }
+        for _ in 0..20 {
+            node.sim.flood(flood, 1000);
+            node.pass(0.05).await;
+        }
+        let begun = Instant::now();
+        let status = timeout(seconds(0.2), node.pleg.status()).await;
+        assert!(status.is_ok(), "no answer after {second} s");
+        assert!(begun.elapsed() <= seconds(0.2));
+        let all = node.pleg.cache().all().len();
+        assert_eq!(all, PODS, "pods after {second} s");
+        let now = node.sim.calls_made(Rpc::ListContainers);
+        assert!(now > lists, "no list in second {second}");
+        lists = now;
+    }
+    assert_eq!(node.deaths("p7/app.0").len(), 1);
+    let asked = statuses_asked(&node.sim) - asked;
+    assert!(
+        asked <= 2500,
+        "{asked} status calls for nobody in ten seconds"
+    );
+    node.pass(5.0).await;
+    assert_eq!(node.pleg.cache().all().len(), PODS);
+    assert_eq!(node.status().await.pods, PODS);
+    let asked = statuses_asked(&node.sim);
+    node.pass(5.0).await;
+    let asked = statuses_asked(&node.sim) - asked;
+    assert!(asked <= 10, "{asked} status calls when it is over");
+    assert!(node.sim.most_outstanding_in_all() <= WINDOW);
+    assert!(is_healthy(&node.status().await));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_flood_of_ids_that_nobody_has_is_no_more_than_a_relist() {
+    flooded(Flood::UnknownIds).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_flood_of_pods_that_nobody_has_makes_no_pods() {
+    flooded(Flood::UnknownPods).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_flood_of_events_at_the_start_delays_the_first_look_by_no_more_than_a_second() {
+    let synced = async |flood: Option<Flood>| {
+        let node = Node::watch_stream(|sim| {
+            many(sim, 60, &["app"]);
+            for call in STATUSES {
+                sim.fault(call, None, Fault::Slow(seconds(0.02)));
+            }
+        })
+        .await;
+        for _ in 0..400 {
+            if let Some(flood) = flood {
+                node.sim.flood(flood, 100);
+            }
+            node.pass(0.05).await;
+        }
+        node.synced().expect("it is synced after 20 s")
+    };
+    let quiet = synced(None).await;
+    for flood in [Flood::Known, Flood::UnknownIds, Flood::UnknownPods] {
+        let flooded = synced(Some(flood)).await;
+        assert!(
+            flooded <= quiet + 1.0,
+            "{flood:?}: {flooded} s, else {quiet} s"
+        );
+    }
+}

@@ -1,0 +1,476 @@
+//! What it says of itself is so: healthy, synced, seen, as of, and who is to blame.
+
+mod node;
+
+use node::{Node, generic, named, seconds};
+use pleg::out::coverage::LookKind;
+use pleg::out::health::{HealthState, Reason};
+use pleg::out::status_report::StatusReport;
+use pleg::out::told::Record;
+use pleg::runtime::{CallError, Rpc};
+use sim::{Fault, Malformation, Sim};
+use tokio::time::{Instant, timeout};
+
+const STATUSES: [Rpc; 2] = [Rpc::ContainerStatus, Rpc::PodSandboxStatus];
+const LISTS: [Rpc; 2] = [Rpc::ListContainers, Rpc::ListPodSandbox];
+
+/// An inspection that fails for this long is no hiccup.
+const FAILING: f64 = 10.0;
+
+fn broken() -> Fault {
+    Fault::Fail(CallError::Refused("Unknown: broken".into()))
+}
+
+fn set(sim: &Sim, calls: &[Rpc], fault: Fault) {
+    for call in calls {
+        sim.fault(*call, None, fault.clone());
+    }
+}
+
+/// `locked`, `a`, `b` and some more.
+fn pods(sim: &Sim) {
+    for name in ["locked", "a", "b", "c", "d", "e"] {
+        sim.run(name, &["app"]);
+    }
+}
+
+fn has_failing(status: &StatusReport, id: &str) -> bool {
+    let mut failing = status.failing.iter();
+    failing.any(|call| call.id.as_str() == id)
+}
+
+fn lists_are_stuck(status: &StatusReport) -> bool {
+    let mut stuck = status.stuck.iter();
+    stuck.any(|call| call.call == Rpc::ListContainers)
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_cannot_be_inspected_for_ten_seconds_is_named_and_the_node_is_degraded() {
+    let node = Node::watch(pods).await;
+    node.at(1.5).await;
+    node.sim.fault(Rpc::ContainerStatus, None, broken());
+    node.sim.exit("a", "app", 1);
+    node.sim.exit("b", "app", 2);
+    node.at(3.5).await;
+    for uid in ["uid-a", "uid-b"] {
+        let entry = node.pleg.cache().get(&uid.into());
+        assert!(entry.error.is_some(), "what is shown is the last known");
+    }
+    node.at(1.5 + 1.0 + FAILING + 0.5).await;
+    let status = node.status().await;
+    let health = &status.health;
+    assert_eq!(
+        (health.state, health.reason),
+        (HealthState::Degraded, Reason::InspectionsFail)
+    );
+    for id in ["a/app.0", "b/app.0"] {
+        assert!(has_failing(&status, id), "{id} in {:?}", status.failing);
+    }
+    for failing in &status.failing {
+        assert_eq!(failing.call, Rpc::ContainerStatus);
+        assert!(failing.since_seconds >= FAILING, "{failing:?}");
+    }
+    let told = node.heard().into_iter().any(|heard| match heard.record {
+        Record::Health(health) => {
+            health.reason == Reason::InspectionsFail && health.failing.len() == 2
+        }
+        _ => false,
+    });
+    assert!(told, "{}", node.told());
+    node.sim.lift_all();
+    let healthy = |status: &StatusReport| status.health.state == HealthState::Healthy;
+    node.wait(3.0, healthy).await.expect("it is well again");
+    for id in ["a/app.0", "b/app.0"] {
+        assert_eq!(node.deaths(id).len(), 1);
+    }
+    assert!(node.status().await.failing.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_inspection_that_fails_for_a_moment_degrades_nobody() {
+    let node = Node::watch(pods).await;
+    node.at(1.5).await;
+    node.sim.fault(Rpc::ContainerStatus, None, broken());
+    node.sim.exit("a", "app", 1);
+    node.sample(6.0, |at, status| {
+        assert_eq!(status.health.state, HealthState::Healthy, "at {at}");
+    })
+    .await;
+    node.sim.lift_all();
+    node.sample(20.0, |at, status| {
+        assert_eq!(status.health.state, HealthState::Healthy, "at {at}");
+    })
+    .await;
+    assert_eq!(node.deaths("a/app.0").len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_synced_before_somebody_was_seen() {
+    for call in STATUSES {
+        let node = Node::watch(|sim| {
+            pods(sim);
+            sim.fault(call, None, broken());
+        })
+        .await;
+        node.sample(60.0, |at, status| {
+            assert_ne!(status.health.state, HealthState::Healthy, "at {at}");
+            assert_eq!(status.relist.count, 0, "at {at}");
+        })
+        .await;
+        assert_eq!(node.synced(), None, "{call} fails of everybody");
+        node.sim.lift_all();
+        node.pass(2.0).await;
+        assert!(node.synced().is_some());
+        assert_eq!(node.status().await.health.state, HealthState::Healthy);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_thousand_pods_of_which_nobody_was_seen_are_not_synced() {
+    let node = Node::watch(|sim| {
+        for number in 0..1000 {
+            sim.run(&format!("p{number}"), &["app"]);
+        }
+        for call in STATUSES {
+            sim.fault(call, None, Fault::Hang);
+        }
+    })
+    .await;
+    node.at(0.9).await;
+    for list in LISTS {
+        node.sim.fault(list, None, Fault::Hang);
+    }
+    node.at(120.0).await;
+    assert_eq!(node.synced(), None);
+    let status = node.status().await;
+    assert_eq!(status.relist.count, 0);
+    assert_ne!(status.health.state, HealthState::Healthy);
+    assert_eq!(status.health.last_seen, None);
+    assert!(node.counter.seen.lock().unwrap().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_an_observer_is_told_to_be_seen_moves_with_good_sweeps() {
+    let node = Node::watch(pods).await;
+    node.at(1.5).await;
+    node.sim.status_lock("locked", "app");
+    node.at(10.0).await;
+    for _ in 0..30 {
+        node.pass(1.0).await;
+        let seen = node.counter.seen.lock().unwrap().last().copied();
+        let age = node.sim.now().since(seen.expect("it was seen once"));
+        assert!(age <= seconds(3.0), "{age:?} ago");
+        let status = node.status().await.health;
+        assert_eq!(status.last_seen, seen, "both tell the same");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sweep_is_no_relist_of_a_kubelet() {
+    let node = Node::watch(pods).await;
+    node.at(1.5).await;
+    node.sim.status_lock("locked", "app");
+    node.at(6.0).await;
+    let relists = *node.counter.relists.lock().unwrap();
+    let count = node.status().await.relist.count;
+    node.at(30.0).await;
+    assert_eq!(*node.counter.relists.lock().unwrap(), relists);
+    assert!(node.status().await.relist.count > count + 10, "but a look");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_id_of_a_folder_that_hangs_threatens_no_kubelet_once_the_lists_are_back() {
+    let node = Node::watch_knowing_also(&["ghost"], pods).await;
+    node.at(1.5).await;
+    for call in STATUSES {
+        node.sim.fault(call, Some("ghost"), Fault::Hang);
+    }
+    node.sim.fault(Rpc::ListContainers, None, Fault::Hang);
+    node.at(12.0).await;
+    let threatened = node.status().await.kubelet_view;
+    assert!(threatened.not_ready_in_seconds.is_some());
+    node.sim.lift(Rpc::ListContainers, None);
+    node.at(20.0).await;
+    let status = node.status().await;
+    assert_eq!(status.relist.last_kind, Some(LookKind::List));
+    assert_eq!(status.kubelet_view.not_ready_in_seconds, None);
+    assert!(status.kubelet_view.ready);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stall_does_not_teach_to_overlook_the_next_one() {
+    for stalls in [4, 8, 16] {
+        let node = Node::watch(pods).await;
+        node.at(1.5).await;
+        for stall in 0..stalls {
+            node.sim.fault(Rpc::ListContainers, None, Fault::Hang);
+            node.pass(2.2 + 1.4 * f64::from(stall % 5)).await;
+            node.sim.lift(Rpc::ListContainers, None);
+            node.pass(5.3).await;
+        }
+        let healthy = |status: &StatusReport| status.health.state == HealthState::Healthy;
+        let well = node.wait(15.0, healthy).await;
+        well.unwrap_or_else(|status| panic!("after {stalls} stalls {:?}", status.health));
+
+        node.sim.status_lock("locked", "app");
+        let locked = node.elapsed();
+        // A period until the list is asked for, and what is promised of that.
+        let degraded = node.wait(4.2, lists_are_stuck).await;
+        degraded.unwrap_or_else(|status| {
+            panic!("after {stalls} stalls nothing is said: {:?}", status.health)
+        });
+        assert_eq!(node.status().await.health.state, HealthState::Degraded);
+        let names = |status: &StatusReport| named(&status.stuck) == ["locked/app.0".into()];
+        let left = locked + 5.0 - node.elapsed();
+        let named = node.wait(left, names).await;
+        named.unwrap_or_else(|status| panic!("after {stalls} stalls {:?}", status.stuck));
+        node.at(locked + 8.0).await;
+        node.sim.exit("b", "app", 1);
+        node.at(locked + 10.1).await;
+        assert_eq!(node.deaths("b/app.0").len(), 1, "after {stalls} stalls");
+        node.at(locked + 25.0).await;
+        node.sim.lift_all();
+        let well = node.wait(3.0, healthy).await;
+        well.unwrap_or_else(|status| panic!("after {stalls} stalls {:?}", status.health));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_is_blamed_while_the_whole_runtime_is_stopped() {
+    for (stalls, dies_after) in [
+        (0, Some(0.2)),
+        (0, None),
+        (4, None),
+        (4, Some(0.2)),
+        (4, Some(2.7)),
+    ] {
+        let case = format!("{stalls} stalls, a death after {dies_after:?}");
+        let node = Node::watch_with_kernel(generic(), pods).await;
+        node.at(1.4).await;
+        for _ in 0..stalls {
+            node.sim.fault(Rpc::ListContainers, None, Fault::Hang);
+            node.pass(6.0).await;
+            node.sim.lift_all();
+            node.pass(5.0).await;
+        }
+        let told_before = node.heard().len();
+        node.sim.stop();
+        let stopped = node.elapsed();
+        let blames = |at: f64, status: &StatusReport| {
+            let names = named(&status.stuck);
+            assert!(
+                names.is_empty(),
+                "{case}: after {:.2} s {names:?}",
+                at - stopped
+            );
+            let health = &status.health;
+            let reason = health.reason;
+            if at < stopped + 6.0 {
+                let so_far = [Reason::AllSeen, Reason::ListStuck, Reason::RuntimeSilent];
+                assert!(so_far.contains(&reason), "{case}: {reason}");
+            } else {
+                let is = (health.state, reason);
+                let expected = (HealthState::Degraded, Reason::RuntimeSilent);
+                assert_eq!(is, expected, "{case}: after {:.2} s", at - stopped);
+            }
+        };
+        if let Some(after) = dies_after {
+            node.sample(after, blames).await;
+            node.sim.kill("c", "app");
+            node.sim.exit("c", "app", 137);
+        }
+        node.sample(30.0 - dies_after.unwrap_or_default(), blames)
+            .await;
+        for heard in &node.heard()[told_before..] {
+            if let Record::Health(health) = &heard.record {
+                assert_eq!(named(&health.stuck), [], "{case}: told at {}", heard.at);
+            }
+        }
+        assert!(node.sim.outstanding().len() <= 64, "{case}");
+        node.sim.go_on();
+        let healthy = |status: &StatusReport| status.health.state == HealthState::Healthy;
+        let well = node.wait(4.0, healthy).await;
+        well.unwrap_or_else(|status| panic!("{case}: {:?}", status.health));
+        let deaths = usize::from(dies_after.is_some());
+        assert_eq!(node.deaths("c/app.0").len(), deaths, "{case}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_status_of_another_id_is_refused() {
+    for (call, id) in [
+        (Rpc::ContainerStatus, "a/app.0"),
+        (Rpc::PodSandboxStatus, "a.0"),
+    ] {
+        let node = Node::watch(pods).await;
+        node.at(1.5).await;
+        node.told();
+        let another = Fault::Malformed(Malformation::OfAnother);
+        node.sim.fault(call, Some(id), another);
+        node.sim.exit("a", "app", 1);
+        node.at(3.5).await;
+        let entry = node.pleg.cache().get(&"uid-a".into());
+        let ids: Vec<&str> = entry
+            .status
+            .containers
+            .iter()
+            .map(|it| it.id.as_str())
+            .collect();
+        assert_eq!(ids, ["a/app.0"], "the last known");
+        let ids: Vec<&str> = entry
+            .status
+            .sandboxes
+            .iter()
+            .map(|it| it.id.as_str())
+            .collect();
+        assert_eq!(ids, ["a.0"], "the last known");
+        assert!(entry.error.is_some(), "{call}");
+        node.at(2.5 + FAILING + 0.5).await;
+        let status = node.status().await;
+        assert!(has_failing(&status, id), "{call}: {:?}", status.failing);
+        node.assert_told_no_event();
+        node.sim.lift_all();
+        node.pass(2.0).await;
+        assert_eq!(node.deaths("a/app.0").len(), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sweep_refuses_the_status_of_another_id_too() {
+    let node = Node::watch(pods).await;
+    node.at(1.5).await;
+    node.told();
+    node.sim.fault(Rpc::ListContainers, None, Fault::Hang);
+    let another = Fault::Malformed(Malformation::OfAnother);
+    node.sim
+        .fault(Rpc::ContainerStatus, Some("a/app.0"), another);
+    // The one that is told in place of a.
+    node.sim.exit("b", "app", 5);
+    node.at(20.0).await;
+    assert_eq!(node.deaths("b/app.0").len(), 1);
+    assert_eq!(node.deaths("a/app.0").len(), 0, "a lives");
+    let entry = node.pleg.cache().get(&"uid-a".into());
+    let ids: Vec<&str> = entry
+        .status
+        .containers
+        .iter()
+        .map(|it| it.id.as_str())
+        .collect();
+    assert_eq!(ids, ["a/app.0"]);
+    let status = node.status().await;
+    assert!(has_failing(&status, "a/app.0"), "{:?}", status.failing);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_vouches_for_an_unknown_pod_while_sandboxes_cannot_be_listed() {
+    for lists in [&LISTS[1..], &LISTS] {
+        let node = Node::watch(pods).await;
+        node.at(1.5).await;
+        for list in lists {
+            node.sim.fault(*list, None, Fault::Hang);
+        }
+        node.at(8.0).await;
+        let newer = async |uid: &str, most: f64| {
+            let (uid, asked) = (uid.into(), Instant::now());
+            let newer = node.pleg.cache().newer_than(&uid, asked);
+            timeout(seconds(most), newer).await.is_ok()
+        };
+        assert!(newer("uid-a", 3.0).await, "a known pod is swept");
+        assert!(!newer("uid-new", 10.0).await, "there may be one by now");
+        node.sim.lift_all();
+        assert!(newer("uid-new", 3.0).await);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_cache_vouches_for_nobody_whom_no_look_could_see() {
+    type Break = fn(&Sim);
+    let breaks: [(&str, Break); 3] = [
+        ("the runtime is stopped", Sim::stop),
+        ("every status fails, and the lists hang", |sim| {
+            set(sim, &LISTS, Fault::Hang);
+            set(sim, &STATUSES, broken());
+        }),
+        ("every status fails, and lists fail", |sim| {
+            set(sim, &LISTS, broken());
+            set(sim, &STATUSES, broken());
+        }),
+    ];
+    for (what, make) in breaks {
+        let node = Node::watch(pods).await;
+        node.at(3.5).await;
+        make(&node.sim);
+        node.at(6.0).await;
+        node.sim.exit("a", "app", 1);
+        for _ in 0..5 {
+            let (uid, asked) = ("uid-a".into(), Instant::now());
+            let newer = node.pleg.cache().newer_than(&uid, asked);
+            if let Ok(entry) = timeout(seconds(5.0), newer).await {
+                let entry = entry.expect("it runs");
+                assert!(entry.error.is_some(), "{what}: as if it were seen");
+            }
+        }
+        node.sim.lift_all();
+        let (uid, asked) = ("uid-a".into(), Instant::now());
+        let newer = node.pleg.cache().newer_than(&uid, asked);
+        let entry = timeout(seconds(3.0), newer).await.expect("it is seen");
+        assert_eq!(entry.expect("it runs").error, None, "{what}");
+        assert_eq!(node.deaths("a/app.0").len(), 1, "{what}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_never_saw_anybody_for_longer_than_the_threshold_is_unhealthy() {
+    for fault in [broken(), Fault::Hang] {
+        let node = Node::watch(|sim| {
+            pods(sim);
+            sim.fault(Rpc::ContainerStatus, None, fault.clone());
+        })
+        .await;
+        node.at(179.0).await;
+        assert_ne!(node.status().await.health.state, HealthState::Healthy);
+        node.at(182.0).await;
+        let health = node.status().await.health;
+        assert_eq!(health.state, HealthState::Unhealthy, "{fault:?}");
+        assert_eq!(health.last_seen, None);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn last_seen_is_never_newer_than_the_last_look_that_saw_somebody() {
+    type Break = fn(&Sim);
+    let breaks: [(&str, Break); 4] = [
+        ("the runtime is stopped", Sim::stop),
+        ("lists and statuses hang", |sim| {
+            set(sim, &LISTS, Fault::Hang);
+            set(sim, &STATUSES, Fault::Hang);
+        }),
+        ("lists hang and statuses fail", |sim| {
+            set(sim, &LISTS, Fault::Hang);
+            set(sim, &STATUSES, broken());
+        }),
+        ("lists and statuses fail", |sim| {
+            set(sim, &LISTS, broken());
+            set(sim, &STATUSES, broken());
+        }),
+    ];
+    for (what, make) in breaks {
+        let node = Node::watch(pods).await;
+        node.at(5.5).await;
+        make(&node.sim);
+        let broken = node.sim.now();
+        node.sample(60.0, |at, status| {
+            let health = &status.health;
+            let seen = health.last_seen.expect("it was seen once");
+            assert!(seen <= broken, "{what}: at {at}");
+            let age = health.age_seconds.expect("so it has an age");
+            assert!(age >= at - 5.5, "{what}: {age} s at {at}");
+        })
+        .await;
+        let seen = node.counter.seen.lock().unwrap().last().copied();
+        assert!(
+            seen.unwrap() <= broken,
+            "{what}: an observer is told otherwise"
+        );
+    }
+}

@@ -1,0 +1,161 @@
+//! Who holds things up is named soon, and nobody else ever.
+
+mod node;
+
+use node::{Node, generic, named, seconds};
+use pleg::model::id::Id;
+use pleg::out::health::{HealthState, Reason};
+use pleg::runtime::Rpc;
+use sim::{Fault, Sim};
+
+/// From the question for the list to the name.
+const NAMED_AFTER: f64 = 3.5;
+
+fn many(sim: &Sim, pods: usize) {
+    for number in 0..pods {
+        sim.run(&format!("p{number}"), &["app"]);
+    }
+}
+
+/// How many seconds ago the oldest such call that is outstanding was made.
+fn age_of(sim: &Sim, rpc: Rpc) -> Option<f64> {
+    let outstanding = sim.outstanding();
+    let mut calls = outstanding.iter().filter(|call| call.rpc == rpc);
+    calls.next().map(|call| call.since.elapsed().as_secs_f64())
+}
+
+#[tokio::test(start_paused = true)]
+async fn under_the_status_lock_the_culprit_is_named_three_and_a_half_seconds_after_the_list() {
+    // The lock is taken at all times of the period, and with the kernel's hints and without.
+    for (pods, phase, kernel) in [
+        (3, 0.1, false),
+        (3, 0.9, true),
+        (20, 0.5, false),
+        (60, 0.3, true),
+        (60, 0.7, false),
+    ] {
+        let prepare = |sim: &Sim| many(sim, pods);
+        let node = match kernel {
+            true => Node::watch_with_kernel(generic(), prepare).await,
+            false => Node::watch(prepare).await,
+        };
+        node.at(8.0 + phase).await;
+        node.sim.status_lock("p2", "app");
+        let culprit = Id::from("p2/app.0");
+        let sim = node.sim.clone();
+        let mut first = None;
+        node.sample(60.0, |_, status| {
+            let names = named(&status.stuck);
+            assert!(names.iter().all(|id| *id == culprit), "{names:?}");
+            let age = age_of(&sim, Rpc::ListContainers).unwrap_or_default();
+            if !names.is_empty() && first.is_none() {
+                first = Some(age);
+            }
+            assert!(
+                age < NAMED_AFTER + 0.05 || !names.is_empty(),
+                "{pods} pods, locked {phase} s after a list: {age} s, and nobody is named"
+            );
+        })
+        .await;
+        assert!(first.is_some());
+        node.sim.lift_all();
+        node.pass(3.0).await;
+        assert_eq!(node.status().await.health.state, HealthState::Healthy);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_culprit_is_named_too_where_the_list_of_sandboxes_hangs() {
+    let node = Node::watch(|sim| many(sim, 10)).await;
+    node.at(8.4).await;
+    node.sim.fault(Rpc::ListPodSandbox, None, Fault::Hang);
+    node.sim
+        .fault(Rpc::PodSandboxStatus, Some("p2.0"), Fault::Hang);
+    let sim = node.sim.clone();
+    node.sample(30.0, |_, status| {
+        let names = named(&status.stuck);
+        assert!(names.iter().all(|id| *id == "p2.0".into()), "{names:?}");
+        let age = age_of(&sim, Rpc::ListPodSandbox).unwrap_or_default();
+        assert!(age < NAMED_AFTER + 0.05 || !names.is_empty(), "{age} s");
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_that_hangs_after_a_change_is_named_within_four_seconds() {
+    for kernel in [true, false] {
+        let prepare = |sim: &Sim| many(sim, 10);
+        let node = match kernel {
+            true => Node::watch_with_kernel(generic(), prepare).await,
+            false => Node::watch(prepare).await,
+        };
+        node.at(8.4).await;
+        let id = "p2/app.0";
+        node.sim.fault(Rpc::ContainerStatus, Some(id), Fault::Hang);
+        node.sim.kill("p2", "app");
+        node.sim.exit("p2", "app", 1);
+        let sim = node.sim.clone();
+        node.sample(30.0, |_, status| {
+            let names = named(&status.stuck);
+            assert!(names.iter().all(|named| named.as_str() == id), "{names:?}");
+            let age = age_of(&sim, Rpc::ContainerStatus).unwrap_or_default();
+            assert!(
+                age < 4.05 || !names.is_empty(),
+                "{age} s, and nobody is named"
+            );
+        })
+        .await;
+        let health = node.status().await.health;
+        let is = (health.state, health.reason);
+        assert_eq!(is, (HealthState::Degraded, Reason::ContainerStuck));
+    }
+}
+
+/// Whether somebody is named on a node on which nobody hangs.
+async fn names_on_a_slow_node(fault: Fault, kernel: bool, from_the_beginning: bool) {
+    let prepare = |sim: &Sim| {
+        many(sim, 12);
+        if from_the_beginning {
+            sim.fault_everything(&fault);
+        }
+    };
+    let node = match kernel {
+        true => Node::watch_with_kernel(generic(), prepare).await,
+        false => Node::watch(prepare).await,
+    };
+    node.at(9.3).await;
+    node.sim.fault_everything(&fault);
+    for round in 0..20 {
+        let name = format!("p{}", round % 12);
+        let now = node.sim.now();
+        node.sim.kill(&name, "app");
+        node.sim.world().pod(&name).restart("app", 1, now);
+        node.sample(6.3, |at, status| {
+            let names = named(&status.stuck);
+            assert!(names.is_empty(), "{fault:?}: at {at} {names:?}");
+        })
+        .await;
+    }
+    node.pass(30.0).await;
+    for pod in 0..8 {
+        let id = format!("p{pod}/app.1");
+        assert_eq!(node.deaths(&id).len(), 1, "{fault:?}: {id}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn on_a_runtime_that_is_slow_as_a_whole_nobody_is_named() {
+    for slow in [1.2, 1.5, 3.0] {
+        for kernel in [false, true] {
+            names_on_a_slow_node(Fault::Slow(seconds(slow)), kernel, slow == 1.5).await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn on_a_runtime_that_is_now_slow_and_now_slower_nobody_is_named() {
+    for kernel in [false, true] {
+        let jitter = Fault::Jitter(seconds(1.0), seconds(3.0));
+        names_on_a_slow_node(jitter, kernel, kernel).await;
+    }
+}

@@ -66,7 +66,7 @@ fn main() -> ExitCode {
         Ok(Found::Well) => ExitCode::SUCCESS,
         Ok(Found::Problem) => ExitCode::from(1),
         Ok(Found::Unknown) => ExitCode::from(2),
-        Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) if output::is_reader_gone(&error) => ExitCode::SUCCESS,
         Err(error) => {
             log::last_words(&output::sentence(&error), log_format);
             ExitCode::from(2)

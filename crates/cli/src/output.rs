@@ -15,12 +15,27 @@ use tokio::io::unix::AsyncFd;
 
 use crate::endpoint::NoRuntime;
 
+/// The reader of our output has gone. A type of its own, because a connection to an agent or
+/// a runtime breaks with the same error code, and that is a failure.
+#[derive(Debug, thiserror::Error)]
+#[error("the reader of the output has gone")]
+struct ReaderGone;
+
 /// Whether the reader of our output has gone: `pleg watch | head` ends well.
-pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    error
-        .chain()
-        .filter_map(|cause| cause.downcast_ref::<io::Error>())
-        .any(|error| error.kind() == io::ErrorKind::BrokenPipe)
+pub fn is_reader_gone(error: &anyhow::Error) -> bool {
+    error.is::<ReaderGone>()
+}
+
+fn write(mut out: impl Write, bytes: &[u8]) -> anyhow::Result<()> {
+    written(out.write_all(bytes).and_then(|()| out.flush()))
+}
+
+/// What became of writing to standard output.
+pub fn written(result: io::Result<()>) -> anyhow::Result<()> {
+    result.map_err(|error| match error.kind() {
+        io::ErrorKind::BrokenPipe => ReaderGone.into(),
+        _ => error.into(),
+    })
 }
 
 /// Waits until the reader has gone: on a quiet node nothing is written by which it would
@@ -78,20 +93,14 @@ fn has_lines(cause: &(dyn Error + 'static)) -> bool {
 
 /// Writes text; colours are taken out on a pipe or with NO_COLOR.
 pub fn text(text: &str) -> anyhow::Result<()> {
-    let mut out = anstream::stdout().lock();
-    out.write_all(escape::page(text).as_bytes())?;
-    out.flush()?;
-    Ok(())
+    write(anstream::stdout().lock(), escape::page(text).as_bytes())
 }
 
 /// Writes one JSON value on a line of its own.
 pub fn json(value: &impl Serialize) -> anyhow::Result<()> {
     let mut line = escape::json(serde_json::to_string(value)?);
     line.push('\n');
-    let mut out = io::stdout().lock();
-    out.write_all(line.as_bytes())?;
-    out.flush()?;
-    Ok(())
+    write(io::stdout().lock(), line.as_bytes())
 }
 
 #[cfg(test)]
@@ -123,6 +132,31 @@ mod tests {
                 assert!(said.chars().all(escape::is_printable), "{said:?}");
             }
         }
+    }
+
+    /// A pipe, a socket or a disk that takes nothing.
+    struct Closed(io::ErrorKind);
+
+    impl Write for Closed {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(self.0.into())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn only_our_own_reader_may_go() {
+        let gone = write(Closed(io::ErrorKind::BrokenPipe), b"x").unwrap_err();
+        assert!(is_reader_gone(&gone));
+        let full = write(Closed(io::ErrorKind::StorageFull), b"x").unwrap_err();
+        assert!(!is_reader_gone(&full));
+        let broken = io::Error::from(io::ErrorKind::BrokenPipe);
+        let agent = anyhow::Error::from(broken).context("the agent does not answer");
+        assert!(!is_reader_gone(&agent));
+        assert_eq!(sentence(&agent), "the agent does not answer: broken pipe");
     }
 
     #[test]

@@ -187,7 +187,7 @@ async fn facts(global: &Global, options: &Doctor, until: Instant) -> anyhow::Res
 
 /// The work of a helper, which is this program started once more.
 pub fn help() -> anyhow::Result<Found> {
-    helper::serve(std::io::stdin().lock(), std::io::stdout())?;
+    output::written(helper::serve(std::io::stdin().lock(), std::io::stdout()))?;
     Ok(Found::Well)
 }
 

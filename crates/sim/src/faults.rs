@@ -2,14 +2,15 @@
 //! and by a restart of the runtime.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use cri::Rpc;
 use fastrand::Rng;
 use pleg::model::id::Id;
 use pleg::runtime::{CallError, NoConnection};
-use tokio::sync::watch;
+use tokio::sync::futures::OwnedNotified;
+use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep};
 
 /// What happens to a call.
@@ -59,7 +60,9 @@ pub struct Faults {
     /// Nobody answers anything.
     stopped: bool,
     random: Rng,
-    changed: watch::Sender<()>,
+    /// Unlike a watch channel it wakes those who wait in their order, so that a world goes
+    /// the same way each time.
+    changed: Arc<Notify>,
     restarted: watch::Sender<()>,
 }
 
@@ -71,7 +74,7 @@ impl Default for Faults {
             down: None,
             stopped: false,
             random: Rng::with_seed(0),
-            changed: watch::Sender::new(()),
+            changed: Arc::default(),
             restarted: watch::Sender::new(()),
         }
     }
@@ -81,13 +84,13 @@ impl Faults {
     /// Puts a fault in force, in place of another for the same.
     pub fn set(&mut self, call: Rpc, id: Option<Id>, fault: Fault) {
         self.faults.insert((call, id), fault);
-        self.changed.send_replace(());
+        self.changed.notify_waiters();
     }
 
     /// Lifts a fault; calls that hang by it go on.
     pub fn lift(&mut self, call: Rpc, id: Option<Id>) {
         self.faults.remove(&(call, id));
-        self.changed.send_replace(());
+        self.changed.notify_waiters();
     }
 
     /// Lifts all faults.
@@ -96,19 +99,19 @@ impl Faults {
         self.locked.clear();
         self.down = None;
         self.stopped = false;
-        self.changed.send_replace(());
+        self.changed.notify_waiters();
     }
 
     /// Takes a container's status lock for something that does not end.
     pub fn lock(&mut self, id: Id) {
         self.locked.insert(id);
-        self.changed.send_replace(());
+        self.changed.notify_waiters();
     }
 
     /// Gives it back.
     pub fn unlock(&mut self, id: &Id) {
         self.locked.remove(id);
-        self.changed.send_replace(());
+        self.changed.notify_waiters();
     }
 
     /// Whether any container's status lock is held.
@@ -119,13 +122,13 @@ impl Faults {
     /// Stops the runtime: no call returns.
     pub fn stop(&mut self) {
         self.stopped = true;
-        self.changed.send_replace(());
+        self.changed.notify_waiters();
     }
 
     /// Lets it go on.
     pub fn go_on(&mut self) {
         self.stopped = false;
-        self.changed.send_replace(());
+        self.changed.notify_waiters();
     }
 
     /// Whether the runtime is stopped.
@@ -180,7 +183,7 @@ impl Faults {
             _ => HeldBy::All,
         };
         if self.stopped || self.waits_for_a_lock(rpc, id) {
-            return Trial::Wait(by, self.changed.subscribe());
+            return Trial::Wait(by, self.changed.clone().notified_owned());
         }
         match self.of(rpc, id).cloned() {
             None => Trial::Over(Ok(Passed::Well)),
@@ -192,13 +195,13 @@ impl Faults {
                 let more = most.saturating_sub(least).mul_f64(self.random.f64());
                 Trial::Sleep(by, least + more)
             }
-            Some(Fault::Hang) => Trial::Wait(by, self.changed.subscribe()),
+            Some(Fault::Hang) => Trial::Wait(by, self.changed.clone().notified_owned()),
         }
     }
 
     /// What ends once the runtime goes on, if it is stopped.
-    fn stop_ends(&self) -> Option<watch::Receiver<()>> {
-        self.stopped.then(|| self.changed.subscribe())
+    fn stop_ends(&self) -> Option<OwnedNotified> {
+        self.stopped.then(|| self.changed.clone().notified_owned())
     }
 }
 
@@ -215,7 +218,7 @@ pub(crate) enum HeldBy {
 enum Trial {
     Over(Result<Passed, CallError>),
     Sleep(HeldBy, Duration),
-    Wait(HeldBy, watch::Receiver<()>),
+    Wait(HeldBy, OwnedNotified),
 }
 
 /// Goes through whatever is in force for a call, asking `faults` anew after it hung, and
@@ -246,15 +249,14 @@ async fn pass(
             Trial::Sleep(by, time) => {
                 held(by);
                 sleep(time).await;
-                while let Some(mut changed) = of(faults, |faults| faults.stop_ends()) {
-                    let _ = changed.changed().await;
+                while let Some(changed) = of(faults, |faults| faults.stop_ends()) {
+                    changed.await;
                 }
                 return Ok(Passed::Well);
             }
-            // The sender lives as long as the faults do.
-            Trial::Wait(by, mut changed) => {
+            Trial::Wait(by, changed) => {
                 held(by);
-                let _ = changed.changed().await;
+                changed.await;
             }
         }
     }

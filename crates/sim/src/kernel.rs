@@ -22,7 +22,7 @@ impl Sim {
         let world = self.world();
         let found = world.container_by_id(id.as_str());
         let runs = found.is_some_and(|(_, it)| it.state == ContainerState::Running);
-        runs && !self.dead.borrow().contains(id)
+        runs && !self.dead().contains(id)
     }
 }
 
@@ -33,9 +33,15 @@ impl Kernel for Sim {
             if !sim.lives(&id) {
                 return Err(Unwatched::NotSeen(pid));
             }
-            let mut changed = sim.dead.subscribe();
-            let death: Death =
-                Box::pin(async move { while sim.lives(&id) && changed.changed().await.is_ok() {} });
+            let death: Death = Box::pin(async move {
+                loop {
+                    let changed = sim.processes_changed.notified();
+                    if !sim.lives(&id) {
+                        return;
+                    }
+                    changed.await;
+                }
+            });
             Ok(death)
         })
     }

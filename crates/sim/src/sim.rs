@@ -10,7 +10,7 @@ use cri::Rpc;
 use pleg::model::id::Id;
 use pleg::model::wall_time::{WallClock, WallTime};
 use pleg::runtime::{Announced, CallError};
-use tokio::sync::watch;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::faults::{Fault, Faults, Passed, suffer};
@@ -31,7 +31,10 @@ pub struct Sim {
     calls: Tally,
     announced: Arc<Mutex<Announcer>>,
     /// Processes that died although the runtime does not know it yet.
-    pub(crate) dead: Arc<watch::Sender<BTreeSet<Id>>>,
+    dead: Arc<Mutex<BTreeSet<Id>>>,
+    /// The processes that live may be others now. Unlike a watch channel it wakes those who
+    /// wait in their order, so that a world goes the same way each time.
+    pub(crate) processes_changed: Arc<Notify>,
     /// Whether the pids of containers are told.
     tells_pids: Arc<AtomicBool>,
     /// Whether lists can be had in streams.
@@ -61,7 +64,8 @@ impl Sim {
             faults: Arc::default(),
             calls: Tally::default(),
             announced: Arc::default(),
-            dead: Arc::new(watch::Sender::default()),
+            dead: Arc::default(),
+            processes_changed: Arc::default(),
             tells_pids: Arc::new(AtomicBool::new(true)),
             streams_lists: Arc::default(),
             fills_sandboxes: Arc::default(),
@@ -152,9 +156,12 @@ impl Sim {
     /// [`Self::exit`].
     pub fn kill(&self, pod: &str, container: &str) {
         let id = self.world().container(pod, container).id.clone();
-        self.dead.send_modify(|dead| {
-            dead.insert(id);
-        });
+        self.dead().insert(id);
+        self.processes_changed.notify_waiters();
+    }
+
+    pub(crate) fn dead(&self) -> MutexGuard<'_, BTreeSet<Id>> {
+        self.dead.lock().expect("no panic while it is held")
     }
 
     /// Tells nobody the pids of containers, as cri-dockerd does not.

@@ -209,6 +209,7 @@ impl Reader {
                 return Some(first.remove());
             }
             tokio::select! {
+                biased;
                 event = self.events.recv() => self.take(event?),
                 () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
             }

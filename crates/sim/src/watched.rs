@@ -56,7 +56,7 @@ impl Drop for WorldGuard<'_> {
             // In the order of the changes, for the world is still held.
             self.sim.announce(self);
             self.world = None;
-            self.sim.dead.send_modify(|_| ());
+            self.sim.processes_changed.notify_waiters();
         }
     }
 }

@@ -382,21 +382,28 @@ async fn nobody_vouches_for_an_unknown_pod_while_sandboxes_cannot_be_listed() {
     }
 }
 
+type Break = fn(&Sim);
+
+/// What keeps every look from seeing anybody.
+const WHERE_NOBODY_IS_SEEN: [(&str, Break); 4] = [
+    ("the runtime is stopped", Sim::stop),
+    ("lists and statuses hang", |sim| {
+        set(sim, &LISTS, Fault::Hang);
+        set(sim, &STATUSES, Fault::Hang);
+    }),
+    ("lists hang and statuses fail", |sim| {
+        set(sim, &LISTS, Fault::Hang);
+        set(sim, &STATUSES, broken());
+    }),
+    ("lists and statuses fail", |sim| {
+        set(sim, &LISTS, broken());
+        set(sim, &STATUSES, broken());
+    }),
+];
+
 #[tokio::test(start_paused = true)]
 async fn the_cache_vouches_for_nobody_whom_no_look_could_see() {
-    type Break = fn(&Sim);
-    let breaks: [(&str, Break); 3] = [
-        ("the runtime is stopped", Sim::stop),
-        ("every status fails, and the lists hang", |sim| {
-            set(sim, &LISTS, Fault::Hang);
-            set(sim, &STATUSES, broken());
-        }),
-        ("every status fails, and lists fail", |sim| {
-            set(sim, &LISTS, broken());
-            set(sim, &STATUSES, broken());
-        }),
-    ];
-    for (what, make) in breaks {
+    for (what, make) in WHERE_NOBODY_IS_SEEN {
         let node = Node::watch(pods).await;
         node.at(3.5).await;
         make(&node.sim);
@@ -438,23 +445,7 @@ async fn who_never_saw_anybody_for_longer_than_the_threshold_is_unhealthy() {
 
 #[tokio::test(start_paused = true)]
 async fn last_seen_is_never_newer_than_the_last_look_that_saw_somebody() {
-    type Break = fn(&Sim);
-    let breaks: [(&str, Break); 4] = [
-        ("the runtime is stopped", Sim::stop),
-        ("lists and statuses hang", |sim| {
-            set(sim, &LISTS, Fault::Hang);
-            set(sim, &STATUSES, Fault::Hang);
-        }),
-        ("lists hang and statuses fail", |sim| {
-            set(sim, &LISTS, Fault::Hang);
-            set(sim, &STATUSES, broken());
-        }),
-        ("lists and statuses fail", |sim| {
-            set(sim, &LISTS, broken());
-            set(sim, &STATUSES, broken());
-        }),
-    ];
-    for (what, make) in breaks {
+    for (what, make) in WHERE_NOBODY_IS_SEEN {
         let node = Node::watch(pods).await;
         node.at(5.5).await;
         make(&node.sim);
@@ -473,4 +464,185 @@ async fn last_seen_is_never_newer_than_the_last_look_that_saw_somebody() {
             "{what}: an observer is told otherwise"
         );
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn last_seen_never_goes_back_when_lists_come_that_were_held_up() {
+    let node = Node::watch(pods).await;
+    node.at(3.5).await;
+    node.sim
+        .fault(Rpc::ContainerStatus, Some("locked/app.0"), Fault::Hang);
+    node.sim.fault(Rpc::ListContainers, None, Fault::Hang);
+    let mut last = None;
+    node.sample(200.0, |at, status| {
+        assert_ne!(status.health.state, HealthState::Unhealthy, "{at}");
+        last = last.max(status.health.last_seen);
+    })
+    .await;
+    node.sim.lift_all();
+    node.sample(5.0, |at, status| {
+        assert_ne!(status.health.state, HealthState::Unhealthy, "{at}");
+        assert!(status.health.last_seen >= last, "{at}");
+        last = status.health.last_seen;
+    })
+    .await;
+    let seen = node.counter.seen.lock().unwrap().clone();
+    assert!(seen.is_sorted(), "an observer is told otherwise: {seen:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_that_hang_of_pods_that_are_gone_hide_nobody() {
+    let node = Node::watch(|sim| {
+        for name in ["web", "db", "job"] {
+            sim.run(name, &["app"]);
+        }
+    })
+    .await;
+    node.at(4.0).await;
+    node.sim
+        .fault(Rpc::PodSandboxStatus, Some("job.0"), Fault::Hang);
+    node.sim
+        .fault(Rpc::ContainerStatus, Some("web/app.0"), Fault::Hang);
+    for pod in ["web", "job"] {
+        node.sim.exit(pod, "app", 1);
+    }
+    node.at(9.0).await;
+    for pod in ["web", "job"] {
+        node.sim.world().remove(pod);
+    }
+    node.at(40.0).await;
+    let health = node.status().await.health;
+    assert!(health.age_seconds < Some(3.0), "{health:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_list_that_fails_in_whatever_way_is_done_without() {
+    for error in [
+        CallError::Refused("Unavailable: ttrpc: closed".into()),
+        CallError::NotFound("no such list".into()),
+        CallError::Unimplemented("unknown method".into()),
+        CallError::Malformed("no message".into()),
+    ] {
+        for list in LISTS {
+            let node = Node::watch(pods).await;
+            node.at(3.5).await;
+            node.sim.fault(list, None, Fault::Fail(error.clone()));
+            node.at(5.5).await;
+            node.sim.exit("a", "app", 3);
+            node.at(8.5).await;
+            let status = node.status().await;
+            assert_eq!(status.health.reason, Reason::ListFails, "{list}: {error}");
+            let message = &status.health.message;
+            assert!(
+                message.contains(&format!("{list} is unavailable")),
+                "{message}"
+            );
+            assert_eq!(node.deaths("a/app.0").len(), 1, "{list}: {error}");
+            assert!(
+                status.health.age_seconds < Some(3.0),
+                "{list}: {error}: {:?}",
+                status.health
+            );
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_runtime_whose_list_and_status_contradict_each_other_is_asked_until_they_do_not() {
+    let missing = |what: &str| Fault::Fail(CallError::NotFound(what.into()));
+    for (call, id) in [
+        (Rpc::ContainerStatus, "a/app.0"),
+        (Rpc::PodSandboxStatus, "a.0"),
+    ] {
+        let node = Node::watch(|sim| {
+            pods(sim);
+            sim.run("a", &["app", "other"]);
+        })
+        .await;
+        node.at(3.5).await;
+        node.sim.fault(call, Some(id), missing(id));
+        node.sim.exit("a", "other", 5);
+        // An exit may be followed by the removal: a moment is no contradiction.
+        node.at(4.8).await;
+        assert!(node.status().await.failing.is_empty());
+        node.at(8.5).await;
+        let status = node.status().await;
+        assert!(has_failing(&status, id), "{call}: {:?}", status.failing);
+        assert!(node.pleg.cache().get(&"uid-a".into()).error.is_some());
+        node.at(16.5).await;
+        let health = node.status().await.health;
+        assert_eq!(health.reason, Reason::InspectionsFail, "{call}");
+        node.sim.lift_all();
+        node.at(27.5).await;
+        let status = node.status().await;
+        assert_eq!(status.health.state, HealthState::Healthy, "{call}");
+        assert!(status.failing.is_empty());
+        let entry = node.pleg.cache().get(&"uid-a".into());
+        assert_eq!(entry.error, None, "{call}");
+        assert_eq!(entry.status.sandboxes.len(), 1, "{call}");
+        assert_eq!(entry.status.containers.len(), 2, "{call}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_fails_while_lists_hang_is_shown_as_last_known_and_inspected_afterwards() {
+    let node = Node::watch(pods).await;
+    node.at(3.5).await;
+    set(&node.sim, &LISTS, Fault::Hang);
+    node.sim
+        .fault(Rpc::ContainerStatus, Some("a/app.0"), broken());
+    node.at(9.5).await;
+    let error = || node.pleg.cache().get(&"uid-a".into()).error;
+    assert!(error().is_some());
+    assert_eq!(node.pleg.cache().get(&"uid-b".into()).error, None);
+    node.sim.lift(Rpc::ContainerStatus, Some("a/app.0"));
+    node.at(14.5).await;
+    assert_eq!(error(), None);
+    assert!(node.status().await.failing.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn more_hang_than_may_be_asked_for_and_whoever_waits_is_told() {
+    let node = Node::watch(|sim| {
+        for number in 0..300 {
+            sim.run(&format!("p{number:03}"), &["app"]);
+        }
+        sim.run("quiet", &["app"]);
+    })
+    .await;
+    node.at(3.5).await;
+    for number in 0..300 {
+        let (pod, id) = (format!("p{number:03}"), format!("p{number:03}/app.0"));
+        node.sim.fault(Rpc::ContainerStatus, Some(&id), Fault::Hang);
+        node.sim.exit(&pod, "app", 1);
+    }
+    node.at(60.0).await;
+    let status = node.status().await;
+    assert_eq!(status.health.state, HealthState::Degraded);
+    assert!(status.health.age_seconds < Some(3.0), "{:?}", status.health);
+    let message = &status.health.message;
+    assert!(
+        message.contains("pods wait, because too many calls"),
+        "{message}"
+    );
+    for entry in node.pleg.cache().all() {
+        let is_quiet = &*entry.status.name == "quiet";
+        assert_eq!(entry.error.is_none(), is_quiet, "{}", entry.status.name);
+    }
+    node.sim.lift_all();
+    node.at(75.0).await;
+    let status = node.status().await;
+    assert_eq!(
+        status.health.state,
+        HealthState::Healthy,
+        "{:?}",
+        status.health
+    );
+    assert!(
+        node.pleg
+            .cache()
+            .all()
+            .iter()
+            .all(|entry| entry.error.is_none())
+    );
 }

@@ -26,7 +26,8 @@ async fn a_failed_inspection_is_cached_and_its_events_come_when_it_is_good() {
         "0.000 Started a/app.0 (initial)
          0.000 Started a.0 (initial)
          0.000 synced 1 pods, 1 containers
-         0.000 Healthy: all pods are up to date",
+         0.000 Healthy: all pods are up to date except: ContainerStatus of app in default/b \
+         (b/app.0) fails: the runtime answered Unknown: broken",
     );
     let entry = node.pleg.cache().get(&"uid-b".into());
     assert!(

@@ -2,17 +2,12 @@
 
 mod node;
 
-use node::{Node, seconds};
+use node::{Node, generic, seconds};
+use pleg::kernel::{Kernel, Watching};
+use pleg::model::id::Id;
 use pleg::runtime::{CallError, Rpc};
-use pleg::{Config, Mode};
 use sim::Fault;
-
-fn generic() -> Config {
-    Config {
-        mode: Mode::Generic,
-        ..Config::default()
-    }
-}
+use tokio::time::timeout;
 
 #[tokio::test(start_paused = true)]
 async fn a_death_is_told_while_the_list_hangs_and_no_sweep_is_due() {
@@ -145,4 +140,21 @@ async fn a_runtime_that_is_gone_when_somebody_dies_is_asked_until_it_is_back() {
     node.sim.lift_all();
     node.at(0.9).await;
     assert!(node.told().contains("Died a/app.0 with 1 (kernel)"));
+}
+
+/// A kernel whose watch has a bug.
+struct Broken;
+
+impl Kernel for Broken {
+    fn watch(&self, _: u32, _: &Id) -> Watching {
+        Box::pin(async { panic!("a bug") })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_panics_stops_all_and_leaves_nobody_to_believe() {
+    let node = Node::watch_with_this_kernel(Broken, |sim| sim.run("a", &["app"])).await;
+    let stopped = timeout(seconds(5.0), node.pleg.stopped()).await;
+    assert!(stopped.is_ok(), "it goes on without the task");
+    assert!(node.pleg.status().await.is_err());
 }

@@ -3,6 +3,7 @@
 use agent::{AgentClient, pod_reports};
 use anyhow::bail;
 use cri::Endpoint;
+use pleg::out::health::HealthState;
 use pleg::out::pods::PodReport;
 use pleg::out::status_report::StatusReport;
 
@@ -21,6 +22,11 @@ pub async fn run(global: &Global, options: Pods) -> anyhow::Result<Found> {
     for stuck in &status.stuck {
         tracing::warn!("{stuck}");
     }
+    let is_healthy = status.health.state == HealthState::Healthy;
+    // What hangs and what fails has a warning each.
+    if !is_healthy && status.stuck.is_empty() && pods.iter().all(|pod| pod.error.is_none()) {
+        tracing::warn!("{}: {}", status.health.state, status.health.message);
+    }
     pods.retain(|pod| {
         options
             .filter
@@ -38,7 +44,7 @@ pub async fn run(global: &Global, options: Pods) -> anyhow::Result<Found> {
         Format::Json => output::json(&pods)?,
         Format::Text => output::text(&text::pods::table(&pods))?,
     }
-    let is_well = status.stuck.is_empty() && pods.iter().all(|pod| pod.error.is_none());
+    let is_well = is_healthy && pods.iter().all(|pod| pod.error.is_none());
     Ok(if is_well { Found::Well } else { Found::Problem })
 }
 

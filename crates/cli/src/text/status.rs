@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pleg::out::go_duration::GoDuration;
 use pleg::out::health::{Blind, FailingCall, short};
-use pleg::out::status_report::StatusReport;
+use pleg::out::status_report::{InFlight, StatusReport};
 
 use super::{BAD, BOLD, DIM, GOOD, health_style, printable, sentence, styled};
 
@@ -44,12 +44,8 @@ pub fn page(status: &StatusReport) -> String {
     if !status.blind.is_empty() {
         line("Unseen", styled(BAD, unseen(&status.blind)));
     }
-    let waiting = status.in_flight.len().saturating_sub(status.stuck.len());
-    if waiting > 0 {
-        line(
-            "In flight",
-            styled(DIM, format_args!("{waiting} calls, none of them overdue")),
-        );
+    if let Some(waiting) = in_flight(&status.in_flight) {
+        line("In flight", styled(DIM, waiting));
     }
     page
 }
@@ -148,6 +144,18 @@ fn unseen(blind: &[Blind]) -> String {
     names.collect::<Vec<_>>().join(", ")
 }
 
+/// The calls that are outstanding, whether or not that is reported as a problem above.
+fn in_flight(calls: &[InFlight]) -> Option<String> {
+    let oldest = calls
+        .iter()
+        .max_by(|a, b| a.age_seconds.total_cmp(&b.age_seconds))?;
+    let (call, age) = (oldest.call, duration(oldest.age_seconds));
+    Some(match calls.len() {
+        1 => format!("1 call: {call} for {age}"),
+        count => format!("{count} calls, the oldest {call} for {age}"),
+    })
+}
+
 /// Go's form, with no more digits than a person reads.
 fn duration(seconds: f64) -> GoDuration {
     let nanos = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
@@ -181,7 +189,8 @@ mod tests {
             "kubeletView": {"ready": true, "message": "fine"},
             "relist": {"mode": "generic", "count": 1, "periodSeconds": 1.0, "sweeping": true},
             "stuck": [], "failing": failing, "blind": ["newPods", "newContainers"],
-            "inFlight": [],
+            "inFlight": [{"call": "ListContainers", "ageSeconds": 0.25},
+                         {"call": "ContainerStatus", "id": "a", "ageSeconds": 4.125}],
             "stream": {"state": "off", "events": 0, "missed": 0, "reconnects": 0},
             "kernel": {"state": "off", "watched": 0},
             "runtime": {"endpoint": "unix:///run/x.sock"},
@@ -193,6 +202,7 @@ mod tests {
             "Failing   ContainerStatus of app in shop/web\\n (0123456789abc) has failed for \
              1m1s: no\\u{1b}",
             "Unseen    new pods, new containers",
+            "In flight 2 calls, the oldest ContainerStatus for 4.125s",
         ] {
             assert!(page.contains(&format!("{line}\n")), "{page}");
         }

@@ -1,10 +1,10 @@
 //! A look of our own at a runtime that hangs or refuses: what is found, and exit codes.
 
-use pleg::runtime::{CallError, Rpc};
+use pleg::runtime::{CallError, NoConnection, Rpc};
 use serde_json::Value;
-use sim::Fault;
+use sim::{Fault, Malformation};
 
-use crate::support::{Ended, FakeRuntime, Pleg, assert_keys, assert_status_shape};
+use crate::support::{Agent, Ended, FakeRuntime, Pleg, assert_keys, assert_status_shape};
 
 fn pods(runtime: &FakeRuntime, more: &[&str]) -> Ended {
     Pleg::new(&[&["pods", "-r", &runtime.path()], more].concat()).run()
@@ -71,4 +71,47 @@ fn lists_that_are_refused_are_what_could_not_be_done() {
             "{said}"
         );
     }
+}
+
+#[test]
+fn the_status_of_another_id_is_nobodys() {
+    for (call, id) in [
+        (Rpc::ContainerStatus, "a/x.0"),
+        (Rpc::PodSandboxStatus, "a.0"),
+    ] {
+        let runtime = FakeRuntime::with_pods(&[("a", &["x"]), ("b", &["y"])]);
+        let fault = Fault::Malformed(Malformation::OfAnother);
+        runtime.sim.fault(call, Some(id), fault);
+        let shown = pods(&runtime, &["-o", "json"]).assert_code(1);
+        let shown = shown.value();
+        let a = shown.as_array().unwrap().iter();
+        let a = a.clone().find(|pod| pod["name"] == "a").unwrap();
+        let error = a["error"].as_str().unwrap();
+        assert!(
+            error.contains(&format!("the status of {id} was asked for")),
+            "{error}"
+        );
+        assert_eq!(a["containers"][0]["id"], "a/x.0", "what the list shows");
+    }
+}
+
+#[test]
+fn a_list_that_the_runtime_answers_with_unavailable_is_no_lost_connection() {
+    let runtime = FakeRuntime::with_pods(&[("a", &["x"])]);
+    let agent = Agent::watching(&runtime.endpoint());
+    agent.wait_healthy();
+    // The code that a runtime answers with, not one of ours.
+    runtime.sim.fault(
+        Rpc::ListPodSandbox,
+        None,
+        Fault::Fail(CallError::unavailable(NoConnection::Other, "ttrpc: closed")),
+    );
+    let status = agent.wait("/v1/status", |answer| {
+        answer.json()["health"]["state"] == "Degraded"
+    });
+    let health = &status.json()["health"];
+    assert_eq!(health["reason"], "ListFails", "{health}");
+    let page = Pleg::new(&["pods", "--agent", &agent.socket]).run();
+    let said = page.assert_code(1).err;
+    assert!(said.contains("ListPodSandbox is unavailable"), "{said}");
 }

@@ -165,6 +165,9 @@ fn a_degraded_agent_is_exit_code_0() {
         page.starts_with("Health    Degraded: pods cannot be listed: "),
         "{page}"
     );
+    let pods = Pleg::new(&["pods", "--agent", &agent.socket]).run();
+    let said = pods.assert_code(1).err;
+    assert!(said.contains("pods cannot be listed: "), "{said}");
 }
 
 #[test]

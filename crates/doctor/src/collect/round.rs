@@ -1,6 +1,7 @@
 //! One round of calls: never the same twice, at most eight outstanding in all, none
-//! repeated but `Version`, once, where something hangs. What is not answered within two seconds hangs, and is left alone; where the
-//! runtime is slow as a whole, within a few times what others took.
+//! repeated but `Version`, once, where something hangs. What is not answered within two
+//! seconds hangs, and is left alone; where the runtime is slow as a whole, within a few times
+//! what others took.
 //!
 //! ```text
 //!   Version --> Status, both lists --> each id, at first one after the other --> Version
@@ -13,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cri::{Endpoint, Rpc};
+use pleg::engine::SMALLEST_WINDOW;
 use pleg::model::id::Id;
 use pleg::model::listed::{ListedContainer, ListedSandbox};
 use pleg::model::status::PodStatus;
@@ -28,8 +30,9 @@ use super::patience::patience;
 use super::targets::{Known, Target, bounded, bounded_error};
 use crate::facts::probes::{AgentsWord, End, Probe};
 
-/// As many calls as may be outstanding, those that hang included.
-const MOST_OUTSTANDING: usize = 8;
+/// As many calls as may be outstanding, those that hang included: what an agent asks of a
+/// runtime that answers nothing is asked of any, for it is the sick ones that are looked at.
+const MOST_OUTSTANDING: usize = SMALLEST_WINDOW;
 
 /// For so long calls are made one after the other, to learn what they cost a kubelet.
 const ALONE: Duration = Duration::from_secs(1);

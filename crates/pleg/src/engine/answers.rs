@@ -3,17 +3,17 @@
 use std::collections::BTreeSet;
 
 use super::call::{Answer, Answered, Purpose, Question};
-use super::relister::Relisted;
+use super::relister::{ListRow, Relisted};
 use super::state::{Action, Engine};
 use crate::model::event::Source;
 use crate::model::id::{Id, PodUid};
 use crate::model::listed::{ContainerState, ListedContainer};
-use crate::model::status::{ContainerStatus, SandboxStatus};
+use crate::model::status::{ContainerStatus, SandboxStatus, Status};
 use crate::model::wall_time::Moment;
 use crate::out::cache::Vouch;
 use crate::out::coverage::LookKind;
-use crate::records::{Hint, Look};
-use crate::runtime::{CallError, RuntimeVersion};
+use crate::records::{Hint, Look, Part};
+use crate::runtime::{CallError, Listing, RuntimeVersion};
 
 impl Engine {
     pub(super) fn on_answered(&mut self, answered: Answered, now: Moment) {
@@ -43,54 +43,27 @@ impl Engine {
             // That it came is all that these are asked for.
             (Purpose::Heartbeat | Purpose::Witness, _) => {}
             (_, Answer::Version(answer)) => self.on_version(answer, now),
-            (Purpose::SweepList, Answer::Sandboxes(Ok(listing))) => {
-                self.records.observe_sandboxes(&listing.rows, look);
-                self.sweeper.list_answered(true);
-                self.settle(now);
-            }
-            (Purpose::SweepList, Answer::Containers(Ok(listing))) => {
-                self.records.observe_containers(&listing.rows, look);
-                self.sweeper.list_answered(false);
-                self.settle(now);
-            }
-            (Purpose::SweepList, Answer::Sandboxes(Err(error))) => {
-                self.relister.sweep_list_failed(true, &error);
-            }
-            (Purpose::SweepList, Answer::Containers(Err(error))) => {
-                self.relister.sweep_list_failed(false, &error);
-            }
-            (_, Answer::Sandboxes(answer)) => {
-                if let Ok(listing) = &answer {
-                    self.observer
-                        .list_received(call.question.key().0, listing.bytes);
-                }
-                let relisted = self.relister.on_sandboxes(answer, now.instant);
-                self.on_relisted(relisted, now);
-            }
-            (_, Answer::Containers(answer)) => {
-                if let Ok(listing) = &answer {
-                    self.observer
-                        .list_received(call.question.key().0, listing.bytes);
-                }
-                let relisted = self.relister.on_containers(answer, now.instant);
-                self.on_relisted(relisted, now);
-            }
+            (purpose, Answer::Sandboxes(answer)) => self.on_list(&purpose, answer, look, now),
+            (purpose, Answer::Containers(answer)) => self.on_list(&purpose, answer, look, now),
             (Purpose::Sweep(uid), Answer::Sandbox(answer)) => {
-                self.on_swept_sandbox(uid, &call.question, answer, look, now);
+                if let (Some(_), Ok(status)) = (&uid, &answer) {
+                    self.learn_containers(status, look);
+                }
+                self.on_swept(uid, &call.question, answer, look, now);
             }
             (Purpose::Sweep(uid), Answer::Container(answer)) => {
-                self.on_swept_container(uid, &call.question, answer, look, now);
+                self.on_swept(uid, &call.question, answer, look, now);
             }
             (Purpose::Inspect(uid, number), Answer::Sandbox(answer)) => {
                 let ended = self
                     .inspector
-                    .on_sandbox(&uid, number, &call.question, answer);
+                    .on_status(&uid, number, &call.question, answer);
                 self.on_inspection(ended, now);
             }
             (Purpose::Inspect(uid, number), Answer::Container(answer)) => {
                 let ended = self
                     .inspector
-                    .on_container(&uid, number, &call.question, answer);
+                    .on_status(&uid, number, &call.question, answer);
                 self.on_inspection(ended, now);
             }
             (Purpose::Death, Answer::Container(answer)) => {
@@ -115,6 +88,30 @@ impl Engine {
             }
             // Of these nobody else asks.
             (_, Answer::Sandbox(_) | Answer::Container(_)) => {}
+        }
+    }
+
+    fn on_list<R: ListRow + Part>(
+        &mut self,
+        purpose: &Purpose,
+        answer: Result<Listing<R>, CallError>,
+        look: Look,
+        now: Moment,
+    ) {
+        match (purpose, answer) {
+            (Purpose::SweepList, Ok(listing)) => {
+                self.records.observe_list(&listing.rows, look);
+                self.sweeper.list_answered(R::LIST);
+                self.settle(now);
+            }
+            (Purpose::SweepList, Err(error)) => self.relister.sweep_list_failed(R::LIST, &error),
+            (_, answer) => {
+                if let Ok(listing) = &answer {
+                    self.observer.list_received(R::LIST.rpc(), listing.bytes);
+                }
+                let relisted = self.relister.on_list(answer, now.instant);
+                self.on_relisted(relisted, now);
+            }
         }
     }
 
@@ -149,11 +146,16 @@ impl Engine {
         self.records
             .observe(&listed.snapshot, now.instant, Source::Relist);
         self.counts = listed.snapshot.counts;
+        // Who failed in a sweep, and is unchanged by the lists, is inspected all the same.
+        for failing in self.failing.values() {
+            if let Some(pod) = &failing.pod {
+                self.records.retry(&pod.uid);
+            }
+        }
         let older = self.records.newest_ticket();
         self.settle(now);
         let pending = self.pending();
         self.unseen_since.retain(|uid, _| pending.contains(uid));
-        // Who failed in a sweep, and is unchanged by the lists, is seen.
         self.failing.retain(|_, failing| {
             let uid = failing.pod.as_ref().map(|pod| &pod.uid);
             uid.is_some_and(|uid| pending.contains(uid))
@@ -197,99 +199,62 @@ impl Engine {
             return;
         }
         let listed = self.records.listed().map(AsRef::as_ref);
-        let slow = self.relister.pace();
+        let ages = self.ages(now.instant);
+        let slow = self.relister.are_slow() && !self.relister.stuck(ages).any();
         self.sweeper
             .begin(missing, listed, slow, &self.governor, now);
-        let is_free = |question: &Question| !self.governor.is_outstanding(&question.key());
-        let list = match (missing.sandboxes, missing.containers) {
-            (false, true) => Question::Sandboxes,
-            (true, false) => Question::Containers,
-            _ => return,
-        };
-        if is_free(&list) {
-            self.ask_node(list, Purpose::SweepList, now.instant);
-        }
     }
 
-    fn on_swept_sandbox(
+    /// Takes in what a sweep was told of one id.
+    fn on_swept<S>(
         &mut self,
         uid: Option<PodUid>,
         question: &Question,
-        answer: Result<SandboxStatus, CallError>,
+        answer: Result<S, CallError>,
         look: Look,
         now: Moment,
-    ) {
-        let (key, Question::Sandbox(id)) = (question.key(), question) else {
-            return;
-        };
+    ) where
+        S: Status<Listed: Part>,
+    {
         let known = known_now(answer);
+        let key = question.key();
         self.sweeper
             .answered(&key, uid.as_ref(), known.is_some(), now.instant);
+        let (Some(known), (_, Some(id))) = (known, key) else {
+            return;
+        };
         let uid = match (uid, known) {
-            (_, None) | (None, Some(None)) => return,
-            (Some(uid), Some(status)) => {
-                let state = status.as_ref().map(|status| status.state);
-                self.records.observe_sandbox(&uid, id, state, look);
-                self.learn_containers(status, look);
+            (Some(uid), status) => {
+                let state = status.map(|status| status.state());
+                let records = &mut self.records;
+                records.observe_one::<S::Listed>(&uid, &id, state, look);
                 uid
             }
-            (None, Some(Some(status))) => {
-                let Some(pod) = status.pod.clone() else {
+            (None, Some(status)) => {
+                let Some(pod) = status.pod().cloned() else {
                     return;
                 };
-                self.records.learn_sandbox(&pod, status.into(), look);
+                self.records.learn(&pod, status.into(), look);
                 pod.uid
             }
+            (None, None) => return,
         };
         self.take_step(&uid, now);
     }
 
     /// Takes in the containers that a sandbox's status tells.
-    fn learn_containers(&mut self, sandbox: Option<SandboxStatus>, look: Look) {
-        let Some(sandbox) = sandbox else { return };
-        let Some(pod) = sandbox.pod else { return };
+    fn learn_containers(&mut self, sandbox: &SandboxStatus, look: Look) {
+        let Some(pod) = &sandbox.pod else { return };
         let has_some = self.records.has_container_in(&pod.uid, &sandbox.id);
         self.sweeper
             .sandbox_told_containers(!sandbox.containers.is_empty(), has_some);
-        for container in sandbox.containers {
+        for container in &sandbox.containers {
             let row = ListedContainer {
                 sandbox_id: sandbox.id.clone(),
-                ..container.into()
+                ..container.clone().into()
             };
-            self.records.learn_container(&pod, row, look);
+            self.records.learn(pod, row, look);
         }
-    }
-
-    fn on_swept_container(
-        &mut self,
-        uid: Option<PodUid>,
-        question: &Question,
-        answer: Result<ContainerStatus, CallError>,
-        look: Look,
-        now: Moment,
-    ) {
-        let (key, Question::Container(id)) = (question.key(), question) else {
-            return;
-        };
-        let known = known_now(answer);
-        self.sweeper
-            .answered(&key, uid.as_ref(), known.is_some(), now.instant);
-        let uid = match (uid, known) {
-            (_, None) | (None, Some(None)) => return,
-            (Some(uid), Some(status)) => {
-                let state = status.map(|status| status.state);
-                self.records.observe_container(&uid, id, state, look);
-                uid
-            }
-            (None, Some(Some(status))) => {
-                let Some(pod) = status.pod.clone() else {
-                    return;
-                };
-                self.records.learn_container(&pod, status.into(), look);
-                pod.uid
-            }
-        };
-        self.take_step(&uid, now);
     }
 
     /// A sweep in which everybody was asked is a look.
@@ -309,7 +274,7 @@ impl Engine {
         });
         // What it could not see must have been said: that a list is only suspected is not.
         let blind = self.relister.blind(self.ages(now.instant));
-        let said = |missing: bool, blind: bool| !missing || blind || self.relister.pace().is_some();
+        let said = |missing: bool, blind: bool| !missing || blind || self.relister.are_slow();
         if said(!swept.sandboxes_listed, blind.sandboxes)
             && said(!sees_new_containers, blind.containers)
         {

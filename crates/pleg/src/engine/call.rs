@@ -19,6 +19,22 @@ pub(crate) enum Question {
     Pid(Id),
 }
 
+/// One of the two lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum List {
+    Sandboxes,
+    Containers,
+}
+
+impl List {
+    pub(crate) fn rpc(self) -> Rpc {
+        match self {
+            Self::Sandboxes => Rpc::ListPodSandbox,
+            Self::Containers => Rpc::ListContainers,
+        }
+    }
+}
+
 /// By what calls are told apart: of the same, one at most is outstanding.
 pub(crate) type Key = (Rpc, Option<Id>);
 

@@ -14,11 +14,6 @@ use crate::out::told::{Record, events_of};
 use crate::records::diff::Subject;
 use crate::records::{Commit, Look, Step};
 
-/// How often an exit code that the runtime does not know yet is asked for again.
-const EXIT_CODE_TRIES: u32 = 5;
-/// The first pause before that; each further one is twice as long.
-const EXIT_CODE_PAUSE: std::time::Duration = std::time::Duration::from_millis(500);
-
 impl Engine {
     /// Does what the records want done about a pod.
     pub(super) fn take_step(&mut self, uid: &PodUid, now: Moment) {
@@ -27,9 +22,9 @@ impl Engine {
             Step::Removed(commit) => {
                 self.cache.remove(uid);
                 self.unseen_since.remove(uid);
-                self.exit_codes.remove(uid);
-                self.failing
-                    .retain(|_, failing| failing.pod.as_ref().is_none_or(|pod| pod.uid != *uid));
+                self.doubts.forget(uid);
+                self.unasked.remove(uid);
+                self.forget_failing(uid);
                 self.rounds.ended(uid);
                 self.tell(&commit, None, now);
             }
@@ -38,7 +33,7 @@ impl Engine {
                 unseen.or_insert(now.instant);
                 // Of a pod that only a hint speaks of nobody knows whether there is one.
                 self.cache.set_pending(uid, self.records.listed_as(uid));
-                self.inspector.inspect(ticket, pod);
+                self.inspector.inspect(ticket, pod, now.instant);
             }
         }
     }
@@ -57,6 +52,7 @@ impl Engine {
         } = inspected;
         let uid = &ticket.uid;
         let inspected_since = begun;
+        self.unasked.remove(uid);
         match result {
             Ok(status) => {
                 self.records.looked(&ticket, &status, begun, now.instant);
@@ -70,10 +66,19 @@ impl Engine {
                     self.observer.pod_relist_ended(took);
                 }
                 self.unseen_since.remove(uid);
+                // All that the pod still has was answered.
+                self.forget_failing(uid);
                 let begun = now.back_at(commit.begun);
                 let status = self.cache.set(uid, status, begun);
                 self.note_contradiction(&status, now.instant);
-                self.note_exit_codes(&status, now.instant);
+                let listed = commit.after.as_deref();
+                let is_listed_since = |time| self.records.is_listed_since(uid, time);
+                let error = self
+                    .doubts
+                    .inspected(&status, listed, is_listed_since, now.instant);
+                if let Some(error) = error {
+                    self.cache.set_error(uid, error, inspected_since);
+                }
                 self.tell(&commit, Some(&status), now);
                 // What differed again meanwhile is due now, not at the next relist; it may have
                 // been so for as long as this inspection took.
@@ -89,7 +94,11 @@ impl Engine {
                 tracing::debug!("{uid} could not be inspected: {error}");
                 // It is tried again at the next relist, which must not be far.
                 self.doubt_stream(now);
+                let is_good_since = !self.still_fails(&error);
                 self.cache.set_error(uid, error, begun);
+                if is_good_since {
+                    self.take_step(uid, now);
+                }
             }
         }
         // An inspection that was planned before may have missed what the lists show.
@@ -97,6 +106,19 @@ impl Engine {
         if !goes_on || self.rounds.is_newer(ticket.number()) {
             self.rounds.ended(uid);
         }
+    }
+
+    fn forget_failing(&mut self, uid: &PodUid) {
+        self.failing
+            .retain(|_, failing| failing.pod.as_ref().is_none_or(|pod| pod.uid != *uid));
+    }
+
+    /// Whether the call that an inspection failed by was not answered well since, by a sweep.
+    fn still_fails(&self, error: &InspectError) -> bool {
+        let InspectError::Failed { call, id, .. } = error else {
+            return true;
+        };
+        self.failing.contains_key(&(*call, Some(id.clone())))
     }
 
     /// A single container has ended: that is told at once, whatever is still asked of its pod.
@@ -115,7 +137,7 @@ impl Engine {
             return;
         };
         if let Some(status) = self.cache.set_container(uid, status) {
-            self.note_exit_codes(&status, now.instant);
+            self.doubts.exited(&status, now.instant);
             self.tell(&commit, Some(&status), now);
         }
     }
@@ -148,35 +170,10 @@ impl Engine {
         }
     }
 
-    /// An exit code that the runtime does not know yet is asked for again.
-    fn note_exit_codes(&mut self, status: &PodStatus, now: Instant) {
-        let lacks = status
-            .containers
-            .iter()
-            .any(ContainerStatus::lacks_exit_code);
-        if !lacks {
-            self.exit_codes.remove(&status.uid);
-            return;
-        }
-        let tries = self
-            .exit_codes
-            .get(&status.uid)
-            .map_or(0, |(_, tries)| *tries);
-        let again = (tries < EXIT_CODE_TRIES).then(|| now + EXIT_CODE_PAUSE * 2u32.pow(tries));
-        self.exit_codes
-            .insert(status.uid.clone(), (again, tries + 1));
-    }
-
-    pub(super) fn ask_for_exit_codes(&mut self, now: Moment) {
-        let mut due = Vec::new();
-        for (uid, (again, _)) in &mut self.exit_codes {
-            if again.is_some_and(|again| now.instant >= again) {
-                *again = None;
-                due.push(uid.clone());
-            }
-        }
-        for uid in due {
-            self.records.request_reinspect(&uid);
+    /// What cannot be all is asked for again.
+    pub(super) fn ask_the_doubtful(&mut self, now: Moment) {
+        for uid in self.doubts.due(now.instant) {
+            self.records.retry(&uid);
             self.take_step(&uid, now);
         }
     }

@@ -37,8 +37,11 @@ const LONGEST: Duration = Duration::from_secs(10);
 /// A status call that takes so long is worth saying, whoever is to blame.
 pub const SLOW_STATUS: Duration = Duration::from_millis(3500);
 
-/// How far the window shrinks, half by half, for each [`PAUSE`] without an answer.
-const SMALLEST: usize = 8;
+/// How far the window of outstanding status calls shrinks, half by half, for each second
+/// without an answer.
+pub const SMALLEST_WINDOW: usize = 8;
+
+/// After so long without an answer the window shrinks once more.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Both lists and `Version` always have a place, and one witness has: status calls leave
@@ -80,7 +83,7 @@ enum Stuck {
 
 impl Governor {
     pub(crate) fn new(config: &Config, now: Instant) -> Self {
-        let most = config.max_outstanding_calls.max(SMALLEST + RESERVED);
+        let most = config.max_outstanding_calls.max(SMALLEST_WINDOW + RESERVED);
         Self {
             most,
             open: most,
@@ -163,7 +166,7 @@ impl Governor {
     pub(crate) fn pass(&mut self, now: Instant) {
         while !self.outstanding.is_empty() && now >= self.moved + PAUSE {
             self.moved += PAUSE;
-            self.open = (self.open / 2).max(SMALLEST + RESERVED);
+            self.open = (self.open / 2).max(SMALLEST_WINDOW + RESERVED);
         }
         let (usual, overdue) = (self.evidence.usual(), self.status_overdue);
         for ((call, id), entry) in &mut self.outstanding {
@@ -259,7 +262,7 @@ impl Governor {
         let waiting = self.outstanding.iter();
         let waiting = waiting.filter(|((_, id), entry)| id.is_some() && entry.stuck.is_none());
         let named = waiting.flat_map(|(_, entry)| steps.map(|step| entry.since + step));
-        let shrinks = !self.outstanding.is_empty() && self.open > SMALLEST + RESERVED;
+        let shrinks = !self.outstanding.is_empty() && self.open > SMALLEST_WINDOW + RESERVED;
         let shrinks = shrinks.then(|| self.moved + PAUSE);
         named.chain(shrinks).filter(|time| *time > now).min()
     }

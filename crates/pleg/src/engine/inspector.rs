@@ -18,9 +18,9 @@ use tokio::time::Instant;
 use super::call::{Call, Purpose, Question};
 use super::governor::Governor;
 use super::sweeper::about;
-use crate::model::id::{Id, PodRef, PodUid};
+use crate::model::id::{Id, PodUid};
 use crate::model::listed::{ContainerState, ListedPod};
-use crate::model::status::{ContainerStatus, PodStatus, SandboxStatus};
+use crate::model::status::{ContainerStatus, PodStatus, Status};
 use crate::out::failure::InspectError;
 use crate::records::Ticket;
 use crate::runtime::{About, CallError};
@@ -36,8 +36,18 @@ const TOGETHER: usize = 8;
 pub(crate) struct Inspector {
     /// How many may run at once that are not slow.
     places: usize,
-    queue: VecDeque<(Ticket, Arc<ListedPod>)>,
+    queue: VecDeque<Queued>,
     active: BTreeMap<(PodUid, u64), Inspection>,
+}
+
+/// An inspection that waits for its place.
+#[derive(Debug)]
+struct Queued {
+    ticket: Ticket,
+    pod: Arc<ListedPod>,
+    since: Instant,
+    /// That it waits was told.
+    is_named: bool,
 }
 
 #[derive(Debug)]
@@ -48,8 +58,7 @@ struct Inspection {
     /// What is still to be asked.
     to_ask: VecDeque<Question>,
     outstanding: usize,
-    sandboxes: Vec<SandboxStatus>,
-    containers: Vec<ContainerStatus>,
+    found: PodStatus,
     error: Option<InspectError>,
     /// The containers that have exited and were told before the rest.
     told: BTreeSet<Id>,
@@ -74,8 +83,13 @@ impl Inspector {
     }
 
     /// Wants a pod inspected as it is listed here.
-    pub(crate) fn inspect(&mut self, ticket: Ticket, pod: Arc<ListedPod>) {
-        self.queue.push_back((ticket, pod));
+    pub(crate) fn inspect(&mut self, ticket: Ticket, pod: Arc<ListedPod>, since: Instant) {
+        self.queue.push_back(Queued {
+            ticket,
+            pod,
+            since,
+            is_named: false,
+        });
     }
 
     /// The next call to be made, if there is one and the governor has room for it.
@@ -95,7 +109,7 @@ impl Inspector {
             .filter(|inspection| now < inspection.begun + SLOW)
             .count();
         while prompt < self.places {
-            let (ticket, pod) = self.queue.pop_front()?;
+            let Queued { ticket, pod, .. } = self.queue.pop_front()?;
             let key = (ticket.uid.clone(), ticket.number());
             self.active.insert(key, Inspection::new(ticket, pod, now));
             if let Some(call) = self.ask_active(governor) {
@@ -118,49 +132,23 @@ impl Inspector {
         self.active.remove(&key).map(Inspection::end)
     }
 
-    /// A sandbox's status came; gives the inspection if that was the last part of it.
-    pub(crate) fn on_sandbox(
+    /// A status came; gives the inspection if that was the last part of it.
+    pub(crate) fn on_status<S: Status>(
         &mut self,
         uid: &PodUid,
         number: u64,
         question: &Question,
-        answer: Result<SandboxStatus, CallError>,
+        answer: Result<S, CallError>,
     ) -> Option<Inspected> {
         let key = (uid.clone(), number);
         let inspection = self.active.get_mut(&key)?;
         inspection.outstanding -= 1;
         if let Some(status) = inspection.unless_gone(question, answer) {
-            // What an event said of whose it is may be wrong; each container is asked for
-            // itself.
-            if is_its(&status.pod, &inspection.pod.pod) {
-                inspection.sandboxes.push(SandboxStatus {
-                    containers: Vec::new(),
-                    pod: None,
-                    ..status
-                });
+            // What an event said of whose it is may be wrong.
+            let pod = status.pod();
+            if pod.is_none_or(|pod| pod.uid == inspection.pod.pod.uid) {
+                S::of_mut(&mut inspection.found).push(status.shown());
             }
-        }
-        self.end_if_over(&key)
-    }
-
-    /// The same for a container's.
-    pub(crate) fn on_container(
-        &mut self,
-        uid: &PodUid,
-        number: u64,
-        question: &Question,
-        answer: Result<ContainerStatus, CallError>,
-    ) -> Option<Inspected> {
-        let key = (uid.clone(), number);
-        let inspection = self.active.get_mut(&key)?;
-        inspection.outstanding -= 1;
-        if let Some(status) = inspection.unless_gone(question, answer)
-            && is_its(&status.pod, &inspection.pod.pod)
-        {
-            inspection.containers.push(ContainerStatus {
-                pod: None,
-                ..status
-            });
         }
         self.end_if_over(&key)
     }
@@ -180,6 +168,17 @@ impl Inspector {
         let slow = self.active.values_mut();
         let slow = slow.filter(|inspection| now >= inspection.begun + SLOW);
         slow.flat_map(Inspection::exits).collect()
+    }
+
+    /// The pods of which nothing has been asked for so long, each once.
+    pub(crate) fn unasked(&mut self, now: Instant, limit: Duration) -> Vec<PodUid> {
+        let late = self.queue.iter_mut();
+        let late = late.take_while(|queued| now >= queued.since + limit);
+        let new = late.filter_map(|queued| {
+            let was_named = std::mem::replace(&mut queued.is_named, true);
+            (!was_named).then(|| queued.ticket.uid.clone())
+        });
+        new.collect()
     }
 
     /// When a place becomes free by time alone, or what is known is told.
@@ -207,8 +206,13 @@ impl Inspection {
             begun,
             to_ask,
             outstanding: 0,
-            sandboxes: Vec::with_capacity(pod.sandboxes.len()),
-            containers: Vec::with_capacity(pod.containers.len()),
+            found: PodStatus {
+                uid: pod.pod.uid.clone(),
+                namespace: pod.pod.namespace.clone(),
+                name: pod.pod.name.clone(),
+                sandboxes: Vec::with_capacity(pod.sandboxes.len()),
+                containers: Vec::with_capacity(pod.containers.len()),
+            },
             error: None,
             told: BTreeSet::new(),
             pod,
@@ -237,7 +241,7 @@ impl Inspection {
 
     fn exits(&mut self) -> Vec<(PodUid, Instant, ContainerStatus)> {
         let (uid, begun) = (&self.ticket.uid, self.begun);
-        let exited = self.containers.iter();
+        let exited = self.found.containers.iter();
         let exited = exited.filter(|status| status.state == ContainerState::Exited);
         let new = exited.filter(|status| self.told.insert(status.id.clone()));
         new.map(|status| (uid.clone(), begun, status.clone()))
@@ -267,22 +271,15 @@ impl Inspection {
 
     /// In the order of the rows, whoever answered first.
     fn end(mut self) -> Inspected {
-        let pod = &self.pod;
+        let (pod, found) = (&self.pod, &mut self.found);
         let place = |id: &Id| pod.sandboxes.iter().position(|row| row.id == *id);
-        self.sandboxes.sort_by_key(|status| place(&status.id));
+        found.sandboxes.sort_by_key(|status| place(&status.id));
         let place = |id: &Id| pod.containers.iter().position(|row| row.id == *id);
-        self.containers.sort_by_key(|status| place(&status.id));
-        let status = PodStatus {
-            uid: pod.pod.uid.clone(),
-            namespace: pod.pod.namespace.clone(),
-            name: pod.pod.name.clone(),
-            sandboxes: self.sandboxes,
-            containers: self.containers,
-        };
+        found.containers.sort_by_key(|status| place(&status.id));
         Inspected {
             ticket: self.ticket,
             begun: self.begun,
-            result: self.error.map_or(Ok(status), Err),
+            result: self.error.map_or(Ok(self.found), Err),
         }
     }
 }
@@ -293,8 +290,4 @@ fn about_row(question: &Question, pod: &ListedPod) -> About {
         _ => None,
     };
     about(question, name, Some(&pod.pod))
-}
-
-fn is_its(told: &Option<PodRef>, pod: &PodRef) -> bool {
-    told.as_ref().is_none_or(|told| told.uid == pod.uid)
 }

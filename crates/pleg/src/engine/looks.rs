@@ -19,10 +19,10 @@ impl Engine {
     /// All pods have been looked at: what differs is being inspected; inspections up to `older`
     /// were planned before that.
     pub(super) fn begin_round(&mut self, begun: Moment, kind: LookKind, older: u64) {
-        let (governor, records) = (&self.governor, &self.records);
+        let (governor, records, unasked) = (&self.governor, &self.records, &self.unasked);
         self.rounds.begin(begun, kind, older, || {
             // Who is named already is not waited for.
-            let mut waiting: BTreeSet<PodUid> = records.inspecting().clone();
+            let mut waiting: BTreeSet<PodUid> = records.inspecting() - unasked;
             for pod in governor.stuck().filter_map(|call| call.about.pod) {
                 waiting.remove(&pod.uid);
             }
@@ -35,7 +35,10 @@ impl Engine {
             return;
         }
         let known = self.records.len();
-        let seen = known == 0 || self.unseen().len() < known;
+        // A call may hang for longer than its pod is there.
+        let unseen = self.unseen();
+        let unseen = unseen.iter().filter(|uid| self.records.knows(uid));
+        let seen = known == 0 || unseen.count() < known;
         match self.rounds.complete(now.instant, seen) {
             Ended::Nothing => {}
             Ended::Blind => tracing::debug!("no pod was seen by this look"),
@@ -76,9 +79,11 @@ impl Engine {
         if self.unseen_since.is_empty() {
             return false;
         }
-        let named = self.unseen();
+        let named = self.named();
         let mut unseen = self.unseen_since.iter();
-        unseen.any(|(uid, since)| *since <= look.begun.instant && !named.contains(uid))
+        unseen.any(|(uid, since)| {
+            *since <= look.begun.instant && !self.unasked.contains(uid) && !named.contains(uid)
+        })
     }
 
     /// Calls became stuck: the round goes on without their pods, and whoever waits for the
@@ -100,12 +105,28 @@ impl Engine {
         if !new.is_empty() {
             self.doubt_stream(now);
         }
+        self.set_aside_unasked(now);
         for (uid, call, id) in new {
             if self.records.inspecting().contains(&uid) {
                 let error = InspectError::Overdue { call, id };
                 self.cache.set_error(&uid, error, now.instant);
             }
             self.rounds.ended(&uid);
+        }
+    }
+
+    /// While no more calls can be made, for all that may be outstanding hang, nobody asks for
+    /// the pods that wait: the round goes on without them too.
+    fn set_aside_unasked(&mut self, now: Moment) {
+        if self.governor.has_room() {
+            return;
+        }
+        let limit = self.config.status_overdue;
+        for uid in self.inspector.unasked(now.instant, limit) {
+            let error = InspectError::NotAsked;
+            self.cache.set_error(&uid, error, now.instant);
+            self.rounds.ended(&uid);
+            self.unasked.insert(uid);
         }
     }
 
@@ -129,6 +150,7 @@ impl Engine {
             .values()
             .cloned()
             .chain(contradictions)
+            .chain(self.doubts.failing())
             .collect();
         for failing in &failing {
             // The first time that it is so, and not each time that we look.
@@ -150,15 +172,17 @@ impl Engine {
             // Who was stuck before everybody fell silent may not be any more.
             stuck.retain(|call| call.about.id.is_none());
         }
+        let cannot_list = stuck.iter().any(|call| call.about.id.is_none());
         self.coverage = Coverage {
             started: self.coverage.started,
             look: self.rounds.last(),
             stuck,
             failing,
+            unasked: self.unasked.len(),
             blind: self.blind(ages),
             lists: self.relister.trouble(ages),
             kubelet_listed: self.relister.good_for_kubelet(),
-            kubelet_cannot_list: self.relister.fails_kubelet() || self.relister.stuck(ages).any(),
+            kubelet_cannot_list: self.relister.fails_kubelet() || cannot_list,
             silent,
             slow_status: self.governor.slow_status(instant),
         };

@@ -19,6 +19,7 @@
 mod answers;
 mod call;
 mod commits;
+mod doubts;
 pub(crate) mod driver;
 mod evidence;
 mod governor;
@@ -36,4 +37,4 @@ mod state;
 mod stream;
 mod sweeper;
 
-pub use governor::{SLOW_STATUS, STUCK_FACTOR, SUSPECT};
+pub use governor::{SLOW_STATUS, SMALLEST_WINDOW, STUCK_FACTOR, SUSPECT};

@@ -26,6 +26,9 @@ const GRACE: Duration = Duration::from_secs(2);
 /// How much earlier: a change that we were slow to see is announced all the same.
 const MEMORY: Duration = Duration::from_secs(10);
 
+/// How many ids are remembered: far more than a node's containers.
+const MOST_HEARD: usize = 16_384;
+
 /// What the stream on this connection has done so far.
 #[derive(Debug)]
 pub(super) struct Proof {
@@ -65,7 +68,10 @@ impl Proof {
         if self.awaited.remove(id).is_some() {
             self.announced += 1;
         }
-        self.heard.insert(id.clone(), now);
+        // Who is not kept may count as missed, which only makes lists more frequent.
+        if self.heard.len() < MOST_HEARD {
+            self.heard.insert(id.clone(), now);
+        }
     }
 
     /// Something happened to this id. What was announced before the look that showed it

@@ -13,10 +13,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::call::List;
 use super::list_times::ListTimes;
 use crate::config::Config;
 use crate::model::grouping::Grouping;
-use crate::model::listed::{ListedContainer, ListedSandbox};
+use crate::model::listed::{ListedContainer, ListedSandbox, Row};
 use crate::model::snapshot::Snapshot;
 use crate::model::wall_time::Moment;
 use crate::out::coverage::Lists;
@@ -57,21 +58,48 @@ pub(crate) struct Relister {
 
 #[derive(Debug)]
 enum State {
-    Waiting {
-        due: Instant,
-    },
+    Waiting { due: Instant },
     AskingVersion,
-    Asking {
-        begun: Moment,
-        sandboxes: Asked<ListedSandbox>,
-        containers: Asked<ListedContainer>,
-        /// The larger of both lists, in bytes.
-        largest: usize,
-    },
+    Asking(Asking),
+}
+
+/// Both lists were asked for.
+#[derive(Debug)]
+pub(crate) struct Asking {
+    begun: Moment,
+    sandboxes: Asked<ListedSandbox>,
+    containers: Asked<ListedContainer>,
+    /// The larger of both lists, in bytes.
+    largest: usize,
 }
 
 /// What a list has said in this relist; nothing yet if it is `None`.
-type Asked<Row> = Option<Result<Arc<[Arc<Row>]>, CallError>>;
+type Asked<R> = Option<Result<Arc<[Arc<R>]>, CallError>>;
+
+/// The rows of one of the lists.
+pub(crate) trait ListRow: Row {
+    /// Which list that is.
+    const LIST: List;
+
+    /// What this list has said.
+    fn asked(asking: &mut Asking) -> &mut Asked<Self>;
+}
+
+impl ListRow for ListedSandbox {
+    const LIST: List = List::Sandboxes;
+
+    fn asked(asking: &mut Asking) -> &mut Asked<Self> {
+        &mut asking.sandboxes
+    }
+}
+
+impl ListRow for ListedContainer {
+    const LIST: List = List::Containers;
+
+    fn asked(asking: &mut Asking) -> &mut Asked<Self> {
+        &mut asking.containers
+    }
+}
 
 /// How it is with one of the lists, from one relist to the next.
 #[derive(Debug, Default)]
@@ -130,6 +158,11 @@ impl Missing {
         self.sandboxes || self.containers
     }
 
+    /// Whether whatever `other` lacks is missing here too.
+    pub(crate) fn covers(self, other: Self) -> bool {
+        self.sandboxes >= other.sandboxes && self.containers >= other.containers
+    }
+
     /// The calls that are done without.
     pub(crate) fn what(self) -> &'static str {
         match (self.sandboxes, self.containers) {
@@ -173,7 +206,7 @@ impl Relister {
     pub(crate) fn due(&self) -> Option<Instant> {
         match self.state {
             State::Waiting { due } => Some(due),
-            State::AskingVersion | State::Asking { .. } => None,
+            State::AskingVersion | State::Asking(_) => None,
         }
     }
 
@@ -182,7 +215,7 @@ impl Relister {
         match &mut self.state {
             State::Waiting { .. } if self.good.last.is_some_and(|begun| begun > asked) => {}
             State::Waiting { due } => *due = asked.min(*due),
-            State::AskingVersion | State::Asking { .. } => self.requested = Some(asked),
+            State::AskingVersion | State::Asking(_) => self.requested = Some(asked),
         }
     }
 
@@ -190,7 +223,7 @@ impl Relister {
     pub(crate) fn hurry(&mut self, time: Instant) {
         match &mut self.state {
             State::Waiting { due } => *due = time.min(*due),
-            State::AskingVersion | State::Asking { .. } => {
+            State::AskingVersion | State::Asking(_) => {
                 self.hurried = Some(self.hurried.map_or(time, |other| other.min(time)));
             }
         }
@@ -212,12 +245,12 @@ impl Relister {
     }
 
     fn ask_lists(&mut self, begun: Moment) -> Ask {
-        self.state = State::Asking {
+        self.state = State::Asking(Asking {
             begun,
             sandboxes: None,
             containers: None,
             largest: 0,
-        };
+        });
         Ask::Lists
     }
 
@@ -232,74 +265,46 @@ impl Relister {
     }
 
     /// Takes in an answer; gives how the relist ended once both lists have answered.
-    pub(crate) fn on_sandboxes(
+    pub(crate) fn on_list<R: ListRow>(
         &mut self,
-        answer: Result<Listing<ListedSandbox>, CallError>,
+        answer: Result<Listing<R>, CallError>,
         now: Instant,
     ) -> Option<Relisted> {
-        let State::Asking {
-            begun,
-            sandboxes,
-            largest,
-            ..
-        } = &mut self.state
-        else {
+        let State::Asking(asking) = &mut self.state else {
             return None;
         };
-        let took = now.duration_since(begun.instant);
-        *sandboxes = Some(received(
-            answer,
-            took,
-            &mut self.sandboxes,
-            &mut self.times,
-            largest,
-        ));
-        self.end(now)
-    }
-
-    /// The same for containers.
-    pub(crate) fn on_containers(
-        &mut self,
-        answer: Result<Listing<ListedContainer>, CallError>,
-        now: Instant,
-    ) -> Option<Relisted> {
-        let State::Asking {
-            begun,
-            containers,
-            largest,
-            ..
-        } = &mut self.state
-        else {
-            return None;
+        let standing = match R::LIST {
+            List::Sandboxes => &mut self.sandboxes,
+            List::Containers => &mut self.containers,
         };
-        let took = now.duration_since(begun.instant);
-        *containers = Some(received(
-            answer,
-            took,
-            &mut self.containers,
-            &mut self.times,
-            largest,
-        ));
+        standing.failed = answer.as_ref().is_err_and(fails_by_itself);
+        *R::asked(asking) = Some(answer.map(|listing| {
+            let took = now.duration_since(asking.begun.instant);
+            standing.late = (took >= self.times.overdue()).then_some(took);
+            self.times.learn(took);
+            asking.largest = listing.bytes.max(asking.largest);
+            listing.rows
+        }));
         self.end(now)
     }
 
     /// A list that a sweep asked for failed.
-    pub(crate) fn sweep_list_failed(&mut self, sandboxes: bool, error: &CallError) {
+    pub(crate) fn sweep_list_failed(&mut self, list: List, error: &CallError) {
         if fails_by_itself(error) {
-            match sandboxes {
-                true => self.sandboxes.failed = true,
-                false => self.containers.failed = true,
+            match list {
+                List::Sandboxes => self.sandboxes.failed = true,
+                List::Containers => self.containers.failed = true,
             }
         }
     }
 
     fn end(&mut self, now: Instant) -> Option<Relisted> {
-        let State::Asking {
+        let State::Asking(Asking {
             begun,
             sandboxes: Some(sandboxes),
             containers: Some(containers),
             largest,
-        } = &self.state
+        }) = &self.state
         else {
             return None;
         };
@@ -347,7 +352,7 @@ impl Relister {
         };
         self.failure = Some(error);
         let took = match &self.state {
-            State::Asking { begun, .. } => now.duration_since(begun.instant),
+            State::Asking(asking) => now.duration_since(asking.begun.instant),
             State::Waiting { .. } | State::AskingVersion => Duration::ZERO,
         };
         self.rest(now + pause, None);
@@ -385,9 +390,9 @@ impl Relister {
         self.slowest().is_some() && !self.slow_before
     }
 
-    /// While lists are slow every time: how long they take.
-    pub(crate) fn pace(&self) -> Option<Duration> {
-        self.slowest().filter(|_| self.slow_before)
+    /// Whether lists come, and late each time.
+    pub(crate) fn are_slow(&self) -> bool {
+        self.slow_before && self.slowest().is_some()
     }
 
     /// Which lists are to be done without: they fail by themselves, hang, or are slow each
@@ -438,7 +443,9 @@ impl Relister {
 
     /// Which lists are not to be had at all, so that what is new cannot be seen.
     pub(crate) fn blind(&self, ages: Ages) -> Missing {
-        let unreachable = matches!(self.failure, Some(CallError::Unavailable(_)));
+        // Then nothing is polled in place of a list either.
+        let unreachable = self.failure.as_ref();
+        let unreachable = unreachable.is_some_and(|error| !fails_by_itself(error));
         let stuck = self.stuck(ages);
         Missing {
             sandboxes: unreachable || self.sandboxes.failed || stuck.sandboxes,
@@ -498,25 +505,7 @@ impl Relister {
     }
 }
 
-fn received<Row>(
-    answer: Result<Listing<Row>, CallError>,
-    took: Duration,
-    standing: &mut Standing,
-    times: &mut ListTimes,
-    largest: &mut usize,
-) -> Result<Arc<[Arc<Row>]>, CallError> {
-    standing.failed = answer.as_ref().is_err_and(fails_by_itself);
-    let listing = answer?;
-    standing.late = (took >= times.overdue()).then_some(took);
-    times.learn(took);
-    *largest = listing.bytes.max(*largest);
-    Ok(listing.rows)
-}
-
-/// Whether the list fails, and not the connection or the runtime as a whole.
+/// Whether the list fails, and not the connection.
 fn fails_by_itself(error: &CallError) -> bool {
-    match error {
-        CallError::TooLarge(_) | CallError::Malformed(_) | CallError::Refused(_) => true,
-        CallError::Unavailable(_) | CallError::NotFound(_) | CallError::Unimplemented(_) => false,
-    }
+    !matches!(error, CallError::Unavailable(_))
 }

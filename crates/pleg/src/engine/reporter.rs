@@ -175,6 +175,8 @@ impl Reporter {
             let since = *self.better_since.get_or_insert(instant);
             let [_, longest] = STATE_HOLD;
             let hold = match (key.state == self.told.state, self.told.reason) {
+                // Nobody was seen for minutes, and now somebody is: that is not held back.
+                (false, _) if self.told.state == HealthState::Unhealthy => Duration::ZERO,
                 (false, _) => self.state_hold.hold,
                 // These blame somebody: that must not outlast what it is said of.
                 (true, reason) if reason.blames() => self.reason_hold.hold.min(longest),
@@ -187,7 +189,12 @@ impl Reporter {
             };
             let lasted = instant >= since + hold;
             self.due = (!lasted).then(|| since + hold);
-            if !lasted || unsettled && self.told.state != HealthState::Starting {
+            let waits = unsettled
+                && !matches!(
+                    self.told.state,
+                    HealthState::Starting | HealthState::Unhealthy
+                );
+            if !lasted || waits {
                 return None;
             }
             let hold = match key.state == self.told.state {

@@ -80,12 +80,16 @@ impl Rounds {
         if !seen {
             return Ended::Blind;
         }
-        let look = Look {
+        let mut look = Look {
             begun: round.begun,
             took: now.duration_since(round.begun.instant),
             kind: round.kind,
         };
-        self.last = Some(look);
+        match self.last {
+            // Lists that were held up end after sweeps that were begun later.
+            Some(last) if last.begun.instant > look.begun.instant => look.begun = last.begun,
+            _ => self.last = Some(look),
+        }
         self.looks += 1;
         Ended::Look {
             look,

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::call::{Answered, Call, Key, Purpose, Question};
+use super::call::{Answered, Call, Key, List, Purpose, Question};
+use super::doubts::Doubts;
 use super::governor::{Governor, SUSPECT};
 use super::hints::HintBudget;
 use super::inspector::Inspector;
@@ -99,10 +100,11 @@ pub(crate) struct Engine {
     pub(super) unseen_since: BTreeMap<PodUid, Instant>,
     /// The status calls that fail each time they are made.
     pub(super) failing: BTreeMap<Key, Failing>,
+    /// The pods that wait to be inspected while no more calls can be made.
+    pub(super) unasked: BTreeSet<PodUid>,
     /// The stuck calls whose pods are not waited for any more.
     pub(super) set_aside: BTreeSet<(Key, PodUid)>,
-    /// Pods of which an exit code is to be asked for again: when, and how often it was.
-    pub(super) exit_codes: BTreeMap<PodUid, (Option<Instant>, u32)>,
+    pub(super) doubts: Doubts,
     pub(super) coverage: Coverage,
     /// When the runtime was last asked whether it lives.
     heartbeat: Instant,
@@ -138,8 +140,9 @@ impl Engine {
             version: None,
             unseen_since: BTreeMap::new(),
             failing: BTreeMap::new(),
+            unasked: BTreeSet::new(),
             set_aside: BTreeSet::new(),
-            exit_codes: BTreeMap::new(),
+            doubts: Doubts::default(),
             coverage: Coverage::none(started),
             heartbeat: started,
             counts: Counts::default(),
@@ -178,9 +181,16 @@ impl Engine {
         }
         self.drive_stream(now);
         self.processes.pass(instant);
-        self.ask_for_exit_codes(now);
+        self.ask_the_doubtful(now);
         self.commit_exits_of_slow(now);
         self.make_calls(instant);
+        if let Some(list) = self.sweeper.take_list(&self.governor) {
+            let question = match list {
+                List::Sandboxes => Question::Sandboxes,
+                List::Containers => Question::Containers,
+            };
+            self.ask_node(question, Purpose::SweepList, instant);
+        }
         // After what a hint has asked for, which is the quicker answer.
         self.begin_relist(now);
         while let Some(inspected) = self.inspector.ended() {
@@ -379,10 +389,7 @@ impl Engine {
             self.inspector.alarm(now),
             self.processes.alarm(),
             self.governor.alarm(now),
-            self.exit_codes
-                .values()
-                .filter_map(|(again, _)| *again)
-                .min(),
+            self.doubts.alarm(),
             self.reporter.alarm(&self.coverage, now),
         ]
         .into_iter()
@@ -391,8 +398,15 @@ impl Engine {
         .unwrap_or(now + self.config.relist_threshold)
     }
 
-    /// The pods whose status call hangs, fails, or contradicts the kernel.
+    /// The pods whose status call hangs or fails, or for whom there is no call to be made.
     pub(super) fn unseen(&self) -> BTreeSet<PodUid> {
+        let mut unseen = self.named();
+        unseen.extend(self.unasked.iter().cloned());
+        unseen
+    }
+
+    /// The pods whose status call hangs or fails.
+    pub(super) fn named(&self) -> BTreeSet<PodUid> {
         let stuck = self.governor.stuck().filter_map(|call| call.about.pod);
         let failing = self.failing.values();
         let failing = failing.filter_map(|failing| failing.pod.clone());
@@ -413,30 +427,45 @@ impl Engine {
         };
         match error {
             None | Some(CallError::NotFound(_)) => {
-                self.failing.remove(&key);
+                // One that an inspection failed by is inspected once more.
+                if let Some(pod) = self.failing.remove(&key).and_then(|failing| failing.pod) {
+                    self.records.retry(&pod.uid);
+                }
             }
             Some(error) if about.pod.is_some() => {
-                let error = InspectError::Failed {
-                    call,
-                    id: id.clone(),
-                    error: error.clone(),
-                };
-                let since = self.failing.get(&key).map_or(now, |known| known.since);
-                let uid = about.pod.as_ref().map(|pod| &pod.uid);
-                let unseen = uid.and_then(|uid| self.unseen_since.get(uid).copied());
-                let failing = Failing {
-                    id,
-                    call,
-                    container: about.container,
-                    pod: about.pod,
-                    error,
-                    since,
-                    unseen_since: unseen.unwrap_or(since).min(since),
-                };
-                self.failing.insert(key, failing);
+                let error = error.clone();
+                let error = InspectError::Failed { call, id, error };
+                self.note_failing(key, about, error, now);
             }
             // Of an id that only the host knows nobody knows what it is.
             Some(_) => {}
         }
+    }
+
+    /// Notes that a call fails, and that its pod is not seen.
+    pub(super) fn note_failing(
+        &mut self,
+        key: Key,
+        about: About,
+        error: InspectError,
+        now: Instant,
+    ) {
+        let ((call, Some(id)), Some(pod)) = (key.clone(), about.pod) else {
+            return;
+        };
+        let since = self.failing.get(&key).map_or(now, |known| known.since);
+        let unseen = self.unseen_since.get(&pod.uid).copied();
+        self.cache.set_error(&pod.uid, error.clone(), now);
+        self.rounds.ended(&pod.uid);
+        let failing = Failing {
+            id,
+            call,
+            container: about.container,
+            pod: Some(pod),
+            error,
+            since,
+            unseen_since: unseen.unwrap_or(since).min(since),
+        };
+        self.failing.insert(key, failing);
     }
 }

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::call::{Call, Key, Purpose, Question};
+use super::call::{Call, Key, List, Purpose, Question};
 use super::governor::Governor;
 use super::relister::Missing;
 use crate::model::id::{Id, PodRef, PodUid};
@@ -33,10 +33,8 @@ const WINDOW: usize = 8;
 /// One that takes longer gives its place in the window to others.
 const SLOW: Duration = Duration::from_millis(250);
 
-/// While lists are slow each time, a sweep is spread over half of their time, and over this
-/// at most: so are changes told. A slow runtime is not asked more than 26 times a second.
-const LONGEST_INTERVAL: Duration = Duration::from_secs(5);
-const SLOW_PACE: Duration = Duration::from_millis(39);
+/// While lists are slow each time, at most 25 calls a second: the runtime has enough to do.
+const SLOW_PACE: Duration = Duration::from_millis(40);
 
 /// How many ids without a pod are remembered for the next sweep.
 const MOST_HINTED: usize = 256;
@@ -92,8 +90,8 @@ struct Sweep {
     failed: BTreeSet<PodUid>,
     /// When the next may be asked for.
     next: Instant,
-    /// The pace at which it is spread evenly, and the present one, slower if answers are slow.
-    even: Duration,
+    /// The pause between two calls, and the present one, longer if answers are slow.
+    usual: Duration,
     pace: Duration,
     /// It was complete, and that was told.
     told: bool,
@@ -104,11 +102,11 @@ struct Sweep {
 enum Beside {
     /// Both lists are missing.
     None,
+    /// It is to be asked for, once it is not being asked for by a relist.
+    Due(List),
     /// It has not come yet.
-    Waiting,
-    Listed {
-        sandboxes: bool,
-    },
+    Asked,
+    Listed(List),
 }
 
 /// A complete sweep.
@@ -144,8 +142,10 @@ impl Sweeper {
             self.next = now;
             return false;
         }
-        let idle = self.sweep.as_ref().is_none_or(Sweep::is_asked);
-        let due = idle && now >= self.next && !self.asking_host;
+        // A sweep in place of one list is of no use once the other one is missing too.
+        let goes_on = |sweep: &Sweep| !sweep.is_asked() && sweep.missing.covers(missing);
+        let goes_on = self.sweep.as_ref().is_some_and(goes_on);
+        let due = !goes_on && now >= self.next && !self.asking_host;
         if due {
             self.asking_host = true;
             self.next = now + self.period;
@@ -160,12 +160,12 @@ impl Sweeper {
     }
 
     /// Begins a sweep of what is listed, and of what the host and the stream know beyond
-    /// that. While lists come late each time, after `slow`, it is spread out.
+    /// that; at a gentler pace while lists come, but `slow` each time.
     pub(crate) fn begin<'a>(
         &mut self,
         missing: Missing,
         listed: impl Iterator<Item = &'a ListedPod>,
-        slow: Option<Duration>,
+        slow: bool,
         governor: &Governor,
         now: Moment,
     ) {
@@ -181,24 +181,23 @@ impl Sweeper {
                 BTreeMap::new()
             }
         };
-        let interval = slow.map_or(Duration::ZERO, |took| (took / 2).min(LONGEST_INTERVAL));
-        let even = interval / u32::try_from(targets.len().max(1)).unwrap_or(u32::MAX);
-        let even = even.max(if slow.is_some() { SLOW_PACE } else { PACE });
-        self.next = now.instant + interval.max(self.period);
+        let usual = if slow { SLOW_PACE } else { PACE };
+        self.next = now.instant + self.period;
         self.sweep = Some(Sweep {
             begun: now,
             targets,
             waiting,
             missing,
             answered: 0,
-            beside: match missing.sandboxes && missing.containers {
-                true => Beside::None,
-                false => Beside::Waiting,
+            beside: match (missing.sandboxes, missing.containers) {
+                (false, true) => Beside::Due(List::Sandboxes),
+                (true, false) => Beside::Due(List::Containers),
+                _ => Beside::None,
             },
             failed: BTreeSet::new(),
             next: now.instant,
-            even,
-            pace: even,
+            usual,
+            pace: usual,
             told: false,
         });
     }
@@ -284,12 +283,25 @@ impl Sweeper {
         }
     }
 
+    /// The other list, if it is to be asked for now.
+    pub(crate) fn take_list(&mut self, governor: &Governor) -> Option<List> {
+        let sweep = self.sweep.as_mut()?;
+        let Beside::Due(list) = sweep.beside else {
+            return None;
+        };
+        let is_free = governor.node_call(list.rpc()).is_none();
+        is_free.then(|| {
+            sweep.beside = Beside::Asked;
+            list
+        })
+    }
+
     /// The other list answered: the runtime is not down as a whole.
-    pub(crate) fn list_answered(&mut self, sandboxes: bool) {
+    pub(crate) fn list_answered(&mut self, list: List) {
         if let Some(sweep) = &mut self.sweep {
             sweep.answered += 1;
-            if sweep.beside == Beside::Waiting {
-                sweep.beside = Beside::Listed { sandboxes };
+            if sweep.beside == Beside::Asked {
+                sweep.beside = Beside::Listed(list);
             }
         }
     }
@@ -341,7 +353,7 @@ impl Sweeper {
         let sweep = self.sweep.as_mut()?;
         let open = |key: &Key| !governor.is_stuck(key);
         let open = !sweep.targets.is_empty() || sweep.waiting.keys().any(open);
-        let waits = sweep.beside == Beside::Waiting;
+        let waits = matches!(sweep.beside, Beside::Due(_) | Beside::Asked);
         if sweep.told || open || waits || sweep.answered == 0 {
             return None;
         }
@@ -350,7 +362,7 @@ impl Sweeper {
             begun: sweep.begun,
             missing: sweep.missing,
             failed: std::mem::take(&mut sweep.failed),
-            sandboxes_listed: sweep.beside == Beside::Listed { sandboxes: true },
+            sandboxes_listed: sweep.beside == Beside::Listed(List::Sandboxes),
         })
     }
 
@@ -402,7 +414,7 @@ impl Sweep {
         self.answered += 1;
         if let Some(asked) = asked {
             let quarter = now.duration_since(asked) / 4;
-            self.pace = self.even.max(quarter.min(SLOW));
+            self.pace = self.usual.max(quarter.min(SLOW));
         }
     }
 

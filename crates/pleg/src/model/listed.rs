@@ -93,6 +93,71 @@ pub struct ListedContainer {
     pub created_at: Option<WallTime>,
 }
 
+/// What the rows of both lists have in common.
+pub trait Row: Clone {
+    /// The state that the row tells.
+    type State: Copy + Eq;
+
+    /// What it is a row of.
+    fn id(&self) -> &Id;
+    /// Its state.
+    fn state(&self) -> Self::State;
+    /// Takes in a newer state.
+    fn set_state(&mut self, state: Self::State);
+    /// The rows of this kind in a pod.
+    fn of(pod: &ListedPod) -> &[Arc<Self>];
+    /// The same, to be changed.
+    fn of_mut(pod: &mut ListedPod) -> &mut Vec<Arc<Self>>;
+}
+
+impl Row for ListedSandbox {
+    type State = SandboxState;
+
+    fn id(&self) -> &Id {
+        &self.id
+    }
+
+    fn state(&self) -> SandboxState {
+        self.state
+    }
+
+    fn set_state(&mut self, state: SandboxState) {
+        self.state = state;
+    }
+
+    fn of(pod: &ListedPod) -> &[Arc<Self>] {
+        &pod.sandboxes
+    }
+
+    fn of_mut(pod: &mut ListedPod) -> &mut Vec<Arc<Self>> {
+        &mut pod.sandboxes
+    }
+}
+
+impl Row for ListedContainer {
+    type State = ContainerState;
+
+    fn id(&self) -> &Id {
+        &self.id
+    }
+
+    fn state(&self) -> ContainerState {
+        self.state
+    }
+
+    fn set_state(&mut self, state: ContainerState) {
+        self.state = state;
+    }
+
+    fn of(pod: &ListedPod) -> &[Arc<Self>] {
+        &pod.containers
+    }
+
+    fn of_mut(pod: &mut ListedPod) -> &mut Vec<Arc<Self>> {
+        &mut pod.containers
+    }
+}
+
 /// A pod as it was listed. Newest first: sandboxes by attempt, containers by age, as the
 /// kubelet sorts them.
 #[derive(Clone, Debug, PartialEq, Eq)]

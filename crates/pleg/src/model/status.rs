@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::id::{Id, PodRef, PodUid};
 use crate::model::listed::{
-    ContainerState, ListedContainer, ListedPod, ListedSandbox, SandboxState,
+    ContainerState, ListedContainer, ListedPod, ListedSandbox, Row, SandboxState,
 };
 use crate::model::wall_time::WallTime;
 
@@ -103,6 +103,65 @@ impl From<&ListedPod> for PodStatus {
             sandboxes: sandboxes.collect(),
             containers: containers.collect(),
         }
+    }
+}
+
+/// What the statuses of both kinds have in common.
+pub(crate) trait Status: Sized + Into<Self::Listed> {
+    /// The row that a list would show of it.
+    type Listed: Row;
+
+    /// Its state.
+    fn state(&self) -> <Self::Listed as Row>::State;
+    /// The pod that it names, if it does.
+    fn pod(&self) -> Option<&PodRef>;
+    /// What is shown of it.
+    fn shown(self) -> Self;
+    /// The statuses of this kind in a pod's.
+    fn of_mut(pod: &mut PodStatus) -> &mut Vec<Self>;
+}
+
+impl Status for SandboxStatus {
+    type Listed = ListedSandbox;
+
+    fn state(&self) -> SandboxState {
+        self.state
+    }
+
+    fn pod(&self) -> Option<&PodRef> {
+        self.pod.as_ref()
+    }
+
+    fn shown(self) -> Self {
+        Self {
+            pod: None,
+            containers: Vec::new(),
+            ..self
+        }
+    }
+
+    fn of_mut(pod: &mut PodStatus) -> &mut Vec<Self> {
+        &mut pod.sandboxes
+    }
+}
+
+impl Status for ContainerStatus {
+    type Listed = ListedContainer;
+
+    fn state(&self) -> ContainerState {
+        self.state
+    }
+
+    fn pod(&self) -> Option<&PodRef> {
+        self.pod.as_ref()
+    }
+
+    fn shown(self) -> Self {
+        Self { pod: None, ..self }
+    }
+
+    fn of_mut(pod: &mut PodStatus) -> &mut Vec<Self> {
+        &mut pod.containers
     }
 }
 

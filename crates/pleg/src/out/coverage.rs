@@ -96,6 +96,8 @@ pub struct Coverage {
     pub stuck: Vec<OutstandingCall>,
     /// The calls about single pods that fail.
     pub failing: Vec<Failing>,
+    /// How many pods are not inspected, because as many calls as may be outstanding hang.
+    pub unasked: usize,
     /// What cannot be seen at all.
     pub blind: Vec<Blind>,
     /// How it is with the lists.
@@ -119,6 +121,7 @@ impl Coverage {
             look: None,
             stuck: Vec::new(),
             failing: Vec::new(),
+            unasked: 0,
             blind: Vec::new(),
             lists: Lists::Good,
             kubelet_listed: None,

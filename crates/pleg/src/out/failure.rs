@@ -25,6 +25,17 @@ pub enum InspectError {
         /// Of which container or sandbox.
         id: Id,
     },
+    /// Nothing was asked for, because as many calls as may be outstanding hang.
+    #[error("its status was not requested, because too many calls have not been answered")]
+    NotAsked,
+    /// The runtime's list tells another state than its status, or the status does not exist.
+    #[error("{call} of {} contradicts the runtime's list", short(.id))]
+    Disagrees {
+        /// Which call.
+        call: Rpc,
+        /// Of which container or sandbox.
+        id: Id,
+    },
     /// The kernel says that a container's process is dead, the runtime that it runs.
     #[error("the process of container {} is dead, but the runtime reports it as running", short(.id))]
     Contradicted {

@@ -17,6 +17,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
+use crate::engine::SLOW_STATUS;
 use crate::model::id::{Id, PodRef};
 use crate::model::wall_time::WallTime;
 use crate::out::coverage::{Coverage, Failing, Lists};
@@ -359,7 +360,9 @@ pub fn message(
 ) -> String {
     let seen = coverage.as_of().map(|seen| seen.instant);
     let what = match (state, kubelet_healthy(now, seen, threshold)) {
-        (HealthState::Healthy, _) => return "all pods are up to date".to_owned(),
+        (HealthState::Healthy, _) if coverage.failing.is_empty() => {
+            return "all pods are up to date".to_owned();
+        }
         (HealthState::Starting | HealthState::Unhealthy, Err(sentence)) => {
             format!("PLEG is not healthy: {sentence}")
         }
@@ -379,7 +382,15 @@ pub fn message(
         Lists::Good | Lists::Stuck => {}
     }
     if matches!(reason, Reason::StatusSlow) {
-        details.push("status calls take more than 3.5s".to_owned());
+        let longer = GoDuration(SLOW_STATUS);
+        details.push(format!("status calls take more than {longer}"));
+    }
+    if coverage.unasked > 0 {
+        let count = coverage.unasked;
+        details.insert(
+            0,
+            format!("{count} pods wait, because too many calls have not been answered"),
+        );
     }
     let failing = coverage.failing.iter();
     details.extend(failing.map(|failing| FailingCall::new(failing, now).to_string()));
@@ -403,8 +414,11 @@ fn degraded(coverage: &Coverage, reason: Reason) -> &'static str {
              new containers are not seen"
         }
         Reason::ListSlow | Reason::StatusSlow => "the runtime is slow",
-        _ if reason != Reason::ContainerStuck && reason != Reason::InspectionsFail => {
-            "pods cannot be listed"
+        Reason::ListStuck if coverage.lists != Lists::Stuck => {
+            "the runtime does not answer who it is"
+        }
+        Reason::ListStuck | Reason::ListFails | Reason::ListTooLarge => {
+            "a list is unavailable; polling known pods one by one"
         }
         _ => "all pods are up to date except",
     }

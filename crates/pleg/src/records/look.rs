@@ -2,6 +2,8 @@
 //! each says when it was begun and when it ended, and **an older look never undoes a newer
 //! one**; of two that overlap neither is known to be newer, and the first one stands.
 
+use std::time::Duration;
+
 use tokio::time::Instant;
 
 use crate::model::event::Source;
@@ -19,7 +21,7 @@ pub struct Look {
 
 /// How fresh a part of a listing is.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Freshness {
+pub(crate) struct Freshness {
     /// When the last look at the whole part ended: one at a single id must be begun later.
     pub(super) whole: Instant,
     /// A list must be begun later: lists come one after the other, so the beginning of the
@@ -65,18 +67,18 @@ impl Freshness {
 
     /// Whether a look at all that is known says something newer.
     pub(super) fn admits_all(&self, look: Look) -> bool {
-        look.begun >= self.whole && look.begun >= self.any
+        look.begun >= self.whole && after(look.begun) >= self.any
     }
 
     /// A look at a single id was taken in.
     pub(super) fn one(&mut self, look: Look) {
-        self.any = self.any.max(look.ended);
+        self.any = self.any.max(after(look.ended));
     }
 
     /// A look at all that is known was taken in.
     pub(super) fn all(&mut self, look: Look) {
         self.whole = look.ended;
-        self.any = look.ended;
+        self.any = after(look.ended);
     }
 
     /// A list was taken in that said nothing new.
@@ -85,4 +87,9 @@ impl Freshness {
         self.any = self.any.max(list.begun);
         self.list = self.list.max(Some(list.begun));
     }
+}
+
+/// A list that was begun as a look ended may have been answered before it.
+fn after(ended: Instant) -> Instant {
+    ended + Duration::from_nanos(1)
 }

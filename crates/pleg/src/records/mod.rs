@@ -19,7 +19,7 @@ use tokio::time::Instant;
 
 use crate::model::event::Source;
 use crate::model::id::{Id, PodUid};
-use crate::model::listed::{ContainerState, ListedPod};
+use crate::model::listed::{ContainerState, ListedContainer, ListedPod};
 use crate::model::snapshot::ListedPods;
 use crate::records::diff::{Change, diff};
 
@@ -31,6 +31,7 @@ mod record;
 
 pub use hint::{Hint, Met};
 pub use look::Look;
+pub(crate) use record::Part;
 use record::{Inspecting, Record};
 
 /// The records of all pods.
@@ -109,6 +110,14 @@ impl Records {
     pub fn request_reinspect(&mut self, uid: &PodUid) {
         if let Some(record) = self.pods.get_mut(uid) {
             record.reinspect = true;
+            note(&mut self.unsettled, uid, record);
+        }
+    }
+
+    /// Wants a pod inspected although nothing differs: a call about it failed.
+    pub fn retry(&mut self, uid: &PodUid) {
+        if let Some(record) = self.pods.get_mut(uid) {
+            record.failed = true;
             note(&mut self.unsettled, uid, record);
         }
     }
@@ -255,7 +264,7 @@ impl Records {
     /// A single container was seen to have ended: that is told at once, while the rest of its
     /// pod may still be asked for. `None` if it was told before, or is not known to have run.
     pub fn commit_exit(&mut self, uid: &PodUid, id: &Id, look: Look) -> Option<Commit> {
-        self.observe_container(uid, id, Some(ContainerState::Exited), look);
+        self.observe_one::<ListedContainer>(uid, id, Some(ContainerState::Exited), look);
         let record = self.pods.get_mut(uid)?;
         let before = record.committed.clone()?;
         let ran = |pod: &ListedPod, state| {
@@ -296,6 +305,21 @@ impl Records {
     /// How many pods are known.
     pub fn len(&self) -> usize {
         self.pods.len()
+    }
+
+    /// Whether the pod is listed as in lists that were begun after `time`.
+    pub(crate) fn is_listed_since(&self, uid: &PodUid, time: Instant) -> bool {
+        if let Some((_, looked)) = &self.as_of {
+            return looked.begun > time;
+        }
+        let record = self.pods.get(uid);
+        let parts = record.map(|record| [record.sandboxes, record.containers]);
+        parts.is_some_and(|parts| parts.iter().all(|part| part.is_listed_after(time)))
+    }
+
+    /// Whether this pod is known.
+    pub fn knows(&self, uid: &PodUid) -> bool {
+        self.pods.contains_key(uid)
     }
 
     /// Whether no pod is known.

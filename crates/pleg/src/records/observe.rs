@@ -6,17 +6,12 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use super::look::{Freshness, Look};
-use super::record::Record;
+use super::record::{Part, Record};
 use super::{Records, note};
 use crate::model::event::Source;
 use crate::model::id::{Id, PodRef, PodUid};
-use crate::model::listed::{
-    ContainerState, ListedContainer, ListedPod, ListedSandbox, SandboxState,
-};
+use crate::model::listed::ListedPod;
 use crate::model::snapshot::Snapshot;
-
-/// Which part of a record a look is at.
-type Part = fn(&mut Record) -> &mut Freshness;
 
 impl Records {
     /// Takes in what is listed now; `ended` is when the lists had come. A pod that was
@@ -91,137 +86,64 @@ impl Records {
         true
     }
 
-    /// Takes in all sandboxes while the containers cannot be listed.
-    pub fn observe_sandboxes(&mut self, rows: &[Arc<ListedSandbox>], look: Look) {
-        let listed = Snapshot::new(look.begun, rows, &[]);
-        self.observe_part(
-            &listed,
-            look,
-            |record| &mut record.sandboxes,
-            |pod, listed| {
-                pod.sandboxes = listed
-                    .map(|listed| listed.sandboxes.clone())
-                    .unwrap_or_default();
-            },
-        );
-    }
-
-    /// Takes in all containers while the sandboxes cannot be listed.
-    pub fn observe_containers(&mut self, rows: &[Arc<ListedContainer>], look: Look) {
-        let known = self.listed().flat_map(|pod| pod.sandboxes.iter().cloned());
-        let known: Vec<_> = known.collect();
-        let listed = Snapshot::new(look.begun, &known, rows);
-        self.observe_part(
-            &listed,
-            look,
-            |record| &mut record.containers,
-            |pod, listed| {
-                pod.containers = listed
-                    .map(|listed| listed.containers.clone())
-                    .unwrap_or_default();
-            },
-        );
-    }
-
-    fn observe_part(
-        &mut self,
-        listed: &Snapshot,
-        look: Look,
-        part: Part,
-        take: impl Fn(&mut ListedPod, Option<&ListedPod>),
-    ) {
+    /// Takes in one list while the other one cannot be had.
+    pub(crate) fn observe_list<R: Part>(&mut self, rows: &[Arc<R>], look: Look) {
+        let listed = R::grouped(self, rows, look.begun);
         self.amended();
         for (uid, pod) in &*listed.pods {
             if self.is_gone(uid, listed.taken) {
                 continue;
             }
-            let record = self.pods.entry(uid.clone());
-            let record = record.or_insert_with(|| Record::listed(look));
+            // Of the other list it has not been seen yet.
+            let new = || Record::new(Freshness::hinted(look.begun), look.source);
+            let record = self.pods.entry(uid.clone()).or_insert_with(new);
             if record.listed.is_none() {
                 record.listed = Some(Arc::new(ListedPod::empty(pod.pod.clone())));
             }
         }
         for (uid, record) in &mut self.pods {
-            let freshness = part(record);
-            if freshness.admits_list(look) {
-                *freshness = Freshness::of(look);
-                record.amend(look.source, |pod| {
-                    take(pod, listed.pods.get(uid).map(AsRef::as_ref))
-                });
-            }
+            let pod = listed.pods.get(uid).map(AsRef::as_ref);
+            record.look_at_list::<R>(pod, look);
             note(&mut self.unsettled, uid, record);
         }
     }
 
-    /// Takes in a look at one container, by its id; `None` says that it is gone.
-    pub fn observe_container(
+    /// Takes in a look at one container or sandbox, by its id; `None` says that it is gone.
+    pub(crate) fn observe_one<R: Part>(
         &mut self,
         uid: &PodUid,
         id: &Id,
-        state: Option<ContainerState>,
+        state: Option<R::State>,
         look: Look,
     ) {
-        let part: Part = |record| &mut record.containers;
-        if let Some(record) = self.pods.get_mut(uid)
-            && part(record).admits_one(look)
-        {
-            record.found_one(id, state);
+        self.amended();
+        let Some(record) = self.pods.get_mut(uid) else {
+            return;
+        };
+        if R::freshness(record).admits_one(look) {
+            R::freshness(record).one(look);
+            R::found(record, id, state);
+            let before = record.listed.clone();
+            record.amend(look.source, |pod| {
+                let rows = R::of_mut(pod);
+                match state {
+                    None => rows.retain(|row| row.id() != id),
+                    Some(state) => {
+                        for row in rows.iter_mut().filter(|row| row.id() == id) {
+                            Arc::make_mut(row).set_state(state);
+                        }
+                    }
+                }
+            });
+            if let Some(before) = before {
+                record.note_removed(&before);
+            }
         }
-        self.observe_one(uid, look, part, |pod| match state {
-            None => pod.containers.retain(|row| row.id != *id),
-            Some(state) => {
-                for row in pod.containers.iter_mut().filter(|row| row.id == *id) {
-                    Arc::make_mut(row).state = state;
-                }
-            }
-        });
+        note(&mut self.unsettled, uid, record);
     }
 
-    /// Takes in a look at one sandbox, by its id; `None` says that it is gone.
-    pub fn observe_sandbox(
-        &mut self,
-        uid: &PodUid,
-        id: &Id,
-        state: Option<SandboxState>,
-        look: Look,
-    ) {
-        let part: Part = |record| &mut record.sandboxes;
-        self.observe_one(uid, look, part, |pod| match state {
-            None => pod.sandboxes.retain(|row| row.id != *id),
-            Some(state) => {
-                for row in pod.sandboxes.iter_mut().filter(|row| row.id == *id) {
-                    Arc::make_mut(row).state = state;
-                }
-            }
-        });
-    }
-
-    /// Takes in a container that was not known, met by its id.
-    pub fn learn_container(&mut self, pod: &PodRef, row: ListedContainer, look: Look) {
-        let part: Part = |record| &mut record.containers;
-        let id = row.id.clone();
-        self.learn(pod, &id, look, part, |listed| {
-            listed.containers.push(Arc::new(row));
-        });
-    }
-
-    /// Takes in a sandbox that was not known, met by its id.
-    pub fn learn_sandbox(&mut self, pod: &PodRef, row: ListedSandbox, look: Look) {
-        let part: Part = |record| &mut record.sandboxes;
-        let id = row.id.clone();
-        self.learn(pod, &id, look, part, |listed| {
-            listed.sandboxes.push(Arc::new(row));
-        });
-    }
-
-    fn learn(
-        &mut self,
-        pod: &PodRef,
-        id: &Id,
-        look: Look,
-        part: Part,
-        take: impl FnOnce(&mut ListedPod),
-    ) {
+    /// Takes in a container or sandbox that was not known, met by its id.
+    pub(crate) fn learn<R: Part>(&mut self, pod: &PodRef, row: R, look: Look) {
         if self.is_gone(&pod.uid, look.begun) {
             return;
         }
@@ -231,38 +153,15 @@ impl Records {
             record.or_insert_with(|| Record::new(Freshness::hinted(look.begun), look.source));
         let empty = || Arc::new(ListedPod::empty(pod.clone()));
         let listed = record.listed.get_or_insert_with(empty);
-        let is_known = listed.names(id) || record.removed.contains(id);
-        if !is_known && part(record).admits_one(look) {
-            part(record).one(look);
+        let is_known = listed.names(row.id()) || record.removed.contains(row.id());
+        if !is_known && R::freshness(record).admits_one(look) {
+            R::freshness(record).one(look);
             record.amend(look.source, |listed| {
-                take(listed);
+                R::of_mut(listed).push(Arc::new(row));
                 listed.sort();
             });
         }
         note(&mut self.unsettled, &pod.uid, record);
-    }
-
-    fn observe_one(
-        &mut self,
-        uid: &PodUid,
-        look: Look,
-        part: Part,
-        take: impl FnOnce(&mut ListedPod),
-    ) {
-        self.amended();
-        let Some(record) = self.pods.get_mut(uid) else {
-            return;
-        };
-        let freshness = part(record);
-        if freshness.admits_one(look) {
-            freshness.one(look);
-            let before = record.listed.clone();
-            record.amend(look.source, take);
-            if let Some(before) = before {
-                record.note_removed(&before);
-            }
-        }
-        note(&mut self.unsettled, uid, record);
     }
 
     /// Whether a look newer than this one found the pod gone.
@@ -289,6 +188,7 @@ mod tests {
 
     use super::*;
     use crate::model::grouping::Grouping;
+    use crate::model::listed::{ContainerState, ListedContainer};
     use crate::model::status::PodStatus;
     use crate::records::{Hint, Step, Ticket};
 
@@ -421,7 +321,7 @@ mod tests {
                             let (begun, ended) = (now, now);
                             let look = Look { begun, ended, source: Source::Sweep };
                             let (uid, id) = (pod(*number).uid, format!("c{number}").into());
-                            told.records.observe_container(&uid, &id, *state, look);
+                            told.records.observe_one::<ListedContainer>(&uid, &id, *state, look);
                         }
                     }
                 }

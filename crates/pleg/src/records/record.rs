@@ -5,15 +5,19 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
+use super::Records;
 use super::hint::Hint;
 use super::look::{Freshness, Look};
 use crate::model::event::Source;
 use crate::model::id::Id;
-use crate::model::listed::{ContainerState, ListedContainer, ListedPod};
+use crate::model::listed::{
+    ContainerState, ListedContainer, ListedPod, ListedSandbox, Row, SandboxState,
+};
+use crate::model::snapshot::Snapshot;
 use crate::model::status::PodStatus;
 
 #[derive(Debug)]
-pub(super) struct Record {
+pub(crate) struct Record {
     /// The listing up to which everything was told; the kubelet's `old`.
     pub(super) committed: Option<Arc<ListedPod>>,
     /// The newest listing; the kubelet's `current`.
@@ -42,7 +46,7 @@ pub(super) struct Record {
 }
 
 #[derive(Debug)]
-pub(super) struct Inspecting {
+pub(crate) struct Inspecting {
     pub(super) ticket: u64,
     pub(super) version: Arc<ListedPod>,
     pub(super) begun: Instant,
@@ -76,8 +80,8 @@ impl Record {
         }
     }
 
-    /// Takes in a list of the whole pod. Where ids were looked at since it was begun, it
-    /// says nothing new of them; it still tells of those that nobody has asked for.
+    /// Takes in both lists of the pod. A part of it that was looked at since they were begun
+    /// stays as it is; says whether there was none.
     pub(super) fn look(&mut self, pod: Option<&Arc<ListedPod>>, look: Look) -> bool {
         if self.admits(look) {
             self.sandboxes = Freshness::of(look);
@@ -88,16 +92,28 @@ impl Record {
             self.list(pod, look.source);
             return true;
         }
-        if let Some(pod) = pod {
+        let pod = pod.map(AsRef::as_ref);
+        self.look_at_list::<ListedSandbox>(pod, look);
+        self.look_at_list::<ListedContainer>(pod, look);
+        false
+    }
+
+    /// Takes in one list of the pod. Where ids of it were looked at since it was begun, it
+    /// says nothing new of them; it still tells of those that nobody has asked for.
+    pub(super) fn look_at_list<R: Part>(&mut self, pod: Option<&ListedPod>, look: Look) {
+        let freshness = R::freshness(self);
+        if freshness.admits_list(look) {
+            *freshness = Freshness::of(look);
+            self.amend(look.source, |known| {
+                *R::of_mut(known) = pod.map(R::of).unwrap_or_default().to_vec();
+            });
+        } else if !freshness.is_listed_after(look.begun) {
             // Of ids that were looked at since, an inspection tells which of both is so.
-            let is_newest = !self.containers.is_listed_after(look.begun);
-            self.failed |= is_newest && self.is_otherwise(pod);
-            let parts = [self.sandboxes, self.containers];
-            if !parts.iter().any(|part| part.is_listed_after(look.begun)) {
-                self.meet(pod, look.source);
+            self.failed |= self.is_otherwise::<R>(pod);
+            if let Some(pod) = pod {
+                self.meet::<R>(pod, look.source);
             }
         }
-        false
     }
 
     /// Whether a list of the whole pod says something newer.
@@ -118,33 +134,28 @@ impl Record {
     }
 
     /// Adds the rows of ids that are new to us.
-    fn meet(&mut self, pod: &ListedPod, source: Source) {
-        let Some(known) = self.listed.clone() else {
+    fn meet<R: Part>(&mut self, pod: &ListedPod, source: Source) {
+        let Some(known) = &self.listed else {
             return;
         };
         let is_new = |id: &Id| !known.names(id) && !self.removed.contains(id);
-        let sandboxes = pod.sandboxes.iter().filter(|row| is_new(&row.id));
-        let sandboxes: Vec<_> = sandboxes.cloned().collect();
-        let containers = pod.containers.iter().filter(|row| is_new(&row.id));
-        let containers: Vec<_> = containers.cloned().collect();
-        if sandboxes.is_empty() && containers.is_empty() {
-            return;
+        let rows = R::of(pod).iter().filter(|row| is_new(row.id()));
+        let rows: Vec<_> = rows.cloned().collect();
+        if !rows.is_empty() {
+            self.amend(source, |pod| {
+                R::of_mut(pod).extend(rows);
+                pod.sort();
+            });
         }
-        self.amend(source, |pod| {
-            pod.sandboxes.extend(sandboxes);
-            pod.containers.extend(containers);
-            pod.sort();
-        });
     }
 
-    /// Whether a listing tells another state of a container that is known.
-    fn is_otherwise(&self, pod: &ListedPod) -> bool {
-        let Some(known) = &self.listed else {
-            return false;
-        };
-        pod.containers.iter().any(|row| {
-            let mut rows = known.containers.iter();
-            rows.any(|known| known.id == row.id && known.state != row.state)
+    /// Whether a list tells another state of an id that is known, or does not have it.
+    fn is_otherwise<R: Part>(&self, pod: Option<&ListedPod>) -> bool {
+        let rows = pod.map(R::of).unwrap_or_default();
+        let known = self.listed.as_deref().map(R::of).unwrap_or_default();
+        known.iter().any(|known| {
+            let row = rows.iter().find(|row| row.id() == known.id());
+            row.is_none_or(|row| row.state() != known.state())
         })
     }
 
@@ -221,14 +232,6 @@ impl Record {
         self.listed = settled;
     }
 
-    /// A look at one container has told how it is.
-    pub(super) fn found_one(&mut self, id: &Id, state: Option<ContainerState>) {
-        match state {
-            Some(ContainerState::Exited) => self.ended.insert(id.clone()),
-            _ => self.ended.remove(id),
-        };
-    }
-
     /// Whether the pod is to be inspected although nothing differs.
     pub(super) fn is_asked_for(&self) -> bool {
         self.reinspect || self.failed || self.hint.is_some()
@@ -238,6 +241,51 @@ impl Record {
     pub(super) fn wants_step(&self) -> bool {
         let wanted = self.is_asked_for() || self.listed != self.committed;
         self.listed.is_none() || wanted && self.inspecting.is_none()
+    }
+}
+
+/// One of the two lists, as a part of a record.
+pub(crate) trait Part: Row {
+    /// The pods by these rows alone.
+    fn grouped(records: &Records, rows: &[Arc<Self>], taken: Instant) -> Snapshot;
+
+    /// How fresh this part of a record is.
+    fn freshness(record: &mut Record) -> &mut Freshness;
+
+    /// A look at one id has told how it is; `None` says that it is gone.
+    fn found(record: &mut Record, id: &Id, state: Option<Self::State>);
+}
+
+impl Part for ListedSandbox {
+    fn grouped(_: &Records, rows: &[Arc<Self>], taken: Instant) -> Snapshot {
+        Snapshot::new(taken, rows, &[])
+    }
+
+    fn freshness(record: &mut Record) -> &mut Freshness {
+        &mut record.sandboxes
+    }
+
+    fn found(_: &mut Record, _: &Id, _: Option<SandboxState>) {}
+}
+
+impl Part for ListedContainer {
+    fn grouped(records: &Records, rows: &[Arc<Self>], taken: Instant) -> Snapshot {
+        // Whose a container is, its sandbox tells.
+        let known = records
+            .listed()
+            .flat_map(|pod| pod.sandboxes.iter().cloned());
+        Snapshot::new(taken, &known.collect::<Vec<_>>(), rows)
+    }
+
+    fn freshness(record: &mut Record) -> &mut Freshness {
+        &mut record.containers
+    }
+
+    fn found(record: &mut Record, id: &Id, state: Option<ContainerState>) {
+        match state {
+            Some(ContainerState::Exited) => record.ended.insert(id.clone()),
+            _ => record.ended.remove(id),
+        };
     }
 }
 

@@ -6,12 +6,15 @@ use std::net::IpAddr;
 use cri::{lean, v1};
 use serde::Deserialize;
 
-use crate::model::id::{Id, PodRef};
+use crate::model::id::PodRef;
 use crate::model::listed::{ContainerState, ListedContainer, ListedSandbox, SandboxState};
 use crate::model::status::{ContainerStatus, SandboxStatus};
 use crate::model::wall_time::WallTime;
 use crate::runtime::names::Names;
 use crate::runtime::{Announced, AnnouncedSandbox, CallError};
+
+/// Ids have 64 characters, and names of Kubernetes objects 253 at most.
+const LONGEST_ANNOUNCED: usize = 1024;
 
 const POD_UID: &str = "io.kubernetes.pod.uid";
 const POD_NAMESPACE: &str = "io.kubernetes.pod.namespace";
@@ -85,7 +88,6 @@ fn pod_of_labels<'a>(
 
 pub(super) fn sandbox_status(
     names: &Names,
-    id: &Id,
     answer: v1::PodSandboxStatusResponse,
 ) -> Result<SandboxStatus, CallError> {
     let status = answer
@@ -101,13 +103,13 @@ pub(super) fn sandbox_status(
         .as_ref()
         .map_or(0, |metadata| metadata.attempt);
     Ok(SandboxStatus {
-        id: id.clone(),
+        id: status.id.into(),
         state: sandbox_state(status.state),
         attempt,
         created_at: WallTime::from_unix_nanos(status.created_at),
         ips: ips.collect(),
         containers: containers
-            .map(|container| status_of(names, container.id.as_str().into(), container))
+            .map(|container| status_of(names, container))
             .collect(),
         pod: status
             .metadata
@@ -117,21 +119,20 @@ pub(super) fn sandbox_status(
 
 pub(super) fn container_status(
     names: &Names,
-    id: &Id,
     answer: v1::ContainerStatusResponse,
 ) -> Result<ContainerStatus, CallError> {
     let status = answer
         .status
         .ok_or_else(|| CallError::Malformed("ContainerStatus without a status".into()))?;
-    Ok(status_of(names, id.clone(), status))
+    Ok(status_of(names, status))
 }
 
-fn status_of(names: &Names, id: Id, status: v1::ContainerStatus) -> ContainerStatus {
+fn status_of(names: &Names, status: v1::ContainerStatus) -> ContainerStatus {
     let metadata = status.metadata.unwrap_or_default();
     let state = container_state(status.state);
     let labels = status.labels.iter();
     ContainerStatus {
-        id,
+        id: status.id.into(),
         name: names.one(&metadata.name),
         state,
         attempt: metadata.attempt,
@@ -148,8 +149,9 @@ fn status_of(names: &Names, id: Id, status: v1::ContainerStatus) -> ContainerSta
     }
 }
 
-/// An event without a sandbox status says only the id.
-pub(super) fn announced(event: v1::ContainerEventResponse) -> Announced {
+/// An event without a sandbox status says only the id. None of it is longer than an id or a
+/// name can be, because it is kept for a while; the lists tell what else there is.
+pub(super) fn announced(event: v1::ContainerEventResponse) -> Option<Announced> {
     let status = event.pod_sandbox_status;
     let sandbox = status.and_then(|status| {
         let metadata = status
@@ -164,11 +166,20 @@ pub(super) fn announced(event: v1::ContainerEventResponse) -> Announced {
             },
         })
     });
-    Announced {
+    let announced = Announced {
         id: event.container_id.into(),
         created_at: WallTime::from_unix_nanos(event.created_at),
         sandbox,
-    }
+    };
+    let of_sandbox = announced.sandbox.iter().flat_map(|sandbox| {
+        let AnnouncedSandbox { id, pod } = sandbox;
+        [id.as_str(), pod.uid.as_str(), &pod.namespace, &pod.name]
+    });
+    let longest = of_sandbox
+        .chain([announced.id.as_str()])
+        .map(str::len)
+        .max();
+    (longest <= Some(LONGEST_ANNOUNCED)).then_some(announced)
 }
 
 /// What is read of the verbose answer: it holds the container's environment too, which is

@@ -84,7 +84,7 @@ impl NoConnection {
             }
             source = error.source();
         }
-        // The connection was there: its peer said so itself, or HTTP/2 ended it.
+        // The connection was there, and HTTP/2 ended it.
         Self::Lost
     }
 
@@ -121,9 +121,11 @@ impl From<Status> for CallError {
             Code::ResourceExhausted if message.contains("larger than max") => {
                 Self::TooLarge(message)
             }
-            // What the transport could not do arrives as one of these with its cause behind it.
-            Code::Unavailable => Self::unavailable(NoConnection::behind(&status), message),
-            Code::Unknown | Code::Internal | Code::Cancelled if status.source().is_some() => {
+            // What the transport could not do arrives as one of these with its cause behind it;
+            // without one the runtime itself said so, of a shim that is gone for example.
+            Code::Unavailable | Code::Unknown | Code::Internal | Code::Cancelled
+                if status.source().is_some() =>
+            {
                 Self::unavailable(NoConnection::behind(&status), message)
             }
             Code::Internal if message.contains("decode") => Self::Malformed(message),

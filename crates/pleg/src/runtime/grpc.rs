@@ -153,11 +153,11 @@ impl Runtime for GrpcRuntime {
         };
         let method = Rpc::PodSandboxStatus;
         let answer = self.client.unary(self.api(), method, request).await?;
-        convert::sandbox_status(&self.names, id, answer)
+        convert::sandbox_status(&self.names, answer)
     }
 
     async fn container_status(&self, id: &Id) -> Result<ContainerStatus, CallError> {
-        convert::container_status(&self.names, id, self.ask_container(id, false).await?)
+        convert::container_status(&self.names, self.ask_container(id, false).await?)
     }
 
     async fn container_pid(&self, id: &Id) -> Result<Option<u32>, CallError> {
@@ -168,7 +168,10 @@ impl Runtime for GrpcRuntime {
         let request = v1::GetEventsRequest {};
         let method = Rpc::GetContainerEvents;
         let events = self.client.streaming(self.api(), method, request).await?;
-        let announced = events.map(|event| Ok(convert::announced(event?)));
+        let announced = events.filter_map(async |event| match event {
+            Ok(event) => convert::announced(event).map(Ok),
+            Err(error) => Some(Err(error.into())),
+        });
         Ok(Box::pin(announced))
     }
 }

@@ -120,6 +120,14 @@ impl Node {
         Self::begin(sim.clone(), Some(Arc::new(sim)), ids, config, prepare).await
     }
 
+    /// Watches it by lists, and deaths by this kernel.
+    pub async fn watch_with_this_kernel(
+        kernel: impl Kernel + 'static,
+        prepare: impl FnOnce(&Sim),
+    ) -> Self {
+        Self::begin(Sim::new(), Some(Arc::new(kernel)), ids, generic(), prepare).await
+    }
+
     async fn begin(
         sim: Sim,
         kernel: Option<Arc<dyn Kernel>>,

@@ -1,4 +1,4 @@
-//! A runtime that answers its lists and fails when it is asked for single containers: a
+//! A runtime that fails when it is asked for single containers: a
 //! kubelet then sees their pods as they were.
 
 use super::super::who::subject;
@@ -30,12 +30,12 @@ fn of_kind(facts: &NodeFacts, runtime: &str, failures: &Failures) -> Option<Find
         1 => {
             let who = subject(first);
             (
-                format!("{runtime} answers its lists, and cannot tell the status of {who}"),
+                format!("{runtime} cannot tell the status of {who}"),
                 format!("{call} of {who} failed: {error}"),
             )
         }
         _ => (
-            format!("{runtime} answers its lists, and fails {failed} of {made} {call} calls"),
+            format!("{runtime} fails {failed} of {made} {call} calls"),
             format!("{failed} of {made} {call} calls failed: {error}"),
         ),
     };

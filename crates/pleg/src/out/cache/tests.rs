@@ -1,0 +1,186 @@
+use std::time::Duration;
+
+use tokio::time::{advance, timeout};
+
+use super::*;
+
+fn uid() -> PodUid {
+    "u".into()
+}
+
+fn status() -> PodStatus {
+    PodStatus {
+        name: "p".into(),
+        ..PodStatus::unknown(uid())
+    }
+}
+
+fn moment(instant: Instant) -> Moment {
+    Moment {
+        instant,
+        wall: crate::model::wall_time::WallTime::from_unix_nanos(1).unwrap(),
+    }
+}
+
+/// A look that has listed everything.
+fn look(begun: Instant, pending: BTreeSet<PodUid>) -> Vouch {
+    Vouch {
+        begun: moment(begun),
+        pending,
+        sees_new_pods: true,
+        sees_new_containers: true,
+    }
+}
+
+/// Whether the cache has something newer than `time` without waiting.
+async fn has_newer(cache: &Cache, time: Instant) -> bool {
+    let uid = uid();
+    let newer = cache.newer_than(&uid, time);
+    timeout(Duration::from_millis(1), newer).await.is_ok()
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_newer_than_anything_before_the_first_relist() {
+    let (_writer, cache) = cache();
+    assert_eq!(cache.get(&uid()), Entry::unknown(&uid()));
+    assert!(!has_newer(&cache, Instant::now()).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_entry_is_as_new_as_its_inspection_or_the_last_relist() {
+    let (writer, cache) = cache();
+    let first = Instant::now();
+    writer.set(&uid(), status(), moment(first + SECOND));
+    assert!(has_newer(&cache, first).await);
+    assert!(
+        !has_newer(&cache, first + SECOND).await,
+        "as old is not newer"
+    );
+    writer.vouch(look(first + SECOND * 2, BTreeSet::new()));
+    assert!(has_newer(&cache, first + SECOND).await);
+    assert!(!has_newer(&cache, first + SECOND * 2).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_the_runtime_does_not_have_is_as_new_as_the_last_relist() {
+    let (writer, cache) = cache();
+    let asked = Instant::now();
+    writer.vouch(look(asked + SECOND, BTreeSet::new()));
+    let entry = cache.newer_than(&uid(), asked).await.unwrap();
+    assert_eq!(entry, Entry::unknown(&uid()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_relist_vouches_for_a_pod_that_differs_from_its_entry() {
+    let (writer, cache) = cache();
+    let asked = Instant::now();
+    writer.vouch(look(asked + SECOND, [uid()].into()));
+    assert!(!has_newer(&cache, asked).await);
+    writer.set(&uid(), status(), moment(asked + SECOND));
+    assert!(has_newer(&cache, asked).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_look_that_lists_no_sandboxes_says_of_no_pod_that_it_does_not_exist() {
+    let (writer, cache) = cache();
+    let asked = Instant::now();
+    let sweep = Vouch {
+        sees_new_pods: false,
+        sees_new_containers: false,
+        ..look(asked + SECOND, BTreeSet::new())
+    };
+    writer.vouch(sweep);
+    assert!(!has_newer(&cache, asked).await);
+    writer.set(&uid(), status(), moment(asked));
+    assert!(has_newer(&cache, asked).await, "known pods were seen");
+    assert!(!cache.get(&uid()).is_complete);
+    writer.vouch(look(asked + SECOND * 2, BTreeSet::new()));
+    assert!(cache.get(&uid()).is_complete);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_differs_is_as_of_the_last_look_that_confirmed_it() {
+    let (writer, cache) = cache();
+    let start = Instant::now();
+    let as_of = || cache.get(&uid()).as_of.map(|as_of| as_of.instant);
+    writer.set(&uid(), status(), moment(start));
+    writer.vouch(look(start + SECOND, BTreeSet::new()));
+    writer.vouch(look(start + SECOND * 2, [uid()].into()));
+    assert_eq!(as_of(), Some(start + SECOND));
+    writer.vouch(look(start + SECOND * 3, [uid()].into()));
+    assert_eq!(as_of(), Some(start + SECOND));
+    writer.set(&uid(), status(), moment(start + SECOND * 3));
+    assert_eq!(as_of(), Some(start + SECOND * 3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_is_released_by_an_inspection_an_error_a_relist_and_a_removal() {
+    let failed = || InspectError::Overdue {
+        call: crate::runtime::Rpc::ContainerStatus,
+        id: "c".into(),
+    };
+    type Release = fn(&CacheWriter, Instant, InspectError);
+    let releases: [Release; 4] = [
+        |writer, now, _| drop(writer.set(&uid(), status(), moment(now))),
+        |writer, now, error| writer.set_error(&uid(), error, now),
+        |writer, now, _| writer.vouch(look(now, BTreeSet::new())),
+        |writer, now, _| {
+            writer.vouch(look(now, BTreeSet::new()));
+            writer.remove(&uid());
+        },
+    ];
+    for release in releases {
+        let (writer, cache) = cache();
+        writer.set(&uid(), status(), moment(Instant::now()));
+        let asked = Instant::now();
+        let waiter = tokio::spawn(async move { cache.newer_than(&uid(), asked).await });
+        advance(SECOND).await;
+        assert!(!waiter.is_finished());
+        release(&writer, Instant::now(), failed());
+        assert!(waiter.await.unwrap().is_ok());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_can_have_a_deadline_and_learns_that_nobody_writes_any_more() {
+    let (writer, cache) = cache();
+    let now = Instant::now();
+    assert!(
+        timeout(SECOND, cache.newer_than(&uid(), now))
+            .await
+            .is_err()
+    );
+    drop(writer);
+    assert_eq!(cache.newer_than(&uid(), now).await, Err(Stopped));
+}
+
+#[tokio::test(start_paused = true)]
+async fn times_never_go_backwards() {
+    let (writer, cache) = cache();
+    let start = Instant::now();
+    writer.set(&uid(), status(), moment(start + SECOND * 5));
+    writer.set(&uid(), status(), moment(start + SECOND));
+    assert_eq!(cache.get(&uid()).modified, Some(start + SECOND * 5));
+    writer.vouch(look(start + SECOND * 9, BTreeSet::new()));
+    writer.vouch(look(start + SECOND * 2, BTreeSet::new()));
+    assert!(has_newer(&cache, start + SECOND * 8).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_is_kept_beside_the_last_good_status_until_the_next() {
+    let (writer, cache) = cache();
+    let error = InspectError::Overdue {
+        call: crate::runtime::Rpc::PodSandboxStatus,
+        id: "s".into(),
+    };
+    writer.set(&uid(), status(), moment(Instant::now()));
+    writer.set_error(&uid(), error.clone(), Instant::now());
+    let entry = cache.get(&uid());
+    assert_eq!((entry.error, &*entry.status.name), (Some(error), "p"));
+    writer.set(&uid(), status(), moment(Instant::now()));
+    assert_eq!(cache.get(&uid()).error, None);
+    writer.remove(&uid());
+    assert_eq!(cache.get(&uid()), Entry::unknown(&uid()));
+}

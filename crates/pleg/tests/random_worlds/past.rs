@@ -1,0 +1,124 @@
+//! How the world has been, and what was told of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use pleg::model::event::EventType;
+use pleg::model::id::Id;
+use pleg::out::status_report::StatusReport;
+use pleg::out::told::Record;
+use sim::Sim;
+use tokio::time::Instant;
+
+use super::node::Node;
+use super::{FAILS_FOR_A_MOMENT, TICK};
+
+/// How the pods have been.
+#[derive(Default)]
+pub struct Past {
+    states: Vec<(Instant, BTreeMap<String, Pod>)>,
+}
+
+/// The ids in a pod, and whether each runs; none for a pod that is not there.
+type Pod = BTreeMap<Id, String>;
+
+impl Past {
+    pub fn note(&mut self, sim: &Sim) {
+        let world = sim.world();
+        let pods = world.pods.iter().map(|(name, pod)| {
+            let sandboxes = pod.sandboxes.iter();
+            let sandboxes = sandboxes.map(|it| (it.id.clone(), format!("{:?}", it.state)));
+            let containers = pod.containers.iter();
+            let containers = containers.map(|it| (it.id.clone(), format!("{:?}", it.state)));
+            (name.clone(), sandboxes.chain(containers).collect())
+        });
+        self.states.push((Instant::now(), pods.collect()));
+    }
+
+    /// How a pod was at some time since then.
+    fn since(&self, time: Instant, name: &str) -> Vec<Pod> {
+        let then = self.states.iter().rposition(|(since, _)| *since <= time);
+        let states = &self.states[then.unwrap_or_default()..];
+        let pod = |(_, pods): &(_, BTreeMap<String, Pod>)| pods.get(name).cloned();
+        states
+            .iter()
+            .map(|at| pod(at).unwrap_or_default())
+            .collect()
+    }
+
+    /// That everything is cached as it was since it was last seen, or fails for a moment.
+    pub fn check(&self, node: &Node, report: &StatusReport) {
+        let seen = report.health.last_seen.expect("Healthy is who was seen");
+        let now = Instant::now();
+        let ago = |time: Duration| now.checked_sub(time + TICK).unwrap_or(now);
+        let seen = ago(node.sim.now().since(seen));
+        let cached = node.pleg.cache().all().into_iter();
+        let mut cached: BTreeMap<_, _> = cached
+            .map(|entry| (entry.status.name.to_string(), entry))
+            .collect();
+        let now = self.states.last().into_iter().flat_map(|(_, pods)| pods);
+        let mut names: BTreeSet<String> = now.map(|(name, _)| name.clone()).collect();
+        names.extend(cached.keys().cloned());
+        for name in names {
+            let entry = cached.remove(&name);
+            let (status, error) = match &entry {
+                Some(entry) => (Some(&entry.status), entry.error.as_ref()),
+                None => (None, None),
+            };
+            let mut pod = Pod::default();
+            if let Some(status) = status {
+                let sandboxes = status.sandboxes.iter();
+                pod.extend(sandboxes.map(|it| (it.id.clone(), format!("{:?}", it.state))));
+                let containers = status.containers.iter();
+                pod.extend(containers.map(|it| (it.id.clone(), format!("{:?}", it.state))));
+            }
+            let since = match error {
+                None => seen,
+                Some(_) => seen.min(ago(FAILS_FOR_A_MOMENT)),
+            };
+            let was = self.since(since, &name);
+            let mut ids: BTreeSet<&Id> = was.iter().flat_map(BTreeMap::keys).collect();
+            ids.extend(pod.keys());
+            // What fails for less than ten seconds may still be Healthy, and is listed.
+            let listed = report.failing.iter().filter_map(|it| it.pod.as_ref());
+            if listed.into_iter().any(|pod| *pod.name == *name) {
+                continue;
+            }
+            // Each by itself: a hint is about what is known, and a list tells what is new.
+            for id in ids {
+                let was_so = was.iter().any(|was| was.get(id) == pod.get(id));
+                assert!(
+                    was_so,
+                    "Healthy, last seen {:?} ago, and {id} is cached as {:?} with {error:?}, \
+                     while the pod was {was:?}; failing: {:?}",
+                    seen.elapsed(),
+                    pod.get(id),
+                    report.failing,
+                );
+            }
+        }
+    }
+}
+
+/// Which containers were told to have started, and how often each to have died.
+#[derive(Default)]
+pub struct Heard {
+    pub started: Vec<Id>,
+    pub deaths: BTreeMap<Id, usize>,
+}
+
+impl Heard {
+    pub fn hear(&mut self, record: &Record) {
+        let Record::Event(event) = record else {
+            return;
+        };
+        let (Some(id), Some(_)) = (&event.id, &event.container) else {
+            return;
+        };
+        match event.event_type {
+            EventType::ContainerStarted => self.started.push(id.clone()),
+            EventType::ContainerDied => *self.deaths.entry(id.clone()).or_default() += 1,
+            EventType::ContainerRemoved | EventType::PodSync => {}
+        }
+    }
+}

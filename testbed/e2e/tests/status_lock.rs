@@ -23,6 +23,9 @@ const BY_KERNEL: Duration = Duration::from_millis(200);
 /// By the kernel, with room for a noisy machine: still sooner than a sweep is sure to be.
 const BY_KERNEL_AT_MOST: Duration = Duration::from_millis(600);
 
+/// From the list's being asked for to the culprit's name: 3.5 s, with room for a noisy machine.
+const NAMED_WITHIN: f64 = 5.0;
+
 /// A pod for the lock and five that have nothing to do with it.
 struct Node {
     testbed: Testbed,
@@ -141,6 +144,11 @@ async fn under_the_status_lock_the_culprit_is_named_and_other_deaths_are_told_in
             .clone()
             .find(|call| call["container"] == "app")
             .unwrap();
+        let mut lists = record["stuck"].as_array().unwrap().iter();
+        let list = lists.find(|call| call["call"] == "ListContainers").unwrap();
+        let named = list["sinceSeconds"].as_f64().unwrap();
+        println!("containerd {version}: named {named:.2} s after the list was asked for");
+        assert!(named <= NAMED_WITHIN, "{named}");
         assert_eq!(culprit["call"], "ContainerStatus");
         assert_eq!(culprit["id"], locked.id("app").unwrap());
         assert_eq!(culprit["pod"]["name"], "locked");

@@ -646,3 +646,46 @@ async fn more_hang_than_may_be_asked_for_and_whoever_waits_is_told() {
             .all(|entry| entry.error.is_none())
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_exit_code_that_comes_late_is_asked_for_whatever_else_happens_in_the_pod() {
+    let node = Node::watch_stream(|sim| sim.run("p", &["a", "b"])).await;
+    node.at(3.0).await;
+    node.sim.exit_with_late_code("p", "a", 7, seconds(2.0));
+    // Other looks at the pod are no tries.
+    for _ in 0..8 {
+        node.pass(0.1).await;
+        let now = node.sim.now();
+        node.sim.world().pod("p").restart("b", 1, now);
+    }
+    node.at(14.0).await;
+    let entry = node.pleg.cache().get(&"uid-p".into());
+    let a = entry.status.container(&"p/a.0".into());
+    assert_eq!(a.and_then(|a| a.exit_code), Some(7));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_runtime_that_is_only_slow_does_not_contradict_itself() {
+    let node = Node::watch(|sim| {
+        for pod in ["a", "b", "c"] {
+            sim.run(pod, &["app"]);
+        }
+    })
+    .await;
+    node.at(3.0).await;
+    for status in STATUSES {
+        let jitter = Fault::Jitter(seconds(0.6), seconds(3.3));
+        node.sim.fault(status, None, jitter);
+    }
+    for _ in 0..60 {
+        node.pass(0.25).await;
+        for pod in ["a", "b", "c"] {
+            let now = node.sim.now();
+            let mut world = node.sim.world();
+            world.pod(pod).restart("app", 1, now);
+            world.pod(pod).containers.remove(0);
+        }
+        let failing = node.status().await.failing;
+        assert!(failing.is_empty(), "{failing:?}");
+    }
+}

@@ -71,7 +71,7 @@ impl Engine {
                 let begun = now.back_at(commit.begun);
                 let status = self.cache.set(uid, status, begun);
                 self.note_contradiction(&status, now.instant);
-                let listed = commit.after.as_deref();
+                let listed = self.records.listed_as(uid);
                 let is_listed_since = |time| self.records.is_listed_since(uid, time);
                 let error = self
                     .doubts

@@ -1,16 +1,17 @@
-//! Inspections whose result cannot be all: an exit code is not known yet, or the status
-//! contradicts the list. Nothing about such a pod differs, so no relist would look again.
+//! What inspections found that cannot be all: an exit code is not known yet, or the status of
+//! an id contradicts the list. Nothing about such a pod differs, so no relist would look again.
 //!
 //! ```text
-//!   inspected --lacks an exit code--> again after 0.5 s, 1 s ... five times
-//!       \------contradicts the list--> again after 0.5 s ... 8 s, until it does not; a failure
-//!                                      if lists that were asked for since say the same
+//!   found --lacks an exit code----> asked again after 0.5 s, 1 s ... five times
+//!     \------contradicts the list--> asked again after 0.5 s ... 8 s, until it does not; a failure
+//!                                   if lists that were asked for since say the same
 //! ```
 //!
 //! What came with CRI-O and cri-dockerd: an exit code of -1 until the exit file is there, a
 //! list and a status that are written one after the other.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -29,27 +30,40 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(8);
 /// How often an exit code that the runtime does not know yet is asked for again.
 const EXIT_CODE_TRIES: u32 = 5;
 
-/// The pods that are to be inspected again.
+/// The ids that are in doubt, by pod.
 #[derive(Debug, Default)]
 pub(crate) struct Doubts {
-    pods: BTreeMap<PodUid, Doubt>,
+    pods: BTreeMap<PodUid, BTreeMap<Id, Doubt>>,
 }
 
 #[derive(Debug)]
 struct Doubt {
-    /// When it is asked again; not while that is under way, and not for ever.
-    again: Option<Instant>,
-    /// When it was first found so, and how often since.
+    /// When it was first found so.
     first: Instant,
-    found: u32,
-    /// What the runtime contradicts itself in, since it is believed to.
+    /// How often it was asked again for this.
+    asked: u32,
+    next: Next,
+    /// What the runtime contradicts itself in, once lists have confirmed it.
     failing: Option<Failing>,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    At(Instant),
+    UnderWay,
+    Never,
+}
+
+/// Why an id is in doubt.
+enum Found {
+    LacksExitCode,
+    Contradicts(Rpc, Option<Arc<str>>),
+}
+
 impl Doubts {
-    /// An inspection of what was `listed` found this; gives the failure that it amounts to.
-    /// `is_listed_since` says whether that is of lists that were asked for after a time: a
-    /// list is older than a status, so one contradiction is none yet.
+    /// A pod was inspected, of which this is `listed` now; gives what its status fails by.
+    /// `is_listed_since` says whether that is of lists that were asked for after a time: what
+    /// is gone by then is in none of them.
     pub(crate) fn inspected(
         &mut self,
         status: &PodStatus,
@@ -57,60 +71,49 @@ impl Doubts {
         is_listed_since: impl Fn(Instant) -> bool,
         now: Instant,
     ) -> Option<InspectError> {
-        let contradiction = listed.and_then(|listed| contradiction(status, listed));
-        let known = self.pods.get(&status.uid);
-        let first = known.map_or(now, |doubt| doubt.first);
-        let found = known.map_or(0, |doubt| doubt.found) + 1;
-        if contradiction.is_none() && (!lacks_exit_code(status) || found > EXIT_CODE_TRIES) {
-            match self.pods.get_mut(&status.uid) {
-                // It stays known how often an exit code was asked for.
-                Some(doubt) if lacks_exit_code(status) => {
-                    doubt.again = None;
-                    doubt.failing = None;
+        let mut known = self.pods.remove(&status.uid).unwrap_or_default();
+        let mut doubts = BTreeMap::new();
+        for (id, found) in doubtful(status, listed) {
+            let mut doubt = known.remove(&id).unwrap_or_else(|| Doubt::new(now));
+            doubt.ask_again(&found, now);
+            doubt.failing = match found {
+                Found::Contradicts(call, container) if is_listed_since(doubt.first) => {
+                    let since = doubt.failing.map_or(now, |failing| failing.since);
+                    let error = InspectError::Disagrees {
+                        call,
+                        id: id.clone(),
+                    };
+                    Some(Failing {
+                        id: id.clone(),
+                        call,
+                        container,
+                        pod: Some(status.pod()),
+                        error,
+                        since,
+                        unseen_since: since,
+                    })
                 }
-                _ => self.forget(&status.uid),
-            }
-            return None;
+                _ => None,
+            };
+            doubts.insert(id, doubt);
         }
-        let known = self.pods.remove(&status.uid);
-        let known = known.and_then(|doubt| doubt.failing);
-        let failing = contradiction.filter(|_| is_listed_since(first));
-        let failing = failing.map(|(call, id)| {
-            let container = status.container(&id);
-            let since = known.map_or(now, |known| known.since);
-            Failing {
-                call,
-                container: container.map(|container| container.name.clone()),
-                pod: Some(status.pod()),
-                error: InspectError::Disagrees {
-                    call,
-                    id: id.clone(),
-                },
-                id,
-                since,
-                unseen_since: since,
-            }
-        });
-        let error = failing.as_ref().map(|failing| failing.error.clone());
-        let pause = PAUSE * 2u32.pow((found - 1).min(8));
-        let doubt = Doubt {
-            again: Some(now + pause.min(LONGEST_PAUSE)),
-            first,
-            found,
-            failing,
-        };
-        self.pods.insert(status.uid.clone(), doubt);
+        let mut failing = doubts.values().filter_map(|doubt| doubt.failing.as_ref());
+        let error = failing.next().map(|failing| failing.error.clone());
+        if !doubts.is_empty() {
+            self.pods.insert(status.uid.clone(), doubts);
+        }
         error
     }
 
     /// A container was found to have exited, by a look at it alone.
     pub(crate) fn exited(&mut self, status: &PodStatus, now: Instant) {
-        if lacks_exit_code(status) && !self.pods.contains_key(&status.uid) {
-            self.inspected(status, None, |_| false, now);
+        for id in lack_exit_code(status) {
+            let doubts = self.pods.entry(status.uid.clone()).or_default();
+            doubts.entry(id).or_insert_with(|| Doubt::new(now));
         }
     }
 
-    /// The pod is gone, or nothing about it is in doubt.
+    /// The pod is gone.
     pub(crate) fn forget(&mut self, uid: &PodUid) {
         self.pods.remove(uid);
     }
@@ -118,8 +121,15 @@ impl Doubts {
     /// The pods that are to be asked for again now.
     pub(crate) fn due(&mut self, now: Instant) -> Vec<PodUid> {
         let mut due = Vec::new();
-        for (uid, doubt) in &mut self.pods {
-            if doubt.again.take_if(|again| now >= *again).is_some() {
+        for (uid, doubts) in &mut self.pods {
+            let mut is_due = false;
+            for doubt in doubts.values_mut() {
+                if matches!(doubt.next, Next::At(time) if now >= time) {
+                    doubt.next = Next::UnderWay;
+                    is_due = true;
+                }
+            }
+            if is_due {
                 due.push(uid.clone());
             }
         }
@@ -128,39 +138,77 @@ impl Doubts {
 
     /// When the next one is.
     pub(crate) fn alarm(&self) -> Option<Instant> {
-        self.pods.values().filter_map(|doubt| doubt.again).min()
+        let doubts = self.pods.values().flat_map(BTreeMap::values);
+        let times = doubts.filter_map(|doubt| match doubt.next {
+            Next::At(time) => Some(time),
+            Next::UnderWay | Next::Never => None,
+        });
+        times.min()
     }
 
     /// The statuses that contradict the list.
     pub(crate) fn failing(&self) -> impl Iterator<Item = Failing> {
-        self.pods.values().filter_map(|doubt| doubt.failing.clone())
+        let doubts = self.pods.values().flat_map(BTreeMap::values);
+        doubts.filter_map(|doubt| doubt.failing.clone())
     }
 }
 
-fn lacks_exit_code(status: &PodStatus) -> bool {
-    let mut containers = status.containers.iter();
-    containers.any(ContainerStatus::lacks_exit_code)
+impl Doubt {
+    fn new(now: Instant) -> Self {
+        Self {
+            first: now,
+            asked: 0,
+            next: Next::At(now + PAUSE),
+            failing: None,
+        }
+    }
+
+    /// It is still in doubt. Only what was asked for this counts as a try.
+    fn ask_again(&mut self, found: &Found, now: Instant) {
+        if self.next != Next::UnderWay {
+            return;
+        }
+        self.asked += 1;
+        let is_enough = self.asked >= EXIT_CODE_TRIES;
+        self.next = match found {
+            Found::LacksExitCode if is_enough => Next::Never,
+            _ => Next::At(now + LONGEST_PAUSE.min(PAUSE * 2u32.pow(self.asked.min(8)))),
+        };
+    }
 }
 
-/// The first row that the status does not have, or that has ended while the status runs.
-fn contradiction(status: &PodStatus, listed: &ListedPod) -> Option<(Rpc, Id)> {
-    let sandbox = listed.sandboxes.iter().find(|row| {
+fn lack_exit_code(status: &PodStatus) -> impl Iterator<Item = Id> {
+    let containers = status.containers.iter();
+    let lacks = containers.filter(|container| container.lacks_exit_code());
+    lacks.map(|container: &ContainerStatus| container.id.clone())
+}
+
+/// What lacks an exit code, and the rows that the status does not have, or that have ended
+/// while their status runs.
+fn doubtful(status: &PodStatus, listed: Option<&ListedPod>) -> BTreeMap<Id, Found> {
+    let lacking = lack_exit_code(status).map(|id| (id, Found::LacksExitCode));
+    let sandboxes = listed.into_iter().flat_map(|pod| &pod.sandboxes);
+    let sandboxes = sandboxes.filter(|row| {
         let mut found = status.sandboxes.iter();
         let found = found.find(|found| found.id == row.id);
         found.is_none_or(|found| {
             row.state == SandboxState::NotReady && found.state == SandboxState::Ready
         })
     });
-    let container = || {
-        listed.containers.iter().find(|row| {
-            let found = status.container(&row.id);
-            found.is_none_or(|found| {
-                row.state == ContainerState::Exited && found.state == ContainerState::Running
-            })
+    let sandboxes = sandboxes.map(|row| {
+        let found = Found::Contradicts(Rpc::PodSandboxStatus, None);
+        (row.id.clone(), found)
+    });
+    let containers = listed.into_iter().flat_map(|pod| &pod.containers);
+    let containers = containers.filter(|row| {
+        status.container(&row.id).is_none_or(|found| {
+            row.state == ContainerState::Exited && found.state == ContainerState::Running
         })
-    };
-    match sandbox {
-        Some(row) => Some((Rpc::PodSandboxStatus, row.id.clone())),
-        None => container().map(|row| (Rpc::ContainerStatus, row.id.clone())),
-    }
+    });
+    let containers = containers.map(|row| {
+        let name = Some(row.name.clone()).filter(|name| !name.is_empty());
+        let found = Found::Contradicts(Rpc::ContainerStatus, name);
+        (row.id.clone(), found)
+    });
+    lacking.chain(sandboxes).chain(containers).collect()
 }

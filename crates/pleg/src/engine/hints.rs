@@ -12,15 +12,20 @@ use crate::model::wall_time::Moment;
 use crate::records::{Hint, Met};
 use crate::runtime::{Announced, AnnouncedSandbox, CallError};
 
-/// How many hints are followed at once, and how many a second after that: what is more is
-/// one relist. Fifty pods that die at once are a hundred and fifty events.
-const BURST: u32 = 400;
-const A_SECOND: u32 = 100;
+/// How many status calls hints may cause at once, and how many a second after that: what is
+/// more is one relist. Fifty pods that die at once are a hundred and fifty events, of which
+/// each asks for a sandbox and a container or two.
+const BURST: u32 = 1200;
+const A_SECOND: u32 = 300;
 
-/// An event of a pod that nobody knows counts so many times: there may be no such pod.
-const STRANGER: u32 = 2;
+/// An event of a pod that nobody knows counts so much: there may be no such pod.
+const STRANGER: u32 = 6;
 
-/// How many hints may still be followed.
+/// An event that does not say whose it is: most are of an id that nobody knows, and who it is
+/// is not looked for before there is room.
+const NOBODY: u32 = 1;
+
+/// How many status calls hints may still cause.
 #[derive(Debug)]
 pub(crate) struct HintBudget {
     left: f64,
@@ -46,6 +51,11 @@ impl HintBudget {
         }
         may
     }
+
+    /// Takes so many, from those to come if need be.
+    fn spend(&mut self, cost: u32) {
+        self.left -= f64::from(cost);
+    }
 }
 
 /// How soon a relist takes the place of hints that are not followed.
@@ -62,28 +72,37 @@ impl Engine {
         let latency = created_at.map(|created| now.wall.since(created));
         self.observer.stream_event(latency);
         self.streaming.announced(&id, now.instant);
-        let stranger = sandbox
-            .as_ref()
-            .is_some_and(|sandbox| self.records.listed_as(&sandbox.pod.uid).is_none());
-        let cost = if stranger { STRANGER } else { 1 };
+        let cost = match &sandbox {
+            Some(sandbox) => self.cost_of(&sandbox.pod),
+            None => NOBODY,
+        };
         if !self.hints.take(cost, now.instant) {
             // Where lists do not come, a sweep asks for it.
             self.sweeper.remember(id, now.instant);
             self.on_flooded(now);
             return;
         }
-        let (pod, met) = match sandbox {
-            Some(AnnouncedSandbox { id: sandbox, pod }) if sandbox == id => {
-                (Some(pod), vec![Met::Sandbox(sandbox)])
+        let pod = match &sandbox {
+            Some(sandbox) => Some(sandbox.pod.clone()),
+            None => {
+                let pod = self.records.pod_of(&id);
+                let cost = pod.as_ref().map_or(0, |pod| self.cost_of(pod));
+                self.hints.spend(cost);
+                pod
             }
-            Some(AnnouncedSandbox { id: sandbox, pod }) => {
+        };
+        let met = match sandbox {
+            Some(AnnouncedSandbox { id: sandbox, .. }) if sandbox == id => {
+                vec![Met::Sandbox(sandbox)]
+            }
+            Some(AnnouncedSandbox { id: sandbox, .. }) => {
                 let container = Met::Container {
                     id: id.clone(),
                     sandbox: sandbox.clone(),
                 };
-                (Some(pod), vec![Met::Sandbox(sandbox), container])
+                vec![Met::Sandbox(sandbox), container]
             }
-            None => (self.records.pod_of(&id), Vec::new()),
+            None => Vec::new(),
         };
         match pod {
             Some(pod) => {
@@ -100,6 +119,14 @@ impl Engine {
                 self.sweeper.remember(id, now.instant);
                 self.hurry(now);
             }
+        }
+    }
+
+    /// How many status calls a look at the pod takes.
+    fn cost_of(&self, pod: &PodRef) -> u32 {
+        match self.records.listed_as(&pod.uid) {
+            None => STRANGER,
+            Some(pod) => (pod.sandboxes.len() + pod.containers.len()) as u32,
         }
     }
 

@@ -240,16 +240,22 @@ impl Reporter {
         let (state, reason) = (self.told.state, self.told.reason);
         let stuck = coverage.stuck.iter();
         let failing = coverage.failing.iter();
+        let is_clear = stuck.len() + failing.len() == 0;
         HealthReport {
             time: now.wall,
             state,
             reason,
             message: match self.better_since {
-                Some(since) if stuck.len() + failing.len() == 0 => {
+                Some(since) if is_clear && state == HealthState::Degraded => {
                     let since = Duration::from_secs((now.instant - since).as_secs());
                     format!("recovering: no problem found for {}", GoDuration(since))
                 }
-                _ => message(coverage, state, reason, now.instant, self.threshold),
+                // What is held back is the verdict; the sentence is of now.
+                Some(_) => {
+                    let (_, reason) = assess(coverage, now.instant, self.threshold);
+                    message(coverage, state, reason, now.instant, self.threshold)
+                }
+                None => message(coverage, state, reason, now.instant, self.threshold),
             },
             stuck: stuck
                 .map(|call| StuckCall::new(call, now.instant))

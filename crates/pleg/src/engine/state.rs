@@ -262,6 +262,9 @@ impl Engine {
     }
 
     pub(super) fn ask(&mut self, call: Call, about: About, now: Instant) {
+        if let Purpose::Inspect(uid, _) = &call.purpose {
+            self.unasked.remove(uid);
+        }
         self.governor.begin(about, now);
         self.act(Action::Ask(call));
     }

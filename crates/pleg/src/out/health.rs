@@ -318,7 +318,9 @@ pub fn assess(coverage: &Coverage, now: Instant, threshold: Duration) -> (Health
         Ok(()) => HealthState::Degraded,
     };
     let reason = match (state, reason) {
-        (HealthState::Starting | HealthState::Unhealthy, Reason::AllSeen) => Reason::Starting,
+        (HealthState::Starting, Reason::AllSeen) => Reason::Starting,
+        // No call is late enough to be named, and no look at all pods has an end.
+        (HealthState::Unhealthy, Reason::AllSeen) => Reason::StatusSlow,
         (_, reason) => reason,
     };
     (state, reason)
@@ -414,7 +416,12 @@ fn degraded(coverage: &Coverage, reason: Reason) -> &'static str {
              new containers are not seen"
         }
         Reason::ListSlow | Reason::StatusSlow => "the runtime is slow",
-        Reason::ListStuck if coverage.lists != Lists::Stuck => {
+        Reason::ListStuck
+            if coverage
+                .stuck
+                .iter()
+                .any(|stuck| stuck.about.call == Rpc::Version) =>
+        {
             "the runtime does not answer who it is"
         }
         Reason::ListStuck | Reason::ListFails | Reason::ListTooLarge => {

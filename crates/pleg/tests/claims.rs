@@ -689,3 +689,35 @@ async fn a_runtime_that_is_only_slow_does_not_contradict_itself() {
         assert!(failing.is_empty(), "{failing:?}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_status_that_does_not_exist_for_a_moment_ends_nobody_who_is_listed() {
+    let node = Node::watch_stream(pods).await;
+    node.at(3.0).await;
+    node.told();
+    let missing = Fault::Fail(CallError::NotFound("no such container".into()));
+    for (call, id) in [
+        (Rpc::ContainerStatus, "a/app.0"),
+        (Rpc::PodSandboxStatus, "a.0"),
+    ] {
+        node.sim.fault(call, Some(id), missing.clone());
+        // The other container of the pod starts, which the stream announces.
+        let now = node.sim.now();
+        node.sim.world().pod("a").create("late", now).start(now);
+        node.pass(0.3).await;
+        node.sim.lift_all();
+        node.pass(3.0).await;
+        let told = node.told();
+        assert!(!told.contains("Died a"), "{told}");
+        assert!(!told.contains("Removed a"), "{told}");
+        node.sim
+            .world()
+            .pod("a")
+            .containers
+            .retain(|it| it.name != "late");
+        node.pass(3.0).await;
+        node.told();
+        let entry = node.pleg.cache().get(&"uid-a".into());
+        assert_eq!((entry.error, entry.status.containers.len()), (None, 1));
+    }
+}

@@ -231,6 +231,7 @@ impl Run {
                 id: format!("{pod}/{container}").into(),
                 sandbox: "".into(),
             }],
+            removed: Vec::new(),
         };
         let pod = PodRef {
             uid: uid(pod),

@@ -99,6 +99,7 @@ async fn an_event_is_not_believed_whose_an_id_is() {
                 name: pod.into(),
             },
         }),
+        is_removal: false,
     };
     node.sim.say(wrong("b", "a/app.0"));
     node.sim.say(wrong("nowhere", "nowhere/app.0"));
@@ -118,6 +119,7 @@ async fn a_flood_of_events_stops_nobody_and_ends_with_the_truth() {
             id: format!("garbage-{number}").into(),
             created_at: None,
             sandbox: None,
+            is_removal: false,
         });
     }
     node.sim.exit("a", "app", 5);

@@ -58,6 +58,7 @@ impl StreamEvent {
             id: self.change.id,
             created_at: Some(self.created_at),
             sandbox: self.with_status.then_some(self.change.sandbox),
+            is_removal: self.change.after.is_none(),
         }
     }
 }

@@ -307,6 +307,7 @@ impl Engine {
             at: now.instant,
             announced: None,
             met: Vec::new(),
+            removed: vec![id.clone()],
         };
         self.hint(&pod, hint, now);
     }

@@ -79,6 +79,10 @@ impl Engine {
                 if let Some(error) = error {
                     self.cache.set_error(uid, error, inspected_since);
                 }
+                if self.doubts.is_contradicted(uid) {
+                    // The list tells which of both is so.
+                    self.hurry(now);
+                }
                 self.tell(&commit, Some(&status), now);
                 // What differed again meanwhile is due now, not at the next relist; it may have
                 // been so for as long as this inspection took.

@@ -43,6 +43,8 @@ struct Doubt {
     /// How often it was asked again for this.
     asked: u32,
     next: Next,
+    /// Whether the status contradicts the list.
+    contradicts: bool,
     /// What the runtime contradicts itself in, once lists have confirmed it.
     failing: Option<Failing>,
 }
@@ -76,6 +78,7 @@ impl Doubts {
         for (id, found) in doubtful(status, listed) {
             let mut doubt = known.remove(&id).unwrap_or_else(|| Doubt::new(now));
             doubt.ask_again(&found, now);
+            doubt.contradicts = matches!(found, Found::Contradicts(..));
             doubt.failing = match found {
                 Found::Contradicts(call, container) if is_listed_since(doubt.first) => {
                     let since = doubt.failing.map_or(now, |failing| failing.since);
@@ -103,6 +106,12 @@ impl Doubts {
             self.pods.insert(status.uid.clone(), doubts);
         }
         error
+    }
+
+    /// Whether a status of this pod contradicts the list.
+    pub(crate) fn is_contradicted(&self, uid: &PodUid) -> bool {
+        let doubts = self.pods.get(uid).into_iter().flat_map(BTreeMap::values);
+        doubts.into_iter().any(|doubt| doubt.contradicts)
     }
 
     /// A container was found to have exited, by a look at it alone.
@@ -159,6 +168,7 @@ impl Doubt {
             first: now,
             asked: 0,
             next: Next::At(now + PAUSE),
+            contradicts: false,
             failing: None,
         }
     }

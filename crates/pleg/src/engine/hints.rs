@@ -68,6 +68,7 @@ impl Engine {
             id,
             created_at,
             sandbox,
+            is_removal,
         } = announced;
         let latency = created_at.map(|created| now.wall.since(created));
         self.observer.stream_event(latency);
@@ -111,6 +112,7 @@ impl Engine {
                     at: now.instant,
                     announced: created_at,
                     met,
+                    removed: if is_removal { vec![id] } else { Vec::new() },
                 };
                 self.hint(&pod, hint, now);
             }

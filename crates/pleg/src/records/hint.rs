@@ -39,6 +39,8 @@ pub struct Hint {
     pub announced: Option<WallTime>,
     /// Ids that it named, known or not.
     pub met: Vec<Met>,
+    /// Ids that may be gone: of any other that is listed only a list says so.
+    pub removed: Vec<Id>,
 }
 
 /// An id that a hint named.
@@ -61,6 +63,11 @@ impl Hint {
         for met in newer.met {
             if !self.met.contains(&met) && self.met.len() < MOST_MET {
                 self.met.push(met);
+            }
+        }
+        for id in newer.removed {
+            if !self.removed.contains(&id) && self.removed.len() < MOST_MET {
+                self.removed.push(id);
             }
         }
         self.source = newer.source;
@@ -158,7 +165,12 @@ impl Records {
         };
         if record.sandboxes.admits_all(look) && record.containers.admits_all(look) {
             let version = inspecting.version.clone();
-            let seen = seen(&version, found);
+            let listed = record.listed.clone();
+            let stays = |id: &Id| {
+                let is_listed = listed.as_ref().is_some_and(|pod| pod.names(id));
+                is_listed && !hint.removed.contains(id)
+            };
+            let seen = seen(&version, found, stays);
             record.sandboxes.all(look);
             record.containers.all(look);
             inspecting.version = Arc::new(seen.clone());
@@ -198,10 +210,14 @@ impl Records {
     }
 }
 
-/// The pod as an inspection found it: rows that were not found are gone.
-fn seen(version: &ListedPod, found: &PodStatus) -> ListedPod {
+/// The pod as an inspection found it: rows that were not found are gone, unless a row `stays`
+/// because the runtime has not said that it removed it.
+fn seen(version: &ListedPod, found: &PodStatus, stays: impl Fn(&Id) -> bool) -> ListedPod {
     let sandboxes = version.sandboxes.iter().filter_map(|row| {
-        let status = found.sandboxes.iter().find(|status| status.id == row.id)?;
+        let mut statuses = found.sandboxes.iter();
+        let Some(status) = statuses.find(|status| status.id == row.id) else {
+            return stays(&row.id).then(|| row.clone());
+        };
         Some(Arc::new(ListedSandbox {
             state: status.state,
             attempt: status.attempt,
@@ -209,8 +225,15 @@ fn seen(version: &ListedPod, found: &PodStatus) -> ListedPod {
             ..ListedSandbox::clone(row)
         }))
     });
+    let sandboxes: Vec<_> = sandboxes.collect();
+    // With a sandbox the runtime removes its containers.
+    let was_there = |id: &Id| version.sandboxes.iter().any(|row| row.id == *id);
+    let is_gone = |id: &Id| was_there(id) && !sandboxes.iter().any(|row| row.id == *id);
     let containers = version.containers.iter().filter_map(|row| {
-        let status = found.container(&row.id)?;
+        let Some(status) = found.container(&row.id) else {
+            let stays = stays(&row.id) && !is_gone(&row.sandbox_id);
+            return stays.then(|| row.clone());
+        };
         Some(Arc::new(ListedContainer {
             name: status.name.clone(),
             state: status.state,
@@ -221,8 +244,8 @@ fn seen(version: &ListedPod, found: &PodStatus) -> ListedPod {
     });
     let mut pod = ListedPod {
         pod: version.pod.clone(),
-        sandboxes: sandboxes.collect(),
         containers: containers.collect(),
+        sandboxes,
     };
     pod.sort();
     pod

@@ -311,6 +311,7 @@ mod tests {
                                 at: now,
                                 announced: None,
                                 met: Vec::new(),
+                                removed: Vec::new(),
                             };
                             told.records.hint(&pod(*number), hint);
                         }

@@ -19,6 +19,9 @@ pub struct Announced {
     pub created_at: Option<WallTime>,
     /// In which sandbox, where the event says it.
     pub sandbox: Option<AnnouncedSandbox>,
+    /// Whether the event says that the runtime has removed it. It counts only together with a
+    /// status that does not exist.
+    pub is_removal: bool,
 }
 
 /// The sandbox that an event speaks of.

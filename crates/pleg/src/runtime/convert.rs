@@ -152,6 +152,7 @@ fn status_of(names: &Names, status: v1::ContainerStatus) -> ContainerStatus {
 /// An event without a sandbox status says only the id. None of it is longer than an id or a
 /// name can be, because it is kept for a while; the lists tell what else there is.
 pub(super) fn announced(event: v1::ContainerEventResponse) -> Option<Announced> {
+    let is_removal = event.container_event_type() == v1::ContainerEventType::ContainerDeletedEvent;
     let status = event.pod_sandbox_status;
     let sandbox = status.and_then(|status| {
         let metadata = status
@@ -167,6 +168,7 @@ pub(super) fn announced(event: v1::ContainerEventResponse) -> Option<Announced> 
         })
     });
     let announced = Announced {
+        is_removal,
         id: event.container_id.into(),
         created_at: WallTime::from_unix_nanos(event.created_at),
         sandbox,

@@ -96,18 +96,22 @@ impl Governor {
 
     /// Whether one more status call may be made.
     pub(crate) fn has_room(&self) -> bool {
-        let alone = |entry: &&Entry| entry.stuck == Some(Stuck::Alone);
-        let stuck = self.outstanding.values().filter(alone).count();
-        let total = self.outstanding.len();
-        total + RESERVED < self.most * STUCK_FACTOR && total - stuck + RESERVED < self.open
+        let (total, in_window) = self.load();
+        total + RESERVED < self.most * STUCK_FACTOR && in_window + RESERVED < self.open
     }
 
     /// Whether a witness may be called, although all other places may be taken.
     pub(crate) fn has_room_for_witness(&self) -> bool {
+        let (total, in_window) = self.load();
+        total < self.most * STUCK_FACTOR && in_window + RESERVED <= self.most
+    }
+
+    /// How many calls are outstanding, and how many of them take a place in the window.
+    fn load(&self) -> (usize, usize) {
         let alone = |entry: &&Entry| entry.stuck == Some(Stuck::Alone);
         let stuck = self.outstanding.values().filter(alone).count();
         let total = self.outstanding.len();
-        total < self.most * STUCK_FACTOR && total - stuck + RESERVED <= self.most
+        (total, total - stuck)
     }
 
     pub(crate) fn is_outstanding(&self, key: &Key) -> bool {

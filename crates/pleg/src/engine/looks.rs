@@ -58,6 +58,7 @@ impl Engine {
 
     /// Looks at how things are, and tells our health if it changed.
     pub(super) fn review(&mut self, now: Moment) {
+        self.set_aside_unasked(now);
         self.set_aside_stuck(now);
         self.complete_round(now);
         self.update_coverage(now);
@@ -105,7 +106,6 @@ impl Engine {
         if !new.is_empty() {
             self.doubt_stream(now);
         }
-        self.set_aside_unasked(now);
         for (uid, call, id) in new {
             if self.records.inspecting().contains(&uid) {
                 let error = InspectError::Overdue { call, id };

@@ -292,11 +292,7 @@ impl Engine {
 
     fn begin_relist(&mut self, now: Moment) {
         // A sweep may be asking for one of the lists.
-        let lists = [Rpc::Version, Rpc::ListPodSandbox, Rpc::ListContainers];
-        if lists
-            .iter()
-            .any(|list| self.governor.node_call(*list).is_some())
-        {
+        if self.node_calls().next().is_some() {
             return;
         }
         if let Some(ask) = self.relister.begin(now) {
@@ -317,6 +313,14 @@ impl Engine {
                 }
             }
         }
+    }
+
+    /// When the outstanding calls for the whole node were made.
+    fn node_calls(&self) -> impl Iterator<Item = Instant> {
+        let calls = [Rpc::Version, Rpc::ListPodSandbox, Rpc::ListContainers];
+        calls
+            .into_iter()
+            .filter_map(|call| self.governor.node_call(call))
     }
 
     /// How long the calls for the whole node have been outstanding.
@@ -364,11 +368,7 @@ impl Engine {
     /// When something is to be done although nothing happens.
     pub(crate) fn alarm(&self, now: Instant) -> Instant {
         let steps = self.relister.steps();
-        let node = [Rpc::Version, Rpc::ListPodSandbox, Rpc::ListContainers];
-        let since: Vec<Instant> = node
-            .into_iter()
-            .filter_map(|call| self.governor.node_call(call))
-            .collect();
+        let since: Vec<Instant> = self.node_calls().collect();
         let silent = self.relister.overdue_after() + SUSPECT;
         let steps = steps.chain([silent]);
         let lists = steps.flat_map(|step| since.iter().map(move |since| *since + step));

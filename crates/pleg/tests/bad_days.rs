@@ -55,6 +55,29 @@ async fn one_stuck_id_in_two_pods_names_both_and_rounds_go_on() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_call_that_outlives_its_pod_is_named_once_when_another_pod_has_its_id() {
+    let node = Node::watch(|sim| {
+        sim.run("a", &["app"]);
+        sim.run("c", &["app"]);
+    })
+    .await;
+    node.at(0.5).await;
+    node.sim
+        .fault(Rpc::ContainerStatus, Some("a/app.0"), Fault::Hang);
+    node.sim.exit("a", "app", 1);
+    node.at(5.5).await;
+    node.sim.world().remove("a");
+    node.at(8.5).await;
+    node.sim.run("b", &["app"]);
+    node.sim.world().container("b", "app").id = "a/app.0".into();
+    node.at(20.5).await;
+    let status = node.status().await;
+    let stuck = status.stuck.iter();
+    let pods = stuck.filter_map(|stuck| stuck.pod.as_ref().map(ToString::to_string));
+    assert_eq!(pods.collect::<Vec<_>>(), ["default/b"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_uid_that_comes_back_is_a_new_pod() {
     let node = Node::watch(|sim| sim.run("a", &["app"])).await;
     node.at(0.5).await;

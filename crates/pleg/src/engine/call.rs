@@ -11,8 +11,7 @@ use crate::runtime::{CallError, Listing, Rpc, Runtime, RuntimeVersion};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Question {
     Version,
-    Sandboxes,
-    Containers,
+    List(List),
     Sandbox(Id),
     Container(Id),
     /// The pid of a container's init process: a verbose `ContainerStatus`.
@@ -42,8 +41,7 @@ impl Question {
     pub(crate) fn key(&self) -> Key {
         match self {
             Self::Version => (Rpc::Version, None),
-            Self::Sandboxes => (Rpc::ListPodSandbox, None),
-            Self::Containers => (Rpc::ListContainers, None),
+            Self::List(list) => (list.rpc(), None),
             Self::Sandbox(id) => (Rpc::PodSandboxStatus, Some(id.clone())),
             Self::Container(id) | Self::Pid(id) => (Rpc::ContainerStatus, Some(id.clone())),
         }
@@ -53,8 +51,8 @@ impl Question {
     pub(crate) async fn ask(self, runtime: &impl Runtime) -> Answer {
         match self {
             Self::Version => Answer::Version(runtime.version().await),
-            Self::Sandboxes => Answer::Sandboxes(runtime.list_sandboxes().await),
-            Self::Containers => Answer::Containers(runtime.list_containers().await),
+            Self::List(List::Sandboxes) => Answer::Sandboxes(runtime.list_sandboxes().await),
+            Self::List(List::Containers) => Answer::Containers(runtime.list_containers().await),
             Self::Sandbox(id) => {
                 let answer = runtime.sandbox_status(&id).await;
                 Answer::Sandbox(answer.and_then(|status| match status.id == id {

@@ -2,6 +2,7 @@
 
 use tokio::time::Instant;
 
+use super::doubts::Judged;
 use super::inspector::Inspected;
 use super::state::{Action, Engine};
 use crate::model::event::{Event, EventType, Source};
@@ -73,15 +74,16 @@ impl Engine {
                 self.note_contradiction(&status, now.instant);
                 let listed = self.records.listed_as(uid);
                 let is_listed_since = |time| self.records.is_listed_since(uid, time);
-                let error = self
+                let judged = self
                     .doubts
                     .inspected(&status, listed, is_listed_since, now.instant);
-                if let Some(error) = error {
-                    self.cache.set_error(uid, error, inspected_since);
-                }
-                if self.doubts.is_contradicted(uid) {
-                    // The list tells which of both is so.
-                    self.hurry(now);
+                match judged {
+                    Judged::Agrees => {}
+                    Judged::Contradicted => self.hurry(now),
+                    Judged::Fails(error) => {
+                        self.cache.set_error(uid, error, inspected_since);
+                        self.hurry(now);
+                    }
                 }
                 self.tell(&commit, Some(&status), now);
                 // What differed again meanwhile is due now, not at the next relist; it may have

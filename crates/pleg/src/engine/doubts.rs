@@ -43,8 +43,6 @@ struct Doubt {
     /// How often it was asked again for this.
     asked: u32,
     next: Next,
-    /// Whether the status contradicts the list.
-    contradicts: bool,
     /// What the runtime contradicts itself in, once lists have confirmed it.
     failing: Option<Failing>,
 }
@@ -56,6 +54,17 @@ enum Next {
     Never,
 }
 
+/// How a pod's status stands to what is listed of it.
+#[derive(Debug)]
+pub(crate) enum Judged {
+    /// It does not contradict it.
+    Agrees,
+    /// It does, and new lists will tell which of both is so.
+    Contradicted,
+    /// It does, and lists that were asked for since say the same.
+    Fails(InspectError),
+}
+
 /// Why an id is in doubt.
 enum Found {
     LacksExitCode,
@@ -63,7 +72,7 @@ enum Found {
 }
 
 impl Doubts {
-    /// A pod was inspected, of which this is `listed` now; gives what its status fails by.
+    /// A pod was inspected, of which this is `listed` now; says how its status stands to that.
     /// `is_listed_since` says whether that is of lists that were asked for after a time: what
     /// is gone by then is in none of them.
     pub(crate) fn inspected(
@@ -72,13 +81,14 @@ impl Doubts {
         listed: Option<&ListedPod>,
         is_listed_since: impl Fn(Instant) -> bool,
         now: Instant,
-    ) -> Option<InspectError> {
+    ) -> Judged {
         let mut known = self.pods.remove(&status.uid).unwrap_or_default();
         let mut doubts = BTreeMap::new();
+        let mut contradicts = false;
         for (id, found) in doubtful(status, listed) {
             let mut doubt = known.remove(&id).unwrap_or_else(|| Doubt::new(now));
             doubt.ask_again(&found, now);
-            doubt.contradicts = matches!(found, Found::Contradicts(..));
+            contradicts |= matches!(found, Found::Contradicts(..));
             doubt.failing = match found {
                 Found::Contradicts(call, container) if is_listed_since(doubt.first) => {
                     let since = doubt.failing.map_or(now, |failing| failing.since);
@@ -101,17 +111,15 @@ impl Doubts {
             doubts.insert(id, doubt);
         }
         let mut failing = doubts.values().filter_map(|doubt| doubt.failing.as_ref());
-        let error = failing.next().map(|failing| failing.error.clone());
+        let judged = match failing.next() {
+            Some(failing) => Judged::Fails(failing.error.clone()),
+            None if contradicts => Judged::Contradicted,
+            None => Judged::Agrees,
+        };
         if !doubts.is_empty() {
             self.pods.insert(status.uid.clone(), doubts);
         }
-        error
-    }
-
-    /// Whether a status of this pod contradicts the list.
-    pub(crate) fn is_contradicted(&self, uid: &PodUid) -> bool {
-        let doubts = self.pods.get(uid).into_iter().flat_map(BTreeMap::values);
-        doubts.into_iter().any(|doubt| doubt.contradicts)
+        judged
     }
 
     /// A container was found to have exited, by a look at it alone.
@@ -168,7 +176,6 @@ impl Doubt {
             first: now,
             asked: 0,
             next: Next::At(now + PAUSE),
-            contradicts: false,
             failing: None,
         }
     }

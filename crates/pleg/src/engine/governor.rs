@@ -23,6 +23,7 @@ use tokio::time::Instant;
 use super::call::Key;
 use super::evidence::Evidence;
 use crate::config::Config;
+use crate::model::id::PodUid;
 use crate::runtime::{About, OutstandingCall, Rpc};
 
 /// A status call that is silent for so long is suspect while others of its kind are answered.
@@ -189,16 +190,25 @@ impl Governor {
         }
     }
 
-    /// The status calls that are stuck, and what waits behind them.
-    pub(crate) fn stuck(&self) -> impl Iterator<Item = OutstandingCall> {
+    /// The status calls that are stuck, and what waits behind them. A call may outlive its
+    /// pod: one that is gone is named only if nobody who is known waits for the call.
+    pub(crate) fn stuck(
+        &self,
+        is_known: impl Fn(&PodUid) -> bool,
+    ) -> impl Iterator<Item = OutstandingCall> {
         let stuck = self.outstanding.values();
         let stuck = stuck.filter(|entry| entry.stuck.is_some());
-        stuck.flat_map(|entry| {
+        stuck.flat_map(move |entry| {
+            let of_known = |about: &&About| about.pod.as_ref().is_none_or(|pod| is_known(&pod.uid));
             let abouts = std::iter::once(&entry.about).chain(&entry.behind);
-            abouts.map(|about| OutstandingCall {
-                about: about.clone(),
-                since: entry.since,
-            })
+            let mut named: Vec<About> = abouts.filter(of_known).cloned().collect();
+            if named.is_empty() {
+                named.push(entry.about.clone());
+            }
+            let since = entry.since;
+            named
+                .into_iter()
+                .map(move |about| OutstandingCall { about, since })
         })
     }
 

@@ -23,7 +23,10 @@ impl Engine {
         self.rounds.begin(begun, kind, older, || {
             // Who is named already is not waited for.
             let mut waiting: BTreeSet<PodUid> = records.inspecting() - unasked;
-            for pod in governor.stuck().filter_map(|call| call.about.pod) {
+            for pod in governor
+                .stuck(|uid| records.knows(uid))
+                .filter_map(|call| call.about.pod)
+            {
                 waiting.remove(&pod.uid);
             }
             waiting
@@ -92,7 +95,7 @@ impl Engine {
     fn set_aside_stuck(&mut self, now: Moment) {
         let mut still = BTreeSet::new();
         let mut new = Vec::new();
-        for call in self.governor.stuck() {
+        for call in self.stuck_statuses() {
             let (Some(pod), Some(id)) = (call.about.pod, call.about.id) else {
                 continue;
             };
@@ -212,7 +215,7 @@ impl Engine {
                 since: now.instant.checked_sub(age?)?,
             })
         });
-        node.chain(self.governor.stuck()).collect()
+        node.chain(self.stuck_statuses()).collect()
     }
 
     fn blind(&self, ages: Ages) -> Vec<Blind> {

@@ -29,7 +29,7 @@ use crate::out::coverage::{Coverage, Failing};
 use crate::out::failure::InspectError;
 use crate::out::subscribers::Subscribers;
 use crate::records::Records;
-use crate::runtime::{About, Announced, CallError, Rpc, RuntimeVersion};
+use crate::runtime::{About, Announced, CallError, OutstandingCall, Rpc, RuntimeVersion};
 
 /// How often a runtime whose lists are overdue is asked whether it lives.
 const HEARTBEAT: Duration = Duration::from_secs(1);
@@ -185,11 +185,7 @@ impl Engine {
         self.commit_exits_of_slow(now);
         self.make_calls(instant);
         if let Some(list) = self.sweeper.take_list(&self.governor) {
-            let question = match list {
-                List::Sandboxes => Question::Sandboxes,
-                List::Containers => Question::Containers,
-            };
-            self.ask_node(question, Purpose::SweepList, instant);
+            self.ask_node(Question::List(list), Purpose::SweepList, instant);
         }
         // After what a hint has asked for, which is the quicker answer.
         self.begin_relist(now);
@@ -308,8 +304,8 @@ impl Engine {
                     let since = now.instant.duration_since(last);
                     self.observer.relist_interval(since);
                 }
-                for list in [Question::Sandboxes, Question::Containers] {
-                    self.ask_node(list, Purpose::Relist, now.instant);
+                for list in [List::Sandboxes, List::Containers] {
+                    self.ask_node(Question::List(list), Purpose::Relist, now.instant);
                 }
             }
         }
@@ -408,9 +404,14 @@ impl Engine {
         unseen
     }
 
+    /// The status calls that are stuck, with the pods that wait for them.
+    pub(super) fn stuck_statuses(&self) -> impl Iterator<Item = OutstandingCall> {
+        self.governor.stuck(|uid| self.records.knows(uid))
+    }
+
     /// The pods whose status call hangs or fails.
     pub(super) fn named(&self) -> BTreeSet<PodUid> {
-        let stuck = self.governor.stuck().filter_map(|call| call.about.pod);
+        let stuck = self.stuck_statuses().filter_map(|call| call.about.pod);
         let failing = self.failing.values();
         let failing = failing.filter_map(|failing| failing.pod.clone());
         stuck.chain(failing).map(|pod| pod.uid).collect()

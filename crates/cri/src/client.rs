@@ -17,8 +17,8 @@ use tonic::{Code, Request, Status};
 use tonic_prost::ProstCodec;
 use tower::Service;
 
+use crate::fields::Malformed;
 use crate::items::Items;
-use crate::lean::Malformed;
 use crate::{Endpoint, Rpc};
 
 /// The generation of the interface that a runtime speaks.

@@ -13,7 +13,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use prost::encoding::{WireType, decode_key, decode_varint};
 use tonic::Status;
 
-use crate::lean::Malformed;
+use crate::fields::Malformed;
 
 /// Flag and length, in front of a gRPC message.
 const FRAME_HEADER: usize = 5;

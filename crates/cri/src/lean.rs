@@ -7,20 +7,10 @@
 
 use std::hash::{Hash, Hasher};
 
-use prost::encoding::{WireType, decode_key, decode_varint};
-
-/// An answer that is no protobuf of the expected shape.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("malformed {message}: {what}")]
-pub struct Malformed {
-    /// The message that was being read.
-    pub message: &'static str,
-    /// What was wrong with it.
-    pub what: String,
-}
+use crate::fields::{Malformed, entries, fields};
 
 /// A `PodSandbox` of a `ListPodSandboxResponse`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sandbox<'a> {
     /// The sandbox's id.
     pub id: &'a str,
@@ -30,6 +20,14 @@ pub struct Sandbox<'a> {
     pub state: i32,
     /// Unix time in nanoseconds.
     pub created_at: i64,
+    message: &'a [u8],
+}
+
+impl<'a> Sandbox<'a> {
+    /// The sandbox's labels as key and value; read only when asked for.
+    pub fn labels(&self) -> Result<Vec<(&'a str, &'a str)>, Malformed> {
+        entries(self.message, "PodSandbox", 5)
+    }
 }
 
 /// The `PodSandboxMetadata` of a listed sandbox.
@@ -64,6 +62,13 @@ pub struct Container<'a> {
 }
 
 /// Labels do not count: they never change, and come in another order each time.
+impl Hash for Sandbox<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.id, self.metadata, self.state, self.created_at).hash(state);
+    }
+}
+
+/// The same.
 impl Hash for Container<'_> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         (self.id, self.sandbox_id, self.name).hash(state);
@@ -74,29 +79,16 @@ impl Hash for Container<'_> {
 impl<'a> Container<'a> {
     /// The container's labels as key and value; read only when asked for.
     pub fn labels(&self) -> Result<Vec<(&'a str, &'a str)>, Malformed> {
-        let mut labels = Vec::new();
-        fields(self.message, "Container", |number, field| {
-            if number == 8 {
-                let (mut key, mut value) = ("", "");
-                fields(field.bytes()?, "Container.labels", |number, field| {
-                    match number {
-                        1 => key = field.text()?,
-                        2 => value = field.text()?,
-                        _ => {}
-                    }
-                    Ok(())
-                })?;
-                labels.push((key, value));
-            }
-            Ok(())
-        })?;
-        Ok(labels)
+        entries(self.message, "Container", 8)
     }
 }
 
 /// Reads an item of a `ListPodSandboxResponse`.
 pub fn sandbox(message: &[u8]) -> Result<Sandbox<'_>, Malformed> {
-    let mut sandbox = Sandbox::default();
+    let mut sandbox = Sandbox {
+        message,
+        ..Sandbox::default()
+    };
     fields(message, "PodSandbox", |number, field| {
         match number {
             1 => sandbox.id = field.text()?,
@@ -147,103 +139,6 @@ pub fn container(message: &[u8]) -> Result<Container<'_>, Malformed> {
         Ok(())
     })?;
     Ok(container)
-}
-
-/// A field's value on the wire.
-#[derive(Clone, Copy)]
-enum Value<'a> {
-    Number(u64),
-    Bytes(&'a [u8]),
-    Fixed,
-}
-
-#[derive(Clone, Copy)]
-struct Field<'a> {
-    message: &'static str,
-    number: u32,
-    value: Value<'a>,
-}
-
-impl<'a> Field<'a> {
-    fn number(self) -> Result<u64, Malformed> {
-        match self.value {
-            Value::Number(number) => Ok(number),
-            _ => Err(self.malformed("is not a number")),
-        }
-    }
-
-    fn bytes(self) -> Result<&'a [u8], Malformed> {
-        match self.value {
-            Value::Bytes(bytes) => Ok(bytes),
-            _ => Err(self.malformed("has no length")),
-        }
-    }
-
-    fn text(self) -> Result<&'a str, Malformed> {
-        std::str::from_utf8(self.bytes()?).map_err(|_| self.malformed("is not UTF-8"))
-    }
-
-    fn malformed(self, what: &str) -> Malformed {
-        Malformed {
-            message: self.message,
-            what: format!("field {} {what}", self.number),
-        }
-    }
-}
-
-/// Calls `each` with number and value of every field of `bytes`.
-fn fields<'a>(
-    mut bytes: &'a [u8],
-    message: &'static str,
-    mut each: impl FnMut(u32, Field<'a>) -> Result<(), Malformed>,
-) -> Result<(), Malformed> {
-    while !bytes.is_empty() {
-        let (number, wire) = decode_key(&mut bytes).map_err(|error| malformed(message, error))?;
-        let value = match wire {
-            WireType::Varint => Value::Number(varint(&mut bytes, message)?),
-            WireType::LengthDelimited => {
-                let length = varint(&mut bytes, message)?;
-                Value::Bytes(take(&mut bytes, length, message)?)
-            }
-            WireType::SixtyFourBit => take(&mut bytes, 8, message).map(|_| Value::Fixed)?,
-            WireType::ThirtyTwoBit => take(&mut bytes, 4, message).map(|_| Value::Fixed)?,
-            // proto3 has no groups; nothing that speaks CRI sends one.
-            WireType::StartGroup | WireType::EndGroup => {
-                return Err(malformed(message, "it holds a group"));
-            }
-        };
-        let field = Field {
-            message,
-            number,
-            value,
-        };
-        each(number, field)?;
-    }
-    Ok(())
-}
-
-fn varint(bytes: &mut &[u8], message: &'static str) -> Result<u64, Malformed> {
-    decode_varint(bytes).map_err(|error| malformed(message, error))
-}
-
-fn take<'a>(
-    bytes: &mut &'a [u8],
-    length: u64,
-    message: &'static str,
-) -> Result<&'a [u8], Malformed> {
-    let (field, rest) = usize::try_from(length)
-        .ok()
-        .and_then(|length| bytes.split_at_checked(length))
-        .ok_or_else(|| malformed(message, "a field ends after the message does"))?;
-    *bytes = rest;
-    Ok(field)
-}
-
-fn malformed(message: &'static str, what: impl ToString) -> Malformed {
-    Malformed {
-        message,
-        what: what.to_string(),
-    }
 }
 
 #[cfg(test)]

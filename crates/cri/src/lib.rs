@@ -15,6 +15,7 @@
 
 mod client;
 mod endpoint;
+pub mod fields;
 mod items;
 pub mod lean;
 mod rpc;

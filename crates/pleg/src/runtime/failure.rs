@@ -4,7 +4,7 @@ use std::error::Error;
 use std::io;
 use std::sync::Arc;
 
-use cri::lean::Malformed;
+use cri::fields::Malformed;
 use serde::{Deserialize, Serialize};
 use tonic::{Code, Status};
 

@@ -8,7 +8,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use cri::lean::Malformed;
+use cri::fields::Malformed;
 use cri::{ApiVersion, Client, Rpc, v1};
 
 use super::rows::{Reading, Rows};

@@ -2,6 +2,7 @@
 
 use tokio::time::Instant;
 
+use super::governor::Key;
 use crate::model::id::{Id, PodUid};
 use crate::model::listed::{ListedContainer, ListedSandbox};
 use crate::model::status::{ContainerStatus, SandboxStatus};
@@ -33,9 +34,6 @@ impl List {
         }
     }
 }
-
-/// By what calls are told apart: of the same, one at most is outstanding.
-pub(crate) type Key = (Rpc, Option<Id>);
 
 impl Question {
     pub(crate) fn key(&self) -> Key {

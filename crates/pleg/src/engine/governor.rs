@@ -20,10 +20,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::call::Key;
 use super::evidence::Evidence;
 use crate::config::Config;
-use crate::model::id::PodUid;
+use crate::model::id::{Id, PodUid};
 use crate::runtime::{About, OutstandingCall, Rpc};
 
 /// A status call that is silent for so long is suspect while others of its kind are answered.
@@ -52,9 +51,12 @@ const RESERVED: usize = 4;
 /// How many windows all outstanding calls together may fill, those that are stuck included.
 pub const STUCK_FACTOR: usize = 4;
 
+/// By what calls are told apart: of the same, one at most is outstanding.
+pub type Key = (Rpc, Option<Id>);
+
 /// The calls that are outstanding now.
 #[derive(Debug)]
-pub(crate) struct Governor {
+pub struct Governor {
     most: usize,
     open: usize,
     /// When the window last opened or shrank.
@@ -83,7 +85,8 @@ enum Stuck {
 }
 
 impl Governor {
-    pub(crate) fn new(config: &Config, now: Instant) -> Self {
+    /// Nothing is outstanding, and the window is open.
+    pub fn new(config: &Config, now: Instant) -> Self {
         let most = config.max_outstanding_calls.max(SMALLEST_WINDOW + RESERVED);
         Self {
             most,
@@ -96,13 +99,13 @@ impl Governor {
     }
 
     /// Whether one more status call may be made.
-    pub(crate) fn has_room(&self) -> bool {
+    pub fn has_room(&self) -> bool {
         let (total, in_window) = self.load();
         total + RESERVED < self.most * STUCK_FACTOR && in_window + RESERVED < self.open
     }
 
     /// Whether a witness may be called, although all other places may be taken.
-    pub(crate) fn has_room_for_witness(&self) -> bool {
+    pub fn has_room_for_witness(&self) -> bool {
         let (total, in_window) = self.load();
         total < self.most * STUCK_FACTOR && in_window + RESERVED <= self.most
     }
@@ -115,17 +118,18 @@ impl Governor {
         (total, total - stuck)
     }
 
-    pub(crate) fn is_outstanding(&self, key: &Key) -> bool {
+    /// Whether this call is outstanding.
+    pub fn is_outstanding(&self, key: &Key) -> bool {
         self.outstanding.contains_key(key)
     }
 
     /// When the outstanding call of this kind for the whole node was made.
-    pub(crate) fn node_call(&self, call: Rpc) -> Option<Instant> {
+    pub fn node_call(&self, call: Rpc) -> Option<Instant> {
         self.outstanding.get(&(call, None)).map(|entry| entry.since)
     }
 
     /// A call is made.
-    pub(crate) fn begin(&mut self, about: About, now: Instant) {
+    pub fn begin(&mut self, about: About, now: Instant) {
         if self.outstanding.is_empty() {
             self.moved = now;
         }
@@ -140,7 +144,7 @@ impl Governor {
     }
 
     /// Somebody waits for the end of an outstanding call to ask the same.
-    pub(crate) fn wait_behind(&mut self, key: &Key, about: &About) {
+    pub fn wait_behind(&mut self, key: &Key, about: &About) {
         if let Some(entry) = self.outstanding.get_mut(key)
             && entry.about != *about
             && !entry.behind.contains(about)
@@ -150,7 +154,7 @@ impl Governor {
     }
 
     /// The runtime answered a call, if only by an error; gives what it asked for.
-    pub(crate) fn answered(&mut self, key: &Key, now: Instant) -> Option<About> {
+    pub fn answered(&mut self, key: &Key, now: Instant) -> Option<About> {
         let entry = self.outstanding.remove(key)?;
         self.evidence.answered(key.0, entry.since);
         // What was itself stuck must not become the measure of what is usual.
@@ -163,12 +167,12 @@ impl Governor {
     }
 
     /// The connection was lost before the answer.
-    pub(crate) fn lost(&mut self, key: &Key) -> Option<About> {
+    pub fn lost(&mut self, key: &Key) -> Option<About> {
         Some(self.outstanding.remove(key)?.about)
     }
 
     /// Lets time pass: names who is stuck, and shrinks the window while nothing answers.
-    pub(crate) fn pass(&mut self, now: Instant) {
+    pub fn pass(&mut self, now: Instant) {
         while !self.outstanding.is_empty() && now >= self.moved + PAUSE {
             self.moved += PAUSE;
             self.open = (self.open / 2).max(SMALLEST_WINDOW + RESERVED);
@@ -192,7 +196,7 @@ impl Governor {
 
     /// The status calls that are stuck, and what waits behind them. A call may outlive its
     /// pod: one that is gone is named only if nobody who is known waits for the call.
-    pub(crate) fn stuck(
+    pub fn stuck(
         &self,
         is_known: impl Fn(&PodUid) -> bool,
     ) -> impl Iterator<Item = OutstandingCall> {
@@ -213,13 +217,13 @@ impl Governor {
     }
 
     /// Whether this status call is stuck.
-    pub(crate) fn is_stuck(&self, key: &Key) -> bool {
+    pub fn is_stuck(&self, key: &Key) -> bool {
         let entry = self.outstanding.get(key);
         entry.is_some_and(|entry| entry.stuck.is_some())
     }
 
     /// All that is outstanding.
-    pub(crate) fn outstanding(&self) -> impl Iterator<Item = OutstandingCall> {
+    pub fn outstanding(&self) -> impl Iterator<Item = OutstandingCall> {
         self.outstanding.values().map(|entry| OutstandingCall {
             about: entry.about.clone(),
             since: entry.since,
@@ -227,7 +231,7 @@ impl Governor {
     }
 
     /// The age of the oldest status call that is late although nobody can be blamed for it.
-    pub(crate) fn slow_status(&self, now: Instant) -> Option<Duration> {
+    pub fn slow_status(&self, now: Instant) -> Option<Duration> {
         let waiting = self.outstanding.iter();
         let waiting = waiting.filter(|((_, id), entry)| id.is_some() && entry.stuck.is_none());
         let ages = waiting.map(|(_, entry)| now.duration_since(entry.since));
@@ -235,7 +239,7 @@ impl Governor {
     }
 
     /// Since when nothing at all was answered of what was asked, if anything was asked.
-    pub(crate) fn silent_since(&self) -> Option<Instant> {
+    pub fn silent_since(&self) -> Option<Instant> {
         let waiting = self.outstanding.values();
         let waiting = waiting.filter(|entry| entry.stuck.is_none());
         let since = waiting.map(|entry| entry.since);
@@ -243,12 +247,12 @@ impl Governor {
     }
 
     /// Whether any call was answered that was made at `time` or later.
-    pub(crate) fn has_answered_since(&self, time: Instant) -> bool {
+    pub fn has_answered_since(&self, time: Instant) -> bool {
         self.evidence.any_since(time)
     }
 
     /// A kind of status call of which one is silent while no other was asked since.
-    pub(crate) fn wants_witness(&self, now: Instant) -> Option<Rpc> {
+    pub fn wants_witness(&self, now: Instant) -> Option<Rpc> {
         let suspects = self.outstanding.iter().filter(|((_, id), entry)| {
             // A runtime that answers nothing at all answers no witness either.
             let answers = self.evidence.any_since(entry.since);
@@ -265,7 +269,7 @@ impl Governor {
     }
 
     /// When time alone will change what is said here.
-    pub(crate) fn alarm(&self, now: Instant) -> Option<Instant> {
+    pub fn alarm(&self, now: Instant) -> Option<Instant> {
         let usual = self.evidence.usual();
         let steps = [
             SUSPECT,

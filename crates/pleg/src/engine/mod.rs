@@ -37,4 +37,4 @@ mod state;
 mod stream;
 mod sweeper;
 
-pub use governor::{SLOW_STATUS, SMALLEST_WINDOW, STUCK_FACTOR, SUSPECT};
+pub use governor::{Governor, Key, SLOW_STATUS, SMALLEST_WINDOW, STUCK_FACTOR, SUSPECT};

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::call::{Answered, Call, Key, List, Purpose, Question};
+use super::call::{Answered, Call, List, Purpose, Question};
 use super::doubts::Doubts;
-use super::governor::{Governor, SUSPECT};
+use super::governor::{Governor, Key, SUSPECT};
 use super::hints::HintBudget;
 use super::inspector::Inspector;
 use super::processes::Processes;

@@ -200,16 +200,15 @@ fn a_kubelet_that_cannot_list_turns_three_minutes_after_the_last_good_lists() {
 #[test]
 fn one_stuck_pod_makes_a_kubelet_slow_and_two_make_it_flap() {
     let start = Instant::now();
-    let call = |pod| stuck(Rpc::ContainerStatus, Some(pod), Some(pod), start);
     let one = Coverage {
-        stuck: vec![call("a")],
+        kubelet_waits: vec![start],
         ..seen(start)
     };
     let view = kubelet_view(start + MINUTE * 30, &one);
     assert!(view.ready && view.not_ready_in_seconds.is_none());
 
     let two = Coverage {
-        stuck: vec![call("a"), call("b")],
+        kubelet_waits: vec![start, start],
         ..seen(start)
     };
     let ready = |elapsed| kubelet_view(start + elapsed, &two).ready;
@@ -249,4 +248,121 @@ async fn names_that_come_in_the_same_moment_are_told_together() {
     // First that they are slow, then who is stuck: the first at once, the others together.
     assert_eq!(records, 3, "{told}");
     assert!(told.contains("and 17 more"), "{told}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_runtime_that_hangs_after_a_restart_is_silent_and_not_unreachable() {
+    for version_alone in [false, true] {
+        let node = Node::watch(|sim| sim.run("a", &["app"])).await;
+        node.at(5.5).await;
+        node.sim.restart(seconds(1.0));
+        match version_alone {
+            true => node.sim.fault(Rpc::Version, None, sim::Fault::Hang),
+            false => node.sim.stop(),
+        }
+        node.at(30.0).await;
+        let health = node.status().await.health;
+        let reason = health.reason;
+        assert_eq!(reason, Reason::RuntimeSilent, "{version_alone} {health:?}");
+        assert!(!health.message.contains("reached"), "{}", health.message);
+    }
+}
+
+/// Nobody turns NotReady without it having been said before, nor is it said of who does not.
+#[tokio::test(start_paused = true)]
+async fn a_kubelet_flaps_where_both_its_lists_take_longer_than_half_of_its_threshold() {
+    for (containers, sandboxes) in [(100.0, 0.0), (130.0, 0.0), (60.0, 60.0)] {
+        let node = Node::watch(|sim| sim.run("a", &["app"])).await;
+        node.at(5.5).await;
+        for (call, slow) in [
+            (Rpc::ListContainers, containers),
+            (Rpc::ListPodSandbox, sandboxes),
+        ] {
+            node.sim.fault(call, None, Fault::Slow(seconds(slow)));
+        }
+        node.at(250.0).await;
+        let (mut turned, mut warned) = (false, true);
+        node.sample(300.0, |_, status| {
+            turned |= !status.kubelet_view.ready;
+            warned &= status.kubelet_view.not_ready_in_seconds.is_some();
+        })
+        .await;
+        assert_eq!((turned, warned), (true, true), "{containers} {sandboxes}");
+    }
+}
+
+fn two_and_more(sim: &sim::Sim) {
+    for pod in ["a", "b", "c"] {
+        sim.run(pod, &["app"]);
+    }
+}
+
+fn hang(node: &Node) {
+    for id in ["a/app.0", "b/app.0"] {
+        node.sim.fault(Rpc::ContainerStatus, Some(id), Fault::Hang);
+    }
+}
+
+async fn is_never_threatened(node: &Node) {
+    node.sample(300.0, |time, status| {
+        let view = &status.kubelet_view;
+        assert_eq!(view.not_ready_in_seconds, None, "{time}: {view:?}");
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kubelet_does_not_wait_for_pods_that_are_gone() {
+    let node = Node::watch(two_and_more).await;
+    node.at(5.5).await;
+    hang(&node);
+    node.sim.exit("a", "app", 1);
+    node.sim.exit("b", "app", 1);
+    node.at(12.0).await;
+    assert!(
+        node.status()
+            .await
+            .kubelet_view
+            .not_ready_in_seconds
+            .is_some()
+    );
+    node.sim.world().remove("a");
+    node.sim.world().remove("b");
+    node.at(14.0).await;
+    is_never_threatened(&node).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kubelet_does_not_inspect_what_has_not_changed() {
+    let node = Node::watch(two_and_more).await;
+    node.at(5.5).await;
+    hang(&node);
+    node.sim.fault(Rpc::ListContainers, None, Fault::Hang);
+    node.at(15.0).await;
+    node.sim.lift(Rpc::ListContainers, None);
+    node.at(17.0).await;
+    assert_eq!(node.status().await.stuck.len(), 2);
+    is_never_threatened(&node).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_waits_for_the_status_of_a_container_that_is_removed() {
+    let node = Node::watch(|sim| sim.run("a", &["x", "y"])).await;
+    node.at(5.5).await;
+    node.sim
+        .fault(Rpc::ContainerStatus, Some("a/x.0"), Fault::Hang);
+    node.sim.exit("a", "x", 1);
+    node.at(12.0).await;
+    assert_eq!(node.status().await.stuck.len(), 1);
+    {
+        let mut world = node.sim.world();
+        let containers = &mut world.pod("a").containers;
+        containers.retain(|container| container.id.as_str() != "a/x.0");
+    }
+    node.at(15.0).await;
+    node.sim.exit("a", "y", 2);
+    node.at(20.0).await;
+    assert_eq!(node.deaths("a/y.0"), [15.0]);
+    let view = node.status().await.kubelet_view;
+    assert_eq!(view.message, "no problem expected");
 }

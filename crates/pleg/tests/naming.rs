@@ -159,3 +159,27 @@ async fn on_a_runtime_that_is_now_slow_and_now_slower_nobody_is_named() {
         names_on_a_slow_node(jitter, kernel, kernel).await;
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_of_the_whole_runtime_does_not_make_the_next_hang_go_unnoticed() {
+    let node = Node::watch(|sim| many(sim, 3)).await;
+    node.at(5.5).await;
+    node.sim.exit("p0", "app", 1);
+    node.sim.exit("p1", "app", 1);
+    for call in [Rpc::ContainerStatus, Rpc::PodSandboxStatus] {
+        node.sim.fault(call, None, Fault::Slow(seconds(0.01)));
+    }
+    // The lists have shown both ends; their statuses are asked for when the runtime stops.
+    node.at(6.005).await;
+    node.sim.stop();
+    node.at(15.0).await;
+    node.sim.go_on();
+    node.sim.lift_all();
+    node.at(30.0).await;
+    node.sim
+        .fault(Rpc::ContainerStatus, Some("p2/app.0"), Fault::Hang);
+    node.sim.exit("p2", "app", 1);
+    let named = node.wait(10.0, |status| !named(&status.stuck).is_empty());
+    let after = named.await.expect("it is named");
+    assert!(after < 4.5, "named after {after} s");
+}

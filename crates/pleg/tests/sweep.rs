@@ -5,7 +5,7 @@ mod node;
 use node::{Node, seconds};
 use pleg::Config;
 use pleg::out::coverage::LookKind;
-use pleg::out::health::HealthState;
+use pleg::out::health::{Blind, HealthState, Reason};
 use pleg::runtime::{CallError, Rpc};
 use sim::{Fault, Sim};
 
@@ -347,4 +347,54 @@ async fn status_calls_that_fail_do_not_hold_up_a_sweep() {
     node.at(6.0).await;
     let told = node.told();
     assert!(told.contains("Died well/app.0 with 3"), "{told}");
+}
+
+/// The list that fails for a moment, beside one that hangs, is asked for again.
+async fn a_list_fails_once_beside_a_hanging_one(hangs: Rpc, fails: Rpc) {
+    let node = Node::watch_knowing_no_host(three_pods).await;
+    node.at(5.5).await;
+    node.sim.fault(hangs, None, Fault::Hang);
+    node.at(63.0).await;
+    let broken = Fault::Fail(CallError::Refused("Unknown: broken".into()));
+    node.sim.fault(fails, None, broken);
+    node.at(64.2).await;
+    node.sim.lift(fails, None);
+    node.at(70.0).await;
+    let (sees, blind) = match fails {
+        Rpc::ListPodSandbox => ("new.0", Blind::NewContainers),
+        _ => ("new/app.0", Blind::NewPods),
+    };
+    assert_eq!(node.status().await.blind, [blind], "{fails} comes");
+    node.told();
+    node.sim.run("new", &["app"]);
+    node.at(75.0).await;
+    let told = node.told();
+    assert!(told.contains(sees), "{told}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_failed_once_beside_one_that_hangs_is_asked_for_again() {
+    a_list_fails_once_beside_a_hanging_one(Rpc::ListContainers, Rpc::ListPodSandbox).await;
+    a_list_fails_once_beside_a_hanging_one(Rpc::ListPodSandbox, Rpc::ListContainers).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_hangs_again_right_after_its_release_is_said_within_seconds() {
+    let node = Node::watch(three_pods).await;
+    node.at(5.5).await;
+    node.sim.fault(Rpc::ListContainers, None, Fault::Hang);
+    node.at(155.5).await;
+    // What was held up is answered; the next list, asked for at once, is a little slow.
+    let slow = Fault::Slow(seconds(0.002));
+    node.sim.fault(Rpc::ListContainers, None, slow);
+    node.pass(0.001).await;
+    node.sim.fault(Rpc::ListContainers, None, Fault::Hang);
+    node.at(160.0).await;
+    let status = node.status().await;
+    assert_eq!(status.stuck[0].call, Rpc::ListContainers);
+    assert_eq!(status.health.reason, Reason::ListStuck);
+    assert_eq!(status.blind, [Blind::NewContainers]);
+    node.at(300.0).await;
+    let age = node.status().await.health.age_seconds.unwrap();
+    assert!(age < 3.0, "everybody is seen by id: {age}");
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::call::{Answer, Answered, Purpose, Question};
+use super::call::{Answer, Answered, List, Purpose, Question};
 use super::relister::{ListRow, Relisted};
 use super::state::{Action, Engine};
 use crate::model::event::Source;
@@ -13,7 +13,7 @@ use crate::model::wall_time::Moment;
 use crate::out::cache::Vouch;
 use crate::out::coverage::LookKind;
 use crate::records::{Hint, Look, Part};
-use crate::runtime::{CallError, Listing, RuntimeVersion};
+use crate::runtime::{CallError, Listing, OutstandingCall, RuntimeVersion};
 
 impl Engine {
     pub(super) fn on_answered(&mut self, answered: Answered, now: Moment) {
@@ -30,7 +30,10 @@ impl Engine {
             Some(CallError::Unavailable(_)) => self.governor.lost(&key),
             _ => self.governor.answered(&key, now.instant),
         };
-        let takes_note = matches!(call.purpose, Purpose::Inspect(..) | Purpose::Sweep(_));
+        let takes_note = matches!(
+            call.purpose,
+            Purpose::Inspect(..) | Purpose::Sweep(_) | Purpose::Death
+        );
         if let Some(about) = about.filter(|_| takes_note) {
             self.note_outcome(key, about, error, now.instant);
         }
@@ -101,10 +104,14 @@ impl Engine {
         match (purpose, answer) {
             (Purpose::SweepList, Ok(listing)) => {
                 self.records.observe_list(&listing.rows, look);
+                self.relister.sweep_list_came(R::LIST);
                 self.sweeper.list_answered(R::LIST);
                 self.settle(now);
             }
-            (Purpose::SweepList, Err(error)) => self.relister.sweep_list_failed(R::LIST, &error),
+            (Purpose::SweepList, Err(error)) => {
+                self.relister.sweep_list_failed(R::LIST, &error);
+                self.sweeper.list_failed();
+            }
             (_, answer) => {
                 if let Ok(listing) = &answer {
                     self.observer.list_received(R::LIST.rpc(), listing.bytes);
@@ -146,6 +153,7 @@ impl Engine {
         self.records
             .observe(&listed.snapshot, now.instant, Source::Relist);
         self.counts = listed.snapshot.counts;
+        self.forget_removed();
         // Who failed in a sweep, and is unchanged by the lists, is inspected all the same.
         for failing in self.failing.values() {
             if let Some(pod) = &failing.pod {
@@ -176,6 +184,20 @@ impl Engine {
         self.relister.taken_in(&listed, period, now.instant);
     }
 
+    /// A call may hang for longer than what it asks for is there: the rest of the pod does not
+    /// wait for it then.
+    fn forget_removed(&mut self) {
+        let stuck: Vec<OutstandingCall> = self.stuck_statuses().collect();
+        for OutstandingCall { about, .. } in stuck {
+            if let (Some(pod), Some(id)) = (about.pod, about.id)
+                && let Some(listed) = self.records.listed_as(&pod.uid)
+                && !listed.names(&id)
+            {
+                self.inspector.forget(&pod.uid, &(about.call, Some(id)));
+            }
+        }
+    }
+
     /// The pods of which the cache does not hold what is so.
     fn pending(&self) -> BTreeSet<PodUid> {
         let mut pending = self.records.pending();
@@ -198,11 +220,16 @@ impl Engine {
         if !missing.any() || !self.relister.has_listed() && !self.sweeper.knows_ids() {
             return;
         }
+        let beside = match (missing.sandboxes, missing.containers) {
+            (false, true) => Some(List::Sandboxes),
+            (true, false) => Some(List::Containers),
+            _ => self.relister.to_try_again(),
+        };
         let listed = self.records.listed().map(AsRef::as_ref);
         let ages = self.ages(now.instant);
         let slow = self.relister.are_slow() && !self.relister.stuck(ages).any();
         self.sweeper
-            .begin(missing, listed, slow, &self.governor, now);
+            .begin(missing, beside, listed, slow, &self.governor, now);
     }
 
     /// Takes in what a sweep was told of one id.
@@ -220,9 +247,14 @@ impl Engine {
         let key = question.key();
         self.sweeper
             .answered(&key, uid.as_ref(), known.is_some(), now.instant);
-        let (Some(known), (_, Some(id))) = (known, key) else {
+        let (Some(known), (_, Some(id))) = (known, key.clone()) else {
             return;
         };
+        match (&uid, &known) {
+            (Some(_), None) => self.sweeper.lost(question),
+            (None, Some(_)) => self.sweeper.found(&key),
+            _ => {}
+        }
         let uid = match (uid, known) {
             (Some(uid), status) => {
                 let state = status.map(|status| status.state());
@@ -263,7 +295,7 @@ impl Engine {
             return;
         };
         let mut pending = self.pending();
-        pending.extend(self.unseen());
+        pending.extend(self.unseen(now.instant));
         pending.extend(swept.failed);
         let sees_new_containers = !swept.missing.containers || self.sweeper.sees_new_containers();
         self.cache.vouch(Vouch {
@@ -291,11 +323,14 @@ impl Engine {
         look: Look,
         now: Moment,
     ) {
-        let (runs, status) = match answer {
-            Ok(status) => (Some(status.state == ContainerState::Running), Some(status)),
-            Err(CallError::NotFound(_)) => (Some(false), None),
-            Err(_) => (None, None),
-        };
+        if let Err(CallError::NotFound(_)) = answer {
+            // That it is removed, only the list or an event says.
+            self.hurry(now);
+        }
+        let status = answer.ok();
+        let runs = status
+            .as_ref()
+            .map(|status| status.state == ContainerState::Running);
         let Some(pod) = self.processes.on_asked(id, runs, now.instant) else {
             return;
         };
@@ -307,7 +342,7 @@ impl Engine {
             at: now.instant,
             announced: None,
             met: Vec::new(),
-            removed: vec![id.clone()],
+            removed: Vec::new(),
         };
         self.hint(&pod, hint, now);
     }

@@ -2,7 +2,7 @@
 
 use tokio::time::Instant;
 
-use super::doubts::Judged;
+use super::doubts::{Judged, contradictions};
 use super::inspector::Inspected;
 use super::state::{Action, Engine};
 use crate::model::event::{Event, EventType, Source};
@@ -29,9 +29,9 @@ impl Engine {
                 self.rounds.ended(uid);
                 self.tell(&commit, None, now);
             }
-            Step::Inspect { ticket, pod } => {
+            Step::Inspect { ticket, pod, begun } => {
                 let unseen = self.unseen_since.entry(uid.clone());
-                unseen.or_insert(now.instant);
+                unseen.or_insert(begun);
                 // Of a pod that only a hint speaks of nobody knows whether there is one.
                 self.cache.set_pending(uid, self.records.listed_as(uid));
                 self.inspector.inspect(ticket, pod, now.instant);
@@ -70,17 +70,26 @@ impl Engine {
                 // All that the pod still has was answered.
                 self.forget_failing(uid);
                 let begun = now.back_at(commit.begun);
-                let status = self.cache.set(uid, status, begun);
-                self.note_contradiction(&status, now.instant);
                 let listed = self.records.listed_as(uid);
+                let contradictions = contradictions(&status, listed);
+                let last_good = self.reader.get(uid).status;
+                let mut status = self.cache.set(uid, status, begun);
+                self.note_contradiction(&status, now.instant);
                 let is_listed_since = |time| self.records.is_listed_since(uid, time);
-                let judged = self
-                    .doubts
-                    .inspected(&status, listed, is_listed_since, now.instant);
+                let judged = self.doubts.inspected(
+                    &status,
+                    contradictions,
+                    last_good,
+                    is_listed_since,
+                    now.instant,
+                );
                 match judged {
                     Judged::Agrees => {}
                     Judged::Contradicted => self.hurry(now),
-                    Judged::Fails(error) => {
+                    Judged::Fails { error, last_good } => {
+                        if let Some(listed) = listed {
+                            status = self.cache.keep_parts(uid, &last_good, listed);
+                        }
                         self.cache.set_error(uid, error, inspected_since);
                         self.hurry(now);
                     }
@@ -149,7 +158,7 @@ impl Engine {
     }
 
     /// While the runtime says of a dead process that it runs, that pod's status is not true.
-    fn note_contradiction(&mut self, status: &PodStatus, now: Instant) {
+    fn note_contradiction(&self, status: &PodStatus, now: Instant) {
         let runs = |id: &Id| {
             let container = status.container(id);
             container.is_some_and(|container| container.state == ContainerState::Running)

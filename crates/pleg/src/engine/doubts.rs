@@ -34,12 +34,16 @@ const EXIT_CODE_TRIES: u32 = 5;
 #[derive(Debug, Default)]
 pub(crate) struct Doubts {
     pods: BTreeMap<PodUid, BTreeMap<Id, Doubt>>,
+    /// What was known of the pods whose status contradicts the list, before it did.
+    last_good: BTreeMap<PodUid, Arc<PodStatus>>,
 }
 
 #[derive(Debug)]
 struct Doubt {
     /// When it was first found so.
     first: Instant,
+    /// Whether the status contradicts the list.
+    contradicts: bool,
     /// How often it was asked again for this.
     asked: u32,
     next: Next,
@@ -62,33 +66,43 @@ pub(crate) enum Judged {
     /// It does, and new lists will tell which of both is so.
     Contradicted,
     /// It does, and lists that were asked for since say the same.
-    Fails(InspectError),
+    Fails {
+        error: InspectError,
+        /// What was known before.
+        last_good: Arc<PodStatus>,
+    },
 }
 
 /// Why an id is in doubt.
-enum Found {
+#[derive(Debug)]
+pub(crate) enum Found {
     LacksExitCode,
     Contradicts(Rpc, Option<Arc<str>>),
 }
 
 impl Doubts {
     /// A pod was inspected, of which this is `listed` now; says how its status stands to that.
-    /// `is_listed_since` says whether that is of lists that were asked for after a time: what
-    /// is gone by then is in none of them.
+    /// `contradictions` are [those](contradictions) of the status, and `last_good` is what was
+    /// known before. `is_listed_since` says whether they are of lists that
+    /// were asked for after a time: what is gone by then is in none of them.
     pub(crate) fn inspected(
         &mut self,
         status: &PodStatus,
-        listed: Option<&ListedPod>,
+        contradictions: Contradictions,
+        last_good: Arc<PodStatus>,
         is_listed_since: impl Fn(Instant) -> bool,
         now: Instant,
     ) -> Judged {
         let mut known = self.pods.remove(&status.uid).unwrap_or_default();
         let mut doubts = BTreeMap::new();
         let mut contradicts = false;
-        for (id, found) in doubtful(status, listed) {
+        let lacking = lack_exit_code(status).map(|id| (id, Found::LacksExitCode));
+        let found: BTreeMap<Id, Found> = lacking.chain(contradictions).collect();
+        for (id, found) in found {
             let mut doubt = known.remove(&id).unwrap_or_else(|| Doubt::new(now));
             doubt.ask_again(&found, now);
-            contradicts |= matches!(found, Found::Contradicts(..));
+            doubt.contradicts = matches!(found, Found::Contradicts(..));
+            contradicts |= doubt.contradicts;
             doubt.failing = match found {
                 Found::Contradicts(call, container) if is_listed_since(doubt.first) => {
                     let since = doubt.failing.map_or(now, |failing| failing.since);
@@ -112,14 +126,28 @@ impl Doubts {
         }
         let mut failing = doubts.values().filter_map(|doubt| doubt.failing.as_ref());
         let judged = match failing.next() {
-            Some(failing) => Judged::Fails(failing.error.clone()),
-            None if contradicts => Judged::Contradicted,
-            None => Judged::Agrees,
+            Some(failing) => Judged::Fails {
+                error: failing.error.clone(),
+                last_good: self.remember(&status.uid, last_good),
+            },
+            None if contradicts => {
+                self.remember(&status.uid, last_good);
+                Judged::Contradicted
+            }
+            None => {
+                self.last_good.remove(&status.uid);
+                Judged::Agrees
+            }
         };
         if !doubts.is_empty() {
             self.pods.insert(status.uid.clone(), doubts);
         }
         judged
+    }
+
+    fn remember(&mut self, uid: &PodUid, last_good: Arc<PodStatus>) -> Arc<PodStatus> {
+        let known = self.last_good.entry(uid.clone());
+        known.or_insert(last_good).clone()
     }
 
     /// A container was found to have exited, by a look at it alone.
@@ -133,6 +161,7 @@ impl Doubts {
     /// The pod is gone.
     pub(crate) fn forget(&mut self, uid: &PodUid) {
         self.pods.remove(uid);
+        self.last_good.remove(uid);
     }
 
     /// The pods that are to be asked for again now.
@@ -163,6 +192,15 @@ impl Doubts {
         times.min()
     }
 
+    /// The pods of which a status contradicts the list.
+    pub(crate) fn contradicted(&self) -> impl Iterator<Item = &PodUid> {
+        let contradicts =
+            |doubts: &BTreeMap<Id, Doubt>| doubts.values().any(|doubt| doubt.contradicts);
+        let pods = self.pods.iter();
+        let pods = pods.filter(move |(_, doubts)| contradicts(doubts));
+        pods.map(|(uid, _)| uid)
+    }
+
     /// The statuses that contradict the list.
     pub(crate) fn failing(&self) -> impl Iterator<Item = Failing> {
         let doubts = self.pods.values().flat_map(BTreeMap::values);
@@ -174,6 +212,7 @@ impl Doubt {
     fn new(now: Instant) -> Self {
         Self {
             first: now,
+            contradicts: false,
             asked: 0,
             next: Next::At(now + PAUSE),
             failing: None,
@@ -200,10 +239,11 @@ fn lack_exit_code(status: &PodStatus) -> impl Iterator<Item = Id> {
     lacks.map(|container: &ContainerStatus| container.id.clone())
 }
 
-/// What lacks an exit code, and the rows that the status does not have, or that have ended
-/// while their status runs.
-fn doubtful(status: &PodStatus, listed: Option<&ListedPod>) -> BTreeMap<Id, Found> {
-    let lacking = lack_exit_code(status).map(|id| (id, Found::LacksExitCode));
+/// By id, in what a status contradicts the list.
+pub(crate) type Contradictions = BTreeMap<Id, Found>;
+
+/// The rows that the status does not have, or that have ended while their status runs.
+pub(crate) fn contradictions(status: &PodStatus, listed: Option<&ListedPod>) -> Contradictions {
     let sandboxes = listed.into_iter().flat_map(|pod| &pod.sandboxes);
     let sandboxes = sandboxes.filter(|row| {
         let mut found = status.sandboxes.iter();
@@ -227,5 +267,5 @@ fn doubtful(status: &PodStatus, listed: Option<&ListedPod>) -> BTreeMap<Id, Foun
         let found = Found::Contradicts(Rpc::ContainerStatus, name);
         (row.id.clone(), found)
     });
-    lacking.chain(sandboxes).chain(containers).collect()
+    sandboxes.chain(containers).collect()
 }

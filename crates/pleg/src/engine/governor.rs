@@ -44,6 +44,10 @@ pub const SMALLEST_WINDOW: usize = 8;
 /// After so long without an answer the window shrinks once more.
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// A runtime that answers nothing for so long has stopped, and is not slow: each of many calls
+/// that take long ends at another time.
+const STALL: Duration = Duration::from_secs(1);
+
 /// Both lists and `Version` always have a place, and one witness has: status calls leave
 /// these free.
 const RESERVED: usize = 4;
@@ -61,6 +65,10 @@ pub struct Governor {
     open: usize,
     /// When the window last opened or shrank.
     moved: Instant,
+    /// When something was last answered, or asked while nothing else was outstanding.
+    answered: Instant,
+    /// The end of the last time in which nothing was answered for a while.
+    stalled: Option<Instant>,
     status_overdue: Duration,
     outstanding: BTreeMap<Key, Entry>,
     evidence: Evidence,
@@ -92,6 +100,8 @@ impl Governor {
             most,
             open: most,
             moved: now,
+            answered: now,
+            stalled: None,
             status_overdue: config.status_overdue,
             outstanding: BTreeMap::new(),
             evidence: Evidence::default(),
@@ -132,6 +142,7 @@ impl Governor {
     pub fn begin(&mut self, about: About, now: Instant) {
         if self.outstanding.is_empty() {
             self.moved = now;
+            self.answered = now;
         }
         let key = (about.call, about.id.clone());
         let entry = Entry {
@@ -157,8 +168,14 @@ impl Governor {
     pub fn answered(&mut self, key: &Key, now: Instant) -> Option<About> {
         let entry = self.outstanding.remove(key)?;
         self.evidence.answered(key.0, entry.since);
-        // What was itself stuck must not become the measure of what is usual.
-        if entry.stuck.is_none() && key.1.is_some() {
+        if now >= self.answered + STALL {
+            self.stalled = Some(now);
+        }
+        self.answered = now;
+        // Neither what was stuck nor a stall of the whole runtime is the measure of what is
+        // usual.
+        let stalled = self.stalled.is_some_and(|end| entry.since < end);
+        if entry.stuck.is_none() && key.1.is_some() && !stalled {
             self.evidence.took(now.duration_since(entry.since));
         }
         self.open = (self.open * 2).min(self.most);

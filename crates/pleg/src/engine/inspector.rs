@@ -16,7 +16,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::call::{Call, Purpose, Question};
-use super::governor::Governor;
+use super::governor::{Governor, Key};
 use super::sweeper::about;
 use crate::model::id::{Id, PodUid};
 use crate::model::listed::{ContainerState, ListedPod};
@@ -57,7 +57,7 @@ struct Inspection {
     begun: Instant,
     /// What is still to be asked.
     to_ask: VecDeque<Question>,
-    outstanding: usize,
+    outstanding: BTreeSet<Key>,
     found: PodStatus,
     error: Option<InspectError>,
     /// The containers that have exited and were told before the rest.
@@ -124,7 +124,7 @@ impl Inspector {
         active.find_map(|inspection| inspection.ask(governor))
     }
 
-    /// The inspections that have nothing to ask: of pods without rows.
+    /// The inspections that have nothing to ask: of pods without rows, or whose rows are gone.
     pub(crate) fn ended(&mut self) -> Option<Inspected> {
         let mut active = self.active.iter();
         let (key, _) = active.find(|(_, inspection)| inspection.is_over())?;
@@ -142,7 +142,9 @@ impl Inspector {
     ) -> Option<Inspected> {
         let key = (uid.clone(), number);
         let inspection = self.active.get_mut(&key)?;
-        inspection.outstanding -= 1;
+        if !inspection.outstanding.remove(&question.key()) {
+            return None;
+        }
         if let Some(status) = inspection.unless_gone(question, answer) {
             // What an event said of whose it is may be wrong.
             let pod = status.pod();
@@ -151,6 +153,15 @@ impl Inspector {
             }
         }
         self.end_if_over(&key)
+    }
+
+    /// The id is gone from its pod: nobody waits for its status any more.
+    pub(crate) fn forget(&mut self, uid: &PodUid, key: &Key) {
+        let of_pod = |inspection: &&mut Inspection| inspection.ticket.uid == *uid;
+        for inspection in self.active.values_mut().filter(of_pod) {
+            inspection.outstanding.remove(key);
+            inspection.to_ask.retain(|question| question.key() != *key);
+        }
     }
 
     fn end_if_over(&mut self, key: &(PodUid, u64)) -> Option<Inspected> {
@@ -205,7 +216,7 @@ impl Inspection {
             ticket,
             begun,
             to_ask,
-            outstanding: 0,
+            outstanding: BTreeSet::new(),
             found: PodStatus {
                 uid: pod.pod.uid.clone(),
                 namespace: pod.pod.namespace.clone(),
@@ -221,7 +232,7 @@ impl Inspection {
 
     /// The first question that nobody is asking; the others wait behind whoever asks them.
     fn ask(&mut self, governor: &mut Governor) -> Option<(Call, About)> {
-        if self.outstanding >= TOGETHER {
+        if self.outstanding.len() >= TOGETHER {
             return None;
         }
         let free = self.to_ask.iter().position(|question| {
@@ -233,7 +244,7 @@ impl Inspection {
             is_free
         })?;
         let question = self.to_ask.remove(free)?;
-        self.outstanding += 1;
+        self.outstanding.insert(question.key());
         let about = about_row(&question, &self.pod);
         let purpose = Purpose::Inspect(self.ticket.uid.clone(), self.ticket.number());
         Some((Call { question, purpose }, about))
@@ -249,7 +260,7 @@ impl Inspection {
     }
 
     fn is_over(&self) -> bool {
-        self.outstanding == 0 && self.to_ask.is_empty()
+        self.outstanding.is_empty() && self.to_ask.is_empty()
     }
 
     /// What was answered; one that the runtime does not have any more is skipped, as the

@@ -1,6 +1,8 @@
 //! From rounds to what was seen: the coverage of this moment, and what is told of it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+
+use tokio::time::Instant;
 
 use super::governor::SUSPECT;
 use super::relister::Ages;
@@ -39,7 +41,7 @@ impl Engine {
         }
         let known = self.records.len();
         // A call may hang for longer than its pod is there.
-        let unseen = self.unseen();
+        let unseen = self.unseen(now.instant);
         let unseen = unseen.iter().filter(|uid| self.records.knows(uid));
         let seen = known == 0 || unseen.count() < known;
         match self.rounds.complete(now.instant, seen) {
@@ -175,6 +177,7 @@ impl Engine {
             // Who was stuck before everybody fell silent may not be any more.
             stuck.retain(|call| call.about.id.is_none());
         }
+        let kubelet_waits = self.kubelet_waits(&stuck);
         let cannot_list = stuck.iter().any(|call| call.about.id.is_none());
         self.coverage = Coverage {
             started: self.coverage.started,
@@ -186,6 +189,8 @@ impl Engine {
             lists: self.relister.trouble(ages),
             kubelet_listed: self.relister.good_for_kubelet(),
             kubelet_cannot_list: self.relister.fails_kubelet() || cannot_list,
+            kubelet_waits,
+            kubelet_lists_took: self.relister.for_kubelet_took(),
             silent,
             slow_status: self.governor.slow_status(instant),
         };
@@ -216,6 +221,23 @@ impl Engine {
             })
         });
         node.chain(self.stuck_statuses()).collect()
+    }
+
+    /// Since when calls hang that a kubelet makes too: it inspects what has changed, as it is
+    /// listed now.
+    fn kubelet_waits(&self, stuck: &[OutstandingCall]) -> Vec<Instant> {
+        let mut pods = BTreeMap::<&PodUid, Instant>::new();
+        for call in stuck {
+            let (Some(pod), Some(id)) = (&call.about.pod, &call.about.id) else {
+                continue;
+            };
+            let listed = self.records.listed_as(&pod.uid);
+            if listed.is_some_and(|pod| pod.names(id)) && self.records.differs(&pod.uid) {
+                let since = pods.entry(&pod.uid).or_insert(call.since);
+                *since = call.since.min(*since);
+            }
+        }
+        pods.into_values().collect()
     }
 
     fn blind(&self, ages: Ages) -> Vec<Blind> {

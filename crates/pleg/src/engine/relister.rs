@@ -21,11 +21,15 @@ use crate::model::listed::{ListedContainer, ListedSandbox, Row};
 use crate::model::snapshot::Snapshot;
 use crate::model::wall_time::Moment;
 use crate::out::coverage::Lists;
+use crate::out::kubelet_view::REQUEST_TIMEOUT;
 use crate::runtime::grpc::MAX_MESSAGE_SIZE;
 use crate::runtime::{CallError, Listing};
 
 /// How long a list that was too large is not asked for again.
 const TOO_LARGE_PAUSE: Duration = Duration::from_secs(30);
+
+/// Whatever lists usually take, one that takes longer than this hangs.
+const LONGEST: Duration = Duration::from_secs(30);
 
 /// Slow lists are followed by a pause of this part of their time: they cost the runtime most.
 const SLOW_PAUSE: u32 = 4;
@@ -105,9 +109,31 @@ impl ListRow for ListedContainer {
 #[derive(Debug, Default)]
 struct Standing {
     /// It failed by itself when last answered, and not for want of a connection.
-    failed: bool,
+    failed: Option<Failed>,
+    /// How long it took when it was last answered well.
+    took: Duration,
     /// It was late when last answered, and took so long.
     late: Option<Duration>,
+}
+
+/// How a list failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Failed {
+    /// It was too large, and will be.
+    TooLarge,
+    /// In a way that may pass.
+    Otherwise,
+}
+
+impl Failed {
+    /// How it failed by itself.
+    fn by(error: &CallError) -> Option<Self> {
+        match error {
+            CallError::Unavailable(_) => None,
+            CallError::TooLarge(_) => Some(Self::TooLarge),
+            _ => Some(Self::Otherwise),
+        }
+    }
 }
 
 /// When lists were good.
@@ -277,10 +303,11 @@ impl Relister {
             List::Sandboxes => &mut self.sandboxes,
             List::Containers => &mut self.containers,
         };
-        standing.failed = answer.as_ref().is_err_and(fails_by_itself);
+        standing.failed = answer.as_ref().err().and_then(Failed::by);
         *R::asked(asking) = Some(answer.map(|listing| {
             let took = now.duration_since(asking.begun.instant);
             standing.late = (took >= self.times.overdue()).then_some(took);
+            standing.took = took;
             self.times.learn(took);
             asking.largest = listing.bytes.max(asking.largest);
             listing.rows
@@ -290,11 +317,31 @@ impl Relister {
 
     /// A list that a sweep asked for failed.
     pub(crate) fn sweep_list_failed(&mut self, list: List, error: &CallError) {
-        if fails_by_itself(error) {
-            match list {
-                List::Sandboxes => self.sandboxes.failed = true,
-                List::Containers => self.containers.failed = true,
-            }
+        if let Some(failed) = Failed::by(error) {
+            self.standing_mut(list).failed = Some(failed);
+        }
+    }
+
+    /// A list that a sweep asked for came.
+    pub(crate) fn sweep_list_came(&mut self, list: List) {
+        self.standing_mut(list).failed = None;
+    }
+
+    /// The list that failed, and is to be tried again by a sweep in place of both: a relist
+    /// that waits for the other one does not.
+    pub(crate) fn to_try_again(&self) -> Option<List> {
+        match (self.sandboxes.failed, self.containers.failed) {
+            (Some(Failed::Otherwise), Some(Failed::Otherwise)) => None,
+            (Some(Failed::Otherwise), _) => Some(List::Sandboxes),
+            (_, Some(Failed::Otherwise)) => Some(List::Containers),
+            _ => None,
+        }
+    }
+
+    fn standing_mut(&mut self, list: List) -> &mut Standing {
+        match list {
+            List::Sandboxes => &mut self.sandboxes,
+            List::Containers => &mut self.containers,
         }
     }
 
@@ -324,7 +371,8 @@ impl Relister {
         self.orphaned = snapshot.orphaned;
         self.failure = None;
         self.good.before = self.good.last.replace(begun.instant);
-        if largest <= MAX_MESSAGE_SIZE {
+        let longest = self.sandboxes.took.max(self.containers.took);
+        if largest <= MAX_MESSAGE_SIZE && longest < REQUEST_TIMEOUT {
             self.good.for_kubelet = self.good.last;
         }
         Some(Relisted::Good(Listed {
@@ -407,21 +455,22 @@ impl Relister {
         };
         let slow = |standing: &Standing| standing.late.is_some() && self.slow_before;
         Missing {
-            sandboxes: self.sandboxes.failed
+            sandboxes: self.sandboxes.failed.is_some()
                 || slow(&self.sandboxes)
                 || hangs(ages.sandboxes, ages.containers),
-            containers: self.containers.failed
+            containers: self.containers.failed.is_some()
                 || slow(&self.containers)
                 || hangs(ages.containers, ages.sandboxes),
         }
     }
 
-    /// Which lists hang: they take longer than is usual, and than twice what they took when
-    /// they were late.
+    /// Which lists hang: they take longer than is usual, or, where they are late each time,
+    /// than twice what they took.
     pub(crate) fn stuck(&self, ages: Ages) -> Missing {
         let overdue = self.times.overdue();
         let hangs = |age: Option<Duration>, late: Option<Duration>| {
-            let limit = late.map_or(overdue, |late| overdue.max(late * 2));
+            let late = late.filter(|_| self.slow_before);
+            let limit = late.map_or(overdue, |late| overdue.max(twice(late)));
             age.is_some_and(|age| age >= limit)
         };
         Missing {
@@ -435,7 +484,13 @@ impl Relister {
         if self.stuck(ages).any() {
             Lists::Stuck
         } else if let Some(error) = &self.failure {
-            Lists::Failed(error.clone())
+            match (error, ages.version) {
+                // There is a connection again, and nothing comes over it.
+                (CallError::Unavailable(_), Some(age)) if age >= self.times.overdue() => {
+                    Lists::Stuck
+                }
+                _ => Lists::Failed(error.clone()),
+            }
         } else {
             self.slowest().map_or(Lists::Good, Lists::Slow)
         }
@@ -445,11 +500,11 @@ impl Relister {
     pub(crate) fn blind(&self, ages: Ages) -> Missing {
         // Then nothing is polled in place of a list either.
         let unreachable = self.failure.as_ref();
-        let unreachable = unreachable.is_some_and(|error| !fails_by_itself(error));
+        let unreachable = unreachable.is_some_and(|error| Failed::by(error).is_none());
         let stuck = self.stuck(ages);
         Missing {
-            sandboxes: unreachable || self.sandboxes.failed || stuck.sandboxes,
-            containers: unreachable || self.containers.failed || stuck.containers,
+            sandboxes: unreachable || self.sandboxes.failed.is_some() || stuck.sandboxes,
+            containers: unreachable || self.containers.failed.is_some() || stuck.containers,
         }
     }
 
@@ -467,10 +522,17 @@ impl Relister {
 
     /// Steps in the age of a list at which something changes by time alone.
     pub(crate) fn steps(&self) -> impl Iterator<Item = Duration> {
-        let slow = self.slowest().map(|took| took * 2);
+        let slow = self.slowest().map(twice);
         [Some(self.times.suspect()), Some(self.times.overdue()), slow]
             .into_iter()
             .flatten()
+    }
+
+    /// How long a kubelet, which asks for one after the other, would have waited for the last
+    /// lists, and how much longer than we did.
+    pub(crate) fn for_kubelet_took(&self) -> (Duration, Duration) {
+        let (one, other) = (self.sandboxes.took, self.containers.took);
+        (one + other, one.min(other))
     }
 
     /// Why the last relist failed, if it did.
@@ -505,7 +567,7 @@ impl Relister {
     }
 }
 
-/// Whether the list fails, and not the connection.
-fn fails_by_itself(error: &CallError) -> bool {
-    !matches!(error, CallError::Unavailable(_))
+/// When a list hangs that took so long when it was late.
+fn twice(late: Duration) -> Duration {
+    (late * 2).min(LONGEST)
 }

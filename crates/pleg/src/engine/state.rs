@@ -397,10 +397,14 @@ impl Engine {
         .unwrap_or(now + self.config.relist_threshold)
     }
 
-    /// The pods whose status call hangs or fails, or for whom there is no call to be made.
-    pub(super) fn unseen(&self) -> BTreeSet<PodUid> {
+    /// The pods whose status call hangs or fails, for whom there is no call to be made, or of
+    /// whom different things are said.
+    pub(super) fn unseen(&self, now: Instant) -> BTreeSet<PodUid> {
         let mut unseen = self.named();
         unseen.extend(self.unasked.iter().cloned());
+        unseen.extend(self.doubts.contradicted().cloned());
+        let denied = self.processes.contradictions(now);
+        unseen.extend(denied.map(|contradiction| contradiction.pod.uid));
         unseen
     }
 

@@ -71,6 +71,8 @@ pub(crate) struct Sweeper {
     asking_host: bool,
     /// Ids that the stream named, of which nobody knows whose they are, and when.
     hinted_ids: BTreeMap<Id, Instant>,
+    /// What was known and did not exist when it was last asked for: it may, the next time.
+    lost: BTreeMap<Key, Question>,
     /// Whether the runtime tells a sandbox's containers with its status, once that is known.
     fills_sandboxes: Option<bool>,
 }
@@ -97,10 +99,10 @@ struct Sweep {
     told: bool,
 }
 
-/// The list that is not missing.
+/// The list that is not missing, or that is tried again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Beside {
-    /// Both lists are missing.
+    /// None is asked for, or it failed again.
     None,
     /// It is to be asked for, once it is not being asked for by a relist.
     Due(List),
@@ -130,6 +132,7 @@ impl Sweeper {
             host_ids: BTreeSet::new(),
             asking_host: false,
             hinted_ids: BTreeMap::new(),
+            lost: BTreeMap::new(),
             fills_sandboxes: None,
         }
     }
@@ -139,6 +142,7 @@ impl Sweeper {
     pub(crate) fn is_due(&mut self, missing: Missing, now: Instant) -> bool {
         if !missing.any() {
             self.sweep = None;
+            self.lost.clear();
             self.next = now;
             return false;
         }
@@ -160,10 +164,12 @@ impl Sweeper {
     }
 
     /// Begins a sweep of what is listed, and of what the host and the stream know beyond
-    /// that; at a gentler pace while lists come, but `slow` each time.
+    /// that, with the list that may come `beside` it; at a gentler pace while lists come, but
+    /// `slow` each time.
     pub(crate) fn begin<'a>(
         &mut self,
         missing: Missing,
+        beside: Option<List>,
         listed: impl Iterator<Item = &'a ListedPod>,
         slow: bool,
         governor: &Governor,
@@ -189,11 +195,7 @@ impl Sweeper {
             waiting,
             missing,
             answered: 0,
-            beside: match (missing.sandboxes, missing.containers) {
-                (false, true) => Beside::Due(List::Sandboxes),
-                (true, false) => Beside::Due(List::Containers),
-                _ => Beside::None,
-            },
+            beside: beside.map_or(Beside::None, Beside::Due),
             failed: BTreeSet::new(),
             next: now.instant,
             usual,
@@ -244,6 +246,17 @@ impl Sweeper {
                 }
             }
         }
+        self.lost.retain(|(_, id), _| {
+            let id = id.as_ref();
+            id.is_some_and(|id| !unknown.contains(id))
+        });
+        for question in self.lost.values() {
+            targets.push_back(Target {
+                uid: None,
+                about: about(question, None, None),
+                question: question.clone(),
+            });
+        }
         for id in unknown {
             let questions = [
                 (missing.sandboxes, Question::Sandbox(id.clone())),
@@ -276,6 +289,19 @@ impl Sweeper {
         }
     }
 
+    /// An id that was known does not exist. Nobody but a list says so for good: it is asked
+    /// for again by the next sweep.
+    pub(crate) fn lost(&mut self, question: &Question) {
+        if self.lost.len() < MOST_HINTED {
+            self.lost.insert(question.key(), question.clone());
+        }
+    }
+
+    /// It is there after all.
+    pub(crate) fn found(&mut self, key: &Key) {
+        self.lost.remove(key);
+    }
+
     /// Somebody else is asking for this id already.
     pub(crate) fn skipped(&mut self, key: &Key) {
         if let Some(sweep) = &mut self.sweep {
@@ -303,6 +329,16 @@ impl Sweeper {
             if sweep.beside == Beside::Asked {
                 sweep.beside = Beside::Listed(list);
             }
+        }
+    }
+
+    /// The other list failed. One that had failed before is done without.
+    pub(crate) fn list_failed(&mut self) {
+        if let Some(sweep) = &mut self.sweep
+            && sweep.missing.sandboxes
+            && sweep.missing.containers
+        {
+            sweep.beside = Beside::None;
         }
     }
 

@@ -260,6 +260,27 @@ impl PodStatus {
         }
     }
 
+    /// Takes over from the last good status what is `listed` and has no status now: what is
+    /// shown then is what was last known.
+    pub fn keep_parts_of(&mut self, last_good: &PodStatus, listed: &ListedPod) {
+        let rows = &listed.sandboxes;
+        let place = |id: &Id| rows.iter().position(|row| row.id == *id);
+        keep(
+            &mut self.sandboxes,
+            &last_good.sandboxes,
+            |of| &of.id,
+            place,
+        );
+        let rows = &listed.containers;
+        let place = |id: &Id| rows.iter().position(|row| row.id == *id);
+        keep(
+            &mut self.containers,
+            &last_good.containers,
+            |of| &of.id,
+            place,
+        );
+    }
+
     /// Keeps the addresses of the last good status where this one has none although no
     /// sandbox runs: a pod that is ending is still known by its address.
     ///
@@ -273,5 +294,23 @@ impl PodStatus {
                 newest.ips = ips;
             }
         }
+    }
+}
+
+/// Takes over what has a `place` and is not `found`, and puts all in their places.
+fn keep<T: Clone>(
+    found: &mut Vec<T>,
+    last_good: &[T],
+    id: fn(&T) -> &Id,
+    place: impl Fn(&Id) -> Option<usize>,
+) {
+    let is_missing = |known: &&T| {
+        let mut found = found.iter();
+        place(id(known)).is_some() && !found.any(|found| id(found) == id(known))
+    };
+    let kept: Vec<T> = last_good.iter().filter(is_missing).cloned().collect();
+    if !kept.is_empty() {
+        found.extend(kept);
+        found.sort_by_key(|part| place(id(part)));
     }
 }

@@ -215,6 +215,19 @@ impl CacheWriter {
         status
     }
 
+    /// Adds what was last known of what is `listed` and has no status, and gives it all.
+    pub fn keep_parts(
+        &self,
+        uid: &PodUid,
+        last_good: &PodStatus,
+        listed: &ListedPod,
+    ) -> Arc<PodStatus> {
+        let mut contents = self.write();
+        let entry = contents.entry_of(uid);
+        Arc::make_mut(&mut entry.status).keep_parts_of(last_good, listed);
+        entry.status.clone()
+    }
+
     /// Writes what was found of one container, and returns the pod's status with it.
     pub fn set_container(&self, uid: &PodUid, found: ContainerStatus) -> Option<Arc<PodStatus>> {
         let mut contents = self.write();

@@ -106,6 +106,11 @@ pub struct Coverage {
     pub kubelet_listed: Option<Instant>,
     /// Whether a kubelet cannot list now.
     pub kubelet_cannot_list: bool,
+    /// Since when calls hang that a kubelet makes in every relist, one for each pod.
+    pub kubelet_waits: Vec<Instant>,
+    /// How long a kubelet, which asks for one list after the other, would have waited for the
+    /// last ones, and how much longer than we did.
+    pub kubelet_lists_took: (Duration, Duration),
     /// Since when the runtime has answered nothing at all, where something was asked for
     /// long enough to tell.
     pub silent: Option<Instant>,
@@ -126,6 +131,8 @@ impl Coverage {
             lists: Lists::Good,
             kubelet_listed: None,
             kubelet_cannot_list: false,
+            kubelet_waits: Vec::new(),
+            kubelet_lists_took: (Duration::ZERO, Duration::ZERO),
             silent: None,
             slow_status: None,
         }

@@ -5,19 +5,17 @@
 //! unhealthy three minutes after the start of the last relist whose lists were good.
 //! Source: Kubernetes 1.36, `pkg/kubelet/pleg/generic.go` and `runtimeRequestTimeout`.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use crate::model::id::PodUid;
 use crate::out::coverage::Coverage;
 use crate::out::go_duration::GoDuration;
 use crate::out::health::{RELIST_THRESHOLD, kubelet_healthy};
 
 /// The kubelet's `runtimeRequestTimeout`.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
+pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The kubelet's relist period.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -41,15 +39,18 @@ pub fn kubelet_view(now: Instant, coverage: &Coverage) -> KubeletView {
         let last = coverage.kubelet_listed.unwrap_or(coverage.started);
         return judge(now, last, "list calls are stuck or failing");
     }
-    let mut stuck_pods = BTreeMap::<&PodUid, Instant>::new();
-    for call in &coverage.stuck {
-        if let Some(pod) = &call.about.pod {
-            let since = stuck_pods.entry(&pod.uid).or_insert(call.since);
-            *since = call.since.min(*since);
-        }
+    let (took, longer) = coverage.kubelet_lists_took;
+    if let (Some(listed), true) = (
+        coverage.kubelet_listed,
+        took * 2 + PERIOD >= RELIST_THRESHOLD,
+    ) {
+        // Until the next lists are good, the last relist is as old as both took.
+        let relist = listed.checked_sub(longer * 2).unwrap_or(listed);
+        let why = format!("lists take {}", GoDuration(whole_seconds(took)));
+        return judge(now, relist, &why);
     }
-    let pods = stuck_pods.len();
-    match stuck_pods.into_values().min() {
+    let pods = coverage.kubelet_waits.len();
+    match coverage.kubelet_waits.iter().min().copied() {
         None => KubeletView {
             ready: true,
             message: "no problem expected".to_owned(),
@@ -92,10 +93,14 @@ fn judge(now: Instant, relist: Instant, why: &str) -> KubeletView {
                 ready: true,
                 message: format!(
                     "ready, but {why}: NotReady in {} if nothing changes",
-                    GoDuration(Duration::from_secs(left.as_secs()))
+                    GoDuration(whole_seconds(left))
                 ),
                 not_ready_in_seconds: Some(left.as_secs_f64()),
             }
         }
     }
+}
+
+fn whole_seconds(duration: Duration) -> Duration {
+    Duration::from_secs(duration.as_secs())
 }

@@ -185,7 +185,7 @@ impl Records {
                 record.inspecting = None;
             }
             record.list(listed, look.source);
-            record.note_removed(&version);
+            record.note_removed(&version, ended);
         } else {
             // Something was seen meanwhile, and which of both is newer nobody knows.
             record.inspecting = None;

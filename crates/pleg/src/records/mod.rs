@@ -77,6 +77,8 @@ pub enum Step {
         ticket: Ticket,
         /// What to inspect.
         pod: Arc<ListedPod>,
+        /// When the look was begun that shows it so.
+        begun: Instant,
     },
     /// The pod is gone: this was its end, and its record is no more.
     Removed(Commit),
@@ -206,6 +208,7 @@ impl Records {
                 number: self.tickets,
             },
             pod: listed,
+            begun,
         }
     }
 
@@ -254,6 +257,12 @@ impl Records {
     /// The pods that differ from what was told of them.
     pub fn pending(&self) -> BTreeSet<PodUid> {
         self.unsettled.union(&self.inspecting).cloned().collect()
+    }
+
+    /// Whether the pod is listed otherwise than it was told.
+    pub fn differs(&self, uid: &PodUid) -> bool {
+        let record = self.pods.get(uid);
+        record.is_some_and(|record| record.listed != record.committed)
     }
 
     /// The pods whose inspection is under way.

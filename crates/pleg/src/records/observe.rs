@@ -136,7 +136,7 @@ impl Records {
                 }
             });
             if let Some(before) = before {
-                record.note_removed(&before);
+                record.note_removed(&before, look.ended);
             }
         }
         note(&mut self.unsettled, uid, record);
@@ -153,7 +153,9 @@ impl Records {
             record.or_insert_with(|| Record::new(Freshness::hinted(look.begun), look.source));
         let empty = || Arc::new(ListedPod::empty(pod.clone()));
         let listed = record.listed.get_or_insert_with(empty);
-        let is_known = listed.names(row.id()) || record.removed.contains(row.id());
+        // A runtime may not have found for a moment what was there all the time.
+        let gone = record.removed.get(row.id());
+        let is_known = listed.names(row.id()) || gone.is_some_and(|gone| look.begun <= *gone);
         if !is_known && R::freshness(record).admits_one(look) {
             R::freshness(record).one(look);
             record.amend(look.source, |listed| {
@@ -258,7 +260,7 @@ mod tests {
             for uid in self.records.unsettled() {
                 match self.records.plan(&uid, now) {
                     Step::Nothing => {}
-                    Step::Inspect { ticket, pod } => self.inspections.push((ticket, pod)),
+                    Step::Inspect { ticket, pod, .. } => self.inspections.push((ticket, pod)),
                     Step::Removed(commit) => {
                         self.changes.push(format!("{uid}: {:?}", commit.changes));
                     }

@@ -1,6 +1,6 @@
 //! What is known of one pod: what was told, and what was seen since.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tokio::time::Instant;
@@ -24,8 +24,8 @@ pub(crate) struct Record {
     pub(super) listed: Option<Arc<ListedPod>>,
     /// Containers whose status said that they have exited, while a list did not.
     pub(super) ended: BTreeSet<Id>,
-    /// Ids that looks have found gone since the last list.
-    pub(super) removed: BTreeSet<Id>,
+    /// Ids that looks have found gone since the last list, and when.
+    pub(super) removed: BTreeMap<Id, Instant>,
     /// When the inspection was begun by which something was told last.
     pub(super) inspected: Option<Instant>,
     /// How fresh the listing's sandboxes are, and its containers.
@@ -67,7 +67,7 @@ impl Record {
             committed: None,
             listed: None,
             ended: BTreeSet::new(),
-            removed: BTreeSet::new(),
+            removed: BTreeMap::new(),
             inspected: None,
             sandboxes: freshness,
             containers: freshness,
@@ -138,7 +138,7 @@ impl Record {
         let Some(known) = &self.listed else {
             return;
         };
-        let is_new = |id: &Id| !known.names(id) && !self.removed.contains(id);
+        let is_new = |id: &Id| !known.names(id) && !self.removed.contains_key(id);
         let rows = R::of(pod).iter().filter(|row| is_new(row.id()));
         let rows: Vec<_> = rows.cloned().collect();
         if !rows.is_empty() {
@@ -159,13 +159,13 @@ impl Record {
         })
     }
 
-    /// Notes which ids are gone since `before`.
-    pub(super) fn note_removed(&mut self, before: &ListedPod) {
+    /// Notes which ids of `before` a look that ended at `ended` found gone.
+    pub(super) fn note_removed(&mut self, before: &ListedPod, ended: Instant) {
         let names = |id: &Id| self.listed.as_ref().is_some_and(|pod| pod.names(id));
         let sandboxes = before.sandboxes.iter().map(|row| &row.id);
         let containers = before.containers.iter().map(|row| &row.id);
         let gone = sandboxes.chain(containers).filter(|id| !names(id));
-        let gone: Vec<Id> = gone.cloned().collect();
+        let gone: Vec<_> = gone.map(|id| (id.clone(), ended)).collect();
         self.removed.extend(gone);
     }
 

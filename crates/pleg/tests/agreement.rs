@@ -1,0 +1,145 @@
+//! The list, the status and the kernel do not agree, or one of them says for a moment that
+//! something does not exist: what is claimed then of a pod is still so.
+
+mod node;
+
+use node::{Node, generic, seconds};
+use pleg::out::health::{HealthState, Reason};
+use pleg::out::told::Record;
+use pleg::runtime::{CallError, Rpc};
+use sim::{Fault, Sim};
+use tokio::time::timeout;
+
+const PODS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
+
+fn pods(sim: &Sim) {
+    for name in PODS {
+        sim.run(name, &["app"]);
+    }
+}
+
+fn no_such() -> Fault {
+    Fault::Fail(CallError::NotFound("no such container".into()))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dead_process_whose_status_fails_is_a_failing_inspection() {
+    let node = Node::watch_with_kernel(generic(), pods).await;
+    node.at(5.5).await;
+    let broken = Fault::Fail(CallError::Refused("Unknown: broken".into()));
+    node.sim
+        .fault(Rpc::ContainerStatus, Some("a/app.0"), broken);
+    node.sim.kill("a", "app");
+    node.at(20.0).await;
+    let status = node.status().await;
+    assert_eq!(status.health.reason, Reason::InspectionsFail);
+    assert_eq!(status.failing[0].id, "a/app.0".into());
+    assert!(node.pleg.cache().get(&"uid-a".into()).error.is_some());
+    node.sim.lift_all();
+    node.sim.exit("a", "app", 1);
+    node.at(25.0).await;
+    assert_eq!(node.status().await.health.state, HealthState::Healthy);
+    assert_eq!(node.deaths("a/app.0").len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_that_does_not_exist_for_a_moment_after_a_death_removes_nothing() {
+    let node = Node::watch_with_kernel(generic(), |sim| {
+        sim.run("two", &["x", "y"]);
+    })
+    .await;
+    node.at(5.5).await;
+    node.told();
+    node.sim
+        .fault(Rpc::ContainerStatus, Some("two/x.0"), no_such());
+    node.sim.kill("two", "x");
+    node.at(5.6).await;
+    node.sim.lift_all();
+    node.at(8.0).await;
+    let told = node.told();
+    assert!(!told.contains("two/x.0"), "it runs, by the runtime: {told}");
+    node.sim.exit("two", "x", 7);
+    node.at(12.0).await;
+    let told = node.told();
+    assert_eq!(told.matches("two/x.0").count(), 1, "{told}");
+    assert!(told.contains("Died two/x.0 with 7"), "{told}");
+}
+
+/// While no list can tell, an id that is gone is asked for again: it may come back.
+async fn comes_back_in_a_sweep(list: Rpc, call: Rpc, id: &str) {
+    let node = Node::watch_knowing_no_host(pods).await;
+    node.at(5.5).await;
+    node.sim.fault(list, None, Fault::Hang);
+    node.at(9.0).await;
+    node.sim.fault(call, Some(id), no_such());
+    node.at(10.5).await;
+    node.sim.lift(call, Some(id));
+    node.at(13.0).await;
+    let entry = node.pleg.cache().get(&"uid-a".into());
+    let parts = (entry.status.sandboxes.len(), entry.status.containers.len());
+    assert_eq!((parts, entry.error), ((1, 1), None), "{list}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_does_not_exist_for_a_moment_is_known_again_although_no_list_comes() {
+    comes_back_in_a_sweep(Rpc::ListContainers, Rpc::ContainerStatus, "a/app.0").await;
+    comes_back_in_a_sweep(Rpc::ListPodSandbox, Rpc::PodSandboxStatus, "a.0").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_is_seen_while_every_pod_contradicts_the_kernel() {
+    let node = Node::watch_with_kernel(generic(), pods).await;
+    node.at(5.5).await;
+    for pod in PODS {
+        node.sim.kill(pod, "app");
+    }
+    node.at(200.0).await;
+    let health = node.status().await.health;
+    assert_eq!(health.state, HealthState::Unhealthy, "{health:?}");
+    assert!(health.age_seconds.unwrap() > 180.0, "{health:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_is_seen_whose_status_never_existed() {
+    let node = Node::watch(|sim| {
+        pods(sim);
+        for call in [Rpc::ContainerStatus, Rpc::PodSandboxStatus] {
+            sim.fault(call, None, no_such());
+        }
+    })
+    .await;
+    node.at(30.0).await;
+    let health = node.status().await.health;
+    assert_eq!(health.last_seen, None, "{health:?}");
+    assert_ne!(health.state, HealthState::Healthy);
+    assert_eq!(node.synced(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_whose_status_does_not_exist_is_shown_and_told_as_it_was_last_known() {
+    let node = Node::watch(|sim| {
+        sim.run("a", &["app"]);
+        sim.run("b", &["app"]);
+    })
+    .await;
+    node.at(5.5).await;
+    node.sim
+        .fault(Rpc::ContainerStatus, Some("a/app.0"), no_such());
+    node.sim
+        .fault(Rpc::PodSandboxStatus, Some("a.0"), no_such());
+    node.pleg.request_reinspect("uid-a".into());
+    node.at(8.0).await;
+    let entry = node.pleg.cache().get(&"uid-a".into());
+    let parts = (entry.status.sandboxes.len(), entry.status.containers.len());
+    assert_eq!(parts, (1, 1));
+    assert!(entry.error.is_some());
+    let mut subscription = node.pleg.subscribe().await.unwrap();
+    let mut initial = String::new();
+    while let Ok(Some(record)) = timeout(seconds(0.1), subscription.next()).await {
+        if let Record::Event(_) = record {
+            initial.push_str(&node::line(&record));
+            initial.push('\n');
+        }
+    }
+    assert!(initial.contains("Started a/app.0"), "{initial}");
+}

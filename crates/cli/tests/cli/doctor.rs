@@ -576,7 +576,7 @@ fn node_problem_detector_gets_one_short_line_and_its_exit_codes() {
 #[test]
 fn names_of_a_hostile_runtime_cannot_disturb_the_report() {
     let evil = format!("evil\u{1b}[2J\r\n{}", "n".repeat(100_000));
-    let runtime = FakeRuntime::with_pods(&[(&evil, &["\u{202e}x\u{7}"])]);
+    let runtime = FakeRuntime::with_pods(&[(&evil, &["\u{202e}x\u{7}"]), ("calm", &["app"])]);
     let hung = format!("{evil}/\u{202e}x\u{7}.0");
     runtime
         .sim

@@ -30,15 +30,16 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let others = probes
         .cost(Rpc::ContainerStatus)
         .map_or(0, |cost| cost.count);
-    if hung.is_empty() {
+    // If no other one's is answered, nothing singles out a container: that is told of the
+    // runtime as a whole.
+    if hung.is_empty() || others == 0 && probes.agent.is_none() {
         return Opinion::Clear;
     }
     // containerd has no lock that is known to hold up one status and no list; while an agent
     // waits for one it sees all others.
-    let confidence = match (others, &probes.agent) {
-        (0, None) => Confidence::Medium,
-        _ if probes.is_containerd() => Confidence::Medium,
-        _ => Confidence::High,
+    let confidence = match probes.is_containerd() {
+        true => Confidence::Medium,
+        false => Confidence::High,
     };
     let others = match &probes.agent {
         Some(_) => "every other pod is seen".to_owned(),
@@ -104,6 +105,14 @@ mod tests {
         assert_eq!(findings[0].verdict, Verdict::Suspect);
         let evidence = findings[0].evidence.join("\n");
         assert!(evidence.contains("both lists answered"), "{evidence}");
+    }
+
+    #[test]
+    fn where_no_other_status_is_answered_no_container_is_named() {
+        let facts = node("cri-o", "1.29.13")
+            .status(Rpc::ContainerStatus, "c1", "shop", "web", "app")
+            .status(Rpc::ContainerStatus, "c2", "shop", "web", "log");
+        assert_eq!(judge(&facts.facts()), Opinion::Clear);
     }
 
     #[test]

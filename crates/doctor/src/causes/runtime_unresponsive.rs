@@ -190,6 +190,7 @@ fn lists(facts: &NodeFacts) -> Opinion {
     let mut found: Vec<Finding> = found.collect();
     found.extend(refused_to_agent(facts, name));
     found.extend(hung_alone(facts));
+    found.extend(nobodys_status(facts, name));
     found.extend(failing::statuses(facts, name));
     found.extend(not_ready(facts));
     match found.is_empty() {
@@ -245,6 +246,29 @@ fn hung_alone(facts: &NodeFacts) -> Option<Finding> {
         "{call} has not answered for {}{}",
         go(probe.seconds),
         probe.source()
+    ));
+    Some(found)
+}
+
+/// The status of no container is answered, or of no sandbox, while both lists are: then nothing
+/// singles out one of them.
+fn nobodys_status(facts: &NodeFacts, runtime: &str) -> Option<Finding> {
+    let probes = &facts.probes;
+    if probes.agent.is_some() || probes.outcome(Rpc::ListContainers) == Some(Outcome::Hung) {
+        return None;
+    }
+    let calls = [Rpc::ContainerStatus, Rpc::PodSandboxStatus].into_iter();
+    let mut silent = calls.filter(|call| probes.cost(*call).is_none());
+    let call = silent.find(|call| probes.hung(*call).next().is_some())?;
+    let sentence = format!("{runtime} answers no {call} call");
+    let mut found = finding(facts, Confidence::Low, sentence);
+    let hung = probes.hung(call);
+    let longest = hung.map(|probe| probe.seconds).fold(0.0, f64::max);
+    let count = probes.hung(call).count();
+    found.evidence.push(format!(
+        "{count} calls were made, and the oldest has not been answered for {}: the runtime is slow, \
+         or something that all of them need is held",
+        go(longest)
     ));
     Some(found)
 }

@@ -54,6 +54,7 @@ pub async fn collect(asking: Asking) -> ProbeFacts {
     let asked = async {
         round.ask_node().await;
         let unasked = round.ask_ids().await;
+        round.ask_again_who_is_listed().await;
         round.ask_whether_it_still_answers().await;
         unasked
     };

@@ -1,5 +1,6 @@
 //! One round of calls: never the same twice, at most eight outstanding in all, none
-//! repeated but `Version`, once, where something hangs. What is not answered within two
+//! repeated but `Version`, once, where something hangs, and the lists, once, where something that
+//! they showed does not exist. What is not answered within two
 //! seconds hangs, and is left alone; where the runtime is slow as a whole, within a few times
 //! what others took.
 //!
@@ -9,7 +10,7 @@
 //!      +--- two to six seconds each ------+--> what hangs stays outstanding      any hangs
 //! ```
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ use pleg::model::listed::{ListedContainer, ListedSandbox};
 use pleg::model::status::PodStatus;
 use pleg::out::status_report::StatusReport;
 use pleg::runtime::grpc::{GrpcRuntime, MAX_MESSAGE_SIZE};
-use pleg::runtime::{CallError, Conditions, Listing, Runtime, RuntimeVersion};
+use pleg::runtime::{CallError, Conditions, Listing, Runtime, RuntimeVersion, of_the_asked};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
@@ -53,6 +54,8 @@ pub(super) struct Round {
     sender: mpsc::UnboundedSender<Ended>,
     ended: mpsc::UnboundedReceiver<Ended>,
     outstanding: BTreeMap<(Rpc, Option<Id>), Outstanding>,
+    /// The calls for ids that are listed and do not exist.
+    vanished: Vec<Probe>,
     pub known: Known,
     pub answers: Answers,
     pub version: Option<RuntimeVersion>,
@@ -95,6 +98,7 @@ impl Round {
             sender,
             ended,
             outstanding: BTreeMap::new(),
+            vanished: Vec::new(),
             known: Known::default(),
             answers: Answers::default(),
             version: None,
@@ -183,6 +187,30 @@ impl Round {
             self.ask_again_as_sandboxes(&mut queue);
         }
         queue.len() + beyond
+    }
+
+    /// Where listed ids do not exist: whether they are still listed, which is a failure of the
+    /// runtime, or are gone since.
+    pub async fn ask_again_who_is_listed(&mut self) {
+        let vanished = std::mem::take(&mut self.vanished);
+        if vanished.is_empty() || !self.is_time_for_more() {
+            return;
+        }
+        for list in [Rpc::ListPodSandbox, Rpc::ListContainers] {
+            self.start(list, None);
+        }
+        self.settle().await;
+        let (sandboxes, containers) = (&self.known.sandboxes, &self.known.containers);
+        let sandboxes = sandboxes.iter().flat_map(|rows| rows.iter());
+        let containers = containers.iter().flat_map(|rows| rows.iter());
+        let listed = sandboxes.map(|row| row.id.as_str());
+        let listed = listed.chain(containers.map(|row| row.id.as_str()));
+        let listed: BTreeSet<String> = listed.map(bounded).collect();
+        for probe in vanished {
+            if probe.id.as_ref().is_some_and(|id| listed.contains(id)) {
+                self.answers.take(probe, false);
+            }
+        }
     }
 
     /// Where ids hang or the connection was lost: whether the runtime as a whole still
@@ -285,11 +313,16 @@ impl Round {
                 self.known.containers = Some(listing.rows);
             }
             Ok(Answer::Status) => {}
-            // It is gone, which is an answer.
-            Err(CallError::NotFound(_)) if probe.id.is_some() => {
-                if let Some(id) = probe.id.filter(|_| guessed) {
+            Err(CallError::NotFound(_)) if guessed => {
+                if let Some(id) = probe.id {
                     self.known.may_be_a_sandbox(&id);
                 }
+                return;
+            }
+            // It is gone since it was listed, which new lists will show.
+            Err(error @ CallError::NotFound(_)) if probe.id.is_some() => {
+                probe.end = End::Failed(bounded_error(error));
+                self.vanished.push(probe);
                 return;
             }
             // It was not known to be anybody's id: that it fails says nothing of the runtime.
@@ -355,10 +388,12 @@ async fn ask(runtime: &GrpcRuntime, call: Rpc, id: Option<&Id>) -> Result<Answer
         (Rpc::ListContainers, _) => Ok(Answer::Containers(runtime.list_containers().await?)),
         (Rpc::Status, _) => Ok(Answer::Conditions(runtime.conditions().await?)),
         (Rpc::PodSandboxStatus, Some(id)) => {
-            runtime.sandbox_status(id).await.map(|_| Answer::Status)
+            let status = runtime.sandbox_status(id).await?;
+            of_the_asked(id, status).map(|_| Answer::Status)
         }
         (Rpc::ContainerStatus, Some(id)) => {
-            runtime.container_status(id).await.map(|_| Answer::Status)
+            let status = runtime.container_status(id).await?;
+            of_the_asked(id, status).map(|_| Answer::Status)
         }
         (Rpc::Version, _) => Ok(Answer::Version(runtime.version().await?)),
         // A round starts no others.

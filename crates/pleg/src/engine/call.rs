@@ -6,7 +6,7 @@ use super::governor::Key;
 use crate::model::id::{Id, PodUid};
 use crate::model::listed::{ListedContainer, ListedSandbox};
 use crate::model::status::{ContainerStatus, SandboxStatus};
-use crate::runtime::{CallError, Listing, Rpc, Runtime, RuntimeVersion};
+use crate::runtime::{CallError, Listing, Rpc, Runtime, RuntimeVersion, of_the_asked};
 
 /// What the runtime is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,27 +53,15 @@ impl Question {
             Self::List(List::Containers) => Answer::Containers(runtime.list_containers().await),
             Self::Sandbox(id) => {
                 let answer = runtime.sandbox_status(&id).await;
-                Answer::Sandbox(answer.and_then(|status| match status.id == id {
-                    true => Ok(status),
-                    false => Err(of_another(&id, &status.id)),
-                }))
+                Answer::Sandbox(answer.and_then(|status| of_the_asked(&id, status)))
             }
             Self::Container(id) => {
                 let answer = runtime.container_status(&id).await;
-                Answer::Container(answer.and_then(|status| match status.id == id {
-                    true => Ok(status),
-                    false => Err(of_another(&id, &status.id)),
-                }))
+                Answer::Container(answer.and_then(|status| of_the_asked(&id, status)))
             }
             Self::Pid(id) => Answer::Pid(runtime.container_pid(&id).await),
         }
     }
-}
-
-/// A status that is not of the id that was asked for says nothing of it.
-fn of_another(asked: &Id, told: &Id) -> CallError {
-    let text = format!("the status of {asked} was asked for, and that of {told} came");
-    CallError::Malformed(text.into())
 }
 
 /// What the runtime answered.

@@ -107,10 +107,12 @@ impl From<&ListedPod> for PodStatus {
 }
 
 /// What the statuses of both kinds have in common.
-pub(crate) trait Status: Sized + Into<Self::Listed> {
+pub trait Status: Sized + Into<Self::Listed> {
     /// The row that a list would show of it.
     type Listed: Row;
 
+    /// Its id.
+    fn id(&self) -> &Id;
     /// Its state.
     fn state(&self) -> <Self::Listed as Row>::State;
     /// The pod that it names, if it does.
@@ -123,6 +125,10 @@ pub(crate) trait Status: Sized + Into<Self::Listed> {
 
 impl Status for SandboxStatus {
     type Listed = ListedSandbox;
+
+    fn id(&self) -> &Id {
+        &self.id
+    }
 
     fn state(&self) -> SandboxState {
         self.state
@@ -147,6 +153,10 @@ impl Status for SandboxStatus {
 
 impl Status for ContainerStatus {
     type Listed = ListedContainer;
+
+    fn id(&self) -> &Id {
+        &self.id
+    }
 
     fn state(&self) -> ContainerState {
         self.state

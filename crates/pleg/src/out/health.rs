@@ -186,6 +186,7 @@ impl FailingCall {
             pod: failing.pod.clone(),
             error: match &failing.error {
                 InspectError::Failed { error, .. } => error.to_string(),
+                InspectError::Disagrees { .. } => "it contradicts the runtime's list".to_owned(),
                 error => error.to_string(),
             },
             since_seconds: now.duration_since(failing.since).as_secs_f64(),

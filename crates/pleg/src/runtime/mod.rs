@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::id::Id;
 use crate::model::listed::{ListedContainer, ListedSandbox};
-use crate::model::status::{ContainerStatus, SandboxStatus};
+use crate::model::status::{ContainerStatus, SandboxStatus, Status};
 
 pub mod grpc;
 
@@ -107,4 +107,14 @@ pub trait Runtime: Send + Sync + 'static {
     /// Opens the stream of events. A runtime may answer only with the first of them, so
     /// one that does not return has not failed.
     fn announcements(&self) -> impl Future<Output = Result<Announcements, CallError>> + Send;
+}
+
+/// The status, if it is of the id that was asked for; any other says nothing of it.
+pub fn of_the_asked<S: Status>(asked: &Id, status: S) -> Result<S, CallError> {
+    let told = status.id();
+    if told == asked {
+        return Ok(status);
+    }
+    let text = format!("the status of {asked} was asked for, and that of {told} came");
+    Err(CallError::Malformed(text.into()))
 }

@@ -23,6 +23,7 @@ impl Engine {
             Step::Removed(commit) => {
                 self.cache.remove(uid);
                 self.unseen_since.remove(uid);
+                self.missed.remove(uid);
                 self.doubts.forget(uid);
                 self.unasked.remove(uid);
                 self.forget_failing(uid);
@@ -67,6 +68,9 @@ impl Engine {
                     self.observer.pod_relist_ended(took);
                 }
                 self.unseen_since.remove(uid);
+                if self.rounds.is_newer_than_last(ticket.number()) {
+                    self.missed.remove(uid);
+                }
                 // All that the pod still has was answered.
                 self.forget_failing(uid);
                 let begun = now.back_at(commit.begun);

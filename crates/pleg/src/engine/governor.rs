@@ -80,7 +80,8 @@ struct Entry {
     since: Instant,
     /// Who else wants to ask the same, and waits for its end: one id in two pods.
     behind: Vec<About>,
-    stuck: Option<Stuck>,
+    /// How, and since when that is known.
+    stuck: Option<(Stuck, Instant)>,
 }
 
 /// How it is known that a call is stuck.
@@ -90,6 +91,12 @@ enum Stuck {
     Alone,
     /// The runtime answers, but no others of its kind.
     WithItsKind,
+}
+
+impl Entry {
+    fn is_alone(&self) -> bool {
+        matches!(self.stuck, Some((Stuck::Alone, _)))
+    }
 }
 
 impl Governor {
@@ -122,7 +129,7 @@ impl Governor {
 
     /// How many calls are outstanding, and how many of them take a place in the window.
     fn load(&self) -> (usize, usize) {
-        let alone = |entry: &&Entry| entry.stuck == Some(Stuck::Alone);
+        let alone = |entry: &&Entry| entry.is_alone();
         let stuck = self.outstanding.values().filter(alone).count();
         let total = self.outstanding.len();
         (total, total - stuck)
@@ -196,7 +203,7 @@ impl Governor {
         }
         let (usual, overdue) = (self.evidence.usual(), self.status_overdue);
         for ((call, id), entry) in &mut self.outstanding {
-            if id.is_none() || entry.stuck == Some(Stuck::Alone) {
+            if id.is_none() || entry.is_alone() {
                 continue;
             }
             let age = now.duration_since(entry.since);
@@ -204,9 +211,13 @@ impl Governor {
             // the whole runtime stopped.
             let later = entry.since + age / 2;
             if age >= suspect_after(usual) && self.evidence.of_kind_since(*call, later) {
-                entry.stuck = Some(Stuck::Alone);
-            } else if age >= overdue_after(usual, overdue) && self.evidence.any_since(later) {
-                entry.stuck = Some(Stuck::WithItsKind);
+                let since = entry.stuck.map_or(now, |(_, since)| since);
+                entry.stuck = Some((Stuck::Alone, since));
+            } else if entry.stuck.is_none()
+                && age >= overdue_after(usual, overdue)
+                && self.evidence.any_since(later)
+            {
+                entry.stuck = Some((Stuck::WithItsKind, now));
             }
         }
     }
@@ -237,6 +248,14 @@ impl Governor {
     pub fn is_stuck(&self, key: &Key) -> bool {
         let entry = self.outstanding.get(key);
         entry.is_some_and(|entry| entry.stuck.is_some())
+    }
+
+    /// Since when it is known that this call is stuck. When a runtime that was stopped as a whole
+    /// goes on, its oldest calls may be answered last: a name that is younger than a moment may
+    /// be that of one.
+    pub fn stuck_since(&self, key: &Key) -> Option<Instant> {
+        let (_, since) = self.outstanding.get(key)?.stuck?;
+        Some(since)
     }
 
     /// All that is outstanding.

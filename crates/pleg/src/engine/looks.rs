@@ -48,6 +48,7 @@ impl Engine {
             Ended::Nothing => {}
             Ended::Blind => tracing::debug!("no pod was seen by this look"),
             Ended::Look { look, first } => {
+                self.missed = self.unseen_since.keys().cloned().collect();
                 let counts = match look.kind {
                     LookKind::List => self.counts,
                     LookKind::Sweep => Counts::of(self.records.listed().map(AsRef::as_ref)),
@@ -79,17 +80,13 @@ impl Engine {
     /// Whether a pod is not seen that the last look should have seen, and that neither fails
     /// nor hangs any more: its inspection is under way.
     fn misses_somebody(&self) -> bool {
-        let Some(look) = self.rounds.last() else {
-            return false;
-        };
-        if self.unseen_since.is_empty() {
+        let unseen = |uid: &&PodUid| self.unseen_since.contains_key(*uid);
+        let mut missed = self.missed.iter().filter(unseen).peekable();
+        if missed.peek().is_none() {
             return false;
         }
         let named = self.named();
-        let mut unseen = self.unseen_since.iter();
-        unseen.any(|(uid, since)| {
-            *since <= look.begun.instant && !self.unasked.contains(uid) && !named.contains(uid)
-        })
+        missed.any(|uid| !self.unasked.contains(uid) && !named.contains(uid))
     }
 
     /// Calls became stuck: the round goes on without their pods, and whoever waits for the

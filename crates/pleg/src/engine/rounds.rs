@@ -17,6 +17,8 @@ pub(crate) struct Rounds {
     /// How many looks there were in which somebody was seen.
     looks: u64,
     last: Option<Look>,
+    /// The newest inspection that was planned without knowing what the last look began with.
+    older: u64,
 }
 
 #[derive(Debug)]
@@ -71,6 +73,11 @@ impl Rounds {
         round.is_none_or(|round| inspection > round.older)
     }
 
+    /// The same of the last look.
+    pub(crate) fn is_newer_than_last(&self, inspection: u64) -> bool {
+        inspection > self.older
+    }
+
     /// Ends the round if no pod is waited for any more. It is a look if `seen` says that
     /// somebody was seen.
     pub(crate) fn complete(&mut self, now: Instant, seen: bool) -> Ended {
@@ -91,6 +98,7 @@ impl Rounds {
             _ => self.last = Some(look),
         }
         self.looks += 1;
+        self.older = round.older;
         Ended::Look {
             look,
             first: self.looks == 1,

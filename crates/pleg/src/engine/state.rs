@@ -98,6 +98,8 @@ pub(crate) struct Engine {
     pub(super) version: Option<RuntimeVersion>,
     /// The pods that differ from what the cache holds, and since when.
     pub(super) unseen_since: BTreeMap<PodUid, Instant>,
+    /// Those of them that were not seen by the last look, and not since.
+    pub(super) missed: BTreeSet<PodUid>,
     /// The status calls that fail each time they are made.
     pub(super) failing: BTreeMap<Key, Failing>,
     /// The pods that wait to be inspected while no more calls can be made.
@@ -139,6 +141,7 @@ impl Engine {
             subscribers: Subscribers::default(),
             version: None,
             unseen_since: BTreeMap::new(),
+            missed: BTreeSet::new(),
             failing: BTreeMap::new(),
             unasked: BTreeSet::new(),
             set_aside: BTreeSet::new(),

@@ -1,0 +1,389 @@
+//! Lists: passed on, and answered from the rows while the real one is overdue.
+//!
+//! ```text
+//!   Passing --a list is not answered for 2 s--> Guarding --a complete list comes in time--> Passing
+//!                                                  \--guarded for too long--> Passing, until one does
+//! ```
+//!
+//! While guarding one complete list is outstanding: its answer replaces the rows.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bytes::Bytes;
+use cri::Rpc;
+use pleg::model::id::Id;
+use tokio::time::Instant;
+
+use super::rows::{Asked, Known};
+use super::{Action, AskId, CallId, Failure, Guard, Mode, Outcome, Purpose, Reply, Settings};
+use super::{list_call, status_call};
+use crate::wire::Kind;
+use crate::wire::filter::Filter;
+use crate::wire::row::rows_of;
+
+/// What was confirmed no longer ago when a list is asked for is as good as confirmed since.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// After a list that came late the next complete one is asked for.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// While a kubelet asks for lists at least this often, every id is confirmed before it asks.
+const LATELY: Duration = Duration::from_secs(5);
+
+/// So long after it was named, one that is stuck has not just been held up with all others.
+const A_MOMENT: Duration = Duration::from_millis(250);
+
+/// How often it is looked whether a list that waits can be answered.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// A caller is answered so long before it stops waiting.
+const BEFORE_DEADLINE: Duration = Duration::from_millis(500);
+
+/// The lists of one kind.
+#[derive(Debug)]
+pub(super) struct Lists {
+    state: State,
+    /// The lists that the runtime is asked for.
+    real: BTreeMap<AskId, Real>,
+    waiting: Vec<Waiting>,
+    /// When somebody last asked whom we may answer.
+    asked: Option<Instant>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    Passing,
+    Guarding {
+        since: Instant,
+        /// When the next complete list may be asked for.
+        next: Instant,
+    },
+    /// Guarded for too long.
+    GivenUp,
+}
+
+/// A list that the runtime is asked for.
+#[derive(Debug)]
+struct Real {
+    asked: Instant,
+    filter: Filter,
+    /// Its end is told to the governor.
+    is_governed: bool,
+}
+
+/// Somebody asks for a list.
+#[derive(Debug)]
+pub(super) struct Called {
+    pub(super) call: CallId,
+    pub(super) rpc: Rpc,
+    pub(super) filter: Filter,
+    pub(super) asked: Instant,
+    pub(super) until: Option<Instant>,
+    /// Whether it may be answered in the runtime's place.
+    pub(super) may_be_answered: bool,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    called: Called,
+    /// The list that the runtime is asked for on its behalf.
+    real: Option<AskId>,
+}
+
+impl Lists {
+    pub(super) fn new() -> Self {
+        Self {
+            state: State::Passing,
+            real: BTreeMap::new(),
+            waiting: Vec::new(),
+            asked: None,
+        }
+    }
+
+    pub(super) fn guarding_since(&self) -> Option<Instant> {
+        match self.state {
+            State::Guarding { since, .. } => Some(since),
+            State::Passing | State::GivenUp => None,
+        }
+    }
+
+    /// The caller has gone: gives the list that nobody wants any more.
+    pub(super) fn abandoned(&mut self, call: CallId) -> Option<AskId> {
+        let place = self.waiting.iter().position(|it| it.called.call == call)?;
+        let real = self.waiting.remove(place).real?;
+        self.is_dispensable(real).then(|| {
+            self.real.remove(&real);
+            real
+        })
+    }
+
+    /// While guarding one complete list stays outstanding.
+    fn is_dispensable(&self, ask: AskId) -> bool {
+        let whole = |(_, real): &(&AskId, &Real)| real.filter.is_whole();
+        let others = self.real.iter().filter(|(other, _)| **other != ask);
+        let is_whole = self.real.get(&ask).is_some_and(|it| it.filter.is_whole());
+        let guards = self.guarding_since().is_some();
+        !(guards && is_whole) || others.filter(whole).count() > 0
+    }
+
+    fn asks_for_all(&self) -> bool {
+        self.real.values().any(|real| real.filter.is_whole())
+    }
+
+    /// How long the oldest outstanding list has not been answered.
+    fn oldest(&self) -> Option<Instant> {
+        self.real.values().map(|real| real.asked).min()
+    }
+
+    /// Whether every id is to be asked for by itself now.
+    pub(super) fn wants_probes(&self, settings: &Settings, now: Instant) -> bool {
+        match self.state {
+            State::Passing => {
+                let half = settings.list_overdue / 2;
+                self.oldest().is_some_and(|asked| now >= asked + half)
+            }
+            State::Guarding { .. } => {
+                let lately = self.asked.is_some_and(|asked| now < asked + LATELY);
+                lately || !self.waiting.is_empty()
+            }
+            State::GivenUp => false,
+        }
+    }
+
+    pub(super) fn alarm(&self, settings: &Settings, now: Instant) -> Option<Instant> {
+        let oldest = self.oldest();
+        let guards = self.guarding_since().is_some();
+        let steps = [settings.list_overdue / 2, settings.list_overdue];
+        let steps = steps.into_iter().filter_map(|step| Some(oldest? + step));
+        let guarding = match self.state {
+            State::Guarding { since, next } => [Some(since + settings.limit), Some(next)],
+            _ => [None, None],
+        };
+        let waiting = self.waiting.iter().map(|it| it.gives_up(settings));
+        // Whether all is known now may change by time alone.
+        let looks = (guards && !self.waiting.is_empty()).then(|| now + LOOK);
+        let steps = steps.chain(guarding.into_iter().flatten()).chain(waiting);
+        let steps = steps.chain(looks);
+        steps.filter(|time| *time > now).min()
+    }
+}
+
+impl Waiting {
+    fn gives_up(&self, settings: &Settings) -> Instant {
+        let Called { asked, until, .. } = self.called;
+        let patience = asked + settings.list_patience;
+        let until = until.and_then(|until| until.checked_sub(BEFORE_DEADLINE));
+        until.map_or(patience, |until| until.min(patience))
+    }
+}
+
+impl Guard {
+    pub(super) fn on_list_called(&mut self, kind: Kind, called: Called, now: Instant) {
+        let lists = &mut self.lists[kind as usize];
+        if called.may_be_answered {
+            lists.asked = Some(now);
+            if lists.guarding_since().is_some() {
+                let real = None;
+                lists.waiting.push(Waiting { called, real });
+                self.prober.unsettle(kind);
+                return;
+            }
+        }
+        self.pass_list_on(kind, called, now);
+    }
+
+    fn pass_list_on(&mut self, kind: Kind, called: Called, now: Instant) {
+        let ask = self.pass_on(Purpose::List(kind), called.call, now);
+        self.note_real(kind, ask, called.filter.clone(), now);
+        let real = Some(ask);
+        let lists = &mut self.lists[kind as usize];
+        lists.waiting.push(Waiting { called, real });
+    }
+
+    fn note_real(&mut self, kind: Kind, ask: AskId, filter: Filter, now: Instant) {
+        let is_governed = self.prober.begin_node(list_call(kind), now);
+        let real = Real {
+            asked: now,
+            filter,
+            is_governed,
+        };
+        self.lists[kind as usize].real.insert(ask, real);
+    }
+
+    /// Asks for a complete list, unless one is outstanding.
+    pub(super) fn ask_for_all(&mut self, kind: Kind, now: Instant) {
+        if !self.lists[kind as usize].asks_for_all() {
+            let ask = self.ask(Purpose::List(kind), list_call(kind), Bytes::new(), now);
+            self.note_real(kind, ask, Filter::default(), now);
+        }
+    }
+
+    pub(super) fn on_list_answered(
+        &mut self,
+        kind: Kind,
+        ask: AskId,
+        outcome: &Outcome,
+        asked: Asked,
+    ) {
+        let Some(real) = self.lists[kind as usize].real.remove(&ask) else {
+            return;
+        };
+        if real.is_governed {
+            let key = (list_call(kind), None);
+            self.prober.ended(&key, outcome, asked.1);
+        }
+        let learnt = self.learn_list(kind, &real.filter, outcome, asked);
+        self.reads.tell_all(kind);
+        let waiting = &mut self.lists[kind as usize].waiting;
+        let place = waiting.iter().position(|it| it.real == Some(ask));
+        if let Some(place) = place {
+            let called = waiting.remove(place).called;
+            self.actions.push(Action::Relay(ask, called.call));
+        }
+        let in_time = learnt && asked.1 < asked.0 + self.settings.list_overdue;
+        let lists = &mut self.lists[kind as usize];
+        match &mut lists.state {
+            State::Guarding { .. } if matches!(outcome, Outcome::Lost) => {
+                self.pass_all(kind, asked.1)
+            }
+            _ if !real.filter.is_whole() => {}
+            State::Guarding { .. } | State::GivenUp if in_time => self.pass_all(kind, asked.1),
+            State::Guarding { next, .. } => *next = asked.1 + PAUSE,
+            State::Passing | State::GivenUp => {}
+        }
+    }
+
+    /// Takes in what a list tells; says whether it was understood.
+    fn learn_list(&mut self, kind: Kind, filter: &Filter, outcome: &Outcome, asked: Asked) -> bool {
+        let Outcome::Messages(messages) = outcome else {
+            return false;
+        };
+        let rows = messages.iter().map(|message| rows_of(kind, message));
+        let Ok(rows) = rows.collect::<Result<Vec<_>, _>>() else {
+            return false;
+        };
+        let rows = rows.into_iter().flatten().collect();
+        if filter.is_whole() {
+            self.rows_mut(kind).complete(rows, asked);
+            self.prober.saw_all(kind, asked.0);
+        } else {
+            self.rows_mut(kind).part(rows, asked, |row| {
+                !filter.is_of_state() && filter.matches_but_for_state(kind, row)
+            });
+        }
+        self.prove_creations(asked.1);
+        true
+    }
+
+    /// The lists pass again, those too that have waited.
+    fn pass_all(&mut self, kind: Kind, now: Instant) {
+        let lists = &mut self.lists[kind as usize];
+        lists.state = State::Passing;
+        let all = std::mem::take(&mut lists.waiting);
+        let (passed, waiting) = all.into_iter().partition(|it| it.real.is_some());
+        lists.waiting = passed;
+        let waiting: Vec<Waiting> = waiting;
+        for it in waiting {
+            self.pass_list_on(kind, it.called, now);
+        }
+    }
+
+    pub(super) fn pass_list(&mut self, kind: Kind, now: Instant) {
+        let is_complete = self.rows(kind).complete_since().is_some();
+        let lists = &mut self.lists[kind as usize];
+        match lists.state {
+            State::Passing if self.mode == Mode::Guard && is_complete => {
+                let overdue = self.settings.list_overdue;
+                if let Some(since) = lists.oldest().filter(|asked| now >= *asked + overdue) {
+                    lists.state = State::Guarding { since, next: now };
+                    self.prober.unsettle(kind);
+                }
+            }
+            State::Guarding { .. } if self.mode != Mode::Guard => self.pass_all(kind, now),
+            State::Guarding { since, .. } if now >= since + self.settings.limit => {
+                self.pass_all(kind, now);
+                self.lists[kind as usize].state = State::GivenUp;
+            }
+            _ => {}
+        }
+        if let State::Guarding { next, .. } = self.lists[kind as usize].state
+            && now >= next
+        {
+            self.ask_for_all(kind, now);
+        }
+    }
+
+    /// Answers the lists that wait, as far as all that they ask for is known now.
+    pub(super) fn answer_lists(&mut self, kind: Kind, now: Instant) {
+        let lists = &mut self.lists[kind as usize];
+        if lists.guarding_since().is_none() || lists.waiting.is_empty() {
+            return;
+        }
+        let is_settled = self.prober.settle(kind);
+        let waiting = std::mem::take(&mut lists.waiting);
+        for it in waiting {
+            let fit = it.called.may_be_answered && is_settled;
+            let list = fit
+                .then(|| self.list_of_rows(kind, &it.called, now))
+                .flatten();
+            let reply = match list {
+                Some(list) => Some(Reply::Message(list.into())),
+                None if it.called.may_be_answered && now >= it.gives_up(&self.settings) => {
+                    Some(Reply::Failed(Failure::ListOverdue))
+                }
+                None => None,
+            };
+            let Some(reply) = reply else {
+                self.lists[kind as usize].waiting.push(it);
+                continue;
+            };
+            self.reads.tell_all(kind);
+            self.reply(it.called.call, it.called.rpc, reply);
+            let lists = &mut self.lists[kind as usize];
+            if let Some(real) = it.real.filter(|real| lists.is_dispensable(*real))
+                && let Some(ended) = lists.real.remove(&real)
+            {
+                if ended.is_governed {
+                    self.prober.governor.lost(&(list_call(kind), None));
+                }
+                self.cancel(real);
+            }
+        }
+    }
+
+    /// Whether the status of this id is stuck, and others' are not.
+    fn is_stuck(&self, kind: Kind, id: &Id, now: Instant) -> bool {
+        let key = (status_call(kind), Some(id.clone()));
+        let since = self.prober.governor.stuck_since(&key);
+        since.is_some_and(|since| now >= since + A_MOMENT)
+    }
+
+    /// The list, if all that it asks for is known to be so.
+    fn list_of_rows(&self, kind: Kind, called: &Called, now: Instant) -> Option<Vec<u8>> {
+        let rows = self.rows(kind);
+        rows.complete_since()?;
+        if !self.prober.sees_all(kind, now) {
+            return None;
+        }
+        let since = called.asked.checked_sub(FRESH).unwrap_or(called.asked);
+        if !self.prober.governor.has_answered_since(since) {
+            // Of a runtime that is stopped as a whole nothing is known.
+            return None;
+        }
+        let asked_for = |known: &&Known| called.filter.matches_but_for_state(kind, &known.row);
+        let all: Vec<&Known> = rows
+            .iter()
+            .map(|(_, known)| known)
+            .filter(asked_for)
+            .collect();
+        let is_known =
+            |known: &&Known| known.is_confirmed(since) || self.is_stuck(kind, &known.row.id, now);
+        if !all.iter().all(is_known) {
+            return None;
+        }
+        let wanted = all.into_iter();
+        let wanted = wanted.filter(|known| called.filter.matches_state(&known.row));
+        Some(rows.write(wanted))
+    }
+}

@@ -1,0 +1,504 @@
+//! What the guard does with each call, and when: pure, without a clock and without IO.
+//!
+//! ```text
+//!   a caller --Called--> lists      pass, or answered from the rows
+//!                        reads      pass, joined; a breaker for each id
+//!                        mutations  pass; proved to be done, or refused while one is overdue
+//!                        node_calls pass; the last answer of the same process
+//!                           |                 ^
+//!                           v Ask             | Answered
+//!                         the runtime ------> rows: what is known of every id
+//!                           ^
+//!                        prober: asks for each id while a list is overdue
+//! ```
+//!
+//! **Never a dangerous lie.** A list is answered from the rows only when these began with a
+//! complete list, every answer that changes something was applied before it went out, and each
+//! id was confirmed by a status since the list was asked for, or within the second before. An
+//! id whose status hangs while others are answered keeps the state that the runtime told last.
+
+mod answers;
+mod lists;
+mod mutations;
+mod node_calls;
+mod prober;
+mod reads;
+mod rows;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bytes::Bytes;
+use cri::Rpc;
+use pleg::model::id::Id;
+use tokio::time::Instant;
+
+use crate::wire::Kind;
+use crate::wire::filter::Filter;
+use crate::wire::request::{Mutation, Target, id_of};
+use lists::Lists;
+use mutations::Mutations;
+use node_calls::NodeCalls;
+use prober::Prober;
+use reads::Reads;
+use rows::Rows;
+
+pub use answers::{Failure, Reply};
+
+/// A call that somebody made to us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CallId(pub u64);
+
+/// A call that we make to the runtime.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AskId(pub u64);
+
+/// Who calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Caller {
+    /// A kubelet, or whoever uses our socket in its place.
+    Client,
+    /// Our own relisting, which is to see the runtime as it is: nothing is answered in the
+    /// runtime's place.
+    Ourselves,
+}
+
+/// What the guard does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Mode {
+    /// It answers what the runtime does not.
+    #[default]
+    Guard,
+    /// It passes everything, and compares what it would have answered.
+    Shadow,
+    /// It passes everything.
+    Pass,
+}
+
+/// The guard's times. [`Default`] is what a node wants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// A list that is not answered for so long is overdue.
+    pub list_overdue: Duration,
+    /// A read of one id that is stuck is given up for its callers after this.
+    pub read_overdue: Duration,
+    /// After this it is asked whether what a mutation was to do is done.
+    pub prove_after: Duration,
+    /// For how long a list waits until every id is confirmed.
+    pub list_patience: Duration,
+    /// For how long one fault is guarded without a break.
+    pub limit: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            list_overdue: Duration::from_secs(2),
+            read_overdue: Duration::from_secs(5),
+            prove_after: Duration::from_secs(1),
+            list_patience: Duration::from_secs(10),
+            limit: Duration::from_mins(30),
+        }
+    }
+}
+
+/// What has happened.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// Somebody calls one of the methods of [`is_intercepted`].
+    Called {
+        /// The call.
+        call: CallId,
+        /// What it calls.
+        rpc: Rpc,
+        /// The message of its request.
+        request: Bytes,
+        /// Who.
+        from: Caller,
+        /// Until when it waits.
+        deadline: Option<Instant>,
+    },
+    /// The caller does not wait any more.
+    Abandoned(CallId),
+    /// The runtime has answered.
+    Answered(AskId, Outcome),
+    /// The host was asked which ids the runtime has, and knows these; `None` if it cannot tell.
+    HostIds(Option<Vec<Id>>),
+    /// The runtime's stream spoke of this id.
+    Announced(Id),
+    /// From now on do this.
+    Mode(Mode),
+    /// Time has passed.
+    Time,
+}
+
+/// How a call to the runtime ended.
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    /// Well, with these messages: one, but for a stream.
+    Messages(Vec<Bytes>),
+    /// In a way that nobody here understands. It passes.
+    Strange,
+    /// The runtime knows of nothing with this id.
+    NotFound,
+    /// With another error of the runtime.
+    Failed,
+    /// The connection to the runtime is gone.
+    Lost,
+}
+
+/// What is to be done, in this order.
+#[derive(Clone, Debug)]
+pub enum Action {
+    /// Pass the request of this call on to the runtime, with all that came with it.
+    Pass(AskId, CallId),
+    /// Ask the runtime this.
+    Ask(AskId, Rpc, Bytes),
+    /// Give the caller what the runtime has just answered to this, as it came.
+    Relay(AskId, CallId),
+    /// Give the caller this.
+    Reply(CallId, Reply),
+    /// Nobody wants this answer any more.
+    Cancel(AskId),
+    /// Ask the host which ids the runtime has.
+    AskHost,
+}
+
+/// Whether the calls of this method are decided on here. All others pass unread.
+pub fn is_intercepted(rpc: Rpc) -> bool {
+    matches!(
+        rpc,
+        Rpc::Version
+            | Rpc::RuntimeConfig
+            | Rpc::ListPodSandbox
+            | Rpc::ListContainers
+            | Rpc::StreamPodSandboxes
+            | Rpc::StreamContainers
+            | Rpc::PodSandboxStatus
+            | Rpc::ContainerStatus
+            | Rpc::RunPodSandbox
+            | Rpc::StopPodSandbox
+            | Rpc::RemovePodSandbox
+            | Rpc::CreateContainer
+            | Rpc::StartContainer
+            | Rpc::StopContainer
+            | Rpc::RemoveContainer
+            | Rpc::UpdateContainerResources
+            | Rpc::UpdatePodSandboxResources
+    )
+}
+
+/// What an outstanding call to the runtime is for.
+#[derive(Clone, Debug)]
+enum Purpose {
+    /// A list, passed on or our own.
+    List(Kind),
+    Read,
+    Mutation,
+    NodeCall,
+    /// A call that passes, whatever it is.
+    Other(CallId),
+}
+
+/// All that is known, and all that goes on.
+#[derive(Debug)]
+pub struct Guard {
+    settings: Settings,
+    mode: Mode,
+    sandboxes: Rows,
+    containers: Rows,
+    lists: [Lists; 2],
+    reads: Reads,
+    mutations: Mutations,
+    node_calls: NodeCalls,
+    prober: Prober,
+    asks: BTreeMap<AskId, (Purpose, Instant)>,
+    last_ask: u64,
+    figures: Figures,
+    started: (Instant, i64),
+    actions: Vec<Action>,
+}
+
+/// How often what was done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// Calls that were answered in the runtime's place.
+    pub answered: BTreeMap<Rpc, u64>,
+    /// Mutations that were proved to be done.
+    pub completed: BTreeMap<Rpc, u64>,
+    /// Mutations that were refused, because one before is overdue.
+    pub refused: BTreeMap<Rpc, u64>,
+}
+
+fn count(figure: &mut BTreeMap<Rpc, u64>, rpc: Rpc) {
+    *figure.entry(rpc).or_default() += 1;
+}
+
+impl Guard {
+    /// Knows nothing yet, and passes everything until it does. `unix_nanos` is the time of day
+    /// at `now`.
+    pub fn new(settings: Settings, mode: Mode, now: Instant, unix_nanos: i64) -> Self {
+        Self {
+            mode,
+            sandboxes: Rows::new(Kind::Sandbox),
+            containers: Rows::new(Kind::Container),
+            lists: [Lists::new(), Lists::new()],
+            reads: Reads::default(),
+            mutations: Mutations::default(),
+            node_calls: NodeCalls::default(),
+            prober: Prober::new(now),
+            asks: BTreeMap::new(),
+            last_ask: 0,
+            figures: Figures::default(),
+            started: (now, unix_nanos),
+            actions: Vec::new(),
+            settings,
+        }
+    }
+
+    /// One turn: takes in what has happened, and gives what is to be done.
+    pub fn step(&mut self, input: Input, now: Instant) -> Vec<Action> {
+        match input {
+            Input::Called {
+                call,
+                rpc,
+                request,
+                from,
+                deadline,
+            } => self.on_called(call, rpc, request, from, deadline, now),
+            Input::Abandoned(call) => self.on_abandoned(call, now),
+            Input::Answered(ask, outcome) => self.on_answered(ask, &outcome, now),
+            Input::HostIds(ids) => {
+                let rows = [&self.sandboxes, &self.containers];
+                self.prober.on_host_ids(ids, rows, now);
+            }
+            Input::Announced(id) => {
+                let rows = [&self.sandboxes, &self.containers];
+                self.prober.on_met(id, rows, now);
+            }
+            Input::Mode(mode) => self.mode = mode,
+            Input::Time => {}
+        }
+        self.pass(now);
+        std::mem::take(&mut self.actions)
+    }
+
+    /// How often what was done.
+    pub fn figures(&self) -> &Figures {
+        &self.figures
+    }
+
+    /// Since when a list is answered from the rows, if one is.
+    pub fn guarding_since(&self) -> Option<Instant> {
+        let since = self.lists.iter().filter_map(Lists::guarding_since);
+        since.min()
+    }
+
+    fn unix_nanos(&self, now: Instant) -> i64 {
+        let (started, at) = self.started;
+        at + now.saturating_duration_since(started).as_nanos() as i64
+    }
+
+    fn answers(&self, from: Caller) -> bool {
+        self.mode == Mode::Guard && from == Caller::Client
+    }
+
+    fn rows(&self, kind: Kind) -> &Rows {
+        match kind {
+            Kind::Sandbox => &self.sandboxes,
+            Kind::Container => &self.containers,
+        }
+    }
+
+    fn rows_mut(&mut self, kind: Kind) -> &mut Rows {
+        match kind {
+            Kind::Sandbox => &mut self.sandboxes,
+            Kind::Container => &mut self.containers,
+        }
+    }
+
+    fn on_called(
+        &mut self,
+        call: CallId,
+        rpc: Rpc,
+        request: Bytes,
+        from: Caller,
+        deadline: Option<Instant>,
+        now: Instant,
+    ) {
+        if let Some(kind) = list_of(rpc)
+            && let Some(filter) = Filter::read(kind, &request)
+        {
+            let call = lists::Called {
+                call,
+                rpc,
+                filter,
+                asked: now,
+                until: deadline,
+                may_be_answered: self.answers(from),
+            };
+            return self.on_list_called(kind, call, now);
+        }
+        if let Some(kind) = status_of(rpc)
+            && let Some(id) = id_of(&request)
+        {
+            return self.on_read_called(kind, id, request, call, from, now);
+        }
+        if matches!(rpc, Rpc::Version | Rpc::RuntimeConfig) {
+            return self.on_node_called(rpc, request, call, from, now);
+        }
+        if let Some(mutation) = Mutation::read(rpc, &request) {
+            return self.on_mutation_called(rpc, mutation, call, from, now);
+        }
+        self.pass_on(Purpose::Other(call), call, now);
+    }
+
+    /// Passes a call on to the runtime.
+    fn pass_on(&mut self, purpose: Purpose, call: CallId, now: Instant) -> AskId {
+        let ask = self.next_ask(purpose, now);
+        self.actions.push(Action::Pass(ask, call));
+        ask
+    }
+
+    /// Asks the runtime something ourselves.
+    fn ask(&mut self, purpose: Purpose, rpc: Rpc, request: Bytes, now: Instant) -> AskId {
+        let ask = self.next_ask(purpose, now);
+        self.actions.push(Action::Ask(ask, rpc, request));
+        ask
+    }
+
+    fn next_ask(&mut self, purpose: Purpose, now: Instant) -> AskId {
+        self.last_ask += 1;
+        let ask = AskId(self.last_ask);
+        self.asks.insert(ask, (purpose, now));
+        ask
+    }
+
+    fn cancel(&mut self, ask: AskId) {
+        if self.asks.remove(&ask).is_some() {
+            self.actions.push(Action::Cancel(ask));
+        }
+    }
+
+    fn reply(&mut self, call: CallId, rpc: Rpc, reply: Reply) {
+        count(&mut self.figures.answered, rpc);
+        self.actions.push(Action::Reply(call, reply));
+    }
+
+    fn on_abandoned(&mut self, call: CallId, now: Instant) {
+        for kind in [Kind::Sandbox, Kind::Container] {
+            if let Some(ask) = self.lists[kind as usize].abandoned(call) {
+                self.cancel(ask);
+            }
+        }
+        if let Some((ask, key)) = self.reads.abandoned(call) {
+            if let Some(key) = key {
+                self.prober.governor.lost(&key);
+            }
+            self.cancel(ask);
+        }
+        if let Some(ask) = self.node_calls.abandoned(call) {
+            self.cancel(ask);
+        }
+        if let Some((ask, target)) = self.mutations.abandoned(call) {
+            self.cancel(ask);
+            self.on_unknown_end(&target, now);
+        }
+        let other = self
+            .asks
+            .iter()
+            .find_map(|(ask, (purpose, _))| match purpose {
+                Purpose::Other(of) if *of == call => Some(*ask),
+                _ => None,
+            });
+        if let Some(ask) = other {
+            self.cancel(ask);
+        }
+    }
+
+    /// A mutation was given up by its caller, or lost: whether it is done is not known.
+    fn on_unknown_end(&mut self, target: &Target, now: Instant) {
+        match target {
+            Target::NewSandbox { .. } => self.prober.may_have_missed(Kind::Sandbox, now),
+            Target::NewContainer { .. } => self.prober.may_have_missed(Kind::Container, now),
+            Target::Existing(kind, id) => self.rows_mut(*kind).changed(id, now),
+        }
+    }
+
+    fn on_answered(&mut self, ask: AskId, outcome: &Outcome, now: Instant) {
+        let Some((purpose, asked)) = self.asks.remove(&ask) else {
+            return;
+        };
+        if let Outcome::Lost = outcome {
+            self.node_calls.forget();
+        }
+        let asked = (asked, now);
+        match purpose {
+            Purpose::List(kind) => self.on_list_answered(kind, ask, outcome, asked),
+            Purpose::Read => self.on_read_answered(ask, outcome, asked),
+            Purpose::Mutation => self.on_mutation_answered(ask, outcome, asked),
+            Purpose::NodeCall => self.on_node_answered(ask, outcome, asked),
+            Purpose::Other(call) => self.actions.push(Action::Relay(ask, call)),
+        }
+    }
+
+    /// Does what is due.
+    fn pass(&mut self, now: Instant) {
+        self.prober.governor.pass(now);
+        self.pass_reads(now);
+        self.pass_node_calls(now);
+        for kind in [Kind::Sandbox, Kind::Container] {
+            self.pass_list(kind, now);
+        }
+        self.probe(now);
+        self.pass_mutations(now);
+        for kind in [Kind::Sandbox, Kind::Container] {
+            self.answer_lists(kind, now);
+        }
+    }
+
+    /// When something is to be done although nothing happens.
+    pub fn alarm(&self, now: Instant) -> Option<Instant> {
+        let lists = self.lists.iter();
+        let lists = lists.filter_map(|lists| lists.alarm(&self.settings, now));
+        lists
+            .chain(self.reads.alarm(&self.settings, now))
+            .chain(self.node_calls.alarm(&self.settings, now))
+            .chain(self.mutations.alarm(&self.settings, now))
+            .chain(self.prober.alarm(now))
+            .filter(|time| *time > now)
+            .min()
+    }
+}
+
+/// Of which kind a list is.
+fn list_of(rpc: Rpc) -> Option<Kind> {
+    match rpc {
+        Rpc::ListPodSandbox | Rpc::StreamPodSandboxes => Some(Kind::Sandbox),
+        Rpc::ListContainers | Rpc::StreamContainers => Some(Kind::Container),
+        _ => None,
+    }
+}
+
+fn status_of(rpc: Rpc) -> Option<Kind> {
+    match rpc {
+        Rpc::PodSandboxStatus => Some(Kind::Sandbox),
+        Rpc::ContainerStatus => Some(Kind::Container),
+        _ => None,
+    }
+}
+
+/// The call that reads the status of one of this kind.
+fn status_call(kind: Kind) -> Rpc {
+    match kind {
+        Kind::Sandbox => Rpc::PodSandboxStatus,
+        Kind::Container => Rpc::ContainerStatus,
+    }
+}
+
+fn list_call(kind: Kind) -> Rpc {
+    match kind {
+        Kind::Sandbox => Rpc::ListPodSandbox,
+        Kind::Container => Rpc::ListContainers,
+    }
+}

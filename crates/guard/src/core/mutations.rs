@@ -1,0 +1,327 @@
+//! Calls that change something: passed on, and answered by the runtime's own proof that what
+//! was asked for is done, although its answer is held up.
+//!
+//! ```text
+//!   called --passed on--> answered: applied to the rows, then told
+//!      |         \--not answered for 1 s: is it true already?--yes--> told; the call is left
+//!      \--an earlier one of the same target is overdue--> Unavailable
+//! ```
+//!
+//! Under its status lock containerd 1.7 does what was asked and hangs afterwards, while it
+//! makes the event for its stream.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bytes::Bytes;
+use cri::Rpc;
+use pleg::model::id::Id;
+use tokio::time::Instant;
+
+use super::rows::Asked;
+use super::{
+    Action, AskId, CallId, Caller, Failure, Guard, Mode, Outcome, Purpose, Reply, Settings, count,
+};
+use crate::wire::Kind;
+use crate::wire::request::{Mutation, Target, id_of, of_id};
+use crate::wire::row::{EXITED, READY, RUNNING, row_of_config};
+use crate::wire::status::Status;
+
+/// What has no proof is asked about again after this.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// A call that works in the runtime alone is overdue after this.
+const OVERDUE: Duration = Duration::from_secs(5);
+
+/// One that waits for the network's plug-ins.
+const NETWORK_OVERDUE: Duration = Duration::from_secs(30);
+
+/// The changes that are outstanding.
+#[derive(Debug, Default)]
+pub(super) struct Mutations {
+    running: BTreeMap<AskId, Running>,
+}
+
+#[derive(Debug)]
+struct Running {
+    rpc: Rpc,
+    mutation: Mutation,
+    asked: Instant,
+    /// Who waits; nobody once it was proved to be done.
+    caller: Option<(CallId, Caller)>,
+    next_proof: Instant,
+}
+
+impl Running {
+    fn overdue_at(&self) -> Instant {
+        self.asked
+            + match self.rpc {
+                Rpc::RunPodSandbox | Rpc::StopPodSandbox | Rpc::RemovePodSandbox => NETWORK_OVERDUE,
+                // A grace of a billion years is longer than an instant can say.
+                _ => OVERDUE + Duration::from_secs(self.mutation.grace_seconds.min(1 << 20)),
+            }
+    }
+
+    fn makes(&self) -> Option<Kind> {
+        match self.mutation.target {
+            Target::NewSandbox { .. } => Some(Kind::Sandbox),
+            Target::NewContainer { .. } => Some(Kind::Container),
+            Target::Existing(..) => None,
+        }
+    }
+}
+
+impl Mutations {
+    /// The caller has gone: gives the call, and what it was to change.
+    pub(super) fn abandoned(&mut self, call: CallId) -> Option<(AskId, Target)> {
+        let is_its = |it: &Running| it.caller.is_some_and(|(caller, _)| caller == call);
+        let (ask, _) = self.running.iter().find(|(_, it)| is_its(it))?;
+        let ask = *ask;
+        let it = self.running.remove(&ask)?;
+        Some((ask, it.mutation.target))
+    }
+
+    pub(super) fn alarm(&self, _: &Settings, now: Instant) -> Option<Instant> {
+        let waiting = self.running.values().filter(|it| it.caller.is_some());
+        let times = waiting.map(|it| it.next_proof);
+        times.filter(|time| *time > now).min()
+    }
+}
+
+impl Guard {
+    pub(super) fn on_mutation_called(
+        &mut self,
+        rpc: Rpc,
+        mutation: Mutation,
+        call: CallId,
+        from: Caller,
+        now: Instant,
+    ) {
+        let mut running = self.mutations.running.values();
+        let is_overdue = |it: &Running| {
+            it.mutation.target == mutation.target && it.caller.is_some() && now >= it.overdue_at()
+        };
+        if self.answers(from) && running.any(is_overdue) {
+            count(&mut self.figures.refused, rpc);
+            let reply = Reply::Failed(Failure::MutationOverdue);
+            self.actions.push(Action::Reply(call, reply));
+            return;
+        }
+        let ask = self.pass_on(Purpose::Mutation, call, now);
+        let running = Running {
+            rpc,
+            mutation,
+            asked: now,
+            caller: Some((call, from)),
+            next_proof: now + self.settings.prove_after,
+        };
+        self.mutations.running.insert(ask, running);
+    }
+
+    pub(super) fn on_mutation_answered(&mut self, ask: AskId, outcome: &Outcome, asked: Asked) {
+        let Some(it) = self.mutations.running.remove(&ask) else {
+            return;
+        };
+        match outcome {
+            Outcome::Messages(messages) => {
+                let message = messages.first().cloned().unwrap_or_default();
+                self.apply(it.rpc, &it.mutation, &message, asked);
+            }
+            // Whether it was done is not known.
+            _ => self.on_unknown_end(&it.mutation.target, asked.1),
+        }
+        if let Some((call, _)) = it.caller {
+            self.actions.push(Action::Relay(ask, call));
+        }
+    }
+
+    /// A change was done: what is told next must show it.
+    fn apply(&mut self, rpc: Rpc, mutation: &Mutation, answer: &Bytes, asked: Asked) {
+        let (began, now) = asked;
+        match (&mutation.target, rpc) {
+            (Target::NewSandbox { .. }, _) => {
+                self.made(Kind::Sandbox, mutation, answer, None, asked);
+            }
+            (Target::NewContainer { sandbox, .. }, _) => {
+                self.made(Kind::Container, mutation, answer, Some(sandbox), asked);
+            }
+            (Target::Existing(Kind::Sandbox, id), Rpc::RemovePodSandbox) => {
+                self.sandboxes.remove(id);
+                for container in self.containers_of(id) {
+                    self.containers.remove(&container);
+                }
+            }
+            (Target::Existing(Kind::Sandbox, id), _) => {
+                self.sandboxes.changed(id, now);
+                self.reads.tell(Kind::Sandbox, id);
+                for container in self.containers_of(id) {
+                    self.containers.changed(&container, now);
+                    self.reads.tell(Kind::Container, &container);
+                }
+            }
+            (Target::Existing(kind, id), Rpc::RemoveContainer) => {
+                self.rows_mut(*kind).remove(id);
+            }
+            (Target::Existing(kind, id), _) => {
+                if rpc == Rpc::StartContainer {
+                    // Or it has run, and has exited since.
+                    self.containers.tell(id, RUNNING, began);
+                }
+                self.rows_mut(*kind).changed(id, now);
+                self.reads.tell(*kind, id);
+            }
+        }
+    }
+
+    fn made(
+        &mut self,
+        kind: Kind,
+        mutation: &Mutation,
+        answer: &Bytes,
+        sandbox: Option<&Id>,
+        asked: Asked,
+    ) {
+        let row = id_of(answer).and_then(|id| {
+            let created_at = self.unix_nanos(asked.1);
+            row_of_config(kind, &id, &mutation.config, sandbox, created_at).ok()
+        });
+        match row {
+            Some(row) if self.rows(kind).get(&row.id).is_some() => {}
+            Some(row) => {
+                self.prober.found(&row.id);
+                self.rows_mut(kind).learn(row, asked);
+            }
+            // Something was made, and nobody here knows what.
+            None => self.prober.may_have_missed(kind, asked.1),
+        }
+    }
+
+    fn containers_of(&self, sandbox: &Id) -> Vec<Id> {
+        let rows = self.containers.iter();
+        let of = rows.filter(|(_, known)| known.row.sandbox.as_ref() == Some(sandbox));
+        of.map(|(id, _)| id.clone()).collect()
+    }
+
+    /// In which sandbox a container is whose status this is: that of the call that made it, or
+    /// the only one of its pod.
+    pub(super) fn sandbox_of(&self, kind: Kind, status: &Status) -> Option<Id> {
+        if kind == Kind::Sandbox {
+            return None;
+        }
+        let row = crate::wire::row::row_of_status(kind, &status.bytes, None).ok()?;
+        let mut makers = self.mutations.running.values();
+        let maker = makers.find(|it| it.mutation.has_made(&row));
+        if let Some(Target::NewContainer { sandbox, .. }) = maker.map(|it| &it.mutation.target) {
+            return Some(sandbox.clone());
+        }
+        let uid = row.label(kind, "io.kubernetes.pod.uid")?;
+        let sandboxes = self.sandboxes.iter();
+        let mut of_pod = sandboxes.filter(|(_, known)| {
+            known.row.label(Kind::Sandbox, "io.kubernetes.pod.uid") == Some(uid)
+        });
+        let (id, _) = of_pod.next()?;
+        of_pod.next().is_none().then(|| id.clone())
+    }
+
+    /// Something new was told: it may be what a call was to make.
+    pub(super) fn prove_creations(&mut self, now: Instant) {
+        let running = self.mutations.running.iter();
+        let provable = running.filter(|(_, it)| self.may_be_proved(it));
+        let proved = provable.filter_map(|(ask, it)| {
+            let kind = it.makes()?;
+            let mut rows = self.rows(kind).iter();
+            let (id, _) = rows.find(|(_, known)| {
+                // It must be new, and a sandbox must be ready.
+                let is_ready = kind == Kind::Container || known.row.state == READY;
+                known.is_told_since(it.asked) && is_ready && it.mutation.has_made(&known.row)
+            })?;
+            Some((*ask, of_id(id)))
+        });
+        for (ask, answer) in proved.collect::<Vec<_>>() {
+            self.complete(ask, answer, now);
+        }
+    }
+
+    fn may_be_proved(&self, it: &Running) -> bool {
+        let of_client = it.caller.is_some_and(|(_, from)| from == Caller::Client);
+        of_client && self.mode == Mode::Guard
+    }
+
+    /// A status came, or there is none: it may say that what was asked for is done.
+    pub(super) fn prove_by_status(
+        &mut self,
+        kind: Kind,
+        id: &Id,
+        status: Option<&Status>,
+        asked: Asked,
+    ) {
+        let is_done = |it: &Running| {
+            if it.asked > asked.0 || it.mutation.target != Target::Existing(kind, id.clone()) {
+                return false;
+            }
+            match it.rpc {
+                Rpc::StartContainer => status.is_some_and(|status| {
+                    status.state == RUNNING || status.state == EXITED && status.was_started
+                }),
+                Rpc::RemoveContainer | Rpc::RemovePodSandbox => status.is_none(),
+                _ => false,
+            }
+        };
+        let running = self.mutations.running.iter();
+        let proved = running.filter(|(_, it)| {
+            self.may_be_proved(it) && asked.1 >= it.asked + self.settings.prove_after && is_done(it)
+        });
+        let proved: Vec<AskId> = proved.map(|(ask, _)| *ask).collect();
+        for ask in proved {
+            self.complete(ask, Bytes::new(), asked.1);
+        }
+    }
+
+    /// Answers a change that is proved to be done. Its call is left to end by itself.
+    fn complete(&mut self, ask: AskId, answer: Bytes, now: Instant) {
+        let Some(it) = self.mutations.running.get_mut(&ask) else {
+            return;
+        };
+        let Some((call, _)) = it.caller.take() else {
+            return;
+        };
+        let (rpc, mutation, asked) = (it.rpc, it.mutation.clone(), it.asked);
+        count(&mut self.figures.completed, rpc);
+        self.apply(rpc, &mutation, &answer, (asked, now));
+        self.actions
+            .push(Action::Reply(call, Reply::Message(answer)));
+    }
+
+    /// Asks for proofs of what is not answered.
+    pub(super) fn pass_mutations(&mut self, now: Instant) {
+        if self.mode != Mode::Guard {
+            return;
+        }
+        let running = self.mutations.running.values_mut();
+        let due = running.filter_map(|it| {
+            let of_client = it.caller.is_some_and(|(_, from)| from == Caller::Client);
+            let is_due = of_client && now >= it.next_proof;
+            is_due.then(|| {
+                it.next_proof = now + AGAIN;
+                (it.rpc, it.mutation.target.clone())
+            })
+        });
+        for (rpc, target) in due.collect::<Vec<_>>() {
+            match (rpc, target) {
+                (
+                    Rpc::StartContainer | Rpc::RemoveContainer | Rpc::RemovePodSandbox,
+                    Target::Existing(kind, id),
+                ) => self.start_read(kind, &id, now),
+                (_, Target::NewSandbox { .. }) => {
+                    self.ask_for_all(Kind::Sandbox, now);
+                    self.prober.ask_host_soon();
+                }
+                (_, Target::NewContainer { .. }) => {
+                    self.ask_for_all(Kind::Container, now);
+                    self.prober.ask_host_soon();
+                }
+                _ => {}
+            }
+        }
+    }
+}

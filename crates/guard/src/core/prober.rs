@@ -1,0 +1,322 @@
+//! Asking for each id, and finding ids that nobody told us of.
+//!
+//! ```text
+//!   rows --those that were not confirmed lately--> queue --as far as the governor admits--> reads
+//!   host, stream --unknown ids--> a container's? --not found--> a sandbox's? --not found--> neither
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use cri::Rpc;
+use pleg::Config;
+use pleg::engine::{Governor, Key};
+use pleg::model::id::Id;
+use pleg::runtime::About;
+use tokio::time::Instant;
+
+use super::rows::Rows;
+use super::{Action, Guard, Outcome, status_call};
+use crate::wire::Kind;
+
+/// What was confirmed no longer ago is not asked for again.
+const REFRESH: Duration = Duration::from_millis(600);
+
+/// At most a thousand calls a second.
+const PACE: Duration = Duration::from_millis(1);
+
+/// How often the host is asked for ids.
+const HOST: Duration = Duration::from_secs(1);
+
+/// What the host told so long ago is not all.
+const LATELY: Duration = Duration::from_secs(2);
+
+/// One that is neither a container nor a sandbox is asked for again after this.
+const NEITHER: Duration = Duration::from_millis(500);
+
+/// How many ids of which nobody knows what they are may be in question at once.
+const MOST_UNKNOWN: usize = 1024;
+
+#[derive(Debug)]
+pub(super) struct Prober {
+    pub(super) governor: Governor,
+    queues: [Queue; 2],
+    /// When the next call may be made.
+    next: Instant,
+    /// Ids of which nobody knows what they are.
+    unknown: BTreeMap<Id, Unknown>,
+    host: Host,
+}
+
+/// The ids of one kind that are to be asked for.
+#[derive(Debug, Default)]
+struct Queue {
+    ids: VecDeque<Id>,
+    /// Asked for, and not answered.
+    asked: BTreeSet<Id>,
+    begun: Option<Instant>,
+    /// Since when there may be some that nobody has told us of.
+    missed: Option<Instant>,
+    /// All were asked for, or a list came in, since it was last looked at.
+    is_settled: bool,
+}
+
+/// An id that is neither a container's nor a sandbox's, as far as we know.
+#[derive(Clone, Copy, Debug)]
+struct Unknown {
+    /// What it is asked for as.
+    kind: Kind,
+    /// The runtime has said that it is neither. It may become one: folders come first.
+    is_neither: bool,
+    /// When it is asked for.
+    next: Instant,
+}
+
+/// What the host was asked.
+#[derive(Debug)]
+struct Host {
+    asking: Option<Instant>,
+    next: Instant,
+    is_wanted: bool,
+    knows: HostKnows,
+}
+
+/// What the host knows of the runtime's ids.
+#[derive(Clone, Copy, Debug)]
+enum HostKnows {
+    /// It was not asked yet.
+    NotAsked,
+    /// It told all that there were at this time.
+    All(Instant),
+    /// It cannot tell.
+    Nothing,
+}
+
+impl Prober {
+    pub(super) fn new(now: Instant) -> Self {
+        Self {
+            governor: Governor::new(&Config::default(), now),
+            queues: Default::default(),
+            next: now,
+            unknown: BTreeMap::new(),
+            host: Host {
+                asking: None,
+                next: now,
+                is_wanted: false,
+                knows: HostKnows::NotAsked,
+            },
+        }
+    }
+
+    /// A call is made; says whether it is the one by which the governor knows its key.
+    pub(super) fn begin(&mut self, key: Key, now: Instant) -> bool {
+        if self.governor.is_outstanding(&key) {
+            return false;
+        }
+        let (call, id) = key;
+        let about = About {
+            id,
+            ..About::node(call)
+        };
+        self.governor.begin(about, now);
+        true
+    }
+
+    pub(super) fn begin_node(&mut self, rpc: Rpc, now: Instant) -> bool {
+        self.begin((rpc, None), now)
+    }
+
+    pub(super) fn ended(&mut self, key: &Key, outcome: &Outcome, now: Instant) {
+        match outcome {
+            Outcome::Lost => self.governor.lost(key),
+            _ => self.governor.answered(key, now),
+        };
+    }
+
+    /// A list waits: its kind is looked at.
+    pub(super) fn unsettle(&mut self, kind: Kind) {
+        self.queues[kind as usize].is_settled = true;
+    }
+
+    /// Whether it is worth looking whether everything is confirmed now: nobody is asked for
+    /// any more who may still answer.
+    pub(super) fn settle(&mut self, kind: Kind) -> bool {
+        let queue = &mut self.queues[kind as usize];
+        let is_open = |id: &Id| {
+            let key = (status_call(kind), Some(id.clone()));
+            self.governor.is_outstanding(&key) && !self.governor.is_stuck(&key)
+        };
+        let is_over = queue.ids.is_empty() && !queue.asked.iter().any(is_open);
+        std::mem::take(&mut queue.is_settled) || is_over
+    }
+
+    /// There may be some of this kind that nobody told us of.
+    pub(super) fn may_have_missed(&mut self, kind: Kind, now: Instant) {
+        self.queues[kind as usize].missed = Some(now);
+    }
+
+    /// A complete list was asked for at this time, and came.
+    pub(super) fn saw_all(&mut self, kind: Kind, asked: Instant) {
+        let missed = &mut self.queues[kind as usize].missed;
+        missed.take_if(|missed| asked >= *missed);
+    }
+
+    /// Whether all are known.
+    /// What others have made is known within seconds, unless nobody can tell.
+    pub(super) fn sees_all(&self, kind: Kind, now: Instant) -> bool {
+        let mut unknown = self.unknown.values();
+        let none_is_open = unknown.all(|id| id.is_neither);
+        match (self.queues[kind as usize].missed, self.host.knows) {
+            (None, HostKnows::Nothing) => none_is_open,
+            (None, HostKnows::All(told)) => now < told + LATELY && none_is_open,
+            (Some(missed), HostKnows::All(told)) => told >= missed && none_is_open,
+            (_, HostKnows::NotAsked) | (Some(_), HostKnows::Nothing) => false,
+        }
+    }
+
+    /// It is known now what this id is.
+    pub(super) fn found(&mut self, id: &Id) {
+        self.unknown.remove(id);
+    }
+
+    /// No container or no sandbox has this id.
+    pub(super) fn is_not_of(&mut self, kind: Kind, id: &Id, now: Instant) {
+        let Some(unknown) = self.unknown.get_mut(id).filter(|it| it.kind == kind) else {
+            return;
+        };
+        match kind {
+            Kind::Container => unknown.kind = Kind::Sandbox,
+            Kind::Sandbox => {
+                unknown.kind = Kind::Container;
+                unknown.is_neither = true;
+                unknown.next = now + NEITHER;
+            }
+        }
+    }
+
+    pub(super) fn ask_host_soon(&mut self) {
+        self.host.is_wanted = true;
+    }
+
+    pub(super) fn on_host_ids(&mut self, ids: Option<Vec<Id>>, rows: [&Rows; 2], now: Instant) {
+        let (Some(asked), Some(ids)) = (self.host.asking.take(), ids) else {
+            self.host.knows = HostKnows::Nothing;
+            return;
+        };
+        self.host.knows = HostKnows::All(asked);
+        let ids: BTreeSet<Id> = ids.into_iter().collect();
+        self.unknown
+            .retain(|id, unknown| !unknown.is_neither || ids.contains(id));
+        for id in ids {
+            self.on_met(id, rows, now);
+        }
+    }
+
+    /// Somebody spoke of this id.
+    pub(super) fn on_met(&mut self, id: Id, rows: [&Rows; 2], now: Instant) {
+        let is_known = |rows: &Rows| rows.get(&id).is_some() || rows.is_gone(&id);
+        if !rows.into_iter().any(is_known) && self.unknown.len() < MOST_UNKNOWN {
+            self.unknown.entry(id).or_insert(Unknown {
+                kind: Kind::Container,
+                is_neither: false,
+                next: now,
+            });
+        }
+    }
+
+    pub(super) fn alarm(&self, now: Instant) -> Option<Instant> {
+        let waits = self.queues.iter().any(|queue| !queue.ids.is_empty());
+        let refresh = self.queues.iter().filter_map(|queue| queue.begun);
+        let next = (waits && self.governor.has_room()).then_some(self.next);
+        let host = (self.host.is_wanted && self.host.asking.is_none()).then_some(self.host.next);
+        refresh
+            .map(|begun| begun + REFRESH)
+            .chain(next)
+            .chain(host)
+            .chain(self.governor.alarm(now))
+            .filter(|time| *time > now)
+            .min()
+    }
+}
+
+impl Guard {
+    /// Asks for what is not confirmed, while lists need it.
+    pub(super) fn probe(&mut self, now: Instant) {
+        let mut is_probing = false;
+        for kind in [Kind::Sandbox, Kind::Container] {
+            let lists = &self.lists[kind as usize];
+            let wants = self.mode == super::Mode::Guard
+                && lists.wants_probes(&self.settings, now)
+                && self.rows(kind).complete_since().is_some();
+            is_probing |= wants;
+            self.refill(kind, wants, now);
+        }
+        let missed = self
+            .prober
+            .queues
+            .iter()
+            .any(|queue| queue.missed.is_some());
+        let is_wanted = std::mem::take(&mut self.prober.host.is_wanted);
+        let host = &mut self.prober.host;
+        host.is_wanted = is_wanted || is_probing || missed;
+        if host.is_wanted && host.asking.is_none() && now >= host.next {
+            host.asking = Some(now);
+            host.next = now + HOST;
+            host.is_wanted = false;
+            self.actions.push(Action::AskHost);
+        }
+        for (id, Unknown { kind, next, .. }) in self.prober.unknown.clone() {
+            if now >= next
+                && self.prober.governor.has_room()
+                && !self.reads.is_outstanding(kind, &id)
+            {
+                self.start_read(kind, &id, now);
+            }
+        }
+        while now >= self.prober.next && self.prober.governor.has_room() {
+            let Some((kind, id)) = self.prober.pop() else {
+                break;
+            };
+            self.prober.queues[kind as usize].asked.insert(id.clone());
+            if !self.reads.is_outstanding(kind, &id) {
+                self.prober.next = now + PACE;
+                self.start_read(kind, &id, now);
+            }
+        }
+    }
+
+    /// A new round over the ids of a kind, once the last one is over and a while ago.
+    fn refill(&mut self, kind: Kind, wants: bool, now: Instant) {
+        let queue = &mut self.prober.queues[kind as usize];
+        if !wants {
+            queue.ids.clear();
+            queue.asked.clear();
+            queue.begun = None;
+            return;
+        }
+        if !queue.ids.is_empty() || queue.begun.is_some_and(|begun| now < begun + REFRESH) {
+            return;
+        }
+        let rows = match kind {
+            Kind::Sandbox => &self.sandboxes,
+            Kind::Container => &self.containers,
+        };
+        let old = rows
+            .iter()
+            .filter(|(_, known)| known.age(now) >= REFRESH / 2);
+        queue.ids = old.map(|(id, _)| id.clone()).collect();
+        queue.asked.clear();
+        queue.begun = Some(now);
+    }
+}
+
+impl Prober {
+    fn pop(&mut self) -> Option<(Kind, Id)> {
+        for kind in [Kind::Sandbox, Kind::Container] {
+            if let Some(id) = self.queues[kind as usize].ids.pop_front() {
+                return Some((kind, id));
+            }
+        }
+        None
+    }
+}

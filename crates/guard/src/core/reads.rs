@@ -1,0 +1,274 @@
+//! Reads of one id: passed on, shared by those who ask the same, and given up once they are
+//! stuck.
+//!
+//! ```text
+//!   called --nobody asks the same--> passed on ------------------> answered: to all who share it
+//!      \---somebody asks the same, and nothing was told of the id since--> shared
+//!      \---it is stuck--> waits for its end, then asks anew; after 5 s DeadlineExceeded, and
+//!                         from then on at once, until the runtime answers it
+//! ```
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use pleg::engine::Key;
+use pleg::model::id::Id;
+use tokio::time::Instant;
+
+use super::rows::Asked;
+use super::{
+    Action, AskId, CallId, Caller, Failure, Guard, Outcome, Purpose, Reply, Settings, status_call,
+};
+use crate::wire::Kind;
+use crate::wire::request::of_id;
+use crate::wire::row::row_of_status;
+use crate::wire::status::Status;
+
+/// The reads that the runtime is asked for.
+#[derive(Debug, Default)]
+pub(super) struct Reads {
+    reads: BTreeMap<AskId, Read>,
+}
+
+#[derive(Debug)]
+struct Read {
+    kind: Kind,
+    id: Id,
+    request: Bytes,
+    asked: Instant,
+    /// Who gets the answer.
+    callers: Vec<Reader>,
+    /// Who asks anew when it has ended.
+    behind: Vec<Reader>,
+    /// We want the answer ourselves.
+    is_ours: bool,
+    /// Its end is told to the governor.
+    is_governed: bool,
+    /// Something newer may have been told of the id since it was asked.
+    is_stale: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Reader {
+    call: CallId,
+    from: Caller,
+    request: Bytes,
+}
+
+impl Read {
+    fn key(&self) -> Key {
+        (status_call(self.kind), Some(self.id.clone()))
+    }
+
+    fn is_wanted(&self) -> bool {
+        self.is_ours || !self.callers.is_empty() || !self.behind.is_empty()
+    }
+}
+
+impl Reads {
+    /// The oldest outstanding read of an id.
+    fn of(&self, kind: Kind, id: &Id) -> Option<AskId> {
+        let mut reads = self.reads.iter();
+        let found = reads.find(|(_, read)| read.kind == kind && read.id == *id);
+        found.map(|(ask, _)| *ask)
+    }
+
+    pub(super) fn is_outstanding(&self, kind: Kind, id: &Id) -> bool {
+        self.of(kind, id).is_some()
+    }
+
+    /// Something was told of an id: reads that were asked before are not shared any more.
+    pub(super) fn tell(&mut self, kind: Kind, id: &Id) {
+        let reads = self.reads.values_mut();
+        for read in reads.filter(|read| read.kind == kind && read.id == *id) {
+            read.is_stale = true;
+        }
+    }
+
+    /// The same for all ids: a list was told.
+    pub(super) fn tell_all(&mut self, kind: Kind) {
+        for read in self.reads.values_mut().filter(|read| read.kind == kind) {
+            read.is_stale = true;
+        }
+    }
+
+    /// The caller has gone: gives the read that nobody wants any more, and whether the
+    /// governor knows of it.
+    pub(super) fn abandoned(&mut self, call: CallId) -> Option<(AskId, Option<Key>)> {
+        let waits = |reader: &Reader| reader.call == call;
+        let (ask, read) = self
+            .reads
+            .iter_mut()
+            .find(|(_, read)| read.callers.iter().any(waits) || read.behind.iter().any(waits))?;
+        read.callers.retain(|reader| !waits(reader));
+        read.behind.retain(|reader| !waits(reader));
+        if read.is_wanted() {
+            return None;
+        }
+        let key = read.is_governed.then(|| read.key());
+        let ask = *ask;
+        self.reads.remove(&ask);
+        Some((ask, key))
+    }
+
+    pub(super) fn alarm(&self, settings: &Settings, now: Instant) -> Option<Instant> {
+        let waiting = self.reads.values();
+        let waiting = waiting.filter(|read| !read.callers.is_empty() || !read.behind.is_empty());
+        let times = waiting.map(|read| read.asked + settings.read_overdue);
+        times.filter(|time| *time > now).min()
+    }
+}
+
+impl Guard {
+    pub(super) fn on_read_called(
+        &mut self,
+        kind: Kind,
+        id: Id,
+        request: Bytes,
+        call: CallId,
+        from: Caller,
+        now: Instant,
+    ) {
+        let reader = Reader {
+            call,
+            from,
+            request,
+        };
+        let may_be_shared = self.mode == super::Mode::Guard;
+        let outstanding = self.reads.of(kind, &id).filter(|_| may_be_shared);
+        if let Some(read) = outstanding.and_then(|ask| self.reads.reads.get_mut(&ask)) {
+            let is_stuck = self.prober.governor.is_stuck(&read.key());
+            let is_overdue = now >= read.asked + self.settings.read_overdue;
+            if is_stuck && is_overdue && from == Caller::Client {
+                let reply = Reply::Failed(Failure::StatusOverdue);
+                return self.reply(call, status_call(kind), reply);
+            }
+            if is_stuck {
+                read.behind.push(reader);
+                return;
+            }
+            if !read.is_stale && read.request == reader.request {
+                read.callers.push(reader);
+                return;
+            }
+        }
+        let ask = self.pass_on(Purpose::Read, call, now);
+        self.note_read(ask, kind, id, Some(reader), now);
+    }
+
+    /// Asks for an id ourselves, unless somebody does.
+    pub(super) fn start_read(&mut self, kind: Kind, id: &Id, now: Instant) {
+        if let Some(ask) = self.reads.of(kind, id) {
+            if let Some(read) = self.reads.reads.get_mut(&ask) {
+                read.is_ours = true;
+            }
+            return;
+        }
+        let ask = self.ask(Purpose::Read, status_call(kind), of_id(id), now);
+        self.note_read(ask, kind, id.clone(), None, now);
+    }
+
+    fn note_read(&mut self, ask: AskId, kind: Kind, id: Id, reader: Option<Reader>, now: Instant) {
+        let key = (status_call(kind), Some(id.clone()));
+        let read = Read {
+            kind,
+            request: match &reader {
+                Some(reader) => reader.request.clone(),
+                None => of_id(&id),
+            },
+            id,
+            asked: now,
+            is_ours: reader.is_none(),
+            callers: reader.into_iter().collect(),
+            behind: Vec::new(),
+            is_governed: self.prober.begin(key, now),
+            is_stale: false,
+        };
+        self.reads.reads.insert(ask, read);
+    }
+
+    pub(super) fn on_read_answered(&mut self, ask: AskId, outcome: &Outcome, asked: Asked) {
+        let Some(read) = self.reads.reads.remove(&ask) else {
+            return;
+        };
+        if read.is_governed {
+            self.prober.ended(&read.key(), outcome, asked.1);
+        }
+        self.learn_status(&read, outcome, asked);
+        if !read.callers.is_empty() {
+            self.reads.tell(read.kind, &read.id);
+        }
+        for reader in read.callers {
+            self.actions.push(Action::Relay(ask, reader.call));
+        }
+        for Reader {
+            call,
+            from,
+            request,
+        } in read.behind
+        {
+            self.on_read_called(read.kind, read.id.clone(), request, call, from, asked.1);
+        }
+    }
+
+    /// Takes in what the runtime says of an id.
+    fn learn_status(&mut self, read: &Read, outcome: &Outcome, asked: Asked) {
+        let (kind, id) = (read.kind, &read.id);
+        let status = match outcome {
+            Outcome::Messages(messages) => match messages.as_slice() {
+                [message] => Status::read(kind, message).ok(),
+                _ => None,
+            },
+            Outcome::NotFound => {
+                self.rows_mut(kind).absent(id, asked.0);
+                self.prober.is_not_of(kind, id, asked.1);
+                return self.prove_by_status(kind, id, None, asked);
+            }
+            Outcome::Strange | Outcome::Failed | Outcome::Lost => None,
+        };
+        // The status of another id says nothing of this one.
+        let Some(status) = status.filter(|status| status.id == *id) else {
+            return;
+        };
+        let known = self.rows(kind).get(id).map(|known| &known.row);
+        let (is_known, is_made) = known.map_or((false, false), |row| (true, row.is_made));
+        let sandbox = match known {
+            Some(row) => row.sandbox.clone(),
+            None => self.sandbox_of(kind, &status),
+        };
+        if is_known && !is_made {
+            self.rows_mut(kind).tell(id, status.state, asked.0);
+        } else if let Ok(row) = row_of_status(kind, &status.bytes, sandbox.as_ref())
+            && (kind == Kind::Sandbox || sandbox.is_some())
+        {
+            self.rows_mut(kind).learn(row, asked);
+            self.prober.found(id);
+            self.prove_creations(asked.1);
+        }
+        self.prove_by_status(kind, id, Some(&status), asked);
+    }
+
+    /// Gives up what is stuck for those whom we may answer.
+    pub(super) fn pass_reads(&mut self, now: Instant) {
+        let overdue = self.settings.read_overdue;
+        let mut given_up = Vec::new();
+        for read in self.reads.reads.values_mut() {
+            let has_readers = !read.callers.is_empty() || !read.behind.is_empty();
+            if !has_readers || now < read.asked + overdue {
+                continue;
+            }
+            if self.prober.governor.is_stuck(&read.key()) && self.mode == super::Mode::Guard {
+                let is_client = |reader: &mut Reader| reader.from == Caller::Client;
+                let readers = read.callers.extract_if(.., is_client);
+                let readers = readers.chain(read.behind.extract_if(.., is_client));
+                given_up.extend(readers.map(|reader| (read.kind, reader.call)));
+                // As long as it is outstanding, others are told at once.
+                read.is_ours = true;
+            }
+        }
+        for (kind, call) in given_up {
+            let reply = Reply::Failed(Failure::StatusOverdue);
+            self.reply(call, status_call(kind), reply);
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Which rows a list asks for.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use cri::fields::{Malformed, entries, fields};
+use pleg::model::id::Id;
+
+use super::Kind;
+use super::row::Row;
+
+/// A list's filter. All of it must match.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Filter {
+    /// An id, or the beginning of one.
+    id: Option<String>,
+    state: Option<i32>,
+    sandbox: Option<Id>,
+    labels: BTreeMap<String, String>,
+}
+
+impl Filter {
+    /// Reads the request of a list. `None` if something in it is unknown: then nobody but the
+    /// runtime knows which rows are meant.
+    pub(crate) fn read(kind: Kind, request: &Bytes) -> Option<Self> {
+        let mut filter = Self::default();
+        let mut is_known = true;
+        let read = fields(request, "list request", |number, field| {
+            match number {
+                1 => is_known &= filter.read_filter(kind, field.bytes()?)?,
+                _ => is_known = false,
+            }
+            Ok(())
+        });
+        (read.is_ok() && is_known).then_some(filter)
+    }
+
+    fn read_filter(&mut self, kind: Kind, bytes: &[u8]) -> Result<bool, Malformed> {
+        const LABELS: [(Kind, u32); 2] = [(Kind::Sandbox, 3), (Kind::Container, 4)];
+        let mut is_known = true;
+        fields(bytes, "filter", |number, field| {
+            match number {
+                1 => self.id = Some(field.text()?.to_owned()).filter(|id| !id.is_empty()),
+                2 => {
+                    let state = self.state.get_or_insert_default();
+                    fields(field.bytes()?, "state", |number, field| {
+                        match number {
+                            1 => *state = field.number()? as i32,
+                            _ => is_known = false,
+                        }
+                        Ok(())
+                    })?;
+                }
+                3 if kind == Kind::Container => {
+                    self.sandbox = Some(Id::from(field.text()?)).filter(|id| !id.is_empty());
+                }
+                number if LABELS.contains(&(kind, number)) => {}
+                _ => is_known = false,
+            }
+            Ok(())
+        })?;
+        let (_, number) = LABELS[kind as usize];
+        let labels = entries(bytes, "filter", number)?.into_iter();
+        self.labels
+            .extend(labels.map(|(key, value)| (key.to_owned(), value.to_owned())));
+        Ok(is_known)
+    }
+
+    /// Whether it asks for everything.
+    pub(crate) fn is_whole(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Whether it asks for some states only.
+    pub(crate) fn is_of_state(&self) -> bool {
+        self.state.is_some()
+    }
+
+    /// Whether this row is asked for, in whatever state it is.
+    pub(crate) fn matches_but_for_state(&self, kind: Kind, row: &Row) -> bool {
+        let matches_id = |id: &String| row.id.as_str().starts_with(id.as_str());
+        if !self.id.as_ref().is_none_or(matches_id) {
+            return false;
+        }
+        if self.sandbox.is_some() && self.sandbox != row.sandbox {
+            return false;
+        }
+        if self.labels.is_empty() {
+            return true;
+        }
+        let Ok(labels) = row.labels(kind) else {
+            return false;
+        };
+        let mut wanted = self.labels.iter();
+        wanted.all(|(key, value)| labels.contains(&(key.as_str(), value.as_str())))
+    }
+
+    /// Whether this row, which matches but for its state, is asked for.
+    pub(crate) fn matches_state(&self, row: &Row) -> bool {
+        self.state.is_none_or(|state| state == row.state)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cri::v1;
+    use prost::Message;
+
+    use super::*;
+
+    fn filter(filter: v1::ContainerFilter) -> Filter {
+        let request = v1::ListContainersRequest {
+            filter: Some(filter),
+        };
+        Filter::read(Kind::Container, &request.encode_to_vec().into()).unwrap()
+    }
+
+    fn row(id: &str, sandbox: &str, state: i32, labels: &[(&str, &str)]) -> Row {
+        let labels = labels.iter();
+        let row = v1::Container {
+            id: id.into(),
+            pod_sandbox_id: sandbox.into(),
+            state,
+            labels: labels
+                .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+                .collect(),
+            ..Default::default()
+        };
+        Row::read(Kind::Container, row.encode_to_vec().into()).unwrap()
+    }
+
+    fn matches(filter: &Filter, row: &Row) -> bool {
+        filter.matches_but_for_state(Kind::Container, row) && filter.matches_state(row)
+    }
+
+    #[test]
+    fn all_parts_of_a_filter_must_match() {
+        let a = row("aa", "s1", 1, &[("app", "web"), ("tier", "front")]);
+        let b = row("bb", "s2", 0, &[("app", "web")]);
+        let by_id = filter(v1::ContainerFilter {
+            id: "a".into(),
+            ..Default::default()
+        });
+        assert!(matches(&by_id, &a) && !matches(&by_id, &b));
+        let running = filter(v1::ContainerFilter {
+            state: Some(v1::ContainerStateValue { state: 1 }),
+            ..Default::default()
+        });
+        assert!(matches(&running, &a) && !matches(&running, &b));
+        // The number of the first state is not written.
+        let created = filter(v1::ContainerFilter {
+            state: Some(v1::ContainerStateValue { state: 0 }),
+            ..Default::default()
+        });
+        assert!(!matches(&created, &a) && matches(&created, &b));
+        let in_sandbox = filter(v1::ContainerFilter {
+            pod_sandbox_id: "s1".into(),
+            label_selector: [("app".to_owned(), "web".to_owned())].into(),
+            ..Default::default()
+        });
+        assert!(matches(&in_sandbox, &a) && !matches(&in_sandbox, &b));
+        let two_labels = filter(v1::ContainerFilter {
+            label_selector: [("app", "web"), ("tier", "back")]
+                .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                .into(),
+            ..Default::default()
+        });
+        assert!(!matches(&two_labels, &a) && !matches(&two_labels, &b));
+    }
+
+    #[test]
+    fn no_filter_and_an_empty_one_ask_for_everything() {
+        assert!(
+            Filter::read(Kind::Sandbox, &Bytes::new())
+                .unwrap()
+                .is_whole()
+        );
+        assert!(filter(v1::ContainerFilter::default()).is_whole());
+    }
+
+    #[test]
+    fn a_part_that_nobody_knows_is_not_passed_over() {
+        let unknown = Bytes::from_static(&[0x0a, 0x02, 0x50, 0x01]);
+        assert_eq!(Filter::read(Kind::Container, &unknown), None);
+        // A sandbox's filter has its labels where a container's has a sandbox.
+        let sandbox = v1::ListContainersRequest {
+            filter: Some(v1::ContainerFilter {
+                label_selector: [("a".to_owned(), "b".to_owned())].into(),
+                ..Default::default()
+            }),
+        };
+        let request = sandbox.encode_to_vec().into();
+        assert_eq!(Filter::read(Kind::Sandbox, &request), None);
+    }
+}

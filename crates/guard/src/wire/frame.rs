@@ -1,0 +1,68 @@
+//! gRPC's framing of messages: a flag, a length, the message.
+
+use bytes::{BufMut, Bytes, BytesMut};
+
+const HEADER: usize = 5;
+
+/// The one message of a unary body. `None` if the body is anything else, or compressed: then
+/// it is not understood, and passes.
+pub(crate) fn message_of(body: &Bytes) -> Option<Bytes> {
+    let (header, _) = body.split_at_checked(HEADER)?;
+    let length = u32::from_be_bytes(header[1..].try_into().ok()?) as usize;
+    let is_plain = header[0] == 0 && body.len() - HEADER == length;
+    is_plain.then(|| body.slice(HEADER..))
+}
+
+/// The messages of a streamed body, under the same conditions.
+pub(crate) fn messages_of(body: &Bytes) -> Option<Vec<Bytes>> {
+    let mut rest = body.clone();
+    let mut messages = Vec::new();
+    while !rest.is_empty() {
+        let (header, _) = rest.split_at_checked(HEADER)?;
+        let length = u32::from_be_bytes(header[1..].try_into().ok()?) as usize;
+        if header[0] != 0 || rest.len() - HEADER < length {
+            return None;
+        }
+        let mut message = rest.split_off(HEADER);
+        rest = message.split_off(length);
+        messages.push(message);
+    }
+    Some(messages)
+}
+
+/// A body of this one message.
+pub(crate) fn framed(message: &[u8]) -> Bytes {
+    let mut body = BytesMut::with_capacity(HEADER + message.len());
+    body.put_u8(0);
+    body.put_u32(message.len() as u32);
+    body.put_slice(message);
+    body.freeze()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_framed_is_the_message_again() {
+        let body = framed(b"abc");
+        assert_eq!(message_of(&body), Some(Bytes::from_static(b"abc")));
+        assert_eq!(message_of(&framed(b"")), Some(Bytes::new()));
+    }
+
+    #[test]
+    fn what_is_compressed_cut_or_more_than_one_message_is_not_understood() {
+        let one = framed(b"abc");
+        let two = Bytes::from([one.as_ref(), one.as_ref()].concat());
+        assert_eq!(message_of(&two), None);
+        assert_eq!(messages_of(&two).map(|messages| messages.len()), Some(2));
+        for end in 0..one.len() {
+            assert_eq!(message_of(&one.slice(..end)), None);
+        }
+        assert_eq!(messages_of(&one.slice(..one.len() - 1)), None);
+        let mut compressed = one.to_vec();
+        compressed[0] = 1;
+        assert_eq!(message_of(&Bytes::from(compressed.clone())), None);
+        assert_eq!(messages_of(&Bytes::from(compressed)), None);
+    }
+}

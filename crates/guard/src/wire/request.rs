@@ -1,0 +1,165 @@
+//! What the requests are about that the guard reads.
+
+use bytes::Bytes;
+use cri::fields::{entries, fields};
+use cri::{Rpc, v1};
+use pleg::model::id::Id;
+use prost::Message;
+
+use super::Kind;
+use super::row::Row;
+
+/// What a call changes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Target {
+    /// A sandbox that is to be made.
+    NewSandbox {
+        uid: String,
+        namespace: String,
+        name: String,
+        attempt: u32,
+    },
+    /// A container that is to be made.
+    NewContainer {
+        sandbox: Id,
+        name: String,
+        attempt: u32,
+    },
+    /// One that exists.
+    Existing(Kind, Id),
+}
+
+/// A call that changes something, as far as it is read.
+#[derive(Clone, Debug)]
+pub(crate) struct Mutation {
+    pub(crate) target: Target,
+    /// The configuration of what is to be made, as it stands in the request.
+    pub(crate) config: Bytes,
+    /// For how many seconds a stop may take by itself.
+    pub(crate) grace_seconds: u64,
+}
+
+impl Mutation {
+    /// Reads the request of a mutation; `None` if it is none, or is not understood.
+    pub(crate) fn read(rpc: Rpc, request: &Bytes) -> Option<Self> {
+        let mut grace_seconds = 0;
+        let mut config = Bytes::new();
+        let target = match rpc {
+            Rpc::RunPodSandbox => {
+                let read = v1::RunPodSandboxRequest::decode(request.clone()).ok()?;
+                let metadata = read.config?.metadata?;
+                config = part(request, 1)?;
+                Target::NewSandbox {
+                    uid: metadata.uid,
+                    namespace: metadata.namespace,
+                    name: metadata.name,
+                    attempt: metadata.attempt,
+                }
+            }
+            Rpc::CreateContainer => {
+                let read = v1::CreateContainerRequest::decode(request.clone()).ok()?;
+                let metadata = read.config?.metadata?;
+                config = part(request, 2)?;
+                Target::NewContainer {
+                    sandbox: read.pod_sandbox_id.into(),
+                    name: metadata.name,
+                    attempt: metadata.attempt,
+                }
+            }
+            Rpc::StopPodSandbox | Rpc::RemovePodSandbox | Rpc::UpdatePodSandboxResources => {
+                Target::Existing(Kind::Sandbox, id_of(request)?)
+            }
+            Rpc::StopContainer => {
+                let read = v1::StopContainerRequest::decode(request.clone()).ok()?;
+                grace_seconds = read.timeout.try_into().unwrap_or_default();
+                Target::Existing(Kind::Container, read.container_id.into())
+            }
+            Rpc::StartContainer | Rpc::RemoveContainer | Rpc::UpdateContainerResources => {
+                Target::Existing(Kind::Container, id_of(request)?)
+            }
+            _ => return None,
+        };
+        Some(Self {
+            target,
+            config,
+            grace_seconds,
+        })
+    }
+
+    /// Whether this row is what the mutation was to make: its metadata and all its labels.
+    pub(crate) fn has_made(&self, row: &Row) -> bool {
+        let same_labels = |kind, number| {
+            let (Ok(wanted), Ok(found)) = (
+                entries(&self.config, "configuration", number),
+                row.labels(kind),
+            ) else {
+                return false;
+            };
+            let is_there = |label: &(&str, &str)| found.contains(label);
+            wanted.len() == found.len() && wanted.iter().all(is_there)
+        };
+        match &self.target {
+            Target::NewSandbox {
+                uid,
+                namespace,
+                name,
+                attempt,
+            } => {
+                let read = cri::lean::sandbox(&row.bytes).ok();
+                let metadata = read.and_then(|row| row.metadata);
+                metadata.is_some_and(|found| {
+                    found.uid == uid
+                        && found.namespace == namespace
+                        && found.name == name
+                        && found.attempt == *attempt
+                }) && same_labels(Kind::Sandbox, 6)
+            }
+            Target::NewContainer {
+                sandbox,
+                name,
+                attempt,
+            } => {
+                let of_sandbox = row.sandbox.as_ref();
+                let read = cri::lean::container(&row.bytes);
+                read.is_ok_and(|found| found.name == name && found.attempt == *attempt)
+                    && of_sandbox.is_none_or(|found| found.is_empty() || found == sandbox)
+                    && same_labels(Kind::Container, 9)
+            }
+            Target::Existing(..) => false,
+        }
+    }
+}
+
+/// The id that a request has first, as all have that are about one id.
+pub(crate) fn id_of(request: &Bytes) -> Option<Id> {
+    let mut id = None;
+    let read = fields(request, "request", |number, field| {
+        if number == 1 {
+            id = Some(Id::from(field.text()?));
+        }
+        Ok(())
+    });
+    read.is_ok().then_some(id)?
+}
+
+/// The last field of this number.
+fn part(request: &Bytes, wanted: u32) -> Option<Bytes> {
+    let mut part = None;
+    let read = fields(request, "request", |number, field| {
+        if number == wanted {
+            part = Some(request.slice_ref(field.bytes()?));
+        }
+        Ok(())
+    });
+    read.is_ok().then_some(part)?
+}
+
+/// A request that has an id and nothing else.
+pub(crate) fn of_id(id: &Id) -> Bytes {
+    // All requests of one id have it under the same number.
+    let request = v1::ContainerStatusRequest {
+        container_id: id.to_string(),
+        verbose: false,
+    };
+    request.encode_to_vec().into()
+}

@@ -1,0 +1,297 @@
+//! Rows of lists: a sandbox or a container as the runtime writes it into a list.
+//!
+//! A row is kept as the runtime's own bytes, so fields that are unknown to us stay in it. A
+//! newer state is written behind them: of two fields with the same number protobuf takes the
+//! last one.
+
+use bytes::Bytes;
+use cri::fields::{Malformed, fields};
+use cri::lean;
+use pleg::model::id::Id;
+use prost::encoding::{WireType, encode_key, encode_varint};
+
+use super::Kind;
+
+/// `PodSandboxState` and `ContainerState` by their numbers. Within one id a state only rises,
+/// but for `CONTAINER_UNKNOWN`, which may end in any other.
+pub(crate) const RUNNING: i32 = 1;
+pub(crate) const EXITED: i32 = 2;
+pub(crate) const READY: i32 = 0;
+
+/// A row, as far as it is read.
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    pub(crate) id: Id,
+    pub(crate) state: i32,
+    /// The sandbox of a container.
+    pub(crate) sandbox: Option<Id>,
+    /// We have made it from a request: the runtime has not shown it yet.
+    pub(crate) is_made: bool,
+    pub(crate) bytes: Bytes,
+}
+
+impl Row {
+    /// Reads a row; `bytes` may be a part of a whole answer, which is then kept with it.
+    pub(crate) fn read(kind: Kind, bytes: Bytes) -> Result<Self, Malformed> {
+        let (id, state, sandbox) = match kind {
+            Kind::Sandbox => {
+                let row = lean::sandbox(&bytes)?;
+                (Id::from(row.id), row.state, None)
+            }
+            Kind::Container => {
+                let row = lean::container(&bytes)?;
+                (Id::from(row.id), row.state, Some(Id::from(row.sandbox_id)))
+            }
+        };
+        Ok(Self {
+            id,
+            state,
+            sandbox,
+            is_made: false,
+            bytes,
+        })
+    }
+
+    /// The labels, as key and value.
+    pub(crate) fn labels(&self, kind: Kind) -> Result<Vec<(&str, &str)>, Malformed> {
+        match kind {
+            Kind::Sandbox => lean::sandbox(&self.bytes)?.labels(),
+            Kind::Container => lean::container(&self.bytes)?.labels(),
+        }
+    }
+
+    /// The label with this key.
+    pub(crate) fn label(&self, kind: Kind, key: &str) -> Option<&str> {
+        let labels = self.labels(kind).ok()?;
+        let found = labels.into_iter().find(|(found, _)| *found == key);
+        found.map(|(_, value)| value)
+    }
+
+    /// Writes the row as the item of a list, with its state as it is known now.
+    pub(crate) fn write(&self, kind: Kind, list: &mut Vec<u8>) {
+        let mut state = Vec::with_capacity(2);
+        let written = match kind {
+            Kind::Sandbox => lean::sandbox(&self.bytes).map(|row| row.state),
+            Kind::Container => lean::container(&self.bytes).map(|row| row.state),
+        };
+        if written != Ok(self.state) {
+            encode_key(state_field(kind), WireType::Varint, &mut state);
+            encode_varint(self.state as u64, &mut state);
+        }
+        encode_key(1, WireType::LengthDelimited, list);
+        encode_varint((self.bytes.len() + state.len()) as u64, list);
+        list.extend_from_slice(&self.bytes);
+        list.extend_from_slice(&state);
+    }
+}
+
+fn state_field(kind: Kind) -> u32 {
+    match kind {
+        Kind::Sandbox => 3,
+        Kind::Container => 6,
+    }
+}
+
+/// The rows of a list's answer.
+pub(crate) fn rows_of(kind: Kind, message: &Bytes) -> Result<Vec<Row>, Malformed> {
+    let mut rows = Vec::new();
+    fields(message, "list", |number, field| {
+        if number == 1 {
+            rows.push(Row::read(kind, message.slice_ref(field.bytes()?))?);
+        }
+        Ok(())
+    })?;
+    Ok(rows)
+}
+
+/// Under which number a row has what another message has under its own.
+const SANDBOX_OF_STATUS: [(u32, u32); 7] = [(1, 1), (2, 2), (3, 3), (4, 4), (7, 5), (8, 6), (9, 7)];
+const CONTAINER_OF_STATUS: [(u32, u32); 9] = [
+    (1, 1),
+    (2, 3),
+    (3, 6),
+    (4, 7),
+    (8, 4),
+    (9, 5),
+    (12, 8),
+    (13, 9),
+    (17, 10),
+];
+const SANDBOX_OF_CONFIG: [(u32, u32); 3] = [(1, 2), (6, 5), (7, 6)];
+const CONTAINER_OF_CONFIG: [(u32, u32); 4] = [(1, 3), (2, 4), (9, 8), (10, 9)];
+
+/// The row of what has this status, which is a `PodSandboxStatus` or a `ContainerStatus`. A
+/// status does not say in which sandbox a container is.
+pub(crate) fn row_of_status(
+    kind: Kind,
+    status: &[u8],
+    sandbox: Option<&Id>,
+) -> Result<Row, Malformed> {
+    let mut bytes = Vec::with_capacity(status.len());
+    let table: &[_] = match kind {
+        Kind::Sandbox => &SANDBOX_OF_STATUS,
+        Kind::Container => &CONTAINER_OF_STATUS,
+    };
+    copy(status, table, &mut bytes)?;
+    write_sandbox(sandbox, &mut bytes);
+    Row::read(kind, bytes.into())
+}
+
+/// The row of what was just made from this `PodSandboxConfig` or `ContainerConfig`: ready, or
+/// created.
+pub(crate) fn row_of_config(
+    kind: Kind,
+    id: &Id,
+    config: &[u8],
+    sandbox: Option<&Id>,
+    created_at: i64,
+) -> Result<Row, Malformed> {
+    let mut bytes = Vec::with_capacity(config.len());
+    write_text(1, id.as_str(), &mut bytes);
+    let (table, created): (&[_], u32) = match kind {
+        Kind::Sandbox => (&SANDBOX_OF_CONFIG, 4),
+        Kind::Container => (&CONTAINER_OF_CONFIG, 7),
+    };
+    copy(config, table, &mut bytes)?;
+    encode_key(created, WireType::Varint, &mut bytes);
+    encode_varint(created_at as u64, &mut bytes);
+    write_sandbox(sandbox, &mut bytes);
+    Ok(Row {
+        is_made: true,
+        ..Row::read(kind, bytes.into())?
+    })
+}
+
+fn copy(from: &[u8], table: &[(u32, u32)], to: &mut Vec<u8>) -> Result<(), Malformed> {
+    fields(from, "status or configuration", |number, field| {
+        if let Some((_, row)) = table.iter().find(|(theirs, _)| *theirs == number) {
+            field.copy_as(*row, to);
+        }
+        Ok(())
+    })
+}
+
+fn write_sandbox(sandbox: Option<&Id>, to: &mut Vec<u8>) {
+    if let Some(sandbox) = sandbox {
+        write_text(2, sandbox.as_str(), to);
+    }
+}
+
+fn write_text(number: u32, text: &str, to: &mut Vec<u8>) {
+    encode_key(number, WireType::LengthDelimited, to);
+    encode_varint(text.len() as u64, to);
+    to.extend_from_slice(text.as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use cri::v1;
+    use prost::Message;
+
+    use super::*;
+
+    fn listed() -> v1::Container {
+        v1::Container {
+            id: "c1".into(),
+            pod_sandbox_id: "s1".into(),
+            metadata: Some(v1::ContainerMetadata {
+                name: "web".into(),
+                attempt: 2,
+            }),
+            state: RUNNING,
+            created_at: 5,
+            labels: [("app".to_owned(), "web".to_owned())].into(),
+            ..Default::default()
+        }
+    }
+
+    /// A field that no version of CRI has yet.
+    const LATER: [u8; 4] = [0xfa, 0x07, 0x01, 0xaa];
+
+    fn list_of(row: &[u8]) -> Bytes {
+        let mut list = Vec::new();
+        encode_key(1, WireType::LengthDelimited, &mut list);
+        encode_varint(row.len() as u64, &mut list);
+        list.extend_from_slice(row);
+        list.into()
+    }
+
+    #[test]
+    fn a_row_is_written_as_it_was_read_with_fields_that_nobody_knows() {
+        let mut bytes = listed().encode_to_vec();
+        bytes.extend(LATER);
+        let list = list_of(&bytes);
+        let rows = rows_of(Kind::Container, &list).unwrap();
+        let mut written = Vec::new();
+        rows[0].write(Kind::Container, &mut written);
+        assert_eq!(written, list);
+    }
+
+    #[test]
+    fn a_newer_state_is_what_a_reader_finds_and_all_else_stays() {
+        let mut bytes = listed().encode_to_vec();
+        bytes.extend(LATER);
+        let mut rows = rows_of(Kind::Container, &list_of(&bytes)).unwrap();
+        rows[0].state = EXITED;
+        let mut written = Vec::new();
+        rows[0].write(Kind::Container, &mut written);
+        let read = v1::ListContainersResponse::decode(&written[..]).unwrap();
+        let expected = v1::Container {
+            state: EXITED,
+            ..listed()
+        };
+        assert_eq!(read.containers, [expected]);
+        assert!(written.windows(LATER.len()).any(|window| window == LATER));
+    }
+
+    #[test]
+    fn the_row_of_a_status_is_what_the_list_would_say() {
+        let status = v1::ContainerStatus {
+            id: "c1".into(),
+            metadata: listed().metadata,
+            state: RUNNING,
+            created_at: 5,
+            started_at: 6,
+            log_path: "0.log".into(),
+            labels: listed().labels,
+            ..Default::default()
+        };
+        let sandbox = Id::from("s1");
+        let row = row_of_status(Kind::Container, &status.encode_to_vec(), Some(&sandbox)).unwrap();
+        assert_eq!(v1::Container::decode(row.bytes).unwrap(), listed());
+        let status = v1::PodSandboxStatus {
+            id: "s1".into(),
+            state: 1,
+            labels: listed().labels,
+            runtime_handler: "kata".into(),
+            ..Default::default()
+        };
+        let row = row_of_status(Kind::Sandbox, &status.encode_to_vec(), None).unwrap();
+        let expected = v1::PodSandbox {
+            id: "s1".into(),
+            state: 1,
+            labels: listed().labels,
+            runtime_handler: "kata".into(),
+            ..Default::default()
+        };
+        assert_eq!(v1::PodSandbox::decode(row.bytes).unwrap(), expected);
+    }
+
+    #[test]
+    fn the_row_of_a_configuration_is_a_container_that_was_created() {
+        let config = v1::ContainerConfig {
+            metadata: listed().metadata,
+            labels: listed().labels,
+            command: vec!["sleep".into()],
+            ..Default::default()
+        };
+        let (id, sandbox) = (Id::from("c1"), Id::from("s1"));
+        let config = config.encode_to_vec();
+        let row = row_of_config(Kind::Container, &id, &config, Some(&sandbox), 5).unwrap();
+        let expected = v1::Container {
+            state: 0,
+            ..listed()
+        };
+        assert_eq!(v1::Container::decode(row.bytes).unwrap(), expected);
+    }
+}

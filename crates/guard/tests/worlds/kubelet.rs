@@ -1,0 +1,162 @@
+//! What a kubelet asks for at random, and what it was told.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use cri::{Rpc, v1};
+use fastrand::Rng;
+use guard::Kind;
+use prost::Message;
+use tokio::time::Instant;
+
+use super::runtime::Runtime;
+
+/// A call that the kubelet has made.
+#[derive(Clone, Debug)]
+pub struct Call {
+    pub rpc: Rpc,
+    pub request: Bytes,
+    pub asked: Instant,
+}
+
+/// What it was told of an id.
+#[derive(Clone, Debug, Default)]
+pub struct Told {
+    /// The highest state, and when it was told.
+    pub state: Option<(i32, Instant)>,
+    /// That it is there.
+    pub there: Option<Instant>,
+    pub removed: Option<Instant>,
+    /// That it was started.
+    pub started: Option<Instant>,
+}
+
+#[derive(Debug, Default)]
+pub struct Kubelet {
+    pub told: BTreeMap<String, Told>,
+    attempts: u32,
+}
+
+impl Kubelet {
+    pub fn of(&mut self, id: &str) -> &mut Told {
+        self.told.entry(id.to_owned()).or_default()
+    }
+
+    /// Something to call next.
+    pub fn next(&mut self, rng: &mut Rng, runtime: &Runtime) -> (Rpc, Bytes) {
+        let known: Vec<(&String, Kind, i32)> = runtime
+            .alive()
+            .filter(|(id, _)| {
+                self.told
+                    .get(*id)
+                    .is_some_and(|told| told.removed.is_none())
+            })
+            .map(|(id, thing)| (id, thing.kind, thing.state()))
+            .collect();
+        let of = |kind| {
+            let of = known.iter().filter(move |(_, other, _)| *other == kind);
+            of.map(|(id, ..)| (*id).clone()).collect::<Vec<_>>()
+        };
+        let (sandboxes, containers) = (of(Kind::Sandbox), of(Kind::Container));
+        let sandbox = rng.choice(&sandboxes).cloned();
+        let container = rng.choice(&containers).cloned();
+        self.attempts += 1;
+        let attempt = self.attempts;
+        match (rng.u32(0..100), sandbox, container) {
+            (0..25, ..) => (Rpc::ListContainers, Bytes::new()),
+            (25..35, ..) => (Rpc::ListPodSandbox, Bytes::new()),
+            (35..50, sandbox, container) => {
+                let filter = filter(rng, runtime, sandbox, container);
+                (
+                    Rpc::ListContainers,
+                    encoded(&v1::ListContainersRequest {
+                        filter: Some(filter),
+                    }),
+                )
+            }
+            (50..56, Some(id), _) => (Rpc::PodSandboxStatus, one(&id)),
+            (56..72, _, Some(id)) => (Rpc::ContainerStatus, one(&id)),
+            (72..76, ..) => (Rpc::RunPodSandbox, run_sandbox(rng, attempt)),
+            (76..82, Some(id), _) => (Rpc::CreateContainer, create(runtime, &id, attempt)),
+            (82..90, _, Some(id)) => (Rpc::StartContainer, one(&id)),
+            (90..93, _, Some(id)) => (Rpc::StopContainer, one(&id)),
+            (93..96, _, Some(id)) => (Rpc::RemoveContainer, one(&id)),
+            (96..97, Some(id), _) => (Rpc::StopPodSandbox, one(&id)),
+            (97..98, Some(id), _) => (Rpc::RemovePodSandbox, one(&id)),
+            _ => (Rpc::Version, Bytes::new()),
+        }
+    }
+}
+
+fn filter(
+    rng: &mut Rng,
+    runtime: &Runtime,
+    sandbox: Option<String>,
+    container: Option<String>,
+) -> v1::ContainerFilter {
+    let mut filter = v1::ContainerFilter::default();
+    match rng.u8(0..4) {
+        0 => filter.id = container.unwrap_or_default(),
+        1 => filter.pod_sandbox_id = sandbox.unwrap_or_default(),
+        2 => {
+            let of = container.and_then(|id| Some(runtime.things.get(&id)?.labels()));
+            filter.label_selector = of.map(Into::into).unwrap_or_default();
+        }
+        _ => {}
+    }
+    if rng.bool() {
+        let state = rng.i32(0..3);
+        filter.state = Some(v1::ContainerStateValue { state });
+    }
+    filter
+}
+
+fn run_sandbox(rng: &mut Rng, attempt: u32) -> Bytes {
+    let uid = format!("uid-{attempt}-{}", rng.u8(..));
+    let labels = [
+        ("io.kubernetes.pod.uid".to_owned(), uid.clone()),
+        ("io.kubernetes.container.name".to_owned(), "pod".to_owned()),
+    ];
+    encoded(&v1::RunPodSandboxRequest {
+        config: Some(v1::PodSandboxConfig {
+            metadata: Some(v1::PodSandboxMetadata {
+                name: "pod".into(),
+                uid,
+                namespace: "default".into(),
+                attempt,
+            }),
+            labels: labels.into(),
+            ..Default::default()
+        }),
+        ..Default::default()
+    })
+}
+
+fn create(runtime: &Runtime, sandbox: &str, attempt: u32) -> Bytes {
+    let uid = runtime.things[sandbox].uid.clone();
+    let name = format!("app{}", attempt % 3);
+    let labels = [
+        ("io.kubernetes.pod.uid".to_owned(), uid),
+        ("io.kubernetes.container.name".to_owned(), name.clone()),
+    ];
+    encoded(&v1::CreateContainerRequest {
+        pod_sandbox_id: sandbox.to_owned(),
+        config: Some(v1::ContainerConfig {
+            metadata: Some(v1::ContainerMetadata { name, attempt }),
+            labels: labels.into(),
+            ..Default::default()
+        }),
+        ..Default::default()
+    })
+}
+
+fn one(id: &str) -> Bytes {
+    encoded(&v1::ContainerStatusRequest {
+        container_id: id.to_owned(),
+        verbose: false,
+    })
+}
+
+fn encoded(message: &impl Message) -> Bytes {
+    message.encode_to_vec().into()
+}

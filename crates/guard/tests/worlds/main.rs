@@ -1,0 +1,70 @@
+//! What is always true of what a kubelet is told, whatever hangs: thousands of random worlds
+//! with random faults, changes, filters and restarts, in virtual time.
+//!
+//! - no list that is answered omits what is there, and the kubelet or a list knows;
+//! - none shows a container as created that was started, nor as exited before its status does;
+//! - none is older than an answer that was given before;
+//! - what a change is said to have done is done;
+//! - of the calls that the guard makes itself, no two ask for the same id at the same time;
+//! - each call has one end.
+//!
+//! `GUARD_WORLDS=1000000` tries more; a failure prints its seed, and `GUARD_SEED=n` replays it.
+
+#![allow(
+    clippy::print_stderr,
+    reason = "a failing seed is printed, and what it does"
+)]
+
+mod kubelet;
+mod runtime;
+mod world;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use world::World;
+
+const WORLDS: u64 = 10_000;
+
+#[test]
+fn what_a_kubelet_is_told_is_true_in_random_worlds() {
+    let number = |name| std::env::var(name).ok().map(|text| text.parse().unwrap());
+    if let Some(seed) = number("GUARD_SEED") {
+        World::new(seed, true).run();
+        return;
+    }
+    let worlds = number("GUARD_WORLDS").unwrap_or(WORLDS);
+    let (next, wrong) = (AtomicU64::new(0), AtomicU64::new(0));
+    let (lists, completed) = (AtomicU64::new(0), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= worlds {
+                        break;
+                    }
+                    let ran = catch_unwind(AssertUnwindSafe(|| World::new(seed, false).run()));
+                    match ran {
+                        Ok(told) => {
+                            lists.fetch_add(told.lists, Ordering::Relaxed);
+                            completed.fetch_add(told.completed, Ordering::Relaxed);
+                        }
+                        Err(_) => {
+                            eprintln!("the world of GUARD_SEED={seed} is wrong");
+                            wrong.fetch_add(1, Ordering::Relaxed);
+                        }
+                    }
+                }
+            });
+        }
+    });
+    let wrong = wrong.into_inner();
+    assert_eq!(wrong, 0, "of {worlds} worlds");
+    let (lists, completed) = (lists.into_inner(), completed.into_inner());
+    eprintln!("{worlds} worlds: {lists} lists answered from the rows, {completed} changes proved");
+    assert!(
+        lists > worlds && completed > worlds / 10,
+        "nothing was tried"
+    );
+}

@@ -1,0 +1,335 @@
+//! The runtime of a random world: what there is, what calls do to it, and what hangs.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use cri::{Rpc, v1};
+use guard::Kind;
+use guard::core::Outcome;
+use prost::Message;
+use tokio::time::Instant;
+
+pub const CREATED: i32 = 0;
+pub const RUNNING: i32 = 1;
+pub const EXITED: i32 = 2;
+
+/// A sandbox, or a container.
+#[derive(Clone, Debug)]
+pub struct Thing {
+    pub kind: Kind,
+    pub sandbox: String,
+    pub uid: String,
+    pub name: String,
+    pub attempt: u32,
+    /// Since when it was in which state, the newest last.
+    pub states: Vec<(Instant, i32)>,
+    pub removed: Option<Instant>,
+    /// Somebody else than the kubelet has made it.
+    pub is_foreign: bool,
+}
+
+impl Thing {
+    pub fn state(&self) -> i32 {
+        self.states.last().map_or(0, |(_, state)| *state)
+    }
+
+    /// The state at a time, if it was there.
+    pub fn state_at(&self, time: Instant) -> Option<i32> {
+        if self.removed.is_some_and(|removed| removed <= time) {
+            return None;
+        }
+        let states = self.states.iter().rev();
+        let mut past = states.filter(|(since, _)| *since <= time);
+        past.next().map(|(_, state)| *state)
+    }
+
+    pub fn created(&self) -> Instant {
+        self.states[0].0
+    }
+
+    pub fn labels(&self) -> [(String, String); 2] {
+        [
+            ("io.kubernetes.pod.uid".to_owned(), self.uid.clone()),
+            ("io.kubernetes.container.name".to_owned(), self.name.clone()),
+        ]
+    }
+
+    fn enter(&mut self, state: i32, now: Instant) {
+        if state > self.state() {
+            self.states.push((now, state));
+        }
+    }
+}
+
+/// A call that was made to the runtime.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    pub rpc: Rpc,
+    pub request: Bytes,
+}
+
+#[derive(Debug, Default)]
+pub struct Runtime {
+    pub things: BTreeMap<String, Thing>,
+    /// The lists that hang, the ids whose status hangs, and whether changes are done and not
+    /// answered.
+    pub lists_hang: BTreeSet<Kind>,
+    pub statuses_hang: BTreeSet<String>,
+    pub answers_hang: bool,
+    pub is_stopped: bool,
+    made: u32,
+}
+
+impl Runtime {
+    pub fn alive(&self) -> impl Iterator<Item = (&String, &Thing)> {
+        self.things
+            .iter()
+            .filter(|(_, thing)| thing.removed.is_none())
+    }
+
+    pub fn alive_mut(&mut self, id: &str) -> Option<&mut Thing> {
+        self.things
+            .get_mut(id)
+            .filter(|thing| thing.removed.is_none())
+    }
+
+    /// Whether this call waits before anything is done for it.
+    pub fn holds(&self, asked: &Asked) -> bool {
+        self.is_stopped
+            || match asked.rpc {
+                Rpc::ListPodSandbox => self.lists_hang.contains(&Kind::Sandbox),
+                Rpc::ListContainers => self.lists_hang.contains(&Kind::Container),
+                Rpc::ContainerStatus | Rpc::PodSandboxStatus => {
+                    self.statuses_hang.contains(&id_of(&asked.request))
+                }
+                // The one that is stuck cannot be changed either.
+                Rpc::StopContainer | Rpc::RemoveContainer | Rpc::StartContainer => {
+                    self.statuses_hang.contains(&id_of(&asked.request))
+                }
+                _ => false,
+            }
+    }
+
+    /// Whether its answer waits, although it is done.
+    pub fn holds_answer(&self, asked: &Asked) -> bool {
+        self.is_stopped
+            || self.answers_hang
+                && matches!(
+                    asked.rpc,
+                    Rpc::RunPodSandbox
+                        | Rpc::CreateContainer
+                        | Rpc::StartContainer
+                        | Rpc::RemoveContainer
+                        | Rpc::RemovePodSandbox
+                )
+    }
+
+    pub fn make(&mut self, thing: Thing) -> String {
+        self.made += 1;
+        let id = format!("{:064x}", self.made);
+        self.things.insert(id.clone(), thing);
+        id
+    }
+
+    /// Does what is asked, and gives the answer.
+    pub fn perform(&mut self, asked: &Asked, now: Instant) -> Outcome {
+        let id = id_of(&asked.request);
+        let done = || Outcome::Messages(vec![Bytes::new()]);
+        match asked.rpc {
+            Rpc::Version => Outcome::Messages(vec![Bytes::from_static(b"\x0a\x01v")]),
+            Rpc::ListPodSandbox => self.list_sandboxes(&asked.request),
+            Rpc::ListContainers => self.list_containers(&asked.request),
+            Rpc::ContainerStatus => self.status(Kind::Container, &id),
+            Rpc::PodSandboxStatus => self.status(Kind::Sandbox, &id),
+            Rpc::RunPodSandbox => {
+                let read = v1::RunPodSandboxRequest::decode(asked.request.clone()).unwrap();
+                let metadata = read.config.unwrap().metadata.unwrap();
+                let id = self.make(Thing {
+                    kind: Kind::Sandbox,
+                    sandbox: String::new(),
+                    uid: metadata.uid,
+                    name: metadata.name,
+                    attempt: metadata.attempt,
+                    states: vec![(now, 0)],
+                    removed: None,
+                    is_foreign: false,
+                });
+                made(id)
+            }
+            Rpc::CreateContainer => {
+                let read = v1::CreateContainerRequest::decode(asked.request.clone()).unwrap();
+                let config = read.config.unwrap();
+                let metadata = config.metadata.unwrap();
+                let Some(sandbox) = self.alive_mut(&read.pod_sandbox_id) else {
+                    return Outcome::NotFound;
+                };
+                let uid = sandbox.uid.clone();
+                let id = self.make(Thing {
+                    kind: Kind::Container,
+                    sandbox: read.pod_sandbox_id,
+                    uid,
+                    name: metadata.name,
+                    attempt: metadata.attempt,
+                    states: vec![(now, CREATED)],
+                    removed: None,
+                    is_foreign: false,
+                });
+                made(id)
+            }
+            Rpc::StartContainer => match self.alive_mut(&id) {
+                Some(thing) => {
+                    thing.enter(RUNNING, now);
+                    done()
+                }
+                None => Outcome::NotFound,
+            },
+            Rpc::StopContainer => {
+                if let Some(thing) = self.alive_mut(&id) {
+                    thing.enter(EXITED, now);
+                }
+                done()
+            }
+            Rpc::RemoveContainer => {
+                if let Some(thing) = self.alive_mut(&id) {
+                    thing.removed = Some(now);
+                }
+                done()
+            }
+            Rpc::StopPodSandbox | Rpc::RemovePodSandbox => {
+                let removes = asked.rpc == Rpc::RemovePodSandbox;
+                for (other, thing) in &mut self.things {
+                    if thing.removed.is_none() && (*other == id || thing.sandbox == id) {
+                        let ended = if thing.kind == Kind::Sandbox {
+                            1
+                        } else {
+                            EXITED
+                        };
+                        thing.enter(ended, now);
+                        thing.removed = removes.then_some(now);
+                    }
+                }
+                done()
+            }
+            _ => Outcome::Failed,
+        }
+    }
+
+    fn status(&self, kind: Kind, id: &str) -> Outcome {
+        let thing = self.alive().find(|(other, _)| *other == id);
+        let Some((id, thing)) = thing.filter(|(_, thing)| thing.kind == kind) else {
+            return Outcome::NotFound;
+        };
+        let message = match kind {
+            Kind::Sandbox => v1::PodSandboxStatusResponse {
+                status: Some(v1::PodSandboxStatus {
+                    id: id.clone(),
+                    metadata: Some(sandbox_metadata(thing)),
+                    state: thing.state(),
+                    labels: thing.labels().into(),
+                    ..Default::default()
+                }),
+                ..Default::default()
+            }
+            .encode_to_vec(),
+            Kind::Container => v1::ContainerStatusResponse {
+                status: Some(v1::ContainerStatus {
+                    id: id.clone(),
+                    metadata: Some(container_metadata(thing)),
+                    state: thing.state(),
+                    started_at: i64::from(thing.states.iter().any(|(_, state)| *state == RUNNING)),
+                    labels: thing.labels().into(),
+                    ..Default::default()
+                }),
+                ..Default::default()
+            }
+            .encode_to_vec(),
+        };
+        Outcome::Messages(vec![message.into()])
+    }
+
+    fn list_sandboxes(&self, request: &Bytes) -> Outcome {
+        let read = v1::ListPodSandboxRequest::decode(request.clone()).unwrap();
+        let filter = read.filter.unwrap_or_default();
+        let items = self.alive().filter(|(id, thing)| {
+            thing.kind == Kind::Sandbox
+                && (filter.id.is_empty() || filter.id == **id)
+                && filter
+                    .state
+                    .is_none_or(|state| state.state == thing.state())
+                && has_labels(thing, &filter.label_selector)
+        });
+        let items = items.map(|(id, thing)| v1::PodSandbox {
+            id: id.clone(),
+            metadata: Some(sandbox_metadata(thing)),
+            state: thing.state(),
+            labels: thing.labels().into(),
+            ..Default::default()
+        });
+        let list = v1::ListPodSandboxResponse {
+            items: items.collect(),
+        };
+        Outcome::Messages(vec![list.encode_to_vec().into()])
+    }
+
+    fn list_containers(&self, request: &Bytes) -> Outcome {
+        let read = v1::ListContainersRequest::decode(request.clone()).unwrap();
+        let filter = read.filter.unwrap_or_default();
+        let containers = self.alive().filter(|(id, thing)| {
+            thing.kind == Kind::Container
+                && (filter.id.is_empty() || filter.id == **id)
+                && (filter.pod_sandbox_id.is_empty() || filter.pod_sandbox_id == thing.sandbox)
+                && filter
+                    .state
+                    .is_none_or(|state| state.state == thing.state())
+                && has_labels(thing, &filter.label_selector)
+        });
+        let containers = containers.map(|(id, thing)| v1::Container {
+            id: id.clone(),
+            pod_sandbox_id: thing.sandbox.clone(),
+            metadata: Some(container_metadata(thing)),
+            state: thing.state(),
+            labels: thing.labels().into(),
+            ..Default::default()
+        });
+        let list = v1::ListContainersResponse {
+            containers: containers.collect(),
+        };
+        Outcome::Messages(vec![list.encode_to_vec().into()])
+    }
+}
+
+fn has_labels(thing: &Thing, wanted: &std::collections::HashMap<String, String>) -> bool {
+    let labels = thing.labels();
+    wanted.iter().all(|(key, value)| {
+        labels
+            .iter()
+            .any(|label| (&label.0, &label.1) == (key, value))
+    })
+}
+
+fn sandbox_metadata(thing: &Thing) -> v1::PodSandboxMetadata {
+    v1::PodSandboxMetadata {
+        name: thing.name.clone(),
+        uid: thing.uid.clone(),
+        namespace: "default".into(),
+        attempt: thing.attempt,
+    }
+}
+
+fn container_metadata(thing: &Thing) -> v1::ContainerMetadata {
+    v1::ContainerMetadata {
+        name: thing.name.clone(),
+        attempt: thing.attempt,
+    }
+}
+
+fn made(id: String) -> Outcome {
+    let answer = v1::CreateContainerResponse { container_id: id };
+    Outcome::Messages(vec![answer.encode_to_vec().into()])
+}
+
+/// The id that a request has first.
+pub fn id_of(request: &Bytes) -> String {
+    let read = v1::ContainerStatusRequest::decode(request.clone());
+    read.map(|read| read.container_id).unwrap_or_default()
+}

@@ -1,0 +1,585 @@
+//! A random world: a kubelet, the guard, a runtime, and time.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use bytes::Bytes;
+use cri::{Rpc, v1};
+use fastrand::Rng;
+use guard::Kind;
+use guard::core::{Action, AskId, CallId, Caller, Guard, Input, Mode, Outcome, Reply, Settings};
+use prost::Message;
+use tokio::time::Instant;
+
+use super::kubelet::{Call, Kubelet};
+use super::runtime::{Asked, EXITED, RUNNING, Runtime, Thing, id_of};
+
+/// A container that somebody else has made is met by the host's folders after this.
+const MET: Duration = Duration::from_millis(2500);
+
+/// What was confirmed so long before a list was asked for may be in it.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// How often something was told in the runtime's place.
+#[derive(Default)]
+pub struct Counts {
+    pub lists: u64,
+    pub completed: u64,
+}
+
+enum Event {
+    /// The kubelet calls something.
+    Calls,
+    /// Something in the world changes.
+    Changes,
+    /// The runtime takes up a call, or answers one.
+    TakesUp(AskId),
+    Answers(AskId),
+    HostTells,
+    /// The kubelet waits no longer.
+    Leaves(CallId),
+    Alarm,
+}
+
+struct Outstanding {
+    asked: Asked,
+    is_ours: bool,
+    /// What the answer will be, once it was taken up.
+    answer: Option<Outcome>,
+}
+
+pub struct World {
+    rng: Rng,
+    speaks: bool,
+    start: Instant,
+    now: Instant,
+    events: BTreeMap<(Instant, u64), Event>,
+    last_event: u64,
+    runtime: Runtime,
+    guard: Guard,
+    kubelet: Kubelet,
+    calls: BTreeMap<CallId, Call>,
+    last_call: u64,
+    outstanding: BTreeMap<AskId, Outstanding>,
+    host_tells: bool,
+    alarm: Option<Instant>,
+    /// When what hung was last let go.
+    went_on: Instant,
+    counts: Counts,
+}
+
+impl World {
+    pub fn new(seed: u64, speaks: bool) -> Self {
+        let mut rng = Rng::with_seed(seed);
+        let start = Instant::now();
+        let host_tells = rng.u8(0..4) > 0;
+        let mut world = Self {
+            rng,
+            speaks,
+            start,
+            now: start,
+            events: BTreeMap::new(),
+            last_event: 0,
+            runtime: Runtime::default(),
+            guard: Guard::new(Settings::default(), Mode::Guard, start, 0),
+            kubelet: Kubelet::default(),
+            calls: BTreeMap::new(),
+            last_call: 0,
+            outstanding: BTreeMap::new(),
+            host_tells,
+            alarm: None,
+            went_on: start,
+            counts: Counts::default(),
+        };
+        for _ in 0..world.rng.u32(0..6) {
+            world.make_pod(false);
+        }
+        world.at(0.0, Event::Calls);
+        let first = world.rng.f64() * 6.0;
+        world.at(first, Event::Changes);
+        world
+    }
+
+    fn at(&mut self, seconds: f64, event: Event) {
+        self.last_event += 1;
+        let time = self.now + Duration::from_secs_f64(seconds);
+        self.events.insert((time, self.last_event), event);
+    }
+
+    fn note(&self, what: impl FnOnce() -> String) {
+        if self.speaks {
+            let seconds = (self.now - self.start).as_secs_f64();
+            eprintln!("{seconds:8.3} {}", what());
+        }
+    }
+
+    pub fn run(mut self) -> Counts {
+        let end = self.start + Duration::from_secs(40);
+        while let Some(((time, _), event)) = self.events.pop_first() {
+            if time > end {
+                break;
+            }
+            self.now = time;
+            match event {
+                Event::Calls => self.call(),
+                Event::Changes => self.change(),
+                Event::TakesUp(ask) => self.take_up(ask),
+                Event::Answers(ask) => self.answer(ask),
+                Event::HostTells => self.host(),
+                Event::Leaves(call) => {
+                    if self.calls.remove(&call).is_some() {
+                        self.note(|| format!("{call:?} is given up"));
+                        self.step(Input::Abandoned(call));
+                    }
+                }
+                Event::Alarm => self.step(Input::Time),
+            }
+        }
+        self.counts
+    }
+
+    fn step(&mut self, input: Input) {
+        let actions = self.guard.step(input, self.now);
+        let answered = BTreeMap::new();
+        self.perform(actions, &answered);
+        self.set_alarm();
+    }
+
+    fn set_alarm(&mut self) {
+        let next = self.guard.alarm(self.now);
+        if let Some(next) = next
+            && self
+                .alarm
+                .is_none_or(|alarm| alarm <= self.now || next < alarm)
+        {
+            self.alarm = Some(next);
+            let seconds = (next - self.now).as_secs_f64();
+            self.at(seconds, Event::Alarm);
+        }
+    }
+
+    fn perform(&mut self, actions: Vec<Action>, answered: &BTreeMap<AskId, Outcome>) {
+        for action in actions {
+            match action {
+                Action::Pass(ask, call) => {
+                    let of = &self.calls[&call];
+                    let (rpc, request) = (of.rpc, of.request.clone());
+                    self.ask(ask, rpc, request, false);
+                }
+                Action::Ask(ask, rpc, request) => self.ask(ask, rpc, request, true),
+                Action::Relay(ask, call) => {
+                    let call = self.calls.remove(&call).expect("it has one end");
+                    let outcome = answered.get(&ask).expect("it has just been answered");
+                    self.told(&call, outcome);
+                }
+                Action::Reply(call, reply) => {
+                    let call = self.calls.remove(&call).expect("it has one end");
+                    self.note(|| format!("  replied to {} {:?}", call.rpc, reply_of(&reply)));
+                    if let Reply::Message(message) = reply {
+                        self.check(&call, &message);
+                        self.told(&call, &Outcome::Messages(vec![message]));
+                    }
+                }
+                Action::Cancel(ask) => {
+                    self.outstanding.remove(&ask).expect("it is outstanding");
+                }
+                Action::AskHost => {
+                    let delay = self.rng.f64() * 0.05;
+                    self.at(delay, Event::HostTells);
+                }
+            }
+        }
+    }
+
+    fn ask(&mut self, ask: AskId, rpc: Rpc, request: Bytes, is_ours: bool) {
+        let asked = Asked { rpc, request };
+        if is_ours {
+            let same = |other: &&Outstanding| {
+                other.is_ours
+                    && other.asked.rpc == rpc
+                    && id_of(&other.asked.request) == id_of(&asked.request)
+            };
+            let twice = self.outstanding.values().find(same);
+            assert!(twice.is_none(), "{rpc} is asked twice at once");
+        }
+        let answer = None;
+        let outstanding = Outstanding {
+            asked,
+            is_ours,
+            answer,
+        };
+        self.outstanding.insert(ask, outstanding);
+        let delay = self.rng.f64() * 0.02;
+        self.at(delay, Event::TakesUp(ask));
+    }
+
+    fn take_up(&mut self, ask: AskId) {
+        let Some(outstanding) = self.outstanding.get_mut(&ask) else {
+            return;
+        };
+        if self.runtime.holds(&outstanding.asked) || outstanding.answer.is_some() {
+            return;
+        }
+        outstanding.answer = Some(self.runtime.perform(&outstanding.asked, self.now));
+        let delay = self.rng.f64() * 0.02;
+        self.at(delay, Event::Answers(ask));
+    }
+
+    fn answer(&mut self, ask: AskId) {
+        let Some(outstanding) = self.outstanding.get(&ask) else {
+            return;
+        };
+        if self.runtime.holds_answer(&outstanding.asked) {
+            return;
+        }
+        let Some(Outstanding {
+            answer: Some(outcome),
+            ..
+        }) = self.outstanding.remove(&ask)
+        else {
+            return;
+        };
+        self.end(BTreeMap::from([(ask, outcome)]));
+    }
+
+    fn end(&mut self, answered: BTreeMap<AskId, Outcome>) {
+        for (ask, outcome) in &answered {
+            let actions = self
+                .guard
+                .step(Input::Answered(*ask, outcome.clone()), self.now);
+            self.perform(actions, &answered);
+        }
+        self.set_alarm();
+    }
+
+    fn host(&mut self) {
+        let ids = self.host_tells.then(|| {
+            let alive = self.runtime.alive();
+            alive.map(|(id, _)| id.as_str().into()).collect()
+        });
+        self.step(Input::HostIds(ids));
+    }
+
+    fn call(&mut self) {
+        let pause = self.rng.f64() * 0.3;
+        self.at(pause, Event::Calls);
+        let (rpc, request) = self.kubelet.next(&mut self.rng, &self.runtime);
+        self.last_call += 1;
+        let call = CallId(self.last_call);
+        self.note(|| format!("{call:?} {rpc} {}", short(&id_of(&request))));
+        let asked = self.now;
+        let of = Call {
+            rpc,
+            request: request.clone(),
+            asked,
+        };
+        self.calls.insert(call, of);
+        let patience = match self.rng.u8(0..10) {
+            0 => self.rng.f64() * 5.0,
+            _ => 20.0,
+        };
+        self.at(patience, Event::Leaves(call));
+        self.step(Input::Called {
+            call,
+            rpc,
+            request,
+            from: Caller::Client,
+            deadline: Some(asked + Duration::from_secs_f64(patience)),
+        });
+    }
+
+    fn make_pod(&mut self, is_foreign: bool) {
+        let number = self.rng.u32(..);
+        let uid = format!("uid-{number}");
+        let thing = |kind, name: &str, sandbox: String, state| Thing {
+            kind,
+            sandbox,
+            uid: uid.clone(),
+            name: name.to_owned(),
+            attempt: 0,
+            states: vec![(self.now, state)],
+            removed: None,
+            is_foreign,
+        };
+        let sandbox = thing(Kind::Sandbox, "pod", String::new(), 0);
+        let containers = self.rng.u32(0..3);
+        let sandbox = self.runtime.make(sandbox);
+        for _ in 0..containers {
+            let state = self.rng.i32(0..3);
+            let mut of = Thing {
+                kind: Kind::Container,
+                sandbox: sandbox.clone(),
+                uid: uid.clone(),
+                name: "app".to_owned(),
+                attempt: 0,
+                states: vec![(self.now, state)],
+                removed: None,
+                is_foreign,
+            };
+            of.name = format!("app{}", self.rng.u8(0..3));
+            self.runtime.make(of);
+        }
+    }
+
+    /// A fault begins or ends, somebody dies, or somebody else does something.
+    fn change(&mut self) {
+        let pause = self.rng.f64() * 3.0;
+        self.at(pause, Event::Changes);
+        let ids: Vec<String> = self.runtime.alive().map(|(id, _)| id.clone()).collect();
+        let one = self.rng.choice(&ids).cloned();
+        match self.rng.u8(0..20) {
+            0..5 => {
+                let kind = match self.rng.u8(0..4) {
+                    0 => Kind::Sandbox,
+                    _ => Kind::Container,
+                };
+                self.note(|| format!("the lists of {kind:?} hang"));
+                self.runtime.lists_hang.insert(kind);
+            }
+            5..8 => {
+                self.note(|| format!("{one:?} hangs"));
+                self.runtime.statuses_hang.extend(one);
+            }
+            8..10 => {
+                self.note(|| "changes are not answered".to_owned());
+                self.runtime.answers_hang = true;
+            }
+            10 => {
+                self.note(|| "all is stopped".to_owned());
+                self.runtime.is_stopped = true;
+            }
+            11..14 => {
+                self.note(|| "all goes on".to_owned());
+                self.went_on = self.now;
+                self.runtime.lists_hang = BTreeSet::new();
+                self.runtime.statuses_hang = BTreeSet::new();
+                self.runtime.answers_hang = false;
+                self.runtime.is_stopped = false;
+                let asks: Vec<AskId> = self.outstanding.keys().copied().collect();
+                for ask in asks {
+                    let delay = self.rng.f64() * 0.02;
+                    match self.outstanding[&ask].answer {
+                        Some(_) => self.at(delay, Event::Answers(ask)),
+                        None => self.at(delay, Event::TakesUp(ask)),
+                    }
+                }
+            }
+            14 => {
+                self.note(|| "the runtime is started again".to_owned());
+                self.went_on = self.now;
+                self.runtime.lists_hang = BTreeSet::new();
+                self.runtime.statuses_hang = BTreeSet::new();
+                self.runtime.answers_hang = false;
+                self.runtime.is_stopped = false;
+                let lost = std::mem::take(&mut self.outstanding).into_keys();
+                self.end(lost.map(|ask| (ask, Outcome::Lost)).collect());
+            }
+            15..18 => {
+                let now = self.now;
+                if let Some(thing) = one.as_ref().and_then(|id| self.runtime.alive_mut(id))
+                    && thing.kind == Kind::Container
+                    && thing.state() == RUNNING
+                    && !self.runtime.is_stopped
+                {
+                    self.note(|| format!("{} dies", short(&one.clone().unwrap())));
+                    let thing = self.runtime.alive_mut(&one.unwrap()).unwrap();
+                    thing.states.push((now, EXITED));
+                }
+            }
+            18 if !self.runtime.is_stopped => {
+                self.note(|| "somebody else makes a pod".to_owned());
+                self.make_pod(true);
+            }
+            _ => {}
+        }
+    }
+
+    /// The kubelet was told this, by whomever.
+    fn told(&mut self, call: &Call, outcome: &Outcome) {
+        let now = self.now;
+        let id = id_of(&call.request);
+        match (call.rpc, outcome) {
+            (Rpc::ListContainers, Outcome::Messages(list)) => {
+                let list = v1::ListContainersResponse::decode(list[0].clone()).unwrap();
+                for row in list.containers {
+                    self.note_state(&row.id, row.state);
+                }
+            }
+            (Rpc::ListPodSandbox, Outcome::Messages(list)) => {
+                let list = v1::ListPodSandboxResponse::decode(list[0].clone()).unwrap();
+                for row in list.items {
+                    self.note_state(&row.id, row.state);
+                }
+            }
+            (Rpc::ContainerStatus, Outcome::Messages(status)) => {
+                let read = v1::ContainerStatusResponse::decode(status[0].clone()).unwrap();
+                self.note_state(&id, read.status.unwrap().state);
+            }
+            (Rpc::PodSandboxStatus, Outcome::Messages(status)) => {
+                let read = v1::PodSandboxStatusResponse::decode(status[0].clone()).unwrap();
+                self.note_state(&id, read.status.unwrap().state);
+            }
+            (Rpc::RunPodSandbox | Rpc::CreateContainer, Outcome::Messages(answer)) => {
+                self.kubelet.of(&id_of(&answer[0])).there = Some(now);
+            }
+            (Rpc::StartContainer, Outcome::Messages(_)) => {
+                self.kubelet.of(&id).started = Some(now);
+            }
+            (Rpc::RemoveContainer | Rpc::RemovePodSandbox, Outcome::Messages(_)) => {
+                self.kubelet.of(&id).removed = Some(now);
+            }
+            _ => {}
+        }
+    }
+
+    fn note_state(&mut self, id: &str, state: i32) {
+        let now = self.now;
+        let told = self.kubelet.of(id);
+        told.there.get_or_insert(now);
+        if told.state.is_none_or(|(known, _)| state > known) {
+            told.state = Some((state, now));
+        }
+    }
+
+    /// What was told in the runtime's place is true.
+    fn check(&mut self, call: &Call, message: &Bytes) {
+        let id = id_of(&call.request);
+        match call.rpc {
+            Rpc::ListContainers => {
+                let list = v1::ListContainersResponse::decode(message.clone()).unwrap();
+                let read = v1::ListContainersRequest::decode(call.request.clone()).unwrap();
+                let filter = read.filter.unwrap_or_default();
+                let rows = list
+                    .containers
+                    .iter()
+                    .map(|row| (row.id.clone(), row.state));
+                self.check_list(
+                    Kind::Container,
+                    call,
+                    rows.collect(),
+                    |id, thing| {
+                        let labels = thing.labels();
+                        let mut wanted = filter.label_selector.iter();
+                        (filter.id.is_empty() || filter.id == id)
+                            && (filter.pod_sandbox_id.is_empty()
+                                || filter.pod_sandbox_id == thing.sandbox)
+                            && wanted.all(|(key, value)| {
+                                labels
+                                    .iter()
+                                    .any(|label| (&label.0, &label.1) == (key, value))
+                            })
+                    },
+                    filter.state.map(|state| state.state),
+                );
+                for row in &list.containers {
+                    let thing = &self.runtime.things[&row.id];
+                    assert_eq!(row.pod_sandbox_id, thing.sandbox, "it is in its sandbox");
+                    assert_eq!(row.labels, thing.labels().into(), "it has its labels");
+                    let metadata = row.metadata.clone().unwrap();
+                    assert_eq!(
+                        (metadata.name, metadata.attempt),
+                        (thing.name.clone(), thing.attempt)
+                    );
+                }
+            }
+            Rpc::ListPodSandbox => {
+                let list = v1::ListPodSandboxResponse::decode(message.clone()).unwrap();
+                let rows = list.items.iter().map(|row| (row.id.clone(), row.state));
+                self.check_list(Kind::Sandbox, call, rows.collect(), |_, _| true, None);
+            }
+            Rpc::CreateContainer | Rpc::RunPodSandbox => {
+                self.counts.completed += 1;
+                let thing = &self.runtime.things[&id_of(message)];
+                assert!(thing.created() >= call.asked, "it is what was made");
+            }
+            Rpc::StartContainer => {
+                self.counts.completed += 1;
+                assert!(
+                    self.runtime.things[&id].state() >= RUNNING,
+                    "it was started"
+                );
+            }
+            Rpc::RemoveContainer | Rpc::RemovePodSandbox => {
+                self.counts.completed += 1;
+                let removed = self.runtime.things[&id].removed;
+                assert!(removed.is_some(), "it is removed");
+            }
+            Rpc::Version => {}
+            rpc => panic!("{rpc} is answered in the runtime's place"),
+        }
+    }
+
+    fn check_list(
+        &mut self,
+        kind: Kind,
+        call: &Call,
+        rows: BTreeMap<String, i32>,
+        matches: impl Fn(&str, &Thing) -> bool,
+        state: Option<i32>,
+    ) {
+        self.counts.lists += 1;
+        let now = self.now;
+        for (id, thing) in self.runtime.things.iter().filter(|(_, it)| it.kind == kind) {
+            let told = self.kubelet.told.get(id).cloned().unwrap_or_default();
+            // What has hung until now is answered in a moment.
+            let hangs = self.runtime.statuses_hang.contains(id)
+                || now < self.went_on + Duration::from_millis(100);
+            let Some(shown) = rows.get(id) else {
+                let is_known = match thing.is_foreign {
+                    true => self.host_tells && thing.created() + MET < call.asked,
+                    false => told.there.is_some_and(|there| there < call.asked),
+                };
+                let was_so = |time| {
+                    let was = thing.state_at(time);
+                    was.is_some() && state.is_none_or(|state| was == Some(state))
+                };
+                let since = call.asked.checked_sub(FRESH).unwrap_or(call.asked);
+                let changed = thing.states.iter().any(|(at, _)| *at > since && *at <= now);
+                let is_wanted = was_so(now) && was_so(since.max(thing.created())) && !changed;
+                let is_old = hangs && state.is_some();
+                assert!(
+                    !(is_known && is_wanted && matches(id, thing)) || is_old,
+                    "{id} is missing: {thing:?} {told:?}"
+                );
+                continue;
+            };
+            assert!(matches(id, thing), "{id} was not asked for");
+            assert!(
+                state.is_none_or(|state| state == *shown),
+                "{id} has that state"
+            );
+            let removed = told.removed.filter(|removed| *removed < call.asked);
+            assert!(removed.is_none(), "{id} was told to be removed");
+            if let Some((known, when)) = told.state {
+                assert!(
+                    *shown >= known || when >= call.asked,
+                    "{id} is older than was told"
+                );
+            }
+            if let Some(started) = told.started {
+                assert!(
+                    *shown >= RUNNING || started >= call.asked,
+                    "{id} was started"
+                );
+            }
+            assert!(*shown <= thing.state(), "{id} is {shown} before it is so");
+            let since = call.asked.checked_sub(FRESH).unwrap_or(call.asked);
+            let was = thing.state_at(since).or(thing.removed.map(|_| *shown));
+            assert!(
+                hangs || was.is_none_or(|was| *shown >= was),
+                "{id} was not confirmed"
+            );
+        }
+    }
+}
+
+fn reply_of(reply: &Reply) -> String {
+    match reply {
+        Reply::Message(message) => format!("{} bytes", message.len()),
+        Reply::Failed(failure) => format!("{failure:?}"),
+    }
+}
+
+fn short(id: &str) -> &str {
+    &id[id.len().saturating_sub(4)..]
+}

@@ -6,11 +6,14 @@
 //!                 ^                                                |
 //!                 \--- every answer teaches what is there ---------/
 //!
-//!   wire    CRI's bytes, as far as they are read
+//!   proxy   the way of the bytes: a thread of its own
 //!   core    the decisions: pure, told the time
+//!   wire    CRI's bytes, as far as they are read
 //! ```
 
 pub mod core;
+mod proxy;
 mod wire;
 
+pub use proxy::{Proxy, Report};
 pub use wire::Kind;

@@ -124,6 +124,8 @@ pub enum Input {
     Answered(AskId, Outcome),
     /// The host was asked which ids the runtime has, and knows these; `None` if it cannot tell.
     HostIds(Option<Vec<Id>>),
+    /// A connection to the runtime has ended: the next may be to another process.
+    Disconnected,
     /// The runtime's stream spoke of this id.
     Announced(Id),
     /// From now on do this.
@@ -276,6 +278,7 @@ impl Guard {
                 let rows = [&self.sandboxes, &self.containers];
                 self.prober.on_met(id, rows, now);
             }
+            Input::Disconnected => self.node_calls.forget(),
             Input::Mode(mode) => self.mode = mode,
             Input::Time => {}
         }

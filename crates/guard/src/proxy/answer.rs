@@ -1,0 +1,172 @@
+//! Whole answers: what the runtime said, kept to be given once or more, and what we say.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use http_body_util::BodyExt;
+use hyper::body::{Body as HttpBody, Frame, Incoming};
+
+use super::Body;
+use crate::core::{Failure, Outcome, Reply};
+use crate::wire::frame::{framed, messages_of};
+
+/// gRPC's codes for an id that does not exist, and for a runtime that cannot be reached.
+const NOT_FOUND: i32 = 5;
+const UNAVAILABLE: i32 = 14;
+
+/// An answer with all that belongs to it.
+#[derive(Clone, Debug)]
+pub(super) struct Answer {
+    status: StatusCode,
+    headers: HeaderMap,
+    data: Vec<Bytes>,
+    trailers: Option<HeaderMap>,
+}
+
+impl Answer {
+    /// Reads an answer to its end.
+    pub(super) async fn read(response: Response<Incoming>) -> Result<Self, hyper::Error> {
+        let (parts, mut body) = response.into_parts();
+        let mut answer = Self {
+            status: parts.status,
+            headers: parts.headers,
+            data: Vec::new(),
+            trailers: None,
+        };
+        while let Some(frame) = body.frame().await {
+            match frame?.into_data() {
+                Ok(data) => answer.data.push(data),
+                Err(frame) => answer.trailers = frame.into_trailers().ok(),
+            }
+        }
+        Ok(answer)
+    }
+
+    /// What we say ourselves.
+    pub(super) fn ours(reply: Reply) -> Self {
+        match reply {
+            Reply::Message(message) => {
+                let mut trailers = HeaderMap::new();
+                trailers.insert("grpc-status", HeaderValue::from_static("0"));
+                Self {
+                    status: StatusCode::OK,
+                    headers: grpc_headers(),
+                    data: vec![framed(&message)],
+                    trailers: Some(trailers),
+                }
+            }
+            Reply::Failed(failure) => Self::failed(failure.code(), Failure::text(failure)),
+        }
+    }
+
+    /// There was no answer.
+    pub(super) fn lost(why: &str) -> Self {
+        Self::failed(UNAVAILABLE, &format!("pleg guard: {why}"))
+    }
+
+    fn failed(code: i32, text: &str) -> Self {
+        let mut headers = grpc_headers();
+        headers.insert("grpc-status", HeaderValue::from(code));
+        // What cannot stand in a header is left out: nobody decides by a sentence.
+        if let Ok(text) = HeaderValue::from_str(text) {
+            headers.insert("grpc-message", text);
+        }
+        Self {
+            status: StatusCode::OK,
+            headers,
+            data: Vec::new(),
+            trailers: None,
+        }
+    }
+
+    /// What it says, as far as that is understood.
+    pub(super) fn outcome(&self) -> Outcome {
+        if self.status != StatusCode::OK {
+            return Outcome::Strange;
+        }
+        let told = self.trailers.as_ref().unwrap_or(&self.headers);
+        let told = told.get("grpc-status").or(self.headers.get("grpc-status"));
+        let code = told.and_then(|code| code.to_str().ok()?.parse().ok());
+        match code {
+            Some(0) => messages_of(&self.whole()).map_or(Outcome::Strange, Outcome::Messages),
+            Some(NOT_FOUND) => Outcome::NotFound,
+            Some(_) => Outcome::Failed,
+            None => Outcome::Strange,
+        }
+    }
+
+    fn whole(&self) -> Bytes {
+        match self.data.as_slice() {
+            [one] => one.clone(),
+            many => {
+                let length = many.iter().map(Bytes::len).sum();
+                let mut whole = BytesMut::with_capacity(length);
+                for data in many {
+                    whole.extend_from_slice(data);
+                }
+                whole.freeze()
+            }
+        }
+    }
+
+    /// The response with it.
+    pub(super) fn into_response(self) -> Response<Body> {
+        let body = Whole {
+            data: self.data.into(),
+            trailers: self.trailers,
+        };
+        let mut response = Response::new(body.boxed());
+        *response.status_mut() = self.status;
+        *response.headers_mut() = self.headers;
+        response
+    }
+}
+
+fn grpc_headers() -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    let grpc = HeaderValue::from_static("application/grpc");
+    headers.insert(http::header::CONTENT_TYPE, grpc);
+    headers
+}
+
+/// A body of these bytes, which does not say how many they are: neither did who sent them.
+pub(super) fn whole(data: Bytes) -> Body {
+    let data = [data].into();
+    let trailers = None;
+    Whole { data, trailers }.boxed()
+}
+
+/// A body that is there whole.
+struct Whole {
+    data: VecDeque<Bytes>,
+    trailers: Option<HeaderMap>,
+}
+
+impl Whole {
+    fn boxed(self) -> Body {
+        self.map_err(|never: Infallible| match never {})
+            .boxed_unsync()
+    }
+}
+
+impl HttpBody for Whole {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let data = self.data.pop_front().map(Frame::data);
+        let frame = data.or_else(|| self.trailers.take().map(Frame::trailers));
+        Poll::Ready(frame.map(Ok))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.data.is_empty() && self.trailers.is_none()
+    }
+}

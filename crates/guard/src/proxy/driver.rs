@@ -1,0 +1,261 @@
+//! What the core decides is done here: calls are passed on, asked, answered and left.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use cri::{ApiVersion, Rpc};
+use http::{HeaderValue, Request, Response, Uri};
+use pleg::IdSource;
+use tokio::sync::{Notify, oneshot, watch};
+use tokio::task::{AbortHandle, spawn_local};
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::answer::{Answer, whole};
+use super::upstream::Upstream;
+use super::{Body, Proxy, Report};
+use crate::core::{Action, AskId, CallId, Caller, Guard, Input, Outcome};
+use crate::wire::frame::framed;
+
+/// How long the host may take to tell the ids.
+const HOST: Duration = Duration::from_millis(500);
+
+/// A call that is decided on.
+pub(super) struct Call {
+    pub(super) rpc: Rpc,
+    /// The request as it came.
+    pub(super) request: Request<Bytes>,
+    /// The message in it.
+    pub(super) message: Bytes,
+    /// How long the caller waits.
+    pub(super) patience: Option<Duration>,
+}
+
+/// The core, and all that it needs to act.
+pub(super) struct Driver {
+    state: RefCell<State>,
+    theirs: Upstream,
+    ours: Upstream,
+    ids: IdSource,
+    turned: Notify,
+    reports: watch::Sender<Report>,
+}
+
+struct State {
+    guard: Guard,
+    last_call: u64,
+    calls: BTreeMap<CallId, Waiting>,
+    asks: BTreeMap<AskId, AbortHandle>,
+}
+
+struct Waiting {
+    /// Until it is passed on.
+    request: Option<Request<Bytes>>,
+    answer: oneshot::Sender<Answer>,
+}
+
+impl Driver {
+    pub(super) fn new(proxy: &Proxy, reports: watch::Sender<Report>) -> Rc<Self> {
+        let now = Instant::now();
+        let mode = *proxy.mode.borrow();
+        let guard = Guard::new(proxy.settings.clone(), mode, now, proxy.unix_nanos);
+        Rc::new_cyclic(|driver: &std::rc::Weak<Self>| {
+            let driver = driver.clone();
+            let on_lost: Rc<dyn Fn()> = Rc::new(move || {
+                if let Some(driver) = driver.upgrade() {
+                    driver.step(Input::Disconnected, None);
+                }
+            });
+            Self {
+                state: RefCell::new(State {
+                    guard,
+                    last_call: 0,
+                    calls: BTreeMap::new(),
+                    asks: BTreeMap::new(),
+                }),
+                theirs: Upstream::new(proxy.runtime.clone(), on_lost.clone()),
+                ours: Upstream::new(proxy.runtime.clone(), on_lost),
+                ids: proxy.ids.clone(),
+                turned: Notify::new(),
+                reports,
+            }
+        })
+    }
+
+    /// The connection on which a kubelet's calls pass.
+    pub(super) fn theirs(&self) -> &Upstream {
+        &self.theirs
+    }
+
+    /// Wakes the core when it is time.
+    pub(super) async fn tick(self: Rc<Self>) {
+        loop {
+            let alarm = self.state.borrow().guard.alarm(Instant::now());
+            let time = async {
+                match alarm {
+                    Some(alarm) => sleep_until(alarm).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = time => self.step(Input::Time, None),
+                () = self.turned.notified() => {}
+            }
+        }
+    }
+
+    /// Decides on a call, and gives its answer. Dropping the future gives the call up.
+    pub(super) async fn call(self: Rc<Self>, call: Call) -> Response<Body> {
+        let (sender, answer) = oneshot::channel();
+        let id = {
+            let mut state = self.state.borrow_mut();
+            state.last_call += 1;
+            let id = CallId(state.last_call);
+            let waiting = Waiting {
+                request: Some(call.request),
+                answer: sender,
+            };
+            state.calls.insert(id, waiting);
+            id
+        };
+        let leaving = Leaving {
+            driver: self.clone(),
+            call: id,
+        };
+        let now = Instant::now();
+        let called = Input::Called {
+            call: id,
+            rpc: call.rpc,
+            request: call.message,
+            from: Caller::Client,
+            deadline: call.patience.and_then(|patience| now.checked_add(patience)),
+        };
+        self.step(called, None);
+        let answer = answer.await;
+        drop(leaving);
+        let answer = answer.unwrap_or_else(|_| Answer::lost("the call was lost"));
+        answer.into_response()
+    }
+
+    pub(super) fn step(self: &Rc<Self>, input: Input, answered: Option<(AskId, &Answer)>) {
+        let now = Instant::now();
+        let actions = self.state.borrow_mut().guard.step(input, now);
+        let changes = !actions.is_empty();
+        for action in actions {
+            self.perform(action, answered);
+        }
+        if changes {
+            self.report();
+        }
+        self.turned.notify_one();
+    }
+
+    fn report(&self) {
+        let state = self.state.borrow();
+        let report = Report {
+            guarding_since: state.guard.guarding_since(),
+            figures: state.guard.figures().clone(),
+        };
+        self.reports.send_if_modified(|known| {
+            let differs = *known != report;
+            if differs {
+                *known = report;
+            }
+            differs
+        });
+    }
+
+    fn perform(self: &Rc<Self>, action: Action, answered: Option<(AskId, &Answer)>) {
+        match action {
+            Action::Pass(ask, call) => {
+                let mut state = self.state.borrow_mut();
+                let waiting = state.calls.get_mut(&call);
+                if let Some(request) = waiting.and_then(|waiting| waiting.request.take()) {
+                    drop(state);
+                    self.ask(ask, self.theirs.clone(), request);
+                }
+            }
+            Action::Ask(ask, rpc, message) => {
+                self.ask(ask, self.ours.clone(), request_of(rpc, &message));
+            }
+            Action::Relay(ask, call) => {
+                if let Some((_, answer)) = answered.filter(|(answered, _)| *answered == ask) {
+                    self.answer(call, answer.clone());
+                }
+            }
+            Action::Reply(call, reply) => self.answer(call, Answer::ours(reply)),
+            Action::Cancel(ask) => {
+                if let Some(task) = self.state.borrow_mut().asks.remove(&ask) {
+                    task.abort();
+                }
+            }
+            Action::AskHost => {
+                let (driver, ids) = (self.clone(), (self.ids)());
+                spawn_local(async move {
+                    let ids = timeout(HOST, ids).await.ok();
+                    driver.step(Input::HostIds(ids), None);
+                });
+            }
+        }
+    }
+
+    fn answer(&self, call: CallId, answer: Answer) {
+        if let Some(waiting) = self.state.borrow_mut().calls.remove(&call) {
+            // The caller may have gone in this very moment.
+            let _ = waiting.answer.send(answer);
+        }
+    }
+
+    fn ask(self: &Rc<Self>, ask: AskId, upstream: Upstream, request: Request<Bytes>) {
+        let driver = self.clone();
+        let task = spawn_local(async move {
+            let answer = match upstream.send(request.map(whole)).await {
+                Ok(response) => Answer::read(response)
+                    .await
+                    .map_err(|error| error.to_string()),
+                Err(error) => Err(error.to_string()),
+            };
+            driver.state.borrow_mut().asks.remove(&ask);
+            let (answer, outcome) = match answer {
+                Ok(answer) => {
+                    let outcome = answer.outcome();
+                    (answer, outcome)
+                }
+                Err(why) => (Answer::lost(&why), Outcome::Lost),
+            };
+            driver.step(Input::Answered(ask, outcome), Some((ask, &answer)));
+        });
+        let mut state = self.state.borrow_mut();
+        state.asks.insert(ask, task.abort_handle());
+    }
+}
+
+/// A request of our own.
+fn request_of(rpc: Rpc, message: &Bytes) -> Request<Bytes> {
+    let mut request = Request::new(framed(message));
+    *request.method_mut() = http::Method::POST;
+    *request.uri_mut() = format!("http://localhost{}", rpc.path(ApiVersion::V1))
+        .parse()
+        .unwrap_or_else(|_| Uri::from_static("http://localhost/"));
+    let headers = request.headers_mut();
+    headers.insert("content-type", HeaderValue::from_static("application/grpc"));
+    headers.insert("te", HeaderValue::from_static("trailers"));
+    request
+}
+
+/// A caller that waits; when it goes, its call is given up.
+struct Leaving {
+    driver: Rc<Driver>,
+    call: CallId,
+}
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        let waiting = self.driver.state.borrow_mut().calls.remove(&self.call);
+        if waiting.is_some() {
+            self.driver.step(Input::Abandoned(self.call), None);
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! The way of the bytes: HTTP/2 in, HTTP/2 out, nothing lost in between.
+//!
+//! ```text
+//!   kubelet --> server --method is not decided on here--> upstream, streamed as it comes
+//!                  \-----one of the core's methods------> driver: core --> upstream (theirs, ours)
+//!                                                            ^                 |
+//!                                                            \---- answers ----/
+//! ```
+//!
+//! All of it is one thread with a runtime of its own: nothing that may block runs there, and no
+//! lock is held.
+
+mod answer;
+mod driver;
+mod server;
+mod upstream;
+
+use std::io;
+use std::path::PathBuf;
+
+use bytes::Bytes;
+use http_body_util::combinators::UnsyncBoxBody;
+use pleg::IdSource;
+use tokio::net::UnixListener;
+use tokio::sync::watch;
+
+use crate::core::{Figures, Mode, Settings};
+
+type Body = UnsyncBoxBody<Bytes, hyper::Error>;
+
+/// What a guard is made from.
+pub struct Proxy {
+    /// Where the runtime listens.
+    pub runtime: PathBuf,
+    /// The guard's times.
+    pub settings: Settings,
+    /// What it does; it may change while it runs.
+    pub mode: watch::Receiver<Mode>,
+    /// Which ids the host knows.
+    pub ids: IdSource,
+    /// The time of day in nanoseconds since 1970.
+    pub unix_nanos: i64,
+}
+
+/// What the guard does now, for whoever shows it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Report {
+    /// Since when lists are answered in the runtime's place, if they are.
+    pub guarding_since: Option<tokio::time::Instant>,
+    /// How often what was done.
+    pub figures: Figures,
+}
+
+impl Proxy {
+    /// Serves on `listener` in a thread of its own, until `stop` is dropped or sent. What it
+    /// does is shown in the returned channel.
+    pub fn start(
+        self,
+        listener: std::os::unix::net::UnixListener,
+        stop: tokio::sync::oneshot::Receiver<()>,
+    ) -> io::Result<watch::Receiver<Report>> {
+        listener.set_nonblocking(true)?;
+        let (reports, report) = watch::channel(Report::default());
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        std::thread::Builder::new()
+            .name("guard".to_owned())
+            .spawn(move || {
+                let local = tokio::task::LocalSet::new();
+                let served = async {
+                    let listener = UnixListener::from_std(listener)?;
+                    server::serve(listener, self, reports).await
+                };
+                local.block_on(&runtime, async {
+                    tokio::select! {
+                        ended = served => {
+                            if let Err(error) = ended {
+                                tracing::error!("the guard's socket failed: {error}");
+                            }
+                        }
+                        _ = stop => {}
+                    }
+                });
+            })?;
+        Ok(report)
+    }
+}

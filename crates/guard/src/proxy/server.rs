@@ -1,0 +1,183 @@
+//! What a kubelet connects to.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::io;
+use std::rc::Rc;
+use std::time::Duration;
+
+use cri::{ApiVersion, Rpc};
+use http::{Request, Response, Version};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use hyper::rt::Executor;
+use hyper::server::conn::http2;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::UnixListener;
+use tokio::sync::watch;
+use tokio::task::spawn_local;
+use tokio::time::sleep;
+
+use super::answer::{Answer, whole};
+use super::driver::{Call, Driver};
+use super::{Body, Proxy, Report};
+use crate::core::{Input, is_intercepted};
+use crate::wire::frame::message_of;
+
+const WINDOW: u32 = 4 << 20;
+
+/// Metadata is passed on whatever its size.
+const MOST_HEADERS: u32 = 16 << 20;
+
+/// A kubelet of a wedged runtime cancels hundreds of calls at once.
+const MOST_RESETS: usize = 1 << 16;
+
+/// After an error of accept, such as no file descriptor left.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Tasks of this thread.
+#[derive(Clone, Copy)]
+pub(super) struct LocalExecutor;
+
+impl<F: Future + 'static> Executor<F> for LocalExecutor {
+    fn execute(&self, future: F) {
+        spawn_local(async move {
+            future.await;
+        });
+    }
+}
+
+pub(super) async fn serve(
+    listener: UnixListener,
+    proxy: Proxy,
+    reports: watch::Sender<Report>,
+) -> io::Result<()> {
+    let driver = Driver::new(&proxy, reports);
+    spawn_local(driver.clone().tick());
+    let mut mode = proxy.mode;
+    let switched = driver.clone();
+    spawn_local(async move {
+        while mode.changed().await.is_ok() {
+            let mode = *mode.borrow_and_update();
+            switched.step(Input::Mode(mode), None);
+        }
+    });
+    loop {
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                tracing::warn!("a connection could not be accepted: {error}");
+                sleep(PAUSE).await;
+                continue;
+            }
+        };
+        let driver = driver.clone();
+        let service = service_fn(move |request| serve_call(driver.clone(), request));
+        let connection = http2::Builder::new(LocalExecutor)
+            .timer(TokioTimer::new())
+            .initial_stream_window_size(WINDOW)
+            .initial_connection_window_size(WINDOW)
+            .auto_date_header(false)
+            .max_concurrent_streams(None)
+            .max_header_list_size(MOST_HEADERS)
+            .max_pending_accept_reset_streams(MOST_RESETS)
+            .max_local_error_reset_streams(None)
+            .serve_connection(TokioIo::new(stream), service);
+        spawn_local(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!("a client's connection ended: {error}");
+            }
+        });
+    }
+}
+
+async fn serve_call(
+    driver: Rc<Driver>,
+    request: Request<Incoming>,
+) -> Result<Response<Body>, Infallible> {
+    let rpc = method_of(request.uri().path());
+    let Some(rpc) = rpc.filter(|rpc| is_intercepted(*rpc)) else {
+        return Ok(pass(&driver, request.map(BodyExt::boxed_unsync)).await);
+    };
+    let (parts, body) = request.into_parts();
+    let Ok(body) = body.collect().await else {
+        // The caller has gone in the middle of its request.
+        return Ok(Answer::lost("the request was not complete").into_response());
+    };
+    let body = body.to_bytes();
+    let patience = parts.headers.get("grpc-timeout");
+    let patience = patience.and_then(|text| timeout_of(text.to_str().ok()?));
+    let Some(message) = message_of(&body) else {
+        return Ok(pass(&driver, Request::from_parts(parts, whole(body))).await);
+    };
+    let call = Call {
+        rpc,
+        request: Request::from_parts(parts, body),
+        message,
+        patience,
+    };
+    Ok(driver.call(call).await)
+}
+
+/// Passes a call on as it is, and its answer as it comes.
+async fn pass(driver: &Driver, mut request: Request<Body>) -> Response<Body> {
+    *request.version_mut() = Version::HTTP_2;
+    match driver.theirs().send(request).await {
+        Ok(response) => response.map(BodyExt::boxed_unsync),
+        Err(error) => Answer::lost(&error.to_string()).into_response(),
+    }
+}
+
+/// The method of a path of CRI v1. What is spoken otherwise passes unread.
+fn method_of(path: &str) -> Option<Rpc> {
+    let (service, method) = path.strip_prefix("/runtime.")?.split_once('/')?;
+    let rpc: Rpc = method.parse().ok()?;
+    let (version, name) = service.split_once('.')?;
+    let is_ours = version == ApiVersion::V1.as_str() && name == rpc.service();
+    is_ours.then_some(rpc)
+}
+
+/// The time of a `grpc-timeout`: at most eight digits and a unit.
+fn timeout_of(text: &str) -> Option<Duration> {
+    let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+    let number: u64 = digits.parse().ok().filter(|_| digits.len() <= 8)?;
+    Some(match unit {
+        "H" => Duration::from_secs(number * 3600),
+        "M" => Duration::from_secs(number * 60),
+        "S" => Duration::from_secs(number),
+        "m" => Duration::from_millis(number),
+        "u" => Duration::from_micros(number),
+        "n" => Duration::from_nanos(number),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_method_is_known_by_its_whole_path() {
+        let listed = method_of("/runtime.v1.RuntimeService/ListContainers");
+        assert_eq!(listed, Some(Rpc::ListContainers));
+        for other in [
+            "/runtime.v1alpha2.RuntimeService/ListContainers",
+            "/runtime.v1.ImageService/ListContainers",
+            "/runtime.v1.RuntimeService/ListEverything",
+            "/other.v1.RuntimeService/Version",
+            "/",
+        ] {
+            assert_eq!(method_of(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_timeout_is_read_in_each_of_its_units() {
+        assert_eq!(timeout_of("2M"), Some(Duration::from_secs(120)));
+        assert_eq!(timeout_of("150m"), Some(Duration::from_millis(150)));
+        for other in ["", "S", "5", "999999999S", "1.5S", "5é"] {
+            assert_eq!(timeout_of(other), None, "{other}");
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! A connection to the runtime, made when it is needed, and again when it is gone.
+
+use std::cell::RefCell;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::Duration;
+
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::client::conn::http2::{self, SendRequest};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::UnixStream;
+
+use super::Body;
+use super::server::LocalExecutor;
+
+/// HTTP/2 windows that take the list of a common node without a round trip.
+const WINDOW: u32 = 4 << 20;
+
+/// Metadata is passed on whatever its size.
+const MOST_HEADERS: u32 = 16 << 20;
+
+/// A wedged runtime leaves streams open; that must not close the connection.
+const MOST_RESETS: usize = 1 << 16;
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NoAnswer {
+    /// The runtime's socket cannot be opened.
+    #[error("the runtime cannot be reached: {0}")]
+    Unreachable(std::io::Error),
+    /// The connection ended before the answer.
+    #[error("the connection to the runtime was lost: {0}")]
+    Lost(#[from] hyper::Error),
+}
+
+/// A connection; clones are the same.
+#[derive(Clone)]
+pub(super) struct Upstream {
+    path: Rc<PathBuf>,
+    sender: Rc<RefCell<Option<SendRequest<Body>>>>,
+    /// Called when a connection has ended.
+    on_lost: Rc<dyn Fn()>,
+}
+
+impl Upstream {
+    pub(super) fn new(path: PathBuf, on_lost: Rc<dyn Fn()>) -> Self {
+        Self {
+            path: Rc::new(path),
+            sender: Rc::default(),
+            on_lost,
+        }
+    }
+
+    /// Sends a request; the response's body may still be on its way. Dropping either cancels the
+    /// call.
+    pub(super) async fn send(
+        &self,
+        request: Request<Body>,
+    ) -> Result<Response<Incoming>, NoAnswer> {
+        let mut sender = self.connected().await?;
+        sender.ready().await?;
+        Ok(sender.send_request(request).await?)
+    }
+
+    async fn connected(&self) -> Result<SendRequest<Body>, NoAnswer> {
+        if let Some(sender) = &*self.sender.borrow()
+            && !sender.is_closed()
+        {
+            return Ok(sender.clone());
+        }
+        let stream = UnixStream::connect(&*self.path).await;
+        let stream = stream.map_err(NoAnswer::Unreachable)?;
+        let (sender, connection) = http2::Builder::new(LocalExecutor)
+            .timer(TokioTimer::new())
+            .initial_stream_window_size(WINDOW)
+            .initial_connection_window_size(WINDOW)
+            .max_header_list_size(MOST_HEADERS)
+            .max_concurrent_reset_streams(MOST_RESETS)
+            .initial_max_send_streams(MOST_RESETS)
+            .keep_alive_interval(None::<Duration>)
+            .handshake(TokioIo::new(stream))
+            .await?;
+        let on_lost = self.on_lost.clone();
+        tokio::task::spawn_local(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!("a connection to the runtime ended: {error}");
+            }
+            on_lost();
+        });
+        *self.sender.borrow_mut() = Some(sender.clone());
+        Ok(sender)
+    }
+}

@@ -1,0 +1,166 @@
+//! What passes is not changed: any method, any bytes, any end of a call.
+
+mod wire;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use fastrand::Rng;
+use tokio::time::timeout;
+use wire::{Behind, Reply, Seen, connect, request};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Methods that are decided on, others of CRI, and what nobody knows.
+const METHODS: [&str; 9] = [
+    "/runtime.v1.RuntimeService/ListContainers",
+    "/runtime.v1.RuntimeService/ContainerStatus",
+    "/runtime.v1.RuntimeService/CreateContainer",
+    "/runtime.v1.RuntimeService/Version",
+    "/runtime.v1.RuntimeService/ExecSync",
+    "/runtime.v1.ImageService/PullImage",
+    "/runtime.v1alpha2.RuntimeService/ListContainers",
+    "/runtime.v1.RuntimeService/OfNextYear",
+    "/other.service.v7.Something/Else",
+];
+
+fn bytes(rng: &mut Rng, most: usize) -> Bytes {
+    let length = rng.usize(0..=most);
+    let random = std::iter::repeat_with(|| rng.u8(..));
+    random.take(length).collect::<Vec<u8>>().into()
+}
+
+fn random_reply(rng: &mut Rng) -> Reply {
+    let word = |rng: &mut Rng| -> String {
+        let letters = std::iter::repeat_with(|| rng.lowercase());
+        letters.take(8).collect()
+    };
+    let map = |rng: &mut Rng| {
+        let names = (0..rng.usize(0..4)).map(|_| (format!("x-{}", word(rng)), word(rng)));
+        names.collect::<Vec<_>>()
+    };
+    let mut trailers = map(rng);
+    let code = rng.choice(["0", "0", "0", "2", "5", "14", "99"]).unwrap();
+    trailers.push(("grpc-status".to_owned(), code.to_owned()));
+    trailers.push(("grpc-status-details-bin".to_owned(), "CAUSAA".to_owned()));
+    let is_trailers_only = rng.u8(0..5) == 0;
+    let frames = match is_trailers_only {
+        true => Vec::new(),
+        false => (0..rng.usize(0..5)).map(|_| bytes(rng, 70_000)).collect(),
+    };
+    Reply {
+        headers: map(rng),
+        frames,
+        trailers,
+        is_trailers_only,
+    }
+}
+
+#[tokio::test]
+async fn whatever_a_runtime_answers_reaches_the_caller_as_it_is() {
+    let behind = Behind::start().await;
+    let (mut direct, mut guarded) = behind.both().await;
+    let mut rng = Rng::with_seed(7);
+    for round in 0..400 {
+        let path = rng.choice(METHODS).unwrap();
+        behind.replies_with(random_reply(&mut rng));
+        let body = match rng.bool() {
+            // A message of random fields, or no message at all.
+            true => wire::framed(&bytes(&mut rng, 5_000)),
+            false => bytes(&mut rng, 5_000),
+        };
+        let of =
+            |rng: &mut Rng| request(path, body.clone(), &[("x-asked", &rng.u8(..).to_string())]);
+        let mut same = rng.clone();
+        let one = Seen::of(direct.send(of(&mut rng)).await).await;
+        let sent_directly = behind.last_request();
+        let other = Seen::of(guarded.send(of(&mut same)).await).await;
+        assert_eq!(one, other, "round {round}: {path}");
+        assert_eq!(
+            sent_directly,
+            behind.last_request(),
+            "round {round}: {path}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn twenty_megabytes_pass_both_ways() {
+    let behind = Behind::start().await;
+    let (_, mut guarded) = behind.both().await;
+    let large = Bytes::from(vec![7u8; 20 << 20]);
+    for path in METHODS {
+        behind.replies_with(Reply::good(large.clone()));
+        let seen = Seen::of(guarded.send(request(path, large.clone(), &[])).await).await;
+        assert_eq!(seen.body.len(), large.len(), "{path}");
+        assert_eq!(behind.last_request().body.len(), large.len(), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn five_hundred_calls_that_hang_hold_up_nobody() {
+    let behind = Behind::start().await;
+    let (_, mut guarded) = behind.both().await;
+    behind.hangs_on("hang");
+    let mut hung = Vec::new();
+    for number in 0..500 {
+        let path = METHODS[number % METHODS.len()];
+        // Each asks for something else.
+        let body = wire::framed(format!("\n\x04{number:04}").as_bytes());
+        let mut sender = guarded.clone();
+        let call = request(path, body, &[("x-do", "hang")]);
+        hung.push(tokio::spawn(async move { sender.send(call).await }));
+    }
+    timeout(SECOND * 20, behind.outstanding(500)).await.unwrap();
+    behind.replies_with(Reply::good(Bytes::from_static(b"quick")));
+    for path in METHODS {
+        let call = guarded.send(request(path, wire::framed(b"\n\x01q"), &[]));
+        let seen = timeout(SECOND * 5, call).await.expect("it passes");
+        assert_eq!(Seen::of(seen).await.body, b"quick"[..], "{path}");
+    }
+    for call in &hung {
+        call.abort();
+    }
+    timeout(SECOND * 20, behind.outstanding(0))
+        .await
+        .expect("the runtime learns that nobody waits");
+}
+
+#[tokio::test]
+async fn both_sides_of_a_stream_flow_at_once() {
+    let behind = Behind::start().await;
+    let (_, mut guarded) = behind.both().await;
+    behind.echoes_on("echo");
+    let path = "/other.service.v7.Something/Else";
+    let (sender, call) = wire::streaming_request(path, &[("x-do", "echo")]);
+    let mut response = guarded.send(call).await;
+    for word in ["one", "two", "three"] {
+        sender.send(Bytes::from(word)).await.unwrap();
+        let frame = timeout(SECOND * 5, wire::next_data(&mut response)).await;
+        assert_eq!(frame.unwrap().unwrap(), word);
+    }
+    drop(sender);
+    assert_eq!(
+        wire::next_data(&mut response).await,
+        None,
+        "its end is its end"
+    );
+}
+
+#[tokio::test]
+async fn a_runtime_that_is_not_there_is_unavailable_and_found_once_it_is() {
+    let behind = Behind::start().await;
+    let (_, mut guarded) = behind.both().await;
+    behind.stop().await;
+    for path in METHODS {
+        let seen = Seen::of(guarded.send(request(path, wire::framed(b""), &[])).await).await;
+        assert_eq!(seen.code().as_deref(), Some("14"), "{path}");
+    }
+    behind.start_again().await;
+    behind.replies_with(Reply::good(Bytes::from_static(b"back")));
+    for path in METHODS {
+        let seen = Seen::of(guarded.send(request(path, wire::framed(b""), &[])).await).await;
+        assert_eq!(seen.body, b"back"[..], "{path}");
+    }
+    drop(connect(behind.guard_path()).await);
+}

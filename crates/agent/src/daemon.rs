@@ -24,6 +24,8 @@ pub struct Daemon {
     pub config: AgentConfig,
     /// Where the known ids are saved.
     pub state_directory: PathBuf,
+    /// The guard in this process, if there is one.
+    pub guard: Option<guard::Handle>,
 }
 
 /// Why a daemon ended without being told to.
@@ -32,6 +34,9 @@ pub enum RunError {
     /// The event loop stopped, which is a bug. Whoever supervises us starts us again.
     #[error(transparent)]
     Stopped(#[from] Stopped),
+    /// The guard's thread ended, which is a bug.
+    #[error("the guard has stopped")]
+    Guard,
     /// The metrics cannot be registered, which is a bug.
     #[error("cannot set up the metrics")]
     Metrics(#[from] prometheus::Error),
@@ -48,6 +53,7 @@ pub async fn run(
         endpoint,
         config,
         state_directory,
+        guard,
     } = daemon;
     let metrics = Arc::new(Metrics::new()?);
     let environment = Environment {
@@ -59,7 +65,11 @@ pub async fn run(
     };
     let runtime = GrpcRuntime::new(&endpoint, config.max_message_size);
     let pleg = Pleg::start(Arc::new(runtime), config.library(), environment);
-    let agent = Agent { pleg, metrics };
+    let agent = Agent {
+        pleg,
+        metrics,
+        guard,
+    };
     let saved = SavedSet::new(&endpoint, &state_directory);
 
     listeners.log(&endpoint);
@@ -67,7 +77,15 @@ pub async fn run(
         never = serve_all(listeners, &agent) => match never {},
         stopped = agent.pleg.stopped() => Err(stopped.into()),
         stopped = saved.keep(agent.pleg.clone()) => Err(stopped.into()),
+        () = guard_ended(&agent) => Err(RunError::Guard),
         () = shutdown => Ok(()),
+    }
+}
+
+async fn guard_ended(agent: &Agent) {
+    match &agent.guard {
+        Some(guard) => guard.ended().await,
+        None => std::future::pending().await,
     }
 }
 

@@ -13,15 +13,16 @@ use axum::body::Body;
 use axum::extract::{Extension, RawQuery, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{get, put};
 use bytes::Bytes;
 use futures_util::stream;
+use guard::core::Mode;
 use pleg::Pleg;
 use pleg::out::health::HealthState;
 use pleg::out::status_report::StatusReport;
 use serde::Serialize;
 use tokio::sync::Semaphore;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::doors::{Endless, MAX_CONNECTIONS};
 use crate::{Metrics, pod_reports};
@@ -36,6 +37,8 @@ pub struct Agent {
     pub pleg: Pleg,
     /// The figures.
     pub metrics: Arc<Metrics>,
+    /// The guard in this process, if there is one.
+    pub guard: Option<guard::Handle>,
 }
 
 /// Health and metrics: what may be served to anybody.
@@ -55,6 +58,7 @@ pub fn router(agent: Agent) -> Router {
         .route("/v1/status", get(status))
         .route("/v1/pods", get(pods))
         .route("/v1/events", get(events))
+        .route("/v1/guard/mode", put(switch_guard))
         .layer(Extension(Arc::new(Semaphore::new(MAX_EVENT_STREAMS))))
         .with_state(agent.clone());
     health_router(agent).merge(v1)
@@ -65,7 +69,12 @@ type Answer = Result<Response, (StatusCode, String)>;
 /// The report, unless our own loop does not turn.
 async fn report(agent: &Agent) -> Result<StatusReport, (StatusCode, String)> {
     match timeout(Duration::from_secs(1), agent.pleg.status()).await {
-        Ok(Ok(report)) => Ok(report),
+        Ok(Ok(mut report)) => {
+            if let Some(guard) = &agent.guard {
+                report.guard = guard.status(&report.stuck, Instant::now());
+            }
+            Ok(report)
+        }
         Ok(Err(stopped)) => Err(unavailable(&stopped.to_string())),
         Err(_) => Err(unavailable("the event loop does not turn")),
     }
@@ -122,6 +131,25 @@ fn exposition(text: prometheus::Result<String>) -> Answer {
 
 async fn status(State(agent): State<Agent>) -> Answer {
     Ok(json(&report(&agent).await?))
+}
+
+/// The body is the name of the mode.
+async fn switch_guard(State(agent): State<Agent>, mode: String) -> Answer {
+    let Some(guard) = &agent.guard else {
+        let why = "there is no guard in this process\n";
+        return Err((StatusCode::NOT_FOUND, why.to_owned()));
+    };
+    let mode = match mode.trim() {
+        "guard" => Mode::Guard,
+        "pass" => Mode::Pass,
+        _ => {
+            let why = "the mode is guard or pass\n";
+            return Err((StatusCode::BAD_REQUEST, why.to_owned()));
+        }
+    };
+    guard.switch(mode);
+    tracing::info!("the guard is switched: {mode:?}");
+    Ok(StatusCode::NO_CONTENT.into_response())
 }
 
 async fn pods(State(agent): State<Agent>) -> Response {

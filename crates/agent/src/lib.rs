@@ -29,7 +29,7 @@ pub use config::{AgentConfig, ConfigError, DEFAULT_LISTEN, KernelHints};
 pub use daemon::{Daemon, RunError, run};
 pub use doors::{Endless, ListenError, Listeners, MAX_CONNECTIONS, UnixDoor, serve};
 pub use kernel::kernel;
-pub use known_ids::known_ids;
+pub use known_ids::{host_ids, known_ids};
 pub use metrics::Metrics;
 pub use pods::pod_reports;
 

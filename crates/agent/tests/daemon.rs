@@ -45,6 +45,7 @@ impl Node {
             endpoint,
             config,
             state_directory: place.path().join("state"),
+            guard: None,
         };
         let daemon = tokio::spawn(run(daemon, listeners, async {
             let _ = told.await;

@@ -34,7 +34,14 @@ async fn what_a_client_does_not_read_is_conflated_and_kept_nowhere() {
         kernel: None,
     };
     let pleg = Pleg::start(Arc::new(sim.clone()), Config::default(), environment);
-    let network = Network::of(router(Agent { pleg, metrics }), 8);
+    let network = Network::of(
+        router(Agent {
+            pleg,
+            metrics,
+            guard: None,
+        }),
+        8,
+    );
     let stream = network.send(b"GET /v1/events HTTP/1.0\r\n\r\n").await;
     for pod in PODS.into_iter().cycle().take(RESTARTS) {
         sleep(Duration::from_secs(2)).await;

@@ -258,7 +258,8 @@ fn period(text: &str) -> Result<Duration, String> {
     })
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
+/// A duration in Go's form.
+pub fn duration(text: &str) -> Result<Duration, String> {
     match text.parse::<GoDuration>() {
         Ok(GoDuration(Duration::ZERO)) => Err("it must be longer than nothing".to_owned()),
         Ok(duration) => Ok(duration.0),

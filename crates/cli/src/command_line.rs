@@ -6,6 +6,7 @@ use crate::args::{Agent, Global, Pods, Sim, Status, Watch};
 use crate::commands::analyze::Analyze;
 use crate::commands::doctor::Doctor;
 use crate::commands::explain::Explain;
+use crate::commands::guard::Guard;
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -17,6 +18,7 @@ Examples:
   pleg explain                   the causes that are known, each with its page
   pleg analyze kubelet.log       what was saved of a node, explained
   pleg agent                     the daemon: events and status for other commands, metrics
+  pleg guard                     keep a kubelet Ready while one container is stuck
   pleg sim --listen /tmp/s.sock  a runtime that obeys, for whatever speaks CRI
 
 Exit codes: 0 well, 1 a problem was found, 2 it could not be done.";
@@ -44,6 +46,8 @@ pub enum Command {
     Status(Status),
     /// Run the daemon: metrics, health and events over HTTP.
     Agent(Agent),
+    /// Stand between a kubelet and its runtime, and answer what one stuck container holds up.
+    Guard(Guard),
     /// Look at this node, harmlessly, and say what is wrong with it and what to do.
     Doctor(Doctor),
     /// Show the page of a cause, or list all causes.

@@ -42,7 +42,7 @@ enum Found {
 fn main() -> ExitCode {
     settle_the_heap();
     let arguments = Arguments::parse();
-    let daemon = matches!(arguments.command, Command::Agent(_));
+    let daemon = matches!(arguments.command, Command::Agent(_) | Command::Guard(_));
     // All that a daemon writes is its log.
     let log_format = if daemon {
         arguments.global.output
@@ -88,6 +88,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<Found> {
         Command::Pods(options) => commands::pods::run(&global, options).await,
         Command::Status(options) => commands::status::run(&global, options).await,
         Command::Agent(options) => commands::agent::run(&global, options).await,
+        Command::Guard(options) => commands::guard::run(&global, options).await,
         Command::Doctor(options) => commands::doctor::run(&global, options).await,
         Command::DoctorHelper => commands::doctor::help(),
         Command::Explain(options) => commands::explain::run(&global, options),

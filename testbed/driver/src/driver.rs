@@ -37,6 +37,16 @@ impl Driver {
         })
     }
 
+    /// The same through another socket: a guard's.
+    #[must_use]
+    pub fn through(&self, endpoint: &Endpoint) -> Self {
+        Self {
+            client: Client::new(endpoint, MAX_ANSWER),
+            endpoint: endpoint.clone(),
+            ..self.clone()
+        }
+    }
+
     /// The same with another deadline for each call (30 s unless said).
     #[must_use]
     pub fn with_deadline(mut self, deadline: Duration) -> Self {

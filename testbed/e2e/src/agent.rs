@@ -1,7 +1,8 @@
 //! An agent, for what only its status tells: the stream, the period, the kernel.
 
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Stdio};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -22,18 +23,38 @@ pub struct Agent {
 impl Agent {
     /// One that watches this runtime as it does by default.
     pub fn watching(endpoint: &cri::Endpoint) -> Self {
+        Self::start(|place| {
+            let socket = place.join("agent.sock").display().to_string();
+            let mut agent = command();
+            agent.args(["agent", "--listen", &socket, "--listen", "127.0.0.1:0"]);
+            agent.args(["-r", &endpoint.to_string()]);
+            agent
+        })
+    }
+
+    /// One that guards this runtime, and where it does.
+    pub fn guarding(endpoint: &cri::Endpoint) -> (Self, cri::Endpoint) {
+        let mut guarded = None;
+        let agent = Self::start(|place| {
+            let config = place.join("config.yaml");
+            let socket = place.join("agent.sock");
+            let text = format!("socket: {}\nlisten: 127.0.0.1:0\n", socket.display());
+            std::fs::write(&config, text).expect("the folder is ours");
+            let cri = cri::Endpoint::new(place.join("cri.sock"));
+            let mut guard = command();
+            guard.env("PLEG_STATE_DIR", place).arg("guard");
+            guard.args(["--listen", &cri.to_string(), "-r", &endpoint.to_string()]);
+            guard.arg("--config").arg(config);
+            guarded = Some(cri);
+            guard
+        });
+        (agent, guarded.expect("it was started"))
+    }
+
+    fn start(command: impl FnOnce(&Path) -> Command) -> Self {
         let place = tempfile::tempdir().expect("a temporary directory");
         let socket = place.path().join("agent.sock").display().to_string();
-        let mut child = command()
-            .args([
-                "agent",
-                "--listen",
-                &socket,
-                "--listen",
-                "127.0.0.1:0",
-                "-r",
-            ])
-            .arg(endpoint.to_string())
+        let mut child = command(place.path())
             .stderr(Stdio::piped())
             .spawn()
             .expect("the binary was built");

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, StatusCode, header};
-use http_body_util::{BodyExt, Empty, Limited};
+use http::{HeaderValue, Request, StatusCode, header};
+use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
@@ -42,7 +42,25 @@ pub async fn body(socket: &Path, path: &str) -> Result<Incoming, ClientError> {
         .map_err(|_| ClientError::Silent(socket.to_owned()))?
 }
 
+/// `PUT path` with this text.
+pub async fn put(socket: &Path, path: &str, text: &str) -> Result<(), ClientError> {
+    let request = Request::put(path).body(Full::from(text.to_owned()));
+    let answer = timeout(PATIENCE, send(socket, request)).await;
+    let answer = answer.map_err(|_| ClientError::Silent(socket.to_owned()))?;
+    answer.map(drop)
+}
+
 async fn get(socket: &Path, path: &str) -> Result<Incoming, ClientError> {
+    send(socket, Request::get(path).body(Full::default())).await
+}
+
+async fn send(
+    socket: &Path,
+    request: http::Result<Request<Full<Bytes>>>,
+) -> Result<Incoming, ClientError> {
+    let mut request = request.expect("a path of ours makes a request");
+    let host = HeaderValue::from_static("localhost");
+    request.headers_mut().insert(header::HOST, host);
     let stream = connect(socket).await?;
     let broken = |error| ClientError::Http {
         socket: socket.to_owned(),
@@ -56,13 +74,9 @@ async fn get(socket: &Path, path: &str) -> Result<Incoming, ClientError> {
             tracing::debug!("the connection to the agent ended: {error}");
         }
     });
-    let request = Request::get(path)
-        .header(header::HOST, "localhost")
-        .body(Empty::<Bytes>::new())
-        .expect("a path of ours makes a request");
     let answer = sender.send_request(request).await.map_err(broken)?;
     match answer.status() {
-        StatusCode::OK => Ok(answer.into_body()),
+        StatusCode::OK | StatusCode::NO_CONTENT => Ok(answer.into_body()),
         code => Err(ClientError::Refused {
             socket: socket.to_owned(),
             code,

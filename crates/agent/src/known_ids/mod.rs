@@ -17,6 +17,19 @@ pub(crate) use saved_set::SavedSet;
 /// How long the disk may take to tell the ids.
 const DEADLINE: Duration = Duration::from_secs(1);
 
+/// The ids that the directories of the runtime at `endpoint` show; none where they cannot be read.
+pub fn host_ids(endpoint: &Endpoint) -> IdSource {
+    let folders = runtime_folder::folders(endpoint);
+    let blocking = Blocking::default();
+    Arc::new(move || {
+        let (folders, blocking) = (folders.clone(), blocking.clone());
+        Box::pin(async move {
+            let read = move || runtime_folder::ids(&folders);
+            blocking.run(DEADLINE, read).await.unwrap_or_default()
+        })
+    })
+}
+
 /// All ids that this machine knows of the runtime at `endpoint`.
 pub fn known_ids(endpoint: &Endpoint, state_directory: &Path) -> IdSource {
     let folders = runtime_folder::folders(endpoint);

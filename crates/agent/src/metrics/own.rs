@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use pleg::model::event::{EventType, Source};
 use pleg::out::health::HealthState;
-use pleg::out::status_report::StatusReport;
+use pleg::out::status_report::{GuardMode, StatusReport};
 use pleg::runtime::{CALLS, Rpc};
 use prometheus::{
-    Gauge, GaugeVec, Histogram, HistogramVec, IntCounter, IntCounterVec, IntGaugeVec, Registry,
-    histogram_opts, opts, register_gauge_vec_with_registry, register_gauge_with_registry,
+    Gauge, GaugeVec, Histogram, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec,
+    Registry, histogram_opts, opts, register_gauge_vec_with_registry, register_gauge_with_registry,
     register_histogram_vec_with_registry, register_histogram_with_registry,
     register_int_counter_vec_with_registry, register_int_counter_with_registry,
-    register_int_gauge_vec_with_registry,
+    register_int_gauge_vec_with_registry, register_int_gauge_with_registry,
 };
 
 use super::{Operations, operation_buckets};
@@ -33,6 +33,11 @@ pub(super) struct Own {
     health: IntGaugeVec,
     inflight: GaugeVec,
     stuck: IntGaugeVec,
+    guard_mode: IntGaugeVec,
+    guarding: IntGauge,
+    guard_answers: IntCounterVec,
+    guard_completed: IntCounterVec,
+    guard_refused: IntCounterVec,
     /// Without labels; a vector, because it can be absent.
     notready_in: GaugeVec,
 }
@@ -105,6 +110,45 @@ impl Own {
                 &["operation_type"],
                 registry
             )?,
+            guard_mode: register_int_gauge_vec_with_registry!(
+                opts!(
+                    "pleg_guard_mode",
+                    "1 for what the guard does; off if there is none."
+                ),
+                &["mode"],
+                registry
+            )?,
+            guarding: register_int_gauge_with_registry!(
+                opts!(
+                    "pleg_guard_guarding",
+                    "1 while lists are answered in place of the runtime."
+                ),
+                registry
+            )?,
+            guard_answers: register_int_counter_vec_with_registry!(
+                opts!(
+                    "pleg_guard_answers_total",
+                    "Calls that the guard answered in place of the runtime."
+                ),
+                &["operation_type"],
+                registry
+            )?,
+            guard_completed: register_int_counter_vec_with_registry!(
+                opts!(
+                    "pleg_guard_completed_total",
+                    "Changes that were proved to be done while their answers were held up."
+                ),
+                &["operation_type"],
+                registry
+            )?,
+            guard_refused: register_int_counter_vec_with_registry!(
+                opts!(
+                    "pleg_guard_refused_total",
+                    "Changes that were refused because an earlier one of the same id is overdue."
+                ),
+                &["operation_type"],
+                registry
+            )?,
             notready_in: register_gauge_vec_with_registry!(
                 opts!(
                     "pleg_kubelet_notready_in_seconds",
@@ -166,6 +210,24 @@ impl Own {
             self.inflight.with_label_values(label).set(oldest);
             let stuck = now.stuck.iter().filter(|stuck| stuck.call == call).count();
             self.stuck.with_label_values(label).set(stuck as i64);
+        }
+        let guard = &now.guard;
+        for mode in GuardMode::ALL {
+            let gauge = self.guard_mode.with_label_values(&[mode.as_str()]);
+            gauge.set(i64::from(mode == guard.mode));
+        }
+        self.guarding.set(i64::from(guard.guarding));
+        let figures = [
+            (&self.guard_answers, &guard.answers),
+            (&self.guard_completed, &guard.completed),
+            (&self.guard_refused, &guard.refused),
+        ];
+        for (counter, counts) in figures {
+            for (call, count) in counts {
+                // The guard counts; what it has counted is shown.
+                let counter = counter.with_label_values(&[call.operation_type()]);
+                counter.inc_by(count.saturating_sub(counter.get()));
+            }
         }
         match now.kubelet_view.not_ready_in_seconds {
             Some(seconds) => self

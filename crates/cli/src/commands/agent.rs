@@ -45,6 +45,7 @@ async fn prepare(global: &Global, options: Options) -> anyhow::Result<(Daemon, L
         endpoint,
         config,
         state_directory: state_directory(),
+        guard: None,
     };
     Ok((daemon, listeners))
 }

@@ -5,6 +5,7 @@ pub mod analyze;
 pub mod demo;
 pub mod doctor;
 pub mod explain;
+pub mod guard;
 pub mod pods;
 pub mod sim;
 pub mod status;

@@ -1,11 +1,13 @@
 //! The page of `pleg status`.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
 
 use pleg::out::go_duration::GoDuration;
 use pleg::out::health::{Blind, FailingCall, short};
-use pleg::out::status_report::{InFlight, StatusReport};
+use pleg::out::status_report::{GuardMode, GuardStatus, InFlight, StatusReport};
+use pleg::runtime::Rpc;
 
 use super::{BAD, BOLD, DIM, GOOD, health_style, printable, sentence, styled};
 
@@ -33,6 +35,9 @@ pub fn page(status: &StatusReport) -> String {
     line("Relist", relist(status));
     line("Stream", stream(status));
     line("Kernel", kernel(status));
+    if let Some(guard) = guard(&status.guard) {
+        line("Guard", guard);
+    }
     line("Pods", pods(status));
     for stuck in &status.stuck {
         let what = sentence(&stuck.to_string()).into_owned();
@@ -56,6 +61,27 @@ fn seen(status: &StatusReport) -> String {
         Some(age) => format!("{} ago (threshold {threshold})", duration(age)),
         None => format!("never yet (threshold {threshold})"),
     }
+}
+
+/// What a guard does, if there is one.
+fn guard(guard: &GuardStatus) -> Option<String> {
+    let mode = match (guard.mode, guard.since_seconds) {
+        (GuardMode::Off, _) => return None,
+        (GuardMode::Pass, _) => "passes every call".to_owned(),
+        (GuardMode::Guard, None) => "every call passes".to_owned(),
+        (GuardMode::Guard, Some(since)) => {
+            let since = duration(since);
+            let answering = format!("answers in place of the runtime, for {since}");
+            styled(BAD, answering)
+        }
+    };
+    let total = |counts: &BTreeMap<Rpc, u64>| counts.values().sum::<u64>();
+    Some(format!(
+        "{mode}; {} calls answered, {} changes proved, {} refused",
+        total(&guard.answers),
+        total(&guard.completed),
+        total(&guard.refused)
+    ))
 }
 
 fn runtime(status: &StatusReport) -> String {

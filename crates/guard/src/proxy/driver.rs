@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::answer::{Answer, whole};
 use super::upstream::Upstream;
 use super::{Body, Proxy, Report};
-use crate::core::{Action, AskId, CallId, Caller, Guard, Input, Outcome};
+use crate::core::{Action, AskId, CallId, Caller, Guard, Input, Mode, Outcome};
 use crate::wire::frame::framed;
 
 /// How long the host may take to tell the ids.
@@ -57,9 +57,8 @@ struct Waiting {
 }
 
 impl Driver {
-    pub(super) fn new(proxy: &Proxy, reports: watch::Sender<Report>) -> Rc<Self> {
+    pub(super) fn new(proxy: &Proxy, mode: Mode, reports: watch::Sender<Report>) -> Rc<Self> {
         let now = Instant::now();
-        let mode = *proxy.mode.borrow();
         let guard = Guard::new(proxy.settings.clone(), mode, now, proxy.unix_nanos);
         Rc::new_cyclic(|driver: &std::rc::Weak<Self>| {
             let driver = driver.clone();
@@ -194,7 +193,9 @@ impl Driver {
             Action::AskHost => {
                 let (driver, ids) = (self.clone(), (self.ids)());
                 spawn_local(async move {
+                    // Folders that cannot be read tell nothing.
                     let ids = timeout(HOST, ids).await.ok();
+                    let ids = ids.filter(|ids| !ids.is_empty());
                     driver.step(Input::HostIds(ids), None);
                 });
             }

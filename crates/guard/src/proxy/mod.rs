@@ -22,7 +22,10 @@ use bytes::Bytes;
 use http_body_util::combinators::UnsyncBoxBody;
 use pleg::IdSource;
 use tokio::net::UnixListener;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
+use tokio::task::LocalSet;
+
+use crate::Handle;
 
 use crate::core::{Figures, Mode, Settings};
 
@@ -34,8 +37,6 @@ pub struct Proxy {
     pub runtime: PathBuf,
     /// The guard's times.
     pub settings: Settings,
-    /// What it does; it may change while it runs.
-    pub mode: watch::Receiver<Mode>,
     /// Which ids the host knows.
     pub ids: IdSource,
     /// The time of day in nanoseconds since 1970.
@@ -52,37 +53,40 @@ pub struct Report {
 }
 
 impl Proxy {
-    /// Serves on `listener` in a thread of its own, until `stop` is dropped or sent. What it
-    /// does is shown in the returned channel.
+    /// Serves on `listener` in a thread of its own, until the last clone of the handle is
+    /// dropped.
     pub fn start(
         self,
         listener: std::os::unix::net::UnixListener,
-        stop: tokio::sync::oneshot::Receiver<()>,
-    ) -> io::Result<watch::Receiver<Report>> {
+        mode: Mode,
+    ) -> io::Result<Handle> {
         listener.set_nonblocking(true)?;
         let (reports, report) = watch::channel(Report::default());
+        let (mode, modes) = watch::channel(mode);
+        let (stop, stopped) = oneshot::channel();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
+        let serve = move || {
+            let local = LocalSet::new();
+            let served = async {
+                let listener = UnixListener::from_std(listener)?;
+                server::serve(listener, self, modes, reports).await
+            };
+            local.block_on(&runtime, async {
+                tokio::select! {
+                    ended = served => {
+                        if let Err(error) = ended {
+                            tracing::error!("the guard's socket failed: {error}");
+                        }
+                    }
+                    _ = stopped => {}
+                }
+            });
+        };
         std::thread::Builder::new()
             .name("guard".to_owned())
-            .spawn(move || {
-                let local = tokio::task::LocalSet::new();
-                let served = async {
-                    let listener = UnixListener::from_std(listener)?;
-                    server::serve(listener, self, reports).await
-                };
-                local.block_on(&runtime, async {
-                    tokio::select! {
-                        ended = served => {
-                            if let Err(error) = ended {
-                                tracing::error!("the guard's socket failed: {error}");
-                            }
-                        }
-                        _ = stop => {}
-                    }
-                });
-            })?;
-        Ok(report)
+            .spawn(serve)?;
+        Ok(Handle::new(report, mode, stop))
     }
 }

@@ -22,7 +22,7 @@ use tokio::time::sleep;
 use super::answer::{Answer, whole};
 use super::driver::{Call, Driver};
 use super::{Body, Proxy, Report};
-use crate::core::{Input, is_intercepted};
+use crate::core::{Input, Mode, is_intercepted};
 use crate::wire::frame::message_of;
 
 const WINDOW: u32 = 4 << 20;
@@ -51,15 +51,15 @@ impl<F: Future + 'static> Executor<F> for LocalExecutor {
 pub(super) async fn serve(
     listener: UnixListener,
     proxy: Proxy,
+    mut modes: watch::Receiver<Mode>,
     reports: watch::Sender<Report>,
 ) -> io::Result<()> {
-    let driver = Driver::new(&proxy, reports);
+    let driver = Driver::new(&proxy, *modes.borrow_and_update(), reports);
     spawn_local(driver.clone().tick());
-    let mut mode = proxy.mode;
     let switched = driver.clone();
     spawn_local(async move {
-        while mode.changed().await.is_ok() {
-            let mode = *mode.borrow_and_update();
+        while modes.changed().await.is_ok() {
+            let mode = *modes.borrow_and_update();
             switched.step(Input::Mode(mode), None);
         }
     });

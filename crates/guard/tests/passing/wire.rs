@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use bytes::{BufMut, Bytes, BytesMut};
-use guard::Proxy;
 use guard::core::{Mode, Settings};
+use guard::{Handle, Proxy};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
@@ -19,7 +19,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tempfile::TempDir;
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 type Body = UnsyncBoxBody<Bytes, Infallible>;
@@ -98,31 +98,26 @@ pub struct Behind {
     state: Arc<Mutex<State>>,
     outstanding: watch::Sender<usize>,
     serving: Mutex<Option<JoinHandle<()>>>,
-    _stop: oneshot::Sender<()>,
-    _mode: watch::Sender<Mode>,
+    _guard: Handle,
 }
 
 impl Behind {
     pub async fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let listener = std::os::unix::net::UnixListener::bind(folder.path().join("guard.sock"));
-        let (mode, modes) = watch::channel(Mode::Guard);
-        let (stop, stopped) = oneshot::channel();
         let proxy = Proxy {
             runtime: folder.path().join("runtime.sock"),
             settings: Settings::default(),
-            mode: modes,
             ids: pleg::no_ids(),
             unix_nanos: 0,
         };
-        proxy.start(listener.unwrap(), stopped).unwrap();
+        let guard = proxy.start(listener.unwrap(), Mode::Guard).unwrap();
         let behind = Self {
             folder,
             state: Arc::default(),
             outstanding: watch::channel(0).0,
             serving: Mutex::default(),
-            _stop: stop,
-            _mode: mode,
+            _guard: guard,
         };
         behind.start_again().await;
         behind

@@ -11,7 +11,7 @@ use crate::model::snapshot::Counts;
 use crate::model::wall_time::{Moment, WallClock};
 use crate::out::kubelet_view::kubelet_view;
 use crate::out::status_report::{
-    HealthStatus, InFlight, Progress, RelistStatus, RuntimeStatus, StatusReport,
+    GuardStatus, HealthStatus, InFlight, Progress, RelistStatus, RuntimeStatus, StatusReport,
 };
 use crate::out::subscribers::{Lifeline, Subscription};
 use crate::out::told::Record;
@@ -86,6 +86,7 @@ impl Engine {
                 .collect(),
             stream: self.streaming.status(),
             kernel: self.processes.status(),
+            guard: GuardStatus::default(),
             runtime: RuntimeStatus::new(self.endpoint.clone(), self.version.as_ref()),
             pods: counts.pods,
             containers: containers

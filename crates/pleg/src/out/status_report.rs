@@ -36,10 +36,60 @@ pub struct StatusReport {
     pub kernel: KernelStatus,
     /// The runtime.
     pub runtime: RuntimeStatus,
+    /// What a guard in this process does.
+    #[serde(default)]
+    pub guard: GuardStatus,
     /// How many pods there are.
     pub pods: usize,
     /// How many containers there are in each state.
     pub containers: BTreeMap<String, usize>,
+}
+
+/// What a guard does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum GuardMode {
+    /// There is none.
+    #[default]
+    Off,
+    /// It passes everything.
+    Pass,
+    /// It answers what the runtime does not.
+    Guard,
+}
+
+impl GuardMode {
+    /// All modes.
+    pub const ALL: [Self; 3] = [Self::Off, Self::Pass, Self::Guard];
+
+    /// The mode's name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Pass => "pass",
+            Self::Guard => "guard",
+        }
+    }
+}
+
+/// A guard between a kubelet and the runtime.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GuardStatus {
+    /// What it does.
+    pub mode: GuardMode,
+    /// Whether lists are answered in the runtime's place now.
+    pub guarding: bool,
+    /// For how long they are.
+    pub since_seconds: Option<f64>,
+    /// Whose calls are stuck meanwhile.
+    pub culprits: Vec<StuckCall>,
+    /// How many calls were answered in the runtime's place.
+    pub answers: BTreeMap<Rpc, u64>,
+    /// How many changes were proved to be done while their answers were held up.
+    pub completed: BTreeMap<Rpc, u64>,
+    /// How many changes were refused because an earlier one of the same id is overdue.
+    pub refused: BTreeMap<Rpc, u64>,
 }
 
 /// Health with its figures.

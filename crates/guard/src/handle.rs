@@ -1,0 +1,69 @@
+//! A running guard, for whoever shows it or switches it.
+
+use std::sync::Arc;
+
+use pleg::out::health::StuckCall;
+use pleg::out::status_report::{GuardMode, GuardStatus};
+use tokio::sync::{oneshot, watch};
+use tokio::time::Instant;
+
+use crate::core::Mode;
+use crate::proxy::Report;
+
+/// A running guard. It ends when the last clone is dropped.
+#[derive(Clone, Debug)]
+pub struct Handle {
+    report: watch::Receiver<Report>,
+    mode: watch::Sender<Mode>,
+    _stop: Arc<oneshot::Sender<()>>,
+}
+
+impl Handle {
+    pub(crate) fn new(
+        report: watch::Receiver<Report>,
+        mode: watch::Sender<Mode>,
+        stop: oneshot::Sender<()>,
+    ) -> Self {
+        Self {
+            report,
+            mode,
+            _stop: Arc::new(stop),
+        }
+    }
+
+    /// From now on it does this.
+    pub fn switch(&self, mode: Mode) {
+        self.mode.send_replace(mode);
+    }
+
+    /// What it does now, and for whom: those whose calls are stuck.
+    pub fn status(&self, stuck: &[StuckCall], now: Instant) -> GuardStatus {
+        let report = self.report.borrow().clone();
+        let since = report.guarding_since;
+        let since = since.map(|since| now.saturating_duration_since(since).as_secs_f64());
+        GuardStatus {
+            mode: match *self.mode.borrow() {
+                Mode::Guard => GuardMode::Guard,
+                Mode::Pass => GuardMode::Pass,
+            },
+            guarding: since.is_some(),
+            since_seconds: since,
+            culprits: match since {
+                Some(_) => {
+                    let of_ids = stuck.iter().filter(|call| call.id.is_some());
+                    of_ids.cloned().collect()
+                }
+                None => Vec::new(),
+            },
+            answers: report.figures.answered,
+            completed: report.figures.completed,
+            refused: report.figures.refused,
+        }
+    }
+
+    /// When the guard's thread has ended, which it does not do by itself.
+    pub async fn ended(&self) {
+        let mut report = self.report.clone();
+        while report.changed().await.is_ok() {}
+    }
+}

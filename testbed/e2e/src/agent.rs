@@ -16,6 +16,7 @@ const SERVING: &str = "serving on unix://";
 /// `pleg agent` on a socket of its own, killed when dropped.
 pub struct Agent {
     child: Child,
+    command: Command,
     socket: String,
     _place: TempDir,
 }
@@ -53,22 +54,26 @@ impl Agent {
 
     fn start(command: impl FnOnce(&Path) -> Command) -> Self {
         let place = tempfile::tempdir().expect("a temporary directory");
-        let socket = place.path().join("agent.sock").display().to_string();
-        let mut child = command(place.path())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the binary was built");
-        let log = BufReader::new(child.stderr.take().expect("it is piped"));
-        let mut lines = log.lines().map_while(Result::ok);
-        let serves = lines.any(|line| line.contains(SERVING));
-        assert!(serves, "an agent says where it serves");
-        // Read to the end: an agent whose log fills a pipe is another test's.
-        std::thread::spawn(move || lines.for_each(drop));
+        let mut command = command(place.path());
+        command.stderr(Stdio::piped());
         Self {
-            child,
-            socket,
+            child: serving(&mut command),
+            command,
+            socket: place.path().join("agent.sock").display().to_string(),
             _place: place,
         }
+    }
+
+    /// Kills it as nobody can prevent, and starts it again.
+    pub fn kill_and_start_again(&mut self) {
+        self.end();
+        self.child = serving(&mut self.command);
+    }
+
+    fn end(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 
     /// Its `/v1/status`.
@@ -98,8 +103,18 @@ impl Agent {
 
 impl Drop for Agent {
     fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.end();
     }
+}
+
+/// Starts it, and waits until it serves.
+fn serving(command: &mut Command) -> Child {
+    let mut child = command.spawn().expect("the binary was built");
+    let log = BufReader::new(child.stderr.take().expect("it is piped"));
+    let mut lines = log.lines().map_while(Result::ok);
+    let serves = lines.any(|line| line.contains(SERVING));
+    assert!(serves, "an agent says where it serves");
+    // Read to the end: an agent whose log fills a pipe is another test's.
+    std::thread::spawn(move || lines.for_each(drop));
+    child
 }

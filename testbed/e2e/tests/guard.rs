@@ -37,13 +37,15 @@ async fn one_stuck_container_holds_up_nobody_else(version: &str) {
         .await
         .unwrap();
     let direct = Driver::new(&testbed.endpoint()).unwrap();
-    let (agent, guarded) = Agent::guarding(&testbed.endpoint());
+    let (mut agent, guarded) = Agent::guarding(&testbed.endpoint());
     let kubelet = direct.through(&guarded);
-    let run = async |name: &str| {
+    let run = async |kubelet: &Driver, name: &str| {
         let spec = PodSpec::new(name).container("app");
         kubelet.run_pod(&spec).await.unwrap()
     };
-    let (locked, dies, goes) = (run("locked").await, run("dies").await, run("goes").await);
+    let locked = run(&kubelet, "locked").await;
+    let dies = run(&kubelet, "dies").await;
+    let goes = run(&kubelet, "goes").await;
     let (before, _) = list(&kubelet).await;
     assert_eq!(before, list(&direct).await.0, "it passes");
 
@@ -59,6 +61,14 @@ async fn one_stuck_container_holds_up_nobody_else(version: &str) {
     println!("containerd {version}: the first list took {took:?}");
     assert!(took < FIRST_LIST, "{took:?}");
     assert_eq!(first, before, "nothing has changed");
+
+    // What it knows survives: a kubelet is told no less by the next one.
+    agent.kill_and_start_again();
+    let kubelet = direct.through(&guarded);
+    let (again, took) = list(&kubelet).await;
+    println!("containerd {version}: after kill -9 of the guard a list took {took:?}");
+    assert!(took < FIRST_LIST, "{took:?}");
+    assert_eq!(again, before, "nothing has changed");
 
     let id = dies.id("app").unwrap();
     let killed = Instant::now();
@@ -84,7 +94,7 @@ async fn one_stuck_container_holds_up_nobody_else(version: &str) {
     kubelet.restart_container(&dies, "app").await.unwrap();
     println!("containerd {version}: restarted in {:?}", asked.elapsed());
     let asked = Instant::now();
-    let new = run("new").await;
+    let new = run(&kubelet, "new").await;
     let took = asked.elapsed();
     println!("containerd {version}: a new pod took {took:?}");
     assert!(took < NEW_POD, "{took:?}");

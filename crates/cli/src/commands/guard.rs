@@ -131,6 +131,7 @@ fn start(endpoint: &Endpoint, options: &Guard) -> anyhow::Result<Handle> {
             limit: options.limit,
             ..Settings::default()
         },
+        state: Some(kept_in(endpoint.path())),
         ids: host_ids(endpoint),
         unix_nanos: system_clock()().as_unix_nanos(),
     };
@@ -141,6 +142,13 @@ fn start(endpoint: &Endpoint, options: &Guard) -> anyhow::Result<Handle> {
         options.mode
     );
     Ok(guard)
+}
+
+/// Where the guard of this runtime keeps what it knows.
+fn kept_in(runtime: &Path) -> PathBuf {
+    let name = runtime.to_string_lossy();
+    let name = name.trim_start_matches('/').replace('/', "-");
+    state_directory().join(format!("{name}.rows"))
 }
 
 /// A kubelet chooses how to read CRI-O's statistics by the end of the path.

@@ -49,6 +49,8 @@ pub(super) struct Lists {
     waiting: Vec<Waiting>,
     /// When somebody last asked whom we may answer.
     asked: Option<Instant>,
+    /// When we may next ask for all by ourselves, to know what there is.
+    next_own: Option<Instant>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -98,6 +100,7 @@ impl Lists {
             real: BTreeMap::new(),
             waiting: Vec::new(),
             asked: None,
+            next_own: None,
         }
     }
 
@@ -164,7 +167,7 @@ impl Lists {
         // Whether all is known now may change by time alone.
         let looks = (guards && !self.waiting.is_empty()).then(|| now + LOOK);
         let steps = steps.chain(guarding.into_iter().flatten()).chain(waiting);
-        let steps = steps.chain(looks);
+        let steps = steps.chain(looks).chain(self.next_own);
         steps.filter(|time| *time > now).min()
     }
 }
@@ -307,6 +310,14 @@ impl Guard {
             }
             _ => {}
         }
+        let knows_all = is_complete && !self.prober.missed_some(kind);
+        let lists = &mut self.lists[kind as usize];
+        if knows_all {
+            lists.next_own = None;
+        } else if lists.next_own.is_none_or(|next| now >= next) {
+            lists.next_own = Some(now + PAUSE);
+            self.ask_for_all(kind, now);
+        }
         if let State::Guarding { next, .. } = self.lists[kind as usize].state
             && now >= next
         {
@@ -377,8 +388,10 @@ impl Guard {
             .map(|(_, known)| known)
             .filter(asked_for)
             .collect();
-        let is_known =
-            |known: &&Known| known.is_confirmed(since) || self.is_stuck(kind, &known.row.id, now);
+        let is_known = |known: &&Known| {
+            known.is_confirmed(since)
+                || self.is_stuck(kind, &known.row.id, now) && !known.may_run_since(kind)
+        };
         if !all.iter().all(is_known) {
             return None;
         }

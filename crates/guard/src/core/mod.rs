@@ -24,6 +24,7 @@ mod node_calls;
 mod prober;
 mod reads;
 mod rows;
+mod saved;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -95,7 +96,7 @@ impl Default for Settings {
             read_overdue: Duration::from_secs(5),
             prove_after: Duration::from_secs(1),
             list_patience: Duration::from_secs(10),
-            limit: Duration::from_mins(30),
+            limit: Duration::from_secs(30 * 60),
         }
     }
 }
@@ -215,6 +216,8 @@ pub struct Guard {
     asks: BTreeMap<AskId, (Purpose, Instant)>,
     last_ask: u64,
     figures: Figures,
+    /// The revisions of both kinds of rows that were saved last.
+    saved: Option<(u64, u64)>,
     started: (Instant, i64),
     actions: Vec<Action>,
 }
@@ -250,6 +253,7 @@ impl Guard {
             asks: BTreeMap::new(),
             last_ask: 0,
             figures: Figures::default(),
+            saved: None,
             started: (now, unix_nanos),
             actions: Vec::new(),
             settings,

@@ -155,6 +155,11 @@ impl Prober {
         self.queues[kind as usize].missed = Some(now);
     }
 
+    /// Whether there may be some of this kind that nobody told us of.
+    pub(super) fn missed_some(&self, kind: Kind) -> bool {
+        self.queues[kind as usize].missed.is_some()
+    }
+
     /// A complete list was asked for at this time, and came.
     pub(super) fn saw_all(&mut self, kind: Kind, asked: Instant) {
         let missed = &mut self.queues[kind as usize].missed;

@@ -18,7 +18,10 @@ use pleg::model::id::Id;
 use tokio::time::Instant;
 
 use crate::wire::Kind;
-use crate::wire::row::{EXITED, Row};
+use crate::wire::row::{CREATED, EXITED, Row};
+
+/// What was known before a restart was confirmed before it.
+const A_MOMENT: Duration = Duration::from_nanos(1);
 
 /// How many ids that are gone are remembered: a list that was asked for before may still
 /// bring them.
@@ -34,6 +37,8 @@ pub(crate) struct Rows {
     gone_since: VecDeque<Id>,
     /// When the newest complete list was asked for.
     complete: Option<Instant>,
+    /// Counts what changes, but for rows that are only written otherwise.
+    revision: u64,
 }
 
 /// A row, and how it is known.
@@ -68,6 +73,12 @@ impl Known {
         self.told >= time
     }
 
+    /// Whether it was last known as created, and may have been started since: of a container
+    /// that runs a kubelet must not be told so.
+    pub(crate) fn may_run_since(&self, kind: Kind) -> bool {
+        kind == Kind::Container && self.row.state == CREATED && self.confirmed < self.changed
+    }
+
     /// How long ago it was confirmed; the longest time if it has changed since.
     pub(crate) fn age(&self, now: Instant) -> Duration {
         match self.confirmed >= self.changed {
@@ -100,12 +111,30 @@ impl Rows {
             gone: BTreeSet::new(),
             gone_since: VecDeque::new(),
             complete: None,
+            revision: 0,
         }
     }
 
     /// When the newest complete list was asked for, if there was one.
     pub(crate) fn complete_since(&self) -> Option<Instant> {
         self.complete
+    }
+
+    pub(crate) fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// What was known before a restart: nothing of it is confirmed.
+    pub(crate) fn restore(&mut self, rows: Vec<Row>, now: Instant) {
+        self.complete = Some(now);
+        for row in rows {
+            let known = Known {
+                changed: now,
+                // What is confirmed later is, in the same moment too.
+                ..Known::new(row, (now.checked_sub(A_MOMENT).unwrap_or(now), now))
+            };
+            self.known.insert(known.row.id.clone(), known);
+        }
     }
 
     pub(crate) fn get(&self, id: &Id) -> Option<&Known> {
@@ -157,11 +186,14 @@ impl Rows {
         }
         match self.known.get_mut(&row.id) {
             Some(known) => {
+                let before = known.row.state;
                 known.tell(row.state, asked.0);
+                self.revision += u64::from(known.row.state != before);
                 let state = known.row.state;
                 known.row = Row { state, ..row };
             }
             None => {
+                self.revision += 1;
                 self.known.insert(row.id.clone(), Known::new(row, asked));
             }
         }
@@ -171,7 +203,9 @@ impl Rows {
     pub(crate) fn tell(&mut self, id: &Id, state: i32, asked: Instant) -> bool {
         let known = self.known.get_mut(id);
         known.is_some_and(|known| {
+            let before = known.row.state;
             known.tell(state, asked);
+            self.revision += u64::from(known.row.state != before);
             true
         })
     }
@@ -194,7 +228,7 @@ impl Rows {
 
     /// The id was removed.
     pub(crate) fn remove(&mut self, id: &Id) {
-        self.known.remove(id);
+        self.revision += u64::from(self.known.remove(id).is_some());
         if !self.gone.insert(id.clone()) {
             return;
         }

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -9,15 +10,22 @@ use bytes::Bytes;
 use cri::{ApiVersion, Rpc};
 use http::{HeaderValue, Request, Response, Uri};
 use pleg::IdSource;
+use pleg::kernel::Blocking;
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::task::{AbortHandle, spawn_local};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::answer::{Answer, whole};
 use super::upstream::Upstream;
-use super::{Body, Proxy, Report};
+use super::{Body, Proxy, Report, kept};
 use crate::core::{Action, AskId, CallId, Caller, Guard, Input, Mode, Outcome};
 use crate::wire::frame::framed;
+
+/// How often what is known is kept, if it has changed.
+const KEEP: Duration = Duration::from_millis(500);
+
+/// How long the disk may take.
+const KEPT_WITHIN: Duration = Duration::from_secs(10);
 
 /// How long the host may take to tell the ids.
 const HOST: Duration = Duration::from_millis(500);
@@ -57,9 +65,18 @@ struct Waiting {
 }
 
 impl Driver {
-    pub(super) fn new(proxy: &Proxy, mode: Mode, reports: watch::Sender<Report>) -> Rc<Self> {
+    pub(super) fn new(
+        proxy: &Proxy,
+        mode: Mode,
+        saved: Option<Vec<u8>>,
+        reports: watch::Sender<Report>,
+    ) -> Rc<Self> {
         let now = Instant::now();
-        let guard = Guard::new(proxy.settings.clone(), mode, now, proxy.unix_nanos);
+        let mut guard = Guard::new(proxy.settings.clone(), mode, now, proxy.unix_nanos);
+        if let Some(saved) = saved.filter(|saved| !guard.restore(saved.clone(), now)) {
+            let bytes = saved.len();
+            tracing::warn!("what an earlier guard saved is not understood ({bytes} bytes)");
+        }
         Rc::new_cyclic(|driver: &std::rc::Weak<Self>| {
             let driver = driver.clone();
             let on_lost: Rc<dyn Fn()> = Rc::new(move || {
@@ -88,8 +105,31 @@ impl Driver {
         &self.theirs
     }
 
+    /// Keeps what is known in a file, for the next start.
+    pub(super) async fn keep(self: Rc<Self>, path: PathBuf) {
+        let blocking = Blocking::default();
+        let mut is_said = false;
+        loop {
+            sleep(KEEP).await;
+            let saved = self.state.borrow_mut().guard.to_save();
+            let Some(saved) = saved else { continue };
+            let to = path.clone();
+            let kept = blocking
+                .run(KEPT_WITHIN, move || kept::write(&to, &saved))
+                .await;
+            if let Some(Err(error)) = kept
+                && !std::mem::replace(&mut is_said, true)
+            {
+                let path = path.display();
+                tracing::warn!("what the guard knows cannot be kept in {path}: {error}");
+            }
+        }
+    }
+
     /// Wakes the core when it is time.
     pub(super) async fn tick(self: Rc<Self>) {
+        // What there is, is learnt before anybody asks.
+        self.step(Input::Time, None);
         loop {
             let alarm = self.state.borrow().guard.alarm(Instant::now());
             let time = async {

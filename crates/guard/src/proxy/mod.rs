@@ -12,6 +12,7 @@
 
 mod answer;
 mod driver;
+mod kept;
 mod server;
 mod upstream;
 
@@ -37,6 +38,8 @@ pub struct Proxy {
     pub runtime: PathBuf,
     /// The guard's times.
     pub settings: Settings,
+    /// Where it keeps what it knows for its next start, if anywhere.
+    pub state: Option<PathBuf>,
     /// Which ids the host knows.
     pub ids: IdSource,
     /// The time of day in nanoseconds since 1970.

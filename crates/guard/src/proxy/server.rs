@@ -21,7 +21,7 @@ use tokio::time::sleep;
 
 use super::answer::{Answer, whole};
 use super::driver::{Call, Driver};
-use super::{Body, Proxy, Report};
+use super::{Body, Proxy, Report, kept};
 use crate::core::{Input, Mode, is_intercepted};
 use crate::wire::frame::message_of;
 
@@ -54,8 +54,15 @@ pub(super) async fn serve(
     mut modes: watch::Receiver<Mode>,
     reports: watch::Sender<Report>,
 ) -> io::Result<()> {
-    let driver = Driver::new(&proxy, *modes.borrow_and_update(), reports);
+    let saved = match proxy.state.clone() {
+        Some(path) => kept::read(path).await,
+        None => None,
+    };
+    let driver = Driver::new(&proxy, *modes.borrow_and_update(), saved, reports);
     spawn_local(driver.clone().tick());
+    if let Some(path) = proxy.state {
+        spawn_local(driver.clone().keep(path));
+    }
     let switched = driver.clone();
     spawn_local(async move {
         while modes.changed().await.is_ok() {

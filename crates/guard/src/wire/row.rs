@@ -14,6 +14,7 @@ use super::Kind;
 
 /// `PodSandboxState` and `ContainerState` by their numbers. Within one id a state only rises,
 /// but for `CONTAINER_UNKNOWN`, which may end in any other.
+pub(crate) const CREATED: i32 = 0;
 pub(crate) const RUNNING: i32 = 1;
 pub(crate) const EXITED: i32 = 2;
 pub(crate) const READY: i32 = 0;

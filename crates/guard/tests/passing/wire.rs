@@ -108,6 +108,7 @@ impl Behind {
         let proxy = Proxy {
             runtime: folder.path().join("runtime.sock"),
             settings: Settings::default(),
+            state: None,
             ids: pleg::no_ids(),
             unix_nanos: 0,
         };

@@ -4,6 +4,7 @@
 mod node;
 
 use node::{Node, generic, seconds};
+use pleg::model::listed::ContainerState;
 use pleg::out::health::{HealthState, Reason};
 use pleg::out::told::Record;
 use pleg::runtime::{CallError, Rpc};
@@ -142,4 +143,23 @@ async fn a_pod_whose_status_does_not_exist_is_shown_and_told_as_it_was_last_know
         }
     }
     assert!(initial.contains("Started a/app.0"), "{initial}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_list_says_of_an_end_is_shown_although_no_status_exists() {
+    let node = Node::watch(|sim| sim.run("two", &["x", "y"])).await;
+    node.at(5.5).await;
+    node.sim.exit("two", "x", 3);
+    node.sim
+        .fault(Rpc::ContainerStatus, Some("two/x.0"), no_such());
+    for time in [9.0, 20.0] {
+        node.at(time).await;
+        let entry = node.pleg.cache().get(&"uid-two".into());
+        assert!(entry.error.is_some(), "{time}");
+        let status = entry.status.container(&"two/x.0".into());
+        let status = status.expect("it is listed");
+        assert_eq!(status.state, ContainerState::Exited, "{time}");
+        let as_of = entry.as_of.map(|moment| moment.instant.elapsed());
+        assert!(as_of > Some(seconds(0.9)), "nothing confirms it: {as_of:?}");
+    }
 }

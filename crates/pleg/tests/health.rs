@@ -366,3 +366,108 @@ async fn nobody_waits_for_the_status_of_a_container_that_is_removed() {
     let view = node.status().await.kubelet_view;
     assert_eq!(view.message, "no problem expected");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_restarts_all_the_time_is_seen_all_the_same() {
+    for (pods, slow, every) in [(1, 0.05, 1.0), (3, 1.0, 1.0), (10, 2.0, 2.0)] {
+        let node = Node::watch(|sim| {
+            for number in 0..pods {
+                sim.run(&format!("p{number}"), &["app"]);
+            }
+        })
+        .await;
+        for call in [Rpc::ContainerStatus, Rpc::PodSandboxStatus] {
+            node.sim.fault(call, None, Fault::Slow(seconds(slow)));
+        }
+        let mut oldest: f64 = 0.0;
+        while node.elapsed() < 300.0 {
+            let now = node.sim.now();
+            for number in 0..pods {
+                let mut world = node.sim.world();
+                let pod = world.pod(&format!("p{number}"));
+                pod.restart("app", 1, now);
+                // A kubelet removes all but the last that has ended.
+                let old = pod.containers.len().saturating_sub(2);
+                pod.containers.drain(..old);
+            }
+            node.pass(every).await;
+            let health = node.status().await.health;
+            oldest = oldest.max(health.age_seconds.unwrap_or_default());
+        }
+        assert!(oldest < 60.0, "{pods} {slow} {every}: {oldest}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_is_taken_back_although_others_restart_all_the_time() {
+    let node = Node::watch(|sim| {
+        for number in 0..60 {
+            sim.run(&format!("p{number}"), &["app"]);
+        }
+    })
+    .await;
+    node.at(5.5).await;
+    node.sim
+        .fault(Rpc::ContainerStatus, Some("p0/app.0"), Fault::Hang);
+    node.sim.exit("p0", "app", 1);
+    node.at(12.0).await;
+    assert_eq!(node.status().await.health.reason, Reason::ContainerStuck);
+    for call in [Rpc::ContainerStatus, Rpc::PodSandboxStatus] {
+        node.sim.fault(call, None, Fault::Slow(seconds(1.5)));
+    }
+    let mut last = 0.0;
+    while node.elapsed() < 60.0 {
+        if node.elapsed() > 22.0 {
+            node.sim.lift(Rpc::ContainerStatus, Some("p0/app.0"));
+        }
+        let now = node.sim.now();
+        let number = node.elapsed() as usize % 59 + 1;
+        node.sim
+            .world()
+            .pod(&format!("p{number}"))
+            .restart("app", 1, now);
+        node.pass(1.0).await;
+        if node.status().await.health.reason == Reason::ContainerStuck {
+            last = node.elapsed();
+        }
+    }
+    assert!(last < 30.0, "it is named until {last}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_a_sweep_is_asking_for_is_not_asked_for_twice() {
+    let node = Node::watch(|sim| sim.run("a", &["app"])).await;
+    node.at(5.5).await;
+    let broken = Fault::Fail(CallError::Refused("Unknown: broken".into()));
+    node.sim.fault(Rpc::ListPodSandbox, None, Fault::Hang);
+    node.sim.fault(Rpc::ListContainers, None, broken);
+    node.at(9.0).await;
+    node.sim.stop();
+    node.at(11.0).await;
+    node.sim.restart(seconds(0.95));
+    node.at(12.0).await;
+    for list in [Rpc::ListPodSandbox, Rpc::ListContainers] {
+        node.sim.fault(list, None, Fault::Hang);
+    }
+    node.sim.go_on();
+    node.at(30.0).await;
+    assert_eq!(node.sim.most_outstanding(), 1, "of each call");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_of_a_container_that_is_removed_is_named_once() {
+    let node = Node::watch(|sim| sim.run("a", &["x", "y"])).await;
+    node.at(5.5).await;
+    node.sim
+        .fault(Rpc::ContainerStatus, Some("a/x.0"), Fault::Hang);
+    node.sim.exit("a", "x", 1);
+    node.at(12.0).await;
+    {
+        let mut world = node.sim.world();
+        let containers = &mut world.pod("a").containers;
+        containers.retain(|container| container.id.as_str() != "a/x.0");
+    }
+    node.sim.exit("a", "y", 1);
+    node.at(30.0).await;
+    assert_eq!(node.status().await.stuck.len(), 1);
+}

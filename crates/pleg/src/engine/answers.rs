@@ -129,8 +129,7 @@ impl Engine {
                 self.version = Some(version);
                 self.streaming.runtime_answered(now.instant);
                 self.sweeper.runtime_changed();
-                let ask = self.relister.version_known(now);
-                self.ask_for(ask, now);
+                self.relister.version_known(now.instant);
             }
             Err(error) => {
                 let relisted = self.relister.version_failed(error, now.instant);
@@ -251,7 +250,7 @@ impl Engine {
             return;
         };
         match (&uid, &known) {
-            (Some(_), None) => self.sweeper.lost(question),
+            (Some(_), None) => self.sweeper.lost(question, now.instant),
             (None, Some(_)) => self.sweeper.found(&key),
             _ => {}
         }

@@ -2,7 +2,7 @@
 
 use tokio::time::Instant;
 
-use super::doubts::{Judged, contradictions};
+use super::doubts::{Contradictions, Judged, contradictions};
 use super::inspector::Inspected;
 use super::state::{Action, Engine};
 use crate::model::event::{Event, EventType, Source};
@@ -56,7 +56,8 @@ impl Engine {
         let inspected_since = begun;
         self.unasked.remove(uid);
         match result {
-            Ok(status) => {
+            Ok(mut status) => {
+                status.keep_exit_codes_of(&self.reader.get(uid).status);
                 self.records.looked(&ticket, &status, begun, now.instant);
                 // The pod may be gone, and even back, since: then this tells nothing.
                 let Some(commit) = self.records.commit(&ticket) else {
@@ -75,10 +76,11 @@ impl Engine {
                 self.forget_failing(uid);
                 let begun = now.back_at(commit.begun);
                 let listed = self.records.listed_as(uid);
-                let contradictions = contradictions(&status, listed);
+                let contradictions = match &commit.after {
+                    Some(asked) => contradictions(&status, asked, listed),
+                    None => Contradictions::new(),
+                };
                 let last_good = self.reader.get(uid).status;
-                let mut status = self.cache.set(uid, status, begun);
-                self.note_contradiction(&status, now.instant);
                 let is_listed_since = |time| self.records.is_listed_since(uid, time);
                 let judged = self.doubts.inspected(
                     &status,
@@ -87,16 +89,16 @@ impl Engine {
                     is_listed_since,
                     now.instant,
                 );
-                match judged {
-                    Judged::Agrees => {}
-                    Judged::Contradicted => self.hurry(now),
-                    Judged::Fails { error, last_good } => {
-                        if let Some(listed) = listed {
-                            status = self.cache.keep_parts(uid, &last_good, listed);
-                        }
-                        self.cache.set_error(uid, error, inspected_since);
-                        self.hurry(now);
+                let status = match (&judged, listed) {
+                    (Judged::Fails { error, last_good }, Some(listed)) => {
+                        let in_doubt = (last_good.as_ref(), listed, error.clone());
+                        self.cache.set_in_doubt(uid, status, in_doubt, begun)
                     }
+                    _ => self.cache.set(uid, status, begun),
+                };
+                self.note_contradiction(&status, now.instant);
+                if let Judged::Contradicts | Judged::Fails { .. } = judged {
+                    self.hurry(now);
                 }
                 self.tell(&commit, Some(&status), now);
                 // What differed again meanwhile is due now, not at the next relist; it may have

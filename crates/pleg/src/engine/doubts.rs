@@ -64,7 +64,7 @@ pub(crate) enum Judged {
     /// It does not contradict it.
     Agrees,
     /// It does, and new lists will tell which of both is so.
-    Contradicted,
+    Contradicts,
     /// It does, and lists that were asked for since say the same.
     Fails {
         error: InspectError,
@@ -132,7 +132,7 @@ impl Doubts {
             },
             None if contradicts => {
                 self.remember(&status.uid, last_good);
-                Judged::Contradicted
+                Judged::Contradicts
             }
             None => {
                 self.last_good.remove(&status.uid);
@@ -242,9 +242,15 @@ fn lack_exit_code(status: &PodStatus) -> impl Iterator<Item = Id> {
 /// By id, in what a status contradicts the list.
 pub(crate) type Contradictions = BTreeMap<Id, Found>;
 
-/// The rows that the status does not have, or that have ended while their status runs.
-pub(crate) fn contradictions(status: &PodStatus, listed: Option<&ListedPod>) -> Contradictions {
-    let sandboxes = listed.into_iter().flat_map(|pod| &pod.sandboxes);
+/// The rows that the status does not have, or that have ended while their status runs. Only what
+/// was `asked` for counts, as it was listed then: the rest has become so since.
+pub(crate) fn contradictions(
+    status: &PodStatus,
+    asked: &ListedPod,
+    listed: Option<&ListedPod>,
+) -> Contradictions {
+    let is_listed = |id: &Id| listed.is_some_and(|pod| pod.names(id));
+    let sandboxes = asked.sandboxes.iter().filter(|row| is_listed(&row.id));
     let sandboxes = sandboxes.filter(|row| {
         let mut found = status.sandboxes.iter();
         let found = found.find(|found| found.id == row.id);
@@ -256,7 +262,7 @@ pub(crate) fn contradictions(status: &PodStatus, listed: Option<&ListedPod>) -> 
         let found = Found::Contradicts(Rpc::PodSandboxStatus, None);
         (row.id.clone(), found)
     });
-    let containers = listed.into_iter().flat_map(|pod| &pod.containers);
+    let containers = asked.containers.iter().filter(|row| is_listed(&row.id));
     let containers = containers.filter(|row| {
         status.container(&row.id).is_none_or(|found| {
             row.state == ContainerState::Exited && found.state == ContainerState::Running

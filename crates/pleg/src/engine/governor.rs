@@ -164,8 +164,8 @@ impl Governor {
     /// Somebody waits for the end of an outstanding call to ask the same.
     pub fn wait_behind(&mut self, key: &Key, about: &About) {
         if let Some(entry) = self.outstanding.get_mut(key)
-            && entry.about != *about
-            && !entry.behind.contains(about)
+            && entry.about.pod != about.pod
+            && entry.behind.iter().all(|other| other.pod != about.pod)
         {
             entry.behind.push(about.clone());
         }

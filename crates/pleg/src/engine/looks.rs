@@ -24,14 +24,11 @@ impl Engine {
         let (governor, records, unasked) = (&self.governor, &self.records, &self.unasked);
         self.rounds.begin(begun, kind, older, || {
             // Who is named already is not waited for.
-            let mut waiting: BTreeSet<PodUid> = records.inspecting() - unasked;
-            for pod in governor
-                .stuck(|uid| records.knows(uid))
-                .filter_map(|call| call.about.pod)
-            {
-                waiting.remove(&pod.uid);
-            }
-            waiting
+            let mut named = unasked.clone();
+            let stuck = governor.stuck(|uid| records.knows(uid));
+            named.extend(stuck.filter_map(|call| Some(call.about.pod?.uid)));
+            let inspecting = records.inspecting();
+            (inspecting - &named, inspecting & &named)
         });
     }
 
@@ -47,8 +44,16 @@ impl Engine {
         match self.rounds.complete(now.instant, seen) {
             Ended::Nothing => {}
             Ended::Blind => tracing::debug!("no pod was seen by this look"),
-            Ended::Look { look, first } => {
-                self.missed = self.unseen_since.keys().cloned().collect();
+            Ended::Look {
+                look,
+                first,
+                missed,
+            } => {
+                // And those that were not seen before, and are not yet.
+                let unseen = self.unseen_since.iter();
+                let unseen = unseen.filter(|(_, since)| **since <= look.begun.instant);
+                self.missed = missed;
+                self.missed.extend(unseen.map(|(uid, _)| uid.clone()));
                 let counts = match look.kind {
                     LookKind::List => self.counts,
                     LookKind::Sweep => Counts::of(self.records.listed().map(AsRef::as_ref)),
@@ -113,7 +118,7 @@ impl Engine {
                 let error = InspectError::Overdue { call, id };
                 self.cache.set_error(&uid, error, now.instant);
             }
-            self.rounds.ended(&uid);
+            self.rounds.give_up(&uid);
         }
     }
 
@@ -127,7 +132,7 @@ impl Engine {
         for uid in self.inspector.unasked(now.instant, limit) {
             let error = InspectError::NotAsked;
             self.cache.set_error(&uid, error, now.instant);
-            self.rounds.ended(&uid);
+            self.rounds.give_up(&uid);
             self.unasked.insert(uid);
         }
     }

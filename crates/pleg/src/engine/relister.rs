@@ -280,10 +280,12 @@ impl Relister {
         Ask::Lists
     }
 
-    /// The runtime said who it is: then both lists are asked for.
-    pub(crate) fn version_known(&mut self, now: Moment) -> Ask {
+    /// The runtime said who it is: then both lists are asked for, once nobody is asking for one.
+    pub(crate) fn version_known(&mut self, now: Instant) {
         self.ask_version = false;
-        self.ask_lists(now)
+        if let State::AskingVersion = self.state {
+            self.state = State::Waiting { due: now };
+        }
     }
 
     pub(crate) fn version_failed(&mut self, error: CallError, now: Instant) -> Relisted {

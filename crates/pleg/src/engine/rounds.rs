@@ -26,6 +26,8 @@ struct Round {
     begun: Moment,
     kind: LookKind,
     waiting: BTreeSet<PodUid>,
+    /// Those that are not waited for, because they are named: the look does not see them.
+    given_up: BTreeSet<PodUid>,
     /// The newest inspection that was planned without knowing what the round began with.
     older: u64,
     /// How many were waited for.
@@ -40,27 +42,37 @@ pub(crate) struct Progress {
 }
 
 impl Rounds {
-    /// Begins a round that waits for these pods, unless one is under way.
+    /// Begins a round that waits for these pods, and not for those, unless one is under way.
     pub(crate) fn begin(
         &mut self,
         begun: Moment,
         kind: LookKind,
         older: u64,
-        waiting: impl FnOnce() -> BTreeSet<PodUid>,
+        waiting: impl FnOnce() -> (BTreeSet<PodUid>, BTreeSet<PodUid>),
     ) {
         if self.current.is_none() {
-            let waiting = waiting();
+            let (waiting, given_up) = waiting();
             self.current = Some(Round {
                 begun,
                 kind,
                 older,
                 of: waiting.len(),
                 waiting,
+                given_up,
             });
         }
     }
 
-    /// The pod was inspected, could not be, or is named as stuck.
+    /// The pod is named: nobody waits for its inspection, and the look does not see it.
+    pub(crate) fn give_up(&mut self, uid: &PodUid) {
+        if let Some(round) = &mut self.current
+            && round.waiting.remove(uid)
+        {
+            round.given_up.insert(uid.clone());
+        }
+    }
+
+    /// The pod was inspected, or is gone.
     pub(crate) fn ended(&mut self, uid: &PodUid) {
         if let Some(round) = &mut self.current {
             round.waiting.remove(uid);
@@ -102,6 +114,7 @@ impl Rounds {
         Ended::Look {
             look,
             first: self.looks == 1,
+            missed: round.given_up,
         }
     }
 
@@ -137,12 +150,16 @@ impl Rounds {
 }
 
 /// What became of a round.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Ended {
     /// It goes on, or there was none.
     Nothing,
     /// Nobody was seen by it.
     Blind,
-    /// It is a look, perhaps the first one.
-    Look { look: Look, first: bool },
+    /// It is a look, perhaps the first one, which has not seen the pods that it `missed`.
+    Look {
+        look: Look,
+        first: bool,
+        missed: BTreeSet<PodUid>,
+    },
 }

@@ -405,7 +405,14 @@ impl Engine {
     pub(super) fn unseen(&self, now: Instant) -> BTreeSet<PodUid> {
         let mut unseen = self.named();
         unseen.extend(self.unasked.iter().cloned());
-        unseen.extend(self.doubts.contradicted().cloned());
+        // Before the first look nothing has confirmed what a list shows.
+        match self.rounds.looks() {
+            0 => unseen.extend(self.doubts.contradicted().cloned()),
+            _ => {
+                let failing = self.doubts.failing().filter_map(|failing| failing.pod);
+                unseen.extend(failing.map(|pod| pod.uid));
+            }
+        }
         let denied = self.processes.contradictions(now);
         unseen.extend(denied.map(|contradiction| contradiction.pod.uid));
         unseen
@@ -467,7 +474,7 @@ impl Engine {
         let since = self.failing.get(&key).map_or(now, |known| known.since);
         let unseen = self.unseen_since.get(&pod.uid).copied();
         self.cache.set_error(&pod.uid, error.clone(), now);
-        self.rounds.ended(&pod.uid);
+        self.rounds.give_up(&pod.uid);
         let failing = Failing {
             id,
             call,

@@ -36,6 +36,9 @@ const SLOW: Duration = Duration::from_millis(250);
 /// While lists are slow each time, at most 25 calls a second: the runtime has enough to do.
 const SLOW_PACE: Duration = Duration::from_millis(40);
 
+/// For so long what did not exist is asked for again.
+const LOST: Duration = Duration::from_secs(10);
+
 /// How many ids without a pod are remembered for the next sweep.
 const MOST_HINTED: usize = 256;
 
@@ -72,7 +75,7 @@ pub(crate) struct Sweeper {
     /// Ids that the stream named, of which nobody knows whose they are, and when.
     hinted_ids: BTreeMap<Id, Instant>,
     /// What was known and did not exist when it was last asked for: it may, the next time.
-    lost: BTreeMap<Key, Question>,
+    lost: BTreeMap<Key, (Question, Instant)>,
     /// Whether the runtime tells a sandbox's containers with its status, once that is known.
     fills_sandboxes: Option<bool>,
 }
@@ -175,7 +178,7 @@ impl Sweeper {
         governor: &Governor,
         now: Moment,
     ) {
-        let targets = self.targets(missing, listed, governor);
+        let targets = self.targets(missing, listed, governor, now.instant);
         let waiting = match self.sweep.take() {
             Some(mut last) => {
                 // Who is named is not waited for.
@@ -210,6 +213,7 @@ impl Sweeper {
         missing: Missing,
         listed: impl Iterator<Item = &'a ListedPod>,
         governor: &Governor,
+        now: Instant,
     ) -> VecDeque<Target> {
         let mut unknown = self.host_ids.clone();
         unknown.extend(std::mem::take(&mut self.hinted_ids).into_keys());
@@ -246,11 +250,11 @@ impl Sweeper {
                 }
             }
         }
-        self.lost.retain(|(_, id), _| {
+        self.lost.retain(|(_, id), (_, since)| {
             let id = id.as_ref();
-            id.is_some_and(|id| !unknown.contains(id))
+            now < *since + LOST && id.is_some_and(|id| !unknown.contains(id))
         });
-        for question in self.lost.values() {
+        for (question, _) in self.lost.values() {
             targets.push_back(Target {
                 uid: None,
                 about: about(question, None, None),
@@ -290,10 +294,10 @@ impl Sweeper {
     }
 
     /// An id that was known does not exist. Nobody but a list says so for good: it is asked
-    /// for again by the next sweep.
-    pub(crate) fn lost(&mut self, question: &Question) {
+    /// for again by the next sweeps, for a while.
+    pub(crate) fn lost(&mut self, question: &Question, now: Instant) {
         if self.lost.len() < MOST_HINTED {
-            self.lost.insert(question.key(), question.clone());
+            self.lost.insert(question.key(), (question.clone(), now));
         }
     }
 

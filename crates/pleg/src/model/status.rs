@@ -275,20 +275,22 @@ impl PodStatus {
     pub fn keep_parts_of(&mut self, last_good: &PodStatus, listed: &ListedPod) {
         let rows = &listed.sandboxes;
         let place = |id: &Id| rows.iter().position(|row| row.id == *id);
-        keep(
-            &mut self.sandboxes,
-            &last_good.sandboxes,
-            |of| &of.id,
-            place,
-        );
+        let of = |status: &SandboxStatus| status.id.clone();
+        keep(&mut self.sandboxes, last_good.sandboxes.clone(), of, place);
         let rows = &listed.containers;
         let place = |id: &Id| rows.iter().position(|row| row.id == *id);
-        keep(
-            &mut self.containers,
-            &last_good.containers,
-            |of| &of.id,
-            place,
-        );
+        let of = |status: &ContainerStatus| status.id.clone();
+        let mut last_good = last_good.containers.clone();
+        // That it has ended is known by the list, though not how.
+        for status in &mut last_good {
+            let mut rows = rows.iter();
+            let row = rows.find(|row| row.id == status.id);
+            let has_ended = row.is_some_and(|row| row.state == ContainerState::Exited);
+            if has_ended && status.state == ContainerState::Running {
+                status.state = ContainerState::Exited;
+            }
+        }
+        keep(&mut self.containers, last_good, of, place);
     }
 
     /// Keeps the addresses of the last good status where this one has none although no
@@ -308,19 +310,17 @@ impl PodStatus {
 }
 
 /// Takes over what has a `place` and is not `found`, and puts all in their places.
-fn keep<T: Clone>(
+fn keep<T>(
     found: &mut Vec<T>,
-    last_good: &[T],
-    id: fn(&T) -> &Id,
+    last_good: Vec<T>,
+    id: impl Fn(&T) -> Id,
     place: impl Fn(&Id) -> Option<usize>,
 ) {
-    let is_missing = |known: &&T| {
-        let mut found = found.iter();
-        place(id(known)).is_some() && !found.any(|found| id(found) == id(known))
-    };
-    let kept: Vec<T> = last_good.iter().filter(is_missing).cloned().collect();
+    let known: Vec<Id> = found.iter().map(&id).collect();
+    let is_missing = |part: &T| place(&id(part)).is_some() && !known.contains(&id(part));
+    let kept: Vec<T> = last_good.into_iter().filter(is_missing).collect();
     if !kept.is_empty() {
         found.extend(kept);
-        found.sort_by_key(|part| place(id(part)));
+        found.sort_by_key(|part| place(&id(part)));
     }
 }

@@ -215,17 +215,28 @@ impl CacheWriter {
         status
     }
 
-    /// Adds what was last known of what is `listed` and has no status, and gives it all.
-    pub fn keep_parts(
+    /// Writes what an inspection begun at `begun` found that contradicts what is `listed`: what
+    /// it did not find stays as it was last known, and nothing of it is confirmed.
+    pub fn set_in_doubt(
         &self,
         uid: &PodUid,
-        last_good: &PodStatus,
-        listed: &ListedPod,
+        mut status: PodStatus,
+        (last_good, listed, error): (&PodStatus, &ListedPod, InspectError),
+        begun: Moment,
     ) -> Arc<PodStatus> {
         let mut contents = self.write();
+        contents.pending.remove(uid);
         let entry = contents.entry_of(uid);
-        Arc::make_mut(&mut entry.status).keep_parts_of(last_good, listed);
-        entry.status.clone()
+        status.keep_parts_of(last_good, listed);
+        status.keep_ips_of(last_good);
+        entry.status = Arc::new(status);
+        entry.inspected = true;
+        entry.error = Some(error);
+        entry.modified = entry.modified.max(Some(begun.instant));
+        let status = entry.status.clone();
+        drop(contents);
+        self.changed.send_replace(());
+        status
     }
 
     /// Writes what was found of one container, and returns the pod's status with it.

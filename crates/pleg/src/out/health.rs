@@ -384,9 +384,15 @@ pub fn message(
         }
         Lists::Good | Lists::Stuck => {}
     }
-    if matches!(reason, Reason::StatusSlow) {
-        let longer = GoDuration(SLOW_STATUS);
-        details.push(format!("status calls take more than {longer}"));
+    match (reason, coverage.slow_status) {
+        (Reason::StatusSlow, Some(_)) => {
+            let longer = GoDuration(SLOW_STATUS);
+            details.push(format!("status calls take more than {longer}"));
+        }
+        (Reason::StatusSlow, None) => {
+            details.push("the inspections of a look do not come to an end".to_owned());
+        }
+        _ => {}
     }
     if coverage.unasked > 0 {
         let count = coverage.unasked;

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   arguments --> idle, latency, proven (a real containerd) --\
+//!             --> guard (the simulator on a socket) --------------+
 //!             --> scaling (from memory) -----------------------+--> table, as Markdown
 //!             --> micro (one function) ------------------------|
 //!             --> scenarios (the simulator, virtual time) -----/
@@ -23,6 +24,7 @@ use cri::Endpoint;
 
 mod bare;
 mod cpu;
+mod guard;
 mod idle;
 mod latency;
 mod memory;
@@ -161,6 +163,7 @@ async fn run(arguments: &Arguments) -> anyhow::Result<bool> {
         Err(why) => print(format!("## {}\n\nLeft out: {why}.\n", idle::TITLE))?,
     }
     print(latencies)?;
+    print(guard::measure(effort, &progress).await?)?;
     print(scaling::measure(effort, &progress).await?)?;
     micro::measure(effort, &progress)
         .await?

@@ -22,8 +22,9 @@ use crate::wire::Kind;
 /// What was confirmed no longer ago is not asked for again.
 const REFRESH: Duration = Duration::from_millis(600);
 
-/// At most a thousand calls a second.
+/// At most a thousand calls a second, or as many more as make a round of this.
 const PACE: Duration = Duration::from_millis(1);
+const ROUND: Duration = Duration::from_secs(2);
 
 /// How often the host is asked for ids.
 const HOST: Duration = Duration::from_secs(1);
@@ -284,7 +285,8 @@ impl Guard {
             };
             self.prober.queues[kind as usize].asked.insert(id.clone());
             if !self.reads.is_outstanding(kind, &id) {
-                self.prober.next = now + PACE;
+                let known = self.sandboxes.len() + self.containers.len();
+                self.prober.next = now + PACE.min(ROUND / known.max(1) as u32);
                 self.start_read(kind, &id, now);
             }
         }

@@ -120,6 +120,10 @@ impl Rows {
         self.complete
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.known.len()
+    }
+
     pub(crate) fn revision(&self) -> u64 {
         self.revision
     }

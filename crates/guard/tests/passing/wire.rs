@@ -10,6 +10,7 @@ use std::task::{Context, Poll};
 use bytes::{BufMut, Bytes, BytesMut};
 use guard::core::{Mode, Settings};
 use guard::{Handle, Proxy};
+use http::header::USER_AGENT;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
@@ -227,6 +228,10 @@ async fn answer(
     let collected = body.collect().await.unwrap();
     let trailers = collected.trailers().map(map);
     let mut state = state.lock().unwrap();
+    if !parts.headers.contains_key(USER_AGENT) {
+        // The guard asks for itself what there is: no caller sees that.
+        return unimplemented();
+    }
     state.last = Seen {
         status: 0,
         path: parts.uri.to_string(),
@@ -253,6 +258,14 @@ async fn answer(
     };
     let mut response = Response::new(body);
     *response.headers_mut() = headers;
+    response
+}
+
+fn unimplemented() -> Response<Body> {
+    let mut response = Response::new(Full::new(Bytes::new()).boxed_unsync());
+    let headers = response.headers_mut();
+    headers.insert("content-type", HeaderValue::from_static("application/grpc"));
+    headers.insert("grpc-status", HeaderValue::from_static("12"));
     response
 }
 

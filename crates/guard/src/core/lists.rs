@@ -111,14 +111,16 @@ impl Lists {
         }
     }
 
-    /// The caller has gone: gives the list that nobody wants any more.
-    pub(super) fn abandoned(&mut self, call: CallId) -> Option<AskId> {
+    /// The caller has gone: gives the list that nobody wants any more, and whether the governor
+    /// knows of it.
+    pub(super) fn abandoned(&mut self, call: CallId) -> Option<(AskId, bool)> {
         let place = self.waiting.iter().position(|it| it.called.call == call)?;
-        let real = self.waiting.remove(place).real?;
-        self.is_dispensable(real).then(|| {
-            self.real.remove(&real);
-            real
-        })
+        let ask = self.waiting.remove(place).real?;
+        if !self.is_dispensable(ask) {
+            return None;
+        }
+        let real = self.real.remove(&ask)?;
+        Some((ask, real.is_governed))
     }
 
     /// While guarding one complete list stays outstanding.

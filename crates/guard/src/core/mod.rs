@@ -392,7 +392,10 @@ impl Guard {
 
     fn on_abandoned(&mut self, call: CallId, now: Instant) {
         for kind in [Kind::Sandbox, Kind::Container] {
-            if let Some(ask) = self.lists[kind as usize].abandoned(call) {
+            if let Some((ask, is_governed)) = self.lists[kind as usize].abandoned(call) {
+                if is_governed {
+                    self.prober.governor.lost(&(list_call(kind), None));
+                }
                 self.cancel(ask);
             }
         }
@@ -402,7 +405,10 @@ impl Guard {
             }
             self.cancel(ask);
         }
-        if let Some(ask) = self.node_calls.abandoned(call) {
+        if let Some((ask, governed)) = self.node_calls.abandoned(call) {
+            if let Some(rpc) = governed {
+                self.prober.governor.lost(&(rpc, None));
+            }
             self.cancel(ask);
         }
         if let Some((ask, target)) = self.mutations.abandoned(call) {

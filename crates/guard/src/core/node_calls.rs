@@ -41,12 +41,14 @@ impl NodeCalls {
         self.last.clear();
     }
 
-    pub(super) fn abandoned(&mut self, call: CallId) -> Option<AskId> {
+    /// The caller has gone: gives the call that nobody wants any more, and its method where the
+    /// governor knows of it.
+    pub(super) fn abandoned(&mut self, call: CallId) -> Option<(AskId, Option<Rpc>)> {
         let is_its = |it: &NodeCall| it.caller.is_some_and(|(caller, _)| caller == call);
         let found = self.outstanding.iter().find(|(_, it)| is_its(it));
         let ask = *found?.0;
-        self.outstanding.remove(&ask);
-        Some(ask)
+        let it = self.outstanding.remove(&ask)?;
+        Some((ask, it.is_governed.then_some(it.rpc)))
     }
 
     pub(super) fn alarm(&self, _: &Settings, now: Instant) -> Option<Instant> {

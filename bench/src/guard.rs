@@ -1,24 +1,19 @@
-//! What the guard costs a call that passes, and a list that it answers.
+//! What the guard costs a call that passes.
 
 use std::fs;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use bytes::Bytes;
 use cri::{ApiVersion, Client, Endpoint, Rpc, v1};
 use guard::Proxy;
-use guard::core::{Action, CallId, Caller, Guard, Input, Mode, Outcome, Reply, Settings};
+use guard::core::{Mode, Settings};
 use pleg::no_ids;
-use prost::Message;
 use sim::Sim;
 use tokio::net::UnixListener;
 
 use crate::Effort;
-use crate::cpu::{Progress, median};
+use crate::cpu::Progress;
 use crate::table::{Table, ratio, time};
-
-/// How many containers the list has that is answered from the rows.
-const CONTAINERS: usize = 10_000;
 
 pub async fn measure(effort: Effort, progress: &Progress) -> anyhow::Result<Table> {
     progress.say("the guard");
@@ -31,21 +26,9 @@ pub async fn measure(effort: Effort, progress: &Progress) -> anyhow::Result<Tabl
     let measured = passing(effort, &folder, &mut table).await;
     fs::remove_dir_all(&folder)?;
     measured?;
-    let (answered, bytes) = answering(effort)?;
-    table.row([
-        format!(
-            "a list of {CONTAINERS} containers from the rows, {} KiB",
-            bytes >> 10
-        ),
-        String::new(),
-        time(answered),
-        String::new(),
-        String::new(),
-    ]);
     table.note(
         "Client, guard and runtime are three threads of one process; direct calls and those \
-         through the guard take turns. A list from the rows is what the core takes once every \
-         id is confirmed.",
+         through the guard take turns.",
     );
     Ok(table)
 }
@@ -170,98 +153,4 @@ fn used_by_guard() -> anyhow::Result<Duration> {
         }
     }
     anyhow::bail!("the guard has no thread")
-}
-
-/// What the core takes for a list, once all is confirmed; and how long the list is.
-fn answering(effort: Effort) -> anyhow::Result<(f64, usize)> {
-    let mut now = tokio::time::Instant::now();
-    let mut guard = Guard::new(Settings::default(), Mode::Guard, now, 0);
-    let mut asks = guard.step(Input::Time, now);
-    let list = v1::ListContainersResponse {
-        containers: (0..CONTAINERS).map(row).collect(),
-    };
-    let list = Bytes::from(list.encode_to_vec());
-    let (mut samples, mut bytes, mut lists_hang) = (Vec::new(), 0, false);
-    let mut call = 0;
-    // The simulation of a runtime that answers everything but lists, a millisecond a step.
-    while samples.len() < effort.batches {
-        now += Duration::from_millis(1);
-        let mut next = Vec::new();
-        for action in asks {
-            match action {
-                Action::Ask(ask, Rpc::ContainerStatus, request) => {
-                    let request = v1::ContainerStatusRequest::decode(request)?;
-                    let status = v1::ContainerStatusResponse {
-                        status: Some(v1::ContainerStatus {
-                            id: request.container_id,
-                            state: 1,
-                            ..Default::default()
-                        }),
-                        ..Default::default()
-                    };
-                    let status = Outcome::Messages(vec![status.encode_to_vec().into()]);
-                    next.extend(guard.step(Input::Answered(ask, status), now));
-                }
-                Action::Ask(ask, Rpc::ListContainers, _) if !lists_hang => {
-                    lists_hang = true;
-                    let answer = Outcome::Messages(vec![list.clone()]);
-                    next.extend(guard.step(Input::Answered(ask, answer), now));
-                }
-                Action::Ask(_, Rpc::ListContainers, _) | Action::Pass(..) => {}
-                Action::Ask(ask, ..) => {
-                    let answer = Outcome::Messages(vec![Bytes::new()]);
-                    next.extend(guard.step(Input::Answered(ask, answer), now));
-                }
-                Action::AskHost => next.extend(guard.step(Input::HostIds(None), now)),
-                Action::Reply(_, Reply::Message(message)) => bytes = message.len(),
-                _ => {}
-            }
-        }
-        asks = next;
-        if asks.is_empty() {
-            let asked = Instant::now();
-            asks = guard.step(Input::Time, now);
-            let took = asked.elapsed().as_nanos() as f64;
-            let is_answer = |action: &Action| matches!(action, Action::Reply(_, Reply::Message(_)));
-            if asks.iter().any(is_answer) {
-                samples.push(took);
-            }
-        }
-        if call == 0 && lists_hang || asks.is_empty() && guard.guarding_since().is_some() {
-            call += 1;
-            let called = Input::Called {
-                call: CallId(call),
-                rpc: Rpc::ListContainers,
-                request: Bytes::new(),
-                from: Caller::Client,
-                deadline: None,
-            };
-            let asked = Instant::now();
-            asks.extend(guard.step(called, now));
-            let took = asked.elapsed().as_nanos() as f64;
-            let is_answer = |action: &Action| matches!(action, Action::Reply(_, Reply::Message(_)));
-            if asks.iter().any(is_answer) {
-                samples.push(took);
-            }
-        }
-    }
-    Ok((median(samples), bytes))
-}
-
-fn row(number: usize) -> v1::Container {
-    let labels = [
-        ("io.kubernetes.container.name", "app".to_owned()),
-        ("io.kubernetes.pod.name", format!("pod-{number}")),
-        ("io.kubernetes.pod.namespace", "default".to_owned()),
-        ("io.kubernetes.pod.uid", format!("uid-{number}")),
-    ];
-    v1::Container {
-        id: format!("{number:064x}"),
-        pod_sandbox_id: format!("{number:064x}"),
-        state: 1,
-        created_at: 1_700_000_000_000_000_000,
-        labels: labels.map(|(key, value)| (key.to_owned(), value)).into(),
-        annotations: [("io.kubernetes.container.hash".to_owned(), "8".repeat(8))].into(),
-        ..Default::default()
-    }
 }

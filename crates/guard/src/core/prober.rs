@@ -26,6 +26,9 @@ const REFRESH: Duration = Duration::from_millis(600);
 const PACE: Duration = Duration::from_millis(1);
 const ROUND: Duration = Duration::from_secs(2);
 
+/// So much of that may be made up for.
+const BURST: Duration = Duration::from_millis(10);
+
 /// How often the host is asked for ids.
 const HOST: Duration = Duration::from_secs(1);
 
@@ -286,7 +289,10 @@ impl Guard {
             self.prober.queues[kind as usize].asked.insert(id.clone());
             if !self.reads.is_outstanding(kind, &id) {
                 let known = self.sandboxes.len() + self.containers.len();
-                self.prober.next = now + PACE.min(ROUND / known.max(1) as u32);
+                // A timer is no finer than a millisecond: what was not asked in time may be now.
+                let earliest = now.checked_sub(BURST).unwrap_or(now);
+                let pace = PACE.min(ROUND / known.max(1) as u32);
+                self.prober.next = self.prober.next.max(earliest) + pace;
                 self.start_read(kind, &id, now);
             }
         }

@@ -193,7 +193,9 @@ impl World {
                     }
                 }
                 Action::Cancel(ask) => {
-                    self.outstanding.remove(&ask).expect("it is outstanding");
+                    // One that is lost in this very moment has ended too.
+                    let was = self.outstanding.remove(&ask);
+                    assert!(was.is_some() || answered.contains_key(&ask), "it has ended");
                 }
                 Action::AskHost => {
                     let delay = self.rng.f64() * 0.05;

@@ -70,8 +70,6 @@ enum State {
 struct Real {
     asked: Instant,
     filter: Filter,
-    /// Its end is told to the governor.
-    is_governed: bool,
 }
 
 /// Somebody asks for a list.
@@ -111,25 +109,24 @@ impl Lists {
         }
     }
 
-    /// The caller has gone: gives the list that nobody wants any more, and whether the governor
-    /// knows of it.
-    pub(super) fn abandoned(&mut self, call: CallId) -> Option<(AskId, bool)> {
+    /// The caller has gone: gives the list that nobody wants any more.
+    pub(super) fn abandoned(&mut self, call: CallId) -> Option<AskId> {
         let place = self.waiting.iter().position(|it| it.called.call == call)?;
         let ask = self.waiting.remove(place).real?;
-        if !self.is_dispensable(ask) {
-            return None;
-        }
-        let real = self.real.remove(&ask)?;
-        Some((ask, real.is_governed))
+        self.drop_if_dispensable(ask)
     }
 
-    /// While guarding one complete list stays outstanding.
-    fn is_dispensable(&self, ask: AskId) -> bool {
-        let whole = |(_, real): &(&AskId, &Real)| real.filter.is_whole();
-        let others = self.real.iter().filter(|(other, _)| **other != ask);
-        let is_whole = self.real.get(&ask).is_some_and(|it| it.filter.is_whole());
-        let guards = self.guarding_since().is_some();
-        !(guards && is_whole) || others.filter(whole).count() > 0
+    /// Gives the list back if it is to be cancelled: while guarding one complete list stays
+    /// outstanding.
+    fn drop_if_dispensable(&mut self, ask: AskId) -> Option<AskId> {
+        let is_whole = self.real.get(&ask)?.filter.is_whole();
+        let mut others = self.real.iter().filter(|(other, _)| **other != ask);
+        let is_last = !others.any(|(_, real)| real.filter.is_whole());
+        let is_kept = self.guarding_since().is_some() && is_whole && is_last;
+        (!is_kept).then(|| {
+            self.real.remove(&ask);
+            ask
+        })
     }
 
     fn asks_for_all(&self) -> bool {
@@ -191,7 +188,7 @@ impl Guard {
             if lists.guarding_since().is_some() {
                 let real = None;
                 lists.waiting.push(Waiting { called, real });
-                self.prober.unsettle(kind);
+                self.prober.look_at(kind);
                 return;
             }
         }
@@ -207,12 +204,7 @@ impl Guard {
     }
 
     fn note_real(&mut self, kind: Kind, ask: AskId, filter: Filter, now: Instant) {
-        let is_governed = self.prober.begin_node(list_call(kind), now);
-        let real = Real {
-            asked: now,
-            filter,
-            is_governed,
-        };
+        let real = Real { asked: now, filter };
         self.lists[kind as usize].real.insert(ask, real);
     }
 
@@ -234,10 +226,6 @@ impl Guard {
         let Some(real) = self.lists[kind as usize].real.remove(&ask) else {
             return;
         };
-        if real.is_governed {
-            let key = (list_call(kind), None);
-            self.prober.ended(&key, outcome, asked.1);
-        }
         let learnt = self.learn_list(kind, &real.filter, outcome, asked);
         self.reads.tell_all(kind);
         let waiting = &mut self.lists[kind as usize].waiting;
@@ -302,7 +290,7 @@ impl Guard {
                 let overdue = self.settings.list_overdue;
                 if let Some(since) = lists.oldest().filter(|asked| now >= *asked + overdue) {
                     lists.state = State::Guarding { since, next: now };
-                    self.prober.unsettle(kind);
+                    self.prober.look_at(kind);
                 }
             }
             State::Guarding { .. } if self.mode != Mode::Guard => self.pass_all(kind, now),
@@ -333,10 +321,10 @@ impl Guard {
         if lists.guarding_since().is_none() || lists.waiting.is_empty() {
             return;
         }
-        let is_settled = self.prober.settle(kind);
+        let is_worth_a_look = self.prober.is_worth_a_look(kind);
         let waiting = std::mem::take(&mut lists.waiting);
         for it in waiting {
-            let fit = it.called.may_be_answered && is_settled;
+            let fit = it.called.may_be_answered && is_worth_a_look;
             let list = fit
                 .then(|| self.list_of_rows(kind, &it.called, now))
                 .flatten();
@@ -354,13 +342,8 @@ impl Guard {
             self.reads.tell_all(kind);
             self.reply(it.called.call, it.called.rpc, reply);
             let lists = &mut self.lists[kind as usize];
-            if let Some(real) = it.real.filter(|real| lists.is_dispensable(*real))
-                && let Some(ended) = lists.real.remove(&real)
-            {
-                if ended.is_governed {
-                    self.prober.governor.lost(&(list_call(kind), None));
-                }
-                self.cancel(real);
+            if let Some(ask) = it.real.and_then(|real| lists.drop_if_dispensable(real)) {
+                self.cancel(ask);
             }
         }
     }

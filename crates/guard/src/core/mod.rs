@@ -31,6 +31,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use cri::Rpc;
+use pleg::engine::Key;
 use pleg::model::id::Id;
 use tokio::time::Instant;
 
@@ -194,11 +195,33 @@ pub fn is_intercepted(rpc: Rpc) -> bool {
 enum Purpose {
     /// A list, passed on or our own.
     List(Kind),
-    Read,
+    /// The status of one id, the same.
+    Read(Kind, Id),
     Mutation,
-    NodeCall,
+    NodeCall(Rpc),
     /// A call that passes, whatever it is.
     Other(CallId),
+}
+
+impl Purpose {
+    /// By what the governor knows it: only of what reads it is told.
+    fn key(&self) -> Option<Key> {
+        match self {
+            Self::List(kind) => Some((list_call(*kind), None)),
+            Self::Read(kind, id) => Some((status_call(*kind), Some(id.clone()))),
+            Self::NodeCall(rpc) => Some((*rpc, None)),
+            Self::Mutation | Self::Other(_) => None,
+        }
+    }
+}
+
+/// A call that the runtime has not answered yet.
+#[derive(Debug)]
+struct Outstanding {
+    purpose: Purpose,
+    asked: Instant,
+    /// The governor counts it. Of those with one key it knows one.
+    governed: Option<Key>,
 }
 
 /// All that is known, and all that goes on.
@@ -213,7 +236,7 @@ pub struct Guard {
     mutations: Mutations,
     node_calls: NodeCalls,
     prober: Prober,
-    asks: BTreeMap<AskId, (Purpose, Instant)>,
+    asks: BTreeMap<AskId, Outstanding>,
     last_ask: u64,
     figures: Figures,
     /// The revisions of both kinds of rows that were saved last.
@@ -375,12 +398,20 @@ impl Guard {
     fn next_ask(&mut self, purpose: Purpose, now: Instant) -> AskId {
         self.last_ask += 1;
         let ask = AskId(self.last_ask);
-        self.asks.insert(ask, (purpose, now));
+        let outstanding = Outstanding {
+            governed: purpose.key().filter(|key| self.prober.begin(key, now)),
+            purpose,
+            asked: now,
+        };
+        self.asks.insert(ask, outstanding);
         ask
     }
 
     fn cancel(&mut self, ask: AskId) {
-        if self.asks.remove(&ask).is_some() {
+        if let Some(outstanding) = self.asks.remove(&ask) {
+            if let Some(key) = outstanding.governed {
+                self.prober.governor.lost(&key);
+            }
             self.actions.push(Action::Cancel(ask));
         }
     }
@@ -392,37 +423,21 @@ impl Guard {
 
     fn on_abandoned(&mut self, call: CallId, now: Instant) {
         for kind in [Kind::Sandbox, Kind::Container] {
-            if let Some((ask, is_governed)) = self.lists[kind as usize].abandoned(call) {
-                if is_governed {
-                    self.prober.governor.lost(&(list_call(kind), None));
-                }
+            if let Some(ask) = self.lists[kind as usize].abandoned(call) {
                 self.cancel(ask);
             }
         }
-        if let Some((ask, key)) = self.reads.abandoned(call) {
-            if let Some(key) = key {
-                self.prober.governor.lost(&key);
-            }
-            self.cancel(ask);
-        }
-        if let Some((ask, governed)) = self.node_calls.abandoned(call) {
-            if let Some(rpc) = governed {
-                self.prober.governor.lost(&(rpc, None));
-            }
+        let unwanted = self.reads.abandoned(call);
+        if let Some(ask) = unwanted.or_else(|| self.node_calls.abandoned(call)) {
             self.cancel(ask);
         }
         if let Some((ask, target)) = self.mutations.abandoned(call) {
             self.cancel(ask);
             self.on_unknown_end(&target, now);
         }
-        let other = self
-            .asks
-            .iter()
-            .find_map(|(ask, (purpose, _))| match purpose {
-                Purpose::Other(of) if *of == call => Some(*ask),
-                _ => None,
-            });
-        if let Some(ask) = other {
+        let is_its = |it: &Outstanding| matches!(it.purpose, Purpose::Other(of) if of == call);
+        let other = self.asks.iter().find(|(_, it)| is_its(it));
+        if let Some((&ask, _)) = other {
             self.cancel(ask);
         }
     }
@@ -437,18 +452,21 @@ impl Guard {
     }
 
     fn on_answered(&mut self, ask: AskId, outcome: &Outcome, now: Instant) {
-        let Some((purpose, asked)) = self.asks.remove(&ask) else {
+        let Some(outstanding) = self.asks.remove(&ask) else {
             return;
         };
+        if let Some(key) = outstanding.governed {
+            self.prober.ended(&key, outcome, now);
+        }
         if let Outcome::Lost = outcome {
             self.node_calls.forget();
         }
-        let asked = (asked, now);
-        match purpose {
+        let asked = (outstanding.asked, now);
+        match outstanding.purpose {
             Purpose::List(kind) => self.on_list_answered(kind, ask, outcome, asked),
-            Purpose::Read => self.on_read_answered(ask, outcome, asked),
+            Purpose::Read(..) => self.on_read_answered(ask, outcome, asked),
             Purpose::Mutation => self.on_mutation_answered(ask, outcome, asked),
-            Purpose::NodeCall => self.on_node_answered(ask, outcome, asked),
+            Purpose::NodeCall(_) => self.on_node_answered(ask, outcome),
             Purpose::Other(call) => self.actions.push(Action::Relay(ask, call)),
         }
     }
@@ -474,8 +492,8 @@ impl Guard {
         let lists = lists.filter_map(|lists| lists.alarm(&self.settings, now));
         lists
             .chain(self.reads.alarm(&self.settings, now))
-            .chain(self.node_calls.alarm(&self.settings, now))
-            .chain(self.mutations.alarm(&self.settings, now))
+            .chain(self.node_calls.alarm(now))
+            .chain(self.mutations.alarm(now))
             .chain(self.prober.alarm(now))
             .filter(|time| *time > now)
             .min()

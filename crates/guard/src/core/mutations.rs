@@ -19,12 +19,10 @@ use pleg::model::id::Id;
 use tokio::time::Instant;
 
 use super::rows::Asked;
-use super::{
-    Action, AskId, CallId, Caller, Failure, Guard, Mode, Outcome, Purpose, Reply, Settings, count,
-};
+use super::{Action, AskId, CallId, Caller, Failure, Guard, Mode, Outcome, Purpose, Reply, count};
 use crate::wire::Kind;
 use crate::wire::request::{Mutation, Target, id_of, of_id};
-use crate::wire::row::{EXITED, READY, RUNNING, row_of_config};
+use crate::wire::row::{EXITED, READY, RUNNING, row_of_config, row_of_status};
 use crate::wire::status::Status;
 
 /// What has no proof is asked about again after this.
@@ -81,7 +79,7 @@ impl Mutations {
         Some((ask, it.mutation.target))
     }
 
-    pub(super) fn alarm(&self, _: &Settings, now: Instant) -> Option<Instant> {
+    pub(super) fn alarm(&self, now: Instant) -> Option<Instant> {
         let waiting = self.running.values().filter(|it| it.caller.is_some());
         let times = waiting.map(|it| it.next_proof);
         times.filter(|time| *time > now).min()
@@ -208,7 +206,7 @@ impl Guard {
         if kind == Kind::Sandbox {
             return None;
         }
-        let row = crate::wire::row::row_of_status(kind, &status.bytes, None).ok()?;
+        let row = row_of_status(kind, &status.bytes, None).ok()?;
         let mut makers = self.mutations.running.values();
         let maker = makers.find(|it| it.mutation.has_made(&row));
         if let Some(Target::NewContainer { sandbox, .. }) = maker.map(|it| &it.mutation.target) {

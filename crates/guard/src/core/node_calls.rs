@@ -8,8 +8,7 @@ use bytes::Bytes;
 use cri::Rpc;
 use tokio::time::Instant;
 
-use super::rows::Asked;
-use super::{Action, AskId, CallId, Caller, Guard, Mode, Outcome, Purpose, Reply, Settings};
+use super::{Action, AskId, CallId, Caller, Guard, Mode, Outcome, Purpose, Reply};
 
 /// After this the last answer is given again.
 const OVERDUE: Duration = Duration::from_secs(2);
@@ -31,8 +30,6 @@ struct NodeCall {
     request: Bytes,
     asked: Instant,
     caller: Option<(CallId, Caller)>,
-    /// Its end is told to the governor.
-    is_governed: bool,
 }
 
 impl NodeCalls {
@@ -41,17 +38,16 @@ impl NodeCalls {
         self.last.clear();
     }
 
-    /// The caller has gone: gives the call that nobody wants any more, and its method where the
-    /// governor knows of it.
-    pub(super) fn abandoned(&mut self, call: CallId) -> Option<(AskId, Option<Rpc>)> {
+    /// The caller has gone: gives the call that nobody wants any more.
+    pub(super) fn abandoned(&mut self, call: CallId) -> Option<AskId> {
         let is_its = |it: &NodeCall| it.caller.is_some_and(|(caller, _)| caller == call);
         let found = self.outstanding.iter().find(|(_, it)| is_its(it));
         let ask = *found?.0;
-        let it = self.outstanding.remove(&ask)?;
-        Some((ask, it.is_governed.then_some(it.rpc)))
+        self.outstanding.remove(&ask);
+        Some(ask)
     }
 
-    pub(super) fn alarm(&self, _: &Settings, now: Instant) -> Option<Instant> {
+    pub(super) fn alarm(&self, now: Instant) -> Option<Instant> {
         let waiting = self.outstanding.values().filter(|it| it.caller.is_some());
         let times = waiting.map(|it| it.asked + OVERDUE);
         times.chain(self.heartbeat).filter(|time| *time > now).min()
@@ -77,7 +73,7 @@ impl Guard {
             let reply = Reply::Message(last.clone());
             return self.reply(call, rpc, reply);
         }
-        let ask = self.pass_on(Purpose::NodeCall, call, now);
+        let ask = self.pass_on(Purpose::NodeCall(rpc), call, now);
         self.note_node_call(ask, rpc, request, Some((call, from)), now);
     }
 
@@ -89,24 +85,19 @@ impl Guard {
         caller: Option<(CallId, Caller)>,
         now: Instant,
     ) {
-        let is_governed = self.prober.begin_node(rpc, now);
         let call = NodeCall {
             rpc,
             request,
             asked: now,
             caller,
-            is_governed,
         };
         self.node_calls.outstanding.insert(ask, call);
     }
 
-    pub(super) fn on_node_answered(&mut self, ask: AskId, outcome: &Outcome, asked: Asked) {
+    pub(super) fn on_node_answered(&mut self, ask: AskId, outcome: &Outcome) {
         let Some(it) = self.node_calls.outstanding.remove(&ask) else {
             return;
         };
-        if it.is_governed {
-            self.prober.ended(&(it.rpc, None), outcome, asked.1);
-        }
         if let Outcome::Messages(messages) = outcome
             && let [message] = messages.as_slice()
         {
@@ -146,7 +137,12 @@ impl Guard {
         if self.node_calls.heartbeat.is_some_and(|due| now >= due) {
             self.node_calls.heartbeat = Some(now + HEARTBEAT);
             if !is_asked {
-                let ask = self.ask(Purpose::NodeCall, Rpc::Version, Bytes::new(), now);
+                let ask = self.ask(
+                    Purpose::NodeCall(Rpc::Version),
+                    Rpc::Version,
+                    Bytes::new(),
+                    now,
+                );
                 self.note_node_call(ask, Rpc::Version, Bytes::new(), None, now);
             }
         }

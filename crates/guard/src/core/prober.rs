@@ -8,7 +8,6 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use cri::Rpc;
 use pleg::Config;
 use pleg::engine::{Governor, Key};
 use pleg::model::id::Id;
@@ -61,8 +60,8 @@ struct Queue {
     begun: Option<Instant>,
     /// Since when there may be some that nobody has told us of.
     missed: Option<Instant>,
-    /// All were asked for, or a list came in, since it was last looked at.
-    is_settled: bool,
+    /// A list began to wait: it is looked at once, whoever is still asked for.
+    is_to_be_looked_at: bool,
 }
 
 /// An id that is neither a container's nor a sandbox's, as far as we know.
@@ -113,21 +112,17 @@ impl Prober {
     }
 
     /// A call is made; says whether it is the one by which the governor knows its key.
-    pub(super) fn begin(&mut self, key: Key, now: Instant) -> bool {
-        if self.governor.is_outstanding(&key) {
+    pub(super) fn begin(&mut self, key: &Key, now: Instant) -> bool {
+        if self.governor.is_outstanding(key) {
             return false;
         }
-        let (call, id) = key;
+        let (call, id) = key.clone();
         let about = About {
             id,
             ..About::node(call)
         };
         self.governor.begin(about, now);
         true
-    }
-
-    pub(super) fn begin_node(&mut self, rpc: Rpc, now: Instant) -> bool {
-        self.begin((rpc, None), now)
     }
 
     pub(super) fn ended(&mut self, key: &Key, outcome: &Outcome, now: Instant) {
@@ -137,21 +132,21 @@ impl Prober {
         };
     }
 
-    /// A list waits: its kind is looked at.
-    pub(super) fn unsettle(&mut self, kind: Kind) {
-        self.queues[kind as usize].is_settled = true;
+    /// A list began to wait: all may be confirmed already.
+    pub(super) fn look_at(&mut self, kind: Kind) {
+        self.queues[kind as usize].is_to_be_looked_at = true;
     }
 
-    /// Whether it is worth looking whether everything is confirmed now: nobody is asked for
-    /// any more who may still answer.
-    pub(super) fn settle(&mut self, kind: Kind) -> bool {
+    /// Whether it is worth looking whether everything is confirmed now: a list began to wait,
+    /// or nobody is asked for any more who may still answer.
+    pub(super) fn is_worth_a_look(&mut self, kind: Kind) -> bool {
         let queue = &mut self.queues[kind as usize];
         let is_open = |id: &Id| {
             let key = (status_call(kind), Some(id.clone()));
             self.governor.is_outstanding(&key) && !self.governor.is_stuck(&key)
         };
         let is_over = queue.ids.is_empty() && !queue.asked.iter().any(is_open);
-        std::mem::take(&mut queue.is_settled) || is_over
+        std::mem::take(&mut queue.is_to_be_looked_at) || is_over
     }
 
     /// There may be some of this kind that nobody told us of.
@@ -170,8 +165,7 @@ impl Prober {
         missed.take_if(|missed| asked >= *missed);
     }
 
-    /// Whether all are known.
-    /// What others have made is known within seconds, unless nobody can tell.
+    /// Whether all are known. What others have made is known within seconds, unless nobody can tell.
     pub(super) fn sees_all(&self, kind: Kind, now: Instant) -> bool {
         let mut unknown = self.unknown.values();
         let none_is_open = unknown.all(|id| id.is_neither);

@@ -42,8 +42,6 @@ struct Read {
     behind: Vec<Reader>,
     /// We want the answer ourselves.
     is_ours: bool,
-    /// Its end is told to the governor.
-    is_governed: bool,
     /// Something newer may have been told of the id since it was asked.
     is_stale: bool,
 }
@@ -92,9 +90,8 @@ impl Reads {
         }
     }
 
-    /// The caller has gone: gives the read that nobody wants any more, and whether the
-    /// governor knows of it.
-    pub(super) fn abandoned(&mut self, call: CallId) -> Option<(AskId, Option<Key>)> {
+    /// The caller has gone: gives the read that nobody wants any more.
+    pub(super) fn abandoned(&mut self, call: CallId) -> Option<AskId> {
         let waits = |reader: &Reader| reader.call == call;
         let (ask, read) = self
             .reads
@@ -105,10 +102,9 @@ impl Reads {
         if read.is_wanted() {
             return None;
         }
-        let key = read.is_governed.then(|| read.key());
         let ask = *ask;
         self.reads.remove(&ask);
-        Some((ask, key))
+        Some(ask)
     }
 
     pub(super) fn alarm(&self, settings: &Settings, now: Instant) -> Option<Instant> {
@@ -152,7 +148,7 @@ impl Guard {
                 return;
             }
         }
-        let ask = self.pass_on(Purpose::Read, call, now);
+        let ask = self.pass_on(Purpose::Read(kind, id.clone()), call, now);
         self.note_read(ask, kind, id, Some(reader), now);
     }
 
@@ -164,12 +160,12 @@ impl Guard {
             }
             return;
         }
-        let ask = self.ask(Purpose::Read, status_call(kind), of_id(id), now);
+        let purpose = Purpose::Read(kind, id.clone());
+        let ask = self.ask(purpose, status_call(kind), of_id(id), now);
         self.note_read(ask, kind, id.clone(), None, now);
     }
 
     fn note_read(&mut self, ask: AskId, kind: Kind, id: Id, reader: Option<Reader>, now: Instant) {
-        let key = (status_call(kind), Some(id.clone()));
         let read = Read {
             kind,
             request: match &reader {
@@ -181,7 +177,6 @@ impl Guard {
             is_ours: reader.is_none(),
             callers: reader.into_iter().collect(),
             behind: Vec::new(),
-            is_governed: self.prober.begin(key, now),
             is_stale: false,
         };
         self.reads.reads.insert(ask, read);
@@ -191,9 +186,6 @@ impl Guard {
         let Some(read) = self.reads.reads.remove(&ask) else {
             return;
         };
-        if read.is_governed {
-            self.prober.ended(&read.key(), outcome, asked.1);
-        }
         self.learn_status(&read, outcome, asked);
         if !read.callers.is_empty() {
             self.reads.tell(read.kind, &read.id);

@@ -87,7 +87,8 @@ impl Known {
         }
     }
 
-    fn tell(&mut self, state: i32, asked: Instant) {
+    /// Says whether its state is another now.
+    fn tell(&mut self, state: i32, asked: Instant) -> bool {
         let known = self.row.state;
         let rises = |state: i32| (0..=EXITED).contains(&state);
         self.row.state = match rises(known) && rises(state) {
@@ -97,6 +98,7 @@ impl Known {
             false => known,
         };
         self.confirmed = asked.max(self.confirmed);
+        self.row.state != known
     }
 }
 
@@ -190,9 +192,7 @@ impl Rows {
         }
         match self.known.get_mut(&row.id) {
             Some(known) => {
-                let before = known.row.state;
-                known.tell(row.state, asked.0);
-                self.revision += u64::from(known.row.state != before);
+                self.revision += u64::from(known.tell(row.state, asked.0));
                 let state = known.row.state;
                 known.row = Row { state, ..row };
             }
@@ -203,24 +203,18 @@ impl Rows {
         }
     }
 
-    /// The runtime told the state of an id; says whether that is known.
-    pub(crate) fn tell(&mut self, id: &Id, state: i32, asked: Instant) -> bool {
-        let known = self.known.get_mut(id);
-        known.is_some_and(|known| {
-            let before = known.row.state;
-            known.tell(state, asked);
-            self.revision += u64::from(known.row.state != before);
-            true
-        })
+    /// The runtime told the state of an id.
+    pub(crate) fn tell(&mut self, id: &Id, state: i32, asked: Instant) {
+        if let Some(known) = self.known.get_mut(id) {
+            self.revision += u64::from(known.tell(state, asked));
+        }
     }
 
     /// The runtime has no such id. It may have got one since it was asked.
-    pub(crate) fn absent(&mut self, id: &Id, asked: Instant) -> bool {
-        let is_gone = self.known.get(id).is_some_and(|known| known.told < asked);
-        if is_gone {
+    pub(crate) fn absent(&mut self, id: &Id, asked: Instant) {
+        if self.known.get(id).is_some_and(|known| known.told < asked) {
             self.remove(id);
         }
-        is_gone
     }
 
     /// A change of this id was answered: what was asked before says nothing of it any more.

@@ -3,7 +3,7 @@
 //! They need not be new: after a restart every id is confirmed anew, and what was made since is
 //! met on the host, or no list is answered before a complete one came.
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use tokio::time::Instant;
 
 use super::Guard;
@@ -29,10 +29,7 @@ pub(super) fn written(sandboxes: &Rows, containers: &Rows) -> Vec<u8> {
 fn lists(saved: &Bytes) -> Option<[Bytes; 2]> {
     let mut rest = saved.slice_ref(saved.strip_prefix(MAGIC)?);
     let mut next = || {
-        let length = rest.split_off(size_of::<u64>().min(rest.len()));
-        let length = std::mem::replace(&mut rest, length);
-        let length = u64::from_be_bytes(length.as_ref().try_into().ok()?);
-        let length = usize::try_from(length).ok()?;
+        let length = usize::try_from(rest.try_get_u64().ok()?).ok()?;
         (length <= rest.len()).then(|| rest.split_to(length))
     };
     let lists = [next()?, next()?];

@@ -132,14 +132,8 @@ impl Mutation {
 
 /// The id that a request has first, as all have that are about one id.
 pub(crate) fn id_of(request: &Bytes) -> Option<Id> {
-    let mut id = None;
-    let read = fields(request, "request", |number, field| {
-        if number == 1 {
-            id = Some(Id::from(field.text()?));
-        }
-        Ok(())
-    });
-    read.is_ok().then_some(id)?
+    let id = part(request, 1)?;
+    std::str::from_utf8(&id).ok().map(Id::from)
 }
 
 /// The last field of this number.

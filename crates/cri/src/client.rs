@@ -3,7 +3,7 @@
 use std::fmt;
 use std::future::poll_fn;
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 use http::HeaderMap;
 use http::uri::PathAndQuery;
 use http_body_util::{BodyExt, Full};
@@ -18,6 +18,7 @@ use tonic_prost::ProstCodec;
 use tower::Service;
 
 use crate::fields::Malformed;
+use crate::frame::framed;
 use crate::items::Items;
 use crate::{Endpoint, Rpc};
 
@@ -132,7 +133,7 @@ impl Client {
         let request = http::Request::post(path(api, rpc))
             .header(http::header::CONTENT_TYPE, "application/grpc")
             .header(http::header::TE, "trailers")
-            .body(Body::new(framed(&request)))
+            .body(Body::new(Full::new(framed(&request.encode_to_vec()))))
             .map_err(|error| Status::internal(error.to_string()))?;
         let mut channel = self.channel.clone();
         let transport = |error: tonic::transport::Error| Status::from_error(Box::new(error));
@@ -198,16 +199,6 @@ fn ok_or_status(headers: &HeaderMap) -> Result<(), Status> {
         Some(status) if status.code() != Code::Ok => Err(status),
         _ => Ok(()),
     }
-}
-
-/// A message as gRPC frames it: uncompressed, its length, itself.
-fn framed(message: &impl Message) -> Full<Bytes> {
-    let length = message.encoded_len();
-    let mut frame = BytesMut::with_capacity(5 + length);
-    frame.put_u8(0);
-    frame.put_u32(length as u32);
-    frame.put_slice(&message.encode_to_vec());
-    Full::new(frame.freeze())
 }
 
 fn path(api: ApiVersion, rpc: Rpc) -> PathAndQuery {

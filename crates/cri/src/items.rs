@@ -14,9 +14,7 @@ use prost::encoding::{WireType, decode_key, decode_varint};
 use tonic::Status;
 
 use crate::fields::Malformed;
-
-/// Flag and length, in front of a gRPC message.
-const FRAME_HEADER: usize = 5;
+use crate::frame::HEADER;
 
 /// A tag and a length are at most ten bytes each.
 const LONGEST_KEY: usize = 20;
@@ -87,7 +85,7 @@ impl<F: FnMut(&[u8]) -> Result<(), Malformed>> Items<F> {
     /// Cuts off what is complete.
     fn cut(&mut self, bytes: &mut &[u8]) -> Result<(), Status> {
         loop {
-            if self.message.is_none() && bytes.len() >= FRAME_HEADER {
+            if self.message.is_none() && bytes.len() >= HEADER {
                 let length = self.header(bytes)?;
                 self.message = Some((length, length));
             }
@@ -218,7 +216,7 @@ mod tests {
         for piece in (1..60).chain([1000, bytes.len()]) {
             let (ids, ended) = read(&bytes, piece, 1 << 20);
             assert_eq!(ids, whole, "in pieces of {piece}");
-            assert_eq!(ended, Ok(bytes.len() - FRAME_HEADER));
+            assert_eq!(ended, Ok(bytes.len() - HEADER));
         }
     }
 
@@ -251,7 +249,7 @@ mod tests {
     fn fields_that_are_no_items_are_passed_over_wherever_they_stand() {
         let (varint, text) = ([0x10, 0x7f], [0x1a, 2, b'n', b'o']);
         for unknown in [&varint[..], &text[..]] {
-            let items = answer(2).split_off(FRAME_HEADER);
+            let items = answer(2).split_off(HEADER);
             let message = [unknown, &items, unknown].concat();
             let mut bytes = vec![0];
             bytes.extend((message.len() as u32).to_be_bytes());
@@ -259,7 +257,7 @@ mod tests {
             for piece in 1..bytes.len() {
                 let (ids, ended) = read(&bytes, piece, 1 << 20);
                 assert_eq!(ids, ["id-0", "id-1"]);
-                assert_eq!(ended, Ok(bytes.len() - FRAME_HEADER));
+                assert_eq!(ended, Ok(bytes.len() - HEADER));
             }
         }
     }
@@ -279,10 +277,7 @@ mod tests {
         };
         let bytes = [answer(3), answer(0), answer(20)].concat();
         for piece in 1..bytes.len() {
-            assert_eq!(
-                read(&bytes, piece),
-                (23, Ok(bytes.len() - 3 * FRAME_HEADER))
-            );
+            assert_eq!(read(&bytes, piece), (23, Ok(bytes.len() - 3 * HEADER)));
         }
         assert_eq!(read(&[], 1), (0, Ok(0)), "no items at all");
         let cut = read(&bytes[..bytes.len() - 1], 7).1;

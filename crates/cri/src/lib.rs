@@ -16,6 +16,7 @@
 mod client;
 mod endpoint;
 pub mod fields;
+pub mod frame;
 mod items;
 pub mod lean;
 mod rpc;

@@ -12,7 +12,7 @@ use hyper::body::{Body as HttpBody, Frame, Incoming};
 
 use super::Body;
 use crate::core::{Failure, Outcome, Reply};
-use crate::wire::frame::{framed, messages_of};
+use cri::frame::{framed, messages_of};
 
 /// gRPC's codes for an id that does not exist, and for a runtime that cannot be reached.
 const NOT_FOUND: i32 = 5;

@@ -19,7 +19,7 @@ use super::answer::{Answer, whole};
 use super::upstream::Upstream;
 use super::{Body, Proxy, Report, kept};
 use crate::core::{Action, AskId, CallId, Caller, Guard, Input, Mode, Outcome};
-use crate::wire::frame::framed;
+use cri::frame::framed;
 
 /// How often what is known is kept, if it has changed.
 const KEEP: Duration = Duration::from_millis(500);
@@ -191,16 +191,17 @@ impl Driver {
         self.turned.notify_one();
     }
 
+    /// Shows what is done now, where that differs from what is shown.
     fn report(&self) {
         let state = self.state.borrow();
-        let report = Report {
-            guarding_since: state.guard.guarding_since(),
-            figures: state.guard.figures().clone(),
-        };
-        self.reports.send_if_modified(|known| {
-            let differs = *known != report;
+        let (since, figures) = (state.guard.guarding_since(), state.guard.figures());
+        self.reports.send_if_modified(|shown| {
+            let differs = shown.guarding_since != since || shown.figures != *figures;
             if differs {
-                *known = report;
+                *shown = Report {
+                    guarding_since: since,
+                    figures: figures.clone(),
+                };
             }
             differs
         });

@@ -30,6 +30,16 @@ use crate::Handle;
 
 use crate::core::{Figures, Mode, Settings};
 
+/// HTTP/2 windows that take the list of a common node without a round trip.
+const WINDOW: u32 = 4 << 20;
+
+/// Metadata is passed on whatever its size.
+const MOST_HEADERS: u32 = 16 << 20;
+
+/// A wedged runtime leaves hundreds of streams open, which a kubelet cancels at once: that must
+/// close no connection.
+const MOST_RESETS: usize = 1 << 16;
+
 type Body = UnsyncBoxBody<Bytes, hyper::Error>;
 
 /// What a guard is made from.

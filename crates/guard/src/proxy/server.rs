@@ -21,17 +21,9 @@ use tokio::time::sleep;
 
 use super::answer::{Answer, whole};
 use super::driver::{Call, Driver};
-use super::{Body, Proxy, Report, kept};
+use super::{Body, MOST_HEADERS, MOST_RESETS, Proxy, Report, WINDOW, kept};
 use crate::core::{Input, Mode, is_intercepted};
-use crate::wire::frame::message_of;
-
-const WINDOW: u32 = 4 << 20;
-
-/// Metadata is passed on whatever its size.
-const MOST_HEADERS: u32 = 16 << 20;
-
-/// A kubelet of a wedged runtime cancels hundreds of calls at once.
-const MOST_RESETS: usize = 1 << 16;
+use cri::frame::message_of;
 
 /// After an error of accept, such as no file descriptor left.
 const PAUSE: Duration = Duration::from_millis(50);

@@ -11,17 +11,8 @@ use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::UnixStream;
 
-use super::Body;
 use super::server::LocalExecutor;
-
-/// HTTP/2 windows that take the list of a common node without a round trip.
-const WINDOW: u32 = 4 << 20;
-
-/// Metadata is passed on whatever its size.
-const MOST_HEADERS: u32 = 16 << 20;
-
-/// A wedged runtime leaves streams open; that must not close the connection.
-const MOST_RESETS: usize = 1 << 16;
+use super::{Body, MOST_HEADERS, MOST_RESETS, WINDOW};
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]

@@ -1,7 +1,6 @@
 //! CRI's bytes, as far as the guard reads or writes them: everything else passes untouched.
 //!
 //! ```text
-//!   frame    the message in a gRPC body, and back
 //!   row      a sandbox or container as a list has it: read, patched, made from other messages
 //!   filter   which rows a list asks for
 //!   status   the state that a status answer tells
@@ -9,7 +8,6 @@
 //! ```
 
 pub(crate) mod filter;
-pub(crate) mod frame;
 pub(crate) mod request;
 pub(crate) mod row;
 pub(crate) mod status;

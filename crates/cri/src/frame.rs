@@ -2,11 +2,12 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-const HEADER: usize = 5;
+/// A flag, and a length of four bytes.
+pub(crate) const HEADER: usize = 5;
 
 /// The one message of a unary body. `None` if the body is anything else, or compressed: then
 /// it is not understood, and passes.
-pub(crate) fn message_of(body: &Bytes) -> Option<Bytes> {
+pub fn message_of(body: &Bytes) -> Option<Bytes> {
     let (header, _) = body.split_at_checked(HEADER)?;
     let length = u32::from_be_bytes(header[1..].try_into().ok()?) as usize;
     let is_plain = header[0] == 0 && body.len() - HEADER == length;
@@ -14,7 +15,7 @@ pub(crate) fn message_of(body: &Bytes) -> Option<Bytes> {
 }
 
 /// The messages of a streamed body, under the same conditions.
-pub(crate) fn messages_of(body: &Bytes) -> Option<Vec<Bytes>> {
+pub fn messages_of(body: &Bytes) -> Option<Vec<Bytes>> {
     let mut rest = body.clone();
     let mut messages = Vec::new();
     while !rest.is_empty() {
@@ -31,7 +32,7 @@ pub(crate) fn messages_of(body: &Bytes) -> Option<Vec<Bytes>> {
 }
 
 /// A body of this one message.
-pub(crate) fn framed(message: &[u8]) -> Bytes {
+pub fn framed(message: &[u8]) -> Bytes {
     let mut body = BytesMut::with_capacity(HEADER + message.len());
     body.put_u8(0);
     body.put_u32(message.len() as u32);

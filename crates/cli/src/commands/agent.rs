@@ -8,6 +8,13 @@ use crate::args::{Agent as Options, Global, Listen};
 use crate::{Found, endpoint, signals};
 
 pub async fn run(global: &Global, options: Options) -> anyhow::Result<Found> {
+    serve(prepare(global, options)).await
+}
+
+/// Runs a daemon once it is `ready`, until it is told to stop.
+pub async fn serve(
+    ready: impl Future<Output = anyhow::Result<(Daemon, Listeners)>>,
+) -> anyhow::Result<Found> {
     let interrupted = signals::interrupted()?;
     let mut shutdown = pin!(async {
         let signal = interrupted.await;
@@ -15,7 +22,7 @@ pub async fn run(global: &Global, options: Options) -> anyhow::Result<Found> {
     });
     // A runtime that has not said yet whether it is one does not hold up a stop either.
     let (daemon, listeners) = tokio::select! {
-        ready = prepare(global, options) => ready?,
+        ready = ready => ready?,
         () = &mut shutdown => return Ok(Found::Well),
     };
     agent::run(daemon, listeners, shutdown).await?;

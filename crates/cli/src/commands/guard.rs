@@ -1,7 +1,6 @@
 //! `pleg guard`: a CRI endpoint between a kubelet and its runtime, and an agent in one process.
 
 use std::path::{Path, PathBuf};
-use std::pin::pin;
 use std::time::Duration;
 
 use agent::{AgentClient, AgentConfig, Daemon, Listeners, host_ids, state_directory};
@@ -12,7 +11,8 @@ use guard::{Handle, Proxy, door};
 use pleg::model::wall_time::system_clock;
 
 use crate::args::{AgentOption, Global, duration};
-use crate::{Found, endpoint, signals};
+use crate::commands::agent::serve;
+use crate::{Found, endpoint};
 
 const HELP: &str = "\
 The kubelet is told to use the guard's socket in place of the runtime's
@@ -83,17 +83,7 @@ pub async fn run(global: &Global, options: Guard) -> anyhow::Result<Found> {
     if let Some(Running::Mode { mode, agent }) = options.running {
         return switch(mode, &agent).await;
     }
-    let interrupted = signals::interrupted()?;
-    let mut shutdown = pin!(async {
-        let signal = interrupted.await;
-        tracing::info!("stopping on {signal}");
-    });
-    let (daemon, listeners) = tokio::select! {
-        ready = prepare(global, options) => ready?,
-        () = &mut shutdown => return Ok(Found::Well),
-    };
-    agent::run(daemon, listeners, shutdown).await?;
-    Ok(Found::Well)
+    serve(prepare(global, options)).await
 }
 
 async fn prepare(global: &Global, options: Guard) -> anyhow::Result<(Daemon, Listeners)> {

@@ -57,7 +57,8 @@ impl Engine {
         self.unasked.remove(uid);
         match result {
             Ok(mut status) => {
-                status.keep_exit_codes_of(&self.reader.get(uid).status);
+                let last_good = self.reader.get(uid).status;
+                status.keep_exit_codes_of(&last_good);
                 self.records.looked(&ticket, &status, begun, now.instant);
                 // The pod may be gone, and even back, since: then this tells nothing.
                 let Some(commit) = self.records.commit(&ticket) else {
@@ -80,7 +81,6 @@ impl Engine {
                     Some(asked) => contradictions(&status, asked, listed),
                     None => Contradictions::new(),
                 };
-                let last_good = self.reader.get(uid).status;
                 let is_listed_since = |time| self.records.is_listed_since(uid, time);
                 let judged = self.doubts.inspected(
                     &status,

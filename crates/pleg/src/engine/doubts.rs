@@ -42,8 +42,6 @@ pub(crate) struct Doubts {
 struct Doubt {
     /// When it was first found so.
     first: Instant,
-    /// Whether the status contradicts the list.
-    contradicts: bool,
     /// How often it was asked again for this.
     asked: u32,
     next: Next,
@@ -83,8 +81,8 @@ pub(crate) enum Found {
 impl Doubts {
     /// A pod was inspected, of which this is `listed` now; says how its status stands to that.
     /// `contradictions` are [those](contradictions) of the status, and `last_good` is what was
-    /// known before. `is_listed_since` says whether they are of lists that
-    /// were asked for after a time: what is gone by then is in none of them.
+    /// known before. `is_listed_since` says whether they are of lists that were asked for after
+    /// a time: what is gone by then is in none of them.
     pub(crate) fn inspected(
         &mut self,
         status: &PodStatus,
@@ -101,8 +99,7 @@ impl Doubts {
         for (id, found) in found {
             let mut doubt = known.remove(&id).unwrap_or_else(|| Doubt::new(now));
             doubt.ask_again(&found, now);
-            doubt.contradicts = matches!(found, Found::Contradicts(..));
-            contradicts |= doubt.contradicts;
+            contradicts |= matches!(found, Found::Contradicts(..));
             doubt.failing = match found {
                 Found::Contradicts(call, container) if is_listed_since(doubt.first) => {
                     let since = doubt.failing.map_or(now, |failing| failing.since);
@@ -194,11 +191,7 @@ impl Doubts {
 
     /// The pods of which a status contradicts the list.
     pub(crate) fn contradicted(&self) -> impl Iterator<Item = &PodUid> {
-        let contradicts =
-            |doubts: &BTreeMap<Id, Doubt>| doubts.values().any(|doubt| doubt.contradicts);
-        let pods = self.pods.iter();
-        let pods = pods.filter(move |(_, doubts)| contradicts(doubts));
-        pods.map(|(uid, _)| uid)
+        self.last_good.keys()
     }
 
     /// The statuses that contradict the list.
@@ -212,7 +205,6 @@ impl Doubt {
     fn new(now: Instant) -> Self {
         Self {
             first: now,
-            contradicts: false,
             asked: 0,
             next: Next::At(now + PAUSE),
             failing: None,

@@ -89,6 +89,8 @@ struct Waiting {
     called: Called,
     /// The list that the runtime is asked for on its behalf.
     real: Option<AskId>,
+    /// Up to this id all was known when it was last looked.
+    known_to: Option<Id>,
 }
 
 impl Lists {
@@ -172,6 +174,14 @@ impl Lists {
 }
 
 impl Waiting {
+    fn new(called: Called, real: Option<AskId>) -> Self {
+        Self {
+            called,
+            real,
+            known_to: None,
+        }
+    }
+
     fn gives_up(&self, settings: &Settings) -> Instant {
         let Called { asked, until, .. } = self.called;
         let patience = asked + settings.list_patience;
@@ -186,10 +196,7 @@ impl Guard {
         if called.may_be_answered {
             lists.asked = Some(now);
             if lists.guarding_since().is_some() {
-                let real = None;
-                lists.waiting.push(Waiting { called, real });
-                self.prober.look_at(kind);
-                return;
+                return lists.waiting.push(Waiting::new(called, None));
             }
         }
         self.pass_list_on(kind, called, now);
@@ -198,9 +205,8 @@ impl Guard {
     fn pass_list_on(&mut self, kind: Kind, called: Called, now: Instant) {
         let ask = self.pass_on(Purpose::List(kind), called.call, now);
         self.note_real(kind, ask, called.filter.clone(), now);
-        let real = Some(ask);
-        let lists = &mut self.lists[kind as usize];
-        lists.waiting.push(Waiting { called, real });
+        let waiting = &mut self.lists[kind as usize].waiting;
+        waiting.push(Waiting::new(called, Some(ask)));
     }
 
     fn note_real(&mut self, kind: Kind, ask: AskId, filter: Filter, now: Instant) {
@@ -290,7 +296,6 @@ impl Guard {
                 let overdue = self.settings.list_overdue;
                 if let Some(since) = lists.oldest().filter(|asked| now >= *asked + overdue) {
                     lists.state = State::Guarding { since, next: now };
-                    self.prober.look_at(kind);
                 }
             }
             State::Guarding { .. } if self.mode != Mode::Guard => self.pass_all(kind, now),
@@ -321,13 +326,12 @@ impl Guard {
         if lists.guarding_since().is_none() || lists.waiting.is_empty() {
             return;
         }
-        let is_worth_a_look = self.prober.is_worth_a_look(kind);
         let waiting = std::mem::take(&mut lists.waiting);
-        for it in waiting {
-            let fit = it.called.may_be_answered && is_worth_a_look;
-            let list = fit
-                .then(|| self.list_of_rows(kind, &it.called, now))
-                .flatten();
+        for mut it in waiting {
+            let list = match it.called.may_be_answered {
+                true => self.list_of_rows(kind, &mut it, now),
+                false => None,
+            };
             let reply = match list {
                 Some(list) => Some(Reply::Message(list.into())),
                 None if it.called.may_be_answered && now >= it.gives_up(&self.settings) => {
@@ -356,32 +360,32 @@ impl Guard {
     }
 
     /// The list, if all that it asks for is known to be so.
-    fn list_of_rows(&self, kind: Kind, called: &Called, now: Instant) -> Option<Vec<u8>> {
+    fn list_of_rows(&self, kind: Kind, waiting: &mut Waiting, now: Instant) -> Option<Vec<u8>> {
         let rows = self.rows(kind);
         rows.complete_since()?;
-        if !self.prober.sees_all(kind, now) {
-            return None;
-        }
+        let called = &waiting.called;
         let since = called.asked.checked_sub(FRESH).unwrap_or(called.asked);
-        if !self.prober.governor.has_answered_since(since) {
+        if !self.prober.sees_all(kind, now) || !self.prober.governor.has_answered_since(since) {
             // Of a runtime that is stopped as a whole nothing is known.
             return None;
         }
-        let asked_for = |known: &&Known| called.filter.matches_but_for_state(kind, &known.row);
-        let all: Vec<&Known> = rows
-            .iter()
-            .map(|(_, known)| known)
-            .filter(asked_for)
-            .collect();
-        let is_known = |known: &&Known| {
-            known.is_confirmed(since)
-                || self.is_stuck(kind, &known.row.id, now) && !known.may_run_since(kind)
+        let filter = &called.filter;
+        let is_open = |known: &Known| {
+            filter.matches_but_for_state(kind, &known.row)
+                && !known.is_confirmed(since)
+                && (!self.is_stuck(kind, &known.row.id, now) || known.may_run_since(kind))
         };
-        if !all.iter().all(is_known) {
+        // Of thousands most are confirmed already: the search goes on where it ended last.
+        let mut unseen = rows.from(waiting.known_to.take());
+        if let Some((open, _)) = unseen.find(|(_, known)| is_open(known)) {
+            waiting.known_to = Some(open.clone());
             return None;
         }
-        let wanted = all.into_iter();
-        let wanted = wanted.filter(|known| called.filter.matches_state(&known.row));
-        Some(rows.write(wanted))
+        let all = rows.iter().map(|(_, known)| known);
+        if all.clone().any(is_open) {
+            // What was known then has changed since.
+            return None;
+        }
+        Some(rows.write(all.filter(|known| filter.matches(kind, &known.row))))
     }
 }

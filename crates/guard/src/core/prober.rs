@@ -15,7 +15,7 @@ use pleg::runtime::About;
 use tokio::time::Instant;
 
 use super::rows::Rows;
-use super::{Action, Guard, Outcome, status_call};
+use super::{Action, Guard, Outcome};
 use crate::wire::Kind;
 
 /// What was confirmed no longer ago is not asked for again.
@@ -55,13 +55,9 @@ pub(super) struct Prober {
 #[derive(Debug, Default)]
 struct Queue {
     ids: VecDeque<Id>,
-    /// Asked for, and not answered.
-    asked: BTreeSet<Id>,
     begun: Option<Instant>,
     /// Since when there may be some that nobody has told us of.
     missed: Option<Instant>,
-    /// A list began to wait: it is looked at once, whoever is still asked for.
-    is_to_be_looked_at: bool,
 }
 
 /// An id that is neither a container's nor a sandbox's, as far as we know.
@@ -130,23 +126,6 @@ impl Prober {
             Outcome::Lost => self.governor.lost(key),
             _ => self.governor.answered(key, now),
         };
-    }
-
-    /// A list began to wait: all may be confirmed already.
-    pub(super) fn look_at(&mut self, kind: Kind) {
-        self.queues[kind as usize].is_to_be_looked_at = true;
-    }
-
-    /// Whether it is worth looking whether everything is confirmed now: a list began to wait,
-    /// or nobody is asked for any more who may still answer.
-    pub(super) fn is_worth_a_look(&mut self, kind: Kind) -> bool {
-        let queue = &mut self.queues[kind as usize];
-        let is_open = |id: &Id| {
-            let key = (status_call(kind), Some(id.clone()));
-            self.governor.is_outstanding(&key) && !self.governor.is_stuck(&key)
-        };
-        let is_over = queue.ids.is_empty() && !queue.asked.iter().any(is_open);
-        std::mem::take(&mut queue.is_to_be_looked_at) || is_over
     }
 
     /// There may be some of this kind that nobody told us of.
@@ -280,7 +259,6 @@ impl Guard {
             let Some((kind, id)) = self.prober.pop() else {
                 break;
             };
-            self.prober.queues[kind as usize].asked.insert(id.clone());
             if !self.reads.is_outstanding(kind, &id) {
                 let known = self.sandboxes.len() + self.containers.len();
                 // A timer is no finer than a millisecond: what was not asked in time may be now.
@@ -297,7 +275,6 @@ impl Guard {
         let queue = &mut self.prober.queues[kind as usize];
         if !wants {
             queue.ids.clear();
-            queue.asked.clear();
             queue.begun = None;
             return;
         }
@@ -312,18 +289,17 @@ impl Guard {
             .iter()
             .filter(|(_, known)| known.age(now) >= REFRESH / 2);
         queue.ids = old.map(|(id, _)| id.clone()).collect();
-        queue.asked.clear();
         queue.begun = Some(now);
     }
 }
 
 impl Prober {
+    /// The next of the round that began first, so that neither kind waits for ever.
     fn pop(&mut self) -> Option<(Kind, Id)> {
-        for kind in [Kind::Sandbox, Kind::Container] {
-            if let Some(id) = self.queues[kind as usize].ids.pop_front() {
-                return Some((kind, id));
-            }
-        }
-        None
+        let kinds = [Kind::Sandbox, Kind::Container].into_iter();
+        let waiting = kinds.filter(|kind| !self.queues[*kind as usize].ids.is_empty());
+        let first = waiting.min_by_key(|kind| self.queues[*kind as usize].begun)?;
+        let id = self.queues[first as usize].ids.pop_front()?;
+        Some((first, id))
     }
 }

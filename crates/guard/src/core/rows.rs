@@ -12,6 +12,7 @@
 //! order: what is gone stays gone, and the highest state that the runtime told is the newest.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Bound;
 use std::time::Duration;
 
 use pleg::model::id::Id;
@@ -151,8 +152,14 @@ impl Rows {
         self.gone.contains(id)
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Id, &Known)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Id, &Known)> + Clone {
         self.known.iter()
+    }
+
+    /// Those from this id on, in their order.
+    pub(crate) fn from(&self, first: Option<Id>) -> impl Iterator<Item = (&Id, &Known)> {
+        let first = first.map_or(Bound::Unbounded, Bound::Included);
+        self.known.range((first, Bound::Unbounded))
     }
 
     /// A complete list: what it lacks, and was told before it was asked for, is gone.

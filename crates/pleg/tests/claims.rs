@@ -105,6 +105,33 @@ async fn an_inspection_that_fails_for_a_moment_degrades_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_pod_whose_call_is_answered_again_fails_until_it_is_inspected_whole() {
+    let node = Node::watch(|sim| {
+        pods(sim);
+        sim.run("two", &["app", "side"]);
+    })
+    .await;
+    node.at(1.5).await;
+    let (call, sandbox) = (Rpc::PodSandboxStatus, "two.0");
+    node.sim.fault(call, Some(sandbox), broken());
+    node.sim.exit("two", "app", 1);
+    node.at(3.5).await;
+    assert!(has_failing(&node.status().await, sandbox));
+    // Its sandbox is answered at once now, and one of its containers only after a while.
+    let slow = Fault::Slow(std::time::Duration::from_millis(900));
+    node.sim
+        .fault(Rpc::ContainerStatus, Some("two/side.0"), slow);
+    node.sim.lift(call, Some(sandbox));
+    for step in 0..60 {
+        node.at(3.5 + f64::from(step) * 0.05).await;
+        let fails = has_failing(&node.status().await, sandbox);
+        let error = node.pleg.cache().get(&"uid-two".into()).error;
+        assert!(fails || error.is_none(), "what is shown is old: {error:?}");
+    }
+    assert!(!has_failing(&node.status().await, sandbox), "it was seen");
+}
+
+#[tokio::test(start_paused = true)]
 async fn nothing_is_synced_before_somebody_was_seen() {
     for call in STATUSES {
         let node = Node::watch(|sim| {

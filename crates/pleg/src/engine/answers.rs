@@ -154,7 +154,7 @@ impl Engine {
         self.counts = listed.snapshot.counts;
         self.forget_removed();
         // Who failed in a sweep, and is unchanged by the lists, is inspected all the same.
-        for failing in self.failing.values() {
+        for failing in self.failures.iter() {
             if let Some(pod) = &failing.pod {
                 self.records.retry(&pod.uid);
             }
@@ -163,10 +163,7 @@ impl Engine {
         self.settle(now);
         let pending = self.pending();
         self.unseen_since.retain(|uid, _| pending.contains(uid));
-        self.failing.retain(|_, failing| {
-            let uid = failing.pod.as_ref().map(|pod| &pod.uid);
-            uid.is_some_and(|uid| pending.contains(uid))
-        });
+        self.failures.keep(&pending);
         self.cache.vouch(Vouch {
             begun,
             pending,

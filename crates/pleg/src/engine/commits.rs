@@ -26,7 +26,7 @@ impl Engine {
                 self.missed.remove(uid);
                 self.doubts.forget(uid);
                 self.unasked.remove(uid);
-                self.forget_failing(uid);
+                self.failures.forget(uid);
                 self.rounds.ended(uid);
                 self.tell(&commit, None, now);
             }
@@ -74,7 +74,7 @@ impl Engine {
                     self.missed.remove(uid);
                 }
                 // All that the pod still has was answered.
-                self.forget_failing(uid);
+                self.failures.forget(uid);
                 let begun = now.back_at(commit.begun);
                 let listed = self.records.listed_as(uid);
                 let contradictions = match &commit.after {
@@ -129,17 +129,12 @@ impl Engine {
         }
     }
 
-    fn forget_failing(&mut self, uid: &PodUid) {
-        self.failing
-            .retain(|_, failing| failing.pod.as_ref().is_none_or(|pod| pod.uid != *uid));
-    }
-
     /// Whether the call that an inspection failed by was not answered well since, by a sweep.
     fn still_fails(&self, error: &InspectError) -> bool {
         let InspectError::Failed { call, id, .. } = error else {
             return true;
         };
-        self.failing.contains_key(&(*call, Some(id.clone())))
+        self.failures.fails(&(*call, Some(id.clone())))
     }
 
     /// A single container has ended: that is told at once, whatever is still asked of its pod.

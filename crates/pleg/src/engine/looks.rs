@@ -118,6 +118,7 @@ impl Engine {
                 let error = InspectError::Overdue { call, id };
                 self.cache.set_error(&uid, error, now.instant);
             }
+            self.failures.named(&uid);
             self.rounds.give_up(&uid);
         }
     }
@@ -153,8 +154,8 @@ impl Engine {
             unseen_since: contradiction.since,
         });
         let failing: Vec<Failing> = self
-            .failing
-            .values()
+            .failures
+            .iter()
             .cloned()
             .chain(contradictions)
             .chain(self.doubts.failing())

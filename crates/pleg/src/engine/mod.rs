@@ -22,6 +22,7 @@ mod commits;
 mod doubts;
 pub(crate) mod driver;
 mod evidence;
+mod failures;
 mod governor;
 mod hints;
 mod inspector;

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use super::call::{Answered, Call, List, Purpose, Question};
 use super::doubts::Doubts;
+use super::failures::Failures;
 use super::governor::{Governor, Key, SUSPECT};
 use super::hints::HintBudget;
 use super::inspector::Inspector;
@@ -100,8 +101,7 @@ pub(crate) struct Engine {
     pub(super) unseen_since: BTreeMap<PodUid, Instant>,
     /// Those of them that were not seen by the last look, and not since.
     pub(super) missed: BTreeSet<PodUid>,
-    /// The status calls that fail each time they are made.
-    pub(super) failing: BTreeMap<Key, Failing>,
+    pub(super) failures: Failures,
     /// The pods that wait to be inspected while no more calls can be made.
     pub(super) unasked: BTreeSet<PodUid>,
     /// The stuck calls whose pods are not waited for any more.
@@ -142,7 +142,7 @@ impl Engine {
             version: None,
             unseen_since: BTreeMap::new(),
             missed: BTreeSet::new(),
-            failing: BTreeMap::new(),
+            failures: Failures::default(),
             unasked: BTreeSet::new(),
             set_aside: BTreeSet::new(),
             doubts: Doubts::default(),
@@ -426,7 +426,7 @@ impl Engine {
     /// The pods whose status call hangs or fails.
     pub(super) fn named(&self) -> BTreeSet<PodUid> {
         let stuck = self.stuck_statuses().filter_map(|call| call.about.pod);
-        let failing = self.failing.values();
+        let failing = self.failures.iter();
         let failing = failing.filter_map(|failing| failing.pod.clone());
         stuck.chain(failing).map(|pod| pod.uid).collect()
     }
@@ -446,44 +446,37 @@ impl Engine {
         match error {
             None | Some(CallError::NotFound(_)) => {
                 // One that an inspection failed by is inspected once more.
-                if let Some(pod) = self.failing.remove(&key).and_then(|failing| failing.pod) {
-                    self.records.retry(&pod.uid);
+                let Some(uid) = self.failures.answered(&key) else {
+                    return;
+                };
+                self.records.retry(&uid);
+                if self.set_aside.iter().any(|(_, other)| *other == uid) {
+                    self.failures.named(&uid);
                 }
             }
-            Some(error) if about.pod.is_some() => {
+            Some(error) => {
+                // Of an id that only the host knows nobody knows what it is.
+                let Some(pod) = about.pod else { return };
                 let error = error.clone();
-                let error = InspectError::Failed { call, id, error };
-                self.note_failing(key, about, error, now);
+                let error = InspectError::Failed {
+                    call,
+                    id: id.clone(),
+                    error,
+                };
+                let unseen = self.unseen_since.get(&pod.uid).copied();
+                self.cache.set_error(&pod.uid, error.clone(), now);
+                self.rounds.give_up(&pod.uid);
+                let failing = Failing {
+                    id,
+                    call,
+                    container: about.container,
+                    pod: Some(pod),
+                    error,
+                    since: now,
+                    unseen_since: unseen.unwrap_or(now),
+                };
+                self.failures.note(key, failing);
             }
-            // Of an id that only the host knows nobody knows what it is.
-            Some(_) => {}
         }
-    }
-
-    /// Notes that a call fails, and that its pod is not seen.
-    pub(super) fn note_failing(
-        &mut self,
-        key: Key,
-        about: About,
-        error: InspectError,
-        now: Instant,
-    ) {
-        let ((call, Some(id)), Some(pod)) = (key.clone(), about.pod) else {
-            return;
-        };
-        let since = self.failing.get(&key).map_or(now, |known| known.since);
-        let unseen = self.unseen_since.get(&pod.uid).copied();
-        self.cache.set_error(&pod.uid, error.clone(), now);
-        self.rounds.give_up(&pod.uid);
-        let failing = Failing {
-            id,
-            call,
-            container: about.container,
-            pod: Some(pod),
-            error,
-            since,
-            unseen_since: unseen.unwrap_or(since).min(since),
-        };
-        self.failing.insert(key, failing);
     }
 }

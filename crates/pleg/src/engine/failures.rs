@@ -1,0 +1,94 @@
+//! The pods whose inspection failed, and by which call.
+//!
+//! ```text
+//!   a status call fails --noted--> fails --answered well--> its pod is inspected once more
+//!                                    |                          |
+//!                                    \------ the pod is seen, or another call of it is named: gone
+//! ```
+//!
+//! A call that is answered again has not shown its pod yet: until that is inspected whole, what
+//! failed it stands.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::governor::Key;
+use crate::model::id::PodUid;
+use crate::out::coverage::Failing;
+
+/// What failed last, by call.
+#[derive(Debug, Default)]
+pub(super) struct Failures {
+    calls: BTreeMap<Key, Failed>,
+}
+
+#[derive(Debug)]
+struct Failed {
+    failing: Failing,
+    /// It was answered well since.
+    is_answered: bool,
+}
+
+impl Failed {
+    fn is_of(&self, uid: &PodUid) -> bool {
+        self.failing.pod.as_ref().is_some_and(|pod| pod.uid == *uid)
+    }
+}
+
+impl Failures {
+    /// A call failed. What its pod was not seen for before is answered, or named beside it.
+    pub(super) fn note(&mut self, key: Key, mut failing: Failing) {
+        if let Some(pod) = &failing.pod {
+            self.named(&pod.uid);
+        }
+        if let Some(known) = self.calls.get(&key) {
+            failing.since = known.failing.since.min(failing.since);
+        }
+        failing.unseen_since = failing.unseen_since.min(failing.since);
+        let is_answered = false;
+        self.calls.insert(
+            key,
+            Failed {
+                failing,
+                is_answered,
+            },
+        );
+    }
+
+    /// A call was answered well; gives the pod that is to be inspected because of it.
+    pub(super) fn answered(&mut self, key: &Key) -> Option<PodUid> {
+        let failed = self.calls.get_mut(key)?;
+        failed.is_answered = true;
+        failed.failing.pod.as_ref().map(|pod| pod.uid.clone())
+    }
+
+    /// Another call of a pod is to blame now: what is answered again is not any more.
+    pub(super) fn named(&mut self, uid: &PodUid) {
+        self.calls
+            .retain(|_, failed| !(failed.is_answered && failed.is_of(uid)));
+    }
+
+    /// A pod was seen, or is gone.
+    pub(super) fn forget(&mut self, uid: &PodUid) {
+        self.calls.retain(|_, failed| !failed.is_of(uid));
+    }
+
+    /// Of all other pods everything was seen.
+    pub(super) fn keep(&mut self, pods: &BTreeSet<PodUid>) {
+        self.calls.retain(|_, failed| {
+            let pod = failed.failing.pod.as_ref();
+            pod.is_some_and(|pod| pods.contains(&pod.uid))
+        });
+    }
+
+    /// Whether this call failed when it was last made.
+    pub(super) fn fails(&self, key: &Key) -> bool {
+        self.calls
+            .get(key)
+            .is_some_and(|failed| !failed.is_answered)
+    }
+
+    /// All of them.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Failing> {
+        self.calls.values().map(|failed| &failed.failing)
+    }
+}

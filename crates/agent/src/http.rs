@@ -141,9 +141,10 @@ async fn switch_guard(State(agent): State<Agent>, mode: String) -> Answer {
     };
     let mode = match mode.trim() {
         "guard" => Mode::Guard,
+        "shadow" => Mode::Shadow,
         "pass" => Mode::Pass,
         _ => {
-            let why = "the mode is guard or pass\n";
+            let why = "the mode is guard, shadow or pass\n";
             return Err((StatusCode::BAD_REQUEST, why.to_owned()));
         }
     };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pleg::out::health::StuckCall;
-use pleg::out::status_report::{GuardMode, GuardStatus};
+use pleg::out::status_report::{Difference, GuardMode, GuardStatus};
 use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 
@@ -44,6 +44,7 @@ impl Handle {
         GuardStatus {
             mode: match *self.mode.borrow() {
                 Mode::Guard => GuardMode::Guard,
+                Mode::Shadow => GuardMode::Shadow,
                 Mode::Pass => GuardMode::Pass,
             },
             guarding: since.is_some(),
@@ -58,6 +59,9 @@ impl Handle {
             answers: report.figures.answered,
             completed: report.figures.completed,
             refused: report.figures.refused,
+            differences: report.figures.differences.count,
+            compared: report.figures.differences.compared,
+            last_differences: report.figures.differences.kept.iter().map(shown).collect(),
         }
     }
 
@@ -65,5 +69,15 @@ impl Handle {
     pub async fn ended(&self) {
         let mut report = self.report.clone();
         while report.changed().await.is_ok() {}
+    }
+}
+
+fn shown(of: &crate::core::Difference) -> Difference {
+    let name = |state: Option<i32>| state.map(|state| of.kind.state_name(state).to_owned());
+    Difference {
+        list: of.kind.list(),
+        id: of.id.clone(),
+        shown: name(of.ours),
+        listed: of.theirs.map(name),
     }
 }

@@ -38,6 +38,7 @@ pub(super) struct Own {
     guard_answers: IntCounterVec,
     guard_completed: IntCounterVec,
     guard_refused: IntCounterVec,
+    guard_differences: IntCounter,
     /// Without labels; a vector, because it can be absent.
     notready_in: GaugeVec,
 }
@@ -141,6 +142,13 @@ impl Own {
                 &["operation_type"],
                 registry
             )?,
+            guard_differences: register_int_counter_with_registry!(
+                opts!(
+                    "pleg_guard_differences_total",
+                    "Entries of lists that the guard would have given otherwise than the runtime."
+                ),
+                registry
+            )?,
             guard_refused: register_int_counter_vec_with_registry!(
                 opts!(
                     "pleg_guard_refused_total",
@@ -217,6 +225,8 @@ impl Own {
             gauge.set(i64::from(mode == guard.mode));
         }
         self.guarding.set(i64::from(guard.guarding));
+        let differences = &self.guard_differences;
+        differences.inc_by(guard.differences.saturating_sub(differences.get()));
         let figures = [
             (&self.guard_answers, &guard.answers),
             (&self.guard_completed, &guard.completed),

@@ -22,6 +22,7 @@ confirmed by its own status; `pleg status` shows what the guard does. docs/guard
 what is answered, and what never is.
 
   pleg guard -r unix:///run/containerd/containerd.sock
+  pleg guard --mode shadow passes everything, and counts where its lists would differ
   pleg guard mode pass     a running guard passes everything from now on
   pleg guard mode guard    and answers again";
 
@@ -66,6 +67,8 @@ enum Mode {
     /// Answer what the runtime does not.
     #[default]
     Guard,
+    /// Pass everything, and compare what would have been answered with the runtime's lists.
+    Shadow,
     /// Pass everything.
     Pass,
 }
@@ -74,6 +77,7 @@ impl From<Mode> for guard::core::Mode {
     fn from(mode: Mode) -> Self {
         match mode {
             Mode::Guard => Self::Guard,
+            Mode::Shadow => Self::Shadow,
             Mode::Pass => Self::Pass,
         }
     }

@@ -68,6 +68,12 @@ fn guard(guard: &GuardStatus) -> Option<String> {
     let mode = match (guard.mode, guard.since_seconds) {
         (GuardMode::Off, _) => return None,
         (GuardMode::Pass, _) => "passes every call".to_owned(),
+        (GuardMode::Shadow, _) => {
+            return Some(format!(
+                "passes every call; {} lists compared, {} entries would differ",
+                guard.compared, guard.differences
+            ));
+        }
         (GuardMode::Guard, None) => "every call passes".to_owned(),
         (GuardMode::Guard, Some(since)) => {
             let since = duration(since);

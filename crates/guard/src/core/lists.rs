@@ -17,10 +17,9 @@ use tokio::time::Instant;
 
 use super::rows::{Asked, Known};
 use super::{Action, AskId, CallId, Failure, Guard, Mode, Outcome, Purpose, Reply, Settings};
-use super::{list_call, status_call};
 use crate::wire::Kind;
 use crate::wire::filter::Filter;
-use crate::wire::row::rows_of;
+use crate::wire::row::{Row, rows_of};
 
 /// What was confirmed no longer ago when a list is asked for is as good as confirmed since.
 const FRESH: Duration = Duration::from_secs(1);
@@ -199,6 +198,9 @@ impl Guard {
                 return lists.waiting.push(Waiting::new(called, None));
             }
         }
+        if self.mode == Mode::Shadow && called.filter.is_whole() {
+            self.rehearse(kind, now);
+        }
         self.pass_list_on(kind, called, now);
     }
 
@@ -217,7 +219,7 @@ impl Guard {
     /// Asks for a complete list, unless one is outstanding.
     pub(super) fn ask_for_all(&mut self, kind: Kind, now: Instant) {
         if !self.lists[kind as usize].asks_for_all() {
-            let ask = self.ask(Purpose::List(kind), list_call(kind), Bytes::new(), now);
+            let ask = self.ask(Purpose::List(kind), kind.list(), Bytes::new(), now);
             self.note_real(kind, ask, Filter::default(), now);
         }
     }
@@ -262,7 +264,13 @@ impl Guard {
         let Ok(rows) = rows.collect::<Result<Vec<_>, _>>() else {
             return false;
         };
-        let rows = rows.into_iter().flatten().collect();
+        let rows: Vec<Row> = rows.into_iter().flatten().collect();
+        if filter.is_whole() {
+            self.compare(kind, &rows, asked);
+        }
+        if self.shadows[kind as usize].is_rehearsing() {
+            return true;
+        }
         if filter.is_whole() {
             self.rows_mut(kind).complete(rows, asked);
             self.prober.saw_all(kind, asked.0);
@@ -328,10 +336,19 @@ impl Guard {
         }
         let waiting = std::mem::take(&mut lists.waiting);
         for mut it in waiting {
-            let list = match it.called.may_be_answered {
-                true => self.list_of_rows(kind, &mut it, now),
+            let since = it.called.asked.checked_sub(FRESH);
+            let since = since.unwrap_or(it.called.asked);
+            let rows = match it.called.may_be_answered {
+                true => {
+                    let filter = &it.called.filter;
+                    self.known_rows(kind, filter, &mut it.known_to, since, now)
+                }
                 false => None,
             };
+            let list = rows.map(|known| {
+                let state = |known: &&Known| it.called.filter.matches_state(&known.row);
+                self.rows(kind).write(known.filter(state))
+            });
             let reply = match list {
                 Some(list) => Some(Reply::Message(list.into())),
                 None if it.called.may_be_answered && now >= it.gives_up(&self.settings) => {
@@ -354,38 +371,40 @@ impl Guard {
 
     /// Whether the status of this id is stuck, and others' are not.
     fn is_stuck(&self, kind: Kind, id: &Id, now: Instant) -> bool {
-        let key = (status_call(kind), Some(id.clone()));
+        let key = (kind.status(), Some(id.clone()));
         let since = self.prober.governor.stuck_since(&key);
         since.is_some_and(|since| now >= since + A_MOMENT)
     }
 
-    /// The list, if all that it asks for is known to be so.
-    fn list_of_rows(&self, kind: Kind, waiting: &mut Waiting, now: Instant) -> Option<Vec<u8>> {
+    /// What a list asks for, in whatever state, if all of it is known to be so since `since`.
+    /// Up to `known_to` it was when it was last looked.
+    pub(super) fn known_rows(
+        &self,
+        kind: Kind,
+        filter: &Filter,
+        known_to: &mut Option<Id>,
+        since: Instant,
+        now: Instant,
+    ) -> Option<impl Iterator<Item = &Known>> {
         let rows = self.rows(kind);
         rows.complete_since()?;
-        let called = &waiting.called;
-        let since = called.asked.checked_sub(FRESH).unwrap_or(called.asked);
         if !self.prober.sees_all(kind, now) || !self.prober.governor.has_answered_since(since) {
             // Of a runtime that is stopped as a whole nothing is known.
             return None;
         }
-        let filter = &called.filter;
-        let is_open = |known: &Known| {
-            filter.matches_but_for_state(kind, &known.row)
-                && !known.is_confirmed(since)
+        let is_wanted = move |known: &&Known| filter.matches_but_for_state(kind, &known.row);
+        let is_open = |known: &&Known| {
+            !known.is_confirmed(since)
                 && (!self.is_stuck(kind, &known.row.id, now) || known.may_run_since(kind))
         };
         // Of thousands most are confirmed already: the search goes on where it ended last.
-        let mut unseen = rows.from(waiting.known_to.take());
-        if let Some((open, _)) = unseen.find(|(_, known)| is_open(known)) {
-            waiting.known_to = Some(open.clone());
+        let unseen = rows.from(known_to.take()).map(|(_, known)| known);
+        if let Some(open) = unseen.filter(&is_wanted).find(is_open) {
+            *known_to = Some(open.row.id.clone());
             return None;
         }
-        let all = rows.iter().map(|(_, known)| known);
-        if all.clone().any(is_open) {
-            // What was known then has changed since.
-            return None;
-        }
-        Some(rows.write(all.filter(|known| filter.matches(kind, &known.row))))
+        let all = rows.iter().map(|(_, known)| known).filter(is_wanted);
+        // What was known then may have changed since.
+        (!all.clone().any(|known| is_open(&known))).then_some(all)
     }
 }

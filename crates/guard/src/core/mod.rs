@@ -10,6 +10,7 @@
 //!                         the runtime ------> rows: what is known of every id
 //!                           ^
 //!                        prober: asks for each id while a list is overdue
+//!                        shadow: compares what would be answered, where nothing is
 //! ```
 //!
 //! **Never a dangerous lie.** A list is answered from the rows only when these began with a
@@ -25,6 +26,7 @@ mod prober;
 mod reads;
 mod rows;
 mod saved;
+mod shadow;
 mod turn;
 
 use std::collections::BTreeMap;
@@ -45,8 +47,10 @@ use node_calls::NodeCalls;
 use prober::Prober;
 use reads::Reads;
 use rows::Rows;
+use shadow::Shadow;
 
 pub use answers::{Failure, Reply};
+pub use shadow::{Difference, Differences};
 pub use turn::{Action, AskId, CallId, Caller, Input, Mode, Outcome, is_intercepted};
 
 /// The guard's times. [`Default`] is what a node wants.
@@ -62,6 +66,8 @@ pub struct Settings {
     pub list_patience: Duration,
     /// For how long one fault is guarded without a break.
     pub limit: Duration,
+    /// In shadow mode: how often a list is rehearsed, which asks for each id once.
+    pub rehearse_every: Duration,
 }
 
 impl Default for Settings {
@@ -72,6 +78,7 @@ impl Default for Settings {
             prove_after: Duration::from_secs(1),
             list_patience: Duration::from_secs(10),
             limit: Duration::from_secs(30 * 60),
+            rehearse_every: Duration::from_secs(30),
         }
     }
 }
@@ -93,8 +100,8 @@ impl Purpose {
     /// By what the governor knows it: only of what reads it is told.
     fn key(&self) -> Option<Key> {
         match self {
-            Self::List(kind) => Some((list_call(*kind), None)),
-            Self::Read(kind, id) => Some((status_call(*kind), Some(id.clone()))),
+            Self::List(kind) => Some((kind.list(), None)),
+            Self::Read(kind, id) => Some((kind.status(), Some(id.clone()))),
             Self::NodeCall(rpc) => Some((*rpc, None)),
             Self::Mutation | Self::Other(_) => None,
         }
@@ -118,6 +125,7 @@ pub struct Guard {
     sandboxes: Rows,
     containers: Rows,
     lists: [Lists; 2],
+    shadows: [Shadow; 2],
     reads: Reads,
     mutations: Mutations,
     node_calls: NodeCalls,
@@ -140,6 +148,8 @@ pub struct Figures {
     pub completed: BTreeMap<Rpc, u64>,
     /// Mutations that were refused, because one before is overdue.
     pub refused: BTreeMap<Rpc, u64>,
+    /// Where lists of ours would have been others than the runtime's.
+    pub differences: Differences,
 }
 
 fn count(figure: &mut BTreeMap<Rpc, u64>, rpc: Rpc) {
@@ -155,6 +165,7 @@ impl Guard {
             sandboxes: Rows::new(Kind::Sandbox),
             containers: Rows::new(Kind::Container),
             lists: [Lists::new(), Lists::new()],
+            shadows: [Shadow::new(now), Shadow::new(now)],
             reads: Reads::default(),
             mutations: Mutations::default(),
             node_calls: NodeCalls::default(),
@@ -369,6 +380,7 @@ impl Guard {
         self.pass_mutations(now);
         for kind in [Kind::Sandbox, Kind::Container] {
             self.answer_lists(kind, now);
+            self.pass_shadow(kind, now);
         }
     }
 
@@ -381,6 +393,11 @@ impl Guard {
             .chain(self.node_calls.alarm(now))
             .chain(self.mutations.alarm(now))
             .chain(self.prober.alarm(now))
+            .chain(
+                self.shadows
+                    .iter()
+                    .filter_map(|shadow| shadow.alarm(&self.settings)),
+            )
             .filter(|time| *time > now)
             .min()
     }
@@ -400,20 +417,5 @@ fn status_of(rpc: Rpc) -> Option<Kind> {
         Rpc::PodSandboxStatus => Some(Kind::Sandbox),
         Rpc::ContainerStatus => Some(Kind::Container),
         _ => None,
-    }
-}
-
-/// The call that reads the status of one of this kind.
-fn status_call(kind: Kind) -> Rpc {
-    match kind {
-        Kind::Sandbox => Rpc::PodSandboxStatus,
-        Kind::Container => Rpc::ContainerStatus,
-    }
-}
-
-fn list_call(kind: Kind) -> Rpc {
-    match kind {
-        Kind::Sandbox => Rpc::ListPodSandbox,
-        Kind::Container => Rpc::ListContainers,
     }
 }

@@ -15,7 +15,7 @@ use pleg::runtime::About;
 use tokio::time::Instant;
 
 use super::rows::Rows;
-use super::{Action, Guard, Outcome};
+use super::{Action, Guard, Mode, Outcome};
 use crate::wire::Kind;
 
 /// What was confirmed no longer ago is not asked for again.
@@ -226,10 +226,12 @@ impl Guard {
     pub(super) fn probe(&mut self, now: Instant) {
         let mut is_probing = false;
         for kind in [Kind::Sandbox, Kind::Container] {
-            let lists = &self.lists[kind as usize];
-            let wants = self.mode == super::Mode::Guard
-                && lists.wants_probes(&self.settings, now)
-                && self.rows(kind).complete_since().is_some();
+            let wants = match self.mode {
+                Mode::Guard => self.lists[kind as usize].wants_probes(&self.settings, now),
+                Mode::Shadow => self.shadows[kind as usize].is_rehearsing(),
+                Mode::Pass => false,
+            };
+            let wants = wants && self.rows(kind).complete_since().is_some();
             is_probing |= wants;
             self.refill(kind, wants, now);
         }

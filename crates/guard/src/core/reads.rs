@@ -16,9 +16,7 @@ use pleg::model::id::Id;
 use tokio::time::Instant;
 
 use super::rows::Asked;
-use super::{
-    Action, AskId, CallId, Caller, Failure, Guard, Outcome, Purpose, Reply, Settings, status_call,
-};
+use super::{Action, AskId, CallId, Caller, Failure, Guard, Outcome, Purpose, Reply, Settings};
 use crate::wire::Kind;
 use crate::wire::request::of_id;
 use crate::wire::row::row_of_status;
@@ -55,7 +53,7 @@ struct Reader {
 
 impl Read {
     fn key(&self) -> Key {
-        (status_call(self.kind), Some(self.id.clone()))
+        (self.kind.status(), Some(self.id.clone()))
     }
 
     fn is_wanted(&self) -> bool {
@@ -137,7 +135,7 @@ impl Guard {
             let is_overdue = now >= read.asked + self.settings.read_overdue;
             if is_stuck && is_overdue && from == Caller::Client {
                 let reply = Reply::Failed(Failure::StatusOverdue);
-                return self.reply(call, status_call(kind), reply);
+                return self.reply(call, kind.status(), reply);
             }
             if is_stuck {
                 read.behind.push(reader);
@@ -161,7 +159,7 @@ impl Guard {
             return;
         }
         let purpose = Purpose::Read(kind, id.clone());
-        let ask = self.ask(purpose, status_call(kind), of_id(id), now);
+        let ask = self.ask(purpose, kind.status(), of_id(id), now);
         self.note_read(ask, kind, id.clone(), None, now);
     }
 
@@ -260,7 +258,7 @@ impl Guard {
         }
         for (kind, call) in given_up {
             let reply = Reply::Failed(Failure::StatusOverdue);
-            self.reply(call, status_call(kind), reply);
+            self.reply(call, kind.status(), reply);
         }
     }
 }

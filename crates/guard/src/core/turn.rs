@@ -31,6 +31,8 @@ pub enum Mode {
     /// It answers what the runtime does not.
     #[default]
     Guard,
+    /// It passes everything, and compares what it would have answered.
+    Shadow,
     /// It passes everything.
     Pass,
 }

@@ -95,9 +95,9 @@ impl Filter {
         wanted.all(|(key, value)| labels.contains(&(key.as_str(), value.as_str())))
     }
 
-    /// Whether this row is asked for.
-    pub(crate) fn matches(&self, kind: Kind, row: &Row) -> bool {
-        self.state.is_none_or(|state| state == row.state) && self.matches_but_for_state(kind, row)
+    /// Whether this row has the state that is asked for.
+    pub(crate) fn matches_state(&self, row: &Row) -> bool {
+        self.state.is_none_or(|state| state == row.state)
     }
 }
 
@@ -130,7 +130,7 @@ mod tests {
     }
 
     fn matches(filter: &Filter, row: &Row) -> bool {
-        filter.matches(Kind::Container, row)
+        filter.matches_but_for_state(Kind::Container, row) && filter.matches_state(row)
     }
 
     #[test]

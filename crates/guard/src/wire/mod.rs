@@ -12,6 +12,8 @@ pub(crate) mod request;
 pub(crate) mod row;
 pub(crate) mod status;
 
+use cri::Rpc;
+
 /// Which of the two kinds of things a runtime has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
@@ -19,4 +21,34 @@ pub enum Kind {
     Sandbox,
     /// Containers.
     Container,
+}
+
+impl Kind {
+    /// The call that lists them.
+    pub(crate) fn list(self) -> Rpc {
+        match self {
+            Self::Sandbox => Rpc::ListPodSandbox,
+            Self::Container => Rpc::ListContainers,
+        }
+    }
+
+    /// The call that reads the status of one.
+    pub(crate) fn status(self) -> Rpc {
+        match self {
+            Self::Sandbox => Rpc::PodSandboxStatus,
+            Self::Container => Rpc::ContainerStatus,
+        }
+    }
+
+    /// What a state of theirs is called.
+    pub(crate) fn state_name(self, state: i32) -> &'static str {
+        match (self, state) {
+            (Self::Sandbox, 0) => "ready",
+            (Self::Sandbox, _) => "notReady",
+            (Self::Container, 0) => "created",
+            (Self::Container, 1) => "running",
+            (Self::Container, 2) => "exited",
+            (Self::Container, _) => "unknown",
+        }
+    }
 }

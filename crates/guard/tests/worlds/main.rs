@@ -6,7 +6,8 @@
 //! - none is older than an answer that was given before;
 //! - what a change is said to have done is done;
 //! - of the calls that the guard makes itself, no two ask for the same id at the same time;
-//! - each call has one end.
+//! - each call has one end;
+//! - in shadow mode nothing is answered in the runtime's place, and no difference is found.
 //!
 //! `GUARD_WORLDS=1000000` tries more; a failure prints its seed, and `GUARD_SEED=n` replays it.
 
@@ -36,6 +37,7 @@ fn what_a_kubelet_is_told_is_true_in_random_worlds() {
     let worlds = number("GUARD_WORLDS").unwrap_or(WORLDS);
     let (next, wrong) = (AtomicU64::new(0), AtomicU64::new(0));
     let (lists, completed) = (AtomicU64::new(0), AtomicU64::new(0));
+    let compared = AtomicU64::new(0);
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
@@ -49,6 +51,7 @@ fn what_a_kubelet_is_told_is_true_in_random_worlds() {
                         Ok(told) => {
                             lists.fetch_add(told.lists, Ordering::Relaxed);
                             completed.fetch_add(told.completed, Ordering::Relaxed);
+                            compared.fetch_add(told.compared, Ordering::Relaxed);
                         }
                         Err(_) => {
                             eprintln!("the world of GUARD_SEED={seed} is wrong");
@@ -62,9 +65,13 @@ fn what_a_kubelet_is_told_is_true_in_random_worlds() {
     let wrong = wrong.into_inner();
     assert_eq!(wrong, 0, "of {worlds} worlds");
     let (lists, completed) = (lists.into_inner(), completed.into_inner());
-    eprintln!("{worlds} worlds: {lists} lists answered from the rows, {completed} changes proved");
+    let compared = compared.into_inner();
+    eprintln!(
+        "{worlds} worlds: {lists} lists answered from the rows, {completed} changes proved, \
+         {compared} lists compared in shadow mode"
+    );
     assert!(
-        lists > worlds && completed > worlds / 10,
+        lists > worlds && completed > worlds / 10 && compared > worlds / 10,
         "nothing was tried"
     );
 }

@@ -25,6 +25,8 @@ const FRESH: Duration = Duration::from_secs(1);
 pub struct Counts {
     pub lists: u64,
     pub completed: u64,
+    /// How many lists were compared in shadow mode.
+    pub compared: u64,
 }
 
 enum Event {
@@ -70,7 +72,15 @@ pub struct World {
     restarted: Instant,
     /// When what hung was last let go.
     went_on: Instant,
+    mode: Mode,
     counts: Counts,
+}
+
+fn settings() -> Settings {
+    Settings {
+        rehearse_every: Duration::from_secs(2),
+        ..Settings::default()
+    }
 }
 
 impl World {
@@ -78,6 +88,10 @@ impl World {
         let mut rng = Rng::with_seed(seed);
         let start = Instant::now();
         let host_tells = rng.u8(0..4) > 0;
+        let mode = match seed % 8 {
+            7 => Mode::Shadow,
+            _ => Mode::Guard,
+        };
         let mut world = Self {
             rng,
             speaks,
@@ -86,7 +100,7 @@ impl World {
             events: BTreeMap::new(),
             last_event: 0,
             runtime: Runtime::default(),
-            guard: Guard::new(Settings::default(), Mode::Guard, start, 0),
+            guard: Guard::new(settings(), mode, start, 0),
             kubelet: Kubelet::default(),
             calls: BTreeMap::new(),
             last_call: 0,
@@ -96,6 +110,7 @@ impl World {
             saved: None,
             restarted: start,
             went_on: start,
+            mode,
             counts: Counts::default(),
         };
         for _ in 0..world.rng.u32(0..6) {
@@ -147,6 +162,9 @@ impl World {
                 Event::Alarm => self.step(Input::Time),
             }
         }
+        let differences = &self.guard.figures().differences;
+        self.counts.compared += differences.compared;
+        assert_eq!(differences.kept, [], "it would have been told");
         self.counts
     }
 
@@ -185,6 +203,7 @@ impl World {
                     self.told(&call, outcome);
                 }
                 Action::Reply(call, reply) => {
+                    assert_eq!(self.mode, Mode::Guard, "nothing is answered");
                     let call = self.calls.remove(&call).expect("it has one end");
                     self.note(|| format!("  replied to {} {:?}", call.rpc, reply_of(&reply)));
                     if let Reply::Message(message) = reply {
@@ -416,7 +435,7 @@ impl World {
         self.outstanding.clear();
         self.alarm = None;
         self.restarted = self.now;
-        self.guard = Guard::new(Settings::default(), Mode::Guard, self.now, 0);
+        self.guard = Guard::new(settings(), self.mode, self.now, 0);
         if let Some(saved) = self.saved.clone().filter(|_| self.rng.u8(0..4) > 0) {
             assert!(self.guard.restore(saved, self.now));
         }

@@ -52,6 +52,8 @@ pub enum GuardMode {
     /// There is none.
     #[default]
     Off,
+    /// It passes everything, and compares what it would have answered.
+    Shadow,
     /// It passes everything.
     Pass,
     /// It answers what the runtime does not.
@@ -60,12 +62,13 @@ pub enum GuardMode {
 
 impl GuardMode {
     /// All modes.
-    pub const ALL: [Self; 3] = [Self::Off, Self::Pass, Self::Guard];
+    pub const ALL: [Self; 4] = [Self::Off, Self::Shadow, Self::Pass, Self::Guard];
 
     /// The mode's name.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Off => "off",
+            Self::Shadow => "shadow",
             Self::Pass => "pass",
             Self::Guard => "guard",
         }
@@ -90,6 +93,27 @@ pub struct GuardStatus {
     pub completed: BTreeMap<Rpc, u64>,
     /// How many changes were refused because an earlier one of the same id is overdue.
     pub refused: BTreeMap<Rpc, u64>,
+    /// In the mode `shadow`: how many entries of lists would have been others than the runtime's.
+    pub differences: u64,
+    /// How many lists were compared.
+    pub compared: u64,
+    /// The newest differences.
+    pub last_differences: Vec<Difference>,
+}
+
+/// An entry of a list that the guard would have given, which does not lie between two lists of
+/// the runtime.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Difference {
+    /// Of which list.
+    pub list: Rpc,
+    /// The id that it is about.
+    pub id: Id,
+    /// The state that the guard would have shown; `None` if it would have left it out.
+    pub shown: Option<String>,
+    /// What the runtime listed before, and afterwards.
+    pub listed: [Option<String>; 2],
 }
 
 /// Health with its figures.

@@ -56,6 +56,9 @@ pub async fn run(
         guard,
     } = daemon;
     let metrics = Arc::new(Metrics::new()?);
+    if let Some(guard) = &guard {
+        metrics.count_guard(guard)?;
+    }
     let environment = Environment {
         endpoint: endpoint.to_string().into(),
         clock: system_clock(),

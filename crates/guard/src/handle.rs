@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use pleg::out::health::StuckCall;
 use pleg::out::status_report::{Difference, GuardMode, GuardStatus};
+use prometheus::Histogram;
 use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 
@@ -15,6 +16,7 @@ use crate::proxy::Report;
 pub struct Handle {
     report: watch::Receiver<Report>,
     mode: watch::Sender<Mode>,
+    added: Histogram,
     _stop: Arc<oneshot::Sender<()>>,
 }
 
@@ -22,11 +24,13 @@ impl Handle {
     pub(crate) fn new(
         report: watch::Receiver<Report>,
         mode: watch::Sender<Mode>,
+        added: Histogram,
         stop: oneshot::Sender<()>,
     ) -> Self {
         Self {
             report,
             mode,
+            added,
             _stop: Arc::new(stop),
         }
     }
@@ -63,6 +67,11 @@ impl Handle {
             compared: report.figures.differences.compared,
             last_differences: report.figures.differences.kept.iter().map(shown).collect(),
         }
+    }
+
+    /// What it adds to the calls that pass: the metric `pleg_guard_added_seconds`.
+    pub fn added(&self) -> Histogram {
+        self.added.clone()
     }
 
     /// When the guard's thread has ended, which it does not do by itself.

@@ -38,6 +38,11 @@ impl Metrics {
         })
     }
 
+    /// The guard of this process counts what it adds.
+    pub fn count_guard(&self, guard: &guard::Handle) -> prometheus::Result<()> {
+        self.own_registry.register(Box::new(guard.added()))
+    }
+
     /// `/metrics`: our own names. What is true only now (health, ages of calls) comes from
     /// the report.
     pub fn own_text(&self, now: &StatusReport) -> prometheus::Result<String> {

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, VecDeque};
 use pleg::model::id::Id;
 use tokio::time::Instant;
 
-use super::rows::{Asked, Known};
+use super::rows::Asked;
 use super::{Guard, Mode, Settings};
 use crate::wire::Kind;
 use crate::wire::filter::Filter;

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
@@ -25,6 +26,8 @@ pub(super) struct Answer {
     headers: HeaderMap,
     data: Vec<Bytes>,
     trailers: Option<HeaderMap>,
+    /// When the runtime's was complete.
+    pub(super) complete: Option<Instant>,
 }
 
 impl Answer {
@@ -36,6 +39,7 @@ impl Answer {
             headers: parts.headers,
             data: Vec::new(),
             trailers: None,
+            complete: None,
         };
         while let Some(frame) = body.frame().await {
             match frame?.into_data() {
@@ -43,6 +47,7 @@ impl Answer {
                 Err(frame) => answer.trailers = frame.into_trailers().ok(),
             }
         }
+        answer.complete = Some(Instant::now());
         Ok(answer)
     }
 
@@ -57,6 +62,7 @@ impl Answer {
                     headers: grpc_headers(),
                     data: vec![framed(&message)],
                     trailers: Some(trailers),
+                    complete: None,
                 }
             }
             Reply::Failed(failure) => Self::failed(failure.code(), Failure::text(failure)),
@@ -80,6 +86,7 @@ impl Answer {
             headers,
             data: Vec::new(),
             trailers: None,
+            complete: None,
         }
     }
 

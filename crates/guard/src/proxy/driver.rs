@@ -11,10 +11,12 @@ use cri::{ApiVersion, Rpc};
 use http::{HeaderValue, Request, Response, Uri};
 use pleg::IdSource;
 use pleg::kernel::Blocking;
+use prometheus::Histogram;
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::task::{AbortHandle, spawn_local};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
+use super::added::Passage;
 use super::answer::{Answer, whole};
 use super::upstream::Upstream;
 use super::{Body, Proxy, Report, kept};
@@ -39,6 +41,7 @@ pub(super) struct Call {
     pub(super) message: Bytes,
     /// How long the caller waits.
     pub(super) patience: Option<Duration>,
+    pub(super) passage: Passage,
 }
 
 /// The core, and all that it needs to act.
@@ -48,6 +51,7 @@ pub(super) struct Driver {
     ours: Upstream,
     ids: IdSource,
     turned: Notify,
+    added: Histogram,
     reports: watch::Sender<Report>,
 }
 
@@ -61,6 +65,7 @@ struct State {
 struct Waiting {
     /// Until it is passed on.
     request: Option<Request<Bytes>>,
+    passage: Passage,
     answer: oneshot::Sender<Answer>,
 }
 
@@ -69,6 +74,7 @@ impl Driver {
         proxy: &Proxy,
         mode: Mode,
         saved: Option<Vec<u8>>,
+        added: Histogram,
         reports: watch::Sender<Report>,
     ) -> Rc<Self> {
         let now = Instant::now();
@@ -95,6 +101,7 @@ impl Driver {
                 ours: Upstream::new(proxy.runtime.clone(), on_lost),
                 ids: proxy.ids.clone(),
                 turned: Notify::new(),
+                added,
                 reports,
             }
         })
@@ -103,6 +110,11 @@ impl Driver {
     /// The connection on which a kubelet's calls pass.
     pub(super) fn theirs(&self) -> &Upstream {
         &self.theirs
+    }
+
+    /// Where it is counted what the guard adds.
+    pub(super) fn added(&self) -> &Histogram {
+        &self.added
     }
 
     /// Keeps what is known in a file, for the next start.
@@ -154,6 +166,7 @@ impl Driver {
             let id = CallId(state.last_call);
             let waiting = Waiting {
                 request: Some(call.request),
+                passage: call.passage,
                 answer: sender,
             };
             state.calls.insert(id, waiting);
@@ -214,11 +227,11 @@ impl Driver {
                 let waiting = state.calls.get_mut(&call);
                 if let Some(request) = waiting.and_then(|waiting| waiting.request.take()) {
                     drop(state);
-                    self.ask(ask, self.theirs.clone(), request);
+                    self.ask(ask, self.theirs.clone(), request, Some(call));
                 }
             }
             Action::Ask(ask, rpc, message) => {
-                self.ask(ask, self.ours.clone(), request_of(rpc, &message));
+                self.ask(ask, self.ours.clone(), request_of(rpc, &message), None);
             }
             Action::Relay(ask, call) => {
                 if let Some((_, answer)) = answered.filter(|(answered, _)| *answered == ask) {
@@ -245,15 +258,31 @@ impl Driver {
 
     fn answer(&self, call: CallId, answer: Answer) {
         if let Some(waiting) = self.state.borrow_mut().calls.remove(&call) {
+            if let Some(complete) = answer.complete {
+                waiting.passage.ended(complete, &self.added);
+            }
             // The caller may have gone in this very moment.
             let _ = waiting.answer.send(answer);
         }
     }
 
-    fn ask(self: &Rc<Self>, ask: AskId, upstream: Upstream, request: Request<Bytes>) {
+    /// Asks the runtime, on behalf of `call` or for ourselves.
+    fn ask(
+        self: &Rc<Self>,
+        ask: AskId,
+        upstream: Upstream,
+        request: Request<Bytes>,
+        call: Option<CallId>,
+    ) {
         let driver = self.clone();
         let task = spawn_local(async move {
-            let answer = match upstream.send(request.map(whole)).await {
+            let on_sent = || {
+                let mut state = driver.state.borrow_mut();
+                if let Some(waiting) = call.and_then(|call| state.calls.get_mut(&call)) {
+                    waiting.passage.sent();
+                }
+            };
+            let answer = match upstream.send(request.map(whole), on_sent).await {
                 Ok(response) => Answer::read(response)
                     .await
                     .map_err(|error| error.to_string()),

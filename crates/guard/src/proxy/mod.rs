@@ -10,6 +10,7 @@
 //! All of it is one thread with a runtime of its own: nothing that may block runs there, and no
 //! lock is held.
 
+mod added;
 mod answer;
 mod driver;
 mod kept;
@@ -77,6 +78,8 @@ impl Proxy {
         let (reports, report) = watch::channel(Report::default());
         let (mode, modes) = watch::channel(mode);
         let (stop, stopped) = oneshot::channel();
+        let added = added::histogram().map_err(io::Error::other)?;
+        let handle = Handle::new(report, mode, added.clone(), stop);
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
@@ -84,7 +87,7 @@ impl Proxy {
             let local = LocalSet::new();
             let served = async {
                 let listener = UnixListener::from_std(listener)?;
-                server::serve(listener, self, modes, reports).await
+                server::serve(listener, self, modes, added, reports).await
             };
             local.block_on(&runtime, async {
                 tokio::select! {
@@ -100,6 +103,6 @@ impl Proxy {
         std::thread::Builder::new()
             .name("guard".to_owned())
             .spawn(serve)?;
-        Ok(Handle::new(report, mode, stop))
+        Ok(handle)
     }
 }

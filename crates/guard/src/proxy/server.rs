@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::io;
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cri::{ApiVersion, Rpc};
 use http::{Request, Response, Version};
@@ -14,11 +14,13 @@ use hyper::rt::Executor;
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use prometheus::Histogram;
 use tokio::net::UnixListener;
 use tokio::sync::watch;
 use tokio::task::spawn_local;
 use tokio::time::sleep;
 
+use super::added::Passage;
 use super::answer::{Answer, whole};
 use super::driver::{Call, Driver};
 use super::{Body, MOST_HEADERS, MOST_RESETS, Proxy, Report, WINDOW, kept};
@@ -44,13 +46,14 @@ pub(super) async fn serve(
     listener: UnixListener,
     proxy: Proxy,
     mut modes: watch::Receiver<Mode>,
+    added: Histogram,
     reports: watch::Sender<Report>,
 ) -> io::Result<()> {
     let saved = match proxy.state.clone() {
         Some(path) => kept::read(path).await,
         None => None,
     };
-    let driver = Driver::new(&proxy, *modes.borrow_and_update(), saved, reports);
+    let driver = Driver::new(&proxy, *modes.borrow_and_update(), saved, added, reports);
     spawn_local(driver.clone().tick());
     if let Some(path) = proxy.state {
         spawn_local(driver.clone().keep(path));
@@ -105,6 +108,7 @@ async fn serve_call(
         return Ok(Answer::lost("the request was not complete").into_response());
     };
     let body = body.to_bytes();
+    let passage = Passage::begin();
     let patience = parts.headers.get("grpc-timeout");
     let patience = patience.and_then(|text| timeout_of(text.to_str().ok()?));
     let Some(message) = message_of(&body) else {
@@ -115,15 +119,20 @@ async fn serve_call(
         request: Request::from_parts(parts, body),
         message,
         patience,
+        passage,
     };
     Ok(driver.call(call).await)
 }
 
 /// Passes a call on as it is, and its answer as it comes.
 async fn pass(driver: &Driver, mut request: Request<Body>) -> Response<Body> {
+    let mut passage = Passage::begin();
     *request.version_mut() = Version::HTTP_2;
-    match driver.theirs().send(request).await {
-        Ok(response) => response.map(BodyExt::boxed_unsync),
+    match driver.theirs().send(request, || passage.sent()).await {
+        Ok(response) => {
+            passage.ended(Instant::now(), driver.added());
+            response.map(BodyExt::boxed_unsync)
+        }
         Err(error) => Answer::lost(&error.to_string()).into_response(),
     }
 }

@@ -43,15 +43,18 @@ impl Upstream {
         }
     }
 
-    /// Sends a request; the response's body may still be on its way. Dropping either cancels the
-    /// call.
+    /// Sends a request, and says so when it is on its way; the response's body may still be on
+    /// its own. Dropping either cancels the call.
     pub(super) async fn send(
         &self,
         request: Request<Body>,
+        on_sent: impl FnOnce(),
     ) -> Result<Response<Incoming>, NoAnswer> {
         let mut sender = self.connected().await?;
         sender.ready().await?;
-        Ok(sender.send_request(request).await?)
+        let response = sender.send_request(request);
+        on_sent();
+        Ok(response.await?)
     }
 
     async fn connected(&self) -> Result<SendRequest<Body>, NoAnswer> {

@@ -13,7 +13,7 @@ use pleg::{Environment, Pleg};
 use crate::doors::{Listeners, MAX_CONNECTIONS, serve};
 use crate::http::{Agent, health_router, router};
 use crate::known_ids::{SavedSet, known_ids};
-use crate::{AgentConfig, KernelHints, Metrics, kernel};
+use crate::{AgentConfig, KernelHints, Metrics, kernel, supervisor};
 
 /// What a daemon is made from.
 #[derive(Clone, Debug)]
@@ -76,13 +76,17 @@ pub async fn run(
     let saved = SavedSet::new(&endpoint, &state_directory);
 
     listeners.log(&endpoint);
-    tokio::select! {
+    supervisor::ready().await;
+    let ended = tokio::select! {
         never = serve_all(listeners, &agent) => match never {},
+        never = supervisor::watchdog(&agent) => match never {},
         stopped = agent.pleg.stopped() => Err(stopped.into()),
         stopped = saved.keep(agent.pleg.clone()) => Err(stopped.into()),
         () = guard_ended(&agent) => Err(RunError::Guard),
         () = shutdown => Ok(()),
-    }
+    };
+    supervisor::stopping().await;
+    ended
 }
 
 async fn guard_ended(agent: &Agent) {

@@ -7,6 +7,7 @@
 //!        daemon: Pleg ---> http: /healthz /readyz /livez
 //!                 |              /v1/status /v1/pods /v1/events  <--- client: other commands
 //!                 |---> Metrics: /metrics, /metrics/kubelet
+//!                 |---> supervisor: systemd is told that we turn
 //!                 '---> known_ids: saved for whoever starts while a list hangs
 //! ```
 //!
@@ -22,12 +23,13 @@ mod kernel;
 mod known_ids;
 mod metrics;
 mod pods;
+mod supervisor;
 mod yaml_words;
 
 pub use client::{AgentChoice, AgentClient, ClientError, Events};
 pub use config::{AgentConfig, ConfigError, DEFAULT_LISTEN, KernelHints};
 pub use daemon::{Daemon, RunError, run};
-pub use doors::{Endless, ListenError, Listeners, MAX_CONNECTIONS, UnixDoor, serve};
+pub use doors::{Endless, ListenError, Listeners, MAX_CONNECTIONS, UnixDoor, open_cri_door, serve};
 pub use kernel::kernel;
 pub use known_ids::{host_ids, known_ids};
 pub use metrics::Metrics;

@@ -1,6 +1,7 @@
 //! A running guard, for whoever shows it or switches it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use pleg::out::health::StuckCall;
 use pleg::out::status_report::{Difference, GuardMode, GuardStatus};
@@ -17,6 +18,7 @@ pub struct Handle {
     report: watch::Receiver<Report>,
     mode: watch::Sender<Mode>,
     added: Histogram,
+    beats: Arc<AtomicU64>,
     _stop: Arc<oneshot::Sender<()>>,
 }
 
@@ -25,12 +27,14 @@ impl Handle {
         report: watch::Receiver<Report>,
         mode: watch::Sender<Mode>,
         added: Histogram,
+        beats: Arc<AtomicU64>,
         stop: oneshot::Sender<()>,
     ) -> Self {
         Self {
             report,
             mode,
             added,
+            beats,
             _stop: Arc::new(stop),
         }
     }
@@ -72,6 +76,11 @@ impl Handle {
     /// What it adds to the calls that pass: the metric `pleg_guard_added_seconds`.
     pub fn added(&self) -> Histogram {
         self.added.clone()
+    }
+
+    /// How often the guard's thread has said that it turns: once a second.
+    pub fn beats(&self) -> u64 {
+        self.beats.load(Ordering::Relaxed)
     }
 
     /// When the guard's thread has ended, which it does not do by itself.

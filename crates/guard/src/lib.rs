@@ -6,14 +6,12 @@
 //!                 ^                                                |
 //!                 \--- every answer teaches what is there ---------/
 //!
-//!   door    the socket
 //!   proxy   the way of the bytes: a thread of its own
 //!   core    the decisions: pure, told the time
 //!   wire    CRI's bytes, as far as they are read
 //! ```
 
 pub mod core;
-pub mod door;
 mod handle;
 mod proxy;
 mod wire;

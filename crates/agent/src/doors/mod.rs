@@ -1,6 +1,7 @@
 //! Where the agent answers, and who gets in.
 //!
 //! ```text
+//!   cri_door: who may use the runtime's socket --> the guard
 //!   unix_door: root, our own user, socketGroup --> everything
 //!   listen, metricsListen: whoever connects    --> health and metrics
 //!                                                   |
@@ -9,10 +10,12 @@
 //!                                                server: one request each
 //! ```
 
+mod cri_door;
 mod group;
 mod peer;
 mod places;
 mod server;
+mod socket_file;
 mod unix_door;
 
 use std::io;
@@ -24,6 +27,7 @@ use tokio::net::TcpListener;
 
 use crate::AgentConfig;
 
+pub use cri_door::open_cri_door;
 pub(crate) use peer::is_trusted;
 pub use server::{Endless, MAX_CONNECTIONS, serve};
 pub use unix_door::UnixDoor;
@@ -62,10 +66,13 @@ pub enum ListenError {
     },
     /// Somebody listens on the socket.
     #[error(
-        "another agent already listens on {}; stop it, or use --listen with another path",
+        "something already listens on {}: stop it, or use --listen with another path",
         .0.display()
     )]
     InUse(PathBuf),
+    /// It is the runtime's own: a guard there would pass calls on to itself.
+    #[error("{} is the runtime's own socket; use --listen with another path", .0.display())]
+    Runtime(PathBuf),
     /// Something else is at the socket's path.
     #[error("{} exists and is not a socket; use --listen with another path", .0.display())]
     NotASocket(PathBuf),

@@ -6,22 +6,16 @@
 //!   <path>        which replaces the socket of an agent that has gone
 //! ```
 
-use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
-use std::io::{self, ErrorKind};
-use std::os::unix::fs::{
-    DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, chown,
-};
+use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
+use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use axum::serve::Listener;
 use tokio::net::{UnixListener, UnixStream};
-use tokio::time::timeout;
 
+use super::socket_file::{beside, bind, check_free, make_directory};
 use super::{ListenError, is_trusted};
-
-/// How long a server may take to accept before it counts as live.
-const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A listening unix socket. Its file goes with it.
 #[derive(Debug)]
@@ -50,17 +44,18 @@ impl UnixDoor {
             Err(TryLockError::WouldBlock) => return Err(in_use()),
             Err(TryLockError::Error(error)) => return Err(failed(error)),
         }
-        match fs::symlink_metadata(path) {
-            Ok(file) if !file.file_type().is_socket() => {
-                return Err(ListenError::NotASocket(path.to_owned()));
+        // A server may know nothing of our lock.
+        check_free(path).await?;
+        let grant = |new: &Path| {
+            if group.is_some() {
+                chown(new, None, group)?;
             }
-            // A server that knows nothing of our lock.
-            Ok(_) if is_live(path).await => return Err(in_use()),
-            _ => {}
-        }
-        let (listener, inode) = bind(path, group).map_err(failed)?;
+            let mode = if group.is_some() { 0o660 } else { 0o600 };
+            fs::set_permissions(new, Permissions::from_mode(mode))
+        };
+        let (listener, inode) = bind(path, grant).map_err(failed)?;
         Ok(Self {
-            listener,
+            listener: UnixListener::from_std(listener).map_err(failed)?,
             path: path.to_owned(),
             inode,
             is_for_group: group.is_some(),
@@ -120,19 +115,6 @@ impl Drop for UnixDoor {
     }
 }
 
-/// The directory of the socket, open to all: the socket itself is what is closed.
-fn make_directory(path: &Path) -> io::Result<()> {
-    let Some(directory) = path.parent().filter(|directory| !directory.exists()) else {
-        return Ok(());
-    };
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o755)
-        .create(directory)?;
-    // Whatever our umask is.
-    fs::set_permissions(directory, Permissions::from_mode(0o755))
-}
-
 /// For us alone: whoever can open a file can lock it.
 fn lock_file(path: &Path) -> io::Result<File> {
     OpenOptions::new()
@@ -142,39 +124,6 @@ fn lock_file(path: &Path) -> io::Result<File> {
         .mode(0o600)
         .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits() as i32)
         .open(beside(path, ".lock"))
-}
-
-fn bind(path: &Path, group: Option<u32>) -> io::Result<(UnixListener, u64)> {
-    let new = beside(path, ".new");
-    match fs::remove_file(&new) {
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let listener = UnixListener::bind(&new)?;
-    if group.is_some() {
-        chown(&new, None, group)?;
-    }
-    let mode = if group.is_some() { 0o660 } else { 0o600 };
-    fs::set_permissions(&new, Permissions::from_mode(mode))?;
-    let inode = fs::symlink_metadata(&new)?.ino();
-    fs::rename(&new, path)?;
-    Ok((listener, inode))
-}
-
-async fn is_live(path: &Path) -> bool {
-    match timeout(PATIENCE, UnixStream::connect(path)).await {
-        Ok(Err(error)) => !matches!(
-            error.kind(),
-            ErrorKind::ConnectionRefused | ErrorKind::NotFound
-        ),
-        Ok(Ok(_)) | Err(_) => true,
-    }
-}
-
-fn beside(path: &Path, ending: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(ending);
-    name.into()
 }
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
 //! `pleg doctor`: what is wrong with this node, by name, and what to do now.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use agent::{AgentClient, known_ids, state_directory};
+use agent::{AgentChoice, AgentClient, known_ids, state_directory};
 use anyhow::{Context, bail};
 use clap::Args;
 use cri::Endpoint;
@@ -47,6 +47,9 @@ const PLACE: Duration = Duration::from_secs(2);
 /// How long it may take to write one.
 const WRITING: Duration = Duration::from_secs(5);
 
+/// Where a kubelet tells its health, unless it is configured otherwise.
+const KUBELET_HEALTHZ: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 10248);
+
 const AFTER_HELP: &str = "\
 Harmless: it asks the runtime with deadlines, no call twice (but Version, where others hang),
 and reads files whose reads it can give up; where packages are kept by rpm, it runs `rpm -q` once. It ends within 30 seconds
@@ -77,7 +80,7 @@ pub struct Doctor {
     #[arg(long)]
     pub allow_signals: bool,
     /// Where the kubelet tells its health.
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:10248")]
+    #[arg(long, value_name = "ADDR", default_value_t = KUBELET_HEALTHZ)]
     pub kubelet_healthz: SocketAddr,
     #[command(flatten)]
     pub agent: AgentOption,
@@ -102,7 +105,15 @@ pub async fn run(global: &Global, options: Doctor) -> anyhow::Result<Found> {
         Some(path) => {
             spawn_blocking(move || bundle::read(&path).with_context(|| shown(&path))).await??
         }
-        None => facts(global, &options, until).await?,
+        None => {
+            let asking = What {
+                endpoint: endpoint::present(global.named_endpoint()?).await,
+                agent: options.agent.choice(),
+                kubelet_healthz: options.kubelet_healthz,
+                allow_signals: options.allow_signals,
+            };
+            facts(asking, until).await?
+        }
     };
     let diagnosis = diagnose(&facts, |cause| {
         options.check.is_none_or(|only| only == cause)
@@ -155,14 +166,34 @@ async fn on_disk<T: Send + 'static>(
     }
 }
 
-async fn facts(global: &Global, options: &Doctor, until: Instant) -> anyhow::Result<NodeFacts> {
+/// What is asked of this machine.
+struct What {
+    endpoint: Option<Endpoint>,
+    agent: AgentChoice,
+    kubelet_healthz: SocketAddr,
+    allow_signals: bool,
+}
+
+/// Looks at the node whose runtime is at `endpoint`, and whose agent serves on `agent`.
+pub async fn look(endpoint: Endpoint, agent: PathBuf) -> anyhow::Result<(NodeFacts, Diagnosis)> {
+    let what = What {
+        endpoint: Some(endpoint),
+        agent: AgentChoice::Named(agent),
+        kubelet_healthz: KUBELET_HEALTHZ,
+        allow_signals: false,
+    };
+    let facts = facts(what, Instant::now() + COLLECTING).await?;
+    let diagnosis = diagnose(&facts, |_| true);
+    Ok((facts, diagnosis))
+}
+
+async fn facts(what: What, until: Instant) -> anyhow::Result<NodeFacts> {
     let taken = system_clock()();
     // Before anything else: later even starting a process may block.
     let helpers = helpers()?;
     let probes = async {
-        let endpoint = endpoint::present(global.named_endpoint()?).await;
-        let choice = options.agent.choice();
-        let agent = match AgentClient::find(&choice, endpoint.as_ref()).await? {
+        let endpoint = what.endpoint.clone();
+        let agent = match AgentClient::find(&what.agent, endpoint.as_ref()).await? {
             // One that goes meanwhile is done without.
             Some((agent, status)) => agent.pods().await.ok().map(|pods| {
                 let pods = pods.into_iter().map(|pod| pod.status);
@@ -173,7 +204,7 @@ async fn facts(global: &Global, options: &Doctor, until: Instant) -> anyhow::Res
         // The folder of the socket may be closed to us, and an agent knows what is in it.
         let its = || agent.as_ref()?.0.runtime.endpoint.parse().ok();
         match endpoint.or_else(its) {
-            Some(endpoint) => Ok(probes(endpoint, agent, options, until).await),
+            Some(endpoint) => Ok(probes(endpoint, agent, &what, until).await),
             None => anyhow::Ok(ProbeFacts::default()),
         }
     };
@@ -232,7 +263,7 @@ async fn machine(mut helpers: Helpers, until: Instant) -> HostFacts {
 async fn probes(
     endpoint: Endpoint,
     agent: Option<(StatusReport, Vec<PodStatus>)>,
-    options: &Doctor,
+    what: &What,
     until: Instant,
 ) -> ProbeFacts {
     let known = known_ids(&endpoint, &state_directory());
@@ -242,8 +273,8 @@ async fn probes(
         ids: ids.unwrap_or_default(),
         agent,
         proc: "/proc".into(),
-        kubelet: options.kubelet_healthz,
-        allow_signals: options.allow_signals,
+        kubelet: what.kubelet_healthz,
+        allow_signals: what.allow_signals,
         until,
     };
     collect(asking).await

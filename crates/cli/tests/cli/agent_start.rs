@@ -140,7 +140,7 @@ fn a_socket_in_use_is_reported_and_a_stale_one_replaced() {
             .sentence()
     };
     let advice = "or use --listen with another path";
-    let in_use = format!("another agent already listens on {socket}; stop it, {advice}");
+    let in_use = format!("something already listens on {socket}: stop it, {advice}");
     assert_eq!(second(socket), in_use);
     assert_eq!(first.get("/livez").code, 200, "the first one goes on");
 

@@ -19,6 +19,9 @@ mod upstream;
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::combinators::UnsyncBoxBody;
@@ -26,6 +29,7 @@ use pleg::IdSource;
 use tokio::net::UnixListener;
 use tokio::sync::{oneshot, watch};
 use tokio::task::LocalSet;
+use tokio::time::sleep;
 
 use crate::Handle;
 
@@ -40,6 +44,9 @@ const MOST_HEADERS: u32 = 16 << 20;
 /// A wedged runtime leaves hundreds of streams open, which a kubelet cancels at once: that must
 /// close no connection.
 const MOST_RESETS: usize = 1 << 16;
+
+/// How often the thread says that it turns.
+const BEAT: Duration = Duration::from_secs(1);
 
 type Body = UnsyncBoxBody<Bytes, hyper::Error>;
 
@@ -79,7 +86,8 @@ impl Proxy {
         let (mode, modes) = watch::channel(mode);
         let (stop, stopped) = oneshot::channel();
         let added = added::histogram().map_err(io::Error::other)?;
-        let handle = Handle::new(report, mode, added.clone(), stop);
+        let beats = Arc::new(AtomicU64::new(0));
+        let handle = Handle::new(report, mode, added.clone(), beats.clone(), stop);
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
@@ -90,7 +98,14 @@ impl Proxy {
                 server::serve(listener, self, modes, added, reports).await
             };
             local.block_on(&runtime, async {
+                let beat = async {
+                    loop {
+                        sleep(BEAT).await;
+                        beats.fetch_add(1, Ordering::Relaxed);
+                    }
+                };
                 tokio::select! {
+                    () = beat => {}
                     ended = served => {
                         if let Err(error) = ended {
                             tracing::error!("the guard's socket failed: {error}");

@@ -1,0 +1,116 @@
+//! The socket that a kubelet connects to. Who may is who may connect to the runtime's own:
+//! owner, group and mode are taken over from it.
+//!
+//! ```text
+//!   systemd holds the socket --> it is ours, and outlives us: a kubelet waits while we restart
+//!   nobody does              --> bound by ourselves
+//! ```
+
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+
+use listenfd::ListenFd;
+
+use super::ListenError;
+use super::socket_file::{bind, check_free, make_directory};
+
+/// Only root, where the runtime's socket is not there to be asked.
+const ROOT_ONLY: u32 = 0o600;
+
+/// Listens on `path`, for those who may connect to the runtime at `runtime`: on the socket that
+/// systemd has handed over, if it has this path.
+pub async fn open_cri_door(path: &Path, runtime: &Path) -> Result<UnixListener, ListenError> {
+    let failed = |error| ListenError::Socket {
+        path: path.to_owned(),
+        error,
+    };
+    let is_same = |path: &Path| fs::canonicalize(path).ok();
+    if path == runtime || is_same(path).is_some_and(|path| is_same(runtime) == Some(path)) {
+        return Err(ListenError::Runtime(path.to_owned()));
+    }
+    if let Some(listener) = handed_over(path) {
+        grant(path, runtime).map_err(failed)?;
+        listener.set_nonblocking(true).map_err(failed)?;
+        return Ok(listener);
+    }
+    make_directory(path).map_err(failed)?;
+    check_free(path).await?;
+    let (listener, _) = bind(path, |new| grant(new, runtime)).map_err(failed)?;
+    Ok(listener)
+}
+
+/// The socket that systemd holds for us (sd_listen_fds(3)).
+fn handed_over(path: &Path) -> Option<UnixListener> {
+    let mut handed = ListenFd::from_env();
+    let of_path = |listener: &UnixListener| {
+        let address = listener.local_addr().ok();
+        address.is_some_and(|address| address.as_pathname() == Some(path))
+    };
+    (0..handed.len())
+        .filter_map(|place| handed.take_unix_listener(place).ok().flatten())
+        .find(of_path)
+}
+
+/// Lets those in who may connect to the runtime.
+fn grant(path: &Path, runtime: &Path) -> io::Result<()> {
+    match fs::metadata(runtime) {
+        Ok(theirs) => {
+            chown(path, Some(theirs.uid()), Some(theirs.gid()))?;
+            fs::set_permissions(path, Permissions::from_mode(theirs.mode() & 0o777))
+        }
+        Err(_) => fs::set_permissions(path, Permissions::from_mode(ROOT_ONLY)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_mode_is_that_of_the_runtimes_socket_and_a_dead_socket_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, runtime) = (
+            folder.path().join("a/guard.sock"),
+            folder.path().join("r.sock"),
+        );
+        let _runtime = UnixListener::bind(&runtime).unwrap();
+        fs::set_permissions(&runtime, Permissions::from_mode(0o620)).unwrap();
+        let mode = || fs::metadata(&path).unwrap().mode() & 0o777;
+        let first = open_cri_door(&path, &runtime).await.unwrap();
+        assert_eq!(mode(), 0o620);
+        let again = open_cri_door(&path, &runtime).await;
+        assert!(matches!(again, Err(ListenError::InUse(_))));
+        drop(first);
+        let second = open_cri_door(&path, &runtime).await.unwrap();
+        assert!(UnixStream::connect(&path).is_ok());
+        drop((second, fs::remove_file(&runtime)));
+        let _third = open_cri_door(&path, &runtime).await.unwrap();
+        assert_eq!(mode(), ROOT_ONLY, "nobody says who else may");
+    }
+
+    #[tokio::test]
+    async fn the_runtimes_own_socket_and_what_is_no_socket_are_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, runtime) = (folder.path().join("file"), folder.path().join("r.sock"));
+        let _runtime = UnixListener::bind(&runtime).unwrap();
+        fs::write(&file, "text").unwrap();
+        assert!(matches!(
+            open_cri_door(&file, &runtime).await,
+            Err(ListenError::NotASocket(_))
+        ));
+        let link = folder.path().join("link.sock");
+        std::os::unix::fs::symlink(&runtime, &link).unwrap();
+        for same in [&runtime, &link] {
+            let opened = open_cri_door(same, &runtime).await;
+            assert!(matches!(
+                opened,
+                Err(ListenError::Runtime(_) | ListenError::NotASocket(_))
+            ));
+        }
+    }
+}

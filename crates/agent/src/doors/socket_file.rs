@@ -1,0 +1,74 @@
+//! The file of a listening unix socket: made beside its path, granted to whom it is for, and then
+//! renamed, so that nobody finds it before it is right.
+
+use std::fs::{self, DirBuilder, Permissions};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::net::UnixStream;
+use tokio::time::timeout;
+
+use super::ListenError;
+
+/// How long a server may take to accept before it counts as live.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The directory of a socket, open to all: the socket itself is what is closed.
+pub(super) fn make_directory(path: &Path) -> io::Result<()> {
+    let Some(directory) = path.parent().filter(|directory| !directory.exists()) else {
+        return Ok(());
+    };
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o755)
+        .create(directory)?;
+    // Whatever our umask is.
+    fs::set_permissions(directory, Permissions::from_mode(0o755))
+}
+
+/// An error unless there is nothing at the path, or the socket of a server that has gone.
+pub(super) async fn check_free(path: &Path) -> Result<(), ListenError> {
+    match fs::symlink_metadata(path) {
+        Ok(file) if !file.file_type().is_socket() => Err(ListenError::NotASocket(path.to_owned())),
+        Ok(_) if is_live(path).await => Err(ListenError::InUse(path.to_owned())),
+        _ => Ok(()),
+    }
+}
+
+async fn is_live(path: &Path) -> bool {
+    match timeout(PATIENCE, UnixStream::connect(path)).await {
+        Ok(Err(error)) => !matches!(
+            error.kind(),
+            ErrorKind::ConnectionRefused | ErrorKind::NotFound
+        ),
+        Ok(Ok(_)) | Err(_) => true,
+    }
+}
+
+/// Listens on `path`, after its file was granted to whom it is for; gives the file's inode too.
+pub(super) fn bind(
+    path: &Path,
+    grant: impl FnOnce(&Path) -> io::Result<()>,
+) -> io::Result<(UnixListener, u64)> {
+    let new = beside(path, ".new");
+    match fs::remove_file(&new) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let listener = UnixListener::bind(&new)?;
+    listener.set_nonblocking(true)?;
+    grant(&new)?;
+    let inode = fs::symlink_metadata(&new)?.ino();
+    fs::rename(&new, path)?;
+    Ok((listener, inode))
+}
+
+/// The same path with this at its end.
+pub(super) fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    name.into()
+}

@@ -1,0 +1,57 @@
+//! What systemd is told: that we are ready, that we still turn, that we stop.
+//!
+//! Without a supervisor that wants to know (`NOTIFY_SOCKET`, `WATCHDOG_USEC`: sd_notify(3)) nothing
+//! is told.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use pleg::kernel::Blocking;
+use sd_notify::NotifyState;
+use tokio::time::{sleep, timeout};
+
+use crate::http::Agent;
+
+/// The supervisor takes a word at once, or is ill itself.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Our own loop turns many times in this.
+const TURN: Duration = Duration::from_secs(2);
+
+/// Says that we listen. The runtime need not be there.
+pub(crate) async fn ready() {
+    tell(NotifyState::Ready).await;
+}
+
+/// Says that we stop.
+pub(crate) async fn stopping() {
+    tell(NotifyState::Stopping).await;
+}
+
+/// Says twice in each watchdog interval that both loops turn, while they do.
+pub(crate) async fn watchdog(agent: &Agent) -> Infallible {
+    let Some(interval) = sd_notify::watchdog_enabled() else {
+        return std::future::pending().await;
+    };
+    let mut beats = None;
+    loop {
+        sleep(interval / 2).await;
+        let now = agent.guard.as_ref().map(guard::Handle::beats);
+        let guard_turns = now.is_none() || now != beats;
+        beats = now;
+        let turns = timeout(TURN, agent.pleg.status()).await.is_ok();
+        match (turns, guard_turns) {
+            (true, true) => tell(NotifyState::Watchdog).await,
+            (false, _) => tracing::error!("the event loop does not turn"),
+            (_, false) => tracing::error!("the guard does not turn"),
+        }
+    }
+}
+
+async fn tell(state: NotifyState<'static>) {
+    let blocking = Blocking::default();
+    let told = blocking.run(PATIENCE, move || sd_notify::notify(&[state]));
+    if let Some(Err(error)) = told.await {
+        tracing::debug!("systemd cannot be told: {error}");
+    }
+}

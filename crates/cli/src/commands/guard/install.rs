@@ -1,0 +1,276 @@
+//! `pleg guard install` and `pleg guard uninstall`: the units, and what to change in the kubelet's
+//! configuration, which is never edited here.
+
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, bail, ensure};
+use clap::Args;
+use serde::Serialize;
+
+use super::units::{Access, Installation, UNITS, can_name, endpoints_of};
+use super::{Options, runtime_of, socket_of};
+use crate::args::{Format, Global};
+use crate::{Found, output};
+
+/// Where an administrator's units are.
+const UNIT_DIRECTORY: &str = "/etc/systemd/system";
+
+/// Where a kubelet's endpoint may be configured: kubeadm (with a flag before 1.34), Debian's and
+/// Red Hat's packages, k3s and RKE2.
+const KUBELET_FILES: [&str; 8] = [
+    "/var/lib/kubelet/config.yaml",
+    "/var/lib/kubelet/kubeadm-flags.env",
+    "/var/lib/kubelet/instance-config.yaml",
+    "/etc/kubernetes/kubelet.conf",
+    "/etc/default/kubelet",
+    "/etc/sysconfig/kubelet",
+    "/etc/rancher/k3s/config.yaml",
+    "/etc/rancher/rke2/config.yaml",
+];
+
+/// Arguments of `pleg guard install`.
+#[derive(Args, Debug)]
+pub struct Install {
+    #[command(flatten)]
+    options: Options,
+    #[command(flatten)]
+    place: Place,
+}
+
+/// Arguments of `pleg guard uninstall`.
+#[derive(Args, Debug)]
+pub struct Uninstall {
+    #[command(flatten)]
+    place: Place,
+    /// Remove the guard although a kubelet is configured to use it.
+    #[arg(long)]
+    force: bool,
+}
+
+/// Where the units are.
+#[derive(Args, Debug)]
+struct Place {
+    /// The directory of the units. With another one than the default systemd is not called.
+    #[arg(long, value_name = "DIR", default_value = UNIT_DIRECTORY)]
+    unit_directory: PathBuf,
+}
+
+impl Place {
+    fn unit(&self, name: &str) -> PathBuf {
+        self.unit_directory.join(name)
+    }
+
+    /// Whether systemd runs here, and reads these units.
+    fn is_live(&self) -> bool {
+        self.unit_directory == Path::new(UNIT_DIRECTORY)
+            && Path::new("/run/systemd/system").exists()
+    }
+}
+
+/// What was done, and what is left to do.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Report {
+    /// The files that were written or removed.
+    files: Vec<PathBuf>,
+    /// Whether systemd has started or stopped the units.
+    called_systemd: bool,
+    /// What the kubelet's `containerRuntimeEndpoint` is to be.
+    kubelet_endpoint: String,
+    /// The files in which it is configured otherwise.
+    kubelet_files: Vec<PathBuf>,
+}
+
+pub async fn install(global: &Global, install: Install) -> anyhow::Result<Found> {
+    let Install { options, place } = install;
+    let runtime = runtime_of(global, &options).await?;
+    let listen = socket_of(&options, &runtime);
+    for path in [listen.as_path(), runtime.path()] {
+        ensure!(
+            can_name(path),
+            "{} cannot stand in a unit of systemd",
+            path.display()
+        );
+    }
+    let installation = Installation {
+        arguments: options.command_line(&runtime, &listen),
+        program: std::env::current_exe().context("this program's path is not known")?,
+        access: access(runtime.path()),
+        runtime,
+        listen,
+    };
+    let mut files = Vec::new();
+    for (name, text) in UNITS.into_iter().zip(installation.units()) {
+        let path = place.unit(name);
+        write(&path, &text).with_context(|| format!("{} cannot be written", path.display()))?;
+        files.push(path);
+    }
+    let called_systemd = place.is_live();
+    if called_systemd {
+        systemctl(&["daemon-reload"])?;
+        systemctl(&["enable", UNITS[0], UNITS[1]])?;
+        systemctl(&["restart", UNITS[0], UNITS[1]])?;
+    }
+    let report = Report {
+        files,
+        called_systemd,
+        kubelet_endpoint: format!("unix://{}", installation.listen.display()),
+        kubelet_files: naming(installation.runtime.path()),
+    };
+    match global.output {
+        Format::Json => output::json(&report)?,
+        Format::Text => output::text(&installed(&report, &installation))?,
+    }
+    Ok(Found::Well)
+}
+
+pub fn uninstall(global: &Global, uninstall: &Uninstall) -> anyhow::Result<Found> {
+    let Uninstall { place, force } = uninstall;
+    let [socket, service] = UNITS.map(|name| place.unit(name));
+    let text = match fs::read_to_string(&service) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !socket.exists() => {
+            bail!(
+                "no guard is installed: {} does not exist",
+                service.display()
+            );
+        }
+        Err(error) => {
+            return Err(error).with_context(|| format!("{} cannot be read", service.display()));
+        }
+    };
+    let Some([runtime, listen]) = endpoints_of(&text) else {
+        bail!(
+            "{} was not written by `pleg guard install`",
+            service.display()
+        );
+    };
+    let listen_path = listen.trim_start_matches("unix://");
+    let kubelet_files = naming(Path::new(listen_path));
+    if let Some(file) = kubelet_files.first().filter(|_| !force) {
+        bail!(
+            "{} still names {listen_path}: set containerRuntimeEndpoint to {runtime}, restart the \
+             kubelet, and try again (--force removes the guard all the same)",
+            file.display()
+        );
+    }
+    let called_systemd = place.is_live();
+    if called_systemd {
+        systemctl(&["disable", "--now", UNITS[0], UNITS[1]])?;
+    }
+    let mut files = Vec::new();
+    for path in [socket, service] {
+        match fs::remove_file(&path) {
+            Ok(()) => files.push(path),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => {
+                return Err(error).with_context(|| format!("{} cannot be removed", path.display()));
+            }
+        }
+    }
+    if called_systemd {
+        systemctl(&["daemon-reload"])?;
+    }
+    let report = Report {
+        files,
+        called_systemd,
+        kubelet_endpoint: runtime,
+        kubelet_files,
+    };
+    match global.output {
+        Format::Json => output::json(&report)?,
+        Format::Text => output::text(&uninstalled(&report))?,
+    }
+    Ok(Found::Well)
+}
+
+fn installed(report: &Report, installation: &Installation) -> String {
+    let mut text = String::new();
+    for file in &report.files {
+        text += &format!("Wrote {}\n", file.display());
+    }
+    text += match report.called_systemd {
+        true => "Started both; they start with the node from now on\n",
+        false => {
+            "systemd was not called: run `systemctl daemon-reload`, and \
+                  `systemctl enable --now pleg-guard.socket pleg-guard.service`\n"
+        }
+    };
+    text += "\nNow change one setting of the kubelet, and restart it:\n\n";
+    text += &format!(
+        "  containerRuntimeEndpoint: {}\n\n",
+        report.kubelet_endpoint
+    );
+    text += &match report.kubelet_files.as_slice() {
+        [] => "It is in the file of the kubelet's --config, or its flag \
+               --container-runtime-endpoint.\n"
+            .to_owned(),
+        files => {
+            let files = files.iter().map(|file| file.display().to_string());
+            let files = files.collect::<Vec<_>>().join(", ");
+            format!("{} is named in {files} now.\n", installation.runtime)
+        }
+    };
+    text += "`pleg guard uninstall` takes it back.\n";
+    text
+}
+
+fn uninstalled(report: &Report) -> String {
+    let mut text = String::new();
+    for file in &report.files {
+        text += &format!("Removed {}\n", file.display());
+    }
+    if !report.called_systemd {
+        text += "systemd was not called: run `systemctl disable --now pleg-guard.socket \
+                 pleg-guard.service`\n";
+    }
+    let endpoint = &report.kubelet_endpoint;
+    text += &format!("The kubelet's containerRuntimeEndpoint must be {endpoint} again.\n");
+    for file in &report.kubelet_files {
+        text += &format!("{} names the guard's socket still.\n", file.display());
+    }
+    text
+}
+
+/// The files of a kubelet in which this socket is named.
+fn naming(socket: &Path) -> Vec<PathBuf> {
+    let socket = socket.to_string_lossy();
+    let names = |path: &&str| {
+        let text = fs::read_to_string(path);
+        text.is_ok_and(|text| text.contains(socket.as_ref()))
+    };
+    let files = KUBELET_FILES.iter().copied().filter(|path| names(path));
+    files.map(PathBuf::from).collect()
+}
+
+fn access(runtime: &Path) -> Option<Access> {
+    let file = fs::metadata(runtime).ok()?;
+    Some(Access {
+        user: file.uid(),
+        group: file.gid(),
+        mode: file.mode() & 0o777,
+    })
+}
+
+/// Replaces a file whole.
+fn write(path: &Path, text: &str) -> io::Result<()> {
+    let mut new = path.as_os_str().to_owned();
+    new.push(".new");
+    let new = PathBuf::from(new);
+    fs::write(&new, text)?;
+    fs::set_permissions(&new, Permissions::from_mode(0o644))?;
+    fs::rename(&new, path)
+}
+
+fn systemctl(arguments: &[&str]) -> anyhow::Result<()> {
+    let command = format!("systemctl {}", arguments.join(" "));
+    let output = Command::new("systemctl").args(arguments).output();
+    let output = output.with_context(|| format!("{command} cannot be run"))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{command} failed: {}", said.trim());
+    Ok(())
+}

@@ -1,0 +1,273 @@
+//! `pleg guard`: a CRI endpoint between a kubelet and its runtime, and an agent in one process.
+
+use std::future::pending;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use agent::{
+    AgentClient, AgentConfig, Daemon, Listeners, host_ids, open_cri_door, state_directory,
+};
+use anyhow::Context;
+use clap::builder::PossibleValue;
+use clap::{Args, Subcommand, ValueEnum};
+use cri::Endpoint;
+use guard::core::Settings;
+use guard::{Handle, Proxy};
+use pleg::model::wall_time::system_clock;
+use pleg::out::go_duration::GoDuration;
+use tokio::sync::oneshot;
+
+use crate::args::{AgentOption, Global, duration};
+use crate::commands::agent::serve;
+use crate::{Found, endpoint};
+use install::{Install, Uninstall};
+use remedy::{Node, Remedies, Remedy};
+
+mod install;
+mod remedy;
+mod units;
+
+const HELP: &str = "\
+The kubelet is told to use the guard's socket in place of the runtime's
+(containerRuntimeEndpoint: unix:///run/pleg/cri.sock). What the runtime answers passes
+unchanged. While a list is overdue, it is answered from what is known, if every container was
+confirmed by its own status; `pleg status` shows what the guard does. docs/guard.md explains
+what is answered, and what never is.
+
+  pleg guard -r unix:///run/containerd/containerd.sock
+  pleg guard install       as a service of systemd; uninstall takes it back
+  pleg guard --mode shadow passes everything, and counts where its lists would differ
+  pleg guard mode pass     a running guard passes everything from now on
+  pleg guard mode guard    and answers again";
+
+/// Arguments of `pleg guard`.
+#[derive(Args, Debug)]
+#[command(after_help = HELP, args_conflicts_with_subcommands = true)]
+pub struct Guard {
+    #[command(subcommand)]
+    other: Option<Other>,
+    #[command(flatten)]
+    options: Options,
+}
+
+/// How a guard runs.
+#[derive(Args, Debug)]
+struct Options {
+    /// The socket for the kubelet: unix:///path or a path. It gets the owner and the mode of the
+    /// runtime's socket. Default: /run/pleg/cri.sock; in front of CRI-O
+    /// /run/pleg/run/crio/crio.sock, because a kubelet tells CRI-O by the end of the path.
+    #[arg(long, value_name = "URL")]
+    listen: Option<Endpoint>,
+    /// What to do.
+    #[arg(long, value_enum, default_value_t)]
+    mode: Mode,
+    /// For how long one fault is guarded without a break. After that everything passes, until the
+    /// runtime answers its lists in time again.
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "30m")]
+    limit: Duration,
+    /// What to do about the shim of a container that has held up the lists for the time of
+    /// --remedy-after, if the doctor is certain of it: at most once an hour.
+    #[arg(long, value_enum, default_value_t)]
+    remedy: Remedy,
+    /// For how long one container must have held up the lists before a remedy.
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "2m")]
+    remedy_after: Duration,
+    /// Configuration file of the agent: see `pleg agent`.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+impl Options {
+    /// What follows `pleg guard` to run like this, without guesses.
+    fn command_line(&self, runtime: &Endpoint, listen: &Path) -> Vec<String> {
+        let name = |value: Option<PossibleValue>| {
+            value
+                .map(|value| value.get_name().to_owned())
+                .unwrap_or_default()
+        };
+        let mut line = vec!["--runtime-endpoint".to_owned(), runtime.to_string()];
+        let mut add = |flag: &str, value: String| line.extend([flag.to_owned(), value]);
+        add("--listen", format!("unix://{}", listen.display()));
+        add("--mode", name(self.mode.to_possible_value()));
+        add("--limit", GoDuration(self.limit).to_string());
+        if self.remedy != Remedy::None {
+            add("--remedy", name(self.remedy.to_possible_value()));
+            add("--remedy-after", GoDuration(self.remedy_after).to_string());
+        }
+        if let Some(config) = &self.config {
+            add("--config", config.display().to_string());
+        }
+        line
+    }
+}
+
+/// What else there is to do.
+#[derive(Debug, Subcommand)]
+enum Other {
+    /// Write and start systemd units that run a guard, and say what to change in the kubelet.
+    Install(Install),
+    /// Stop and remove these units, and say what to put back.
+    Uninstall(Uninstall),
+    /// Change what a running guard does.
+    Mode {
+        /// What to do from now on.
+        mode: Mode,
+        #[command(flatten)]
+        agent: AgentOption,
+    },
+}
+
+/// What a guard does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Mode {
+    /// Answer what the runtime does not.
+    #[default]
+    Guard,
+    /// Pass everything, and compare what would have been answered with the runtime's lists.
+    Shadow,
+    /// Pass everything.
+    Pass,
+}
+
+impl From<Mode> for guard::core::Mode {
+    fn from(mode: Mode) -> Self {
+        match mode {
+            Mode::Guard => Self::Guard,
+            Mode::Shadow => Self::Shadow,
+            Mode::Pass => Self::Pass,
+        }
+    }
+}
+
+pub async fn run(global: &Global, guard: Guard) -> anyhow::Result<Found> {
+    let options = guard.options;
+    match guard.other {
+        Some(Other::Mode { mode, agent }) => return switch(mode, &agent).await,
+        Some(Other::Install(install)) => return install::install(global, install).await,
+        Some(Other::Uninstall(uninstall)) => return install::uninstall(global, &uninstall),
+        None => {}
+    }
+    let remedies = Remedies::of(&options);
+    let (ready, is_ready) = oneshot::channel();
+    let remedied = async {
+        match (remedies, is_ready.await) {
+            (Some(remedies), Ok(node)) => remedies.watch(node).await,
+            _ => pending().await,
+        }
+    };
+    let served = serve(async {
+        let (daemon, listeners) = prepare(global, options).await?;
+        let node = Node {
+            runtime: daemon.endpoint.clone(),
+            agent: listeners.socket.path().to_owned(),
+            records: kept_in(daemon.endpoint.path(), "remedies"),
+        };
+        // Without a remedy nobody waits for it.
+        let _ = ready.send(node);
+        Ok((daemon, listeners))
+    });
+    tokio::select! {
+        served = served => served,
+        never = remedied => match never {},
+    }
+}
+
+/// The runtime in front of which a guard stands.
+async fn runtime_of(global: &Global, options: &Options) -> anyhow::Result<Endpoint> {
+    let named = global.named_endpoint()?;
+    let configured = match &options.config {
+        Some(path) => AgentConfig::read(path)?.endpoint()?,
+        None => None,
+    };
+    // A runtime that hangs is not asked who it is: a kubelet is to be answered all the same.
+    let present = endpoint::present(named.or(configured)).await;
+    present.context("no container runtime found; name its socket with --runtime-endpoint")
+}
+
+/// The guard's own socket.
+fn socket_of(options: &Options, runtime: &Endpoint) -> PathBuf {
+    match &options.listen {
+        Some(listen) => listen.path().to_owned(),
+        None => default_socket(runtime.path()),
+    }
+}
+
+async fn prepare(global: &Global, options: Options) -> anyhow::Result<(Daemon, Listeners)> {
+    let config = match &options.config {
+        Some(path) => AgentConfig::read(path)?,
+        None => AgentConfig::default(),
+    };
+    config.check()?;
+    let endpoint = runtime_of(global, &options).await?;
+    // Before anything is learnt: a kubelet that starts now waits, and is not refused.
+    let guard = start(&endpoint, &options).await?;
+    let listeners = Listeners::bind(&config).await?;
+    let daemon = Daemon {
+        endpoint,
+        config,
+        state_directory: state_directory(),
+        guard: Some(guard),
+    };
+    Ok((daemon, listeners))
+}
+
+async fn start(endpoint: &Endpoint, options: &Options) -> anyhow::Result<Handle> {
+    let path = socket_of(options, endpoint);
+    let listener = open_cri_door(&path, endpoint.path()).await?;
+    let proxy = Proxy {
+        runtime: endpoint.path().to_owned(),
+        settings: Settings {
+            limit: options.limit,
+            ..Settings::default()
+        },
+        state: Some(kept_in(endpoint.path(), "rows")),
+        ids: host_ids(endpoint),
+        unix_nanos: system_clock()().as_unix_nanos(),
+    };
+    let guard = proxy.start(listener, options.mode.into())?;
+    tracing::info!(
+        "guarding {endpoint} on unix://{} (mode {:?})",
+        path.display(),
+        options.mode
+    );
+    Ok(guard)
+}
+
+/// Where the guard of this runtime keeps something for its next start.
+fn kept_in(runtime: &Path, what: &str) -> PathBuf {
+    let name = runtime.to_string_lossy();
+    let name = name.trim_start_matches('/').replace('/', "-");
+    state_directory().join(format!("{name}.{what}"))
+}
+
+/// A kubelet chooses how to read CRI-O's statistics by the end of the path.
+fn default_socket(runtime: &Path) -> PathBuf {
+    let name = match runtime.ends_with("run/crio/crio.sock") {
+        true => "run/crio/crio.sock",
+        false => "cri.sock",
+    };
+    state_directory().join(name)
+}
+
+async fn switch(mode: Mode, agent: &AgentOption) -> anyhow::Result<Found> {
+    let Some((client, _)) = AgentClient::find(&agent.choice(), None).await? else {
+        anyhow::bail!("no guard answers on this node; name its socket with --agent");
+    };
+    let name = mode.to_possible_value();
+    let name = name.as_ref().map_or("", |name| name.get_name());
+    client.switch_guard(name).await?;
+    Ok(Found::Well)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn in_front_of_crio_the_path_ends_as_crios_does() {
+        let crio = default_socket(Path::new("/run/crio/crio.sock"));
+        assert!(crio.ends_with("run/crio/crio.sock"));
+        let containerd = default_socket(Path::new("/run/containerd/containerd.sock"));
+        assert!(containerd.ends_with("cri.sock"));
+    }
+}

@@ -1,0 +1,339 @@
+//! The remedy, off unless it is asked for: the shim of the one container that holds up the lists
+//! is continued, or killed, if the doctor is certain that it is the cause.
+//!
+//! ```text
+//!   guarding, one culprit --for two minutes--> doctor --certain, its shim found--> CONT or KILL
+//!                                                \--anything else--> nothing
+//! ```
+//!
+//! Each step is announced in the log and recorded beside the guard's state: one an hour, whatever
+//! restarts in between.
+
+use std::convert::Infallible;
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use agent::AgentClient;
+use anyhow::{Context, ensure};
+use clap::ValueEnum;
+use cri::Endpoint;
+use doctor::cause::Cause;
+use doctor::facts::host::Process;
+use doctor::finding::{Confidence, Finding};
+use pleg::model::id::Id;
+use pleg::model::wall_time::{WallTime, system_clock};
+use pleg::out::status_report::GuardStatus;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use serde::{Deserialize, Serialize};
+use tokio::time::{Instant, sleep};
+
+use super::Options;
+use crate::commands::doctor::look;
+
+/// How often it is looked whether somebody is to be helped.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// Between the announcement and the deed.
+const ANNOUNCED: Duration = Duration::from_secs(5);
+
+/// At most one remedy in this time.
+const SELDOM: Duration = Duration::from_secs(3600);
+
+/// What is done about the shim of a container that holds up the lists.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Remedy {
+    /// Nothing.
+    #[default]
+    None,
+    /// Continue it if it is stopped (SIGCONT).
+    Shim,
+    /// Kill it (SIGKILL): its pod is lost, the node is free.
+    ShimKill,
+}
+
+/// What is asked for.
+#[derive(Debug)]
+pub struct Remedies {
+    action: Action,
+    after: Duration,
+}
+
+/// What is done to a shim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum Action {
+    Continue,
+    Kill,
+}
+
+/// Where it is done.
+#[derive(Debug)]
+pub struct Node {
+    pub runtime: Endpoint,
+    /// The socket of our own agent.
+    pub agent: PathBuf,
+    /// The file in which remedies are recorded.
+    pub records: PathBuf,
+}
+
+/// A remedy, as it is recorded.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Record {
+    time: WallTime,
+    action: Action,
+    id: Id,
+    pid: u32,
+    step: Step,
+}
+
+/// How far a remedy came.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum Step {
+    Announced,
+    Done,
+    /// Why it was not done after all.
+    LeftAlone(String),
+}
+
+impl Remedies {
+    /// What the options ask for, if they do.
+    pub(super) fn of(options: &Options) -> Option<Self> {
+        let action = match options.remedy {
+            Remedy::None => return None,
+            Remedy::Shim => Action::Continue,
+            Remedy::ShimKill => Action::Kill,
+        };
+        Some(Self {
+            action,
+            after: options.remedy_after,
+        })
+    }
+
+    /// Looks after the node for ever.
+    pub async fn watch(self, node: Node) -> Infallible {
+        let agent = AgentClient::new(&node.agent);
+        let mut culprit = Culprit::default();
+        loop {
+            sleep(LOOK).await;
+            let Ok(status) = agent.status().await else {
+                continue;
+            };
+            let id = culprit
+                .look(&status.guard, self.after, Instant::now())
+                .cloned();
+            let Some(id) = id else { continue };
+            let now = system_clock()();
+            if last_in(&node.records).is_some_and(|last| now.since(last) < SELDOM) {
+                continue;
+            }
+            if let Err(error) = self.help(&node, &id).await {
+                tracing::warn!("no remedy for {id}: {error}");
+                // It is looked at anew after as long as it took until now.
+                culprit = Culprit::default();
+            }
+        }
+    }
+
+    /// Does what is asked for about the shim of this container, if that is certain: before it is
+    /// announced, and still afterwards.
+    async fn help(&self, node: &Node, id: &Id) -> anyhow::Result<()> {
+        let shim = self.certain_shim(node, id).await?;
+        let (label, seconds) = (shim.label(), ANNOUNCED.as_secs());
+        let what = match self.action {
+            Action::Continue => "continued",
+            Action::Kill => "killed",
+        };
+        tracing::warn!(
+            "{label} of container {id} holds up the node: it will be {what} in {seconds} s"
+        );
+        let mut record = Record {
+            time: system_clock()(),
+            action: self.action,
+            id: id.clone(),
+            pid: shim.pid,
+            step: Step::Announced,
+        };
+        // What cannot be recorded is not done: it would be done again and again.
+        write(&node.records, &record)?;
+        sleep(ANNOUNCED).await;
+        let done = self.signal(node, id, &shim).await;
+        record.time = system_clock()();
+        record.step = match &done {
+            Ok(()) => {
+                tracing::warn!("{label} of container {id} was {what}");
+                Step::Done
+            }
+            Err(error) => Step::LeftAlone(error.to_string()),
+        };
+        write(&node.records, &record)?;
+        done
+    }
+
+    async fn certain_shim(&self, node: &Node, id: &Id) -> anyhow::Result<Process> {
+        let (facts, diagnosis) = look(node.runtime.clone(), node.agent.clone()).await?;
+        let processes = facts.host.all_processes();
+        Ok(certain_shim(&diagnosis.findings, processes, id, self.action)?.clone())
+    }
+
+    /// Sends the signal to this very process: its number may be another one's meanwhile, so what
+    /// is certain is looked at again while we hold on to it.
+    async fn signal(&self, node: &Node, id: &Id, shim: &Process) -> anyhow::Result<()> {
+        let pid = i32::try_from(shim.pid).ok().and_then(Pid::from_raw);
+        let held = pidfd_open(pid.context("no such process")?, PidfdFlags::empty())?;
+        let still = self.certain_shim(node, id).await?;
+        ensure!(still.pid == shim.pid, "its shim is another one now");
+        let signal = match self.action {
+            Action::Continue => Signal::CONT,
+            Action::Kill => Signal::KILL,
+        };
+        Ok(pidfd_send_signal(held, signal)?)
+    }
+}
+
+/// The one id that holds up the lists, and since when it does alone.
+#[derive(Debug, Default)]
+struct Culprit {
+    alone: Option<(Id, Instant)>,
+}
+
+impl Culprit {
+    /// Gives the id once it has held up the lists for `after`, and nobody else did.
+    fn look(&mut self, guard: &GuardStatus, after: Duration, now: Instant) -> Option<&Id> {
+        let mut ids = guard.culprits.iter().filter_map(|call| call.id.as_ref());
+        let (Some(id), None, true) = (ids.next(), ids.next(), guard.guarding) else {
+            self.alone = None;
+            return None;
+        };
+        if self.alone.as_ref().is_none_or(|(known, _)| known != id) {
+            self.alone = Some((id.clone(), now));
+        }
+        let (id, since) = self.alone.as_ref()?;
+        (now >= *since + after).then_some(id)
+    }
+}
+
+/// Why nothing is done.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+enum NotCertain {
+    #[error("the doctor is not certain that it is the cause")]
+    Cause,
+    #[error("its shim was not found")]
+    Shim,
+    #[error("its shim is not stopped, so continuing it would change nothing")]
+    NotStopped,
+}
+
+/// The shim of this container, if the doctor is certain that it is what holds up the node.
+fn certain_shim<'a>(
+    findings: &[Finding],
+    processes: &'a [Process],
+    id: &Id,
+    action: Action,
+) -> Result<&'a Process, NotCertain> {
+    let is_it = |finding: &&Finding| {
+        let causes = [Cause::ContainerStatusLock, Cause::ShimUnresponsive];
+        causes.contains(&finding.cause)
+            && finding.confidence == Confidence::Certain
+            && finding.culprit.id.as_deref() == Some(id.as_str())
+    };
+    let finding = findings.iter().find(is_it).ok_or(NotCertain::Cause)?;
+    let mut shims = processes.iter().filter(|process| process.is_shim());
+    let shim = shims.find(|process| Some(process.pid) == finding.culprit.pid);
+    let shim = shim.ok_or(NotCertain::Shim)?;
+    match action {
+        Action::Continue if !shim.is_stopped() => Err(NotCertain::NotStopped),
+        Action::Continue | Action::Kill => Ok(shim),
+    }
+}
+
+/// When the last remedy was begun, as far as that can be read.
+fn last_in(records: &Path) -> Option<WallTime> {
+    let text = fs::read_to_string(records).ok()?;
+    let last: Record = serde_json::from_str(text.lines().last()?).ok()?;
+    Some(last.time)
+}
+
+fn write(records: &Path, record: &Record) -> anyhow::Result<()> {
+    let mut options = OpenOptions::new();
+    let options = options.create(true).append(true).mode(0o600);
+    let mut file = options.open(records)?;
+    Ok(writeln!(file, "{}", serde_json::to_string(record)?)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use pleg::out::health::StuckCall;
+    use pleg::out::status_report::GuardStatus;
+
+    use super::*;
+
+    fn guarding(ids: &[&str]) -> GuardStatus {
+        let stuck = ids.iter().map(|id| StuckCall {
+            call: cri::Rpc::ContainerStatus,
+            id: Some((*id).into()),
+            container: None,
+            pod: None,
+            since_seconds: 1.0,
+        });
+        GuardStatus {
+            guarding: true,
+            culprits: stuck.collect(),
+            ..GuardStatus::default()
+        }
+    }
+
+    #[test]
+    fn only_one_that_holds_up_the_lists_alone_and_for_long_enough_is_helped() {
+        let (start, after) = (Instant::now(), Duration::from_secs(120));
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let mut culprit = Culprit::default();
+        assert_eq!(culprit.look(&guarding(&["a"]), after, at(0)), None);
+        assert_eq!(culprit.look(&guarding(&["a"]), after, at(119)), None);
+        assert!(culprit.look(&guarding(&["a"]), after, at(120)).is_some());
+        assert_eq!(culprit.look(&guarding(&["a", "b"]), after, at(125)), None);
+        assert_eq!(culprit.look(&guarding(&["a"]), after, at(130)), None);
+        assert_eq!(culprit.look(&guarding(&["b"]), after, at(260)), None);
+        let idle = GuardStatus {
+            guarding: false,
+            ..guarding(&["b"])
+        };
+        assert_eq!(culprit.look(&idle, after, at(400)), None);
+    }
+
+    #[test]
+    fn what_is_not_certain_or_not_stopped_is_left_alone() {
+        let finding = |confidence| {
+            let mut finding = Finding::new(Cause::ContainerStatusLock, confidence);
+            finding.culprit.id = Some("c1".into());
+            finding.culprit.pid = Some(7);
+            finding
+        };
+        let shim = |state| Process {
+            pid: 7,
+            comm: "containerd-shim".into(),
+            state,
+            ..Process::default()
+        };
+        let certain = [finding(Confidence::Certain)];
+        let (stopped, asleep) = ([shim('T')], [shim('S')]);
+        let of = |findings: &[Finding], processes: &[Process], id: &str, action| {
+            certain_shim(findings, processes, &id.into(), action).map(|shim| shim.pid)
+        };
+        assert_eq!(of(&certain, &stopped, "c1", Action::Continue), Ok(7));
+        assert_eq!(of(&certain, &asleep, "c1", Action::Kill), Ok(7));
+        let asleep = of(&certain, &asleep, "c1", Action::Continue);
+        assert_eq!(asleep, Err(NotCertain::NotStopped));
+        let other = of(&certain, &stopped, "c2", Action::Kill);
+        assert_eq!(other, Err(NotCertain::Cause));
+        let likely = [finding(Confidence::High)];
+        let likely = of(&likely, &stopped, "c1", Action::Kill);
+        assert_eq!(likely, Err(NotCertain::Cause));
+        let gone = of(&certain, &[], "c1", Action::Kill);
+        assert_eq!(gone, Err(NotCertain::Shim));
+    }
+}

@@ -10,6 +10,7 @@ mod arguments;
 mod coming_and_going;
 mod demo;
 mod doctor;
+mod guard;
 mod hostile_clients;
 mod hostile_names;
 mod known_pods;

@@ -1,0 +1,173 @@
+//! A guard as people start, switch and install it.
+
+use std::fs::{self, File};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Instant;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::support::{FakeRuntime, PATIENCE, Pleg, eventually, get, value};
+
+const PODS: &[(&str, &[&str])] = &[("web", &["app"])];
+
+/// A guard in a folder of its own; killed when it is dropped.
+struct Guard {
+    folder: TempDir,
+    process: Child,
+}
+
+fn config(folder: &Path) -> String {
+    let path = folder.join("agent.yaml");
+    let socket = folder.join("agent.sock").display().to_string();
+    fs::write(&path, format!("listen: 127.0.0.1:0\nsocket: {socket}\n")).unwrap();
+    path.display().to_string()
+}
+
+impl Guard {
+    fn start(runtime: &FakeRuntime) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let process = process(folder.path(), runtime, None);
+        let guard = Self { folder, process };
+        guard.wait();
+        guard
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.folder.path().join(name).display().to_string()
+    }
+
+    fn wait(&self) {
+        eventually("the guard's agent has seen the pods", || {
+            let answers = Path::new(&self.path("agent.sock")).exists();
+            (answers && get(&self.path("agent.sock"), "/readyz").code == 200).then_some(())
+        });
+    }
+
+    fn status(&self) -> Value {
+        get(&self.path("agent.sock"), "/v1/status").json()
+    }
+
+    fn mode(&self, mode: &str) {
+        let socket = self.path("agent.sock");
+        let switch = ["guard", "mode", mode, "--agent", &socket];
+        Pleg::new(&switch).run().assert_code(0);
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Starts a guard; `held` is the socket that its supervisor holds for it.
+fn process(folder: &Path, runtime: &FakeRuntime, held: Option<&UnixListener>) -> Child {
+    // A supervisor puts the socket at the descriptor 3 (sd_listen_fds(3)).
+    let script = match held {
+        Some(_) => "exec 3<&0 0</dev/null; LISTEN_FDS=1 LISTEN_PID=$$ exec \"$@\"",
+        None => "exec \"$@\"",
+    };
+    let stdin = match held {
+        Some(socket) => Stdio::from(OwnedFd::from(socket.try_clone().unwrap())),
+        None => Stdio::null(),
+    };
+    Command::new("sh")
+        .args(["-c", script, "sh", env!("CARGO_BIN_EXE_pleg"), "guard"])
+        .args(["-r", &runtime.endpoint(), "--config", &config(folder)])
+        .args(["--listen", &folder.join("cri.sock").display().to_string()])
+        .env("PLEG_STATE_DIR", folder)
+        .stdin(stdin)
+        .stdout(Stdio::null())
+        .stderr(File::create(folder.join("log")).unwrap())
+        .spawn()
+        .unwrap()
+}
+
+#[test]
+fn a_guard_says_what_it_does_and_is_switched_while_it_runs() {
+    let runtime = FakeRuntime::with_pods(PODS);
+    let guard = Guard::start(&runtime);
+    let cri = guard.path("cri.sock");
+    for mode in ["guard", "shadow", "pass", "guard"] {
+        guard.mode(mode);
+        let shown = &guard.status()["guard"];
+        assert_eq!(shown["mode"], mode);
+        assert_eq!(shown["guarding"], false);
+        assert_eq!(shown["differences"], 0);
+        // Through it everything is as it is without it.
+        let through = Pleg::new(&["pods", "-r", &cri, "--agent", "off", "-o", "json"]);
+        let pods = through.run().assert_code(0).value();
+        assert_eq!(pods[0]["name"], "web");
+    }
+    let metrics = get(&guard.path("agent.sock"), "/metrics").body;
+    let of = |series: &str| value(&metrics, series);
+    assert_eq!(of("pleg_guard_mode{mode=\"guard\"}"), Some(1.0));
+    assert_eq!(of("pleg_guard_guarding"), Some(0.0));
+    assert_eq!(of("pleg_guard_differences_total"), Some(0.0));
+    assert!(
+        of("pleg_guard_added_seconds_count") > Some(4.0),
+        "{metrics}"
+    );
+    let socket = guard.path("agent.sock");
+    let wrong = Pleg::new(&["guard", "mode", "sideways", "--agent", &socket]);
+    wrong.run().assert_code(2);
+}
+
+#[test]
+fn a_socket_that_a_supervisor_holds_outlives_the_guard() {
+    let runtime = FakeRuntime::with_pods(PODS);
+    let folder = tempfile::tempdir().unwrap();
+    let held = UnixListener::bind(folder.path().join("cri.sock")).unwrap();
+    let process_of = |folder: &Path| process(folder, &runtime, Some(&held));
+    let mut guard = Guard {
+        process: process_of(folder.path()),
+        folder,
+    };
+    guard.wait();
+    let cri = guard.path("cri.sock");
+    let pods = || {
+        let pods = Pleg::new(&["pods", "-r", &cri, "--agent", "off", "-o", "json"]);
+        pods.run().assert_code(0).value()
+    };
+    assert_eq!(pods()[0]["name"], "web");
+
+    guard.process.kill().unwrap();
+    guard.process.wait().unwrap();
+    let waiting = std::thread::scope(|scope| {
+        // Nobody accepts: it waits, and is not refused.
+        let waiting = scope.spawn(|| (pods(), Instant::now()));
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        guard.process = process_of(guard.folder.path());
+        waiting.join().unwrap()
+    });
+    assert_eq!(waiting.0[0]["name"], "web");
+    assert!(waiting.1.elapsed() < PATIENCE);
+}
+
+#[test]
+fn it_is_installed_and_taken_back_without_a_trace() {
+    let runtime = FakeRuntime::with_pods(PODS);
+    let units = tempfile::tempdir().unwrap();
+    let directory = units.path().to_str().unwrap();
+    let endpoint = runtime.endpoint();
+    let options = ["--unit-directory", directory, "--listen", "/run/x/cri.sock"];
+    let install = [&["guard", "install", "-r", &endpoint], &options[..]].concat();
+    let said = Pleg::new(&install).run().assert_code(0).out;
+    let setting = "containerRuntimeEndpoint: unix:///run/x/cri.sock\n";
+    assert!(said.contains(setting), "{said}");
+    let service = fs::read_to_string(units.path().join("pleg-guard.service")).unwrap();
+    assert!(service.contains(&format!(" --runtime-endpoint {endpoint} ")));
+    let socket = fs::read_to_string(units.path().join("pleg-guard.socket")).unwrap();
+    assert!(socket.contains("ListenStream=/run/x/cri.sock\n"));
+
+    let uninstall = ["guard", "uninstall", "--unit-directory", directory];
+    let said = Pleg::new(&uninstall).run().assert_code(0).out;
+    assert!(said.contains(&endpoint), "{said}");
+    assert_eq!(fs::read_dir(units.path()).unwrap().count(), 0);
+    Pleg::new(&uninstall).run().assert_code(2);
+}

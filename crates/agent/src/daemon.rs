@@ -66,7 +66,11 @@ pub async fn run(
         ids: known_ids(&endpoint, &state_directory),
         kernel: (config.kernel_hints == KernelHints::Auto).then(kernel),
     };
-    let runtime = GrpcRuntime::new(&endpoint, config.max_message_size);
+    let runtime = match &guard {
+        // One set of calls: what a kubelet asks already is not asked again.
+        Some(guard) => GrpcRuntime::via(guard.connect(), config.max_message_size),
+        None => GrpcRuntime::new(&endpoint, config.max_message_size),
+    };
     let pleg = Pleg::start(Arc::new(runtime), config.library(), environment);
     let agent = Agent {
         pleg,

@@ -2,6 +2,9 @@
 
 use std::fmt;
 use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::HeaderMap;
@@ -51,6 +54,12 @@ impl fmt::Display for ApiVersion {
 /// without a round trip for window updates in the middle of it.
 const WINDOW: u32 = 1 << 20;
 
+/// A connection that is being made.
+pub type Connecting = Pin<Box<dyn Future<Output = io::Result<UnixStream>> + Send>>;
+
+/// Makes a connection to a runtime.
+pub type Connect = Arc<dyn Fn() -> Connecting + Send + Sync>;
+
 /// A client that connects when first used, and again when the connection is gone.
 ///
 /// Clones share the connection. A call has no deadline of its own; dropping its
@@ -67,13 +76,22 @@ impl Client {
     /// Must be called within a tokio runtime.
     pub fn new(endpoint: &Endpoint, max_message_size: usize) -> Self {
         let path = endpoint.path().to_owned();
+        let connect = move || -> Connecting {
+            let path = path.clone();
+            Box::pin(UnixStream::connect(path))
+        };
+        Self::via(Arc::new(connect), max_message_size)
+    }
+
+    /// The same on connections that somebody else makes.
+    pub fn via(connect: Connect, max_message_size: usize) -> Self {
         // grpc-go servers log the authority; "localhost" is what grpc-go clients send.
         let channel = tonic::transport::Endpoint::from_static("http://localhost")
             .initial_stream_window_size(WINDOW)
             .initial_connection_window_size(WINDOW)
             .connect_with_connector_lazy(tower::service_fn(move |_| {
-                let path = path.clone();
-                async move { UnixStream::connect(path).await.map(TokioIo::new) }
+                let connecting = connect();
+                async move { connecting.await.map(TokioIo::new) }
             }));
         Self {
             channel,

@@ -31,6 +31,19 @@ pub fn messages_of(body: &Bytes) -> Option<Vec<Bytes>> {
     Some(messages)
 }
 
+/// How many bytes at the beginning of a streamed body are whole messages, compressed or not.
+pub fn whole_messages(body: &[u8]) -> usize {
+    let mut whole = 0;
+    while let Some([_, length @ ..]) = body[whole..].first_chunk::<HEADER>() {
+        let end = whole + HEADER + u32::from_be_bytes(*length) as usize;
+        if end > body.len() {
+            break;
+        }
+        whole = end;
+    }
+    whole
+}
+
 /// A body of this one message.
 pub fn framed(message: &[u8]) -> Bytes {
     let mut body = BytesMut::with_capacity(HEADER + message.len());
@@ -57,6 +70,9 @@ mod tests {
         let two = Bytes::from([one.as_ref(), one.as_ref()].concat());
         assert_eq!(message_of(&two), None);
         assert_eq!(messages_of(&two).map(|messages| messages.len()), Some(2));
+        let cut = [one.as_ref(), one.as_ref(), &one[..4]].concat();
+        assert_eq!(whole_messages(&cut), two.len());
+        assert_eq!(whole_messages(&cut[..two.len() - 1]), one.len());
         for end in 0..one.len() {
             assert_eq!(message_of(&one.slice(..end)), None);
         }

@@ -21,7 +21,7 @@ mod items;
 pub mod lean;
 mod rpc;
 
-pub use client::{ApiVersion, Client};
+pub use client::{ApiVersion, Client, Connect, Connecting};
 pub use endpoint::{Endpoint, EndpointError};
 pub use rpc::{NoSuchRpc, Rpc, Subject};
 

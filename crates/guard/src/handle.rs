@@ -1,16 +1,19 @@
 //! A running guard, for whoever shows it or switches it.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use cri::Connect;
 use pleg::out::health::StuckCall;
 use pleg::out::status_report::{Difference, GuardMode, GuardStatus};
 use prometheus::Histogram;
-use tokio::sync::{oneshot, watch};
+use tokio::net::UnixStream;
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
 use crate::core::Mode;
-use crate::proxy::Report;
+use crate::proxy::{Report, Visit};
 
 /// A running guard. It ends when the last clone is dropped.
 #[derive(Clone, Debug)]
@@ -19,6 +22,7 @@ pub struct Handle {
     mode: watch::Sender<Mode>,
     added: Histogram,
     beats: Arc<AtomicU64>,
+    visitors: mpsc::UnboundedSender<Visit>,
     _stop: Arc<oneshot::Sender<()>>,
 }
 
@@ -28,6 +32,7 @@ impl Handle {
         mode: watch::Sender<Mode>,
         added: Histogram,
         beats: Arc<AtomicU64>,
+        visitors: mpsc::UnboundedSender<Visit>,
         stop: oneshot::Sender<()>,
     ) -> Self {
         Self {
@@ -35,6 +40,7 @@ impl Handle {
             mode,
             added,
             beats,
+            visitors,
             _stop: Arc::new(stop),
         }
     }
@@ -71,6 +77,21 @@ impl Handle {
             compared: report.figures.differences.compared,
             last_differences: report.figures.differences.kept.iter().map(shown).collect(),
         }
+    }
+
+    /// Connections to the runtime for our own relisting: it shares calls with a kubelet, and
+    /// nothing is answered in the runtime's place.
+    pub fn connect(&self) -> Connect {
+        let visitors = self.visitors.clone();
+        Arc::new(move || {
+            let (visit, answer) = oneshot::channel();
+            let is_sent = visitors.send(visit);
+            Box::pin(async move {
+                let gone = |_| io::Error::from(io::ErrorKind::NotConnected);
+                is_sent.map_err(|_| io::Error::from(io::ErrorKind::NotConnected))?;
+                UnixStream::from_std(answer.await.map_err(gone)??)
+            })
+        })
     }
 
     /// What it adds to the calls that pass: the metric `pleg_guard_added_seconds`.

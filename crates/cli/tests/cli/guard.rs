@@ -119,6 +119,29 @@ fn a_guard_says_what_it_does_and_is_switched_while_it_runs() {
 }
 
 #[test]
+fn its_agent_sees_a_runtime_go_and_come_back_as_it_would_without_a_guard() {
+    let mut runtime = FakeRuntime::with_pods(PODS);
+    let guard = Guard::start(&runtime);
+    let until = |what: &str, wanted: &dyn Fn(&Value) -> bool| {
+        eventually(what, || {
+            let status = guard.status();
+            wanted(&status["health"]).then_some(status)
+        })
+    };
+    runtime.go_away();
+    let status = until("it is gone", &|health| {
+        health["reason"] == "RuntimeUnreachable"
+    });
+    let said = status["health"]["message"].as_str().unwrap();
+    assert!(
+        said.contains("no such file or directory") || said.contains("connection refused"),
+        "{said}"
+    );
+    runtime.come_back();
+    until("it is back", &|health| health["state"] == "Healthy");
+}
+
+#[test]
 fn a_socket_that_a_supervisor_holds_outlives_the_guard() {
     let runtime = FakeRuntime::with_pods(PODS);
     let folder = tempfile::tempdir().unwrap();

@@ -208,6 +208,11 @@ impl Guard {
         std::mem::take(&mut self.actions)
     }
 
+    /// What it does.
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
     /// How often what was done.
     pub fn figures(&self) -> &Figures {
         &self.figures

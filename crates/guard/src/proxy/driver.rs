@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::future::pending;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
@@ -18,6 +19,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::added::Passage;
 use super::answer::{Answer, whole};
+use super::events::EventHub;
 use super::upstream::Upstream;
 use super::{Body, Proxy, Report, kept};
 use crate::core::{Action, AskId, CallId, Caller, Guard, Input, Mode, Outcome};
@@ -42,6 +44,7 @@ pub(super) struct Call {
     /// How long the caller waits.
     pub(super) patience: Option<Duration>,
     pub(super) passage: Passage,
+    pub(super) from: Caller,
 }
 
 /// The core, and all that it needs to act.
@@ -49,6 +52,10 @@ pub(super) struct Driver {
     state: RefCell<State>,
     theirs: Upstream,
     ours: Upstream,
+    events: Rc<EventHub>,
+    /// Counts the ends of connections to the runtime: with each our own callers lose theirs, as
+    /// they would without us.
+    lost: watch::Sender<u64>,
     ids: IdSource,
     turned: Notify,
     added: Histogram,
@@ -65,6 +72,7 @@ struct State {
 struct Waiting {
     /// Until it is passed on.
     request: Option<Request<Bytes>>,
+    from: Caller,
     passage: Passage,
     answer: oneshot::Sender<Answer>,
 }
@@ -84,12 +92,21 @@ impl Driver {
             tracing::warn!("what an earlier guard saved is not understood ({bytes} bytes)");
         }
         Rc::new_cyclic(|driver: &std::rc::Weak<Self>| {
-            let driver = driver.clone();
+            let lost = watch::Sender::new(0);
+            let (of, count) = (driver.clone(), lost.clone());
             let on_lost: Rc<dyn Fn()> = Rc::new(move || {
-                if let Some(driver) = driver.upgrade() {
+                count.send_modify(|count| *count += 1);
+                if let Some(driver) = of.upgrade() {
                     driver.step(Input::Disconnected, None);
                 }
             });
+            let ours = Upstream::new(proxy.runtime.clone(), on_lost.clone());
+            let of = driver.clone();
+            let on_event = move |id| {
+                if let Some(driver) = of.upgrade() {
+                    driver.step(Input::Announced(id), None);
+                }
+            };
             Self {
                 state: RefCell::new(State {
                     guard,
@@ -97,8 +114,10 @@ impl Driver {
                     calls: BTreeMap::new(),
                     asks: BTreeMap::new(),
                 }),
-                theirs: Upstream::new(proxy.runtime.clone(), on_lost.clone()),
-                ours: Upstream::new(proxy.runtime.clone(), on_lost),
+                theirs: Upstream::new(proxy.runtime.clone(), on_lost),
+                events: Rc::new(EventHub::new(ours.clone(), on_event)),
+                ours,
+                lost,
                 ids: proxy.ids.clone(),
                 turned: Notify::new(),
                 added,
@@ -107,9 +126,43 @@ impl Driver {
         })
     }
 
-    /// The connection on which a kubelet's calls pass.
-    pub(super) fn theirs(&self) -> &Upstream {
-        &self.theirs
+    /// The connection on which a caller's calls pass.
+    pub(super) fn upstream(&self, from: Caller) -> &Upstream {
+        match from {
+            Caller::Client => &self.theirs,
+            Caller::Ourselves => &self.ours,
+        }
+    }
+
+    /// The runtime's events.
+    pub(super) fn events(&self) -> Rc<EventHub> {
+        self.events.clone()
+    }
+
+    /// Whether every call passes as it is.
+    pub(super) fn passes_all(&self) -> bool {
+        self.state.borrow().guard.mode() == Mode::Pass
+    }
+
+    /// What a caller is told whose call got no answer. Our own caller is to see what happens to
+    /// it, and not what we say of it: it loses its connection.
+    pub(super) async fn lost_answer(&self, why: &str, from: Caller) -> Response<Body> {
+        match from {
+            Caller::Client => Answer::lost(why).into_response(),
+            Caller::Ourselves => {
+                self.lost.send_modify(|count| *count += 1);
+                pending().await
+            }
+        }
+    }
+
+    /// Ends when a connection to the runtime has ended since.
+    pub(super) fn lost(&self) -> impl Future<Output = ()> + use<> {
+        let mut lost = self.lost.subscribe();
+        async move {
+            // While we live it does not end otherwise.
+            let _ = lost.changed().await;
+        }
     }
 
     /// Where it is counted what the guard adds.
@@ -166,6 +219,7 @@ impl Driver {
             let id = CallId(state.last_call);
             let waiting = Waiting {
                 request: Some(call.request),
+                from: call.from,
                 passage: call.passage,
                 answer: sender,
             };
@@ -176,19 +230,21 @@ impl Driver {
             driver: self.clone(),
             call: id,
         };
-        let now = Instant::now();
+        let (now, from) = (Instant::now(), call.from);
         let called = Input::Called {
             call: id,
             rpc: call.rpc,
             request: call.message,
-            from: Caller::Client,
+            from,
             deadline: call.patience.and_then(|patience| now.checked_add(patience)),
         };
         self.step(called, None);
         let answer = answer.await;
         drop(leaving);
-        let answer = answer.unwrap_or_else(|_| Answer::lost("the call was lost"));
-        answer.into_response()
+        match answer {
+            Ok(answer) => answer.into_response(),
+            Err(_) => self.lost_answer("the call was lost", from).await,
+        }
     }
 
     pub(super) fn step(self: &Rc<Self>, input: Input, answered: Option<(AskId, &Answer)>) {
@@ -225,9 +281,10 @@ impl Driver {
             Action::Pass(ask, call) => {
                 let mut state = self.state.borrow_mut();
                 let waiting = state.calls.get_mut(&call);
-                if let Some(request) = waiting.and_then(|waiting| waiting.request.take()) {
-                    drop(state);
-                    self.ask(ask, self.theirs.clone(), request, Some(call));
+                let passed = waiting.and_then(|it| Some((it.request.take()?, it.from)));
+                drop(state);
+                if let Some((request, from)) = passed {
+                    self.ask(ask, self.upstream(from).clone(), request, Some(call));
                 }
             }
             Action::Ask(ask, rpc, message) => {
@@ -258,8 +315,11 @@ impl Driver {
 
     fn answer(&self, call: CallId, answer: Answer) {
         if let Some(waiting) = self.state.borrow_mut().calls.remove(&call) {
-            if let Some(complete) = answer.complete {
-                waiting.passage.ended(complete, &self.added);
+            match answer.complete {
+                Some(complete) => waiting.passage.ended(complete, &self.added),
+                // It was lost.
+                None if waiting.from == Caller::Ourselves => return,
+                None => {}
             }
             // The caller may have gone in this very moment.
             let _ = waiting.answer.send(answer);
@@ -304,7 +364,7 @@ impl Driver {
 }
 
 /// A request of our own.
-fn request_of(rpc: Rpc, message: &Bytes) -> Request<Bytes> {
+pub(super) fn request_of(rpc: Rpc, message: &Bytes) -> Request<Bytes> {
     let mut request = Request::new(framed(message));
     *request.method_mut() = http::Method::POST;
     *request.uri_mut() = format!("http://localhost{}", rpc.path(ApiVersion::V1))

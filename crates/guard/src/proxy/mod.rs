@@ -5,6 +5,7 @@
 //!                  \-----one of the core's methods------> driver: core --> upstream (theirs, ours)
 //!                                                            ^                 |
 //!                                                            \---- answers ----/
+//!   the agent in this process ---a connection as long as ours to the runtime---^
 //! ```
 //!
 //! All of it is one thread with a runtime of its own: nothing that may block runs there, and no
@@ -13,11 +14,13 @@
 mod added;
 mod answer;
 mod driver;
+mod events;
 mod kept;
 mod server;
 mod upstream;
 
 use std::io;
+use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,7 +30,7 @@ use bytes::Bytes;
 use http_body_util::combinators::UnsyncBoxBody;
 use pleg::IdSource;
 use tokio::net::UnixListener;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::LocalSet;
 use tokio::time::sleep;
 
@@ -49,6 +52,9 @@ const MOST_RESETS: usize = 1 << 16;
 const BEAT: Duration = Duration::from_secs(1);
 
 type Body = UnsyncBoxBody<Bytes, hyper::Error>;
+
+/// Somebody in this process wants a connection to the runtime.
+pub(crate) type Visit = oneshot::Sender<io::Result<StdUnixStream>>;
 
 /// What a guard is made from.
 pub struct Proxy {
@@ -87,7 +93,8 @@ impl Proxy {
         let (stop, stopped) = oneshot::channel();
         let added = added::histogram().map_err(io::Error::other)?;
         let beats = Arc::new(AtomicU64::new(0));
-        let handle = Handle::new(report, mode, added.clone(), beats.clone(), stop);
+        let (visitors, visits) = mpsc::unbounded_channel();
+        let handle = Handle::new(report, mode, added.clone(), beats.clone(), visitors, stop);
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
@@ -95,7 +102,7 @@ impl Proxy {
             let local = LocalSet::new();
             let served = async {
                 let listener = UnixListener::from_std(listener)?;
-                server::serve(listener, self, modes, added, reports).await
+                server::serve(listener, self, modes, visits, added, reports).await
             };
             local.block_on(&runtime, async {
                 let beat = async {

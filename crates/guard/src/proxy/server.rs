@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
+use std::os::unix::net::UnixStream as StdUnixStream;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -15,16 +16,17 @@ use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use prometheus::Histogram;
-use tokio::net::UnixListener;
-use tokio::sync::watch;
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{mpsc, watch};
 use tokio::task::spawn_local;
 use tokio::time::sleep;
 
 use super::added::Passage;
 use super::answer::{Answer, whole};
 use super::driver::{Call, Driver};
-use super::{Body, MOST_HEADERS, MOST_RESETS, Proxy, Report, WINDOW, kept};
-use crate::core::{Input, Mode, is_intercepted};
+use super::upstream::NoAnswer;
+use super::{Body, MOST_HEADERS, MOST_RESETS, Proxy, Report, Visit, WINDOW, kept};
+use crate::core::{Caller, Input, Mode, is_intercepted};
 use cri::frame::message_of;
 
 /// After an error of accept, such as no file descriptor left.
@@ -46,6 +48,7 @@ pub(super) async fn serve(
     listener: UnixListener,
     proxy: Proxy,
     mut modes: watch::Receiver<Mode>,
+    mut visits: mpsc::UnboundedReceiver<Visit>,
     added: Histogram,
     reports: watch::Sender<Report>,
 ) -> io::Result<()> {
@@ -65,42 +68,85 @@ pub(super) async fn serve(
             switched.step(Input::Mode(mode), None);
         }
     });
+    let visited = driver.clone();
+    spawn_local(async move {
+        while let Some(visit) = visits.recv().await {
+            spawn_local(let_in(visited.clone(), visit));
+        }
+    });
     loop {
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                spawn_local(serve_connection(driver.clone(), stream, Caller::Client));
+            }
             Err(error) => {
                 tracing::warn!("a connection could not be accepted: {error}");
                 sleep(PAUSE).await;
-                continue;
             }
-        };
-        let driver = driver.clone();
-        let service = service_fn(move |request| serve_call(driver.clone(), request));
-        let connection = http2::Builder::new(LocalExecutor)
-            .timer(TokioTimer::new())
-            .initial_stream_window_size(WINDOW)
-            .initial_connection_window_size(WINDOW)
-            .auto_date_header(false)
-            .max_concurrent_streams(None)
-            .max_header_list_size(MOST_HEADERS)
-            .max_pending_accept_reset_streams(MOST_RESETS)
-            .max_local_error_reset_streams(None)
-            .serve_connection(TokioIo::new(stream), service);
-        spawn_local(async move {
-            if let Err(error) = connection.await {
-                tracing::debug!("a client's connection ended: {error}");
-            }
-        });
+        }
+    }
+}
+
+/// Gives our own caller a connection that lives as long as ours to the runtime: it fails to
+/// connect, and loses its connection, as it would without us.
+async fn let_in(driver: Rc<Driver>, visit: Visit) {
+    let lost = driver.lost();
+    let connected = async {
+        match driver.upstream(Caller::Ourselves).connected().await {
+            Ok(_) => {}
+            Err(NoAnswer::Unreachable(error)) => return Err(error),
+            Err(NoAnswer::Lost(error)) => return Err(io::Error::other(error)),
+        }
+        let (inner, outer) = StdUnixStream::pair()?;
+        inner.set_nonblocking(true)?;
+        outer.set_nonblocking(true)?;
+        Ok((UnixStream::from_std(inner)?, outer))
+    };
+    let (inner, outer) = match connected.await {
+        Ok((inner, outer)) => (Some(inner), Ok(outer)),
+        Err(error) => (None, Err(error)),
+    };
+    // Nobody waits for it any more, perhaps.
+    let is_wanted = visit.send(outer).is_ok();
+    if let Some(inner) = inner.filter(|_| is_wanted) {
+        tokio::select! {
+            () = serve_connection(driver, inner, Caller::Ourselves) => {}
+            () = lost => {}
+        }
+    }
+}
+
+async fn serve_connection(driver: Rc<Driver>, stream: UnixStream, from: Caller) {
+    let service = service_fn(move |request| serve_call(driver.clone(), request, from));
+    let connection = http2::Builder::new(LocalExecutor)
+        .timer(TokioTimer::new())
+        .initial_stream_window_size(WINDOW)
+        .initial_connection_window_size(WINDOW)
+        .auto_date_header(false)
+        .max_concurrent_streams(None)
+        .max_header_list_size(MOST_HEADERS)
+        .max_pending_accept_reset_streams(MOST_RESETS)
+        .max_local_error_reset_streams(None)
+        .serve_connection(TokioIo::new(stream), service);
+    if let Err(error) = connection.await {
+        tracing::debug!("a client's connection ended: {error}");
     }
 }
 
 async fn serve_call(
     driver: Rc<Driver>,
     request: Request<Incoming>,
+    from: Caller,
 ) -> Result<Response<Body>, Infallible> {
     let rpc = method_of(request.uri().path());
+    if rpc == Some(Rpc::GetContainerEvents) && !driver.passes_all() {
+        return Ok(match driver.events().read().await {
+            Ok(response) => response,
+            Err(why) => driver.lost_answer(&why, from).await,
+        });
+    }
     let Some(rpc) = rpc.filter(|rpc| is_intercepted(*rpc)) else {
-        return Ok(pass(&driver, request.map(BodyExt::boxed_unsync)).await);
+        return Ok(pass(&driver, request.map(BodyExt::boxed_unsync), from).await);
     };
     let (parts, body) = request.into_parts();
     let Ok(body) = body.collect().await else {
@@ -112,7 +158,7 @@ async fn serve_call(
     let patience = parts.headers.get("grpc-timeout");
     let patience = patience.and_then(|text| timeout_of(text.to_str().ok()?));
     let Some(message) = message_of(&body) else {
-        return Ok(pass(&driver, Request::from_parts(parts, whole(body))).await);
+        return Ok(pass(&driver, Request::from_parts(parts, whole(body)), from).await);
     };
     let call = Call {
         rpc,
@@ -120,20 +166,21 @@ async fn serve_call(
         message,
         patience,
         passage,
+        from,
     };
     Ok(driver.call(call).await)
 }
 
 /// Passes a call on as it is, and its answer as it comes.
-async fn pass(driver: &Driver, mut request: Request<Body>) -> Response<Body> {
+async fn pass(driver: &Driver, mut request: Request<Body>, from: Caller) -> Response<Body> {
     let mut passage = Passage::begin();
     *request.version_mut() = Version::HTTP_2;
-    match driver.theirs().send(request, || passage.sent()).await {
+    match driver.upstream(from).send(request, || passage.sent()).await {
         Ok(response) => {
             passage.ended(Instant::now(), driver.added());
             response.map(BodyExt::boxed_unsync)
         }
-        Err(error) => Answer::lost(&error.to_string()).into_response(),
+        Err(error) => driver.lost_answer(&error.to_string(), from).await,
     }
 }
 

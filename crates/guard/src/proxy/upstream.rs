@@ -57,7 +57,7 @@ impl Upstream {
         Ok(response.await?)
     }
 
-    async fn connected(&self) -> Result<SendRequest<Body>, NoAnswer> {
+    pub(super) async fn connected(&self) -> Result<SendRequest<Body>, NoAnswer> {
         if let Some(sender) = &*self.sender.borrow()
             && !sender.is_closed()
         {

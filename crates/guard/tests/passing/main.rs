@@ -148,6 +148,38 @@ async fn both_sides_of_a_stream_flow_at_once() {
 }
 
 #[tokio::test]
+async fn every_reader_of_events_gets_each_of_them_from_one_stream() {
+    let behind = Behind::start().await;
+    let (_, mut guarded) = behind.both().await;
+    let path = "/runtime.v1.RuntimeService/GetContainerEvents";
+    let mut readers = Vec::new();
+    for _ in 0..3 {
+        readers.push(guarded.send(request(path, wire::framed(b""), &[])).await);
+    }
+    behind.outstanding(1).await;
+    // Whoever comes later begins with a whole message.
+    let (one, two) = (wire::framed(b"\n\x03abc"), wire::framed(b"\n\x03def"));
+    behind.tell(one.slice(..4)).await;
+    readers.push(guarded.send(request(path, wire::framed(b""), &[])).await);
+    behind.tell(one.slice(4..)).await;
+    behind.tell(two.clone()).await;
+    for reader in &mut readers {
+        for event in [&one, &two] {
+            let told = timeout(SECOND * 5, wire::next_data(reader)).await.unwrap();
+            assert_eq!(told.as_ref(), Some(event));
+        }
+    }
+    drop(readers);
+    timeout(SECOND * 10, behind.outstanding(0))
+        .await
+        .expect("the last reader takes the stream with it");
+    let mut reader = guarded.send(request(path, wire::framed(b""), &[])).await;
+    behind.outstanding(1).await;
+    behind.stop().await;
+    assert_eq!(wire::next_data(&mut reader).await, None, "its end is told");
+}
+
+#[tokio::test]
 async fn a_runtime_that_is_not_there_is_unavailable_and_found_once_it_is() {
     let behind = Behind::start().await;
     let (_, mut guarded) = behind.both().await;

@@ -91,6 +91,8 @@ struct State {
     last: Seen,
     hangs: String,
     echoes: String,
+    /// The streams of events that are open.
+    streams: Vec<mpsc::Sender<Bytes>>,
 }
 
 /// A runtime, and the guard before it.
@@ -183,6 +185,15 @@ impl Behind {
         self.state.lock().unwrap().echoes = word.to_owned();
     }
 
+    /// Sends this on every stream of events.
+    pub async fn tell(&self, piece: Bytes) {
+        let streams = self.state.lock().unwrap().streams.clone();
+        for stream in streams {
+            // One that nobody reads any more is none.
+            let _ = stream.send(piece.clone()).await;
+        }
+    }
+
     pub fn last_request(&self) -> Seen {
         self.state.lock().unwrap().last.clone()
     }
@@ -220,6 +231,13 @@ async fn answer(
         outstanding.send_modify(|count| *count += 1);
         let _counted = Counted(outstanding);
         return std::future::pending().await;
+    }
+    if parts.uri.path().ends_with("/GetContainerEvents") {
+        let (stream, pieces) = mpsc::channel(1);
+        state.lock().unwrap().streams.push(stream);
+        outstanding.send_modify(|count| *count += 1);
+        let counted = Some(Counted(outstanding));
+        return Response::new(Channel { pieces, counted }.boxed_unsync());
     }
     if echoes {
         let body = body.map_err(|error| panic!("{error}"));
@@ -334,12 +352,18 @@ pub fn streaming_request(
     path: &str,
     headers: &[(&str, &str)],
 ) -> (mpsc::Sender<Bytes>, Request<Body>) {
-    let (sender, receiver) = mpsc::channel(1);
-    let body = Channel(receiver).boxed_unsync();
+    let (sender, pieces) = mpsc::channel(1);
+    let counted = None;
+    let body = Channel { pieces, counted }.boxed_unsync();
     (sender, with_body(path, body, headers))
 }
 
-struct Channel(mpsc::Receiver<Bytes>);
+struct Channel {
+    pieces: mpsc::Receiver<Bytes>,
+    /// Of an answer.
+    #[allow(dead_code, reason = "it counts until it is dropped")]
+    counted: Option<Counted>,
+}
 
 impl HttpBody for Channel {
     type Data = Bytes;
@@ -349,7 +373,7 @@ impl HttpBody for Channel {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let next = self.0.poll_recv(context);
+        let next = self.pieces.poll_recv(context);
         next.map(|data| data.map(|data| Ok(Frame::data(data))))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use cri::{ApiVersion, Client, Endpoint, lean, v1};
+use cri::{ApiVersion, Client, Connect, Endpoint, lean, v1};
 use futures_util::StreamExt;
 
 use super::list::List;
@@ -32,8 +32,17 @@ impl GrpcRuntime {
     ///
     /// Must be called within a tokio runtime.
     pub fn new(endpoint: &Endpoint, max_message_size: usize) -> Self {
+        Self::on(Client::new(endpoint, max_message_size))
+    }
+
+    /// The same on connections that somebody else makes.
+    pub fn via(connect: Connect, max_message_size: usize) -> Self {
+        Self::on(Client::via(connect, max_message_size))
+    }
+
+    fn on(client: Client) -> Self {
         Self {
-            client: Client::new(endpoint, max_message_size),
+            client,
             speaks_only_v1alpha2: AtomicBool::new(false),
             asks_for_v1: true,
             sandboxes: List::new(Rpc::ListPodSandbox, Rpc::StreamPodSandboxes),

@@ -10,6 +10,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::UnixStream;
+use tokio::sync::Mutex;
 
 use super::server::LocalExecutor;
 use super::{Body, MOST_HEADERS, MOST_RESETS, WINDOW};
@@ -30,6 +31,8 @@ pub(super) enum NoAnswer {
 pub(super) struct Upstream {
     path: Rc<PathBuf>,
     sender: Rc<RefCell<Option<SendRequest<Body>>>>,
+    /// Held by who connects: those who come meanwhile get the same connection.
+    connecting: Rc<Mutex<()>>,
     /// Called when a connection has ended.
     on_lost: Rc<dyn Fn()>,
 }
@@ -39,6 +42,7 @@ impl Upstream {
         Self {
             path: Rc::new(path),
             sender: Rc::default(),
+            connecting: Rc::default(),
             on_lost,
         }
     }
@@ -57,11 +61,19 @@ impl Upstream {
         Ok(response.await?)
     }
 
+    fn open(&self) -> Option<SendRequest<Body>> {
+        let sender = self.sender.borrow();
+        sender.clone().filter(|sender| !sender.is_closed())
+    }
+
+    /// The connection, made anew if there is none.
     pub(super) async fn connected(&self) -> Result<SendRequest<Body>, NoAnswer> {
-        if let Some(sender) = &*self.sender.borrow()
-            && !sender.is_closed()
-        {
-            return Ok(sender.clone());
+        if let Some(sender) = self.open() {
+            return Ok(sender);
+        }
+        let _connecting = self.connecting.lock().await;
+        if let Some(sender) = self.open() {
+            return Ok(sender);
         }
         let stream = UnixStream::connect(&*self.path).await;
         let stream = stream.map_err(NoAnswer::Unreachable)?;

@@ -148,6 +148,23 @@ async fn both_sides_of_a_stream_flow_at_once() {
 }
 
 #[tokio::test]
+async fn whoever_comes_while_it_connects_gets_the_same_connection() {
+    let behind = Behind::start().await;
+    let (_, guarded) = behind.both().await;
+    behind.replies_with(Reply::good(Bytes::from_static(b"quick")));
+    let calls = (0..100).map(|number| {
+        let mut sender = guarded.clone();
+        let call = request(METHODS[number % METHODS.len()], wire::framed(b""), &[]);
+        tokio::spawn(async move { Seen::of(sender.send(call).await).await.body })
+    });
+    for call in calls.collect::<Vec<_>>() {
+        assert_eq!(call.await.unwrap(), b"quick"[..]);
+    }
+    // Our own here, the guard's for its callers, and the guard's for itself.
+    assert!(behind.connections() <= 3, "{}", behind.connections());
+}
+
+#[tokio::test]
 async fn every_reader_of_events_gets_each_of_them_from_one_stream() {
     let behind = Behind::start().await;
     let (_, mut guarded) = behind.both().await;

@@ -93,6 +93,8 @@ struct State {
     echoes: String,
     /// The streams of events that are open.
     streams: Vec<mpsc::Sender<Bytes>>,
+    /// How often somebody has connected.
+    connections: usize,
 }
 
 /// A runtime, and the guard before it.
@@ -137,6 +139,7 @@ impl Behind {
             let mut connections = tokio::task::JoinSet::new();
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
+                state.lock().unwrap().connections += 1;
                 let (state, outstanding) = (state.clone(), outstanding.clone());
                 connections.spawn(async move {
                     let service = service_fn(move |request| {
@@ -192,6 +195,10 @@ impl Behind {
             // One that nobody reads any more is none.
             let _ = stream.send(piece.clone()).await;
         }
+    }
+
+    pub fn connections(&self) -> usize {
+        self.state.lock().unwrap().connections
     }
 
     pub fn last_request(&self) -> Seen {

@@ -21,6 +21,10 @@ pub enum Failure {
     StatusOverdue,
     /// A change of this id that was asked for before is overdue.
     MutationOverdue,
+    /// The runtime did not answer statistics that nobody else can give.
+    StatsOverdue,
+    /// The runtime did not answer a list of statistics, and some are not known by id.
+    StatsIncomplete,
 }
 
 impl Failure {
@@ -28,8 +32,8 @@ impl Failure {
     /// for what a kubelet is to try again later.
     pub fn code(self) -> i32 {
         match self {
-            Self::ListOverdue | Self::StatusOverdue => 4,
-            Self::MutationOverdue => 14,
+            Self::ListOverdue | Self::StatusOverdue | Self::StatsOverdue => 4,
+            Self::MutationOverdue | Self::StatsIncomplete => 14,
         }
     }
 
@@ -43,6 +47,11 @@ impl Failure {
             Self::StatusOverdue => "pleg guard: the runtime does not answer for this id",
             Self::MutationOverdue => {
                 "pleg guard: the runtime has not answered an earlier call for this id"
+            }
+            Self::StatsOverdue => "pleg guard: the runtime did not answer statistics in time",
+            Self::StatsIncomplete => {
+                "pleg guard: the runtime did not answer statistics in time, \
+                 and not all are known by id"
             }
         }
     }

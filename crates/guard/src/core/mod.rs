@@ -5,6 +5,7 @@
 //!                        reads      pass, joined; a breaker for each id
 //!                        mutations  pass; proved to be done, or refused while one is overdue
 //!                        node_calls pass; the last answer of the same process
+//!                        stats      pass; collected by id
 //!                           |                 ^
 //!                           v Ask             | Answered
 //!                         the runtime ------> rows: what is known of every id
@@ -27,6 +28,7 @@ mod reads;
 mod rows;
 mod saved;
 mod shadow;
+mod stats;
 mod turn;
 
 use std::collections::BTreeMap;
@@ -48,6 +50,7 @@ use prober::Prober;
 use reads::Reads;
 use rows::Rows;
 use shadow::Shadow;
+use stats::Stats;
 
 pub use answers::{Failure, Reply};
 pub use shadow::{Difference, Differences};
@@ -92,6 +95,10 @@ enum Purpose {
     Read(Kind, Id),
     Mutation,
     NodeCall(Rpc),
+    /// A list of statistics.
+    StatsList,
+    /// The statistics of one id.
+    Stats(Kind, Id),
     /// A call that passes, whatever it is.
     Other(CallId),
 }
@@ -103,7 +110,7 @@ impl Purpose {
             Self::List(kind) => Some((kind.list(), None)),
             Self::Read(kind, id) => Some((kind.status(), Some(id.clone()))),
             Self::NodeCall(rpc) => Some((*rpc, None)),
-            Self::Mutation | Self::Other(_) => None,
+            Self::Mutation | Self::StatsList | Self::Stats(..) | Self::Other(_) => None,
         }
     }
 }
@@ -129,6 +136,7 @@ pub struct Guard {
     reads: Reads,
     mutations: Mutations,
     node_calls: NodeCalls,
+    stats: Stats,
     prober: Prober,
     asks: BTreeMap<AskId, Outstanding>,
     last_ask: u64,
@@ -169,6 +177,7 @@ impl Guard {
             reads: Reads::default(),
             mutations: Mutations::default(),
             node_calls: NodeCalls::default(),
+            stats: Stats::default(),
             prober: Prober::new(now),
             asks: BTreeMap::new(),
             last_ask: 0,
@@ -277,6 +286,9 @@ impl Guard {
         if matches!(rpc, Rpc::Version | Rpc::RuntimeConfig) {
             return self.on_node_called(rpc, request, call, from, now);
         }
+        if is_stats_list(rpc) {
+            return self.on_stats_called(rpc, request, call, from, now);
+        }
         if let Some(mutation) = Mutation::read(rpc, &request) {
             return self.on_mutation_called(rpc, mutation, call, from, now);
         }
@@ -333,6 +345,9 @@ impl Guard {
         if let Some(ask) = unwanted.or_else(|| self.node_calls.abandoned(call)) {
             self.cancel(ask);
         }
+        if let Some(ask) = self.stats.abandoned(call, now) {
+            self.cancel(ask);
+        }
         if let Some((ask, target)) = self.mutations.abandoned(call) {
             self.cancel(ask);
             self.on_unknown_end(&target, now);
@@ -369,6 +384,8 @@ impl Guard {
             Purpose::Read(..) => self.on_read_answered(ask, outcome, asked),
             Purpose::Mutation => self.on_mutation_answered(ask, outcome, asked),
             Purpose::NodeCall(_) => self.on_node_answered(ask, outcome),
+            Purpose::StatsList => self.on_stats_listed(ask, outcome, asked),
+            Purpose::Stats(kind, id) => self.on_stats_answered(kind, &id, outcome),
             Purpose::Other(call) => self.actions.push(Action::Relay(ask, call)),
         }
     }
@@ -383,6 +400,7 @@ impl Guard {
         }
         self.probe(now);
         self.pass_mutations(now);
+        self.pass_stats(now);
         for kind in [Kind::Sandbox, Kind::Container] {
             self.answer_lists(kind, now);
             self.pass_shadow(kind, now);
@@ -397,6 +415,7 @@ impl Guard {
             .chain(self.reads.alarm(&self.settings, now))
             .chain(self.node_calls.alarm(now))
             .chain(self.mutations.alarm(now))
+            .chain(self.stats.alarm(now))
             .chain(self.prober.alarm(now))
             .chain(
                 self.shadows
@@ -415,6 +434,14 @@ fn list_of(rpc: Rpc) -> Option<Kind> {
         Rpc::ListContainers | Rpc::StreamContainers => Some(Kind::Container),
         _ => None,
     }
+}
+
+/// Whether it is one of the calls that a kubelet makes to decide whom to evict.
+fn is_stats_list(rpc: Rpc) -> bool {
+    matches!(
+        rpc,
+        Rpc::ListContainerStats | Rpc::ListPodSandboxStats | Rpc::ImageFsInfo
+    )
 }
 
 fn status_of(rpc: Rpc) -> Option<Kind> {

@@ -122,5 +122,8 @@ pub fn is_intercepted(rpc: Rpc) -> bool {
             | Rpc::RemoveContainer
             | Rpc::UpdateContainerResources
             | Rpc::UpdatePodSandboxResources
+            | Rpc::ListContainerStats
+            | Rpc::ListPodSandboxStats
+            | Rpc::ImageFsInfo
     )
 }

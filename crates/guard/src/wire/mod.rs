@@ -4,12 +4,14 @@
 //!   row      a sandbox or container as a list has it: read, patched, made from other messages
 //!   filter   which rows a list asks for
 //!   status   the state that a status answer tells
+//!   stats    statistics by id
 //!   request  what a mutation is about
 //! ```
 
 pub(crate) mod filter;
 pub(crate) mod request;
 pub(crate) mod row;
+pub(crate) mod stats;
 pub(crate) mod status;
 
 use cri::Rpc;

@@ -1,0 +1,306 @@
+//! Statistics, which a kubelet asks for every ten seconds to decide whom to evict: passed on, and
+//! collected by id once a list of them is overdue.
+//!
+//! ```text
+//!   called --passed on--> answered in time
+//!      |         \--overdue: each id is asked; one that is silent keeps its last value
+//!      |                     all known --> the list          otherwise --> Unavailable
+//!      \--one like it is overdue already: the same, at once
+//! ```
+//!
+//! Never a part of it: whose statistics are missing is evicted first.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use bytes::Bytes;
+use cri::Rpc;
+use pleg::model::id::Id;
+use tokio::time::Instant;
+
+use super::rows::Asked;
+use super::{Action, AskId, CallId, Caller, Failure, Guard, Mode, Outcome, Purpose, Reply};
+use crate::wire::Kind;
+use crate::wire::request::of_id;
+use crate::wire::row::{READY, RUNNING};
+use crate::wire::stats::rows_of;
+
+/// A list that takes longer, and three times as long as the last good one, is overdue.
+const OVERDUE: Duration = Duration::from_secs(5);
+const TIMES_USUAL: u32 = 3;
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// For how long an id is waited for when all are asked.
+const COLLECTING: Duration = Duration::from_secs(2);
+
+/// How many are asked at once; one that is silent for longer gives its place to the next.
+const AT_ONCE: usize = 16;
+const SILENT: Duration = Duration::from_millis(500);
+
+/// What is known of statistics.
+#[derive(Debug, Default)]
+pub(super) struct Stats {
+    /// The lists that the runtime is asked for.
+    lists: BTreeMap<AskId, List>,
+    waiting: Vec<Waiting>,
+    /// The answer for each id that came last.
+    last: [BTreeMap<Id, Bytes>; 2],
+    /// The ids that the runtime is asked for.
+    asked: BTreeMap<(Kind, Id), Instant>,
+    /// How long the last good list took.
+    usual: BTreeMap<Rpc, Duration>,
+}
+
+#[derive(Debug)]
+struct List {
+    rpc: Rpc,
+    request: Bytes,
+    asked: Instant,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    call: CallId,
+    from: Caller,
+    rpc: Rpc,
+    request: Bytes,
+    asked: Instant,
+    list: Option<AskId>,
+    collecting: Option<Collecting>,
+}
+
+/// All ids are asked for their statistics.
+#[derive(Debug)]
+struct Collecting {
+    kind: Kind,
+    until: Instant,
+    open: BTreeSet<Id>,
+    told: BTreeMap<Id, Bytes>,
+    /// The runtime has no statistics of one of them, and there never were any.
+    fails: bool,
+}
+
+/// Of which kind's ids a list has statistics; `None` if they are of the node.
+fn kind_of(rpc: Rpc) -> Option<Kind> {
+    match rpc {
+        Rpc::ListContainerStats => Some(Kind::Container),
+        Rpc::ListPodSandboxStats => Some(Kind::Sandbox),
+        _ => None,
+    }
+}
+
+fn call_of(kind: Kind) -> Rpc {
+    match kind {
+        Kind::Container => Rpc::ContainerStats,
+        Kind::Sandbox => Rpc::PodSandboxStats,
+    }
+}
+
+impl Stats {
+    fn overdue_after(&self, rpc: Rpc) -> Duration {
+        let usual = self.usual.get(&rpc).copied().unwrap_or_default();
+        (usual * TIMES_USUAL).clamp(OVERDUE, LONGEST)
+    }
+
+    /// The caller has gone: gives the list that nobody wants any more. One that is overdue stays,
+    /// so that no second one is asked for.
+    pub(super) fn abandoned(&mut self, call: CallId, now: Instant) -> Option<AskId> {
+        let place = self.waiting.iter().position(|it| it.call == call)?;
+        let ask = self.waiting.remove(place).list?;
+        let list = self.lists.get(&ask)?;
+        (now < list.asked + self.overdue_after(list.rpc)).then(|| {
+            self.lists.remove(&ask);
+            ask
+        })
+    }
+
+    pub(super) fn alarm(&self, now: Instant) -> Option<Instant> {
+        let waiting = self.waiting.iter().map(|it| match &it.collecting {
+            Some(collecting) => collecting.until,
+            None => it.asked + self.overdue_after(it.rpc),
+        });
+        let collects = self.waiting.iter().any(|it| it.collecting.is_some());
+        let asked = self.asked.values().filter(|_| collects);
+        let silent = asked.map(|asked| *asked + SILENT);
+        waiting.chain(silent).filter(|time| *time > now).min()
+    }
+}
+
+impl Guard {
+    pub(super) fn on_stats_called(
+        &mut self,
+        rpc: Rpc,
+        request: Bytes,
+        call: CallId,
+        from: Caller,
+        now: Instant,
+    ) {
+        let overdue = self.stats.overdue_after(rpc);
+        let is_same =
+            |list: &List| list.rpc == rpc && list.request == request && now >= list.asked + overdue;
+        let mut waiting = Waiting {
+            call,
+            from,
+            rpc,
+            request: request.clone(),
+            asked: now,
+            list: None,
+            collecting: None,
+        };
+        if self.answers(from) && self.stats.lists.values().any(is_same) {
+            // It is not asked for once more, and is as overdue as that one.
+            waiting.asked = now.checked_sub(overdue).unwrap_or(now);
+        } else {
+            let ask = self.pass_on(Purpose::StatsList, call, now);
+            let asked = now;
+            let list = List {
+                rpc,
+                request,
+                asked,
+            };
+            self.stats.lists.insert(ask, list);
+            waiting.list = Some(ask);
+        }
+        self.stats.waiting.push(waiting);
+    }
+
+    pub(super) fn on_stats_listed(&mut self, ask: AskId, outcome: &Outcome, asked: Asked) {
+        let Some(list) = self.stats.lists.remove(&ask) else {
+            return;
+        };
+        if let Outcome::Messages(messages) = outcome {
+            let took = asked.1.saturating_duration_since(asked.0);
+            self.stats.usual.insert(list.rpc, took);
+            if let (Some(kind), [message], true) = (
+                kind_of(list.rpc),
+                messages.as_slice(),
+                list.request.is_empty(),
+            ) && let Ok(rows) = rows_of(message)
+            {
+                self.stats.last[kind as usize] = rows;
+            }
+        }
+        let waiting = &mut self.stats.waiting;
+        if let Some(place) = waiting.iter().position(|it| it.list == Some(ask)) {
+            let call = waiting.remove(place).call;
+            self.actions.push(Action::Relay(ask, call));
+        }
+    }
+
+    pub(super) fn on_stats_answered(&mut self, kind: Kind, id: &Id, outcome: &Outcome) {
+        self.stats.asked.remove(&(kind, id.clone()));
+        let last = &mut self.stats.last[kind as usize];
+        let (told, fails) = match outcome {
+            Outcome::Messages(messages) => match messages.as_slice() {
+                [message] => {
+                    last.insert(id.clone(), message.clone());
+                    (Some(message.clone()), false)
+                }
+                _ => (None, true),
+            },
+            // It is gone.
+            Outcome::NotFound => (None, false),
+            Outcome::Strange | Outcome::Failed | Outcome::Lost => {
+                let last = last.get(id).cloned();
+                let fails = last.is_none();
+                (last, fails)
+            }
+        };
+        for waiting in &mut self.stats.waiting {
+            if let Some(collecting) = &mut waiting.collecting
+                && collecting.kind == kind
+                && collecting.open.remove(id)
+            {
+                collecting
+                    .told
+                    .extend(told.clone().map(|told| (id.clone(), told)));
+                collecting.fails |= fails;
+            }
+        }
+    }
+
+    pub(super) fn pass_stats(&mut self, now: Instant) {
+        if self.mode != Mode::Guard {
+            return;
+        }
+        for place in (0..self.stats.waiting.len()).rev() {
+            let waiting = &self.stats.waiting[place];
+            let overdue = self.stats.overdue_after(waiting.rpc);
+            if waiting.from != Caller::Client || now < waiting.asked + overdue {
+                continue;
+            }
+            let reply = match (&waiting.collecting, self.collectable(waiting)) {
+                (None, Some(kind)) => {
+                    let collecting = self.collect(kind, now);
+                    self.stats.waiting[place].collecting = Some(collecting);
+                    self.collected(place, now)
+                }
+                (None, None) => Some(Reply::Failed(Failure::StatsOverdue)),
+                (Some(_), _) => self.collected(place, now),
+            };
+            if let Some(reply) = reply {
+                let waiting = self.stats.waiting.remove(place);
+                self.reply(waiting.call, waiting.rpc, reply);
+            }
+        }
+        self.ask_stats(now);
+    }
+
+    /// Whose statistics the list is of, if all ids are known.
+    fn collectable(&self, waiting: &Waiting) -> Option<Kind> {
+        let kind = kind_of(waiting.rpc).filter(|_| waiting.request.is_empty())?;
+        self.rows(kind).complete_since().map(|_| kind)
+    }
+
+    fn collect(&self, kind: Kind, now: Instant) -> Collecting {
+        let has_some = match kind {
+            Kind::Container => RUNNING,
+            Kind::Sandbox => READY,
+        };
+        let rows = self.rows(kind).iter();
+        let open = rows.filter(|(_, known)| known.row.state == has_some);
+        Collecting {
+            kind,
+            until: now + COLLECTING,
+            open: open.map(|(id, _)| id.clone()).collect(),
+            told: BTreeMap::new(),
+            fails: false,
+        }
+    }
+
+    /// The list, or why there is none, once that is known.
+    fn collected(&self, place: usize, now: Instant) -> Option<Reply> {
+        let collecting = self.stats.waiting[place].collecting.as_ref()?;
+        if now < collecting.until && !collecting.open.is_empty() {
+            return None;
+        }
+        let last = &self.stats.last[collecting.kind as usize];
+        let silent: Option<Vec<&Bytes>> = collecting.open.iter().map(|id| last.get(id)).collect();
+        Some(match silent {
+            Some(silent) if !collecting.fails => {
+                let all = collecting.told.values().chain(silent);
+                Reply::Message(all.flatten().copied().collect())
+            }
+            _ => Reply::Failed(Failure::StatsIncomplete),
+        })
+    }
+
+    /// Asks for those that are to be collected, a few at once.
+    fn ask_stats(&mut self, now: Instant) {
+        let asked = self.stats.asked.values();
+        let busy = asked.filter(|asked| now < **asked + SILENT).count();
+        let collecting = self
+            .stats
+            .waiting
+            .iter()
+            .filter_map(|it| it.collecting.as_ref());
+        let open = collecting.flat_map(|it| it.open.iter().map(|id| (it.kind, id.clone())));
+        let next = open.filter(|key| !self.stats.asked.contains_key(key));
+        let next: BTreeSet<(Kind, Id)> = next.take(AT_ONCE.saturating_sub(busy)).collect();
+        for (kind, id) in next {
+            let purpose = Purpose::Stats(kind, id.clone());
+            self.ask(purpose, call_of(kind), of_id(&id), now);
+            self.stats.asked.insert((kind, id), now);
+        }
+    }
+}

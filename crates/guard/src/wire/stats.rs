@@ -1,0 +1,70 @@
+//! Statistics as they stand in an answer. The answer for one id is a list of one: a list of many
+//! is made by putting them one behind the other.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use cri::fields::{Malformed, fields};
+use pleg::model::id::Id;
+
+const MESSAGE: &str = "statistics";
+
+/// The field of the rows, of a row's attributes, and of the id in these: the same for
+/// containers and sandboxes, in a list and in the answer for one.
+const FIRST: u32 = 1;
+
+/// The rows of a list, each as the answer for its id would be.
+pub(crate) fn rows_of(list: &[u8]) -> Result<BTreeMap<Id, Bytes>, Malformed> {
+    let mut rows = BTreeMap::new();
+    fields(list, MESSAGE, |number, row| {
+        if number == FIRST
+            && let Some(id) = id_of(row.bytes()?)?
+        {
+            let mut one = Vec::new();
+            row.copy_as(FIRST, &mut one);
+            rows.insert(id, one.into());
+        }
+        Ok(())
+    })?;
+    Ok(rows)
+}
+
+fn id_of(row: &[u8]) -> Result<Option<Id>, Malformed> {
+    let mut id = None;
+    fields(row, MESSAGE, |number, attributes| {
+        if number == FIRST {
+            fields(attributes.bytes()?, MESSAGE, |number, field| {
+                if number == FIRST {
+                    id = Some(field.text()?.into());
+                }
+                Ok(())
+            })?;
+        }
+        Ok(())
+    })?;
+    Ok(id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A message with these bytes in its field 1.
+    fn nested(bytes: &[u8]) -> Vec<u8> {
+        [&[0x0a, bytes.len() as u8], bytes].concat()
+    }
+
+    #[test]
+    fn a_list_is_the_answers_for_each_id_one_behind_the_other() {
+        let row = |id: &str| {
+            let mut row = nested(&nested(id.as_bytes()));
+            row.extend([0x12, 0x01, 0x07]);
+            nested(&row)
+        };
+        let list = [row("a"), row("b")].concat();
+        let rows = rows_of(&list).unwrap();
+        assert_eq!(rows[&Id::from("a")], row("a"));
+        assert_eq!(rows.into_values().collect::<Vec<_>>().concat(), list);
+        assert!(rows_of(&list[..5]).is_err());
+    }
+}

@@ -1,0 +1,5 @@
+//! The core alone, in virtual time.
+
+mod large;
+mod node;
+mod statistics;

@@ -1,0 +1,208 @@
+//! A node whose runtime answers at once, except what hangs: for tests of the core alone, a
+//! millisecond a step.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use cri::{Rpc, v1};
+use guard::core::{Action, AskId, CallId, Caller, Guard, Input, Mode, Outcome, Reply, Settings};
+use prost::Message;
+use tokio::time::Instant;
+
+pub struct Node {
+    guard: Guard,
+    now: Instant,
+    sandboxes: usize,
+    containers: usize,
+    /// Which calls hang, by the id that they are about.
+    pub hangs: fn(Rpc, &str) -> bool,
+    answers: Vec<(AskId, Outcome)>,
+    replies: Vec<(CallId, Outcome)>,
+    /// What the guard passed on, for whom.
+    passed: Vec<(AskId, CallId)>,
+    requests: Vec<(CallId, Rpc, Bytes)>,
+    /// What the guard asked by itself.
+    pub asked: Vec<(Rpc, String)>,
+    last_call: u64,
+}
+
+pub fn sandbox_id(number: usize) -> String {
+    format!("{number:063x}a")
+}
+
+pub fn container_id(number: usize) -> String {
+    format!("{number:063x}b")
+}
+
+/// A field 1 with these bytes.
+pub fn nested(bytes: &[u8]) -> Vec<u8> {
+    let mut message = Vec::new();
+    prost::encoding::bytes::encode(1, &bytes.to_vec(), &mut message);
+    message
+}
+
+/// The statistics of an id, as the answer for it has them.
+pub fn stats_of(id: &str) -> Vec<u8> {
+    nested(&nested(&nested(id.as_bytes())))
+}
+
+fn message(message: &impl Message) -> Outcome {
+    Outcome::Messages(vec![message.encode_to_vec().into()])
+}
+
+fn id_of(request: &Bytes) -> String {
+    let read = v1::ContainerStatusRequest::decode(request.clone());
+    read.map(|read| read.container_id).unwrap_or_default()
+}
+
+impl Node {
+    /// One whose lists have been seen.
+    pub fn new(sandboxes: usize, containers: usize) -> Self {
+        let now = Instant::now();
+        let mut node = Self {
+            guard: Guard::new(Settings::default(), Mode::Guard, now, 0),
+            now,
+            sandboxes,
+            containers,
+            hangs: |_, _| false,
+            answers: Vec::new(),
+            replies: Vec::new(),
+            passed: Vec::new(),
+            requests: Vec::new(),
+            asked: Vec::new(),
+            last_call: 0,
+        };
+        node.step(Input::Time);
+        node.pass(Duration::from_secs(3));
+        node
+    }
+
+    fn answer(&self, rpc: Rpc, request: &Bytes) -> Option<Outcome> {
+        let id = id_of(request);
+        if (self.hangs)(rpc, &id) {
+            return None;
+        }
+        Some(match rpc {
+            Rpc::ListPodSandbox => message(&v1::ListPodSandboxResponse {
+                items: (0..self.sandboxes)
+                    .map(|number| v1::PodSandbox {
+                        id: sandbox_id(number),
+                        ..Default::default()
+                    })
+                    .collect(),
+            }),
+            Rpc::ListContainers => message(&v1::ListContainersResponse {
+                containers: (0..self.containers)
+                    .map(|number| v1::Container {
+                        id: container_id(number),
+                        pod_sandbox_id: sandbox_id(number * self.sandboxes / self.containers),
+                        state: 1,
+                        ..Default::default()
+                    })
+                    .collect(),
+            }),
+            Rpc::ContainerStatus => message(&v1::ContainerStatusResponse {
+                status: Some(v1::ContainerStatus {
+                    id,
+                    state: 1,
+                    ..Default::default()
+                }),
+                ..Default::default()
+            }),
+            Rpc::PodSandboxStatus => message(&v1::PodSandboxStatusResponse {
+                status: Some(v1::PodSandboxStatus {
+                    id,
+                    ..Default::default()
+                }),
+                ..Default::default()
+            }),
+            Rpc::ListContainerStats => {
+                let rows = (0..self.containers).flat_map(|number| stats_of(&container_id(number)));
+                Outcome::Messages(vec![rows.collect()])
+            }
+            Rpc::ContainerStats => Outcome::Messages(vec![stats_of(&id).into()]),
+            _ => Outcome::Messages(vec![Bytes::new()]),
+        })
+    }
+
+    fn step(&mut self, input: Input) {
+        let answered = match &input {
+            Input::Answered(ask, outcome) => Some((*ask, outcome.clone())),
+            _ => None,
+        };
+        for action in self.guard.step(input, self.now) {
+            match action {
+                Action::Ask(ask, rpc, request) => {
+                    self.asked.push((rpc, id_of(&request)));
+                    let answer = self.answer(rpc, &request);
+                    self.answers.extend(answer.map(|answer| (ask, answer)));
+                }
+                Action::Pass(ask, call) => {
+                    self.passed.push((ask, call));
+                    let (_, rpc, request) = self.requests.last().unwrap();
+                    let answer = self.answer(*rpc, request);
+                    self.answers.extend(answer.map(|answer| (ask, answer)));
+                }
+                Action::Relay(ask, call) => {
+                    let (of, outcome) = answered.clone().unwrap();
+                    assert_eq!(of, ask);
+                    self.replies.push((call, outcome));
+                }
+                Action::Reply(call, Reply::Message(message)) => {
+                    let reply = Outcome::Messages(vec![message]);
+                    self.replies.push((call, reply));
+                }
+                Action::Reply(call, Reply::Failed(_)) => self.replies.push((call, Outcome::Failed)),
+                // The host cannot tell.
+                Action::AskHost => self.answers.push((AskId(0), Outcome::Strange)),
+                Action::Cancel(_) => {}
+            }
+        }
+    }
+
+    /// Lets time pass.
+    pub fn pass(&mut self, time: Duration) {
+        let end = self.now + time;
+        while self.now < end {
+            self.now += Duration::from_millis(1);
+            for (ask, answer) in std::mem::take(&mut self.answers) {
+                self.step(match ask {
+                    AskId(0) => Input::HostIds(None),
+                    ask => Input::Answered(ask, answer),
+                });
+            }
+            self.step(Input::Time);
+        }
+    }
+
+    /// Calls, and waits for the end of it: the message, or nothing; and how long it took.
+    pub fn call(&mut self, rpc: Rpc) -> (Option<Bytes>, Duration) {
+        self.last_call += 1;
+        let (call, asked) = (CallId(self.last_call), self.now);
+        let request = Bytes::new();
+        self.requests.push((call, rpc, request.clone()));
+        self.step(Input::Called {
+            call,
+            rpc,
+            request,
+            from: Caller::Client,
+            deadline: None,
+        });
+        loop {
+            if let Some((of, outcome)) = self.replies.pop() {
+                assert_eq!(of, call, "it has one end");
+                let took = self.now - asked;
+                return match outcome {
+                    Outcome::Messages(mut messages) => (messages.pop(), took),
+                    _ => (None, took),
+                };
+            }
+            self.pass(Duration::from_millis(1));
+        }
+    }
+
+    /// How many calls were passed on.
+    pub fn passed(&self) -> usize {
+        self.passed.len()
+    }
+}

@@ -1,0 +1,90 @@
+//! Statistics while one container is stuck: whole, or none at all, because a kubelet evicts first
+//! whose statistics are missing.
+
+use std::time::Duration;
+
+use crate::node::{Node, container_id, stats_of};
+use cri::Rpc;
+
+const CONTAINERS: usize = 40;
+
+fn all() -> Vec<u8> {
+    (0..CONTAINERS)
+        .flat_map(|number| stats_of(&container_id(number)))
+        .collect()
+}
+
+fn locked() -> Node {
+    let mut node = Node::new(20, CONTAINERS);
+    node.hangs = one_is_locked;
+    node
+}
+
+/// The list hangs, and the one container's own.
+fn one_is_locked(rpc: Rpc, id: &str) -> bool {
+    match rpc {
+        Rpc::ListContainerStats => true,
+        Rpc::ContainerStats => id == container_id(7),
+        _ => false,
+    }
+}
+
+#[test]
+fn what_is_answered_passes() {
+    let mut node = Node::new(20, CONTAINERS);
+    let (list, took) = node.call(Rpc::ListContainerStats);
+    assert_eq!(list.unwrap(), all());
+    assert!(took < Duration::from_millis(10), "{took:?}");
+    assert!(
+        node.asked
+            .iter()
+            .all(|(rpc, _)| *rpc != Rpc::ContainerStats)
+    );
+}
+
+#[test]
+fn one_that_is_stuck_keeps_its_last_value_and_all_others_are_new() {
+    let mut node = Node::new(20, CONTAINERS);
+    node.call(Rpc::ListContainerStats);
+    node.hangs = one_is_locked;
+    let (list, first) = node.call(Rpc::ListContainerStats);
+    let mut list = list.unwrap().to_vec();
+    // In whatever order.
+    list.sort_unstable();
+    let mut wanted = all();
+    wanted.sort_unstable();
+    assert_eq!(list, wanted);
+    assert!(first < Duration::from_secs(8), "{first:?}");
+    let passed = node.passed();
+    for _ in 0..3 {
+        node.pass(Duration::from_secs(10));
+        let (list, next) = node.call(Rpc::ListContainerStats);
+        assert_eq!(list.unwrap().len(), wanted.len());
+        assert!(next < Duration::from_secs(3), "{next:?}");
+    }
+    assert_eq!(node.passed(), passed, "one such list is outstanding");
+    let stuck = node
+        .asked
+        .iter()
+        .filter(|(rpc, id)| one_is_locked(*rpc, id));
+    assert_eq!(stuck.count(), 1, "and one call of the id");
+    node.hangs = |_, _| false;
+}
+
+#[test]
+fn without_a_last_value_of_it_there_is_no_list() {
+    let mut node = locked();
+    let (list, took) = node.call(Rpc::ListContainerStats);
+    assert_eq!(list, None);
+    assert!(took < Duration::from_secs(8), "{took:?}");
+}
+
+#[test]
+fn what_only_the_node_can_tell_has_a_deadline() {
+    let mut node = Node::new(20, CONTAINERS);
+    node.hangs = |rpc, _| rpc == Rpc::ImageFsInfo;
+    let (list, took) = node.call(Rpc::ImageFsInfo);
+    assert_eq!(list, None);
+    let wanted = Duration::from_secs(5);
+    assert!(took >= wanted && took < wanted * 2, "{took:?}");
+}

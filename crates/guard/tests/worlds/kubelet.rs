@@ -17,6 +17,8 @@ pub struct Call {
     pub rpc: Rpc,
     pub request: Bytes,
     pub asked: Instant,
+    /// Our own relisting makes it, and not the kubelet.
+    pub is_ours: bool,
 }
 
 /// What it was told of an id.

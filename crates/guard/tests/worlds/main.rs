@@ -7,6 +7,7 @@
 //! - what a change is said to have done is done;
 //! - of the calls that the guard makes itself, no two ask for the same id at the same time;
 //! - each call has one end;
+//! - our own relisting, which calls through the guard too, is told what the runtime says;
 //! - in shadow mode nothing is answered in the runtime's place, and no difference is found.
 //!
 //! `GUARD_WORLDS=1000000` tries more; a failure prints its seed, and `GUARD_SEED=n` replays it.

@@ -18,6 +18,7 @@ use bytes::Bytes;
 use futures_util::stream;
 use guard::core::Mode;
 use pleg::Pleg;
+use pleg::model::wall_time::{Moment, system_clock};
 use pleg::out::health::HealthState;
 use pleg::out::status_report::StatusReport;
 use serde::Serialize;
@@ -71,7 +72,11 @@ async fn report(agent: &Agent) -> Result<StatusReport, (StatusCode, String)> {
     match timeout(Duration::from_secs(1), agent.pleg.status()).await {
         Ok(Ok(mut report)) => {
             if let Some(guard) = &agent.guard {
-                report.guard = guard.status(&report.stuck, Instant::now());
+                let now = Moment {
+                    instant: Instant::now(),
+                    wall: system_clock()(),
+                };
+                guard.show(&mut report, now);
             }
             Ok(report)
         }

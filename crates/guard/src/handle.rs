@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use cri::Connect;
-use pleg::out::health::StuckCall;
-use pleg::out::status_report::{Difference, GuardMode, GuardStatus};
+use pleg::model::wall_time::Moment;
+use pleg::out::health::{HealthState, Reason, StuckCall};
+use pleg::out::kubelet_view::guarded_kubelet_view;
+use pleg::out::status_report::{Difference, GuardMode, GuardStatus, StatusReport};
 use prometheus::Histogram;
 use tokio::net::UnixStream;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -50,9 +52,26 @@ impl Handle {
         self.mode.send_replace(mode);
     }
 
+    /// Puts what it does into a report: while it answers in the runtime's place, nobody is well,
+    /// and it is the guard that a kubelet's Ready depends on.
+    pub fn show(&self, report: &mut StatusReport, now: Moment) {
+        let shown = self.report.borrow().clone();
+        if let Some(since) = shown.guarding_since {
+            report.kubelet_view = guarded_kubelet_view(now.instant, shown.listed);
+            let health = &mut report.health;
+            if health.state != HealthState::Unhealthy {
+                health.state = HealthState::Degraded;
+                health.reason = Reason::Guarding;
+                health.since = now.back_at(since).wall;
+                let message = &health.message;
+                health.message = format!("the guard answers in place of the runtime: {message}");
+            }
+        }
+        report.guard = self.status(shown, &report.stuck, now.instant);
+    }
+
     /// What it does now, and for whom: those whose calls are stuck.
-    pub fn status(&self, stuck: &[StuckCall], now: Instant) -> GuardStatus {
-        let report = self.report.borrow().clone();
+    fn status(&self, report: Report, stuck: &[StuckCall], now: Instant) -> GuardStatus {
         let since = report.guarding_since;
         let since = since.map(|since| now.saturating_duration_since(since).as_secs_f64());
         GuardStatus {

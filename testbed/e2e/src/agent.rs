@@ -18,7 +18,7 @@ pub struct Agent {
     child: Child,
     command: Command,
     socket: String,
-    _place: TempDir,
+    place: TempDir,
 }
 
 impl Agent {
@@ -33,8 +33,8 @@ impl Agent {
         })
     }
 
-    /// One that guards this runtime, and where it does.
-    pub fn guarding(endpoint: &cri::Endpoint) -> (Self, cri::Endpoint) {
+    /// One that guards this runtime with these options, and where it does.
+    pub fn guarding(endpoint: &cri::Endpoint, options: &[&str]) -> (Self, cri::Endpoint) {
         let mut guarded = None;
         let agent = Self::start(|place| {
             let config = place.join("config.yaml");
@@ -45,7 +45,7 @@ impl Agent {
             let mut guard = command();
             guard.env("PLEG_STATE_DIR", place).arg("guard");
             guard.args(["--listen", &cri.to_string(), "-r", &endpoint.to_string()]);
-            guard.arg("--config").arg(config);
+            guard.arg("--config").arg(config).args(options);
             guarded = Some(cri);
             guard
         });
@@ -60,7 +60,7 @@ impl Agent {
             child: serving(&mut command),
             command,
             socket: place.path().join("agent.sock").display().to_string(),
-            _place: place,
+            place,
         }
     }
 
@@ -74,6 +74,16 @@ impl Agent {
         // It may have ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+
+    /// The text of all files of its state directory whose names end so.
+    pub fn kept(&self, ending: &str) -> String {
+        let files = std::fs::read_dir(self.place.path()).expect("the folder is ours");
+        let paths = files.map(|file| file.expect("it is there").path());
+        let named = paths.filter(|path| path.to_string_lossy().ends_with(ending));
+        named
+            .map(|path| std::fs::read_to_string(path).expect("text"))
+            .collect()
     }
 
     /// Its `/v1/status`.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use cri::v1::ContainerState;
 use e2e::{Agent, VERSIONS};
-use testbed_driver::{Driver, Pod, PodSpec, Testbed};
+use testbed_driver::{Driver, HeldUpdate, Network, Pod, PodSpec, Testbed};
 
 /// From the first list under the lock to its answer: 2 s until it is overdue, and a moment in
 /// which the one that is stuck may still answer; with room for a noisy machine.
@@ -19,6 +19,9 @@ const FIRST_LIST: Duration = Duration::from_secs(5);
 
 /// While the fault is known, with room for a noisy machine (50 ms are asked for).
 const KNOWN: Duration = Duration::from_millis(500);
+
+/// Until something is so that must become so.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A new pod: both of its calls wait a second for their proof.
 const NEW_POD: Duration = Duration::from_secs(12);
@@ -32,69 +35,121 @@ async fn list(driver: &Driver) -> (BTreeMap<String, ContainerState>, Duration) {
     (states.collect(), asked.elapsed())
 }
 
+/// A containerd, a kubelet that goes through a guard, and three pods.
+struct Guarded {
+    testbed: Testbed,
+    direct: Driver,
+    kubelet: Driver,
+    guarded: cri::Endpoint,
+    agent: Agent,
+    locked: Pod,
+    dies: Pod,
+    goes: Pod,
+}
+
+async fn run(kubelet: &Driver, name: &str) -> Pod {
+    let spec = PodSpec::new(name).container("app");
+    kubelet.run_pod(&spec).await.unwrap()
+}
+
+impl Guarded {
+    async fn up(version: &str, name: &str, options: &[&str]) -> Self {
+        let name = format!("e2e-{name}-{version}");
+        let testbed = Testbed::up(version, &name).await.unwrap();
+        let direct = Driver::new(&testbed.endpoint()).unwrap();
+        let (agent, guarded) = Agent::guarding(&testbed.endpoint(), options);
+        let kubelet = direct.through(&guarded);
+        let locked = run(&kubelet, "locked").await;
+        let dies = run(&kubelet, "dies").await;
+        let goes = run(&kubelet, "goes").await;
+        assert_eq!(list(&kubelet).await.0, list(&direct).await.0, "it passes");
+        Self {
+            testbed,
+            direct,
+            kubelet,
+            guarded,
+            agent,
+            locked,
+            dies,
+            goes,
+        }
+    }
+
+    async fn verb(&self, words: &[&str]) {
+        self.testbed.verb(words).await.unwrap();
+    }
+
+    /// Stops the shim of one pod, and has containerd wait for it with the status lock held.
+    async fn lock(&self) -> HeldUpdate {
+        self.verb(&["shim-stop", &self.locked.sandbox_id]).await;
+        self.held().await
+    }
+
+    async fn held(&self) -> HeldUpdate {
+        let update = self.direct.hold_update(self.stuck()).await;
+        assert!(update.is_held());
+        update
+    }
+
+    fn stuck(&self) -> &str {
+        self.locked.id("app").unwrap()
+    }
+
+    /// Kills the container of one pod; gives how long it took until that was listed.
+    async fn death(&self) -> Duration {
+        let id = self.dies.id("app").unwrap();
+        let killed = Instant::now();
+        let pid = self.direct.pid(id).await.unwrap();
+        self.direct.kill(id, pid).unwrap();
+        loop {
+            let (states, _) = list(&self.kubelet).await;
+            assert_eq!(states[self.stuck()], ContainerState::ContainerRunning);
+            if states[id] == ContainerState::ContainerExited {
+                return killed.elapsed();
+            }
+            assert!(killed.elapsed() < PATIENCE, "{states:?}");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    /// The fault is over, and everything passes again.
+    async fn over(&self) {
+        self.agent.until("the end of it", |status| {
+            status["guard"]["guarding"] == false
+        });
+        let (through, direct) = (list(&self.kubelet).await.0, list(&self.direct).await.0);
+        assert_eq!(through, direct, "it passes again");
+    }
+}
+
 async fn one_stuck_container_holds_up_nobody_else(version: &str) {
-    let testbed = Testbed::up(version, &format!("e2e-guard-{version}"))
-        .await
-        .unwrap();
-    let direct = Driver::new(&testbed.endpoint()).unwrap();
-    let (mut agent, guarded) = Agent::guarding(&testbed.endpoint());
-    let kubelet = direct.through(&guarded);
-    let run = async |kubelet: &Driver, name: &str| {
-        let spec = PodSpec::new(name).container("app");
-        kubelet.run_pod(&spec).await.unwrap()
-    };
-    let locked = run(&kubelet, "locked").await;
-    let dies = run(&kubelet, "dies").await;
-    let goes = run(&kubelet, "goes").await;
-    let (before, _) = list(&kubelet).await;
-    assert_eq!(before, list(&direct).await.0, "it passes");
+    let mut node = Guarded::up(version, "guard", &[]).await;
+    let (before, _) = list(&node.kubelet).await;
+    let update = node.lock().await;
 
-    testbed
-        .verb(&["shim-stop", &locked.sandbox_id])
-        .await
-        .unwrap();
-    let stuck = locked.id("app").unwrap();
-    let update = direct.hold_update(stuck).await;
-    assert!(update.is_held());
-
-    let (first, took) = list(&kubelet).await;
+    let (first, took) = list(&node.kubelet).await;
     println!("containerd {version}: the first list took {took:?}");
     assert!(took < FIRST_LIST, "{took:?}");
     assert_eq!(first, before, "nothing has changed");
 
     // What it knows survives: a kubelet is told no less by the next one.
-    agent.kill_and_start_again();
-    let kubelet = direct.through(&guarded);
-    let (again, took) = list(&kubelet).await;
+    node.agent.kill_and_start_again();
+    node.kubelet = node.direct.through(&node.guarded);
+    let (again, took) = list(&node.kubelet).await;
     println!("containerd {version}: after kill -9 of the guard a list took {took:?}");
     assert!(took < FIRST_LIST, "{took:?}");
     assert_eq!(again, before, "nothing has changed");
 
-    let id = dies.id("app").unwrap();
-    let killed = Instant::now();
-    direct.kill(id, direct.pid(id).await.unwrap()).unwrap();
-    let mut slowest = Duration::ZERO;
-    loop {
-        let (states, took) = list(&kubelet).await;
-        slowest = slowest.max(took);
-        assert_eq!(states[stuck], ContainerState::ContainerRunning);
-        if states[id] == ContainerState::ContainerExited {
-            break;
-        }
-        assert!(killed.elapsed() < Duration::from_secs(10), "{states:?}");
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-    let died = killed.elapsed();
-    println!(
-        "containerd {version}: a death was listed after {died:?}, each list within {slowest:?}"
-    );
+    let died = node.death().await;
+    println!("containerd {version}: a death was listed after {died:?}");
 
     // It is started again, another pod is made, and one is removed.
+    let Guarded { kubelet, goes, .. } = &node;
     let asked = Instant::now();
-    kubelet.restart_container(&dies, "app").await.unwrap();
+    kubelet.restart_container(&node.dies, "app").await.unwrap();
     println!("containerd {version}: restarted in {:?}", asked.elapsed());
     let asked = Instant::now();
-    let new = run(&kubelet, "new").await;
+    let new = run(kubelet, "new").await;
     let took = asked.elapsed();
     println!("containerd {version}: a new pod took {took:?}");
     assert!(took < NEW_POD, "{took:?}");
@@ -102,41 +157,37 @@ async fn one_stuck_container_holds_up_nobody_else(version: &str) {
     // As a kubelet does it: a sandbox is removed once it is empty.
     let container = goes.id("app").unwrap();
     kubelet.stop_container(container).await.unwrap();
-    kubelet.stop_pod(&goes).await.unwrap();
+    kubelet.stop_pod(goes).await.unwrap();
     kubelet.remove_container(container).await.unwrap();
-    kubelet.remove_pod(&goes).await.unwrap();
+    kubelet.remove_pod(goes).await.unwrap();
     println!(
         "containerd {version}: a pod was removed in {:?}",
         asked.elapsed()
     );
 
-    let (states, _) = list(&kubelet).await;
-    let (_, quickly) = list(&kubelet).await;
+    let (states, _) = list(kubelet).await;
+    let (_, quickly) = list(kubelet).await;
     println!("containerd {version}: a list of the known fault took {quickly:?}");
     assert!(quickly < KNOWN, "{quickly:?}");
     assert_eq!(
         states[new.id("app").unwrap()],
         ContainerState::ContainerRunning
     );
-    assert!(!states.contains_key(goes.id("app").unwrap()));
-    let status = agent.status();
+    assert!(!states.contains_key(container));
+    let status = node.agent.status();
+    assert_eq!(status["health"]["reason"], "Guarding", "{status}");
+    assert_eq!(status["kubeletView"]["ready"], true, "{status}");
     assert_eq!(status["guard"]["mode"], "guard", "{status}");
     assert_eq!(status["guard"]["guarding"], true, "{status}");
-    assert_eq!(status["guard"]["culprits"][0]["id"], stuck, "{status}");
-
-    testbed
-        .verb(&["shim-cont", &locked.sandbox_id])
-        .await
-        .unwrap();
-    update.answered().await.unwrap();
-    agent.until("the end of it", |status| {
-        status["guard"]["guarding"] == false
-    });
     assert_eq!(
-        list(&kubelet).await.0,
-        list(&direct).await.0,
-        "it passes again"
+        status["guard"]["culprits"][0]["id"],
+        node.stuck(),
+        "{status}"
     );
+
+    node.verb(&["shim-cont", &node.locked.sandbox_id]).await;
+    update.answered().await.unwrap();
+    node.over().await;
 }
 
 #[tokio::test]
@@ -144,4 +195,94 @@ async fn under_the_status_lock_a_kubelet_behind_the_guard_goes_on() {
     for version in VERSIONS {
         one_stuck_container_holds_up_nobody_else(version).await;
     }
+}
+
+#[tokio::test]
+async fn a_verb_of_runc_that_hangs_holds_up_its_own_container_alone() {
+    let node = Guarded::up("1.7", "guard-runc", &[]).await;
+    let (before, _) = list(&node.kubelet).await;
+    node.verb(&["runc-stuck", "update"]).await;
+    let update = node.held().await;
+    let (first, took) = list(&node.kubelet).await;
+    assert!(took < FIRST_LIST, "{took:?}");
+    assert_eq!(first, before, "nothing has changed");
+    node.death().await;
+    node.kubelet
+        .restart_container(&node.dies, "app")
+        .await
+        .unwrap();
+    node.verb(&["runc-free"]).await;
+    update.answered().await.unwrap();
+    node.over().await;
+}
+
+#[tokio::test]
+async fn while_a_network_plug_in_hangs_the_lists_pass() {
+    let node = Guarded::up("1.7", "guard-cni", &[]).await;
+    let (before, _) = list(&node.kubelet).await;
+    node.verb(&["cni-hang"]).await;
+    let kubelet = node.kubelet.clone();
+    let hung = tokio::spawn(async move {
+        let spec = PodSpec {
+            network: Network::Pod,
+            ..PodSpec::new("network").container("app")
+        };
+        kubelet.run_pod(&spec).await
+    });
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    assert!(!hung.is_finished(), "it waits for the plug-in");
+    let (now, took) = list(&node.kubelet).await;
+    assert!(took < KNOWN, "{took:?}");
+    assert_eq!(now, before, "nothing has changed");
+    assert_eq!(node.agent.status()["guard"]["guarding"], false);
+    node.verb(&["cni-free"]).await;
+    let made = hung.await.unwrap().unwrap();
+    let (now, _) = list(&node.kubelet).await;
+    let state = now[made.id("app").unwrap()];
+    assert_eq!(state, ContainerState::ContainerRunning);
+}
+
+#[tokio::test]
+async fn a_containerd_that_is_killed_in_mid_fault_never_shortens_a_list() {
+    let node = Guarded::up("1.7", "guard-crash", &[]).await;
+    let (before, _) = list(&node.kubelet).await;
+    let update = node.lock().await;
+    assert_eq!(list(&node.kubelet).await.0, before);
+    node.verb(&["crash"]).await;
+    assert!(update.answered().await.is_err(), "it went with containerd");
+    // While it is down there is no list, and none that is short.
+    assert!(node.kubelet.pods().await.is_err());
+    // It waits for the stopped shim before it listens, and may give that one up.
+    node.verb(&["shim-cont", &node.locked.sandbox_id]).await;
+    node.verb(&["start"]).await;
+    let back = Instant::now();
+    loop {
+        match node.kubelet.pods().await {
+            Ok(pods) => {
+                let containers = pods.iter().map(|pod| pod.containers.len()).sum::<usize>();
+                assert_eq!(containers, before.len(), "{pods:?}");
+                break;
+            }
+            Err(error) => assert!(back.elapsed() < PATIENCE, "{error:#}"),
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    node.over().await;
+}
+
+#[tokio::test]
+async fn the_stopped_shim_of_the_culprit_is_continued_if_that_is_asked_for() {
+    let options = ["--remedy", "shim", "--remedy-after", "3s"];
+    let node = Guarded::up("1.7", "guard-remedy", &options).await;
+    let update = node.lock().await;
+    // Nobody is helped whom the guard does not guard from.
+    list(&node.kubelet).await;
+    update.answered().await.unwrap();
+    node.over().await;
+    let records = node.agent.kept(".remedies");
+    for step in ["announced", "done"] {
+        let wanted = format!("\"step\":\"{step}\"");
+        assert!(records.contains(&wanted), "{records}");
+    }
+    assert!(records.contains(node.stuck()), "{records}");
 }

@@ -241,6 +241,9 @@ impl Guard {
         if let Some(place) = place {
             let called = waiting.remove(place).called;
             self.actions.push(Action::Relay(ask, called.call));
+            if learnt {
+                self.note_told(kind, &called, asked.1);
+            }
         }
         let in_time = learnt && asked.1 < asked.0 + self.settings.list_overdue;
         let lists = &mut self.lists[kind as usize];
@@ -252,6 +255,12 @@ impl Guard {
             State::Guarding { .. } | State::GivenUp if in_time => self.pass_all(kind, asked.1),
             State::Guarding { next, .. } => *next = asked.1 + PAUSE,
             State::Passing | State::GivenUp => {}
+        }
+    }
+
+    fn note_told(&mut self, kind: Kind, called: &Called, now: Instant) {
+        if called.may_be_answered && called.filter.is_whole() {
+            self.listed[kind as usize] = Some(now);
         }
     }
 
@@ -360,6 +369,9 @@ impl Guard {
                 self.lists[kind as usize].waiting.push(it);
                 continue;
             };
+            if let Reply::Message(_) = reply {
+                self.note_told(kind, &it.called, now);
+            }
             self.reads.tell_all(kind);
             self.reply(it.called.call, it.called.rpc, reply);
             let lists = &mut self.lists[kind as usize];

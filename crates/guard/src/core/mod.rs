@@ -141,6 +141,8 @@ pub struct Guard {
     asks: BTreeMap<AskId, Outstanding>,
     last_ask: u64,
     figures: Figures,
+    /// When callers that may be answered were last told all of each kind.
+    listed: [Option<Instant>; 2],
     /// The revisions of both kinds of rows that were saved last.
     saved: Option<(u64, u64)>,
     started: (Instant, i64),
@@ -182,6 +184,7 @@ impl Guard {
             asks: BTreeMap::new(),
             last_ask: 0,
             figures: Figures::default(),
+            listed: [None; 2],
             saved: None,
             started: (now, unix_nanos),
             actions: Vec::new(),
@@ -225,6 +228,12 @@ impl Guard {
     /// How often what was done.
     pub fn figures(&self) -> &Figures {
         &self.figures
+    }
+
+    /// When a kubelet was last told both lists whole, by whomever.
+    pub fn listed(&self) -> Option<Instant> {
+        let [sandboxes, containers] = self.listed;
+        Some(sandboxes?.min(containers?))
     }
 
     /// Since when a list is answered from the rows, if one is.

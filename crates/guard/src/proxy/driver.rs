@@ -265,12 +265,11 @@ impl Driver {
         let state = self.state.borrow();
         let (since, figures) = (state.guard.guarding_since(), state.guard.figures());
         self.reports.send_if_modified(|shown| {
+            shown.listed = state.guard.listed();
             let differs = shown.guarding_since != since || shown.figures != *figures;
             if differs {
-                *shown = Report {
-                    guarding_since: since,
-                    figures: figures.clone(),
-                };
+                shown.guarding_since = since;
+                shown.figures = figures.clone();
             }
             differs
         });

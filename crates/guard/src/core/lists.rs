@@ -259,7 +259,7 @@ impl Guard {
     }
 
     fn note_told(&mut self, kind: Kind, called: &Called, now: Instant) {
-        if called.may_be_answered && called.filter.is_whole() {
+        if called.may_be_answered {
             self.listed[kind as usize] = Some(now);
         }
     }

@@ -141,7 +141,7 @@ pub struct Guard {
     asks: BTreeMap<AskId, Outstanding>,
     last_ask: u64,
     figures: Figures,
-    /// When callers that may be answered were last told all of each kind.
+    /// When callers that may be answered were last told a list of each kind.
     listed: [Option<Instant>; 2],
     /// The revisions of both kinds of rows that were saved last.
     saved: Option<(u64, u64)>,
@@ -230,7 +230,7 @@ impl Guard {
         &self.figures
     }
 
-    /// When a kubelet was last told both lists whole, by whomever.
+    /// When a kubelet was last told lists of both kinds, by whomever.
     pub fn listed(&self) -> Option<Instant> {
         let [sandboxes, containers] = self.listed;
         Some(sandboxes?.min(containers?))

@@ -75,7 +75,7 @@ pub struct Proxy {
 pub struct Report {
     /// Since when lists are answered in the runtime's place, if they are.
     pub guarding_since: Option<tokio::time::Instant>,
-    /// When a kubelet was last told both lists whole.
+    /// When a kubelet was last told lists of both kinds.
     pub listed: Option<tokio::time::Instant>,
     /// How often what was done.
     pub figures: Figures,

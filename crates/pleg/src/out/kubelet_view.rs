@@ -80,13 +80,13 @@ pub fn kubelet_view(now: Instant, coverage: &Coverage) -> KubeletView {
     }
 }
 
-/// What a kubelet behind a guard says that was last told all lists at `listed`, while the guard
+/// What a kubelet behind a guard says that was last told lists at `listed`, while the guard
 /// answers in the runtime's place.
 pub fn guarded_kubelet_view(now: Instant, listed: Option<Instant>) -> KubeletView {
     match listed {
         Some(listed) if now < listed + GUARDED_LISTS => KubeletView {
             ready: true,
-            message: "ready: the guard answers its lists".to_owned(),
+            message: "the guard answers its lists".to_owned(),
             not_ready_in_seconds: None,
         },
         Some(listed) => judge(now, listed, "the guard cannot answer its lists"),

@@ -28,6 +28,9 @@ are seen, and only instances of the test bed are touched.
 
 Exit codes: 0 done, 1 could not be done (stderr says why in one sentence), 2 bad usage";
 
+/// The container of a pod that is run without any said.
+pub(crate) const CONTAINER: &str = "main";
+
 /// Pods on the test bed: run them, end them, break them
 #[derive(Debug, Parser)]
 #[command(after_help = EXAMPLES, styles = Styles::plain(), max_term_width = 100)]
@@ -83,6 +86,20 @@ pub(crate) enum Verb {
         #[arg(long, value_name = "DURATION", value_parser = duration)]
         r#for: Duration,
     },
+    /// Compare a kubelet alone with one behind a guard: both relist, and start a container again
+    /// that is killed in a pod of each
+    Compare {
+        /// The pod of the kubelet alone, which has the container `main`
+        alone: String,
+        /// The pod of the kubelet behind the guard, likewise
+        guarded: String,
+        /// CRI endpoint of the guard
+        #[arg(long, value_name = "ENDPOINT")]
+        guard: Endpoint,
+        /// How long, as in 500ms, 30s, 4m30s
+        #[arg(long, value_name = "DURATION", value_parser = duration)]
+        r#for: Duration,
+    },
     /// Run COUNT containers of /bin/true in one pod; prints the id of its sandbox
     Dead(Dead),
 }
@@ -95,7 +112,7 @@ pub(crate) struct Run {
     #[arg(long, value_name = "NS", default_value = "default")]
     pub(crate) namespace: String,
     /// A container; may be given several times
-    #[arg(long = "container", value_name = "NAME", default_value = "main")]
+    #[arg(long = "container", value_name = "NAME", default_value = CONTAINER)]
     pub(crate) containers: Vec<String>,
     /// What each container runs, as a shell's line; without, it waits for SIGTERM
     #[arg(long, value_name = "LINE")]

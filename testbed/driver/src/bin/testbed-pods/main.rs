@@ -7,6 +7,7 @@
 )]
 
 mod args;
+mod compare;
 mod list;
 mod progress;
 mod verbs;
@@ -16,7 +17,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use testbed_driver::{Driver, Error};
 
-use crate::args::{Args, Verb};
+use crate::args::{Args, CONTAINER, Verb};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
@@ -34,6 +35,10 @@ async fn main() -> ExitCode {
 }
 
 async fn run(args: Args) -> Result<(), Error> {
+    tokio::task::LocalSet::new().run_until(perform(args)).await
+}
+
+async fn perform(args: Args) -> Result<(), Error> {
     let driver = Driver::new(&args.runtime_endpoint)?;
     match args.verb {
         Verb::Run(wanted) => verbs::run(&driver, &wanted).await,
@@ -42,6 +47,15 @@ async fn run(args: Args) -> Result<(), Error> {
         Verb::Kill(one) => verbs::kill(&driver, &one).await,
         Verb::Exit(one) => verbs::exit(&driver, &one).await,
         Verb::Lock { one, r#for } => verbs::lock(&driver, &one, r#for).await,
+        Verb::Compare {
+            alone,
+            guarded,
+            guard,
+            r#for,
+        } => {
+            let pods = [alone.as_str(), guarded.as_str()];
+            compare::compare(&driver, &guard, pods, CONTAINER, r#for).await
+        }
         Verb::Rm { pods, .. } => verbs::rm(&driver, &pods).await,
         Verb::List { full } => list::list(&driver, full).await,
     }

@@ -2,10 +2,11 @@
 //!
 //! ```text
 //!   Passing --a list is not answered for 2 s--> Guarding --a complete list comes in time--> Passing
-//!                                                  \--guarded for too long--> Passing, until one does
+//!                                                  \--guarded for too long--> GivenUp, until one does
 //! ```
 //!
-//! While guarding one complete list is outstanding: its answer replaces the rows.
+//! While guarding one complete list is outstanding: its answer replaces the rows. A fault that lets
+//! a list through now and then is one fault: its limit is not begun anew.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -33,6 +34,10 @@ const LATELY: Duration = Duration::from_secs(5);
 /// So long after it was named, one that is stuck has not just been held up with all others.
 const A_MOMENT: Duration = Duration::from_millis(250);
 
+/// A fault that is back within this time is the same: a kubelet gives up the call that holds a
+/// lock after two minutes, and makes it again within seconds.
+const SAME_FAULT: Duration = Duration::from_secs(60);
+
 /// How often it is looked whether a list that waits can be answered.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -54,14 +59,26 @@ pub(super) struct Lists {
 
 #[derive(Clone, Copy, Debug)]
 enum State {
-    Passing,
+    Passing {
+        /// The last fault, while it may not be over.
+        last: Option<Fault>,
+    },
     Guarding {
         since: Instant,
+        /// When it was begun, or begun again.
+        begun: Instant,
         /// When the next complete list may be asked for.
         next: Instant,
     },
     /// Guarded for too long.
-    GivenUp,
+    GivenUp { since: Instant },
+}
+
+/// A fault that seems to be over.
+#[derive(Clone, Copy, Debug)]
+struct Fault {
+    since: Instant,
+    ended: Instant,
 }
 
 /// A list that the runtime is asked for.
@@ -95,7 +112,7 @@ struct Waiting {
 impl Lists {
     pub(super) fn new() -> Self {
         Self {
-            state: State::Passing,
+            state: State::Passing { last: None },
             real: BTreeMap::new(),
             waiting: Vec::new(),
             asked: None,
@@ -106,8 +123,13 @@ impl Lists {
     pub(super) fn guarding_since(&self) -> Option<Instant> {
         match self.state {
             State::Guarding { since, .. } => Some(since),
-            State::Passing | State::GivenUp => None,
+            State::Passing { .. } | State::GivenUp { .. } => None,
         }
+    }
+
+    /// Whether one fault was guarded for too long.
+    pub(super) fn is_given_up(&self) -> bool {
+        matches!(self.state, State::GivenUp { .. })
     }
 
     /// The caller has gone: gives the list that nobody wants any more.
@@ -142,7 +164,7 @@ impl Lists {
     /// Whether every id is to be asked for by itself now.
     pub(super) fn wants_probes(&self, settings: &Settings, now: Instant) -> bool {
         match self.state {
-            State::Passing => {
+            State::Passing { .. } => {
                 let half = settings.list_overdue / 2;
                 self.oldest().is_some_and(|asked| now >= asked + half)
             }
@@ -150,7 +172,7 @@ impl Lists {
                 let lately = self.asked.is_some_and(|asked| now < asked + LATELY);
                 lately || !self.waiting.is_empty()
             }
-            State::GivenUp => false,
+            State::GivenUp { .. } => false,
         }
     }
 
@@ -160,15 +182,33 @@ impl Lists {
         let steps = [settings.list_overdue / 2, settings.list_overdue];
         let steps = steps.into_iter().filter_map(|step| Some(oldest? + step));
         let guarding = match self.state {
-            State::Guarding { since, next } => [Some(since + settings.limit), Some(next)],
+            State::Guarding { since, next, .. } => [Some(since + settings.limit), Some(next)],
             _ => [None, None],
         };
-        let waiting = self.waiting.iter().map(|it| it.gives_up(settings));
+        let waiting = self.waiting.iter();
+        let waiting = waiting.filter_map(|it| self.gives_up(it, settings));
         // Whether all is known now may change by time alone.
         let looks = (guards && !self.waiting.is_empty()).then(|| now + LOOK);
         let steps = steps.chain(guarding.into_iter().flatten()).chain(waiting);
         let steps = steps.chain(looks).chain(self.next_own);
         steps.filter(|time| *time > now).min()
+    }
+}
+
+impl Lists {
+    /// When a list is given up that cannot be answered; not while lists pass that we have been
+    /// able to answer, nor once one fault was guarded for too long.
+    fn gives_up(&self, waiting: &Waiting, settings: &Settings) -> Option<Instant> {
+        let Called { asked, until, .. } = waiting.called;
+        match self.state {
+            State::Passing { .. } => Some(asked + settings.list_patience),
+            State::Guarding { begun, .. } => {
+                let patience = asked.max(begun) + settings.list_patience;
+                let until = until.and_then(|until| until.checked_sub(BEFORE_DEADLINE));
+                Some(until.map_or(patience, |until| until.min(patience)))
+            }
+            State::GivenUp { .. } => None,
+        }
     }
 }
 
@@ -179,13 +219,6 @@ impl Waiting {
             real,
             known_to: None,
         }
-    }
-
-    fn gives_up(&self, settings: &Settings) -> Instant {
-        let Called { asked, until, .. } = self.called;
-        let patience = asked + settings.list_patience;
-        let until = until.and_then(|until| until.checked_sub(BEFORE_DEADLINE));
-        until.map_or(patience, |until| until.min(patience))
     }
 }
 
@@ -248,13 +281,17 @@ impl Guard {
         let in_time = learnt && asked.1 < asked.0 + self.settings.list_overdue;
         let lists = &mut self.lists[kind as usize];
         match &mut lists.state {
+            // The next process has faults of its own.
             State::Guarding { .. } if matches!(outcome, Outcome::Lost) => {
-                self.pass_all(kind, asked.1)
+                self.pass_all(kind, None, asked.1);
             }
             _ if !real.filter.is_whole() => {}
-            State::Guarding { .. } | State::GivenUp if in_time => self.pass_all(kind, asked.1),
+            State::Guarding { since, .. } | State::GivenUp { since } if in_time => {
+                let (since, ended) = (*since, asked.1);
+                self.pass_all(kind, Some(Fault { since, ended }), asked.1);
+            }
             State::Guarding { next, .. } => *next = asked.1 + PAUSE,
-            State::Passing | State::GivenUp => {}
+            State::Passing { .. } | State::GivenUp { .. } => {}
         }
     }
 
@@ -293,9 +330,9 @@ impl Guard {
     }
 
     /// The lists pass again, those too that have waited.
-    fn pass_all(&mut self, kind: Kind, now: Instant) {
+    fn pass_all(&mut self, kind: Kind, last: Option<Fault>, now: Instant) {
         let lists = &mut self.lists[kind as usize];
-        lists.state = State::Passing;
+        lists.state = State::Passing { last };
         let all = std::mem::take(&mut lists.waiting);
         let (passed, waiting) = all.into_iter().partition(|it| it.real.is_some());
         lists.waiting = passed;
@@ -309,16 +346,27 @@ impl Guard {
         let is_complete = self.rows(kind).complete_since().is_some();
         let lists = &mut self.lists[kind as usize];
         match lists.state {
-            State::Passing if self.mode == Mode::Guard && is_complete => {
+            State::Passing { last } if self.mode == Mode::Guard && is_complete => {
                 let overdue = self.settings.list_overdue;
-                if let Some(since) = lists.oldest().filter(|asked| now >= *asked + overdue) {
-                    lists.state = State::Guarding { since, next: now };
+                if let Some(asked) = lists.oldest().filter(|asked| now >= *asked + overdue) {
+                    let last = last.filter(|last| now < last.ended + SAME_FAULT);
+                    let since = last.map_or(asked, |last| last.since);
+                    lists.state = match now < since + self.settings.limit {
+                        true => State::Guarding {
+                            since,
+                            begun: now,
+                            next: now,
+                        },
+                        false => State::GivenUp { since },
+                    };
                 }
             }
-            State::Guarding { .. } if self.mode != Mode::Guard => self.pass_all(kind, now),
+            State::Guarding { .. } | State::GivenUp { .. } if self.mode != Mode::Guard => {
+                self.pass_all(kind, None, now);
+            }
             State::Guarding { since, .. } if now >= since + self.settings.limit => {
-                self.pass_all(kind, now);
-                self.lists[kind as usize].state = State::GivenUp;
+                self.pass_all(kind, None, now);
+                self.lists[kind as usize].state = State::GivenUp { since };
             }
             _ => {}
         }
@@ -337,10 +385,18 @@ impl Guard {
         }
     }
 
-    /// Answers the lists that wait, as far as all that they ask for is known now.
+    /// Answers the lists that wait, as far as all that they ask for is known now, and gives up
+    /// those that wait for too long.
     pub(super) fn answer_lists(&mut self, kind: Kind, now: Instant) {
+        let knows_none = self.rows(kind).complete_since().is_none();
         let lists = &mut self.lists[kind as usize];
-        if lists.guarding_since().is_none() || lists.waiting.is_empty() {
+        let decides = match lists.state {
+            State::Guarding { .. } => true,
+            // Nobody knows what there is: there is nothing to guard with.
+            State::Passing { .. } => knows_none && self.mode == Mode::Guard,
+            State::GivenUp { .. } => false,
+        };
+        if !decides || lists.waiting.is_empty() {
             return;
         }
         let waiting = std::mem::take(&mut lists.waiting);
@@ -360,7 +416,7 @@ impl Guard {
             });
             let reply = match list {
                 Some(list) => Some(Reply::Message(list.into())),
-                None if it.called.may_be_answered && now >= it.gives_up(&self.settings) => {
+                None if it.called.may_be_answered && self.is_to_be_given_up(kind, &it, now) => {
                     Some(Reply::Failed(Failure::ListOverdue))
                 }
                 None => None,
@@ -379,6 +435,11 @@ impl Guard {
                 self.cancel(ask);
             }
         }
+    }
+
+    fn is_to_be_given_up(&self, kind: Kind, waiting: &Waiting, now: Instant) -> bool {
+        let until = self.lists[kind as usize].gives_up(waiting, &self.settings);
+        until.is_some_and(|until| now >= until)
     }
 
     /// Whether the status of this id is stuck, and others' are not.

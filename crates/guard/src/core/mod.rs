@@ -242,13 +242,24 @@ impl Guard {
         since.min()
     }
 
+    /// Whether one fault was guarded for longer than the limit: everything passes.
+    pub fn is_given_up(&self) -> bool {
+        self.lists.iter().any(Lists::is_given_up)
+    }
+
     fn unix_nanos(&self, now: Instant) -> i64 {
         let (started, at) = self.started;
         at + now.saturating_duration_since(started).as_nanos() as i64
     }
 
+    /// Whether anything is done in the runtime's place.
+    fn acts(&self) -> bool {
+        self.mode == Mode::Guard && !self.is_given_up()
+    }
+
+    /// Whether this caller may be answered in the runtime's place.
     fn answers(&self, from: Caller) -> bool {
-        self.mode == Mode::Guard && from == Caller::Client
+        self.acts() && from == Caller::Client
     }
 
     fn rows(&self, kind: Kind) -> &Rows {

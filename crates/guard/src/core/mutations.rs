@@ -19,7 +19,7 @@ use pleg::model::id::Id;
 use tokio::time::Instant;
 
 use super::rows::Asked;
-use super::{Action, AskId, CallId, Caller, Failure, Guard, Mode, Outcome, Purpose, Reply, count};
+use super::{Action, AskId, CallId, Caller, Failure, Guard, Outcome, Purpose, Reply, count};
 use crate::wire::Kind;
 use crate::wire::request::{Mutation, Target, id_of, of_id};
 use crate::wire::row::{EXITED, READY, RUNNING, row_of_config, row_of_status};
@@ -224,7 +224,8 @@ impl Guard {
     /// Something new was told: it may be what a call was to make.
     pub(super) fn prove_creations(&mut self, now: Instant) {
         let running = self.mutations.running.iter();
-        let provable = running.filter(|(_, it)| self.may_be_proved(it));
+        let is_due = |it: &Running| now >= it.asked + self.settings.prove_after;
+        let provable = running.filter(|(_, it)| self.may_be_proved(it) && is_due(it));
         let proved = provable.filter_map(|(ask, it)| {
             let kind = it.makes()?;
             let mut rows = self.rows(kind).iter();
@@ -241,8 +242,7 @@ impl Guard {
     }
 
     fn may_be_proved(&self, it: &Running) -> bool {
-        let of_client = it.caller.is_some_and(|(_, from)| from == Caller::Client);
-        of_client && self.mode == Mode::Guard
+        it.caller.is_some_and(|(_, from)| self.answers(from))
     }
 
     /// A status came, or there is none: it may say that what was asked for is done.
@@ -292,7 +292,7 @@ impl Guard {
 
     /// Asks for proofs of what is not answered.
     pub(super) fn pass_mutations(&mut self, now: Instant) {
-        if self.mode != Mode::Guard {
+        if !self.acts() {
             return;
         }
         let running = self.mutations.running.values_mut();
@@ -304,7 +304,12 @@ impl Guard {
                 (it.rpc, it.mutation.target.clone())
             })
         });
-        for (rpc, target) in due.collect::<Vec<_>>() {
+        let due: Vec<(Rpc, Target)> = due.collect();
+        if !due.is_empty() {
+            // What was to be made may have been told before its time.
+            self.prove_creations(now);
+        }
+        for (rpc, target) in due {
             match (rpc, target) {
                 (
                     Rpc::StartContainer | Rpc::RemoveContainer | Rpc::RemovePodSandbox,

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use cri::Rpc;
 use tokio::time::Instant;
 
-use super::{Action, AskId, CallId, Caller, Guard, Mode, Outcome, Purpose, Reply};
+use super::{Action, AskId, CallId, Caller, Guard, Outcome, Purpose, Reply};
 
 /// After this the last answer is given again.
 const OVERDUE: Duration = Duration::from_secs(2);
@@ -111,13 +111,14 @@ impl Guard {
 
     pub(super) fn pass_node_calls(&mut self, now: Instant) {
         let mut answered = Vec::new();
+        let acts = self.acts();
         let NodeCalls {
             last, outstanding, ..
         } = &mut self.node_calls;
         for it in outstanding.values_mut() {
-            let of_client = it.caller.filter(|(_, from)| {
-                self.mode == Mode::Guard && *from == Caller::Client && now >= it.asked + OVERDUE
-            });
+            let of_client = it
+                .caller
+                .filter(|(_, from)| acts && *from == Caller::Client && now >= it.asked + OVERDUE);
             if let Some((call, _)) = of_client
                 && let Some(last) = last.get(&(it.rpc, it.request.clone()))
             {

@@ -129,11 +129,12 @@ impl Guard {
             request,
         };
         let may_be_shared = self.mode == super::Mode::Guard;
+        let may_be_answered = self.answers(from);
         let outstanding = self.reads.of(kind, &id).filter(|_| may_be_shared);
         if let Some(read) = outstanding.and_then(|ask| self.reads.reads.get_mut(&ask)) {
             let is_stuck = self.prober.governor.is_stuck(&read.key());
             let is_overdue = now >= read.asked + self.settings.read_overdue;
-            if is_stuck && is_overdue && from == Caller::Client {
+            if is_stuck && is_overdue && may_be_answered {
                 let reply = Reply::Failed(Failure::StatusOverdue);
                 return self.reply(call, kind.status(), reply);
             }
@@ -242,12 +243,15 @@ impl Guard {
     pub(super) fn pass_reads(&mut self, now: Instant) {
         let overdue = self.settings.read_overdue;
         let mut given_up = Vec::new();
+        if !self.acts() {
+            return;
+        }
         for read in self.reads.reads.values_mut() {
             let has_readers = !read.callers.is_empty() || !read.behind.is_empty();
             if !has_readers || now < read.asked + overdue {
                 continue;
             }
-            if self.prober.governor.is_stuck(&read.key()) && self.mode == super::Mode::Guard {
+            if self.prober.governor.is_stuck(&read.key()) {
                 let is_client = |reader: &mut Reader| reader.from == Caller::Client;
                 let readers = read.callers.extract_if(.., is_client);
                 let readers = readers.chain(read.behind.extract_if(.., is_client));

@@ -19,11 +19,11 @@ use pleg::model::id::Id;
 use tokio::time::Instant;
 
 use super::rows::Asked;
-use super::{Action, AskId, CallId, Caller, Failure, Guard, Mode, Outcome, Purpose, Reply};
+use super::{Action, AskId, CallId, Caller, Failure, Guard, Outcome, Purpose, Reply};
 use crate::wire::Kind;
 use crate::wire::request::of_id;
 use crate::wire::row::{READY, RUNNING};
-use crate::wire::stats::rows_of;
+use crate::wire::stats::{asks_for_all, rows_of};
 
 /// A list that takes longer, and three times as long as the last good one, is overdue.
 const OVERDUE: Duration = Duration::from_secs(5);
@@ -174,7 +174,7 @@ impl Guard {
             if let (Some(kind), [message], true) = (
                 kind_of(list.rpc),
                 messages.as_slice(),
-                list.request.is_empty(),
+                asks_for_all(&list.request),
             ) && let Ok(rows) = rows_of(message)
             {
                 self.stats.last[kind as usize] = rows;
@@ -220,7 +220,7 @@ impl Guard {
     }
 
     pub(super) fn pass_stats(&mut self, now: Instant) {
-        if self.mode != Mode::Guard {
+        if !self.acts() {
             return;
         }
         for place in (0..self.stats.waiting.len()).rev() {
@@ -248,7 +248,7 @@ impl Guard {
 
     /// Whose statistics the list is of, if all ids are known.
     fn collectable(&self, waiting: &Waiting) -> Option<Kind> {
-        let kind = kind_of(waiting.rpc).filter(|_| waiting.request.is_empty())?;
+        let kind = kind_of(waiting.rpc).filter(|_| asks_for_all(&waiting.request))?;
         self.rows(kind).complete_since().map(|_| kind)
     }
 

@@ -29,6 +29,16 @@ pub(crate) fn rows_of(list: &[u8]) -> Result<BTreeMap<Id, Bytes>, Malformed> {
     Ok(rows)
 }
 
+/// Whether a request asks for all: without a filter, or with one that has no conditions.
+pub(crate) fn asks_for_all(request: &[u8]) -> bool {
+    let mut is_empty = true;
+    let read = fields(request, MESSAGE, |number, filter| {
+        is_empty &= number == FIRST && filter.bytes()?.is_empty();
+        Ok(())
+    });
+    read.is_ok() && is_empty
+}
+
 fn id_of(row: &[u8]) -> Result<Option<Id>, Malformed> {
     let mut id = None;
     fields(row, MESSAGE, |number, attributes| {
@@ -52,6 +62,13 @@ mod tests {
     /// A message with these bytes in its field 1.
     fn nested(bytes: &[u8]) -> Vec<u8> {
         [&[0x0a, bytes.len() as u8], bytes].concat()
+    }
+
+    #[test]
+    fn a_filter_without_conditions_asks_for_all() {
+        // As a kubelet writes it: the filter is there, and empty.
+        assert!(asks_for_all(b"") && asks_for_all(&nested(b"")));
+        assert!(!asks_for_all(&nested(&nested(b"id"))) && !asks_for_all(b"\x10\x01"));
     }
 
     #[test]

@@ -18,11 +18,11 @@ fn thousands_are_confirmed_kind_by_kind_and_no_kind_waits_for_ever() {
         rpc => rpc == Rpc::ContainerStatus && id == container_id(7),
     };
     for _ in 0..5 {
-        let (list, took) = node.call(Rpc::ListPodSandbox);
+        let (list, took) = node.call(Rpc::ListPodSandbox, "");
         let list = v1::ListPodSandboxResponse::decode(list.unwrap()).unwrap();
         assert_eq!(list.items.len(), SANDBOXES);
         assert!(took < Duration::from_secs(6), "sandboxes took {took:?}");
-        let (list, took) = node.call(Rpc::ListContainers);
+        let (list, took) = node.call(Rpc::ListContainers, "");
         let list = v1::ListContainersResponse::decode(list.unwrap()).unwrap();
         assert_eq!(list.containers.len(), CONTAINERS);
         assert!(took < Duration::from_secs(6), "containers took {took:?}");

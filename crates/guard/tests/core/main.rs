@@ -1,5 +1,6 @@
 //! The core alone, in virtual time.
 
+mod faults;
 mod large;
 mod node;
 mod statistics;

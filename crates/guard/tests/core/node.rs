@@ -1,6 +1,7 @@
 //! A node whose runtime answers at once, except what hangs: for tests of the core alone, a
 //! millisecond a step.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -19,12 +20,22 @@ pub struct Node {
     answers: Vec<(AskId, Outcome)>,
     replies: Vec<(CallId, Outcome)>,
     /// What the guard passed on, for whom.
-    passed: Vec<(AskId, CallId)>,
-    requests: Vec<(CallId, Rpc, Bytes)>,
+    passed: usize,
+    requests: BTreeMap<CallId, (Rpc, Bytes)>,
+    /// One container more is there: [`MADE`].
+    pub makes: bool,
+    /// What hangs.
+    held: Vec<(AskId, Rpc, Bytes)>,
     /// What the guard asked by itself.
     pub asked: Vec<(Rpc, String)>,
     last_call: u64,
 }
+
+/// The limit of guarding: short, because every millisecond is a step.
+pub const LIMIT: Duration = Duration::from_secs(60);
+
+/// The id of what is made.
+pub const MADE: &str = "made";
 
 pub fn sandbox_id(number: usize) -> String {
     format!("{number:063x}a")
@@ -58,23 +69,48 @@ fn id_of(request: &Bytes) -> String {
 impl Node {
     /// One whose lists have been seen.
     pub fn new(sandboxes: usize, containers: usize) -> Self {
+        let mut node = Self::starting(sandboxes, containers);
+        node.pass(Duration::from_secs(3));
+        node
+    }
+
+    /// One before which the guard is just started.
+    pub fn starting(sandboxes: usize, containers: usize) -> Self {
         let now = Instant::now();
-        let mut node = Self {
-            guard: Guard::new(Settings::default(), Mode::Guard, now, 0),
+        let settings = Settings {
+            limit: LIMIT,
+            ..Settings::default()
+        };
+        Self {
+            guard: Guard::new(settings, Mode::Guard, now, 0),
             now,
             sandboxes,
             containers,
             hangs: |_, _| false,
             answers: Vec::new(),
             replies: Vec::new(),
-            passed: Vec::new(),
-            requests: Vec::new(),
+            passed: 0,
+            requests: BTreeMap::new(),
+            makes: false,
+            held: Vec::new(),
             asked: Vec::new(),
             last_call: 0,
-        };
-        node.step(Input::Time);
-        node.pass(Duration::from_secs(3));
-        node
+        }
+    }
+
+    /// Nothing hangs any more.
+    pub fn lift(&mut self) {
+        self.hangs = |_, _| false;
+        for (ask, rpc, request) in std::mem::take(&mut self.held) {
+            self.ask(ask, rpc, request);
+        }
+    }
+
+    fn ask(&mut self, ask: AskId, rpc: Rpc, request: Bytes) {
+        match self.answer(rpc, &request) {
+            Some(answer) => self.answers.push((ask, answer)),
+            None => self.held.push((ask, rpc, request)),
+        }
     }
 
     fn answer(&self, rpc: Rpc, request: &Bytes) -> Option<Outcome> {
@@ -99,6 +135,15 @@ impl Node {
                         state: 1,
                         ..Default::default()
                     })
+                    .chain(self.makes.then(|| v1::Container {
+                        id: MADE.to_owned(),
+                        pod_sandbox_id: sandbox_id(0),
+                        metadata: Some(v1::ContainerMetadata {
+                            name: MADE.to_owned(),
+                            attempt: 1,
+                        }),
+                        ..Default::default()
+                    }))
                     .collect(),
             }),
             Rpc::ContainerStatus => message(&v1::ContainerStatusResponse {
@@ -121,6 +166,7 @@ impl Node {
                 Outcome::Messages(vec![rows.collect()])
             }
             Rpc::ContainerStats => Outcome::Messages(vec![stats_of(&id).into()]),
+            Rpc::CreateContainer => Outcome::Messages(vec![nested(MADE.as_bytes()).into()]),
             _ => Outcome::Messages(vec![Bytes::new()]),
         })
     }
@@ -134,14 +180,12 @@ impl Node {
             match action {
                 Action::Ask(ask, rpc, request) => {
                     self.asked.push((rpc, id_of(&request)));
-                    let answer = self.answer(rpc, &request);
-                    self.answers.extend(answer.map(|answer| (ask, answer)));
+                    self.ask(ask, rpc, request);
                 }
                 Action::Pass(ask, call) => {
-                    self.passed.push((ask, call));
-                    let (_, rpc, request) = self.requests.last().unwrap();
-                    let answer = self.answer(*rpc, request);
-                    self.answers.extend(answer.map(|answer| (ask, answer)));
+                    self.passed += 1;
+                    let (rpc, request) = self.requests[&call].clone();
+                    self.ask(ask, rpc, request);
                 }
                 Action::Relay(ask, call) => {
                     let (of, outcome) = answered.clone().unwrap();
@@ -155,7 +199,10 @@ impl Node {
                 Action::Reply(call, Reply::Failed(_)) => self.replies.push((call, Outcome::Failed)),
                 // The host cannot tell.
                 Action::AskHost => self.answers.push((AskId(0), Outcome::Strange)),
-                Action::Cancel(_) => {}
+                Action::Cancel(ask) => {
+                    self.held.retain(|(held, ..)| *held != ask);
+                    self.answers.retain(|(answered, _)| *answered != ask);
+                }
             }
         }
     }
@@ -164,7 +211,12 @@ impl Node {
     pub fn pass(&mut self, time: Duration) {
         let end = self.now + time;
         while self.now < end {
-            self.now += Duration::from_millis(1);
+            let step = Duration::from_millis(1);
+            self.now += step;
+            if self.answers.is_empty() {
+                let alarm = self.guard.alarm(self.now - step).unwrap_or(end);
+                self.now = self.now.max(alarm.min(end));
+            }
             for (ask, answer) in std::mem::take(&mut self.answers) {
                 self.step(match ask {
                     AskId(0) => Input::HostIds(None),
@@ -175,12 +227,11 @@ impl Node {
         }
     }
 
-    /// Calls, and waits for the end of it: the message, or nothing; and how long it took.
-    pub fn call(&mut self, rpc: Rpc) -> (Option<Bytes>, Duration) {
+    /// Calls, and does not wait.
+    pub fn start(&mut self, rpc: Rpc, request: impl Into<Bytes>) -> CallId {
         self.last_call += 1;
-        let (call, asked) = (CallId(self.last_call), self.now);
-        let request = Bytes::new();
-        self.requests.push((call, rpc, request.clone()));
+        let (call, request) = (CallId(self.last_call), request.into());
+        self.requests.insert(call, (rpc, request.clone()));
         self.step(Input::Called {
             call,
             rpc,
@@ -188,14 +239,25 @@ impl Node {
             from: Caller::Client,
             deadline: None,
         });
+        call
+    }
+
+    /// How a call ended, if it has: with a message, or without.
+    pub fn end_of(&mut self, call: CallId) -> Option<Option<Bytes>> {
+        let place = self.replies.iter().position(|(of, _)| *of == call)?;
+        Some(match self.replies.remove(place).1 {
+            Outcome::Messages(mut messages) => messages.pop(),
+            _ => None,
+        })
+    }
+
+    /// Calls, and waits for the end of it: the message, or nothing; and how long it took.
+    pub fn call(&mut self, rpc: Rpc, request: impl Into<Bytes>) -> (Option<Bytes>, Duration) {
+        let asked = self.now;
+        let call = self.start(rpc, request);
         loop {
-            if let Some((of, outcome)) = self.replies.pop() {
-                assert_eq!(of, call, "it has one end");
-                let took = self.now - asked;
-                return match outcome {
-                    Outcome::Messages(mut messages) => (messages.pop(), took),
-                    _ => (None, took),
-                };
+            if let Some(end) = self.end_of(call) {
+                return (end, self.now - asked);
             }
             self.pass(Duration::from_millis(1));
         }
@@ -203,6 +265,6 @@ impl Node {
 
     /// How many calls were passed on.
     pub fn passed(&self) -> usize {
-        self.passed.len()
+        self.passed
     }
 }

@@ -8,6 +8,9 @@ use cri::Rpc;
 
 const CONTAINERS: usize = 40;
 
+/// As a kubelet writes it: a filter that is there, and empty.
+const NO_FILTER: &[u8] = &[0x0a, 0];
+
 fn all() -> Vec<u8> {
     (0..CONTAINERS)
         .flat_map(|number| stats_of(&container_id(number)))
@@ -32,7 +35,7 @@ fn one_is_locked(rpc: Rpc, id: &str) -> bool {
 #[test]
 fn what_is_answered_passes() {
     let mut node = Node::new(20, CONTAINERS);
-    let (list, took) = node.call(Rpc::ListContainerStats);
+    let (list, took) = node.call(Rpc::ListContainerStats, NO_FILTER);
     assert_eq!(list.unwrap(), all());
     assert!(took < Duration::from_millis(10), "{took:?}");
     assert!(
@@ -45,9 +48,9 @@ fn what_is_answered_passes() {
 #[test]
 fn one_that_is_stuck_keeps_its_last_value_and_all_others_are_new() {
     let mut node = Node::new(20, CONTAINERS);
-    node.call(Rpc::ListContainerStats);
+    node.call(Rpc::ListContainerStats, NO_FILTER);
     node.hangs = one_is_locked;
-    let (list, first) = node.call(Rpc::ListContainerStats);
+    let (list, first) = node.call(Rpc::ListContainerStats, NO_FILTER);
     let mut list = list.unwrap().to_vec();
     // In whatever order.
     list.sort_unstable();
@@ -58,7 +61,7 @@ fn one_that_is_stuck_keeps_its_last_value_and_all_others_are_new() {
     let passed = node.passed();
     for _ in 0..3 {
         node.pass(Duration::from_secs(10));
-        let (list, next) = node.call(Rpc::ListContainerStats);
+        let (list, next) = node.call(Rpc::ListContainerStats, NO_FILTER);
         assert_eq!(list.unwrap().len(), wanted.len());
         assert!(next < Duration::from_secs(3), "{next:?}");
     }
@@ -74,7 +77,7 @@ fn one_that_is_stuck_keeps_its_last_value_and_all_others_are_new() {
 #[test]
 fn without_a_last_value_of_it_there_is_no_list() {
     let mut node = locked();
-    let (list, took) = node.call(Rpc::ListContainerStats);
+    let (list, took) = node.call(Rpc::ListContainerStats, NO_FILTER);
     assert_eq!(list, None);
     assert!(took < Duration::from_secs(8), "{took:?}");
 }
@@ -83,7 +86,7 @@ fn without_a_last_value_of_it_there_is_no_list() {
 fn what_only_the_node_can_tell_has_a_deadline() {
     let mut node = Node::new(20, CONTAINERS);
     node.hangs = |rpc, _| rpc == Rpc::ImageFsInfo;
-    let (list, took) = node.call(Rpc::ImageFsInfo);
+    let (list, took) = node.call(Rpc::ImageFsInfo, "");
     assert_eq!(list, None);
     let wanted = Duration::from_secs(5);
     assert!(took >= wanted && took < wanted * 2, "{took:?}");

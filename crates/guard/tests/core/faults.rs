@@ -1,0 +1,127 @@
+//! How a fault begins and ends, and what is let through after the limit.
+
+use std::time::Duration;
+
+use cri::{Rpc, v1};
+use prost::Message;
+
+use crate::node::{LIMIT, MADE, Node, container_id};
+
+const CONTAINERS: usize = 40;
+const SECOND: Duration = Duration::from_secs(1);
+
+/// The status lock of one container.
+fn locked(rpc: Rpc, id: &str) -> bool {
+    match rpc {
+        Rpc::ListContainers => true,
+        rpc => rpc == Rpc::ContainerStatus && id == container_id(7),
+    }
+}
+
+fn one(id: &str) -> Vec<u8> {
+    v1::ContainerStatusRequest {
+        container_id: id.to_owned(),
+        verbose: false,
+    }
+    .encode_to_vec()
+}
+
+#[test]
+fn without_rows_a_list_is_given_up_in_time_and_comes_when_the_runtime_answers() {
+    let mut node = Node::starting(20, CONTAINERS);
+    node.hangs = locked;
+    let (list, took) = node.call(Rpc::ListContainers, "");
+    assert_eq!(list, None, "nobody knows what there is");
+    assert!(took >= SECOND * 10 && took < SECOND * 11, "{took:?}");
+    // Some have just asked, some are about to give up, when the fault ends.
+    let mut waiting = Vec::new();
+    for _ in 0..5 {
+        waiting.push(node.start(Rpc::ListContainers, ""));
+        node.pass(Duration::from_millis(1900));
+    }
+    node.lift();
+    node.pass(SECOND);
+    for call in waiting {
+        let end = node.end_of(call).expect("the runtime has answered");
+        let list = v1::ListContainersResponse::decode(end.expect("well")).unwrap();
+        assert_eq!(list.containers.len(), CONTAINERS);
+    }
+}
+
+#[test]
+fn after_the_limit_everything_passes_until_lists_come_in_time_again() {
+    let mut node = Node::new(20, CONTAINERS);
+    node.hangs = locked;
+    let (list, _) = node.call(Rpc::ListContainers, "");
+    assert!(list.is_some());
+    let stuck = one(&container_id(7));
+    assert_eq!(node.call(Rpc::ContainerStatus, stuck.clone()).0, None);
+    node.pass(LIMIT);
+    let calls = [
+        node.start(Rpc::ListContainers, ""),
+        node.start(Rpc::ContainerStatus, stuck),
+    ];
+    node.pass(SECOND * 60);
+    for call in calls {
+        assert_eq!(
+            node.end_of(call),
+            None,
+            "it waits as it would without a guard"
+        );
+    }
+    node.lift();
+    node.pass(SECOND);
+    for call in calls {
+        assert!(matches!(node.end_of(call), Some(Some(_))));
+    }
+    node.call(Rpc::ListContainers, "");
+    node.pass(SECOND * 61);
+    node.hangs = locked;
+    let (list, _) = node.call(Rpc::ListContainers, "");
+    assert!(list.is_some(), "the next fault is guarded");
+}
+
+#[test]
+fn a_fault_that_lets_one_list_through_now_and_then_has_one_limit() {
+    let mut node = Node::new(20, CONTAINERS);
+    // A kubelet gives up the call that holds the lock, and makes it again seconds later.
+    for _ in 0..3 {
+        node.hangs = locked;
+        assert!(node.call(Rpc::ListContainers, "").0.is_some());
+        node.pass(LIMIT / 4);
+        node.lift();
+        node.call(Rpc::ListContainers, "");
+        node.pass(SECOND * 5);
+    }
+    node.hangs = locked;
+    let list = node.start(Rpc::ListContainers, "");
+    node.pass(SECOND * 20);
+    assert_eq!(node.end_of(list), None, "after the limit it passes");
+}
+
+#[test]
+fn a_change_is_not_answered_in_the_runtimes_place_before_its_time() {
+    let mut node = Node::new(20, CONTAINERS);
+    let mut request = Vec::new();
+    v1::CreateContainerRequest {
+        pod_sandbox_id: crate::node::sandbox_id(0),
+        config: Some(v1::ContainerConfig {
+            metadata: Some(v1::ContainerMetadata {
+                name: MADE.to_owned(),
+                attempt: 1,
+            }),
+            ..Default::default()
+        }),
+        ..Default::default()
+    }
+    .encode(&mut request)
+    .unwrap();
+    node.hangs = |rpc, _| rpc == Rpc::CreateContainer;
+    let call = node.start(Rpc::CreateContainer, request);
+    node.makes = true;
+    node.call(Rpc::ListContainers, "");
+    node.pass(Duration::from_millis(900));
+    assert_eq!(node.end_of(call), None, "it may be answered any moment");
+    node.pass(Duration::from_millis(1200));
+    assert!(matches!(node.end_of(call), Some(Some(_))), "it is listed");
+}

@@ -26,7 +26,8 @@ pub fn to_stderr(verbose: u8, format: Format) {
     let level = match verbose {
         0 => "warn",
         1 => "info",
-        2 => "debug",
+        // Of what others do, not each frame.
+        2 => "debug,h2=info,hyper=info,hyper_util=info,tower=info",
         _ => "trace",
     };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));

@@ -14,7 +14,7 @@ use tokio::net::UnixStream;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
-use crate::core::Mode;
+use crate::core::{Mode, Phase};
 use crate::proxy::{Report, Visit};
 
 /// A running guard. It ends when the last clone is dropped.
@@ -56,7 +56,10 @@ impl Handle {
     /// and it is the guard that a kubelet's Ready depends on.
     pub fn show(&self, report: &mut StatusReport, now: Moment) {
         let shown = self.report.borrow().clone();
-        if let Some(since) = shown.guarding_since {
+        for call in &mut report.stuck {
+            name(call, &shown);
+        }
+        if let Phase::Guarding { since } = shown.phase {
             report.kubelet_view = guarded_kubelet_view(now.instant, shown.listed);
             let health = &mut report.health;
             if health.state != HealthState::Unhealthy {
@@ -72,8 +75,10 @@ impl Handle {
 
     /// What it does now, and for whom: those whose calls are stuck.
     fn status(&self, report: Report, stuck: &[StuckCall], now: Instant) -> GuardStatus {
-        let since = report.guarding_since;
-        let since = since.map(|since| now.saturating_duration_since(since).as_secs_f64());
+        let since = match report.phase {
+            Phase::Guarding { since } => Some(now.saturating_duration_since(since).as_secs_f64()),
+            Phase::Passing | Phase::GivenUp => None,
+        };
         GuardStatus {
             mode: match *self.mode.borrow() {
                 Mode::Guard => GuardMode::Guard,
@@ -81,15 +86,17 @@ impl Handle {
                 Mode::Pass => GuardMode::Pass,
             },
             guarding: since.is_some(),
+            limit_reached: report.phase == Phase::GivenUp,
             since_seconds: since,
-            culprits: match since {
-                Some(_) => {
+            culprits: match report.phase {
+                Phase::Passing => Vec::new(),
+                Phase::Guarding { .. } | Phase::GivenUp => {
                     let of_ids = stuck.iter().filter(|call| call.id.is_some());
                     of_ids.cloned().collect()
                 }
-                None => Vec::new(),
             },
             answers: report.figures.answered,
+            given_up: report.figures.given_up,
             completed: report.figures.completed,
             refused: report.figures.refused,
             differences: report.figures.differences.count,
@@ -127,6 +134,15 @@ impl Handle {
     pub async fn ended(&self) {
         let mut report = self.report.clone();
         while report.changed().await.is_ok() {}
+    }
+}
+
+/// Names whom a call is about, where the rows know more: they survive a restart.
+fn name(call: &mut StuckCall, shown: &Report) {
+    let known = call.id.as_ref().and_then(|id| shown.names.get(id));
+    if let (None, Some((container, pod))) = (&call.pod, known) {
+        call.container = container.clone();
+        call.pod = Some(pod.clone());
     }
 }
 

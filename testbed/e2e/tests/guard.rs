@@ -191,6 +191,11 @@ async fn one_stuck_container_holds_up_nobody_else(version: &str, testbed: Testbe
         node.stuck(),
         "{status}"
     );
+    // Its name is known, although this guard was started while its list hung.
+    assert_eq!(
+        status["guard"]["culprits"][0]["container"], "app",
+        "{status}"
+    );
 
     node.verb(&["shim-cont", &node.locked.sandbox_id]).await;
     update.answered().await.unwrap();

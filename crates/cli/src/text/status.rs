@@ -74,6 +74,10 @@ fn guard(guard: &GuardStatus) -> Option<String> {
                 guard.compared, guard.differences
             ));
         }
+        (GuardMode::Guard, None) if guard.limit_reached => styled(
+            BAD,
+            "the limit of guarding one fault is reached: every call passes",
+        ),
         (GuardMode::Guard, None) => "every call passes".to_owned(),
         (GuardMode::Guard, Some(since)) => {
             let since = duration(since);

@@ -32,12 +32,13 @@ mod stats;
 mod turn;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use cri::Rpc;
 use pleg::engine::Key;
-use pleg::model::id::Id;
+use pleg::model::id::{Id, PodRef};
 use tokio::time::Instant;
 
 use crate::wire::Kind;
@@ -54,7 +55,7 @@ use stats::Stats;
 
 pub use answers::{Failure, Reply};
 pub use shadow::{Difference, Differences};
-pub use turn::{Action, AskId, CallId, Caller, Input, Mode, Outcome, is_intercepted};
+pub use turn::{Action, AskId, CallId, Caller, Input, Mode, Outcome, Phase, is_intercepted};
 
 /// The guard's times. [`Default`] is what a node wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -154,6 +155,8 @@ pub struct Guard {
 pub struct Figures {
     /// Calls that were answered in the runtime's place.
     pub answered: BTreeMap<Rpc, u64>,
+    /// Calls that were ended with an error, because nothing better could be said.
+    pub given_up: BTreeMap<Rpc, u64>,
     /// Mutations that were proved to be done.
     pub completed: BTreeMap<Rpc, u64>,
     /// Mutations that were refused, because one before is overdue.
@@ -236,14 +239,42 @@ impl Guard {
         Some(sandboxes?.min(containers?))
     }
 
+    /// What is done for lists now.
+    pub fn phase(&self) -> Phase {
+        match self.guarding_since() {
+            _ if self.is_given_up() => Phase::GivenUp,
+            Some(since) => Phase::Guarding { since },
+            None => Phase::Passing,
+        }
+    }
+
+    /// What the rows tell of those whose status is stuck: a container's name, and its pod.
+    pub fn stuck_names(&self) -> BTreeMap<Id, (Option<Arc<str>>, PodRef)> {
+        let stuck = self.prober.governor.stuck(|_| true);
+        let names = stuck.filter_map(|call| {
+            let id = call.about.id?;
+            let kinds = [Kind::Container, Kind::Sandbox].into_iter();
+            let mut known = kinds.filter_map(|kind| Some((kind, &self.rows(kind).get(&id)?.row)));
+            let (kind, row) = known.next()?;
+            let label = |key: &str| row.label(kind, key).map(Arc::from);
+            let pod = PodRef {
+                uid: row.label(kind, "io.kubernetes.pod.uid")?.into(),
+                namespace: label("io.kubernetes.pod.namespace")?,
+                name: label("io.kubernetes.pod.name")?,
+            };
+            Some((id, (label("io.kubernetes.container.name"), pod)))
+        });
+        names.collect()
+    }
+
     /// Since when a list is answered from the rows, if one is.
-    pub fn guarding_since(&self) -> Option<Instant> {
+    fn guarding_since(&self) -> Option<Instant> {
         let since = self.lists.iter().filter_map(Lists::guarding_since);
         since.min()
     }
 
     /// Whether one fault was guarded for longer than the limit: everything passes.
-    pub fn is_given_up(&self) -> bool {
+    fn is_given_up(&self) -> bool {
         self.lists.iter().any(Lists::is_given_up)
     }
 
@@ -351,7 +382,10 @@ impl Guard {
     }
 
     fn reply(&mut self, call: CallId, rpc: Rpc, reply: Reply) {
-        count(&mut self.figures.answered, rpc);
+        match reply {
+            Reply::Message(_) => count(&mut self.figures.answered, rpc),
+            Reply::Failed(_) => count(&mut self.figures.given_up, rpc),
+        }
         self.actions.push(Action::Reply(call, reply));
     }
 

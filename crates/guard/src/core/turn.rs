@@ -37,6 +37,21 @@ pub enum Mode {
     Pass,
 }
 
+/// What is done for lists.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Phase {
+    /// They pass.
+    #[default]
+    Passing,
+    /// They are answered from the rows since then.
+    Guarding {
+        /// Since when.
+        since: Instant,
+    },
+    /// They pass although they are overdue: that was guarded for as long as the limit allows.
+    GivenUp,
+}
+
 /// What has happened.
 #[derive(Clone, Debug)]
 pub enum Input {

@@ -22,7 +22,7 @@ use super::answer::{Answer, whole};
 use super::events::EventHub;
 use super::upstream::Upstream;
 use super::{Body, Proxy, Report, kept};
-use crate::core::{Action, AskId, CallId, Caller, Guard, Input, Mode, Outcome};
+use crate::core::{Action, AskId, CallId, Caller, Guard, Input, Mode, Outcome, Phase};
 use cri::frame::framed;
 
 /// How often what is known is kept, if it has changed.
@@ -263,12 +263,20 @@ impl Driver {
     /// Shows what is done now, where that differs from what is shown.
     fn report(&self) {
         let state = self.state.borrow();
-        let (since, figures) = (state.guard.guarding_since(), state.guard.figures());
+        let (phase, figures) = (state.guard.phase(), state.guard.figures());
+        let names = match phase {
+            Phase::Passing => BTreeMap::new(),
+            Phase::Guarding { .. } | Phase::GivenUp => state.guard.stuck_names(),
+        };
         self.reports.send_if_modified(|shown| {
             shown.listed = state.guard.listed();
-            let differs = shown.guarding_since != since || shown.figures != *figures;
+            if shown.phase != phase {
+                tell(phase);
+            }
+            let differs = shown.phase != phase || shown.names != names || shown.figures != *figures;
             if differs {
-                shown.guarding_since = since;
+                shown.phase = phase;
+                shown.names = names;
                 shown.figures = figures.clone();
             }
             differs
@@ -359,6 +367,20 @@ impl Driver {
         });
         let mut state = self.state.borrow_mut();
         state.asks.insert(ask, task.abort_handle());
+    }
+}
+
+/// Logs what is done for lists from now on.
+fn tell(phase: Phase) {
+    match phase {
+        Phase::Passing => tracing::info!("the guard passes all lists"),
+        Phase::Guarding { .. } => {
+            tracing::warn!("a list is overdue: the guard answers it in place of the runtime");
+        }
+        Phase::GivenUp => tracing::error!(
+            "one fault was guarded for as long as --limit allows: every call passes until the \
+             runtime answers its lists in time"
+        ),
     }
 }
 

@@ -19,6 +19,7 @@ mod kept;
 mod server;
 mod upstream;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::PathBuf;
@@ -29,6 +30,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::combinators::UnsyncBoxBody;
 use pleg::IdSource;
+use pleg::model::id::{Id, PodRef};
 use tokio::net::UnixListener;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::LocalSet;
@@ -36,7 +38,7 @@ use tokio::time::sleep;
 
 use crate::Handle;
 
-use crate::core::{Figures, Mode, Settings};
+use crate::core::{Figures, Mode, Phase, Settings};
 
 /// HTTP/2 windows that take the list of a common node without a round trip.
 const WINDOW: u32 = 4 << 20;
@@ -73,8 +75,10 @@ pub struct Proxy {
 /// What the guard does now, for whoever shows it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
-    /// Since when lists are answered in the runtime's place, if they are.
-    pub guarding_since: Option<tokio::time::Instant>,
+    /// What is done for lists.
+    pub phase: Phase,
+    /// Unless they pass: what is known of those whose status is stuck.
+    pub names: BTreeMap<Id, (Option<Arc<str>>, PodRef)>,
     /// When a kubelet was last told lists of both kinds.
     pub listed: Option<tokio::time::Instant>,
     /// How often what was done.

@@ -77,18 +77,22 @@ impl GuardMode {
 
 /// A guard between a kubelet and the runtime.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 pub struct GuardStatus {
     /// What it does.
     pub mode: GuardMode,
     /// Whether lists are answered in the runtime's place now.
     pub guarding: bool,
+    /// Whether one fault was guarded for as long as the limit allows: everything passes.
+    pub limit_reached: bool,
     /// For how long they are.
     pub since_seconds: Option<f64>,
     /// Whose calls are stuck meanwhile.
     pub culprits: Vec<StuckCall>,
     /// How many calls were answered in the runtime's place.
     pub answers: BTreeMap<Rpc, u64>,
+    /// How many calls were ended with an error, because nothing better could be said.
+    pub given_up: BTreeMap<Rpc, u64>,
     /// How many changes were proved to be done while their answers were held up.
     pub completed: BTreeMap<Rpc, u64>,
     /// How many changes were refused because an earlier one of the same id is overdue.

@@ -14,12 +14,13 @@ use pleg::IdSource;
 use pleg::kernel::Blocking;
 use prometheus::Histogram;
 use tokio::sync::{Notify, oneshot, watch};
-use tokio::task::{AbortHandle, spawn_local};
+use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::added::Passage;
 use super::answer::{Answer, whole};
 use super::events::EventHub;
+use super::tasks::spawn;
 use super::upstream::Upstream;
 use super::{Body, Proxy, Report, kept};
 use crate::core::{Action, AskId, CallId, Caller, Guard, Input, Mode, Outcome, Phase};
@@ -310,7 +311,7 @@ impl Driver {
             }
             Action::AskHost => {
                 let (driver, ids) = (self.clone(), (self.ids)());
-                spawn_local(async move {
+                spawn(async move {
                     // Folders that cannot be read tell nothing.
                     let ids = timeout(HOST, ids).await.ok();
                     let ids = ids.filter(|ids| !ids.is_empty());
@@ -342,7 +343,7 @@ impl Driver {
         call: Option<CallId>,
     ) {
         let driver = self.clone();
-        let task = spawn_local(async move {
+        let task = spawn(async move {
             let on_sent = || {
                 let mut state = driver.state.borrow_mut();
                 if let Some(waiting) = call.and_then(|call| state.calls.get_mut(&call)) {

@@ -25,11 +25,11 @@ use http_body_util::BodyExt;
 use hyper::body::{Body as HttpBody, Frame, Incoming};
 use pleg::model::id::Id;
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::spawn_local;
 use tokio::time::timeout;
 
 use super::Body;
 use super::driver::request_of;
+use super::tasks::spawn;
 use super::upstream::Upstream;
 use crate::wire::request::id_of;
 
@@ -100,7 +100,7 @@ impl EventHub {
             }
         };
         if starts {
-            spawn_local(self.run());
+            spawn(self.run());
         }
         let head = is_open
             .await

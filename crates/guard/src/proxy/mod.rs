@@ -17,6 +17,7 @@ mod driver;
 mod events;
 mod kept;
 mod server;
+mod tasks;
 mod upstream;
 
 use std::collections::BTreeMap;
@@ -119,6 +120,7 @@ impl Proxy {
                 };
                 tokio::select! {
                     () = beat => {}
+                    () = tasks::panicked() => {}
                     ended = served => {
                         if let Err(error) = ended {
                             tracing::error!("the guard's socket failed: {error}");

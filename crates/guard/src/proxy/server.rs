@@ -18,12 +18,12 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use prometheus::Histogram;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{mpsc, watch};
-use tokio::task::spawn_local;
 use tokio::time::sleep;
 
 use super::added::Passage;
 use super::answer::{Answer, whole};
 use super::driver::{Call, Driver};
+use super::tasks::spawn;
 use super::upstream::NoAnswer;
 use super::{Body, MOST_HEADERS, MOST_RESETS, Proxy, Report, Visit, WINDOW, kept};
 use crate::core::{Caller, Input, Mode, is_intercepted};
@@ -38,7 +38,7 @@ pub(super) struct LocalExecutor;
 
 impl<F: Future + 'static> Executor<F> for LocalExecutor {
     fn execute(&self, future: F) {
-        spawn_local(async move {
+        spawn(async move {
             future.await;
         });
     }
@@ -57,27 +57,27 @@ pub(super) async fn serve(
         None => None,
     };
     let driver = Driver::new(&proxy, *modes.borrow_and_update(), saved, added, reports);
-    spawn_local(driver.clone().tick());
+    spawn(driver.clone().tick());
     if let Some(path) = proxy.state {
-        spawn_local(driver.clone().keep(path));
+        spawn(driver.clone().keep(path));
     }
     let switched = driver.clone();
-    spawn_local(async move {
+    spawn(async move {
         while modes.changed().await.is_ok() {
             let mode = *modes.borrow_and_update();
             switched.step(Input::Mode(mode), None);
         }
     });
     let visited = driver.clone();
-    spawn_local(async move {
+    spawn(async move {
         while let Some(visit) = visits.recv().await {
-            spawn_local(let_in(visited.clone(), visit));
+            spawn(let_in(visited.clone(), visit));
         }
     });
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
-                spawn_local(serve_connection(driver.clone(), stream, Caller::Client));
+                spawn(serve_connection(driver.clone(), stream, Caller::Client));
             }
             Err(error) => {
                 tracing::warn!("a connection could not be accepted: {error}");

@@ -13,6 +13,7 @@ use tokio::net::UnixStream;
 use tokio::sync::Mutex;
 
 use super::server::LocalExecutor;
+use super::tasks::spawn;
 use super::{Body, MOST_HEADERS, MOST_RESETS, WINDOW};
 
 /// Why there is no answer.
@@ -88,7 +89,7 @@ impl Upstream {
             .handshake(TokioIo::new(stream))
             .await?;
         let on_lost = self.on_lost.clone();
-        tokio::task::spawn_local(async move {
+        spawn(async move {
             if let Err(error) = connection.await {
                 tracing::debug!("a connection to the runtime ended: {error}");
             }

@@ -114,16 +114,20 @@ fn filter(
 }
 
 fn run_sandbox(rng: &mut Rng, attempt: u32) -> Bytes {
-    let uid = format!("uid-{attempt}-{}", rng.u8(..));
+    run_of(&format!("uid-{attempt}-{}", rng.u8(..)), attempt)
+}
+
+/// A sandbox of this pod.
+pub fn run_of(uid: &str, attempt: u32) -> Bytes {
     let labels = [
-        ("io.kubernetes.pod.uid".to_owned(), uid.clone()),
+        ("io.kubernetes.pod.uid".to_owned(), uid.to_owned()),
         ("io.kubernetes.container.name".to_owned(), "pod".to_owned()),
     ];
     encoded(&v1::RunPodSandboxRequest {
         config: Some(v1::PodSandboxConfig {
             metadata: Some(v1::PodSandboxMetadata {
                 name: "pod".into(),
-                uid,
+                uid: uid.to_owned(),
                 namespace: "default".into(),
                 attempt,
             }),
@@ -135,16 +139,23 @@ fn run_sandbox(rng: &mut Rng, attempt: u32) -> Bytes {
 }
 
 fn create(runtime: &Runtime, sandbox: &str, attempt: u32) -> Bytes {
-    let uid = runtime.things[sandbox].uid.clone();
-    let name = format!("app{}", attempt % 3);
+    let uid = &runtime.things[sandbox].uid;
+    create_of(uid, sandbox, &format!("app{}", attempt % 3), attempt)
+}
+
+/// A container of this pod.
+pub fn create_of(uid: &str, sandbox: &str, name: &str, attempt: u32) -> Bytes {
     let labels = [
-        ("io.kubernetes.pod.uid".to_owned(), uid),
-        ("io.kubernetes.container.name".to_owned(), name.clone()),
+        ("io.kubernetes.pod.uid".to_owned(), uid.to_owned()),
+        ("io.kubernetes.container.name".to_owned(), name.to_owned()),
     ];
     encoded(&v1::CreateContainerRequest {
         pod_sandbox_id: sandbox.to_owned(),
         config: Some(v1::ContainerConfig {
-            metadata: Some(v1::ContainerMetadata { name, attempt }),
+            metadata: Some(v1::ContainerMetadata {
+                name: name.to_owned(),
+                attempt,
+            }),
             labels: labels.into(),
             ..Default::default()
         }),
@@ -152,7 +163,7 @@ fn create(runtime: &Runtime, sandbox: &str, attempt: u32) -> Bytes {
     })
 }
 
-fn one(id: &str) -> Bytes {
+pub fn one(id: &str) -> Bytes {
     encoded(&v1::ContainerStatusRequest {
         container_id: id.to_owned(),
         verbose: false,

@@ -6,6 +6,8 @@
 //! - none is older than an answer that was given before;
 //! - what a change is said to have done is done;
 //! - of the calls that the guard makes itself, no two ask for the same id at the same time;
+//! - a kubelet that acts on what it is told never starts a second copy of a container, and never
+//!   releases the volumes of a pod under a live process;
 //! - each call has one end;
 //! - our own relisting, which calls through the guard too, is told what the runtime says;
 //! - in shadow mode nothing is answered in the runtime's place, and no difference is found.
@@ -18,6 +20,7 @@
 )]
 
 mod kubelet;
+mod pods;
 mod runtime;
 mod world;
 
@@ -39,6 +42,7 @@ fn what_a_kubelet_is_told_is_true_in_random_worlds() {
     let (next, wrong) = (AtomicU64::new(0), AtomicU64::new(0));
     let (lists, completed) = (AtomicU64::new(0), AtomicU64::new(0));
     let compared = AtomicU64::new(0);
+    let (started, released) = (AtomicU64::new(0), AtomicU64::new(0));
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
@@ -53,6 +57,8 @@ fn what_a_kubelet_is_told_is_true_in_random_worlds() {
                             lists.fetch_add(told.lists, Ordering::Relaxed);
                             completed.fetch_add(told.completed, Ordering::Relaxed);
                             compared.fetch_add(told.compared, Ordering::Relaxed);
+                            started.fetch_add(told.started, Ordering::Relaxed);
+                            released.fetch_add(told.released, Ordering::Relaxed);
                         }
                         Err(_) => {
                             eprintln!("the world of GUARD_SEED={seed} is wrong");
@@ -67,12 +73,17 @@ fn what_a_kubelet_is_told_is_true_in_random_worlds() {
     assert_eq!(wrong, 0, "of {worlds} worlds");
     let (lists, completed) = (lists.into_inner(), completed.into_inner());
     let compared = compared.into_inner();
+    let (started, released) = (started.into_inner(), released.into_inner());
     eprintln!(
         "{worlds} worlds: {lists} lists answered from the rows, {completed} changes proved, \
-         {compared} lists compared in shadow mode"
+         {compared} lists compared in shadow mode, {started} containers started and the volumes \
+         of {released} pods released by a kubelet"
     );
     assert!(
-        lists > worlds && completed > worlds / 10 && compared > worlds / 10,
+        lists > worlds
+            && completed > worlds / 10
+            && compared > worlds / 10
+            && released > worlds / 10,
         "nothing was tried"
     );
 }

@@ -77,6 +77,8 @@ pub struct Runtime {
     pub statuses_hang: BTreeSet<String>,
     pub answers_hang: bool,
     pub is_stopped: bool,
+    /// A container that was started while another copy of it ran.
+    pub doubled: Option<String>,
     made: u32,
 }
 
@@ -178,7 +180,18 @@ impl Runtime {
             }
             Rpc::StartContainer => match self.alive_mut(&id) {
                 Some(thing) => {
+                    let (uid, name) = (thing.uid.clone(), thing.name.clone());
+                    let is_new = thing.state() < RUNNING;
                     thing.enter(RUNNING, now);
+                    let runs = self.alive().any(|(other, thing)| {
+                        *other != id
+                            && thing.kind == Kind::Container
+                            && (&thing.uid, &thing.name) == (&uid, &name)
+                            && thing.state() == RUNNING
+                    });
+                    if runs && is_new {
+                        self.doubled = Some(format!("{uid}/{name}"));
+                    }
                     done()
                 }
                 None => Outcome::NotFound,

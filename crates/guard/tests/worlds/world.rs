@@ -12,6 +12,7 @@ use prost::Message;
 use tokio::time::Instant;
 
 use super::kubelet::{Call, Kubelet};
+use super::pods::{Acting, Want, Wanted};
 use super::runtime::{Asked, EXITED, RUNNING, Runtime, Thing, id_of};
 
 /// A container that somebody else has made is met by the host's folders after this.
@@ -27,16 +28,24 @@ pub struct Counts {
     pub completed: u64,
     /// How many lists were compared in shadow mode.
     pub compared: u64,
+    /// How many containers a kubelet that acts has started, and of how many pods it has released
+    /// the volumes.
+    pub started: u64,
+    pub released: u64,
 }
 
 enum Event {
     /// The kubelet calls something.
     Calls,
+    /// The kubelet that acts relists.
+    Relists,
     /// Something in the world changes.
     Changes,
     /// The runtime takes up a call, or answers one.
     TakesUp(AskId),
     Answers(AskId),
+    /// The kubelet that acts calls this.
+    Acts(Rpc, Bytes, Want),
     HostTells,
     Saves,
     /// The kubelet waits no longer.
@@ -73,6 +82,8 @@ pub struct World {
     /// When what hung was last let go.
     went_on: Instant,
     mode: Mode,
+    /// A kubelet that acts, in place of one that calls at random.
+    acting: Option<Acting>,
     counts: Counts,
 }
 
@@ -111,13 +122,24 @@ impl World {
             restarted: start,
             went_on: start,
             mode,
+            acting: None,
             counts: Counts::default(),
         };
         for _ in 0..world.rng.u32(0..6) {
             world.make_pod(false);
         }
         world.at(0.0, Event::Saves);
-        world.at(0.0, Event::Calls);
+        match seed % 4 {
+            2 => {
+                let mut acting = Acting::default();
+                for _ in 0..world.rng.u8(1..5) {
+                    acting.wants_pod();
+                }
+                world.acting = Some(acting);
+                world.at(0.0, Event::Relists);
+            }
+            _ => world.at(0.0, Event::Calls),
+        }
         let first = world.rng.f64() * 6.0;
         world.at(first, Event::Changes);
         world
@@ -145,7 +167,20 @@ impl World {
             self.now = time;
             match event {
                 Event::Calls => self.call(),
+                Event::Relists => {
+                    self.at(1.0, Event::Relists);
+                    let now = self.now;
+                    let wanted = self.acting.as_mut().map(|acting| acting.relist(now));
+                    self.act(wanted.unwrap_or_default());
+                }
                 Event::Changes => self.change(),
+                Event::Acts(rpc, request, want) => {
+                    let call = CallId(self.last_call + 1);
+                    if let Some(acting) = &mut self.acting {
+                        acting.made_call(call, want);
+                    }
+                    self.make_call(rpc, request, false, 60.0);
+                }
                 Event::TakesUp(ask) => self.take_up(ask),
                 Event::Answers(ask) => self.answer(ask),
                 Event::HostTells => self.host(),
@@ -157,12 +192,17 @@ impl World {
                     if self.calls.remove(&call).is_some() {
                         self.note(|| format!("{call:?} is given up"));
                         self.step(Input::Abandoned(call));
+                        self.ended(call, None);
                     }
                 }
                 Event::Alarm => self.step(Input::Time),
             }
         }
         let differences = &self.guard.figures().differences;
+        if let Some(acting) = &self.acting {
+            self.counts.started += acting.started;
+            self.counts.released += acting.released;
+        }
         self.counts.compared += differences.compared;
         assert_eq!(differences.kept, [], "it would have been told");
         self.counts
@@ -198,20 +238,28 @@ impl World {
                 }
                 Action::Ask(ask, rpc, request) => self.ask(ask, rpc, request, true),
                 Action::Relay(ask, call) => {
+                    let id = call;
                     let call = self.calls.remove(&call).expect("it has one end");
                     let outcome = answered.get(&ask).expect("it has just been answered");
                     if !call.is_ours {
                         self.told(&call, outcome);
                     }
+                    self.ended(id, Some(outcome));
                 }
                 Action::Reply(call, reply) => {
                     assert_eq!(self.mode, Mode::Guard, "nothing is answered");
+                    let id = call;
                     let call = self.calls.remove(&call).expect("it has one end");
                     assert!(!call.is_ours, "we see the runtime as it is");
                     self.note(|| format!("  replied to {} {:?}", call.rpc, reply_of(&reply)));
-                    if let Reply::Message(message) = reply {
-                        self.check(&call, &message);
-                        self.told(&call, &Outcome::Messages(vec![message]));
+                    match reply {
+                        Reply::Message(message) => {
+                            self.check(&call, &message);
+                            let outcome = Outcome::Messages(vec![message]);
+                            self.told(&call, &outcome);
+                            self.ended(id, Some(&outcome));
+                        }
+                        Reply::Failed(_) => self.ended(id, Some(&Outcome::Failed)),
                     }
                 }
                 Action::Cancel(ask) => {
@@ -257,6 +305,11 @@ impl World {
             return;
         }
         outstanding.answer = Some(self.runtime.perform(&outstanding.asked, self.now));
+        let doubled = self.runtime.doubled.take();
+        assert!(
+            doubled.is_none() || self.acting.is_none(),
+            "a second copy of {doubled:?} is started"
+        );
         let delay = self.rng.f64() * 0.02;
         self.at(delay, Event::Answers(ask));
     }
@@ -300,10 +353,6 @@ impl World {
         let pause = self.rng.f64() * 0.3;
         self.at(pause, Event::Calls);
         let (rpc, request) = self.kubelet.next(&mut self.rng, &self.runtime);
-        self.last_call += 1;
-        let call = CallId(self.last_call);
-        self.note(|| format!("{call:?} {rpc} {}", short(&id_of(&request))));
-        let asked = self.now;
         let reads = matches!(
             rpc,
             Rpc::ListContainers
@@ -313,6 +362,18 @@ impl World {
                 | Rpc::Version
         );
         let is_ours = reads && self.rng.u8(0..4) == 0;
+        let patience = match self.rng.u8(0..10) {
+            0 => self.rng.f64() * 5.0,
+            _ => 20.0,
+        };
+        self.make_call(rpc, request, is_ours, patience);
+    }
+
+    fn make_call(&mut self, rpc: Rpc, request: Bytes, is_ours: bool, patience: f64) {
+        self.last_call += 1;
+        let call = CallId(self.last_call);
+        self.note(|| format!("{call:?} {rpc} {}", short(&id_of(&request))));
+        let asked = self.now;
         let of = Call {
             rpc,
             request: request.clone(),
@@ -320,10 +381,6 @@ impl World {
             is_ours,
         };
         self.calls.insert(call, of);
-        let patience = match self.rng.u8(0..10) {
-            0 => self.rng.f64() * 5.0,
-            _ => 20.0,
-        };
         self.at(patience, Event::Leaves(call));
         self.step(Input::Called {
             call,
@@ -335,6 +392,30 @@ impl World {
             },
             deadline: Some(asked + Duration::from_secs_f64(patience)),
         });
+    }
+
+    /// A call of the kubelet that acts has ended.
+    fn ended(&mut self, call: CallId, outcome: Option<&Outcome>) {
+        let now = self.now;
+        let Some(acting) = &mut self.acting else {
+            return;
+        };
+        let runtime = &self.runtime;
+        let wanted = acting.on_end(call, outcome, now, |uid| {
+            let mut things = runtime.alive().filter(|(_, thing)| thing.uid == *uid);
+            let live =
+                things.find(|(_, thing)| thing.kind == Kind::Container && thing.state() == RUNNING);
+            assert!(live.is_none(), "the volumes of {live:?} are released");
+        });
+        self.act(wanted);
+    }
+
+    /// Makes the calls of the kubelet that acts, each in a moment.
+    fn act(&mut self, wanted: Vec<Wanted>) {
+        for (rpc, request, want) in wanted {
+            let delay = self.rng.f64() * 0.005;
+            self.at(delay, Event::Acts(rpc, request, want));
+        }
     }
 
     fn make_pod(&mut self, is_foreign: bool) {
@@ -374,6 +455,13 @@ impl World {
     fn change(&mut self) {
         let pause = self.rng.f64() * 3.0;
         self.at(pause, Event::Changes);
+        if let Some(acting) = &mut self.acting {
+            match self.rng.u8(0..4) {
+                0 => acting.wants_pod(),
+                1 => acting.deletes_pod(self.rng.usize(0..3)),
+                _ => {}
+            }
+        }
         let ids: Vec<String> = self.runtime.alive().map(|(id, _)| id.clone()).collect();
         let one = self.rng.choice(&ids).cloned();
         match self.rng.u8(0..20) {
@@ -448,6 +536,9 @@ impl World {
     fn restart_guard(&mut self) {
         self.note(|| "the guard is started again".to_owned());
         self.calls.clear();
+        if let Some(acting) = &mut self.acting {
+            acting.lost_all(self.now);
+        }
         self.outstanding.clear();
         self.alarm = None;
         self.restarted = self.now;

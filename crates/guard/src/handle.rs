@@ -62,7 +62,12 @@ impl Handle {
         if let Phase::Guarding { since } = shown.phase {
             report.kubelet_view = guarded_kubelet_view(now.instant, shown.listed);
             let health = &mut report.health;
-            if health.state != HealthState::Unhealthy {
+            // Of a runtime that answers nothing nothing is known that could be answered.
+            let is_silent = matches!(
+                health.reason,
+                Reason::RuntimeSilent | Reason::RuntimeUnreachable
+            );
+            if health.state != HealthState::Unhealthy && !is_silent {
                 health.state = HealthState::Degraded;
                 health.reason = Reason::Guarding;
                 health.since = now.back_at(since).wall;

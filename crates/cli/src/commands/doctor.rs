@@ -15,7 +15,7 @@ use doctor::collect::helper::{self, Helper, Helpers};
 use doctor::collect::host::{self, Host};
 use doctor::collect::probes::{Asking, collect};
 use doctor::diagnosis::{Diagnosis, NodeVerdict, diagnose};
-use doctor::facts::probes::ProbeReport;
+use doctor::facts::probes::{GuardFacts, ProbeReport};
 use doctor::facts::{HostFacts, NodeFacts, ProbeFacts};
 use pleg::model::status::PodStatus;
 use pleg::model::wall_time::system_clock;
@@ -93,6 +93,7 @@ struct Report<'a> {
     #[serde(flatten)]
     diagnosis: &'a Diagnosis,
     probes: Vec<ProbeReport<'a>>,
+    guard: Option<&'a GuardFacts>,
 }
 
 pub async fn run(global: &Global, options: Doctor) -> anyhow::Result<Found> {
@@ -291,6 +292,7 @@ fn show(
         Format::Json => output::json(&Report {
             diagnosis,
             probes: facts.probes.calls.iter().map(ProbeReport::from).collect(),
+            guard: facts.probes.guard.as_ref(),
         }),
         Format::Text => output::text(&text::doctor::page(diagnosis, facts)),
     }

@@ -5,8 +5,11 @@ use std::collections::BTreeMap;
 use doctor::diagnosis::{Diagnosis, NodeVerdict};
 use doctor::facts::NodeFacts;
 use doctor::facts::host::Gaps;
+use doctor::facts::probes::GuardFacts;
 use doctor::finding::{Finding, Verdict};
+use pleg::out::status_report::GuardMode;
 
+use super::status::duration;
 use super::wrap::{lines, wrap};
 use super::{BAD, BOLD, DIM, GOOD, WARN, sentence, styled};
 
@@ -43,6 +46,9 @@ pub fn page(diagnosis: &Diagnosis, facts: &NodeFacts) -> String {
             &format!("And {more} more findings; -o json has them all"),
         );
     }
+    if let Some(guard) = &facts.probes.guard {
+        of_guard(&mut page, guard);
+    }
     unread(&mut page, &facts.host.gaps);
     // By another's word it is well as far as that goes.
     if diagnosis.verdict != NodeVerdict::Ok || facts.probes.agent.is_some() {
@@ -60,6 +66,30 @@ fn said(page: &mut String, style: anstyle::Style, word: &str, text: &str) {
             None => page.push_str(&format!("{line}\n")),
         }
     }
+}
+
+/// The kubelet's side: what is above is the runtime's.
+fn of_guard(page: &mut String, guard: &GuardFacts) {
+    head(page, "The kubelet is behind pleg guard");
+    let since = guard.since_seconds.map(duration);
+    let does = match (guard.mode, since) {
+        (GuardMode::Guard, Some(since)) => {
+            format!("it has answered lists in place of the runtime for {since}")
+        }
+        (GuardMode::Guard, None) if guard.limit_reached => {
+            "the limit of guarding one fault is reached: every call passes".to_owned()
+        }
+        (GuardMode::Guard, None) => "every call passes now".to_owned(),
+        (GuardMode::Shadow, _) => "it only compares: every call passes (mode shadow)".to_owned(),
+        (GuardMode::Pass | GuardMode::Off, _) => "every call passes (mode pass)".to_owned(),
+    };
+    wrap(page, "  - ", &does);
+    let ready = match guard.kubelet_ready {
+        true => "Ready",
+        false => "NotReady",
+    };
+    let kubelet = format!("the kubelet would be {ready}: {}", sentence(&guard.kubelet));
+    wrap(page, "  - ", &kubelet);
 }
 
 fn head(page: &mut String, title: &str) {

@@ -193,7 +193,7 @@ fn in_flight(calls: &[InFlight]) -> Option<String> {
 }
 
 /// Go's form, with no more digits than a person reads.
-fn duration(seconds: f64) -> GoDuration {
+pub(super) fn duration(seconds: f64) -> GoDuration {
     let nanos = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
     let unit = match nanos.as_secs() {
         0 => Duration::from_micros(1),

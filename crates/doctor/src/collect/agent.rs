@@ -4,12 +4,12 @@
 use pleg::model::id::Id;
 use pleg::model::status::PodStatus;
 use pleg::out::health::{HealthState, Reason, StuckCall};
-use pleg::out::status_report::{InFlight, StatusReport};
+use pleg::out::status_report::{GuardMode, InFlight, StatusReport};
 use pleg::runtime::{CALLS, CallError, Rpc, RuntimeVersion};
 
 use super::patience;
 use super::targets::{LONGEST_SENTENCE, bounded, bounded_error, pod_name};
-use crate::facts::probes::{AgentsWord, End, Probe};
+use crate::facts::probes::{AgentsWord, End, GuardFacts, Probe};
 use crate::finding::PodName;
 
 /// The calls that it has been waiting for, each with what it asks and its id.
@@ -30,6 +30,19 @@ pub(super) fn hung(status: &StatusReport, pods: &[PodStatus]) -> Vec<(Probe, Opt
         (probe, call.id.clone())
     });
     hung.collect()
+}
+
+/// The guard in its process, if there is one.
+pub(super) fn guard(status: &StatusReport) -> Option<GuardFacts> {
+    let guard = &status.guard;
+    let view = &status.kubelet_view;
+    (guard.mode != GuardMode::Off).then(|| GuardFacts {
+        mode: guard.mode,
+        since_seconds: guard.since_seconds,
+        limit_reached: guard.limit_reached,
+        kubelet_ready: view.ready,
+        kubelet: view.message.chars().take(LONGEST_SENTENCE).collect(),
+    })
 }
 
 /// Its word in place of our own calls for the whole node.

@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout_at};
 use super::listener::listener;
 use super::round::Round;
 use super::task_folder::TaskFolder;
-use super::{kubelet, stacks};
+use super::{agent, kubelet, stacks};
 use crate::facts::probes::{End, Probe, ProbeFacts};
 use crate::facts::tasks::Task;
 use crate::facts::{Fact, Missing};
@@ -47,6 +47,8 @@ pub async fn collect(asking: Asking) -> ProbeFacts {
     let socket = asking.endpoint.path().to_owned();
     let listener = listener(&socket).await;
     let mut round = Round::new(&asking.endpoint, asking.until - LEFT_FOR_READING);
+    let guard = asking.agent.as_ref();
+    let guard = guard.and_then(|(status, _)| agent::guard(status));
     if let Some((status, pods)) = asking.agent {
         round.leave_to_agent(status, pods);
     }
@@ -99,6 +101,7 @@ pub async fn collect(asking: Asking) -> ProbeFacts {
         tasks,
         kubelet,
         agent: round.agents_word,
+        guard,
         stacks,
     }
 }

@@ -1,6 +1,7 @@
 //! What the runtime answered when it was asked, call by call.
 
 use pleg::out::health::{HealthState, Reason};
+use pleg::out::status_report::GuardMode;
 use pleg::runtime::Rpc;
 use pleg::runtime::{CallError, Condition, Conditions, NoConnection, RuntimeVersion, Unreachable};
 use serde::{Deserialize, Serialize};
@@ -46,6 +47,9 @@ pub struct ProbeFacts {
     pub kubelet: Fact<KubeletHealth>,
     /// What an agent says, where it was heard because we may not ask the runtime.
     pub agent: Option<AgentsWord>,
+    /// The guard on this node, between the kubelet and the runtime that was asked.
+    #[serde(default)]
+    pub guard: Option<GuardFacts>,
     /// The runtime's goroutines, if asking for them was allowed and something hung.
     pub stacks: Fact<Stacks>,
 }
@@ -100,6 +104,22 @@ pub struct Probe {
     /// The container's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container: Option<String>,
+}
+
+/// A guard between the kubelet and the runtime: the kubelet's side of the node.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GuardFacts {
+    /// What it does.
+    pub mode: GuardMode,
+    /// For how long it has answered lists in place of the runtime, if it does now.
+    pub since_seconds: Option<f64>,
+    /// Whether one fault was guarded for as long as the limit allows.
+    pub limit_reached: bool,
+    /// Whether the kubelet behind it is Ready, as far as that depends on lists.
+    pub kubelet_ready: bool,
+    /// Why.
+    pub kubelet: String,
 }
 
 /// What an agent on the node says of itself and of the runtime.

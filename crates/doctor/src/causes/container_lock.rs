@@ -26,10 +26,11 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     if probes.outcome(Rpc::Version) != Some(Outcome::Ok) {
         return Opinion::Clear;
     }
-    let hung: Vec<_> = probes.hung(Rpc::ContainerStatus).collect();
-    let others = probes
-        .cost(Rpc::ContainerStatus)
-        .map_or(0, |cost| cost.count);
+    let cost = probes.cost(Rpc::ContainerStatus);
+    let (others, slowest) = cost.map_or((0, 0.0), |cost| (cost.count, cost.max));
+    // One that has waited for no longer than others did is as slow as they are.
+    let hung = probes.hung(Rpc::ContainerStatus);
+    let hung: Vec<_> = hung.filter(|probe| probe.seconds > slowest).collect();
     // If no other one's is answered, nothing singles out a container: that is told of the
     // runtime as a whole.
     if hung.is_empty() || others == 0 && probes.agent.is_none() {

@@ -18,9 +18,15 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         return Opinion::CannotTell("the runtime was not asked".to_owned());
     }
     let alive = probes.outcome(Rpc::Version) == Some(Outcome::Ok);
+    // If no other one's is answered, nothing singles out a sandbox: that is the runtime as a whole.
+    let others = probes.cost(Rpc::PodSandboxStatus);
+    let singles_out =
+        alive && (others.is_some_and(|cost| cost.count > 0) || probes.agent.is_some());
+    // One that has waited for no longer than others did is as slow as they are.
+    let slowest = others.map_or(0.0, |cost| cost.max);
     let hung: Vec<_> = probes
         .hung(Rpc::PodSandboxStatus)
-        .filter(|_| alive)
+        .filter(|probe| singles_out && probe.seconds > slowest)
         .collect();
     let mut findings = Vec::new();
     let mut blamed = Vec::new();
@@ -102,12 +108,26 @@ mod tests {
     #[test]
     fn a_sandbox_whose_status_hangs_leads_to_its_shim() {
         let facts = node("containerd", "1.6.20")
+            .answered(Rpc::PodSandboxStatus, 7, 0.002)
             .status(Rpc::PodSandboxStatus, "s1", "shop", "web", "")
             .shim(99, false, &["s1"]);
         let findings = found(judge(&facts.facts()));
         assert_eq!(findings.len(), 1);
         assert_eq!(findings[0].culprit.pid, Some(99));
         assert!(findings[0].advice[0].contains("kill -KILL 99"));
+    }
+
+    #[test]
+    fn where_no_sandbox_is_answered_for_or_all_are_slow_nobody_is_accused() {
+        let silent = node("containerd", "1.6.20")
+            .status(Rpc::PodSandboxStatus, "s1", "shop", "web", "")
+            .shim(99, false, &["s1"]);
+        assert_eq!(judge(&silent.facts()), Opinion::Clear);
+        let slow = node("containerd", "1.6.20")
+            .answered(Rpc::PodSandboxStatus, 7, 30.0)
+            .status(Rpc::PodSandboxStatus, "s1", "shop", "web", "")
+            .shim(99, false, &["s1"]);
+        assert_eq!(judge(&slow.facts()), Opinion::Clear);
     }
 
     #[test]

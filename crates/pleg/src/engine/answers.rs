@@ -131,6 +131,15 @@ impl Engine {
                 self.sweeper.runtime_changed();
                 self.relister.version_known(now.instant);
             }
+            Err(
+                error @ (CallError::Refused(_)
+                | CallError::Malformed(_)
+                | CallError::TooLarge(_)
+                | CallError::NotFound(_)),
+            ) => {
+                tracing::debug!("the runtime does not say who it is: {error}");
+                self.relister.version_refused(now.instant);
+            }
             Err(error) => {
                 let relisted = self.relister.version_failed(error, now.instant);
                 self.on_relisted(Some(relisted), now);
@@ -323,10 +332,13 @@ impl Engine {
             // That it is removed, only the list or an event says.
             self.hurry(now);
         }
+        let is_gone = matches!(answer, Err(CallError::NotFound(_)));
         let status = answer.ok();
-        let runs = status
-            .as_ref()
-            .map(|status| status.state == ContainerState::Running);
+        // While it is listed, that there is no status does not say that it has ended.
+        let runs = match &status {
+            Some(status) => Some(status.state == ContainerState::Running),
+            None => is_gone.then_some(true),
+        };
         let Some(pod) = self.processes.on_asked(id, runs, now.instant) else {
             return;
         };

@@ -10,10 +10,13 @@ use crate::model::id::{Id, PodUid};
 use crate::model::listed::ContainerState;
 use crate::model::status::{ContainerStatus, PodStatus};
 use crate::model::wall_time::{Moment, WallTime};
+use crate::out::coverage::Failing;
 use crate::out::failure::InspectError;
+use crate::out::health::INSPECTIONS_FAIL;
 use crate::out::told::{Record, events_of};
 use crate::records::diff::Subject;
 use crate::records::{Commit, Look, Step};
+use crate::runtime::{CallError, Rpc};
 
 impl Engine {
     /// Does what the records want done about a pod.
@@ -62,6 +65,7 @@ impl Engine {
                 self.records.looked(&ticket, &status, begun, now.instant);
                 // The pod may be gone, and even back, since: then this tells nothing.
                 let Some(commit) = self.records.commit(&ticket) else {
+                    self.note_overtaken(uid, now);
                     self.take_step(uid, now);
                     return;
                 };
@@ -129,12 +133,48 @@ impl Engine {
         }
     }
 
+    /// An inspection was overtaken by what was heard meanwhile. A pod of which no inspection comes
+    /// to its end for long is named, and not waited for: no look depends on it.
+    fn note_overtaken(&mut self, uid: &PodUid, now: Moment) {
+        let Some(since) = self.unseen_since.get(uid).copied() else {
+            return;
+        };
+        let listed = self.records.listed_as(uid);
+        let newest = listed.and_then(|pod| {
+            let sandbox = pod.sandboxes.iter().max_by_key(|sandbox| sandbox.attempt)?;
+            Some((pod.pod.clone(), sandbox.id.clone()))
+        });
+        let Some((pod, id)) = newest.filter(|_| now.instant >= since + INSPECTIONS_FAIL) else {
+            return;
+        };
+        let (call, error) = (Rpc::PodSandboxStatus, InspectError::Overtaken);
+        self.cache.set_error(uid, error.clone(), now.instant);
+        self.rounds.give_up(uid);
+        let failing = Failing {
+            id: id.clone(),
+            call,
+            container: None,
+            pod: Some(pod),
+            error,
+            since: now.instant,
+            unseen_since: since,
+        };
+        self.failures.note((call, Some(id)), failing);
+    }
+
     /// Whether the call that an inspection failed by was not answered well since, by a sweep.
     fn still_fails(&self, error: &InspectError) -> bool {
-        let InspectError::Failed { call, id, .. } = error else {
-            return true;
-        };
-        self.failures.fails(&(*call, Some(id.clone())))
+        match error {
+            // Without a connection nothing is answered.
+            InspectError::Failed {
+                error: CallError::Unavailable(_),
+                ..
+            } => true,
+            InspectError::Failed { call, id, .. } => {
+                self.failures.fails(&(*call, Some(id.clone())))
+            }
+            _ => true,
+        }
     }
 
     /// A single container has ended: that is told at once, whatever is still asked of its pod.

@@ -12,13 +12,17 @@ use crate::runtime::Rpc;
 /// How many answers the usual time is taken of.
 const REMEMBERED: usize = 32;
 
+/// What was measured longer ago says nothing of today.
+const LATELY: Duration = Duration::from_secs(600);
+
 #[derive(Debug, Default)]
 pub(super) struct Evidence {
     /// The beginning of the newest call that was answered, of any kind.
     any: Option<Instant>,
     /// The same for each kind.
     of_kind: BTreeMap<Rpc, Instant>,
-    took: VecDeque<Duration>,
+    took: VecDeque<(Instant, Duration)>,
+    /// The 95th percentile of all that is remembered.
     usual: Duration,
 }
 
@@ -31,12 +35,21 @@ impl Evidence {
     }
 
     /// A status call that was never suspected took so long: the measure of what is usual.
-    pub(super) fn took(&mut self, took: Duration) {
+    pub(super) fn took(&mut self, took: Duration, now: Instant) {
         if self.took.len() == REMEMBERED {
             self.took.pop_front();
         }
-        self.took.push_back(took);
-        self.usual = percentile_95(&self.took);
+        self.took.push_back((now, took));
+        self.usual = percentile_95(self.took.iter().map(|(_, took)| took));
+    }
+
+    /// What is too old is forgotten.
+    pub(super) fn pass(&mut self, now: Instant) {
+        let remembered = self.took.len();
+        self.took.retain(|(at, _)| now < *at + LATELY);
+        if self.took.len() < remembered {
+            self.usual = percentile_95(self.took.iter().map(|(_, took)| took));
+        }
     }
 
     /// How long status calls usually take: the 95th percentile of the last ones.

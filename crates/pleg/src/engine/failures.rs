@@ -58,7 +58,12 @@ impl Failures {
     pub(super) fn answered(&mut self, key: &Key) -> Option<PodUid> {
         let failed = self.calls.get_mut(key)?;
         failed.is_answered = true;
-        failed.failing.pod.as_ref().map(|pod| pod.uid.clone())
+        let uid = failed.failing.pod.as_ref().map(|pod| pod.uid.clone());
+        if uid.is_none() {
+            // Nobody knows of whom it is, so nobody is inspected because of it.
+            self.calls.remove(key);
+        }
+        uid
     }
 
     /// Another call of a pod is to blame now: what is answered again is not any more.

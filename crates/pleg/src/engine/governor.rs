@@ -183,7 +183,7 @@ impl Governor {
         // usual.
         let stalled = self.stalled.is_some_and(|end| entry.since < end);
         if entry.stuck.is_none() && key.1.is_some() && !stalled {
-            self.evidence.took(now.duration_since(entry.since));
+            self.evidence.took(now.duration_since(entry.since), now);
         }
         self.open = (self.open * 2).min(self.most);
         self.moved = now;
@@ -201,6 +201,7 @@ impl Governor {
             self.moved += PAUSE;
             self.open = (self.open / 2).max(SMALLEST_WINDOW + RESERVED);
         }
+        self.evidence.pass(now);
         let (usual, overdue) = (self.evidence.usual(), self.status_overdue);
         for ((call, id), entry) in &mut self.outstanding {
             if id.is_none() || entry.is_alone() {

@@ -344,7 +344,7 @@ impl Processes {
     }
 
     /// When something is to be done by time alone.
-    pub(crate) fn alarm(&self) -> Option<Instant> {
+    pub(crate) fn alarm(&self, now: Instant) -> Option<Instant> {
         let timed = self.dead.iter().chain(&self.refused);
         let timed = timed.filter_map(|id| self.watches.get(id));
         let alarms = timed.filter_map(|watch| match watch.state {
@@ -356,7 +356,8 @@ impl Processes {
             State::Refused { retry, .. } => retry,
             _ => None,
         });
-        alarms.min()
+        // What is due and was not asked waits for room, which an answer makes, and not time.
+        alarms.filter(|time| *time > now).min()
     }
 
     pub(crate) fn status(&self) -> KernelStatus {

@@ -41,6 +41,8 @@ pub(crate) struct Relister {
     state: State,
     /// Nobody knows who answers: not asked yet, or the connection was lost since.
     ask_version: bool,
+    /// In this relist it has been asked, without an answer.
+    goes_on_without_version: bool,
     /// Somebody wants a relist that is begun after this.
     requested: Option<Instant>,
     /// The one after that under way is wanted by then.
@@ -225,6 +227,7 @@ impl Relister {
             good: Good::default(),
             failure: None,
             orphaned: 0,
+            goes_on_without_version: false,
         }
     }
 
@@ -255,6 +258,11 @@ impl Relister {
         }
     }
 
+    /// Whether nobody knows who answers: the next relist asks for that first.
+    pub(crate) fn needs_version(&self) -> bool {
+        self.ask_version
+    }
+
     /// Begins a relist if one is due. Before anything else the runtime is asked who it is:
     /// that settles which version of CRI it is spoken to in. Both lists are asked for at
     /// once, so that one that hangs does not keep the other from being known.
@@ -262,7 +270,8 @@ impl Relister {
         if self.due().is_none_or(|due| now.instant < due) {
             return None;
         }
-        Some(if self.ask_version {
+        let goes_on = std::mem::take(&mut self.goes_on_without_version);
+        Some(if self.ask_version && !goes_on {
             self.state = State::AskingVersion;
             Ask::Version
         } else {
@@ -284,6 +293,15 @@ impl Relister {
     pub(crate) fn version_known(&mut self, now: Instant) {
         self.ask_version = false;
         if let State::AskingVersion = self.state {
+            self.state = State::Waiting { due: now };
+        }
+    }
+
+    /// The runtime answered, and did not say who it is: then it is asked for lists all the same,
+    /// and before the next ones once more who it is.
+    pub(crate) fn version_refused(&mut self, now: Instant) {
+        if let State::AskingVersion = self.state {
+            self.goes_on_without_version = true;
             self.state = State::Waiting { due: now };
         }
     }
@@ -500,13 +518,20 @@ impl Relister {
 
     /// Which lists are not to be had at all, so that what is new cannot be seen.
     pub(crate) fn blind(&self, ages: Ages) -> Missing {
-        // Then nothing is polled in place of a list either.
+        // Then nothing is polled in place of a list either, until one is answered again and the
+        // other is not.
         let unreachable = self.failure.as_ref();
         let unreachable = unreachable.is_some_and(|error| Failed::by(error).is_none());
+        let answered = match &self.state {
+            State::Asking(asking) => (asking.sandboxes.is_some(), asking.containers.is_some()),
+            State::Waiting { .. } | State::AskingVersion => (false, false),
+        };
         let stuck = self.stuck(ages);
+        let sandboxes = unreachable && !(answered.0 && stuck.containers);
+        let containers = unreachable && !(answered.1 && stuck.sandboxes);
         Missing {
-            sandboxes: unreachable || self.sandboxes.failed.is_some() || stuck.sandboxes,
-            containers: unreachable || self.containers.failed.is_some() || stuck.containers,
+            sandboxes: sandboxes || self.sandboxes.failed.is_some() || stuck.sandboxes,
+            containers: containers || self.containers.failed.is_some() || stuck.containers,
         }
     }
 

@@ -214,7 +214,8 @@ impl Reporter {
                 return None;
             }
         } else {
-            if key.state == self.told.state && !key.reason.blames() {
+            let is_worse = key.severity() > self.told.severity();
+            if key.state == self.told.state && !key.reason.blames() && !is_worse {
                 let due = self.told_at + self.reason_hold.hold;
                 if instant < due {
                     self.due = Some(due);
@@ -240,7 +241,10 @@ impl Reporter {
         let (state, reason) = (self.told.state, self.told.reason);
         let stuck = coverage.stuck.iter();
         let failing = coverage.failing.iter();
-        let is_clear = stuck.len() + failing.len() == 0;
+        let is_clear = !self.is_trouble(coverage)
+            && coverage.blind.is_empty()
+            && coverage.unasked == 0
+            && coverage.slow_status.is_none();
         HealthReport {
             time: now.wall,
             state,

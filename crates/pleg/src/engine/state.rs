@@ -290,13 +290,21 @@ impl Engine {
     }
 
     fn begin_relist(&mut self, now: Moment) {
-        // A sweep may be asking for one of the lists.
-        if self.node_calls().next().is_some() {
+        if self.relist_waits() {
             return;
         }
         if let Some(ask) = self.relister.begin(now) {
             self.ask_for(ask, now);
         }
+    }
+
+    /// Whether what a relist asks first is outstanding: a sweep may be asking for one of the lists,
+    /// and somebody whether the runtime lives.
+    fn relist_waits(&self) -> bool {
+        let is_asked = |call| self.governor.node_call(call).is_some();
+        is_asked(Rpc::ListPodSandbox)
+            || is_asked(Rpc::ListContainers)
+            || self.relister.needs_version() && is_asked(Rpc::Version)
     }
 
     pub(super) fn ask_for(&mut self, ask: Ask, now: Moment) {
@@ -381,7 +389,7 @@ impl Engine {
         let relist = self
             .relister
             .due()
-            .filter(|due| *due > now || since.is_empty());
+            .filter(|due| *due > now || !self.relist_waits());
         [
             relist,
             lists,
@@ -389,7 +397,7 @@ impl Engine {
             // No stream is asked for before the runtime has said who it is.
             self.streaming.alarm().filter(|_| self.version.is_some()),
             self.inspector.alarm(now),
-            self.processes.alarm(),
+            self.processes.alarm(now),
             self.governor.alarm(now),
             self.doubts.alarm(),
             self.reporter.alarm(&self.coverage, now),
@@ -454,23 +462,34 @@ impl Engine {
                     self.failures.named(&uid);
                 }
             }
+            // It says nothing of the one that was asked for: the connection is gone.
+            Some(CallError::Unavailable(_)) => {}
             Some(error) => {
-                // Of an id that only the host knows nobody knows what it is.
-                let Some(pod) = about.pod else { return };
+                // Of a pod that is gone meanwhile it says nothing that anybody needs.
+                let pod = about.pod;
+                if pod
+                    .as_ref()
+                    .is_some_and(|pod| !self.records.knows(&pod.uid))
+                {
+                    return;
+                }
                 let error = error.clone();
                 let error = InspectError::Failed {
                     call,
                     id: id.clone(),
                     error,
                 };
-                let unseen = self.unseen_since.get(&pod.uid).copied();
-                self.cache.set_error(&pod.uid, error.clone(), now);
-                self.rounds.give_up(&pod.uid);
+                let mut unseen = None;
+                if let Some(pod) = &pod {
+                    unseen = self.unseen_since.get(&pod.uid).copied();
+                    self.cache.set_error(&pod.uid, error.clone(), now);
+                    self.rounds.give_up(&pod.uid);
+                }
                 let failing = Failing {
                     id,
                     call,
                     container: about.container,
-                    pod: Some(pod),
+                    pod,
                     error,
                     since: now,
                     unseen_since: unseen.unwrap_or(now),

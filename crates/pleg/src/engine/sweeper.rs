@@ -419,7 +419,8 @@ impl Sweeper {
 impl Sweep {
     /// When the next is to be asked for; `None` while that waits for an answer.
     fn due(&self, governor: &Governor) -> Option<Instant> {
-        if self.targets.is_empty() {
+        // Without room for one more call it is an answer that goes on, and not time.
+        if self.targets.is_empty() || !governor.has_room() {
             return None;
         }
         let mut asked: Vec<Instant> = self.waiting.values().copied().collect();

@@ -25,6 +25,9 @@ pub enum InspectError {
         /// Of which container or sandbox.
         id: Id,
     },
+    /// Each time that it was inspected, something newer was heard of it before the end.
+    #[error("its status changes faster than the runtime answers")]
+    Overtaken,
     /// Nothing was asked for, because as many calls as may be outstanding hang.
     #[error("its status was not requested, because too many calls have not been answered")]
     NotAsked,

@@ -1,0 +1,321 @@
+//! What is said while several things are wrong at once, and what is left of it afterwards.
+
+mod node;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use node::{Node, generic, named, seconds};
+use pleg::out::health::{Blind, HealthState, Reason};
+use pleg::out::told::Record;
+use pleg::runtime::{Announced, CallError, Rpc};
+use sim::{Fault, Sim};
+
+const STATUSES: [Rpc; 2] = [Rpc::ContainerStatus, Rpc::PodSandboxStatus];
+
+fn broken() -> Fault {
+    Fault::Fail(CallError::Refused("Unknown: broken".into()))
+}
+
+fn missing() -> Fault {
+    Fault::Fail(CallError::NotFound("no such container".into()))
+}
+
+fn pods(sim: &Sim) {
+    for name in ["locked", "a", "b", "c", "d", "e"] {
+        sim.run(name, &["app"]);
+    }
+}
+
+fn many(sim: &Sim, pods: usize, containers: &[&str]) {
+    for n in 0..pods {
+        sim.run(&format!("p{n:04}"), containers);
+    }
+}
+
+fn restart(node: &Node, pod: &str) {
+    let now = node.sim.now();
+    let mut world = node.sim.world();
+    world.pod(pod).restart("app", 1, now);
+    let containers = &mut world.pod(pod).containers;
+    if containers.len() > 2 {
+        containers.remove(0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_of_one_slow_pod_do_not_hold_up_the_look() {
+    let node = Node::watch_stream(pods).await;
+    node.at(3.5).await;
+    for call in STATUSES {
+        node.sim.fault(call, None, Fault::Slow(seconds(1.5)));
+    }
+    let mut oldest = 0f64;
+    for step in 0..1200 {
+        // It says that something happened, and nothing has.
+        node.sim.say(Announced {
+            id: "a/app.0".into(),
+            created_at: None,
+            sandbox: None,
+            is_removal: false,
+        });
+        node.pass(0.25).await;
+        let health = node.status().await.health;
+        oldest = oldest.max(health.age_seconds.unwrap());
+        assert_ne!(
+            health.state,
+            HealthState::Unhealthy,
+            "{step}: {} ({:?} s)",
+            health.message,
+            health.age_seconds
+        );
+    }
+    assert!(oldest < 35.0, "lastSeen was {oldest} s old");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_that_hangs_keeps_no_list_from_being_asked_for() {
+    let node = Node::watch(pods).await;
+    node.at(3.5).await;
+    node.sim.fault(Rpc::Version, None, Fault::Hang);
+    node.sim.fault(Rpc::ListContainers, None, Fault::Hang);
+    node.at(9.5).await;
+    node.sim.lift(Rpc::ListContainers, None);
+    node.at(12.0).await;
+    node.sim.exit("a", "app", 1);
+    node.at(60.0).await;
+    let status = node.status().await;
+    assert!(
+        node.deaths("a/app.0").len() == 1 || status.blind.len() == 2,
+        "{} blind {:?}, seen {:?} s ago",
+        status.health.message,
+        status.blind,
+        status.health.age_seconds
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn healthy_hides_nobody_who_is_dead_and_not_found() {
+    let node = Node::watch_with_kernel(generic(), pods).await;
+    node.at(3.5).await;
+    node.sim
+        .fault(Rpc::ContainerStatus, Some("a/app.0"), missing());
+    node.sim.kill("a", "app");
+    node.at(600.0).await;
+    let health = node.status().await.health;
+    let a = node.pleg.cache().get(&"uid-a".into());
+    let age = node.sim.now().since(a.as_of.unwrap().wall);
+    assert!(
+        health.state != HealthState::Healthy || age < seconds(5.0),
+        "{}: a is as of {age:?} ago",
+        health.message
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_fails_is_said_after_a_start_under_a_lock() {
+    let node = Node::watch(|sim| {
+        pods(sim);
+        sim.status_lock("locked", "app");
+        sim.fault(Rpc::ContainerStatus, Some("a/app.0"), broken());
+    })
+    .await;
+    node.at(60.0).await;
+    let status = node.status().await;
+    let a = node.pleg.cache().get(&"uid-a".into());
+    let said = !status.failing.is_empty()
+        || status.health.message.contains("a/app.0")
+        || a.error.is_some();
+    assert!(
+        said,
+        "{}; a has {} containers",
+        status.health.message,
+        a.status.containers.len()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_was_lost_is_nobodys_fault() {
+    let node = Node::watch(pods).await;
+    node.at(3.5).await;
+    node.sim
+        .fault(Rpc::ContainerStatus, Some("a/app.0"), Fault::Hang);
+    node.sim.exit("a", "app", 1);
+    node.at(10.0).await;
+    node.sim.restart(seconds(2.0));
+    node.at(600.0).await;
+    let status = node.status().await;
+    assert!(status.failing.is_empty(), "{}", status.health.message);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_is_named_because_the_runtime_is_away() {
+    let node = Node::watch(|sim| many(sim, 20, &["app", "side"])).await;
+    node.at(9.3).await;
+    for call in STATUSES {
+        node.sim.fault(call, None, Fault::Slow(seconds(0.3)));
+    }
+    for n in 0..10 {
+        node.sim.exit(&format!("p{n:04}"), "app", 1);
+    }
+    node.at(10.1).await;
+    node.sim.restart(seconds(120.0));
+    node.at(60.0).await;
+    let status = node.status().await;
+    assert!(
+        status.failing.is_empty(),
+        "{} of them: {}",
+        status.failing.len(),
+        status.health.message
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_is_answered_is_not_unavailable() {
+    let node = Node::watch(pods).await;
+    node.at(3.5).await;
+    node.sim.restart(seconds(1.0));
+    node.sim.status_lock("locked", "app");
+    node.at(60.0).await;
+    node.sim.run("new", &["app"]);
+    node.at(63.0).await;
+    let is_new =
+        |record: &Record| matches!(record, Record::Event(event) if &*event.pod.name == "new");
+    assert!(
+        node.heard().iter().any(|heard| is_new(&heard.record)),
+        "it is seen"
+    );
+    let status = node.status().await;
+    assert!(
+        !status.blind.contains(&Blind::NewPods),
+        "{}",
+        status.health.message
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_worse_is_told_at_once_after_whatever_came_before() {
+    let node = Node::watch(pods).await;
+    node.at(3.5).await;
+    node.sim.fault(Rpc::ListContainers, None, broken());
+    node.sim.restart(seconds(4.0));
+    node.pass(10.0).await;
+    node.sim.restart(seconds(4.0));
+    node.pass(40.0).await;
+    assert_eq!(node.status().await.health.reason, Reason::ListFails);
+    node.sim.restart(seconds(100.0));
+    let gone = |status: &pleg::out::status_report::StatusReport| {
+        status.health.reason == Reason::RuntimeUnreachable
+    };
+    if let Err(status) = node.wait(3.0, gone).await {
+        panic!("{:?}: {}", status.health.reason, status.health.message);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_is_not_recovering_while_a_list_fails() {
+    let node = Node::watch(pods).await;
+    node.at(3.5).await;
+    node.sim.fault(Rpc::ListContainers, None, broken());
+    for _ in 0..2 {
+        node.sim.restart(seconds(4.0));
+        node.pass(10.0).await;
+    }
+    node.sample(30.0, |at, status| {
+        let message = &status.health.message;
+        assert!(
+            !message.contains("no problem found"),
+            "at {at}: {message}, blind {:?}",
+            status.blind
+        );
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_gone_does_not_fail_while_a_list_hangs() {
+    let node = Node::watch(pods).await;
+    node.at(3.5).await;
+    node.sim
+        .fault(Rpc::ContainerStatus, Some("a/app.0"), Fault::Hang);
+    node.sim.exit("a", "app", 1);
+    node.at(8.0).await;
+    node.sim.world().remove("a");
+    node.at(10.3).await;
+    node.sim.status_lock("locked", "app");
+    node.at(15.0).await;
+    node.sim
+        .fault(Rpc::ContainerStatus, Some("a/app.0"), broken());
+    node.at(60.0).await;
+    let status = node.status().await;
+    assert!(status.failing.is_empty(), "{}", status.health.message);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_time_an_hour_ago_delays_no_name() {
+    for slow in [0.9, 4.5] {
+        for lock in [false, true] {
+            let node = Node::watch(|sim| many(sim, 5, &["app"])).await;
+            node.at(9.3).await;
+            for call in STATUSES {
+                node.sim.fault(call, None, Fault::Slow(seconds(slow)));
+            }
+            for round in 0..20 {
+                restart(&node, &format!("p{:04}", round % 5));
+                node.pass(12.0).await;
+            }
+            node.sim.lift_all();
+            node.pass(3600.0).await;
+            let id = node.sim.world().container("p0002", "app").id.to_string();
+            let (rpc, most) = match lock {
+                true => (Rpc::ListContainers, 3.55),
+                false => (Rpc::ContainerStatus, 4.05),
+            };
+            if lock {
+                node.sim.status_lock("p0002", "app");
+            } else {
+                node.sim.fault(rpc, Some(&id), Fault::Hang);
+                node.sim.exit("p0002", "app", 1);
+            }
+            let sim = node.sim.clone();
+            node.sample(20.0, |_, status| {
+                let outstanding = sim.outstanding();
+                let call = outstanding.iter().find(|call| call.rpc == rpc);
+                let age = call.map_or(0.0, |call| call.since.elapsed().as_secs_f64());
+                assert!(age < most || !named(&status.stuck).is_empty(), "statuses took {slow} s an hour ago; {rpc} hangs for {age} s, and nobody is named");
+            })
+            .await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_room_does_not_turn() {
+    let mut took = BTreeMap::new();
+    for kills in [0, 20] {
+        let node = Node::watch_with_kernel(generic(), |sim| many(sim, 100, &["app"])).await;
+        node.at(9.3).await;
+        node.sim.stop();
+        for n in 0..kills {
+            node.sim.kill(&format!("p{n:04}"), "app");
+        }
+        node.pass(10.0).await;
+        let began = std::time::Instant::now();
+        node.pass(600.0).await;
+        took.insert(kills, began.elapsed());
+    }
+    assert!(took[&20] < took[&0] + Duration::from_secs(2), "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_runtime_that_does_not_say_who_it_is_is_listed_all_the_same() {
+    let node = Node::watch(pods).await;
+    node.at(3.5).await;
+    node.sim.fault(Rpc::Version, None, broken());
+    node.sim.restart(seconds(1.0));
+    node.at(10.0).await;
+    node.sim.exit("a", "app", 1);
+    node.at(12.0).await;
+    assert_eq!(node.deaths("a/app.0").len(), 1);
+    assert_eq!(node.status().await.health.state, HealthState::Healthy);
+}

@@ -24,6 +24,10 @@ use crate::wire::row::{CREATED, EXITED, Row};
 /// What was known before a restart was confirmed before it.
 const A_MOMENT: Duration = Duration::from_nanos(1);
 
+/// For how long it is remembered that an unknown id was changed: a question from before it is
+/// answered by then, or never.
+const REMEMBERED_CHANGE: Duration = Duration::from_secs(600);
+
 /// How many ids that are gone are remembered: a list that was asked for before may still
 /// bring them.
 const REMEMBERED: usize = 4096;
@@ -36,6 +40,8 @@ pub(crate) struct Rows {
     gone: BTreeSet<Id>,
     /// The same, the oldest first.
     gone_since: VecDeque<Id>,
+    /// When ids were changed that are not known yet: what was asked before says nothing of them.
+    changed: BTreeMap<Id, Instant>,
     /// When the newest complete list was asked for.
     complete: Option<Instant>,
     /// Counts what changes, but for rows that are only written otherwise.
@@ -113,6 +119,7 @@ impl Rows {
             known: BTreeMap::new(),
             gone: BTreeSet::new(),
             gone_since: VecDeque::new(),
+            changed: BTreeMap::new(),
             complete: None,
             revision: 0,
         }
@@ -205,7 +212,11 @@ impl Rows {
             }
             None => {
                 self.revision += 1;
-                self.known.insert(row.id.clone(), Known::new(row, asked));
+                let mut known = Known::new(row, asked);
+                if let Some(changed) = self.changed.remove(&known.row.id) {
+                    known.changed = known.changed.max(changed);
+                }
+                self.known.insert(known.row.id.clone(), known);
             }
         }
     }
@@ -228,6 +239,10 @@ impl Rows {
     pub(crate) fn changed(&mut self, id: &Id, now: Instant) {
         if let Some(known) = self.known.get_mut(id) {
             known.changed = now;
+        } else if !self.is_gone(id) {
+            self.changed
+                .retain(|_, changed| now < *changed + REMEMBERED_CHANGE);
+            self.changed.insert(id.clone(), now);
         }
     }
 

@@ -93,6 +93,8 @@ struct Report<'a> {
     #[serde(flatten)]
     diagnosis: &'a Diagnosis,
     probes: Vec<ProbeReport<'a>>,
+    /// Where the kubelet is behind one.
+    #[serde(skip_serializing_if = "Option::is_none")]
     guard: Option<&'a GuardFacts>,
 }
 

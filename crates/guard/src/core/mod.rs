@@ -20,6 +20,7 @@
 //! id whose status hangs while others are answered keeps the state that the runtime told last.
 
 mod answers;
+mod figures;
 mod lists;
 mod mutations;
 mod node_calls;
@@ -27,13 +28,13 @@ mod prober;
 mod reads;
 mod rows;
 mod saved;
+mod settings;
 mod shadow;
 mod stats;
 mod turn;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use cri::Rpc;
@@ -44,6 +45,7 @@ use tokio::time::Instant;
 use crate::wire::Kind;
 use crate::wire::filter::Filter;
 use crate::wire::request::{Mutation, Target, id_of};
+use figures::count;
 use lists::Lists;
 use mutations::Mutations;
 use node_calls::NodeCalls;
@@ -54,38 +56,10 @@ use shadow::Shadow;
 use stats::Stats;
 
 pub use answers::{Failure, Reply};
+pub use figures::Figures;
+pub use settings::Settings;
 pub use shadow::{Difference, Differences};
 pub use turn::{Action, AskId, CallId, Caller, Input, Mode, Outcome, Phase, is_intercepted};
-
-/// The guard's times. [`Default`] is what a node wants.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
-    /// A list that is not answered for so long is overdue.
-    pub list_overdue: Duration,
-    /// A read of one id that is stuck is given up for its callers after this.
-    pub read_overdue: Duration,
-    /// After this it is asked whether what a mutation was to do is done.
-    pub prove_after: Duration,
-    /// For how long a list waits until every id is confirmed.
-    pub list_patience: Duration,
-    /// For how long one fault is guarded without a break.
-    pub limit: Duration,
-    /// In shadow mode: how often a list is rehearsed, which asks for each id once.
-    pub rehearse_every: Duration,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            list_overdue: Duration::from_secs(2),
-            read_overdue: Duration::from_secs(5),
-            prove_after: Duration::from_secs(1),
-            list_patience: Duration::from_secs(10),
-            limit: Duration::from_secs(30 * 60),
-            rehearse_every: Duration::from_secs(30),
-        }
-    }
-}
 
 /// What an outstanding call to the runtime is for.
 #[derive(Clone, Debug)]
@@ -148,25 +122,6 @@ pub struct Guard {
     saved: Option<(u64, u64)>,
     started: (Instant, i64),
     actions: Vec<Action>,
-}
-
-/// How often what was done.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Figures {
-    /// Calls that were answered in the runtime's place.
-    pub answered: BTreeMap<Rpc, u64>,
-    /// Calls that were ended with an error, because nothing better could be said.
-    pub given_up: BTreeMap<Rpc, u64>,
-    /// Mutations that were proved to be done.
-    pub completed: BTreeMap<Rpc, u64>,
-    /// Mutations that were refused, because one before is overdue.
-    pub refused: BTreeMap<Rpc, u64>,
-    /// Where lists of ours would have been others than the runtime's.
-    pub differences: Differences,
-}
-
-fn count(figure: &mut BTreeMap<Rpc, u64>, rpc: Rpc) {
-    *figure.entry(rpc).or_default() += 1;
 }
 
 impl Guard {

@@ -26,14 +26,8 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     if probes.outcome(Rpc::Version) != Some(Outcome::Ok) {
         return Opinion::Clear;
     }
-    let cost = probes.cost(Rpc::ContainerStatus);
-    let (others, slowest) = cost.map_or((0, 0.0), |cost| (cost.count, cost.max));
-    // One that has waited for no longer than others did is as slow as they are.
-    let hung = probes.hung(Rpc::ContainerStatus);
-    let hung: Vec<_> = hung.filter(|probe| probe.seconds > slowest).collect();
-    // If no other one's is answered, nothing singles out a container: that is told of the
-    // runtime as a whole.
-    if hung.is_empty() || others == 0 && probes.agent.is_none() {
+    let hung = probes.singled_out(Rpc::ContainerStatus);
+    if hung.is_empty() {
         return Opinion::Clear;
     }
     // containerd has no lock that is known to hold up one status and no list; while an agent
@@ -44,7 +38,11 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     };
     let others = match &probes.agent {
         Some(_) => "every other pod is seen".to_owned(),
-        None => format!("the status of {others} others was answered"),
+        None => {
+            let cost = probes.cost(Rpc::ContainerStatus);
+            let others = cost.map_or(0, |cost| cost.count);
+            format!("the status of {others} others was answered")
+        }
     };
     let shims = shims(facts).unwrap_or_default();
     let findings = hung.into_iter().map(|probe| {

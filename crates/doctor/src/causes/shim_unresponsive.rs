@@ -18,16 +18,10 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         return Opinion::CannotTell("the runtime was not asked".to_owned());
     }
     let alive = probes.outcome(Rpc::Version) == Some(Outcome::Ok);
-    // If no other one's is answered, nothing singles out a sandbox: that is the runtime as a whole.
-    let others = probes.cost(Rpc::PodSandboxStatus);
-    let singles_out =
-        alive && (others.is_some_and(|cost| cost.count > 0) || probes.agent.is_some());
-    // One that has waited for no longer than others did is as slow as they are.
-    let slowest = others.map_or(0.0, |cost| cost.max);
-    let hung: Vec<_> = probes
-        .hung(Rpc::PodSandboxStatus)
-        .filter(|probe| singles_out && probe.seconds > slowest)
-        .collect();
+    let hung = match alive {
+        true => probes.singled_out(Rpc::PodSandboxStatus),
+        false => Vec::new(),
+    };
     let mut findings = Vec::new();
     let mut blamed = Vec::new();
     let seen = shims(facts);

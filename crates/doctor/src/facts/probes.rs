@@ -289,6 +289,18 @@ impl ProbeFacts {
         self.costs.iter().find(|cost| cost.call == call)
     }
 
+    /// The calls of that kind that hang, as far as that singles anybody out: others of the kind
+    /// are answered, if only to an agent, and have waited for less long. Otherwise it is the
+    /// runtime as a whole.
+    pub fn singled_out(&self, call: Rpc) -> Vec<&Probe> {
+        let others = self.cost(call);
+        let is_answered = others.is_some_and(|cost| cost.count > 0) || self.agent.is_some();
+        let slowest = others.map_or(0.0, |cost| cost.max);
+        let hung = self.hung(call);
+        hung.filter(|probe| is_answered && probe.seconds > slowest)
+            .collect()
+    }
+
     /// Whether the runtime may be containerd: those that are known not to be say so.
     pub fn may_be_containerd(&self) -> bool {
         let runtime = self.runtime.as_ref();

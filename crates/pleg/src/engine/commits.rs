@@ -147,19 +147,15 @@ impl Engine {
         let Some((pod, id)) = newest.filter(|_| now.instant >= since + INSPECTIONS_FAIL) else {
             return;
         };
-        let (call, error) = (Rpc::PodSandboxStatus, InspectError::Overtaken);
-        self.cache.set_error(uid, error.clone(), now.instant);
-        self.rounds.give_up(uid);
-        let failing = Failing {
-            id: id.clone(),
-            call,
+        self.note_failing(Failing {
+            id,
+            call: Rpc::PodSandboxStatus,
             container: None,
             pod: Some(pod),
-            error,
+            error: InspectError::Overtaken,
             since: now.instant,
             unseen_since: since,
-        };
-        self.failures.note((call, Some(id)), failing);
+        });
     }
 
     /// Whether the call that an inspection failed by was not answered well since, by a sweep.

@@ -36,22 +36,20 @@ impl Failed {
 
 impl Failures {
     /// A call failed. What its pod was not seen for before is answered, or named beside it.
-    pub(super) fn note(&mut self, key: Key, mut failing: Failing) {
+    pub(super) fn note(&mut self, mut failing: Failing) {
         if let Some(pod) = &failing.pod {
             self.named(&pod.uid);
         }
+        let key = (failing.call, Some(failing.id.clone()));
         if let Some(known) = self.calls.get(&key) {
             failing.since = known.failing.since.min(failing.since);
         }
         failing.unseen_since = failing.unseen_since.min(failing.since);
-        let is_answered = false;
-        self.calls.insert(
-            key,
-            Failed {
-                failing,
-                is_answered,
-            },
-        );
+        let failed = Failed {
+            failing,
+            is_answered: false,
+        };
+        self.calls.insert(key, failed);
     }
 
     /// A call was answered well; gives the pod that is to be inspected because of it.

@@ -473,29 +473,32 @@ impl Engine {
                 {
                     return;
                 }
-                let error = error.clone();
                 let error = InspectError::Failed {
                     call,
                     id: id.clone(),
-                    error,
+                    error: error.clone(),
                 };
-                let mut unseen = None;
-                if let Some(pod) = &pod {
-                    unseen = self.unseen_since.get(&pod.uid).copied();
-                    self.cache.set_error(&pod.uid, error.clone(), now);
-                    self.rounds.give_up(&pod.uid);
-                }
-                let failing = Failing {
+                let unseen = pod.as_ref().and_then(|pod| self.unseen_since.get(&pod.uid));
+                self.note_failing(Failing {
                     id,
                     call,
                     container: about.container,
-                    pod,
                     error,
                     since: now,
-                    unseen_since: unseen.unwrap_or(now),
-                };
-                self.failures.note(key, failing);
+                    unseen_since: unseen.copied().unwrap_or(now),
+                    pod,
+                });
             }
         }
+    }
+
+    /// Notes why a pod is not seen, and that no look waits for it.
+    pub(super) fn note_failing(&mut self, failing: Failing) {
+        if let Some(pod) = &failing.pod {
+            let error = failing.error.clone();
+            self.cache.set_error(&pod.uid, error, failing.since);
+            self.rounds.give_up(&pod.uid);
+        }
+        self.failures.note(failing);
     }
 }

@@ -193,11 +193,8 @@ impl Lists {
         let steps = steps.chain(looks).chain(self.next_own);
         steps.filter(|time| *time > now).min()
     }
-}
 
-impl Lists {
-    /// When a list is given up that cannot be answered; not while lists pass that we have been
-    /// able to answer, nor once one fault was guarded for too long.
+    /// When a list is given up that cannot be answered.
     fn gives_up(&self, waiting: &Waiting, settings: &Settings) -> Option<Instant> {
         let Called { asked, until, .. } = waiting.called;
         match self.state {

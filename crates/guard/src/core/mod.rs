@@ -90,6 +90,15 @@ impl Purpose {
     }
 }
 
+/// The label that a kubelet gives to all that is of a pod.
+const POD_UID: &str = "io.kubernetes.pod.uid";
+
+/// A container's name, if it is one's, and its pod.
+pub type Name = (Option<Arc<str>>, PodRef);
+
+/// Names by id.
+pub type Names = BTreeMap<Id, Name>;
+
 /// A call that the runtime has not answered yet.
 #[derive(Debug)]
 struct Outstanding {
@@ -203,23 +212,30 @@ impl Guard {
         }
     }
 
-    /// What the rows tell of those whose status is stuck: a container's name, and its pod.
-    pub fn stuck_names(&self) -> BTreeMap<Id, (Option<Arc<str>>, PodRef)> {
+    /// Who those are whose status is stuck, as far as the rows tell. The names of an id never
+    /// change: those that are `known` are not read again.
+    pub fn stuck_names(&self, known: &Names) -> Names {
         let stuck = self.prober.governor.stuck(|_| true);
         let names = stuck.filter_map(|call| {
             let id = call.about.id?;
-            let kinds = [Kind::Container, Kind::Sandbox].into_iter();
-            let mut known = kinds.filter_map(|kind| Some((kind, &self.rows(kind).get(&id)?.row)));
-            let (kind, row) = known.next()?;
-            let label = |key: &str| row.label(kind, key).map(Arc::from);
-            let pod = PodRef {
-                uid: row.label(kind, "io.kubernetes.pod.uid")?.into(),
-                namespace: label("io.kubernetes.pod.namespace")?,
-                name: label("io.kubernetes.pod.name")?,
-            };
-            Some((id, (label("io.kubernetes.container.name"), pod)))
+            let name = known.get(&id).cloned();
+            let name = name.or_else(|| self.name_of(&id))?;
+            Some((id, name))
         });
         names.collect()
+    }
+
+    fn name_of(&self, id: &Id) -> Option<Name> {
+        let kinds = [Kind::Container, Kind::Sandbox].into_iter();
+        let mut known = kinds.filter_map(|kind| Some((kind, &self.rows(kind).get(id)?.row)));
+        let (kind, row) = known.next()?;
+        let label = |key: &str| row.label(kind, key).map(Arc::from);
+        let pod = PodRef {
+            uid: row.label(kind, POD_UID)?.into(),
+            namespace: label("io.kubernetes.pod.namespace")?,
+            name: label("io.kubernetes.pod.name")?,
+        };
+        Some((label("io.kubernetes.container.name"), pod))
     }
 
     /// Since when a list is answered from the rows, if one is.

@@ -19,7 +19,9 @@ use pleg::model::id::Id;
 use tokio::time::Instant;
 
 use super::rows::Asked;
-use super::{Action, AskId, CallId, Caller, Failure, Guard, Outcome, Purpose, Reply, count};
+use super::{
+    Action, AskId, CallId, Caller, Failure, Guard, Outcome, POD_UID, Purpose, Reply, count,
+};
 use crate::wire::Kind;
 use crate::wire::request::{Mutation, Target, id_of, of_id};
 use crate::wire::row::{EXITED, READY, RUNNING, row_of_config, row_of_status};
@@ -212,11 +214,10 @@ impl Guard {
         if let Some(Target::NewContainer { sandbox, .. }) = maker.map(|it| &it.mutation.target) {
             return Some(sandbox.clone());
         }
-        let uid = row.label(kind, "io.kubernetes.pod.uid")?;
+        let uid = row.label(kind, POD_UID)?;
         let sandboxes = self.sandboxes.iter();
-        let mut of_pod = sandboxes.filter(|(_, known)| {
-            known.row.label(Kind::Sandbox, "io.kubernetes.pod.uid") == Some(uid)
-        });
+        let mut of_pod =
+            sandboxes.filter(|(_, known)| known.row.label(Kind::Sandbox, POD_UID) == Some(uid));
         let (id, _) = of_pod.next()?;
         of_pod.next().is_none().then(|| id.clone())
     }

@@ -267,7 +267,9 @@ impl Driver {
         let (phase, figures) = (state.guard.phase(), state.guard.figures());
         let names = match phase {
             Phase::Passing => BTreeMap::new(),
-            Phase::Guarding { .. } | Phase::GivenUp => state.guard.stuck_names(),
+            Phase::Guarding { .. } | Phase::GivenUp => {
+                state.guard.stuck_names(&self.reports.borrow().names)
+            }
         };
         self.reports.send_if_modified(|shown| {
             shown.listed = state.guard.listed();

@@ -20,7 +20,6 @@ mod server;
 mod tasks;
 mod upstream;
 
-use std::collections::BTreeMap;
 use std::io;
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::PathBuf;
@@ -31,7 +30,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::combinators::UnsyncBoxBody;
 use pleg::IdSource;
-use pleg::model::id::{Id, PodRef};
 use tokio::net::UnixListener;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::LocalSet;
@@ -39,7 +37,7 @@ use tokio::time::sleep;
 
 use crate::Handle;
 
-use crate::core::{Figures, Mode, Phase, Settings};
+use crate::core::{Figures, Mode, Names, Phase, Settings};
 
 /// HTTP/2 windows that take the list of a common node without a round trip.
 const WINDOW: u32 = 4 << 20;
@@ -79,7 +77,7 @@ pub struct Report {
     /// What is done for lists.
     pub phase: Phase,
     /// Unless they pass: what is known of those whose status is stuck.
-    pub names: BTreeMap<Id, (Option<Arc<str>>, PodRef)>,
+    pub names: Names,
     /// When a kubelet was last told lists of both kinds.
     pub listed: Option<tokio::time::Instant>,
     /// How often what was done.

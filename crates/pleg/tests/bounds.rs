@@ -4,7 +4,7 @@ mod node;
 
 use std::time::Duration;
 
-use node::{Node, generic, named, seconds};
+use node::{Node, STATUSES, generic, many, named, seconds};
 use pleg::Config;
 use pleg::out::health::{HealthState, Reason};
 use pleg::out::status_report::StatusReport;
@@ -14,19 +14,11 @@ use pleg::runtime::{CallError, Rpc};
 use sim::{Fault, Flood, Sim};
 use tokio::time::{Instant, timeout};
 
-const STATUSES: [Rpc; 2] = [Rpc::ContainerStatus, Rpc::PodSandboxStatus];
-
 /// How many calls may be outstanding while nothing is known to be stuck.
 const WINDOW: usize = 64;
 
 /// And whatever is.
 const MOST: usize = 256;
-
-fn many(sim: &Sim, pods: usize, containers: &[&str]) {
-    for number in 0..pods {
-        sim.run(&format!("p{number}"), containers);
-    }
-}
 
 fn is_healthy(status: &StatusReport) -> bool {
     status.health.state == HealthState::Healthy

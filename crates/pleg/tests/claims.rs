@@ -2,7 +2,7 @@
 
 mod node;
 
-use node::{Node, generic, named, seconds};
+use node::{Node, STATUSES, broken, generic, named, pods, seconds};
 use pleg::out::coverage::LookKind;
 use pleg::out::health::{HealthState, Reason};
 use pleg::out::status_report::StatusReport;
@@ -11,26 +11,14 @@ use pleg::runtime::{CallError, Rpc};
 use sim::{Fault, Malformation, Sim};
 use tokio::time::{Instant, timeout};
 
-const STATUSES: [Rpc; 2] = [Rpc::ContainerStatus, Rpc::PodSandboxStatus];
 const LISTS: [Rpc; 2] = [Rpc::ListContainers, Rpc::ListPodSandbox];
 
 /// An inspection that fails for this long is no hiccup.
 const FAILING: f64 = 10.0;
 
-fn broken() -> Fault {
-    Fault::Fail(CallError::Refused("Unknown: broken".into()))
-}
-
 fn set(sim: &Sim, calls: &[Rpc], fault: Fault) {
     for call in calls {
         sim.fault(*call, None, fault.clone());
-    }
-}
-
-/// `locked`, `a`, `b` and some more.
-fn pods(sim: &Sim) {
-    for name in ["locked", "a", "b", "c", "d", "e"] {
-        sim.run(name, &["app"]);
     }
 }
 

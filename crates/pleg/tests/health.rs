@@ -4,7 +4,7 @@ mod node;
 
 use std::time::Duration;
 
-use node::{Node, seconds};
+use node::{Node, many, seconds};
 use pleg::model::id::{Id, PodRef};
 use pleg::model::wall_time::{Moment, WallTime};
 use pleg::out::coverage::{Coverage, Look, LookKind};
@@ -56,12 +56,7 @@ async fn a_runtime_that_never_answered_is_starting_and_then_unhealthy() {
 
 #[tokio::test(start_paused = true)]
 async fn a_runtime_that_answers_nothing_is_degraded_at_once_and_unhealthy_after_the_threshold() {
-    let node = Node::watch(|sim| {
-        for number in 0..40 {
-            sim.run(&format!("p{number}"), &["app"]);
-        }
-    })
-    .await;
+    let node = Node::watch(|sim| many(sim, 40, &["app"])).await;
     node.at(0.5).await;
     node.told();
     for call in CALLS {
@@ -226,12 +221,7 @@ fn one_stuck_pod_makes_a_kubelet_slow_and_two_make_it_flap() {
 
 #[tokio::test(start_paused = true)]
 async fn names_that_come_in_the_same_moment_are_told_together() {
-    let node = Node::watch(|sim| {
-        for number in 0..20 {
-            sim.run(&format!("p{number}"), &["app"]);
-        }
-    })
-    .await;
+    let node = Node::watch(|sim| many(sim, 20, &["app"])).await;
     node.at(0.5).await;
     node.told();
     // What was started a little later is overdue a little later.
@@ -400,12 +390,7 @@ async fn a_pod_that_restarts_all_the_time_is_seen_all_the_same() {
 
 #[tokio::test(start_paused = true)]
 async fn a_name_is_taken_back_although_others_restart_all_the_time() {
-    let node = Node::watch(|sim| {
-        for number in 0..60 {
-            sim.run(&format!("p{number}"), &["app"]);
-        }
-    })
-    .await;
+    let node = Node::watch(|sim| many(sim, 60, &["app"])).await;
     node.at(5.5).await;
     node.sim
         .fault(Rpc::ContainerStatus, Some("p0/app.0"), Fault::Hang);

@@ -2,16 +2,12 @@
 
 mod node;
 
-use node::{Node, seconds};
+use node::{Node, broken, seconds};
 use pleg::Config;
 use pleg::model::listed::SandboxState;
 use pleg::out::failure::InspectError;
 use pleg::runtime::{CallError, Rpc};
 use sim::Fault;
-
-fn broken() -> Fault {
-    Fault::Fail(CallError::Refused("Unknown: broken".into()))
-}
 
 #[tokio::test(start_paused = true)]
 async fn a_failed_inspection_is_cached_and_its_events_come_when_it_is_good() {

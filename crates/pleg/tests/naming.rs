@@ -2,7 +2,7 @@
 
 mod node;
 
-use node::{Node, generic, named, seconds};
+use node::{Node, generic, many, named, seconds};
 use pleg::model::id::Id;
 use pleg::out::health::{HealthState, Reason};
 use pleg::runtime::Rpc;
@@ -10,12 +10,6 @@ use sim::{Fault, Sim};
 
 /// From the question for the list to the name.
 const NAMED_AFTER: f64 = 3.5;
-
-fn many(sim: &Sim, pods: usize) {
-    for number in 0..pods {
-        sim.run(&format!("p{number}"), &["app"]);
-    }
-}
 
 /// How many seconds ago the oldest such call that is outstanding was made.
 fn age_of(sim: &Sim, rpc: Rpc) -> Option<f64> {
@@ -34,7 +28,7 @@ async fn under_the_status_lock_the_culprit_is_named_three_and_a_half_seconds_aft
         (60, 0.3, true),
         (60, 0.7, false),
     ] {
-        let prepare = |sim: &Sim| many(sim, pods);
+        let prepare = |sim: &Sim| many(sim, pods, &["app"]);
         let node = match kernel {
             true => Node::watch_with_kernel(generic(), prepare).await,
             false => Node::watch(prepare).await,
@@ -66,7 +60,7 @@ async fn under_the_status_lock_the_culprit_is_named_three_and_a_half_seconds_aft
 
 #[tokio::test(start_paused = true)]
 async fn a_culprit_is_named_too_where_the_list_of_sandboxes_hangs() {
-    let node = Node::watch(|sim| many(sim, 10)).await;
+    let node = Node::watch(|sim| many(sim, 10, &["app"])).await;
     node.at(8.4).await;
     node.sim.fault(Rpc::ListPodSandbox, None, Fault::Hang);
     node.sim
@@ -84,7 +78,7 @@ async fn a_culprit_is_named_too_where_the_list_of_sandboxes_hangs() {
 #[tokio::test(start_paused = true)]
 async fn a_status_that_hangs_after_a_change_is_named_within_four_seconds() {
     for kernel in [true, false] {
-        let prepare = |sim: &Sim| many(sim, 10);
+        let prepare = |sim: &Sim| many(sim, 10, &["app"]);
         let node = match kernel {
             true => Node::watch_with_kernel(generic(), prepare).await,
             false => Node::watch(prepare).await,
@@ -114,7 +108,7 @@ async fn a_status_that_hangs_after_a_change_is_named_within_four_seconds() {
 /// Whether somebody is named on a node on which nobody hangs.
 async fn names_on_a_slow_node(fault: Fault, kernel: bool, from_the_beginning: bool) {
     let prepare = |sim: &Sim| {
-        many(sim, 12);
+        many(sim, 12, &["app"]);
         if from_the_beginning {
             sim.fault_everything(&fault);
         }
@@ -162,7 +156,7 @@ async fn on_a_runtime_that_is_now_slow_and_now_slower_nobody_is_named() {
 
 #[tokio::test(start_paused = true)]
 async fn a_stop_of_the_whole_runtime_does_not_make_the_next_hang_go_unnoticed() {
-    let node = Node::watch(|sim| many(sim, 3)).await;
+    let node = Node::watch(|sim| many(sim, 3, &["app"])).await;
     node.at(5.5).await;
     node.sim.exit("p0", "app", 1);
     node.sim.exit("p1", "app", 1);

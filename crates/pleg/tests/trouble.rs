@@ -5,26 +5,14 @@ mod node;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use node::{Node, generic, named, seconds};
+use node::{Node, STATUSES, broken, generic, named, pods, seconds};
 use pleg::out::health::{Blind, HealthState, Reason};
 use pleg::out::told::Record;
 use pleg::runtime::{Announced, CallError, Rpc};
 use sim::{Fault, Sim};
 
-const STATUSES: [Rpc; 2] = [Rpc::ContainerStatus, Rpc::PodSandboxStatus];
-
-fn broken() -> Fault {
-    Fault::Fail(CallError::Refused("Unknown: broken".into()))
-}
-
 fn missing() -> Fault {
     Fault::Fail(CallError::NotFound("no such container".into()))
-}
-
-fn pods(sim: &Sim) {
-    for name in ["locked", "a", "b", "c", "d", "e"] {
-        sim.run(name, &["app"]);
-    }
 }
 
 fn many(sim: &Sim, pods: usize, containers: &[&str]) {

@@ -16,10 +16,33 @@ use pleg::out::health::StuckCall;
 use pleg::out::status_report::StatusReport;
 use pleg::out::subscribers::Subscription;
 use pleg::out::told::Record;
+use pleg::runtime::{CallError, Rpc};
 use pleg::{Config, Environment, IdSource, Mode, Observer, Pleg, no_ids};
-use sim::Sim;
+use sim::{Fault, Sim};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until};
+
+/// Both calls for the status of an id.
+pub const STATUSES: [Rpc; 2] = [Rpc::ContainerStatus, Rpc::PodSandboxStatus];
+
+/// A call that fails in a way that says nothing.
+pub fn broken() -> Fault {
+    Fault::Fail(CallError::Refused("Unknown: broken".into()))
+}
+
+/// `locked`, `a`, `b` and some more, each with `app`.
+pub fn pods(sim: &Sim) {
+    for name in ["locked", "a", "b", "c", "d", "e"] {
+        sim.run(name, &["app"]);
+    }
+}
+
+/// `p0`, `p1` and so on, each with these containers.
+pub fn many(sim: &Sim, pods: usize, containers: &[&str]) {
+    for number in 0..pods {
+        sim.run(&format!("p{number}"), containers);
+    }
+}
 
 /// A watched node. The clock stands still until a test waits.
 pub struct Node {

@@ -5,6 +5,7 @@ mod node;
 use node::{Node, generic, seconds};
 use pleg::kernel::{Kernel, Watching};
 use pleg::model::id::Id;
+use pleg::out::health::HealthState;
 use pleg::runtime::{CallError, Rpc};
 use sim::Fault;
 use tokio::time::timeout;
@@ -69,6 +70,26 @@ async fn a_runtime_that_never_learns_of_a_death_is_not_asked_for_ever() {
         told.contains("the process of container a/app.0 is dead"),
         "{told}"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_container_that_is_started_again_under_its_own_id_is_not_dead() {
+    let node = Node::watch_with_kernel(generic(), |sim| sim.run("a", &["app"])).await;
+    node.at(0.5).await;
+    node.told();
+    node.sim.kill("a", "app");
+    node.sim.start_again("a", "app");
+    node.at(12.0).await;
+    let status = node.status().await;
+    assert_eq!(status.health.state, HealthState::Healthy);
+    assert_eq!(status.kernel.watched, 1);
+    let told = node.told();
+    assert!(!told.contains("Died"), "{told}");
+    // And its new process is watched.
+    node.sim.kill("a", "app");
+    node.sim.exit("a", "app", 1);
+    node.at(12.1).await;
+    node.assert_told("12.005 Died a/app.0 with 1 (kernel)");
 }
 
 #[tokio::test(start_paused = true)]

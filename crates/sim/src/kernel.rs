@@ -1,28 +1,64 @@
 //! The simulated node's kernel: it knows of a death before the runtime does.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use pleg::kernel::{Death, Kernel, Unwatched, Watching};
 use pleg::model::id::Id;
 use pleg::model::listed::ContainerState;
 
 use crate::Sim;
 
-/// The pid of the first container of the world.
+/// The pid of the first process.
 const FIRST: u32 = 1000;
+
+/// The processes of containers.
+#[derive(Debug, Default)]
+pub(crate) struct Processes {
+    pids: BTreeMap<Id, u32>,
+    begun: u32,
+    /// Those that died although the runtime does not know it yet.
+    dead: BTreeSet<u32>,
+}
+
+impl Processes {
+    /// The process of a container that was started, if only now.
+    fn pid(&mut self, id: &Id) -> u32 {
+        if let Some(pid) = self.pids.get(id) {
+            return *pid;
+        }
+        self.start_again(id)
+    }
+
+    /// Another process takes the place of a container's.
+    pub(crate) fn start_again(&mut self, id: &Id) -> u32 {
+        let pid = FIRST + self.begun;
+        self.begun += 1;
+        self.pids.insert(id.clone(), pid);
+        pid
+    }
+
+    pub(crate) fn kill(&mut self, id: &Id) {
+        let pid = self.pid(id);
+        self.dead.insert(pid);
+    }
+}
 
 impl Sim {
     /// The pid that the runtime tells: one for each container that it says runs.
     pub(crate) fn pid(&self, id: &Id) -> Option<u32> {
-        let world = self.world();
-        let mut containers = world.containers().zip(FIRST..);
-        let ((_, container), pid) = containers.find(|((_, it), _)| it.id == *id)?;
-        (container.state == ContainerState::Running).then_some(pid)
+        self.runs(id).then(|| self.processes().pid(id))
     }
 
-    fn lives(&self, id: &Id) -> bool {
+    fn runs(&self, id: &Id) -> bool {
         let world = self.world();
         let found = world.container_by_id(id.as_str());
-        let runs = found.is_some_and(|(_, it)| it.state == ContainerState::Running);
-        runs && !self.dead().contains(id)
+        found.is_some_and(|(_, it)| it.state == ContainerState::Running)
+    }
+
+    fn lives(&self, pid: u32, id: &Id) -> bool {
+        let runs = self.runs(id);
+        let mut processes = self.processes();
+        runs && processes.pid(id) == pid && !processes.dead.contains(&pid)
     }
 }
 
@@ -30,13 +66,13 @@ impl Kernel for Sim {
     fn watch(&self, pid: u32, id: &Id) -> Watching {
         let (sim, id) = (self.clone(), id.clone());
         Box::pin(async move {
-            if !sim.lives(&id) {
+            if !sim.lives(pid, &id) {
                 return Err(Unwatched::NotSeen(pid));
             }
             let death: Death = Box::pin(async move {
                 loop {
                     let changed = sim.processes_changed.notified();
-                    if !sim.lives(&id) {
+                    if !sim.lives(pid, &id) {
                         return;
                     }
                     changed.await;

@@ -1,7 +1,6 @@
 //! The simulated node: its world, the faults in force, its stream of events, and who
 //! calls what.
 
-use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -14,6 +13,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::faults::{Fault, Faults, Passed, suffer};
+use crate::kernel::Processes;
 use crate::stream::{Announcer, Reader, Serving};
 use crate::stream_faults::StreamFault;
 use crate::tally::{Outstanding, Tally};
@@ -30,8 +30,7 @@ pub struct Sim {
     faults: Arc<Mutex<Faults>>,
     calls: Tally,
     announced: Arc<Mutex<Announcer>>,
-    /// Processes that died although the runtime does not know it yet.
-    dead: Arc<Mutex<BTreeSet<Id>>>,
+    processes: Arc<Mutex<Processes>>,
     /// The processes that live may be others now. Unlike a watch channel it wakes those who
     /// wait in their order, so that a world goes the same way each time.
     pub(crate) processes_changed: Arc<Notify>,
@@ -64,7 +63,7 @@ impl Sim {
             faults: Arc::default(),
             calls: Tally::default(),
             announced: Arc::default(),
-            dead: Arc::default(),
+            processes: Arc::default(),
             processes_changed: Arc::default(),
             tells_pids: Arc::new(AtomicBool::new(true)),
             streams_lists: Arc::default(),
@@ -156,12 +155,21 @@ impl Sim {
     /// [`Self::exit`].
     pub fn kill(&self, pod: &str, container: &str) {
         let id = self.world().container(pod, container).id.clone();
-        self.dead().insert(id);
+        self.processes().kill(&id);
         self.processes_changed.notify_waiters();
     }
 
-    pub(crate) fn dead(&self) -> MutexGuard<'_, BTreeSet<Id>> {
-        self.dead.lock().expect("no panic while it is held")
+    /// Starts another process in a container that is dead, under its id, as Docker does.
+    pub fn start_again(&self, pod: &str, container: &str) {
+        let now = self.now();
+        let mut world = self.world();
+        let container = world.container(pod, container);
+        self.processes().start_again(&container.id);
+        container.start(now);
+    }
+
+    pub(crate) fn processes(&self) -> MutexGuard<'_, Processes> {
+        self.processes.lock().expect("no panic while it is held")
     }
 
     /// Tells nobody the pids of containers, as cri-dockerd does not.

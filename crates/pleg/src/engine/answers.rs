@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::call::{Answer, Answered, List, Purpose, Question};
+use super::processes::Found;
 use super::relister::{ListRow, Relisted};
 use super::state::{Action, Engine};
 use crate::model::event::Source;
@@ -84,9 +85,9 @@ impl Engine {
             }
             (_, Answer::Pid(answer)) => {
                 if let Question::Pid(id) = call.question
-                    && let Some(pid) = self.processes.on_pid(&id, answer, now.instant)
+                    && let Some(found) = self.processes.on_pid(&id, answer, now.instant)
                 {
-                    self.act(Action::Watch { id, pid });
+                    self.on_process(id, found, now);
                 }
             }
             // Of these nobody else asks.
@@ -321,6 +322,15 @@ impl Engine {
         }
     }
 
+    /// There is a process to be watched. What was known of an earlier one says nothing of it.
+    fn on_process(&mut self, id: Id, found: Found, now: Moment) {
+        let Found { pid, again } = found;
+        self.act(Action::Watch { id, pid });
+        if let Some(pod) = again {
+            self.hint(&pod, Hint::of_kernel(now.instant), now);
+        }
+    }
+
     fn on_death_asked(
         &mut self,
         id: &Id,
@@ -345,14 +355,7 @@ impl Engine {
         if let Some(status) = status.filter(|status| status.state == ContainerState::Exited) {
             self.commit_exit(&pod.uid, status, look, now);
         }
-        let hint = Hint {
-            source: Source::Kernel,
-            at: now.instant,
-            announced: None,
-            met: Vec::new(),
-            removed: Vec::new(),
-        };
-        self.hint(&pod, hint, now);
+        self.hint(&pod, Hint::of_kernel(now.instant), now);
     }
 }
 

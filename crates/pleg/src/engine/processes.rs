@@ -3,7 +3,8 @@
 //! ```text
 //!   a container runs --> its pid (verbose ContainerStatus) --> opened --> live --dies-->
 //!     dead: the runtime is asked, after a few milliseconds and then more, until it knows --> hint
-//!        \-- it says for seconds that it runs: a contradiction, which is told
+//!        \-- it says for seconds that it runs: a contradiction, which is told, unless it
+//!            tells another pid by then: it was started again under its id, as Docker does
 //! ```
 //!
 //! The kernel knows of a death some 60 ms before the runtime says so, on any runtime, and
@@ -41,8 +42,8 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 /// burst of fifty deaths containerd needs up to three seconds.
 const CONTRADICTION: Duration = Duration::from_secs(2);
 
-/// From then on it is asked once in this time.
-const SELDOM: Duration = Duration::from_secs(2);
+/// From then on it is asked once in this time, for the status and for the pid.
+const SELDOM: Duration = Duration::from_secs(4);
 
 /// How long a process that could not be watched is left alone; each further time twice as long.
 const RETRY: Duration = Duration::from_secs(5);
@@ -75,11 +76,12 @@ enum State {
     /// Its pid is to be asked for, the next time that there is room.
     Wanted { pause: Duration },
     /// Its pid is being asked for, or its process is being opened.
-    Opening { pause: Duration },
+    Opening { pause: Duration, pid: Option<u32> },
     /// The kernel will tell of its death.
-    Live,
+    Live { pid: u32 },
     /// The process is dead, and the runtime has not said so.
     Dead {
+        pid: u32,
         since: Instant,
         next: Instant,
         pause: Duration,
@@ -93,6 +95,14 @@ enum State {
         retry: Option<Instant>,
         pause: Duration,
     },
+}
+
+/// A process to be opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub(crate) pid: u32,
+    /// Its pod, if an earlier process of the container is dead: it was started again.
+    pub(crate) again: Option<PodRef>,
 }
 
 /// A container whose process is dead and which the runtime says is running.
@@ -198,25 +208,25 @@ impl Processes {
         let free = |id: &&Id| !governor.is_outstanding(&Question::Pid((*id).clone()).key());
         let id = self.wanted.iter().find(free)?.clone();
         let watch = self.watches.get(&id)?;
-        let State::Wanted { pause } = watch.state else {
-            return None;
-        };
         let call = watch.call(Question::Pid(id.clone()), Purpose::Pid);
-        self.enter(&id, State::Opening { pause });
+        if let State::Wanted { pause } = watch.state {
+            self.enter(&id, State::Opening { pause, pid: None });
+        }
+        self.wanted.remove(&id);
         self.asking_pids.insert(id);
         Some(call)
     }
 
-    /// The pid came, or did not; gives it where the process is to be opened.
+    /// The pid came, or did not; gives the process that is to be opened.
     pub(crate) fn on_pid(
         &mut self,
         id: &Id,
         answer: Result<Option<u32>, CallError>,
         now: Instant,
-    ) -> Option<u32> {
+    ) -> Option<Found> {
         self.asking_pids.remove(id);
         match answer {
-            Ok(Some(pid)) => self.watches.contains_key(id).then_some(pid),
+            Ok(Some(pid)) => self.on_pid_told(id, pid),
             Ok(None) => {
                 let why = "the runtime tells no pid of its containers".to_owned();
                 self.refuse(id, why, None);
@@ -229,10 +239,28 @@ impl Processes {
         }
     }
 
+    fn on_pid_told(&mut self, id: &Id, told: u32) -> Option<Found> {
+        let watch = self.watches.get(id)?;
+        let (pause, again) = match &watch.state {
+            State::Opening { pause, .. } => (*pause, None),
+            State::Dead { pid, .. } if *pid != told => (RETRY, Some(watch.pod.clone())),
+            _ => return None,
+        };
+        let pid = Some(told);
+        self.enter(id, State::Opening { pause, pid });
+        Some(Found { pid: told, again })
+    }
+
     /// The process was opened, or could not be.
     pub(crate) fn on_opened(&mut self, id: &Id, opened: Result<(), Unwatched>, now: Instant) {
+        let state = self.watches.get(id).map(|watch| &watch.state);
         match opened {
-            Ok(()) => self.enter(id, State::Live),
+            Ok(()) => {
+                if let Some(State::Opening { pid: Some(pid), .. }) = state {
+                    let pid = *pid;
+                    self.enter(id, State::Live { pid });
+                }
+            }
             Err(why) => {
                 let retry = match &why {
                     Unwatched::TooMany(_) | Unwatched::Silent => Some(now),
@@ -247,7 +275,8 @@ impl Processes {
 
     /// Notes why a process is not watched; with a time, it is tried again some time after that.
     fn refuse(&mut self, id: &Id, why: String, now: Option<Instant>) {
-        let Some(State::Opening { pause }) = self.watches.get(id).map(|watch| &watch.state) else {
+        let watch = self.watches.get(id);
+        let Some(State::Opening { pause, .. }) = watch.map(|watch| &watch.state) else {
             return;
         };
         let pause = *pause;
@@ -262,7 +291,12 @@ impl Processes {
 
     /// The kernel says that the process died.
     pub(crate) fn on_death(&mut self, id: &Id, now: Instant) {
+        let watch = self.watches.get(id);
+        let Some(State::Live { pid }) = watch.map(|watch| &watch.state) else {
+            return;
+        };
         let dead = State::Dead {
+            pid: *pid,
             since: now,
             next: now + PAUSE,
             pause: PAUSE,
@@ -283,6 +317,7 @@ impl Processes {
             pause,
             asking,
             denied,
+            ..
         } = &mut watch.state
         else {
             return None;
@@ -290,14 +325,19 @@ impl Processes {
         *asking = false;
         if runs == Some(false) {
             self.dead.remove(id);
+            self.wanted.remove(id);
             return self.watches.remove(id).map(|watch| watch.pod);
         }
         *denied |= runs == Some(true);
-        *pause = match now >= *since + CONTRADICTION {
+        let contradicts = now >= *since + CONTRADICTION;
+        *pause = match contradicts {
             true => SELDOM,
             false => (*pause * 3 / 2).min(LONGEST_PAUSE),
         };
         *next = now + *pause;
+        if contradicts && runs == Some(true) {
+            self.wanted.insert(id.clone());
+        }
         None
     }
 
@@ -361,7 +401,7 @@ impl Processes {
     }
 
     pub(crate) fn status(&self) -> KernelStatus {
-        let live = |watch: &&Watch| matches!(watch.state, State::Live | State::Dead { .. });
+        let live = |watch: &&Watch| matches!(watch.state, State::Live { .. } | State::Dead { .. });
         let watched = self.watches.values().filter(live).count();
         let mut refused = self
             .watches

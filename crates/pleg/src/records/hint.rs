@@ -58,6 +58,17 @@ pub enum Met {
 }
 
 impl Hint {
+    /// The kernel says that a process of the pod is another, or is no more.
+    pub(crate) fn of_kernel(at: Instant) -> Self {
+        Self {
+            source: Source::Kernel,
+            at,
+            announced: None,
+            met: Vec::new(),
+            removed: Vec::new(),
+        }
+    }
+
     /// Two hints are one look. The newer one says when.
     fn join(&mut self, newer: Self) {
         for met in newer.met {

@@ -177,3 +177,63 @@ async fn a_stop_of_the_whole_runtime_does_not_make_the_next_hang_go_unnoticed() 
     let after = named.await.expect("it is named");
     assert!(after < 4.5, "named after {after} s");
 }
+
+/// Who is named, and when, while pods restart on a node on which these faults
+/// are in force and nobody hangs.
+async fn names_under(faults: &[(Rpc, Fault)], kernel: bool) -> String {
+    let prepare = |sim: &Sim| many(sim, 12, &["app"]);
+    let node = match kernel {
+        true => Node::watch_with_kernel(generic(), prepare).await,
+        false => Node::watch(prepare).await,
+    };
+    node.at(9.3).await;
+    for (call, fault) in faults {
+        node.sim.fault(*call, None, fault.clone());
+    }
+    let mut told = Vec::new();
+    for round in 0..30 {
+        let name = format!("p{}", round % 12);
+        let now = node.sim.now();
+        node.sim.kill(&name, "app");
+        node.sim.world().pod(&name).restart("app", 1, now);
+        node.sample(6.3, |at, status| {
+            let names = named(&status.stuck);
+            if !names.is_empty() {
+                told.push(format!("{at} {names:?}"));
+            }
+        })
+        .await;
+    }
+    told.join("\n")
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_all_calls_of_a_kind_are_slow_nobody_is_named() {
+    for kernel in [false, true] {
+        for kind in [Rpc::ContainerStatus, Rpc::PodSandboxStatus] {
+            for slow in [4.0, 6.0, 8.0] {
+                let told = names_under(&[(kind, Fault::Slow(seconds(slow)))], kernel).await;
+                assert_eq!(told, "", "{kind} takes {slow} s");
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_runtime_that_begins_to_answer_now_soon_and_now_late_has_nobody_named() {
+    let all = [
+        Rpc::ContainerStatus,
+        Rpc::PodSandboxStatus,
+        Rpc::ListContainers,
+        Rpc::ListPodSandbox,
+        Rpc::Version,
+    ];
+    for kernel in [false, true] {
+        for (least, most) in [(0.01, 2.0), (0.05, 4.0), (0.05, 6.0)] {
+            let jitter = Fault::Jitter(seconds(least), seconds(most));
+            let faults = all.map(|call| (call, jitter.clone()));
+            let told = names_under(&faults, kernel).await;
+            assert_eq!(told, "", "{least} to {most} s");
+        }
+    }
+}

@@ -62,6 +62,30 @@ async fn events_of_one_slow_pod_do_not_hold_up_the_look() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_pod_of_very_many_slow_containers_holds_up_nobody_else() {
+    let node = Node::watch(pods).await;
+    let names: Vec<String> = (0..1600).map(|number| format!("c{number}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    node.at(3.5).await;
+    node.sim.run("big", &names);
+    let slow = Fault::Slow(seconds(0.95));
+    node.sim.fault(Rpc::ContainerStatus, None, slow);
+    let mut was_named = false;
+    node.sample(400.0, |at, status| {
+        let age = status.health.age_seconds.unwrap();
+        assert!(age < 35.0, "at {at} lastSeen is {age} s old");
+        assert_ne!(status.health.state, HealthState::Unhealthy);
+        was_named |= status.failing.iter().any(|failing| {
+            let pod = failing.pod.as_ref();
+            pod.is_some_and(|pod| pod.name.contains("big"))
+        });
+    })
+    .await;
+    assert!(was_named, "nobody said of whom it is that takes so long");
+    assert_eq!(node.status().await.health.state, HealthState::Healthy);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_version_that_hangs_keeps_no_list_from_being_asked_for() {
     let node = Node::watch(pods).await;
     node.at(3.5).await;

@@ -136,15 +136,27 @@ impl Engine {
     /// An inspection was overtaken by what was heard meanwhile. A pod of which no inspection comes
     /// to its end for long is named, and not waited for: no look depends on it.
     fn note_overtaken(&mut self, uid: &PodUid, now: Moment) {
-        let Some(since) = self.unseen_since.get(uid).copied() else {
+        let since = self.unseen_since.get(uid).copied();
+        let Some(since) = since.filter(|since| now.instant >= *since + INSPECTIONS_FAIL) else {
             return;
         };
+        self.note_unseen(uid, InspectError::Overtaken, since, now);
+    }
+
+    /// The pod as a whole is not seen, whatever is answered of its parts.
+    pub(super) fn note_unseen(
+        &mut self,
+        uid: &PodUid,
+        error: InspectError,
+        unseen_since: Instant,
+        now: Moment,
+    ) {
         let listed = self.records.listed_as(uid);
         let newest = listed.and_then(|pod| {
             let sandbox = pod.sandboxes.iter().max_by_key(|sandbox| sandbox.attempt)?;
             Some((pod.pod.clone(), sandbox.id.clone()))
         });
-        let Some((pod, id)) = newest.filter(|_| now.instant >= since + INSPECTIONS_FAIL) else {
+        let Some((pod, id)) = newest else {
             return;
         };
         self.note_failing(Failing {
@@ -152,9 +164,9 @@ impl Engine {
             call: Rpc::PodSandboxStatus,
             container: None,
             pod: Some(pod),
-            error: InspectError::Overtaken,
+            error,
             since: now.instant,
-            unseen_since: since,
+            unseen_since,
         });
     }
 

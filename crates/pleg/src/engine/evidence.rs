@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::runtime::Rpc;
 
-/// How many answers the usual time is taken of.
+/// How many answers of a kind are remembered.
 const REMEMBERED: usize = 32;
 
 /// What was measured longer ago says nothing of today.
@@ -19,23 +19,21 @@ const LATELY: Duration = Duration::from_secs(600);
 pub(super) struct Evidence {
     /// The beginning of the newest call that was answered, of any kind.
     any: Option<Instant>,
-    /// The same for each kind.
-    of_kind: BTreeMap<Rpc, Instant>,
+    /// The beginnings of the last calls of each kind that were answered.
+    of_kind: BTreeMap<Rpc, VecDeque<Instant>>,
+    took: BTreeMap<Rpc, Lately>,
+}
+
+/// How long the last calls of a kind took.
+#[derive(Debug, Default)]
+struct Lately {
     took: VecDeque<(Instant, Duration)>,
-    /// The 95th percentile of all that is remembered.
+    /// The 95th percentile of them.
     usual: Duration,
 }
 
-impl Evidence {
-    /// A call that was made at `begun` has been answered.
-    pub(super) fn answered(&mut self, rpc: Rpc, begun: Instant) {
-        self.any = self.any.max(Some(begun));
-        let newest = self.of_kind.entry(rpc).or_insert(begun);
-        *newest = begun.max(*newest);
-    }
-
-    /// A status call that was never suspected took so long: the measure of what is usual.
-    pub(super) fn took(&mut self, took: Duration, now: Instant) {
+impl Lately {
+    fn add(&mut self, took: Duration, now: Instant) {
         if self.took.len() == REMEMBERED {
             self.took.pop_front();
         }
@@ -43,18 +41,61 @@ impl Evidence {
         self.usual = percentile_95(self.took.iter().map(|(_, took)| took));
     }
 
-    /// What is too old is forgotten.
-    pub(super) fn pass(&mut self, now: Instant) {
+    fn forget_before(&mut self, now: Instant) {
         let remembered = self.took.len();
         self.took.retain(|(at, _)| now < *at + LATELY);
         if self.took.len() < remembered {
             self.usual = percentile_95(self.took.iter().map(|(_, took)| took));
         }
     }
+}
 
-    /// How long status calls usually take: the 95th percentile of the last ones.
-    pub(super) fn usual(&self) -> Duration {
-        self.usual
+impl Evidence {
+    /// A call that was made at `begun` has been answered.
+    pub(super) fn answered(&mut self, rpc: Rpc, begun: Instant) {
+        self.any = self.any.max(Some(begun));
+        let of_kind = self.of_kind.entry(rpc).or_default();
+        if of_kind.len() == REMEMBERED {
+            of_kind.pop_front();
+        }
+        of_kind.push_back(begun);
+    }
+
+    /// A status call that was never suspected took so long: the measure of what is usual.
+    pub(super) fn took(&mut self, rpc: Rpc, took: Duration, now: Instant) {
+        self.took.entry(rpc).or_default().add(took, now);
+    }
+
+    /// What is too old is forgotten.
+    pub(super) fn pass(&mut self, now: Instant) {
+        for lately in self.took.values_mut() {
+            lately.forget_before(now);
+        }
+    }
+
+    /// How long status calls of this kind usually take: the 95th percentile of the last ones,
+    /// and of those that were answered since that time the slowest, for a runtime may have
+    /// become slow. While none is known, that of the slower kind.
+    pub(super) fn usual(&self, rpc: Rpc, since: Instant) -> Duration {
+        match self.took.get(&rpc) {
+            Some(lately) if !lately.took.is_empty() => {
+                let ended = lately.took.iter().rev();
+                let ended = ended.take_while(|(at, _)| *at >= since);
+                let slowest = ended.map(|(_, took)| *took).max();
+                lately.usual.max(slowest.unwrap_or_default())
+            }
+            _ => {
+                let others = self.took.values().map(|lately| lately.usual);
+                others.max().unwrap_or_default()
+            }
+        }
+    }
+
+    /// How many calls of this kind were made at `time` or later and have been answered, as far
+    /// as that is remembered.
+    pub(super) fn answers_since(&self, rpc: Rpc, time: Instant) -> usize {
+        let of_kind = self.of_kind.get(&rpc).into_iter().flatten();
+        of_kind.filter(|begun| **begun >= time).count()
     }
 
     /// Whether any call was answered that was made at `time` or later.
@@ -64,7 +105,7 @@ impl Evidence {
 
     /// Whether a call of this kind was answered that was made at `time` or later.
     pub(super) fn of_kind_since(&self, rpc: Rpc, time: Instant) -> bool {
-        self.of_kind.get(&rpc).is_some_and(|begun| *begun >= time)
+        self.answers_since(rpc, time) > 0
     }
 }
 

@@ -28,6 +28,10 @@ use crate::runtime::{About, OutstandingCall, Rpc};
 /// A status call that is silent for so long is suspect while others of its kind are answered.
 pub const SUSPECT: Duration = Duration::from_secs(1);
 
+/// How many others of its kind must have been answered that were asked later: of a runtime that
+/// has become slow, one may be answered quickly by chance.
+const WITNESSES: usize = 2;
+
 /// How many times the usual time a status call may take before it is suspect.
 const TIMES_USUAL: u32 = 4;
 
@@ -183,7 +187,8 @@ impl Governor {
         // usual.
         let stalled = self.stalled.is_some_and(|end| entry.since < end);
         if entry.stuck.is_none() && key.1.is_some() && !stalled {
-            self.evidence.took(now.duration_since(entry.since), now);
+            self.evidence
+                .took(key.0, now.duration_since(entry.since), now);
         }
         self.open = (self.open * 2).min(self.most);
         self.moved = now;
@@ -202,25 +207,40 @@ impl Governor {
             self.open = (self.open / 2).max(SMALLEST_WINDOW + RESERVED);
         }
         self.evidence.pass(now);
-        let (usual, overdue) = (self.evidence.usual(), self.status_overdue);
+        let waiting = self.waiting();
         for ((call, id), entry) in &mut self.outstanding {
             if id.is_none() || entry.is_alone() {
                 continue;
             }
+            let usual = self.evidence.usual(*call, entry.since);
             let age = now.duration_since(entry.since);
             // One that was answered right after this one was made may be the last before
             // the whole runtime stopped.
             let later = entry.since + age / 2;
-            if age >= suspect_after(usual) && self.evidence.of_kind_since(*call, later) {
+            if age >= suspect_after(usual)
+                && self.evidence.of_kind_since(*call, later)
+                && self.evidence.answers_since(*call, entry.since) >= WITNESSES
+            {
                 let since = entry.stuck.map_or(now, |(_, since)| since);
                 entry.stuck = Some((Stuck::Alone, since));
             } else if entry.stuck.is_none()
-                && age >= overdue_after(usual, overdue)
+                && age >= overdue_after(usual, self.status_overdue, waiting[call] == 1)
                 && self.evidence.any_since(later)
             {
                 entry.stuck = Some((Stuck::WithItsKind, now));
             }
         }
+    }
+
+    /// How many status calls of each kind wait for their answer and are not known to be stuck.
+    fn waiting(&self) -> BTreeMap<Rpc, usize> {
+        let mut waiting = BTreeMap::new();
+        for ((call, id), entry) in &self.outstanding {
+            if id.is_some() && entry.stuck.is_none() {
+                *waiting.entry(*call).or_default() += 1;
+            }
+        }
+        waiting
     }
 
     /// The status calls that are stuck, and what waits behind them. A call may outlive its
@@ -300,23 +320,26 @@ impl Governor {
             let others = self.outstanding.iter();
             let mut others = others.filter(|((other, _), _)| other == call);
             !others.any(|(_, other)| other.since >= later)
-                && !self.evidence.of_kind_since(*call, later)
+                && self.evidence.answers_since(*call, later) < WITNESSES
         });
         alone.next().map(|((call, _), _)| *call)
     }
 
     /// When time alone will change what is said here.
     pub fn alarm(&self, now: Instant) -> Option<Instant> {
-        let usual = self.evidence.usual();
-        let steps = [
-            SUSPECT,
-            suspect_after(usual),
-            SLOW_STATUS,
-            overdue_after(usual, self.status_overdue),
-        ];
         let waiting = self.outstanding.iter();
         let waiting = waiting.filter(|((_, id), entry)| id.is_some() && entry.stuck.is_none());
-        let named = waiting.flat_map(|(_, entry)| steps.map(|step| entry.since + step));
+        let named = waiting.flat_map(|((call, _), entry)| {
+            let usual = self.evidence.usual(*call, entry.since);
+            let steps = [
+                SUSPECT,
+                suspect_after(usual),
+                SLOW_STATUS,
+                overdue_after(usual, self.status_overdue, true),
+                overdue_after(usual, self.status_overdue, false),
+            ];
+            steps.map(|step| entry.since + step)
+        });
         let shrinks = !self.outstanding.is_empty() && self.open > SMALLEST_WINDOW + RESERVED;
         let shrinks = shrinks.then(|| self.moved + PAUSE);
         named.chain(shrinks).filter(|time| *time > now).min()
@@ -328,7 +351,9 @@ fn suspect_after(usual: Duration) -> Duration {
     (usual * TIMES_USUAL).clamp(SUSPECT, LONGEST)
 }
 
-/// When it is stuck as far as the runtime answers anything.
-fn overdue_after(usual: Duration, overdue: Duration) -> Duration {
-    (usual * 2).clamp(overdue, LONGEST.max(overdue))
+/// When it is stuck as far as the runtime answers anything: later if others of its kind wait
+/// too, for then it is rather the kind that is slow.
+fn overdue_after(usual: Duration, overdue: Duration, is_alone: bool) -> Duration {
+    let least = if is_alone { overdue } else { overdue * 2 };
+    (usual * 2).clamp(least, LONGEST.max(least))
 }

@@ -22,9 +22,11 @@ impl Engine {
     /// were planned before that.
     pub(super) fn begin_round(&mut self, begun: Moment, kind: LookKind, older: u64) {
         let (governor, records, unasked) = (&self.governor, &self.records, &self.unasked);
+        let inspector = &self.inspector;
         self.rounds.begin(begun, kind, older, || {
             // Who is named already is not waited for.
             let mut named = unasked.clone();
+            named.extend(inspector.lasting().cloned());
             let stuck = governor.stuck(|uid| records.knows(uid));
             named.extend(stuck.filter_map(|call| Some(call.about.pod?.uid)));
             let inspecting = records.inspecting();
@@ -71,6 +73,7 @@ impl Engine {
     pub(super) fn review(&mut self, now: Moment) {
         self.set_aside_unasked(now);
         self.set_aside_stuck(now);
+        self.set_aside_lasting(now);
         self.complete_round(now);
         self.update_coverage(now);
         let unsettled =
@@ -135,6 +138,15 @@ impl Engine {
             self.cache.set_error(&uid, error, now.instant);
             self.rounds.give_up(&uid);
             self.unasked.insert(uid);
+        }
+    }
+
+    /// An inspection that takes very long holds up nobody else: its pod is named.
+    fn set_aside_lasting(&mut self, now: Moment) {
+        for (uid, begun) in self.inspector.begin_lasting(&self.governor, now.instant) {
+            let since = self.unseen_since.get(&uid).copied().unwrap_or(begun);
+            self.note_unseen(&uid, InspectError::Lasting, since, now);
+            self.rounds.give_up(&uid);
         }
     }
 

@@ -28,6 +28,9 @@ pub enum InspectError {
     /// Each time that it was inspected, something newer was heard of it before the end.
     #[error("its status changes faster than the runtime answers")]
     Overtaken,
+    /// Its inspection has not ended for long, although its calls are answered.
+    #[error("its containers are many, or the runtime is slow to answer for them")]
+    Lasting,
     /// Nothing was asked for, because as many calls as may be outstanding hang.
     #[error("its status was not requested, because too many calls have not been answered")]
     NotAsked,

@@ -144,9 +144,14 @@ impl Governor {
         self.outstanding.contains_key(key)
     }
 
-    /// When the outstanding call of this kind for the whole node was made.
+    /// When this call was made, if it is outstanding.
+    pub fn asked(&self, key: &Key) -> Option<Instant> {
+        self.outstanding.get(key).map(|entry| entry.since)
+    }
+
+    /// The same of a call for the whole node.
     pub fn node_call(&self, call: Rpc) -> Option<Instant> {
-        self.outstanding.get(&(call, None)).map(|entry| entry.since)
+        self.asked(&(call, None))
     }
 
     /// A call is made.

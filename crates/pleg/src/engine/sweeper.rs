@@ -83,6 +83,7 @@ pub(crate) struct Sweeper {
 /// One sweep.
 #[derive(Debug)]
 struct Sweep {
+    /// As of when all that it hears is: from the oldest call that it waits for.
     begun: Moment,
     missing: Missing,
     targets: VecDeque<Target>,
@@ -178,7 +179,16 @@ impl Sweeper {
         governor: &Governor,
         now: Moment,
     ) {
-        let targets = self.targets(missing, listed, governor, now.instant);
+        let mut targets = self.targets(missing, listed, now.instant);
+        // Who is being asked already, if only by the sweep before, is not asked again: what he
+        // answers is as of then.
+        let (mut begun, mut asked) = (now, Vec::new());
+        targets.retain(|target| {
+            let key = target.question.key();
+            let since = governor.asked(&key);
+            asked.extend(since.filter(|_| !governor.is_stuck(&key)));
+            since.is_none()
+        });
         let waiting = match self.sweep.take() {
             Some(mut last) => {
                 // Who is named is not waited for.
@@ -190,10 +200,14 @@ impl Sweeper {
                 BTreeMap::new()
             }
         };
+        asked.extend(waiting.values().copied());
+        if let Some(oldest) = asked.into_iter().min() {
+            begun = now.back_at(oldest);
+        }
         let usual = if slow { SLOW_PACE } else { PACE };
         self.next = now.instant + self.period;
         self.sweep = Some(Sweep {
-            begun: now,
+            begun,
             targets,
             waiting,
             missing,
@@ -207,12 +221,11 @@ impl Sweeper {
         });
     }
 
-    /// Everything that is known of what cannot be listed, but for what is being asked for.
+    /// Everything that is known of what cannot be listed.
     fn targets<'a>(
         &mut self,
         missing: Missing,
         listed: impl Iterator<Item = &'a ListedPod>,
-        governor: &Governor,
         now: Instant,
     ) -> VecDeque<Target> {
         let mut unknown = self.host_ids.clone();
@@ -274,7 +287,6 @@ impl Sweeper {
                 });
             }
         }
-        targets.retain(|target| !governor.is_outstanding(&target.question.key()));
         targets
     }
 

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use pleg::engine::SLOW_STATUS;
 use pleg::out::go_duration::GoDuration;
 use serde::Serialize;
 
@@ -108,6 +109,10 @@ fn doubt(probes: &ProbeFacts) -> Option<String> {
 fn well(probes: &ProbeFacts) -> String {
     let calls: usize = probes.costs.iter().map(|cost| cost.count).sum();
     let slowest = probes.costs.iter().map(|cost| cost.max).fold(0.0, f64::max);
+    let well = match slowest >= SLOW_STATUS.as_secs_f64() {
+        true => "",
+        false => " well",
+    };
     let slowest = GoDuration(Duration::from_millis((slowest * 1000.0).ceil() as u64));
     let who = match &probes.runtime {
         Some(runtime) => format!("{} {}", runtime.name, runtime.version),
@@ -127,7 +132,7 @@ fn well(probes: &ProbeFacts) -> String {
         0 => String::new(),
         unasked => format!(", {unasked} not made"),
     };
-    format!("{who} answers well: {calls} calls, the slowest in {slowest}{failed}{unasked}")
+    format!("{who} answers{well}: {calls} calls, the slowest in {slowest}{failed}{unasked}")
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! The runtime as a whole: stopped, gone, not accepting, or silent.
 
-use pleg::runtime::Rpc;
 use std::borrow::Cow;
 
-use pleg::runtime::{CallError, NoConnection, Unreachable};
+use pleg::engine::SLOW_STATUS;
+use pleg::runtime::{CallError, NoConnection, Rpc, Unreachable};
 
 use super::Opinion;
 use super::opinion::culprit;
@@ -193,6 +193,7 @@ fn lists(facts: &NodeFacts) -> Opinion {
     found.extend(nobodys_status(facts, name));
     found.extend(failing::statuses(facts, name));
     found.extend(not_ready(facts));
+    found.extend(slow_statuses(facts, name).filter(|_| found.is_empty()));
     match found.is_empty() {
         true => Opinion::Clear,
         false => Opinion::Found(found),
@@ -273,6 +274,23 @@ fn nobodys_status(facts: &NodeFacts, runtime: &str) -> Option<Finding> {
     Some(found)
 }
 
+/// Statuses are answered, and each takes seconds: a kubelet asks for one after the other.
+fn slow_statuses(facts: &NodeFacts, runtime: &str) -> Option<Finding> {
+    let calls = [Rpc::ContainerStatus, Rpc::PodSandboxStatus].into_iter();
+    let mut costs = calls.filter_map(|call| facts.probes.cost(call));
+    let slow = costs.find(|cost| cost.p90 >= SLOW_STATUS.as_secs_f64())?;
+    let call = slow.call.name();
+    let sentence = format!("{runtime} is slow: {call} takes {}", go(slow.p90));
+    let mut found = finding(facts, Confidence::Low, sentence);
+    found.evidence.push(format!(
+        "of {} {call} calls, half took {} or less, and the slowest {}",
+        slow.count,
+        go(slow.p50),
+        go(slow.max)
+    ));
+    Some(found)
+}
+
 /// Who knocks and is not let in.
 fn queue(facts: &NodeFacts) -> Option<String> {
     let path = facts.probes.endpoint.strip_prefix("unix://")?;
@@ -321,6 +339,17 @@ mod tests {
         assert!(absent[0].sentence.contains("no container runtime"));
         let full = found(refused_by(NoConnection::QueueFull));
         assert!(full[0].sentence.contains("accept queue is full"));
+    }
+
+    #[test]
+    fn a_runtime_whose_every_status_takes_seconds_is_not_called_well() {
+        let slow = node("containerd", "1.7.24").answered(Rpc::ContainerStatus, 20, 4.8);
+        let findings = found(judge(&slow.facts()));
+        assert_eq!(findings[0].verdict, Verdict::Suspect);
+        let said = "containerd is slow: ContainerStatus takes 4.8s";
+        assert_eq!(findings[0].sentence, said);
+        let quick = node("containerd", "1.7.24").answered(Rpc::ContainerStatus, 20, 0.8);
+        assert_eq!(judge(&quick.facts()), Opinion::Clear);
     }
 
     #[test]

@@ -16,6 +16,10 @@ use crate::model::listed::{
 use crate::model::snapshot::Snapshot;
 use crate::model::status::PodStatus;
 
+/// How many ids that are gone are remembered, so that no older answer brings them back: more
+/// than calls may be outstanding.
+const MOST_REMOVED: usize = 1024;
+
 #[derive(Debug)]
 pub(crate) struct Record {
     /// The listing up to which everything was told; the kubelet's `old`.
@@ -24,7 +28,7 @@ pub(crate) struct Record {
     pub(super) listed: Option<Arc<ListedPod>>,
     /// Containers whose status said that they have exited, while a list did not.
     pub(super) ended: BTreeSet<Id>,
-    /// Ids that looks have found gone since the last list, and when.
+    /// The last ids that looks have found gone since the last list, and when.
     pub(super) removed: BTreeMap<Id, Instant>,
     /// When the inspection was begun by which something was told last.
     pub(super) inspected: Option<Instant>,
@@ -167,6 +171,11 @@ impl Record {
         let gone = sandboxes.chain(containers).filter(|id| !names(id));
         let gone: Vec<_> = gone.map(|id| (id.clone(), ended)).collect();
         self.removed.extend(gone);
+        while self.removed.len() > MOST_REMOVED {
+            let oldest = self.removed.iter().min_by_key(|(_, gone)| **gone);
+            let oldest = oldest.map(|(id, _)| id.clone());
+            oldest.and_then(|id| self.removed.remove(&id));
+        }
     }
 
     /// Changes the listing; a pod of which nothing is left is gone.

@@ -1,57 +1,126 @@
 //! What the guard costs a call that passes.
 
 use std::fs;
+use std::os::unix::net::UnixListener as StdUnixListener;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use cri::{ApiVersion, Client, Endpoint, Rpc, v1};
-use guard::Proxy;
 use guard::core::{Mode, Settings};
+use guard::{Handle, Proxy};
 use pleg::no_ids;
-use sim::Sim;
+use sim::{Fault, Sim};
 use tokio::net::UnixListener;
 
 use crate::Effort;
 use crate::cpu::Progress;
 use crate::table::{Table, ratio, time};
 
+/// How many lists from records.
+const LISTS: usize = 20;
+
 pub async fn measure(effort: Effort, progress: &Progress) -> anyhow::Result<Table> {
     progress.say("the guard");
     let mut table = Table::new(
-        "The guard, before a simulated runtime of 110 pods",
+        "The guard, before a simulated runtime of 110 pods x 2 containers",
         &["", "direct", "through the guard", "added", "ratio"],
     );
-    let folder = std::env::temp_dir().join(format!("pleg-bench-{}", std::process::id()));
-    fs::create_dir_all(&folder)?;
-    let measured = passing(effort, &folder, &mut table).await;
-    fs::remove_dir_all(&folder)?;
-    measured?;
+    passing(effort, &mut table).await?;
+    from_records(&mut table).await?;
     table.note(
         "Client, guard and runtime are three threads of one process; direct calls and those \
-         through the guard take turns.",
+         through the guard take turns. A list from records is compared with the same list that \
+         the runtime answers.",
     );
     Ok(table)
 }
 
+/// A simulated runtime with a guard before it, each in a thread of its own.
+struct Guarded {
+    sim: Sim,
+    direct: Client,
+    through: Client,
+    folder: PathBuf,
+    _handle: Handle,
+}
+
+impl Guarded {
+    fn start(pods: usize) -> anyhow::Result<Self> {
+        let folder = format!("pleg-bench-{}-{pods}", std::process::id());
+        let folder = std::env::temp_dir().join(folder);
+        fs::create_dir_all(&folder)?;
+        let (runtime, guarded) = (folder.join("runtime.sock"), folder.join("guard.sock"));
+        let sim = serve_simulation(&runtime, pods)?;
+        let proxy = Proxy {
+            runtime: runtime.clone(),
+            settings: Settings::default(),
+            state: None,
+            ids: no_ids(),
+            unix_nanos: 0,
+        };
+        let listener = StdUnixListener::bind(&guarded)?;
+        Ok(Self {
+            sim,
+            direct: Client::new(&Endpoint::new(runtime), 64 << 20),
+            through: Client::new(&Endpoint::new(guarded), 64 << 20),
+            folder,
+            _handle: proxy.start(listener, Mode::Guard)?,
+        })
+    }
+}
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        // What is left lies among temporary files.
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// Lists that the runtime does not answer, of ten thousand containers.
+async fn from_records(table: &mut Table) -> anyhow::Result<()> {
+    let guarded = Guarded::start(5000)?;
+    let mut of_direct = Vec::new();
+    for _ in 0..LISTS {
+        of_direct.push(call(&guarded.direct, Rpc::ListContainers).await?);
+        call(&guarded.through, Rpc::ListContainers).await?;
+    }
+    guarded.sim.fault(Rpc::ListContainers, None, Fault::Hang);
+    // The first one waits for the runtime and for each id to be confirmed.
+    call(&guarded.through, Rpc::ListContainers).await?;
+    let before = used_by_guard()?;
+    let mut of_guarded = Vec::new();
+    for _ in 0..LISTS {
+        of_guarded.push(call(&guarded.through, Rpc::ListContainers).await?);
+    }
+    let each = (used_by_guard()? - before).as_nanos() as f64 / LISTS as f64;
+    let (one, other) = (
+        percentile(&mut of_direct, 50),
+        percentile(&mut of_guarded, 50),
+    );
+    table.row([
+        "ListContainers from records, 10,000 rows, p50".to_owned(),
+        time(one),
+        time(other),
+        time(other - one),
+        ratio(other, one),
+    ]);
+    table.row([
+        "the same, CPU of the guard".to_owned(),
+        String::new(),
+        time(each),
+        String::new(),
+        String::new(),
+    ]);
+    Ok(())
+}
+
 /// Calls that pass, and what they take of the guard's thread.
-async fn passing(
-    effort: Effort,
-    folder: &std::path::Path,
-    table: &mut Table,
-) -> anyhow::Result<()> {
-    let (runtime, guarded) = (folder.join("runtime.sock"), folder.join("guard.sock"));
-    serve_simulation(&runtime)?;
-    let proxy = Proxy {
-        runtime: runtime.clone(),
-        settings: Settings::default(),
-        state: None,
-        ids: no_ids(),
-        unix_nanos: 0,
-    };
-    let listener = std::os::unix::net::UnixListener::bind(&guarded)?;
-    let handle = proxy.start(listener, Mode::Guard)?;
-    let direct = Client::new(&Endpoint::new(runtime), 64 << 20);
-    let through = Client::new(&Endpoint::new(guarded), 64 << 20);
+async fn passing(effort: Effort, table: &mut Table) -> anyhow::Result<()> {
+    let guarded = Guarded::start(110)?;
+    let Guarded {
+        direct, through, ..
+    } = &guarded;
     let calls = effort.fast_relists as usize * 10;
     for (name, rpc) in [
         ("Version", Rpc::Version),
@@ -59,12 +128,12 @@ async fn passing(
         ("ListContainers, 220 rows", Rpc::ListContainers),
     ] {
         let (mut of_direct, mut of_guarded) = (Vec::new(), Vec::new());
-        call(&direct, rpc).await?;
-        call(&through, rpc).await?;
+        call(direct, rpc).await?;
+        call(through, rpc).await?;
         let before = used_by_guard()?;
         for _ in 0..calls {
-            of_direct.push(call(&direct, rpc).await?);
-            of_guarded.push(call(&through, rpc).await?);
+            of_direct.push(call(direct, rpc).await?);
+            of_guarded.push(call(through, rpc).await?);
         }
         let each = (used_by_guard()? - before).as_nanos() as f64 / calls as f64;
         for (what, of) in [("p50", 50), ("p99", 99)] {
@@ -88,7 +157,6 @@ async fn passing(
             String::new(),
         ]);
     }
-    drop(handle);
     Ok(())
 }
 
@@ -120,23 +188,24 @@ fn percentile(samples: &mut [f64], of: usize) -> f64 {
 }
 
 /// A runtime in a thread of its own.
-fn serve_simulation(path: &std::path::Path) -> anyhow::Result<()> {
-    let listener = std::os::unix::net::UnixListener::bind(path)?;
+fn serve_simulation(path: &Path, pods: usize) -> anyhow::Result<Sim> {
+    let listener = StdUnixListener::bind(path)?;
     listener.set_nonblocking(true)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
+    let sim = Sim::new();
+    for number in 0..pods {
+        sim.run(&format!("pod-{number}"), &["app-0", "app-1"]);
+    }
+    let served = sim.clone();
     std::thread::spawn(move || {
         runtime.block_on(async {
-            let sim = Sim::new();
-            for number in 0..110 {
-                sim.run(&format!("pod-{number}"), &["app-0", "app-1"]);
-            }
             let listener = UnixListener::from_std(listener)?;
-            sim::grpc::serve(sim, listener).await
+            sim::grpc::serve(served, listener).await
         })
     });
-    Ok(())
+    Ok(sim)
 }
 
 /// How long the guard's thread was on a CPU.

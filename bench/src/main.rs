@@ -56,6 +56,8 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Errand {
+    /// Only what the guard costs: passing calls, and lists from its records.
+    Guard,
     /// What the benchmark runs as its own child, to weigh a process that only watches.
     #[command(hide = true)]
     Memory { endpoint: Endpoint, seconds: u64 },
@@ -149,6 +151,10 @@ async fn run(arguments: &Arguments) -> anyhow::Result<bool> {
         Effort::FULL
     };
     let progress = Progress::new();
+    if let Some(Errand::Guard) = arguments.errand {
+        print(guard::measure(effort, &progress).await?)?;
+        return Ok(true);
+    }
     let mut latencies = latency::table();
     latency::measure_simulator(effort.restarts * 2, &progress, &mut latencies).await;
     let idle = match reason_to_leave_out(arguments) {

@@ -17,7 +17,9 @@ use pleg::model::id::Id;
 use tokio::time::Instant;
 
 use super::rows::{Asked, Known};
-use super::{Action, AskId, CallId, Failure, Guard, Mode, Outcome, Purpose, Reply, Settings};
+use super::{
+    Action, AskId, CallId, Caller, Failure, Guard, Mode, Outcome, Purpose, Reply, Settings,
+};
 use crate::wire::Kind;
 use crate::wire::filter::Filter;
 use crate::wire::row::{Row, rows_of};
@@ -96,8 +98,7 @@ pub(super) struct Called {
     pub(super) filter: Filter,
     pub(super) asked: Instant,
     pub(super) until: Option<Instant>,
-    /// Whether it may be answered in the runtime's place.
-    pub(super) may_be_answered: bool,
+    pub(super) from: Caller,
 }
 
 #[derive(Debug)]
@@ -221,8 +222,9 @@ impl Waiting {
 
 impl Guard {
     pub(super) fn on_list_called(&mut self, kind: Kind, called: Called, now: Instant) {
+        let may_be_answered = self.answers(called.from);
         let lists = &mut self.lists[kind as usize];
-        if called.may_be_answered {
+        if may_be_answered {
             lists.asked = Some(now);
             if lists.guarding_since().is_some() {
                 return lists.waiting.push(Waiting::new(called, None));
@@ -293,7 +295,7 @@ impl Guard {
     }
 
     fn note_told(&mut self, kind: Kind, called: &Called, now: Instant) {
-        if called.may_be_answered {
+        if called.from == Caller::Client {
             self.listed[kind as usize] = Some(now);
         }
     }
@@ -400,7 +402,9 @@ impl Guard {
         for mut it in waiting {
             let since = it.called.asked.checked_sub(FRESH);
             let since = since.unwrap_or(it.called.asked);
-            let rows = match it.called.may_be_answered {
+            // A caller that waits since before a switch of the mode may be, too.
+            let may_be_answered = self.answers(it.called.from);
+            let rows = match may_be_answered {
                 true => {
                     let filter = &it.called.filter;
                     self.known_rows(kind, filter, &mut it.known_to, since, now)
@@ -413,7 +417,7 @@ impl Guard {
             });
             let reply = match list {
                 Some(list) => Some(Reply::Message(list.into())),
-                None if it.called.may_be_answered && self.is_to_be_given_up(kind, &it, now) => {
+                None if may_be_answered && self.is_to_be_given_up(kind, &it, now) => {
                     Some(Reply::Failed(Failure::ListOverdue))
                 }
                 None => None,

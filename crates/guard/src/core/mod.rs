@@ -52,6 +52,7 @@ use node_calls::NodeCalls;
 use prober::Prober;
 use reads::Reads;
 use rows::Rows;
+use saved::Saved;
 use shadow::Shadow;
 use stats::Stats;
 
@@ -127,8 +128,7 @@ pub struct Guard {
     figures: Figures,
     /// When callers that may be answered were last told a list of each kind.
     listed: [Option<Instant>; 2],
-    /// The revisions of both kinds of rows that were saved last.
-    saved: Option<(u64, u64)>,
+    saved: Option<Saved>,
     started: (Instant, i64),
     actions: Vec<Action>,
 }
@@ -296,7 +296,7 @@ impl Guard {
                 filter,
                 asked: now,
                 until: deadline,
-                may_be_answered: self.answers(from),
+                from,
             };
             return self.on_list_called(kind, call, now);
         }

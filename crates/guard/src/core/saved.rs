@@ -1,68 +1,85 @@
-//! What survives a restart: all rows, as two lists.
+//! What survives a restart: all rows, as two lists, and while something is overdue the last
+//! statistics, as two more.
 //!
-//! They need not be new: after a restart every id is confirmed anew, and what was made since is
-//! met on the host, or no list is answered before a complete one came.
+//! Rows need not be new: after a restart every id is confirmed anew, and what was made since is
+//! met on the host, or no list is answered before a complete one came. Statistics are those of
+//! the time before the fault: whoever is stuck has no others.
 
 use bytes::{Buf, Bytes};
 use tokio::time::Instant;
 
 use super::Guard;
-use super::rows::Rows;
 use crate::wire::Kind;
 use crate::wire::row::rows_of;
 
 /// The first bytes of it, with the version of the form.
-const MAGIC: &[u8] = b"pleg guard rows 1\n";
+const MAGIC: &[u8] = b"pleg guard rows 2\n";
 
-/// The rows as bytes.
-pub(super) fn written(sandboxes: &Rows, containers: &Rows) -> Vec<u8> {
-    let mut saved = MAGIC.to_vec();
-    for rows in [sandboxes, containers] {
-        let list = rows.write(rows.iter().map(|(_, known)| known));
-        saved.extend((list.len() as u64).to_be_bytes());
-        saved.extend(list);
-    }
-    saved
+const KINDS: [Kind; 2] = [Kind::Sandbox, Kind::Container];
+
+/// What was saved last: the revisions of both kinds of rows, and whether with statistics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Saved {
+    revisions: [u64; 2],
+    with_stats: bool,
 }
 
-/// The two lists in what was saved; `None` if it is anything else.
-fn lists(saved: &Bytes) -> Option<[Bytes; 2]> {
+/// The lists in what was saved; `None` if it is anything else.
+fn lists(saved: &Bytes) -> Option<[Bytes; 4]> {
     let mut rest = saved.slice_ref(saved.strip_prefix(MAGIC)?);
     let mut next = || {
         let length = usize::try_from(rest.try_get_u64().ok()?).ok()?;
         (length <= rest.len()).then(|| rest.split_to(length))
     };
-    let lists = [next()?, next()?];
+    let lists = [next()?, next()?, next()?, next()?];
     rest.is_empty().then_some(lists)
 }
 
 impl Guard {
     /// What is to be saved, if it differs from what was saved last.
     pub fn to_save(&mut self) -> Option<Vec<u8>> {
-        let revision = (self.sandboxes.revision(), self.containers.revision());
-        let is_complete = |rows: &Rows| rows.complete_since().is_some();
-        let differs = self.saved != Some(revision);
-        let is_worth = is_complete(&self.sandboxes) && is_complete(&self.containers);
-        (differs && is_worth).then(|| {
-            self.saved = Some(revision);
-            written(&self.sandboxes, &self.containers)
-        })
+        let saved = Saved {
+            revisions: KINDS.map(|kind| self.rows(kind).revision()),
+            with_stats: self.guarding_since().is_some() || self.stats.are_overdue(),
+        };
+        let mut kinds = KINDS.into_iter();
+        let is_worth = kinds.all(|kind| self.rows(kind).complete_since().is_some());
+        if self.saved == Some(saved) || !is_worth {
+            return None;
+        }
+        self.saved = Some(saved);
+        let rows = KINDS.map(|kind| {
+            let rows = self.rows(kind);
+            rows.write(rows.iter().map(|(_, known)| known))
+        });
+        let stats = KINDS.map(|kind| match saved.with_stats {
+            true => self.stats.written(kind),
+            false => Vec::new(),
+        });
+        let mut written = MAGIC.to_vec();
+        for list in rows.into_iter().chain(stats) {
+            written.extend((list.len() as u64).to_be_bytes());
+            written.extend(list);
+        }
+        Some(written)
     }
 
     /// Takes in what an earlier run saved; says whether it was understood.
     pub fn restore(&mut self, saved: Vec<u8>, now: Instant) -> bool {
-        let Some(lists) = lists(&saved.into()) else {
+        let Some([sandboxes, containers, stats @ ..]) = lists(&saved.into()) else {
             return false;
         };
-        let [sandboxes, containers] = lists;
         let sandboxes = rows_of(Kind::Sandbox, &sandboxes);
         let (Ok(sandboxes), Ok(containers)) = (sandboxes, rows_of(Kind::Container, &containers))
         else {
             return false;
         };
-        for (kind, rows) in [(Kind::Sandbox, sandboxes), (Kind::Container, containers)] {
+        for (kind, rows) in KINDS.into_iter().zip([sandboxes, containers]) {
             self.rows_mut(kind).restore(rows, now);
             self.prober.may_have_missed(kind, now);
+        }
+        for (kind, stats) in KINDS.into_iter().zip(stats) {
+            self.stats.restore(kind, &stats);
         }
         true
     }

@@ -25,12 +25,13 @@ use crate::wire::request::of_id;
 use crate::wire::row::{READY, RUNNING};
 use crate::wire::stats::{asks_for_all, rows_of};
 
-/// A list that takes longer, and three times as long as the last good one, is overdue.
+/// A list that takes longer, and three times as long as the last one that came in time, is
+/// overdue, and after the longest time in any case.
 const OVERDUE: Duration = Duration::from_secs(5);
 const TIMES_USUAL: u32 = 3;
-const LONGEST: Duration = Duration::from_secs(60);
+const LONGEST: Duration = Duration::from_secs(15);
 
-/// For how long an id is waited for when all are asked.
+/// For how long all are waited for, and one that is silent.
 const COLLECTING: Duration = Duration::from_secs(2);
 
 /// How many are asked at once; one that is silent for longer gives its place to the next.
@@ -47,7 +48,7 @@ pub(super) struct Stats {
     last: [BTreeMap<Id, Bytes>; 2],
     /// The ids that the runtime is asked for.
     asked: BTreeMap<(Kind, Id), Instant>,
-    /// How long the last good list took.
+    /// How long the last good list took that came in time.
     usual: BTreeMap<Rpc, Duration>,
 }
 
@@ -102,6 +103,23 @@ impl Stats {
         (usual * TIMES_USUAL).clamp(OVERDUE, LONGEST)
     }
 
+    /// Whether a list of them is outstanding that was overdue: nobody waits for it any more.
+    pub(super) fn are_overdue(&self) -> bool {
+        let is_waited_for = |ask: &AskId| self.waiting.iter().any(|it| it.list == Some(*ask));
+        self.lists.keys().any(|ask| !is_waited_for(ask))
+    }
+
+    /// The last values as one list.
+    pub(super) fn written(&self, kind: Kind) -> Vec<u8> {
+        let last = self.last[kind as usize].values();
+        last.flatten().copied().collect()
+    }
+
+    /// What an earlier run has written. What is not understood is as if it were not there.
+    pub(super) fn restore(&mut self, kind: Kind, written: &[u8]) {
+        self.last[kind as usize] = rows_of(written).unwrap_or_default();
+    }
+
     /// The caller has gone: gives the list that nobody wants any more. One that is overdue stays,
     /// so that no second one is asked for.
     pub(super) fn abandoned(&mut self, call: CallId, now: Instant) -> Option<AskId> {
@@ -121,7 +139,7 @@ impl Stats {
         });
         let collects = self.waiting.iter().any(|it| it.collecting.is_some());
         let asked = self.asked.values().filter(|_| collects);
-        let silent = asked.map(|asked| *asked + SILENT);
+        let silent = asked.flat_map(|asked| [*asked + SILENT, *asked + COLLECTING]);
         waiting.chain(silent).filter(|time| *time > now).min()
     }
 }
@@ -170,20 +188,36 @@ impl Guard {
         };
         if let Outcome::Messages(messages) = outcome {
             let took = asked.1.saturating_duration_since(asked.0);
-            self.stats.usual.insert(list.rpc, took);
+            // At a deadline containerd answers with what it has by then.
+            if took < self.stats.overdue_after(list.rpc) {
+                self.stats.usual.insert(list.rpc, took);
+            }
             if let (Some(kind), [message], true) = (
                 kind_of(list.rpc),
                 messages.as_slice(),
                 asks_for_all(&list.request),
             ) && let Ok(rows) = rows_of(message)
             {
-                self.stats.last[kind as usize] = rows;
+                self.keep_stats(kind, rows);
             }
         }
         let waiting = &mut self.stats.waiting;
         if let Some(place) = waiting.iter().position(|it| it.list == Some(ask)) {
             let call = waiting.remove(place).call;
             self.actions.push(Action::Relay(ask, call));
+        }
+    }
+
+    /// The newest values of these, and the last ones of all others that are still there.
+    fn keep_stats(&mut self, kind: Kind, rows: BTreeMap<Id, Bytes>) {
+        let known = match kind {
+            Kind::Sandbox => &self.sandboxes,
+            Kind::Container => &self.containers,
+        };
+        let last = &mut self.stats.last[kind as usize];
+        last.extend(rows);
+        if known.complete_since().is_some() {
+            last.retain(|id, _| known.get(id).is_some());
         }
     }
 
@@ -271,7 +305,11 @@ impl Guard {
     /// The list, or why there is none, once that is known.
     fn collected(&self, place: usize, now: Instant) -> Option<Reply> {
         let collecting = self.stats.waiting[place].collecting.as_ref()?;
-        if now < collecting.until && !collecting.open.is_empty() {
+        let is_silent = |id: &Id| {
+            let asked = self.stats.asked.get(&(collecting.kind, id.clone()));
+            asked.is_some_and(|asked| now >= *asked + COLLECTING)
+        };
+        if now < collecting.until && !collecting.open.iter().all(is_silent) {
             return None;
         }
         let last = &self.stats.last[collecting.kind as usize];

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use cri::{Rpc, v1};
+use guard::core::Mode;
 use prost::Message;
 
 use crate::node::{LIMIT, MADE, Node, container_id};
@@ -124,4 +125,19 @@ fn a_change_is_not_answered_in_the_runtimes_place_before_its_time() {
     assert_eq!(node.end_of(call), None, "it may be answered any moment");
     node.pass(Duration::from_millis(1200));
     assert!(matches!(node.end_of(call), Some(Some(_))), "it is listed");
+}
+
+#[test]
+fn who_asked_before_the_guard_was_switched_on_is_answered_too() {
+    let mut node = Node::new(20, CONTAINERS);
+    node.hangs = locked;
+    for mode in [Mode::Shadow, Mode::Pass] {
+        node.switch(mode);
+        let list = node.start(Rpc::ListContainers, "");
+        node.pass(SECOND * 15);
+        assert_eq!(node.end_of(list), None, "it passes in mode {mode:?}");
+        node.switch(Mode::Guard);
+        node.pass(SECOND * 5);
+        assert!(matches!(node.end_of(list), Some(Some(_))), "{mode:?}");
+    }
 }

@@ -24,6 +24,8 @@ pub struct Node {
     requests: BTreeMap<CallId, (Rpc, Bytes)>,
     /// One container more is there: [`MADE`].
     pub makes: bool,
+    /// The list of statistics comes without it.
+    pub lacks_stats_of: Option<String>,
     /// What hangs.
     held: Vec<(AskId, Rpc, Bytes)>,
     /// What the guard asked by itself.
@@ -77,12 +79,8 @@ impl Node {
     /// One before which the guard is just started.
     pub fn starting(sandboxes: usize, containers: usize) -> Self {
         let now = Instant::now();
-        let settings = Settings {
-            limit: LIMIT,
-            ..Settings::default()
-        };
         Self {
-            guard: Guard::new(settings, Mode::Guard, now, 0),
+            guard: Self::guard(now),
             now,
             sandboxes,
             containers,
@@ -92,10 +90,33 @@ impl Node {
             passed: 0,
             requests: BTreeMap::new(),
             makes: false,
+            lacks_stats_of: None,
             held: Vec::new(),
             asked: Vec::new(),
             last_call: 0,
         }
+    }
+
+    /// The guard is killed, and started with what it has kept.
+    pub fn restart(&mut self) {
+        let kept = self.guard.to_save().expect("something has changed");
+        self.guard = Self::guard(self.now);
+        assert!(self.guard.restore(kept, self.now));
+        self.held.clear();
+        self.answers.clear();
+    }
+
+    fn guard(now: Instant) -> Guard {
+        let settings = Settings {
+            limit: LIMIT,
+            ..Settings::default()
+        };
+        Guard::new(settings, Mode::Guard, now, 0)
+    }
+
+    /// The guard is switched.
+    pub fn switch(&mut self, mode: Mode) {
+        self.step(Input::Mode(mode));
     }
 
     /// Nothing hangs any more.
@@ -162,7 +183,9 @@ impl Node {
                 ..Default::default()
             }),
             Rpc::ListContainerStats => {
-                let rows = (0..self.containers).flat_map(|number| stats_of(&container_id(number)));
+                let ids = (0..self.containers).map(container_id);
+                let ids = ids.filter(|id| self.lacks_stats_of.as_ref() != Some(id));
+                let rows = ids.flat_map(|id| stats_of(&id));
                 Outcome::Messages(vec![rows.collect()])
             }
             Rpc::ContainerStats => Outcome::Messages(vec![stats_of(&id).into()]),

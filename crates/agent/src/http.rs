@@ -5,6 +5,7 @@
 //! runtime must not get its observer killed.
 
 use std::convert::Infallible;
+use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,13 +17,16 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, put};
 use bytes::Bytes;
 use futures_util::stream;
+use guard::Turns;
 use guard::core::Mode;
 use pleg::Pleg;
 use pleg::model::wall_time::{Moment, system_clock};
 use pleg::out::health::HealthState;
 use pleg::out::status_report::StatusReport;
+use pleg::out::subscribers::Subscription;
+use pleg::out::told::Record;
 use serde::Serialize;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 
 use crate::doors::{Endless, MAX_CONNECTIONS};
@@ -179,16 +183,54 @@ async fn events(
     })?;
     let subscription = agent.pleg.subscribe().await;
     let subscription = subscription.map_err(|stopped| unavailable(&stopped.to_string()))?;
+    let told = Told {
+        turns: agent.guard.as_ref().map(guard::Handle::turns),
+        subscription,
+        agent,
+        _place: place,
+    };
     // The next record is made when the last one was taken: nothing piles up here.
-    let lines = stream::unfold((subscription, place), |(mut subscription, place)| async {
-        let record = subscription.next().await?;
-        Some((
-            Ok::<_, Infallible>(json_line(&record)),
-            (subscription, place),
-        ))
+    let lines = stream::unfold(told, |mut told| async {
+        let record = told.next().await?;
+        Some((Ok::<_, Infallible>(json_line(&record)), told))
     });
     let headers = [(header::CONTENT_TYPE, "application/x-ndjson")];
     Ok((headers, Extension(Endless), Body::from_stream(lines)).into_response())
+}
+
+/// What a reader of events is told: while a guard answers in the runtime's place, that is our
+/// health.
+struct Told {
+    agent: Agent,
+    subscription: Subscription,
+    turns: Option<Turns>,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Told {
+    async fn next(&mut self) -> Option<Record> {
+        loop {
+            let turned = async {
+                match &mut self.turns {
+                    Some(turns) => turns.next().await,
+                    None => pending().await,
+                }
+            };
+            let mut record = tokio::select! {
+                biased;
+                record = self.subscription.next() => record?,
+                () = turned => match report(&self.agent).await {
+                    Ok(report) => return Some(Record::Health(report.into_health(system_clock()()))),
+                    // Nobody knows how we are: the next record says.
+                    Err(_) => continue,
+                },
+            };
+            if let (Record::Health(health), Some(guard)) = (&mut record, &self.agent.guard) {
+                guard.show_change(health);
+            }
+            return Some(record);
+        }
+    }
 }
 
 fn json_line(record: &impl Serialize) -> Bytes {

@@ -1,12 +1,13 @@
 //! A running guard, for whoever shows it or switches it.
 
+use std::future::pending;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use cri::Connect;
 use pleg::model::wall_time::Moment;
-use pleg::out::health::{HealthState, Reason, StuckCall};
+use pleg::out::health::{HealthReport, HealthState, Reason, StuckCall};
 use pleg::out::kubelet_view::guarded_kubelet_view;
 use pleg::out::status_report::{Difference, GuardMode, GuardStatus, StatusReport};
 use prometheus::Histogram;
@@ -62,20 +63,38 @@ impl Handle {
         if let Phase::Guarding { since } = shown.phase {
             report.kubelet_view = guarded_kubelet_view(now.instant, shown.listed);
             let health = &mut report.health;
-            // Of a runtime that answers nothing nothing is known that could be answered.
-            let is_silent = matches!(
-                health.reason,
-                Reason::RuntimeSilent | Reason::RuntimeUnreachable
-            );
-            if health.state != HealthState::Unhealthy && !is_silent {
+            if is_guarded(health.state, health.reason) {
                 health.state = HealthState::Degraded;
                 health.reason = Reason::Guarding;
                 health.since = now.back_at(since).wall;
-                let message = &health.message;
-                health.message = format!("the guard answers in place of the runtime: {message}");
+                health.message = guarding(&health.message);
             }
         }
         report.guard = self.status(shown, &report.stuck, now.instant);
+    }
+
+    /// The same for a change of our health.
+    pub fn show_change(&self, health: &mut HealthReport) {
+        let shown = self.report.borrow().clone();
+        for call in &mut health.stuck {
+            name(call, &shown);
+        }
+        let is_guarding = matches!(shown.phase, Phase::Guarding { .. });
+        if is_guarding && is_guarded(health.state, health.reason) {
+            health.state = HealthState::Degraded;
+            health.reason = Reason::Guarding;
+            health.message = guarding(&health.message);
+        }
+    }
+
+    /// Sees when it begins to answer in the runtime's place, and when it ends.
+    pub fn turns(&self) -> Turns {
+        let mut report = self.report.clone();
+        let was_guarding = is_guarding(&report.borrow_and_update());
+        Turns {
+            report,
+            was_guarding,
+        }
     }
 
     /// What it does now, and for whom: those whose calls are stuck.
@@ -95,10 +114,7 @@ impl Handle {
             since_seconds: since,
             culprits: match report.phase {
                 Phase::Passing => Vec::new(),
-                Phase::Guarding { .. } | Phase::GivenUp => {
-                    let of_ids = stuck.iter().filter(|call| call.id.is_some());
-                    of_ids.cloned().collect()
-                }
+                Phase::Guarding { .. } | Phase::GivenUp => culprits(&report, stuck, now),
             },
             answers: report.figures.answered,
             given_up: report.figures.given_up,
@@ -142,12 +158,61 @@ impl Handle {
     }
 }
 
+/// When a guard begins to answer in the runtime's place, and when it ends.
+#[derive(Debug)]
+pub struct Turns {
+    report: watch::Receiver<Report>,
+    was_guarding: bool,
+}
+
+impl Turns {
+    /// Ends when it does otherwise than when it was last looked; never once the guard has ended.
+    pub async fn next(&mut self) {
+        let was = self.was_guarding;
+        let turned = self.report.wait_for(|it| is_guarding(it) != was);
+        match turned.await.map(drop) {
+            Ok(()) => self.was_guarding = !was,
+            Err(_) => pending().await,
+        }
+    }
+}
+
+fn is_guarding(report: &Report) -> bool {
+    matches!(report.phase, Phase::Guarding { .. })
+}
+
+/// Whether it is the guard on which a kubelet's Ready depends: of a runtime that answers nothing
+/// nothing is known that could be answered.
+fn is_guarded(state: HealthState, reason: Reason) -> bool {
+    let is_silent = matches!(reason, Reason::RuntimeSilent | Reason::RuntimeUnreachable);
+    state != HealthState::Unhealthy && !is_silent
+}
+
+fn guarding(message: &str) -> String {
+    format!("the guard answers in place of the runtime: {message}")
+}
+
+/// Whose calls are stuck, as our relisting knows and as the guard does, which may know it sooner.
+fn culprits(report: &Report, stuck: &[StuckCall], now: Instant) -> Vec<StuckCall> {
+    let of_ids = stuck.iter().filter(|call| call.id.is_some());
+    let mut culprits: Vec<StuckCall> = of_ids.cloned().collect();
+    for call in &report.stuck {
+        if culprits.iter().all(|known| known.id != call.about.id) {
+            culprits.push(StuckCall::new(call, now));
+        }
+    }
+    culprits
+}
+
 /// Names whom a call is about, where the rows know more: they survive a restart.
 fn name(call: &mut StuckCall, shown: &Report) {
-    let known = call.id.as_ref().and_then(|id| shown.names.get(id));
-    if let (None, Some((container, pod))) = (&call.pod, known) {
-        call.container = container.clone();
-        call.pod = Some(pod.clone());
+    let mut known = shown.stuck.iter().map(|known| &known.about);
+    if call.pod.is_none()
+        && call.id.is_some()
+        && let Some(known) = known.find(|known| known.id == call.id)
+    {
+        call.container = known.container.clone();
+        call.pod = known.pod.clone();
     }
 }
 

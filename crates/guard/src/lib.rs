@@ -16,6 +16,6 @@ mod handle;
 mod proxy;
 mod wire;
 
-pub use handle::Handle;
+pub use handle::{Handle, Turns};
 pub use proxy::{Proxy, Report};
 pub use wire::Kind;

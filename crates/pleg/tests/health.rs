@@ -68,7 +68,7 @@ async fn a_runtime_that_answers_nothing_is_degraded_at_once_and_unhealthy_after_
     assert!(
         first.starts_with(
             "3.000 Degraded: both lists are unavailable; polling known pods one by one, \
-             new pods are not seen: \
+             new pods may be missed: \
              ListPodSandbox has not answered for 2s; ListContainers has not answered for 2s"
         ),
         "{degraded}"

@@ -98,9 +98,8 @@ impl Guarded {
         self.locked.id("app").unwrap()
     }
 
-    /// Kills the container of one pod; gives how long it took until that was listed.
-    async fn death(&self) -> Duration {
-        let id = self.dies.id("app").unwrap();
+    /// Kills a container; gives how long it took until that was listed.
+    async fn death(&self, id: &str) -> Duration {
         let killed = Instant::now();
         let pid = self.direct.pid(id).await.unwrap();
         self.direct.kill(id, pid).unwrap();
@@ -143,14 +142,16 @@ async fn one_stuck_container_holds_up_nobody_else(version: &str, testbed: Testbe
     assert!(took < FIRST_LIST, "{took:?}");
     assert_eq!(again, before, "nothing has changed");
 
-    let died = node.death().await;
+    let died = node.death(node.dies.id("app").unwrap()).await;
     println!("containerd {version}: a death was listed after {died:?}");
 
     // It is started again, another pod is made, and one is removed.
     let Guarded { kubelet, goes, .. } = &node;
     let asked = Instant::now();
-    kubelet.restart_container(&node.dies, "app").await.unwrap();
+    let again = kubelet.restart_container(&node.dies, "app").await.unwrap();
     println!("containerd {version}: restarted in {:?}", asked.elapsed());
+    let died = node.death(&again.id).await;
+    println!("containerd {version}: its second death was listed after {died:?}");
     let asked = Instant::now();
     let new = run(kubelet, "new").await;
     let took = asked.elapsed();
@@ -223,7 +224,7 @@ async fn a_verb_of_runc_that_hangs_holds_up_its_own_container_alone() {
     let (first, took) = list(&node.kubelet).await;
     assert!(took < FIRST_LIST, "{took:?}");
     assert_eq!(first, before, "nothing has changed");
-    node.death().await;
+    node.death(node.dies.id("app").unwrap()).await;
     node.kubelet
         .restart_container(&node.dies, "app")
         .await

@@ -79,7 +79,7 @@ fn of_guard(page: &mut String, guard: &GuardFacts) {
         (GuardMode::Guard, None) if guard.limit_reached => {
             "the limit of guarding one fault is reached: every call passes".to_owned()
         }
-        (GuardMode::Guard, None) => "every call passes now".to_owned(),
+        (GuardMode::Guard, None) => "every list passes now".to_owned(),
         (GuardMode::Shadow, _) => "it only compares: every call passes (mode shadow)".to_owned(),
         (GuardMode::Pass | GuardMode::Off, _) => "every call passes (mode pass)".to_owned(),
     };

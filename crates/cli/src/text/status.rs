@@ -78,7 +78,7 @@ fn guard(guard: &GuardStatus) -> Option<String> {
             BAD,
             "the limit of guarding one fault is reached: every call passes",
         ),
-        (GuardMode::Guard, None) => "every call passes".to_owned(),
+        (GuardMode::Guard, None) => "every list passes".to_owned(),
         (GuardMode::Guard, Some(since)) => {
             let since = duration(since);
             let answering = format!("answers in place of the runtime, for {since}");

@@ -119,6 +119,43 @@ fn a_guard_says_what_it_does_and_is_switched_while_it_runs() {
 }
 
 #[test]
+fn whoever_watches_is_told_that_a_guard_answers_and_that_it_does_no_more() {
+    let runtime = FakeRuntime::with_pods(&[("web", &["app"]), ("shop", &["app"])]);
+    let guard = Guard::start(&runtime);
+    let socket = guard.path("agent.sock");
+    let mut watch = Pleg::new(&["watch", "-o", "json", "--agent", &socket]).start();
+    let is = |record: &Value, state: &str, reason: &str| {
+        record["kind"] == "health" && record["state"] == state && record["reason"] == reason
+    };
+    watch.record("it is well", |record| is(record, "Healthy", "AllSeen"));
+    runtime.sim.status_lock("web", "app");
+    let cri = guard.path("cri.sock");
+    // One of them is shown as last known.
+    let pods = Pleg::new(&["pods", "-r", &cri, "--agent", "off"]);
+    pods.run().assert_code(1);
+    let told = watch.record("the guard answers", |record| {
+        is(record, "Degraded", "Guarding")
+    });
+    let message = told["message"].as_str().unwrap();
+    assert!(
+        message.starts_with("the guard answers in place of the runtime"),
+        "{message}"
+    );
+    // The guard knows the culprit by its own calls.
+    let culprits = eventually("the culprit is known", || {
+        let status = guard.status();
+        let culprits = status["guard"]["culprits"].clone();
+        (!culprits.as_array().unwrap().is_empty()).then_some(culprits)
+    });
+    assert_eq!(culprits[0]["id"], "web/app.0");
+    assert_eq!(culprits[0]["pod"]["name"], "web");
+    runtime.sim.lift_all();
+    watch.record("it is well again", |record| {
+        is(record, "Healthy", "AllSeen")
+    });
+}
+
+#[test]
 fn its_agent_sees_a_runtime_go_and_come_back_as_it_would_without_a_guard() {
     let mut runtime = FakeRuntime::with_pods(PODS);
     let guard = Guard::start(&runtime);

@@ -121,9 +121,10 @@ impl Lists {
         }
     }
 
+    /// Since when lists are answered from the rows, if they are.
     pub(super) fn guarding_since(&self) -> Option<Instant> {
         match self.state {
-            State::Guarding { since, .. } => Some(since),
+            State::Guarding { begun, .. } => Some(begun),
             State::Passing { .. } | State::GivenUp { .. } => None,
         }
     }

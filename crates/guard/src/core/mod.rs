@@ -40,6 +40,7 @@ use bytes::Bytes;
 use cri::Rpc;
 use pleg::engine::Key;
 use pleg::model::id::{Id, PodRef};
+use pleg::runtime::OutstandingCall;
 use tokio::time::Instant;
 
 use crate::wire::Kind;
@@ -93,12 +94,6 @@ impl Purpose {
 
 /// The label that a kubelet gives to all that is of a pod.
 const POD_UID: &str = "io.kubernetes.pod.uid";
-
-/// A container's name, if it is one's, and its pod.
-pub type Name = (Option<Arc<str>>, PodRef);
-
-/// Names by id.
-pub type Names = BTreeMap<Id, Name>;
 
 /// A call that the runtime has not answered yet.
 #[derive(Debug)]
@@ -212,20 +207,32 @@ impl Guard {
         }
     }
 
-    /// Who those are whose status is stuck, as far as the rows tell. The names of an id never
-    /// change: those that are `known` are not read again.
-    pub fn stuck_names(&self, known: &Names) -> Names {
+    /// The statuses that are stuck, named as far as the rows tell. The names of an id never
+    /// change: those of calls that are `known` are not read again.
+    pub fn stuck(&self, known: &[OutstandingCall]) -> Vec<OutstandingCall> {
         let stuck = self.prober.governor.stuck(|_| true);
-        let names = stuck.filter_map(|call| {
-            let id = call.about.id?;
-            let name = known.get(&id).cloned();
-            let name = name.or_else(|| self.name_of(&id))?;
-            Some((id, name))
+        let named = stuck.filter(|call| call.about.id.is_some()).map(|call| {
+            let mut known = known.iter();
+            let known = known.find(|known| known.about.id == call.about.id);
+            match known.filter(|known| known.since == call.since) {
+                Some(known) => known.clone(),
+                None => self.named(call),
+            }
         });
-        names.collect()
+        named.collect()
     }
 
-    fn name_of(&self, id: &Id) -> Option<Name> {
+    fn named(&self, mut call: OutstandingCall) -> OutstandingCall {
+        let name = call.about.id.as_ref().and_then(|id| self.name_of(id));
+        if let Some((container, pod)) = name {
+            call.about.container = container;
+            call.about.pod = Some(pod);
+        }
+        call
+    }
+
+    /// A container's name, if it is one's, and its pod.
+    fn name_of(&self, id: &Id) -> Option<(Option<Arc<str>>, PodRef)> {
         let kinds = [Kind::Container, Kind::Sandbox].into_iter();
         let mut known = kinds.filter_map(|kind| Some((kind, &self.rows(kind).get(id)?.row)));
         let (kind, row) = known.next()?;

@@ -265,10 +265,10 @@ impl Driver {
     fn report(&self) {
         let state = self.state.borrow();
         let (phase, figures) = (state.guard.phase(), state.guard.figures());
-        let names = match phase {
-            Phase::Passing => BTreeMap::new(),
+        let stuck = match phase {
+            Phase::Passing => Vec::new(),
             Phase::Guarding { .. } | Phase::GivenUp => {
-                state.guard.stuck_names(&self.reports.borrow().names)
+                state.guard.stuck(&self.reports.borrow().stuck)
             }
         };
         self.reports.send_if_modified(|shown| {
@@ -276,10 +276,10 @@ impl Driver {
             if shown.phase != phase {
                 tell(phase);
             }
-            let differs = shown.phase != phase || shown.names != names || shown.figures != *figures;
+            let differs = shown.phase != phase || shown.stuck != stuck || shown.figures != *figures;
             if differs {
                 shown.phase = phase;
-                shown.names = names;
+                shown.stuck = stuck;
                 shown.figures = figures.clone();
             }
             differs

@@ -30,6 +30,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::combinators::UnsyncBoxBody;
 use pleg::IdSource;
+use pleg::runtime::OutstandingCall;
 use tokio::net::UnixListener;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::LocalSet;
@@ -37,7 +38,7 @@ use tokio::time::sleep;
 
 use crate::Handle;
 
-use crate::core::{Figures, Mode, Names, Phase, Settings};
+use crate::core::{Figures, Mode, Phase, Settings};
 
 /// HTTP/2 windows that take the list of a common node without a round trip.
 const WINDOW: u32 = 4 << 20;
@@ -76,8 +77,8 @@ pub struct Proxy {
 pub struct Report {
     /// What is done for lists.
     pub phase: Phase,
-    /// Unless they pass: what is known of those whose status is stuck.
-    pub names: Names,
+    /// Unless they pass: the statuses that are stuck, by name.
+    pub stuck: Vec<OutstandingCall>,
     /// When a kubelet was last told lists of both kinds.
     pub listed: Option<tokio::time::Instant>,
     /// How often what was done.

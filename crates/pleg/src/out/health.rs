@@ -413,14 +413,14 @@ fn degraded(coverage: &Coverage, reason: Reason) -> &'static str {
         Reason::RuntimeUnreachable => "pods cannot be listed",
         Reason::RuntimeSilent => "the runtime does not answer any call",
         _ if blind(Blind::NewPods) && blind(Blind::NewContainers) => {
-            "both lists are unavailable; polling known pods one by one, new pods are not seen"
+            "both lists are unavailable; polling known pods one by one, new pods may be missed"
         }
         _ if blind(Blind::NewPods) => {
-            "ListPodSandbox is unavailable; polling sandboxes one by one, new pods are not seen"
+            "ListPodSandbox is unavailable; polling sandboxes one by one, new pods may be missed"
         }
         _ if blind(Blind::NewContainers) => {
             "ListContainers is unavailable; polling containers one by one, \
-             new containers are not seen"
+             new containers may be missed"
         }
         Reason::ListSlow | Reason::StatusSlow => "the runtime is slow",
         Reason::ListStuck

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::model::id::Id;
 use crate::model::wall_time::WallTime;
 use crate::out::coverage::LookKind;
-use crate::out::health::{Blind, FailingCall, HealthState, Reason, StuckCall};
+use crate::out::health::{Blind, FailingCall, HealthReport, HealthState, Reason, StuckCall};
 use crate::out::kubelet_view::KubeletView;
 use crate::runtime::{CallError, Rpc, RuntimeVersion};
 
@@ -43,6 +43,27 @@ pub struct StatusReport {
     pub pods: usize,
     /// How many containers there are in each state.
     pub containers: BTreeMap<String, usize>,
+}
+
+impl StatusReport {
+    /// Our health as it is told when it changes.
+    pub fn into_health(self, time: WallTime) -> HealthReport {
+        let HealthStatus {
+            state,
+            reason,
+            message,
+            ..
+        } = self.health;
+        HealthReport {
+            time,
+            state,
+            reason,
+            message,
+            stuck: self.stuck,
+            failing: self.failing,
+            blind: self.blind,
+        }
+    }
 }
 
 /// What a guard does.

@@ -33,7 +33,7 @@ impl About {
 }
 
 /// A call that has not been answered yet.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutstandingCall {
     /// What it asks for.
     pub about: About,

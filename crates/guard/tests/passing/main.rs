@@ -1,5 +1,6 @@
 //! What passes is not changed: any method, any bytes, any end of a call.
 
+mod twins;
 mod wire;
 
 use std::time::Duration;

@@ -169,9 +169,9 @@ async fn a_stuck_pod_is_named_and_holds_nobody_up() {
     node.at(2.5).await;
     // Others of its kind are answered, so it is not the runtime that is slow.
     node.assert_told(
-        "2.000 Degraded: all pods are up to date except: \
-         ContainerStatus of app in default/a (a/app.0) has not answered for 1s
-         2.000 Died b/app.0 with 2",
+        "2.000 Died b/app.0 with 2
+         2.000 Degraded: all pods are up to date except: \
+         ContainerStatus of app in default/a (a/app.0) has not answered for 1s",
     );
 
     node.at(9.5).await;

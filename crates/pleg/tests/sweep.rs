@@ -2,7 +2,7 @@
 
 mod node;
 
-use node::{Node, seconds};
+use node::{Node, many, seconds};
 use pleg::Config;
 use pleg::out::coverage::LookKind;
 use pleg::out::health::{Blind, HealthState, Reason};
@@ -397,4 +397,24 @@ async fn a_list_that_hangs_again_right_after_its_release_is_said_within_seconds(
     node.at(300.0).await;
     let age = node.status().await.health.age_seconds.unwrap();
     assert!(age < 3.0, "everybody is seen by id: {age}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sweep_that_takes_longer_than_the_period_comes_to_its_end() {
+    for (pods, slow) in [(250, 0.002), (120, 0.045), (50, 0.1), (28, 0.28), (10, 2.0)] {
+        let node = Node::watch(|sim| many(sim, pods, &["app"])).await;
+        node.at(3.5).await;
+        let slow = Fault::Slow(seconds(slow));
+        node.sim.fault(Rpc::ContainerStatus, None, slow.clone());
+        node.sim.status_lock("p2", "app");
+        node.pass(5.0).await;
+        node.sample(120.0, |at, status| {
+            let age = status.health.age_seconds.unwrap();
+            assert!(
+                age < 16.0,
+                "{pods} pods, {slow:?}: at {at} lastSeen is {age} s old"
+            );
+        })
+        .await;
+    }
 }

@@ -28,7 +28,10 @@ impl Engine {
         let took = now.instant.duration_since(begun);
         self.observer.call_ended(key.0, took, error);
         let about = match error {
-            Some(CallError::Unavailable(_)) => self.governor.lost(&key),
+            Some(CallError::Unavailable(_)) => {
+                self.rounds.give_up_all();
+                self.governor.lost(&key)
+            }
             _ => self.governor.answered(&key, now.instant),
         };
         let takes_note = matches!(

@@ -93,12 +93,14 @@ impl Engine {
                     is_listed_since,
                     now.instant,
                 );
+                let differs = self.records.is_pending(uid);
                 let status = match (&judged, listed) {
                     (Judged::Fails { error, last_good }, Some(listed)) => {
                         let in_doubt = (last_good.as_ref(), listed, error.clone());
-                        self.cache.set_in_doubt(uid, status, in_doubt, begun)
+                        self.cache
+                            .set_in_doubt(uid, status, in_doubt, begun, differs)
                     }
-                    _ => self.cache.set(uid, status, begun),
+                    _ => self.cache.set(uid, status, begun, differs),
                 };
                 self.note_contradiction(&status, now.instant);
                 if let Judged::Contradicts | Judged::Fails { .. } = judged {

@@ -7,13 +7,21 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::governor::Key;
 use crate::runtime::Rpc;
 
 /// How many answers of a kind are remembered.
 const REMEMBERED: usize = 32;
 
-/// What was measured longer ago says nothing of today.
-const LATELY: Duration = Duration::from_secs(600);
+/// What was measured longer ago says nothing of now: a quiet node asks for no statuses that
+/// would replace it.
+const LATELY: Duration = Duration::from_secs(30);
+
+/// For how long it is remembered of whom that he is slower than others.
+const SLOWER: Duration = Duration::from_secs(600);
+
+/// Of how many.
+const MOST_SLOWER: usize = 1024;
 
 #[derive(Debug, Default)]
 pub(super) struct Evidence {
@@ -22,6 +30,8 @@ pub(super) struct Evidence {
     /// The beginnings of the last calls of each kind that were answered.
     of_kind: BTreeMap<Rpc, VecDeque<Instant>>,
     took: BTreeMap<Rpc, Lately>,
+    /// Who was suspected, and only took so long, and when.
+    slower: BTreeMap<Key, (Instant, Duration)>,
 }
 
 /// How long the last calls of a kind took.
@@ -71,6 +81,7 @@ impl Evidence {
         for lately in self.took.values_mut() {
             lately.forget_before(now);
         }
+        self.slower.retain(|_, (at, _)| now < *at + SLOWER);
     }
 
     /// How long status calls of this kind usually take: the 95th percentile of the last ones,
@@ -89,6 +100,25 @@ impl Evidence {
                 others.max().unwrap_or_default()
             }
         }
+    }
+
+    /// One that was suspected has answered after all.
+    pub(super) fn is_slower(&mut self, key: Key, took: Duration, now: Instant) {
+        if self.slower.len() < MOST_SLOWER || self.slower.contains_key(&key) {
+            self.slower.insert(key, (now, took));
+        }
+    }
+
+    /// One has answered as soon as others do.
+    pub(super) fn is_prompt(&mut self, key: &Key) {
+        self.slower.remove(key);
+    }
+
+    /// How long this very call took when it was suspected last.
+    pub(super) fn own(&self, key: &Key) -> Duration {
+        self.slower
+            .get(key)
+            .map_or(Duration::ZERO, |(_, took)| *took)
     }
 
     /// How many calls of this kind were made at `time` or later and have been answered, as far

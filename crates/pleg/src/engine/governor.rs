@@ -30,7 +30,7 @@ pub const SUSPECT: Duration = Duration::from_secs(1);
 
 /// How many others of its kind must have been answered that were asked later: of a runtime that
 /// has become slow, one may be answered quickly by chance.
-const WITNESSES: usize = 2;
+const WITNESSES: usize = 3;
 
 /// How many times the usual time a status call may take before it is suspect.
 const TIMES_USUAL: u32 = 4;
@@ -191,9 +191,15 @@ impl Governor {
         // Neither what was stuck nor a stall of the whole runtime is the measure of what is
         // usual.
         let stalled = self.stalled.is_some_and(|end| entry.since < end);
+        let took = now.duration_since(entry.since);
         if entry.stuck.is_none() && key.1.is_some() && !stalled {
-            self.evidence
-                .took(key.0, now.duration_since(entry.since), now);
+            self.evidence.took(key.0, took, now);
+        }
+        match entry.stuck {
+            // He is only slow, which was not known; what takes longer was a fault.
+            Some(_) if took < SLOW_STATUS => self.evidence.is_slower(key.clone(), took, now),
+            None if took < SUSPECT => self.evidence.is_prompt(key),
+            _ => {}
         }
         self.open = (self.open * 2).min(self.most);
         self.moved = now;
@@ -222,7 +228,8 @@ impl Governor {
             // One that was answered right after this one was made may be the last before
             // the whole runtime stopped.
             let later = entry.since + age / 2;
-            if age >= suspect_after(usual)
+            let own = self.evidence.own(&(*call, id.clone()));
+            if age >= suspect_after(usual).max(own * 3 / 2)
                 && self.evidence.of_kind_since(*call, later)
                 && self.evidence.answers_since(*call, entry.since) >= WITNESSES
             {
@@ -313,7 +320,7 @@ impl Governor {
         self.evidence.any_since(time)
     }
 
-    /// A kind of status call of which one is silent while no other was asked since.
+    /// A kind of status call of which one is silent while few others were asked since.
     pub fn wants_witness(&self, now: Instant) -> Option<Rpc> {
         let suspects = self.outstanding.iter().filter(|((_, id), entry)| {
             // A runtime that answers nothing at all answers no witness either.
@@ -323,9 +330,9 @@ impl Governor {
         let mut alone = suspects.filter(|((call, _), entry)| {
             let later = entry.since + SUSPECT / 2;
             let others = self.outstanding.iter();
-            let mut others = others.filter(|((other, _), _)| other == call);
-            !others.any(|(_, other)| other.since >= later)
-                && self.evidence.answers_since(*call, later) < WITNESSES
+            let others = others.filter(|((other, _), _)| other == call);
+            let asked = others.filter(|(_, other)| other.since >= later).count();
+            asked + self.evidence.answers_since(*call, later) < WITNESSES
         });
         alone.next().map(|((call, _), _)| *call)
     }
@@ -336,9 +343,11 @@ impl Governor {
         let waiting = waiting.filter(|((_, id), entry)| id.is_some() && entry.stuck.is_none());
         let named = waiting.flat_map(|((call, _), entry)| {
             let usual = self.evidence.usual(*call, entry.since);
+            let own = self.evidence.own(&(*call, entry.about.id.clone()));
             let steps = [
                 SUSPECT,
                 suspect_after(usual),
+                own * 3 / 2,
                 SLOW_STATUS,
                 overdue_after(usual, self.status_overdue, true),
                 overdue_after(usual, self.status_overdue, false),

@@ -72,6 +72,12 @@ impl Rounds {
         }
     }
 
+    /// The connection was lost: whoever has not answered yet is not seen by this round, which
+    /// ends without a look.
+    pub(crate) fn give_up_all(&mut self) {
+        self.current = None;
+    }
+
     /// The pod was inspected, or is gone.
     pub(crate) fn ended(&mut self, uid: &PodUid) {
         if let Some(round) = &mut self.current {

@@ -22,6 +22,7 @@ use super::sweeper::{Sweeper, about};
 use crate::config::Config;
 use crate::kernel::Unwatched;
 use crate::model::id::{Id, PodUid};
+use crate::model::listed::ListedPod;
 use crate::model::snapshot::Counts;
 use crate::model::wall_time::Moment;
 use crate::observer::Observer;
@@ -97,6 +98,8 @@ pub(crate) struct Engine {
     pub(super) subscribers: Subscribers,
 
     pub(super) version: Option<RuntimeVersion>,
+    /// The pod that was last asked for as a witness.
+    last_witness: Option<PodUid>,
     /// The pods that differ from what the cache holds, and since when.
     pub(super) unseen_since: BTreeMap<PodUid, Instant>,
     /// Those of them that were not seen by the last look, and not since.
@@ -142,6 +145,7 @@ impl Engine {
             version: None,
             unseen_since: BTreeMap::new(),
             missed: BTreeSet::new(),
+            last_witness: None,
             failures: Failures::default(),
             unasked: BTreeSet::new(),
             set_aside: BTreeSet::new(),
@@ -228,15 +232,21 @@ impl Engine {
         }
     }
 
-    /// While a status call is silent and no other of its kind was made since, another one
-    /// tells whether it is alone.
+    /// While a status call is silent and few others of its kind were made since, those of other
+    /// pods, each time of others, tell whether it is alone.
     fn witness(&mut self, now: Instant) -> Option<(Call, About)> {
         let kind = self.governor.wants_witness(now)?;
         if !self.governor.has_room_for_witness() {
             return None;
         }
         let free = |question: &Question| !self.governor.is_outstanding(&question.key());
-        let found = self.records.listed().find_map(|pod| {
+        let last = self.last_witness.as_ref();
+        let is_next = |pod: &&ListedPod| Some(&pod.pod.uid) > last;
+        let listed = || self.records.listed().map(AsRef::as_ref);
+        let mut pods = listed()
+            .filter(is_next)
+            .chain(listed().filter(|pod| !is_next(pod)));
+        let found = pods.find_map(|pod| {
             let ids: Vec<Question> = match kind {
                 Rpc::PodSandboxStatus => {
                     let rows = pod.sandboxes.iter();
@@ -256,6 +266,7 @@ impl Engine {
             Some((about(&question, name, Some(&pod.pod)), question))
         });
         let (about, question) = found?;
+        self.last_witness = about.pod.as_ref().map(|pod| pod.uid.clone());
         let purpose = Purpose::Witness;
         Some((Call { question, purpose }, about))
     }

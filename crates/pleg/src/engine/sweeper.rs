@@ -4,6 +4,7 @@
 //! ```text
 //!   targets --one at a time, 200 a second at most--> waiting --> answered | failed
 //!                                                       \--> stuck: named, waited for no more
+//!      all were asked, and the period has passed: the next sweep, beside those who are waited for
 //! ```
 //!
 //! The one that holds the list up is the one that does not answer, so a sweep finds the
@@ -67,6 +68,8 @@ pub(crate) struct Sweeper {
     period: Duration,
     /// The sweep under way, or the last one while the lists still do not come.
     sweep: Option<Sweep>,
+    /// An earlier one, of which some have not answered yet: the others are asked anew meanwhile.
+    trailing: Option<Sweep>,
     /// When the next one may begin.
     next: Instant,
     /// What the host knew of when it was last asked.
@@ -83,8 +86,9 @@ pub(crate) struct Sweeper {
 /// One sweep.
 #[derive(Debug)]
 struct Sweep {
-    /// As of when all that it hears is: from the oldest call that it waits for.
     begun: Moment,
+    /// As of when all is that it heard: somebody may have been asked before it was begun.
+    as_of: Instant,
     missing: Missing,
     targets: VecDeque<Target>,
     /// Asked for, and since when.
@@ -132,6 +136,7 @@ impl Sweeper {
         Self {
             period,
             sweep: None,
+            trailing: None,
             next: now,
             host_ids: BTreeSet::new(),
             asking_host: false,
@@ -146,6 +151,7 @@ impl Sweeper {
     pub(crate) fn is_due(&mut self, missing: Missing, now: Instant) -> bool {
         if !missing.any() {
             self.sweep = None;
+            self.trailing = None;
             self.lost.clear();
             self.next = now;
             return false;
@@ -180,34 +186,29 @@ impl Sweeper {
         now: Moment,
     ) {
         let mut targets = self.targets(missing, listed, now.instant);
-        // Who is being asked already, if only by the sweep before, is not asked again: what he
-        // answers is as of then.
-        let (mut begun, mut asked) = (now, Vec::new());
+        match self.sweep.take() {
+            None => tracing::info!("polling by id in place of lists: {}", missing.what()),
+            // Of several that wait the first one ends first.
+            Some(last) if self.trailing.is_none() && last.waits_for_ids_alone(governor) => {
+                self.trailing = Some(last);
+            }
+            Some(_) => {}
+        }
+        // Who is being asked already is not asked again; who is stuck is not waited for.
+        let mut waiting = BTreeMap::new();
         targets.retain(|target| {
             let key = target.question.key();
-            let since = governor.asked(&key);
-            asked.extend(since.filter(|_| !governor.is_stuck(&key)));
-            since.is_none()
+            let asked = governor.asked(&key);
+            if let Some(asked) = asked.filter(|_| !governor.is_stuck(&key)) {
+                waiting.insert(key, asked);
+            }
+            asked.is_none()
         });
-        let waiting = match self.sweep.take() {
-            Some(mut last) => {
-                // Who is named is not waited for.
-                last.waiting.retain(|key, _| !governor.is_stuck(key));
-                last.waiting
-            }
-            None => {
-                tracing::info!("polling by id in place of lists: {}", missing.what());
-                BTreeMap::new()
-            }
-        };
-        asked.extend(waiting.values().copied());
-        if let Some(oldest) = asked.into_iter().min() {
-            begun = now.back_at(oldest);
-        }
         let usual = if slow { SLOW_PACE } else { PACE };
         self.next = now.instant + self.period;
         self.sweep = Some(Sweep {
-            begun,
+            begun: now,
+            as_of: now.instant,
             targets,
             waiting,
             missing,
@@ -300,7 +301,7 @@ impl Sweeper {
 
     /// An id answered, or failed, in which case nothing was seen by it.
     pub(crate) fn answered(&mut self, key: &Key, uid: Option<&PodUid>, good: bool, now: Instant) {
-        if let Some(sweep) = &mut self.sweep {
+        for sweep in [&mut self.trailing, &mut self.sweep].into_iter().flatten() {
             sweep.ended(key, uid, good, now);
         }
     }
@@ -402,20 +403,9 @@ impl Sweeper {
     /// The sweep, once it is complete: all were asked for, the list beside it has come, and
     /// nobody is waited for who may still answer. One in which nobody answered has seen nothing.
     pub(crate) fn complete(&mut self, governor: &Governor) -> Option<Swept> {
-        let sweep = self.sweep.as_mut()?;
-        let open = |key: &Key| !governor.is_stuck(key);
-        let open = !sweep.targets.is_empty() || sweep.waiting.keys().any(open);
-        let waits = matches!(sweep.beside, Beside::Due(_) | Beside::Asked);
-        if sweep.told || open || waits || sweep.answered == 0 {
-            return None;
-        }
-        sweep.told = true;
-        Some(Swept {
-            begun: sweep.begun,
-            missing: sweep.missing,
-            failed: std::mem::take(&mut sweep.failed),
-            sandboxes_listed: sweep.beside == Beside::Listed(List::Sandboxes),
-        })
+        let trailing = self.trailing.take_if(|it| !it.waits(governor));
+        let swept = trailing.and_then(|mut it| it.complete(governor));
+        swept.or_else(|| self.sweep.as_mut()?.complete(governor))
     }
 
     /// When the sweeps want to be woken.
@@ -466,6 +456,7 @@ impl Sweep {
         }
         self.answered += 1;
         if let Some(asked) = asked {
+            self.as_of = asked.min(self.as_of);
             let quarter = now.duration_since(asked) / 4;
             self.pace = self.usual.max(quarter.min(SLOW));
         }
@@ -474,6 +465,40 @@ impl Sweep {
     /// Whether all were asked for.
     fn is_asked(&self) -> bool {
         self.targets.is_empty()
+    }
+
+    /// Whether somebody is waited for who may still answer.
+    fn waits(&self, governor: &Governor) -> bool {
+        let mut waiting = self.waiting.iter();
+        waiting.any(|(key, asked)| governor.asked(key) == Some(*asked) && !governor.is_stuck(key))
+    }
+
+    fn waits_for_a_list(&self) -> bool {
+        matches!(self.beside, Beside::Due(_) | Beside::Asked)
+    }
+
+    fn waits_for_ids_alone(&self, governor: &Governor) -> bool {
+        !self.told && self.is_asked() && !self.waits_for_a_list() && self.waits(governor)
+    }
+
+    fn complete(&mut self, governor: &Governor) -> Option<Swept> {
+        let waits = self.waits_for_a_list() || self.waits(governor);
+        if self.told || !self.is_asked() || waits || self.answered == 0 {
+            return None;
+        }
+        self.told = true;
+        // Those who have answered somebody else, as of when that one asked.
+        let elsewhere = self.waiting.iter();
+        let elsewhere = elsewhere.filter(|(key, _)| !governor.is_stuck(key));
+        let as_of = elsewhere
+            .map(|(_, asked)| *asked)
+            .fold(self.as_of, Instant::min);
+        Some(Swept {
+            begun: self.begun.back_at(as_of),
+            missing: self.missing,
+            failed: std::mem::take(&mut self.failed),
+            sandboxes_listed: self.beside == Beside::Listed(List::Sandboxes),
+        })
     }
 }
 

@@ -198,9 +198,16 @@ pub fn cache() -> (CacheWriter, Cache) {
 impl CacheWriter {
     /// Writes what an inspection begun at `begun` found, and returns it as it stands in
     /// the cache: a pod that is ending keeps its addresses, and an exit code that was known.
-    pub fn set(&self, uid: &PodUid, mut status: PodStatus, begun: Moment) -> Arc<PodStatus> {
+    /// Nothing vouches for it while it `differs` again.
+    pub fn set(
+        &self,
+        uid: &PodUid,
+        mut status: PodStatus,
+        begun: Moment,
+        differs: bool,
+    ) -> Arc<PodStatus> {
         let mut contents = self.write();
-        contents.pending.remove(uid);
+        contents.note_pending(uid, differs);
         let entry = contents.entry_of(uid);
         status.keep_ips_of(&entry.status);
         status.keep_exit_codes_of(&entry.status);
@@ -223,9 +230,10 @@ impl CacheWriter {
         mut status: PodStatus,
         (last_good, listed, error): (&PodStatus, &ListedPod, InspectError),
         begun: Moment,
+        differs: bool,
     ) -> Arc<PodStatus> {
         let mut contents = self.write();
-        contents.pending.remove(uid);
+        contents.note_pending(uid, differs);
         let entry = contents.entry_of(uid);
         status.keep_parts_of(last_good, listed);
         status.keep_ips_of(last_good);
@@ -332,6 +340,13 @@ impl CacheWriter {
 }
 
 impl Contents {
+    fn note_pending(&mut self, uid: &PodUid, differs: bool) {
+        match differs {
+            true => self.pending.insert(uid.clone()),
+            false => self.pending.remove(uid),
+        };
+    }
+
     fn entry_of(&mut self, uid: &PodUid) -> &mut Entry {
         self.pods
             .entry(uid.clone())

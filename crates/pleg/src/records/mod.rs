@@ -259,6 +259,11 @@ impl Records {
         self.unsettled.union(&self.inspecting).cloned().collect()
     }
 
+    /// Whether something of the pod is still to be told, or to be looked at.
+    pub fn is_pending(&self, uid: &PodUid) -> bool {
+        self.unsettled.contains(uid) || self.inspecting.contains(uid)
+    }
+
     /// Whether the pod is listed otherwise than it was told.
     pub fn differs(&self, uid: &PodUid) -> bool {
         let record = self.pods.get(uid);

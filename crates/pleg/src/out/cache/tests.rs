@@ -52,7 +52,7 @@ async fn nothing_is_newer_than_anything_before_the_first_relist() {
 async fn an_entry_is_as_new_as_its_inspection_or_the_last_relist() {
     let (writer, cache) = cache();
     let first = Instant::now();
-    writer.set(&uid(), status(), moment(first + SECOND));
+    writer.set(&uid(), status(), moment(first + SECOND), false);
     assert!(has_newer(&cache, first).await);
     assert!(
         !has_newer(&cache, first + SECOND).await,
@@ -78,7 +78,7 @@ async fn no_relist_vouches_for_a_pod_that_differs_from_its_entry() {
     let asked = Instant::now();
     writer.vouch(look(asked + SECOND, [uid()].into()));
     assert!(!has_newer(&cache, asked).await);
-    writer.set(&uid(), status(), moment(asked + SECOND));
+    writer.set(&uid(), status(), moment(asked + SECOND), false);
     assert!(has_newer(&cache, asked).await);
 }
 
@@ -93,7 +93,7 @@ async fn a_look_that_lists_no_sandboxes_says_of_no_pod_that_it_does_not_exist() 
     };
     writer.vouch(sweep);
     assert!(!has_newer(&cache, asked).await);
-    writer.set(&uid(), status(), moment(asked));
+    writer.set(&uid(), status(), moment(asked), false);
     assert!(has_newer(&cache, asked).await, "known pods were seen");
     assert!(!cache.get(&uid()).is_complete);
     writer.vouch(look(asked + SECOND * 2, BTreeSet::new()));
@@ -105,13 +105,13 @@ async fn a_pod_that_differs_is_as_of_the_last_look_that_confirmed_it() {
     let (writer, cache) = cache();
     let start = Instant::now();
     let as_of = || cache.get(&uid()).as_of.map(|as_of| as_of.instant);
-    writer.set(&uid(), status(), moment(start));
+    writer.set(&uid(), status(), moment(start), false);
     writer.vouch(look(start + SECOND, BTreeSet::new()));
     writer.vouch(look(start + SECOND * 2, [uid()].into()));
     assert_eq!(as_of(), Some(start + SECOND));
     writer.vouch(look(start + SECOND * 3, [uid()].into()));
     assert_eq!(as_of(), Some(start + SECOND));
-    writer.set(&uid(), status(), moment(start + SECOND * 3));
+    writer.set(&uid(), status(), moment(start + SECOND * 3), false);
     assert_eq!(as_of(), Some(start + SECOND * 3));
 }
 
@@ -123,7 +123,7 @@ async fn a_waiter_is_released_by_an_inspection_an_error_a_relist_and_a_removal()
     };
     type Release = fn(&CacheWriter, Instant, InspectError);
     let releases: [Release; 4] = [
-        |writer, now, _| drop(writer.set(&uid(), status(), moment(now))),
+        |writer, now, _| drop(writer.set(&uid(), status(), moment(now), false)),
         |writer, now, error| writer.set_error(&uid(), error, now),
         |writer, now, _| writer.vouch(look(now, BTreeSet::new())),
         |writer, now, _| {
@@ -133,7 +133,7 @@ async fn a_waiter_is_released_by_an_inspection_an_error_a_relist_and_a_removal()
     ];
     for release in releases {
         let (writer, cache) = cache();
-        writer.set(&uid(), status(), moment(Instant::now()));
+        writer.set(&uid(), status(), moment(Instant::now()), false);
         let asked = Instant::now();
         let waiter = tokio::spawn(async move { cache.newer_than(&uid(), asked).await });
         advance(SECOND).await;
@@ -160,8 +160,8 @@ async fn a_waiter_can_have_a_deadline_and_learns_that_nobody_writes_any_more() {
 async fn times_never_go_backwards() {
     let (writer, cache) = cache();
     let start = Instant::now();
-    writer.set(&uid(), status(), moment(start + SECOND * 5));
-    writer.set(&uid(), status(), moment(start + SECOND));
+    writer.set(&uid(), status(), moment(start + SECOND * 5), false);
+    writer.set(&uid(), status(), moment(start + SECOND), false);
     assert_eq!(cache.get(&uid()).modified, Some(start + SECOND * 5));
     writer.vouch(look(start + SECOND * 9, BTreeSet::new()));
     writer.vouch(look(start + SECOND * 2, BTreeSet::new()));
@@ -175,11 +175,11 @@ async fn an_error_is_kept_beside_the_last_good_status_until_the_next() {
         call: crate::runtime::Rpc::PodSandboxStatus,
         id: "s".into(),
     };
-    writer.set(&uid(), status(), moment(Instant::now()));
+    writer.set(&uid(), status(), moment(Instant::now()), false);
     writer.set_error(&uid(), error.clone(), Instant::now());
     let entry = cache.get(&uid());
     assert_eq!((entry.error, &*entry.status.name), (Some(error), "p"));
-    writer.set(&uid(), status(), moment(Instant::now()));
+    writer.set(&uid(), status(), moment(Instant::now()), false);
     assert_eq!(cache.get(&uid()).error, None);
     writer.remove(&uid());
     assert_eq!(cache.get(&uid()), Entry::unknown(&uid()));

@@ -1,0 +1,79 @@
+//! What is said to be seen was seen, and as of when it is said.
+
+mod node;
+
+use node::{Node, many, seconds};
+use pleg::model::listed::ContainerState;
+use pleg::out::health::HealthState;
+use pleg::runtime::Rpc;
+use sim::Fault;
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_is_lost_in_the_first_round_leaves_nobody_seen() {
+    let node = Node::watch(|sim| {
+        many(sim, 5, &["app"]);
+        sim.fault(Rpc::ContainerStatus, None, Fault::Slow(seconds(1.5)));
+    })
+    .await;
+    node.at(0.7).await;
+    node.sim.restart(seconds(60.0));
+    node.sample(40.0, |at, status| {
+        let health = &status.health;
+        assert_eq!(health.age_seconds, None, "at {at}: {}", health.message);
+        assert_ne!(health.state, HealthState::Healthy, "at {at}");
+    })
+    .await;
+    assert_eq!(node.synced(), None);
+    node.pass(60.0).await;
+    assert!(node.synced().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_is_lost_in_a_round_makes_no_look_of_it() {
+    let node = Node::watch(|sim| many(sim, 5, &["app"])).await;
+    node.at(8.1).await;
+    node.sim
+        .fault(Rpc::ContainerStatus, None, Fault::Slow(seconds(1.5)));
+    for pod in 0..5 {
+        node.sim.exit(&format!("p{pod}"), "app", 1);
+    }
+    node.at(9.5).await;
+    node.sim.restart(seconds(30.0));
+    let cache = node.pleg.cache().clone();
+    node.sample(25.0, |at, status| {
+        let age = status.health.age_seconds.unwrap();
+        // The lists of 9.0 have shown the ends, and no inspection has.
+        assert!(at - age < 9.0, "at {at}: last seen {age} s ago");
+        let running = cache.all().into_iter().filter(|entry| {
+            let mut containers = entry.status.containers.iter();
+            containers.any(|it| it.state == ContainerState::Running)
+        });
+        assert!(running.count() == 5, "the ends are not known yet");
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_inspection_says_nothing_of_what_a_later_list_has_shown() {
+    let node = Node::watch(|sim| many(sim, 3, &["app", "b"])).await;
+    node.at(3.5).await;
+    node.sim
+        .fault(Rpc::PodSandboxStatus, None, Fault::Slow(seconds(2.6)));
+    node.at(3.9).await;
+    node.sim.exit("p0", "b", 1);
+    node.at(4.1).await;
+    node.sim.exit("p0", "app", 1);
+    for _ in 0..160 {
+        node.pass(0.05).await;
+        let entry = node.pleg.cache().get(&"uid-p0".into());
+        let app = entry.status.container(&"p0/app.0".into()).unwrap();
+        if app.state == ContainerState::Running {
+            let age = entry.as_of.unwrap().instant.elapsed().as_secs_f64();
+            let as_of = node.elapsed() - age;
+            assert!(as_of < 4.1, "it runs as of {as_of}");
+        }
+    }
+    let entry = node.pleg.cache().get(&"uid-p0".into());
+    let app = entry.status.container(&"p0/app.0".into()).unwrap();
+    assert_eq!(app.state, ContainerState::Exited);
+}

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use node::{Node, STATUSES, broken, generic, named, pods, seconds};
+use pleg::model::listed::ContainerState;
 use pleg::out::health::{Blind, HealthState, Reason};
 use pleg::out::told::Record;
 use pleg::runtime::{Announced, CallError, Rpc};
@@ -83,6 +84,42 @@ async fn a_pod_of_very_many_slow_containers_holds_up_nobody_else() {
     .await;
     assert!(was_named, "nobody said of whom it is that takes so long");
     assert_eq!(node.status().await.health.state, HealthState::Healthy);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_pod_that_changes_all_the_time_holds_up_nobody_and_does_not_flap() {
+    for (containers, slow) in [(20, 2.0), (50, 1.2), (100, 1.0)] {
+        let node = Node::watch_with_kernel(generic(), pods).await;
+        let names: Vec<String> = (0..containers).map(|it| format!("c{it}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        node.sim.run("big", &names);
+        node.at(8.4).await;
+        for name in &names {
+            let id = format!("big/{name}.0");
+            let slow = Fault::Slow(seconds(slow));
+            node.sim.fault(Rpc::ContainerStatus, Some(&id), slow);
+        }
+        let (mut changes, mut last) = (0, HealthState::Healthy);
+        for step in 0..230 {
+            let now = node.sim.now();
+            {
+                let mut world = node.sim.world();
+                let container = world.container("big", names[step % 10]);
+                match container.state {
+                    ContainerState::Running => container.exit(1, now),
+                    _ => container.start(now),
+                }
+            }
+            node.sample(1.7, |at, status| {
+                let age = status.health.age_seconds.unwrap();
+                assert!(age < 31.0, "{containers} x {slow} s: at {at} {age} s");
+                let state = status.health.state;
+                changes += usize::from(std::mem::replace(&mut last, state) != state);
+            })
+            .await;
+        }
+        assert!(changes < 14, "{containers} x {slow} s: {changes} changes");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -183,7 +183,7 @@ impl Engine {
             sees_new_pods: true,
             sees_new_containers: true,
         });
-        self.begin_round(begun, LookKind::List, older);
+        self.begin_round(begun, LookKind::List, older, now);
         if !listed.late
             && let Some(proof) = self.streaming.proof()
         {
@@ -320,7 +320,7 @@ impl Engine {
             && said(!sees_new_containers, blind.containers)
         {
             let older = self.records.newest_ticket();
-            self.begin_round(swept.begun, LookKind::Sweep, older);
+            self.begin_round(swept.begun, LookKind::Sweep, older, now);
             self.complete_round(now);
         }
     }

@@ -29,6 +29,7 @@ impl Engine {
                 self.missed.remove(uid);
                 self.doubts.forget(uid);
                 self.unasked.remove(uid);
+                self.lasting.remove(uid);
                 self.failures.forget(uid);
                 self.rounds.ended(uid);
                 self.tell(&commit, None, now);
@@ -139,10 +140,13 @@ impl Engine {
     /// to its end for long is named, and not waited for: no look depends on it.
     fn note_overtaken(&mut self, uid: &PodUid, now: Moment) {
         let since = self.unseen_since.get(uid).copied();
-        let Some(since) = since.filter(|since| now.instant >= *since + INSPECTIONS_FAIL) else {
+        let is_known = self.lasting.contains_key(uid);
+        let is_long = |since: &Instant| now.instant >= *since + INSPECTIONS_FAIL;
+        let Some(since) = since.filter(|since| is_known || is_long(since)) else {
             return;
         };
         self.note_unseen(uid, InspectError::Overtaken, since, now);
+        self.lasting.insert(uid.clone(), now.instant);
     }
 
     /// The pod as a whole is not seen, whatever is answered of its parts.

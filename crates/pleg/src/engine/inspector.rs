@@ -28,10 +28,6 @@ use crate::runtime::{About, CallError};
 /// After this long an inspection counts as slow. A healthy one takes a millisecond a call.
 const SLOW: Duration = Duration::from_millis(250);
 
-/// An inspection that takes so long though its calls are answered is of a pod with very many
-/// containers, or of one that the runtime is slow for: nobody else waits for it.
-const LASTING: Duration = Duration::from_secs(20);
-
 /// How many calls a pod has under way at once.
 const TOGETHER: usize = 8;
 
@@ -66,10 +62,6 @@ struct Inspection {
     error: Option<InspectError>,
     /// The containers that have exited and were told before the rest.
     told: BTreeSet<Id>,
-    /// Since when it has been under way without a call that is stuck, which is named itself.
-    unhindered: Instant,
-    /// That it takes so long was told.
-    is_lasting: bool,
 }
 
 /// An inspection that has ended.
@@ -200,37 +192,11 @@ impl Inspector {
         new.collect()
     }
 
-    /// The pods whose inspection is lasting, each once, with its beginning.
-    pub(crate) fn begin_lasting(
-        &mut self,
-        governor: &Governor,
-        now: Instant,
-    ) -> Vec<(PodUid, Instant)> {
-        let mut new = Vec::new();
-        for inspection in self.active.values_mut() {
-            if inspection.is_lasting || now < inspection.begun + LASTING {
-                continue;
-            }
-            if inspection
-                .outstanding
-                .iter()
-                .any(|key| governor.is_stuck(key))
-            {
-                inspection.unhindered = now;
-            }
-            if now >= inspection.unhindered + LASTING {
-                inspection.is_lasting = true;
-                new.push((inspection.ticket.uid.clone(), inspection.begun));
-            }
-        }
-        new
-    }
-
-    /// The pods whose inspection is lasting.
-    pub(crate) fn lasting(&self) -> impl Iterator<Item = &PodUid> {
-        let active = self.active.values();
-        let lasting = active.filter(|inspection| inspection.is_lasting);
-        lasting.map(|inspection| &inspection.ticket.uid)
+    /// Whether the pod is being asked for, and does not only wait for its place.
+    pub(crate) fn is_active(&self, uid: &PodUid) -> bool {
+        let first = (uid.clone(), 0);
+        let mut from = self.active.range(first..);
+        from.next().is_some_and(|((active, _), _)| active == uid)
     }
 
     /// When a place becomes free by time alone, or what is known is told.
@@ -238,9 +204,11 @@ impl Inspector {
         if self.queue.is_empty() && self.active.is_empty() {
             return None;
         }
-        let begun = self.active.values().map(|inspection| inspection.begun);
-        let times = begun.flat_map(|begun| [begun + SLOW, begun + LASTING]);
-        times.filter(|time| *time > now).min()
+        let slow = self
+            .active
+            .values()
+            .map(|inspection| inspection.begun + SLOW);
+        slow.filter(|time| *time > now).min()
     }
 }
 
@@ -265,8 +233,6 @@ impl Inspection {
             },
             error: None,
             told: BTreeSet::new(),
-            unhindered: begun,
-            is_lasting: false,
             pod,
         }
     }

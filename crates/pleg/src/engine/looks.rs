@@ -1,6 +1,7 @@
 //! From rounds to what was seen: the coverage of this moment, and what is told of it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -17,21 +18,34 @@ use crate::out::health::Blind;
 use crate::out::told::Record;
 use crate::runtime::{About, OutstandingCall, Rpc};
 
+/// For so long a round waits for a pod whose calls are answered.
+pub(super) const LASTING: Duration = Duration::from_secs(15);
+
+/// One that it has waited for in vain is not waited for within this time.
+const PROMPT: Duration = Duration::from_secs(60);
+
 impl Engine {
     /// All pods have been looked at: what differs is being inspected; inspections up to `older`
     /// were planned before that.
-    pub(super) fn begin_round(&mut self, begun: Moment, kind: LookKind, older: u64) {
+    pub(super) fn begin_round(&mut self, begun: Moment, kind: LookKind, older: u64, now: Moment) {
         let (governor, records, unasked) = (&self.governor, &self.records, &self.unasked);
-        let inspector = &self.inspector;
-        self.rounds.begin(begun, kind, older, || {
+        let lasting = &self.lasting;
+        self.rounds.begin(now.instant, begun, kind, older, || {
             // Who is named already is not waited for.
             let mut named = unasked.clone();
-            named.extend(inspector.lasting().cloned());
+            named.extend(lasting.keys().cloned());
             let stuck = governor.stuck(|uid| records.knows(uid));
             named.extend(stuck.filter_map(|call| Some(call.about.pod?.uid)));
             let inspecting = records.inspecting();
             (inspecting - &named, inspecting & &named)
         });
+        let slow = self
+            .lasting
+            .keys()
+            .filter(|uid| records.inspecting().contains(*uid));
+        for uid in slow.cloned().collect::<Vec<_>>() {
+            self.note_lasting(&uid, now);
+        }
     }
 
     pub(super) fn complete_round(&mut self, now: Moment) {
@@ -76,8 +90,11 @@ impl Engine {
         self.set_aside_lasting(now);
         self.complete_round(now);
         self.update_coverage(now);
-        let unsettled =
-            self.rounds.is_under_way() || self.relister.is_catching_up() || self.misses_somebody();
+        let mut lasting = self.lasting.keys();
+        let unsettled = self.rounds.is_under_way()
+            || self.relister.is_catching_up()
+            || self.misses_somebody()
+            || lasting.any(|uid| self.unseen_since.contains_key(uid));
         let report = self.reporter.review(&self.coverage, unsettled, now);
         if let Some(report) = report {
             tracing::info!("{} ({}): {}", report.state, report.reason, report.message);
@@ -141,13 +158,23 @@ impl Engine {
         }
     }
 
-    /// An inspection that takes very long holds up nobody else: its pod is named.
+    /// A pod of very many containers, or one that the runtime is slow for, holds up nobody else:
+    /// it is named, and not waited for before it has been prompt for a while.
     fn set_aside_lasting(&mut self, now: Moment) {
-        for (uid, begun) in self.inspector.begin_lasting(&self.governor, now.instant) {
-            let since = self.unseen_since.get(&uid).copied().unwrap_or(begun);
-            self.note_unseen(&uid, InspectError::Lasting, since, now);
-            self.rounds.give_up(&uid);
+        let instant = now.instant;
+        self.lasting.retain(|_, named| instant < *named + PROMPT);
+        for uid in self.rounds.waited_for(LASTING, instant) {
+            if self.inspector.is_active(&uid) {
+                self.note_lasting(&uid, now);
+                self.lasting.insert(uid, instant);
+            }
         }
+    }
+
+    fn note_lasting(&mut self, uid: &PodUid, now: Moment) {
+        let since = self.unseen_since.get(uid).copied();
+        let since = since.unwrap_or(now.instant);
+        self.note_unseen(uid, InspectError::Lasting, since, now);
     }
 
     fn update_coverage(&mut self, now: Moment) {

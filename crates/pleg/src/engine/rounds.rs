@@ -3,6 +3,7 @@
 //! was seen becomes the [`Look`] that all else goes by.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -23,6 +24,8 @@ pub(crate) struct Rounds {
 
 #[derive(Debug)]
 struct Round {
+    /// When it was begun to wait; what it goes by was asked for earlier.
+    started: Instant,
     begun: Moment,
     kind: LookKind,
     waiting: BTreeSet<PodUid>,
@@ -45,6 +48,7 @@ impl Rounds {
     /// Begins a round that waits for these pods, and not for those, unless one is under way.
     pub(crate) fn begin(
         &mut self,
+        now: Instant,
         begun: Moment,
         kind: LookKind,
         older: u64,
@@ -53,6 +57,7 @@ impl Rounds {
         if self.current.is_none() {
             let (waiting, given_up) = waiting();
             self.current = Some(Round {
+                started: now,
                 begun,
                 kind,
                 older,
@@ -61,6 +66,19 @@ impl Rounds {
                 given_up,
             });
         }
+    }
+
+    /// Those for whom the round has waited for so long.
+    pub(crate) fn waited_for(&self, time: Duration, now: Instant) -> Vec<PodUid> {
+        let round = self.current.as_ref();
+        let round = round.filter(|round| now >= round.started + time);
+        round.map_or_else(Vec::new, |round| round.waiting.iter().cloned().collect())
+    }
+
+    /// When it has waited for so long.
+    pub(crate) fn has_waited_at(&self, time: Duration) -> Option<Instant> {
+        let round = self.current.as_ref()?;
+        (!round.waiting.is_empty()).then(|| round.started + time)
     }
 
     /// The pod is named: nobody waits for its inspection, and the look does not see it.

@@ -13,6 +13,7 @@ use super::failures::Failures;
 use super::governor::{Governor, Key, SUSPECT};
 use super::hints::HintBudget;
 use super::inspector::Inspector;
+use super::looks::LASTING;
 use super::processes::Processes;
 use super::relister::{Ages, Ask, Missing, Relister};
 use super::reporter::Reporter;
@@ -105,6 +106,8 @@ pub(crate) struct Engine {
     /// Those of them that were not seen by the last look, and not since.
     pub(super) missed: BTreeSet<PodUid>,
     pub(super) failures: Failures,
+    /// The pods that rounds have waited for in vain, and when they were named last.
+    pub(super) lasting: BTreeMap<PodUid, Instant>,
     /// The pods that wait to be inspected while no more calls can be made.
     pub(super) unasked: BTreeSet<PodUid>,
     /// The stuck calls whose pods are not waited for any more.
@@ -147,6 +150,7 @@ impl Engine {
             missed: BTreeSet::new(),
             last_witness: None,
             failures: Failures::default(),
+            lasting: BTreeMap::new(),
             unasked: BTreeSet::new(),
             set_aside: BTreeSet::new(),
             doubts: Doubts::default(),
@@ -408,6 +412,7 @@ impl Engine {
             // No stream is asked for before the runtime has said who it is.
             self.streaming.alarm().filter(|_| self.version.is_some()),
             self.inspector.alarm(now),
+            self.rounds.has_waited_at(LASTING).filter(|at| *at > now),
             self.processes.alarm(now),
             self.governor.alarm(now),
             self.doubts.alarm(),

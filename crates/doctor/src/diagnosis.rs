@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use pleg::engine::SLOW_STATUS;
 use pleg::out::go_duration::GoDuration;
 use serde::Serialize;
 
@@ -105,11 +104,14 @@ fn doubt(probes: &ProbeFacts) -> Option<String> {
     ))
 }
 
+/// A runtime of which a call takes so many seconds answers, but not well.
+const SLOW: f64 = 1.0;
+
 /// One calm line, which fits a terminal.
 fn well(probes: &ProbeFacts) -> String {
     let calls: usize = probes.costs.iter().map(|cost| cost.count).sum();
     let slowest = probes.costs.iter().map(|cost| cost.max).fold(0.0, f64::max);
-    let well = match slowest >= SLOW_STATUS.as_secs_f64() {
+    let well = match slowest >= SLOW {
         true => "",
         false => " well",
     };

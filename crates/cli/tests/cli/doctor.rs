@@ -465,6 +465,26 @@ fn where_every_call_is_slow_one_that_is_slower_does_not_hang() {
 }
 
 #[test]
+fn one_that_is_only_slow_does_not_hang_and_nobody_is_accused() {
+    for (call, id) in [
+        (Rpc::ContainerStatus, Some("b/x.0")),
+        (Rpc::PodSandboxStatus, Some("b.0")),
+        (Rpc::ListContainers, None),
+    ] {
+        let runtime = three_pods();
+        let slow = Fault::Slow(Duration::from_secs(3));
+        runtime.sim.fault(call, id, slow);
+        let report = doctor(&runtime, &["-o", "json"]).value();
+        let probes = report["probes"].as_array().unwrap().iter();
+        let hung = probes.filter(|probe| probe["outcome"] == "hung");
+        assert_eq!(hung.count(), 0, "{report:#}");
+        assert_eq!(causes(&report), Vec::<&str>::new(), "{report:#}");
+        let summary = report["summary"].as_str().unwrap();
+        assert!(!summary.contains("answers well"), "{summary}");
+    }
+}
+
+#[test]
 fn where_even_the_first_call_is_slow_a_list_gets_its_time() {
     let runtime = three_pods();
     let slow = |seconds| Fault::Slow(Duration::from_secs(seconds));

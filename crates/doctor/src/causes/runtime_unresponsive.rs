@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 
-use pleg::engine::SLOW_STATUS;
 use pleg::runtime::{CallError, NoConnection, Rpc, Unreachable};
 
 use super::Opinion;
@@ -15,6 +14,9 @@ use crate::facts::probes::{End, Outcome, Probe, ProbeFacts};
 use crate::finding::{Confidence, Finding};
 
 mod failing;
+
+/// Statuses are slow of which half take so many seconds: a healthy one takes milliseconds.
+const SLOW: f64 = 2.0;
 
 /// The tell: `Version`, which takes no lock, is not answered.
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
@@ -278,12 +280,12 @@ fn nobodys_status(facts: &NodeFacts, runtime: &str) -> Option<Finding> {
 fn slow_statuses(facts: &NodeFacts, runtime: &str) -> Option<Finding> {
     let calls = [Rpc::ContainerStatus, Rpc::PodSandboxStatus].into_iter();
     let mut costs = calls.filter_map(|call| facts.probes.cost(call));
-    let slow = costs.find(|cost| cost.p90 >= SLOW_STATUS.as_secs_f64())?;
+    let slow = costs.find(|cost| cost.p50 >= SLOW)?;
     let call = slow.call.name();
-    let sentence = format!("{runtime} is slow: {call} takes {}", go(slow.p90));
+    let sentence = format!("{runtime} is slow: {call} takes {}", go(slow.p50));
     let mut found = finding(facts, Confidence::Low, sentence);
     found.evidence.push(format!(
-        "of {} {call} calls, half took {} or less, and the slowest {}",
+        "of {} {call} calls, half took {} or more, and the slowest {}",
         slow.count,
         go(slow.p50),
         go(slow.max)

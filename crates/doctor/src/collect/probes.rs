@@ -58,6 +58,7 @@ pub async fn collect(asking: Asking) -> ProbeFacts {
         let unasked = round.ask_ids().await;
         round.ask_again_who_is_listed().await;
         round.ask_whether_it_still_answers().await;
+        round.wait_for_the_slow().await;
         unasked
     };
     let (unasked, kubelet) = tokio::join!(asked, kubelet::health(asking.kubelet));

@@ -1,13 +1,12 @@
 //! One round of calls: never the same twice, at most eight outstanding in all, none
 //! repeated but `Version`, once, where something hangs, and the lists, once, where something that
-//! they showed does not exist. What is not answered within two
-//! seconds hangs, and is left alone; where the runtime is slow as a whole, within a few times
-//! what others took.
+//! they showed does not exist. What is not answered within two seconds is left alone, or where the
+//! runtime is slow as a whole within a few times what others took; what is not within six hangs.
 //!
 //! ```text
 //!   Version --> Status, both lists --> each id, at first one after the other --> Version
 //!      |             |                    |                                      again, if
-//!      +--- two to six seconds each ------+--> what hangs stays outstanding      any hangs
+//!      +--- two to six seconds each ------+--> what is silent stays outstanding   any is silent
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -27,7 +26,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::agent;
 use super::answers::Answers;
-use super::patience::patience;
+use super::patience::{LONGEST, patience};
 use super::targets::{Known, Target, bounded, bounded_error};
 use crate::facts::probes::{AgentsWord, End, Probe};
 
@@ -229,6 +228,20 @@ impl Round {
         self.start(Rpc::Version, None);
         let until = Instant::now() + patience(self.answers.slowest);
         while self.outstanding.contains_key(&version) && self.one_ends(until).await {}
+    }
+
+    /// Gives every call the longest time before it is said to hang: one that is only slow is
+    /// answered by then, and nobody is told to kill anything because of it.
+    pub async fn wait_for_the_slow(&mut self) {
+        loop {
+            let since = self.outstanding.values().map(|call| call.since).max();
+            let Some(last) = since.map(|since| self.until.min(since + LONGEST)) else {
+                return;
+            };
+            if !self.one_ends(last).await {
+                return;
+            }
+        }
     }
 
     /// Whether a call that is made now gets its time, and does not hang only for our haste.

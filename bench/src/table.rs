@@ -73,9 +73,9 @@ pub fn ratio(figure: f64, base: f64) -> String {
 
 /// Nanoseconds, in the unit that shows them best.
 pub fn time(nanos: f64) -> String {
-    match nanos {
-        nanos if nanos < 1e3 => format!("{nanos:.0} ns"),
-        nanos if nanos < 1e6 => format!("{:.2} µs", nanos / 1e3),
-        nanos => format!("{:.3} ms", nanos / 1e6),
+    match nanos.abs() {
+        size if size < 1e3 => format!("{nanos:.0} ns"),
+        size if size < 1e6 => format!("{:.2} µs", nanos / 1e3),
+        _ => format!("{:.3} ms", nanos / 1e6),
     }
 }

@@ -65,6 +65,7 @@ SocketUser={user}
 SocketGroup={group}
 SocketMode={mode:04o}
 DirectoryMode=0755
+RemoveOnStop=yes
 
 [Install]
 WantedBy=sockets.target

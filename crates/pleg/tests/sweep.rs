@@ -2,7 +2,7 @@
 
 mod node;
 
-use node::{Node, many, seconds};
+use node::{Node, broken, many, seconds};
 use pleg::Config;
 use pleg::out::coverage::LookKind;
 use pleg::out::health::{Blind, HealthState, Reason};
@@ -414,6 +414,51 @@ async fn a_sweep_that_takes_longer_than_the_period_comes_to_its_end() {
                 age < 16.0,
                 "{pods} pods, {slow:?}: at {at} lastSeen is {age} s old"
             );
+        })
+        .await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sweep_waits_for_the_other_list_however_late_it_comes() {
+    for hangs in [true, false] {
+        for (list, other) in [
+            (Rpc::ListContainers, Rpc::ListPodSandbox),
+            (Rpc::ListPodSandbox, Rpc::ListContainers),
+        ] {
+            for slow in [0.7, 1.1, 1.5, 1.9] {
+                let node = Node::watch(|sim| many(sim, 5, &["app"])).await;
+                node.at(8.4).await;
+                let fault = match hangs {
+                    true => Fault::Hang,
+                    false => broken(),
+                };
+                node.sim.fault(list, None, fault);
+                node.sim.fault(other, None, Fault::Slow(seconds(slow)));
+                node.pass(5.0).await;
+                node.sample(60.0, |at, status| {
+                    let age = status.health.age_seconds.unwrap();
+                    assert!(age < 12.0, "{other} takes {slow} s: at {at} {age} s");
+                })
+                .await;
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_failed_and_then_hangs_beside_the_other_holds_up_no_sweep() {
+    for list in [Rpc::ListContainers, Rpc::ListPodSandbox] {
+        let node = Node::watch(|sim| many(sim, 5, &["app"])).await;
+        node.at(8.4).await;
+        node.sim.fault(list, None, broken());
+        node.pass(5.0).await;
+        node.sim.fault(Rpc::ListContainers, None, Fault::Hang);
+        node.sim.fault(Rpc::ListPodSandbox, None, Fault::Hang);
+        node.pass(6.0).await;
+        node.sample(60.0, |at, status| {
+            let age = status.health.age_seconds.unwrap();
+            assert!(age < 8.0, "{list} failed first: at {at} {age} s");
         })
         .await;
     }

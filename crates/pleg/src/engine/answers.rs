@@ -109,16 +109,21 @@ impl Engine {
             (Purpose::SweepList, Ok(listing)) => {
                 self.records.observe_list(&listing.rows, look);
                 self.relister.sweep_list_came(R::LIST);
-                self.sweeper.list_answered(R::LIST);
+                self.sweeper.list_answered(R::LIST, look.begun);
                 self.settle(now);
             }
             (Purpose::SweepList, Err(error)) => {
                 self.relister.sweep_list_failed(R::LIST, &error);
-                self.sweeper.list_failed();
+                self.sweeper.list_failed(R::LIST);
             }
             (_, answer) => {
                 if let Ok(listing) = &answer {
                     self.observer.list_received(R::LIST.rpc(), listing.bytes);
+                    if self.sweeper.waits_for(R::LIST) {
+                        self.records.observe_list(&listing.rows, look);
+                        self.sweeper.list_answered(R::LIST, look.begun);
+                        self.settle(now);
+                    }
                 }
                 let relisted = self.relister.on_list(answer, now.instant);
                 self.on_relisted(relisted, now);

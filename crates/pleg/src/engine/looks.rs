@@ -12,14 +12,17 @@ use super::state::Engine;
 use crate::model::id::PodUid;
 use crate::model::snapshot::Counts;
 use crate::model::wall_time::Moment;
-use crate::out::coverage::{Coverage, Failing, LookKind};
+use crate::out::coverage::{Coverage, Failing, Lists, LookKind};
 use crate::out::failure::InspectError;
-use crate::out::health::Blind;
+use crate::out::health::{Blind, INSPECTIONS_FAIL};
 use crate::out::told::Record;
-use crate::runtime::{About, OutstandingCall, Rpc};
+use crate::runtime::{About, CallError, OutstandingCall, Rpc};
 
 /// For so long a round waits for a pod whose calls are answered.
 pub(super) const LASTING: Duration = Duration::from_secs(15);
+
+/// How many pods are named that were not seen.
+const MOST_NOT_SEEN: usize = 16;
 
 /// One that it has waited for in vain is not waited for within this time.
 const PROMPT: Duration = Duration::from_secs(60);
@@ -192,7 +195,7 @@ impl Engine {
             since: contradiction.since,
             unseen_since: contradiction.since,
         });
-        let failing: Vec<Failing> = self
+        let mut failing: Vec<Failing> = self
             .failures
             .iter()
             .cloned()
@@ -219,6 +222,12 @@ impl Engine {
             // Who was stuck before everybody fell silent may not be any more.
             stuck.retain(|call| call.about.id.is_none());
         }
+        let slow_status = self.governor.slow_status(instant);
+        let lists = self.relister.trouble(ages);
+        let is_away = matches!(lists, Lists::Failed(CallError::Unavailable(_)));
+        if stuck.is_empty() && failing.is_empty() && slow_status.is_none() && !is_away {
+            failing.extend(self.not_seen(instant));
+        }
         let kubelet_waits = self.kubelet_waits(&stuck);
         let cannot_list = stuck.iter().any(|call| call.about.id.is_none());
         self.coverage = Coverage {
@@ -228,14 +237,40 @@ impl Engine {
             failing,
             unasked: self.unasked.len(),
             blind: self.blind(ages),
-            lists: self.relister.trouble(ages),
+            lists,
             kubelet_listed: self.relister.good_for_kubelet(),
             kubelet_cannot_list: self.relister.fails_kubelet() || cannot_list,
             kubelet_waits,
             kubelet_lists_took: self.relister.for_kubelet_took(),
             silent,
-            slow_status: self.governor.slow_status(instant),
+            slow_status,
         };
+    }
+
+    /// The first pods that were not seen for long, where nothing else says why.
+    fn not_seen(&self, now: Instant) -> Vec<Failing> {
+        let long = self.unseen_since.iter();
+        let long = long.filter(|(_, since)| now >= **since + INSPECTIONS_FAIL);
+        let pods = long.filter_map(|(uid, since)| {
+            let listed = self.records.listed_as(uid)?;
+            let newest = listed.sandboxes.iter().max_by_key(|row| row.attempt)?;
+            Some(Failing {
+                id: newest.id.clone(),
+                call: Rpc::PodSandboxStatus,
+                container: None,
+                pod: Some(listed.pod.clone()),
+                error: InspectError::NotSeen,
+                since: *since,
+                unseen_since: *since,
+            })
+        });
+        pods.take(MOST_NOT_SEEN).collect()
+    }
+
+    /// When somebody has not been seen for long.
+    pub(super) fn not_seen_at(&self) -> impl Iterator<Item = Instant> {
+        let since = self.unseen_since.values();
+        since.map(|since| *since + INSPECTIONS_FAIL)
     }
 
     /// The calls that hang: first those for the whole node.

@@ -413,6 +413,7 @@ impl Engine {
             self.streaming.alarm().filter(|_| self.version.is_some()),
             self.inspector.alarm(now),
             self.rounds.has_waited_at(LASTING).filter(|at| *at > now),
+            self.not_seen_at().filter(|at| *at > now).min(),
             self.processes.alarm(now),
             self.governor.alarm(now),
             self.doubts.alarm(),

@@ -37,6 +37,10 @@ const SLOW: Duration = Duration::from_millis(250);
 /// While lists are slow each time, at most 25 calls a second: the runtime has enough to do.
 const SLOW_PACE: Duration = Duration::from_millis(40);
 
+/// For so long a sweep is waited for that some have not answered: a list that takes longer is
+/// missing itself by then, and who takes longer is named.
+const TRAILING: Duration = Duration::from_secs(10);
+
 /// For so long what did not exist is asked for again.
 const LOST: Duration = Duration::from_secs(10);
 
@@ -115,7 +119,7 @@ enum Beside {
     /// It is to be asked for, once it is not being asked for by a relist.
     Due(List),
     /// It has not come yet.
-    Asked,
+    Asked(List),
     Listed(List),
 }
 
@@ -186,10 +190,12 @@ impl Sweeper {
         now: Moment,
     ) {
         let mut targets = self.targets(missing, listed, now.instant);
+        self.trailing
+            .take_if(|it| now.instant >= it.begun.instant + TRAILING);
         match self.sweep.take() {
             None => tracing::info!("polling by id in place of lists: {}", missing.what()),
             // Of several that wait the first one ends first.
-            Some(last) if self.trailing.is_none() && last.waits_for_ids_alone(governor) => {
+            Some(last) if self.trailing.is_none() && last.trails(governor) => {
                 self.trailing = Some(last);
             }
             Some(_) => {}
@@ -334,23 +340,33 @@ impl Sweeper {
         };
         let is_free = governor.node_call(list.rpc()).is_none();
         is_free.then(|| {
-            sweep.beside = Beside::Asked;
+            sweep.beside = Beside::Asked(list);
             list
         })
     }
 
-    /// The other list answered: the runtime is not down as a whole.
-    pub(crate) fn list_answered(&mut self, list: List) {
-        if let Some(sweep) = &mut self.sweep {
+    /// Whether a relist that asks for the other list itself leaves no time to ask for it here.
+    pub(crate) fn waits_for(&self, list: List) -> bool {
+        let sweep = self.sweep.as_ref();
+        sweep.is_some_and(|sweep| sweep.beside == Beside::Due(list))
+    }
+
+    /// The other list answered, which was asked for at `asked`, by whomever: the runtime is not
+    /// down as a whole.
+    pub(crate) fn list_answered(&mut self, list: List, asked: Instant) {
+        for sweep in [&mut self.trailing, &mut self.sweep].into_iter().flatten() {
             sweep.answered += 1;
-            if sweep.beside == Beside::Asked {
+            let is_its = [Beside::Asked(list), Beside::Due(list)].contains(&sweep.beside);
+            if is_its {
                 sweep.beside = Beside::Listed(list);
+                sweep.as_of = asked.min(sweep.as_of);
             }
         }
     }
 
     /// The other list failed. One that had failed before is done without.
-    pub(crate) fn list_failed(&mut self) {
+    pub(crate) fn list_failed(&mut self, list: List) {
+        self.trailing.take_if(|it| it.beside == Beside::Asked(list));
         if let Some(sweep) = &mut self.sweep
             && sweep.missing.sandboxes
             && sweep.missing.containers
@@ -403,7 +419,8 @@ impl Sweeper {
     /// The sweep, once it is complete: all were asked for, the list beside it has come, and
     /// nobody is waited for who may still answer. One in which nobody answered has seen nothing.
     pub(crate) fn complete(&mut self, governor: &Governor) -> Option<Swept> {
-        let trailing = self.trailing.take_if(|it| !it.waits(governor));
+        let is_over = |it: &mut Sweep| !it.waits_for_a_list() && !it.waits(governor);
+        let trailing = self.trailing.take_if(is_over);
         let swept = trailing.and_then(|mut it| it.complete(governor));
         swept.or_else(|| self.sweep.as_mut()?.complete(governor))
     }
@@ -473,12 +490,19 @@ impl Sweep {
         waiting.any(|(key, asked)| governor.asked(key) == Some(*asked) && !governor.is_stuck(key))
     }
 
+    /// One that is tried again although it is missing comes, or does not.
     fn waits_for_a_list(&self) -> bool {
-        matches!(self.beside, Beside::Due(_) | Beside::Asked)
+        let is_missing = self.missing.sandboxes && self.missing.containers;
+        !is_missing && matches!(self.beside, Beside::Due(_) | Beside::Asked(_))
     }
 
-    fn waits_for_ids_alone(&self, governor: &Governor) -> bool {
-        !self.told && self.is_asked() && !self.waits_for_a_list() && self.waits(governor)
+    /// Whether it waits only for those who were asked and may answer.
+    fn trails(&self, governor: &Governor) -> bool {
+        let waits = match self.beside {
+            Beside::Due(_) | Beside::Asked(_) => true,
+            Beside::None | Beside::Listed(_) => self.waits(governor),
+        };
+        !self.told && self.is_asked() && waits
     }
 
     fn complete(&mut self, governor: &Governor) -> Option<Swept> {

@@ -94,11 +94,13 @@ impl Contents {
     /// The entry as far as the last look vouches for it.
     fn entry(&self, uid: &PodUid, entry: &Entry) -> Entry {
         let mut entry = entry.clone();
-        if !self.pending.contains(uid) && entry.inspected && entry.error.is_none() {
+        let is_pending = self.pending.contains(uid);
+        if !is_pending && entry.inspected && entry.error.is_none() {
             entry.as_of = later(entry.as_of, self.looked);
         }
         let as_of = entry.as_of.map(|as_of| as_of.instant);
-        entry.is_complete = as_of.is_some() && self.containers_complete >= as_of;
+        // The lists that show that something came make the pod pending.
+        entry.is_complete = !is_pending && as_of.is_some() && self.containers_complete >= as_of;
         entry
     }
 }

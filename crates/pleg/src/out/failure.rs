@@ -28,6 +28,9 @@ pub enum InspectError {
     /// Each time that it was inspected, something newer was heard of it before the end.
     #[error("its status changes faster than the runtime answers")]
     Overtaken,
+    /// No inspection of it has come to its end for long, whatever is answered.
+    #[error("no inspection of this pod has ended since it changed")]
+    NotSeen,
     /// Its inspection has not ended for long, although its calls are answered.
     #[error("its containers are many, or the runtime is slow to answer for them")]
     Lasting,

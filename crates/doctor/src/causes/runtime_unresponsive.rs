@@ -27,6 +27,9 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let opinion = match &version.end {
         End::Failed(CallError::Unavailable(why)) => refused(facts, version, why),
         End::Failed(error) => Opinion::Found(vec![nonsense(facts, error)]),
+        End::Hung if answers_others(probes) => {
+            Opinion::Found(vec![all_but_version(facts, version)])
+        }
         End::Hung => Opinion::Found(vec![silent(facts, version)]),
         End::Answered => lists(facts),
     };
@@ -34,6 +37,27 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         Opinion::Found(findings) => Opinion::Found(findings.into_iter().map(with_unit).collect()),
         other => other,
     }
+}
+
+/// Whether other calls are answered, and `Version` never was: they were made after it.
+fn answers_others(probes: &ProbeFacts) -> bool {
+    if probes.runtime.is_some() {
+        return false;
+    }
+    let others = [Rpc::Status, Rpc::ListPodSandbox, Rpc::ListContainers];
+    let mut others = others.into_iter();
+    others.any(|call| probes.outcome(call) == Some(Outcome::Ok))
+}
+
+fn all_but_version(facts: &NodeFacts, version: &Probe) -> Finding {
+    let sentence = "the container runtime answers other calls, and not Version".to_owned();
+    let mut finding = finding(facts, Confidence::Medium, sentence);
+    finding.evidence.push(format!(
+        "Version has not answered for {}{}",
+        go(version.seconds),
+        version.source()
+    ));
+    finding
 }
 
 /// Where the unit of the runtime's process says more.
@@ -352,6 +376,17 @@ mod tests {
         assert_eq!(findings[0].sentence, said);
         let quick = node("containerd", "1.7.24").answered(Rpc::ContainerStatus, 20, 0.8);
         assert_eq!(judge(&quick.facts()), Opinion::Clear);
+    }
+
+    #[test]
+    fn a_runtime_that_answers_all_but_version_is_not_called_silent() {
+        let facts = node("containerd", "1.7.24").call(Rpc::Version, Outcome::Hung, 6.0);
+        let others = facts.call(Rpc::ListPodSandbox, Outcome::Ok, 0.002);
+        let mut facts = others.facts();
+        facts.probes.runtime = None;
+        let findings = found(judge(&facts));
+        let said = "the container runtime answers other calls, and not Version";
+        assert_eq!(findings[0].sentence, said);
     }
 
     #[test]

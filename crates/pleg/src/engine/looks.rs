@@ -177,7 +177,7 @@ impl Engine {
     fn note_lasting(&mut self, uid: &PodUid, now: Moment) {
         let since = self.unseen_since.get(uid).copied();
         let since = since.unwrap_or(now.instant);
-        self.note_unseen(uid, InspectError::Lasting, since, now);
+        self.note_unseen(uid, InspectError::NotSeen, since, now);
     }
 
     fn update_coverage(&mut self, now: Moment) {
@@ -226,7 +226,10 @@ impl Engine {
         let lists = self.relister.trouble(ages);
         let is_away = matches!(lists, Lists::Failed(CallError::Unavailable(_)));
         if stuck.is_empty() && failing.is_empty() && slow_status.is_none() && !is_away {
-            failing.extend(self.not_seen(instant));
+            failing = self.not_seen(instant);
+            let pods = failing.iter().filter_map(|failing| failing.pod.as_ref());
+            let pods = pods.map(|pod| (pod.uid.clone(), instant));
+            self.lasting.extend(pods);
         }
         let kubelet_waits = self.kubelet_waits(&stuck);
         let cannot_list = stuck.iter().any(|call| call.about.id.is_none());

@@ -31,9 +31,6 @@ pub enum InspectError {
     /// No inspection of it has come to its end for long, whatever is answered.
     #[error("no inspection of this pod has ended since it changed")]
     NotSeen,
-    /// Its inspection has not ended for long, although its calls are answered.
-    #[error("its containers are many, or the runtime is slow to answer for them")]
-    Lasting,
     /// Nothing was asked for, because as many calls as may be outstanding hang.
     #[error("its status was not requested, because too many calls have not been answered")]
     NotAsked,

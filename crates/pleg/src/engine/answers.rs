@@ -180,7 +180,7 @@ impl Engine {
         let older = self.records.newest_ticket();
         self.settle(now);
         let pending = self.pending();
-        self.unseen_since.retain(|uid, _| pending.contains(uid));
+        self.differing.keep(&pending);
         self.failures.keep(&pending);
         self.cache.vouch(Vouch {
             begun,

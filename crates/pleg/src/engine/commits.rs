@@ -25,7 +25,7 @@ impl Engine {
             Step::Nothing => {}
             Step::Removed(commit) => {
                 self.cache.remove(uid);
-                self.unseen_since.remove(uid);
+                self.differing.remove(uid);
                 self.missed.remove(uid);
                 self.doubts.forget(uid);
                 self.unasked.remove(uid);
@@ -35,8 +35,7 @@ impl Engine {
                 self.tell(&commit, None, now);
             }
             Step::Inspect { ticket, pod, begun } => {
-                let unseen = self.unseen_since.entry(uid.clone());
-                unseen.or_insert(begun);
+                self.differing.note(uid, begun);
                 // Of a pod that only a hint speaks of nobody knows whether there is one.
                 self.cache.set_pending(uid, self.records.listed_as(uid));
                 self.inspector.inspect(ticket, pod, now.instant);
@@ -74,7 +73,7 @@ impl Engine {
                     let took = now.instant.duration_since(hint.at);
                     self.observer.pod_relist_ended(took);
                 }
-                self.unseen_since.remove(uid);
+                self.differing.remove(uid);
                 if self.rounds.is_newer_than_last(ticket.number()) {
                     self.missed.remove(uid);
                 }
@@ -111,9 +110,7 @@ impl Engine {
                 // What differed again meanwhile is due now, not at the next relist; it may have
                 // been so for as long as this inspection took.
                 self.take_step(uid, now);
-                if let Some(unseen) = self.unseen_since.get_mut(uid) {
-                    *unseen = inspected_since.min(*unseen);
-                }
+                self.differing.note_earlier(uid, inspected_since);
             }
             Err(error) => {
                 let Some(begun) = self.records.defer(&ticket) else {
@@ -139,7 +136,7 @@ impl Engine {
     /// An inspection was overtaken by what was heard meanwhile. A pod of which no inspection comes
     /// to its end for long is named, and not waited for: no look depends on it.
     fn note_overtaken(&mut self, uid: &PodUid, now: Moment) {
-        let since = self.unseen_since.get(uid).copied();
+        let since = self.differing.since(uid);
         let is_known = self.lasting.contains_key(uid);
         let is_long = |since: &Instant| now.instant >= *since + INSPECTIONS_FAIL;
         let Some(since) = since.filter(|since| is_known || is_long(since)) else {
@@ -157,23 +154,30 @@ impl Engine {
         unseen_since: Instant,
         now: Moment,
     ) {
-        let listed = self.records.listed_as(uid);
-        let newest = listed.and_then(|pod| {
-            let sandbox = pod.sandboxes.iter().max_by_key(|sandbox| sandbox.attempt)?;
-            Some((pod.pod.clone(), sandbox.id.clone()))
-        });
-        let Some((pod, id)) = newest else {
-            return;
-        };
-        self.note_failing(Failing {
-            id,
+        if let Some(failing) = self.unseen_pod(uid, error, now.instant, unseen_since) {
+            self.note_failing(failing);
+        }
+    }
+
+    /// A pod that is not seen as a whole, by its newest sandbox.
+    pub(super) fn unseen_pod(
+        &self,
+        uid: &PodUid,
+        error: InspectError,
+        since: Instant,
+        unseen_since: Instant,
+    ) -> Option<Failing> {
+        let listed = self.records.listed_as(uid)?;
+        let newest = listed.sandboxes.iter().max_by_key(|row| row.attempt)?;
+        Some(Failing {
+            id: newest.id.clone(),
             call: Rpc::PodSandboxStatus,
             container: None,
-            pod: Some(pod),
+            pod: Some(listed.pod.clone()),
             error,
-            since: now.instant,
+            since,
             unseen_since,
-        });
+        })
     }
 
     /// Whether the call that an inspection failed by was not answered well since, by a sweep.

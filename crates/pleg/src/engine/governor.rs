@@ -121,6 +121,10 @@ impl Governor {
 
     /// Whether one more status call may be made.
     pub fn has_room(&self) -> bool {
+        // As is usual; the rest need not be counted.
+        if self.outstanding.len() + RESERVED < self.open {
+            return true;
+        }
         let (total, in_window) = self.load();
         total + RESERVED < self.most * STUCK_FACTOR && in_window + RESERVED < self.open
     }
@@ -218,9 +222,14 @@ impl Governor {
             self.open = (self.open / 2).max(SMALLEST_WINDOW + RESERVED);
         }
         self.evidence.pass(now);
+        let soonest = SUSPECT.min(self.status_overdue);
+        let is_late = |entry: &Entry| !entry.is_alone() && now >= entry.since + soonest;
+        if !self.outstanding.values().any(is_late) {
+            return;
+        }
         let waiting = self.waiting();
         for ((call, id), entry) in &mut self.outstanding {
-            if id.is_none() || entry.is_alone() {
+            if id.is_none() || !is_late(entry) {
                 continue;
             }
             let usual = self.evidence.usual(*call, entry.since);
@@ -341,7 +350,11 @@ impl Governor {
     pub fn alarm(&self, now: Instant) -> Option<Instant> {
         let waiting = self.outstanding.iter();
         let waiting = waiting.filter(|((_, id), entry)| id.is_some() && entry.stuck.is_none());
-        let named = waiting.flat_map(|((call, _), entry)| {
+        let soonest = SUSPECT.min(self.status_overdue);
+        let named = waiting.filter_map(|((call, _), entry)| {
+            if now < entry.since + soonest {
+                return Some(entry.since + soonest);
+            }
             let usual = self.evidence.usual(*call, entry.since);
             let own = self.evidence.own(&(*call, entry.about.id.clone()));
             let steps = [
@@ -352,7 +365,8 @@ impl Governor {
                 overdue_after(usual, self.status_overdue, true),
                 overdue_after(usual, self.status_overdue, false),
             ];
-            steps.map(|step| entry.since + step)
+            let steps = steps.map(|step| entry.since + step);
+            steps.into_iter().filter(|time| *time > now).min()
         });
         let shrinks = !self.outstanding.is_empty() && self.open > SMALLEST_WINDOW + RESERVED;
         let shrinks = shrinks.then(|| self.moved + PAUSE);

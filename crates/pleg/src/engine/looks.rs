@@ -69,8 +69,7 @@ impl Engine {
                 missed,
             } => {
                 // And those that were not seen before, and are not yet.
-                let unseen = self.unseen_since.iter();
-                let unseen = unseen.filter(|(_, since)| **since <= look.begun.instant);
+                let unseen = self.differing.up_to(look.begun.instant);
                 self.missed = missed;
                 self.missed.extend(unseen.map(|(uid, _)| uid.clone()));
                 let counts = match look.kind {
@@ -97,7 +96,7 @@ impl Engine {
         let unsettled = self.rounds.is_under_way()
             || self.relister.is_catching_up()
             || self.misses_somebody()
-            || lasting.any(|uid| self.unseen_since.contains_key(uid));
+            || lasting.any(|uid| self.differing.since(uid).is_some());
         let report = self.reporter.review(&self.coverage, unsettled, now);
         if let Some(report) = report {
             tracing::info!("{} ({}): {}", report.state, report.reason, report.message);
@@ -108,7 +107,7 @@ impl Engine {
     /// Whether a pod is not seen that the last look should have seen, and that neither fails
     /// nor hangs any more: its inspection is under way.
     fn misses_somebody(&self) -> bool {
-        let unseen = |uid: &&PodUid| self.unseen_since.contains_key(*uid);
+        let unseen = |uid: &&PodUid| self.differing.since(uid).is_some();
         let mut missed = self.missed.iter().filter(unseen).peekable();
         if missed.peek().is_none() {
             return false;
@@ -175,8 +174,7 @@ impl Engine {
     }
 
     fn note_lasting(&mut self, uid: &PodUid, now: Moment) {
-        let since = self.unseen_since.get(uid).copied();
-        let since = since.unwrap_or(now.instant);
+        let since = self.differing.since(uid).unwrap_or(now.instant);
         self.note_unseen(uid, InspectError::NotSeen, since, now);
     }
 
@@ -252,28 +250,13 @@ impl Engine {
 
     /// The first pods that were not seen for long, where nothing else says why.
     fn not_seen(&self, now: Instant) -> Vec<Failing> {
-        let long = self.unseen_since.iter();
-        let long = long.filter(|(_, since)| now >= **since + INSPECTIONS_FAIL);
-        let pods = long.filter_map(|(uid, since)| {
-            let listed = self.records.listed_as(uid)?;
-            let newest = listed.sandboxes.iter().max_by_key(|row| row.attempt)?;
-            Some(Failing {
-                id: newest.id.clone(),
-                call: Rpc::PodSandboxStatus,
-                container: None,
-                pod: Some(listed.pod.clone()),
-                error: InspectError::NotSeen,
-                since: *since,
-                unseen_since: *since,
-            })
-        });
+        let Some(long_ago) = now.checked_sub(INSPECTIONS_FAIL) else {
+            return Vec::new();
+        };
+        let pods = self.differing.up_to(long_ago);
+        let pods = pods
+            .filter_map(|(uid, since)| self.unseen_pod(uid, InspectError::NotSeen, since, since));
         pods.take(MOST_NOT_SEEN).collect()
-    }
-
-    /// When somebody has not been seen for long.
-    pub(super) fn not_seen_at(&self) -> impl Iterator<Item = Instant> {
-        let since = self.unseen_since.values();
-        since.map(|since| *since + INSPECTIONS_FAIL)
     }
 
     /// The calls that hang: first those for the whole node.

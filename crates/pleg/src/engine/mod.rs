@@ -19,6 +19,7 @@
 mod answers;
 mod call;
 mod commits;
+mod differing;
 mod doubts;
 pub(crate) mod driver;
 mod evidence;

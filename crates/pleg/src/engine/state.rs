@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::call::{Answered, Call, List, Purpose, Question};
+use super::differing::Differing;
 use super::doubts::Doubts;
 use super::failures::Failures;
 use super::governor::{Governor, Key, SUSPECT};
@@ -30,6 +31,7 @@ use crate::observer::Observer;
 use crate::out::cache::{Cache, CacheWriter};
 use crate::out::coverage::{Coverage, Failing};
 use crate::out::failure::InspectError;
+use crate::out::health::INSPECTIONS_FAIL;
 use crate::out::subscribers::Subscribers;
 use crate::records::Records;
 use crate::runtime::{About, Announced, CallError, OutstandingCall, Rpc, RuntimeVersion};
@@ -101,8 +103,7 @@ pub(crate) struct Engine {
     pub(super) version: Option<RuntimeVersion>,
     /// The pod that was last asked for as a witness.
     last_witness: Option<PodUid>,
-    /// The pods that differ from what the cache holds, and since when.
-    pub(super) unseen_since: BTreeMap<PodUid, Instant>,
+    pub(super) differing: Differing,
     /// Those of them that were not seen by the last look, and not since.
     pub(super) missed: BTreeSet<PodUid>,
     pub(super) failures: Failures,
@@ -146,7 +147,7 @@ impl Engine {
             reader,
             subscribers: Subscribers::default(),
             version: None,
-            unseen_since: BTreeMap::new(),
+            differing: Differing::default(),
             missed: BTreeSet::new(),
             last_witness: None,
             failures: Failures::default(),
@@ -413,7 +414,7 @@ impl Engine {
             self.streaming.alarm().filter(|_| self.version.is_some()),
             self.inspector.alarm(now),
             self.rounds.has_waited_at(LASTING).filter(|at| *at > now),
-            self.not_seen_at().filter(|at| *at > now).min(),
+            self.differing.next_at(INSPECTIONS_FAIL, now),
             self.processes.alarm(now),
             self.governor.alarm(now),
             self.doubts.alarm(),
@@ -495,14 +496,14 @@ impl Engine {
                     id: id.clone(),
                     error: error.clone(),
                 };
-                let unseen = pod.as_ref().and_then(|pod| self.unseen_since.get(&pod.uid));
+                let unseen = pod.as_ref().and_then(|pod| self.differing.since(&pod.uid));
                 self.note_failing(Failing {
                     id,
                     call,
                     container: about.container,
                     error,
                     since: now,
-                    unseen_since: unseen.copied().unwrap_or(now),
+                    unseen_since: unseen.unwrap_or(now),
                     pod,
                 });
             }

@@ -419,8 +419,7 @@ impl Sweeper {
     /// The sweep, once it is complete: all were asked for, the list beside it has come, and
     /// nobody is waited for who may still answer. One in which nobody answered has seen nothing.
     pub(crate) fn complete(&mut self, governor: &Governor) -> Option<Swept> {
-        let is_over = |it: &mut Sweep| !it.waits_for_a_list() && !it.waits(governor);
-        let trailing = self.trailing.take_if(is_over);
+        let trailing = self.trailing.take_if(|it| !it.waits(governor));
         let swept = trailing.and_then(|mut it| it.complete(governor));
         swept.or_else(|| self.sweep.as_mut()?.complete(governor))
     }
@@ -484,10 +483,12 @@ impl Sweep {
         self.targets.is_empty()
     }
 
-    /// Whether somebody is waited for who may still answer.
+    /// Whether the other list is waited for, or somebody who may still answer.
     fn waits(&self, governor: &Governor) -> bool {
         let mut waiting = self.waiting.iter();
-        waiting.any(|(key, asked)| governor.asked(key) == Some(*asked) && !governor.is_stuck(key))
+        self.waits_for_a_list()
+            || waiting
+                .any(|(key, asked)| governor.asked(key) == Some(*asked) && !governor.is_stuck(key))
     }
 
     /// One that is tried again although it is missing comes, or does not.
@@ -498,16 +499,11 @@ impl Sweep {
 
     /// Whether it waits only for those who were asked and may answer.
     fn trails(&self, governor: &Governor) -> bool {
-        let waits = match self.beside {
-            Beside::Due(_) | Beside::Asked(_) => true,
-            Beside::None | Beside::Listed(_) => self.waits(governor),
-        };
-        !self.told && self.is_asked() && waits
+        !self.told && self.is_asked() && self.waits(governor)
     }
 
     fn complete(&mut self, governor: &Governor) -> Option<Swept> {
-        let waits = self.waits_for_a_list() || self.waits(governor);
-        if self.told || !self.is_asked() || waits || self.answered == 0 {
+        if self.told || !self.is_asked() || self.waits(governor) || self.answered == 0 {
             return None;
         }
         self.told = true;

@@ -1,0 +1,72 @@
+//! The pods that differ from what the cache holds, and since when: by pod, and the oldest first,
+//! for each turn asks who has not been seen for long, of whom there may be thousands.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::model::id::PodUid;
+
+/// The next moment after one.
+const TICK: Duration = Duration::from_nanos(1);
+
+#[derive(Debug, Default)]
+pub(crate) struct Differing {
+    since: BTreeMap<PodUid, Instant>,
+    by_time: BTreeSet<(Instant, PodUid)>,
+}
+
+impl Differing {
+    /// A pod is not seen since then, unless that is known already.
+    pub(crate) fn note(&mut self, uid: &PodUid, since: Instant) {
+        if !self.since.contains_key(uid) {
+            self.since.insert(uid.clone(), since);
+            self.by_time.insert((since, uid.clone()));
+        }
+    }
+
+    /// If it is not seen, it was not at that earlier time either.
+    pub(crate) fn note_earlier(&mut self, uid: &PodUid, earlier: Instant) {
+        if self.since(uid).is_some_and(|since| earlier < since) {
+            self.remove(uid);
+            self.note(uid, earlier);
+        }
+    }
+
+    /// A pod was seen, or is gone.
+    pub(crate) fn remove(&mut self, uid: &PodUid) {
+        if let Some(since) = self.since.remove(uid) {
+            self.by_time.remove(&(since, uid.clone()));
+        }
+    }
+
+    /// Of all other pods everything was seen.
+    pub(crate) fn keep(&mut self, pods: &BTreeSet<PodUid>) {
+        self.since.retain(|uid, _| pods.contains(uid));
+        self.by_time.retain(|(_, uid)| pods.contains(uid));
+    }
+
+    /// Since when a pod is not seen.
+    pub(crate) fn since(&self, uid: &PodUid) -> Option<Instant> {
+        self.since.get(uid).copied()
+    }
+
+    /// Those that are not seen since then or longer, with the oldest first.
+    pub(crate) fn up_to(&self, time: Instant) -> impl Iterator<Item = (&PodUid, Instant)> {
+        let oldest = self.by_time.iter().take_while(move |(at, _)| *at <= time);
+        oldest.map(|(since, uid)| (uid, *since))
+    }
+
+    /// When the next one has not been seen for so long.
+    pub(crate) fn next_at(&self, long: Duration, now: Instant) -> Option<Instant> {
+        let next = match now.checked_sub(long) {
+            Some(before) => {
+                let first = (before + TICK, PodUid::from(""));
+                self.by_time.range(first..).next()
+            }
+            None => self.by_time.first(),
+        };
+        next.map(|(since, _)| *since + long)
+    }
+}

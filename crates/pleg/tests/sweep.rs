@@ -420,6 +420,27 @@ async fn a_sweep_that_takes_longer_than_the_period_comes_to_its_end() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_large_node_of_which_every_status_is_slow_is_seen_long_before_it_would_be_unhealthy() {
+    for (pods, slow) in [(250, 1.0), (500, 2.0), (110, 3.0)] {
+        let node = Node::watch(|sim| many(sim, pods, &["app", "sidecar"])).await;
+        node.at(3.5).await;
+        for call in [Rpc::ContainerStatus, Rpc::PodSandboxStatus] {
+            let slow = Fault::Slow(seconds(slow));
+            node.sim.fault(call, None, slow);
+        }
+        node.sim.fault(Rpc::ListContainers, None, Fault::Hang);
+        node.sample(300.0, |at, status| {
+            let age = status.health.age_seconds.unwrap();
+            assert!(
+                age < 80.0,
+                "{pods} pods, {slow} s: at {at} lastSeen is {age} s old"
+            );
+        })
+        .await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_sweep_waits_for_the_other_list_however_late_it_comes() {
     for hangs in [true, false] {
         for (list, other) in [

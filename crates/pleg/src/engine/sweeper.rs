@@ -34,6 +34,9 @@ const WINDOW: usize = 8;
 /// One that takes longer gives its place in the window to others.
 const SLOW: Duration = Duration::from_millis(250);
 
+/// However slow a runtime is, it is asked often enough for a sweep to ask for all in so long.
+const LONGEST: Duration = Duration::from_secs(30);
+
 /// While lists are slow each time, at most 25 calls a second: the runtime has enough to do.
 const SLOW_PACE: Duration = Duration::from_millis(40);
 
@@ -107,6 +110,8 @@ struct Sweep {
     /// The pause between two calls, and the present one, longer if answers are slow.
     usual: Duration,
     pace: Duration,
+    /// The longest pause that leaves time for all.
+    longest: Duration,
     /// It was complete, and that was told.
     told: bool,
 }
@@ -211,6 +216,7 @@ impl Sweeper {
             asked.is_none()
         });
         let usual = if slow { SLOW_PACE } else { PACE };
+        let all = u32::try_from(targets.len()).unwrap_or(u32::MAX).max(1);
         self.next = now.instant + self.period;
         self.sweep = Some(Sweep {
             begun: now,
@@ -224,6 +230,7 @@ impl Sweeper {
             next: now.instant,
             usual,
             pace: usual,
+            longest: (LONGEST / all).clamp(usual, SLOW),
             told: false,
         });
     }
@@ -449,8 +456,13 @@ impl Sweep {
                 None
             }
             // The window is free once all but so many of the younger ones are slow.
-            Some(slow) => Some(self.next.max(asked[slow] + SLOW)),
+            Some(slow) => Some(self.next.max(asked[slow] + self.slow())),
         }
+    }
+
+    /// After how long one gives its place in the window to others.
+    fn slow(&self) -> Duration {
+        SLOW.min(self.longest * WINDOW as u32)
     }
 
     fn take(&mut self, governor: &Governor, now: Instant) -> Option<Target> {
@@ -474,7 +486,7 @@ impl Sweep {
         if let Some(asked) = asked {
             self.as_of = asked.min(self.as_of);
             let quarter = now.duration_since(asked) / 4;
-            self.pace = self.usual.max(quarter.min(SLOW));
+            self.pace = quarter.clamp(self.usual, self.longest);
         }
     }
 

@@ -111,6 +111,10 @@ impl Engine {
                 // been so for as long as this inspection took.
                 self.take_step(uid, now);
                 self.differing.note_earlier(uid, inspected_since);
+                // Nobody waits for it: what is said of all others is not said of it.
+                if self.lasting.contains_key(uid) && self.differing.since(uid).is_some() {
+                    self.note_lasting(uid, now);
+                }
             }
             Err(error) => {
                 let Some(begun) = self.records.defer(&ticket) else {

@@ -173,7 +173,7 @@ impl Engine {
         }
     }
 
-    fn note_lasting(&mut self, uid: &PodUid, now: Moment) {
+    pub(super) fn note_lasting(&mut self, uid: &PodUid, now: Moment) {
         let since = self.differing.since(uid).unwrap_or(now.instant);
         self.note_unseen(uid, InspectError::NotSeen, since, now);
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use node::{Node, many, seconds};
 use pleg::model::listed::ContainerState;
 use pleg::out::health::HealthState;
-use pleg::runtime::Rpc;
+use pleg::runtime::{CallError, Rpc};
 use sim::Fault;
 
 #[tokio::test(start_paused = true)]
@@ -82,39 +82,39 @@ async fn an_inspection_says_nothing_of_what_a_later_list_has_shown() {
 
 #[tokio::test(start_paused = true)]
 async fn who_was_not_seen_for_ten_seconds_is_named_whatever_ends_the_inspections() {
-    let node = Node::watch(|sim| many(sim, 3, &["app"])).await;
-    node.at(8.4).await;
-    // Whoever asks for it ends the runtime, which is back at once.
-    let id = "p0/app.0";
-    node.sim.fault(Rpc::ContainerStatus, Some(id), Fault::Hang);
-    node.sim.exit("p0", "app", 1);
-    let sim = node.sim.clone();
-    let ends = tokio::spawn(async move {
-        loop {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-            if sim
-                .outstanding()
-                .iter()
-                .any(|call| call.id == Some(id.into()))
-            {
-                sim.restart(seconds(0.1));
-            }
+    for another_fails in [false, true] {
+        let node = Node::watch(|sim| many(sim, 3, &["app"])).await;
+        node.at(8.4).await;
+        if another_fails {
+            let refused = Fault::Fail(CallError::Refused("Unknown: broken".into()));
+            node.sim
+                .fault(Rpc::ContainerStatus, Some("p1/app.0"), refused);
+            node.sim.exit("p1", "app", 1);
         }
-    });
-    let mut was_named = false;
-    node.sample(60.0, |at, status| {
-        let is_healthy = status.health.state == HealthState::Healthy;
-        assert!(
-            at < 20.5 || !is_healthy,
-            "at {at}: {}",
-            status.health.message
-        );
-        was_named |= status
-            .failing
-            .iter()
-            .any(|failing| failing.id.as_str() == "p0.0");
-    })
-    .await;
-    assert!(was_named);
-    ends.abort();
+        // Whoever asks for it ends the runtime, which is back at once.
+        let id = "p0/app.0";
+        node.sim.fault(Rpc::ContainerStatus, Some(id), Fault::Hang);
+        node.sim.exit("p0", "app", 1);
+        let sim = node.sim.clone();
+        let ends = tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                let outstanding = sim.outstanding();
+                if outstanding.iter().any(|call| call.id == Some(id.into())) {
+                    sim.restart(seconds(0.1));
+                }
+            }
+        });
+        let mut was_named = false;
+        node.sample(60.0, |at, status| {
+            let is_healthy = status.health.state == HealthState::Healthy;
+            let message = &status.health.message;
+            assert!(at < 20.5 || !is_healthy, "at {at}: {message}");
+            let mut failing = status.failing.iter();
+            was_named |= failing.any(|failing| failing.id.as_str() == "p0.0");
+        })
+        .await;
+        assert!(was_named, "another fails: {another_fails}");
+        ends.abort();
+    }
 }

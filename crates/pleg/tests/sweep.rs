@@ -420,6 +420,28 @@ async fn a_sweep_that_takes_longer_than_the_period_comes_to_its_end() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn who_is_not_found_once_beside_a_list_that_hangs_is_not_dead() {
+    let node = Node::watch(three_pods).await;
+    node.at(8.4).await;
+    lock_status(&node.sim, "locked/app.0");
+    node.at(20.0).await;
+    node.told();
+    let not_found = || Fault::Fail(CallError::NotFound("no such container".into()));
+    let id = Some("a/app.0");
+    node.sim.fault(Rpc::ContainerStatus, id, not_found());
+    node.pass(0.3).await;
+    node.sim.lift(Rpc::ContainerStatus, id);
+    node.pass(10.0).await;
+    let told = node.told();
+    assert!(!told.contains("a/app.0"), "{told}");
+    // Who is not found again and again is gone.
+    node.sim.fault(Rpc::ContainerStatus, id, not_found());
+    node.pass(5.0).await;
+    let told = node.told();
+    assert!(told.contains("Removed a/app.0"), "{told}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_large_node_of_which_every_status_is_slow_is_seen_long_before_it_would_be_unhealthy() {
     for (pods, slow) in [(250, 1.0), (500, 2.0), (110, 3.0)] {
         let node = Node::watch(|sim| many(sim, pods, &["app", "sidecar"])).await;

@@ -259,15 +259,20 @@ impl Engine {
     {
         let known = known_now(answer);
         let key = question.key();
-        self.sweeper
-            .answered(&key, uid.as_ref(), known.is_some(), now.instant);
+        // Once may be a mistake: nobody is gone before that was said twice.
+        let is_lost = uid.is_some()
+            && matches!(known, Some(None))
+            && self.sweeper.lost(question, now.instant);
+        let good = known.is_some() && !is_lost;
+        self.sweeper.answered(&key, uid.as_ref(), good, now.instant);
+        if is_lost {
+            return;
+        }
         let (Some(known), (_, Some(id))) = (known, key.clone()) else {
             return;
         };
-        match (&uid, &known) {
-            (Some(_), None) => self.sweeper.lost(question, now.instant),
-            (None, Some(_)) => self.sweeper.found(&key),
-            _ => {}
+        if known.is_some() {
+            self.sweeper.found(&key);
         }
         let uid = match (uid, known) {
             (Some(uid), status) => {

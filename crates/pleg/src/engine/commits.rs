@@ -214,6 +214,7 @@ impl Engine {
         let Some(commit) = self.records.commit_exit(uid, &status.id, look) else {
             return;
         };
+        self.inspector.exited(uid, &status);
         if let Some(status) = self.cache.set_container(uid, status) {
             self.doubts.exited(&status, now.instant);
             self.tell(&commit, Some(&status), now);

@@ -62,6 +62,9 @@ struct Inspection {
     error: Option<InspectError>,
     /// The containers that have exited and were told before the rest.
     told: BTreeSet<Id>,
+    /// Those that were found to have exited by somebody else meanwhile: what was asked of them
+    /// before may say that they run.
+    exited: BTreeMap<Id, ContainerStatus>,
 }
 
 /// An inspection that has ended.
@@ -155,6 +158,14 @@ impl Inspector {
         self.end_if_over(&key)
     }
 
+    /// A container was found to have exited: whoever inspects its pod now knows it too.
+    pub(crate) fn exited(&mut self, uid: &PodUid, status: &ContainerStatus) {
+        let of_pod = |inspection: &&mut Inspection| inspection.ticket.uid == *uid;
+        for inspection in self.active.values_mut().filter(of_pod) {
+            inspection.exited.insert(status.id.clone(), status.clone());
+        }
+    }
+
     /// The id is gone from its pod: nobody waits for its status any more.
     pub(crate) fn forget(&mut self, uid: &PodUid, key: &Key) {
         let of_pod = |inspection: &&mut Inspection| inspection.ticket.uid == *uid;
@@ -233,6 +244,7 @@ impl Inspection {
             },
             error: None,
             told: BTreeSet::new(),
+            exited: BTreeMap::new(),
             pod,
         }
     }
@@ -290,6 +302,14 @@ impl Inspection {
     /// In the order of the rows, whoever answered first.
     fn end(mut self) -> Inspected {
         let (pod, found) = (&self.pod, &mut self.found);
+        for status in &mut found.containers {
+            let ended = self.exited.remove(&status.id);
+            // What was started again is another process.
+            let ended = ended.filter(|ended| ended.started_at == status.started_at);
+            if let (Some(ended), ContainerState::Running) = (ended, status.state) {
+                *status = ended;
+            }
+        }
         let place = |id: &Id| pod.sandboxes.iter().position(|row| row.id == *id);
         found.sandboxes.sort_by_key(|status| place(&status.id));
         let place = |id: &Id| pod.containers.iter().position(|row| row.id == *id);

@@ -223,14 +223,18 @@ impl Engine {
         let slow_status = self.governor.slow_status(instant);
         let lists = self.relister.trouble(ages);
         let is_away = matches!(lists, Lists::Failed(CallError::Unavailable(_)));
-        if stuck.is_empty() && failing.is_empty() && slow_status.is_none() && !is_away {
-            failing = self.not_seen(instant);
-            let pods = failing.iter().filter_map(|failing| failing.pod.as_ref());
+        let cannot_list = stuck.iter().any(|call| call.about.id.is_none());
+        if !cannot_list && slow_status.is_none() && !is_away {
+            let named = stuck.iter().map(|call| &call.about.pod);
+            let named = named.chain(failing.iter().map(|failing| &failing.pod));
+            let named: BTreeSet<PodUid> = named.flatten().map(|pod| pod.uid.clone()).collect();
+            let unseen = self.not_seen(&named, instant);
+            let pods = unseen.iter().filter_map(|failing| failing.pod.as_ref());
             let pods = pods.map(|pod| (pod.uid.clone(), instant));
             self.lasting.extend(pods);
+            failing.extend(unseen);
         }
         let kubelet_waits = self.kubelet_waits(&stuck);
-        let cannot_list = stuck.iter().any(|call| call.about.id.is_none());
         self.coverage = Coverage {
             started: self.coverage.started,
             look: self.rounds.last(),
@@ -248,12 +252,14 @@ impl Engine {
         };
     }
 
-    /// The first pods that were not seen for long, where nothing else says why.
-    fn not_seen(&self, now: Instant) -> Vec<Failing> {
+    /// The first pods that were not seen for long, although nothing says why: they are not
+    /// `named`, and are asked for.
+    fn not_seen(&self, named: &BTreeSet<PodUid>, now: Instant) -> Vec<Failing> {
         let Some(long_ago) = now.checked_sub(INSPECTIONS_FAIL) else {
             return Vec::new();
         };
         let pods = self.differing.up_to(long_ago);
+        let pods = pods.filter(|(uid, _)| !named.contains(*uid) && !self.unasked.contains(*uid));
         let pods = pods
             .filter_map(|(uid, since)| self.unseen_pod(uid, InspectError::NotSeen, since, since));
         pods.take(MOST_NOT_SEEN).collect()

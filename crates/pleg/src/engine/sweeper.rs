@@ -277,11 +277,15 @@ impl Sweeper {
                 }
             }
         }
-        self.lost.retain(|(_, id), (_, since)| {
-            let id = id.as_ref();
-            now < *since + LOST && id.is_some_and(|id| !unknown.contains(id))
+        let asked = targets.iter().map(|target| target.question.key());
+        let asked: BTreeSet<Key> = asked.filter(|key| self.lost.contains_key(key)).collect();
+        self.lost.retain(|key, (_, since)| {
+            let is_unknown = key.1.as_ref().is_some_and(|id| unknown.contains(id));
+            asked.contains(key) || now < *since + LOST && !is_unknown
         });
-        for (question, _) in self.lost.values() {
+        let lost = self.lost.iter();
+        let lost = lost.filter(|(key, _)| !asked.contains(*key));
+        for (_, (question, _)) in lost {
             targets.push_back(Target {
                 uid: None,
                 about: about(question, None, None),
@@ -320,11 +324,14 @@ impl Sweeper {
     }
 
     /// An id that was known does not exist. Nobody but a list says so for good: it is asked
-    /// for again by the next sweeps, for a while.
-    pub(crate) fn lost(&mut self, question: &Question, now: Instant) {
-        if self.lost.len() < MOST_HINTED {
-            self.lost.insert(question.key(), (question.clone(), now));
+    /// for again by the next sweeps, for a while. Says whether this is the first time.
+    pub(crate) fn lost(&mut self, question: &Question, now: Instant) -> bool {
+        let key = question.key();
+        let is_first = !self.lost.contains_key(&key) && self.lost.len() < MOST_HINTED;
+        if is_first || self.lost.contains_key(&key) {
+            self.lost.insert(key, (question.clone(), now));
         }
+        is_first
     }
 
     /// It is there after all.

@@ -8,6 +8,7 @@
 //! - at most one call per (RPC, id) is ever outstanding, and of all at most a window and
 //!   what is known to be stuck;
 //! - a list or status that hangs makes Degraded in four seconds, whatever came before;
+//! - who is cached as Exited never runs again: no id is started twice here;
 //! - who has an id and is called stuck is held up by a fault of its own;
 //! - what was said to be seen last never becomes older;
 //! - Healthy means that everything is cached as it was at some time since it was last seen,
@@ -444,6 +445,7 @@ impl World {
         assert!(health.last_seen >= self.last_seen, "it goes back");
         self.last_seen = health.last_seen;
         let world = node.sim.world().clone();
+        self.past.check_the_dead(node);
 
         if health.state == HealthState::Healthy {
             let there = |id: &Id| {

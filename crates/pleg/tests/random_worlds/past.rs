@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use pleg::model::event::EventType;
 use pleg::model::id::Id;
+use pleg::model::listed::ContainerState;
 use pleg::out::status_report::StatusReport;
 use pleg::out::told::Record;
 use sim::Sim;
@@ -17,6 +18,8 @@ use super::{FAILS_FOR_A_MOMENT, TICK};
 #[derive(Default)]
 pub struct Past {
     states: Vec<(Instant, BTreeMap<String, Pod>)>,
+    /// Who was cached as Exited.
+    dead: BTreeSet<Id>,
 }
 
 /// The ids in a pod, and whether each runs; none for a pod that is not there.
@@ -44,6 +47,25 @@ impl Past {
             .iter()
             .map(|at| pod(at).unwrap_or_default())
             .collect()
+    }
+
+    /// That nobody who was cached as Exited runs again.
+    pub fn check_the_dead(&mut self, node: &Node) {
+        for entry in node.pleg.cache().all() {
+            for container in &entry.status.containers {
+                match container.state {
+                    ContainerState::Exited => {
+                        self.dead.insert(container.id.clone());
+                    }
+                    ContainerState::Running => assert!(
+                        !self.dead.contains(&container.id),
+                        "{} was cached as Exited, and runs again",
+                        container.id
+                    ),
+                    ContainerState::Created | ContainerState::Unknown => {}
+                }
+            }
+        }
     }
 
     /// That everything is cached as it was since it was last seen, or fails for a moment.

@@ -7,6 +7,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use cluster::KubernetesConfig;
 use cri::Endpoint;
 use pleg::Mode;
 use pleg::out::go_duration::GoDuration;
@@ -63,6 +64,8 @@ pub struct AgentConfig {
     pub listen: SocketAddr,
     /// Where they are served besides, for Prometheus; off by default.
     pub metrics_listen: Option<SocketAddr>,
+    /// What Kubernetes is told; without the section nothing is.
+    pub kubernetes: Option<KubernetesConfig>,
 }
 
 /// Whether the kernel is asked.
@@ -120,6 +123,7 @@ impl Default for AgentConfig {
             socket_group: None,
             listen: DEFAULT_LISTEN,
             metrics_listen: None,
+            kubernetes: None,
         }
     }
 }
@@ -187,6 +191,9 @@ impl AgentConfig {
                 "socket is {:?}: it must be an absolute path",
                 self.socket
             ));
+        }
+        if let Some(kubernetes) = &self.kubernetes {
+            kubernetes.check().map_err(ConfigError::Senseless)?;
         }
         Ok(())
     }

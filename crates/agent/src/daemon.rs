@@ -3,17 +3,23 @@
 use std::convert::Infallible;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
+use cluster::Teller;
 use cri::Endpoint;
 use pleg::model::wall_time::system_clock;
 use pleg::out::cache::Stopped;
 use pleg::runtime::grpc::GrpcRuntime;
 use pleg::{Environment, Pleg};
+use tokio::time::sleep;
 
 use crate::doors::{Listeners, MAX_CONNECTIONS, serve};
-use crate::http::{Agent, health_router, router};
+use crate::http::{Agent, health_router, report, router};
 use crate::known_ids::{SavedSet, known_ids};
 use crate::{AgentConfig, KernelHints, Metrics, kernel, supervisor};
+
+/// How often Kubernetes is told how we are; only what has changed is written.
+const TELL: Duration = Duration::from_secs(1);
 
 /// What a daemon is made from.
 #[derive(Clone, Debug)]
@@ -37,6 +43,12 @@ pub enum RunError {
     /// The guard's thread ended, which is a bug.
     #[error("the guard has stopped")]
     Guard,
+    /// What Kubernetes is told cannot be written at all.
+    #[error(transparent)]
+    Kubernetes(#[from] cluster::StartError),
+    /// The thread that writes to Kubernetes ended, which is a bug.
+    #[error("the thread that writes to Kubernetes has stopped")]
+    Writer,
     /// The metrics cannot be registered, which is a bug.
     #[error("cannot set up the metrics")]
     Metrics(#[from] prometheus::Error),
@@ -66,6 +78,7 @@ pub async fn run(
         ids: known_ids(&endpoint, &state_directory),
         kernel: (config.kernel_hints == KernelHints::Auto).then(kernel),
     };
+    let config_of_kubernetes = config.kubernetes.clone();
     let runtime = match &guard {
         // One set of calls: what a kubelet asks already is not asked again.
         Some(guard) => GrpcRuntime::via(guard.connect(), config.max_message_size),
@@ -77,6 +90,13 @@ pub async fn run(
         metrics,
         guard,
     };
+    let kubernetes = match config_of_kubernetes {
+        Some(config) => {
+            let figures = agent.metrics.count_kubernetes()?;
+            Some(cluster::start(config, figures, system_clock())?)
+        }
+        None => None,
+    };
     let saved = SavedSet::new(&endpoint, &state_directory);
 
     listeners.log(&endpoint);
@@ -87,10 +107,34 @@ pub async fn run(
         stopped = agent.pleg.stopped() => Err(stopped.into()),
         stopped = saved.keep(agent.pleg.clone()) => Err(stopped.into()),
         () = guard_ended(&agent) => Err(RunError::Guard),
+        () = tell_kubernetes(&agent, kubernetes.as_ref()) => Err(RunError::Writer),
         () = shutdown => Ok(()),
     };
     supervisor::stopping().await;
+    if let Some(kubernetes) = kubernetes {
+        kubernetes.stop().await;
+    }
     ended
+}
+
+/// Ends with the thread that writes.
+async fn tell_kubernetes(agent: &Agent, kubernetes: Option<&Teller>) {
+    let Some(kubernetes) = kubernetes else {
+        return std::future::pending().await;
+    };
+    let tell = async {
+        loop {
+            // What is not known is not told: nobody confirms what was said before.
+            if let Ok(report) = report(agent).await {
+                kubernetes.tell(report);
+            }
+            sleep(TELL).await;
+        }
+    };
+    tokio::select! {
+        () = kubernetes.ended() => {}
+        () = tell => {}
+    }
 }
 
 async fn guard_ended(agent: &Agent) {

@@ -72,7 +72,7 @@ pub fn router(agent: Agent) -> Router {
 type Answer = Result<Response, (StatusCode, String)>;
 
 /// The report, unless our own loop does not turn.
-async fn report(agent: &Agent) -> Result<StatusReport, (StatusCode, String)> {
+pub(crate) async fn report(agent: &Agent) -> Result<StatusReport, (StatusCode, String)> {
     match timeout(Duration::from_secs(1), agent.pleg.status()).await {
         Ok(Ok(mut report)) => {
             if let Some(guard) = &agent.guard {

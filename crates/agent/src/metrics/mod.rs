@@ -43,6 +43,11 @@ impl Metrics {
         self.own_registry.register(Box::new(guard.added()))
     }
 
+    /// The writer to a Kubernetes API counts what it writes.
+    pub fn count_kubernetes(&self) -> prometheus::Result<cluster::Figures> {
+        cluster::Figures::register(&self.own_registry)
+    }
+
     /// `/metrics`: our own names. What is true only now (health, ages of calls) comes from
     /// the report.
     pub fn own_text(&self, now: &StatusReport) -> prometheus::Result<String> {

@@ -1,0 +1,62 @@
+//! When something that failed is tried again: later each time, and never when others do.
+
+use std::time::Duration;
+
+use fastrand::Rng;
+use tokio::time::Instant;
+
+const FIRST: Duration = Duration::from_secs(1);
+const LONGEST: Duration = Duration::from_secs(300);
+
+/// The failures in a row, and until when nothing is tried.
+#[derive(Debug, Default)]
+pub(crate) struct Backoff {
+    failures: u32,
+    until: Option<Instant>,
+}
+
+impl Backoff {
+    /// It succeeded.
+    pub(crate) fn succeeded(&mut self) {
+        *self = Self::default();
+    }
+
+    /// It failed: the next try is after twice as long as the last one, half of it by chance, and
+    /// not before the server allows it.
+    pub(crate) fn failed(&mut self, at_least: Duration, now: Instant, rng: &mut Rng) {
+        let pause = (FIRST * 2_u32.saturating_pow(self.failures)).min(LONGEST);
+        self.failures = (self.failures + 1).min(16);
+        let pause = pause.mul_f64(0.5 + rng.f64() / 2.0);
+        // Who was told the same time as all others does not come back at the same time.
+        let pause = pause.max(at_least.min(LONGEST).mul_f64(1.0 + rng.f64() / 2.0));
+        self.until = Some(now + pause);
+    }
+
+    /// When it may be tried.
+    pub(crate) fn until(&self) -> Option<Instant> {
+        self.until
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn pauses_grow_to_five_minutes_and_are_never_shorter_than_asked() {
+        let (mut backoff, mut rng) = (Backoff::default(), Rng::with_seed(7));
+        let now = Instant::now();
+        let mut pauses = Vec::new();
+        for _ in 0..40 {
+            backoff.failed(Duration::ZERO, now, &mut rng);
+            pauses.push(backoff.until().unwrap() - now);
+        }
+        assert!(pauses[0] >= FIRST / 2 && pauses[0] <= FIRST);
+        assert!(pauses.iter().all(|pause| *pause <= LONGEST));
+        assert!(pauses[39] >= LONGEST / 2);
+        backoff.failed(Duration::from_secs(200), now, &mut rng);
+        assert!(backoff.until().unwrap() - now >= Duration::from_secs(150));
+        backoff.succeeded();
+        assert_eq!(backoff.until(), None);
+    }
+}

@@ -1,0 +1,118 @@
+//! The node condition, from a status report: True is bad, as node-problem-detector has it.
+//!
+//! ```text
+//!   Unhealthy, or a guard at its limit --> True
+//!   Healthy, Degraded, Guarding        --> False, with the reason
+//!   Starting                           --> nothing is known yet, nothing is said
+//! ```
+//!
+//! One stuck container is False: tools that repair nodes must not destroy one for it.
+
+use std::collections::BTreeSet;
+
+use pleg::model::id::Id;
+use pleg::out::health::{HealthState, Reason};
+use pleg::out::status_report::StatusReport;
+use pleg::runtime::Rpc;
+
+/// No message is longer, in bytes.
+const LONGEST: usize = 1024;
+
+/// A condition's status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// It is so.
+    True,
+    /// It is not so.
+    False,
+}
+
+impl Status {
+    /// As Kubernetes spells it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::True => "True",
+            Self::False => "False",
+        }
+    }
+}
+
+/// What a condition says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Condition {
+    /// Whether it is so.
+    pub status: Status,
+    /// Why, in CamelCase.
+    pub reason: &'static str,
+    /// One sentence; the ages in it change all the time.
+    pub message: String,
+    /// Whose calls are stuck.
+    about: BTreeSet<(Rpc, Option<Id>)>,
+}
+
+impl Condition {
+    /// `PLEGUnhealthy` by this report.
+    pub fn of(report: &StatusReport) -> Option<Self> {
+        let health = &report.health;
+        let (status, reason) = match health.state {
+            HealthState::Starting => return None,
+            HealthState::Unhealthy => (Status::True, health.reason.as_str()),
+            _ if report.guard.limit_reached => (Status::True, "GuardLimitReached"),
+            HealthState::Healthy | HealthState::Degraded => (Status::False, health.reason.as_str()),
+        };
+        let stuck = report.stuck.iter().chain(&report.guard.culprits);
+        Some(Self {
+            status,
+            reason,
+            message: sentence(&health.message),
+            about: stuck.map(|call| (call.call, call.id.clone())).collect(),
+        })
+    }
+
+    /// `ContainerRuntimeReady` by this report: not ready only when the whole runtime is down.
+    pub fn of_runtime(report: &StatusReport) -> Option<Self> {
+        let health = &report.health;
+        let is_down = matches!(
+            health.reason,
+            Reason::RuntimeUnreachable | Reason::RuntimeSilent
+        );
+        let (status, reason) = match health.state {
+            HealthState::Starting => return None,
+            HealthState::Unhealthy if is_down => (Status::False, health.reason.as_str()),
+            _ => (Status::True, "RuntimeAnswers"),
+        };
+        let message = match status {
+            Status::False => sentence(&health.message),
+            Status::True => "the container runtime answers".to_owned(),
+        };
+        Some(Self {
+            status,
+            reason,
+            message,
+            about: BTreeSet::new(),
+        })
+    }
+
+    /// Whether it says anything else than that one, but for ages.
+    pub(crate) fn differs(&self, other: &Self) -> bool {
+        (self.status, self.reason) != (other.status, other.reason) || self.about != other.about
+    }
+}
+
+/// A runtime's words, made safe to show and short.
+pub(crate) fn sentence(text: &str) -> String {
+    shortened(&escape::sentence(text), LONGEST)
+}
+
+/// At most so many bytes.
+pub(crate) fn shortened(text: &str, longest: usize) -> String {
+    const CUT: &str = "…";
+    if text.len() <= longest {
+        return text.to_owned();
+    }
+    let mut end = longest - CUT.len();
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{}{CUT}", &text[..end])
+}

@@ -1,0 +1,160 @@
+//! What is written to the API, and by whose leave: the section `kubernetes` of the agent's
+//! configuration.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use pleg::out::go_duration::GoDuration;
+use serde::Deserialize;
+
+/// The condition's type, unless the configuration gives it another one.
+const CONDITION: &str = "PLEGUnhealthy";
+
+/// Founding practice of operators who taint by hand: `plegnothealthy=true:NoSchedule`.
+const TAINT: &str = "plegnothealthy";
+
+/// So many writes a second an API server takes from a whole fleet without harm.
+const WRITES_PER_SECOND: u32 = 125;
+
+/// However large a fleet is, a change is not held back for longer than this.
+const LONGEST_SPREAD: Duration = Duration::from_secs(40);
+
+/// What Kubernetes is told. An absent key is its default; without the section nothing is.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct KubernetesConfig {
+    /// The Node's name; default: the environment's `NODE_NAME`, or else the host name.
+    pub node_name: Option<String>,
+    /// How to reach the API server; default: what a pod finds mounted.
+    pub kubeconfig: Option<PathBuf>,
+    /// The type of the node condition, perhaps with a domain before it.
+    pub condition: String,
+    /// Whether `ContainerRuntimeReady` is written too, unless somebody else writes it.
+    pub container_runtime_ready: bool,
+    /// Whether events are written on the Node and on pods.
+    pub events: bool,
+    /// When the Node is tainted: at none of these by default.
+    pub taint: Vec<TaintWhen>,
+    /// The key of the taint; its value is `true` and its effect `NoSchedule`.
+    pub taint_key: String,
+    /// For how long it must be well before the taint is taken away.
+    pub taint_hold_off: GoDuration,
+    /// How many agents write to this API server: what happens to all nodes at once is written
+    /// over so long that the server is not flooded.
+    pub agents: u32,
+}
+
+/// A state in which a node is tainted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub enum TaintWhen {
+    /// Nobody is seen.
+    Unhealthy,
+    /// Somebody is not seen, or a list does not come.
+    Degraded,
+    /// A guard answers in the runtime's place.
+    Guarding,
+}
+
+impl Default for KubernetesConfig {
+    fn default() -> Self {
+        Self {
+            node_name: None,
+            kubeconfig: None,
+            condition: CONDITION.to_owned(),
+            container_runtime_ready: false,
+            events: true,
+            taint: Vec::new(),
+            taint_key: TAINT.to_owned(),
+            taint_hold_off: GoDuration(Duration::from_secs(60)),
+            agents: 100,
+        }
+    }
+}
+
+impl KubernetesConfig {
+    /// Says what cannot work, in a sentence.
+    pub fn check(&self) -> Result<(), String> {
+        for (key, name) in [
+            ("condition", &self.condition),
+            ("taintKey", &self.taint_key),
+        ] {
+            if !is_qualified_name(name) {
+                return Err(format!(
+                    "kubernetes.{key} is {name:?}: it must be a name of letters, digits, '-', '_' \
+                     and '.', at most 63 long, perhaps with a domain and '/' before it"
+                ));
+            }
+        }
+        if let Some(name) = &self.node_name
+            && !is_domain(name)
+        {
+            return Err(format!(
+                "kubernetes.nodeName is {name:?}: that is no name of a Node"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Over how long a change that all nodes may have at once is spread.
+    pub(crate) fn spread(&self) -> Duration {
+        (Duration::from_secs(1) * self.agents / WRITES_PER_SECOND).min(LONGEST_SPREAD)
+    }
+}
+
+/// Kubernetes' rule for the names of conditions, labels and taints.
+fn is_qualified_name(name: &str) -> bool {
+    let (domain, name) = match name.split_once('/') {
+        Some((domain, name)) => (Some(domain), name),
+        None => (None, name),
+    };
+    let is_part = |it: char| it.is_ascii_alphanumeric() || "-_.".contains(it);
+    let ends = |it: char| it.is_ascii_alphanumeric();
+    (1..=63).contains(&name.len())
+        && name.chars().all(is_part)
+        && name.starts_with(ends)
+        && name.ends_with(ends)
+        && domain.is_none_or(is_domain)
+}
+
+/// The rule for the names of nodes and for domains (RFC 1123).
+pub(crate) fn is_domain(name: &str) -> bool {
+    let is_label = |label: &str| {
+        let is_part = |it: char| it.is_ascii_lowercase() || it.is_ascii_digit() || it == '-';
+        !label.is_empty()
+            && label.chars().all(is_part)
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    name.len() <= 253 && name.split('.').all(is_label)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_follow_kubernetes_rules() {
+        for good in ["PLEGUnhealthy", "a", "example.com/PLEG_1.x-y", "a.b/c"] {
+            assert!(is_qualified_name(good), "{good}");
+        }
+        for bad in ["", "/x", "x/", "Example.com/x", "-x", "a b", "a/b/c", "ä"] {
+            assert!(!is_qualified_name(bad), "{bad}");
+        }
+        assert!(!is_qualified_name(&"x".repeat(64)));
+        assert!(is_domain("node-1.example") && !is_domain("Node") && !is_domain("a/../b"));
+    }
+
+    #[test]
+    fn a_change_on_five_thousand_nodes_is_spread_over_forty_seconds_and_on_one_over_none() {
+        let of = |agents| {
+            let config = KubernetesConfig {
+                agents,
+                ..KubernetesConfig::default()
+            };
+            config.spread()
+        };
+        assert_eq!(of(5000), Duration::from_secs(40));
+        assert_eq!(of(50_000), Duration::from_secs(40));
+        assert_eq!(of(1), Duration::from_millis(8));
+    }
+}

@@ -1,0 +1,152 @@
+//! The taint: set while the node is in a state for which that is configured, and taken away
+//! once it has been well for a while.
+//!
+//! It is changed by a JSON Patch that tests the list which was read, so that nobody else's taint
+//! is lost; an annotation, written with it, says that it is ours. **A taint without that
+//! annotation is never touched.**
+
+use std::time::Duration;
+
+use pleg::out::health::{HealthState, Reason};
+use pleg::out::status_report::StatusReport;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::config::{KubernetesConfig, TaintWhen};
+use crate::node::Node;
+
+/// Says whose the taint is.
+const MARK: &str = "pleg.dev/taint";
+
+/// As JSON Pointer has it.
+const MARK_POINTER: &str = "/metadata/annotations/pleg.dev~1taint";
+
+const EFFECT: &str = "NoSchedule";
+
+/// What is not Unhealthy must last for so long before new pods are kept away.
+const LASTING: Duration = Duration::from_secs(30);
+
+#[derive(Debug)]
+pub(crate) struct Taint {
+    key: String,
+    when: Vec<TaintWhen>,
+    hold_off: Duration,
+    /// Whether it is wanted by the newest report, and since when that is so.
+    wanted: Option<(Wanted, Instant)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wanted {
+    AtOnce,
+    IfItLasts,
+    No,
+}
+
+impl Taint {
+    pub(crate) fn new(config: &KubernetesConfig) -> Self {
+        Self {
+            key: config.taint_key.clone(),
+            when: config.taint.clone(),
+            hold_off: config.taint_hold_off.0,
+            wanted: None,
+        }
+    }
+
+    pub(crate) fn on_report(&mut self, report: &StatusReport, now: Instant) {
+        if report.health.state == HealthState::Starting {
+            return;
+        }
+        let wanted = self.wanted_by(report);
+        match self.wanted {
+            Some((was, _)) if was == wanted => {}
+            // It got worse, but was bad enough already.
+            Some((was, since)) if was != Wanted::No && wanted != Wanted::No => {
+                self.wanted = Some((wanted, since));
+            }
+            _ => self.wanted = Some((wanted, now)),
+        }
+    }
+
+    fn wanted_by(&self, report: &StatusReport) -> Wanted {
+        let when = match report.health.state {
+            HealthState::Unhealthy => TaintWhen::Unhealthy,
+            HealthState::Degraded if report.health.reason == Reason::Guarding => {
+                TaintWhen::Guarding
+            }
+            HealthState::Degraded => TaintWhen::Degraded,
+            HealthState::Starting | HealthState::Healthy => return Wanted::No,
+        };
+        match when {
+            _ if !self.when.contains(&when) => Wanted::No,
+            TaintWhen::Unhealthy => Wanted::AtOnce,
+            TaintWhen::Degraded | TaintWhen::Guarding => Wanted::IfItLasts,
+        }
+    }
+
+    /// When that which is wanted may be done.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        let (wanted, since) = self.wanted?;
+        Some(match wanted {
+            Wanted::AtOnce => since,
+            Wanted::IfItLasts => since + LASTING,
+            Wanted::No => since + self.hold_off,
+        })
+    }
+
+    /// What must change on the Node now.
+    pub(crate) fn patch(&self, node: &Node, now: Instant) -> Option<Value> {
+        let (wanted, _) = self.wanted?;
+        if now < self.due()? {
+            return None;
+        }
+        match wanted {
+            Wanted::AtOnce | Wanted::IfItLasts => self.patch_to_set(node),
+            Wanted::No => self.patch_to_remove(node),
+        }
+    }
+
+    fn is_ours(&self, node: &Node) -> bool {
+        let mark = node.annotations().and_then(|all| all.get(MARK));
+        mark.is_some_and(|mark| *mark == self.key)
+    }
+
+    fn is_it(&self, taint: &Value) -> bool {
+        taint["key"] == self.key && taint["effect"] == EFFECT
+    }
+
+    fn patch_to_set(&self, node: &Node) -> Option<Value> {
+        let had = node.taints();
+        // One that somebody else has set does as well, and stays his.
+        if had.unwrap_or_default().iter().any(|it| self.is_it(it)) {
+            return None;
+        }
+        let mut taints = had.unwrap_or_default().to_vec();
+        taints.push(json!({"key": self.key, "value": "true", "effect": EFFECT}));
+        let mut patch = vec![
+            json!({"op": "test", "path": "/spec/taints", "value": had}),
+            json!({"op": "add", "path": "/spec/taints", "value": taints}),
+        ];
+        if node.annotations().is_none() {
+            patch.push(json!({"op": "test", "path": "/metadata/annotations", "value": null}));
+            patch.push(json!({"op": "add", "path": "/metadata/annotations", "value": {}}));
+        }
+        patch.push(json!({"op": "add", "path": MARK_POINTER, "value": self.key}));
+        Some(patch.into())
+    }
+
+    /// Takes it away, if it is ours.
+    pub(crate) fn patch_to_remove(&self, node: &Node) -> Option<Value> {
+        if !self.is_ours(node) {
+            return None;
+        }
+        let had = node.taints().unwrap_or_default();
+        let taints: Vec<&Value> = had.iter().filter(|it| !self.is_it(it)).collect();
+        let mut patch = Vec::new();
+        if taints.len() < had.len() {
+            patch.push(json!({"op": "test", "path": "/spec/taints", "value": had}));
+            patch.push(json!({"op": "replace", "path": "/spec/taints", "value": taints}));
+        }
+        patch.push(json!({"op": "remove", "path": MARK_POINTER}));
+        Some(patch.into())
+    }
+}

@@ -1,0 +1,390 @@
+//! The thread that writes: it feeds the plan, performs what that wants, and tells it how it ended.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use fastrand::Rng;
+use kube::config::Kubeconfig;
+use pleg::model::wall_time::{Moment, WallClock};
+use pleg::out::status_report::StatusReport;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::{JoinError, JoinHandle};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
+
+use crate::api::{Api, Failure};
+use crate::backoff::Backoff;
+use crate::config::KubernetesConfig;
+use crate::figures::Figures;
+use crate::node::{Node, Seen};
+use crate::plan::{Kind, Plan, Write};
+
+/// What a pod finds mounted.
+const MOUNTED: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+
+/// What was written is taken back within this time, or stays: a stop takes a second.
+const FAREWELL: Duration = Duration::from_millis(700);
+
+/// A watch that lasted for so long did not fail at once.
+const LONG_ENOUGH: Duration = Duration::from_secs(10);
+
+/// Whether files of credentials have changed is looked at so often.
+const LOOK: Duration = Duration::from_secs(60);
+
+/// Tells the writer of a node; it ends when this is dropped.
+#[derive(Debug)]
+pub struct Teller {
+    reports: watch::Sender<Option<StatusReport>>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+/// Why nothing can be written at all.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Nobody says which Node this is.
+    #[error("nobody says which Node this is: set kubernetes.nodeName, or NODE_NAME")]
+    NoName,
+    /// There is no thread to be had.
+    #[error("the thread that writes to Kubernetes cannot be started")]
+    Thread(#[from] io::Error),
+}
+
+/// Starts the writer, on a thread of its own.
+pub fn start(
+    config: KubernetesConfig,
+    figures: Figures,
+    clock: WallClock,
+) -> Result<Teller, StartError> {
+    let node = node_name(&config).ok_or(StartError::NoName)?;
+    let (reports, newest) = watch::channel(None);
+    let (stop, stopped) = oneshot::channel();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let thread = thread::Builder::new().name("kubernetes".to_owned());
+    let thread = thread.spawn(move || {
+        let writer = Writer {
+            credentials: Credentials::new(config.kubeconfig.clone()),
+            plan: Plan::new(&config, Instant::now(), Rng::new()),
+            api: watch::Sender::new(None),
+            said: BTreeMap::new(),
+            node,
+            figures,
+            clock,
+        };
+        runtime.block_on(writer.run(newest, stopped));
+        // A name that is still being looked up holds nobody up.
+        runtime.shutdown_background();
+    })?;
+    Ok(Teller {
+        reports,
+        stop: Some(stop),
+        thread: Some(thread),
+    })
+}
+
+impl Teller {
+    /// The newest report; one that was not read yet is forgotten.
+    pub fn tell(&self, report: StatusReport) {
+        self.reports.send_replace(Some(report));
+    }
+
+    /// Ends once the writer has, which it does not by itself.
+    pub async fn ended(&self) {
+        self.reports.closed().await;
+    }
+
+    /// Takes back what was written, within a second.
+    pub async fn stop(mut self) {
+        drop(self.stop.take());
+        let ended = timeout(FAREWELL + FAREWELL / 4, self.reports.closed()).await;
+        if let (Ok(()), Some(thread)) = (ended, self.thread.take()) {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The name by the configuration, the environment or the host.
+fn node_name(config: &KubernetesConfig) -> Option<String> {
+    let named = config.node_name.clone();
+    let named = named.or_else(|| std::env::var("NODE_NAME").ok());
+    // The kubelet names a Node by the host name in small letters.
+    let host = || std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
+    let name = named.or_else(host)?.trim().to_lowercase();
+    crate::config::is_domain(&name).then_some(name)
+}
+
+/// How the Node is, or why that cannot be seen.
+type Sight = Result<Seen, Failure>;
+
+/// What a write has come to: the Node, if it told it.
+type Outcome = Result<Option<Node>, Failure>;
+
+struct Writer {
+    node: String,
+    credentials: Credentials,
+    plan: Plan,
+    api: watch::Sender<Option<Api>>,
+    figures: Figures,
+    clock: WallClock,
+    /// What was last said in the log of each subject: the same is not said again.
+    said: BTreeMap<&'static str, Failure>,
+}
+
+impl Writer {
+    async fn run(
+        mut self,
+        mut newest: watch::Receiver<Option<StatusReport>>,
+        mut stopped: oneshot::Receiver<()>,
+    ) {
+        let (sights, mut seen) = mpsc::channel(4);
+        tokio::spawn(watch_node(self.api.subscribe(), sights));
+        let mut writing: Option<(Write, JoinHandle<Outcome>)> = None;
+        let mut look = interval(LOOK);
+        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            if writing.is_none()
+                && let Some(api) = self.api.borrow().clone()
+                && let Some(write) = self.plan.next(self.now())
+            {
+                let task = tokio::spawn(perform(api, write.clone()));
+                writing = Some((write, task));
+            }
+            let now = Instant::now();
+            let alarm = self.plan.alarm(now).filter(|_| writing.is_none());
+            let alarm = alarm.unwrap_or(now + LOOK);
+            tokio::select! {
+                _ = &mut stopped => break,
+                changed = newest.changed() => {
+                    if changed.is_err() {
+                        break;
+                    }
+                    let report = newest.borrow_and_update().clone();
+                    if let Some(report) = report {
+                        self.plan.on_report(&report, self.now());
+                        self.figures.left_out(self.plan.left_out());
+                    }
+                }
+                Some(sight) = seen.recv() => self.on_sight(sight),
+                outcome = ended(&mut writing) => {
+                    if let Some((write, _)) = writing.take() {
+                        self.on_written(&write, outcome);
+                    }
+                }
+                _ = look.tick() => self.look_at_credentials().await,
+                () = sleep_until(alarm) => {}
+            }
+        }
+        let _ = timeout(FAREWELL, self.farewell()).await;
+    }
+
+    fn now(&self) -> Moment {
+        Moment {
+            instant: Instant::now(),
+            wall: (self.clock)(),
+        }
+    }
+
+    fn on_sight(&mut self, sight: Sight) {
+        match sight {
+            Ok(seen) => {
+                self.log("watching the Node", None);
+                self.plan.on_node(seen, self.now());
+            }
+            Err(failure) => {
+                if let Failure::Forbidden(_) = failure {
+                    self.plan.on_unreadable();
+                }
+                if failure.is_about_credentials() {
+                    self.credentials.forget();
+                }
+                if failure != Failure::Expired {
+                    self.log("watching the Node", Some(failure));
+                }
+            }
+        }
+    }
+
+    fn on_written(&mut self, write: &Write, outcome: Outcome) {
+        let now = self.now();
+        let kind = write.kind();
+        let failure = outcome.as_ref().err();
+        self.figures
+            .ended(kind, failure, now.wall.as_unix_seconds());
+        match outcome {
+            Ok(node) => {
+                self.plan.written(write, node, now.instant);
+                self.log(what(kind), None);
+            }
+            Err(failure) => {
+                if failure.is_about_credentials() {
+                    self.credentials.forget();
+                }
+                self.plan.failed(write, &failure, now.instant);
+                self.log(what(kind), Some(failure));
+            }
+        }
+    }
+
+    /// One line for each change, however often it is tried.
+    fn log(&mut self, subject: &'static str, failure: Option<Failure>) {
+        match failure {
+            Some(failure) if self.said.get(subject) != Some(&failure) => {
+                tracing::warn!("{subject}: {failure}");
+                self.said.insert(subject, failure);
+            }
+            Some(_) => {}
+            None => {
+                if self.said.remove(subject).is_some() {
+                    tracing::info!("{subject}: done");
+                }
+            }
+        }
+    }
+
+    /// Credentials that were rotated, or refused, are read anew.
+    async fn look_at_credentials(&mut self) {
+        if !self.credentials.have_changed() {
+            return;
+        }
+        match Api::open(self.credentials.kubeconfig.as_deref(), &self.node).await {
+            Ok(api) => {
+                self.api.send_replace(Some(api));
+                self.log("credentials", None);
+            }
+            Err(failure) => {
+                self.credentials.forget();
+                self.log("credentials", Some(failure));
+            }
+        }
+    }
+
+    /// Takes back what was written: whoever reads it would believe it for ever.
+    async fn farewell(&self) {
+        let Some(api) = self.api.borrow().clone() else {
+            return;
+        };
+        let (conditions, taint) = self.plan.farewell();
+        for kind in conditions {
+            let _ = api.withdraw(kind).await;
+        }
+        if let Some(patch) = taint {
+            let _ = api.patch(&patch).await;
+        }
+    }
+}
+
+/// What is done, for the log.
+fn what(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Condition => "writing the node condition",
+        Kind::RuntimeReady => "writing ContainerRuntimeReady",
+        Kind::Taint => "changing the taint",
+        Kind::Event => "creating an event",
+    }
+}
+
+async fn perform(api: Api, write: Write) -> Outcome {
+    match write {
+        Write::Condition(kind, entry) => api.apply(kind, &entry).await.map(|()| None),
+        Write::Taint(patch) => api.patch(&patch).await,
+        Write::Event(event, node_uid) => api.create(&event, &node_uid).await.map(|()| None),
+    }
+}
+
+/// When the write under way has come to an end; never, if there is none.
+async fn ended(writing: &mut Option<(Write, JoinHandle<Outcome>)>) -> Outcome {
+    match writing {
+        Some((_, task)) => task.await.unwrap_or_else(|panicked| resume(panicked)),
+        None => std::future::pending().await,
+    }
+}
+
+/// A bug ends the process, and is not waited for in silence.
+fn resume(panicked: JoinError) -> ! {
+    std::panic::resume_unwind(panicked.into_panic())
+}
+
+/// Watches the own Node for as long as somebody listens, later each time that fails.
+async fn watch_node(mut apis: watch::Receiver<Option<Api>>, sights: mpsc::Sender<Sight>) {
+    let mut rng = Rng::new();
+    let mut backoff = Backoff::default();
+    loop {
+        let Ok(api) = apis.wait_for(Option::is_some).await.map(|api| api.clone()) else {
+            return;
+        };
+        let Some(api) = api else {
+            continue;
+        };
+        let began = Instant::now();
+        let watched = tokio::select! {
+            watched = api.watch(&sights) => watched,
+            // Other credentials: what was opened with the old ones ends.
+            changed = apis.changed() => match changed {
+                Ok(()) => continue,
+                Err(_) => return,
+            },
+        };
+        if let Err(failure) = watched
+            && sights.send(Err(failure)).await.is_err()
+        {
+            return;
+        }
+        if began.elapsed() >= LONG_ENOUGH {
+            backoff.succeeded();
+        }
+        backoff.failed(Duration::ZERO, Instant::now(), &mut rng);
+        let again = backoff.until().unwrap_or(began);
+        tokio::select! {
+            () = sleep_until(again) => {}
+            _ = apis.changed() => {}
+        }
+    }
+}
+
+/// Where credentials are, and when they were written.
+struct Credentials {
+    kubeconfig: Option<PathBuf>,
+    written: Option<SystemTime>,
+}
+
+impl Credentials {
+    fn new(kubeconfig: Option<PathBuf>) -> Self {
+        Self {
+            kubeconfig,
+            written: None,
+        }
+    }
+
+    /// Whether they are others than when that was last asked. A kubeconfig may name files beside
+    /// itself, which a kubelet replaces; the library reads a mounted token anew by itself.
+    fn have_changed(&mut self) -> bool {
+        let file = match &self.kubeconfig {
+            Some(path) => path.clone(),
+            None => PathBuf::from(MOUNTED).join("ca.crt"),
+        };
+        let written = newest_of(&file).or(Some(SystemTime::UNIX_EPOCH));
+        let changed = self.written != written;
+        self.written = written;
+        changed
+    }
+
+    /// They are of no use: the next look takes whatever is there.
+    fn forget(&mut self) {
+        self.written = None;
+    }
+}
+
+/// When a kubeconfig, or a file that it names, was last written.
+fn newest_of(file: &Path) -> Option<SystemTime> {
+    let written = |path: &Path| std::fs::metadata(path).ok()?.modified().ok();
+    let named = Kubeconfig::read_from(file).ok();
+    let users = named.into_iter().flat_map(|it| it.auth_infos);
+    let users = users.filter_map(|user| user.auth_info);
+    let named = users.flat_map(|it| [it.client_certificate, it.client_key, it.token_file]);
+    let named = named.flatten().filter_map(|path| written(Path::new(&path)));
+    named.chain(written(file)).max()
+}

@@ -1,0 +1,341 @@
+//! What an API server is told, whatever it answers.
+
+mod double;
+
+use std::time::Duration;
+
+use cluster::{Figures, KubernetesConfig, TaintWhen, Teller, start};
+use double::{Double, Wrong, new_node, until};
+use pleg::model::wall_time::system_clock;
+use pleg::out::go_duration::GoDuration;
+use pleg::out::status_report::StatusReport;
+use prometheus::{Registry, TextEncoder};
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+fn config(double: &Double) -> KubernetesConfig {
+    KubernetesConfig {
+        node_name: Some("node-1".to_owned()),
+        kubeconfig: Some(double.kubeconfig()),
+        agents: 1,
+        ..KubernetesConfig::default()
+    }
+}
+
+fn teller(config: KubernetesConfig) -> (Teller, Registry) {
+    let registry = Registry::new();
+    let figures = Figures::register(&registry).unwrap();
+    (start(config, figures, system_clock()).unwrap(), registry)
+}
+
+fn report(state: &str, reason: &str, message: &str, stuck: Value) -> StatusReport {
+    let report = json!({
+        "health": {"state": state, "reason": reason, "since": "2026-11-22T20:00:00Z", "message": message,
+            "lastSeen": "2026-11-22T20:00:00Z", "ageSeconds": 0.1, "thresholdSeconds": 180.0},
+        "kubeletView": {"ready": true, "message": "", "notReadyInSeconds": null},
+        "relist": {"mode": "generic", "count": 1, "periodSeconds": 1.0, "lastDurationSeconds": 0.1,
+            "lastKind": "list", "lastFailure": null, "sweeping": false},
+        "stuck": stuck, "failing": [], "blind": [], "inFlight": [],
+        "stream": {"state": "off", "events": 0, "missed": 0, "reconnects": 0},
+        "kernel": {"state": "off", "watched": 0, "why": null},
+        "runtime": {"name": null, "version": null, "apiVersion": null, "endpoint": "unix:///x"},
+        "pods": 2, "containers": {},
+    });
+    serde_json::from_value(report).unwrap()
+}
+
+fn healthy() -> StatusReport {
+    report("Healthy", "AllSeen", "all pods are up to date", json!([]))
+}
+
+fn stuck() -> StatusReport {
+    let call = json!({"call": "ContainerStatus", "id": "abc", "container": "app", "sinceSeconds": 12.3,
+        "pod": {"uid": "pod-uid", "namespace": "shop", "name": "web-1"}});
+    let message = "all pods are up to date except: ContainerStatus of app in shop/web-1 (abc) has \
+                   not answered for 12s";
+    report("Degraded", "ContainerStuck", message, json!([call]))
+}
+
+fn unhealthy() -> StatusReport {
+    let message = "PLEG is not healthy: pleg was last seen active 3m1s ago";
+    report("Unhealthy", "RuntimeSilent", message, json!([]))
+}
+
+async fn says(double: &Double, status: &str, reason: &str) {
+    until(&format!("{status} {reason}"), || {
+        let condition = double.condition("PLEGUnhealthy");
+        condition.is_some_and(|it| it["status"] == status && it["reason"] == reason)
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_condition_is_applied_as_an_entry_of_its_own() {
+    let double = Double::start().await;
+    let (teller, _) = teller(config(&double));
+    teller.tell(stuck());
+    says(&double, "False", "ContainerStuck").await;
+    let condition = double.condition("PLEGUnhealthy").unwrap();
+    let message = condition["message"].as_str().unwrap();
+    for name in ["ContainerStatus", "app", "shop/web-1", "12s"] {
+        assert!(message.contains(name), "{message}");
+    }
+    let asked = double.asked();
+    let write = asked.iter().find(|it| it.method == "PATCH").unwrap();
+    assert_eq!(write.path, "/api/v1/nodes/node-1/status?fieldManager=pleg");
+    assert_eq!(write.content_type, "application/apply-patch+yaml");
+    let conditions = write.body["status"]["conditions"].as_array().unwrap();
+    assert_eq!(conditions.len(), 1, "nobody else's is touched");
+    assert!(double.condition("Ready").is_some());
+}
+
+#[tokio::test]
+async fn the_transition_time_moves_with_the_status_alone_and_survives_a_restart() {
+    let double = Double::start().await;
+    let mut node = new_node("uid-1");
+    let conditions = node["status"]["conditions"].as_array_mut().unwrap();
+    conditions.push(
+        json!({"type": "PLEGUnhealthy", "status": "False", "reason": "AllSeen",
+        "lastHeartbeatTime": "2026-01-01T00:00:00Z", "lastTransitionTime": "2026-01-01T00:00:00Z"}),
+    );
+    double.set_node(node);
+    let (teller, _) = teller(config(&double));
+    teller.tell(stuck());
+    says(&double, "False", "ContainerStuck").await;
+    let transition = || double.condition("PLEGUnhealthy").unwrap()["lastTransitionTime"].clone();
+    assert_eq!(transition(), "2026-01-01T00:00:00Z");
+    teller.tell(unhealthy());
+    says(&double, "True", "RuntimeSilent").await;
+    assert_ne!(transition(), "2026-01-01T00:00:00Z");
+}
+
+#[tokio::test]
+async fn what_is_as_it_was_is_not_written_again() {
+    let double = Double::start().await;
+    let (teller, _) = teller(config(&double));
+    for _ in 0..30 {
+        teller.tell(healthy());
+        sleep(Duration::from_millis(50)).await;
+    }
+    says(&double, "False", "AllSeen").await;
+    let writes = double
+        .asked()
+        .into_iter()
+        .filter(|it| it.method != "GET")
+        .count();
+    assert_eq!(writes, 1);
+    assert_eq!(double.events(), Vec::<Value>::new());
+}
+
+#[tokio::test]
+async fn a_stuck_container_is_an_event_on_its_pod_and_on_the_node_and_so_is_its_end() {
+    let double = Double::start().await;
+    let (teller, _) = teller(config(&double));
+    teller.tell(healthy());
+    says(&double, "False", "AllSeen").await;
+    teller.tell(stuck());
+    until("two events", || double.events().len() == 2).await;
+    teller.tell(healthy());
+    until("four events", || double.events().len() == 4).await;
+    let of = |kind: &str| {
+        let events = double.events().into_iter();
+        let events = events.filter(|it| it["regarding"]["kind"] == kind);
+        events.collect::<Vec<_>>()
+    };
+    let pod = of("Pod");
+    assert_eq!(pod[0]["regarding"]["uid"], "pod-uid");
+    assert_eq!(pod[0]["regarding"]["namespace"], "shop");
+    assert_eq!(pod[0]["metadata"]["namespace"], "shop");
+    assert_eq!(pod[0]["regarding"]["fieldPath"], "spec.containers{app}");
+    assert_eq!(
+        (&pod[0]["type"], &pod[0]["reason"]),
+        (&json!("Warning"), &json!("ContainerStuck"))
+    );
+    assert_eq!(
+        (&pod[1]["type"], &pod[1]["reason"]),
+        (&json!("Normal"), &json!("ContainerAnswers"))
+    );
+    let node = of("Node");
+    assert_eq!(node[0]["regarding"]["uid"], "uid-1");
+    assert_eq!(node[0]["metadata"]["namespace"], "default");
+    assert_eq!(
+        (&node[0]["type"], &node[1]["type"]),
+        (&json!("Warning"), &json!("Normal"))
+    );
+}
+
+#[tokio::test]
+async fn pods_with_names_that_are_none_get_no_event() {
+    let double = Double::start().await;
+    let (teller, _) = teller(config(&double));
+    let mut report = stuck();
+    report.stuck[0].pod.as_mut().unwrap().namespace = "../../../api/v1/nodes/x?".into();
+    teller.tell(report);
+    until("the node's event", || !double.events().is_empty()).await;
+    sleep(Duration::from_millis(300)).await;
+    let asked = double.asked();
+    assert!(asked.iter().all(|it| !it.path.contains("..")), "{asked:?}");
+    assert_eq!(double.events().len(), 1);
+}
+
+#[tokio::test]
+async fn a_node_that_is_made_anew_gets_the_condition_again() {
+    let double = Double::start().await;
+    let (teller, _) = teller(config(&double));
+    teller.tell(healthy());
+    says(&double, "False", "AllSeen").await;
+    double.set_node(new_node("uid-2"));
+    teller.tell(healthy());
+    says(&double, "False", "AllSeen").await;
+}
+
+#[tokio::test]
+async fn the_taint_is_ours_and_goes_when_all_is_well_for_long_enough() {
+    let double = Double::start().await;
+    let config = KubernetesConfig {
+        taint: vec![TaintWhen::Unhealthy],
+        taint_hold_off: GoDuration(Duration::from_millis(300)),
+        ..config(&double)
+    };
+    let (teller, _) = teller(config);
+    let taints = || double.node()["spec"]["taints"].as_array().unwrap().clone();
+    teller.tell(stuck());
+    says(&double, "False", "ContainerStuck").await;
+    assert_eq!(taints().len(), 1);
+    teller.tell(unhealthy());
+    until("the taint", || taints().len() == 2).await;
+    assert_eq!(
+        taints()[1],
+        json!({"key": "plegnothealthy", "value": "true", "effect": "NoSchedule"})
+    );
+    let asked = double.asked();
+    let patch = asked
+        .iter()
+        .find(|it| it.content_type == "application/json-patch+json")
+        .unwrap();
+    assert_eq!(patch.body[0]["op"], "test");
+    assert_eq!(patch.body[0]["path"], "/spec/taints");
+    teller.tell(healthy());
+    until("no taint", || taints().len() == 1).await;
+    assert_eq!(taints()[0]["key"], "other");
+    assert_eq!(double.node()["metadata"]["annotations"], json!({"a": "b"}));
+}
+
+#[tokio::test]
+async fn a_taint_that_somebody_else_has_set_is_never_taken_away() {
+    let double = Double::start().await;
+    let mut node = new_node("uid-1");
+    let theirs = json!({"key": "plegnothealthy", "value": "true", "effect": "NoSchedule"});
+    node["spec"]["taints"]
+        .as_array_mut()
+        .unwrap()
+        .push(theirs.clone());
+    double.set_node(node);
+    let config = KubernetesConfig {
+        taint: vec![TaintWhen::Unhealthy],
+        taint_hold_off: GoDuration(Duration::from_millis(100)),
+        ..config(&double)
+    };
+    let (teller, _) = teller(config);
+    teller.tell(unhealthy());
+    says(&double, "True", "RuntimeSilent").await;
+    teller.tell(healthy());
+    says(&double, "False", "AllSeen").await;
+    sleep(Duration::from_millis(500)).await;
+    teller.stop().await;
+    assert_eq!(double.node()["spec"]["taints"][1], theirs);
+    let asked = double.asked();
+    assert!(
+        asked
+            .iter()
+            .all(|it| it.content_type != "application/json-patch+json")
+    );
+}
+
+#[tokio::test]
+async fn whatever_a_server_answers_the_condition_is_written_in_the_end() {
+    for wrong in [
+        Wrong::Status(429),
+        Wrong::Status(500),
+        Wrong::Status(503),
+        Wrong::Status(404),
+        Wrong::Status(410),
+        Wrong::Status(401),
+        Wrong::Half,
+        Wrong::Body("<html>"),
+        Wrong::Body(""),
+    ] {
+        let double = Double::start().await;
+        double.go_wrong("watch=true", Wrong::Status(500));
+        double.go_wrong("watch=true", Wrong::Body("{\"type\":\"ADDED\"\n"));
+        double.go_wrong("/status", wrong);
+        let (teller, registry) = teller(config(&double));
+        teller.tell(stuck());
+        says(&double, "False", "ContainerStuck").await;
+        let text = TextEncoder::new()
+            .encode_to_string(&registry.gather())
+            .unwrap();
+        let line = "pleg_kubernetes_writes_total{kind=\"condition\",result=\"ok\"} 1";
+        assert!(text.contains(line), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn a_missing_right_holds_up_nothing_else() {
+    for (path, status) in [("/status", 403), ("/status", 409), ("events.k8s.io", 403)] {
+        let double = Double::start().await;
+        double.refuse(path, status);
+        let config = KubernetesConfig {
+            taint: vec![TaintWhen::Unhealthy],
+            ..config(&double)
+        };
+        let (teller, _) = teller(config);
+        teller.tell(unhealthy());
+        until("the taint", || {
+            double.node()["spec"]["taints"].as_array().unwrap().len() == 2
+        })
+        .await;
+        match path {
+            "/status" => until("an event", || !double.events().is_empty()).await,
+            _ => says(&double, "True", "RuntimeSilent").await,
+        }
+        sleep(Duration::from_millis(1500)).await;
+        let tries = double
+            .asked()
+            .into_iter()
+            .filter(|it| it.path.contains(path))
+            .count();
+        assert_eq!(tries, 1, "{path} {status}: it is not tried again at once");
+    }
+}
+
+#[tokio::test]
+async fn the_condition_and_the_taint_go_with_a_stop() {
+    let double = Double::start().await;
+    let config = KubernetesConfig {
+        taint: vec![TaintWhen::Unhealthy],
+        ..config(&double)
+    };
+    let (teller, _) = teller(config);
+    teller.tell(unhealthy());
+    says(&double, "True", "RuntimeSilent").await;
+    until("the taint", || {
+        double.node()["spec"]["taints"].as_array().unwrap().len() == 2
+    })
+    .await;
+    teller.stop().await;
+    let before = new_node("uid-1");
+    assert_eq!(double.node(), before);
+}
+
+#[tokio::test]
+async fn a_server_that_is_away_holds_up_no_stop() {
+    let double = Double::start().await;
+    std::fs::write(double.kubeconfig(), "nonsense: [").unwrap();
+    let (teller, _) = teller(config(&double));
+    teller.tell(stuck());
+    sleep(Duration::from_millis(300)).await;
+    let began = std::time::Instant::now();
+    teller.stop().await;
+    assert!(began.elapsed() < Duration::from_millis(950));
+}

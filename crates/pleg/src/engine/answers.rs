@@ -265,14 +265,20 @@ impl Engine {
             && self.sweeper.lost(question, now.instant);
         let good = known.is_some() && !is_lost;
         self.sweeper.answered(&key, uid.as_ref(), good, now.instant);
-        if is_lost {
+        if let Some(uid) = uid.as_ref().filter(|_| is_lost) {
+            // No sweep under way has seen it.
+            let begun = self.sweeper.begun().unwrap_or(look.begun);
+            self.differing.note(uid, begun.min(look.begun));
             return;
         }
         let (Some(known), (_, Some(id))) = (known, key.clone()) else {
             return;
         };
-        if known.is_some() {
-            self.sweeper.found(&key);
+        if known.is_some()
+            && self.sweeper.found(&key)
+            && let Some(uid) = uid.as_ref().filter(|uid| !self.records.is_pending(uid))
+        {
+            self.differing.remove(uid);
         }
         let uid = match (uid, known) {
             (Some(uid), status) => {

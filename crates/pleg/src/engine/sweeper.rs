@@ -334,9 +334,17 @@ impl Sweeper {
         is_first
     }
 
-    /// It is there after all.
-    pub(crate) fn found(&mut self, key: &Key) {
-        self.lost.remove(key);
+    /// The beginning of the oldest sweep under way.
+    pub(crate) fn begun(&self) -> Option<Instant> {
+        let sweeps = [&self.trailing, &self.sweep].into_iter().flatten();
+        sweeps
+            .map(|sweep| sweep.as_of.min(sweep.begun.instant))
+            .min()
+    }
+
+    /// It is there. Says whether it was lost before.
+    pub(crate) fn found(&mut self, key: &Key) -> bool {
+        self.lost.remove(key).is_some()
     }
 
     /// Somebody else is asking for this id already.

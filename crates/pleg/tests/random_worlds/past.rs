@@ -49,9 +49,10 @@ impl Past {
             .collect()
     }
 
-    /// That nobody who was cached as Exited runs again.
+    /// That nobody who was cached as Exited runs again, as far as that was seen.
     pub fn check_the_dead(&mut self, node: &Node) {
-        for entry in node.pleg.cache().all() {
+        let seen = node.pleg.cache().all().into_iter();
+        for entry in seen.filter(|entry| entry.as_of.is_some()) {
             for container in &entry.status.containers {
                 match container.state {
                     ContainerState::Exited => {

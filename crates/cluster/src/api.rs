@@ -13,7 +13,7 @@ use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use kube::Client;
 use kube::client::Body;
-use kube::config::{Config, KubeConfigOptions, Kubeconfig};
+use kube::config::{Config, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use pleg::model::wall_time::WallTime;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -117,10 +117,10 @@ impl Api {
         let config = match kubeconfig {
             Some(path) => {
                 let read = Kubeconfig::read_from(path);
-                let read = read.map_err(|error| Failure::Credentials(chain(&error)))?;
+                let read = read.map_err(|error| unusable(&error))?;
                 let options = KubeConfigOptions::default();
                 let config = Config::from_custom_kubeconfig(read, &options).await;
-                config.map_err(|error| Failure::Credentials(chain(&error)))?
+                config.map_err(|error| unusable(&error))?
             }
             None => {
                 let config = Config::incluster();
@@ -128,7 +128,7 @@ impl Api {
             }
         };
         let client = Client::try_from(config);
-        let client = client.map_err(|error| Failure::Credentials(chain(&error)))?;
+        let client = client.map_err(|_| Failure::Credentials("they make no client".to_owned()))?;
         Ok(Self {
             client,
             node: node.to_owned(),
@@ -357,7 +357,11 @@ impl Api {
     ) -> Result<T, Failure> {
         match timeout(PATIENCE, answer).await {
             Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(kube::Error::Auth(error))) => Err(Failure::Credentials(chain(&error))),
+            // What a command has printed may be a secret.
+            Ok(Err(kube::Error::Auth(_))) => {
+                let why = "the file or the command that should give them does not";
+                Err(Failure::Credentials(why.to_owned()))
+            }
             Ok(Err(error)) => Err(Failure::Unreachable(chain(&error))),
             Err(_) => Err(Failure::TimedOut),
         }
@@ -412,6 +416,21 @@ async fn read(response: Response<Body>) -> Result<Vec<u8>, Failure> {
         }
         Err(error) => Err(Failure::Unreachable(chain(error.as_ref()))),
     }
+}
+
+/// Why a kubeconfig cannot be used, without a word of what is in it: that would be in a log.
+fn unusable(error: &KubeconfigError) -> Failure {
+    Failure::Credentials(match error {
+        KubeconfigError::ReadConfig(error, path) => {
+            format!("cannot read {}: {error}", path.display())
+        }
+        KubeconfigError::CurrentContextNotSet
+        | KubeconfigError::LoadContext(_)
+        | KubeconfigError::LoadClusterOfContext(_)
+        | KubeconfigError::MissingClusterUrl => error.to_string(),
+        KubeconfigError::Parse(_) => "the file is no kubeconfig".to_owned(),
+        _ => "something that the kubeconfig names cannot be read".to_owned(),
+    })
 }
 
 fn garbage(error: impl std::error::Error) -> Failure {

@@ -138,7 +138,7 @@ impl Episodes {
                         Level::LimitReached => "GuardLimitReached",
                         _ => health.reason.as_str(),
                     };
-                    let note = format!("{}: {}", health.state, sentence(&health.message));
+                    let note = format!("{}: {}", health.state, health.message);
                     self.tell(Regarding::Node, true, reason, note, time, now)
                 };
                 self.node = Some(Trouble {

@@ -131,6 +131,8 @@ struct Conditioned {
     /// When the difference between the two is due.
     due: Option<Instant>,
     written: Option<(Condition, Instant)>,
+    /// When it is confirmed next: nodes that are started together do not beat together.
+    beat: Option<Instant>,
     /// Since when its status is what it is, as far as we know.
     since: Option<(&'static str, WallTime)>,
     /// It is somebody else's.
@@ -264,8 +266,9 @@ impl Plan {
         self.backoff(write.kind()).succeeded();
         match write {
             Write::Condition(kind, entry) => {
+                let first_beat = HEARTBEAT.mul_f64(0.1 + 0.9 * self.rng.f64());
                 if let Some(conditioned) = self.conditions.get_mut(kind) {
-                    conditioned.written(entry, now);
+                    conditioned.written(entry, first_beat, now);
                 }
             }
             Write::Taint(_) => {
@@ -342,6 +345,7 @@ impl Conditioned {
             wanted: None,
             due: None,
             written: None,
+            beat: None,
             since: None,
             is_others: false,
         }
@@ -396,8 +400,9 @@ impl Conditioned {
         if self.is_others || self.wanted.is_none() {
             return None;
         }
-        let heartbeat = self.written.as_ref().map(|(_, at)| *at + HEARTBEAT);
-        let heartbeat = heartbeat.filter(|at| confirmable_until.is_some_and(|until| *at <= until));
+        let heartbeat = self
+            .beat
+            .filter(|at| confirmable_until.is_some_and(|until| *at <= until));
         [self.due, heartbeat].into_iter().flatten().min()
     }
 
@@ -411,12 +416,17 @@ impl Conditioned {
         })
     }
 
-    fn written(&mut self, entry: &Entry, now: Instant) {
+    fn written(&mut self, entry: &Entry, first_beat: Duration, now: Instant) {
         let is_still_so = |wanted: &Condition| !wanted.differs(&entry.said);
         if self.wanted.as_ref().is_some_and(is_still_so) {
             self.due = None;
         }
         self.written = Some((entry.said.clone(), now));
+        self.beat = match self.beat {
+            None => Some(now + first_beat),
+            Some(beat) if now >= beat => Some(now + HEARTBEAT),
+            later => later,
+        };
     }
 }
 

@@ -131,7 +131,7 @@ struct Writer {
     figures: Figures,
     clock: WallClock,
     /// What was last said in the log of each subject: the same is not said again.
-    said: BTreeMap<&'static str, Failure>,
+    said: BTreeMap<&'static str, String>,
 }
 
 impl Writer {
@@ -232,11 +232,13 @@ impl Writer {
     /// One line for each change, however often it is tried.
     fn log(&mut self, subject: &'static str, failure: Option<Failure>) {
         match failure {
-            Some(failure) if self.said.get(subject) != Some(&failure) => {
-                tracing::warn!("{subject}: {failure}");
-                self.said.insert(subject, failure);
+            Some(failure) => {
+                let words = failure.to_string();
+                if self.said.get(subject) != Some(&words) {
+                    tracing::warn!("{subject}: {words}");
+                    self.said.insert(subject, words);
+                }
             }
-            Some(_) => {}
             None => {
                 if self.said.remove(subject).is_some() {
                     tracing::info!("{subject}: done");

@@ -2,6 +2,8 @@
 
 mod double;
 
+use std::io::{self, Write};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use cluster::{Figures, KubernetesConfig, TaintWhen, Teller, start};
@@ -326,6 +328,51 @@ async fn the_condition_and_the_taint_go_with_a_stop() {
     teller.stop().await;
     let before = new_node("uid-1");
     assert_eq!(double.node(), before);
+}
+
+/// All that is logged in this process.
+static LOG: Mutex<Vec<u8>> = Mutex::new(Vec::new());
+
+struct Log;
+
+impl Write for Log {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        LOG.lock().unwrap().write(text)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// What is logged while a writer with this configuration tries.
+async fn logged_of(config: KubernetesConfig) -> String {
+    let subscriber = tracing_subscriber::fmt().with_writer(|| Log);
+    let _ = subscriber.with_max_level(tracing::Level::TRACE).try_init();
+    LOG.lock().unwrap().clear();
+    let (teller, _) = teller(config);
+    teller.tell(stuck());
+    sleep(Duration::from_millis(1500)).await;
+    teller.stop().await;
+    String::from_utf8(LOG.lock().unwrap().clone()).unwrap()
+}
+
+#[tokio::test]
+async fn what_is_in_a_kubeconfig_is_in_no_log() {
+    let double = Double::start().await;
+    let good = std::fs::read_to_string(double.kubeconfig()).unwrap();
+    for bad in [
+        good.replace("\"secret\"", "\"secret\": ["),
+        good.replace("\"token\"", "\"client-key-data\""),
+        good.replace("{\"token\":", "{\"exec\": {\"command\": \"false\"}, \"x\":"),
+        good.replace("http://", "secret "),
+    ] {
+        assert_ne!(bad, good);
+        std::fs::write(double.kubeconfig(), bad).unwrap();
+        let logged = logged_of(config(&double)).await;
+        assert!(logged.contains("credentials"), "{logged}");
+        assert!(!logged.contains("secret"), "{logged}");
+    }
 }
 
 #[tokio::test]

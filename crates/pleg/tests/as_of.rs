@@ -118,3 +118,54 @@ async fn who_was_not_seen_for_ten_seconds_is_named_whatever_ends_the_inspections
         ends.abort();
     }
 }
+
+/// A container of the only pod is replaced each time that so much has passed.
+async fn keeps_replacing(node: &Node, every: f64, kept: usize, time: f64) -> f64 {
+    let mut oldest: f64 = 0.0;
+    for _ in 0..(time / every) as usize {
+        let now = node.sim.now();
+        {
+            let mut world = node.sim.world();
+            let pod = world.pod("p0");
+            pod.restart("app", 1, now);
+            let too_many = pod.containers.len().saturating_sub(kept);
+            pod.containers.drain(..too_many);
+        }
+        node.pass(every).await;
+        let health = node.status().await.health;
+        assert_ne!(health.state, HealthState::Unhealthy, "{}", health.message);
+        oldest = oldest.max(health.age_seconds.unwrap_or(node.elapsed()));
+    }
+    oldest
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_single_pod_is_seen_however_often_it_changes_while_its_inspections_take_long() {
+    for (every, kept, takes) in [(0.7, 40, 0.3), (3.1, 5, 1.0), (1.3, 20, 0.6)] {
+        let node = Node::watch_stream(|sim| many(sim, 1, &["app"])).await;
+        node.at(20.0).await;
+        node.sim
+            .fault(Rpc::PodSandboxStatus, None, Fault::Slow(seconds(takes)));
+        let oldest = keeps_replacing(&node, every, kept, 300.0).await;
+        assert!(oldest < 15.0, "{oldest}");
+        let health = node.status().await.health;
+        assert_eq!(health.state, HealthState::Healthy, "{}", health.message);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_look_ends_although_the_only_pod_is_never_as_it_was_listed() {
+    let node = Node::watch_with(node::generic(), |sim| {
+        many(sim, 1, &["app"]);
+        sim.fault(Rpc::PodSandboxStatus, None, Fault::Slow(seconds(0.01)));
+        sim.fault(Rpc::ContainerStatus, None, Fault::Slow(seconds(0.01)));
+        sim.fault(Rpc::ListContainers, None, Fault::Slow(seconds(0.02)));
+    })
+    .await;
+    keeps_replacing(&node, 0.002, 1, 5.0).await;
+    assert!(
+        node.synced().is_some_and(|at| at < 2.5),
+        "{:?}",
+        node.synced()
+    );
+}

@@ -237,7 +237,7 @@ fn a_signal_ends_it_well_and_takes_the_socket_away() {
 #[test]
 fn it_serves_although_nobody_reads_what_it_writes() {
     let place = Place::new();
-    let file = place.scenario("0s run web nginx\n0s churn 500/s");
+    let file = place.scenario("0s run web nginx\n0s churn 2000/s");
     let mut sim = Command::new(env!("CARGO_BIN_EXE_pleg"))
         .args(["sim", "-o", "json", "--listen", &place.socket])
         .arg("--scenario")

@@ -34,8 +34,19 @@ const EXIT_CODE_TRIES: u32 = 5;
 #[derive(Debug, Default)]
 pub(crate) struct Doubts {
     pods: BTreeMap<PodUid, BTreeMap<Id, Doubt>>,
-    /// What was known of the pods whose status contradicts the list, before it did.
-    last_good: BTreeMap<PodUid, Arc<PodStatus>>,
+    /// The pods whose status contradicts the list.
+    contradicted: BTreeMap<PodUid, Contradicted>,
+}
+
+/// A pod whose status contradicts the list.
+#[derive(Debug)]
+struct Contradicted {
+    /// When it first did, perhaps in other ids than now.
+    first: Instant,
+    /// Lists that were asked for since did not say the same.
+    is_denied: bool,
+    /// What was known of it before.
+    last_good: Arc<PodStatus>,
 }
 
 #[derive(Debug)]
@@ -125,14 +136,17 @@ impl Doubts {
         let judged = match failing.next() {
             Some(failing) => Judged::Fails {
                 error: failing.error.clone(),
-                last_good: self.remember(&status.uid, last_good),
+                last_good: self.remember(&status.uid, last_good, now),
             },
             None if contradicts => {
-                self.remember(&status.uid, last_good);
+                self.remember(&status.uid, last_good, now);
+                if let Some(contradicted) = self.contradicted.get_mut(&status.uid) {
+                    contradicted.is_denied |= is_listed_since(contradicted.first);
+                }
                 Judged::Contradicts
             }
             None => {
-                self.last_good.remove(&status.uid);
+                self.contradicted.remove(&status.uid);
                 Judged::Agrees
             }
         };
@@ -142,9 +156,19 @@ impl Doubts {
         judged
     }
 
-    fn remember(&mut self, uid: &PodUid, last_good: Arc<PodStatus>) -> Arc<PodStatus> {
-        let known = self.last_good.entry(uid.clone());
-        known.or_insert(last_good).clone()
+    fn remember(
+        &mut self,
+        uid: &PodUid,
+        last_good: Arc<PodStatus>,
+        now: Instant,
+    ) -> Arc<PodStatus> {
+        let new = Contradicted {
+            first: now,
+            is_denied: false,
+            last_good,
+        };
+        let known = self.contradicted.entry(uid.clone()).or_insert(new);
+        known.last_good.clone()
     }
 
     /// A container was found to have exited, by a look at it alone.
@@ -158,7 +182,7 @@ impl Doubts {
     /// The pod is gone.
     pub(crate) fn forget(&mut self, uid: &PodUid) {
         self.pods.remove(uid);
-        self.last_good.remove(uid);
+        self.contradicted.remove(uid);
     }
 
     /// The pods that are to be asked for again now.
@@ -189,9 +213,13 @@ impl Doubts {
         times.min()
     }
 
-    /// The pods of which a status contradicts the list.
+    /// The pods of which a status contradicts the list, which no later list could confirm or deny
+    /// yet. Of a pod that always changes it is another contradiction each time: what was listed
+    /// is gone by the time that it is asked for.
     pub(crate) fn contradicted(&self) -> impl Iterator<Item = &PodUid> {
-        self.last_good.keys()
+        let new = self.contradicted.iter();
+        let new = new.filter(|(_, contradicted)| !contradicted.is_denied);
+        new.map(|(uid, _)| uid)
     }
 
     /// The statuses that contradict the list.

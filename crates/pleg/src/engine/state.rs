@@ -431,13 +431,11 @@ impl Engine {
     pub(super) fn unseen(&self, now: Instant) -> BTreeSet<PodUid> {
         let mut unseen = self.named();
         unseen.extend(self.unasked.iter().cloned());
+        let failing = self.doubts.failing().filter_map(|failing| failing.pod);
+        unseen.extend(failing.map(|pod| pod.uid));
         // Before the first look nothing has confirmed what a list shows.
-        match self.rounds.looks() {
-            0 => unseen.extend(self.doubts.contradicted().cloned()),
-            _ => {
-                let failing = self.doubts.failing().filter_map(|failing| failing.pod);
-                unseen.extend(failing.map(|pod| pod.uid));
-            }
+        if self.rounds.looks() == 0 {
+            unseen.extend(self.doubts.contradicted().cloned());
         }
         let denied = self.processes.contradictions(now);
         unseen.extend(denied.map(|contradiction| contradiction.pod.uid));

@@ -134,7 +134,7 @@ impl Record {
 
     /// Whether the next inspection is to follow the hint.
     pub(super) fn follows_hint(&self) -> bool {
-        self.hint.is_some() && !(self.overtaken && self.listed != self.committed)
+        self.hint.is_some() && !self.overtaken
     }
 
     /// Adds the rows of ids that are new to us.

@@ -15,6 +15,7 @@ use pleg::runtime::grpc::MAX_MESSAGE_SIZE;
 use serde::Deserialize;
 
 use crate::default_socket;
+use crate::diagnosis::DiagnosisConfig;
 use crate::yaml_words::Words;
 
 /// Where the agent serves health and metrics by default.
@@ -64,6 +65,8 @@ pub struct AgentConfig {
     pub listen: SocketAddr,
     /// Where they are served besides, for Prometheus; off by default.
     pub metrics_listen: Option<SocketAddr>,
+    /// Whether the node is diagnosed when something is wrong; without the section it is not.
+    pub diagnosis: Option<DiagnosisConfig>,
     /// What Kubernetes is told; without the section nothing is.
     pub kubernetes: Option<KubernetesConfig>,
 }
@@ -123,6 +126,7 @@ impl Default for AgentConfig {
             socket_group: None,
             listen: DEFAULT_LISTEN,
             metrics_listen: None,
+            diagnosis: None,
             kubernetes: None,
         }
     }
@@ -191,6 +195,9 @@ impl AgentConfig {
                 "socket is {:?}: it must be an absolute path",
                 self.socket
             ));
+        }
+        if let Some(diagnosis) = &self.diagnosis {
+            diagnosis.check().map_err(ConfigError::Senseless)?;
         }
         if let Some(kubernetes) = &self.kubernetes {
             kubernetes.check().map_err(ConfigError::Senseless)?;

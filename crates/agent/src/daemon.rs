@@ -1,6 +1,7 @@
 //! The daemon as a whole: watch, answer, and save the known ids, until it is told to stop.
 
 use std::convert::Infallible;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +14,7 @@ use pleg::runtime::grpc::GrpcRuntime;
 use pleg::{Environment, Pleg};
 use tokio::time::sleep;
 
+use crate::diagnosis::{Diagnosis, Findings};
 use crate::doors::{Listeners, MAX_CONNECTIONS, serve};
 use crate::http::{Agent, health_router, report, router};
 use crate::known_ids::{SavedSet, known_ids};
@@ -32,6 +34,8 @@ pub struct Daemon {
     pub state_directory: PathBuf,
     /// The guard in this process, if there is one.
     pub guard: Option<guard::Handle>,
+    /// The program that diagnoses the node: `pleg`, for its command `doctor`.
+    pub doctor: OsString,
 }
 
 /// Why a daemon ended without being told to.
@@ -66,6 +70,7 @@ pub async fn run(
         config,
         state_directory,
         guard,
+        doctor,
     } = daemon;
     let metrics = Arc::new(Metrics::new()?);
     if let Some(guard) = &guard {
@@ -78,7 +83,6 @@ pub async fn run(
         ids: known_ids(&endpoint, &state_directory),
         kernel: (config.kernel_hints == KernelHints::Auto).then(kernel),
     };
-    let config_of_kubernetes = config.kubernetes.clone();
     let runtime = match &guard {
         // One set of calls: what a kubelet asks already is not asked again.
         Some(guard) => GrpcRuntime::via(guard.connect(), config.max_message_size),
@@ -89,8 +93,12 @@ pub async fn run(
         pleg,
         metrics,
         guard,
+        findings: Findings::default(),
     };
-    let kubernetes = match config_of_kubernetes {
+    let diagnosis = config
+        .diagnosis
+        .map(|of| Diagnosis::new(of, doctor, &endpoint, &config.socket));
+    let kubernetes = match config.kubernetes {
         Some(config) => {
             let figures = agent.metrics.count_kubernetes()?;
             Some(cluster::start(config, figures, system_clock())?)
@@ -106,6 +114,7 @@ pub async fn run(
         never = supervisor::watchdog(&agent) => match never {},
         stopped = agent.pleg.stopped() => Err(stopped.into()),
         stopped = saved.keep(agent.pleg.clone()) => Err(stopped.into()),
+        never = diagnose(&agent, diagnosis.as_ref()) => match never {},
         () = guard_ended(&agent) => Err(RunError::Guard),
         () = tell_kubernetes(&agent, kubernetes.as_ref()) => Err(RunError::Writer),
         () = shutdown => Ok(()),
@@ -134,6 +143,13 @@ async fn tell_kubernetes(agent: &Agent, kubernetes: Option<&Teller>) {
     tokio::select! {
         () = kubernetes.ended() => {}
         () = tell => {}
+    }
+}
+
+async fn diagnose(agent: &Agent, diagnosis: Option<&Diagnosis>) -> Infallible {
+    match diagnosis {
+        Some(diagnosis) => diagnosis.keep(agent).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -29,6 +29,7 @@ use serde::Serialize;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 
+use crate::diagnosis::Findings;
 use crate::doors::{Endless, MAX_CONNECTIONS};
 use crate::{Metrics, pod_reports};
 
@@ -44,6 +45,8 @@ pub struct Agent {
     pub metrics: Arc<Metrics>,
     /// The guard in this process, if there is one.
     pub guard: Option<guard::Handle>,
+    /// What diagnoses of the node have found.
+    pub findings: Findings,
 }
 
 /// Health and metrics: what may be served to anybody.
@@ -75,6 +78,7 @@ type Answer = Result<Response, (StatusCode, String)>;
 pub(crate) async fn report(agent: &Agent) -> Result<StatusReport, (StatusCode, String)> {
     match timeout(Duration::from_secs(1), agent.pleg.status()).await {
         Ok(Ok(mut report)) => {
+            agent.findings.show(&mut report);
             if let Some(guard) = &agent.guard {
                 let now = Moment {
                     instant: Instant::now(),

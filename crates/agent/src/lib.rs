@@ -17,6 +17,7 @@
 mod client;
 mod config;
 mod daemon;
+mod diagnosis;
 mod doors;
 pub mod http;
 mod kernel;
@@ -29,6 +30,7 @@ mod yaml_words;
 pub use client::{AgentChoice, AgentClient, ClientError, Events};
 pub use config::{AgentConfig, ConfigError, DEFAULT_LISTEN, KernelHints};
 pub use daemon::{Daemon, RunError, run};
+pub use diagnosis::{DiagnosisConfig, Findings};
 pub use doors::{Endless, ListenError, Listeners, MAX_CONNECTIONS, UnixDoor, open_cri_door, serve};
 pub use kernel::kernel;
 pub use known_ids::{host_ids, known_ids};

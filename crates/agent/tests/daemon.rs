@@ -46,6 +46,7 @@ impl Node {
             config,
             state_directory: place.path().join("state"),
             guard: None,
+            doctor: "false".into(),
         };
         let daemon = tokio::spawn(run(daemon, listeners, async {
             let _ = told.await;

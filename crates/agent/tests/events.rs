@@ -39,6 +39,7 @@ async fn what_a_client_does_not_read_is_conflated_and_kept_nowhere() {
             pleg,
             metrics,
             guard: None,
+            findings: agent::Findings::default(),
         }),
         8,
     );

@@ -1,14 +1,11 @@
 //! The whole daemon beside an API server: what a fault of the runtime looks like there.
 
-#[path = "../../cluster/tests/double/mod.rs"]
-mod double;
-
 use std::time::Duration;
 
 use agent::{AgentConfig, Daemon, Listeners, run};
+use api_double::{Double, Wrong, new_node, until};
 use cluster::KubernetesConfig;
 use cri::Endpoint;
-use double::{Double, Wrong, new_node, until};
 use sim::Sim;
 use sim::grpc::{serve, socket};
 use tokio::sync::oneshot;
@@ -46,6 +43,7 @@ async fn under_the_status_lock_the_node_and_the_pod_say_who_it_is_until_it_is_ov
         config,
         state_directory: place.path().join("state"),
         guard: None,
+        doctor: "false".into(),
     };
     let daemon = tokio::spawn(run(daemon, listeners, async {
         let _ = told.await;

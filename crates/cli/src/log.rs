@@ -24,8 +24,9 @@ const WAITING: usize = 1000;
 /// `RUST_LOG` wins over `-v`; without either, warnings, and a daemon's own story.
 pub fn to_stderr(verbose: u8, format: Format) {
     let level = match verbose {
-        0 => "warn",
-        1 => "info",
+        // What kube cannot do we say ourselves, once and not at each try.
+        0 => "warn,kube_client=off",
+        1 => "info,kube_client=off",
         // Of what others do, not each frame.
         2 => "debug,h2=info,hyper=info,hyper_util=info,tower=info",
         _ => "trace",

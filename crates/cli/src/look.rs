@@ -44,7 +44,7 @@ pub async fn look(endpoint: &Endpoint) -> anyhow::Result<Look> {
     let environment = endpoint::environment(endpoint, KernelHints::Off);
     let pleg = Pleg::start(Arc::new(runtime), config, environment);
     let begun = Instant::now();
-    let mut teller = Teller::new();
+    let mut teller = Teller::new("inspected", "pods");
     loop {
         let status = pleg.status().await?;
         teller.advance(status.relist.progress);

@@ -7,8 +7,11 @@
 //!                      |  or from the runtime itself (the library)
 //!                      v
 //!                  text, for people | json, for scripts
+//!
+//!   started as kubectl-pleg --> commands::kubectl, which asks an API server
 //! ```
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -27,6 +30,7 @@ mod text;
 
 use args::Format;
 use command_line::{Arguments, Command};
+use commands::kubectl::{self, Kubectl};
 
 /// What a command found; what could not be done is an error, and exit code 2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +45,12 @@ enum Found {
 
 fn main() -> ExitCode {
     settle_the_heap();
+    let program = std::env::args_os().next().unwrap_or_default();
+    if kubectl::is_plugin(Path::new(&program)) {
+        let options = Kubectl::parse();
+        log::to_stderr(0, Format::Text);
+        return finish(kubectl::run(options), Format::Text);
+    }
     let arguments = Arguments::parse();
     let daemon = matches!(arguments.command, Command::Agent(_) | Command::Guard(_));
     // All that a daemon writes is its log.
@@ -50,13 +60,18 @@ fn main() -> ExitCode {
         Format::Text
     };
     log::to_stderr(arguments.global.verbose + u8::from(daemon), log_format);
+    finish(run(arguments), log_format)
+}
+
+/// Runs a command to its end.
+fn finish(command: impl Future<Output = anyhow::Result<Found>>, log_format: Format) -> ExitCode {
     // One thread: the work of a relist is a fraction of a millisecond, and isolation is
     // between tasks.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
     let found = runtime.map_err(anyhow::Error::from).and_then(|runtime| {
-        let found = runtime.block_on(run(arguments));
+        let found = runtime.block_on(command);
         // Whatever still hangs in the runtime is not waited for.
         runtime.shutdown_background();
         found

@@ -1,4 +1,4 @@
-//! How far a look at a large node has come, on standard error: in place on a terminal, and
+//! How far something long has come, a look at a large node for example, on standard error: in place on a terminal, and
 //! elsewhere in a line now and then, so that a log of it stays short.
 
 use std::io::Write;
@@ -16,6 +16,8 @@ const BETWEEN_LINES: Duration = Duration::from_secs(3);
 
 /// Tells how far a look has come, and knows when it last came any further.
 pub struct Teller {
+    /// What is done, and to what.
+    words: (&'static str, &'static str),
     bar: ProgressBar,
     begun: Instant,
     last: Option<Progress>,
@@ -24,9 +26,11 @@ pub struct Teller {
 }
 
 impl Teller {
-    pub fn new() -> Self {
+    /// Tells "`done` 5 of 9 `things`".
+    pub fn new(done: &'static str, things: &'static str) -> Self {
         let now = Instant::now();
         Self {
+            words: (done, things),
             bar: ProgressBar::hidden(),
             begun: now,
             last: None,
@@ -50,7 +54,8 @@ impl Teller {
             let style = ProgressStyle::with_template("{msg}");
             self.bar.set_style(style.expect("it is ours"));
         }
-        let said = format!("inspected {} of {} pods", grouped(seen), grouped(of));
+        let (done, things) = self.words;
+        let said = format!("{done} {} of {} {things}", grouped(seen), grouped(of));
         if self.bar.is_hidden() && now >= self.told + BETWEEN_LINES {
             self.told = now;
             // Who does not read it misses nothing of the answer.

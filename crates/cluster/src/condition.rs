@@ -15,8 +15,13 @@ use pleg::out::health::{HealthState, Reason};
 use pleg::out::status_report::StatusReport;
 use pleg::runtime::Rpc;
 
+use crate::summary::Summary;
+
 /// No message is longer, in bytes.
 const LONGEST: usize = 1024;
+
+/// The reason of a guard that has answered for as long as it may.
+pub(crate) const LIMIT_REACHED: &str = "GuardLimitReached";
 
 /// A condition's status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +51,8 @@ pub struct Condition {
     pub reason: &'static str,
     /// One sentence; the ages in it change all the time.
     pub message: String,
+    /// The same in types, if an annotation is to carry it.
+    pub(crate) summary: Option<Summary>,
     /// Whose calls are stuck.
     about: BTreeSet<(Rpc, Option<Id>)>,
 }
@@ -57,14 +64,15 @@ impl Condition {
         let (status, reason) = match health.state {
             HealthState::Starting => return None,
             HealthState::Unhealthy => (Status::True, health.reason.as_str()),
-            _ if report.guard.limit_reached => (Status::True, "GuardLimitReached"),
+            _ if report.guard.limit_reached => (Status::True, LIMIT_REACHED),
             HealthState::Healthy | HealthState::Degraded => (Status::False, health.reason.as_str()),
         };
         let stuck = report.stuck.iter().chain(&report.guard.culprits);
         Some(Self {
             status,
             reason,
-            message: sentence(&health.message),
+            message: message(report),
+            summary: Some(Summary::of(report)),
             about: stuck.map(|call| (call.call, call.id.clone())).collect(),
         })
     }
@@ -89,14 +97,38 @@ impl Condition {
             status,
             reason,
             message,
+            summary: None,
             about: BTreeSet::new(),
         })
     }
 
     /// Whether it says anything else than that one, but for ages.
     pub(crate) fn differs(&self, other: &Self) -> bool {
-        (self.status, self.reason) != (other.status, other.reason) || self.about != other.about
+        let cause = |of: &Self| {
+            of.summary
+                .as_ref()
+                .and_then(|summary| summary.cause.clone())
+        };
+        (self.status, self.reason) != (other.status, other.reason)
+            || self.about != other.about
+            || cause(self) != cause(other)
     }
+}
+
+/// What is wrong, and the cause if a diagnosis has found one.
+fn message(report: &StatusReport) -> String {
+    let message = sentence(&report.health.message);
+    let Some(finding) = &report.finding else {
+        return message;
+    };
+    let confidence = &finding.confidence;
+    let cause = format!(
+        "{}; diagnosis ({confidence}): {}: {}",
+        shortened(&message, LONGEST / 2),
+        finding.cause,
+        finding.sentence
+    );
+    sentence(&cause)
 }
 
 /// A runtime's words, made safe to show and short.

@@ -1,5 +1,5 @@
-//! The events: one when a trouble begins, one when it ends, on the Node and on each pod of which
-//! a container is stuck.
+//! The events: one when a trouble begins, one when its cause is found, and one when it ends, on the
+//! Node and on each pod of which a container is stuck. And once a day what may become trouble.
 //!
 //! At most [`BURST`] at once and one a minute after that: what is too much is left out, and
 //! counted. Of what was left out the end is not told either.
@@ -26,6 +26,9 @@ const MOST_WAITING: usize = 32;
 
 /// And one more after so long.
 const REFILL: Duration = Duration::from_secs(60);
+
+/// The same is warned of at most so often.
+const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// No note is longer, in bytes: the API refuses more.
 const LONGEST_NOTE: usize = 1024;
@@ -55,6 +58,8 @@ pub(crate) struct Episodes {
     node: Option<Trouble>,
     /// The calls that are stuck, and whether that was told.
     stuck: BTreeMap<(Rpc, Id), Told>,
+    /// What may become trouble, and when it was told.
+    warned: BTreeMap<String, Instant>,
     queue: VecDeque<NewEvent>,
     left: u32,
     refilled: Instant,
@@ -67,6 +72,8 @@ struct Trouble {
     level: Level,
     since: Instant,
     is_told: bool,
+    /// The cause that was told.
+    cause: Option<String>,
 }
 
 /// How bad it is; worse within one episode is told too.
@@ -91,6 +98,7 @@ impl Episodes {
         Self {
             node: None,
             stuck: BTreeMap::new(),
+            warned: BTreeMap::new(),
             queue: VecDeque::new(),
             left: BURST,
             refilled: now,
@@ -105,6 +113,23 @@ impl Episodes {
         }
         self.tell_of_the_node(report, time, now);
         self.tell_of_pods(report, time, now);
+        self.tell_of_warnings(report, time, now);
+    }
+
+    fn tell_of_warnings(&mut self, report: &StatusReport, time: WallTime, now: Instant) {
+        self.warned.retain(|_, told| now < *told + DAY);
+        for warning in &report.warnings {
+            if self.warned.contains_key(&warning.cause) {
+                continue;
+            }
+            let note = format!(
+                "{} (confidence: {}): {}",
+                warning.cause, warning.confidence, warning.sentence
+            );
+            // Whether there was room or not: tomorrow is early enough.
+            self.tell(Regarding::Node, true, "EarlyWarning", note, time, now);
+            self.warned.insert(warning.cause.clone(), now);
+        }
     }
 
     fn tell_of_the_node(&mut self, report: &StatusReport, time: WallTime, now: Instant) {
@@ -128,10 +153,11 @@ impl Episodes {
             }
             (trouble, Some(level)) => {
                 let is_news = trouble.as_ref().is_none_or(|it| level > it.level);
-                let was = trouble.unwrap_or(Trouble {
+                let mut was = trouble.unwrap_or(Trouble {
                     level,
                     since: now,
                     is_told: false,
+                    cause: None,
                 });
                 let is_told = is_news && {
                     let reason = match level {
@@ -141,6 +167,20 @@ impl Episodes {
                     let note = format!("{}: {}", health.state, health.message);
                     self.tell(Regarding::Node, true, reason, note, time, now)
                 };
+                let finding = report.finding.as_ref();
+                if let Some(finding) = finding.filter(|it| was.cause.as_ref() != Some(&it.cause)) {
+                    let bundle = finding.bundle.as_ref();
+                    let bundle = bundle.map(|path| format!("; what was seen is kept in {path}"));
+                    let note = format!(
+                        "{} (confidence: {}): {}{}",
+                        finding.cause,
+                        finding.confidence,
+                        finding.sentence,
+                        bundle.unwrap_or_default()
+                    );
+                    self.tell(Regarding::Node, true, "Diagnosed", note, time, now);
+                    was.cause = Some(finding.cause.clone());
+                }
                 self.node = Some(Trouble {
                     level: level.max(was.level),
                     is_told: is_told || was.is_told,

@@ -1,4 +1,4 @@
-//! The own Node as far as it matters here. All else in it, of which there may be a hundred
+//! A Node as far as it matters here. All else in it, of which there may be a hundred
 //! kilobytes, is skipped as it is read.
 
 use std::collections::BTreeMap;
@@ -19,11 +19,14 @@ pub(crate) struct Node {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct Metadata {
     #[serde(default)]
     pub(crate) name: String,
     #[serde(default)]
     pub(crate) uid: String,
+    #[serde(default)]
+    pub(crate) resource_version: String,
     #[serde(default)]
     pub(crate) annotations: Option<BTreeMap<String, String>>,
 }
@@ -50,6 +53,12 @@ pub(crate) struct Listed {
     #[serde(default)]
     pub(crate) status: String,
     #[serde(default)]
+    pub(crate) reason: Option<String>,
+    #[serde(default)]
+    pub(crate) message: Option<String>,
+    #[serde(default)]
+    pub(crate) last_heartbeat_time: Option<WallTime>,
+    #[serde(default)]
     pub(crate) last_transition_time: Option<WallTime>,
 }
 
@@ -57,6 +66,12 @@ impl Node {
     pub(crate) fn condition(&self, kind: &str) -> Option<&Listed> {
         let mut listed = self.status.conditions.iter().flatten();
         listed.find(|it| it.kind == kind)
+    }
+
+    /// A condition of this name, whatever domain is before it.
+    pub(crate) fn condition_in_any_domain(&self, name: &str) -> Option<&Listed> {
+        let mut listed = self.status.conditions.iter().flatten();
+        listed.find(|it| it.kind.rsplit('/').next() == Some(name))
     }
 
     pub(crate) fn taints(&self) -> Option<&[Value]> {

@@ -11,33 +11,21 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use fastrand::Rng;
-use pleg::model::wall_time::{Moment, WallTime};
+use pleg::model::wall_time::Moment;
 use pleg::out::status_report::StatusReport;
 use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::api::Failure;
 use crate::backoff::Backoff;
-use crate::condition::Condition;
+use crate::conditioned::{Conditioned, Entry, HEARTBEAT, OurCondition};
 use crate::config::KubernetesConfig;
 use crate::episodes::{Episodes, NewEvent};
 use crate::node::{Node, Seen};
 use crate::taint::Taint;
 
-/// What is written is confirmed so often, as node-problem-detector does.
-pub(crate) const HEARTBEAT: Duration = Duration::from_secs(300);
-
 /// What is said of a report that is older than this is not confirmed.
 const STALE: Duration = Duration::from_secs(30);
-
-/// Changes of the message alone are not written more often.
-const CALM: Duration = Duration::from_secs(10);
-
-/// Who takes our condition away is answered at most so often.
-const AGAIN: Duration = Duration::from_secs(60);
-
-/// The condition's type that node repairers know.
-const RUNTIME_READY: &str = "ContainerRuntimeReady";
 
 /// The kinds of writes; whoever comes first is written first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -67,11 +55,20 @@ impl Kind {
     }
 }
 
+impl From<OurCondition> for Kind {
+    fn from(which: OurCondition) -> Self {
+        match which {
+            OurCondition::PlegUnhealthy => Self::Condition,
+            OurCondition::ContainerRuntimeReady => Self::RuntimeReady,
+        }
+    }
+}
+
 /// One write.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Write {
     /// Our entry in the Node's conditions.
-    Condition(Kind, Entry),
+    Condition(OurCondition, Entry),
     /// A JSON Patch of the Node.
     Taint(Value),
     /// An event, with the Node's UID.
@@ -81,27 +78,18 @@ pub(crate) enum Write {
 impl Write {
     pub(crate) fn kind(&self) -> Kind {
         match self {
-            Self::Condition(kind, _) => *kind,
+            Self::Condition(which, _) => Kind::from(*which),
             Self::Taint(_) => Kind::Taint,
             Self::Event(..) => Kind::Event,
         }
     }
 }
 
-/// An entry in the Node's conditions.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
-    pub(crate) kind: String,
-    pub(crate) said: Condition,
-    pub(crate) heartbeat: WallTime,
-    pub(crate) transition: WallTime,
-}
-
 #[derive(Debug)]
 pub(crate) struct Plan {
     node: Known,
     /// The conditions that are written.
-    conditions: BTreeMap<Kind, Conditioned>,
+    conditions: BTreeMap<OurCondition, Conditioned>,
     taint: Taint,
     episodes: Option<Episodes>,
     /// When the next event may be written.
@@ -123,27 +111,13 @@ enum Known {
     Unreadable,
 }
 
-/// A condition, as it should be and as it was written.
-#[derive(Debug)]
-struct Conditioned {
-    kind: String,
-    wanted: Option<Condition>,
-    /// When the difference between the two is due.
-    due: Option<Instant>,
-    written: Option<(Condition, Instant)>,
-    /// When it is confirmed next: nodes that are started together do not beat together.
-    beat: Option<Instant>,
-    /// Since when its status is what it is, as far as we know.
-    since: Option<(&'static str, WallTime)>,
-    /// It is somebody else's.
-    is_others: bool,
-}
-
 impl Plan {
     pub(crate) fn new(config: &KubernetesConfig, now: Instant, rng: Rng) -> Self {
-        let mut conditions = BTreeMap::from([(Kind::Condition, config.condition.clone())]);
+        let ours = (OurCondition::PlegUnhealthy, config.condition.clone());
+        let mut conditions = BTreeMap::from([ours]);
         if config.container_runtime_ready {
-            conditions.insert(Kind::RuntimeReady, RUNTIME_READY.to_owned());
+            let name = "ContainerRuntimeReady".to_owned();
+            conditions.insert(OurCondition::ContainerRuntimeReady, name);
         }
         let conditions = conditions.into_iter();
         Self {
@@ -165,12 +139,8 @@ impl Plan {
     pub(crate) fn on_report(&mut self, report: &StatusReport, now: Moment) {
         self.reported = Some(now.instant);
         let delay = self.spread.mul_f64(self.rng.f64());
-        for (kind, conditioned) in &mut self.conditions {
-            let said = match kind {
-                Kind::RuntimeReady => Condition::of_runtime(report),
-                _ => Condition::of(report),
-            };
-            if let Some(said) = said {
+        for (which, conditioned) in &mut self.conditions {
+            if let Some(said) = which.said(report) {
                 conditioned.want(said, delay, now);
                 if let Known::There(node) = &self.node {
                     conditioned.adopt(node);
@@ -225,14 +195,14 @@ impl Plan {
                 .until()
                 .is_none_or(|at| now.instant >= at)
         };
-        for (kind, conditioned) in &self.conditions {
-            if may(*kind)
+        for (which, conditioned) in &self.conditions {
+            if may(Kind::from(*which))
                 && conditioned
                     .due(self.confirmable_until())
                     .is_some_and(|due| now.instant >= due)
                 && let Some(entry) = conditioned.entry(now.wall)
             {
-                return Some(Write::Condition(*kind, entry));
+                return Some(Write::Condition(*which, entry));
             }
         }
         let node = node?;
@@ -265,9 +235,9 @@ impl Plan {
     pub(crate) fn written(&mut self, write: &Write, node: Option<Node>, now: Instant) {
         self.backoff(write.kind()).succeeded();
         match write {
-            Write::Condition(kind, entry) => {
+            Write::Condition(which, entry) => {
                 let first_beat = HEARTBEAT.mul_f64(0.1 + 0.9 * self.rng.f64());
-                if let Some(conditioned) = self.conditions.get_mut(kind) {
+                if let Some(conditioned) = self.conditions.get_mut(which) {
                     conditioned.written(entry, first_beat, now);
                 }
             }
@@ -284,10 +254,9 @@ impl Plan {
     pub(crate) fn failed(&mut self, write: &Write, failure: &Failure, now: Instant) {
         let kind = write.kind();
         match (failure, write) {
-            // Another writer owns it: two of them would fight.
-            (Failure::Conflict(_), Write::Condition(kind, _)) => {
-                if let Some(conditioned) = self.conditions.get_mut(kind) {
-                    conditioned.is_others = true;
+            (Failure::Conflict(_), Write::Condition(which, _)) => {
+                if let Some(conditioned) = self.conditions.get_mut(which) {
+                    conditioned.is_anothers();
                 }
             }
             // What the server does not take it will not take later either, nor that there is no
@@ -321,10 +290,10 @@ impl Plan {
     }
 
     /// What is to be taken back before we stop: the conditions that we wrote, and our taint.
-    pub(crate) fn farewell(&self) -> (Vec<Kind>, Option<Value>) {
+    pub(crate) fn farewell(&self) -> (Vec<OurCondition>, Option<Value>) {
         let written = self.conditions.iter();
-        let written = written.filter(|(_, it)| it.written.is_some() && !it.is_others);
-        let written = written.map(|(kind, _)| *kind).collect();
+        let written = written.filter(|(_, it)| it.is_ours());
+        let written = written.map(|(which, _)| *which).collect();
         let taint = match &self.node {
             Known::There(node) => self.taint.patch_to_remove(node),
             Known::Nothing | Known::Gone | Known::Unreadable => None,
@@ -335,98 +304,6 @@ impl Plan {
     /// How many events were left out because there were too many.
     pub(crate) fn left_out(&self) -> u64 {
         self.episodes.as_ref().map_or(0, |it| it.left_out)
-    }
-}
-
-impl Conditioned {
-    fn new(kind: String) -> Self {
-        Self {
-            kind,
-            wanted: None,
-            due: None,
-            written: None,
-            beat: None,
-            since: None,
-            is_others: false,
-        }
-    }
-
-    fn want(&mut self, said: Condition, delay: Duration, now: Moment) {
-        let status = said.status.as_str();
-        if self.since.is_none_or(|(was, _)| was != status) {
-            self.since = Some((status, now.wall));
-        }
-        let due = match &self.written {
-            None => Some(now.instant + delay),
-            Some((written, _)) if written.status != said.status => Some(now.instant + delay),
-            Some((written, at)) if written.differs(&said) => {
-                Some((now.instant + delay).max(*at + CALM))
-            }
-            Some(_) => None,
-        };
-        // What is due already stays so; what is as it was written again is not due any more.
-        self.due = match (self.due, due) {
-            (Some(already), Some(_)) => Some(already),
-            (_, due) => due,
-        };
-        self.wanted = Some(said);
-    }
-
-    fn on_node(&mut self, node: &Node, is_new: bool, now: Instant) {
-        if is_new {
-            self.is_others = false;
-        }
-        self.adopt(node);
-        if let (None, Some((_, at))) = (node.condition(&self.kind), &self.written) {
-            let due = if is_new { now } else { now.max(*at + AGAIN) };
-            self.due = Some(self.due.map_or(due, |already| already.min(due)));
-        }
-    }
-
-    /// What an earlier run of ours wrote: the status may have been what it is for long.
-    fn adopt(&mut self, node: &Node) {
-        if self.written.is_none()
-            && let Some(listed) = node.condition(&self.kind)
-            && let (Some((status, since)), Some(was)) =
-                (&mut self.since, listed.last_transition_time)
-            && listed.status == *status
-        {
-            *since = was.min(*since);
-        }
-    }
-
-    /// When it is to be written: for a change, or as a heartbeat.
-    fn due(&self, confirmable_until: Option<Instant>) -> Option<Instant> {
-        if self.is_others || self.wanted.is_none() {
-            return None;
-        }
-        let heartbeat = self
-            .beat
-            .filter(|at| confirmable_until.is_some_and(|until| *at <= until));
-        [self.due, heartbeat].into_iter().flatten().min()
-    }
-
-    fn entry(&self, now: WallTime) -> Option<Entry> {
-        let (_, since) = self.since?;
-        Some(Entry {
-            kind: self.kind.clone(),
-            said: self.wanted.clone()?,
-            heartbeat: now,
-            transition: since.min(now),
-        })
-    }
-
-    fn written(&mut self, entry: &Entry, first_beat: Duration, now: Instant) {
-        let is_still_so = |wanted: &Condition| !wanted.differs(&entry.said);
-        if self.wanted.as_ref().is_some_and(is_still_so) {
-            self.due = None;
-        }
-        self.written = Some((entry.said.clone(), now));
-        self.beat = match self.beat {
-            None => Some(now + first_beat),
-            Some(beat) if now >= beat => Some(now + HEARTBEAT),
-            later => later,
-        };
     }
 }
 

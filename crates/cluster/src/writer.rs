@@ -270,8 +270,8 @@ impl Writer {
             return;
         };
         let (conditions, taint) = self.plan.farewell();
-        for kind in conditions {
-            let _ = api.withdraw(kind).await;
+        for which in conditions {
+            let _ = api.withdraw(which).await;
         }
         if let Some(patch) = taint {
             let _ = api.patch(&patch).await;
@@ -291,7 +291,7 @@ fn what(kind: Kind) -> &'static str {
 
 async fn perform(api: Api, write: Write) -> Outcome {
     match write {
-        Write::Condition(kind, entry) => api.apply(kind, &entry).await.map(|()| None),
+        Write::Condition(which, entry) => api.apply(which, &entry).await.map(|()| None),
         Write::Taint(patch) => api.patch(&patch).await,
         Write::Event(event, node_uid) => api.create(&event, &node_uid).await.map(|()| None),
     }

@@ -1,13 +1,11 @@
 //! What an API server is told, whatever it answers.
 
-mod double;
-
 use std::io::{self, Write};
 use std::sync::Mutex;
 use std::time::Duration;
 
+use api_double::{Double, Wrong, new_node, until};
 use cluster::{Figures, KubernetesConfig, TaintWhen, Teller, start};
-use double::{Double, Wrong, new_node, until};
 use pleg::model::wall_time::system_clock;
 use pleg::out::go_duration::GoDuration;
 use pleg::out::status_report::StatusReport;
@@ -167,6 +165,70 @@ async fn a_stuck_container_is_an_event_on_its_pod_and_on_the_node_and_so_is_its_
 }
 
 #[tokio::test]
+async fn a_diagnosis_is_in_the_condition_in_an_annotation_and_in_one_event() {
+    let double = Double::start().await;
+    let (teller, _) = teller(config(&double));
+    let mut report = stuck();
+    teller.tell(report.clone());
+    says(&double, "False", "ContainerStuck").await;
+    let finding = json!({
+        "cause": "shim-unresponsive", "sentence": "the shim 42 is stopped", "confidence": "high",
+        "time": "2026-11-22T20:00:10Z", "bundle": "/var/lib/pleg/bundles/x.json.gz",
+    });
+    report.finding = Some(serde_json::from_value(finding).unwrap());
+    teller.tell(report.clone());
+    until("the condition names the cause", || {
+        let condition = double.condition("PLEGUnhealthy").unwrap();
+        let message = condition["message"].as_str().unwrap();
+        message.contains("web-1") && message.contains("the shim 42 is stopped")
+    })
+    .await;
+    let asked = double.asked();
+    let applied = asked
+        .iter()
+        .rfind(|it| it.path.contains("/status"))
+        .unwrap();
+    let summary = applied.body["metadata"]["annotations"]["pleg.dev/status"].as_str();
+    let summary: Value = serde_json::from_str(summary.unwrap()).unwrap();
+    assert_eq!(summary["cause"], "shim-unresponsive");
+    assert_eq!(summary["culprits"][0]["pod"], "web-1");
+    let diagnosed = || {
+        let events = double.events().into_iter();
+        let diagnosed = events.filter(|event| event["reason"] == "Diagnosed");
+        diagnosed.collect::<Vec<_>>()
+    };
+    until("an event", || !diagnosed().is_empty()).await;
+    let note = diagnosed()[0]["note"].to_string();
+    for part in ["shim-unresponsive", "high", "x.json.gz"] {
+        assert!(note.contains(part), "{note}");
+    }
+    teller.tell(report);
+    sleep(Duration::from_millis(300)).await;
+    assert_eq!(diagnosed().len(), 1);
+}
+
+#[tokio::test]
+async fn what_may_become_trouble_is_an_event_once_a_day_and_no_condition() {
+    let double = Double::start().await;
+    let (teller, _) = teller(config(&double));
+    let mut report = healthy();
+    let warning = json!({"cause": "systemd-cookie-overflow", "sentence": "in 12 days",
+        "confidence": "medium", "time": "2026-11-22T20:00:10Z"});
+    report.warnings = vec![serde_json::from_value(warning).unwrap()];
+    for _ in 0..3 {
+        teller.tell(report.clone());
+        sleep(Duration::from_millis(100)).await;
+    }
+    says(&double, "False", "AllSeen").await;
+    until("an event", || !double.events().is_empty()).await;
+    let events = double.events();
+    assert_eq!(
+        (events.len(), &events[0]["reason"]),
+        (1, &json!("EarlyWarning"))
+    );
+}
+
+#[tokio::test]
 async fn pods_with_names_that_are_none_get_no_event() {
     let double = Double::start().await;
     let (teller, _) = teller(config(&double));
@@ -220,7 +282,9 @@ async fn the_taint_is_ours_and_goes_when_all_is_well_for_long_enough() {
     teller.tell(healthy());
     until("no taint", || taints().len() == 1).await;
     assert_eq!(taints()[0]["key"], "other");
-    assert_eq!(double.node()["metadata"]["annotations"], json!({"a": "b"}));
+    let annotations = &double.node()["metadata"]["annotations"];
+    assert_eq!(annotations["a"], "b");
+    assert_eq!(annotations.get("pleg.dev/taint"), None);
 }
 
 #[tokio::test]

@@ -33,6 +33,21 @@ impl Agent {
         })
     }
 
+    /// The same with these lines of configuration besides.
+    pub fn configured(endpoint: &cri::Endpoint, lines: &str) -> Self {
+        Self::start(|place| {
+            let config = place.join("config.yaml");
+            let socket = place.join("agent.sock");
+            let socket = format!("socket: {}\nlisten: 127.0.0.1:0\n", socket.display());
+            std::fs::write(&config, socket + lines).expect("the folder is ours");
+            let mut agent = command();
+            agent.env("PLEG_STATE_DIR", place).arg("agent");
+            agent.args(["-r", &endpoint.to_string()]);
+            agent.arg("--config").arg(config);
+            agent
+        })
+    }
+
     /// One that guards this runtime with these options, and where it does.
     pub fn guarding(endpoint: &cri::Endpoint, options: &[&str]) -> (Self, cri::Endpoint) {
         let mut guarded = None;

@@ -12,6 +12,8 @@ use pleg::out::status_report::StatusReport;
 use pleg::runtime::{CallError, Rpc};
 use prometheus::{Registry, TextEncoder};
 
+use crate::diagnosis::Diagnosed;
+
 mod kubelet;
 mod own;
 
@@ -46,6 +48,11 @@ impl Metrics {
     /// The writer to a Kubernetes API counts what it writes.
     pub fn count_kubernetes(&self) -> prometheus::Result<cluster::Figures> {
         cluster::Figures::register(&self.own_registry)
+    }
+
+    /// A diagnosis has ended.
+    pub(crate) fn diagnosed(&self, how: Diagnosed) {
+        self.own.diagnosed(how);
     }
 
     /// `/metrics`: our own names. What is true only now (health, ages of calls) comes from

@@ -16,6 +16,7 @@ use prometheus::{
 };
 
 use super::{Operations, operation_buckets};
+use crate::diagnosis::Diagnosed;
 
 /// From a millisecond, where an event of a healthy runtime arrives, to a list's time-out.
 const LATENCY_BUCKETS: &[f64] = &[
@@ -33,6 +34,8 @@ pub(super) struct Own {
     health: IntGaugeVec,
     inflight: GaugeVec,
     stuck: IntGaugeVec,
+    diagnoses: IntCounterVec,
+    finding: IntGaugeVec,
     guard_mode: IntGaugeVec,
     guarding: IntGauge,
     guard_answers: IntCounterVec,
@@ -53,7 +56,25 @@ impl Own {
         for event_type in EventType::ALL {
             events.with_label_values(&[event_type.as_str()]);
         }
+        let diagnoses = register_int_counter_vec_with_registry!(
+            opts!("pleg_diagnoses_total", "Diagnoses of the node, by result."),
+            &["result"],
+            registry
+        )?;
+        for how in Diagnosed::ALL {
+            diagnoses.with_label_values(&[how.as_str()]);
+        }
         Ok(Self {
+            diagnoses,
+            finding: register_int_gauge_vec_with_registry!(
+                opts!(
+                    "pleg_finding",
+                    "1 for each cause that diagnoses of the node have found: of the trouble that \
+                     goes on (kind=\"trouble\"), or of what may become trouble (kind=\"warning\")."
+                ),
+                &["cause", "kind"],
+                registry
+            )?,
             events,
             relist_duration: register_histogram_with_registry!(
                 histogram_opts!(
@@ -192,6 +213,10 @@ impl Own {
         })
     }
 
+    pub(super) fn diagnosed(&self, how: Diagnosed) {
+        self.diagnoses.with_label_values(&[how.as_str()]).inc();
+    }
+
     pub(super) fn list_received(&self, call: Rpc, bytes: usize) {
         let gauge = self.list_bytes.with_label_values(&[call.operation_type()]);
         gauge.set(bytes as i64);
@@ -218,6 +243,13 @@ impl Own {
             self.inflight.with_label_values(label).set(oldest);
             let stuck = now.stuck.iter().filter(|stuck| stuck.call == call).count();
             self.stuck.with_label_values(label).set(stuck as i64);
+        }
+        self.finding.reset();
+        let found = now.finding.iter().map(|finding| (finding, "trouble"));
+        let warnings = now.warnings.iter().map(|finding| (finding, "warning"));
+        for (finding, kind) in found.chain(warnings) {
+            let label = &[finding.cause.as_str(), kind];
+            self.finding.with_label_values(label).set(1);
         }
         let guard = &now.guard;
         for mode in GuardMode::ALL {

@@ -1,5 +1,6 @@
 //! `pleg agent`: the daemon.
 
+use std::ffi::OsString;
 use std::pin::pin;
 
 use agent::{AgentConfig, Daemon, Listeners, state_directory};
@@ -29,6 +30,11 @@ pub async fn serve(
     Ok(Found::Well)
 }
 
+/// This program, however it was started: it may have been replaced by a newer one since.
+pub fn program() -> OsString {
+    "/proc/self/exe".into()
+}
+
 async fn prepare(global: &Global, options: Options) -> anyhow::Result<(Daemon, Listeners)> {
     let mut config = match &options.config {
         Some(path) => AgentConfig::read(path)?,
@@ -53,6 +59,7 @@ async fn prepare(global: &Global, options: Options) -> anyhow::Result<(Daemon, L
         config,
         state_directory: state_directory(),
         guard: None,
+        doctor: program(),
     };
     Ok((daemon, listeners))
 }

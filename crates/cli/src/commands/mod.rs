@@ -6,6 +6,7 @@ pub mod demo;
 pub mod doctor;
 pub mod explain;
 pub mod guard;
+pub mod kubectl;
 pub mod pods;
 pub mod sim;
 pub mod status;

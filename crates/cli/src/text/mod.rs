@@ -6,6 +6,7 @@ use pleg::out::health::HealthState;
 
 pub mod analyze;
 pub mod doctor;
+pub mod fleet;
 pub mod npd;
 pub mod pods;
 pub mod status;

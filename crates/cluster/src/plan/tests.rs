@@ -1,5 +1,4 @@
-use std::collections::BTreeMap;
-
+use pleg::model::wall_time::WallTime;
 use pleg::out::status_report::StatusReport;
 use serde_json::json;
 
@@ -77,7 +76,7 @@ async fn nodes_that_were_started_together_are_not_confirmed_together() {
             let second = (now - began).as_secs_f64();
             plan.on_report(&report("Healthy", "AllSeen"), at(began, second));
             written(&mut plan, began, second + 0.1);
-            let beat = plan.conditions[&Kind::Condition].beat.unwrap();
+            let beat = plan.conditions[&OurCondition::PlegUnhealthy].beat.unwrap();
             *per_second.entry((beat - began).as_secs()).or_default() += 1;
             now = beat;
         }

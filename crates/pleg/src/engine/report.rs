@@ -87,6 +87,8 @@ impl Engine {
             stream: self.streaming.status(),
             kernel: self.processes.status(),
             guard: GuardStatus::default(),
+            finding: None,
+            warnings: Vec::new(),
             runtime: RuntimeStatus::new(self.endpoint.clone(), self.version.as_ref()),
             pods: counts.pods,
             containers: containers

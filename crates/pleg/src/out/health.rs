@@ -98,7 +98,7 @@ pub enum Reason {
 
 impl Reason {
     /// The reason's name.
-    pub fn as_str(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::AllSeen => "AllSeen",
             Self::Starting => "Starting",

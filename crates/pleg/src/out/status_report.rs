@@ -39,6 +39,12 @@ pub struct StatusReport {
     /// What a guard in this process does.
     #[serde(default)]
     pub guard: GuardStatus,
+    /// What a diagnosis of the trouble that goes on has found first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finding: Option<Finding>,
+    /// What the last check-up has found that may become trouble.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<Finding>,
     /// How many pods there are.
     pub pods: usize,
     /// How many containers there are in each state.
@@ -64,6 +70,23 @@ impl StatusReport {
             blind: self.blind,
         }
     }
+}
+
+/// What a diagnosis of the node has found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Finding {
+    /// The cause, by its id: `pleg explain` has a page of it.
+    pub cause: String,
+    /// What it is, with names.
+    pub sentence: String,
+    /// How sure that is: `low`, `medium`, `high` or `certain`.
+    pub confidence: String,
+    /// When the node was looked at.
+    pub time: WallTime,
+    /// Where all that was seen is kept, if it is.
+    #[serde(default)]
+    pub bundle: Option<String>,
 }
 
 /// What a guard does.

@@ -18,7 +18,7 @@ use pleg::out::go_duration::GoDuration;
 use tokio::sync::oneshot;
 
 use crate::args::{AgentOption, Global, duration};
-use crate::commands::agent::serve;
+use crate::commands::agent::{program, serve};
 use crate::{Found, endpoint};
 use install::{Install, Uninstall};
 use remedy::{Node, Remedies, Remedy};
@@ -207,6 +207,7 @@ async fn prepare(global: &Global, options: Options) -> anyhow::Result<(Daemon, L
         config,
         state_directory: state_directory(),
         guard: Some(guard),
+        doctor: program(),
     };
     Ok((daemon, listeners))
 }

@@ -53,6 +53,13 @@ impl Pleg {
         Self(command)
     }
 
+    /// The same, as kubectl starts a plug-in.
+    pub fn as_plugin(args: &[&str]) -> Self {
+        let mut pleg = Self::new(args);
+        pleg.0.arg0("kubectl-pleg");
+        pleg
+    }
+
     pub fn env(mut self, name: &str, value: &str) -> Self {
         self.0.env(name, value);
         self
@@ -146,6 +153,15 @@ impl Running {
     pub fn log(&mut self) -> &str {
         self.logged.extend(self.err.try_iter());
         &self.logged
+    }
+
+    /// The most memory that it has had, in bytes.
+    pub fn peak_memory(&self) -> u64 {
+        let status = format!("/proc/{}/status", self.child.id());
+        let status = std::fs::read_to_string(status).unwrap();
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kilobytes: u64 = peak.unwrap().trim_end_matches("kB").trim().parse().unwrap();
+        kilobytes * 1024
     }
 
     pub fn signal(&self, signal: Signal) {

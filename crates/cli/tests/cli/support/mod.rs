@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 mod agent;
+mod api_server;
 mod colours;
 mod command;
 mod exposition;
@@ -14,6 +15,7 @@ mod runtime;
 mod shapes;
 
 pub use agent::Agent;
+pub use api_server::ApiServer;
 pub use colours::without_colours;
 pub use command::{Ended, Pleg, Running};
 pub use exposition::{families, value};

@@ -1,0 +1,103 @@
+//! The folder of the bundles: the newest ten stay, and no more than 50 MB. What somebody else has
+//! put there is left alone.
+
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use pleg::model::wall_time::WallTime;
+
+/// How many stay.
+const MOST: usize = 10;
+
+/// How many bytes they may have together.
+const LARGEST: u64 = 50 << 20;
+
+/// What a bundle's name begins and ends with; in between is the time.
+const BEGIN: &str = "pleg-";
+const END: &str = ".json.gz";
+
+/// The place of a bundle that is made now, in a folder that only its owner reads.
+pub(super) fn place(directory: &Path, time: WallTime) -> io::Result<PathBuf> {
+    let mut builder = DirBuilder::new();
+    builder.recursive(true).mode(0o700).create(directory)?;
+    let time = time.timestamp().strftime("%Y%m%dT%H%M%SZ");
+    Ok(directory.join(format!("{BEGIN}{time}{END}")))
+}
+
+/// Takes away the oldest that are too many or too large.
+pub(super) fn prune(directory: &Path) -> io::Result<()> {
+    let mut bundles = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let is_bundle = name
+            .to_str()
+            .is_some_and(|name| name.starts_with(BEGIN) && name.ends_with(END));
+        // Of a link nothing is followed.
+        let about = entry.metadata()?;
+        if is_bundle && about.is_file() {
+            bundles.push((name, about.len(), entry.path()));
+        }
+    }
+    // The names have the times in them.
+    bundles.sort();
+    let mut total = 0;
+    for (index, (_, size, path)) in bundles.iter().rev().enumerate() {
+        total += size;
+        if index >= MOST || total > LARGEST {
+            fs::remove_file(path)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+
+    use super::*;
+
+    fn names(directory: &Path) -> Vec<String> {
+        let entries = fs::read_dir(directory).unwrap();
+        let mut names: Vec<_> = entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn the_newest_ten_stay_and_what_is_not_ours() {
+        let directory = tempfile::tempdir().unwrap();
+        let folder = directory.path().join("a/b");
+        for minute in 10..25 {
+            let seconds = 1_795_377_600 + 60 * minute;
+            let time = WallTime::from_unix_nanos(seconds * 1_000_000_000).unwrap();
+            File::create(place(&folder, time).unwrap()).unwrap();
+        }
+        File::create(folder.join("notes.json.gz")).unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", folder.join("pleg-0.json.gz")).unwrap();
+        prune(&folder).unwrap();
+        let names = names(&folder);
+        assert_eq!(names.len(), 12, "{names:?}");
+        assert!(names.contains(&"pleg-20261122T201500Z.json.gz".to_owned()));
+        assert!(!names.contains(&"pleg-20261122T201400Z.json.gz".to_owned()));
+    }
+
+    #[test]
+    fn together_they_have_at_most_fifty_megabytes() {
+        let directory = tempfile::tempdir().unwrap();
+        for (name, megabytes) in [("pleg-1", 30), ("pleg-2", 30), ("pleg-3", 15)] {
+            let file = File::create(directory.path().join(format!("{name}.json.gz"))).unwrap();
+            file.set_len(megabytes << 20).unwrap();
+        }
+        prune(directory.path()).unwrap();
+        assert_eq!(
+            names(directory.path()),
+            ["pleg-2.json.gz", "pleg-3.json.gz"]
+        );
+        prune(&directory.path().join("nowhere")).unwrap_err();
+    }
+}

@@ -1,0 +1,239 @@
+//! The doctor inside: when something is wrong the node is looked at once, before anybody restarts
+//! what shows the cause, and what was seen is kept.
+//!
+//! ```text
+//!   reports --> occasions (pure: when) --> doctor (a process of its own) --> Findings --> reports
+//!                                             \--> bundles: the newest ten, 50 MB
+//! ```
+//!
+//! The doctor is a process, so that its memory and whatever it blocks in go with it.
+
+use std::convert::Infallible;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use cri::Endpoint;
+use pleg::model::wall_time::{WallTime, system_clock};
+use pleg::out::health::HealthState;
+use pleg::out::status_report::{Finding, StatusReport};
+use serde::Deserialize;
+use tokio::task::spawn_blocking;
+use tokio::time::{Instant, sleep, timeout};
+
+use self::doctor::{Doctor, Said};
+use self::occasions::{Occasion, Occasions};
+use crate::http::{Agent, report};
+
+mod bundles;
+mod doctor;
+mod occasions;
+
+/// How often it is looked whether there is an occasion.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// What the disk for bundles may take before a diagnosis goes on without one.
+const DISK: Duration = Duration::from_secs(5);
+
+/// Whether and where what is diagnosed is kept. Without the section nothing is diagnosed.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct DiagnosisConfig {
+    /// The folder of the bundles.
+    pub directory: PathBuf,
+    /// Whether a healthy node is looked at once a day, for what may become trouble.
+    pub check_up: bool,
+}
+
+impl Default for DiagnosisConfig {
+    fn default() -> Self {
+        Self {
+            directory: "/var/lib/pleg/bundles".into(),
+            check_up: true,
+        }
+    }
+}
+
+impl DiagnosisConfig {
+    /// Says what cannot work, in a sentence.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        match self.directory.is_absolute() {
+            true => Ok(()),
+            false => Err(format!(
+                "diagnosis.directory is {:?}: it must be an absolute path",
+                self.directory
+            )),
+        }
+    }
+}
+
+/// What was found, for whoever makes a report.
+#[derive(Clone, Debug, Default)]
+pub struct Findings(Arc<Mutex<Known>>);
+
+#[derive(Debug, Default)]
+struct Known {
+    leading: Option<Finding>,
+    warnings: Vec<Finding>,
+}
+
+impl Findings {
+    /// Adds them to a report.
+    pub(crate) fn show(&self, report: &mut StatusReport) {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        report.finding.clone_from(&known.leading);
+        report.warnings.clone_from(&known.warnings);
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Known)) {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+/// How a diagnosis ended, as metrics count it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Diagnosed {
+    /// It found something.
+    Found,
+    /// It found nothing.
+    Nothing,
+    /// It could not be made.
+    Failed,
+}
+
+impl Diagnosed {
+    pub(crate) const ALL: [Self; 3] = [Self::Found, Self::Nothing, Self::Failed];
+
+    /// As it is labelled.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Found => "found",
+            Self::Nothing => "nothing",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// Diagnoses whenever there is an occasion.
+pub(crate) struct Diagnosis {
+    config: DiagnosisConfig,
+    doctor: Doctor,
+}
+
+impl Diagnosis {
+    /// By this program, of this runtime, for the agent that serves on the socket.
+    pub(crate) fn new(
+        config: DiagnosisConfig,
+        program: OsString,
+        endpoint: &Endpoint,
+        socket: &Path,
+    ) -> Self {
+        Self {
+            config,
+            doctor: Doctor::new(program, endpoint, socket),
+        }
+    }
+
+    pub(crate) async fn keep(&self, agent: &Agent) -> Infallible {
+        let mut occasions = Occasions::new(self.config.check_up, Instant::now());
+        loop {
+            // What is not known is no occasion.
+            if let Ok(report) = report(agent).await {
+                if report.health.state == HealthState::Healthy {
+                    agent.findings.change(|known| known.leading = None);
+                }
+                if let Some(occasion) = occasions.next(&report, Instant::now()) {
+                    self.diagnose(occasion, agent).await;
+                }
+            }
+            sleep(LOOK).await;
+        }
+    }
+
+    async fn diagnose(&self, occasion: Occasion, agent: &Agent) {
+        let time = system_clock()();
+        let place = match occasion {
+            Occasion::Trouble => self.place(time).await,
+            // What is well is not kept.
+            Occasion::CheckUp => None,
+        };
+        let said = self.doctor.say(place.as_deref()).await;
+        let ended = match &said {
+            Ok(said) if said.findings.is_empty() => Diagnosed::Nothing,
+            Ok(_) => Diagnosed::Found,
+            Err(why) => {
+                tracing::warn!("the node could not be diagnosed: {why}");
+                Diagnosed::Failed
+            }
+        };
+        agent.metrics.diagnosed(ended);
+        let bundle = self.keep_bundle(place).await;
+        let Ok(said) = said else {
+            return;
+        };
+        match occasion {
+            Occasion::Trouble => {
+                let leading = said.into_findings(time, bundle.as_deref()).next();
+                if let Some(finding) = &leading {
+                    let bundle = bundle.map(|path| format!("; kept in {}", path.display()));
+                    let bundle = bundle.unwrap_or_default();
+                    let said = format!("{}: {}{bundle}", finding.cause, finding.sentence);
+                    tracing::warn!("diagnosis: {}", escape::sentence(&said));
+                }
+                agent.findings.change(|known| known.leading = leading);
+            }
+            Occasion::CheckUp => {
+                let warnings: Vec<_> = said.into_findings(time, None).collect();
+                agent.findings.change(|known| known.warnings = warnings);
+            }
+        }
+    }
+
+    /// Where the next bundle goes; nowhere if the disk does not answer.
+    async fn place(&self, time: WallTime) -> Option<PathBuf> {
+        let directory = self.config.directory.clone();
+        let made = spawn_blocking(move || bundles::place(&directory, time));
+        match timeout(DISK, made).await {
+            Ok(Ok(Ok(place))) => Some(place),
+            Ok(Ok(Err(error))) => {
+                let directory = self.config.directory.display();
+                tracing::warn!("no bundle is kept in {directory}: {error}");
+                None
+            }
+            Ok(Err(_)) | Err(_) => {
+                tracing::warn!("no bundle is kept: the disk does not answer");
+                None
+            }
+        }
+    }
+
+    /// Takes away what is too much; gives the bundle if it is there.
+    async fn keep_bundle(&self, place: Option<PathBuf>) -> Option<PathBuf> {
+        let place = place?;
+        let directory = self.config.directory.clone();
+        let kept = spawn_blocking(move || {
+            if let Err(error) = bundles::prune(&directory) {
+                tracing::warn!("old bundles in {} stay: {error}", directory.display());
+            }
+            place.is_file().then_some(place)
+        });
+        timeout(DISK, kept).await.ok()?.ok()?
+    }
+}
+
+impl Said {
+    fn into_findings(self, time: WallTime, bundle: Option<&Path>) -> impl Iterator<Item = Finding> {
+        let bundle = bundle.map(|path| path.display().to_string());
+        self.findings.into_iter().map(move |found| Finding {
+            sentence: match found.sentence.is_empty() {
+                true => found.title,
+                false => found.sentence,
+            },
+            cause: found.cause,
+            confidence: found.confidence,
+            time,
+            bundle: bundle.clone(),
+        })
+    }
+}

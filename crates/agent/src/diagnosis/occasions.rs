@@ -1,0 +1,198 @@
+//! When the node is to be diagnosed: once for each trouble that lasts, at most once a minute; and
+//! once a day while all is well.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use pleg::model::id::Id;
+use pleg::out::health::{HealthState, Reason};
+use pleg::out::status_report::StatusReport;
+use pleg::runtime::Rpc;
+use tokio::time::Instant;
+
+/// What is over sooner is not worth a look.
+const LASTS: Duration = Duration::from_secs(3);
+
+/// From the end of one diagnosis to the next.
+const PAUSE: Duration = Duration::from_secs(60);
+
+/// The first check-up: a node that has just come up has other things to do.
+const FIRST_CHECK_UP: Duration = Duration::from_secs(600);
+
+/// From one check-up to the next.
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// Why the node is diagnosed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Occasion {
+    /// Something is wrong.
+    Trouble,
+    /// A day has passed.
+    CheckUp,
+}
+
+/// A trouble, by what it is and not by how old it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Trouble {
+    state: HealthState,
+    reason: Reason,
+    stuck: BTreeSet<(Rpc, Option<Id>)>,
+}
+
+#[derive(Debug)]
+pub(super) struct Occasions {
+    /// The trouble that goes on, and since when.
+    trouble: Option<(Trouble, Instant)>,
+    /// The one that was diagnosed.
+    diagnosed: Option<Trouble>,
+    last: Option<Instant>,
+    check_up: Option<Instant>,
+}
+
+impl Occasions {
+    pub(super) fn new(checks_up: bool, now: Instant) -> Self {
+        Self {
+            trouble: None,
+            diagnosed: None,
+            last: None,
+            check_up: checks_up.then(|| now + FIRST_CHECK_UP),
+        }
+    }
+
+    /// Whether there is one now; it counts as taken.
+    pub(super) fn next(&mut self, report: &StatusReport, now: Instant) -> Option<Occasion> {
+        let occasion = match Trouble::of(report) {
+            Some(trouble) => self.in_trouble(trouble, now),
+            None => {
+                self.trouble = None;
+                self.diagnosed = None;
+                self.is_check_up_due(report, now)
+                    .then_some(Occasion::CheckUp)
+            }
+        };
+        if occasion.is_some() {
+            self.last = Some(now);
+        }
+        occasion
+    }
+
+    fn in_trouble(&mut self, trouble: Trouble, now: Instant) -> Option<Occasion> {
+        let since = match &self.trouble {
+            Some((known, since)) if *known == trouble => *since,
+            _ => now,
+        };
+        self.trouble = Some((trouble.clone(), since));
+        let may = self.last.is_none_or(|last| now >= last + PAUSE);
+        let is_new = self.diagnosed.as_ref() != Some(&trouble);
+        if !may || !is_new || now < since + LASTS {
+            return None;
+        }
+        self.diagnosed = Some(trouble);
+        Some(Occasion::Trouble)
+    }
+
+    fn is_check_up_due(&mut self, report: &StatusReport, now: Instant) -> bool {
+        let is_well = report.health.state == HealthState::Healthy;
+        let is_due = is_well && self.check_up.is_some_and(|due| now >= due);
+        if is_due {
+            self.check_up = Some(now + DAY);
+        }
+        is_due
+    }
+}
+
+impl Trouble {
+    fn of(report: &StatusReport) -> Option<Self> {
+        let health = &report.health;
+        match health.state {
+            HealthState::Starting | HealthState::Healthy => None,
+            HealthState::Degraded | HealthState::Unhealthy => Some(Self {
+                state: health.state,
+                reason: health.reason,
+                stuck: report
+                    .stuck
+                    .iter()
+                    .map(|call| (call.call, call.id.clone()))
+                    .collect(),
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn report(state: &str, reason: &str, stuck: &[&str]) -> StatusReport {
+        let stuck: Vec<_> = stuck
+            .iter()
+            .map(|id| {
+                json!({"call": "ContainerStatus", "id": id, "container": "app", "sinceSeconds": 5.0,
+                    "pod": {"uid": "u", "namespace": "n", "name": "p"}})
+            })
+            .collect();
+        let time = "2026-11-22T20:00:00Z";
+        let report = json!({
+            "health": {"state": state, "reason": reason, "since": time, "message": "",
+                "lastSeen": time, "ageSeconds": 0.1, "thresholdSeconds": 180.0},
+            "kubeletView": {"ready": true, "message": "", "notReadyInSeconds": null},
+            "relist": {"mode": "generic", "count": 1, "periodSeconds": 1.0,
+                "lastDurationSeconds": 0.1, "lastKind": "list", "lastFailure": null,
+                "sweeping": false},
+            "stuck": stuck, "failing": [], "blind": [], "inFlight": [],
+            "stream": {"state": "off", "events": 0, "missed": 0, "reconnects": 0},
+            "kernel": {"state": "off", "watched": 0, "why": null},
+            "runtime": {"name": null, "version": null, "apiVersion": null, "endpoint": "unix:///x"},
+            "pods": 2, "containers": {},
+        });
+        serde_json::from_value(report).unwrap()
+    }
+
+    /// The seconds at which there is an occasion, by what is reported from which second on.
+    fn occasions(reports: &[(u64, StatusReport)], until: u64) -> Vec<(u64, Occasion)> {
+        let began = Instant::now();
+        let mut occasions = Occasions::new(true, began);
+        let mut taken = Vec::new();
+        for second in 0..until {
+            let (_, report) = reports.iter().rfind(|(from, _)| *from <= second).unwrap();
+            let now = began + Duration::from_secs(second);
+            let next = occasions.next(report, now);
+            taken.extend(next.map(|occasion| (second, occasion)));
+        }
+        taken
+    }
+
+    #[test]
+    fn a_trouble_that_lasts_is_diagnosed_once_and_another_one_a_minute_later() {
+        let reports = [
+            (0, report("Healthy", "AllSeen", &[])),
+            (10, report("Degraded", "ContainerStuck", &["a"])),
+            (30, report("Degraded", "ContainerStuck", &["a", "b"])),
+            (200, report("Healthy", "AllSeen", &[])),
+            (210, report("Degraded", "ContainerStuck", &["a"])),
+        ];
+        let trouble = [13, 73, 213].map(|second| (second, Occasion::Trouble));
+        assert_eq!(occasions(&reports, 400), trouble);
+    }
+
+    #[test]
+    fn what_is_over_at_once_is_not_diagnosed() {
+        let reports = [
+            (0, report("Healthy", "AllSeen", &[])),
+            (10, report("Degraded", "ListStuck", &[])),
+            (12, report("Healthy", "AllSeen", &[])),
+        ];
+        assert_eq!(occasions(&reports, 100), []);
+    }
+
+    #[test]
+    fn a_node_that_is_well_is_looked_at_once_a_day() {
+        let reports = [(0, report("Healthy", "AllSeen", &[]))];
+        let days = [600, 600 + 86_400].map(|second| (second, Occasion::CheckUp));
+        assert_eq!(occasions(&reports, 180_000), days);
+        let unknown = [(0, report("Starting", "Starting", &[]))];
+        assert_eq!(occasions(&unknown, 2000), []);
+    }
+}

@@ -1,0 +1,371 @@
+//! `kubectl pleg`: the fleet in one table, or one node of it. The same program, which kubectl
+//! finds as `kubectl-pleg`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::pin::pin;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use clap::{Parser, ValueEnum};
+use cluster::Failure;
+use cluster::fleet::{Access, Change, Fleet, FleetEvent, NodeView};
+use pleg::model::wall_time::{WallTime, system_clock};
+use pleg::out::status_report::Progress;
+use serde::Serialize;
+use tokio::time::{sleep, timeout};
+
+use crate::progress::Teller;
+use crate::text::fleet as show;
+use crate::text::fleet::Columns;
+use crate::{Found, output, signals};
+
+/// The name that kubectl finds a plug-in by.
+const PLUGIN: &str = "kubectl-pleg";
+
+/// Before a watch that has failed is tried again.
+const PAUSE: Duration = Duration::from_secs(2);
+
+const AFTER_HELP: &str = "\
+Examples:
+  kubectl pleg                        all nodes, those that fail first
+  kubectl pleg -l pool=web -o wide    some of them, with what their agents say
+  kubectl pleg --watch                and each change from now on
+  kubectl pleg node-1                 one node: what is stuck, its events, what to do
+  kubectl pleg -o json | jq -r '.[] | select(.state == \"Unhealthy\").node'
+
+PLEG is what the agent on the node says: Healthy, Degraded or Unhealthy; Stale if it has not
+confirmed that for eleven minutes, NotReported if no agent writes a condition.
+
+Exit codes: 0 all nodes are well, 1 some are not, 2 it could not be done.";
+
+/// Show how relisting goes on all nodes of a cluster, or on one of them.
+#[derive(Debug, Parser)]
+#[command(name = PLUGIN, bin_name = "kubectl pleg", version, after_help = AFTER_HELP)]
+pub struct Kubectl {
+    /// Show this node: its condition, what is stuck, its events, and what to do.
+    #[arg(value_name = "NODE", conflicts_with_all = ["selector", "watch"])]
+    node: Option<String>,
+    /// Only nodes with these labels: key1=value1,key2!=value2.
+    #[arg(short = 'l', long, value_name = "SELECTOR")]
+    selector: Option<String>,
+    /// Output format [default: a table]
+    #[arg(short, long, value_enum)]
+    output: Option<Output>,
+    /// Go on with each change, until interrupted.
+    #[arg(short, long)]
+    watch: bool,
+    /// Leave out the header of the table.
+    #[arg(long)]
+    no_headers: bool,
+    /// How many nodes are asked for at once.
+    #[arg(long, value_name = "N", default_value_t = 250, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    chunk_size: u32,
+    #[command(flatten)]
+    server: Server,
+}
+
+/// kubectl's flags that say which server, and as whom.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Which cluster")]
+struct Server {
+    /// The kubeconfig file [default: that of KUBECONFIG, ~/.kube/config, or what a pod has]
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// The context in the kubeconfig.
+    #[arg(long, value_name = "NAME")]
+    context: Option<String>,
+    /// The cluster in the kubeconfig.
+    #[arg(long, value_name = "NAME")]
+    cluster: Option<String>,
+    /// The user in the kubeconfig.
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
+    /// The address of the API server.
+    #[arg(short, long, value_name = "URL")]
+    server: Option<String>,
+    /// A bearer token.
+    #[arg(long)]
+    token: Option<String>,
+    /// Act as this user.
+    #[arg(long = "as", value_name = "USER")]
+    act_as: Option<String>,
+    /// Act as in this group; may be given more than once.
+    #[arg(long = "as-group", value_name = "GROUP")]
+    act_as_group: Vec<String>,
+    /// The certificate that has signed the server's.
+    #[arg(long, value_name = "FILE")]
+    certificate_authority: Option<PathBuf>,
+    /// The name that the server's certificate is for.
+    #[arg(long, value_name = "NAME")]
+    tls_server_name: Option<String>,
+    /// Believe whatever certificate the server shows.
+    #[arg(long)]
+    insecure_skip_tls_verify: bool,
+    /// How long everything may take, as 5s or 2m [default: no limit beyond that of each request]
+    #[arg(long, value_name = "DURATION", value_parser = crate::args::duration)]
+    request_timeout: Option<Duration>,
+}
+
+/// How a fleet is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// A table with more columns.
+    Wide,
+    /// A JSON array of nodes; with --watch one object a line.
+    Json,
+}
+
+/// A node in JSON.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct NodePage<'a> {
+    #[serde(flatten)]
+    node: &'a NodeView,
+    events: Vec<FleetEvent>,
+}
+
+/// Whether kubectl has started us as its plug-in.
+pub fn is_plugin(program: &Path) -> bool {
+    program.file_name().is_some_and(|name| name == PLUGIN)
+}
+
+pub async fn run(options: Kubectl) -> anyhow::Result<Found> {
+    let limit = options.server.request_timeout;
+    let fleet = Fleet::open(&options.server.access(), system_clock()).await?;
+    if options.watch {
+        return watch(&fleet, &options).await;
+    }
+    let shown = async {
+        match &options.node {
+            Some(node) => show_node(&fleet, node, &options).await,
+            None => show_fleet(&fleet, &options).await,
+        }
+    };
+    match limit {
+        Some(limit) => timeout(limit, shown)
+            .await
+            .context("it has taken longer than --request-timeout allows")?,
+        None => shown.await,
+    }
+}
+
+async fn show_fleet(fleet: &Fleet, options: &Kubectl) -> anyhow::Result<Found> {
+    let (nodes, _) = listed(fleet, options).await?;
+    match options.output {
+        Some(Output::Json) => output::json(&nodes)?,
+        _ => output::text(&show::table(&nodes, options.columns(), now()))?,
+    }
+    let is_failing = nodes.iter().any(NodeView::is_failing);
+    Ok(if is_failing {
+        Found::Problem
+    } else {
+        Found::Well
+    })
+}
+
+/// All nodes, those that fail first, and the version that they are of.
+async fn listed(fleet: &Fleet, options: &Kubectl) -> anyhow::Result<(Vec<NodeView>, String)> {
+    let chunk = options.chunk_size as usize;
+    let selector = options.selector.as_deref();
+    let mut teller = Teller::new("read", "nodes");
+    let listed = fleet.nodes(selector, chunk, |seen, left| {
+        let of = seen + left.unwrap_or_default();
+        teller.advance(Some(Progress { seen, of }));
+    });
+    let mut listed = listed.await?;
+    listed.nodes.sort_by_cached_key(NodeView::rank);
+    Ok((listed.nodes, listed.version))
+}
+
+async fn show_node(fleet: &Fleet, name: &str, options: &Kubectl) -> anyhow::Result<Found> {
+    let node = match fleet.node(name).await {
+        Err(Failure::NotFound(_)) => bail!("there is no node {name:?}"),
+        node => node?,
+    };
+    let events = match fleet.events(&node).await {
+        Ok(events) => events,
+        // What is known of the node is worth more than its history.
+        Err(failure) => {
+            tracing::warn!("its events are not shown: {failure}");
+            Vec::new()
+        }
+    };
+    let is_failing = node.is_failing();
+    match options.output {
+        Some(Output::Json) => output::json(&NodePage {
+            node: &node,
+            events,
+        })?,
+        _ => output::text(&show::page(&node, &events, now()))?,
+    }
+    Ok(if is_failing {
+        Found::Problem
+    } else {
+        Found::Well
+    })
+}
+
+/// Shows all nodes, then each one that changes, until nobody wants to know.
+async fn watch(fleet: &Fleet, options: &Kubectl) -> anyhow::Result<Found> {
+    let mut interrupted = pin!(signals::interrupted()?);
+    let mut shown = Shown::new(options);
+    let (nodes, mut version) = listed(fleet, options).await?;
+    shown.all(nodes)?;
+    loop {
+        let ended = tokio::select! {
+            ended = follow(fleet, options, &mut version, &mut shown) => ended,
+            _ = &mut interrupted => return Ok(Found::Well),
+            () = output::reader_gone() => return Ok(Found::Well),
+        };
+        let is_expired = match ended? {
+            Ok(()) => false,
+            Err(failure) => {
+                if failure != Failure::Expired {
+                    tracing::warn!("watching the nodes: {failure}");
+                }
+                true
+            }
+        };
+        tokio::select! {
+            () = sleep(PAUSE) => {}
+            _ = &mut interrupted => return Ok(Found::Well),
+        }
+        // What has happened meanwhile is what is otherwise than it was shown.
+        if is_expired && let Ok((nodes, now)) = listed(fleet, options).await {
+            shown.all(nodes)?;
+            version = now;
+        }
+    }
+}
+
+/// Shows what happens after `version` until the server ends the watch, or it fails. What cannot be
+/// written is the outer error.
+async fn follow(
+    fleet: &Fleet,
+    options: &Kubectl,
+    version: &mut String,
+    shown: &mut Shown,
+) -> anyhow::Result<Result<(), Failure>> {
+    let mut watch = match fleet.watch(options.selector.as_deref(), version).await {
+        Ok(watch) => watch,
+        Err(failure) => return Ok(Err(failure)),
+    };
+    loop {
+        match watch.next().await {
+            Ok(Some(change)) => shown.change(change)?,
+            Ok(None) => {
+                watch.version().clone_into(version);
+                return Ok(Ok(()));
+            }
+            Err(failure) => return Ok(Err(failure)),
+        }
+    }
+}
+
+/// What a watch has shown.
+struct Shown {
+    output: Option<Output>,
+    columns: Columns,
+    nodes: BTreeMap<String, NodeView>,
+}
+
+/// A node that is gone, in JSON.
+#[derive(Serialize)]
+struct Gone {
+    node: String,
+    gone: bool,
+}
+
+impl Shown {
+    fn new(options: &Kubectl) -> Self {
+        Self {
+            output: options.output,
+            columns: options.columns(),
+            nodes: BTreeMap::new(),
+        }
+    }
+
+    /// All nodes that there are: those that are new or otherwise are shown.
+    fn all(&mut self, nodes: Vec<NodeView>) -> anyhow::Result<()> {
+        let there: BTreeSet<String> = nodes.iter().map(|view| view.node.clone()).collect();
+        let gone: Vec<_> = self
+            .nodes
+            .keys()
+            .filter(|node| !there.contains(*node))
+            .collect();
+        for node in gone.into_iter().cloned().collect::<Vec<_>>() {
+            self.change(Change::Gone(node))?;
+        }
+        let new = nodes.into_iter().filter(|view| self.is_new(view)).collect();
+        self.show(new)
+    }
+
+    fn change(&mut self, change: Change) -> anyhow::Result<()> {
+        match change {
+            Change::There(view) if self.is_new(&view) => self.show(vec![*view]),
+            Change::There(_) => Ok(()),
+            Change::Gone(node) if self.nodes.remove(&node).is_none() => Ok(()),
+            Change::Gone(node) => match self.output {
+                Some(Output::Json) => output::json(&Gone { node, gone: true }),
+                _ => output::text(&show::gone(&node)),
+            },
+        }
+    }
+
+    /// Whether it says anything else than what was shown, but for when it was confirmed and for
+    /// the ages in its message.
+    fn is_new(&self, view: &NodeView) -> bool {
+        let Some(shown) = self.nodes.get(&view.node) else {
+            return true;
+        };
+        let mut now = view.clone();
+        now.heartbeat = shown.heartbeat;
+        now.message.clone_from(&shown.message);
+        now != *shown
+    }
+
+    fn show(&mut self, views: Vec<NodeView>) -> anyhow::Result<()> {
+        match self.output {
+            Some(Output::Json) => views.iter().try_for_each(output::json)?,
+            _ => {
+                output::text(&show::table(&views, self.columns, now()))?;
+                self.columns.header = false;
+            }
+        }
+        let named = views.into_iter().map(|view| (view.node.clone(), view));
+        self.nodes.extend(named);
+        Ok(())
+    }
+}
+
+impl Kubectl {
+    fn columns(&self) -> Columns {
+        Columns {
+            header: !self.no_headers,
+            wide: self.output == Some(Output::Wide),
+        }
+    }
+}
+
+impl Server {
+    fn access(&self) -> Access {
+        Access {
+            kubeconfig: self.kubeconfig.clone(),
+            context: self.context.clone(),
+            cluster: self.cluster.clone(),
+            user: self.user.clone(),
+            server: self.server.clone(),
+            token: self.token.clone(),
+            impersonate: self.act_as.clone(),
+            impersonate_groups: self.act_as_group.clone(),
+            certificate_authority: self.certificate_authority.clone(),
+            tls_server_name: self.tls_server_name.clone(),
+            insecure: self.insecure_skip_tls_verify,
+        }
+    }
+}
+
+fn now() -> WallTime {
+    system_clock()()
+}

@@ -1,0 +1,288 @@
+//! The table and the page of `kubectl pleg`.
+
+use std::fmt::Write;
+use std::str::FromStr;
+use std::time::Duration;
+
+use cluster::Culprit;
+use cluster::fleet::{FleetEvent, FleetState, NodeView};
+use comfy_table::{Table, presets};
+use doctor::cause::Cause;
+use pleg::model::wall_time::WallTime;
+use pleg::out::health::{Reason, short};
+
+use super::{BAD, BOLD, DIM, GOOD, WARN, printable, sentence, styled, wrap};
+
+/// A message in a column is not longer, in characters.
+const NARROW: usize = 60;
+
+/// How many events the page of a node shows.
+const MOST_EVENTS: usize = 20;
+
+/// What of the table is shown.
+#[derive(Clone, Copy, Debug)]
+pub struct Columns {
+    /// The header.
+    pub header: bool,
+    /// And more columns.
+    pub wide: bool,
+}
+
+/// A row for each node, in their order.
+pub fn table(nodes: &[NodeView], columns: Columns, now: WallTime) -> String {
+    if nodes.is_empty() && columns.header {
+        return "No nodes found.\n".to_owned();
+    }
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    if columns.header {
+        let header = [
+            "NODE", "READY", "PLEG", "SINCE", "CAUSE", "CULPRIT", "GUARDED",
+        ];
+        let wide = ["CONFIRMED", "MESSAGE"];
+        let wide = wide.iter().filter(|_| columns.wide);
+        table.set_header(header.iter().chain(wide));
+    }
+    for node in nodes {
+        let known = |time: Option<WallTime>| time.map_or_else(none, |time| age(now.since(time)));
+        let row = [
+            printable(&node.node).into_owned(),
+            printable(&node.ready).into_owned(),
+            node.state.as_str().to_owned(),
+            known(node.since),
+            cause(node),
+            culprit(node),
+            if node.guarded { "yes" } else { "no" }.to_owned(),
+        ];
+        let message = node.message.as_deref().unwrap_or_default();
+        let wide = [known(node.heartbeat), sentence(message).into_owned()];
+        let wide = wide.into_iter().filter(|_| columns.wide);
+        table.add_row(row.into_iter().chain(wide));
+    }
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
+    let lines = table.lines().map(|line| format!("{}\n", line.trim_end()));
+    lines.collect()
+}
+
+/// The line of a node that is gone.
+pub fn gone(node: &str) -> String {
+    format!("{} is gone\n", printable(node))
+}
+
+fn none() -> String {
+    "-".to_owned()
+}
+
+/// What a diagnosis found; else the condition's reason, if it is not that all is well.
+fn cause(node: &NodeView) -> String {
+    let reason = node.reason.as_deref();
+    let reason = reason.filter(|reason| *reason != Reason::AllSeen.as_str());
+    let cause = node.cause.as_deref().or(reason);
+    cause.map_or_else(none, |cause| printable(cause).into_owned())
+}
+
+/// Who it is: the first that is named, or what the condition says.
+fn culprit(node: &NodeView) -> String {
+    if let Some(first) = node.culprits.first() {
+        let more = node.culprits.len() - 1 + node.more;
+        let first = whose(first);
+        return match more {
+            0 => first,
+            more => format!("{first} (+{more})"),
+        };
+    }
+    match (&node.message, node.state) {
+        (Some(message), FleetState::Unhealthy | FleetState::Degraded) => {
+            let message = sentence(message);
+            match message.char_indices().nth(NARROW) {
+                Some((end, _)) => format!("{}…", &message[..end]),
+                None => message.into_owned(),
+            }
+        }
+        _ => none(),
+    }
+}
+
+/// namespace/pod/container; for what belongs to no pod, the call.
+fn whose(culprit: &Culprit) -> String {
+    let parts = [&culprit.namespace, &culprit.pod, &culprit.container];
+    let parts: Vec<_> = parts
+        .into_iter()
+        .flatten()
+        .map(|it| printable(it))
+        .collect();
+    match parts.is_empty() {
+        true => culprit.call.to_string(),
+        false => parts.join("/"),
+    }
+}
+
+/// All about one node.
+pub fn page(node: &NodeView, events: &[FleetEvent], now: WallTime) -> String {
+    let mut page = String::new();
+    let mut line = |name: &str, value: String| {
+        // Writing to a string cannot fail.
+        let _ = writeln!(page, "{} {value}", styled(BOLD, format_args!("{name:<9}")));
+    };
+    line("Node", printable(&node.node).into_owned());
+    let ready = match node.ready.as_str() {
+        "True" => styled(GOOD, "Ready"),
+        "False" => styled(BAD, "NotReady"),
+        _ => styled(BAD, "Ready is Unknown"),
+    };
+    line("Kubelet", ready);
+    let state = styled(state_style(node.state), node.state.as_str());
+    let reason = node.reason.as_deref().map(printable);
+    let reason = reason.map_or_else(String::new, |reason| format!(" ({reason})"));
+    let since = node.since.map(|since| age(now.since(since)));
+    let since = since.map_or_else(String::new, |since| format!(", for {since}"));
+    line("PLEG", format!("{state}{reason}{since}"));
+    if let Some(message) = &node.message {
+        line("", sentence(message).into_owned());
+    }
+    match node.heartbeat.map(|time| age(now.since(time))) {
+        Some(age) => line("Confirmed", format!("{age} ago")),
+        None => line(
+            "Confirmed",
+            "never: no agent on it writes a condition".to_owned(),
+        ),
+    }
+    if node.guarded {
+        line("Guard", styled(WARN, "answers in place of the runtime"));
+    }
+    for culprit in &node.culprits {
+        let id = culprit.id.as_ref().map(|id| printable(short(id)));
+        let id = id.map_or_else(String::new, |id| format!(" ({id})"));
+        let what = format!("{} of {}{id}", culprit.call, whose(culprit));
+        let what = match culprit.pod {
+            Some(_) => what,
+            None => culprit.call.to_string(),
+        };
+        line("Stuck", styled(BAD, what));
+    }
+    if node.more > 0 {
+        line("", format!("and {} more", node.more));
+    }
+    advice(&mut page, node);
+    history(&mut page, events, now);
+    page
+}
+
+fn state_style(state: FleetState) -> anstyle::Style {
+    match state {
+        FleetState::Healthy => GOOD,
+        FleetState::Degraded | FleetState::Stale => WARN,
+        FleetState::NotReported => DIM,
+        FleetState::Unhealthy => BAD,
+    }
+}
+
+/// What to do: as the cause has it, if one is known.
+fn advice(page: &mut String, node: &NodeView) {
+    let node_name = printable(&node.node);
+    let known = node
+        .cause
+        .as_deref()
+        .and_then(|id| Cause::from_str(id).ok());
+    let steps: Vec<String> = match (known, node.state) {
+        (Some(cause), _) => {
+            let about = cause.about();
+            let steps = about.advice.iter().map(|step| (*step).to_owned());
+            let more = format!("Read all about it: pleg explain {}", cause.id());
+            let _ = writeln!(page, "\n{}: {}", styled(BOLD, cause.id()), about.title);
+            steps.chain([more]).collect()
+        }
+        (None, FleetState::Healthy) => return,
+        (None, FleetState::NotReported) => vec![format!(
+            "Install the agent on {node_name}, or see whether it runs: \
+             kubectl -n pleg get pods -o wide"
+        )],
+        (None, FleetState::Stale) => vec![format!(
+            "See whether the agent on {node_name} runs, and what its log says of the API server"
+        )],
+        (None, FleetState::Degraded | FleetState::Unhealthy) => vec![
+            format!("On {node_name}: pleg doctor. It names the cause, harmlessly"),
+            "Do not restart the runtime or the node before: that destroys what shows the cause"
+                .to_owned(),
+        ],
+    };
+    let _ = writeln!(page, "\n{}", styled(BOLD, "What to do"));
+    for (number, step) in steps.iter().enumerate() {
+        wrap(page, &format!("  {}. ", number + 1), step);
+    }
+}
+
+fn history(page: &mut String, events: &[FleetEvent], now: WallTime) {
+    if events.is_empty() {
+        return;
+    }
+    let _ = writeln!(page, "\n{}", styled(BOLD, "Events, the newest first"));
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    for event in events.iter().take(MOST_EVENTS) {
+        let when = event.time.map_or_else(none, |time| age(now.since(time)));
+        table.add_row([
+            format!("  {when}"),
+            printable(&event.kind).into_owned(),
+            printable(&event.reason).into_owned(),
+            printable(&event.regarding).into_owned(),
+            sentence(&event.note).into_owned(),
+        ]);
+    }
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
+    for line in table.lines() {
+        let _ = writeln!(page, "{}", line.trim_end());
+    }
+    if events.len() > MOST_EVENTS {
+        let _ = writeln!(page, "  and {} older ones", events.len() - MOST_EVENTS);
+    }
+}
+
+/// As kubectl shows ages.
+fn age(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
+    let with = |big: u64, unit: &str, small: u64, small_unit: &str| match small {
+        0 => format!("{big}{unit}"),
+        _ => format!("{big}{unit}{small}{small_unit}"),
+    };
+    match () {
+        () if seconds < 120 => format!("{seconds}s"),
+        () if minutes < 10 => with(minutes, "m", seconds % 60, "s"),
+        () if minutes < 180 => format!("{minutes}m"),
+        () if hours < 8 => with(hours, "h", minutes % 60, "m"),
+        () if hours < 48 => format!("{hours}h"),
+        () if days < 8 => with(days, "d", hours % 24, "h"),
+        () => format!("{days}d"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_are_shown_as_kubectl_shows_them() {
+        let shown = |seconds| age(Duration::from_secs(seconds));
+        for (seconds, expected) in [
+            (0, "0s"),
+            (119, "119s"),
+            (120, "2m"),
+            (233, "3m53s"),
+            (600, "10m"),
+            (10_799, "179m"),
+            (10_800, "3h"),
+            (11_100, "3h5m"),
+            (28_800, "8h"),
+            (172_799, "47h"),
+            (176_400, "2d1h"),
+            (900_000, "10d"),
+        ] {
+            assert_eq!(shown(seconds), expected);
+        }
+    }
+}

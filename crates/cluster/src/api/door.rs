@@ -1,0 +1,265 @@
+//! Requests with a deadline, answers with a bound, and watches line by line.
+
+use std::collections::BTreeMap;
+use std::marker::PhantomData;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use http::{Response, StatusCode, header, request};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use kube::Client;
+use kube::client::Body;
+use kube::config::Config;
+use serde::Deserialize;
+use serde::de::{DeserializeOwned, IgnoredAny};
+use serde_json::Value;
+use tokio::time::timeout;
+
+use super::failure::{Failure, chain, garbage};
+
+/// An answer that takes longer does not come.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(15);
+
+/// No object is as large: etcd takes 1.5 MB.
+const LONGEST_OBJECT: usize = 4 << 20;
+
+/// Whom the server takes us for; who only reads logs of its audit knows us by it.
+const AGENT: &str = concat!("pleg/", env!("CARGO_PKG_VERSION"));
+
+/// An API server, with credentials for it.
+#[derive(Clone)]
+pub(crate) struct Door {
+    client: Client,
+}
+
+/// What a request asks for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asks {
+    /// The right that it needs, as RBAC names it.
+    pub(crate) right: &'static str,
+    /// What is not found if it is not.
+    pub(crate) of: &'static str,
+    /// How many bytes the answer may have.
+    pub(crate) longest: usize,
+}
+
+impl Asks {
+    /// For a single object.
+    pub(crate) const fn object(right: &'static str, of: &'static str) -> Self {
+        Self {
+            right,
+            of,
+            longest: LONGEST_OBJECT,
+        }
+    }
+}
+
+/// A line of a watch.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Watched<T> {
+    /// It is there, and so.
+    There(T),
+    /// It is gone.
+    Gone(T),
+    /// Nothing happened up to this version.
+    Bookmark(T),
+}
+
+/// A watch that goes on.
+pub(crate) struct Watch<T> {
+    body: Body,
+    longest: usize,
+    /// What has come, and is not told yet.
+    came: BytesMut,
+    /// So far there is no line break in it.
+    searched: usize,
+    of: PhantomData<fn() -> T>,
+}
+
+impl Door {
+    /// A way to the server that is configured so.
+    pub(crate) fn new(mut config: Config) -> Result<Self, Failure> {
+        // When to try again is decided by whoever asks.
+        config.default_retry = false;
+        let client = Client::try_from(config);
+        let client = client.map_err(|_| Failure::Credentials("they make no client".to_owned()))?;
+        Ok(Self { client })
+    }
+
+    /// Reads an object or a list.
+    pub(crate) async fn get(&self, path: &str, asks: Asks) -> Result<Vec<u8>, Failure> {
+        let request = http::Request::get(path).header(header::ACCEPT, "application/json");
+        self.send(request, Body::empty(), asks).await
+    }
+
+    /// Sends a JSON value, of the content type that the request names.
+    pub(crate) async fn write(
+        &self,
+        request: request::Builder,
+        body: &Value,
+        asks: Asks,
+    ) -> Result<Vec<u8>, Failure> {
+        let body = Body::from(body.to_string().into_bytes());
+        self.send(request, body, asks).await
+    }
+
+    async fn send(
+        &self,
+        request: request::Builder,
+        body: Body,
+        asks: Asks,
+    ) -> Result<Vec<u8>, Failure> {
+        let request = request.header(header::USER_AGENT, AGENT).body(body);
+        let request = request.map_err(garbage)?;
+        let answer = self.answered(async {
+            let response = self.client.send(request).await?;
+            Ok(async { read(good(response, asks).await?, asks.longest).await }.await)
+        });
+        let answer = answer.await??;
+        // What stands between may say 200 too.
+        let is_object = serde_json::from_slice::<Object>(&answer).is_ok();
+        if !is_object {
+            return Err(Failure::Garbage("it is no object".to_owned()));
+        }
+        Ok(answer)
+    }
+
+    /// Begins to watch.
+    pub(crate) async fn watch<T>(&self, path: &str, asks: Asks) -> Result<Watch<T>, Failure> {
+        let request = http::Request::get(path).header(header::ACCEPT_ENCODING, "identity");
+        let request = request.header(header::USER_AGENT, AGENT);
+        let request = request.body(Body::empty()).map_err(garbage)?;
+        let response = self.answered(self.client.send(request)).await?;
+        Ok(Watch {
+            body: good(response, asks).await?.into_body(),
+            longest: asks.longest,
+            came: BytesMut::new(),
+            searched: 0,
+            of: PhantomData,
+        })
+    }
+
+    /// What comes in time.
+    async fn answered<T>(
+        &self,
+        answer: impl Future<Output = kube::Result<T>>,
+    ) -> Result<T, Failure> {
+        match timeout(PATIENCE, answer).await {
+            Ok(Ok(answer)) => Ok(answer),
+            // What a command has printed may be a secret.
+            Ok(Err(kube::Error::Auth(_))) => {
+                let why = "the file or the command that should give them does not";
+                Err(Failure::Credentials(why.to_owned()))
+            }
+            Ok(Err(error)) => Err(Failure::Unreachable(chain(&error))),
+            Err(_) => Err(Failure::TimedOut),
+        }
+    }
+}
+
+impl<T: DeserializeOwned> Watch<T> {
+    /// What happens next; `None` once the server has ended the watch. Nothing is lost if nobody
+    /// waits for it any more.
+    pub(crate) async fn next(&mut self) -> Result<Option<Watched<T>>, Failure> {
+        loop {
+            while let Some(line) = self.line() {
+                if let Some(watched) = watched(&line)? {
+                    return Ok(Some(watched));
+                }
+            }
+            if self.came.len() > self.longest {
+                return Err(Failure::Garbage("a line of a watch has no end".to_owned()));
+            }
+            match self.body.frame().await {
+                None => return Ok(None),
+                Some(Err(error)) => return Err(Failure::Unreachable(chain(&error))),
+                Some(Ok(frame)) => {
+                    if let Ok(data) = frame.into_data() {
+                        self.came.extend_from_slice(&data);
+                    }
+                }
+            }
+        }
+    }
+
+    fn line(&mut self) -> Option<BytesMut> {
+        let new = &self.came[self.searched..];
+        let Some(end) = new.iter().position(|byte| *byte == b'\n') else {
+            self.searched = self.came.len();
+            return None;
+        };
+        let line = self.came.split_to(self.searched + end + 1);
+        self.searched = 0;
+        Some(line)
+    }
+}
+
+/// Any object.
+type Object = BTreeMap<String, IgnoredAny>;
+
+fn watched<T: DeserializeOwned>(line: &[u8]) -> Result<Option<Watched<T>>, Failure> {
+    #[derive(Deserialize)]
+    struct Line {
+        #[serde(rename = "type")]
+        kind: String,
+        object: Value,
+    }
+    let Line { kind, object } = serde_json::from_slice(line).map_err(garbage)?;
+    if kind == "ERROR" {
+        let code = object["code"].as_u64().unwrap_or_default();
+        return Err(match u16::try_from(code) {
+            Ok(410) => Failure::Expired,
+            code => Failure::Busy {
+                code: code.unwrap_or_default(),
+                retry_after: Duration::ZERO,
+            },
+        });
+    }
+    let object = || serde_json::from_value(object).map_err(garbage);
+    Ok(match kind.as_str() {
+        "ADDED" | "MODIFIED" => Some(Watched::There(object()?)),
+        "DELETED" => Some(Watched::Gone(object()?)),
+        "BOOKMARK" => Some(Watched::Bookmark(object()?)),
+        _ => None,
+    })
+}
+
+/// The answer, unless it tells a failure.
+async fn good(response: Response<Body>, asks: Asks) -> Result<Response<Body>, Failure> {
+    let status = response.status();
+    if status.is_success() {
+        return Ok(response);
+    }
+    let retry_after = response.headers().get(header::RETRY_AFTER);
+    let retry_after = retry_after.and_then(|it| it.to_str().ok()?.parse().ok());
+    let retry_after = Duration::from_secs(retry_after.unwrap_or_default());
+    let message = async {
+        let body = timeout(PATIENCE, read(response, LONGEST_OBJECT));
+        let body = body.await.ok()?.ok()?;
+        let told: Value = serde_json::from_slice(&body).ok()?;
+        Some(told["message"].as_str()?.to_owned())
+    };
+    let code = status.as_u16();
+    Err(match status {
+        StatusCode::UNAUTHORIZED => Failure::Unauthorized,
+        StatusCode::FORBIDDEN => Failure::Forbidden(asks.right),
+        StatusCode::NOT_FOUND => Failure::NotFound(asks.of),
+        StatusCode::CONFLICT => Failure::Conflict(message.await.unwrap_or_default()),
+        StatusCode::GONE => Failure::Expired,
+        StatusCode::TOO_MANY_REQUESTS => Failure::Busy { code, retry_after },
+        _ if status.is_server_error() => Failure::Busy { code, retry_after },
+        _ => Failure::Invalid((code, message.await.unwrap_or_default())),
+    })
+}
+
+/// The whole body.
+async fn read(response: Response<Body>, longest: usize) -> Result<Vec<u8>, Failure> {
+    let body = Limited::new(response.into_body(), longest);
+    match body.collect().await {
+        Ok(body) => Ok(body.to_bytes().to_vec()),
+        Err(error) if error.is::<LengthLimitError>() => {
+            Err(Failure::Garbage("it has no end".to_owned()))
+        }
+        Err(error) => Err(Failure::Unreachable(chain(error.as_ref()))),
+    }
+}

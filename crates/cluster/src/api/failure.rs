@@ -1,0 +1,107 @@
+//! How requests fail, by what is to be done about it.
+
+use std::time::Duration;
+
+use kube::config::KubeconfigError;
+
+use super::door::PATIENCE;
+
+/// Why something was not done.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// There is no way to the server, or no answer.
+    #[error("the API server cannot be reached: {0}")]
+    Unreachable(String),
+    /// It did not answer in time.
+    #[error("the API server has not answered for {}s", PATIENCE.as_secs())]
+    TimedOut,
+    /// The credentials are missing, or are none.
+    #[error("there are no usable credentials for the API server: {0}")]
+    Credentials(String),
+    /// 401.
+    #[error("the API server does not accept the credentials (401)")]
+    Unauthorized,
+    /// 403, and what would be needed.
+    #[error("the right to {0} is missing (403)")]
+    Forbidden(&'static str),
+    /// 404.
+    #[error("{0} was not found (404)")]
+    NotFound(&'static str),
+    /// 409.
+    #[error("another writer owns it (409): {0}")]
+    Conflict(String),
+    /// 410: the watch must begin anew.
+    #[error("the watch has expired (410)")]
+    Expired,
+    /// 400 and 422.
+    #[error("the API server refuses it ({code}): {message}", code = .0.0, message = .0.1)]
+    Invalid((u16, String)),
+    /// 429 and 5xx.
+    #[error("the API server cannot do it now ({code})")]
+    Busy {
+        /// The status code.
+        code: u16,
+        /// When it wants to be asked again.
+        retry_after: Duration,
+    },
+    /// The answer makes no sense.
+    #[error("the API server's answer cannot be read: {0}")]
+    Garbage(String),
+}
+
+impl Failure {
+    /// As it is labelled in metrics.
+    pub(crate) fn as_str(&self) -> &'static str {
+        match self {
+            Self::Unreachable(_) => "unreachable",
+            Self::TimedOut => "timed_out",
+            Self::Credentials(_) => "credentials",
+            Self::Unauthorized => "unauthorized",
+            Self::Forbidden(_) => "forbidden",
+            Self::NotFound(_) => "not_found",
+            Self::Conflict(_) => "conflict",
+            Self::Expired => "expired",
+            Self::Invalid(_) => "invalid",
+            Self::Busy { .. } => "busy",
+            Self::Garbage(_) => "garbage",
+        }
+    }
+
+    /// Whether other credentials may help.
+    pub(crate) fn is_about_credentials(&self) -> bool {
+        matches!(self, Self::Unauthorized | Self::Credentials(_))
+    }
+}
+
+/// Why a kubeconfig cannot be used, without a word of what is in it: that would be in a log.
+pub(crate) fn unusable(error: &KubeconfigError) -> Failure {
+    Failure::Credentials(match error {
+        KubeconfigError::ReadConfig(error, path) => {
+            format!("cannot read {}: {error}", path.display())
+        }
+        KubeconfigError::CurrentContextNotSet
+        | KubeconfigError::LoadContext(_)
+        | KubeconfigError::LoadClusterOfContext(_)
+        | KubeconfigError::MissingClusterUrl => error.to_string(),
+        KubeconfigError::Parse(_) => "the file is no kubeconfig".to_owned(),
+        _ => "something that the kubeconfig names cannot be read".to_owned(),
+    })
+}
+
+pub(super) fn garbage(error: impl std::error::Error) -> Failure {
+    Failure::Garbage(error.to_string())
+}
+
+/// An error with its causes: only the last one tells what happened.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        source = cause.source();
+    }
+    escape::sentence(&text).into_owned()
+}

@@ -1,0 +1,220 @@
+//! What an agent writes of its own Node, and how it watches it.
+
+use std::path::Path;
+use std::time::Duration;
+
+use http::{Request, header};
+use jiff::fmt::strtime;
+use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::api::events::v1::Event;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
+use kube::config::{Config, KubeConfigOptions, Kubeconfig};
+use pleg::model::wall_time::WallTime;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use super::door::{Asks, Door, Watched};
+use super::failure::{Failure, chain, unusable};
+use crate::conditioned::{Entry, OurCondition};
+use crate::episodes::{NewEvent, Regarding};
+use crate::node::{Node, Seen};
+use crate::summary::ANNOTATION;
+
+/// How long a watch goes on at the server, give or take what that chooses.
+const WATCH: Duration = Duration::from_secs(3600);
+
+/// An API server, and the Node that we are.
+#[derive(Clone)]
+pub(crate) struct Api {
+    door: Door,
+    node: String,
+}
+
+impl Api {
+    /// Reads the credentials: of a kubeconfig, or what is mounted into a pod.
+    pub(crate) async fn open(kubeconfig: Option<&Path>, node: &str) -> Result<Self, Failure> {
+        let config = match kubeconfig {
+            Some(path) => {
+                let read = Kubeconfig::read_from(path);
+                let read = read.map_err(|error| unusable(&error))?;
+                let options = KubeConfigOptions::default();
+                let config = Config::from_custom_kubeconfig(read, &options).await;
+                config.map_err(|error| unusable(&error))?
+            }
+            None => {
+                let config = Config::incluster();
+                config.map_err(|error| Failure::Credentials(chain(&error)))?
+            }
+        };
+        Ok(Self {
+            door: Door::new(config)?,
+            node: node.to_owned(),
+        })
+    }
+
+    /// Writes our entry into the Node's conditions by server-side apply, with the summary of it
+    /// into an annotation: nothing else is touched, and if somebody else owns the entry that is a
+    /// [`Failure::Conflict`].
+    pub(crate) async fn apply(&self, which: OurCondition, entry: &Entry) -> Result<(), Failure> {
+        let mut metadata = json!({"name": self.node});
+        if let Some(summary) = &entry.said.summary {
+            let summary = serde_json::to_string(summary).expect("a summary has only text keys");
+            metadata["annotations"] = json!({ANNOTATION: summary});
+        }
+        let conditions = json!([{
+            "type": entry.kind,
+            "status": entry.said.status.as_str(),
+            "reason": entry.said.reason,
+            "message": entry.said.message,
+            "lastHeartbeatTime": seconds(entry.heartbeat),
+            "lastTransitionTime": seconds(entry.transition),
+        }]);
+        self.apply_status(which, &metadata, &conditions).await
+    }
+
+    /// Takes our entry away, and what came with it.
+    pub(crate) async fn withdraw(&self, which: OurCondition) -> Result<(), Failure> {
+        let metadata = json!({"name": self.node});
+        self.apply_status(which, &metadata, &json!([])).await
+    }
+
+    async fn apply_status(
+        &self,
+        which: OurCondition,
+        metadata: &Value,
+        conditions: &Value,
+    ) -> Result<(), Failure> {
+        let body = json!({
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": metadata,
+            "status": {"conditions": conditions},
+        });
+        let manager = which.manager();
+        let path = format!("/api/v1/nodes/{}/status?fieldManager={manager}", self.node);
+        let request = Request::patch(path)
+            .header(header::CONTENT_TYPE, "application/apply-patch+yaml")
+            // Nothing of the answer is read: a Node may have a hundred kilobytes.
+            .header(header::ACCEPT, METADATA_ONLY);
+        let asks = Asks::object("patch nodes/status", "the Node");
+        self.door.write(request, &body, asks).await.map(drop)
+    }
+
+    /// Changes the Node by a JSON Patch; gives it as it is then.
+    pub(crate) async fn patch(&self, patch: &Value) -> Result<Option<Node>, Failure> {
+        let path = format!("/api/v1/nodes/{}?fieldManager=pleg", self.node);
+        let request =
+            Request::patch(path).header(header::CONTENT_TYPE, "application/json-patch+json");
+        let asks = Asks::object("patch nodes", "the Node");
+        let answer = self.door.write(request, patch, asks).await?;
+        let node: Option<Node> = serde_json::from_slice(&answer).ok();
+        Ok(node.filter(|node| node.metadata.name == self.node))
+    }
+
+    /// Creates an event.
+    pub(crate) async fn create(&self, event: &NewEvent, node_uid: &str) -> Result<(), Failure> {
+        let event = self.event(event, node_uid);
+        let namespace = event.metadata.namespace.as_deref().unwrap_or_default();
+        let path = format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events");
+        let request = Request::post(path).header(header::CONTENT_TYPE, "application/json");
+        let body = serde_json::to_value(&event).expect("an event has only text keys");
+        let asks = Asks::object("create events.k8s.io", "the namespace");
+        self.door.write(request, &body, asks).await.map(drop)
+    }
+
+    fn event(&self, event: &NewEvent, node_uid: &str) -> Event {
+        let (regarding, related) = match &event.regarding {
+            Regarding::Node => (self.node_reference(node_uid), None),
+            Regarding::Pod(pod, container) => {
+                let pod = ObjectReference {
+                    api_version: Some("v1".to_owned()),
+                    kind: Some("Pod".to_owned()),
+                    namespace: Some(pod.namespace.to_string()),
+                    name: Some(pod.name.to_string()),
+                    // Of a static pod this is its configuration's hash, by which kubectl looks
+                    // for the events of its mirror.
+                    uid: Some(pod.uid.to_string()),
+                    field_path: container
+                        .as_ref()
+                        .map(|name| format!("spec.containers{{{name}}}")),
+                    ..ObjectReference::default()
+                };
+                (pod, Some(self.node_reference(node_uid)))
+            }
+        };
+        // Events of what has no namespace are in this one.
+        let namespace = regarding.namespace.clone();
+        let namespace = namespace.unwrap_or_else(|| "default".to_owned());
+        let name = regarding.name.clone().unwrap_or_default();
+        let nanos = event.time.as_unix_nanos();
+        Event {
+            metadata: ObjectMeta {
+                // As all recorders name theirs.
+                name: Some(format!("{name}.{nanos:x}{:04x}", fastrand::u16(..))),
+                namespace: Some(namespace),
+                ..ObjectMeta::default()
+            },
+            event_time: Some(MicroTime(event.time.timestamp())),
+            type_: Some(
+                if event.is_warning {
+                    "Warning"
+                } else {
+                    "Normal"
+                }
+                .to_owned(),
+            ),
+            reason: Some(event.reason.to_owned()),
+            action: Some("Relist".to_owned()),
+            note: Some(event.note.clone()),
+            regarding: Some(regarding),
+            related,
+            reporting_controller: Some("pleg.dev/agent".to_owned()),
+            reporting_instance: Some(self.node.clone()),
+            ..Event::default()
+        }
+    }
+
+    fn node_reference(&self, uid: &str) -> ObjectReference {
+        ObjectReference {
+            api_version: Some("v1".to_owned()),
+            kind: Some("Node".to_owned()),
+            name: Some(self.node.clone()),
+            uid: Some(uid.to_owned()),
+            ..ObjectReference::default()
+        }
+    }
+
+    /// Watches the own Node until the server ends that, or nobody listens any more.
+    pub(crate) async fn watch(
+        &self,
+        sights: &mpsc::Sender<Result<Seen, Failure>>,
+    ) -> Result<(), Failure> {
+        let path = format!(
+            "/api/v1/nodes?watch=true&fieldSelector=metadata.name%3D{}&timeoutSeconds={}",
+            self.node,
+            WATCH.as_secs(),
+        );
+        let asks = Asks::object("watch nodes", "the Node");
+        let mut watch = self.door.watch::<Node>(&path, asks).await?;
+        while let Some(watched) = watch.next().await? {
+            let (name, seen) = match watched {
+                Watched::There(node) => (node.metadata.name.clone(), Seen::There(Box::new(node))),
+                Watched::Gone(node) => (node.metadata.name, Seen::Gone),
+                Watched::Bookmark(_) => continue,
+            };
+            if name == self.node && sights.send(Ok(seen)).await.is_err() {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a server makes of any object that it is asked for.
+const METADATA_ONLY: &str =
+    "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+
+/// As metav1.Time has it: whole seconds.
+fn seconds(time: WallTime) -> String {
+    strtime::format("%Y-%m-%dT%H:%M:%SZ", time.timestamp()).unwrap_or_default()
+}

@@ -1,0 +1,115 @@
+//! The events of a node and of the pods that are stuck there, newest first.
+
+use pleg::model::wall_time::WallTime;
+use serde::{Deserialize, Serialize};
+
+use super::{Fleet, NodeView, path, unreadable};
+use crate::api::{Asks, Failure};
+use crate::config::is_domain;
+
+/// How many of one object are read.
+const MOST: &str = "100";
+
+/// An event.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FleetEvent {
+    /// When it was last seen.
+    pub time: Option<WallTime>,
+    /// `Normal` or `Warning`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Why, in CamelCase.
+    pub reason: String,
+    /// What it is about: `node/NAME` or `pod/NAMESPACE/NAME`.
+    pub regarding: String,
+    /// What is said.
+    pub note: String,
+    /// Who says it.
+    pub reported_by: String,
+}
+
+#[derive(Deserialize)]
+struct Page {
+    items: Vec<Event>,
+}
+
+/// `events.k8s.io/v1`, as far as it matters here.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Event {
+    event_time: Option<WallTime>,
+    series: Option<Series>,
+    deprecated_last_timestamp: Option<WallTime>,
+    deprecated_source: Source,
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    reason: Option<String>,
+    note: Option<String>,
+    reporting_controller: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Series {
+    last_observed_time: WallTime,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Source {
+    component: Option<String>,
+}
+
+impl Fleet {
+    /// The events of this node and of the pods of its culprits.
+    pub async fn events(&self, view: &NodeView) -> Result<Vec<FleetEvent>, Failure> {
+        // Events of what has no namespace are in this one.
+        let node = [("Node", "default", view.node.as_str())];
+        let pods = view.culprits.iter().filter_map(|culprit| {
+            let (namespace, name) = (culprit.namespace.as_deref()?, culprit.pod.as_deref()?);
+            // Any other name is none in Kubernetes, and would lead elsewhere.
+            (is_domain(namespace) && is_domain(name)).then_some(("Pod", namespace, name))
+        });
+        let mut about: Vec<_> = node.into_iter().chain(pods).collect();
+        about.dedup();
+        let mut events = Vec::new();
+        for (kind, namespace, name) in about {
+            let selector = format!("regarding.kind={kind},regarding.name={name}");
+            let query = [
+                ("fieldSelector", Some(selector.as_str())),
+                ("limit", Some(MOST)),
+            ];
+            let of = format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events");
+            let asks = Asks::object("list events.k8s.io", "the list of events");
+            let answer = self.door.get(&path(&of, &query), asks).await?;
+            let page: Page = serde_json::from_slice(&answer).map_err(unreadable)?;
+            let regarding = match kind {
+                "Node" => format!("node/{name}"),
+                _ => format!("pod/{namespace}/{name}"),
+            };
+            let shown = page.items.into_iter();
+            events.extend(shown.map(|event| event.shown(regarding.clone())));
+        }
+        events.sort_by_key(|event| std::cmp::Reverse(event.time));
+        Ok(events)
+    }
+}
+
+impl Event {
+    fn shown(self, regarding: String) -> FleetEvent {
+        let observed = self.series.map(|series| series.last_observed_time);
+        let last = self.deprecated_last_timestamp;
+        let reported_by = self.reporting_controller.filter(|it| !it.is_empty());
+        FleetEvent {
+            time: observed.or(self.event_time).or(last),
+            kind: self.kind.unwrap_or_default(),
+            reason: self.reason.unwrap_or_default(),
+            regarding,
+            note: self.note.unwrap_or_default(),
+            reported_by: reported_by
+                .or(self.deprecated_source.component)
+                .unwrap_or_default(),
+        }
+    }
+}

@@ -74,6 +74,16 @@ make_containerd() {
     chmod 755 "$work/tree"
 }
 
+# Static Go programs, which need none of the package's dependencies, and no service.
+make_prometheus() {
+    say "fetching Prometheus from Debian's bookworm"
+    mkdir "$1/all"
+    download "$1" bookworm prometheus
+    unpack "$1" "$1/all"
+    mv "$1/all/packages.txt" "$1/all/usr/bin/prometheus" "$1/all/usr/bin/promtool" "$1/tree"
+    chmod 755 "$1/tree"
+}
+
 # Everything happens in a folder that gets its final name when it is complete, so an interrupted fetch leaves nothing half done.
 fetch() {
     local what=$1
@@ -85,7 +95,10 @@ fetch() {
     work=$(mktemp -d "$cache/.fetch-$what-XXXXXX")
     trap 'rm -rf "$work"' EXIT
     mkdir "$work/tree"
-    if [[ $what == systemd ]]; then make_systemd "$work"; else make_containerd "$what" "$work"; fi
+    case $what in
+        systemd | prometheus) "make_$what" "$work" ;;
+        *) make_containerd "$what" "$work" ;;
+    esac
     # Somebody else may have been faster; theirs is as good.
     mv -T "$work/tree" "$cache/$what" 2>/dev/null || is_fetched "$what" || fail "$cache/$what is in the way"
     rm -rf "$work"

@@ -1,72 +1,299 @@
 //! The manifests are what Kubernetes reads them as, and give no more rights than are used.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 
-use k8s_openapi::DeepMerge;
-use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
+use cluster::KubernetesConfig;
+use k8s_openapi::api::admissionregistration::v1::{
+    ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
+};
+use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::core::v1::{ConfigMap, Container, Namespace, PodSpec, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-fn documents(file: &str) -> Vec<Value> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/kubernetes");
-    let text = std::fs::read_to_string(folder.join(file)).unwrap();
-    serde_saphyr::from_multiple(&text).unwrap()
-}
+mod deploy;
+use deploy::{Objects, base, documents, kustomized, read, text};
 
-/// Reads it strictly: a field that the type does not have would be lost on the way back.
-fn read<T: DeserializeOwned + Serialize + DeepMerge>(document: &Value) -> T {
-    let read: T = serde_json::from_value(document.clone()).unwrap();
-    assert_eq!(&serde_json::to_value(&read).unwrap(), document);
-    read
-}
+/// What each agent may do.
+const RIGHTS: [&str; 3] = [
+    "create events.k8s.io/events",
+    "patch /nodes/status",
+    "watch /nodes",
+];
 
-/// Each right as `verb group/resource`.
-fn rights(documents: &[Value]) -> BTreeSet<String> {
+/// What it may do besides if it sets a taint.
+const RIGHT_TO_TAINT: &str = "patch /nodes";
+
+/// Each right as `verb group/resource`; all of them are the agent's service account's.
+fn rights(objects: &Objects) -> BTreeSet<String> {
     let mut rights = BTreeSet::new();
-    for document in documents {
-        match document["kind"].as_str().unwrap() {
-            "Namespace" => drop(read::<Namespace>(document)),
-            "ServiceAccount" => drop(read::<ServiceAccount>(document)),
-            "ClusterRoleBinding" => {
-                let binding: ClusterRoleBinding = read(document);
-                let subjects = binding.subjects.unwrap();
-                assert_eq!(subjects.len(), 1);
-                assert_eq!(subjects[0].name, "pleg-agent");
-            }
-            "ClusterRole" => {
-                let role: ClusterRole = read(document);
-                for rule in role.rules.unwrap() {
-                    for group in rule.api_groups.iter().flatten() {
-                        for resource in rule.resources.iter().flatten() {
-                            let of = rule.verbs.iter();
-                            rights.extend(of.map(|verb| format!("{verb} {group}/{resource}")));
-                        }
-                    }
+    for (name, document) in objects {
+        let role: ClusterRole = match name.split_once(' ').unwrap() {
+            ("ClusterRole", _) => read(document),
+            _ => continue,
+        };
+        let binding = name.replace("ClusterRole ", "ClusterRoleBinding ");
+        let binding: ClusterRoleBinding = read(&objects[&binding]);
+        assert_eq!(Some(binding.role_ref.name), role.metadata.name);
+        let subjects = serde_json::to_value(binding.subjects).unwrap();
+        let agent = json!({"kind": "ServiceAccount", "name": "pleg-agent", "namespace": "pleg"});
+        assert_eq!(subjects, json!([agent]));
+        for rule in role.rules.unwrap() {
+            for group in rule.api_groups.iter().flatten() {
+                for resource in rule.resources.iter().flatten() {
+                    let of = rule.verbs.iter();
+                    rights.extend(of.map(|verb| format!("{verb} {group}/{resource}")));
                 }
             }
-            other => panic!("{other}"),
         }
     }
     rights
 }
 
+/// Reads each object as what it says it is.
+fn read_all(objects: &Objects) {
+    for (name, document) in objects {
+        match document["kind"].as_str().unwrap() {
+            "Namespace" => drop(read::<Namespace>(document)),
+            "ServiceAccount" => drop(read::<ServiceAccount>(document)),
+            "ClusterRole" => drop(read::<ClusterRole>(document)),
+            "ClusterRoleBinding" => drop(read::<ClusterRoleBinding>(document)),
+            "ConfigMap" => drop(read::<ConfigMap>(document)),
+            "DaemonSet" => drop(read::<DaemonSet>(document)),
+            "ValidatingAdmissionPolicy" => drop(read::<ValidatingAdmissionPolicy>(document)),
+            "ValidatingAdmissionPolicyBinding" => {
+                drop(read::<ValidatingAdmissionPolicyBinding>(document));
+            }
+            // samples.rs reads it.
+            "PodMonitor" => {}
+            _ => panic!("{name} is of a kind that nobody has read"),
+        }
+    }
+}
+
+fn pod(objects: &Objects) -> (PodSpec, Container) {
+    let set: DaemonSet = read(&objects["DaemonSet pleg-agent"]);
+    let spec = set.spec.unwrap();
+    let labels = spec.template.metadata.unwrap().labels;
+    assert_eq!(spec.selector.match_labels, labels, "its own pods");
+    let pod = spec.template.spec.unwrap();
+    assert_eq!(pod.containers.len(), 1);
+    let container = pod.containers[0].clone();
+    (pod, container)
+}
+
+/// Each host path that is mounted: where, and whether it can be written to.
+fn host_paths(objects: &Objects) -> BTreeSet<(String, bool)> {
+    let (pod, container) = pod(objects);
+    let mounts = container.volume_mounts.unwrap();
+    let volumes = pod.volumes.unwrap();
+    assert_eq!(mounts.len(), volumes.len());
+    let paths = volumes.into_iter().filter_map(|volume| {
+        let path = volume.host_path?.path;
+        let mount = mounts
+            .iter()
+            .find(|mount| mount.name == volume.name)
+            .unwrap();
+        assert_eq!(mount.mount_path, path);
+        Some((path, mount.read_only != Some(true)))
+    });
+    paths.collect()
+}
+
+/// What the agent would read.
+fn config(objects: &Objects) -> KubernetesConfig {
+    let map: ConfigMap = read(&objects["ConfigMap pleg-agent"]);
+    let file = &map.data.unwrap()["config.yaml"];
+    let keys: Value = serde_saphyr::from_str(file).unwrap();
+    assert_eq!(keys.as_object().unwrap().len(), 1, "nothing but kubernetes");
+    let config: KubernetesConfig = serde_json::from_value(keys["kubernetes"].clone()).unwrap();
+    config.check().unwrap();
+    config
+}
+
+fn variable(policy: &ValidatingAdmissionPolicy, name: &str) -> String {
+    let mut variables = policy.spec.as_ref().unwrap().variables.iter().flatten();
+    variables
+        .find(|it| it.name == name)
+        .unwrap()
+        .expression
+        .clone()
+}
+
+/// The policy allows what the agent is configured to write, and is about nobody else.
+fn check_policy(objects: &Objects) {
+    let policy: ValidatingAdmissionPolicy = read(&objects["ValidatingAdmissionPolicy pleg-agent"]);
+    let config = config(objects);
+    assert_eq!(
+        variable(&policy, "conditions"),
+        format!("['{}']", config.condition)
+    );
+    let keys = match config.taint.is_empty() {
+        true => "[]".to_owned(),
+        false => format!("['{}']", config.taint_key),
+    };
+    assert_eq!(variable(&policy, "taintKeys"), keys);
+    let spec = policy.spec.unwrap();
+    assert_eq!(spec.failure_policy.as_deref(), Some("Fail"));
+    let about = spec.match_conditions.unwrap();
+    assert_eq!(about.len(), 1);
+    let agent = "request.userInfo.username == 'system:serviceaccount:pleg:pleg-agent'";
+    assert_eq!(about[0].expression, agent);
+    for validation in spec.validations.unwrap() {
+        assert!(validation.message.is_some(), "a refusal says why");
+    }
+    let binding = &objects["ValidatingAdmissionPolicyBinding pleg-agent"];
+    let binding: ValidatingAdmissionPolicyBinding = read(binding);
+    let binding = binding.spec.unwrap();
+    assert_eq!(binding.policy_name.as_deref(), Some("pleg-agent"));
+    assert_eq!(binding.validation_actions.unwrap(), ["Deny"]);
+}
+
+fn check_rights(objects: &Objects) {
+    let mut expected: BTreeSet<String> = RIGHTS.map(str::to_owned).into();
+    if !config(objects).taint.is_empty() {
+        expected.insert(RIGHT_TO_TAINT.to_owned());
+    }
+    assert_eq!(rights(objects), expected);
+}
+
+fn check_privileges(objects: &Objects) {
+    let (pod, container) = pod(objects);
+    let of_container = serde_json::to_value(container.security_context).unwrap();
+    let expected = json!({
+        "privileged": false,
+        "allowPrivilegeEscalation": false,
+        "readOnlyRootFilesystem": true,
+        "runAsUser": 0,
+        "runAsGroup": 0,
+        "runAsNonRoot": false,
+        "capabilities": {"drop": ["ALL"]},
+    });
+    assert_eq!(of_container, expected);
+    let of_pod = pod.security_context.unwrap();
+    assert_eq!(of_pod.seccomp_profile.unwrap().type_, "RuntimeDefault");
+    assert_eq!(pod.host_ipc, None);
+    assert!(pod.init_containers.is_none());
+    let writable = host_paths(objects)
+        .into_iter()
+        .filter(|(_, writable)| *writable);
+    let writable: Vec<String> = writable.map(|(path, _)| path).collect();
+    assert_eq!(writable, ["/run/pleg"]);
+}
+
 #[test]
 fn an_agent_may_do_what_it_does_and_nothing_else() {
-    let expected = [
-        "create events.k8s.io/events",
-        "patch /nodes/status",
-        "watch /nodes",
+    let objects = base();
+    read_all(&objects);
+    check_rights(&objects);
+    check_privileges(&objects);
+    let expected = [("/run/containerd", false), ("/run/pleg", true)];
+    let expected = expected.map(|(path, writable)| (path.to_owned(), writable));
+    assert_eq!(host_paths(&objects), expected.into());
+    assert_eq!(config(&objects).taint, []);
+}
+
+#[test]
+fn the_taint_brings_its_own_right_and_it_alone() {
+    let role = documents(&text("kubernetes/components/taint/rbac.yaml"));
+    let expected = [RIGHT_TO_TAINT.to_owned()];
+    assert_eq!(rights(&deploy::by_name(role)), expected.into());
+}
+
+#[test]
+fn the_policy_is_about_the_agent_alone_and_refuses_what_it_cannot_judge() {
+    let mut objects = base();
+    let policy = documents(&text("kubernetes/components/admission-policy/policy.yaml"));
+    objects.extend(deploy::by_name(policy));
+    read_all(&objects);
+    check_policy(&objects);
+}
+
+#[test]
+fn a_pod_starts_on_every_node_and_knows_which_one_it_is() {
+    let (pod, container) = pod(&base());
+    assert_eq!(
+        pod.priority_class_name.as_deref(),
+        Some("system-node-critical")
+    );
+    let tolerations = serde_json::to_value(pod.tolerations).unwrap();
+    assert_eq!(tolerations, json!([{"operator": "Exists"}]));
+    let env = serde_json::to_value(container.env).unwrap();
+    let name =
+        json!({"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}});
+    assert_eq!(env[0], name);
+    let resources = container.resources.unwrap();
+    let limits = resources.limits.unwrap();
+    assert!(limits.contains_key("memory") && !limits.contains_key("cpu"));
+    let path = |probe: Option<k8s_openapi::api::core::v1::Probe>| {
+        let get = probe.unwrap().http_get.unwrap();
+        (get.host.unwrap(), get.path.unwrap())
+    };
+    let local = |path: &str| ("127.0.0.1".to_owned(), path.to_owned());
+    assert_eq!(path(container.liveness_probe), local("/livez"));
+    assert_eq!(path(container.readiness_probe), local("/readyz"));
+}
+
+#[test]
+fn each_privilege_and_mount_has_its_reason_in_a_comment() {
+    let text = text("kubernetes/base/daemonset.yaml");
+    let lines: Vec<&str> = text.lines().map(str::trim).collect();
+    let needs_reason = [
+        "hostPID: true",
+        "hostNetwork: true",
+        "automountServiceAccountToken: true",
+        "priorityClassName: system-node-critical",
+        "tolerations:",
+        "seLinuxOptions:",
+        "runAsUser: 0",
+        "- name: runtime",
+        "- name: state",
+        "livenessProbe:",
+        "readinessProbe:",
+        "requests:",
     ];
-    assert_eq!(
-        rights(&documents("rbac.yaml")),
-        expected.map(str::to_owned).into()
-    );
-    let expected = ["patch /nodes"];
-    assert_eq!(
-        rights(&documents("rbac-taint.yaml")),
-        expected.map(str::to_owned).into()
-    );
+    for line in needs_reason {
+        let at = lines.iter().position(|it| *it == line).unwrap();
+        assert!(lines[at - 1].starts_with('#'), "{line} has no reason");
+    }
+}
+
+#[test]
+fn kustomize_makes_of_each_overlay_what_it_says() {
+    let Some(made) = kustomized("base") else {
+        return;
+    };
+    assert_eq!(made, base());
+    for overlay in ["admission-policy", "all", "crio", "metrics", "taint"] {
+        let objects = kustomized(&format!("overlays/{overlay}")).unwrap();
+        read_all(&objects);
+        check_rights(&objects);
+        check_privileges(&objects);
+        let has = |what: &str| overlay == what || overlay == "all";
+        assert_eq!(!config(&objects).taint.is_empty(), has("taint"));
+        assert_eq!(
+            objects.contains_key("PodMonitor pleg-agent"),
+            has("metrics")
+        );
+        let ports = pod(&objects).1.ports.unwrap_or_default();
+        assert_eq!(
+            ports.len(),
+            usize::from(has("metrics")),
+            "no other port is opened"
+        );
+        let policy = "ValidatingAdmissionPolicy pleg-agent";
+        assert_eq!(objects.contains_key(policy), has("admission-policy"));
+        if has("admission-policy") {
+            check_policy(&objects);
+        }
+        let runtime = match overlay {
+            "crio" => vec!["/run/containers/storage/overlay-containers", "/run/crio"],
+            _ => vec!["/run/containerd"],
+        };
+        let read_only = host_paths(&objects)
+            .into_iter()
+            .filter(|(_, writable)| !writable);
+        let read_only: Vec<String> = read_only.map(|(path, _)| path).collect();
+        assert_eq!(read_only, runtime);
+    }
 }

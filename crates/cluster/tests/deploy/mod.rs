@@ -97,6 +97,14 @@ pub fn base() -> Objects {
 /// What `kubectl kustomize` makes of a folder below `deploy/kubernetes`, where there is a kubectl
 /// that knows components.
 pub fn kustomized(path: &str) -> Option<Objects> {
+    let version = run("kubectl", &["version", "--client", "-o", "json"])?;
+    let version: Value = serde_json::from_str(&version).unwrap();
+    let minor = version["clientVersion"]["minor"].as_str().unwrap();
+    let minor: u32 = minor.trim_end_matches('+').parse().unwrap();
+    if minor < 21 {
+        leave_out(&format!("kubectl 1.{minor} does not know components"));
+        return None;
+    }
     let path = folder("kubernetes").join(path);
     let made = run("kubectl", &["kustomize", path.to_str().unwrap()])?;
     Some(by_name(documents(&made)))
@@ -120,4 +128,11 @@ fn run(program: &str, arguments: &[&str]) -> Option<String> {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{program} {arguments:?}: {said}");
     Some(String::from_utf8(output.stdout).unwrap())
+}
+
+/// Says past the test's captured output what it did not look at.
+fn leave_out(why: &str) {
+    let thread = std::thread::current();
+    let name = thread.name().unwrap_or_default();
+    let _ = writeln!(std::io::stderr(), "LEFT OUT: {name}: {why}");
 }

@@ -119,9 +119,7 @@ fn run(program: &str, arguments: &[&str]) -> Option<String> {
     let output = match Command::new(program).args(arguments).output() {
         Ok(output) => output,
         Err(error) => {
-            let name = std::thread::current().name().unwrap_or_default().to_owned();
-            // Past the test's captured output.
-            let _ = writeln!(std::io::stderr(), "LEFT OUT: {name}: {program}: {error}");
+            leave_out(&format!("{program}: {error}"));
             return None;
         }
     };

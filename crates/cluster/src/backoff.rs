@@ -32,6 +32,11 @@ impl Backoff {
         self.until = Some(now + pause);
     }
 
+    /// How often it has failed in a row.
+    pub(crate) fn failures(&self) -> u32 {
+        self.failures
+    }
+
     /// When it may be tried.
     pub(crate) fn until(&self) -> Option<Instant> {
         self.until

@@ -18,6 +18,9 @@ const CALM: Duration = Duration::from_secs(10);
 /// Who takes our condition away is answered at most so often.
 const AGAIN: Duration = Duration::from_secs(60);
 
+/// What somebody else owns is tried again after so long.
+const OTHERS: Duration = Duration::from_secs(3600);
+
 /// The conditions that we write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum OurCondition {
@@ -66,8 +69,10 @@ pub(crate) struct Conditioned {
     pub(crate) beat: Option<Instant>,
     /// Since when its status is what it is, as far as we know.
     since: Option<(&'static str, WallTime)>,
-    /// It is somebody else's.
-    is_others: bool,
+    /// A write has failed of which nobody knows whether it was done.
+    is_uncertain: bool,
+    /// It is somebody else's, until this time at least.
+    others: Option<Instant>,
 }
 
 impl Conditioned {
@@ -79,7 +84,8 @@ impl Conditioned {
             written: None,
             beat: None,
             since: None,
-            is_others: false,
+            is_uncertain: false,
+            others: None,
         }
     }
 
@@ -89,6 +95,7 @@ impl Conditioned {
             self.since = Some((status, now.wall));
         }
         let due = match &self.written {
+            _ if self.is_uncertain => Some(self.due.unwrap_or(now.instant)),
             None => Some(now.instant + delay),
             Some((written, _)) if written.status != said.status => Some(now.instant + delay),
             Some((written, at)) if written.differs(&said) => {
@@ -105,8 +112,9 @@ impl Conditioned {
     }
 
     pub(crate) fn on_node(&mut self, node: &Node, is_new: bool, now: Instant) {
-        if is_new {
-            self.is_others = false;
+        // Whoever owned it has given it up.
+        if is_new || self.others.is_some() && node.condition(&self.kind).is_none() {
+            self.others = None;
         }
         self.adopt(node);
         if let (None, Some((_, at))) = (node.condition(&self.kind), &self.written) {
@@ -129,8 +137,9 @@ impl Conditioned {
 
     /// When it is to be written: for a change, or as a heartbeat.
     pub(crate) fn due(&self, confirmable_until: Option<Instant>) -> Option<Instant> {
-        if self.is_others || self.wanted.is_none() {
-            return None;
+        self.wanted.as_ref()?;
+        if self.others.is_some() {
+            return self.others;
         }
         let heartbeat = self
             .beat
@@ -149,6 +158,8 @@ impl Conditioned {
     }
 
     pub(crate) fn written(&mut self, entry: &Entry, first_beat: Duration, now: Instant) {
+        self.is_uncertain = false;
+        self.others = None;
         let is_still_so = |wanted: &Condition| !wanted.differs(&entry.said);
         if self.wanted.as_ref().is_some_and(is_still_so) {
             self.due = None;
@@ -161,13 +172,19 @@ impl Conditioned {
         };
     }
 
-    /// Another manager owns it: two writers would fight.
-    pub(crate) fn is_anothers(&mut self) {
-        self.is_others = true;
+    /// Another manager owns it: two writers would fight. It may be given up without our seeing it.
+    pub(crate) fn is_anothers(&mut self, now: Instant) {
+        self.others = Some(now + OTHERS);
+    }
+
+    /// A write has failed; perhaps it was done all the same.
+    pub(crate) fn failed(&mut self, now: Instant) {
+        self.is_uncertain = true;
+        self.due.get_or_insert(now);
     }
 
     /// Whether it is there because of us.
     pub(crate) fn is_ours(&self) -> bool {
-        self.written.is_some() && !self.is_others
+        self.written.is_some() && self.others.is_none()
     }
 }

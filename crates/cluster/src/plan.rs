@@ -27,6 +27,10 @@ use crate::taint::Taint;
 /// What is said of a report that is older than this is not confirmed.
 const STALE: Duration = Duration::from_secs(30);
 
+/// A server that has just started refuses what it allows a second later: a right is missing for
+/// good after so many tries.
+const QUICK_TRIES: u32 = 3;
+
 /// The kinds of writes; whoever comes first is written first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
@@ -87,6 +91,7 @@ impl Write {
 
 #[derive(Debug)]
 pub(crate) struct Plan {
+    node_name: String,
     node: Known,
     /// The conditions that are written.
     conditions: BTreeMap<OurCondition, Conditioned>,
@@ -112,7 +117,7 @@ enum Known {
 }
 
 impl Plan {
-    pub(crate) fn new(config: &KubernetesConfig, now: Instant, rng: Rng) -> Self {
+    pub(crate) fn new(config: &KubernetesConfig, node: &str, now: Instant, rng: Rng) -> Self {
         let ours = (OurCondition::PlegUnhealthy, config.condition.clone());
         let mut conditions = BTreeMap::from([ours]);
         if config.container_runtime_ready {
@@ -121,6 +126,7 @@ impl Plan {
         }
         let conditions = conditions.into_iter();
         Self {
+            node_name: node.to_owned(),
             node: Known::Nothing,
             conditions: conditions
                 .map(|(of, kind)| (of, Conditioned::new(kind)))
@@ -164,6 +170,7 @@ impl Plan {
         self.node = match seen {
             Seen::Gone => Known::Gone,
             Seen::There(node) => {
+                self.taint.seen();
                 let is_new = match &self.node {
                     Known::There(known) => known.metadata.uid != node.metadata.uid,
                     Known::Nothing | Known::Gone | Known::Unreadable => true,
@@ -190,6 +197,8 @@ impl Plan {
             Known::There(node) => Some(node.as_ref()),
             Known::Unreadable => None,
         };
+        // Of a Node that may not be read the kubelet's events have the name in place of the UID.
+        let uid = node.map_or(&self.node_name, |node| &node.metadata.uid);
         let may = |kind| {
             self.backoffs[&kind]
                 .until()
@@ -205,15 +214,15 @@ impl Plan {
                 return Some(Write::Condition(*which, entry));
             }
         }
-        let node = node?;
         if may(Kind::Taint)
+            && let Some(node) = node
             && let Some(patch) = self.taint.patch(node, now.instant)
         {
             return Some(Write::Taint(patch));
         }
         let event = self.episodes.as_ref()?.next()?;
         let is_due = self.events_due.is_some_and(|due| now.instant >= due);
-        (is_due && may(Kind::Event)).then(|| Write::Event(event.clone(), node.metadata.uid.clone()))
+        (is_due && may(Kind::Event)).then(|| Write::Event(event.clone(), uid.clone()))
     }
 
     /// When [`Self::next`] may say otherwise, unless something is heard.
@@ -231,8 +240,8 @@ impl Plan {
         self.reported.map(|reported| reported + STALE)
     }
 
-    /// A write has succeeded; a Node that was patched is as it answers.
-    pub(crate) fn written(&mut self, write: &Write, node: Option<Node>, now: Instant) {
+    /// A write has succeeded.
+    pub(crate) fn written(&mut self, write: &Write, now: Instant) {
         self.backoff(write.kind()).succeeded();
         match write {
             Write::Condition(which, entry) => {
@@ -241,11 +250,8 @@ impl Plan {
                     conditioned.written(entry, first_beat, now);
                 }
             }
-            Write::Taint(_) => {
-                if let Some(node) = node {
-                    self.node = Known::There(Box::new(node));
-                }
-            }
+            // How the Node is then the watch tells, in the order in which it happened.
+            Write::Taint(_) => self.taint.written(now),
             Write::Event(..) => self.event_done(),
         }
     }
@@ -256,7 +262,17 @@ impl Plan {
         match (failure, write) {
             (Failure::Conflict(_), Write::Condition(which, _)) => {
                 if let Some(conditioned) = self.conditions.get_mut(which) {
-                    conditioned.is_anothers();
+                    conditioned.is_anothers(now);
+                }
+            }
+            // These were refused: they are not done.
+            (
+                Failure::Forbidden(..) | Failure::Unauthorized | Failure::Invalid(_),
+                Write::Condition(..),
+            ) => {}
+            (_, Write::Condition(which, _)) => {
+                if let Some(conditioned) = self.conditions.get_mut(which) {
+                    conditioned.failed(now);
                 }
             }
             // What the server does not take it will not take later either, nor that there is no
@@ -269,8 +285,16 @@ impl Plan {
             }
             _ => {}
         }
+        let is_refused_for_good = self.backoff(kind).failures() >= QUICK_TRIES;
+        // It may be this event alone that is refused, in a namespace that is being deleted.
+        if let (Failure::Forbidden(..), Write::Event(..)) = (failure, write)
+            && is_refused_for_good
+        {
+            self.event_done();
+        }
         let at_least = match failure {
-            Failure::Forbidden(_) | Failure::Conflict(_) => HEARTBEAT,
+            Failure::Forbidden(..) if is_refused_for_good => HEARTBEAT,
+            Failure::Conflict(_) => HEARTBEAT,
             Failure::Busy { retry_after, .. } => *retry_after,
             // The list of taints has changed meanwhile: the watch tells it.
             _ => Duration::ZERO,
@@ -299,6 +323,11 @@ impl Plan {
             Known::Nothing | Known::Gone | Known::Unreadable => None,
         };
         (written, taint)
+    }
+
+    /// Whether the Node was looked for, and is not there.
+    pub(crate) fn misses_node(&self) -> bool {
+        matches!(self.node, Known::Nothing | Known::Gone)
     }
 
     /// How many events were left out because there were too many.

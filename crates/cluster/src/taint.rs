@@ -26,6 +26,12 @@ const EFFECT: &str = "NoSchedule";
 /// What is not Unhealthy must last for so long before new pods are kept away.
 const LASTING: Duration = Duration::from_secs(30);
 
+/// Who takes our taint away is answered at most so often.
+const AGAIN: Duration = Duration::from_secs(60);
+
+/// By then a watch shows what was written.
+const UNSEEN: Duration = Duration::from_secs(10);
+
 #[derive(Debug)]
 pub(crate) struct Taint {
     key: String,
@@ -33,6 +39,10 @@ pub(crate) struct Taint {
     hold_off: Duration,
     /// Whether it is wanted by the newest report, and since when that is so.
     wanted: Option<(Wanted, Instant)>,
+    /// When it was last written.
+    written: Option<Instant>,
+    /// What was written has not been seen yet: nobody decides by what was before.
+    is_unseen: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +59,8 @@ impl Taint {
             when: config.taint.clone(),
             hold_off: config.taint_hold_off.0,
             wanted: None,
+            written: None,
+            is_unseen: false,
         }
     }
 
@@ -86,11 +98,32 @@ impl Taint {
     /// When that which is wanted may be done.
     pub(crate) fn due(&self) -> Option<Instant> {
         let (wanted, since) = self.wanted?;
-        Some(match wanted {
+        let due = match wanted {
             Wanted::AtOnce => since,
             Wanted::IfItLasts => since + LASTING,
             Wanted::No => since + self.hold_off,
-        })
+        };
+        let Some(written) = self.written else {
+            return Some(due);
+        };
+        // Since it was wanted it has been set already: whoever takes it away does not want it.
+        let again = match wanted {
+            Wanted::AtOnce | Wanted::IfItLasts if written >= since => AGAIN,
+            _ if self.is_unseen => UNSEEN,
+            _ => Duration::ZERO,
+        };
+        Some(due.max(written + again))
+    }
+
+    /// It was written.
+    pub(crate) fn written(&mut self, now: Instant) {
+        self.written = Some(now);
+        self.is_unseen = true;
+    }
+
+    /// The Node was seen.
+    pub(crate) fn seen(&mut self) {
+        self.is_unseen = false;
     }
 
     /// What must change on the Node now.

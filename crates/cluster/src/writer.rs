@@ -18,7 +18,7 @@ use crate::api::{Api, Failure};
 use crate::backoff::Backoff;
 use crate::config::KubernetesConfig;
 use crate::figures::Figures;
-use crate::node::{Node, Seen};
+use crate::node::Seen;
 use crate::plan::{Kind, Plan, Write};
 
 /// What a pod finds mounted.
@@ -29,6 +29,12 @@ const FAREWELL: Duration = Duration::from_millis(700);
 
 /// A watch that lasted for so long did not fail at once.
 const LONG_ENOUGH: Duration = Duration::from_secs(10);
+
+/// A watch shows within this time what was written.
+const SHOWN: Duration = Duration::from_secs(60);
+
+/// What the log says of a Node that is not there.
+const FINDING: &str = "finding the Node of this name";
 
 /// Whether files of credentials have changed is looked at so often.
 const LOOK: Duration = Duration::from_secs(60);
@@ -68,7 +74,8 @@ pub fn start(
     let thread = thread.spawn(move || {
         let writer = Writer {
             credentials: Credentials::new(config.kubeconfig.clone()),
-            plan: Plan::new(&config, Instant::now(), Rng::new()),
+            plan: Plan::new(&config, &node, Instant::now(), Rng::new()),
+            sight_due: None,
             api: watch::Sender::new(None),
             said: BTreeMap::new(),
             node,
@@ -120,14 +127,16 @@ fn node_name(config: &KubernetesConfig) -> Option<String> {
 /// How the Node is, or why that cannot be seen.
 type Sight = Result<Seen, Failure>;
 
-/// What a write has come to: the Node, if it told it.
-type Outcome = Result<Option<Node>, Failure>;
+/// What a write has come to.
+type Outcome = Result<(), Failure>;
 
 struct Writer {
     node: String,
     credentials: Credentials,
     plan: Plan,
     api: watch::Sender<Option<Api>>,
+    /// By then the watch has shown what was written, or it is dead.
+    sight_due: Option<Instant>,
     figures: Figures,
     clock: WallClock,
     /// What was last said in the log of each subject: the same is not said again.
@@ -156,6 +165,9 @@ impl Writer {
             let now = Instant::now();
             let alarm = self.plan.alarm(now).filter(|_| writing.is_none());
             let alarm = alarm.unwrap_or(now + LOOK);
+            if self.sight_due.is_some_and(|due| now >= due) {
+                self.watch_anew();
+            }
             tokio::select! {
                 _ = &mut stopped => break,
                 changed = newest.changed() => {
@@ -174,7 +186,10 @@ impl Writer {
                         self.on_written(&write, outcome);
                     }
                 }
-                _ = look.tick() => self.look_at_credentials().await,
+                _ = look.tick() => {
+                    self.look_for_node();
+                    self.look_at_credentials().await;
+                }
                 () = sleep_until(alarm) => {}
             }
         }
@@ -192,10 +207,12 @@ impl Writer {
         match sight {
             Ok(seen) => {
                 self.log("watching the Node", None);
+                self.log(FINDING, None);
+                self.sight_due = None;
                 self.plan.on_node(seen, self.now());
             }
             Err(failure) => {
-                if let Failure::Forbidden(_) = failure {
+                if let Failure::Forbidden(..) = failure {
                     self.plan.on_unreadable();
                 }
                 if failure.is_about_credentials() {
@@ -215,17 +232,38 @@ impl Writer {
         self.figures
             .ended(kind, failure, now.wall.as_unix_seconds());
         match outcome {
-            Ok(node) => {
-                self.plan.written(write, node, now.instant);
+            Ok(()) => {
+                self.plan.written(write, now.instant);
                 self.log(what(kind), None);
+                // Every write changes the Node, but for an event.
+                if kind != Kind::Event {
+                    self.sight_due.get_or_insert(now.instant + SHOWN);
+                }
             }
             Err(failure) => {
                 if failure.is_about_credentials() {
                     self.credentials.forget();
                 }
+                // What the list of taints was tested against is not what it is.
+                if let (Failure::Invalid(_), Kind::Taint) = (&failure, kind) {
+                    self.watch_anew();
+                }
                 self.plan.failed(write, &failure, now.instant);
                 self.log(what(kind), Some(failure));
             }
+        }
+    }
+
+    /// A connection can be dead without anybody saying so.
+    fn watch_anew(&mut self) {
+        self.sight_due = None;
+        self.api.send_modify(|_| {});
+    }
+
+    /// Whoever is called otherwise than his Node waits for it in vain.
+    fn look_for_node(&mut self) {
+        if self.plan.misses_node() && self.api.borrow().is_some() {
+            self.log(FINDING, Some(Failure::NotFound("the Node")));
         }
     }
 
@@ -291,9 +329,9 @@ fn what(kind: Kind) -> &'static str {
 
 async fn perform(api: Api, write: Write) -> Outcome {
     match write {
-        Write::Condition(which, entry) => api.apply(which, &entry).await.map(|()| None),
+        Write::Condition(which, entry) => api.apply(which, &entry).await,
         Write::Taint(patch) => api.patch(&patch).await,
-        Write::Event(event, node_uid) => api.create(&event, &node_uid).await.map(|()| None),
+        Write::Event(event, node_uid) => api.create(&event, &node_uid).await,
     }
 }
 
@@ -383,10 +421,16 @@ impl Credentials {
 /// When a kubeconfig, or a file that it names, was last written.
 fn newest_of(file: &Path) -> Option<SystemTime> {
     let written = |path: &Path| std::fs::metadata(path).ok()?.modified().ok();
-    let named = Kubeconfig::read_from(file).ok();
-    let users = named.into_iter().flat_map(|it| it.auth_infos);
-    let users = users.filter_map(|user| user.auth_info);
-    let named = users.flat_map(|it| [it.client_certificate, it.client_key, it.token_file]);
-    let named = named.flatten().filter_map(|path| written(Path::new(&path)));
+    let Kubeconfig {
+        auth_infos,
+        clusters,
+        ..
+    } = Kubeconfig::read_from(file).unwrap_or_default();
+    let users = auth_infos.into_iter().filter_map(|user| user.auth_info);
+    let users = users.flat_map(|it| [it.client_certificate, it.client_key, it.token_file]);
+    let clusters = clusters.into_iter().filter_map(|it| it.cluster);
+    let named = users.chain(clusters.map(|it| it.certificate_authority));
+    let named = named.flatten();
+    let named = named.filter_map(|path| written(Path::new(&path)));
     named.chain(written(file)).max()
 }

@@ -204,7 +204,7 @@ fn with_the_values_of_an_overlay_the_chart_is_that_overlay() {
 /// Kustomize puts what a patch adds before what was there; of volumes the order means nothing.
 fn sorted_like_the_chart(mut objects: Objects) -> Objects {
     let set = objects.get_mut("DaemonSet pleg-agent").unwrap();
-    let order = ["config", "runtime", "containers", "state"];
+    let order = ["config", "runtime", "containers", "state", "bundles"];
     let place = |it: &Value| order.iter().position(|name| it["name"] == *name);
     let pod = &mut set["spec"]["template"]["spec"];
     pod["volumes"].as_array_mut().unwrap().sort_by_key(place);

@@ -105,7 +105,13 @@ fn config(objects: &Objects) -> KubernetesConfig {
     let map: ConfigMap = read(&objects["ConfigMap pleg-agent"]);
     let file = &map.data.unwrap()["config.yaml"];
     let keys: Value = serde_saphyr::from_str(file).unwrap();
-    assert_eq!(keys.as_object().unwrap().len(), 1, "nothing but kubernetes");
+    let all: Vec<_> = keys.as_object().unwrap().keys().collect();
+    assert_eq!(all, ["diagnosis", "kubernetes"]);
+    assert_eq!(
+        keys["diagnosis"],
+        json!({}),
+        "in the folder that is mounted"
+    );
     let config: KubernetesConfig = serde_json::from_value(keys["kubernetes"].clone()).unwrap();
     config.check().unwrap();
     config
@@ -178,7 +184,7 @@ fn check_privileges(objects: &Objects) {
         .into_iter()
         .filter(|(_, writable)| *writable);
     let writable: Vec<String> = writable.map(|(path, _)| path).collect();
-    assert_eq!(writable, ["/run/pleg"]);
+    assert_eq!(writable, ["/run/pleg", "/var/lib/pleg"]);
 }
 
 #[test]
@@ -187,7 +193,11 @@ fn an_agent_may_do_what_it_does_and_nothing_else() {
     read_all(&objects);
     check_rights(&objects);
     check_privileges(&objects);
-    let expected = [("/run/containerd", false), ("/run/pleg", true)];
+    let expected = [
+        ("/run/containerd", false),
+        ("/run/pleg", true),
+        ("/var/lib/pleg", true),
+    ];
     let expected = expected.map(|(path, writable)| (path.to_owned(), writable));
     assert_eq!(host_paths(&objects), expected.into());
     assert_eq!(config(&objects).taint, []);
@@ -248,6 +258,7 @@ fn each_privilege_and_mount_has_its_reason_in_a_comment() {
         "runAsUser: 0",
         "- name: runtime",
         "- name: state",
+        "- name: bundles",
         "livenessProbe:",
         "readinessProbe:",
         "requests:",

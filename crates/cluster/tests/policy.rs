@@ -237,6 +237,8 @@ async fn check(with_taint: bool) -> bool {
             "only its own conditions",
         )
         .await;
+    let summary = json!({"metadata": {"annotations": {"pleg.dev/status": "{}"}}});
+    cluster.allowed(&own, MERGE, summary).await;
     for (body, why) in [
         (
             json!({"status": {"capacity": {"cpu": "9"}}}),

@@ -5,11 +5,12 @@ use std::marker::PhantomData;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use http::{Response, StatusCode, header, request};
+use http::{HeaderValue, Response, StatusCode, header, request};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use kube::Client;
 use kube::client::Body;
 use kube::config::Config;
+use secrecy::ExposeSecret;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
@@ -81,6 +82,7 @@ impl Door {
     pub(crate) fn new(mut config: Config) -> Result<Self, Failure> {
         // When to try again is decided by whoever asks.
         config.default_retry = false;
+        check(&mut config)?;
         let client = Client::try_from(config);
         let client = client.map_err(|_| Failure::Credentials("they make no client".to_owned()))?;
         Ok(Self { client })
@@ -194,6 +196,30 @@ impl<T: DeserializeOwned> Watch<T> {
     }
 }
 
+/// Refuses what the client would panic at, or write into a log.
+fn check(config: &mut Config) -> Result<(), Failure> {
+    let wrong = |what: &str| Err(Failure::Credentials(what.to_owned()));
+    let authority = config.cluster_url.authority();
+    if authority.is_some_and(|authority| authority.as_str().contains('@')) {
+        return wrong("the server's address has a user name in it");
+    }
+    let user = &mut config.auth_info;
+    if let Some(token) = &user.token {
+        // One that was written by an editor has a line break at its end.
+        let token = token.expose_secret().trim().to_owned();
+        if HeaderValue::from_str(&token).is_err() {
+            return wrong("the token holds characters that no token has");
+        }
+        user.token = Some(token.into());
+    }
+    let groups = user.impersonate_groups.iter().flatten();
+    let mut names = user.impersonate.iter().chain(groups);
+    if names.any(|name| HeaderValue::from_str(name).is_err()) {
+        return wrong("the name of a user or group to act as holds characters that none has");
+    }
+    Ok(())
+}
+
 /// Any object.
 type Object = BTreeMap<String, IgnoredAny>;
 
@@ -242,7 +268,7 @@ async fn good(response: Response<Body>, asks: Asks) -> Result<Response<Body>, Fa
     let code = status.as_u16();
     Err(match status {
         StatusCode::UNAUTHORIZED => Failure::Unauthorized,
-        StatusCode::FORBIDDEN => Failure::Forbidden(asks.right),
+        StatusCode::FORBIDDEN => Failure::Forbidden(asks.right, message.await.unwrap_or_default()),
         StatusCode::NOT_FOUND => Failure::NotFound(asks.of),
         StatusCode::CONFLICT => Failure::Conflict(message.await.unwrap_or_default()),
         StatusCode::GONE => Failure::Expired,
@@ -261,5 +287,33 @@ async fn read(response: Response<Body>, longest: usize) -> Result<Vec<u8>, Failu
             Err(Failure::Garbage("it has no end".to_owned()))
         }
         Err(error) => Err(Failure::Unreachable(chain(error.as_ref()))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(server: &str, token: &str) -> Config {
+        let mut config = Config::new(server.parse().unwrap());
+        config.auth_info.token = Some(token.to_owned().into());
+        config
+    }
+
+    #[tokio::test]
+    async fn what_a_client_would_panic_at_or_log_is_refused_without_its_words() {
+        let open = |server, token| Door::new(config(server, token)).err();
+        assert_eq!(open("http://127.0.0.1:1", "secret\n"), None);
+        for (server, token) in [
+            ("http://127.0.0.1:1", "sec\nret"),
+            ("http://user:secret@127.0.0.1:1", "t"),
+        ] {
+            let failure = open(server, token).unwrap();
+            assert!(failure.is_about_credentials());
+            assert!(!failure.to_string().contains("sec"), "{failure}");
+        }
+        let mut acting = config("http://127.0.0.1:1", "t");
+        acting.auth_info.impersonate = Some("a\nb".to_owned());
+        assert!(Door::new(acting).is_err());
     }
 }

@@ -22,8 +22,8 @@ pub enum Failure {
     #[error("the API server does not accept the credentials (401)")]
     Unauthorized,
     /// 403, and what would be needed.
-    #[error("the right to {0} is missing (403)")]
-    Forbidden(&'static str),
+    #[error("the right to {0} is missing (403): {1}")]
+    Forbidden(&'static str, String),
     /// 404.
     #[error("{0} was not found (404)")]
     NotFound(&'static str),
@@ -57,7 +57,7 @@ impl Failure {
             Self::TimedOut => "timed_out",
             Self::Credentials(_) => "credentials",
             Self::Unauthorized => "unauthorized",
-            Self::Forbidden(_) => "forbidden",
+            Self::Forbidden(..) => "forbidden",
             Self::NotFound(_) => "not_found",
             Self::Conflict(_) => "conflict",
             Self::Expired => "expired",

@@ -20,6 +20,12 @@ use crate::episodes::{NewEvent, Regarding};
 use crate::node::{Node, Seen};
 use crate::summary::ANNOTATION;
 
+/// The API takes no longer names of objects.
+const LONGEST_NAME: usize = 253;
+
+/// Nor of who reports an event.
+const LONGEST_INSTANCE: usize = 128;
+
 /// How long a watch goes on at the server, give or take what that chooses.
 const WATCH: Duration = Duration::from_secs(3600);
 
@@ -100,15 +106,14 @@ impl Api {
         self.door.write(request, &body, asks).await.map(drop)
     }
 
-    /// Changes the Node by a JSON Patch; gives it as it is then.
-    pub(crate) async fn patch(&self, patch: &Value) -> Result<Option<Node>, Failure> {
+    /// Changes the Node by a JSON Patch.
+    pub(crate) async fn patch(&self, patch: &Value) -> Result<(), Failure> {
         let path = format!("/api/v1/nodes/{}?fieldManager=pleg", self.node);
-        let request =
-            Request::patch(path).header(header::CONTENT_TYPE, "application/json-patch+json");
+        let request = Request::patch(path)
+            .header(header::CONTENT_TYPE, "application/json-patch+json")
+            .header(header::ACCEPT, METADATA_ONLY);
         let asks = Asks::object("patch nodes", "the Node");
-        let answer = self.door.write(request, patch, asks).await?;
-        let node: Option<Node> = serde_json::from_slice(&answer).ok();
-        Ok(node.filter(|node| node.metadata.name == self.node))
+        self.door.write(request, patch, asks).await.map(drop)
     }
 
     /// Creates an event.
@@ -149,8 +154,7 @@ impl Api {
         let nanos = event.time.as_unix_nanos();
         Event {
             metadata: ObjectMeta {
-                // As all recorders name theirs.
-                name: Some(format!("{name}.{nanos:x}{:04x}", fastrand::u16(..))),
+                name: Some(event_name(&name, nanos)),
                 namespace: Some(namespace),
                 ..ObjectMeta::default()
             },
@@ -169,7 +173,7 @@ impl Api {
             regarding: Some(regarding),
             related,
             reporting_controller: Some("pleg.dev/agent".to_owned()),
-            reporting_instance: Some(self.node.clone()),
+            reporting_instance: Some(cut(&self.node, LONGEST_INSTANCE).to_owned()),
             ..Event::default()
         }
     }
@@ -214,7 +218,34 @@ impl Api {
 const METADATA_ONLY: &str =
     "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 
+/// As all recorders name theirs, and no longer than a name may be.
+fn event_name(name: &str, nanos: i64) -> String {
+    let unique = format!("{nanos:x}{:04x}", fastrand::u16(..));
+    let name = cut(name, LONGEST_NAME - 1 - unique.len());
+    format!("{}.{unique}", name.trim_end_matches(['.', '-']))
+}
+
+fn cut(name: &str, longest: usize) -> &str {
+    name.get(..longest).unwrap_or(name)
+}
+
 /// As metav1.Time has it: whole seconds.
 fn seconds(time: WallTime) -> String {
     strtime::format("%Y-%m-%dT%H:%M:%SZ", time.timestamp()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_names_make_events_that_the_api_takes() {
+        for name in ["a".repeat(253), format!("{}.b", "a".repeat(231))] {
+            let event = event_name(&name, 1_795_377_600_000_000_000);
+            assert!(event.len() <= 253, "{event}");
+            assert!(!event.contains(".."), "{event}");
+        }
+        assert!(event_name("web", 1).starts_with("web.1"));
+        assert_eq!(cut(&"n".repeat(200), LONGEST_INSTANCE).len(), 128);
+    }
 }

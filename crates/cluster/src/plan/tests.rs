@@ -38,7 +38,7 @@ fn plan(agents: u32, seed: u64, began: Instant) -> Plan {
         agents,
         ..KubernetesConfig::default()
     };
-    let mut plan = Plan::new(&config, began, Rng::with_seed(seed));
+    let mut plan = Plan::new(&config, "node-1", began, Rng::with_seed(seed));
     plan.on_node(node(), at(began, 0.0));
     plan
 }
@@ -47,7 +47,7 @@ fn plan(agents: u32, seed: u64, began: Instant) -> Plan {
 fn written(plan: &mut Plan, began: Instant, seconds: f64) -> Vec<Kind> {
     let mut kinds = Vec::new();
     while let Some(write) = plan.next(at(began, seconds)) {
-        plan.written(&write, None, at(began, seconds).instant);
+        plan.written(&write, at(began, seconds).instant);
         kinds.push(write.kind());
     }
     kinds
@@ -156,4 +156,147 @@ async fn a_flood_of_troubles_is_ten_events_and_one_more_a_minute() {
     }
     assert!((15..=21).contains(&events), "{events}");
     assert!(plan.left_out() > 200);
+}
+
+/// The conditions of a Node, and its taints.
+fn node_with(conditions: serde_json::Value, taints: serde_json::Value) -> Seen {
+    let node = json!({
+        "metadata": {"name": "n", "uid": "u"},
+        "spec": {"taints": taints},
+        "status": {"conditions": conditions},
+    });
+    Seen::There(serde_json::from_value(node).unwrap())
+}
+
+fn busy() -> Failure {
+    Failure::Busy {
+        code: 503,
+        retry_after: Duration::ZERO,
+    }
+}
+
+/// How long it takes until something of this kind is written.
+fn wait_for(plan: &mut Plan, kind: Kind, began: Instant, from: f64) -> f64 {
+    let mut seconds = from;
+    while seconds < from + 20_000.0 {
+        if let Some(write) = plan.next(at(began, seconds))
+            && write.kind() == kind
+        {
+            return seconds - from;
+        }
+        seconds += 0.1;
+    }
+    panic!("it is never written");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_whose_answer_is_lost_is_corrected_if_it_is_wrong_by_now() {
+    let began = Instant::now();
+    let mut plan = plan(1, 1, began);
+    plan.on_report(&report("Healthy", "AllSeen"), at(began, 0.0));
+    written(&mut plan, began, 1.0);
+    plan.on_report(&report("Unhealthy", "ListStuck"), at(began, 20.0));
+    let write = plan.next(at(began, 21.0)).unwrap();
+    plan.failed(&write, &Failure::TimedOut, at(began, 36.0).instant);
+    // As it was written last, as far as is known.
+    plan.on_report(&report("Healthy", "AllSeen"), at(began, 36.0));
+    assert!(wait_for(&mut plan, Kind::Condition, began, 36.0) < 5.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_has_just_started_is_asked_again_within_seconds() {
+    let began = Instant::now();
+    let mut plan = plan(1, 1, began);
+    plan.on_report(&report("Healthy", "AllSeen"), at(began, 0.0));
+    let write = plan.next(at(began, 1.0)).unwrap();
+    let forbidden = Failure::Forbidden("patch nodes/status", String::new());
+    plan.failed(&write, &forbidden, at(began, 1.0).instant);
+    assert!(wait_for(&mut plan, Kind::Condition, began, 1.0) < 2.0);
+    for _ in 0..4 {
+        plan.failed(&write, &forbidden, at(began, 1.0).instant);
+    }
+    assert!(wait_for(&mut plan, Kind::Condition, began, 1.0) > 250.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_that_is_refused_again_and_again_holds_up_no_other() {
+    let began = Instant::now();
+    let mut plan = plan(1, 1, began);
+    plan.on_report(&report("Degraded", "ListStuck"), at(began, 0.0));
+    plan.on_report(&report("Healthy", "AllSeen"), at(began, 1.0));
+    let condition = plan.next(at(began, 10.0)).unwrap();
+    plan.written(&condition, at(began, 10.0).instant);
+    let first = plan.next(at(began, 10.0)).unwrap();
+    let forbidden = Failure::Forbidden("create events.k8s.io", "it is terminated".to_owned());
+    for _ in 0..4 {
+        plan.failed(&first, &forbidden, at(began, 10.0).instant);
+    }
+    wait_for(&mut plan, Kind::Event, began, 10.0);
+    let next = plan.next(at(began, 10_000.0));
+    assert_ne!(next, Some(first));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_taint_that_somebody_takes_away_is_set_again_once_a_minute_at_most() {
+    let began = Instant::now();
+    let config = KubernetesConfig {
+        agents: 1,
+        taint: vec![crate::TaintWhen::Unhealthy],
+        ..KubernetesConfig::default()
+    };
+    let mut plan = Plan::new(&config, "node-1", began, Rng::with_seed(1));
+    let bare = || node_with(json!([]), json!([]));
+    plan.on_node(bare(), at(began, 0.0));
+    let mut taints = 0;
+    for second in 0..600 {
+        plan.on_report(
+            &report("Unhealthy", "ListStuck"),
+            at(began, f64::from(second)),
+        );
+        let kinds = written(&mut plan, began, f64::from(second));
+        taints += kinds.iter().filter(|kind| **kind == Kind::Taint).count();
+        plan.on_node(bare(), at(began, f64::from(second) + 0.5));
+    }
+    assert!((9..=11).contains(&taints), "{taints}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_condition_that_its_other_owner_gives_up_is_taken_over() {
+    let began = Instant::now();
+    let mut plan = plan(1, 1, began);
+    let theirs = json!([{"type": "PLEGUnhealthy", "status": "True"}]);
+    plan.on_node(node_with(theirs, json!([])), at(began, 0.0));
+    plan.on_report(&report("Healthy", "AllSeen"), at(began, 0.0));
+    let write = plan.next(at(began, 1.0)).unwrap();
+    let conflict = Failure::Conflict("theirs".to_owned());
+    plan.failed(&write, &conflict, at(began, 1.0).instant);
+    plan.on_report(&report("Unhealthy", "ListStuck"), at(began, 2.0));
+    assert_eq!(
+        plan.conditions[&OurCondition::PlegUnhealthy]
+            .due(None)
+            .map(|due| { (due - began).as_secs() }),
+        Some(3601)
+    );
+    plan.on_node(node_with(json!([]), json!([])), at(began, 1000.0));
+    plan.on_report(&report("Unhealthy", "ListStuck"), at(began, 1000.0));
+    assert!(wait_for(&mut plan, Kind::Condition, began, 1000.0) < 5.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_a_node_that_may_not_be_read_events_are_created_all_the_same() {
+    let began = Instant::now();
+    let config = KubernetesConfig {
+        agents: 1,
+        ..KubernetesConfig::default()
+    };
+    let mut plan = Plan::new(&config, "node-1", began, Rng::with_seed(1));
+    plan.on_unreadable();
+    plan.on_report(&report("Unhealthy", "ListStuck"), at(began, 0.0));
+    let condition = plan.next(at(began, 10.0)).unwrap();
+    plan.failed(&condition, &busy(), at(began, 10.0).instant);
+    let event = plan.next(at(began, 10.0));
+    assert!(
+        matches!(&event, Some(Write::Event(_, uid)) if uid == "node-1"),
+        "{event:?}"
+    );
 }

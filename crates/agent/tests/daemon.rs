@@ -1,86 +1,44 @@
 //! The whole daemon in this process, asked by the client.
 
-use std::path::Path;
+mod node;
+
 use std::time::Duration;
 
-use agent::{AgentChoice, AgentClient, AgentConfig, ClientError, Daemon, Listeners, RunError, run};
+use agent::{AgentChoice, AgentClient, AgentConfig, ClientError};
 use cri::Endpoint;
+use node::Node;
 use pleg::model::event::EventType;
 use pleg::out::go_duration::GoDuration;
 use pleg::out::told::Record;
-use sim::Sim;
-use sim::grpc::{serve, socket};
-use tempfile::TempDir;
-use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A runtime, and a daemon that watches it.
-struct Node {
-    sim: Sim,
-    place: TempDir,
-    shutdown: oneshot::Sender<()>,
-    daemon: JoinHandle<Result<(), RunError>>,
+async fn up() -> Node {
+    let config = AgentConfig {
+        relist_period: GoDuration(Duration::from_millis(50)),
+        ..AgentConfig::default()
+    };
+    Node::up(&["web"], config).await
 }
 
-impl Node {
-    async fn up() -> Self {
-        let place = tempfile::tempdir().unwrap();
-        let sim = Sim::new();
-        sim.run("web", &["app"]);
-        let endpoint = Endpoint::new(place.path().join("runtime.sock"));
-        let listener = socket::listen(endpoint.path()).await.unwrap();
-        tokio::spawn(serve(sim.clone(), listener));
-        let config = AgentConfig {
-            relist_period: GoDuration(Duration::from_millis(50)),
-            socket: place.path().join("agent.sock"),
-            listen: "127.0.0.1:0".parse().unwrap(),
-            ..AgentConfig::default()
-        };
-        let listeners = Listeners::bind(&config).await.unwrap();
-        let (shutdown, told) = oneshot::channel();
-        let daemon = Daemon {
-            endpoint,
-            config,
-            state_directory: place.path().join("state"),
-            guard: None,
-            doctor: "false".into(),
-        };
-        let daemon = tokio::spawn(run(daemon, listeners, async {
-            let _ = told.await;
-        }));
-        Self {
-            sim,
-            place,
-            shutdown,
-            daemon,
+/// A client, once the daemon has seen the pods.
+async fn client_of(node: &Node) -> AgentClient {
+    let choice = AgentChoice::Named(node.socket().into());
+    loop {
+        let found = AgentClient::find(&choice, None).await.unwrap();
+        let (client, status) = found.expect("it is named");
+        if status.relist.count > 0 {
+            return client;
         }
-    }
-
-    fn socket(&self) -> Box<Path> {
-        self.place.path().join("agent.sock").into()
-    }
-
-    /// A client, once the daemon has seen the pods.
-    async fn client(&self) -> AgentClient {
-        let choice = AgentChoice::Named(self.socket().into());
-        loop {
-            let found = AgentClient::find(&choice, None).await.unwrap();
-            let (client, status) = found.expect("it is named");
-            if status.relist.count > 0 {
-                return client;
-            }
-            sleep(Duration::from_millis(10)).await;
-        }
+        sleep(Duration::from_millis(10)).await;
     }
 }
 
 #[tokio::test]
 async fn a_client_learns_what_the_daemon_knows_and_what_happens() {
-    let node = Node::up().await;
-    let client = node.client().await;
+    let node = up().await;
+    let client = client_of(&node).await;
     let pods = client.pods().await.unwrap();
     assert_eq!(pods.len(), 1);
     assert_eq!((&*pods[0].status.name, &pods[0].error), ("web", &None));
@@ -104,8 +62,8 @@ async fn a_client_learns_what_the_daemon_knows_and_what_happens() {
 
 #[tokio::test]
 async fn a_shutdown_ends_event_streams_and_takes_the_socket_along() {
-    let node = Node::up().await;
-    let mut events = node.client().await.events().await.unwrap();
+    let node = up().await;
+    let mut events = client_of(&node).await.events().await.unwrap();
     let socket = node.socket();
     node.shutdown.send(()).unwrap();
     timeout(PATIENCE, node.daemon)
@@ -123,7 +81,7 @@ async fn a_shutdown_ends_event_streams_and_takes_the_socket_along() {
 
 #[tokio::test]
 async fn an_agent_that_watches_another_runtime_is_refused() {
-    let node = Node::up().await;
+    let node = up().await;
     let other = Endpoint::new("/run/other.sock");
     let choice = AgentChoice::Named(node.socket().into());
     let refused = AgentClient::find(&choice, Some(&other)).await.unwrap_err();
@@ -135,7 +93,7 @@ async fn an_agent_that_watches_another_runtime_is_refused() {
 
 #[tokio::test]
 async fn the_known_ids_are_saved_for_the_next_start() {
-    let node = Node::up().await;
+    let node = up().await;
     let endpoint = Endpoint::new(node.place.path().join("runtime.sock"));
     let ids = agent::known_ids(&endpoint, &node.place.path().join("state"));
     let saved = async {

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use cluster::KubernetesConfig;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 mod deploy;
 use deploy::{documents, text};
@@ -131,15 +131,26 @@ fn the_pod_monitor_scrapes_the_port_that_the_metrics_overlay_opens() {
             "podMetricsEndpoints[].interval",
             "podMetricsEndpoints[].relabelings[].sourceLabels[]",
             "podMetricsEndpoints[].relabelings[].targetLabel",
+            "podMetricsEndpoints[].relabelings[].replacement",
         ],
     );
     let set = documents(&text("kubernetes/base/daemonset.yaml")).remove(0);
     assert_eq!(monitor["selector"], set["spec"]["selector"]);
     let patch = documents(&text("kubernetes/components/metrics/daemonset.yaml")).remove(0);
     let port = &patch["spec"]["template"]["spec"]["containers"][0]["ports"][0];
+    let mut jobs = Vec::new();
     for endpoint in monitor["podMetricsEndpoints"].as_array().unwrap() {
         assert_eq!(endpoint["port"], port["name"]);
+        let [job, instance] = &endpoint["relabelings"].as_array().unwrap()[..] else {
+            panic!("{endpoint}");
+        };
+        assert_eq!(
+            (&job["targetLabel"], &instance["targetLabel"]),
+            (&json!("job"), &json!("instance"))
+        );
+        jobs.push(&job["replacement"]);
     }
+    assert_eq!(jobs, ["pleg", "pleg-kubelet"], "as the alerts select them");
 }
 
 #[test]
@@ -155,7 +166,7 @@ fn the_plugin_of_k9s_hands_the_nodes_name_over_as_an_argument() {
         "args",
     ];
     assert!(plugin.keys().all(|key| known.contains(&&**key)));
-    assert_eq!(plugin["scopes"], serde_json::json!(["nodes"]));
+    assert_eq!(plugin["scopes"], json!(["nodes"]));
     let args = plugin["args"].as_array().unwrap();
     let script = args[1].as_str().unwrap();
     assert!(script.contains("pleg \"$1\"") && !script.contains("$NAME"));

@@ -1,0 +1,60 @@
+//! A simulated runtime, and a whole daemon that watches it.
+
+use std::path::Path;
+
+use agent::{AgentConfig, Daemon, Listeners, RunError, run};
+use cri::Endpoint;
+use sim::Sim;
+use sim::grpc::{serve, socket};
+use tempfile::TempDir;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+pub struct Node {
+    pub sim: Sim,
+    pub place: TempDir,
+    pub shutdown: oneshot::Sender<()>,
+    pub daemon: JoinHandle<Result<(), RunError>>,
+}
+
+impl Node {
+    /// With these pods, of one container each, and a daemon that is configured so.
+    pub async fn up(pods: &[&str], config: AgentConfig) -> Self {
+        let place = tempfile::tempdir().unwrap();
+        let sim = Sim::new();
+        for pod in pods {
+            sim.run(pod, &["app"]);
+        }
+        let endpoint = Endpoint::new(place.path().join("runtime.sock"));
+        let listener = socket::listen(endpoint.path()).await.unwrap();
+        tokio::spawn(serve(sim.clone(), listener));
+        let config = AgentConfig {
+            socket: place.path().join("agent.sock"),
+            listen: "127.0.0.1:0".parse().unwrap(),
+            ..config
+        };
+        let listeners = Listeners::bind(&config).await.unwrap();
+        let (shutdown, told) = oneshot::channel();
+        let daemon = Daemon {
+            endpoint,
+            config,
+            state_directory: place.path().join("state"),
+            guard: None,
+            doctor: "false".into(),
+        };
+        let daemon = tokio::spawn(run(daemon, listeners, async {
+            let _ = told.await;
+        }));
+        Self {
+            sim,
+            place,
+            shutdown,
+            daemon,
+        }
+    }
+
+    #[allow(dead_code, reason = "not every test asks the daemon itself")]
+    pub fn socket(&self) -> Box<Path> {
+        self.place.path().join("agent.sock").into()
+    }
+}

@@ -4,9 +4,11 @@ use clap::{Parser, Subcommand};
 
 use crate::args::{Agent, Global, Pods, Sim, Status, Watch};
 use crate::commands::analyze::Analyze;
+use crate::commands::completion::Completion;
 use crate::commands::doctor::Doctor;
 use crate::commands::explain::Explain;
 use crate::commands::guard::Guard;
+use crate::commands::man_pages::ManPages;
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -61,4 +63,9 @@ pub enum Command {
     Demo,
     /// Serve a simulated runtime, to which happens what a scenario says.
     Sim(Sim),
+    /// Print the completion script of a shell.
+    Completion(Completion),
+    /// Write the manual pages of all commands to a directory.
+    #[command(hide = true)]
+    ManPages(ManPages),
 }

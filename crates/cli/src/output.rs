@@ -96,6 +96,11 @@ pub fn text(text: &str) -> anyhow::Result<()> {
     write(anstream::stdout().lock(), escape::page(text).as_bytes())
 }
 
+/// Writes what was generated from our own text alone, as it is.
+pub fn generated(bytes: &[u8]) -> anyhow::Result<()> {
+    write(io::stdout().lock(), bytes)
+}
+
 /// Writes one JSON value on a line of its own.
 pub fn json(value: &impl Serialize) -> anyhow::Result<()> {
     let mut line = escape::json(serde_json::to_string(value)?);

@@ -2,11 +2,13 @@
 
 pub mod agent;
 pub mod analyze;
+pub mod completion;
 pub mod demo;
 pub mod doctor;
 pub mod explain;
 pub mod guard;
 pub mod kubectl;
+pub mod man_pages;
 pub mod pods;
 pub mod sim;
 pub mod status;

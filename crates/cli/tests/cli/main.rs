@@ -24,6 +24,7 @@ mod nonsense;
 mod odd_rows;
 mod old_api;
 mod saved_set;
+mod shipped_text;
 mod sim;
 mod stopping;
 mod terminal;

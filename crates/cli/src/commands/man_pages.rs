@@ -1,0 +1,38 @@
+//! `pleg man-pages`: a manual page for each command, in a directory.
+//!
+//! Packaging runs it. It is hidden rather than a program of its own: so the pages are those of
+//! this very binary, and no second crate needs the command line as a library.
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::Context;
+use clap::{Args, Command, CommandFactory};
+
+use crate::Found;
+use crate::command_line::Arguments;
+
+/// Arguments of `pleg man-pages`.
+#[derive(Args, Debug)]
+pub struct ManPages {
+    /// Where to write them; it is created.
+    #[arg(value_name = "DIRECTORY")]
+    directory: PathBuf,
+}
+
+/// Each program that this binary is.
+fn programs() -> [Command; 1] {
+    [Arguments::command()]
+}
+
+pub fn run(options: &ManPages) -> anyhow::Result<Found> {
+    let directory = &options.directory;
+    let write = |program| {
+        fs::create_dir_all(directory)?;
+        clap_mangen::generate_to(program, directory)
+    };
+    for program in programs() {
+        write(program).with_context(|| format!("cannot write to {}", directory.display()))?;
+    }
+    Ok(Found::Well)
+}

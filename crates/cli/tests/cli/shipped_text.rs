@@ -1,0 +1,66 @@
+//! What packages install beside the binary: completion scripts and manual pages.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use tempfile::{NamedTempFile, TempDir};
+
+use crate::support::Pleg;
+
+/// The commands that `pleg --help` lists.
+fn commands() -> BTreeSet<String> {
+    let help = Pleg::new(&["--help"]).run().assert_code(0).out;
+    let after = help.split_once("Commands:\n").unwrap().1;
+    let listed = after.lines().take_while(|line| !line.is_empty());
+    // A description that is wrapped goes on further to the right.
+    let names = listed.filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
+    let names = names.filter(|name| !name.is_empty() && *name != "help");
+    names.map(str::to_owned).collect()
+}
+
+#[test]
+fn every_listed_command_and_no_hidden_one_has_a_completion_in_each_shell() {
+    let commands = commands();
+    assert!(commands.contains("doctor") && commands.contains("completion"));
+    for shell in ["bash", "zsh", "fish"] {
+        let script = Pleg::new(&["completion", shell]).run().assert_code(0).out;
+        for command in &commands {
+            assert!(script.contains(command), "{shell}: {command}");
+        }
+        for hidden in ["man-pages", "doctor-helper"] {
+            assert!(!script.contains(hidden), "{shell}: {hidden}");
+        }
+    }
+}
+
+#[test]
+fn every_listed_command_has_a_manual_page_and_no_hidden_one_has() {
+    let directory = TempDir::new().unwrap();
+    let man = directory.path().join("share/man1");
+    Pleg::new(&["man-pages", man.to_str().unwrap()])
+        .run()
+        .assert_code(0);
+    let pages = fs::read_dir(&man).unwrap();
+    let pages: BTreeSet<String> = pages
+        .map(|page| page.unwrap().file_name().into_string().unwrap())
+        .collect();
+    for command in commands() {
+        assert!(pages.contains(&format!("pleg-{command}.1")), "{command}");
+    }
+    for page in ["pleg.1", "pleg-guard-install.1"] {
+        assert!(pages.contains(page), "{page}");
+    }
+    for hidden in ["pleg-man-pages.1", "pleg-doctor-helper.1"] {
+        assert!(!pages.contains(hidden), "{hidden}");
+    }
+    let page = fs::read_to_string(man.join("pleg-watch.1")).unwrap();
+    assert!(page.contains("relist\\-period"), "{page}");
+}
+
+#[test]
+fn pages_that_cannot_be_written_are_an_error_that_names_the_directory() {
+    let file = NamedTempFile::new().unwrap();
+    let path = file.path().to_str().unwrap();
+    let ended = Pleg::new(&["man-pages", path]).run().assert_code(2);
+    assert!(ended.err.contains(path), "{ended:?}");
+}

@@ -19,6 +19,9 @@ use crate::{Found, output};
 /// Where an administrator's units are.
 const UNIT_DIRECTORY: &str = "/etc/systemd/system";
 
+/// The unit of an agent without a guard. It does not start where a guard is installed.
+const AGENT_UNIT: &str = "pleg-agent.service";
+
 /// Where a kubelet's endpoint may be configured: kubeadm (with a flag before 1.34), Debian's and
 /// Red Hat's packages, k3s and RKE2.
 const KUBELET_FILES: [&str; 8] = [
@@ -112,6 +115,9 @@ pub async fn install(global: &Global, install: Install) -> anyhow::Result<Found>
     let called_systemd = place.is_live();
     if called_systemd {
         systemctl(&["daemon-reload"])?;
+        // The guard is an agent as well, and listens where that does. Where no such unit is
+        // loaded, there is nothing to stop.
+        let _ = systemctl(&["stop", AGENT_UNIT]);
         systemctl(&["enable", UNITS[0], UNITS[1]])?;
         systemctl(&["restart", UNITS[0], UNITS[1]])?;
     }

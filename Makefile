@@ -42,6 +42,10 @@ bench: ## What it costs, as a table; needs root for the part on containerd
 	$(CARGO) run --release -p bench
 	bench/analyze
 
+.PHONY: dist
+dist: ## A release for amd64 and arm64, in target/dist: binaries, .deb, image, chart, SBOM, checksums
+	@packaging/dist
+
 .PHONY: clean
 clean: ## End all instances of the test bed and remove what was built
 	-testbed/testbed down --all

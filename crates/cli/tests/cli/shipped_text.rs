@@ -1,11 +1,17 @@
-//! What packages install beside the binary: completion scripts and manual pages.
+//! What packages install beside the binary: completion scripts, manual pages, a configuration.
 
 use std::collections::BTreeSet;
 use std::fs;
 
+use agent::AgentConfig;
 use tempfile::{NamedTempFile, TempDir};
 
 use crate::support::Pleg;
+
+const PACKAGED_CONFIG: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../packaging/debian/agent.yaml"
+);
 
 /// The commands that `pleg --help` lists.
 fn commands() -> BTreeSet<String> {
@@ -63,4 +69,27 @@ fn pages_that_cannot_be_written_are_an_error_that_names_the_directory() {
     let path = file.path().to_str().unwrap();
     let ended = Pleg::new(&["man-pages", path]).run().assert_code(2);
     assert!(ended.err.contains(path), "{ended:?}");
+}
+
+#[test]
+fn the_packaged_configuration_changes_no_default() {
+    let config = AgentConfig::read(PACKAGED_CONFIG.as_ref()).unwrap();
+    assert_eq!(config, AgentConfig::default());
+}
+
+#[test]
+fn each_key_of_the_packaged_configuration_is_known_and_its_value_accepted() {
+    let text = fs::read_to_string(PACKAGED_CONFIG).unwrap();
+    // A comment starts with a space and a capital, a key does not, or is indented.
+    let key = |line: &str| {
+        let key = line.strip_prefix('#')?;
+        let is_key = key.starts_with(|c: char| c.is_ascii_lowercase()) || key.starts_with("  ");
+        is_key.then(|| format!("{key}\n"))
+    };
+    let keys: String = text.lines().filter_map(key).collect();
+    assert!(keys.contains("relistPeriod: ") && keys.contains("\n  kubeconfig: "));
+    let file = NamedTempFile::new().unwrap();
+    fs::write(&file, keys).unwrap();
+    let config = AgentConfig::read(file.path()).unwrap();
+    assert!(config.kubernetes.is_some());
 }

@@ -191,7 +191,7 @@ mod tests {
     fn a_node_that_is_well_is_looked_at_once_a_day() {
         let reports = [(0, report("Healthy", "AllSeen", &[]))];
         let days = [600, 600 + 86_400].map(|second| (second, Occasion::CheckUp));
-        assert_eq!(occasions(&reports, 180_000), days);
+        assert_eq!(occasions(&reports, 150_000), days);
         let unknown = [(0, report("Starting", "Starting", &[]))];
         assert_eq!(occasions(&unknown, 2000), []);
     }

@@ -11,6 +11,7 @@ use clap::{Args, Command, CommandFactory};
 
 use crate::Found;
 use crate::command_line::Arguments;
+use crate::commands::kubectl::Kubectl;
 
 /// Arguments of `pleg man-pages`.
 #[derive(Args, Debug)]
@@ -21,8 +22,8 @@ pub struct ManPages {
 }
 
 /// Each program that this binary is.
-fn programs() -> [Command; 1] {
-    [Arguments::command()]
+fn programs() -> [Command; 2] {
+    [Arguments::command(), Kubectl::command()]
 }
 
 pub fn run(options: &ManPages) -> anyhow::Result<Found> {

@@ -218,13 +218,13 @@ fn five_thousand_nodes_are_shown_within_fifty_megabytes() {
 
 #[test]
 fn a_watch_shows_each_change_and_ends_when_it_is_interrupted() {
-    let server = ApiServer::start(vec![well("a"), well("b")]);
+    let mut beat = well("a");
+    let server = ApiServer::start(vec![beat.clone(), well("b")]);
     let mut watch = server.kubectl(&["--watch", "-o", "json"]).start();
     watch.record("the first", |record| record["node"] == "a");
     watch.record("the second", |record| record["node"] == "b");
     eventually("it watches", || (server.watches() > 0).then_some(()));
     // A heartbeat alone is no news.
-    let mut beat = well("a");
     beat["status"]["conditions"][2]["lastHeartbeatTime"] = ago(0).into();
     server.set_node(beat);
     server.set_node(stuck("b"));

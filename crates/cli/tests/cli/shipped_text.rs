@@ -53,7 +53,7 @@ fn every_listed_command_has_a_manual_page_and_no_hidden_one_has() {
     for command in commands() {
         assert!(pages.contains(&format!("pleg-{command}.1")), "{command}");
     }
-    for page in ["pleg.1", "pleg-guard-install.1"] {
+    for page in ["pleg.1", "pleg-guard-install.1", "kubectl-pleg.1"] {
         assert!(pages.contains(page), "{page}");
     }
     for hidden in ["pleg-man-pages.1", "pleg-doctor-helper.1"] {

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::ffi::OsString;
+use std::future::pending;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,8 +11,10 @@ use cluster::Teller;
 use cri::Endpoint;
 use pleg::model::wall_time::system_clock;
 use pleg::out::cache::Stopped;
+use pleg::out::status_report::StatusReport;
 use pleg::runtime::grpc::GrpcRuntime;
 use pleg::{Environment, Pleg};
+use tokio::sync::watch;
 use tokio::time::sleep;
 
 use crate::diagnosis::{Diagnosis, Findings};
@@ -20,8 +23,11 @@ use crate::http::{Agent, health_router, report, router};
 use crate::known_ids::{SavedSet, known_ids};
 use crate::{AgentConfig, KernelHints, Metrics, kernel, supervisor};
 
-/// How often Kubernetes is told how we are; only what has changed is written.
-const TELL: Duration = Duration::from_secs(1);
+/// How often a report is made for those in this process who act on it.
+const REPORT: Duration = Duration::from_secs(1);
+
+/// The newest report; `None` while nothing is known.
+pub(crate) type Reports = watch::Receiver<Option<StatusReport>>;
 
 /// What a daemon is made from.
 #[derive(Clone, Debug)]
@@ -105,6 +111,7 @@ pub async fn run(
         }
         None => None,
     };
+    let reports = watch::Sender::new(None);
     let saved = SavedSet::new(&endpoint, &state_directory);
 
     listeners.log(&endpoint);
@@ -114,9 +121,10 @@ pub async fn run(
         never = supervisor::watchdog(&agent) => match never {},
         stopped = agent.pleg.stopped() => Err(stopped.into()),
         stopped = saved.keep(agent.pleg.clone()) => Err(stopped.into()),
-        never = diagnose(&agent, diagnosis.as_ref()) => match never {},
+        never = diagnose(&agent, diagnosis.as_ref(), reports.subscribe()) => match never {},
+        never = make_reports(&agent, &reports) => match never {},
         () = guard_ended(&agent) => Err(RunError::Guard),
-        () = tell_kubernetes(&agent, kubernetes.as_ref()) => Err(RunError::Writer),
+        () = tell_kubernetes(kubernetes.as_ref(), reports.subscribe()) => Err(RunError::Writer),
         () = shutdown => Ok(()),
     };
     supervisor::stopping().await;
@@ -126,19 +134,30 @@ pub async fn run(
     ended
 }
 
+/// Makes reports while somebody reads them.
+async fn make_reports(agent: &Agent, reports: &watch::Sender<Option<StatusReport>>) -> Infallible {
+    loop {
+        if reports.receiver_count() > 0 {
+            reports.send_replace(report(agent).await.ok());
+        }
+        sleep(REPORT).await;
+    }
+}
+
 /// Ends with the thread that writes.
-async fn tell_kubernetes(agent: &Agent, kubernetes: Option<&Teller>) {
+async fn tell_kubernetes(kubernetes: Option<&Teller>, mut reports: Reports) {
     let Some(kubernetes) = kubernetes else {
-        return std::future::pending().await;
+        drop(reports);
+        return pending().await;
     };
     let tell = async {
-        loop {
+        while reports.changed().await.is_ok() {
             // What is not known is not told: nobody confirms what was said before.
-            if let Ok(report) = report(agent).await {
+            if let Some(report) = reports.borrow_and_update().clone() {
                 kubernetes.tell(report);
             }
-            sleep(TELL).await;
         }
+        pending().await
     };
     tokio::select! {
         () = kubernetes.ended() => {}
@@ -146,17 +165,18 @@ async fn tell_kubernetes(agent: &Agent, kubernetes: Option<&Teller>) {
     }
 }
 
-async fn diagnose(agent: &Agent, diagnosis: Option<&Diagnosis>) -> Infallible {
+async fn diagnose(agent: &Agent, diagnosis: Option<&Diagnosis>, reports: Reports) -> Infallible {
     match diagnosis {
-        Some(diagnosis) => diagnosis.keep(agent).await,
-        None => std::future::pending().await,
+        Some(diagnosis) => diagnosis.keep(agent, reports).await,
+        None => drop(reports),
     }
+    pending().await
 }
 
 async fn guard_ended(agent: &Agent) {
     match &agent.guard {
         Some(guard) => guard.ended().await,
-        None => std::future::pending().await,
+        None => pending().await,
     }
 }
 
@@ -169,7 +189,7 @@ async fn serve_all(listeners: Listeners, agent: &Agent) -> Infallible {
     let serve_metrics = async {
         match metrics {
             Some(metrics) => serve(metrics, health_router(agent.clone()), MAX_CONNECTIONS).await,
-            None => std::future::pending().await,
+            None => pending().await,
         }
     };
     tokio::select! {

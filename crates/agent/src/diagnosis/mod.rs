@@ -8,7 +8,6 @@
 //!
 //! The doctor is a process, so that its memory and whatever it blocks in go with it.
 
-use std::convert::Infallible;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,18 +19,16 @@ use pleg::out::health::HealthState;
 use pleg::out::status_report::{Finding, StatusReport};
 use serde::Deserialize;
 use tokio::task::spawn_blocking;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, timeout};
 
 use self::doctor::{Doctor, Said};
 use self::occasions::{Occasion, Occasions};
-use crate::http::{Agent, report};
+use crate::daemon::Reports;
+use crate::http::Agent;
 
 mod bundles;
 mod doctor;
 mod occasions;
-
-/// How often it is looked whether there is an occasion.
-const LOOK: Duration = Duration::from_secs(1);
 
 /// What the disk for bundles may take before a diagnosis goes on without one.
 const DISK: Duration = Duration::from_secs(5);
@@ -135,19 +132,23 @@ impl Diagnosis {
         }
     }
 
-    pub(crate) async fn keep(&self, agent: &Agent) -> Infallible {
+    /// Diagnoses by these reports for as long as they come.
+    pub(crate) async fn keep(&self, agent: &Agent, mut reports: Reports) {
         let mut occasions = Occasions::new(self.config.check_up, Instant::now());
-        loop {
-            // What is not known is no occasion.
-            if let Ok(report) = report(agent).await {
-                if report.health.state == HealthState::Healthy {
-                    agent.findings.change(|known| known.leading = None);
+        while reports.changed().await.is_ok() {
+            let occasion = match reports.borrow_and_update().as_ref() {
+                Some(report) => {
+                    if report.health.state == HealthState::Healthy {
+                        agent.findings.change(|known| known.leading = None);
+                    }
+                    occasions.next(report, Instant::now())
                 }
-                if let Some(occasion) = occasions.next(&report, Instant::now()) {
-                    self.diagnose(occasion, agent).await;
-                }
+                // What is not known is no occasion.
+                None => None,
+            };
+            if let Some(occasion) = occasion {
+                self.diagnose(occasion, agent).await;
             }
-            sleep(LOOK).await;
         }
     }
 

@@ -15,8 +15,8 @@ pub(crate) const HEARTBEAT: Duration = Duration::from_secs(300);
 /// Changes of the message alone are not written more often.
 const CALM: Duration = Duration::from_secs(10);
 
-/// Who takes our condition away is answered at most so often.
-const AGAIN: Duration = Duration::from_secs(60);
+/// Who takes away what we wrote is answered at most so often.
+pub(crate) const AGAIN: Duration = Duration::from_secs(60);
 
 /// What somebody else owns is tried again after so long.
 const OTHERS: Duration = Duration::from_secs(3600);

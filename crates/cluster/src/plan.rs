@@ -259,6 +259,7 @@ impl Plan {
     /// A write has failed.
     pub(crate) fn failed(&mut self, write: &Write, failure: &Failure, now: Instant) {
         let kind = write.kind();
+        let is_refused_for_good = self.backoff(kind).failures() >= QUICK_TRIES;
         match (failure, write) {
             (Failure::Conflict(_), Write::Condition(which, _)) => {
                 if let Some(conditioned) = self.conditions.get_mut(which) {
@@ -283,14 +284,9 @@ impl Plan {
             ) => {
                 self.event_done();
             }
+            // It may be this event alone that is refused, in a namespace that is being deleted.
+            (Failure::Forbidden(..), Write::Event(..)) if is_refused_for_good => self.event_done(),
             _ => {}
-        }
-        let is_refused_for_good = self.backoff(kind).failures() >= QUICK_TRIES;
-        // It may be this event alone that is refused, in a namespace that is being deleted.
-        if let (Failure::Forbidden(..), Write::Event(..)) = (failure, write)
-            && is_refused_for_good
-        {
-            self.event_done();
         }
         let at_least = match failure {
             Failure::Forbidden(..) if is_refused_for_good => HEARTBEAT,

@@ -12,6 +12,7 @@ use pleg::out::status_report::StatusReport;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use crate::conditioned::AGAIN;
 use crate::config::{KubernetesConfig, TaintWhen};
 use crate::node::Node;
 
@@ -25,9 +26,6 @@ const EFFECT: &str = "NoSchedule";
 
 /// What is not Unhealthy must last for so long before new pods are kept away.
 const LASTING: Duration = Duration::from_secs(30);
-
-/// Who takes our taint away is answered at most so often.
-const AGAIN: Duration = Duration::from_secs(60);
 
 /// By then a watch shows what was written.
 const UNSEEN: Duration = Duration::from_secs(10);

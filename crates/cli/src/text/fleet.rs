@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use cluster::Culprit;
 use cluster::fleet::{FleetEvent, FleetState, NodeView};
-use comfy_table::{Table, presets};
+use comfy_table::Table;
 use doctor::cause::Cause;
 use pleg::model::wall_time::WallTime;
 use pleg::out::health::{Reason, short};
 
-use super::{BAD, BOLD, DIM, GOOD, WARN, printable, sentence, styled, wrap};
+use super::{BAD, BOLD, DIM, GOOD, WARN, aligned, printable, sentence, styled, wrap};
 
 /// A message in a column is not longer, in characters.
 const NARROW: usize = 60;
@@ -34,7 +34,6 @@ pub fn table(nodes: &[NodeView], columns: Columns, now: WallTime) -> String {
         return "No nodes found.\n".to_owned();
     }
     let mut table = Table::new();
-    table.load_style(presets::NOTHING);
     if columns.header {
         let header = [
             "NODE", "READY", "PLEG", "SINCE", "CAUSE", "CULPRIT", "GUARDED",
@@ -59,11 +58,7 @@ pub fn table(nodes: &[NodeView], columns: Columns, now: WallTime) -> String {
         let wide = wide.into_iter().filter(|_| columns.wide);
         table.add_row(row.into_iter().chain(wide));
     }
-    for column in table.column_iter_mut() {
-        column.set_padding((0, 2));
-    }
-    let lines = table.lines().map(|line| format!("{}\n", line.trim_end()));
-    lines.collect()
+    aligned(table)
 }
 
 /// The line of a node that is gone.
@@ -220,7 +215,6 @@ fn history(page: &mut String, events: &[FleetEvent], now: WallTime) {
     }
     let _ = writeln!(page, "\n{}", styled(BOLD, "Events, the newest first"));
     let mut table = Table::new();
-    table.load_style(presets::NOTHING);
     for event in events.iter().take(MOST_EVENTS) {
         let when = event.time.map_or_else(none, |time| age(now.since(time)));
         table.add_row([
@@ -231,12 +225,7 @@ fn history(page: &mut String, events: &[FleetEvent], now: WallTime) {
             sentence(&event.note).into_owned(),
         ]);
     }
-    for column in table.column_iter_mut() {
-        column.set_padding((0, 2));
-    }
-    for line in table.lines() {
-        let _ = writeln!(page, "{}", line.trim_end());
-    }
+    page.push_str(&aligned(table));
     if events.len() > MOST_EVENTS {
         let _ = writeln!(page, "  and {} older ones", events.len() - MOST_EVENTS);
     }

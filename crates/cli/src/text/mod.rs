@@ -2,6 +2,7 @@
 //! terminal with.
 
 use anstyle::{AnsiColor, Style};
+use comfy_table::{Table, presets};
 use pleg::out::health::HealthState;
 
 pub mod analyze;
@@ -29,6 +30,16 @@ pub fn health_style(state: HealthState) -> Style {
         HealthState::Starting | HealthState::Degraded => WARN,
         HealthState::Unhealthy => BAD,
     }
+}
+
+/// A table without lines, its columns two spaces apart.
+pub fn aligned(mut table: Table) -> String {
+    table.load_style(presets::NOTHING);
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
+    let lines = table.lines().map(|line| format!("{}\n", line.trim_end()));
+    lines.collect()
 }
 
 /// The text in a style.

@@ -1,12 +1,12 @@
 //! The table of `pleg pods`.
 
-use comfy_table::{Table, presets};
+use comfy_table::Table;
 use pleg::model::listed::ContainerState;
 use pleg::model::status::ContainerStatus;
 use pleg::out::health::short;
 use pleg::out::pods::PodReport;
 
-use super::printable;
+use super::{aligned, printable};
 
 /// Marks the state of what could not be inspected.
 const LAST_KNOWN: &str = "last known";
@@ -17,7 +17,6 @@ pub fn table(pods: &[PodReport]) -> String {
         return "No pods found.\n".to_owned();
     }
     let mut table = Table::new();
-    table.load_style(presets::NOTHING);
     table.set_header([
         "NAMESPACE",
         "POD",
@@ -53,11 +52,7 @@ pub fn table(pods: &[PodReport]) -> String {
             table.add_row(named([String::new(), state, String::new(), String::new()]));
         }
     }
-    for column in table.column_iter_mut() {
-        column.set_padding((0, 2));
-    }
-    let lines = table.lines().map(|line| format!("{}\n", line.trim_end()));
-    lines.collect()
+    aligned(table)
 }
 
 fn state(container: &ContainerStatus, is_last_known: bool) -> String {

@@ -1,6 +1,5 @@
 //! Requests with a deadline, answers with a bound, and watches line by line.
 
-use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::time::Duration;
 
@@ -89,9 +88,13 @@ impl Door {
     }
 
     /// Reads an object or a list.
-    pub(crate) async fn get(&self, path: &str, asks: Asks) -> Result<Vec<u8>, Failure> {
+    pub(crate) async fn get<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        asks: Asks,
+    ) -> Result<T, Failure> {
         let request = http::Request::get(path).header(header::ACCEPT, "application/json");
-        self.send(request, Body::empty(), asks).await
+        object(&self.send(request, Body::empty(), asks).await?)
     }
 
     /// Sends a JSON value, of the content type that the request names.
@@ -100,9 +103,10 @@ impl Door {
         request: request::Builder,
         body: &Value,
         asks: Asks,
-    ) -> Result<Vec<u8>, Failure> {
+    ) -> Result<(), Failure> {
         let body = Body::from(body.to_string().into_bytes());
-        self.send(request, body, asks).await
+        let answer = self.send(request, body, asks).await?;
+        object::<IgnoredAny>(&answer).map(drop)
     }
 
     async fn send(
@@ -117,13 +121,7 @@ impl Door {
             let response = self.client.send(request).await?;
             Ok(async { read(good(response, asks).await?, asks.longest).await }.await)
         });
-        let answer = answer.await??;
-        // What stands between may say 200 too.
-        let is_object = serde_json::from_slice::<Object>(&answer).is_ok();
-        if !is_object {
-            return Err(Failure::Garbage("it is no object".to_owned()));
-        }
-        Ok(answer)
+        answer.await?
     }
 
     /// Begins to watch.
@@ -220,8 +218,13 @@ fn check(config: &mut Config) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Any object.
-type Object = BTreeMap<String, IgnoredAny>;
+/// Reads what must be an object: what stands between may say 200 too.
+fn object<T: DeserializeOwned>(answer: &[u8]) -> Result<T, Failure> {
+    match answer.trim_ascii_start().first() {
+        Some(b'{') => serde_json::from_slice(answer).map_err(garbage),
+        _ => Err(Failure::Garbage("it is no object".to_owned())),
+    }
+}
 
 fn watched<T: DeserializeOwned>(line: &[u8]) -> Result<Option<Watched<T>>, Failure> {
     #[derive(Deserialize)]

@@ -103,7 +103,7 @@ impl Api {
             // Nothing of the answer is read: a Node may have a hundred kilobytes.
             .header(header::ACCEPT, METADATA_ONLY);
         let asks = Asks::object("patch nodes/status", "the Node");
-        self.door.write(request, &body, asks).await.map(drop)
+        self.door.write(request, &body, asks).await
     }
 
     /// Changes the Node by a JSON Patch.
@@ -113,7 +113,7 @@ impl Api {
             .header(header::CONTENT_TYPE, "application/json-patch+json")
             .header(header::ACCEPT, METADATA_ONLY);
         let asks = Asks::object("patch nodes", "the Node");
-        self.door.write(request, patch, asks).await.map(drop)
+        self.door.write(request, patch, asks).await
     }
 
     /// Creates an event.
@@ -124,7 +124,7 @@ impl Api {
         let request = Request::post(path).header(header::CONTENT_TYPE, "application/json");
         let body = serde_json::to_value(&event).expect("an event has only text keys");
         let asks = Asks::object("create events.k8s.io", "the namespace");
-        self.door.write(request, &body, asks).await.map(drop)
+        self.door.write(request, &body, asks).await
     }
 
     fn event(&self, event: &NewEvent, node_uid: &str) -> Event {

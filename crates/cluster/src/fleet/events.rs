@@ -3,7 +3,7 @@
 use pleg::model::wall_time::WallTime;
 use serde::{Deserialize, Serialize};
 
-use super::{Fleet, NodeView, path, unreadable};
+use super::{Fleet, NodeView, path};
 use crate::api::{Asks, Failure};
 use crate::config::is_domain;
 
@@ -82,8 +82,7 @@ impl Fleet {
             ];
             let of = format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events");
             let asks = Asks::object("list events.k8s.io", "the list of events");
-            let answer = self.door.get(&path(&of, &query), asks).await?;
-            let page: Page = serde_json::from_slice(&answer).map_err(unreadable)?;
+            let page: Page = self.door.get(&path(&of, &query), asks).await?;
             let regarding = match kind {
                 "Node" => format!("node/{name}"),
                 _ => format!("pod/{namespace}/{name}"),

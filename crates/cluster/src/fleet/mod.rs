@@ -7,7 +7,7 @@
 //!                                            view (pure): a Node in one row
 //! ```
 
-use pleg::model::wall_time::{WallClock, WallTime};
+use pleg::model::wall_time::WallClock;
 use serde::Deserialize;
 
 use crate::api::{self, Asks, Door, Failure, Watched};
@@ -149,9 +149,7 @@ impl Fleet {
                 of: "the list of nodes",
                 longest: LONGEST_PAGE,
             };
-            let answer = self.door.get(&path("/api/v1/nodes", &query), asks).await?;
-            let page: Page = serde_json::from_slice(&answer).map_err(unreadable)?;
-            drop(answer);
+            let page: Page = self.door.get(&path("/api/v1/nodes", &query), asks).await?;
             let now = (self.clock)();
             nodes.extend(page.items.iter().map(|node| NodeView::of(node, now)));
             progress(nodes.len(), page.metadata.remaining_item_count);
@@ -170,9 +168,8 @@ impl Fleet {
             return Err(Failure::NotFound("the Node"));
         }
         let path = format!("/api/v1/nodes/{name}");
-        let answer = self.door.get(&path, asks).await?;
-        let node: Node = serde_json::from_slice(&answer).map_err(unreadable)?;
-        Ok(NodeView::of(&node, self.now()))
+        let node: Node = self.door.get(&path, asks).await?;
+        Ok(NodeView::of(&node, (self.clock)()))
     }
 
     /// Begins to watch what happens after a version.
@@ -194,10 +191,6 @@ impl Fleet {
             clock: self.clock.clone(),
         })
     }
-
-    fn now(&self) -> WallTime {
-        (self.clock)()
-    }
 }
 
 /// A path with the parameters that have a value.
@@ -208,8 +201,4 @@ fn path(path: &str, query: &[(&str, Option<&str>)]) -> String {
     let mut encoded = form_urlencoded::Serializer::new(String::new());
     let encoded = encoded.extend_pairs(given).finish();
     format!("{path}?{encoded}")
-}
-
-fn unreadable(error: serde_json::Error) -> Failure {
-    Failure::Garbage(error.to_string())
 }

@@ -1,7 +1,7 @@
 #![no_main]
 #![allow(dead_code, reason = "each target uses one body")]
 
-#[path = "../../crates/doctor/tests/properties/bodies.rs"]
+#[path = "../../crates/analyze/tests/properties/bodies.rs"]
 mod bodies;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| bodies::analysis(bytes));

@@ -10,9 +10,9 @@ use std::time::Duration;
 use cluster::KubernetesConfig;
 use cri::Endpoint;
 use pleg::Mode;
-use pleg::out::go_duration::GoDuration;
 use pleg::runtime::grpc::MAX_MESSAGE_SIZE;
 use serde::Deserialize;
+use times::GoDuration;
 
 use crate::default_socket;
 use crate::diagnosis::DiagnosisConfig;

@@ -8,8 +8,8 @@ use agent::{AgentChoice, AgentClient, AgentConfig, ClientError};
 use cri::Endpoint;
 use node::Node;
 use pleg::model::event::EventType;
-use pleg::out::go_duration::GoDuration;
 use pleg::out::told::Record;
+use times::GoDuration;
 use tokio::time::{sleep, timeout};
 
 const PATIENCE: Duration = Duration::from_secs(30);

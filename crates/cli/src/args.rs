@@ -8,7 +8,7 @@ use std::time::Duration;
 use agent::AgentChoice;
 use clap::{ArgAction, Args, ValueEnum};
 use cri::{Endpoint, EndpointError};
-use pleg::out::go_duration::GoDuration;
+use times::GoDuration;
 
 /// What every command takes.
 #[derive(Args, Debug)]

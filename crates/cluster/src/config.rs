@@ -4,8 +4,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use pleg::out::go_duration::GoDuration;
 use serde::Deserialize;
+use times::GoDuration;
 
 /// The condition's type, unless the configuration gives it another one.
 const CONDITION: &str = "PLEGUnhealthy";

@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use pleg::model::id::{Id, PodRef};
 use pleg::model::wall_time::WallTime;
-use pleg::out::go_duration::GoDuration;
 use pleg::out::health::{HealthState, Reason, StuckCall};
 use pleg::out::status_report::StatusReport;
 use pleg::runtime::Rpc;
+use times::GoDuration;
 use tokio::time::Instant;
 
 use crate::condition::{sentence, shortened};

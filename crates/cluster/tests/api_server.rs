@@ -7,10 +7,10 @@ use std::time::Duration;
 use api_double::{Double, Wrong, new_node, until};
 use cluster::{Figures, KubernetesConfig, TaintWhen, Teller, start};
 use pleg::model::wall_time::system_clock;
-use pleg::out::go_duration::GoDuration;
 use pleg::out::status_report::StatusReport;
 use prometheus::{Registry, TextEncoder};
 use serde_json::{Value, json};
+use times::GoDuration;
 use tokio::time::sleep;
 
 fn config(double: &Double) -> KubernetesConfig {

@@ -3,14 +3,14 @@
 
 use std::time::Duration;
 
-use pleg::out::go_duration::GoDuration;
+use causes::Cause;
+use causes::finding::Finding;
 use serde::Serialize;
+use times::GoDuration;
 
-use crate::cause::Cause;
-use crate::causes::{JUDGES, Opinion};
 use crate::facts::NodeFacts;
 use crate::facts::probes::{AgentsWord, End, ProbeFacts};
-use crate::finding::Finding;
+use crate::judges::{JUDGES, Opinion};
 
 /// What is wrong with the node, as far as can be told.
 #[derive(Clone, Debug, PartialEq, Serialize)]

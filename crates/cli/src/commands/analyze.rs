@@ -1,9 +1,9 @@
 //! `pleg analyze`: what was saved of a node, explained.
 
+use analyze::analysis::{Analysis, Analyzer, InputReport};
+use analyze::input::{self, Observer, Unreadable};
 use anyhow::anyhow;
 use clap::Args;
-use doctor::analysis::{Analysis, Analyzer, InputReport};
-use doctor::input::{self, Observer, Unreadable};
 use indicatif::{ProgressBar, ProgressStyle};
 use pleg::model::wall_time::system_clock;
 

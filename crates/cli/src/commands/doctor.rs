@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use agent::{AgentChoice, AgentClient, known_ids, state_directory};
 use anyhow::{Context, bail};
+use causes::Cause;
 use clap::Args;
 use cri::Endpoint;
 use doctor::bundle::{self, NoPlace};
-use doctor::cause::Cause;
 use doctor::collect::helper::{self, Helper, Helpers};
 use doctor::collect::host::{self, Host};
 use doctor::collect::probes::{Asking, collect};
@@ -73,7 +73,7 @@ pub struct Doctor {
     #[arg(long)]
     pub npd: bool,
     /// Look for this cause only.
-    #[arg(long, value_name = "ID", value_parser = cause)]
+    #[arg(long, value_name = "ID", value_parser = cause(), hide_possible_values = true)]
     pub check: Option<Cause>,
     /// When a call hangs, ask containerd for its goroutines by SIGUSR1, which it survives,
     /// and say which of them is in everybody's way.

@@ -10,10 +10,10 @@ use std::future::pending;
 
 use anyhow::Context;
 use pleg::model::wall_time::{WallTime, system_clock};
-use pleg::out::go_duration::GoDuration;
 use serde::Serialize;
 use sim::grpc::{self, socket};
 use sim::{Ending, Played, Scenario};
+use times::GoDuration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::args::{Format, Global, Sim};

@@ -8,13 +8,13 @@ use std::time::Duration;
 use agent::AgentClient;
 use anyhow::{Context, ensure};
 use cri::Endpoint;
-use pleg::out::go_duration::GoDuration;
 use pleg::out::status_report::StatusReport;
 use pleg::out::subscribers::Subscription;
 use pleg::out::told::Record;
 use pleg::runtime::RuntimeVersion;
 use pleg::runtime::grpc::{GrpcRuntime, MAX_MESSAGE_SIZE};
 use pleg::{Config, Mode, Pleg};
+use times::GoDuration;
 use tokio::time::sleep;
 
 use crate::args::{Format, Global, KernelHints, PodFilter, Relisting, Watch};

@@ -3,13 +3,13 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use doctor::analysis::{Analysis, InputReport};
-use doctor::finding::{Culprit, Finding, Verdict};
-use doctor::goroutines::{Goroutines, ShownGroup};
-use doctor::metrics::MetricsReading;
-use doctor::series::PlegReading;
+use analyze::analysis::{Analysis, InputReport};
+use analyze::goroutines::{Goroutines, ShownGroup};
+use analyze::metrics::MetricsReading;
+use analyze::series::PlegReading;
+use causes::finding::{Culprit, Finding, Verdict};
 use pleg::model::wall_time::WallTime;
-use pleg::out::go_duration::GoDuration;
+use times::GoDuration;
 
 use super::{BAD, BOLD, DIM, GOOD, WARN, printable, sentence, styled};
 

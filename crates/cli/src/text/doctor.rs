@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use causes::finding::{Finding, Verdict};
 use doctor::diagnosis::{Diagnosis, NodeVerdict};
 use doctor::facts::NodeFacts;
 use doctor::facts::host::Gaps;
 use doctor::facts::probes::GuardFacts;
-use doctor::finding::{Finding, Verdict};
 use pleg::out::status_report::GuardMode;
 
 use super::status::duration;
@@ -60,7 +60,7 @@ pub fn page(diagnosis: &Diagnosis, facts: &NodeFacts) -> String {
 
 fn said(page: &mut String, style: anstyle::Style, word: &str, text: &str) {
     let whole = format!("{word}: {}", sentence(text));
-    for (number, line) in lines(&whole, 80).into_iter().enumerate() {
+    for (number, line) in lines(&whole).into_iter().enumerate() {
         match line.strip_prefix(word).filter(|_| number == 0) {
             Some(rest) => page.push_str(&format!("{}{rest}\n", styled(style, word))),
             None => page.push_str(&format!("{line}\n")),
@@ -94,7 +94,7 @@ fn of_guard(page: &mut String, guard: &GuardFacts) {
 
 fn head(page: &mut String, title: &str) {
     page.push('\n');
-    for line in lines(title, 80) {
+    for line in lines(title) {
         page.push_str(&styled(BOLD, line));
         page.push('\n');
     }
@@ -187,7 +187,7 @@ fn not_as_root(page: &mut String, facts: &NodeFacts) {
         }
     };
     page.push('\n');
-    for line in lines(said, 80) {
+    for line in lines(said) {
         page.push_str(&styled(DIM, line));
         page.push('\n');
     }

@@ -4,10 +4,10 @@ use std::fmt::Write;
 use std::str::FromStr;
 use std::time::Duration;
 
+use causes::Cause;
 use cluster::Culprit;
 use cluster::fleet::{FleetEvent, FleetState, NodeView};
 use comfy_table::Table;
-use doctor::cause::Cause;
 use pleg::model::wall_time::WallTime;
 use pleg::out::health::{Reason, short};
 

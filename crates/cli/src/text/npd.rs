@@ -1,7 +1,7 @@
 //! One line for node-problem-detector, which shows 80 characters of it.
 
+use causes::finding::{Culprit, Finding};
 use doctor::diagnosis::{Diagnosis, NodeVerdict};
-use doctor::finding::{Culprit, Finding};
 
 use super::printable;
 
@@ -54,8 +54,8 @@ fn who(culprit: &Culprit) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use doctor::cause::Cause;
-    use doctor::finding::{Confidence, PodName};
+    use causes::Cause;
+    use causes::finding::{Confidence, PodName};
 
     use super::*;
 

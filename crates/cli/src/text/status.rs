@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
 
-use pleg::out::go_duration::GoDuration;
 use pleg::out::health::{Blind, FailingCall, short};
 use pleg::out::status_report::{GuardMode, GuardStatus, InFlight, StatusReport};
 use pleg::runtime::Rpc;
+use times::GoDuration;
 
 use super::{BAD, BOLD, DIM, GOOD, health_style, printable, sentence, styled};
 

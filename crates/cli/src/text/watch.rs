@@ -5,12 +5,12 @@ use std::time::Duration;
 use cri::Endpoint;
 use pleg::model::event::{Event, EventType};
 use pleg::model::wall_time::WallTime;
-use pleg::out::go_duration::GoDuration;
 use pleg::out::health::{HealthReport, short};
 use pleg::out::status_report::StatusReport;
 use pleg::out::told::Record;
 use pleg::records::diff::Subject;
 use pleg::runtime::RuntimeVersion;
+use times::GoDuration;
 
 use super::{BAD, BOLD, DIM, GOOD, WARN, health_style, printable, sentence, styled};
 

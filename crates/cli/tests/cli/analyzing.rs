@@ -15,7 +15,7 @@ const HEALTHY: &str =
     "I0413 10:53:52.844381    3263 kubelet.go:2055] \"SyncLoop ADD\" source=\"api\"\n";
 
 fn samples() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../doctor/tests/samples")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../analyze/tests/samples")
 }
 
 fn analyze(paths: &[&Path]) -> Ended {

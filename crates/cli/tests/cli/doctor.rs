@@ -6,10 +6,10 @@ use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
-use pleg::out::go_duration::GoDuration;
 use pleg::runtime::{CALLS, CallError, Rpc};
 use serde_json::Value;
 use sim::Fault;
+use times::GoDuration;
 
 use crate::support::{Agent, Ended, FakeRuntime, Pleg, assert_keys};
 
@@ -628,7 +628,8 @@ fn a_cause_is_explained_and_a_slip_of_the_pen_corrected() {
         .run()
         .assert_code(2);
     assert!(
-        slip.err.contains("did you mean container-lock?"),
+        slip.err
+            .contains("a similar value exists: 'container-lock'"),
         "{}",
         slip.err
     );

@@ -1,10 +1,10 @@
 //! Brings a bundle of form 1 into form 2. There, why a call failed and why a fact is missing
 //! were sentences; here, and nowhere else, these are read.
 
-use pleg::out::go_duration::GoDuration;
 use pleg::out::health::{HealthState, Reason};
 use pleg::runtime::{CallError, NoConnection};
 use serde_json::{Value, json};
+use times::GoDuration;
 
 use crate::facts::Missing;
 

@@ -1,6 +1,7 @@
 //! What an agent on the node says of the runtime: which calls it waits for, and, for
 //! whoever may not ask the runtime himself, what it was answered.
 
+use causes::finding::PodName;
 use pleg::model::id::Id;
 use pleg::model::status::PodStatus;
 use pleg::out::health::{HealthState, Reason, StuckCall};
@@ -10,7 +11,6 @@ use pleg::runtime::{CALLS, CallError, Rpc, RuntimeVersion};
 use super::patience;
 use super::targets::{LONGEST_SENTENCE, bounded, bounded_error, pod_name};
 use crate::facts::probes::{AgentsWord, End, GuardFacts, Probe};
-use crate::finding::PodName;
 
 /// The calls that it has been waiting for, each with what it asks and its id.
 pub(super) fn hung(status: &StatusReport, pods: &[PodStatus]) -> Vec<(Probe, Option<Id>)> {

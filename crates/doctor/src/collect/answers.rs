@@ -1,7 +1,8 @@
 //! What the calls came to: which are kept, and what all of them cost.
 
-use pleg::runtime::Rpc;
 use std::collections::BTreeMap;
+
+use pleg::runtime::Rpc;
 
 use crate::facts::probes::{Cost, End, Failures, Outcome, Probe};
 

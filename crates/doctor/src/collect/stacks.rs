@@ -5,15 +5,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
+use analyze::analysis::Analyzer;
+use analyze::input::{self, NoObserver};
 use pleg::model::wall_time::system_clock;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::host::Stat;
-use crate::analysis::Analyzer;
 use crate::facts::Fact;
 use crate::facts::host::process::is_stopped;
 use crate::facts::stacks::Stacks;
-use crate::input::{self, NoObserver};
 
 /// How long writing them may take.
 const PATIENCE: Duration = Duration::from_secs(3);

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use causes::finding::PodName;
 use cri::Rpc;
 use pleg::model::id::{Id, PodRef};
 use pleg::model::listed::{ContainerState, ListedContainer, ListedSandbox, SandboxState};
@@ -10,7 +11,6 @@ use pleg::model::status::PodStatus;
 use pleg::runtime::{CallError, Unreachable};
 
 use crate::facts::probes::Rows;
-use crate::finding::PodName;
 
 /// More than any node has; the rest is counted.
 const MOST: usize = 20_000;

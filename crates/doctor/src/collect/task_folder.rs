@@ -6,6 +6,7 @@ use std::fs::{self, File};
 use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 
+use causes::finding::PodName;
 use pleg::model::id::Id;
 use rustix::process::geteuid;
 use serde::Deserialize;
@@ -13,7 +14,6 @@ use serde::Deserialize;
 use super::targets::{Target, bounded};
 use crate::facts::tasks::Task;
 use crate::facts::{Fact, Missing};
-use crate::finding::PodName;
 
 /// Below the state folder, which is the socket's or one of its own.
 const TASKS: [&str; 2] = [

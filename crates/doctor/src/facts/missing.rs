@@ -3,8 +3,8 @@
 use std::io::{self, ErrorKind};
 use std::time::Duration;
 
-use pleg::out::go_duration::GoDuration;
 use serde::{Deserialize, Serialize};
+use times::GoDuration;
 
 /// Why something is not known.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]

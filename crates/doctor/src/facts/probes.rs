@@ -1,5 +1,6 @@
 //! What the runtime answered when it was asked, call by call.
 
+use causes::finding::PodName;
 use pleg::out::health::{HealthState, Reason};
 use pleg::out::status_report::GuardMode;
 use pleg::runtime::Rpc;
@@ -10,7 +11,6 @@ use super::Fact;
 use super::kubelet::KubeletHealth;
 use super::stacks::Stacks;
 use super::tasks::Task;
-use crate::finding::PodName;
 
 mod report;
 

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::finding::PodName;
+use causes::finding::PodName;
 
 /// A container or sandbox that runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

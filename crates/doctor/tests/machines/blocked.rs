@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use doctor::cause::Cause;
+use causes::Cause;
 use doctor::diagnosis::diagnose;
 use doctor::facts::NodeFacts;
 use doctor::facts::host::Process;

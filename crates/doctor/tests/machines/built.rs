@@ -7,15 +7,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use causes::Cause;
+use causes::finding::Finding;
 use cri::Rpc;
-use doctor::cause::Cause;
 use doctor::collect::helper::Helpers;
 use doctor::collect::host::{Host, collect};
 use doctor::diagnosis::diagnose;
 use doctor::facts::host::{BusFacts, Ping, Reach, Service};
 use doctor::facts::probes::{End, Probe};
 use doctor::facts::{Fact, NodeFacts, ProbeFacts};
-use doctor::finding::Finding;
 use pleg::model::wall_time::WallTime;
 use tempfile::TempDir;
 

@@ -1,7 +1,7 @@
 //! The kernel's own faults.
 
-use doctor::cause::Cause;
-use doctor::finding::Confidence;
+use causes::Cause;
+use causes::finding::Confidence;
 
 use crate::built::{Machine, Task, advises, shows};
 

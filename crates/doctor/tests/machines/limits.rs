@@ -1,7 +1,7 @@
 //! What runs out: descriptors, instances of inotify, processes, control groups.
 
-use doctor::cause::Cause;
-use doctor::finding::Confidence;
+use causes::Cause;
+use causes::finding::Confidence;
 
 use crate::built::{Machine, POD, Task, advises, shows};
 

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use doctor::cause::Cause;
+use causes::Cause;
+use causes::finding::Confidence;
 use doctor::facts::host::{Ping, VersionFacts};
 use doctor::facts::{Fact, Missing, NodeFacts};
-use doctor::finding::Confidence;
 
 use crate::built::{Machine, Task};
 

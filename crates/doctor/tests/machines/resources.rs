@@ -1,7 +1,7 @@
 //! Processor and memory.
 
-use doctor::cause::Cause;
-use doctor::finding::Confidence;
+use causes::Cause;
+use causes::finding::Confidence;
 
 use crate::built::{Machine, Task, advises, shows};
 

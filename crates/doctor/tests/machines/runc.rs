@@ -1,7 +1,7 @@
 //! runc, caught in the act.
 
-use doctor::cause::Cause;
-use doctor::finding::Confidence;
+use causes::Cause;
+use causes::finding::Confidence;
 
 use crate::built::{ID, Machine, POD, Task, advises, shows};
 

@@ -1,9 +1,9 @@
 //! Disks, servers behind mounts, and agents between.
 
-use doctor::cause::Cause;
+use causes::Cause;
+use causes::finding::Confidence;
 use doctor::facts::Fact;
 use doctor::facts::host::Filesystem;
-use doctor::finding::Confidence;
 
 use crate::built::{Machine, Task, advises, shows};
 

@@ -1,9 +1,9 @@
 //! systemd and the bus.
 
-use doctor::cause::Cause;
+use causes::Cause;
+use causes::finding::Confidence;
 use doctor::facts::Fact;
 use doctor::facts::host::{Ping, Reach, Serial};
-use doctor::finding::Confidence;
 
 use crate::built::{Machine, Task, advises, kubelet, shows};
 

@@ -1,10 +1,9 @@
 //! The whole of it: what a healthy machine says, and what of it is never kept.
 
+use causes::Cause;
 use cri::Rpc;
-use doctor::cause::Cause;
 use doctor::diagnosis::{NodeVerdict, diagnose};
 use doctor::facts::{Fact, NodeFacts};
-
 use serde_json::Value;
 
 use crate::built::{Machine, Task, advises};

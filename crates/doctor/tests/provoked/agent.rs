@@ -4,9 +4,9 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-use doctor::cause::Cause;
+use causes::Cause;
+use causes::finding::Confidence;
 use doctor::collect::host::Host;
-use doctor::finding::Confidence;
 
 use crate::local::{Mount, Running, about, await_ready, facts, skipped};
 

@@ -9,11 +9,11 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 use std::{env, fs};
 
-use doctor::cause::Cause;
+use causes::Cause;
+use causes::finding::Confidence;
 use doctor::collect::host::Host;
 use doctor::facts::NodeFacts;
 use doctor::facts::host::Reach;
-use doctor::finding::Confidence;
 
 use crate::local::{Running, facts, findings, skipped};
 

@@ -3,7 +3,7 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use doctor::cause::Cause;
+use causes::Cause;
 use doctor::collect::host::Host;
 
 use crate::local::{Running, about, facts, findings};

@@ -3,9 +3,9 @@
 use std::thread::sleep;
 use std::time::Duration;
 
-use doctor::cause::Cause;
+use causes::Cause;
+use causes::finding::Confidence;
 use doctor::collect::host::Host;
-use doctor::finding::Confidence;
 
 use crate::local::{Group, Running, about, facts};
 

@@ -7,12 +7,12 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use doctor::cause::Cause;
+use causes::Cause;
+use causes::finding::Finding;
 use doctor::collect::helper::Helpers;
 use doctor::collect::host::{Host, collect};
 use doctor::diagnosis::diagnose;
 use doctor::facts::{NodeFacts, ProbeFacts};
-use doctor::finding::Finding;
 use pleg::model::wall_time::WallTime;
 
 /// Says that a test proves nothing here, and why: past the harness, which shows only what

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::Duration;
 
-use doctor::cause::Cause;
+use causes::Cause;
+use causes::finding::Confidence;
 use doctor::collect::helper::Helper;
 use doctor::collect::host::Host;
-use doctor::finding::Confidence;
 
 use crate::local::{Group, Mount, Running, about, facts, findings};
 

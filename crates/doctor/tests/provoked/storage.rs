@@ -4,9 +4,9 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
-use doctor::cause::Cause;
+use causes::Cause;
+use causes::finding::{Confidence, Finding};
 use doctor::collect::host::Host;
-use doctor::finding::{Confidence, Finding};
 
 use crate::local::{Mount, Running, facts, findings, skipped};
 

@@ -15,12 +15,12 @@ use tokio::time::Instant;
 use crate::model::id::{Id, PodUid};
 use crate::model::wall_time::Moment;
 use crate::out::coverage::{Coverage, Lists};
-use crate::out::go_duration::GoDuration;
 use crate::out::health::{
     Blind, FailingCall, HealthReport, HealthState, INSPECTIONS_FAIL, Reason, StuckCall, assess,
     message,
 };
 use crate::runtime::Rpc;
+use times::GoDuration;
 
 /// Names that come within this time of the last record are told in one.
 const TOGETHER: Duration = Duration::from_millis(100);

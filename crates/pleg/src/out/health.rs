@@ -22,8 +22,8 @@ use crate::model::id::{Id, PodRef};
 use crate::model::wall_time::WallTime;
 use crate::out::coverage::{Coverage, Failing, Lists};
 use crate::out::failure::InspectError;
-use crate::out::go_duration::GoDuration;
 use crate::runtime::{CallError, OutstandingCall, Rpc};
+use times::GoDuration;
 
 /// The kubelet's `genericPlegRelistThreshold`.
 pub const RELIST_THRESHOLD: Duration = Duration::from_secs(180);

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use crate::out::coverage::Coverage;
-use crate::out::go_duration::GoDuration;
 use crate::out::health::{RELIST_THRESHOLD, kubelet_healthy};
+use times::GoDuration;
 
 /// The kubelet's `runtimeRequestTimeout`.
 pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);

@@ -3,7 +3,6 @@
 pub mod cache;
 pub mod coverage;
 pub mod failure;
-pub mod go_duration;
 pub mod health;
 pub mod kubelet_view;
 pub mod pods;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use pleg::out::go_duration::GoDuration;
+use times::GoDuration;
 
 use super::ContainerName;
 

@@ -14,7 +14,7 @@ use cri::Endpoint;
 use guard::core::Settings;
 use guard::{Handle, Proxy};
 use pleg::model::wall_time::system_clock;
-use pleg::out::go_duration::GoDuration;
+use times::GoDuration;
 use tokio::sync::oneshot;
 
 use crate::args::{AgentOption, Global, duration};

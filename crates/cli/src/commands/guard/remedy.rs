@@ -18,11 +18,11 @@ use std::time::Duration;
 
 use agent::AgentClient;
 use anyhow::{Context, ensure};
+use causes::Cause;
+use causes::finding::{Confidence, Finding};
 use clap::ValueEnum;
 use cri::Endpoint;
-use doctor::cause::Cause;
 use doctor::facts::host::Process;
-use doctor::finding::{Confidence, Finding};
 use pleg::model::id::Id;
 use pleg::model::wall_time::{WallTime, system_clock};
 use pleg::out::status_report::GuardStatus;

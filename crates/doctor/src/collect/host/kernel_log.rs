@@ -3,13 +3,14 @@
 use std::io::{ErrorKind, Read};
 use std::path::Path;
 
+use analyze::kind::Writer;
+use analyze::signs::Signs;
+
 use super::Host;
 use super::file::printable;
 use crate::collect::helper::open_without_waiting;
 use crate::facts::Fact;
 use crate::facts::host::KernelLine;
-use crate::kind::Writer;
-use crate::signs::Signs;
 
 /// A record of `/dev/kmsg` is shorter.
 const RECORD: usize = 8192;

@@ -1,7 +1,8 @@
 //! Releases and versions.
 
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
 
 use crate::facts::Fact;
 

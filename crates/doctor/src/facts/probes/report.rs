@@ -1,10 +1,10 @@
 //! A call as reports show it: how it ended in one word, and why in a sentence.
 
+use causes::finding::PodName;
 use pleg::runtime::Rpc;
 use serde::Serialize;
 
 use super::{End, Outcome, Probe};
-use crate::finding::PodName;
 
 /// A call as reports show it.
 #[derive(Clone, Debug, PartialEq, Serialize)]

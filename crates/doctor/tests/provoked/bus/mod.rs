@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use doctor::cause::Cause;
+use causes::Cause;
+use causes::finding::Confidence;
 use doctor::collect::host::Host;
 use doctor::facts::NodeFacts;
 use doctor::facts::host::{Ping, Reach};
-use doctor::finding::Confidence;
 use tempfile::TempDir;
 
 use crate::local::{Running, await_ready, facts, findings, skipped};

@@ -3,11 +3,11 @@
 use std::io::{self, Read};
 use std::path::Path;
 
+use analyze::kernel::KernelStackReader;
 use serde::{Deserialize, Serialize};
 
 use super::open_without_waiting;
 use crate::facts::host::Filesystem;
-use crate::kernel::KernelStackReader;
 
 mod cgroups;
 mod program;

@@ -9,9 +9,8 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 
-use crate::facts::Missing;
-
 use super::wire::{self, Call, FRONT, Message};
+use crate::facts::Missing;
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]

@@ -1,0 +1,348 @@
+//! From what the inputs have told to findings.
+
+use std::time::Duration;
+
+use causes::Cause;
+use causes::finding::{Confidence, Culprit, Finding};
+use times::GoDuration;
+
+use super::chain::{self, short};
+use super::late_calls;
+use super::{Analysis, Quote, Told};
+use crate::goroutines::{self, Goroutines, Group};
+use crate::kernel;
+use crate::kind::Kind;
+use crate::metrics::{self, MetricsReading};
+use crate::ps;
+use crate::series::{self, Pattern, PlegReading};
+use crate::signs::Signs;
+
+pub(super) fn conclude(mut told: Told, signs: &Signs) -> Analysis {
+    let (groups, total, dropped) = std::mem::take(&mut told.groups).sorted();
+    let metrics = metrics::read(&told.samples);
+    let pleg = series_of(&mut told);
+    let chain = chain::follow(&groups, &told.kernel);
+    let goroutines = goroutines_of(&groups, total, dropped, chain.as_ref());
+    of_signs(&mut told, signs);
+    of_kernel(&mut told);
+    of_listings(&mut told);
+    of_goroutines(&mut told, &groups);
+    late_calls::conclude(&mut told);
+    of_series(&mut told, pleg.as_ref());
+    of_lateness(&mut told);
+    of_metrics(&mut told, metrics.as_ref());
+    of_chain(&mut told, chain.as_ref(), &groups);
+    let mut story = told.story;
+    story.sort_by(|one, other| {
+        let key = |quote: &Quote| (quote.time.is_none(), quote.time, quote.line);
+        key(one)
+            .cmp(&key(other))
+            .then_with(|| one.file.cmp(&other.file))
+    });
+    story.dedup();
+    let mut analysis = Analysis {
+        summary: String::new(),
+        inputs: told.inputs,
+        pleg,
+        goroutines,
+        chain: chain.map(|found| found.chain),
+        metrics,
+        story,
+        findings: told.collected.findings(),
+        dropped: told.dropped,
+    };
+    analysis.summary = summary(&analysis);
+    analysis
+}
+
+fn series_of(told: &mut Told) -> Option<PlegReading> {
+    let is_kubelet = told
+        .inputs
+        .iter()
+        .any(|input| input.kind == Kind::KubeletLog);
+    let intervals = std::mem::take(&mut told.intervals);
+    (is_kubelet || !intervals.is_empty())
+        .then(|| series::read(intervals, told.dropped_intervals, &told.around))
+}
+
+fn goroutines_of(
+    groups: &[Group],
+    total: u64,
+    dropped: u64,
+    chain: Option<&chain::Found>,
+) -> Option<Goroutines> {
+    if total == 0 {
+        return None;
+    }
+    // Where a chain leads to its end, its end is in everybody's way.
+    let at_the_end = chain
+        .map(|found| &groups[found.last])
+        .filter(|group| group.wait.is_outside());
+    let mut holder = goroutines::likely(groups).map(|(_, holder)| holder);
+    if let Some(group) = at_the_end {
+        let mut end = goroutines::Holder::of(group);
+        end.why
+            .push_str(", and everybody in the chain waits for it");
+        let same = holder
+            .as_ref()
+            .is_some_and(|holder| holder.goroutine == end.goroutine);
+        holder = if same { holder } else { Some(end) };
+    }
+    Some(Goroutines {
+        total,
+        groups: groups.iter().map(Group::shown).collect(),
+        likely_holder: holder,
+        dropped: (dropped > 0).then_some(dropped),
+    })
+}
+
+/// Lines that prove a cause.
+fn of_signs(told: &mut Told, signs: &Signs) {
+    for (index, seen) in std::mem::take(&mut told.signs) {
+        let sign = signs.sign(index);
+        if seen.lines < sign.lines {
+            continue;
+        }
+        // What is said again and again is surer than what is said once.
+        let confidence = match sign.confidence {
+            Confidence::High if sign.cause == Cause::RtnlStuck && seen.lines > 2 => {
+                Confidence::Certain
+            }
+            confidence => confidence,
+        };
+        for quote in &seen.quotes {
+            told.collected.add(
+                sign.cause,
+                confidence,
+                quote.to_string(),
+                seen.culprit.clone(),
+            );
+        }
+        let more = seen.lines.saturating_sub(seen.quotes.len() as u64);
+        if more > 0 {
+            told.collected.also(
+                sign.cause,
+                format!("{more} more lines with {:?}", sign.text),
+            );
+        }
+        if let Some(first) = seen.quotes.into_iter().next() {
+            told.tell(first);
+        }
+    }
+}
+
+fn of_kernel(told: &mut Told) {
+    for (file, stack) in &told.kernel {
+        let Some(proof) = kernel::proof(stack) else {
+            continue;
+        };
+        // A listing beside it tells whose stack it is.
+        let row = told.rows.iter().find(|(_, row)| Some(row.pid) == stack.pid);
+        let process = stack
+            .process
+            .clone()
+            .or_else(|| row.map(|(_, row)| row.command.clone()));
+        let who = match (&process, stack.pid) {
+            (Some(process), Some(pid)) => format!("{process} ({pid})"),
+            (Some(process), None) => process.clone(),
+            (None, Some(pid)) => format!("process {pid}"),
+            (None, None) => "a task".to_owned(),
+        };
+        let long = stack
+            .blocked_seconds
+            .map(|seconds| format!(" for more than {seconds} s"));
+        let long = long.unwrap_or_default();
+        let place = match proof.function {
+            "" => String::new(),
+            function => format!(" in {function}"),
+        };
+        let said = format!(
+            "{file}:{}: {who} waits{long}{place} in the kernel",
+            stack.line
+        );
+        let culprit = Culprit {
+            pid: stack.pid,
+            process,
+            ..Culprit::default()
+        };
+        told.collected
+            .add(proof.cause, proof.confidence, said, culprit);
+    }
+}
+
+fn of_listings(told: &mut Told) {
+    let (inputs, rows): (Vec<usize>, Vec<ps::Row>) =
+        std::mem::take(&mut told.rows).into_iter().unzip();
+    for proof in ps::proofs(&rows) {
+        let at = rows.iter().position(|row| row == proof.row);
+        let input = at.and_then(|at| told.inputs.get(inputs[at]));
+        let file = input.map_or("", |input| &input.path);
+        let said = format!("{file}:{}: {}", proof.row.line, proof.says);
+        let culprit = Culprit {
+            pid: Some(proof.row.pid),
+            process: Some(proof.row.command.clone()),
+            ..Culprit::default()
+        };
+        told.collected
+            .add(proof.cause, proof.confidence, said, culprit);
+    }
+}
+
+fn of_goroutines(told: &mut Told, groups: &[Group]) {
+    for proof in goroutines::proofs(groups) {
+        let group = proof.group;
+        let state = group.oldest.state.as_deref().unwrap_or("state unknown");
+        let wait = group
+            .max_minutes
+            .map(|minutes| format!(", up to {minutes} minutes"))
+            .unwrap_or_default();
+        let said = format!(
+            "{}:{}: {} x [{state}{wait}] {}: {}",
+            group.place.file,
+            group.place.line,
+            group.count,
+            short(group.function()),
+            proof.says
+        );
+        let culprit = Culprit {
+            process: group.program.map(|program| program.name().to_owned()),
+            ..Culprit::default()
+        };
+        told.collected
+            .add(proof.cause, proof.confidence, said, culprit);
+    }
+}
+
+fn of_series(told: &mut Told, pleg: Option<&PlegReading>) {
+    let Some(pleg) = pleg else {
+        return;
+    };
+    let (cause, confidence) = match pleg.pattern {
+        Pattern::RestartLoop => (Cause::RepairLoop, Confidence::High),
+        Pattern::Stall => (Cause::CpuStarved, Confidence::High),
+        Pattern::Overload => (Cause::TooManyContainers, Confidence::Medium),
+        _ => return,
+    };
+    let culprit = Culprit {
+        unit: (cause == Cause::RepairLoop).then(|| "kubelet.service".to_owned()),
+        ..Culprit::default()
+    };
+    told.collected
+        .add(cause, confidence, pleg.reading.clone(), culprit);
+}
+
+/// Whoever carries the kubelet's lines was starved with it.
+fn of_lateness(told: &mut Told) {
+    let Some((late, quote)) = told.lateness.take() else {
+        return;
+    };
+    let late = GoDuration(Duration::from_secs(late.unsigned_abs() / 1_000_000_000));
+    let said = format!(
+        "the journal wrote a line {late} after the kubelet did: the whole node was starved, the journal included, \
+         of its disk or else of memory"
+    );
+    told.collected.add(
+        Cause::DiskSaturated,
+        Confidence::Medium,
+        said,
+        Culprit::default(),
+    );
+    told.collected.also(Cause::DiskSaturated, quote.to_string());
+}
+
+fn of_metrics(told: &mut Told, metrics: Option<&MetricsReading>) {
+    let Some(metrics) = metrics else {
+        return;
+    };
+    if metrics.is_slow() {
+        told.collected.add(
+            Cause::TooManyContainers,
+            Confidence::Medium,
+            metrics.reading.clone(),
+            Culprit::default(),
+        );
+    }
+    if metrics.discarded_events > 0.0 {
+        let said = format!(
+            "kubelet_pleg_discard_events is {}",
+            metrics.discarded_events
+        );
+        told.collected.add(
+            Cause::KubeletInternal,
+            Confidence::Low,
+            said,
+            Culprit::default(),
+        );
+    }
+}
+
+/// A chain that leads from the kubelet to its end is more than its parts.
+fn of_chain(told: &mut Told, chain: Option<&chain::Found>, groups: &[Group]) {
+    let Some(found) = chain else {
+        return;
+    };
+    let last = goroutines::proofs(&groups[found.last..=found.last]);
+    let Some(cause) = last.first().map(|proof| proof.cause) else {
+        return;
+    };
+    if found.confirmed || found.chain.links.len() > 3 {
+        told.collected.confirm(cause, Confidence::Certain);
+    }
+    told.collected.lead(cause, found.chain.sentence.clone());
+}
+
+fn summary(analysis: &Analysis) -> String {
+    let fault = analysis
+        .pleg
+        .as_ref()
+        .filter(|pleg| pleg.pattern.is_fault());
+    if let Some(chain) = &analysis.chain {
+        return chain.sentence.clone();
+    }
+    let leading = analysis
+        .leading()
+        .map(|finding| format!("{}{}", finding.title, who(finding)));
+    match (leading, fault) {
+        (Some(title), _) => capital(title) + ".",
+        (None, Some(pleg)) => pleg.reading.clone(),
+        (None, None) => match analysis
+            .goroutines
+            .as_ref()
+            .and_then(|all| all.likely_holder.as_ref())
+        {
+            Some(holder) => capital(format!(
+                "{} is probably in the way: {}.",
+                short(&holder.function),
+                holder.why
+            )),
+            None => "Nothing wrong was found in what was given.".to_owned(),
+        },
+    }
+}
+
+fn who(finding: &Finding) -> String {
+    let culprit = &finding.culprit;
+    let pod = culprit.pod.as_ref().and_then(|pod| {
+        Some(format!(
+            "pod {}/{}",
+            pod.namespace.as_deref()?,
+            pod.name.as_deref()?
+        ))
+    });
+    let process = culprit.process.as_ref().map(|process| match culprit.pid {
+        Some(pid) => format!("{process} ({pid})"),
+        None => process.clone(),
+    });
+    let id = culprit.id.as_ref().map(|id| id.chars().take(13).collect());
+    pod.or(process)
+        .or(id)
+        .map(|who| format!(": {who}"))
+        .unwrap_or_default()
+}
+
+fn capital(mut text: String) -> String {
+    if let Some(first) = text.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    text
+}

@@ -1,0 +1,155 @@
+//! One input while it is read.
+
+use std::collections::BTreeMap;
+
+use times::WallTime;
+
+use super::{InputReport, Told};
+use crate::goroutines::{ProfileReader, StackReader};
+use crate::kernel::KernelStackReader;
+use crate::kind::Kind;
+use crate::line::stamp::{Calendar, Stamp};
+use crate::metrics::Exposition;
+use crate::ps::PsReader;
+use crate::series::Intervals;
+
+/// What is known of the input until now.
+#[derive(Debug)]
+pub(super) struct Input {
+    pub(super) path: String,
+    pub(super) lines: u64,
+    pub(super) unread: u64,
+    kinds: BTreeMap<Kind, u64>,
+    pub(super) calendar: Calendar,
+    /// A time that tells more than those which the series had begun with.
+    pub(super) learnt_late: Option<Stamp>,
+    /// The last line's time.
+    pub(super) last: Option<Stamp>,
+    /// The time of the line before.
+    pub(super) before: Option<Stamp>,
+    /// The series of each node.
+    pub(super) hosts: BTreeMap<Vec<u8>, Intervals>,
+    pub(super) stacks: StackReader,
+    pub(super) profile: ProfileReader,
+    pub(super) kernel: KernelStackReader,
+    pub(super) ps: PsReader,
+    pub(super) metrics: Exposition,
+}
+
+impl Input {
+    pub(super) fn new(path: &str, latest: WallTime) -> Self {
+        Self {
+            path: path.to_owned(),
+            lines: 0,
+            unread: 0,
+            kinds: BTreeMap::new(),
+            calendar: Calendar::until(latest),
+            learnt_late: None,
+            last: None,
+            before: None,
+            hosts: BTreeMap::new(),
+            stacks: StackReader::default(),
+            profile: ProfileReader::default(),
+            kernel: KernelStackReader::default(),
+            ps: PsReader::default(),
+            metrics: Exposition::default(),
+        }
+    }
+
+    /// A line was read as one of this kind.
+    pub(super) fn read_as(&mut self, kind: Kind) {
+        *self.kinds.entry(kind).or_default() += 1;
+    }
+
+    /// So many lines that were thought unread are of this kind after all.
+    pub(super) fn read_after_all(&mut self, kind: Kind, lines: u64) {
+        self.unread = self.unread.saturating_sub(lines);
+        *self.kinds.entry(kind).or_default() += lines;
+    }
+
+    /// Hands over what is complete.
+    pub(super) fn drain(&mut self, told: &mut Told) {
+        for stack in self.stacks.take_done() {
+            told.groups.add(stack, &self.path);
+        }
+        for stack in self.profile.take_done() {
+            told.groups.add(stack, &self.path);
+        }
+        for stack in self.kernel.take_done() {
+            if told.kernel.len() < MOST_KERNEL_STACKS {
+                told.kernel.push((self.path.clone(), stack));
+            } else {
+                told.dropped.kernel_stacks += 1;
+            }
+        }
+    }
+
+    /// What most of its lines are.
+    fn kind(&self) -> Kind {
+        let most = self
+            .kinds
+            .iter()
+            .filter(|(kind, _)| **kind != Kind::Unknown);
+        let most = most.max_by_key(|(kind, count)| (**count, std::cmp::Reverse(**kind)));
+        most.map_or(Kind::Unknown, |(kind, _)| *kind)
+    }
+
+    /// By how much all times of the series must move, now that more is known.
+    fn correction(&self) -> i64 {
+        let (Some(late), Some(last)) = (&self.learnt_late, &self.last) else {
+            return 0;
+        };
+        let before = self.calendar;
+        let mut after = before;
+        if !before.has_year() {
+            after.learn(late);
+        }
+        let moved = after.resolve(last).zip(before.resolve(last));
+        moved.map_or(0, |(after, before)| after - before)
+    }
+
+    pub(super) fn end(mut self, error: Option<String>, told: &mut Told) {
+        self.stacks.finish();
+        self.profile.finish();
+        self.kernel.finish();
+        self.drain(told);
+        told.groups.add_unlisted(self.profile.unlisted());
+        let number = told.inputs.len();
+        let rows = self.ps.take_rows().into_iter().map(|row| (number, row));
+        let room = MOST_ROWS.saturating_sub(told.rows.len());
+        told.dropped.processes += rows.len().saturating_sub(room) as u64;
+        told.rows.extend(rows.take(room));
+        told.samples.extend_from_slice(self.metrics.samples());
+        let kind = self.kind();
+        let last = self.last.and_then(|stamp| self.calendar.resolve(&stamp));
+        let correction = self.correction();
+        for quote in told
+            .story
+            .iter_mut()
+            .filter(|quote| quote.file == self.path)
+        {
+            quote.shift(correction);
+        }
+        for (_, intervals) in std::mem::take(&mut self.hosts) {
+            told.around.starts += intervals.starts();
+            let (mut intervals, dropped) = intervals.end(last);
+            intervals
+                .iter_mut()
+                .for_each(|interval| interval.shift(correction));
+            let room = MOST_INTERVALS.saturating_sub(told.intervals.len());
+            told.dropped_intervals += dropped + intervals.len().saturating_sub(room) as u64;
+            told.intervals.extend(intervals.into_iter().take(room));
+        }
+        told.inputs.push(InputReport {
+            path: self.path,
+            kind,
+            lines: self.lines,
+            unread_lines: self.unread,
+            error,
+        });
+    }
+}
+
+const MOST_KERNEL_STACKS: usize = 1000;
+const MOST_ROWS: usize = 10_000;
+const MOST_INTERVALS: usize = 10_000;

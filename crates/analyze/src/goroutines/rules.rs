@@ -1,0 +1,281 @@
+//! Stacks that prove a cause: a table.
+
+use causes::Cause;
+use causes::finding::Confidence;
+
+use super::{Group, Program, Wait};
+
+/// What a group of goroutines proves.
+#[derive(Clone, Debug)]
+pub struct Proof<'a> {
+    /// The cause.
+    pub cause: Cause,
+    /// How sure it is.
+    pub confidence: Confidence,
+    /// What these goroutines show, as a sentence without a full stop.
+    pub says: &'static str,
+    /// The goroutines.
+    pub group: &'a Group,
+}
+
+struct Rule {
+    /// One of these is among the calls.
+    calls: &'static [&'static str],
+    /// They wait for one of these; empty is anything.
+    waits: &'static [Wait],
+    program: Option<Program>,
+    /// The wait is told, and at least so long.
+    minutes: u64,
+    cause: Cause,
+    confidence: Confidence,
+    says: &'static str,
+}
+
+const ANY: Rule = Rule {
+    calls: &[],
+    waits: &[],
+    program: None,
+    minutes: 0,
+    cause: Cause::KubeletInternal,
+    confidence: Confidence::Medium,
+    says: "",
+};
+
+use Confidence::{Certain, High, Low, Medium};
+use Wait::{Bus, Lock, Netlink, Process, Receive, Rpc, Send, Shim, Storage};
+
+const RULES: [Rule; 22] = [
+    Rule {
+        calls: &["pleg.(*GenericPLEG).relist", "pleg.(*GenericPLEG).Relist"],
+        waits: &[Send],
+        confidence: Certain,
+        says: "the relist waits for room in its own event channel: it and the sync loop wait for each other",
+        ..ANY
+    },
+    Rule {
+        calls: &["(*PluginManager).GetPodNetworkStatus"],
+        waits: &[Lock],
+        cause: Cause::CniPluginHang,
+        confidence: High,
+        says: "sandbox statuses wait for the lock of a pod whose CNI plug-in has not returned",
+        ..ANY
+    },
+    Rule {
+        calls: &[
+            "cni/pkg/invoke.(*RawExec).ExecPlugin",
+            "cni/pkg/invoke.(*DefaultExec)",
+            "invoke.ExecPluginWith",
+        ],
+        waits: &[Process],
+        cause: Cause::CniPluginHang,
+        confidence: High,
+        says: "a CNI plug-in was started and has not ended",
+        ..ANY
+    },
+    Rule {
+        calls: &["cni/pkg/skel."],
+        waits: &[Rpc],
+        cause: Cause::CniPluginHang,
+        confidence: High,
+        says: "the CNI plug-in waits for its agent",
+        ..ANY
+    },
+    Rule {
+        calls: &["(*NetlinkSocket).Receive", "netlink.(*Conn).Receive"],
+        waits: &[Netlink],
+        minutes: 1,
+        cause: Cause::CniPluginHang,
+        confidence: High,
+        says: "a netlink request has had no answer, and has no deadline",
+        ..ANY
+    },
+    Rule {
+        calls: &["go-cni.(*libcni).Status"],
+        waits: &[Lock],
+        cause: Cause::CniPluginHang,
+        confidence: High,
+        says: "the runtime's status waits for a CNI plug-in that is still setting up a pod",
+        ..ANY
+    },
+    Rule {
+        calls: &["updateContainerResources", "UpdateContainerResources"],
+        waits: &[Shim, Receive, Rpc],
+        program: Some(Program::Containerd),
+        cause: Cause::ContainerStatusLock,
+        confidence: Certain,
+        says: "an update of a container's resources waits for its shim and holds the status lock meanwhile",
+        ..ANY
+    },
+    Rule {
+        calls: &["(*statusStorage).Get", "(*statusStorage).Update"],
+        waits: &[Lock],
+        cause: Cause::ContainerStatusLock,
+        confidence: High,
+        says: "calls wait for the status lock of a container",
+        ..ANY
+    },
+    Rule {
+        calls: &[
+            "oci.(*runtimeOCI).",
+            "oci.(*runtimeVM).",
+            "oci.(*Container).",
+        ],
+        waits: &[Lock],
+        cause: Cause::ContainerLock,
+        confidence: High,
+        says: "calls wait for the lock of a container",
+        ..ANY
+    },
+    Rule {
+        calls: &[
+            "daemon.(*Daemon).ContainerInspect",
+            "daemon.(*Daemon).containerInspect",
+            "daemon/exec.(*Store)",
+            "daemon.(*Daemon).Containers",
+            "daemon.(*Daemon).Container",
+            "daemon.(*Daemon).container",
+            "container.(*State)",
+            "container.(*Container)",
+        ],
+        waits: &[Lock],
+        cause: Cause::ContainerLock,
+        confidence: High,
+        says: "calls wait for the lock of a container",
+        ..ANY
+    },
+    Rule {
+        waits: &[Lock],
+        program: Some(Program::Dockerd),
+        minutes: 2,
+        cause: Cause::ContainerLock,
+        confidence: Medium,
+        says: "goroutines of dockerd wait for a lock",
+        ..ANY
+    },
+    Rule {
+        waits: &[Lock],
+        program: Some(Program::CriO),
+        minutes: 2,
+        cause: Cause::ContainerLock,
+        says: "goroutines of CRI-O wait for a lock",
+        ..ANY
+    },
+    Rule {
+        calls: &[
+            "StartTransientUnit",
+            "SetUnitProperties",
+            "systemd.UseSystemd",
+            "dbus.(*Object).Call",
+            "dbus.(*Conn).startJob",
+        ],
+        waits: &[Bus],
+        cause: Cause::SystemdCookieOverflow,
+        says: "runc waits for systemd's reply on the system bus; an overloaded systemd or a dead bus looks the same",
+        ..ANY
+    },
+    Rule {
+        calls: &["godbus/dbus.(*Conn)"],
+        program: Some(Program::Runc),
+        cause: Cause::SystemdCookieOverflow,
+        confidence: Low,
+        says: "runc has the system bus open and waits; an overloaded systemd or a dead bus looks the same",
+        ..ANY
+    },
+    Rule {
+        calls: &[
+            "toCRISandboxInfo",
+            "task.(*local).Get",
+            "PodSandboxStatus",
+            "(*shimTask).State",
+            "(*task).Status",
+            "(*shim).State",
+        ],
+        waits: &[Shim],
+        cause: Cause::ShimUnresponsive,
+        confidence: High,
+        says: "a status waits for the answer of a shim",
+        ..ANY
+    },
+    Rule {
+        waits: &[Shim],
+        minutes: 2,
+        cause: Cause::ShimUnresponsive,
+        says: "a call to a shim has had no answer",
+        ..ANY
+    },
+    Rule {
+        waits: &[Lock],
+        program: Some(Program::Shim),
+        minutes: 1,
+        cause: Cause::ShimUnresponsive,
+        confidence: High,
+        says: "goroutines of a shim wait for a lock",
+        ..ANY
+    },
+    Rule {
+        calls: &["go-metrics.", "cgroups.(*Collector)", "metrics/cgroups"],
+        waits: &[Lock],
+        cause: Cause::ShimUnresponsive,
+        says: "containerd's collector of cgroup metrics waits for itself",
+        ..ANY
+    },
+    Rule {
+        calls: &[
+            "cleanupOrphanedPodDirs",
+            "volume_stat_calculator",
+            "(*volumeStatCalculator)",
+            "operationexecutor",
+        ],
+        waits: &[Storage],
+        minutes: 1,
+        cause: Cause::StorageUnresponsive,
+        confidence: High,
+        says: "the kubelet waits for the file system of a volume",
+        ..ANY
+    },
+    Rule {
+        calls: &["bolt.(*DB)", "bbolt.(*DB)", "bbolt.(*Tx)", "bolt.(*Tx)"],
+        waits: &[Storage],
+        cause: Cause::DiskSaturated,
+        says: "containerd's database waits for the disk",
+        ..ANY
+    },
+    Rule {
+        waits: &[Storage],
+        minutes: 2,
+        cause: Cause::StorageUnresponsive,
+        says: "a system call on a file system has not returned",
+        ..ANY
+    },
+    Rule {
+        calls: &["pleg.(*EventedPLEG)"],
+        waits: &[Lock, Send],
+        says: "the evented PLEG waits for itself",
+        ..ANY
+    },
+];
+
+/// What these groups prove; of each group the first rule that holds.
+pub fn proofs(groups: &[Group]) -> Vec<Proof<'_>> {
+    let proof = |group| {
+        let rule = RULES.iter().find(|rule| rule.holds(group))?;
+        Some(Proof {
+            cause: rule.cause,
+            confidence: rule.confidence,
+            says: rule.says,
+            group,
+        })
+    };
+    groups.iter().filter_map(proof).collect()
+}
+
+impl Rule {
+    fn holds(&self, group: &Group) -> bool {
+        let long_enough =
+            self.minutes == 0 || group.max_minutes.is_some_and(|wait| wait >= self.minutes);
+        let called = self.calls.is_empty() || self.calls.iter().any(|call| group.calls(call));
+        let waits = self.waits.is_empty() || self.waits.contains(&group.wait);
+        let whose = self.program.is_none() || self.program == group.program;
+        long_enough && called && waits && whose
+    }
+}

@@ -1,0 +1,354 @@
+//! Times as lines give them: often without a year, sometimes without a date, mostly
+//! without a zone. A [`Calendar`] fills in what the rest of the input tells.
+
+use jiff::civil::DateTime;
+use jiff::tz::Offset;
+use times::WallTime;
+
+use super::cursor::Cursor;
+
+/// A time with what it leaves out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stamp {
+    /// The year, if it is written.
+    pub year: Option<i16>,
+    /// Month and day, if they are written.
+    pub day: Option<(i8, i8)>,
+    /// Since midnight.
+    pub second: u32,
+    /// Of the second.
+    pub nanos: u32,
+    /// Seconds east of Greenwich, if they are written.
+    pub offset: Option<i32>,
+}
+
+const MONTHS: [&[u8; 3]; 12] = [
+    b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec",
+];
+const WEEKDAYS: [&[u8; 3]; 7] = [b"Mon", b"Tue", b"Wed", b"Thu", b"Fri", b"Sat", b"Sun"];
+
+/// The time at the start of the line, and what follows it.
+pub fn take(line: &[u8]) -> Option<(Stamp, &[u8])> {
+    let mut at = Cursor(line);
+    let stamp = match line {
+        [b'0'..=b'9', ..] => iso(&mut at)
+            .or_else(|| of_unix(&mut at))
+            .or_else(|| clock_only(&mut at))?,
+        [b'A'..=b'Z', ..] => named(&mut at)?,
+        _ => return None,
+    };
+    Some((stamp, at.0))
+}
+
+/// `2021-01-09T19:48:52.460628029+08:00` and its relatives; also with slashes, as Go's log has it.
+fn iso(at: &mut Cursor) -> Option<Stamp> {
+    let mut try_at = *at;
+    let year = try_at.number(4, 4)?;
+    let dash = if try_at.eat(b'-').is_some() {
+        b'-'
+    } else {
+        b'/'
+    };
+    if dash == b'/' {
+        try_at.eat(b'/')?;
+    }
+    let month = try_at.number(2, 2)?;
+    try_at.eat(dash)?;
+    let day = try_at.number(2, 2)?;
+    try_at.eat(b'T').or_else(|| try_at.eat(b' '))?;
+    let (second, nanos) = clock(&mut try_at)?;
+    let offset = zone(&mut try_at);
+    *at = try_at;
+    Some(Stamp {
+        year: i16::try_from(year).ok(),
+        day: Some((i8::try_from(month).ok()?, i8::try_from(day).ok()?)),
+        second,
+        nanos,
+        offset,
+    })
+}
+
+/// `May 05 13:59:56.872`, `Jan 4 11:56:31`, `Mon 2024-05-06 13:59:56 UTC`, `Mon May  5 13:59:56 2017`.
+fn named(at: &mut Cursor) -> Option<Stamp> {
+    let mut try_at = *at;
+    let word = try_at.0.first_chunk::<3>()?;
+    if WEEKDAYS.contains(&word) {
+        try_at.0 = &try_at.0[3..];
+        let _ = try_at.eat(b',');
+        if try_at.spaces() == 0 {
+            return None;
+        }
+        if let Some(stamp) = iso(&mut try_at) {
+            *at = try_at;
+            return Some(stamp);
+        }
+    }
+    let word = try_at.0.first_chunk::<3>()?;
+    let month = MONTHS.iter().position(|month| *month == word)?;
+    try_at.0 = &try_at.0[3..];
+    if try_at.spaces() == 0 {
+        return None;
+    }
+    let day = try_at.number(1, 2)?;
+    if try_at.spaces() == 0 {
+        return None;
+    }
+    let (second, nanos) = clock(&mut try_at)?;
+    let mut year_at = try_at;
+    let year = year_at.eat(b' ').and_then(|()| year_at.number(4, 4));
+    let year = year.filter(|year| (1990..2200).contains(year));
+    if year.is_some() {
+        try_at = year_at;
+    }
+    *at = try_at;
+    Some(Stamp {
+        year: year.and_then(|year| i16::try_from(year).ok()),
+        day: Some((i8::try_from(month + 1).ok()?, i8::try_from(day).ok()?)),
+        second,
+        nanos,
+        offset: None,
+    })
+}
+
+/// `1714917596.123456`, as `journalctl -o short-unix` has it.
+fn of_unix(at: &mut Cursor) -> Option<Stamp> {
+    let mut try_at = *at;
+    let seconds = try_at.number(10, 10)?;
+    try_at.eat(b'.')?;
+    let nanos = try_at.nanos();
+    let stamp = Stamp::of_unix_nanos(i64::from(seconds) * 1_000_000_000 + i64::from(nanos))?;
+    *at = try_at;
+    Some(stamp)
+}
+
+fn clock_only(at: &mut Cursor) -> Option<Stamp> {
+    let (second, nanos) = clock(at)?;
+    Some(Stamp {
+        second,
+        nanos,
+        ..Stamp::default()
+    })
+}
+
+/// `13:59:56.872880`, in seconds since midnight and nanoseconds.
+fn clock(at: &mut Cursor) -> Option<(u32, u32)> {
+    let mut try_at = *at;
+    let hour = try_at.number(2, 2)?;
+    try_at.eat(b':')?;
+    let minute = try_at.number(2, 2)?;
+    try_at.eat(b':')?;
+    let second = try_at.number(2, 2)?;
+    if hour > 23 || minute > 59 || second > 60 {
+        return None;
+    }
+    let point = try_at.eat(b'.').or_else(|| try_at.eat(b','));
+    let nanos = point.map_or(0, |()| try_at.nanos());
+    *at = try_at;
+    Some((hour * 3600 + minute * 60 + second.min(59), nanos))
+}
+
+/// `Z`, `+08:00`, `+0800`, ` +0800 CST`, ` UTC`.
+fn zone(at: &mut Cursor) -> Option<i32> {
+    let mut try_at = *at;
+    if try_at.eat(b'Z').is_some() {
+        *at = try_at;
+        return Some(0);
+    }
+    let _ = try_at.eat(b' ');
+    if try_at.0.starts_with(b"UTC") || try_at.0.starts_with(b"GMT") {
+        at.0 = &try_at.0[3..];
+        return Some(0);
+    }
+    let sign = match try_at.0.first()? {
+        b'+' => 1,
+        b'-' => -1,
+        _ => return None,
+    };
+    try_at.0 = &try_at.0[1..];
+    let hours = try_at.number(2, 2)?;
+    let _ = try_at.eat(b':');
+    let minutes = try_at.number(2, 2)?;
+    if hours > 15 || minutes > 59 {
+        return None;
+    }
+    *at = try_at;
+    i32::try_from(hours * 3600 + minutes * 60)
+        .ok()
+        .map(|s| s * sign)
+}
+
+impl Stamp {
+    /// The time of klog's header: `1008 16:23:14.139967`.
+    pub fn of_klog(text: &[u8]) -> Option<Self> {
+        let mut at = Cursor(text);
+        let month = at.number(2, 2)?;
+        let day = at.number(2, 2)?;
+        at.eat(b' ')?;
+        let (second, nanos) = clock(&mut at)?;
+        Some(Self {
+            day: Some((i8::try_from(month).ok()?, i8::try_from(day).ok()?)),
+            second,
+            nanos,
+            ..Self::default()
+        })
+    }
+
+    /// A time since 1970, which leaves nothing out.
+    pub fn of_unix_nanos(nanos: i64) -> Option<Self> {
+        let time = WallTime::from_unix_nanos(nanos)?.timestamp();
+        let time = Offset::UTC.to_datetime(time);
+        let second = i32::from(time.hour()) * 3600
+            + i32::from(time.minute()) * 60
+            + i32::from(time.second());
+        Some(Self {
+            year: Some(time.year()),
+            day: Some((time.month(), time.day())),
+            second: u32::try_from(second).ok()?,
+            nanos: u32::try_from(time.subsec_nanosecond()).ok()?,
+            offset: Some(0),
+        })
+    }
+}
+
+/// What is known of the input's time beyond its lines.
+#[derive(Clone, Copy, Debug)]
+pub struct Calendar {
+    /// When the file was last written, or now: no line is much later.
+    latest: WallTime,
+    /// The last year that a line told.
+    year: Option<i16>,
+    /// The last offset that a line told.
+    offset: Option<i32>,
+}
+
+const DAY: i64 = 86_400_000_000_000;
+
+impl Calendar {
+    /// A calendar of an input whose last line is not much later than this.
+    pub fn until(latest: WallTime) -> Self {
+        Self {
+            latest,
+            year: None,
+            offset: None,
+        }
+    }
+
+    /// Whether a line has told the year.
+    pub fn has_year(&self) -> bool {
+        self.year.is_some()
+    }
+
+    /// Takes over what a line tells for those that tell less.
+    pub fn learn(&mut self, stamp: &Stamp) {
+        self.year = stamp.year.or(self.year);
+        self.offset = stamp.offset.or(self.offset);
+    }
+
+    /// Nanoseconds since 1970, with what is left out filled in; `None` for a day that no
+    /// calendar has.
+    pub fn resolve(&self, stamp: &Stamp) -> Option<i64> {
+        let latest = Offset::UTC.to_datetime(self.latest.timestamp());
+        let (month, day) = stamp.day.unwrap_or((latest.month(), latest.day()));
+        let at = |year: i16| {
+            let [hour, minute, second] = [
+                stamp.second / 3600,
+                stamp.second / 60 % 60,
+                stamp.second % 60,
+            ]
+            .map(|n| n as i8);
+            let nanos = i32::try_from(stamp.nanos).ok()?;
+            let time = DateTime::new(year, month, day, hour, minute, second, nanos).ok()?;
+            let utc = Offset::UTC.to_timestamp(time).ok()?.as_nanosecond();
+            let offset = i64::from(stamp.offset.or(self.offset).unwrap_or(0));
+            i64::try_from(utc).ok()?.checked_sub(offset * 1_000_000_000)
+        };
+        let latest_nanos = self.latest.as_unix_nanos();
+        if stamp.day.is_none() {
+            // The last time that the clock stood so.
+            let today = at(latest.year())?;
+            return Some(if today > latest_nanos {
+                today - DAY
+            } else {
+                today
+            });
+        }
+        if let Some(year) = stamp.year.or(self.year) {
+            return at(year);
+        }
+        let this_year = at(latest.year()).filter(|time| *time <= latest_nanos.saturating_add(DAY));
+        this_year.or_else(|| at(latest.year() - 1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resolved(line: &str) -> String {
+        let latest = WallTime::from_unix_nanos(1_700_000_000_000_000_000).unwrap();
+        let (stamp, _) = take(line.as_bytes()).unwrap_or_else(|| panic!("{line}"));
+        let nanos = Calendar::until(latest).resolve(&stamp).unwrap();
+        WallTime::from_unix_nanos(nanos).unwrap().to_string()
+    }
+
+    #[test]
+    fn times_are_read_in_every_form() {
+        for (line, time) in [
+            ("May 05 13:59:56 host", "2023-05-05T13:59:56.000000000Z"),
+            ("Jan 4 11:56:31 host", "2023-01-04T11:56:31.000000000Z"),
+            ("Oct  8 16:29:51.25 w", "2023-10-08T16:29:51.250000000Z"),
+            (
+                "2021-01-09T19:48:52.460628029+08:00 x",
+                "2021-01-09T11:48:52.460628029Z",
+            ),
+            ("2021-01-09T19:48:52Z x", "2021-01-09T19:48:52.000000000Z"),
+            ("2021-01-09 19:48:52,5 x", "2021-01-09T19:48:52.500000000Z"),
+            ("2021/01/09 19:48:52 x", "2021-01-09T19:48:52.000000000Z"),
+            (
+                "2021-01-09 19:48:52.4 +0800 CST m=+1",
+                "2021-01-09T11:48:52.400000000Z",
+            ),
+            (
+                "Mon 2024-05-06 13:59:56 UTC host",
+                "2024-05-06T13:59:56.000000000Z",
+            ),
+            (
+                "Mon May  5 13:59:56 2017] x",
+                "2017-05-05T13:59:56.000000000Z",
+            ),
+            ("1714917596.123456 host", "2024-05-05T13:59:56.123456000Z"),
+            ("17:08:22.299597 kubelet", "2023-11-14T17:08:22.299597000Z"),
+        ] {
+            assert_eq!(resolved(line), time, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_date_without_a_year_is_not_in_the_future() {
+        assert_eq!(
+            resolved("Dec 30 00:00:01 x"),
+            "2022-12-30T00:00:01.000000000Z"
+        );
+    }
+
+    #[test]
+    fn what_is_no_time_is_none() {
+        for line in [
+            "",
+            "May",
+            "May 5",
+            "2021-13",
+            "25:00:00",
+            "Mayor 05 13:59:56",
+            "99:99:99",
+        ] {
+            assert_eq!(take(line.as_bytes()), None, "{line}");
+        }
+        let nonsense = Stamp {
+            day: Some((13, 40)),
+            ..Stamp::default()
+        };
+        let calendar = Calendar::until(WallTime::from_unix_nanos(1).unwrap());
+        assert_eq!(calendar.resolve(&nonsense), None);
+    }
+}

@@ -1,0 +1,293 @@
+//! What the samples say.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::Serialize;
+use times::GoDuration;
+
+use super::Sample;
+
+/// The kubelet's threshold.
+const THRESHOLD: f64 = 180.0;
+
+/// How long something takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Spread {
+    /// How often it was.
+    pub count: f64,
+    /// On average, where the sum is told.
+    pub mean_seconds: Option<f64>,
+    /// Half of them took no longer.
+    pub median_seconds: Option<f64>,
+    /// Of a hundred, 99 took no longer; from a histogram it is an estimate.
+    pub p99_seconds: Option<f64>,
+}
+
+/// Calls of one type.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Operation {
+    /// `list_containers`.
+    pub operation: String,
+    /// How many have failed.
+    pub errors: f64,
+    /// Its part of all time that was spent in calls, as far as it is told.
+    pub share: f64,
+    /// How long it takes.
+    #[serde(flatten)]
+    pub spread: Spread,
+}
+
+/// What a kubelet's metrics say; `metrics` in the JSON.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MetricsReading {
+    /// One relist.
+    pub relist: Spread,
+    /// From one relist to the next.
+    pub interval: Spread,
+    /// The dearest first.
+    pub operations: Vec<Operation>,
+    /// The call that most time is spent in.
+    pub dominant_operation: Option<String>,
+    /// How many times dearer the slowest relists may become before the node is NotReady.
+    pub headroom: Option<f64>,
+    /// Events that were lost because the kubelet's channel was full.
+    pub discarded_events: f64,
+    /// All of it in one sentence.
+    pub reading: String,
+}
+
+/// Reads the samples; nothing where none is about the PLEG or the runtime.
+pub fn read(samples: &[Sample]) -> Option<MetricsReading> {
+    if samples.is_empty() {
+        return None;
+    }
+    let relist = spread(
+        samples,
+        &[
+            "kubelet_pleg_relist_duration_seconds",
+            "kubelet_pleg_relist_latency_microseconds",
+        ],
+        None,
+    );
+    let interval = spread(
+        samples,
+        &[
+            "kubelet_pleg_relist_interval_seconds",
+            "kubelet_pleg_relist_interval_microseconds",
+        ],
+        None,
+    );
+    let operations = operations(samples);
+    let slowest = relist
+        .p99_seconds
+        .or(relist.mean_seconds)
+        .filter(|seconds| *seconds > 0.0);
+    let mut reading = MetricsReading {
+        relist,
+        interval,
+        dominant_operation: operations
+            .iter()
+            .find(|at| at.share > 0.0)
+            .map(|at| at.operation.clone()),
+        headroom: slowest.map(|seconds| THRESHOLD / seconds),
+        discarded_events: total(samples, "kubelet_pleg_discard_events"),
+        operations,
+        reading: String::new(),
+    };
+    reading.reading = sentence(&reading);
+    Some(reading)
+}
+
+impl MetricsReading {
+    /// Whether relists are so slow that the usual alert would ring.
+    pub fn is_slow(&self) -> bool {
+        self.relist
+            .p99_seconds
+            .is_some_and(|seconds| seconds >= 10.0)
+    }
+}
+
+fn total(samples: &[Sample], name: &str) -> f64 {
+    samples
+        .iter()
+        .filter(|sample| sample.name == name)
+        .map(|sample| sample.value)
+        .sum()
+}
+
+fn operations(samples: &[Sample]) -> Vec<Operation> {
+    const TIMES: [&str; 2] = [
+        "kubelet_runtime_operations_duration_seconds",
+        "kubelet_runtime_operations_latency_microseconds",
+    ];
+    let mut types: BTreeMap<&str, f64> = BTreeMap::new();
+    for sample in samples {
+        if let Some(operation) = sample.operation.as_deref() {
+            let errors = sample.name.starts_with("kubelet_runtime_operations_errors");
+            *types.entry(operation).or_default() += if errors { sample.value } else { 0.0 };
+        }
+    }
+    let mut operations: Vec<Operation> = types
+        .into_iter()
+        .map(|(operation, errors)| {
+            let mut spread = spread(samples, &TIMES, Some(operation));
+            if spread.count == 0.0 {
+                let counters = [
+                    "kubelet_runtime_operations_total",
+                    "kubelet_runtime_operations",
+                ];
+                let counted = |sample: &&Sample| {
+                    counters.contains(&&*sample.name)
+                        && sample.operation.as_deref() == Some(operation)
+                };
+                spread.count = samples
+                    .iter()
+                    .filter(counted)
+                    .map(|sample| sample.value)
+                    .sum();
+            }
+            Operation {
+                operation: operation.to_owned(),
+                errors,
+                share: 0.0,
+                spread,
+            }
+        })
+        .collect();
+    let cost = |at: &Operation| {
+        let each = at
+            .spread
+            .mean_seconds
+            .or(at.spread.median_seconds)
+            .unwrap_or(0.0);
+        each * at.spread.count
+    };
+    let all: f64 = operations.iter().map(cost).sum();
+    if all > 0.0 {
+        for operation in &mut operations {
+            operation.share = cost(operation) / all;
+        }
+    }
+    operations.sort_by(|one, other| other.share.total_cmp(&one.share));
+    operations
+}
+
+/// Of a histogram in seconds or a summary in microseconds, whichever is there.
+fn spread(samples: &[Sample], names: &[&str], operation: Option<&str>) -> Spread {
+    for name in names {
+        let unit = if name.ends_with("_microseconds") {
+            1e-6
+        } else {
+            1.0
+        };
+        let mine = || {
+            samples.iter().filter(|sample| {
+                sample.operation.as_deref() == operation && sample.name.starts_with(name)
+            })
+        };
+        let one = |suffix: &str| {
+            mine()
+                .find(|at| at.name[name.len()..] == *suffix)
+                .map(|at| at.value)
+        };
+        let Some(count) = one("_count") else {
+            continue;
+        };
+        let quantile = |wanted: f64| {
+            let summary = mine()
+                .find(|at| at.quantile == Some(wanted))
+                .map(|at| at.value * unit);
+            summary.or_else(|| of_buckets(mine().filter(|at| at.name.ends_with("_bucket")), wanted))
+        };
+        let sum = one("_sum").map(|sum| sum * unit);
+        return Spread {
+            count,
+            mean_seconds: sum.filter(|_| count > 0.0).map(|sum| sum / count),
+            median_seconds: quantile(0.5).filter(|value| value.is_finite()),
+            p99_seconds: quantile(0.99).filter(|value| value.is_finite()),
+        };
+    }
+    Spread::default()
+}
+
+/// As Prometheus estimates it: evenly spread within a bucket.
+fn of_buckets<'a>(buckets: impl Iterator<Item = &'a Sample>, quantile: f64) -> Option<f64> {
+    let mut bounds: Vec<(f64, f64)> = buckets.filter_map(|at| Some((at.le?, at.value))).collect();
+    bounds.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let all = bounds.last()?.1;
+    if all <= 0.0 {
+        return None;
+    }
+    let wanted = quantile * all;
+    let (mut low, mut before) = (0.0, 0.0);
+    for (bound, count) in bounds {
+        if count >= wanted {
+            if bound.is_infinite() {
+                return Some(low);
+            }
+            let within = (wanted - before) / (count - before).max(f64::MIN_POSITIVE);
+            return Some(low + (bound - low) * within.clamp(0.0, 1.0));
+        }
+        (low, before) = (bound, count);
+    }
+    None
+}
+
+fn sentence(reading: &MetricsReading) -> String {
+    let mut parts = Vec::new();
+    match (
+        reading.relist.mean_seconds,
+        reading.relist.median_seconds,
+        reading.relist.p99_seconds,
+    ) {
+        (None, None, None) => parts.push("nothing tells what a relist costs".to_owned()),
+        (mean, median, slow) => {
+            let usual = median
+                .or(mean)
+                .map(|seconds| format!("a relist usually takes {}", go(seconds)));
+            let slow = slow.map(|seconds| format!("99 of 100 no more than {}", go(seconds)));
+            parts.extend(usual.into_iter().chain(slow));
+        }
+    }
+    let dominant = reading.operations.first().filter(|at| at.share > 0.0);
+    if let Some(operation) = dominant {
+        parts.push(format!(
+            "{:.0} % of the time in the runtime is spent in {}",
+            operation.share * 100.0,
+            operation.operation
+        ));
+    }
+    match reading.headroom {
+        Some(headroom) if reading.is_slow() => {
+            parts.push(format!(
+                "only {headroom:.1} times that is left before the node is NotReady"
+            ));
+        }
+        Some(headroom) => parts.push(format!(
+            "it could become {headroom:.0} times slower before the node is NotReady"
+        )),
+        None => {}
+    }
+    if reading.discarded_events > 0.0 {
+        parts.push(format!(
+            "{} events were lost in the kubelet's full channel",
+            reading.discarded_events
+        ));
+    }
+    let mut text = parts.join(", ");
+    if let Some(first) = text.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    text + "."
+}
+
+/// No more digits than a person reads.
+fn go(seconds: f64) -> GoDuration {
+    let micros = (seconds.clamp(0.0, 1e9) * 1e6).round() as u64;
+    let step = if micros > 1_000_000 { 1_000 } else { 1 };
+    GoDuration(Duration::from_micros(micros / step * step))
+}

@@ -1,0 +1,105 @@
+//! The series of "pleg was last seen active X ago", and what it proves.
+//!
+//! ```text
+//!   lines --> points (time, X) --> intervals: one for each relist that nobody followed
+//!                                     |   since time - X is when that relist began, points of
+//!                                     |   one interval have it in common, whatever X is
+//!                                     v
+//!             calls that failed, --> pattern --> reading, one sentence
+//!             starts of the kubelet
+//! ```
+
+mod interval;
+mod pattern;
+mod point;
+mod reading;
+
+use serde::Serialize;
+use times::WallTime;
+
+pub use interval::{Interval, Intervals};
+pub use pattern::Pattern;
+pub use point::Said;
+
+/// The kubelet's own threshold, where a line does not tell it.
+pub const THRESHOLD: i64 = 180 * SECOND;
+pub(crate) const SECOND: i64 = 1_000_000_000;
+
+/// What a kubelet's log tells beside the series.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Around {
+    /// Lists that failed because the runtime could not be reached.
+    pub lists_refused: u64,
+    /// Lists that failed otherwise.
+    pub lists_failed: u64,
+    /// Lists that ran out of time.
+    pub lists_late: u64,
+    /// Status calls of single containers or sandboxes that ran out of time.
+    pub statuses_late: u64,
+    /// Lines that tell of anything but the PLEG.
+    pub other_lines: u64,
+    /// Starts of the kubelet.
+    pub starts: u64,
+}
+
+/// What the series proves; `pleg` in the JSON.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PlegReading {
+    /// The shape of the series.
+    pub pattern: Pattern,
+    /// What it proves, in one sentence.
+    pub reading: String,
+    /// Unhealthy intervals in the order of time; those of a start-up are none.
+    pub intervals: Vec<Shown>,
+    /// Intervals beyond the bound, which are counted only.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub dropped_intervals: u64,
+}
+
+/// An interval as it is told.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Shown {
+    /// The first line's time.
+    pub start: Option<WallTime>,
+    /// The last line's time.
+    pub end: Option<WallTime>,
+    /// The largest X; for a kubelet that never relisted, how long its lines go on.
+    pub peak_seconds: f64,
+    /// How many lines tell it.
+    pub lines: u64,
+    /// The node, where the lines name it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub host: String,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+/// Reads the series of all inputs.
+pub fn read(intervals: Vec<Interval>, dropped: u64, around: &Around) -> PlegReading {
+    let intervals = interval::in_one_story(intervals);
+    let pattern = pattern::of(&intervals, around);
+    let reading = reading::sentence(pattern, &intervals, around);
+    let faults = intervals.iter().filter(|interval| !interval.is_startup());
+    PlegReading {
+        pattern,
+        reading,
+        intervals: faults.map(Shown::of).collect(),
+        dropped_intervals: dropped,
+    }
+}
+
+impl Shown {
+    fn of(interval: &Interval) -> Self {
+        Self {
+            start: interval.start.and_then(WallTime::from_unix_nanos),
+            end: interval.end.and_then(WallTime::from_unix_nanos),
+            peak_seconds: interval.peak() as f64 / 1e9,
+            lines: interval.lines,
+            host: interval.host.clone(),
+        }
+    }
+}

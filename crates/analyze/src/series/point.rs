@@ -1,0 +1,172 @@
+//! What one line says of the PLEG.
+
+use std::str::FromStr;
+use std::sync::LazyLock;
+
+use memchr::memmem::Finder;
+use times::GoDuration;
+
+use super::THRESHOLD;
+use crate::line::{has, lossy};
+
+/// What a line says of the last relist.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Said {
+    /// It began so many nanoseconds ago, and may be so old at most.
+    Ago {
+        /// X.
+        age: i64,
+        /// The threshold.
+        threshold: i64,
+    },
+    /// There has been none since the kubelet started.
+    Never,
+    /// The line was cut before it said how long.
+    Cut,
+}
+
+/// The sentence's beginning.
+pub const LAST_SEEN: &str = "pleg was last seen active";
+/// Looked for in every unhealthy line.
+static SENTENCE: LazyLock<Finder> = LazyLock::new(|| Finder::new(LAST_SEEN));
+/// The sentence of a kubelet that has not relisted yet.
+pub const NEVER: &str = "pleg has yet to be successful";
+
+/// Before 1.14 a kubelet that had never relisted said 292 years: the longest of Go's
+/// durations. Whatever is longer than this is meant so.
+const NO_NODE_IS_SO_OLD: i64 = 20 * 365 * 86_400 * super::SECOND;
+
+impl Said {
+    /// What a line says, if it says anything.
+    pub fn of(line: &[u8]) -> Option<Self> {
+        let Some(at) = SENTENCE.find(line) else {
+            return has(line, NEVER).then_some(Self::Never);
+        };
+        let behind = &line[at + LAST_SEEN.len()..];
+        let digits = behind.trim_ascii_start().first();
+        let Some(b'0'..=b'9' | b'-') = digits else {
+            // Source code has `%v` here; a line that was cut has nothing or `>`.
+            let cut = matches!(digits, None | Some(b'>') | Some(b'.'));
+            return cut.then_some(Self::Cut);
+        };
+        let Some(age) = duration(behind) else {
+            return Some(Self::Cut);
+        };
+        if age > NO_NODE_IS_SO_OLD {
+            return Some(Self::Never);
+        }
+        let near = &behind[..behind.len().min(100)];
+        let limit = memchr::memchr(b';', near).map(|at| near[at + 1..].trim_ascii_start());
+        let limit = limit.and_then(|text| text.strip_prefix(b"threshold is"));
+        let usual = |text: &[u8]| text.starts_with(b" 3m0s").then_some(THRESHOLD);
+        let threshold = limit.and_then(|text| usual(text).or_else(|| duration(text)));
+        let threshold = threshold.filter(|threshold| *threshold > 0);
+        Some(Self::Ago {
+            age,
+            threshold: threshold.unwrap_or(THRESHOLD),
+        })
+    }
+}
+
+/// A Go duration at the start; spaces that a copy brought in are taken out.
+fn duration(text: &[u8]) -> Option<i64> {
+    let text = text.trim_ascii_start();
+    let end = text.iter().position(|byte| !is_part(*byte));
+    let (whole, rest) = text.split_at(end.unwrap_or(text.len()));
+    if rest.is_empty() || rest.starts_with(b" ago") {
+        let read = std::str::from_utf8(whole).ok().map(GoDuration::from_str);
+        if let Some(Ok(duration)) = read {
+            return i64::try_from(duration.0.as_nanos()).ok();
+        }
+    }
+    damaged(text)
+}
+
+fn is_part(byte: u8) -> bool {
+    byte.is_ascii_digit() || b".hmsnu".contains(&byte) || !byte.is_ascii()
+}
+
+fn damaged(text: &[u8]) -> Option<i64> {
+    let mut written = String::new();
+    let near = &text[..text.len().min(60)];
+    for character in lossy(near).chars() {
+        match character {
+            ' ' => {}
+            '0'..='9' | '.' | 'h' | 'm' | 's' | 'n' | 'u' | 'µ' | 'μ' => written.push(character),
+            _ => break,
+        }
+    }
+    // What follows a duration may begin with one of its letters; a cut one may lack its unit.
+    let last_unit = written.rfind(['s', 'm', 'h'])?;
+    written.truncate(last_unit + 1);
+    let whole = written.strip_suffix('s').filter(|rest| rest.ends_with('s'));
+    let written = whole.unwrap_or(&written);
+    match GoDuration::from_str(written) {
+        Ok(duration) => i64::try_from(duration.0.as_nanos()).ok(),
+        Err(_) if written.len() > 15 => Some(i64::MAX),
+        Err(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn age(line: &str) -> f64 {
+        match Said::of(line.as_bytes()) {
+            Some(Said::Ago { age, .. }) => age as f64 / 1e9,
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn every_generation_is_read() {
+        assert_eq!(
+            age("PLEG is not healthy: pleg was last seen active 3m7.5s ago; threshold is 3m0s"),
+            187.5
+        );
+        assert_eq!(
+            age("[PLEG is not healthy: pleg was last seen active 2h33m12s ago; threshold is 3m0s]"),
+            9192.0
+        );
+        assert_eq!(
+            age(
+                r#"err=\"PLEG is not healthy: pleg was last seen active 4m0s ago; threshold is 3m0s\""#
+            ),
+            240.0
+        );
+    }
+
+    #[test]
+    fn a_kubelet_that_never_relisted_is_no_292_years_old() {
+        let never = b"pleg was last seen active 2562047h47m16.854775807s ago; threshold is 3m0s";
+        assert_eq!(Said::of(never), Some(Said::Never));
+        assert_eq!(
+            Said::of(b"PLEG is not healthy: pleg has yet to be successful]"),
+            Some(Said::Never)
+        );
+        let beyond = b"pleg was last seen active 99999999999999999999h0m0s ago; threshold is 3m0s";
+        assert_eq!(Said::of(beyond), Some(Said::Never));
+    }
+
+    #[test]
+    fn damage_is_read_as_far_as_it_goes() {
+        assert_eq!(
+            age("pleg was last seen active 3m 53.9 s ago; threshold is 3m0s"),
+            233.9
+        );
+        assert_eq!(age("pleg was last seen active 3m53s"), 233.0);
+        assert_eq!(
+            Said::of(b"PLEG is not healthy: pleg was last seen active"),
+            Some(Said::Cut)
+        );
+        assert_eq!(Said::of(b"pleg was last seen active >"), Some(Said::Cut));
+        assert_eq!(Said::of(b"pleg was last seen active 3"), Some(Said::Cut));
+        assert_eq!(
+            Said::of("pleg was last seen active %v ago; threshold is %v".as_bytes()),
+            None
+        );
+        assert_eq!(Said::of(b"nothing of that kind"), None);
+    }
+}

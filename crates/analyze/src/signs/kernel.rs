@@ -1,0 +1,121 @@
+//! What the kernel writes.
+
+use causes::Cause::*;
+use causes::finding::Confidence::*;
+
+use super::{Sign, sign};
+use crate::kind::Writer::Kernel;
+
+/// What must not die on a node.
+const DAEMONS: &[&str] = &[
+    "(containerd",
+    "(dockerd",
+    "(kubelet",
+    "(crio",
+    "(conmon",
+    "(systemd)",
+    "(runc",
+];
+
+pub(super) const SIGNS: &[Sign] = &[
+    sign(
+        "unregister_netdevice: waiting for ",
+        Kernel,
+        RtnlStuck,
+        High,
+    ),
+    sign(
+        "not responding, still trying",
+        Kernel,
+        StorageUnresponsive,
+        High,
+    )
+    .with(&["nfs: server", "server "]),
+    sign(
+        "not responding, timed out",
+        Kernel,
+        StorageUnresponsive,
+        High,
+    )
+    .with(&["nfs: server", "server "]),
+    sign("has not responded in", Kernel, StorageUnresponsive, High).with(&["CIFS", "cifs"]),
+    sign("libceph: osd", Kernel, StorageUnresponsive, Medium)
+        .with(&["socket closed", "down"])
+        .lines(3),
+    sign("soft lockup - CPU#", Kernel, KernelRegression, Medium),
+    sign(
+        "self-detected stall on CPU",
+        Kernel,
+        KernelRegression,
+        Medium,
+    ),
+    sign("detected stalls on CPUs", Kernel, KernelRegression, Medium),
+    sign("Linux version 5.4.0-132", Kernel, KernelRegression, High),
+    sign(
+        "Linux version 5.4.214-120.368",
+        Kernel,
+        KernelRegression,
+        High,
+    ),
+    sign(
+        "Linux version 5.4.217-126.408",
+        Kernel,
+        KernelRegression,
+        High,
+    ),
+    sign(
+        "SLUB: Unable to allocate memory on node -1",
+        Kernel,
+        MemoryCgroupLeak,
+        Medium,
+    ),
+    sign("Out of memory: Kill", Kernel, MemoryThrash, Medium),
+    sign(
+        "Memory cgroup out of memory: Kill",
+        Kernel,
+        MemoryThrash,
+        Medium,
+    )
+    .with(DAEMONS),
+    sign("constraint=CONSTRAINT_NONE", Kernel, MemoryThrash, Medium),
+    sign(
+        "cgroup: fork rejected by pids controller in /system.slice",
+        Kernel,
+        PidsExhausted,
+        High,
+    ),
+    sign(
+        "cgroup: fork rejected by pids controller in ",
+        Kernel,
+        PidsExhausted,
+        Low,
+    )
+    .without(&["/system.slice"]),
+    sign("audit: backlog limit exceeded", Kernel, CpuStarved, Low).lines(3),
+    sign("file-max limit", Kernel, FdOrInotifyExhausted, High),
+    sign("EXT4-fs error", Kernel, StorageUnresponsive, Medium),
+    sign(
+        "Remounting filesystem read-only",
+        Kernel,
+        StorageUnresponsive,
+        High,
+    ),
+    sign(
+        "XFS: possible memory allocation deadlock",
+        Kernel,
+        MemoryThrash,
+        Medium,
+    ),
+    sign(
+        "Buffer I/O error on dev",
+        Kernel,
+        StorageUnresponsive,
+        Medium,
+    ),
+    sign(
+        "blk_update_request: I/O error",
+        Kernel,
+        StorageUnresponsive,
+        Medium,
+    ),
+];

@@ -1,0 +1,161 @@
+//! What the kubelet writes.
+
+use causes::Cause::*;
+use causes::finding::Confidence::*;
+
+use super::{Sign, sign};
+use crate::kind::Writer::Kubelet;
+
+const LATE: &[&str] = &[
+    "DeadlineExceeded",
+    "deadline exceeded",
+    "timeout",
+    "timed out",
+];
+
+pub(super) const SIGNS: &[Sign] = &[
+    sign(
+        "trying to send message larger than max",
+        Kubelet,
+        ListExceedsGrpcLimit,
+        Certain,
+    ),
+    sign(
+        "received message larger than max",
+        Kubelet,
+        ListExceedsGrpcLimit,
+        Certain,
+    ),
+    sign(
+        "message length too large",
+        Kubelet,
+        ListExceedsGrpcLimit,
+        High,
+    )
+    .with(&["List", "grpc"]),
+    sign(
+        "Event channel is full, discard this relist",
+        Kubelet,
+        KubeletInternal,
+        Medium,
+    ),
+    sign("evented.go:", Kubelet, KubeletInternal, Low)
+        .with(&["EventedPLEG", "Evented PLEG", "evented pleg"])
+        .lines(2),
+    sign(
+        "dbus: connection closed by user",
+        Kubelet,
+        BusUnavailable,
+        High,
+    ),
+    sign(
+        "Timeout waiting for systemd to create",
+        Kubelet,
+        SystemdOverloaded,
+        Medium,
+    ),
+    sign(
+        "Timed out while waiting for StartUnit",
+        Kubelet,
+        SystemdOverloaded,
+        Medium,
+    ),
+    sign(
+        "Timed out while waiting for systemd to",
+        Kubelet,
+        SystemdOverloaded,
+        Medium,
+    ),
+    sign(
+        "destination has a full message queue",
+        Kubelet,
+        SystemdCookieOverflow,
+        Medium,
+    ),
+    sign(
+        "inotify_init: too many open files",
+        Kubelet,
+        FdOrInotifyExhausted,
+        High,
+    ),
+    sign(
+        "container runtime is down",
+        Kubelet,
+        RuntimeUnresponsive,
+        Medium,
+    )
+    .without(&[
+        "pleg has yet to be successful",
+        "may not have completed yet",
+        "2562047h47m16",
+    ])
+    .lines(3),
+    sign(
+        "unknown service runtime.v1.RuntimeService",
+        Kubelet,
+        RuntimeUnresponsive,
+        High,
+    )
+    .lines(2),
+    sign(
+        "unknown service runtime.v1alpha2.RuntimeService",
+        Kubelet,
+        RuntimeUnresponsive,
+        High,
+    )
+    .lines(2),
+    sign("Error while dialing", Kubelet, RuntimeUnresponsive, Medium)
+        .with(&[
+            "containerd.sock",
+            "crio.sock",
+            "dockershim.sock",
+            "cri-dockerd.sock",
+            "docker.sock",
+        ])
+        .lines(5),
+    sign(
+        "Cannot connect to the Docker daemon",
+        Kubelet,
+        RuntimeUnresponsive,
+        Medium,
+    )
+    .lines(5),
+    sign("NetworkPlugin cni failed", Kubelet, CniPluginHang, Medium).with(LATE),
+    sign("networkPlugin cni failed", Kubelet, CniPluginHang, Medium).with(LATE),
+    sign(
+        "failed to setup network for sandbox",
+        Kubelet,
+        CniPluginHang,
+        Medium,
+    )
+    .with(LATE),
+    sign(
+        "failed to set up sandbox container",
+        Kubelet,
+        CniPluginHang,
+        Low,
+    )
+    .with(LATE),
+    sign(
+        "failed to destroy network for sandbox",
+        Kubelet,
+        CniPluginHang,
+        Medium,
+    )
+    .with(LATE),
+    sign(
+        "Housekeeping took longer than",
+        Kubelet,
+        TooManyContainers,
+        Low,
+    )
+    .lines(3),
+    sign(
+        "housekeeping took longer than",
+        Kubelet,
+        TooManyContainers,
+        Low,
+    )
+    .lines(3),
+    sign("name is reserved", Kubelet, ContainerLock, Low).lines(3),
+];

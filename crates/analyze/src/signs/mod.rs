@@ -1,0 +1,302 @@
+//! Lines that prove a cause, or make one suspect it: tables by who writes them, and one
+//! search for all of them at once, so that a line without any costs next to nothing.
+
+mod kernel;
+mod kubelet;
+mod runtime;
+mod systemd;
+
+use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind, packed};
+use causes::Cause;
+use causes::finding::Confidence;
+
+use crate::kind::Writer;
+use crate::line::has;
+
+/// A text that tells of a cause.
+#[derive(Clone, Copy, Debug)]
+pub struct Sign {
+    /// What to look for.
+    pub text: &'static str,
+    /// One of these must be in the line, too; empty is no condition.
+    pub with: &'static [&'static str],
+    /// None of these may be in the line.
+    pub without: &'static [&'static str],
+    /// Who writes such lines.
+    pub writer: Writer,
+    /// What it tells of.
+    pub cause: Cause,
+    /// How sure that is.
+    pub confidence: Confidence,
+    /// So many lines are needed before it says anything: some are usual once, at a start.
+    pub lines: u64,
+}
+
+pub(crate) const fn sign(
+    text: &'static str,
+    writer: Writer,
+    cause: Cause,
+    confidence: Confidence,
+) -> Sign {
+    Sign {
+        text,
+        with: &[],
+        without: &[],
+        writer,
+        cause,
+        confidence,
+        lines: 1,
+    }
+}
+
+impl Sign {
+    pub(crate) const fn with(mut self, with: &'static [&'static str]) -> Self {
+        self.with = with;
+        self
+    }
+
+    pub(crate) const fn without(mut self, without: &'static [&'static str]) -> Self {
+        self.without = without;
+        self
+    }
+
+    pub(crate) const fn lines(mut self, lines: u64) -> Self {
+        self.lines = lines;
+        self
+    }
+
+    fn holds(&self, line: &[u8]) -> bool {
+        (self.with.is_empty() || self.with.iter().any(|text| has(line, text)))
+            && !self.without.iter().any(|text| has(line, text))
+    }
+}
+
+/// What else is looked for: lines that are read further, whatever they turn out to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interest {
+    /// A sentence about the PLEG.
+    Pleg,
+    /// A call to the runtime that failed.
+    Call,
+    /// The kubelet has started.
+    Start,
+    /// It tells the year or the zone.
+    Calendar,
+}
+
+const INTERESTS: [(&str, Interest); 21] = [
+    ("pleg was last seen active", Interest::Pleg),
+    ("pleg has yet to be successful", Interest::Pleg),
+    ("from runtime service failed", Interest::Call),
+    ("GenericPLEG: Unable to retrieve pods", Interest::Call),
+    ("PodSandboxStatus of sandbox", Interest::Call),
+    ("ListContainers failed", Interest::Call),
+    ("ListPodSandbox failed", Interest::Call),
+    ("PLEG: Ignoring events for pod", Interest::Call),
+    ("container status from runtime", Interest::Call),
+    ("Starting kubelet main sync loop", Interest::Start),
+    ("Started kubelet", Interest::Start),
+    ("Starting kubelet", Interest::Start),
+    ("Started Kubernetes Kubelet", Interest::Start),
+    ("Kubelet version", Interest::Start),
+    ("Started Kubelet", Interest::Start),
+    ("Started kubelet:", Interest::Start),
+    ("Running kubelet ", Interest::Start),
+    ("LastHeartbeatTime", Interest::Calendar),
+    ("Log file created at: ", Interest::Calendar),
+    ("Logs begin at ", Interest::Calendar),
+    ("Journal begins at ", Interest::Calendar),
+];
+
+impl Interest {
+    fn bit(self) -> u8 {
+        1 << self as u8
+    }
+}
+
+/// What was found in a line.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    /// For [`Signs::sign`].
+    pub signs: Vec<usize>,
+    /// What else, a bit for each.
+    interests: u8,
+}
+
+impl Found {
+    /// Whether the line is of no interest.
+    pub fn is_nothing(&self) -> bool {
+        self.signs.is_empty() && self.interests == 0
+    }
+
+    /// Whether it is of this interest.
+    pub fn is(&self, interest: Interest) -> bool {
+        self.interests & interest.bit() != 0
+    }
+}
+
+/// All signs, and the search for them.
+#[derive(Debug)]
+pub struct Signs {
+    table: Vec<Sign>,
+    /// Whether anything is in a line at all; empty where the processor lacks what it takes.
+    quick: Vec<packed::Searcher>,
+    /// What it is.
+    search: AhoCorasick,
+}
+
+/// So many texts a vectorised search takes at once.
+const AT_ONCE: usize = 64;
+
+impl Signs {
+    /// Builds the search.
+    pub fn new() -> Self {
+        let tables = [
+            kubelet::SIGNS,
+            runtime::SIGNS,
+            systemd::SIGNS,
+            kernel::SIGNS,
+        ];
+        let table: Vec<Sign> = tables.into_iter().flatten().copied().collect();
+        let texts = table.iter().map(|sign| sign.text);
+        let texts = texts.chain(INTERESTS.iter().map(|(text, _)| *text));
+        let texts: Vec<&str> = texts.collect();
+        let search = AhoCorasick::builder()
+            .kind(Some(AhoCorasickKind::DFA))
+            .match_kind(MatchKind::Standard)
+            .build(&texts)
+            .expect("a hundred short texts make a small automaton");
+        Self {
+            table,
+            quick: quick(texts),
+            search,
+        }
+    }
+
+    /// The sign of this index.
+    pub fn sign(&self, index: usize) -> &Sign {
+        &self.table[index]
+    }
+
+    /// What is in the line.
+    pub fn find(&self, line: &[u8]) -> Found {
+        let mut found = Found::default();
+        let first = match self.quick.is_empty() {
+            true => Some(0),
+            false => {
+                let hits = self.quick.iter().filter_map(|search| search.find(line));
+                hits.map(|hit| hit.start()).min()
+            }
+        };
+        let Some(first) = first else {
+            return found;
+        };
+        // A long line may have one text thousands of times.
+        let mut seen = 0u128;
+        for hit in self.search.find_overlapping_iter(&line[first..]) {
+            let index = hit.pattern().as_usize();
+            let bit = 1u128.checked_shl(index as u32).unwrap_or(0);
+            if seen & bit != 0 {
+                continue;
+            }
+            seen |= bit;
+            match self.table.get(index) {
+                Some(sign) if sign.holds(line) && !found.signs.contains(&index) => {
+                    found.signs.push(index);
+                }
+                Some(_) => {}
+                None => {
+                    let (_, interest) = INTERESTS[index - self.table.len()];
+                    found.interests |= interest.bit();
+                }
+            }
+        }
+        found
+    }
+}
+
+/// Texts that begin alike are searched together: they share what is compared first.
+fn quick(mut texts: Vec<&str>) -> Vec<packed::Searcher> {
+    texts.sort_unstable();
+    let searches = texts.chunks(AT_ONCE).map(packed::Searcher::new);
+    searches.collect::<Option<_>>().unwrap_or_default()
+}
+
+impl Default for Signs {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn causes(line: &str) -> Vec<Cause> {
+        let signs = Signs::new();
+        let found = signs.find(line.as_bytes());
+        found
+            .signs
+            .iter()
+            .map(|index| signs.sign(*index).cause)
+            .collect()
+    }
+
+    #[test]
+    fn lines_that_prove_a_cause_are_found() {
+        for (line, cause) in [
+            (
+                "Failed to propagate agent release message: Operation not supported",
+                Cause::SystemdCookieOverflow,
+            ),
+            (
+                "grpc: trying to send message larger than max (16795768 vs. 16777216)",
+                Cause::ListExceedsGrpcLimit,
+            ),
+            (
+                "unregister_netdevice: waiting for lo to become free. Usage count = 1",
+                Cause::RtnlStuck,
+            ),
+            ("accept4: too many open files", Cause::FdOrInotifyExhausted),
+            (
+                "error loading seccomp filter: errno 524",
+                Cause::KernelRegression,
+            ),
+            (
+                "mkdir /sys/fs/cgroup/memory/kubepods/x: no space left on device",
+                Cause::MemoryCgroupLeak,
+            ),
+            ("write /var/lib/x: no space left on device", Cause::DiskFull),
+            (
+                "nfs: server 10.0.0.1 not responding, still trying",
+                Cause::StorageUnresponsive,
+            ),
+            (
+                "Event channel is full, discard this relist() cycle event",
+                Cause::KubeletInternal,
+            ),
+        ] {
+            assert_eq!(causes(line), [cause], "{line}");
+        }
+    }
+
+    #[test]
+    fn what_every_node_says_is_no_sign() {
+        for line in [
+            "Memory cgroup out of memory: Killed process 12 (java)",
+            "cleaning up dead shim",
+            "inotify_add_watch /x: no such file or directory",
+            "Container abc failed to exit within 10 seconds of signal 15 - using the force",
+            "SyncLoop (PLEG): \"pod_ns(uid)\", event: &pleg.PodLifecycleEvent{}",
+        ] {
+            assert_eq!(causes(line), [], "{line}");
+        }
+    }
+
+    #[test]
+    fn a_line_is_of_several_interests() {
+        let line = "PLEG: Ignoring events for pod a/b: pleg was last seen active 4m";
+        let found = Signs::new().find(line.as_bytes());
+        assert!(found.is(Interest::Pleg) && found.is(Interest::Call) && !found.is(Interest::Start));
+    }
+}

@@ -1,0 +1,116 @@
+//! What containerd, dockerd, CRI-O, shims and runc write, and what they are quoted with.
+
+use causes::Cause::*;
+use causes::finding::Confidence::*;
+
+use super::{Sign, sign};
+use crate::kind::Writer::Runtime;
+
+pub(super) const SIGNS: &[Sign] = &[
+    sign("get state for ", Runtime, ShimUnresponsive, High).with(&["context deadline exceeded"]),
+    sign(
+        "failed to get task status",
+        Runtime,
+        ShimUnresponsive,
+        Medium,
+    )
+    .with(&["deadline exceeded"]),
+    sign(
+        "failed to handle container TaskExit event",
+        Runtime,
+        ShimUnresponsive,
+        Medium,
+    )
+    .with(&["deadline exceeded"]),
+    sign(
+        "failed to handle sandbox TaskExit event",
+        Runtime,
+        ShimUnresponsive,
+        Medium,
+    )
+    .with(&["deadline exceeded"]),
+    sign("failed to shutdown shim", Runtime, ShimUnresponsive, Medium).with(&["deadline exceeded"]),
+    sign("failed to delete shim", Runtime, ShimUnresponsive, Low).with(&["deadline exceeded"]),
+    sign(
+        "failed to update resources",
+        Runtime,
+        ContainerStatusLock,
+        Medium,
+    )
+    .with(&["deadline exceeded"]),
+    sign(
+        "UpdateContainerResources for",
+        Runtime,
+        ContainerStatusLock,
+        Medium,
+    )
+    .with(&["deadline exceeded"]),
+    sign("too many open files", Runtime, FdOrInotifyExhausted, High)
+        .without(&["inotify_init: too many"]),
+    sign("inotify_add_watch", Runtime, FdOrInotifyExhausted, High)
+        .with(&["no space left on device"]),
+    sign("inotify watch limit", Runtime, FdOrInotifyExhausted, Medium),
+    sign(
+        "failed to load plugin io.containerd.grpc.v1.cri",
+        Runtime,
+        RuntimeUnresponsive,
+        High,
+    ),
+    sign("1.0.0-rc93", Runtime, RuncSeccompPipe, Medium),
+    sign("unable to freeze", Runtime, RuncInitFrozen, Medium),
+    sign("unable to thaw", Runtime, RuncInitFrozen, Medium),
+    sign(
+        "error loading seccomp filter: errno 524",
+        Runtime,
+        KernelRegression,
+        High,
+    ),
+    sign(
+        "The maximum number of active connections for UID 0 has been reached",
+        Runtime,
+        BusUnavailable,
+        High,
+    ),
+    sign(
+        "org.freedesktop.systemd1 was not provided by any .service files",
+        Runtime,
+        BusUnavailable,
+        High,
+    ),
+    sign("no space left on device", Runtime, DiskFull, Medium)
+        .without(&["/sys/fs/cgroup", "inotify"]),
+    sign("/sys/fs/cgroup/memory", Runtime, MemoryCgroupLeak, High)
+        .with(&["cannot allocate memory", "no space left on device"]),
+    sign(
+        "resource temporarily unavailable",
+        Runtime,
+        PidsExhausted,
+        High,
+    )
+    .with(&["fork/exec", "pthread_create", "newosproc", "clone"]),
+    sign("pthread_create failed", Runtime, PidsExhausted, Medium)
+        .without(&["resource temporarily unavailable"]),
+    sign(
+        "failed to create new OS thread",
+        Runtime,
+        PidsExhausted,
+        High,
+    ),
+    sign("error reserving ctr name", Runtime, ContainerLock, Low).lines(3),
+    sign("slow fdatasync", Runtime, DiskSaturated, Medium),
+    sign("apply request took too long", Runtime, DiskSaturated, Low).lines(3),
+    sign(
+        "operation timed out while umount",
+        Runtime,
+        StorageUnresponsive,
+        Medium,
+    ),
+    sign("runc version 1.3.", Runtime, RuncShortExecStuck, Low).without(&[
+        "runc version 1.3.6",
+        "runc version 1.3.7",
+        "runc version 1.3.8",
+        "runc version 1.3.9",
+    ]),
+    sign("runc version 1.4.0", Runtime, RuncShortExecStuck, Low),
+    sign("runc version 1.4.1", Runtime, RuncShortExecStuck, Low),
+];

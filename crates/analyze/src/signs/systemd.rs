@@ -1,0 +1,82 @@
+//! What systemd, logind and the bus write.
+
+use causes::Cause::*;
+use causes::finding::Confidence::*;
+
+use super::{Sign, sign};
+use crate::kind::Writer::Systemd;
+
+pub(super) const SIGNS: &[Sign] = &[
+    sign(
+        "Failed to propagate agent release message: Operation not supported",
+        Systemd,
+        SystemdCookieOverflow,
+        Certain,
+    ),
+    sign(
+        "The maximum number of pending replies per connection has been reached",
+        Systemd,
+        SystemdCookieOverflow,
+        Medium,
+    ),
+    sign(
+        "Failed to send unit change signal",
+        Systemd,
+        SystemdCookieOverflow,
+        High,
+    )
+    .with(&["Operation not supported"]),
+    sign("Failed to send job", Systemd, SystemdCookieOverflow, High)
+        .with(&["Operation not supported"]),
+    sign(
+        "Failed to activate service 'org.freedesktop.systemd1'",
+        Systemd,
+        BusUnavailable,
+        High,
+    ),
+    sign("Freezing execution", Systemd, BusUnavailable, Certain),
+    sign(
+        "Failed to connect to system bus",
+        Systemd,
+        BusUnavailable,
+        Medium,
+    ),
+    sign(
+        "Failed to connect to bus: Connection refused",
+        Systemd,
+        BusUnavailable,
+        Medium,
+    ),
+    sign("Too many units", Systemd, SystemdOverloaded, High),
+    sign(
+        "Looping too fast. Throttling execution a little",
+        Systemd,
+        SystemdOverloaded,
+        Medium,
+    ),
+    sign(
+        "Failed to load environment files: Too many open files",
+        Systemd,
+        FdOrInotifyExhausted,
+        Medium,
+    ),
+    sign(
+        "kubelet.service: Watchdog timeout",
+        Systemd,
+        RepairLoop,
+        Medium,
+    ),
+    sign(
+        "kubelet.service: Start request repeated too quickly",
+        Systemd,
+        RepairLoop,
+        Medium,
+    ),
+    sign(
+        "kubelet.service start request repeated too quickly",
+        Systemd,
+        RepairLoop,
+        Medium,
+    ),
+    sign("Under memory pressure", Systemd, MemoryThrash, Low),
+];

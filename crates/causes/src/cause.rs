@@ -1,0 +1,105 @@
+//! The stable ids: each cause is declared once, here and on the page of its name.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Serialize, Serializer};
+
+/// Declares the causes: a variant, and the id that names its page.
+macro_rules! causes {
+    ($($variant:ident = $id:literal,)+) => {
+        /// A cause of a node that is NotReady, by the id that reports, metrics and pages use.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[expect(missing_docs, reason = "each is its id; its page describes it")]
+        pub enum Cause {
+            $($variant,)+
+        }
+
+        impl Cause {
+            /// All of them, from systemd through the runtime to the disk.
+            pub const ALL: [Self; [$($id),+].len()] = [$(Self::$variant),+];
+
+            /// The stable id.
+            pub fn id(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $id,)+
+                }
+            }
+
+            /// The text of its page, with the front matter.
+            pub(crate) fn source(self) -> &'static str {
+                match self {
+                    $(Self::$variant => include_str!(concat!("../pages/", $id, ".md")),)+
+                }
+            }
+        }
+    };
+}
+
+causes! {
+    SystemdCookieOverflow = "systemd-cookie-overflow",
+    SystemdOverloaded = "systemd-overloaded",
+    BusUnavailable = "bus-unavailable",
+    RuncInitFrozen = "runc-init-frozen",
+    RuncSeccompPipe = "runc-seccomp-pipe",
+    RuncShortExecStuck = "runc-short-exec-stuck",
+    ShimUnresponsive = "shim-unresponsive",
+    ContainerStatusLock = "container-status-lock",
+    ContainerLock = "container-lock",
+    RuntimeUnresponsive = "runtime-unresponsive",
+    ListExceedsGrpcLimit = "list-exceeds-grpc-limit",
+    TooManyContainers = "too-many-containers",
+    FdOrInotifyExhausted = "fd-or-inotify-exhausted",
+    KubeletInternal = "kubelet-internal",
+    CniPluginHang = "cni-plugin-hang",
+    RtnlStuck = "rtnl-stuck",
+    KernelRegression = "kernel-regression",
+    MemoryCgroupLeak = "memory-cgroup-leak",
+    StorageUnresponsive = "storage-unresponsive",
+    FanotifyBlocked = "fanotify-blocked",
+    DiskSaturated = "disk-saturated",
+    CpuStarved = "cpu-starved",
+    MemoryThrash = "memory-thrash",
+    DiskFull = "disk-full",
+    PidsExhausted = "pids-exhausted",
+    RepairLoop = "repair-loop",
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.id())
+    }
+}
+
+impl Serialize for Cause {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.id())
+    }
+}
+
+/// The text is not the id of a cause.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not the id of a cause")]
+pub struct UnknownCause(String);
+
+impl FromStr for Cause {
+    type Err = UnknownCause;
+
+    fn from_str(text: &str) -> Result<Self, UnknownCause> {
+        let found = Self::ALL.into_iter().find(|cause| cause.id() == text);
+        found.ok_or_else(|| UnknownCause(text.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_id_leads_back_to_its_cause() {
+        for cause in Cause::ALL {
+            assert_eq!(cause.id().parse(), Ok(cause));
+        }
+        assert!("bad-luck".parse::<Cause>().is_err());
+    }
+}

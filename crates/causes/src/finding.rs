@@ -1,0 +1,165 @@
+//! A finding: a cause, how sure we are, who it is, what shows it, and what to do.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Cause;
+
+/// How much a finding says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Verdict {
+    /// It may be this.
+    Suspect,
+    /// It is this.
+    Problem,
+}
+
+/// How sure we are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[expect(missing_docs, reason = "the words say it")]
+pub enum Confidence {
+    Low,
+    Medium,
+    High,
+    Certain,
+}
+
+impl Confidence {
+    /// From which confidence on a cause is called the problem.
+    pub fn verdict(self) -> Verdict {
+        match self {
+            Self::Certain | Self::High => Verdict::Problem,
+            Self::Medium | Self::Low => Verdict::Suspect,
+        }
+    }
+
+    /// The word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+            Self::Certain => "certain",
+        }
+    }
+}
+
+/// A pod, as far as it is known.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the words say it")]
+pub struct PodName {
+    pub uid: Option<String>,
+    pub namespace: Option<String>,
+    pub name: Option<String>,
+}
+
+/// Who it is, as far as it is known.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Culprit {
+    /// The pod.
+    pub pod: Option<PodName>,
+    /// The container's name.
+    pub container: Option<String>,
+    /// The id of a container or sandbox.
+    pub id: Option<String>,
+    /// The process's id.
+    pub pid: Option<u32>,
+    /// The process's name.
+    pub process: Option<String>,
+    /// The systemd unit.
+    pub unit: Option<String>,
+}
+
+impl Culprit {
+    /// Takes over what was not known yet.
+    pub fn learn(&mut self, other: Self) {
+        fn fill<T>(known: &mut Option<T>, other: Option<T>) {
+            if known.is_none() {
+                *known = other;
+            }
+        }
+        fill(&mut self.pod, other.pod);
+        fill(&mut self.container, other.container);
+        fill(&mut self.id, other.id);
+        fill(&mut self.pid, other.pid);
+        fill(&mut self.process, other.process);
+        fill(&mut self.unit, other.unit);
+    }
+
+    /// Whether nobody is named.
+    pub fn is_nobody(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// What was found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Finding {
+    /// Its stable id.
+    pub cause: Cause,
+    /// What is known of the cause, in a short sentence.
+    pub title: &'static str,
+    /// The same of this node, with names; empty where the title says all that is known.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub sentence: String,
+    /// Whether it is this or may be.
+    pub verdict: Verdict,
+    /// How sure we are.
+    pub confidence: Confidence,
+    /// Who it is.
+    pub culprit: Culprit,
+    /// What shows it: sentences, and lines with file and number in front.
+    pub evidence: Vec<String>,
+    /// What to do, the first thing first; with ids where they are known.
+    pub advice: Vec<Cow<'static, str>>,
+    /// Where it is fixed.
+    pub fixed_in: &'static [String],
+    /// Where it is discussed.
+    pub references: &'static [String],
+}
+
+impl Finding {
+    /// A finding without evidence yet.
+    pub fn new(cause: Cause, confidence: Confidence) -> Self {
+        let about = cause.about();
+        Self {
+            cause,
+            title: &about.title,
+            sentence: String::new(),
+            verdict: confidence.verdict(),
+            confidence,
+            culprit: Culprit::default(),
+            evidence: Vec::new(),
+            advice: about
+                .advice
+                .iter()
+                .map(|text| Cow::Borrowed(text.as_str()))
+                .collect(),
+            fixed_in: &about.fixed_in,
+            references: &about.references,
+        }
+    }
+
+    /// What it says in one sentence.
+    pub fn said(&self) -> &str {
+        match self.sentence.is_empty() {
+            true => self.title,
+            false => &self.sentence,
+        }
+    }
+
+    /// The same finding, advising this first.
+    pub fn advising(mut self, advice: impl Into<String>) -> Self {
+        self.advise_first(advice);
+        self
+    }
+
+    /// Puts what to do with this node in front of what to do in general.
+    pub fn advise_first(&mut self, advice: impl Into<String>) {
+        self.advice.insert(0, Cow::Owned(advice.into()));
+    }
+}

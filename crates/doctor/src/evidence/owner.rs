@@ -1,0 +1,129 @@
+//! Whose process it is: the container, the pod and the unit that its control group names.
+
+use causes::finding::{Culprit, PodName};
+
+use crate::facts::host::Process;
+use crate::facts::host::process::unit_of;
+
+/// A process, with its container and pod as far as its control group names them.
+pub(crate) fn culprit(process: &Process) -> Culprit {
+    Culprit {
+        pid: Some(process.pid),
+        process: Some(process.comm.clone()),
+        ..of_cgroup(cgroup(process))
+    }
+}
+
+/// The container that a process is in, as far as its control group names it.
+pub(crate) fn container_of(process: &Process) -> Option<&str> {
+    cgroup(process)
+        .split('/')
+        .filter_map(container_id)
+        .next_back()
+}
+
+/// Whether it runs in a pod: there a daemon serves that pod, and not the node.
+pub(crate) fn is_in_a_pod(process: &Process) -> bool {
+    culprit(process).pod.is_some()
+}
+
+fn cgroup(process: &Process) -> &str {
+    let hierarchies = ["freezer", "pids", "memory", "cpu"].into_iter();
+    let mut paths = hierarchies.filter_map(|controller| process.cgroup(controller));
+    paths.find(|path| *path != "/").unwrap_or_default()
+}
+
+/// The container, the pod and the unit that a control group is named after.
+pub(crate) fn of_cgroup(path: &str) -> Culprit {
+    let mut found = Culprit {
+        unit: unit_of(path).map(str::to_owned),
+        ..Culprit::default()
+    };
+    for part in path.split('/') {
+        if let Some(uid) = pod_uid(part) {
+            found.pod = Some(PodName {
+                uid: Some(uid),
+                ..PodName::default()
+            });
+        }
+        if let Some(id) = container_id(part) {
+            found.id = Some(id.to_owned());
+        }
+    }
+    found
+}
+
+/// `pod0e2f…` as a folder, `kubepods-burstable-pod0e2f_….slice` as a unit of systemd.
+fn pod_uid(part: &str) -> Option<String> {
+    let name = part.strip_suffix(".slice").unwrap_or(part);
+    let uid = match name.rsplit_once("-pod") {
+        Some((_, uid)) => uid,
+        None => name.strip_prefix("pod")?,
+    };
+    let is_uid = |char: char| char.is_ascii_hexdigit() || char == '_' || char == '-';
+    let long = uid.len() >= 32 && uid.chars().all(is_uid);
+    long.then(|| uid.replace('_', "-"))
+}
+
+/// Sixty-four hexadecimal digits, with what a runtime puts around them as a unit's name.
+fn container_id(part: &str) -> Option<&str> {
+    let name = part.strip_suffix(".scope").unwrap_or(part);
+    let id = name.rsplit('-').next()?;
+    (id.len() == 64 && id.chars().all(|char| char.is_ascii_hexdigit())).then_some(id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_control_group_names_its_pod_and_container_in_both_drivers() {
+        let id = "a".repeat(64);
+        let uid = "0e2f4a9c-1111-2222-3333-444455556666";
+        let unit = uid.replace('-', "_");
+        for path in [
+            format!("/kubepods/burstable/pod{uid}/{id}"),
+            format!(
+                "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{unit}.slice/cri-containerd-{id}.scope"
+            ),
+        ] {
+            let culprit = of_cgroup(&path);
+            assert_eq!(culprit.id.as_deref(), Some(id.as_str()), "{path}");
+            let pod = culprit.pod.and_then(|pod| pod.uid);
+            assert_eq!(pod.as_deref(), Some(uid), "{path}");
+        }
+        let daemon = of_cgroup("/system.slice/containerd.service");
+        assert_eq!(daemon.unit.as_deref(), Some("containerd.service"));
+        assert_eq!(daemon.id, None);
+    }
+
+    #[test]
+    fn a_unit_of_another_systemd_is_not_taken_for_one_of_this_machine() {
+        let id = "a".repeat(64);
+        for (path, unit) in [
+            ("/system.slice/k3s.service", Some("k3s.service")),
+            (
+                "/system.slice/k3s.service/kubepods/besteffort",
+                Some("k3s.service"),
+            ),
+            ("/a.slice/a-b.slice/c.service/payload", Some("c.service")),
+            (
+                &format!("/docker/{id}/system.slice/containerd.service"),
+                None,
+            ),
+            (
+                &format!("/system.slice/docker-{id}.scope/system.slice/containerd.service"),
+                None,
+            ),
+            ("/lxc.payload.node/system.slice/containerd.service", None),
+            (
+                "/user.slice/user-1000.slice/user@1000.service/app.slice/docker.service",
+                None,
+            ),
+            ("/init.scope", None),
+            ("/", None),
+        ] {
+            assert_eq!(of_cgroup(path).unit.as_deref(), unit, "{path}");
+        }
+    }
+}

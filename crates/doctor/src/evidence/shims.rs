@@ -1,0 +1,188 @@
+//! Which shim serves whom: by the tasks that the runtime keeps, and by the control groups of
+//! what the shims have started, which are named after containers.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use causes::finding::PodName;
+
+use crate::evidence::lack::lack;
+use crate::evidence::owner::container_of;
+use crate::facts::NodeFacts;
+use crate::facts::host::Process;
+use crate::facts::probes::Probe;
+use crate::facts::tasks::Task;
+
+/// So many children of a shim are looked at.
+const MOST: usize = 64;
+
+/// A shim, which stands between the runtime and the containers of one pod.
+#[derive(Clone, Debug)]
+pub(crate) struct Shim<'a> {
+    /// The shim itself.
+    pub process: &'a Process,
+    /// The containers and sandboxes that it serves.
+    pub ids: Vec<&'a str>,
+    /// The pod that these are of.
+    pub pod: Option<&'a PodName>,
+    /// Its children that are `runc`, with their children.
+    pub runc: Vec<&'a Process>,
+}
+
+impl Shim<'_> {
+    /// Where its threads wait uninterruptibly, each place once.
+    pub fn stuck_in(&self) -> Vec<&str> {
+        let threads = self.process.threads.iter();
+        let stuck = threads.filter(|thread| thread.state == 'D' && thread.still);
+        let mut places: Vec<&str> = stuck
+            .map(|thread| thread.functions().next().unwrap_or("the kernel"))
+            .collect();
+        places.sort_unstable();
+        places.dedup();
+        places
+    }
+}
+
+/// The shims of the runtime that was asked, of which a machine may have several: those that
+/// serve one of its tasks, or a container that a call was about. Why not, if none can be seen.
+pub(crate) fn shims(facts: &NodeFacts) -> Result<Vec<Shim<'_>>, String> {
+    let host = &facts.host;
+    if let Some(why) = lack(&host.processes) {
+        return Err(why);
+    }
+    let processes = host.all_processes();
+    let mut children: BTreeMap<u32, Vec<&Process>> = BTreeMap::new();
+    for process in processes {
+        children.entry(process.ppid).or_default().push(process);
+    }
+    let below = |pid: u32| {
+        children
+            .get(&pid)
+            .map_or(&[][..], Vec::as_slice)
+            .iter()
+            .copied()
+    };
+    let shims = processes.iter().filter(|process| process.is_shim());
+    let mut shims: Vec<Shim> = shims
+        .map(|process| {
+            let runc = below(process.pid).filter(|child| child.is_runc() || child.is_runc_init());
+            let with_theirs = runc.flat_map(|runc| std::iter::once(runc).chain(below(runc.pid)));
+            Shim {
+                process,
+                ids: Vec::new(),
+                pod: None,
+                runc: with_theirs.take(MOST).collect(),
+            }
+        })
+        .collect();
+    if shims.is_empty() && facts.runtime_process().is_none() {
+        return Err("neither a shim nor the runtime's process is visible from here".to_owned());
+    }
+    let tasks = facts.probes.tasks.value().map_or(&[][..], Vec::as_slice);
+    serve(&mut shims, tasks, |pid| {
+        processes
+            .binary_search_by_key(&pid, |one| one.pid)
+            .ok()
+            .map(|at| processes[at].ppid)
+    });
+    for shim in &mut shims {
+        let named = below(shim.process.pid).filter_map(container_of);
+        shim.ids.extend(named.take(MOST));
+        let mut seen = BTreeSet::new();
+        shim.ids.retain(|id| seen.insert(*id));
+    }
+    let asked = facts
+        .probes
+        .calls
+        .iter()
+        .filter_map(|probe| probe.id.as_deref());
+    let ours: BTreeSet<&str> = tasks.iter().map(|task| &*task.id).chain(asked).collect();
+    shims.retain(|shim| shim.ids.iter().any(|id| ours.contains(id)));
+    Ok(shims)
+}
+
+/// Sandboxes before their containers: a container that has no process any more is served by
+/// whoever serves its sandbox.
+fn serve<'a>(shims: &mut [Shim<'a>], tasks: &'a [Task], parent: impl Fn(u32) -> Option<u32>) {
+    let (sandboxes, containers): (Vec<_>, Vec<_>) =
+        tasks.iter().partition(|task| task.container.is_none());
+    for task in sandboxes.into_iter().chain(containers) {
+        let above = parent(task.init);
+        let shim = shims.iter_mut().find(|shim| {
+            let sandbox = task.sandbox.as_deref();
+            Some(shim.process.pid) == above || sandbox.is_some_and(|id| shim.ids.contains(&id))
+        });
+        if let Some(shim) = shim {
+            shim.ids.push(&task.id);
+            shim.pod = shim.pod.or(task.pod.as_ref());
+        }
+    }
+}
+
+/// The shim that serves the container or sandbox that was asked for.
+pub(crate) fn serving<'a, 'b>(shims: &'b [Shim<'a>], probe: &Probe) -> Option<&'b Shim<'a>> {
+    let id = probe.id.as_deref()?;
+    shims.iter().find(|shim| shim.ids.contains(&id))
+}
+
+#[cfg(test)]
+mod tests {
+    use cri::Rpc;
+
+    use super::*;
+    use crate::facts::Fact;
+    use crate::facts::host::CgroupPath;
+    use crate::node::node;
+
+    #[test]
+    fn a_container_without_a_process_is_served_by_the_shim_of_its_sandbox() {
+        let facts = node("containerd", "1.7.24").shim(99, false, &["s1", "c1"]);
+        let mut facts = facts.facts();
+        let Fact::Known { value: tasks, .. } = &mut facts.probes.tasks else {
+            panic!("tasks");
+        };
+        tasks.push(Task {
+            id: "gone".to_owned(),
+            init: 4_000_000,
+            container: Some("app".to_owned()),
+            sandbox: Some("s1".to_owned()),
+            ..Task::default()
+        });
+        let shims = shims(&facts).unwrap();
+        assert_eq!(shims.len(), 1);
+        assert_eq!(shims[0].ids, ["s1", "c1", "gone"]);
+    }
+
+    #[test]
+    fn without_a_folder_of_tasks_control_groups_tell_whom_a_shim_serves() {
+        let id = "c".repeat(64);
+        let mut facts = node("cri-o", "1.29.1")
+            .status(Rpc::ContainerStatus, &id, "shop", "web", "app")
+            .process(70, 1, "conmon")
+            .process(71, 70, "app")
+            .process(80, 1, "conmon")
+            .facts();
+        let Fact::Known {
+            value: processes, ..
+        } = &mut facts.host.processes
+        else {
+            panic!("processes");
+        };
+        processes[2].cgroups = vec![CgroupPath {
+            controllers: String::new(),
+            path: format!("/kubepods.slice/crio-{id}.scope"),
+        }];
+        let shims = shims(&facts).unwrap();
+        // The other one is of another runtime, or of a pod that nobody asked for.
+        assert_eq!(shims.len(), 1, "{shims:?}");
+        assert_eq!(shims[0].ids, [&*id]);
+    }
+
+    #[test]
+    fn where_neither_runtime_nor_shim_is_visible_nothing_is_said_of_shims() {
+        let mut facts = node("containerd", "1.7.24").facts();
+        facts.probes.listener = Fact::missing("its process is not visible from here", "peer");
+        assert!(shims(&facts).is_err());
+        facts.host.processes = Fact::missing("permission denied", "/proc");
+        assert_eq!(shims(&facts).unwrap_err(), "/proc: permission denied");
+    }
+}

@@ -1,0 +1,123 @@
+//! runc asks systemd over the system bus; without the bus, or without systemd on it, it
+//! waits.
+
+use causes::Cause;
+use causes::finding::{Confidence, Culprit};
+
+use super::Opinion;
+use super::opinion::finding;
+use crate::evidence::lack::{lack, lack_of_processes};
+use crate::evidence::owner::culprit;
+use crate::facts::NodeFacts;
+use crate::facts::host::{HostFacts, Ping, Process, Reach};
+
+/// From here on it may only be slow, which is another cause.
+const BUSY: f64 = 0.5;
+
+pub(super) fn judge(facts: &NodeFacts) -> Opinion {
+    let host = &facts.host;
+    let Some(init) = host.process(1) else {
+        return Opinion::of(None, [lack_of_processes(host)]);
+    };
+    // Another process 1 is asked by nobody.
+    if init.comm != "systemd" {
+        return Opinion::Clear;
+    }
+    let daemon = host
+        .all_processes()
+        .iter()
+        .find(|process| process.comm.starts_with("dbus-"));
+    let found = match trouble(host) {
+        Some((confidence, says)) => {
+            let bus = match daemon {
+                Some(daemon) => format!("the bus is {}, state {}", daemon.label(), daemon.state),
+                None => "no process of a bus runs".to_owned(),
+            };
+            let who = daemon.map_or_else(Culprit::default, culprit);
+            let open = host.sockets.value().and_then(|sockets| {
+                let open = sockets.connections_to(host.bus.reach.source())?;
+                Some(format!("{open} connections to it are open"))
+            });
+            let advice = match (host.bus.reach.value(), daemon) {
+                (Some(Reach::Refused), _) => Some(
+                    "`systemctl start dbus` starts it; restart the kubelet after it".to_owned(),
+                ),
+                (_, Some(daemon)) if daemon.is_stopped() => Some(format!(
+                    "`kill -CONT {0}` lets {1} ({0}) go on",
+                    daemon.pid, daemon.comm
+                )),
+                _ => None,
+            };
+            let evidence = [says, bus].into_iter().chain(open).collect();
+            Some((confidence, who, evidence, advice))
+        }
+        None => {
+            let advice = init
+                .is_stopped()
+                .then(|| "`kill -CONT 1` lets systemd go on".to_owned());
+            silent(host, init)
+                .map(|(confidence, says)| (confidence, culprit(init), vec![says], advice))
+        }
+    };
+    let found = found.map(|(confidence, who, evidence, advice)| {
+        let found = finding(Cause::BusUnavailable, confidence, who, evidence);
+        match advice {
+            Some(advice) => found.advising(advice),
+            None => found,
+        }
+    });
+    Opinion::of(found, [lack(&host.bus.reach), lack(&host.bus.owner)])
+}
+
+fn trouble(host: &HostFacts) -> Option<(Confidence, String)> {
+    let source = host.bus.reach.source();
+    let reach = host.bus.reach.value()?;
+    Some(match reach {
+        Reach::Connected => match host.bus.owner.value()? {
+            Some(_) => return None,
+            None => (
+                Confidence::Certain,
+                "nobody owns org.freedesktop.systemd1 on the system bus".to_owned(),
+            ),
+        },
+        // Small images have systemd without a bus, and a cgroup driver without it.
+        Reach::NoSocket => (
+            Confidence::Medium,
+            format!("systemd is process 1, and there is no {source}"),
+        ),
+        Reach::Refused => (Confidence::High, format!("nobody listens at {source}")),
+        Reach::Rejected { error, message } => (
+            Confidence::Certain,
+            format!("the bus takes no connection: {error}: {message}"),
+        ),
+        Reach::Silent { seconds } => (
+            Confidence::High,
+            format!("the bus did not take a connection within {seconds:.0} s"),
+        ),
+    })
+}
+
+/// It owns its name and answers nobody on either way, without being busy: it has stopped,
+/// frozen, or waits in the kernel.
+fn silent(host: &HostFacts, init: &Process) -> Option<(Confidence, String)> {
+    let is_silent = |ping: Option<&Ping>| matches!(ping, Some(Ping::Silent { .. }));
+    let stopped = matches!(init.state, 'D' | 'T' | 't' | 'Z');
+    let idle = init.cpu_share.is_none_or(|share| share < BUSY);
+    if !is_silent(host.bus.ping.value()) || !idle {
+        return None;
+    }
+    let confidence = match (is_silent(host.bus.private.value()), stopped) {
+        (true, true) => Confidence::Certain,
+        (true, false) | (false, true) => Confidence::High,
+        (false, false) => return None,
+    };
+    let wchan = init.wchan.as_deref().map(|wchan| format!(", in {wchan}"));
+    Some((
+        confidence,
+        format!(
+            "process 1 owns org.freedesktop.systemd1 and does not answer; it is in state {}{}",
+            init.state,
+            wchan.unwrap_or_default()
+        ),
+    ))
+}

@@ -1,0 +1,182 @@
+//! One container's status lock in containerd's CRI plug-in, for which every list waits.
+
+use causes::Cause;
+use causes::finding::{Confidence, Finding};
+use cri::Rpc;
+
+use super::Opinion;
+use crate::evidence::shims::{serving, shims};
+use crate::evidence::who::{blame, culprit, go, look_for, stacks, subject};
+use crate::facts::NodeFacts;
+use crate::facts::probes::{Outcome, ProbeFacts};
+
+/// The tell: `ListContainers` hangs, `ListPodSandbox` does not, and neither does the
+/// status of anybody but the culprit.
+pub(super) fn judge(facts: &NodeFacts) -> Opinion {
+    let probes = &facts.probes;
+    match probes.outcome(Rpc::ListContainers) {
+        None => return Opinion::CannotTell("ListContainers was not called".to_owned()),
+        Some(Outcome::Refused) => {
+            return Opinion::CannotTell("the runtime cannot be reached".to_owned());
+        }
+        Some(Outcome::Ok | Outcome::Error) => return Opinion::Clear,
+        Some(Outcome::Hung) => {}
+    }
+    if probes.outcome(Rpc::ListPodSandbox) != Some(Outcome::Ok)
+        || probes.is_silent()
+        || !probes.may_be_containerd()
+    {
+        return Opinion::Clear;
+    }
+    let shims = shims(facts).unwrap_or_default();
+    let mut findings: Vec<Finding> = probes
+        .hung(Rpc::ContainerStatus)
+        .map(|probe| {
+            let shim = serving(&shims, probe);
+            let mut finding = Finding::new(Cause::ContainerStatusLock, confidence(probes));
+            finding.culprit = culprit(probe, shim);
+            let who = subject(probe);
+            finding.sentence = match shim.filter(|shim| shim.process.is_stopped()) {
+                Some(shim) => format!(
+                    "containerd holds the status lock of {who}, whose shim {} is stopped, so \
+                     listing containers hangs for the whole node",
+                    shim.process.label()
+                ),
+                None => format!(
+                    "containerd holds the status lock of {who}, so listing containers hangs for \
+                     the whole node"
+                ),
+            };
+            finding.evidence = lists(probes);
+            finding.evidence.push(format!(
+                "ContainerStatus of {who} has not answered for {}{}",
+                go(probe.seconds),
+                probe.source()
+            ));
+            finding.evidence.extend(others(probes));
+            finding.evidence.extend(stacks(probes));
+            match shim {
+                Some(shim) => blame(&mut finding, shim),
+                None => finding.advise_first(look_for(probe)),
+            }
+            finding
+        })
+        .collect();
+    if findings.is_empty() {
+        findings.push(nobody(probes));
+    }
+    Opinion::Found(findings)
+}
+
+fn confidence(probes: &ProbeFacts) -> Confidence {
+    match (probes.is_containerd(), probes.cost(Rpc::ContainerStatus)) {
+        (true, Some(_)) => Confidence::Certain,
+        (true, None) | (false, Some(_)) => Confidence::High,
+        (false, None) => Confidence::Medium,
+    }
+}
+
+fn lists(probes: &ProbeFacts) -> Vec<String> {
+    let hangs = probes.node(Rpc::ListContainers).map(|probe| {
+        let seconds = go(probe.seconds);
+        format!(
+            "ListContainers has not answered for {seconds}{}",
+            probe.source()
+        )
+    });
+    let answers = probes
+        .node(Rpc::ListPodSandbox)
+        .map(|probe| match probe.by_agent {
+            true => format!("ListPodSandbox answers{}", probe.source()),
+            false => format!("ListPodSandbox answered in {}", go(probe.seconds)),
+        });
+    hangs.into_iter().chain(answers).collect()
+}
+
+fn others(probes: &ProbeFacts) -> Option<String> {
+    let cost = probes.cost(Rpc::ContainerStatus)?;
+    let count = cost.count;
+    let max = go(cost.max);
+    Some(match count {
+        1 => format!("ContainerStatus of one other container answered in {max}"),
+        _ => format!("ContainerStatus of {count} other containers answered within {max}"),
+    })
+}
+
+fn nobody(probes: &ProbeFacts) -> Finding {
+    let mut finding = Finding::new(Cause::ContainerStatusLock, Confidence::Medium);
+    finding.evidence = lists(probes);
+    finding.evidence.extend(others(probes));
+    finding.evidence.push(
+        "no container was found whose status hangs: ids come from an agent, and for root from \
+         the runtime's folders"
+            .to_owned(),
+    );
+    finding
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::{found, node};
+    use causes::finding::Verdict;
+
+    #[test]
+    fn the_container_whose_status_hangs_is_named_with_its_shim_and_what_frees_it() {
+        let facts = node("containerd", "1.7.24")
+            .call(Rpc::ListContainers, Outcome::Hung, 2.0)
+            .status(Rpc::ContainerStatus, "c1", "shop", "web", "app")
+            .answered(Rpc::ContainerStatus, 5, 0.004)
+            .shim(4711, true, &["s1", "c1"])
+            .facts();
+        let [finding] = &found(judge(&facts))[..] else {
+            panic!("one culprit");
+        };
+        assert_eq!(finding.confidence, Confidence::Certain);
+        assert_eq!(finding.culprit.pid, Some(4711));
+        let said = &finding.sentence;
+        assert!(said.contains("container app of pod shop/web"), "{said}");
+        assert!(
+            finding.advice[0].contains("kill -CONT 4711"),
+            "{:?}",
+            finding.advice
+        );
+        let evidence = finding.evidence.join("\n");
+        assert!(
+            evidence.contains("of 5 other containers answered within 4ms"),
+            "{evidence}"
+        );
+    }
+
+    #[test]
+    fn containerd_2_has_the_same_lock_and_what_does_not_say_its_name_may_have() {
+        let at = |runtime: (&str, &str)| {
+            let facts = node(runtime.0, runtime.1)
+                .call(Rpc::ListContainers, Outcome::Hung, 2.0)
+                .status(Rpc::ContainerStatus, "c1", "shop", "web", "app")
+                .answered(Rpc::ContainerStatus, 5, 0.004);
+            found(judge(&facts.facts()))[0].confidence
+        };
+        assert_eq!(at(("containerd", "2.1.9+unknown")), Confidence::Certain);
+        assert_eq!(at(("something", "1.0")), Confidence::High);
+    }
+
+    #[test]
+    fn without_ids_it_is_suspected_and_nobody_is_named() {
+        let facts = node("containerd", "1.7.24").call(Rpc::ListContainers, Outcome::Hung, 2.0);
+        let findings = found(judge(&facts.facts()));
+        assert_eq!(findings[0].verdict, Verdict::Suspect);
+        assert!(findings[0].culprit.is_nobody());
+    }
+
+    #[test]
+    fn a_node_that_answers_and_one_that_hangs_as_a_whole_are_not_this() {
+        assert_eq!(judge(&node("containerd", "1.7.24").facts()), Opinion::Clear);
+        let facts = node("containerd", "1.7.24")
+            .call(Rpc::ListContainers, Outcome::Hung, 2.0)
+            .call(Rpc::ListPodSandbox, Outcome::Hung, 2.0);
+        assert_eq!(judge(&facts.facts()), Opinion::Clear);
+        let facts = node("cri-o", "1.29.1").call(Rpc::ListContainers, Outcome::Hung, 2.0);
+        assert_eq!(judge(&facts.facts()), Opinion::Clear);
+    }
+}

@@ -1,0 +1,60 @@
+//! Whoever opens or executes waits until an agent permits it; there is no deadline.
+
+use causes::Cause;
+use causes::finding::{Confidence, Culprit};
+
+use super::Opinion;
+use super::opinion::finding;
+use crate::evidence::lack::lack_of_processes;
+use crate::evidence::owner::culprit;
+use crate::evidence::waits::{Wait, unseen, waits};
+use crate::evidence::who::EXAMPLES;
+use crate::facts::NodeFacts;
+use crate::facts::host::FanotifyListener;
+
+pub(super) fn judge(facts: &NodeFacts) -> Opinion {
+    let host = &facts.host;
+    let waits = waits(facts, Cause::FanotifyBlocked);
+    let Some(first) = waits.first() else {
+        return Opinion::of(None, [lack_of_processes(host), unseen(facts)]);
+    };
+    let listeners = host.fanotify.value().map_or(&[][..], Vec::as_slice);
+    let mut agents: Vec<&FanotifyListener> = listeners.iter().collect();
+    agents.sort_by_key(|agent| std::cmp::Reverse(agent.permission_marks));
+    let mut evidence: Vec<String> = waits.iter().take(EXAMPLES).map(Wait::says).collect();
+    if waits.len() > EXAMPLES {
+        evidence.push(format!("{} threads wait so in all", waits.len()));
+    }
+    evidence.extend(agents.iter().take(EXAMPLES).map(|agent| {
+        format!(
+            "{} ({}) listens with {} marks, {} of which ask for its permission",
+            agent.comm, agent.pid, agent.marks, agent.permission_marks
+        )
+    }));
+    // Who is only told what others open makes nobody wait.
+    let agent = agents.first().filter(|agent| agent.permission_marks > 0);
+    // The agent is whom one must stop; without it there are only its victims.
+    let agent = agent.map(|agent| Culprit {
+        pid: Some(agent.pid),
+        process: Some(agent.comm.clone()),
+        ..host.process(agent.pid).map(culprit).unwrap_or_default()
+    });
+    let stop = agent.as_ref().and_then(stop);
+    let who = agent.unwrap_or_else(|| culprit(first.process));
+    let found = finding(Cause::FanotifyBlocked, Confidence::Certain, who, evidence);
+    Opinion::Found(vec![match stop {
+        Some(stop) => found.advising(stop),
+        None => found,
+    }])
+}
+
+fn stop(agent: &Culprit) -> Option<String> {
+    let (pid, name) = (agent.pid?, agent.process.as_deref()?);
+    let first = match &agent.unit {
+        Some(unit) => format!("stop {name} (`systemctl stop {unit}`)"),
+        None => format!("stop {name} ({pid})"),
+    };
+    Some(format!(
+        "{first}; where that hangs too, `kill -KILL {pid}` lets everybody go on at once"
+    ))
+}

@@ -1,0 +1,181 @@
+//! A daemon without file descriptors accepts nobody; without an instance of inotify it does
+//! not even start.
+
+use std::collections::BTreeMap;
+
+use causes::Cause;
+use causes::finding::{Confidence, Culprit, Finding};
+
+use super::Opinion;
+use super::opinion::finding;
+use crate::evidence::lack::{lack, lack_of_processes};
+use crate::evidence::owner::culprit;
+use crate::facts::NodeFacts;
+use crate::facts::host::{HostFacts, Process};
+
+/// What a node with many pods needs.
+const INSTANCES: u64 = 8192;
+/// Nothing is left.
+const FULL: f64 = 0.97;
+/// It is time to act.
+const NEAR: f64 = 0.85;
+
+pub(super) fn judge(facts: &NodeFacts) -> Opinion {
+    let host = &facts.host;
+    let mut findings: Vec<Finding> = host
+        .all_processes()
+        .iter()
+        .filter(|process| process.pid == 1 || process.is_daemon() || process.is_shim())
+        .filter_map(|process| of_process(host, process))
+        .collect();
+    findings.extend(inotify(host));
+    findings.extend(whole_machine(host));
+    // Of a root that may not look into others this is the first thing missing.
+    let hidden = host
+        .all_processes()
+        .iter()
+        .filter(|process| process.is_daemon())
+        .find_map(|process| lack(&process.fds));
+    Opinion::of(findings, [lack_of_processes(host), hidden])
+}
+
+fn confidence(used: u64, limit: u64) -> Option<Confidence> {
+    let share = used as f64 / limit.max(1) as f64;
+    match share {
+        share if share >= FULL => Some(Confidence::Certain),
+        share if share >= NEAR => Some(Confidence::Medium),
+        _ => None,
+    }
+}
+
+fn of_process(host: &HostFacts, process: &Process) -> Option<Finding> {
+    let fds = process.fds.value()?;
+    let limit = fds.limit?;
+    let confidence = confidence(fds.open, limit)?;
+    let evidence = vec![format!(
+        "{} has {} of {limit} file descriptors open",
+        process.label(),
+        fds.open
+    )];
+    let found = finding(
+        Cause::FdOrInotifyExhausted,
+        confidence,
+        culprit(process),
+        evidence,
+    );
+    let found = found.advising(format!(
+        "`ls -l /proc/{0}/fd` shows what {1} has open",
+        process.pid,
+        process.label()
+    ));
+    let most = host.limits.files_of_process_max.value().copied();
+    let raise = raise(process.pid, limit, fds.hard_limit, most);
+    Some(found.advising(format!(
+        "{raise} gives {} room at once, without a restart; its limit is {limit} now",
+        process.comm
+    )))
+}
+
+/// What doubles a process's limit. `prlimit` sets both limits where only one number stands
+/// there; `most` is what the kernel allows anybody.
+fn raise(pid: u32, soft: u64, hard: Option<u64>, most: Option<u64>) -> String {
+    let double = soft.saturating_mul(2);
+    // Where the other is not known it must not be lowered.
+    let hard = hard.unwrap_or(double);
+    if soft < hard {
+        return format!("`prlimit --pid {pid} --nofile={}:`", double.min(hard));
+    }
+    let most = most.unwrap_or(double);
+    if soft < most {
+        return format!("`prlimit --pid {pid} --nofile={}`", double.min(most));
+    }
+    format!("`sysctl -w fs.nr_open={double}`, and then `prlimit --pid {pid} --nofile={double}`,")
+}
+
+fn inotify(host: &HostFacts) -> Vec<Finding> {
+    let Some(max) = host.limits.inotify_instances_max.value() else {
+        return Vec::new();
+    };
+    let mut users: BTreeMap<u32, (u64, Vec<&Process>)> = BTreeMap::new();
+    for process in host.all_processes() {
+        let instances = process.fds.value().map_or(0, |fds| fds.inotify);
+        if instances > 0 {
+            let (sum, holders) = users.entry(process.uid).or_default();
+            *sum = sum.saturating_add(instances);
+            holders.push(process);
+        }
+    }
+    let findings = users.into_iter().filter_map(|(uid, (sum, holders))| {
+        let confidence = confidence(sum, *max)?;
+        let instances = |process: &Process| process.fds.value().map_or(0, |fds| fds.inotify);
+        let most = holders
+            .into_iter()
+            .max_by_key(|process| instances(process))?;
+        let evidence = vec![
+            format!("user {uid} has {sum} of {max} instances of inotify"),
+            format!("most of them, {}, has {}", instances(most), most.label()),
+        ];
+        let cause = Cause::FdOrInotifyExhausted;
+        let found = finding(cause, confidence, culprit(most), evidence);
+        Some(found.advising(format!(
+            "`sysctl -w fs.inotify.max_user_instances={}` gives room at once; it is {max} now, \
+             and {} uses most",
+            max.saturating_mul(2).max(INSTANCES),
+            most.label()
+        )))
+    });
+    findings.collect()
+}
+
+fn whole_machine(host: &HostFacts) -> Option<Finding> {
+    let open = *host.limits.files_open.value()?;
+    let max = *host.limits.files_max.value()?;
+    let confidence = confidence(open, max)?;
+    let evidence = vec![format!(
+        "{open} of {max} files are open on the whole machine"
+    )];
+    let found = finding(
+        Cause::FdOrInotifyExhausted,
+        confidence,
+        Culprit::default(),
+        evidence,
+    );
+    Some(found.advising(format!(
+        "`sysctl -w fs.file-max={}` gives room at once; it is {max} now",
+        max.saturating_mul(2)
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_is_raised_as_far_as_it_may_be_and_the_hard_one_never_lowered() {
+        for (soft, hard, most, expected) in [
+            (1024, Some(524_288), Some(1_048_576), "--nofile=2048:`"),
+            (1024, Some(1500), None, "--nofile=1500:`"),
+            (1024, None, None, "--nofile=2048:`"),
+            (4096, Some(4096), Some(1_048_576), "--nofile=8192`"),
+            (4096, Some(4096), None, "--nofile=8192`"),
+            (
+                1_000_000,
+                Some(1_000_000),
+                Some(1_048_576),
+                "--nofile=1048576`",
+            ),
+        ] {
+            let raise = raise(9, soft, hard, most);
+            assert_eq!(
+                raise,
+                format!("`prlimit --pid 9 {expected}"),
+                "{soft} {hard:?}"
+            );
+        }
+        let first = raise(9, 1_048_576, Some(1_048_576), Some(1_048_576));
+        assert_eq!(
+            first,
+            "`sysctl -w fs.nr_open=2097152`, and then `prlimit --pid 9 --nofile=2097152`,"
+        );
+    }
+}

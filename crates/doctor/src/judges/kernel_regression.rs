@@ -1,0 +1,99 @@
+//! Some kernels have a fault that stops processes: the release is looked up in a table, and
+//! named only where the node shows what it looks like.
+
+use causes::Cause;
+use causes::finding::{Confidence, Culprit, Finding};
+use causes::versions::{KernelFault, Symptom, kernel_faults};
+
+use super::Opinion;
+use super::opinion::finding;
+use crate::evidence::lack::{lack, lack_of_processes};
+use crate::evidence::owner::culprit;
+use crate::evidence::waits::kernel_says;
+use crate::evidence::who::{EXAMPLES, names};
+use crate::facts::NodeFacts;
+use crate::facts::host::{HostFacts, Process};
+
+/// runc needs less than a second.
+const LONG: f64 = 60.0;
+
+pub(super) fn judge(facts: &NodeFacts) -> Opinion {
+    let host = &facts.host;
+    let Some(release) = host.versions.kernel.value() else {
+        return Opinion::of(None, [lack(&host.versions.kernel)]);
+    };
+    let found = kernel_faults(release).into_iter().filter_map(|fault| {
+        let (confidence, who, mut evidence) = match fault.symptom {
+            Symptom::LostWakeup => lost_wakeup(host)?,
+            Symptom::Blocked => blocked(facts)?,
+        };
+        evidence.insert(0, kernel(release, fault));
+        let found = finding(Cause::KernelRegression, confidence, who, evidence);
+        Some(match fault.fixed {
+            Some(fixed) => found.advising(format!("boot kernel {fixed} or a later one")),
+            None => found,
+        })
+    });
+    let found: Vec<Finding> = found.collect();
+    // A CPU that the kernel itself calls stuck is worth a word on any release.
+    let said = || {
+        let (confidence, lines) = kernel_says(facts, Cause::KernelRegression)?;
+        let cause = Cause::KernelRegression;
+        Some(finding(cause, confidence, Culprit::default(), lines))
+    };
+    let found = match found.is_empty() {
+        true => said().into_iter().collect(),
+        false => found,
+    };
+    Opinion::of(found, [lack_of_processes(host)])
+}
+
+fn kernel(release: &str, fault: &KernelFault) -> String {
+    let fixed = match fault.fixed {
+        Some(fixed) => format!("repaired in {fixed}"),
+        None => "where it was repaired is not established".to_owned(),
+    };
+    format!("kernel {release}: {}; {fixed}", fault.what)
+}
+
+/// `runc` and its `runc init` wait for each other, asleep, with nobody in the kernel.
+fn lost_wakeup(host: &HostFacts) -> Option<(Confidence, Culprit, Vec<String>)> {
+    let asleep = |process: &Process| {
+        process.state == 'S' && process.threads.iter().all(|thread| thread.state != 'D')
+    };
+    let pairs: Vec<&Process> = host
+        .all_processes()
+        .iter()
+        .filter(|init| init.is_runc_init() && init.age_seconds > LONG && asleep(init))
+        .filter(|init| {
+            let parent = host.process(init.ppid);
+            parent.is_some_and(|runc| runc.is_runc() && asleep(runc))
+        })
+        .collect();
+    let first = pairs.first()?;
+    let says = format!(
+        "{} sleeps for more than {LONG:.0} s beside the runc that started it, which sleeps too",
+        names(pairs.iter().copied())
+    );
+    Some((Confidence::High, culprit(first), vec![says]))
+}
+
+fn blocked(facts: &NodeFacts) -> Option<(Confidence, Culprit, Vec<String>)> {
+    let said = kernel_says(facts, Cause::KernelRegression);
+    let threads: Vec<_> = facts.host.blocked_threads().collect();
+    let (first, _) = threads.first()?;
+    let mut evidence: Vec<String> = threads
+        .iter()
+        .take(EXAMPLES)
+        .map(|(process, thread)| {
+            let function = thread.functions().next().unwrap_or("the kernel");
+            format!("{} waits in {function} and does not move", process.label())
+        })
+        .collect();
+    let confidence = match said {
+        Some(_) => Confidence::High,
+        None => Confidence::Medium,
+    };
+    evidence.extend(said.into_iter().flat_map(|(_, lines)| lines));
+    Some((confidence, culprit(first), evidence))
+}

@@ -1,0 +1,105 @@
+//! The runtime answers, and the kubelet's own loop does not turn.
+
+use causes::Cause;
+use causes::finding::{Confidence, Culprit, Finding};
+use cri::Rpc;
+
+use super::Opinion;
+use crate::evidence::owner::culprit;
+use crate::evidence::who::go;
+use crate::facts::probes::Outcome;
+use crate::facts::{Fact, NodeFacts};
+
+/// A runtime that answers all within this is no reason for a kubelet to wait.
+const FAST: f64 = 1.0;
+
+/// The tell: every call of ours is quick, and `/healthz` says that the sync loop is not.
+pub(super) fn judge(facts: &NodeFacts) -> Opinion {
+    let probes = &facts.probes;
+    if probes.outcome(Rpc::ListContainers).is_none() {
+        return Opinion::CannotTell("the runtime was not asked".to_owned());
+    }
+    let health = match &probes.kubelet {
+        Fact::Known { value, .. } => value,
+        Fact::Missing { why, source } => {
+            return Opinion::CannotTell(format!("no kubelet answers on {source}: {why}"));
+        }
+    };
+    let syncloop = health.failed.iter().any(|check| check == "syncloop");
+    let silent = health.code.is_none();
+    let slowest = probes.costs.iter().map(|cost| cost.max).fold(0.0, f64::max);
+    // An agent tells no call of its own, and all of a relist.
+    let relist = probes.agent.as_ref().map(|agent| agent.relist_seconds);
+    let slowest = relist.map_or(slowest, |relist| relist.unwrap_or(f64::MAX));
+    let quick = !probes.any_hung()
+        && probes.outcome(Rpc::ListContainers) == Some(Outcome::Ok)
+        && probes.outcome(Rpc::ListPodSandbox) == Some(Outcome::Ok)
+        && slowest < FAST;
+    if !quick || !(syncloop || silent) {
+        return Opinion::Clear;
+    }
+    let confidence = match syncloop {
+        true => Confidence::High,
+        false => Confidence::Medium,
+    };
+    let mut finding = Finding::new(Cause::KubeletInternal, confidence);
+    finding.sentence = match syncloop {
+        true => "the runtime answers every call at once, and the kubelet's sync loop does not turn",
+        false => "the runtime answers every call at once, and the kubelet does not answer",
+    }
+    .to_owned();
+    let mut processes = facts.host.all_processes().iter();
+    let process = processes.find(|process| process.comm == "kubelet");
+    finding.culprit = Culprit {
+        process: Some("kubelet".to_owned()),
+        ..process.map(culprit).unwrap_or_default()
+    };
+    if let Some(pid) = finding.culprit.pid {
+        finding.advise_first(format!(
+            "`kill -ABRT {pid}` makes the kubelet write its goroutines into its log and end; \
+             systemd starts it again"
+        ));
+    }
+    let said = match (health.code, &health.failed[..]) {
+        (None, _) => "took the connection and does not answer".to_owned(),
+        (Some(code), []) => format!("answers {code}"),
+        (Some(code), failed) => format!("answers {code}: {} failed", failed.join(", ")),
+    };
+    finding
+        .evidence
+        .push(format!("{} {said}", probes.kubelet.source()));
+    let calls: usize = probes.costs.iter().map(|cost| cost.count).sum();
+    let slowest = go(slowest);
+    finding.evidence.push(match relist {
+        Some(_) => format!("the agent on this node relists all of it in {slowest}"),
+        None => {
+            format!("{calls} calls of ours to the runtime were answered, the slowest in {slowest}")
+        }
+    });
+    Opinion::Found(vec![finding])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::{found, node};
+
+    #[test]
+    fn a_sync_loop_that_stands_beside_a_quick_runtime_is_the_kubelets_own_fault() {
+        let facts = node("containerd", "1.7.24").kubelet(500, &["syncloop"]);
+        let findings = found(judge(&facts.facts()));
+        assert_eq!(findings[0].confidence, Confidence::High);
+    }
+
+    #[test]
+    fn a_kubelet_that_is_well_or_waits_for_a_runtime_is_not_at_fault() {
+        let well = node("containerd", "1.7.24").kubelet(200, &[]);
+        assert_eq!(judge(&well.facts()), Opinion::Clear);
+        let waits = node("containerd", "1.7.24")
+            .kubelet(500, &["syncloop"])
+            .call(Rpc::ListContainers, Outcome::Hung, 2.0);
+        assert_eq!(judge(&waits.facts()), Opinion::Clear);
+        let none = judge(&node("containerd", "1.7.24").facts());
+        assert!(matches!(none, Opinion::CannotTell(_)));
+    }
+}

@@ -1,0 +1,98 @@
+//! Memory is so short that everybody waits for pages to be read again.
+
+use causes::Cause;
+use causes::finding::{Confidence, Culprit};
+
+use super::Opinion;
+use super::opinion::finding;
+use crate::evidence::lack::lack;
+use crate::evidence::victims::if_felt;
+use crate::evidence::waits::{Said, kernel_lines};
+use crate::evidence::who::EXAMPLES;
+use crate::facts::NodeFacts;
+use crate::facts::host::{HostFacts, Process};
+
+/// Per cent of the last ten seconds in which nobody got on for memory's sake.
+const STALLED: f64 = 20.0;
+/// A share of memory below which hardly any page stays.
+const LEFT: f64 = 0.03;
+/// Pages a second that are thrown away and needed again.
+const REFAULTS: f64 = 5000.0;
+
+pub(super) fn judge(facts: &NodeFacts) -> Opinion {
+    let host = &facts.host;
+    let full = host.pressure.memory.value().and_then(|memory| memory.full);
+    let stalled = full.is_some_and(|memory| memory.avg10 >= STALLED);
+    let thrashing = thrashing(host);
+    let mut said = kernel_lines(facts, Cause::MemoryThrash);
+    // Whom a node cannot do without is quoted first, however many others were killed.
+    said.sort_by_key(|said| killed_daemon(&said.line.text).is_none());
+    let by_memory = match (stalled, thrashing.is_some()) {
+        (true, _) => Some(Confidence::High),
+        (false, true) => Some(Confidence::Medium),
+        (false, false) => None,
+    };
+    let by_log = said.iter().map(|said| said.confidence).max();
+    let Some(confidence) = by_memory.max(by_log) else {
+        return Opinion::of(None, [lack(&host.memory)]);
+    };
+    let mut evidence = Vec::new();
+    evidence.extend(full.filter(|_| stalled).map(|memory| {
+        format!(
+            "all tasks stood still for memory for {:.0} % of the last 10 s",
+            memory.avg10
+        )
+    }));
+    evidence.extend(thrashing);
+    evidence.extend(said.iter().take(EXAMPLES).map(Said::says));
+    let killed = said.first().and_then(|said| killed_daemon(&said.line.text));
+    let who = killed.clone().unwrap_or_default();
+    let found = finding(Cause::MemoryThrash, confidence, who, evidence);
+    match killed {
+        // It is the victim itself.
+        Some(killed) => {
+            let name = killed.process.unwrap_or_default();
+            Opinion::Found(vec![found.advising(format!(
+                "see whether {name} runs again, and start it if not; shims and containers have \
+                 lived on"
+            ))])
+        }
+        None => Opinion::of(if_felt(facts, Some(found)), []),
+    }
+}
+
+/// `Killed process 500 (containerd)`, where a node cannot do without it.
+///
+/// A shim or a runc harms its own pod, and so does whoever passes the limit of its own group.
+fn killed_daemon(line: &str) -> Option<Culprit> {
+    if line.contains("Memory cgroup") {
+        return None;
+    }
+    let (_, killed) = line.split_once("Kill")?;
+    let (_, killed) = killed.split_once(" process ")?;
+    let (pid, name) = killed.split_once(" (")?;
+    let (name, _) = name.split_once(')')?;
+    let process = Process {
+        comm: name.to_owned(),
+        ..Process::default()
+    };
+    process.is_daemon().then(|| Culprit {
+        pid: pid.parse().ok(),
+        process: Some(process.comm),
+        ..Culprit::default()
+    })
+}
+
+fn thrashing(host: &HostFacts) -> Option<String> {
+    let memory = host.memory.value()?;
+    let short = (memory.available_kib as f64) < memory.total_kib as f64 * LEFT;
+    (short && memory.refaults_per_second >= REFAULTS).then(|| {
+        format!(
+            "{} of {} MiB are left, and {:.0} pages a second are read again that were thrown \
+             away",
+            memory.available_kib / 1024,
+            memory.total_kib / 1024,
+            memory.refaults_per_second
+        )
+    })
+}

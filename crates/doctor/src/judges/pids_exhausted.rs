@@ -1,0 +1,137 @@
+//! No process or thread can be made: on the whole machine, or in one control group.
+
+use std::collections::BTreeMap;
+
+use causes::Cause;
+use causes::finding::{Confidence, Culprit, Finding};
+
+use super::Opinion;
+use super::opinion::finding;
+use crate::evidence::lack::lack;
+use crate::evidence::owner::{culprit, of_cgroup};
+use crate::evidence::waits::kernel_says;
+use crate::facts::NodeFacts;
+use crate::facts::host::{HostFacts, PidsUse, Process};
+
+/// Hardly any is left.
+const FULL: f64 = 0.95;
+/// What a machine of 64 bits can number.
+const MOST_TASKS: u64 = 4_194_304;
+/// So many that ended and were not waited for are a fault of their parent.
+const MANY_ZOMBIES: usize = 1000;
+
+pub(super) fn judge(facts: &NodeFacts) -> Opinion {
+    let host = &facts.host;
+    let mut findings: Vec<Finding> = Vec::new();
+    findings.extend(whole_machine(host));
+    let groups = host.cgroups.pids.value().map_or(&[][..], Vec::as_slice);
+    findings.extend(groups.iter().filter_map(|group| full(host, group)));
+    if findings.is_empty()
+        && let Some((confidence, lines)) = kernel_says(facts, Cause::PidsExhausted)
+    {
+        let cause = Cause::PidsExhausted;
+        findings.push(finding(cause, confidence, Culprit::default(), lines));
+    }
+    Opinion::of(
+        findings,
+        [
+            lack(&host.limits.tasks),
+            lack(&host.limits.pid_max),
+            lack(&host.cgroups.pids),
+        ],
+    )
+}
+
+fn whole_machine(host: &HostFacts) -> Option<Finding> {
+    let tasks = *host.limits.tasks.value()?;
+    let maxima = [
+        (host.limits.pid_max.value(), "kernel.pid_max"),
+        (host.limits.threads_max.value(), "kernel.threads-max"),
+    ];
+    let known = maxima
+        .into_iter()
+        .filter_map(|(max, name)| Some((*max?, name)));
+    let (max, name) = known.min_by_key(|(max, _)| *max)?;
+    if (tasks as f64) < max as f64 * FULL {
+        return None;
+    }
+    let mut evidence = vec![format!("{tasks} tasks run, {name} allows {max}")];
+    let zombies = zombies(host);
+    evidence.extend(zombies.as_ref().map(|(_, says)| says.clone()));
+    let parent = zombies.map(|(parent, _)| parent);
+    let who = parent.map_or_else(Culprit::default, culprit);
+    let found = finding(Cause::PidsExhausted, Confidence::Certain, who, evidence);
+    // To restart a shim costs its pod, and process 1 is the machine.
+    let may_restart = |parent: &&Process| parent.pid != 1 && !parent.is_shim();
+    let found = match parent.filter(may_restart) {
+        Some(parent) => found.advising(format!(
+            "restart {}, which frees what it did not wait for",
+            parent.label()
+        )),
+        None => found,
+    };
+    let more = max.saturating_mul(2).min(MOST_TASKS);
+    Some(match more > max {
+        true => found.advising(format!(
+            "`sysctl -w {name}={more}` gives room at once; it is {max} now"
+        )),
+        false => found,
+    })
+}
+
+/// The parent that has left most of its children unburied.
+fn zombies(host: &HostFacts) -> Option<(&Process, String)> {
+    let mut parents: BTreeMap<u32, usize> = BTreeMap::new();
+    for process in host.all_processes() {
+        if process.state == 'Z' {
+            *parents.entry(process.ppid).or_default() += 1;
+        }
+    }
+    let (pid, count) = parents.into_iter().max_by_key(|(_, count)| *count)?;
+    let parent = host.process(pid).filter(|_| count >= MANY_ZOMBIES)?;
+    let says = format!(
+        "{count} of them ended and {} did not wait for them",
+        parent.label()
+    );
+    Some((parent, says))
+}
+
+fn full(host: &HostFacts, group: &PidsUse) -> Option<Finding> {
+    if (group.current as f64) < group.max as f64 * FULL {
+        return None;
+    }
+    let mut evidence = vec![format!(
+        "{} has {} of {} tasks",
+        group.path, group.current, group.max
+    )];
+    if let Some(refused) = group.refused.filter(|refused| *refused > 0) {
+        evidence.push(format!("a new one was refused {refused} times"));
+    }
+    let daemon = host.all_processes().iter().find(|process| {
+        let inside = process.cgroup("pids") == Some(group.path.as_str());
+        inside && (process.is_daemon() || process.is_shim())
+    });
+    let found = of_cgroup(&group.path);
+    let is_a_workload = found.pod.is_some() || found.id.is_some();
+    // A workload at its own limit harms itself; what serves all harms the node.
+    let confidence = match (daemon, is_a_workload) {
+        (Some(_), _) => Confidence::Certain,
+        (None, true) => Confidence::Low,
+        (None, false) => Confidence::High,
+    };
+    let who = daemon.map_or(found, culprit);
+    let (max, double) = (group.max, group.max.saturating_mul(2));
+    let advice = match &who.unit {
+        Some(unit) => format!(
+            "`systemctl set-property --runtime {unit} TasksMax={double}` gives room at once; \
+             it is {max} now"
+        ),
+        None => format!(
+            "see what makes so many in {}, which may have {max}; a pod's limit is the \
+             kubelet's podPidsLimit",
+            group.path
+        ),
+    };
+    let found = finding(Cause::PidsExhausted, confidence, who, evidence);
+    Some(found.advising(advice))
+}

@@ -1,0 +1,102 @@
+//! runc 1.0.0-rc93 writes its filter into a pipe before anybody reads it; when the user's
+//! pipes have used up their pages, a new pipe is too small for that.
+
+use causes::Cause;
+use causes::finding::{Confidence, Culprit, Finding};
+use causes::versions::{RUNC_SECCOMP_PIPE, runc_has};
+
+use super::Opinion;
+use super::opinion::finding;
+use crate::evidence::lack::lack_of_processes;
+use crate::evidence::owner::culprit;
+use crate::facts::NodeFacts;
+use crate::facts::host::{HostFacts, Process};
+
+/// A write to a pipe that nobody empties.
+const LONG: f64 = 10.0;
+/// A new pipe has so many pages, and two ends.
+const PAGES: u64 = 16;
+/// From this share of the limit on it is time to act.
+const NEAR: f64 = 0.8;
+
+pub(super) fn judge(facts: &NodeFacts) -> Opinion {
+    let host = &facts.host;
+    let affected = host
+        .versions
+        .runc()
+        .and_then(|version| runc_has(RUNC_SECCOMP_PIPE, version));
+    // Another version cannot do it, whatever it waits for.
+    if affected == Some(false) {
+        return Opinion::Clear;
+    }
+    let stuck = host
+        .all_processes()
+        .iter()
+        .filter(|process| process.is_runc_init() && process.age_seconds > LONG)
+        .filter_map(|process| stuck(host, process, affected));
+    let mut findings: Vec<Finding> = stuck.collect();
+    if findings.is_empty() && affected == Some(true) {
+        findings.extend(soon(host));
+    }
+    Opinion::of(findings, [lack_of_processes(host)])
+}
+
+fn stuck(host: &HostFacts, process: &Process, affected: Option<bool>) -> Option<Finding> {
+    let waits = process.wchan.iter().map(String::as_str);
+    let mut waits = waits.chain(process.threads.iter().flat_map(|thread| thread.functions()));
+    let function = waits
+        .find(|function| matches!(*function, "pipe_write" | "pipe_wait" | "anon_pipe_write"))?;
+    let confidence = match affected {
+        Some(true) => Confidence::Certain,
+        _ => Confidence::Medium,
+    };
+    let version = host.versions.runc().unwrap_or("of unknown version");
+    let evidence = vec![
+        format!(
+            "{} has waited in {function} for its {:.0} s",
+            process.label(),
+            process.age_seconds
+        ),
+        format!("runc is {version}"),
+    ];
+    let found = finding(
+        Cause::RuncSeccompPipe,
+        confidence,
+        culprit(process),
+        evidence,
+    );
+    let pid = process.pid;
+    Some(found.advising(format!(
+        "`kill -KILL {pid}` ends the one that waits, and its container does not start; others \
+         do once the pipes of root's processes are fewer"
+    )))
+}
+
+fn soon(host: &HostFacts) -> Option<Finding> {
+    let limit = *host.limits.pipe_pages_soft.value()?;
+    let ends: u64 = host
+        .all_processes()
+        .iter()
+        .filter(|process| process.uid == 0)
+        .filter_map(|process| process.fds.value())
+        .fold(0, |sum, fds| sum.saturating_add(fds.pipes));
+    let pages = (ends / 2).saturating_mul(PAGES);
+    if limit == 0 || (pages as f64) < limit as f64 * NEAR {
+        return None;
+    }
+    let version = host.versions.runc()?;
+    let evidence = vec![
+        format!("runc is {version}"),
+        format!("root's pipes use about {pages} of {limit} pages (fs.pipe-user-pages-soft)"),
+    ];
+    let found = finding(
+        Cause::RuncSeccompPipe,
+        Confidence::Medium,
+        Culprit::default(),
+        evidence,
+    );
+    Some(found.advising(format!(
+        "`sysctl -w fs.pipe-user-pages-soft={}` gives room at once; it is {limit} now",
+        limit.saturating_mul(4)
+    )))
+}

@@ -1,0 +1,483 @@
+//! The runtime as a whole: stopped, gone, not accepting, or silent.
+
+use std::borrow::Cow;
+
+use causes::Cause;
+use causes::finding::{Confidence, Finding};
+use pleg::runtime::{CallError, NoConnection, Rpc, Unreachable};
+
+use super::Opinion;
+use crate::evidence::owner::culprit;
+use crate::evidence::plugins::is_any_old;
+use crate::evidence::who::{go, stacks};
+use crate::facts::NodeFacts;
+use crate::facts::probes::{End, Outcome, Probe, ProbeFacts};
+
+mod failing;
+
+/// Statuses are slow of which half take so many seconds: a healthy one takes milliseconds.
+const SLOW: f64 = 2.0;
+
+/// The tell: `Version`, which takes no lock, is not answered.
+pub(super) fn judge(facts: &NodeFacts) -> Opinion {
+    let probes = &facts.probes;
+    let Some(version) = probes.node(Rpc::Version) else {
+        return unasked(facts);
+    };
+    let opinion = match &version.end {
+        End::Failed(CallError::Unavailable(why)) => refused(facts, version, why),
+        End::Failed(error) => Opinion::Found(vec![nonsense(facts, error)]),
+        End::Hung if answers_others(probes) => {
+            Opinion::Found(vec![all_but_version(facts, version)])
+        }
+        End::Hung => Opinion::Found(vec![silent(facts, version)]),
+        End::Answered => lists(facts),
+    };
+    match opinion {
+        Opinion::Found(findings) => Opinion::Found(findings.into_iter().map(with_unit).collect()),
+        other => other,
+    }
+}
+
+/// Whether other calls are answered, and `Version` never was: they were made after it.
+fn answers_others(probes: &ProbeFacts) -> bool {
+    if probes.runtime.is_some() {
+        return false;
+    }
+    let others = [Rpc::Status, Rpc::ListPodSandbox, Rpc::ListContainers];
+    let mut others = others.into_iter();
+    others.any(|call| probes.outcome(call) == Some(Outcome::Ok))
+}
+
+fn all_but_version(facts: &NodeFacts, version: &Probe) -> Finding {
+    let sentence = "the container runtime answers other calls, and not Version".to_owned();
+    let mut finding = finding(facts, Confidence::Medium, sentence);
+    finding.evidence.push(format!(
+        "Version has not answered for {}{}",
+        go(version.seconds),
+        version.source()
+    ));
+    finding
+}
+
+/// Where the unit of the runtime's process says more.
+fn with_unit(mut finding: Finding) -> Finding {
+    let Some(unit) = &finding.culprit.unit else {
+        return finding;
+    };
+    // What is said already, such as to let it go on, stays first.
+    let at = usize::from(matches!(finding.advice.first(), Some(Cow::Owned(_))));
+    let advice = format!(
+        "`journalctl -u {unit} -n 100` shows what it says; `systemctl restart {unit}` leaves its \
+         containers running"
+    );
+    finding.advice.insert(at, advice.into());
+    finding
+}
+
+fn unasked(facts: &NodeFacts) -> Opinion {
+    let probes = &facts.probes;
+    let why = match (&probes.agent, probes.endpoint.is_empty()) {
+        // Both lists may hang in it.
+        (Some(_), _) => match lists(facts) {
+            found @ Opinion::Found(_) => return found,
+            _ => "the agent on this node has not been answered yet",
+        },
+        (None, true) => "no container runtime was found; name its socket with --runtime-endpoint",
+        (None, false) => "the runtime was not asked",
+    };
+    Opinion::CannotTell(why.to_owned())
+}
+
+fn refused(facts: &NodeFacts, version: &Probe, why: &Unreachable) -> Opinion {
+    let at = &facts.probes.endpoint;
+    let (confidence, sentence) = match why.cause {
+        NoConnection::Forbidden => {
+            return Opinion::CannotTell(format!("{at} may only be opened by root: {why}"));
+        }
+        NoConnection::NoSocket => (
+            Confidence::High,
+            format!(
+                "no container runtime listens on {at}: it does not run, or its socket is elsewhere"
+            ),
+        ),
+        NoConnection::Refused => (
+            Confidence::Certain,
+            format!(
+                "the container runtime at {at} is gone: its socket is still there, and nobody \
+                 listens"
+            ),
+        ),
+        NoConnection::QueueFull => (
+            Confidence::Certain,
+            format!(
+                "the container runtime at {at} accepts no connection: its accept queue is full"
+            ),
+        ),
+        NoConnection::Lost | NoConnection::Other => (
+            Confidence::High,
+            format!("the container runtime at {at} cannot be reached: {why}"),
+        ),
+    };
+    let mut finding = finding(facts, confidence, sentence);
+    finding.evidence.push(format!(
+        "a connection to {at} failed{}: {why}",
+        version.source()
+    ));
+    finding.evidence.extend(queue(facts));
+    Opinion::Found(vec![finding])
+}
+
+fn silent(facts: &NodeFacts, version: &Probe) -> Finding {
+    let at = &facts.probes.endpoint;
+    let listener = facts.runtime_process();
+    let stopped = listener.filter(|process| process.is_stopped());
+    let (confidence, sentence) = match (stopped, listener) {
+        (Some(who), _) => {
+            let who = who.label();
+            let sentence = format!("the container runtime {who} is stopped: every call hangs");
+            (Confidence::Certain, sentence)
+        }
+        (None, Some(who)) => {
+            let who = who.label();
+            let sentence = format!("the container runtime {who} answers no call");
+            (Confidence::High, sentence)
+        }
+        (None, None) => {
+            let sentence = format!("the container runtime at {at} answers no call");
+            (Confidence::High, sentence)
+        }
+    };
+    let mut finding = finding(facts, confidence, sentence);
+    finding.evidence.push(format!(
+        "it took a connection and has not answered Version for {}{}",
+        go(version.seconds),
+        version.source()
+    ));
+    finding.evidence.extend(queue(facts));
+    if let Some(who) = listener {
+        finding
+            .evidence
+            .push(format!("{} {}", who.label(), who.doing()));
+    }
+    if let Some(who) = stopped {
+        finding.advise_first(format!(
+            "find out who stopped it (a debugger, a snapshot, SIGSTOP); `kill -CONT {}` lets it \
+             go on, and its containers have not noticed",
+            who.pid
+        ));
+    }
+    finding
+}
+
+fn nonsense(facts: &NodeFacts, why: &CallError) -> Finding {
+    let at = &facts.probes.endpoint;
+    let sentence = format!("what listens on {at} does not speak CRI as it should");
+    let mut finding = finding(facts, Confidence::High, sentence);
+    finding.evidence.push(format!("Version failed: {why}"));
+    finding
+}
+
+/// It lives, and yet neither list is answered, or one is answered with an error.
+fn lists(facts: &NodeFacts) -> Opinion {
+    let probes = &facts.probes;
+    let lists = [Rpc::ListPodSandbox, Rpc::ListContainers];
+    let bad = |outcome: Outcome| {
+        let called = lists.into_iter();
+        called.filter(move |call| probes.outcome(*call) == Some(outcome))
+    };
+    let name = name(probes);
+    let (hung, failed) = (bad(Outcome::Hung).count(), bad(Outcome::Error));
+    if hung == 2 {
+        let sentence = match probes.node(Rpc::Version) {
+            Some(_) => format!("{name} answers Version, and neither of its lists"),
+            None => format!("{name} answers neither of its lists"),
+        };
+        let mut found = finding(facts, Confidence::High, sentence);
+        for probe in lists.into_iter().filter_map(|call| probes.node(call)) {
+            let call = probe.call.name();
+            let seconds = go(probe.seconds);
+            found.evidence.push(format!(
+                "{call} has not answered for {seconds}{}",
+                probe.source()
+            ));
+        }
+        return Opinion::Found(vec![found]);
+    }
+    let failed = failed.filter_map(|call| probes.node(call));
+    let failed = failed.filter_map(|probe| Some((probe.call.name(), probe.error()?)));
+    // A list that is too large is another cause.
+    let failed = failed.filter(|(_, why)| !matches!(why, CallError::TooLarge(_)));
+    let found = failed.map(|(call, why)| {
+        let mut found = finding(facts, Confidence::High, format!("{name} refuses {call}"));
+        found.evidence.push(format!("{call} failed: {why}"));
+        found
+    });
+    let mut found: Vec<Finding> = found.collect();
+    found.extend(refused_to_agent(facts, name));
+    found.extend(hung_alone(facts));
+    found.extend(nobodys_status(facts, name));
+    found.extend(failing::statuses(facts, name));
+    found.extend(not_ready(facts));
+    found.extend(slow_statuses(facts, name).filter(|_| found.is_empty()));
+    match found.is_empty() {
+        true => Opinion::Clear,
+        false => Opinion::Found(found),
+    }
+}
+
+/// Which of its lists it refuses, an agent does not say.
+fn refused_to_agent(facts: &NodeFacts, name: &str) -> Option<Finding> {
+    let failure = facts.probes.agent.as_ref()?.failure.as_ref()?;
+    if matches!(failure, CallError::TooLarge(_)) {
+        return None;
+    }
+    let sentence = format!("{name} refuses a list to the agent on this node");
+    let mut found = finding(facts, Confidence::High, sentence);
+    found.evidence.push(format!("it failed: {failure}"));
+    Some(found)
+}
+
+/// It answers, and says of itself that it is not ready.
+fn not_ready(facts: &NodeFacts) -> Option<Finding> {
+    let probes = &facts.probes;
+    let condition = probes.unmet("RuntimeReady")?;
+    let why = [&*condition.reason, &*condition.message].join(": ");
+    let name = name(probes);
+    let sentence = format!("{name} says of itself that it is not ready ({why})");
+    let mut found = finding(facts, Confidence::High, sentence);
+    found
+        .evidence
+        .push(format!("its condition RuntimeReady is false: {why}"));
+    Some(found)
+}
+
+/// One call for the whole node that hangs, where no other cause explains it.
+fn hung_alone(facts: &NodeFacts) -> Option<Finding> {
+    let probes = &facts.probes;
+    let hung = |call: &Rpc| probes.outcome(*call) == Some(Outcome::Hung);
+    let explained = |call: &Rpc| match call {
+        Rpc::ListContainers => probes.may_be_containerd(),
+        // The plug-in that it waits for is named elsewhere.
+        Rpc::Status => is_any_old(facts),
+        _ => false,
+    };
+    let calls = [Rpc::ListPodSandbox, Rpc::ListContainers, Rpc::Status];
+    let mut calls = calls.into_iter().filter(hung);
+    let probe = probes.node(calls.find(|call| !explained(call))?)?;
+    let call = probe.call.name();
+    let name = name(probes);
+    let sentence = format!("{name} answers Version, and not {call}");
+    let mut found = finding(facts, Confidence::Medium, sentence);
+    found.evidence.push(format!(
+        "{call} has not answered for {}{}",
+        go(probe.seconds),
+        probe.source()
+    ));
+    Some(found)
+}
+
+/// The status of no container is answered, or of no sandbox, while both lists are: then nothing
+/// singles out one of them.
+fn nobodys_status(facts: &NodeFacts, runtime: &str) -> Option<Finding> {
+    let probes = &facts.probes;
+    if probes.agent.is_some() || probes.outcome(Rpc::ListContainers) == Some(Outcome::Hung) {
+        return None;
+    }
+    let calls = [Rpc::ContainerStatus, Rpc::PodSandboxStatus].into_iter();
+    let mut silent = calls.filter(|call| probes.cost(*call).is_none());
+    let call = silent.find(|call| probes.hung(*call).next().is_some())?;
+    let sentence = format!("{runtime} answers no {call} call");
+    let mut found = finding(facts, Confidence::Low, sentence);
+    let hung = probes.hung(call);
+    let longest = hung.map(|probe| probe.seconds).fold(0.0, f64::max);
+    let count = probes.hung(call).count();
+    found.evidence.push(format!(
+        "{count} calls were made, and the oldest has not been answered for {}: the runtime is slow, \
+         or something that all of them need is held",
+        go(longest)
+    ));
+    Some(found)
+}
+
+/// Statuses are answered, and each takes seconds: a kubelet asks for one after the other.
+fn slow_statuses(facts: &NodeFacts, runtime: &str) -> Option<Finding> {
+    let calls = [Rpc::ContainerStatus, Rpc::PodSandboxStatus].into_iter();
+    let mut costs = calls.filter_map(|call| facts.probes.cost(call));
+    let slow = costs.find(|cost| cost.p50 >= SLOW)?;
+    let call = slow.call.name();
+    let sentence = format!("{runtime} is slow: {call} takes {}", go(slow.p50));
+    let mut found = finding(facts, Confidence::Low, sentence);
+    found.evidence.push(format!(
+        "of {} {call} calls, half took {} or more, and the slowest {}",
+        slow.count,
+        go(slow.p50),
+        go(slow.max)
+    ));
+    Some(found)
+}
+
+/// Who knocks and is not let in.
+fn queue(facts: &NodeFacts) -> Option<String> {
+    let path = facts.probes.endpoint.strip_prefix("unix://")?;
+    let queue = facts.host.sockets.value()?.listener_at(path)?;
+    (queue.waiting > 0).then(|| {
+        format!(
+            "{} connections to {path} wait to be accepted, of {} that may",
+            queue.waiting, queue.backlog
+        )
+    })
+}
+
+fn name(probes: &ProbeFacts) -> &str {
+    let runtime = probes.runtime.as_ref();
+    runtime.map_or("the runtime", |runtime| &runtime.name)
+}
+
+fn finding(facts: &NodeFacts, confidence: Confidence, sentence: String) -> Finding {
+    let mut finding = Finding::new(Cause::RuntimeUnresponsive, confidence);
+    finding.sentence = sentence;
+    finding.evidence.extend(stacks(&facts.probes));
+    if let Some(listener) = facts.runtime_process() {
+        finding.culprit = culprit(listener);
+    }
+    finding
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::facts::Fact;
+    use crate::facts::host::{Listener, UnixSockets};
+    use crate::node::{found, node};
+    use causes::finding::Verdict;
+
+    fn refused_by(cause: NoConnection) -> Opinion {
+        let facts = node("containerd", "1.7.24").refused(cause);
+        judge(&facts.facts())
+    }
+
+    #[test]
+    fn a_socket_that_nobody_listens_on_is_told_from_one_that_is_not_there() {
+        let gone = found(refused_by(NoConnection::Refused));
+        assert!(gone[0].sentence.contains("is gone"), "{}", gone[0].sentence);
+        let absent = found(refused_by(NoConnection::NoSocket));
+        assert!(absent[0].sentence.contains("no container runtime"));
+        let full = found(refused_by(NoConnection::QueueFull));
+        assert!(full[0].sentence.contains("accept queue is full"));
+    }
+
+    #[test]
+    fn a_runtime_whose_every_status_takes_seconds_is_not_called_well() {
+        let slow = node("containerd", "1.7.24").answered(Rpc::ContainerStatus, 20, 4.8);
+        let findings = found(judge(&slow.facts()));
+        assert_eq!(findings[0].verdict, Verdict::Suspect);
+        let said = "containerd is slow: ContainerStatus takes 4.8s";
+        assert_eq!(findings[0].sentence, said);
+        let quick = node("containerd", "1.7.24").answered(Rpc::ContainerStatus, 20, 0.8);
+        assert_eq!(judge(&quick.facts()), Opinion::Clear);
+    }
+
+    #[test]
+    fn a_runtime_that_answers_all_but_version_is_not_called_silent() {
+        let facts = node("containerd", "1.7.24").call(Rpc::Version, Outcome::Hung, 6.0);
+        let others = facts.call(Rpc::ListPodSandbox, Outcome::Ok, 0.002);
+        let mut facts = others.facts();
+        facts.probes.runtime = None;
+        let findings = found(judge(&facts));
+        let said = "the container runtime answers other calls, and not Version";
+        assert_eq!(findings[0].sentence, said);
+    }
+
+    #[test]
+    fn a_socket_that_we_may_not_open_says_nothing_of_the_runtime() {
+        let Opinion::CannotTell(why) = refused_by(NoConnection::Forbidden) else {
+            panic!("it cannot be told");
+        };
+        assert!(why.contains("root"), "{why}");
+    }
+
+    #[test]
+    fn a_stopped_runtime_is_named_with_its_process() {
+        let facts = node("containerd", "1.7.24")
+            .call(Rpc::Version, Outcome::Hung, 2.0)
+            .listener(812, "containerd", 'T');
+        let findings = found(judge(&facts.facts()));
+        assert_eq!(findings[0].confidence, Confidence::Certain);
+        assert!(findings[0].sentence.contains("containerd (812) is stopped"));
+        assert!(findings[0].advice[0].contains("kill -CONT 812"));
+    }
+
+    #[test]
+    fn a_runtime_for_which_systemd_listens_is_named_itself() {
+        let mut facts = node("cri-dockerd", "0.3.4")
+            .call(Rpc::Version, Outcome::Hung, 2.0)
+            .process(900, 1, "cri-dockerd")
+            .listener(1, "systemd", 'S')
+            .facts();
+        let socket = |held_by| UnixSockets {
+            listeners: vec![Listener {
+                path: "/run/runtime.sock".to_owned(),
+                held_by,
+                ..Listener::default()
+            }],
+            ..UnixSockets::default()
+        };
+        facts.host.sockets = Fact::known(socket(Some(900)), "sock_diag(7)");
+        assert_eq!(found(judge(&facts))[0].culprit.pid, Some(900));
+        // Where it has not been started yet, or is not visible, nobody is.
+        facts.host.sockets = Fact::known(socket(Some(1)), "sock_diag(7)");
+        assert_eq!(found(judge(&facts))[0].culprit.pid, None);
+    }
+
+    #[test]
+    fn the_connections_that_nobody_accepts_are_counted() {
+        let mut facts = node("containerd", "1.7.24")
+            .refused(NoConnection::QueueFull)
+            .facts();
+        facts.probes.endpoint = "unix:///var/run/containerd/containerd.sock".to_owned();
+        let sockets = UnixSockets {
+            listeners: vec![Listener {
+                path: "/run/containerd/containerd.sock".to_owned(),
+                waiting: 129,
+                backlog: 128,
+                held_by: None,
+            }],
+            ..UnixSockets::default()
+        };
+        facts.host.sockets = Fact::known(sockets, "sock_diag(7)");
+        let evidence = found(judge(&facts))[0].evidence.join("\n");
+        assert!(evidence.contains("129 connections"), "{evidence}");
+    }
+
+    #[test]
+    fn one_list_that_hangs_is_not_this_and_two_are() {
+        let one = node("containerd", "1.7.24").call(Rpc::ListContainers, Outcome::Hung, 2.0);
+        assert_eq!(judge(&one.facts()), Opinion::Clear);
+        let two = node("containerd", "1.7.24")
+            .call(Rpc::ListContainers, Outcome::Hung, 2.0)
+            .call(Rpc::ListPodSandbox, Outcome::Hung, 2.0);
+        assert_eq!(found(judge(&two.facts()))[0].verdict, Verdict::Problem);
+    }
+
+    #[test]
+    fn no_call_for_the_node_hangs_without_a_word() {
+        for call in [Rpc::ListPodSandbox, Rpc::ListContainers, Rpc::Status] {
+            let facts = node("cri-o", "1.29.1").call(call, Outcome::Hung, 2.0);
+            let findings = found(judge(&facts.facts()));
+            assert!(findings[0].sentence.contains(call.name()), "{call:?}");
+        }
+    }
+
+    #[test]
+    fn a_runtime_that_says_that_it_is_not_ready_is_believed() {
+        let facts = node("containerd", "1.7.24").unmet("RuntimeReady", "disk is gone");
+        let findings = found(judge(&facts.facts()));
+        assert!(findings[0].sentence.contains("disk is gone"));
+    }
+
+    #[test]
+    fn a_node_that_answers_is_clear() {
+        assert_eq!(judge(&node("containerd", "1.7.24").facts()), Opinion::Clear);
+    }
+}

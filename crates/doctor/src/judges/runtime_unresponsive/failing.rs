@@ -1,0 +1,107 @@
+//! A runtime that fails when it is asked for single containers: a
+//! kubelet then sees their pods as they were.
+
+use causes::finding::{Confidence, Finding};
+use pleg::runtime::Rpc;
+
+use super::finding;
+use crate::evidence::who::subject;
+use crate::facts::NodeFacts;
+use crate::facts::probes::{Failures, Probe};
+
+/// A finding for each kind of call that fails. What fails is a fact; that it is the runtime's
+/// fault is a suspicion.
+pub(super) fn statuses(facts: &NodeFacts, runtime: &str) -> Vec<Finding> {
+    let of_ids = facts.probes.failures.iter();
+    let of_ids = of_ids.filter_map(|failures| of_kind(facts, runtime, failures));
+    of_ids.chain(of_itself(facts, runtime)).collect()
+}
+
+fn of_kind(facts: &NodeFacts, runtime: &str, failures: &Failures) -> Option<Finding> {
+    let Failures { call, failed, made } = *failures;
+    let mut calls = facts.probes.calls.iter();
+    let first = calls.find(|probe| probe.call == call && is_failed_status(probe))?;
+    let error = first.error()?;
+    let confidence = match failed * 2 >= made {
+        true => Confidence::Medium,
+        false => Confidence::Low,
+    };
+    let call = call.name();
+    let (sentence, evidence) = match failed {
+        1 => {
+            let who = subject(first);
+            (
+                format!("{runtime} cannot tell the status of {who}"),
+                format!("{call} of {who} failed: {error}"),
+            )
+        }
+        _ => (
+            format!("{runtime} fails {failed} of {made} {call} calls"),
+            format!("{failed} of {made} {call} calls failed: {error}"),
+        ),
+    };
+    let mut found = finding(facts, confidence, sentence);
+    found.evidence.push(evidence);
+    if failed == 1 {
+        found.culprit.pod = first.pod.clone();
+        found.culprit.container = first.container.clone();
+        found.culprit.id = first.id.clone();
+    }
+    Some(found)
+}
+
+fn is_failed_status(probe: &Probe) -> bool {
+    probe.id.is_some() && probe.error().is_some()
+}
+
+/// `Status`, by which a kubelet knows whether the runtime is ready.
+fn of_itself(facts: &NodeFacts, runtime: &str) -> Option<Finding> {
+    let error = facts.probes.node(Rpc::Status)?.error()?;
+    let sentence = format!("{runtime} cannot tell its own status");
+    let mut found = finding(facts, Confidence::Medium, sentence);
+    found.evidence.push(format!("Status failed: {error}"));
+    Some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use pleg::runtime::CallError;
+
+    use super::super::super::Opinion;
+    use super::super::judge;
+    use super::*;
+    use crate::node::{found, node};
+    use causes::finding::Verdict;
+
+    #[test]
+    fn a_runtime_that_fails_every_status_is_suspected_with_the_count_and_the_error() {
+        let why = CallError::Refused("Unknown: no".into());
+        let ids = ["c1", "c2", "c3"];
+        let facts = node("containerd", "1.7.24").failing(Rpc::ContainerStatus, &ids, 3, &why);
+        let findings = found(judge(&facts.facts()));
+        assert_eq!(findings[0].verdict, Verdict::Suspect);
+        assert_eq!(findings[0].confidence, Confidence::Medium);
+        assert_eq!(
+            findings[0].evidence,
+            ["3 of 3 ContainerStatus calls failed: the runtime answered Unknown: no"]
+        );
+    }
+
+    #[test]
+    fn one_of_many_that_fails_is_named() {
+        let why = CallError::Malformed("no state".into());
+        let facts = node("containerd", "1.7.24").failing(Rpc::ContainerStatus, &["c1"], 60, &why);
+        let findings = found(judge(&facts.facts()));
+        assert_eq!(findings[0].confidence, Confidence::Low);
+        assert_eq!(findings[0].culprit.id.as_deref(), Some("c1"));
+    }
+
+    #[test]
+    fn a_runtime_that_cannot_tell_its_own_status_is_suspected() {
+        let why = CallError::Refused("Internal: no".into());
+        let facts = node("containerd", "1.7.24").failed(Rpc::Status, why);
+        let findings = found(judge(&facts.facts()));
+        assert!(findings[0].evidence[0].starts_with("Status failed"));
+        assert_eq!(judge(&node("containerd", "1.7.24").facts()), Opinion::Clear);
+    }
+}

@@ -1,0 +1,144 @@
+//! The shim of one pod that does not answer its runtime.
+
+use causes::Cause;
+use causes::finding::{Confidence, Culprit, Finding};
+use cri::Rpc;
+
+use super::Opinion;
+use crate::evidence::lack::lack;
+use crate::evidence::shims::{Shim, serving, shims};
+use crate::evidence::who::{blame, culprit, go, short, subject};
+use crate::facts::NodeFacts;
+use crate::facts::probes::{Outcome, ProbeFacts};
+
+/// The tell: the status of one sandbox hangs, or a shim is stopped.
+pub(super) fn judge(facts: &NodeFacts) -> Opinion {
+    let probes = &facts.probes;
+    if probes.calls.is_empty() {
+        return Opinion::CannotTell("the runtime was not asked".to_owned());
+    }
+    let alive = probes.outcome(Rpc::Version) == Some(Outcome::Ok);
+    let hung = match alive {
+        true => probes.singled_out(Rpc::PodSandboxStatus),
+        false => Vec::new(),
+    };
+    let mut findings = Vec::new();
+    let mut blamed = Vec::new();
+    let seen = shims(facts);
+    let shims = seen.as_ref().map_or(&[][..], Vec::as_slice);
+    for probe in hung {
+        let shim = serving(shims, probe);
+        blamed.extend(shim.map(|shim| shim.process.pid));
+        let mut finding = Finding::new(Cause::ShimUnresponsive, Confidence::High);
+        finding.culprit = culprit(probe, shim);
+        finding.sentence = format!("the shim of {} does not answer its runtime", subject(probe));
+        finding.evidence.push(format!(
+            "PodSandboxStatus of {} has not answered for {}{}",
+            subject(probe),
+            go(probe.seconds),
+            probe.source()
+        ));
+        if let Some(shim) = shim {
+            blame(&mut finding, shim);
+        }
+        findings.push(finding);
+    }
+    let stopped = shims.iter().filter(|shim| shim.process.is_stopped());
+    let unnamed = stopped.filter(|shim| !blamed.contains(&shim.process.pid));
+    // One that a container's hanging status has led to is named there.
+    findings.extend(
+        unnamed
+            .filter(|shim| !explains_a_container(probes, shim))
+            .map(|shim| of_stopped(probes, shim)),
+    );
+    let unseen = seen.as_ref().err().cloned().or(lack(&probes.tasks));
+    let unseen = unseen.map(|why| format!("no shim could be looked at: {why}"));
+    Opinion::of(findings, [unseen])
+}
+
+fn explains_a_container(probes: &ProbeFacts, shim: &Shim) -> bool {
+    probes
+        .hung(Rpc::ContainerStatus)
+        .any(|probe| probe.id.as_deref().is_some_and(|id| shim.ids.contains(&id)))
+}
+
+fn of_stopped(probes: &ProbeFacts, shim: &Shim) -> Finding {
+    let mut finding = Finding::new(Cause::ShimUnresponsive, Confidence::Certain);
+    let who = shim.process.label();
+    let known = probes.calls.iter().find(|probe| {
+        let id = probe.id.as_deref();
+        id.is_some_and(|id| shim.ids.contains(&id)) && probe.pod.is_some()
+    });
+    let whose = known
+        .and_then(|probe| probe.pod.as_ref())
+        .or(shim.pod)
+        .cloned();
+    let pod = whose.as_ref().map(|pod| {
+        let namespace = pod.namespace.as_deref().unwrap_or("?");
+        format!("pod {namespace}/{}", pod.name.as_deref().unwrap_or("?"))
+    });
+    let serves = shim.ids.first().map(|id| short(id)).unwrap_or("?");
+    finding.sentence = format!(
+        "the shim {who} of {} is stopped: its containers can be neither started, stopped nor \
+         entered",
+        pod.unwrap_or_else(|| format!("container {serves}"))
+    );
+    finding.culprit = Culprit {
+        pod: whose,
+        id: shim.ids.first().map(|id| (*id).to_owned()),
+        pid: Some(shim.process.pid),
+        process: Some(shim.process.comm.clone()),
+        ..Culprit::default()
+    };
+    blame(&mut finding, shim);
+    finding
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::{found, node};
+
+    #[test]
+    fn a_sandbox_whose_status_hangs_leads_to_its_shim() {
+        let facts = node("containerd", "1.6.20")
+            .answered(Rpc::PodSandboxStatus, 7, 0.002)
+            .status(Rpc::PodSandboxStatus, "s1", "shop", "web", "")
+            .shim(99, false, &["s1"]);
+        let findings = found(judge(&facts.facts()));
+        assert_eq!(findings.len(), 1);
+        assert_eq!(findings[0].culprit.pid, Some(99));
+        assert!(findings[0].advice[0].contains("kill -KILL 99"));
+    }
+
+    #[test]
+    fn where_no_sandbox_is_answered_for_or_all_are_slow_nobody_is_accused() {
+        let silent = node("containerd", "1.6.20")
+            .status(Rpc::PodSandboxStatus, "s1", "shop", "web", "")
+            .shim(99, false, &["s1"]);
+        assert_eq!(judge(&silent.facts()), Opinion::Clear);
+        let slow = node("containerd", "1.6.20")
+            .answered(Rpc::PodSandboxStatus, 7, 30.0)
+            .status(Rpc::PodSandboxStatus, "s1", "shop", "web", "")
+            .shim(99, false, &["s1"]);
+        assert_eq!(judge(&slow.facts()), Opinion::Clear);
+    }
+
+    #[test]
+    fn a_stopped_shim_is_found_before_anybody_calls_it() {
+        let facts = node("containerd", "1.7.24").shim(99, true, &["s1", "c1"]);
+        let findings = found(judge(&facts.facts()));
+        assert_eq!(findings[0].confidence, Confidence::Certain);
+        assert!(findings[0].advice[0].contains("kill -CONT 99"));
+    }
+
+    #[test]
+    fn a_node_that_answers_is_clear_and_the_status_lock_names_its_shim_itself() {
+        assert_eq!(judge(&node("containerd", "1.7.24").facts()), Opinion::Clear);
+        let facts = node("containerd", "1.7.24")
+            .call(Rpc::ListContainers, Outcome::Hung, 2.0)
+            .status(Rpc::ContainerStatus, "c1", "shop", "web", "app")
+            .shim(99, true, &["s1", "c1"]);
+        assert_eq!(judge(&facts.facts()), Opinion::Clear);
+    }
+}

@@ -1,0 +1,181 @@
+//! Every message that systemd sends over the bus uses up one serial number of 32 bits.
+//! Versions without the repair cannot send another one after the last.
+
+use causes::Cause;
+use causes::finding::{Confidence, Culprit, Finding};
+use causes::versions::{SerialOverflow, serial_overflow};
+
+use super::Opinion;
+use super::opinion::finding;
+use crate::evidence::lack::lack;
+use crate::facts::NodeFacts;
+use crate::facts::host::{HostFacts, Ping, Reach, Talk};
+
+/// Half of all numbers: months before the edge.
+const WARN: u32 = 0x8000_0000;
+const LAST: f64 = 4_294_967_295.0;
+/// A process 1 that is busier than this may simply be slow.
+const BUSY: f64 = 0.5;
+
+pub(super) fn judge(facts: &NodeFacts) -> Opinion {
+    let host = &facts.host;
+    // A bus without systemd has no such counter.
+    if matches!(host.bus.reach.value(), Some(Reach::NoSocket)) {
+        return Opinion::Clear;
+    }
+    let overflow = overflow(host);
+    if overflow == SerialOverflow::Repaired {
+        return Opinion::Clear;
+    }
+    let found = match host.bus.ping.value() {
+        Some(Ping::Answered { serial, .. }) => {
+            let latest = host
+                .bus
+                .serial
+                .value()
+                .map_or(*serial, |serial| serial.later);
+            (latest >= WARN).then(|| before_the_edge(host, latest, overflow))
+        }
+        Some(Ping::Silent { seconds }) => past_the_edge(host, *seconds, overflow),
+        None => None,
+    };
+    Opinion::of(found, [lack(&host.bus.ping)])
+}
+
+/// By the systemd that runs: an installed package says nothing of an older one that was
+/// started from it.
+fn overflow(host: &HostFacts) -> SerialOverflow {
+    let replaced = host.versions.init_replaced.value() == Some(&true);
+    let package = host.versions.package("systemd").filter(|_| !replaced);
+    match (host.bus.systemd.value(), package) {
+        (Some(running), package) => serial_overflow(running, package),
+        (None, Some(package)) => serial_overflow(package, Some(package)),
+        (None, None) => SerialOverflow::Unknown,
+    }
+}
+
+fn before_the_edge(host: &HostFacts, serial: u32, overflow: SerialOverflow) -> Finding {
+    let used = f64::from(serial) / LAST * 100.0;
+    let mut evidence = vec![format!(
+        "systemd's answer on the system bus has the serial number {serial} ({serial:#010x}), \
+         {used:.1} % of all"
+    )];
+    if let Some((rate, how)) = rate(host, serial) {
+        let left = (LAST - f64::from(serial)) / rate;
+        evidence.push(format!(
+            "{rate:.1} messages a second ({how}): {} until systemd answers nobody any more",
+            days(left)
+        ));
+    }
+    evidence.push(version_says(host, overflow));
+    let confidence = match overflow {
+        SerialOverflow::Affected => Confidence::Certain,
+        _ => Confidence::Medium,
+    };
+    finding(
+        Cause::SystemdCookieOverflow,
+        confidence,
+        systemd(),
+        evidence,
+    )
+}
+
+/// It owns its name and does not answer, while its private socket, which counts for itself,
+/// does.
+fn past_the_edge(host: &HostFacts, seconds: f64, overflow: SerialOverflow) -> Option<Finding> {
+    host.bus.owner.value()?.as_ref()?;
+    let private = match host.bus.private.value() {
+        Some(Ping::Answered { .. }) => Some(true),
+        Some(Ping::Silent { .. }) => Some(false),
+        None => None,
+    };
+    let busy = host.process(1).and_then(|init| init.cpu_share);
+    if private == Some(false) || busy.is_some_and(|busy| busy > BUSY) {
+        return None;
+    }
+    let mut evidence = vec![format!(
+        "org.freedesktop.systemd1 has an owner on the system bus and did not answer a ping \
+         within {seconds:.0} s"
+    )];
+    if private == Some(true) {
+        evidence.push("over its private socket, with its own numbers, it answers at once".into());
+    }
+    let unread = unread(host);
+    evidence.extend(unread.map(|unread| {
+        format!("systemd has left {unread} bytes from the bus unread: it has stopped listening")
+    }));
+    evidence.push(version_says(host, overflow));
+    let confidence = match (private, overflow) {
+        (Some(true), SerialOverflow::Affected) => Confidence::High,
+        (Some(true), _) if unread.is_some() => Confidence::High,
+        (Some(true), _) | (_, SerialOverflow::Affected) => Confidence::Medium,
+        _ => Confidence::Low,
+    };
+    Some(finding(
+        Cause::SystemdCookieOverflow,
+        confidence,
+        systemd(),
+        evidence,
+    ))
+}
+
+/// What has come to process 1 over the bus and lies there: after the overflow it is never
+/// read (systemd disables the connection's event source).
+fn unread(host: &HostFacts) -> Option<u32> {
+    let sockets = host.sockets.value()?;
+    let of_bus = |talk: &&Talk| talk.to.ends_with("/dbus/system_bus_socket");
+    let unread = sockets.talks_of(1).filter(of_bus).map(|talk| talk.unread);
+    unread.max().filter(|unread| *unread > 0)
+}
+
+/// The faster of what was seen now and of the time since the start of the machine: bursts
+/// are as real as quiet nights.
+fn rate(host: &HostFacts, serial: u32) -> Option<(f64, &'static str)> {
+    let now = host
+        .bus
+        .serial
+        .value()
+        .filter(|two| two.seconds > 0.0)
+        .map(|two| {
+            // Our own questions cost numbers too: the version, and the second ping.
+            let others = two.later.saturating_sub(two.first).saturating_sub(2);
+            (f64::from(others) / two.seconds, "now")
+        });
+    let uptime = host.uptime_seconds.value().filter(|uptime| **uptime > 0.0);
+    let ever = uptime.map(|uptime| (f64::from(serial) / uptime, "since the machine started"));
+    let rates = [now, ever].into_iter().flatten();
+    rates
+        .filter(|(rate, _)| *rate > 0.0)
+        .max_by(|(one, _), (other, _)| one.total_cmp(other))
+}
+
+fn days(seconds: f64) -> String {
+    match seconds {
+        seconds if seconds < 2.0 * 3600.0 => format!("{:.0} minutes", seconds / 60.0),
+        seconds if seconds < 2.0 * 86_400.0 => format!("{:.0} hours", seconds / 3600.0),
+        seconds => format!("{:.0} days", seconds / 86_400.0),
+    }
+}
+
+fn version_says(host: &HostFacts, overflow: SerialOverflow) -> String {
+    let unknown = "of unknown version";
+    let running = host.bus.systemd.value().map_or(unknown, String::as_str);
+    let package = host.versions.package("systemd").unwrap_or("not known");
+    let is = match overflow {
+        SerialOverflow::Affected => "which cannot go on behind the last number",
+        _ => "of which is not known whether it can go on behind the last number",
+    };
+    let old = match host.versions.init_replaced.value() {
+        Some(true) => "; process 1 still runs a program that was replaced since",
+        _ => "",
+    };
+    format!("systemd {running} (package {package}), {is}{old}")
+}
+
+fn systemd() -> Culprit {
+    Culprit {
+        pid: Some(1),
+        process: Some("systemd".to_owned()),
+        ..Culprit::default()
+    }
+}

@@ -1,0 +1,70 @@
+//! systemd reads the whole table of mounts again at each change of it, on one thread.
+
+use causes::Cause;
+use causes::finding::Confidence;
+use causes::versions::{RUNC_MOUNTS_FOR_EXEC, runc_has};
+
+use super::Opinion;
+use super::opinion::finding;
+use crate::evidence::lack::{lack, lack_of_processes};
+use crate::evidence::owner::culprit;
+use crate::evidence::victims::if_felt;
+use crate::facts::NodeFacts;
+use crate::facts::host::Ping;
+
+/// A ping that takes longer waits for systemd, not for the bus.
+const SLOW: f64 = 1.0;
+const BUSY: f64 = 0.5;
+/// From here on each change of the table costs milliseconds.
+const MANY_MOUNTS: u64 = 1000;
+
+pub(super) fn judge(facts: &NodeFacts) -> Opinion {
+    let host = &facts.host;
+    let missing = [lack_of_processes(host), lack(&host.bus.ping)];
+    let Some(init) = host.process(1).filter(|init| init.comm == "systemd") else {
+        return Opinion::of(None, [lack_of_processes(host)]);
+    };
+    let share = init.cpu_share.unwrap_or(0.0);
+    let mounts = host.mounts.value().map_or(0, |mounts| mounts.count);
+    let (slow, answer) = match host.bus.ping.value() {
+        Some(Ping::Answered { seconds, .. }) if *seconds > SLOW => (
+            true,
+            Some(format!("it took {seconds:.1} s to answer a ping")),
+        ),
+        Some(Ping::Silent { seconds }) => (
+            true,
+            Some(format!("it did not answer a ping within {seconds:.0} s")),
+        ),
+        _ => (false, None),
+    };
+    let confidence = match (slow, share > BUSY, mounts > MANY_MOUNTS) {
+        (true, true, _) => Confidence::High,
+        (false, true, true) => Confidence::Medium,
+        // Slow without being busy is another cause's: the serial numbers, or the bus.
+        _ => return Opinion::of(None, missing),
+    };
+    let mut evidence = vec![format!(
+        "process 1 used {:.0} % of a processor, with {mounts} mounts to keep in mind",
+        share * 100.0
+    )];
+    evidence.extend(answer);
+    if let Some(runc) = host.versions.runc()
+        && runc_has(RUNC_MOUNTS_FOR_EXEC, runc) == Some(true)
+    {
+        evidence.push(format!(
+            "runc {runc} mounts and unmounts itself at every exec"
+        ));
+    }
+    let found = finding(
+        Cause::SystemdOverloaded,
+        confidence,
+        culprit(init),
+        evidence,
+    );
+    // One that is busy and answers at once does its work.
+    let found = match slow {
+        true => Some(found),
+        false => if_felt(facts, Some(found)),
+    };
+    Opinion::of(found, missing)
+}

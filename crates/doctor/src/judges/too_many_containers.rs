@@ -1,0 +1,275 @@
+//! More to inspect than one relist gets done in time: arithmetic on measured calls.
+
+use causes::Cause;
+use causes::finding::{Confidence, Finding};
+use causes::versions::Version;
+use cri::Rpc;
+
+use super::Opinion;
+use crate::evidence::who::go;
+use crate::facts::NodeFacts;
+use crate::facts::probes::{Cost, End, ProbeFacts, Rows};
+
+/// How long a kubelet may go without a relist.
+const THRESHOLD: f64 = 180.0;
+
+/// An inspection of all that takes longer is slow on any node.
+const SLOW: f64 = 60.0;
+
+/// From this version on a kubelet makes no lists for a single pod.
+const WITHOUT_LISTS: &str = "1.36.0";
+
+/// What one relist costs a kubelet, which makes its calls one after the other.
+struct Price {
+    sandboxes_list: f64,
+    containers_list: f64,
+    sandbox: f64,
+    container: f64,
+    pods: f64,
+    containers: f64,
+    /// Whether the inspection of a pod begins with both lists, filtered.
+    lists_again: bool,
+}
+
+/// The tell: time per call, times what there is to call for.
+pub(super) fn judge(facts: &NodeFacts) -> Opinion {
+    let probes = &facts.probes;
+    let Some((rows, price)) = priced(facts) else {
+        return Opinion::CannotTell(
+            "it takes both lists and the status of a few containers and sandboxes".to_owned(),
+        );
+    };
+    let all = price.lists() + price.pod() * price.pods;
+    // Of each list there is one sample, which a busy moment multiplies by all pods; of the
+    // statuses there are many.
+    let statuses = price.statuses() * price.pods;
+    let confidence = match all {
+        _ if all >= THRESHOLD && statuses >= SLOW / 2.0 => Confidence::High,
+        _ if all >= THRESHOLD || statuses >= SLOW => Confidence::Medium,
+        _ => return Opinion::Clear,
+    };
+    let mut finding = Finding::new(Cause::TooManyContainers, confidence);
+    finding.sentence = format!(
+        "inspecting all {} pods of this node takes a kubelet about {}; {}",
+        price.pods,
+        go(all),
+        price.carries(),
+    );
+    finding.evidence = price.evidence();
+    finding.evidence.extend(measured(probes));
+    finding.evidence.push(format!(
+        "{} sandboxes ({} dead) and {} containers ({} exited); a kubelet that starts inspects all",
+        rows.sandboxes, rows.dead_sandboxes, rows.containers, rows.exited
+    ));
+    Opinion::Found(vec![finding])
+}
+
+fn priced(facts: &NodeFacts) -> Option<(&Rows, Price)> {
+    let probes = &facts.probes;
+    let rows = probes.rows.as_ref()?;
+    let list = |call| {
+        let probe = probes.node(call)?;
+        (probe.end == End::Answered).then_some(probe.seconds)
+    };
+    let kubelet = facts.host.versions.package("kubelet");
+    let kubelet = kubelet.and_then(Version::parse);
+    let price = Price {
+        sandboxes_list: list(Rpc::ListPodSandbox)?,
+        containers_list: list(Rpc::ListContainers)?,
+        sandbox: each(probes.cost(Rpc::PodSandboxStatus)?),
+        container: match rows.containers {
+            0 => 0.0,
+            _ => each(probes.cost(Rpc::ContainerStatus)?),
+        },
+        pods: rows.sandboxes.max(1) as f64,
+        containers: rows.containers as f64,
+        // Where its version is not known, it is one of the many that make them.
+        lists_again: kubelet.is_none_or(|it| Some(it) < Version::parse(WITHOUT_LISTS)),
+    };
+    Some((rows, price))
+}
+
+impl Price {
+    /// A relist in which nothing has changed.
+    fn lists(&self) -> f64 {
+        self.sandboxes_list + self.containers_list
+    }
+
+    /// The inspection of one pod. A filtered list costs the runtime all of it.
+    fn pod(&self) -> f64 {
+        match self.lists_again {
+            true => self.statuses() + self.lists(),
+            false => self.statuses(),
+        }
+    }
+
+    /// The statuses of one pod.
+    fn statuses(&self) -> f64 {
+        self.sandbox + self.container * self.containers / self.pods
+    }
+
+    /// How many pods may change at once.
+    fn carries(&self) -> String {
+        let threshold = go(THRESHOLD);
+        let carries = ((THRESHOLD - self.lists()) / self.pod()).max(0.0).floor();
+        match carries < self.pods {
+            true => {
+                format!(
+                    "more than {carries} that change at once cost it its threshold of {threshold}"
+                )
+            }
+            false => format!("all of them may change at once within its threshold of {threshold}"),
+        }
+    }
+
+    fn evidence(&self) -> Vec<String> {
+        let again = match self.lists_again {
+            true => format!(
+                "both lists once more, filtered ({}; a kubelet from 1.36 on does without), ",
+                go(self.lists())
+            ),
+            false => String::new(),
+        };
+        vec![
+            format!(
+                "one relist needs {} when nothing has changed: ListPodSandbox {}, ListContainers {}",
+                go(self.lists()),
+                go(self.sandboxes_list),
+                go(self.containers_list)
+            ),
+            format!(
+                "and {} for each pod that has changed: {again}PodSandboxStatus {}, \
+                 ContainerStatus {} for each of {:.1} containers",
+                go(self.pod()),
+                go(self.sandbox),
+                go(self.container),
+                self.containers / self.pods
+            ),
+        ]
+    }
+}
+
+/// What one call costs when no other is made: else the median, which at eight at once is
+/// rather too much.
+fn each(cost: &Cost) -> f64 {
+    cost.alone.unwrap_or(cost.p50)
+}
+
+/// The calls of a relist in the terms of the kubelet's own metrics.
+fn measured(probes: &ProbeFacts) -> Vec<String> {
+    let costs = probes.costs.iter();
+    let of_a_relist = costs.filter(|cost| {
+        cost.call.is_list() || matches!(cost.call, Rpc::PodSandboxStatus | Rpc::ContainerStatus)
+    });
+    let mut lines: Vec<String> = of_a_relist.map(percentiles).collect();
+    lines.push(
+        "compare with the kubelet's quantiles 0.5, 0.9 and 0.99: \
+         kubelet_runtime_operations_duration_seconds by operation_type, and for the whole relist \
+         kubelet_pleg_relist_duration_seconds (before 1.14 \
+         kubelet_runtime_operations_latency_microseconds and \
+         kubelet_pleg_relist_latency_microseconds)"
+            .to_owned(),
+    );
+    lines
+}
+
+fn percentiles(cost: &Cost) -> String {
+    let operation = cost.call.operation_type();
+    match cost.count {
+        // A list is asked for once, and one figure has no percentiles.
+        1 => format!("{operation}: 1 call, {}", go(cost.max)),
+        count => format!(
+            "{operation}: {count} calls, at most eight at once, p50 {}, p90 {}, p99 {}, max {}",
+            go(cost.p50),
+            go(cost.p90),
+            go(cost.p99),
+            go(cost.max)
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::facts::probes::Outcome;
+    use crate::node::{Node, found, node};
+    use causes::finding::Verdict;
+
+    /// The node of a report: 360 pods with 765 containers.
+    fn crowded() -> Node {
+        node("containerd", "1.7.24")
+            .rows(360, 765)
+            .call(Rpc::ListPodSandbox, Outcome::Ok, 0.025)
+            .answered(Rpc::ListPodSandbox, 1, 0.025)
+            .call(Rpc::ListContainers, Outcome::Ok, 0.075)
+            .answered(Rpc::PodSandboxStatus, 360, 0.05)
+            .answered(Rpc::ContainerStatus, 765, 0.2)
+    }
+
+    #[test]
+    fn a_node_whose_inspection_takes_minutes_says_how_many_pods_it_carries() {
+        let findings = found(judge(&crowded().facts()));
+        // 0.1 + (0.1 + 0.05 + 0.2 x 765 / 360) x 360 = 207.1 s
+        assert_eq!(findings[0].verdict, Verdict::Problem);
+        let said = &findings[0].sentence;
+        assert!(said.contains("about 3m27.1s"), "{said}");
+        // (180 - 0.1) / 0.575
+        assert!(said.contains("more than 312"), "{said}");
+        let evidence = findings[0].evidence.join("\n");
+        for part in [
+            "needs 100ms when nothing has changed: ListPodSandbox 25ms, ListContainers 75ms",
+            "and 575ms for each pod that has changed",
+            "list_podsandbox: 1 call, 25ms",
+            "container_status: 765 calls, at most eight at once, p50 200ms, p90 200ms, p99 200ms",
+            "kubelet_runtime_operations_duration_seconds",
+        ] {
+            assert!(evidence.contains(part), "{part:?} in {evidence}");
+        }
+    }
+
+    #[test]
+    fn a_kubelet_that_makes_no_lists_for_a_pod_carries_more() {
+        let findings = found(judge(&crowded().package("kubelet", "1.36.2-1.1").facts()));
+        // 0.1 + (0.05 + 0.2 x 765 / 360) x 360 = 171.1 s
+        assert_eq!(findings[0].verdict, Verdict::Suspect);
+        let said = &findings[0].sentence;
+        assert!(said.contains("about 2m51.1s"), "{said}");
+        // (180 - 0.1) / 0.475 is more than there are.
+        assert!(said.contains("all of them may change at once"), "{said}");
+        assert!(!said.contains("more than"), "{said}");
+        let evidence = findings[0].evidence.join("\n");
+        assert!(!evidence.contains("once more"), "{evidence}");
+    }
+
+    #[test]
+    fn a_node_of_a_common_size_is_clear() {
+        let facts = node("containerd", "1.7.24")
+            .rows(100, 200)
+            .answered(Rpc::PodSandboxStatus, 100, 0.001)
+            .answered(Rpc::ContainerStatus, 200, 0.002);
+        assert_eq!(judge(&facts.facts()), Opinion::Clear);
+    }
+
+    #[test]
+    fn one_slow_sample_of_each_list_makes_no_crowd_of_a_busy_node() {
+        let busy = |list: f64| {
+            node("containerd", "1.7.24")
+                .rows(110, 220)
+                .call(Rpc::ListPodSandbox, Outcome::Ok, list)
+                .call(Rpc::ListContainers, Outcome::Ok, list)
+                .answered(Rpc::PodSandboxStatus, 110, 0.005)
+                .answered(Rpc::ContainerStatus, 220, 0.005)
+        };
+        // 0.55 + (0.55 + 0.015) x 110 = 62.7 s
+        assert_eq!(judge(&busy(0.275).facts()), Opinion::Clear);
+        // Beyond the threshold they count, and what they rest on leaves it a suspicion.
+        let findings = found(judge(&busy(0.9).facts()));
+        assert_eq!(findings[0].verdict, Verdict::Suspect);
+    }
+
+    #[test]
+    fn a_list_that_hangs_leaves_nothing_to_reckon_with() {
+        let facts = node("containerd", "1.7.24").call(Rpc::ListContainers, Outcome::Hung, 2.0);
+        assert!(matches!(judge(&facts.facts()), Opinion::CannotTell(_)));
+    }
+}

@@ -1,0 +1,96 @@
+//! The time of day, which is only ever shown.
+
+use std::fmt;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize, Serializer};
+
+/// A time of day, written as RFC 3339 in UTC with nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(transparent)]
+pub struct WallTime(Timestamp);
+
+impl WallTime {
+    /// The time that is `nanoseconds` after 1970; `None` for 0, by which CRI says "not yet",
+    /// and for what no calendar holds.
+    pub fn from_unix_nanos(nanoseconds: i64) -> Option<Self> {
+        if nanoseconds == 0 {
+            return None;
+        }
+        Timestamp::from_nanosecond(nanoseconds.into())
+            .ok()
+            .map(Self)
+    }
+
+    /// Seconds since 1970.
+    pub fn as_unix_seconds(self) -> f64 {
+        self.0.as_nanosecond() as f64 / 1e9
+    }
+
+    /// Nanoseconds since 1970.
+    pub fn as_unix_nanos(self) -> i64 {
+        i64::try_from(self.0.as_nanosecond()).unwrap_or(i64::MAX)
+    }
+
+    /// How long after `earlier` this is; zero if the clock was set back in between.
+    pub fn since(self, earlier: Self) -> Duration {
+        self.0
+            .duration_since(earlier.0)
+            .try_into()
+            .unwrap_or_default()
+    }
+
+    /// What the machine's clock shows.
+    pub fn now() -> Self {
+        Self(Timestamp::now())
+    }
+
+    /// The time that was so long before this.
+    pub fn before(self, ago: Duration) -> Self {
+        Self(self.0.checked_sub(ago).unwrap_or(self.0))
+    }
+
+    /// The underlying time stamp.
+    pub fn timestamp(self) -> Timestamp {
+        self.0
+    }
+}
+
+impl From<Timestamp> for WallTime {
+    fn from(time: Timestamp) -> Self {
+        Self(time)
+    }
+}
+
+impl fmt::Display for WallTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.9}", self.0)
+    }
+}
+
+impl Serialize for WallTime {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_written_with_nine_digits() {
+        let time = WallTime::from_unix_nanos(1_700_000_000_120_000_000).unwrap();
+        assert_eq!(time.to_string(), "2023-11-14T22:13:20.120000000Z");
+        let json = serde_json::to_string(&time).unwrap();
+        assert_eq!(json, "\"2023-11-14T22:13:20.120000000Z\"");
+        assert_eq!(serde_json::from_str::<WallTime>(&json).unwrap(), time);
+    }
+
+    #[test]
+    fn zero_is_no_time() {
+        assert_eq!(WallTime::from_unix_nanos(0), None);
+        assert!(WallTime::from_unix_nanos(i64::MIN).is_some());
+    }
+}

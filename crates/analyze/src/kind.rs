@@ -16,13 +16,16 @@ pub enum Kind {
     GoroutineProfile,
     Metrics,
     Ps,
+    KubectlDescribe,
+    KubectlEvents,
+    ToolOutput,
     #[default]
     Unknown,
 }
 
 impl Kind {
     /// All but the unknown.
-    pub const KNOWN: [Self; 9] = [
+    pub const KNOWN: [Self; 12] = [
         Self::KubeletLog,
         Self::RuntimeLog,
         Self::SystemdLog,
@@ -32,6 +35,9 @@ impl Kind {
         Self::GoroutineProfile,
         Self::Metrics,
         Self::Ps,
+        Self::KubectlDescribe,
+        Self::KubectlEvents,
+        Self::ToolOutput,
     ];
 
     /// The word.
@@ -46,6 +52,9 @@ impl Kind {
             Self::GoroutineProfile => "goroutine-profile",
             Self::Metrics => "metrics",
             Self::Ps => "ps",
+            Self::KubectlDescribe => "kubectl-describe",
+            Self::KubectlEvents => "kubectl-events",
+            Self::ToolOutput => "tool-output",
             Self::Unknown => "unknown",
         }
     }

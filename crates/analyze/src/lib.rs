@@ -7,7 +7,7 @@
 //!   line: without what carried it -----> series      what "last seen active" proves
 //!        |                          |--> signs       lines that prove a cause
 //!        |  analysis: by its form   |--> goroutines  piles, and which one blocks the others
-//!        |                          |--> kernel, ps, metrics
+//!        |                          |--> kernel, ps, metrics, output
 //!        v                          v
 //!   analysis: one pattern, one likely holder, one chain, findings
 //! ```
@@ -25,6 +25,9 @@ pub mod signs;
 pub mod goroutines;
 pub mod kernel;
 pub mod metrics;
+pub mod output;
 pub mod ps;
+
+pub mod proof;
 
 pub mod analysis;

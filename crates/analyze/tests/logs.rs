@@ -67,7 +67,6 @@ fn whatever_carries_the_kubelets_line_it_is_read() {
 #[test]
 fn a_sentence_without_a_log_around_it_is_read() {
     for line in [
-        "Ready False Fri, 05 May 2023 KubeletNotReady PLEG is not healthy: pleg was last seen active 16m6.5s ago; threshold is 3m0s",
         "Node became not ready: {Type:Ready Status:False Reason:KubeletNotReady Message:PLEG is not healthy: pleg was last seen active 16m6.5s ago; threshold is 3m0s}",
         "message: '[container runtime is down PLEG is not healthy: pleg was last seen active 16m6.5s ago; threshold is 3m0s]'",
     ] {
@@ -75,6 +74,10 @@ fn a_sentence_without_a_log_around_it_is_read() {
         assert_eq!(found.inputs[0].kind, Kind::KubeletLog, "{line}");
         assert_eq!(pleg(&found).intervals[0].peak_seconds, 966.5, "{line}");
     }
+    let row = "Ready False Fri, 05 May 2023 KubeletNotReady PLEG is not healthy: pleg was last seen active 16m6.5s ago; threshold is 3m0s";
+    let found = text(row);
+    assert_eq!(found.inputs[0].kind, Kind::KubectlDescribe);
+    assert_eq!(pleg(&found).intervals[0].peak_seconds, 966.5);
 }
 
 #[track_caller]

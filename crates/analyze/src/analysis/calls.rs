@@ -27,13 +27,19 @@ pub enum Method {
 }
 
 /// The longer name first where one is a part of another.
-const NAMES: [(&str, Method); 10] = [
+const NAMES: [(&str, Method); 13] = [
     ("ListPodSandbox", Method::ListPodSandbox),
     ("ListContainers", Method::ListContainers),
     ("PodSandboxStatus", Method::PodSandboxStatus),
     ("ContainerStatus", Method::ContainerStatus),
     ("RunPodSandbox", Method::RunPodSandbox),
     ("StopPodSandbox", Method::StopPodSandbox),
+    ("listing containers: ", Method::ListContainers),
+    ("listing pod sandboxes: ", Method::ListPodSandbox),
+    (
+        "getting the status of the container",
+        Method::ContainerStatus,
+    ),
     ("GenericPLEG: Unable to retrieve pods", Method::AnyList),
     ("PLEG: Ignoring events for pod", Method::AnyStatus),
     ("Status from runtime service failed", Method::Status),

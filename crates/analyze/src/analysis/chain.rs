@@ -6,7 +6,7 @@
 
 use serde::Serialize;
 
-use crate::goroutines::{Group, Program, Wait};
+use crate::goroutines::{Group, Program, Wait, short};
 use crate::kernel::KernelStack;
 
 /// One who waits.
@@ -306,11 +306,4 @@ fn telling(stack: &KernelStack) -> &str {
         .iter()
         .find(|name| crate::kernel::cause_of_function(name).is_some());
     known.or(stack.functions.first()).map_or("", String::as_str)
-}
-
-/// Without the import path: `network.(*PluginManager)`.
-pub(super) fn short(function: &str) -> &str {
-    let upto = function.find('(').unwrap_or(function.len());
-    let start = function[..upto].rfind('/').map_or(0, |at| at + 1);
-    &function[start..]
 }

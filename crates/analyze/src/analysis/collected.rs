@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use causes::Cause;
 use causes::finding::{Confidence, Culprit, Finding};
 
+use crate::proof::Proof;
+
 /// What speaks for each cause.
 #[derive(Debug, Default)]
 pub struct Collected(BTreeMap<Cause, Evidence>);
@@ -32,6 +34,12 @@ impl Collected {
         evidence.confidence = evidence.confidence.max(confidence);
         evidence.culprit.learn(culprit);
         evidence.say(said);
+    }
+
+    /// What a piece of this file proves.
+    pub fn prove(&mut self, file: &str, proof: Proof) {
+        let said = format!("{file}:{}: {}", proof.line, proof.says);
+        self.add(proof.cause, proof.confidence, said, proof.culprit);
     }
 
     /// More that speaks for a cause which is collected already.

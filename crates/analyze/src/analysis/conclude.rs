@@ -3,14 +3,15 @@
 use std::time::Duration;
 
 use causes::Cause;
-use causes::finding::{Confidence, Culprit, Finding};
+use causes::finding::{Confidence, Culprit, Finding, Verdict};
 use times::GoDuration;
 
-use super::chain::{self, short};
+use super::chain;
+use super::gone;
 use super::late_calls;
 use super::{Analysis, Quote, Told};
-use crate::goroutines::{self, Goroutines, Group};
-use crate::kernel;
+use crate::goroutines::{self, Goroutines, Group, short};
+use crate::kernel::{self, KernelStack};
 use crate::kind::Kind;
 use crate::metrics::{self, MetricsReading};
 use crate::ps;
@@ -26,6 +27,8 @@ pub(super) fn conclude(mut told: Told, signs: &Signs) -> Analysis {
     of_signs(&mut told, signs);
     of_kernel(&mut told);
     of_listings(&mut told);
+    of_output(&mut told);
+    gone::conclude(&mut told);
     of_goroutines(&mut told, &groups);
     late_calls::conclude(&mut told);
     of_series(&mut told, pleg.as_ref());
@@ -49,6 +52,7 @@ pub(super) fn conclude(mut told: Told, signs: &Signs) -> Analysis {
         metrics,
         story,
         findings: told.collected.findings(),
+        unexplained: told.troubles,
         dropped: told.dropped,
     };
     analysis.summary = summary(&analysis);
@@ -133,83 +137,58 @@ fn of_signs(told: &mut Told, signs: &Signs) {
 
 fn of_kernel(told: &mut Told) {
     for (file, stack) in &told.kernel {
-        let Some(proof) = kernel::proof(stack) else {
-            continue;
-        };
         // A listing beside it tells whose stack it is.
         let row = told.rows.iter().find(|(_, row)| Some(row.pid) == stack.pid);
-        let process = stack
-            .process
-            .clone()
-            .or_else(|| row.map(|(_, row)| row.command.clone()));
-        let who = match (&process, stack.pid) {
-            (Some(process), Some(pid)) => format!("{process} ({pid})"),
-            (Some(process), None) => process.clone(),
-            (None, Some(pid)) => format!("process {pid}"),
-            (None, None) => "a task".to_owned(),
+        let process = row.map(|(_, row)| row.command.clone());
+        let stack = KernelStack {
+            process: stack.process.clone().or(process),
+            ..stack.clone()
         };
-        let long = stack
-            .blocked_seconds
-            .map(|seconds| format!(" for more than {seconds} s"));
-        let long = long.unwrap_or_default();
-        let place = match proof.function {
-            "" => String::new(),
-            function => format!(" in {function}"),
+        let Some(proof) = kernel::proof(&stack) else {
+            if let Some(seconds) = stack.blocked_seconds {
+                let who = stack.who();
+                let says =
+                    format!("{who} has been blocked in the kernel for more than {seconds} s");
+                told.troubles.push(format!("{file}:{}: {says}", stack.line));
+            }
+            continue;
         };
-        let said = format!(
-            "{file}:{}: {who} waits{long}{place} in the kernel",
-            stack.line
-        );
-        let culprit = Culprit {
-            pid: stack.pid,
-            process,
-            ..Culprit::default()
-        };
-        told.collected
-            .add(proof.cause, proof.confidence, said, culprit);
+        told.collected.prove(file, proof);
     }
 }
 
 fn of_listings(told: &mut Told) {
-    let (inputs, rows): (Vec<usize>, Vec<ps::Row>) =
-        std::mem::take(&mut told.rows).into_iter().unzip();
-    for proof in ps::proofs(&rows) {
-        let at = rows.iter().position(|row| row == proof.row);
-        let input = at.and_then(|at| told.inputs.get(inputs[at]));
-        let file = input.map_or("", |input| &input.path);
-        let said = format!("{file}:{}: {}", proof.row.line, proof.says);
-        let culprit = Culprit {
-            pid: Some(proof.row.pid),
-            process: Some(proof.row.command.clone()),
-            ..Culprit::default()
-        };
-        told.collected
-            .add(proof.cause, proof.confidence, said, culprit);
+    let rows = std::mem::take(&mut told.rows);
+    for listing in rows.chunk_by(|(one, _), (other, _)| one == other) {
+        let file = told
+            .inputs
+            .get(listing[0].0)
+            .map(|input| input.path.clone());
+        let rows: Vec<ps::Row> = listing.iter().map(|(_, row)| row.clone()).collect();
+        for proof in ps::proofs(&rows) {
+            told.collected
+                .prove(file.as_deref().unwrap_or_default(), proof);
+        }
     }
 }
 
+/// What commands printed.
+fn of_output(told: &mut Told) {
+    for (file, proof) in std::mem::take(&mut told.proofs) {
+        told.collected.prove(&file, proof);
+    }
+    told.troubles.dedup();
+    told.troubles.truncate(MAX_TROUBLES);
+}
+
+/// As much as people read.
+const MAX_TROUBLES: usize = 12;
+
 fn of_goroutines(told: &mut Told, groups: &[Group]) {
-    for proof in goroutines::proofs(groups) {
-        let group = proof.group;
-        let state = group.oldest.state.as_deref().unwrap_or("state unknown");
-        let wait = group
-            .max_minutes
-            .map(|minutes| format!(", up to {minutes} minutes"))
-            .unwrap_or_default();
-        let said = format!(
-            "{}:{}: {} x [{state}{wait}] {}: {}",
-            group.place.file,
-            group.place.line,
-            group.count,
-            short(group.function()),
-            proof.says
-        );
-        let culprit = Culprit {
-            process: group.program.map(|program| program.name().to_owned()),
-            ..Culprit::default()
-        };
-        told.collected
-            .add(proof.cause, proof.confidence, said, culprit);
+    for group in groups {
+        if let Some(proof) = goroutines::proof(group) {
+            told.collected.prove(&group.place.file, proof);
+        }
     }
 }
 
@@ -281,8 +260,7 @@ fn of_chain(told: &mut Told, chain: Option<&chain::Found>, groups: &[Group]) {
     let Some(found) = chain else {
         return;
     };
-    let last = goroutines::proofs(&groups[found.last..=found.last]);
-    let Some(cause) = last.first().map(|proof| proof.cause) else {
+    let Some(cause) = goroutines::proof(&groups[found.last]).map(|proof| proof.cause) else {
         return;
     };
     if found.confirmed || found.chain.links.len() > 3 {
@@ -299,9 +277,10 @@ fn summary(analysis: &Analysis) -> String {
     if let Some(chain) = &analysis.chain {
         return chain.sentence.clone();
     }
-    let leading = analysis
-        .leading()
-        .map(|finding| format!("{}{}", finding.title, who(finding)));
+    let leading = analysis.leading().map(|finding| match finding.verdict {
+        Verdict::Problem => format!("{}{}", finding.title, who(finding)),
+        Verdict::Suspect => format!("suspected: {}{}", finding.title, who(finding)),
+    });
     match (leading, fault) {
         (Some(title), _) => capital(title) + ".",
         (None, Some(pleg)) => pleg.reading.clone(),
@@ -315,7 +294,13 @@ fn summary(analysis: &Analysis) -> String {
                 short(&holder.function),
                 holder.why
             )),
-            None => "Nothing wrong was found in what was given.".to_owned(),
+            None if analysis.unexplained.is_empty() => {
+                "Nothing wrong was found in what was given.".to_owned()
+            }
+            None => {
+                let first = &analysis.unexplained[0];
+                format!("Something is wrong, and its cause cannot be told from this: {first}.")
+            }
         },
     }
 }

@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 
 use times::WallTime;
 
+use super::gone::Gone;
 use super::{InputReport, Told};
 use crate::goroutines::{ProfileReader, StackReader};
 use crate::kernel::KernelStackReader;
 use crate::kind::Kind;
 use crate::line::stamp::{Calendar, Stamp};
 use crate::metrics::Exposition;
+use crate::output::OutputReader;
 use crate::ps::PsReader;
 use crate::series::Intervals;
 
@@ -34,6 +36,8 @@ pub(super) struct Input {
     pub(super) kernel: KernelStackReader,
     pub(super) ps: PsReader,
     pub(super) metrics: Exposition,
+    pub(super) output: OutputReader,
+    pub(super) gone: Gone,
 }
 
 impl Input {
@@ -53,6 +57,8 @@ impl Input {
             kernel: KernelStackReader::default(),
             ps: PsReader::default(),
             metrics: Exposition::default(),
+            output: OutputReader::default(),
+            gone: Gone::default(),
         }
     }
 
@@ -140,6 +146,14 @@ impl Input {
             told.dropped_intervals += dropped + intervals.len().saturating_sub(room) as u64;
             told.intervals.extend(intervals.into_iter().take(room));
         }
+        for proof in self.output.take_proofs() {
+            told.proofs.push((self.path.clone(), proof));
+        }
+        for trouble in self.output.take_troubles() {
+            let place = format!("{}:{}", self.path, trouble.line);
+            told.troubles.push(format!("{place}: {}", trouble.says));
+        }
+        told.gone.extend(self.gone.end(last));
         told.inputs.push(InputReport {
             path: self.path,
             kind,

@@ -51,6 +51,14 @@ pub(super) fn conclude(told: &mut Told) {
             "ListPodSandbox runs out of time",
         );
     }
+    if lists == 0 && sandboxes == 0 && !starved {
+        add(
+            Method::AnyList,
+            Cause::RuntimeUnresponsive,
+            Medium,
+            "a list runs out of time",
+        );
+    }
     add(
         Method::ContainerStatus,
         Cause::ContainerLock,

@@ -1,7 +1,7 @@
 //! What a line of a log tells: signs of causes, points of the series, calls that failed.
 
 use super::input::Input;
-use super::{Quote, Told, names};
+use super::{Quote, Told, gone, names};
 use crate::kind::{Kind, Writer};
 use crate::line::prefix::Carried;
 use crate::line::stamp::{self, Stamp};
@@ -23,7 +23,10 @@ impl Input {
         found: &Found,
         told: &mut Told,
     ) {
-        self.read_as(writer.map_or(Kind::Unknown, Writer::kind));
+        let own = writer.map_or(Kind::Unknown, Writer::kind);
+        let kind = self.output.around_log_line().unwrap_or(own);
+        self.read_as(kind);
+        self.gone.other_line();
         let unknown = !self.calendar.has_year() && self.learnt_late.is_none();
         if writer == Some(Writer::Runtime) && unknown {
             self.learn_calendar(carried.body);
@@ -54,7 +57,7 @@ impl Input {
         }
     }
 
-    fn telling(
+    pub(super) fn telling(
         &mut self,
         line: &[u8],
         carried: &Carried,
@@ -78,6 +81,13 @@ impl Input {
                 seen.quotes.push(quote(&self.path, self.lines));
                 seen.culprit.learn(names::in_line(line));
             }
+        }
+        if found.is(Interest::Connection) && gone::is_about_the_runtime(line) {
+            let (path, number) = (&self.path, self.lines);
+            self.gone.complaint(time, || quote(path, number));
+        }
+        if found.is(Interest::Answered) {
+            self.gone.answered();
         }
         if found.is(Interest::Call) {
             let (path, number) = (&self.path, self.lines);

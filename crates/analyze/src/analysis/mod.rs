@@ -15,6 +15,7 @@ mod calls;
 mod chain;
 mod collected;
 mod conclude;
+mod gone;
 mod input;
 mod late_calls;
 mod log_line;
@@ -32,12 +33,14 @@ use crate::goroutines::{Goroutines, Groups};
 use crate::kernel::KernelStack;
 use crate::kind::Kind;
 use crate::metrics::{MetricsReading, Sample};
+use crate::proof::Proof;
 use crate::ps::Row;
 use crate::series::{Around, Interval, PlegReading};
 use crate::signs::Signs;
 use calls::Calls;
 use causes::finding::{Finding, Verdict};
 use collected::Collected;
+use gone::Outage;
 use input::Input;
 
 /// An input, and what was read of it.
@@ -93,6 +96,9 @@ pub struct Analysis {
     pub story: Vec<Quote>,
     /// What was found, the surest first.
     pub findings: Vec<Finding>,
+    /// What is wrong without a known cause; with file and line in front.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unexplained: Vec<String>,
     /// What did not fit.
     #[serde(skip_serializing_if = "Dropped::is_nothing")]
     pub dropped: Dropped,
@@ -109,7 +115,7 @@ impl Analysis {
             .goroutines
             .as_ref()
             .is_some_and(|all| all.likely_holder.is_some());
-        unhealthy || held || !self.findings.is_empty()
+        unhealthy || held || !self.findings.is_empty() || !self.unexplained.is_empty()
     }
 
     /// The finding to begin with.
@@ -147,6 +153,12 @@ struct Told {
     samples: Vec<Sample>,
     story: Vec<Quote>,
     dropped: Dropped,
+    /// What commands printed, by input.
+    proofs: Vec<(String, Proof)>,
+    /// What is wrong without a known cause.
+    troubles: Vec<String>,
+    /// When the runtime could not be reached.
+    gone: Vec<Outage>,
     /// The longest time by which a line's carrier was later than the line, and where.
     lateness: Option<(i64, Quote)>,
 }

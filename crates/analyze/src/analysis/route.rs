@@ -7,6 +7,7 @@ use crate::kind::{Kind, Writer};
 use crate::line::prefix::{Carried, split};
 use crate::line::stamp::Stamp;
 use crate::line::{bare, klog, lossy, quoted};
+use crate::output;
 use crate::signs::{Found, Interest, Signs};
 
 /// Logs in logs in logs are read no deeper.
@@ -40,6 +41,11 @@ impl Input {
         }
         if carried.body.is_empty() {
             if carried.ident.is_empty() {
+                if depth == 0
+                    && let output::Took::Yes(kind) = self.output.line("", self.lines)
+                {
+                    self.read_as(kind);
+                }
                 self.stacks.line("", self.lines, "");
                 self.kernel.finish();
                 self.drain(told);
@@ -54,7 +60,13 @@ impl Input {
         if klog::begins(body) {
             let found = signs.find(body);
             self.end_stack(told);
-            self.log(line, &carried, Some(Writer::Kubelet), &found, told);
+            let writer = (!klog::is_of_another_program(body)).then_some(Writer::Kubelet);
+            if writer.is_none() {
+                // node-problem-detector quotes the kernel's log.
+                self.kernel.line(&lossy(body), self.lines);
+                self.drain(told);
+            }
+            self.log(line, &carried, writer, &found, told);
             return;
         }
         match body[0] {
@@ -77,6 +89,13 @@ impl Input {
             }
             _ => {}
         }
+        if carried.is_of_dmesg {
+            self.kernel_line(line, &carried, &signs.find(body), told);
+            return;
+        }
+        if depth == 0 && self.output_line(line, &carried, signs, told) {
+            return;
+        }
         let writer = Writer::of_ident(carried.ident);
         if writer == Some(Writer::Kernel) {
             self.kernel_line(line, &carried, &signs.find(body), told);
@@ -98,9 +117,47 @@ impl Input {
             None if carried_line || body.starts_with(b"Log line format") => {
                 self.read_as(Kind::Unknown)
             }
-            None if found.is_nothing() && !is_log_file_header(body) => self.unread += 1,
+            None if found.is_nothing() && !is_log_file_header(body) => match klog::find(body) {
+                Some(_) => self.log(line, &carried, Some(Writer::Kubelet), &found, told),
+                None => self.unread += 1,
+            },
             None => self.log(line, &carried, None, &found, told),
         }
+    }
+
+    /// What a command printed, and its prompt.
+    fn output_line(
+        &mut self,
+        line: &[u8],
+        carried: &Carried,
+        signs: &Signs,
+        told: &mut Told,
+    ) -> bool {
+        let is_logged = carried.time.is_some() && !carried.ident.is_empty();
+        if is_logged || self.stacks.is_inside() {
+            return false;
+        }
+        if begins_dump(carried.body) {
+            self.output.ends();
+            return false;
+        }
+        let text = lossy(line);
+        match self.output.line(&text, self.lines) {
+            output::Took::No => return false,
+            output::Took::Around => self.read_as(Kind::Unknown),
+            output::Took::Yes(kind) => {
+                self.read_as(kind);
+                if self.output.lists_processes() {
+                    self.ps.line(&text, self.lines);
+                }
+                let found = signs.find(line);
+                if !found.is_nothing() {
+                    self.telling(line, carried, None, &found, told);
+                }
+            }
+        }
+        self.drain(told);
+        true
     }
 
     /// Dumps, profiles, kernel stacks, listings and metrics.
@@ -261,6 +318,7 @@ impl Input {
             },
             pid: field("_PID").map_or(outer.pid, str::as_bytes),
             body: message.as_bytes(),
+            is_of_dmesg: false,
         };
         for line in message.trim_end_matches('\n').split('\n') {
             self.layer(line.as_bytes(), signs, told, Some(&carried), depth + 1);

@@ -29,7 +29,7 @@ pub use holder::{Holder, likely};
 pub use profile::ProfileReader;
 pub use program::Program;
 pub use reader::{StackReader, Took};
-pub use rules::{Proof, proofs};
+pub use rules::proof;
 pub use waits::Wait;
 
 /// One goroutine, or so many of a profile with the same stack.
@@ -94,4 +94,11 @@ pub struct ShownGroup {
     pub lock: Option<String>,
     /// How many wait for that very lock.
     pub lock_waiters: Option<u64>,
+}
+
+/// Without the import path: `network.(*PluginManager)`.
+pub fn short(function: &str) -> &str {
+    let upto = function.find('(').unwrap_or(function.len());
+    let start = function[..upto].rfind('/').map_or(0, |at| at + 1);
+    &function[start..]
 }

@@ -1,22 +1,10 @@
 //! Stacks that prove a cause: a table.
 
 use causes::Cause;
-use causes::finding::Confidence;
+use causes::finding::{Confidence, Culprit};
 
-use super::{Group, Program, Wait};
-
-/// What a group of goroutines proves.
-#[derive(Clone, Debug)]
-pub struct Proof<'a> {
-    /// The cause.
-    pub cause: Cause,
-    /// How sure it is.
-    pub confidence: Confidence,
-    /// What these goroutines show, as a sentence without a full stop.
-    pub says: &'static str,
-    /// The goroutines.
-    pub group: &'a Group,
-}
+use super::{Group, Program, Wait, short};
+use crate::proof::Proof;
 
 struct Rule {
     /// One of these is among the calls.
@@ -44,7 +32,7 @@ const ANY: Rule = Rule {
 use Confidence::{Certain, High, Low, Medium};
 use Wait::{Bus, Lock, Netlink, Process, Receive, Rpc, Send, Shim, Storage};
 
-const RULES: [Rule; 22] = [
+const RULES: [Rule; 25] = [
     Rule {
         calls: &["pleg.(*GenericPLEG).relist", "pleg.(*GenericPLEG).Relist"],
         waits: &[Send],
@@ -248,6 +236,36 @@ const RULES: [Rule; 22] = [
         ..ANY
     },
     Rule {
+        calls: &["devmapper.", "devicemapper."],
+        waits: &[Storage, Process, Wait::Other],
+        minutes: 2,
+        cause: Cause::StorageUnresponsive,
+        confidence: Medium,
+        says: "dockerd's device mapper has not returned",
+        ..ANY
+    },
+    Rule {
+        calls: &["volumedrivers.", "volume/drivers.", "pkg/plugins.(*Client)"],
+        waits: &[Rpc, Receive, Wait::Other],
+        program: Some(Program::Dockerd),
+        minutes: 2,
+        cause: Cause::StorageUnresponsive,
+        confidence: Medium,
+        says: "dockerd waits for a volume plug-in",
+        ..ANY
+    },
+    Rule {
+        calls: &[
+            "cadvisor/manager.(*manager)",
+            "cadvisor/manager.(*containerData)",
+        ],
+        waits: &[Lock],
+        minutes: 2,
+        confidence: Medium,
+        says: "goroutines of the kubelet wait for the lock of its cAdvisor",
+        ..ANY
+    },
+    Rule {
         calls: &["pleg.(*EventedPLEG)"],
         waits: &[Lock, Send],
         says: "the evented PLEG waits for itself",
@@ -255,18 +273,22 @@ const RULES: [Rule; 22] = [
     },
 ];
 
-/// What these groups prove; of each group the first rule that holds.
-pub fn proofs(groups: &[Group]) -> Vec<Proof<'_>> {
-    let proof = |group| {
-        let rule = RULES.iter().find(|rule| rule.holds(group))?;
-        Some(Proof {
-            cause: rule.cause,
-            confidence: rule.confidence,
-            says: rule.says,
-            group,
-        })
+/// What a group of goroutines proves.
+pub fn proof(group: &Group) -> Option<Proof> {
+    let rule = RULES.iter().find(|rule| rule.holds(group))?;
+    let state = group.oldest.state.as_deref().unwrap_or("state unknown");
+    let wait = match group.max_minutes {
+        Some(minutes) => format!(", up to {minutes} minutes"),
+        None => String::new(),
     };
-    groups.iter().filter_map(proof).collect()
+    let (count, function) = (group.count, short(group.function()));
+    let says = format!("{count} x [{state}{wait}] {function}: {}", rule.says);
+    let culprit = Culprit {
+        process: group.program.map(|program| program.name().to_owned()),
+        ..Culprit::default()
+    };
+    let line = group.place.line;
+    Some(Proof::new(rule.cause, rule.confidence, line, says).of(culprit))
 }
 
 impl Rule {

@@ -5,4 +5,4 @@ mod reader;
 mod rules;
 
 pub use reader::{KernelStack, KernelStackReader};
-pub use rules::{Proof, cause_of_function, proof};
+pub use rules::{cause_of_function, proof};

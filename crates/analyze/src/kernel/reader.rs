@@ -15,10 +15,24 @@ pub struct KernelStack {
     pub line: u64,
 }
 
+impl KernelStack {
+    /// `dockerd (1810)`, or as much of it as is known.
+    pub fn who(&self) -> String {
+        match (&self.process, self.pid) {
+            (Some(process), Some(pid)) => format!("{process} ({pid})"),
+            (Some(process), None) => process.clone(),
+            (None, Some(pid)) => format!("process {pid}"),
+            (None, None) => "a task".to_owned(),
+        }
+    }
+}
+
 /// Reads kernel stacks line by line.
 #[derive(Debug, Default)]
 pub struct KernelStackReader {
     current: Option<KernelStack>,
+    /// Frames that the kernel marks with `?`: left over on the stack, perhaps of earlier calls.
+    unreliable: Vec<String>,
     done: Vec<KernelStack>,
 }
 
@@ -41,13 +55,18 @@ impl KernelStackReader {
             self.current = Some(stack);
             return true;
         }
-        if let Some(function) = function(line) {
+        if let Some((function, is_reliable)) = function(line) {
+            let unreliable = &mut self.unreliable;
             let stack = self.current.get_or_insert_with(|| KernelStack {
                 line: number,
                 ..KernelStack::default()
             });
-            if stack.functions.len() < MOST_FUNCTIONS {
-                stack.functions.push(function.chars().take(100).collect());
+            let frames = match is_reliable {
+                true => &mut stack.functions,
+                false => unreliable,
+            };
+            if frames.len() < MOST_FUNCTIONS {
+                frames.push(function.chars().take(100).collect());
             }
             return true;
         }
@@ -60,10 +79,14 @@ impl KernelStackReader {
 
     /// The input, or what belongs together, ends.
     pub fn finish(&mut self) {
-        let real = self
-            .current
-            .take()
-            .filter(|stack| !stack.functions.is_empty() || stack.blocked_seconds.is_some());
+        let unreliable = std::mem::take(&mut self.unreliable);
+        let mut stack = self.current.take();
+        // Kernels without frame pointers mark all of them.
+        if let Some(stack) = stack.as_mut().filter(|stack| stack.functions.is_empty()) {
+            stack.functions = unreliable;
+        }
+        let real =
+            stack.filter(|stack| !stack.functions.is_empty() || stack.blocked_seconds.is_some());
         self.done.extend(real);
     }
 
@@ -119,26 +142,28 @@ fn beginning(line: &str, number: u64) -> Option<KernelStack> {
     })
 }
 
-/// The function of `[<0>] __refrigerator+0x4c/0x130`, ` ? schedule+0x67/0x90 [xfs]` or
+/// The function, and whether it was surely called: of `[<0>] __refrigerator+0x4c/0x130`, ` ? schedule+0x67/0x90 [xfs]` or
 /// `#6 [ffff880826267c58] netlink_recvmsg at ffffffff815bb312`.
-fn function(line: &str) -> Option<&str> {
+fn function(line: &str) -> Option<(&str, bool)> {
     if line.starts_with('#') {
         let (_, rest) = line.split_once("] ")?;
         let (function, address) = rest.split_once(" at ")?;
         let address = address.split(' ').next()?;
         let real = address.len() >= 8 && address.bytes().all(|byte| byte.is_ascii_hexdigit());
-        return (real && is_symbol(function)).then_some(function);
+        return (real && is_symbol(function)).then_some((function, true));
     }
     let line = match line.strip_prefix("[<") {
         Some(rest) => rest.split_once(">]")?.1.trim_start(),
         None => line,
     };
-    let line = line.strip_prefix("? ").unwrap_or(line);
+    let plain = line.strip_prefix("? ");
+    let is_reliable = plain.is_none();
+    let line = plain.unwrap_or(line);
     let (function, offset) = line.split_once("+0x")?;
     let (at, rest) = offset.split_once("/0x")?;
     let size = rest.split(' ').next()?;
     let hex = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    (hex(at) && hex(size) && is_symbol(function)).then_some(function)
+    (hex(at) && hex(size) && is_symbol(function)).then_some((function, is_reliable))
 }
 
 fn is_symbol(text: &str) -> bool {
@@ -147,7 +172,11 @@ fn is_symbol(text: &str) -> bool {
 }
 
 fn is_around(line: &str) -> bool {
-    const TEXTS: [&str; 8] = [
+    const TEXTS: [&str; 12] = [
+        "Workqueue: ",
+        "Call trace:",
+        "Hardware name: ",
+        "blocked on ",
         "Not tainted",
         "Tainted:",
         "hung_task_timeout_secs",
@@ -179,19 +208,19 @@ mod tests {
     fn functions_of_all_three_sources_are_read() {
         assert_eq!(
             function("[<0>] __refrigerator+0x4c/0x130"),
-            Some("__refrigerator")
+            Some(("__refrigerator", true))
         );
         assert_eq!(
             function("[<ffffffff8109>] ? schedule+0x67/0x90 [xfs]"),
-            Some("schedule")
+            Some(("schedule", false))
         );
         assert_eq!(
             function("ovl_sync_fs+0x2f/0x50 [overlay]"),
-            Some("ovl_sync_fs")
+            Some(("ovl_sync_fs", true))
         );
         assert_eq!(
             function("#6 [ffff880826267c58] netlink_recvmsg at ffffffff815bb312"),
-            Some("netlink_recvmsg")
+            Some(("netlink_recvmsg", true))
         );
         for line in [
             "a+b",

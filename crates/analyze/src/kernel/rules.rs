@@ -1,37 +1,30 @@
-//! What a kernel stack proves: a table of functions.
+//! What a kernel stack proves: by the lock, the device or the answer that the task waits for.
 
 use causes::Cause;
-use causes::finding::Confidence;
+use causes::finding::{Confidence, Culprit};
 
 use super::KernelStack;
-
-/// What a stack proves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Proof {
-    /// The cause.
-    pub cause: Cause,
-    /// How sure it is.
-    pub confidence: Confidence,
-    /// The function that tells.
-    pub function: &'static str,
-}
+use crate::proof::Proof;
 
 use Cause::*;
 use Confidence::*;
 
-/// Functions in which a task waits, the most telling first. The innermost calls are always
-/// the scheduler's.
-const FUNCTIONS: [(&str, Cause, Confidence); 38] = [
+/// Functions in which a task waits, and what for. Of a stack's frames the innermost that is
+/// listed here tells; `nfs_` stands for all functions that begin so.
+const FUNCTIONS: &[(&str, Cause, Confidence)] = &[
     ("fanotify_handle_event", FanotifyBlocked, Certain),
     ("fanotify_get_response", FanotifyBlocked, Certain),
     ("__refrigerator", RuncInitFrozen, High),
     ("refrigerator", RuncInitFrozen, High),
     ("do_freezer_trap", RuncInitFrozen, Medium),
+    // Local file systems and their journals.
     ("ovl_sync_fs", StorageUnresponsive, High),
     ("sync_filesystem", StorageUnresponsive, High),
     ("sync_inodes_sb", StorageUnresponsive, High),
     ("wb_wait_for_completion", StorageUnresponsive, High),
     ("xfs_log_force", StorageUnresponsive, High),
+    ("xlog_", StorageUnresponsive, High),
+    ("xfs_buf_", StorageUnresponsive, High),
     ("jbd2_log_wait_commit", StorageUnresponsive, High),
     (
         "jbd2_journal_commit_transaction",
@@ -39,6 +32,14 @@ const FUNCTIONS: [(&str, Cause, Confidence); 38] = [
         Medium,
     ),
     ("wait_transaction_locked", StorageUnresponsive, Medium),
+    ("btrfs_commit_transaction", StorageUnresponsive, High),
+    ("wait_current_trans", StorageUnresponsive, High),
+    ("btrfs_", StorageUnresponsive, Medium),
+    ("txg_wait_", StorageUnresponsive, High),
+    ("zil_commit", StorageUnresponsive, High),
+    ("gfs2_", StorageUnresponsive, Medium),
+    ("ocfs2_", StorageUnresponsive, Medium),
+    // File systems behind a network or a process.
     ("rpc_wait_bit_killable", StorageUnresponsive, High),
     ("nfs_wait_bit_killable", StorageUnresponsive, High),
     ("nfs4_", StorageUnresponsive, High),
@@ -46,15 +47,37 @@ const FUNCTIONS: [(&str, Cause, Confidence); 38] = [
     ("request_wait_answer", StorageUnresponsive, High),
     ("fuse_", StorageUnresponsive, High),
     ("ceph_", StorageUnresponsive, High),
+    ("rbd_", StorageUnresponsive, Medium),
     ("cifs_", StorageUnresponsive, High),
     ("smb2_", StorageUnresponsive, Medium),
-    ("io_schedule", StorageUnresponsive, Medium),
+    ("p9_client_rpc", StorageUnresponsive, High),
+    ("autofs_wait", StorageUnresponsive, High),
+    // The queue of a disk.
     ("blk_mq_get_tag", DiskSaturated, Medium),
+    ("rq_qos_wait", DiskSaturated, Medium),
+    ("wbt_wait", DiskSaturated, Medium),
+    ("balance_dirty_pages", DiskSaturated, Medium),
+    // The lock of all network devices, and that of all network namespaces.
     ("netdev_run_todo", RtnlStuck, High),
     ("netdev_wait_allrefs", RtnlStuck, Certain),
     ("rtnl_lock", RtnlStuck, High),
     ("rtnetlink_rcv", RtnlStuck, Medium),
-    ("cleanup_net", RtnlStuck, Medium),
+    ("copy_net_ns", RtnlStuck, High),
+    ("register_pernet_", RtnlStuck, Medium),
+    ("unregister_pernet_", RtnlStuck, Medium),
+    // Memory control groups.
+    ("mem_cgroup_oom_synchronize", MemoryThrash, Medium),
+    ("mem_cgroup_write", MemoryCgroupLeak, Medium),
+    ("mem_cgroup_css_offline", MemoryCgroupLeak, Medium),
+    (
+        "kmem_cache_destroy_memcg_children",
+        MemoryCgroupLeak,
+        Medium,
+    ),
+    ("memcg_", MemoryCgroupLeak, Medium),
+    // Memory that has to be found first.
+    ("throttle_direct_reclaim", MemoryThrash, Medium),
+    ("do_try_to_free_pages", MemoryThrash, Medium),
     ("cgroup_drain_dying", KernelRegression, Medium),
     ("mb_cache_entry_wait_unused", KernelRegression, High),
     ("io_uring_cancel", KernelRegression, Medium),
@@ -62,45 +85,100 @@ const FUNCTIONS: [(&str, Cause, Confidence); 38] = [
     ("vfio_", ShimUnresponsive, Medium),
     ("iommu_", ShimUnresponsive, Medium),
     ("audit_log_start", CpuStarved, Low),
-    ("mem_cgroup_oom_synchronize", MemoryThrash, Medium),
-    ("netlink_recvmsg", CniPluginHang, Medium),
 ];
 
-/// What waiting in this function tells; `ps` cuts its names.
-pub fn cause_of_function(name: &str) -> Option<(Cause, Confidence)> {
-    let found = FUNCTIONS.iter().find(|(function, _, _)| {
+/// Functions that tell only where no other does: whoever waits there waits for many things.
+const WEAK: &[(&str, Cause, Confidence)] = &[
+    ("cleanup_net", RtnlStuck, Medium),
+    ("netlink_recvmsg", CniPluginHang, Medium),
+    ("io_schedule", StorageUnresponsive, Medium),
+    ("wait_on_page_bit", StorageUnresponsive, Medium),
+    ("folio_wait_bit", StorageUnresponsive, Medium),
+    ("xfs_", StorageUnresponsive, Medium),
+    ("ext4_", StorageUnresponsive, Low),
+];
+
+/// Locks of the kernel's own, which no disk and no network holds: only a processor that does
+/// not get round to something, or a fault of the kernel.
+const OF_THE_KERNEL: &[&str] = &[
+    "synchronize_srcu",
+    "__synchronize_srcu",
+    "synchronize_rcu",
+    "lru_add_drain_all",
+    "__lru_add_drain_all",
+    "cgroup_kn_lock_live",
+    "cgroup_lock_live_group",
+    "cgroup_mkdir",
+    "cgroup_rmdir",
+    "cgroup_procs_write",
+    "__cgroup_procs_write",
+    "proc_cgroup_show",
+    "cgroup_attach_lock",
+];
+
+/// The first entry that a function's name begins with; `ps` cuts names.
+fn entry(
+    table: &'static [(&str, Cause, Confidence)],
+    name: &str,
+) -> Option<(&'static str, Cause, Confidence)> {
+    let found = table.iter().find(|(function, _, _)| {
         name.starts_with(function) || name.len() >= 5 && function.starts_with(name)
     });
-    found.map(|(_, cause, confidence)| (*cause, *confidence))
+    found.copied()
 }
 
-/// What the stack proves.
+/// What waiting in this function tells.
+pub fn cause_of_function(name: &str) -> Option<(Cause, Confidence)> {
+    let found = entry(FUNCTIONS, name).or_else(|| entry(WEAK, name));
+    found.map(|(_, cause, confidence)| (cause, confidence))
+}
+
+/// What the stack proves; `None` where it tells nothing that is known.
 pub fn proof(stack: &KernelStack) -> Option<Proof> {
     let process = stack.process.as_deref().unwrap_or_default();
     let calls = |function: &str| {
-        stack
-            .functions
-            .iter()
-            .any(|name| name.starts_with(function))
+        let mut functions = stack.functions.iter();
+        functions.any(|name| name.starts_with(function))
     };
     if process.starts_with("runc") && (calls("pipe_write") || calls("pipe_wait")) {
-        return Some(Proof {
-            cause: RuncSeccompPipe,
-            confidence: High,
-            function: "pipe_write",
-        });
+        return Some(of(stack, RuncSeccompPipe, High, "pipe_write"));
     }
-    let found = FUNCTIONS.iter().find(|(function, _, _)| calls(function));
-    let proof = found.map(|(function, cause, confidence)| Proof {
-        cause: *cause,
-        confidence: *confidence,
-        function,
-    });
+    let innermost = |table| {
+        let mut functions = stack.functions.iter();
+        functions.find_map(|name| entry(table, name))
+    };
+    let of_the_kernel = || {
+        let mut functions = stack.functions.iter();
+        let found = functions.find(|name| OF_THE_KERNEL.contains(&name.as_str()))?;
+        let function = OF_THE_KERNEL.iter().find(|known| *known == found)?;
+        Some((*function, KernelRegression, Low))
+    };
+    let found = innermost(FUNCTIONS)
+        .or_else(of_the_kernel)
+        .or_else(|| innermost(WEAK));
+    if let Some((function, cause, confidence)) = found {
+        return Some(of(stack, cause, confidence, function));
+    }
     // The kernel itself says that it hangs; where it waits is not known here.
-    let hung = stack.blocked_seconds.is_some().then_some(Proof {
-        cause: StorageUnresponsive,
-        confidence: Low,
-        function: "",
-    });
-    proof.or(hung)
+    let is_hung = stack.blocked_seconds.is_some() && stack.functions.is_empty();
+    is_hung.then(|| of(stack, StorageUnresponsive, Low, ""))
+}
+
+fn of(stack: &KernelStack, cause: Cause, confidence: Confidence, function: &str) -> Proof {
+    let long = match stack.blocked_seconds {
+        Some(seconds) => format!(" for more than {seconds} s"),
+        None => String::new(),
+    };
+    let place = match function {
+        "" => String::new(),
+        function => format!(" in {function}"),
+    };
+    let who = stack.who();
+    let says = format!("{who} waits{long}{place} in the kernel");
+    let culprit = Culprit {
+        pid: stack.pid,
+        process: stack.process.clone(),
+        ..Culprit::default()
+    };
+    Proof::new(cause, confidence, stack.line, says).of(culprit)
 }

@@ -57,6 +57,30 @@ pub fn find(line: &[u8]) -> Option<usize> {
     })
 }
 
+/// Whether the line is another program's: of those whose logs stand beside a kubelet's.
+pub fn is_of_another_program(line: &[u8]) -> bool {
+    /// Files of node-problem-detector.
+    const FILES: [&[u8]; 8] = [
+        b"log_monitor.go",
+        b"log_buffer.go",
+        b"log_watcher",
+        b"problem_detector.go",
+        b"plugin.go",
+        b"custom_plugin_monitor.go",
+        b"k8s_exporter.go",
+        b"system_stats_monitor.go",
+    ];
+    let near = &line[..line.len().min(120)];
+    let Some(end) = memchr::memchr(b']', near) else {
+        return false;
+    };
+    let file = near[..end]
+        .rsplit(|byte| *byte == b' ')
+        .next()
+        .unwrap_or_default();
+    FILES.iter().any(|name| file.starts_with(name))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -15,6 +15,8 @@ pub struct Carried<'a> {
     pub pid: &'a [u8],
     /// What was written.
     pub body: &'a [u8],
+    /// Whether `dmesg -T` has printed it.
+    pub is_of_dmesg: bool,
 }
 
 /// No carrier has more layers than these.
@@ -69,10 +71,31 @@ fn bracketed<'a>(line: &'a [u8], carried: &mut Carried<'a>) -> Option<&'a [u8]> 
         let end = memchr::memchr(b']', &line[..line.len().min(400)])?;
         return Some(&line[end + 1..]);
     }
-    let (time, rest) = stamp::take(&line[1..])?;
-    let rest = rest.strip_prefix(b"]")?;
-    carried.time = carried.time.or(Some(time));
-    Some(rest.strip_prefix(b":").unwrap_or(rest))
+    if let Some((time, rest)) = stamp::take(&line[1..])
+        && let Some(rest) = rest.strip_prefix(b"]")
+    {
+        carried.time = carried.time.or(Some(time));
+        carried.is_of_dmesg = line.get(1).is_some_and(u8::is_ascii_alphabetic);
+        return Some(rest.strip_prefix(b":").unwrap_or(rest));
+    }
+    let end = memchr::memchr(b']', &line[..line.len().min(48)])?;
+    if !is_local_time(&line[1..end]) {
+        return None;
+    }
+    carried.is_of_dmesg = true;
+    Some(&line[end + 1..])
+}
+
+/// `Di Mär 16 04:12:37 2021`: as `dmesg -T` has it in any language.
+fn is_local_time(text: &[u8]) -> bool {
+    let mut words = text
+        .split(|byte| *byte == b' ')
+        .filter(|word| !word.is_empty());
+    let is_clock = |word: &[u8]| {
+        word.len() == 8 && word[2] == b':' && word[5] == b':' && word[0].is_ascii_digit()
+    };
+    let is_year = text.len() > 4 && text[text.len() - 4..].iter().all(u8::is_ascii_digit);
+    is_year && words.any(is_clock)
 }
 
 /// A time, and behind it perhaps the host and the writer.
@@ -175,7 +198,14 @@ fn numbered(line: &[u8]) -> Option<&[u8]> {
         .take(7)
         .take_while(|byte| byte.is_ascii_digit())
         .count();
-    line[digits..].strip_prefix(b" | ")
+    let rest = &line[digits..];
+    if digits > 0
+        && (rest.starts_with(b" [ ")
+            || rest.starts_with(b" [") && rest.get(2).is_some_and(u8::is_ascii_digit))
+    {
+        return Some(&rest[1..]);
+    }
+    rest.strip_prefix(b" | ")
 }
 
 fn is_ident(word: &[u8]) -> bool {

@@ -3,23 +3,11 @@
 use std::collections::HashMap;
 
 use causes::Cause;
-use causes::finding::Confidence;
+use causes::finding::{Confidence, Culprit};
 
 use super::Row;
 use crate::kernel::cause_of_function;
-
-/// What some processes prove.
-#[derive(Clone, Debug)]
-pub struct Proof<'a> {
-    /// The cause.
-    pub cause: Cause,
-    /// How sure it is.
-    pub confidence: Confidence,
-    /// What they show, without a full stop.
-    pub says: String,
-    /// One of them.
-    pub row: &'a Row,
-}
+use crate::proof::Proof;
 
 /// As they are installed under /opt/cni/bin.
 const PLUGINS: [&str; 24] = [
@@ -52,9 +40,11 @@ const PLUGINS: [&str; 24] = [
 const PILE: usize = 20;
 
 /// What these rows prove.
-pub fn proofs(rows: &[Row]) -> Vec<Proof<'_>> {
+pub fn proofs(rows: &[Row]) -> Vec<Proof> {
     let mut proofs = Vec::new();
     proofs.extend(rows.iter().filter_map(blocked));
+    proofs.extend(rows.iter().filter_map(stopped));
+    proofs.extend(uninterruptible(rows));
     proofs.extend(lost_wakeup(rows));
     proofs.extend(plugins(rows));
     proofs
@@ -77,29 +67,61 @@ fn is_runc_init(row: &Row) -> bool {
 }
 
 /// By the kernel function that it waits in.
-fn blocked(row: &Row) -> Option<Proof<'_>> {
+fn blocked(row: &Row) -> Option<Proof> {
     let wchan = row.wchan.as_deref()?;
     let says = format!("process {} ({}) waits in {wchan}", row.pid, row.command);
     if is_runc_init(row) && wchan.starts_with("pipe_w") {
-        return Some(Proof {
-            cause: Cause::RuncSeccompPipe,
-            confidence: Confidence::High,
-            says,
-            row,
-        });
+        return Some(of(row, Cause::RuncSeccompPipe, Confidence::High, says));
     }
     let (cause, confidence) = cause_of_function(wchan.trim_start_matches("__"))?;
-    (is_in(row, 'D') || cause == Cause::FanotifyBlocked).then_some(Proof {
-        cause,
-        confidence,
-        says,
-        row,
-    })
+    let is_blocked = is_in(row, 'D') || cause == Cause::FanotifyBlocked;
+    is_blocked.then(|| of(row, cause, confidence, says))
+}
+
+/// A shim or a daemon that somebody has stopped.
+fn stopped(row: &Row) -> Option<Proof> {
+    let cause = match name(row) {
+        shim if shim.starts_with("containerd-shim") || shim == "conmon" => Cause::ShimUnresponsive,
+        "containerd" | "dockerd" | "crio" | "cri-dockerd" => Cause::RuntimeUnresponsive,
+        _ => return None,
+    };
+    let says = format!("process {} ({}) is stopped", row.pid, name(row));
+    is_in(row, 'T').then(|| of(row, cause, Confidence::High, says))
+}
+
+/// Many that wait uninterruptibly, of which the listing does not tell where.
+fn uninterruptible(rows: &[Row]) -> Option<Proof> {
+    let waits =
+        |row: &&Row| is_in(row, 'D') && row.wchan.is_none() && !row.command.starts_with('[');
+    let blocked: Vec<&Row> = rows.iter().filter(waits).collect();
+    let mounts = |row: &&&Row| {
+        matches!(name(row), "umount" | "mount" | "df" | "sync") || name(row).starts_with("mount.")
+    };
+    let row = *blocked.iter().find(mounts).or(blocked.first())?;
+    let confidence = match blocked.iter().any(|row| mounts(&row)) {
+        true => Confidence::Medium,
+        false => Confidence::Low,
+    };
+    let says = format!(
+        "{} processes wait uninterruptibly, as for a disk",
+        blocked.len()
+    );
+    (confidence == Confidence::Medium || blocked.len() >= 3)
+        .then(|| of(row, Cause::StorageUnresponsive, confidence, says))
+}
+
+fn of(row: &Row, cause: Cause, confidence: Confidence, says: String) -> Proof {
+    let culprit = Culprit {
+        pid: Some(row.pid),
+        process: Some(row.command.clone()),
+        ..Culprit::default()
+    };
+    Proof::new(cause, confidence, row.line, says).of(culprit)
 }
 
 /// `runc create` and its `runc init` sleep side by side for long, and nobody is in the
 /// kernel: all that they wait for is there, but the wake-up was lost.
-fn lost_wakeup(rows: &[Row]) -> Option<Proof<'_>> {
+fn lost_wakeup(rows: &[Row]) -> Option<Proof> {
     let by_pid: HashMap<u32, &Row> = rows.iter().map(|row| (row.pid, row)).collect();
     let parent = |row: &Row| row.ppid.and_then(|pid| by_pid.get(&pid).copied());
     if rows.iter().any(|row| is_in(row, 'D')) {
@@ -115,31 +137,33 @@ fn lost_wakeup(rows: &[Row]) -> Option<Proof<'_>> {
     };
     let pairs: Vec<&Row> = rows.iter().filter(sleeping).collect();
     let row = *pairs.first()?;
-    Some(Proof {
-        cause: Cause::KernelRegression,
-        confidence: Confidence::Medium,
-        says: format!(
+    Some(of(
+        row,
+        Cause::KernelRegression,
+        Confidence::Medium,
+        format!(
             "{} times a runc and its `runc init` have slept side by side for long with nobody blocked in the kernel: \
              lost epoll wake-ups look so (kernels 5.4.210 and later of 2022)",
             pairs.len()
         ),
-        row,
-    })
+    ))
 }
 
-fn plugins(rows: &[Row]) -> Option<Proof<'_>> {
+fn plugins(rows: &[Row]) -> Option<Proof> {
     let is_plugin =
         |row: &&Row| PLUGINS.contains(&name(row)) || row.command.contains("/opt/cni/bin/");
     let plugins: Vec<&Row> = rows.iter().filter(is_plugin).collect();
     let old = plugins.iter().filter(|row| row.old).count();
     let row = plugins.iter().find(|row| row.old).or(plugins.first())?;
-    (plugins.len() >= PILE || old > 0).then(|| Proof {
-        cause: Cause::CniPluginHang,
-        confidence: Confidence::High,
-        says: format!(
-            "{} processes of CNI plug-ins, {old} of them old, where each should last a second",
-            plugins.len()
-        ),
-        row,
+    (plugins.len() >= PILE || old > 0).then(|| {
+        of(
+            row,
+            Cause::CniPluginHang,
+            Confidence::High,
+            format!(
+                "{} processes of CNI plug-ins, {old} of them old, where each should last a second",
+                plugins.len()
+            ),
+        )
     })
 }

@@ -104,22 +104,6 @@ pub(super) const SIGNS: &[Sign] = &[
         High,
     )
     .lines(2),
-    sign("Error while dialing", Kubelet, RuntimeUnresponsive, Medium)
-        .with(&[
-            "containerd.sock",
-            "crio.sock",
-            "dockershim.sock",
-            "cri-dockerd.sock",
-            "docker.sock",
-        ])
-        .lines(5),
-    sign(
-        "Cannot connect to the Docker daemon",
-        Kubelet,
-        RuntimeUnresponsive,
-        Medium,
-    )
-    .lines(5),
     sign("NetworkPlugin cni failed", Kubelet, CniPluginHang, Medium).with(LATE),
     sign("networkPlugin cni failed", Kubelet, CniPluginHang, Medium).with(LATE),
     sign(

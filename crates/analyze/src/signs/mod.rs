@@ -82,9 +82,13 @@ pub enum Interest {
     Start,
     /// It tells the year or the zone.
     Calendar,
+    /// A connection that failed.
+    Connection,
+    /// The runtime answers.
+    Answered,
 }
 
-const INTERESTS: [(&str, Interest); 21] = [
+const INTERESTS: [(&str, Interest); 41] = [
     ("pleg was last seen active", Interest::Pleg),
     ("pleg has yet to be successful", Interest::Pleg),
     ("from runtime service failed", Interest::Call),
@@ -94,6 +98,26 @@ const INTERESTS: [(&str, Interest); 21] = [
     ("ListPodSandbox failed", Interest::Call),
     ("PLEG: Ignoring events for pod", Interest::Call),
     ("container status from runtime", Interest::Call),
+    ("listing containers: ", Interest::Call),
+    ("listing pod sandboxes: ", Interest::Call),
+    ("getting the status of the container", Interest::Call),
+    ("Container runtime initialized", Interest::Answered),
+    ("SyncLoop (PLEG)", Interest::Answered),
+    ("it just became ready", Interest::Answered),
+    ("NodeReady", Interest::Answered),
+    ("containerd successfully booted", Interest::Answered),
+    ("API listen on ", Interest::Answered),
+    ("aemon has completed initialization", Interest::Answered),
+    ("rror while dialing", Interest::Connection),
+    ("connection refused", Interest::Connection),
+    ("dial unix ", Interest::Connection),
+    ("code = Unavailable", Interest::Connection),
+    ("transport is closing", Interest::Connection),
+    ("error reading from server: EOF", Interest::Connection),
+    ("connection reset by peer", Interest::Connection),
+    ("Cannot connect to the Docker daemon", Interest::Connection),
+    ("annot connect to the docker daemon", Interest::Connection),
+    ("server is not initialized yet", Interest::Connection),
     ("Starting kubelet main sync loop", Interest::Start),
     ("Started kubelet", Interest::Start),
     ("Starting kubelet", Interest::Start),

@@ -1,0 +1,157 @@
+//! The runtime cannot be reached: nobody listens on its socket, or hangs up.
+//!
+//! A kubelet without a runtime complains every second. So a log that goes on without such
+//! complaints shows that the runtime came back.
+
+use causes::Cause;
+use causes::finding::{Confidence, Culprit};
+
+use super::{Quote, Told};
+use crate::line::has;
+use crate::series::SECOND;
+
+/// A time in which the runtime could not be reached.
+#[derive(Clone, Debug)]
+pub(super) struct Outage {
+    lines: u64,
+    seconds: Option<i64>,
+    ended: bool,
+    quotes: Vec<Quote>,
+}
+
+/// Complaints of one input.
+#[derive(Debug, Default)]
+pub(super) struct Gone {
+    lines: u64,
+    first: Option<i64>,
+    last: Option<i64>,
+    /// Lines of a log since the last complaint.
+    since: u64,
+    /// It has answered since the last complaint.
+    is_back: bool,
+    quotes: Vec<Quote>,
+}
+
+const MAX_QUOTES: usize = 3;
+/// After so long without a complaint, or so many lines where they have no time, it is back.
+const SILENCE: i64 = 30 * SECOND;
+const OTHER_LINES: u64 = 20;
+/// Restarts of a runtime take no longer.
+const RESTART: i64 = 60;
+
+/// What says that the line is about the runtime, and not about another server.
+const RUNTIME: [&str; 22] = [
+    "containerd.sock",
+    "crio.sock",
+    "dockershim.sock",
+    "cri-dockerd.sock",
+    "docker.sock",
+    "docker_engine",
+    "containerd-containerd",
+    "ocker daemon",
+    "runtime service",
+    "image service",
+    "untime version",
+    "nable to retrieve pods",
+    "pod sandboxes",
+    "ListPodSandbox",
+    "ListContainers",
+    "ontainer runtime",
+    "docker version",
+    "remote_runtime",
+    "remote_image",
+    "list containers",
+    "ImageFsInfo",
+    "runtime status",
+];
+
+/// What is another server after all, or no answer of a server.
+const OTHERS: [&str; 6] = [
+    "container factory",
+    "csi.sock",
+    "etcd",
+    "device-plugin",
+    "permission denied",
+    "DeadlineExceeded",
+];
+
+/// Whether a line that tells of a failed connection is about the runtime's.
+pub(super) fn is_about_the_runtime(line: &[u8]) -> bool {
+    RUNTIME.iter().any(|text| has(line, text)) && !OTHERS.iter().any(|text| has(line, text))
+}
+
+impl Gone {
+    /// A line says that the runtime cannot be reached.
+    pub(super) fn complaint(&mut self, time: Option<i64>, quote: impl FnOnce() -> Quote) {
+        self.lines += 1;
+        self.since = 0;
+        self.is_back = false;
+        self.first = self.first.or(time);
+        self.last = time.or(self.last);
+        if self.quotes.len() < MAX_QUOTES {
+            self.quotes.push(quote());
+        }
+    }
+
+    /// A line says that the runtime answers.
+    pub(super) fn answered(&mut self) {
+        self.is_back = true;
+    }
+
+    /// Another line of a log.
+    pub(super) fn other_line(&mut self) {
+        self.since += 1;
+    }
+
+    /// The input ends with a line of this time.
+    pub(super) fn end(self, end: Option<i64>) -> Option<Outage> {
+        if self.lines == 0 {
+            return None;
+        }
+        let silent = self.last.zip(end).map(|(last, end)| end - last);
+        let ended = self.is_back
+            || match silent {
+                Some(silent) => silent > SILENCE,
+                None => self.since > OTHER_LINES,
+            };
+        let seconds = self.first.zip(self.last);
+        Some(Outage {
+            lines: self.lines,
+            seconds: seconds.map(|(first, last)| (last - first) / SECOND),
+            ended,
+            quotes: self.quotes,
+        })
+    }
+}
+
+/// From outages to findings.
+pub(super) fn conclude(told: &mut Told) {
+    for outage in std::mem::take(&mut told.gone) {
+        let lines = outage.lines;
+        let long = match outage.seconds {
+            Some(seconds) if seconds > 0 => format!(" for at least {seconds} s"),
+            _ => String::new(),
+        };
+        let many = match lines {
+            1 => "1 line".to_owned(),
+            lines => format!("{lines} lines"),
+        };
+        let (confidence, says) = match outage.ended {
+            true if outage.seconds.is_none_or(|seconds| seconds <= RESTART) => continue,
+            true => (
+                Confidence::Low,
+                "the runtime could not be reached, and came back later",
+            ),
+            false if lines >= 3 => (Confidence::High, "the runtime cannot be reached"),
+            false => (Confidence::Medium, "the runtime cannot be reached"),
+        };
+        let said = format!("{many}: {says}{long}");
+        let cause = Cause::RuntimeUnresponsive;
+        told.collected
+            .add(cause, confidence, said, Culprit::default());
+        for quote in outage.quotes {
+            told.collected.also(cause, quote.to_string());
+            told.tell(quote);
+        }
+    }
+}

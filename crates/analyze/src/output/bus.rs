@@ -1,0 +1,49 @@
+//! `busctl`, `dbus-send` and `dbus-monitor`.
+
+use causes::Cause;
+use causes::finding::Confidence;
+
+use super::{Seen, has_any};
+use crate::proof::Proof;
+
+/// Whether only such output has this line.
+pub(super) fn begins(text: &str) -> bool {
+    text.starts_with("Failed to introspect object")
+        || text.starts_with("Error org.freedesktop.DBus.Error")
+        || text.starts_with("Failed to get properties: ")
+        || text.starts_with("Failed to list units: ")
+        || (text.starts_with("method call ") || text.starts_with("signal "))
+            && text.contains("sender=")
+}
+
+/// Reads a line.
+pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
+    let silent = [
+        "Connection timed out",
+        "Did not receive a reply",
+        "DBus.Error.NoReply",
+        "DBus.Error.Timeout",
+        "TimedOut",
+    ];
+    let gone = [
+        "NameHasNoOwner",
+        "Connection refused",
+        "was not provided by any .service",
+        "ServiceUnknown",
+    ];
+    let says = if has_any(text, &silent) {
+        "a call on the system bus was not answered"
+    } else if has_any(text, &gone)
+        && has_any(text, &["systemd1", "system bus", "Failed to connect"])
+    {
+        "nobody answers for systemd on the system bus"
+    } else {
+        return;
+    };
+    seen.proof(Proof::new(
+        Cause::BusUnavailable,
+        Confidence::Medium,
+        line,
+        says,
+    ));
+}

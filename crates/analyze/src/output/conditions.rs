@@ -1,0 +1,139 @@
+//! The conditions of a node, as `kubectl describe node` prints them.
+
+use causes::Cause;
+use causes::finding::Confidence;
+
+use super::Seen;
+use crate::proof::Proof;
+
+/// Conditions by whom they are set: the kubelet, the cloud, node-problem-detector.
+const TYPES: [&str; 24] = [
+    "Ready",
+    "OutOfDisk",
+    "DiskPressure",
+    "MemoryPressure",
+    "PIDPressure",
+    "NetworkUnavailable",
+    "KernelDeadlock",
+    "ReadonlyFilesystem",
+    "XfsShutdown",
+    "CorruptDockerOverlay2",
+    "FrequentKubeletRestart",
+    "FrequentDockerRestart",
+    "FrequentContainerdRestart",
+    "FrequentUnregisterNetDevice",
+    "ContainerRuntimeUnhealthy",
+    "ContainerRuntimeProblem",
+    "KubeletUnhealthy",
+    "KubeletProblem",
+    "FilesystemCorruptionProblem",
+    "VMEventScheduled",
+    "PLEGUnhealthy",
+    "ContainerRuntimeReady",
+    "KernelReady",
+    "StorageReady",
+];
+
+/// What a start says of itself for some seconds.
+const STARTING: &[&str] = &["yet to be successful", "may not have completed yet"];
+
+/// Whether only such a page has this line.
+pub(super) fn begins(text: &str, words: &[&str]) -> bool {
+    let named = |rest: &str| rest.starts_with("  ") && !rest.trim().is_empty();
+    text.strip_prefix("Name:").is_some_and(named)
+        || matches!(text, "Conditions:" | "Events:")
+        || text.starts_with("Events:  ")
+        || words.starts_with(&["Type", "Status", "LastHeartbeatTime"])
+        || text.starts_with("KubeletNotReady ")
+        || is_row(words)
+}
+
+/// `Ready   False   Tue, 18 Dec 2018 21:20:18 +0000   …   KubeletNotReady   PLEG is …`
+fn is_row(words: &[&str]) -> bool {
+    let [kind, status, _, _, _, ..] = words else {
+        return false;
+    };
+    matches!(*status, "True" | "False" | "Unknown") && TYPES.contains(kind)
+}
+
+/// Reads a row; says whether it is one.
+pub(super) fn read(text: &str, line: u64, seen: &mut Seen) -> bool {
+    let words: Vec<&str> = text.split_ascii_whitespace().take(8).collect();
+    if !is_row(&words) {
+        return false;
+    }
+    match (words[0], words[1]) {
+        ("Ready", "False" | "Unknown") => not_ready(text, line, seen),
+        (kind, "True") => problem(kind, text, line, seen),
+        ("ContainerRuntimeReady" | "KernelReady" | "StorageReady", "False") => {
+            seen.trouble(line, format!("the condition {} is False", words[0]));
+        }
+        _ => {}
+    }
+    true
+}
+
+fn not_ready(text: &str, line: u64, seen: &mut Seen) {
+    if STARTING.iter().any(|words| text.contains(words)) {
+        return;
+    }
+    let runtime = [
+        "container runtime is down",
+        "container runtime not ready",
+        "RuntimeReady=false",
+        "Container runtime not ready",
+    ];
+    if let Some(words) = runtime.iter().find(|words| text.contains(**words)) {
+        let says = format!("the node is NotReady: {words}");
+        seen.proof(Proof::new(
+            Cause::RuntimeUnresponsive,
+            Confidence::High,
+            line,
+            says,
+        ));
+    } else if text.contains("stopped posting node status") {
+        seen.trouble(
+            line,
+            "the kubelet stopped posting the status of the node: the kubelet, the node or its way to the API server \
+             failed",
+        );
+    } else if text.contains("NetworkReady=false") || text.contains("network plugin is not ready") {
+        seen.trouble(
+            line,
+            "the node is NotReady: its network plug-in is not ready",
+        );
+    } else if !text.contains("PLEG is not healthy") {
+        seen.trouble(line, "the node is NotReady");
+    }
+}
+
+/// Conditions that are bad where they are True.
+fn problem(kind: &str, text: &str, line: u64, seen: &mut Seen) {
+    use Confidence::{High, Low, Medium};
+    let (cause, confidence) = match kind {
+        "DiskPressure" | "OutOfDisk" => (Cause::DiskFull, High),
+        "MemoryPressure" => (Cause::MemoryThrash, Medium),
+        "PIDPressure" => (Cause::PidsExhausted, High),
+        "ReadonlyFilesystem" | "XfsShutdown" | "FilesystemCorruptionProblem" => {
+            (Cause::StorageUnresponsive, High)
+        }
+        "KernelDeadlock" if text.contains("unregister_netdevice") => (Cause::RtnlStuck, High),
+        "KernelDeadlock" => (Cause::StorageUnresponsive, Low),
+        "FrequentUnregisterNetDevice" => (Cause::RtnlStuck, Medium),
+        "FrequentKubeletRestart" => (Cause::RepairLoop, Medium),
+        "FrequentDockerRestart"
+        | "FrequentContainerdRestart"
+        | "ContainerRuntimeUnhealthy"
+        | "ContainerRuntimeProblem" => (Cause::RuntimeUnresponsive, Medium),
+        "NetworkUnavailable"
+        | "KubeletUnhealthy"
+        | "KubeletProblem"
+        | "CorruptDockerOverlay2"
+        | "PLEGUnhealthy" => {
+            return seen.trouble(line, format!("the condition {kind} is True"));
+        }
+        _ => return,
+    };
+    let says = format!("the condition {kind} is True");
+    seen.proof(Proof::new(cause, confidence, line, says));
+}

@@ -1,0 +1,53 @@
+//! `df`, of bytes or of inodes.
+
+use causes::Cause;
+use causes::finding::Confidence;
+
+use super::Seen;
+use crate::proof::Proof;
+
+/// Whether only `df` has this line.
+pub(super) fn begins(words: &[&str]) -> bool {
+    words.first() == Some(&"Filesystem")
+        && words
+            .iter()
+            .any(|word| word.ends_with("Use%") || *word == "Capacity")
+}
+
+/// What is full by nature: images that are mounted, and views of the kernel's.
+const ALWAYS_FULL: [&str; 6] = [
+    "/dev/loop",
+    "squashfs",
+    "overlay",
+    "shm",
+    "/dev/sr",
+    "efivarfs",
+];
+
+/// What a runtime and a kubelet write to.
+const OF_A_NODE: [&str; 3] = ["/var", "/run", "/mnt"];
+
+/// Reads a row.
+pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
+    let words: Vec<&str> = text.split_ascii_whitespace().collect();
+    let Some(at) = words.iter().position(|word| word.ends_with('%')) else {
+        return;
+    };
+    let used = words[at].trim_end_matches('%').parse::<u32>();
+    let (Ok(used), Some(mount), Some(device)) = (used, words.get(at + 1), words.first()) else {
+        return;
+    };
+    let is_image =
+        ALWAYS_FULL.iter().any(|name| device.starts_with(name)) || mount.starts_with("/snap");
+    if is_image || used < 95 {
+        return;
+    }
+    let of_a_node = *mount == "/" || OF_A_NODE.iter().any(|root| mount.starts_with(root));
+    let confidence = match (used, of_a_node) {
+        (99.., true) => Confidence::High,
+        (_, true) => Confidence::Medium,
+        _ => Confidence::Low,
+    };
+    let says = format!("{mount} is {used} % full");
+    seen.proof(Proof::new(Cause::DiskFull, confidence, line, says));
+}

@@ -1,0 +1,157 @@
+//! Events, as `kubectl describe` and `kubectl get events` print them in all layouts.
+
+use causes::Cause;
+use causes::finding::Confidence;
+
+use super::{LATE, Seen, has_any};
+use crate::proof::Proof;
+
+/// So often a node that flaps becomes NotReady, or a kubelet starts that somebody restarts.
+const OFTEN: u64 = 3;
+
+/// The header of a table of events.
+pub(super) fn is_header(words: &[&str]) -> bool {
+    words.starts_with(&["LAST", "SEEN"])
+        || words.starts_with(&["LASTSEEN", "FIRSTSEEN"])
+        || words.starts_with(&["NAMESPACE", "LAST", "SEEN"])
+        || words.starts_with(&["FIRSTSEEN", "LASTSEEN"])
+}
+
+/// Whether only a table of events has this line.
+pub(super) fn begins(words: &[&str]) -> bool {
+    is_header(words) || is_row(words)
+}
+
+/// `4m12s  Warning  FailedSync  Pod/web  error …`, perhaps behind a namespace, without a header.
+fn is_row(words: &[&str]) -> bool {
+    let at = words
+        .iter()
+        .position(|word| matches!(*word, "Normal" | "Warning"));
+    let Some(at) = at.filter(|at| (1..=6).contains(at)) else {
+        return false;
+    };
+    let is_age = words[..at].iter().any(|word| is_age(word));
+    let reason = words.get(at + 1).is_some_and(|word| is_reason(word));
+    is_age && reason && words.len() > at + 2
+}
+
+/// `4m12s`, `83m`, `6d3h`.
+fn is_age(word: &str) -> bool {
+    word.starts_with(|first: char| first.is_ascii_digit())
+        && word.ends_with(['s', 'm', 'h', 'd'])
+        && word
+            .bytes()
+            .all(|byte| byte.is_ascii_digit() || b"smhdy".contains(&byte))
+}
+
+fn is_reason(word: &str) -> bool {
+    word.starts_with(|first: char| first.is_ascii_uppercase())
+        && word.bytes().all(|byte| byte.is_ascii_alphanumeric())
+}
+
+/// Reads a row.
+pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
+    let words: Vec<&str> = text.split_ascii_whitespace().take(24).collect();
+    let at = words
+        .iter()
+        .position(|word| matches!(*word, "Normal" | "Warning"));
+    let Some(reason) = at.and_then(|at| words.get(at + 1)) else {
+        return;
+    };
+    let count = count(text).unwrap_or(1);
+    match *reason {
+        "NodeNotReady" if count >= OFTEN => {
+            seen.trouble(line, format!("the node became NotReady {count} times"));
+        }
+        "SystemOOM" => prove(
+            Cause::MemoryThrash,
+            Confidence::Medium,
+            "the node ran out of memory (event SystemOOM)",
+            line,
+            seen,
+        ),
+        "EvictionThresholdMet"
+        | "Evicted"
+        | "FreeDiskSpaceFailed"
+        | "ImageGCFailed"
+        | "NodeHasDiskPressure" => pressure(reason, text, line, seen),
+        "Starting" if count >= OFTEN && text.contains("kubelet") => prove(
+            Cause::RepairLoop,
+            Confidence::Medium,
+            &format!("the kubelet was started {count} times"),
+            line,
+            seen,
+        ),
+        _ => {}
+    }
+    let is_call = matches!(
+        *reason,
+        "FailedCreatePodSandBox" | "FailedKillPod" | "FailedPodSandBoxStatus"
+    );
+    if is_call && !has_any(text, LATE) {
+        seen.trouble(line, format!("event {reason}"));
+    }
+    if has_any(text, LATE) {
+        late(reason, text, line, seen);
+    }
+    if has_any(text, &["is reserved for", "name is reserved"]) {
+        let says = "an earlier attempt to create the same container or sandbox has not returned";
+        prove(Cause::ContainerLock, Confidence::Low, says, line, seen);
+    }
+}
+
+fn prove(cause: Cause, confidence: Confidence, says: &str, line: u64, seen: &mut Seen) {
+    seen.proof(Proof::new(cause, confidence, line, says));
+}
+
+/// The node is short of something, or evicts pods for it.
+fn pressure(reason: &str, text: &str, line: u64, seen: &mut Seen) {
+    let disk = [
+        "ephemeral-storage",
+        "ephemeral local storage",
+        "inodes",
+        "DiskPressure",
+        "disk space",
+        "image filesystem",
+        "bytes eligible to free",
+        "wanted to free",
+    ];
+    let says = format!("event {reason}");
+    if has_any(text, &disk) && !text.contains("invalid capacity 0") {
+        prove(Cause::DiskFull, Confidence::Medium, &says, line, seen);
+    } else if text.contains("memory") {
+        prove(Cause::MemoryThrash, Confidence::Low, &says, line, seen);
+    }
+}
+
+/// Something ran out of time: which call it is tells where it waits.
+fn late(reason: &str, text: &str, line: u64, seen: &mut Seen) {
+    use Confidence::{Low, Medium};
+    let network = [
+        "network for sandbox",
+        "NetworkPlugin",
+        "networkPlugin",
+        "CNI",
+        "cni",
+    ];
+    let (cause, confidence) = match reason {
+        "FailedCreatePodSandBox" | "FailedKillPod" | "FailedPodSandBoxStatus" | "FailedSync"
+            if has_any(text, &network) =>
+        {
+            (Cause::CniPluginHang, Medium)
+        }
+        "FailedCreatePodSandBox" => (Cause::CniPluginHang, Low),
+        "FailedKillPod" if text.contains("KillContainer") => (Cause::ShimUnresponsive, Medium),
+        "FailedKillPod" => (Cause::ShimUnresponsive, Low),
+        "ContainerGCFailed" | "ImageGCFailed" => (Cause::RuntimeUnresponsive, Medium),
+        _ => return,
+    };
+    let says = format!("event {reason}: a call to the runtime ran out of time");
+    prove(cause, confidence, &says, line, seen);
+}
+
+/// `(x22 over 83m)`.
+fn count(text: &str) -> Option<u64> {
+    let (_, behind) = text.split_once("(x")?;
+    behind.split_once(" over ")?.0.parse().ok()
+}

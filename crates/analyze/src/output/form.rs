@@ -1,0 +1,132 @@
+//! Which command's output it is.
+
+use super::load::Load;
+use super::memory::Memory;
+use super::process::ProcessStatus;
+use super::strace::Strace;
+use super::unit::Unit;
+use super::{Seen, bus, cluster, conditions, disk, event_rows, load, runtime, strace, unit};
+use crate::kind::Kind;
+
+/// The output of a command, with what its next lines need.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Form {
+    /// `kubectl describe`.
+    Describe,
+    /// `kubectl get events`.
+    Events,
+    /// `kubectl get` of anything else, and the kubelet's health.
+    Cluster,
+    /// `crictl`, `ctr`, `docker`.
+    Runtime,
+    /// `systemctl status`.
+    Unit(Unit),
+    /// `top`.
+    Load(Load),
+    /// `df`, of bytes or of inodes.
+    Disk,
+    /// `free`.
+    Memory(Memory),
+    /// `/proc/PID/status`.
+    Process(ProcessStatus),
+    /// `busctl`, `dbus-send`, `dbus-monitor`.
+    Bus,
+    /// `strace`.
+    Strace(Strace),
+    /// Any other command.
+    Other,
+}
+
+impl Form {
+    /// The kind of an input that is such output.
+    pub(super) fn kind(self) -> Kind {
+        match self {
+            Self::Describe => Kind::KubectlDescribe,
+            Self::Events => Kind::KubectlEvents,
+            _ => Kind::ToolOutput,
+        }
+    }
+
+    /// Whether lines of logs are a part of it.
+    pub(super) fn has_log_lines(self) -> bool {
+        matches!(
+            self,
+            Self::Unit(_) | Self::Runtime | Self::Bus | Self::Cluster | Self::Other
+        )
+    }
+
+    /// The form that only this line can begin, or continue where a prompt is missing.
+    pub(super) fn of_line(text: &str, whole: &str, now: Option<Self>) -> Option<Self> {
+        let words: Vec<&str> = text.split_ascii_whitespace().take(12).collect();
+        if let Some(status) = ProcessStatus::begins(whole) {
+            return Some(Self::Process(status));
+        }
+        if matches!(now, Some(Self::Process(_))) {
+            return None;
+        }
+        if let Some(unit) = Unit::begins(text) {
+            return Some(Self::Unit(unit));
+        }
+        if load::begins(text) {
+            return Some(Self::Load(Load::default()));
+        }
+        if matches!(now, Some(Self::Load(_))) {
+            return None;
+        }
+        if event_rows::begins(&words) {
+            let in_describe = now == Some(Self::Describe) && !event_rows::is_header(&words);
+            return Some(if in_describe {
+                Self::Describe
+            } else {
+                Self::Events
+            });
+        }
+        if conditions::begins(text, &words) {
+            return Some(Self::Describe);
+        }
+        if now == Some(Self::Describe) {
+            return None;
+        }
+        if disk::begins(&words) {
+            return Some(Self::Disk);
+        }
+        if Memory::begins(&words) {
+            return Some(Self::Memory(Memory::default()));
+        }
+        if runtime::begins(text, &words) {
+            return Some(Self::Runtime);
+        }
+        if bus::begins(text) {
+            return Some(Self::Bus);
+        }
+        if cluster::begins(text, &words) {
+            return Some(Self::Cluster);
+        }
+        if matches!(now, None | Some(Self::Other)) && strace::begins(text) {
+            return Some(Self::Strace(Strace::default()));
+        }
+        None
+    }
+
+    /// Reads a line of the output.
+    pub(super) fn read(&mut self, text: &str, line: u64, seen: &mut Seen) {
+        match self {
+            Self::Describe => {
+                if !conditions::read(text, line, seen) {
+                    event_rows::read(text, line, seen);
+                }
+            }
+            Self::Events => event_rows::read(text, line, seen),
+            Self::Cluster => cluster::read(text, line, seen),
+            Self::Runtime => runtime::read(text, line, seen),
+            Self::Unit(unit) => unit::read(unit, text, line, seen),
+            Self::Load(load) => load.read(text, line, seen),
+            Self::Disk => disk::read(text, line, seen),
+            Self::Memory(memory) => memory.read(text, line, seen),
+            Self::Process(status) => status.read(text, line, seen),
+            Self::Bus => bus::read(text, line, seen),
+            Self::Strace(strace) => strace.read(text, line, seen),
+            Self::Other => {}
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! What commands print, as people paste it: `kubectl describe`, `systemctl status`, `df` …
+//!
+//! ```text
+//!   a prompt, or a line that only one command prints
+//!        |
+//!        v
+//!   Form: which command's output the next lines are --> one file each: what it proves
+//! ```
+//!
+//! Output without a known cause may still show that something is wrong: that is a trouble.
+
+mod bus;
+mod cluster;
+mod conditions;
+mod disk;
+mod event_rows;
+mod form;
+mod load;
+mod memory;
+mod process;
+mod prompt;
+mod runtime;
+mod strace;
+mod unit;
+
+use crate::kind::Kind;
+use crate::proof::Proof;
+use form::Form;
+use prompt::Command;
+
+/// Reads what commands print, line by line.
+#[derive(Debug, Default)]
+pub struct OutputReader {
+    form: Option<Form>,
+    /// Log lines inside of the output, since it began.
+    log_lines: u32,
+    /// What was typed last, until it printed something.
+    pending: Option<Command>,
+    seen: Seen,
+}
+
+/// What the output shows.
+#[derive(Debug, Default)]
+struct Seen {
+    proofs: Vec<Proof>,
+    troubles: Vec<Trouble>,
+}
+
+/// Something is wrong whose cause is not known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trouble {
+    /// What, in a sentence without a full stop.
+    pub says: String,
+    /// Its line in the input.
+    pub line: u64,
+}
+
+/// What a line is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Took {
+    /// A part of an output of this kind.
+    Yes(Kind),
+    /// A prompt, or what people put around what they paste.
+    Around,
+    /// None of that.
+    No,
+}
+
+/// More is not kept.
+const MAX_PROOFS: usize = 200;
+
+/// `systemctl status` prints ten lines of the journal, `crictl` one or two of its own.
+const MAX_LOG_LINES: u32 = 20;
+
+impl OutputReader {
+    /// Takes a line as it was pasted.
+    pub fn line(&mut self, line: &str, number: u64) -> Took {
+        let text = line.trim();
+        if text.is_empty() {
+            return match self.form {
+                Some(form) => Took::Yes(form.kind()),
+                None => Took::No,
+            };
+        }
+        if text.starts_with("```") && text.len() < 20 {
+            self.ends();
+            return Took::Around;
+        }
+        if let Some(command) = Command::at_prompt(text, number) {
+            let is_stack = command.text.contains("/stack");
+            self.form = command.form();
+            self.log_lines = 0;
+            self.pending = Some(command);
+            return match self.form {
+                _ if is_stack => Took::No,
+                Some(form) => Took::Yes(form.kind()),
+                None => Took::Around,
+            };
+        }
+        if let Some(command) = self.pending.take()
+            && text.starts_with("^C")
+        {
+            command.hung(&mut self.seen);
+            return Took::Around;
+        }
+        if let Some(next) = Form::of_line(text, line, self.form) {
+            if self.form != Some(next) {
+                self.log_lines = 0;
+            }
+            self.form = Some(next);
+        }
+        let Some(form) = &mut self.form else {
+            return Took::No;
+        };
+        let kind = form.kind();
+        form.read(text, number, &mut self.seen);
+        Took::Yes(kind)
+    }
+
+    /// The kind of the output that a line of a log stands in, if it stands in one.
+    pub fn around_log_line(&mut self) -> Option<Kind> {
+        let form = self.form?;
+        self.pending = None;
+        self.log_lines += 1;
+        if form.has_log_lines() && self.log_lines <= MAX_LOG_LINES {
+            return Some(form.kind());
+        }
+        self.ends();
+        None
+    }
+
+    /// Something else begins.
+    pub fn ends(&mut self) {
+        self.form = None;
+        self.pending = None;
+    }
+
+    /// Whether the rows of a listing of processes are expected.
+    pub fn lists_processes(&self) -> bool {
+        matches!(self.form, Some(Form::Load(_)))
+    }
+
+    /// What was proved.
+    pub fn take_proofs(&mut self) -> Vec<Proof> {
+        std::mem::take(&mut self.seen.proofs)
+    }
+
+    /// What is wrong without a known cause.
+    pub fn take_troubles(&mut self) -> Vec<Trouble> {
+        std::mem::take(&mut self.seen.troubles)
+    }
+}
+
+impl Seen {
+    fn proof(&mut self, proof: Proof) {
+        if self.proofs.len() < MAX_PROOFS {
+            self.proofs.push(proof);
+        }
+    }
+
+    fn trouble(&mut self, line: u64, says: impl Into<String>) {
+        if self.troubles.len() < MAX_PROOFS {
+            self.troubles.push(Trouble {
+                says: says.into(),
+                line,
+            });
+        }
+    }
+}
+
+/// Whether one of these texts is in the line.
+fn has_any(line: &str, texts: &[&str]) -> bool {
+    texts.iter().any(|text| line.contains(text))
+}
+
+/// Words of a line that says that somebody waited too long.
+const LATE: &[&str] = &[
+    "DeadlineExceeded",
+    "deadline exceeded",
+    "timed out",
+    "timeout",
+    "Timeout",
+];

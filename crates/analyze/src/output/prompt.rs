@@ -1,0 +1,216 @@
+//! A shell's prompt, and what was typed behind it.
+
+use causes::Cause;
+use causes::finding::{Confidence, Culprit};
+
+use super::Seen;
+use super::form::Form;
+use super::load::Load;
+use super::memory::Memory;
+use super::process::ProcessStatus;
+use super::strace::Strace;
+use super::unit::Unit;
+use crate::proof::Proof;
+
+/// A command that was typed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Command {
+    /// What was typed, without `sudo` and its like.
+    pub(super) text: String,
+    line: u64,
+}
+
+/// Commands that are told from prose even where only `#` or `$` stands in front.
+const COMMANDS: [&str; 46] = [
+    "bash",
+    "busctl",
+    "cat",
+    "crictl",
+    "ctr",
+    "curl",
+    "date",
+    "dbus-monitor",
+    "dbus-send",
+    "df",
+    "dmesg",
+    "docker",
+    "echo",
+    "free",
+    "grep",
+    "gstack",
+    "head",
+    "iostat",
+    "journalctl",
+    "k",
+    "kill",
+    "kubectl",
+    "less",
+    "ls",
+    "lsof",
+    "mount",
+    "nerdctl",
+    "nsenter",
+    "oc",
+    "podman",
+    "ps",
+    "pstree",
+    "runc",
+    "service",
+    "ss",
+    "strace",
+    "sysctl",
+    "systemctl",
+    "tail",
+    "top",
+    "uname",
+    "uptime",
+    "vmstat",
+    "w",
+    "watch",
+    "microk8s",
+];
+
+/// Commands that run another.
+const IN_FRONT: [&str; 6] = ["sudo", "time", "watch", "nohup", "microk8s", "k3s"];
+
+const MAX_LENGTH: usize = 300;
+
+impl Command {
+    /// The command of a line that begins with a prompt.
+    pub(super) fn at_prompt(text: &str, line: u64) -> Option<Self> {
+        let at = ["$ ", "# ", "% ", "❯ ", "➜ "]
+            .into_iter()
+            .filter_map(|mark| Some((text.find(mark)?, mark)))
+            .min()?;
+        let (before, command) = (&text[..at.0], &text[at.0 + at.1.len()..]);
+        let command = without_prefixes(command);
+        let first = command.split_ascii_whitespace().next()?;
+        let is_known = COMMANDS.contains(&first);
+        let is_prompt = match before.is_empty() {
+            true => is_known || at.1 == "❯ " && !first.is_empty(),
+            false => is_user_and_host(before) && (is_known || is_program(first)),
+        };
+        is_prompt.then(|| Self {
+            text: command.chars().take(MAX_LENGTH).collect(),
+            line,
+        })
+    }
+
+    fn words(&self) -> Vec<&str> {
+        self.text.split_ascii_whitespace().collect()
+    }
+
+    /// The form of what it prints; none for what prints a log or a listing of processes.
+    pub(super) fn form(&self) -> Option<Form> {
+        let words = self.words();
+        let (name, rest) = words.split_first()?;
+        let has = |word: &str| rest.contains(&word);
+        match *name {
+            "kubectl" | "k" | "oc" if has("describe") => Some(Form::Describe),
+            "kubectl" | "k" | "oc" if has("events") || has("event") || has("ev") => {
+                Some(Form::Events)
+            }
+            _ if has("logs") || has("log") => None,
+            "kubectl" | "k" | "oc" => Some(Form::Cluster),
+            "crictl" | "ctr" | "docker" | "nerdctl" | "podman" | "runc" => Some(Form::Runtime),
+            "systemctl" | "service" => Some(Form::Unit(Unit::default())),
+            "top" => Some(Form::Load(Load::default())),
+            "df" => Some(Form::Disk),
+            "free" => Some(Form::Memory(Memory::default())),
+            "cat" if self.text.contains("/proc/") && self.text.contains("/status") => {
+                Some(Form::Process(ProcessStatus::default()))
+            }
+            "busctl" | "dbus-send" | "dbus-monitor" => Some(Form::Bus),
+            "strace" => Some(Form::Strace(Strace::default())),
+            "curl" if self.text.contains("healthz") => Some(Form::Cluster),
+            "curl" | "cat" | "journalctl" | "dmesg" | "tail" | "head" | "less" | "grep" | "ps"
+            | "pstree" | "gstack" => None,
+            _ => Some(Form::Other),
+        }
+    }
+
+    /// It was interrupted before it printed anything.
+    pub(super) fn hung(&self, seen: &mut Seen) {
+        use Confidence::{Low, Medium};
+        let words = self.words();
+        let says = format!("`{}` was interrupted before it printed anything", self.text);
+        let is = |names: &[&str]| words.iter().skip(1).any(|word| names.contains(word));
+        let found = match *words.first().unwrap_or(&"") {
+            "docker" | "nerdctl" | "podman" if is(&["inspect", "exec", "kill", "stop", "rm"]) => {
+                Some((Cause::ContainerLock, Medium))
+            }
+            "docker" | "nerdctl" | "podman" if is(&["ps", "info", "version", "images"]) => {
+                Some((Cause::RuntimeUnresponsive, Medium))
+            }
+            "crictl" if is(&["ps"]) => Some((Cause::ContainerStatusLock, Low)),
+            "crictl" if is(&["inspectp", "stopp", "rmp"]) => {
+                Some((Cause::ShimUnresponsive, Medium))
+            }
+            "crictl" if is(&["inspect", "exec", "stop", "rm"]) => {
+                Some((Cause::ContainerLock, Medium))
+            }
+            "crictl" | "ctr"
+                if is(&["pods", "info", "version", "c", "containers", "t", "task"]) =>
+            {
+                Some((Cause::RuntimeUnresponsive, Medium))
+            }
+            "busctl" | "dbus-send" => Some((Cause::BusUnavailable, Medium)),
+            "df" => Some((Cause::StorageUnresponsive, Medium)),
+            _ => None,
+        };
+        let Some((cause, confidence)) = found else {
+            return seen.trouble(self.line, says);
+        };
+        let is_id =
+            |word: &&&str| word.len() >= 12 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let id = words.iter().skip(1).find(is_id).map(|id| (*id).to_owned());
+        let culprit = Culprit {
+            id,
+            ..Culprit::default()
+        };
+        seen.proof(Proof::new(cause, confidence, self.line, says).of(culprit));
+    }
+}
+
+/// Takes `sudo -E`, `time`, `VAR=value` and `timeout 10` away.
+fn without_prefixes(mut command: &str) -> &str {
+    loop {
+        command = command.trim_start();
+        let Some((word, rest)) = command.split_once(' ') else {
+            return command;
+        };
+        let is_variable = word.contains('=') && !word.starts_with('-');
+        if is_variable || IN_FRONT.contains(&word) || word.starts_with('-') {
+            command = rest;
+        } else if word == "timeout" {
+            command = rest
+                .trim_start()
+                .split_once(' ')
+                .map_or("", |(_, rest)| rest);
+        } else {
+            return command;
+        }
+    }
+}
+
+/// `root@node1:~`, `[root@node1 ~]`, `(base) me@host:/`, `node1:~`, `bash-4.2`.
+fn is_user_and_host(before: &str) -> bool {
+    let before = match before.strip_prefix('(') {
+        Some(rest) => rest.split_once(") ").map_or(before, |(_, rest)| rest),
+        None => before,
+    };
+    if before.len() > 80 || before.contains(": ") {
+        return false;
+    }
+    let bracketed = before.starts_with('[') && before.trim_end().ends_with(']');
+    let plain = !before.trim_end().contains(' ');
+    bracketed && before.contains(['@', '~', '/'])
+        || plain && (before.contains('@') || before.ends_with('~') || before.contains(":/"))
+        || plain && before.starts_with("bash-")
+        || plain && before.starts_with("sh-")
+}
+
+fn is_program(word: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./".contains(&byte);
+    word.bytes().all(plain)
+}

@@ -1,0 +1,89 @@
+//! What crictl, ctr and docker print.
+
+use causes::Cause;
+use causes::finding::Confidence;
+
+use super::{LATE, Seen, has_any};
+use crate::proof::Proof;
+
+/// Whether only such output has this line.
+pub(super) fn begins(text: &str, words: &[&str]) -> bool {
+    text.starts_with("FATA[")
+        || text.starts_with("ctr: ")
+        || text.starts_with("Cannot connect to the Docker daemon")
+        || text.starts_with("Error response from daemon: ")
+        || words.starts_with(&["CONTAINER", "ID"])
+        || words.starts_with(&["CONTAINER", "IMAGE", "CREATED"])
+        || words.starts_with(&["POD", "ID"])
+        || words.starts_with(&["TYPE", "ID", "PLATFORMS", "STATUS"])
+}
+
+/// Nobody listens behind the socket, or whoever does is not answering.
+const UNREACHABLE: [&str; 8] = [
+    "validate service connection",
+    "validate CRI v1",
+    "unable to determine runtime API version",
+    "failed to dial",
+    "connect: connect endpoint",
+    "Cannot connect to the Docker daemon",
+    "error during connect",
+    "getting the runtime version",
+];
+
+/// What a shell says to those who are not root.
+const NOT_ALLOWED: [&str; 3] = ["permission denied", "Permission denied", "are you root"];
+
+/// Reads a line.
+pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
+    if has_any(text, &NOT_ALLOWED) {
+        return;
+    }
+    let mut prove = |confidence, says: &str| {
+        let proof = Proof::new(Cause::RuntimeUnresponsive, confidence, line, says);
+        seen.proof(proof);
+    };
+    let is_gone = has_any(
+        text,
+        &[
+            "connection refused",
+            "no such file or directory",
+            "Is the docker daemon running",
+        ],
+    );
+    let is_dialing =
+        has_any(text, &UNREACHABLE) || has_any(text, &["rror while dialing", "dial unix"]);
+    if has_any(
+        text,
+        &["API is not implemented", "unknown service runtime."],
+    ) {
+        let says = "the runtime answers, and its CRI plug-in is not there: it did not load, or is disabled";
+        return prove(Confidence::Medium, says);
+    }
+    if is_dialing && is_gone {
+        return prove(Confidence::High, "nobody listens on the runtime's socket");
+    }
+    if is_dialing && has_any(text, LATE) {
+        return prove(
+            Confidence::High,
+            "the runtime does not answer on its socket",
+        );
+    }
+    if is_plugin_row(text) {
+        return prove(Confidence::Medium, "containerd's CRI plug-in did not load");
+    }
+    let is_error = text.starts_with("FATA[") || text.starts_with("ctr: ");
+    if is_error && !text.contains("not found") {
+        let says: String = text.chars().take(160).collect();
+        seen.trouble(line, format!("a command failed: {says}"));
+    }
+}
+
+/// `io.containerd.grpc.v1    cri    linux/amd64    error`
+fn is_plugin_row(text: &str) -> bool {
+    let words: Vec<&str> = text.split_ascii_whitespace().collect();
+    words
+        .first()
+        .is_some_and(|word| word.starts_with("io.containerd."))
+        && words.get(1) == Some(&"cri")
+        && words.last() == Some(&"error")
+}

@@ -1,0 +1,114 @@
+//! `strace`: the calls of a process that hangs.
+
+use causes::Cause;
+use causes::finding::Confidence;
+
+use super::Seen;
+use crate::proof::Proof;
+
+/// What the calls until now did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Strace {
+    freezing: u32,
+    on_the_bus: bool,
+}
+
+/// Whoever reads it so often polls for a cgroup that does not freeze.
+const POLLS: u32 = 3;
+
+/// `16:03:12.118204 futex(0x12a0ff0, FUTEX_WAIT, …`, `[pid 4119] read(37, …`, `futex(0x…`.
+pub(super) fn begins(text: &str) -> bool {
+    call(text).is_some_and(|(name, _)| CALLS.contains(&name))
+}
+
+const CALLS: [&str; 22] = [
+    "accept4",
+    "clone",
+    "connect",
+    "epoll_pwait",
+    "epoll_wait",
+    "execve",
+    "flock",
+    "futex",
+    "ioctl",
+    "nanosleep",
+    "newfstatat",
+    "open",
+    "openat",
+    "poll",
+    "ppoll",
+    "read",
+    "recvfrom",
+    "recvmsg",
+    "restart_syscall",
+    "select",
+    "wait4",
+    "waitid",
+];
+
+/// The system call of a line, and its arguments.
+fn call(text: &str) -> Option<(&str, &str)> {
+    let mut rest = text;
+    if let Some(behind) = rest.strip_prefix("[pid ") {
+        rest = behind.split_once("] ")?.1;
+    }
+    let first = rest.split(' ').next()?;
+    if first.contains(':')
+        && first
+            .bytes()
+            .all(|byte| byte.is_ascii_digit() || b":.".contains(&byte))
+    {
+        rest = rest.get(first.len() + 1..)?;
+    }
+    let (name, arguments) = rest.split_once('(')?;
+    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+    (!name.is_empty() && name.bytes().all(plain)).then_some((name, arguments))
+}
+
+impl Strace {
+    /// Reads a line.
+    pub(super) fn read(&mut self, text: &str, line: u64, seen: &mut Seen) {
+        let Some((name, arguments)) = call(text) else {
+            return;
+        };
+        let is_unfinished = !arguments.contains(" = ");
+        if arguments.contains("system_bus_socket") || arguments.contains("/run/systemd/private") {
+            self.on_the_bus = true;
+        }
+        if name == "read" && arguments.contains("\"FREEZING") {
+            self.freezing += 1;
+            if self.freezing == POLLS {
+                let says = "a control group stays FREEZING";
+                seen.proof(Proof::new(
+                    Cause::RuncInitFrozen,
+                    Confidence::Medium,
+                    line,
+                    says,
+                ));
+            }
+        }
+        let waits = matches!(
+            name,
+            "recvmsg" | "ppoll" | "poll" | "read" | "epoll_wait" | "epoll_pwait"
+        );
+        if self.on_the_bus && waits && is_unfinished {
+            self.on_the_bus = false;
+            let says = "the process waits for an answer on the system bus";
+            seen.proof(Proof::new(
+                Cause::BusUnavailable,
+                Confidence::Medium,
+                line,
+                says,
+            ));
+        }
+        if arguments.contains("xtables.lock") && name == "flock" && is_unfinished {
+            let says = "the process waits for the lock of iptables";
+            seen.proof(Proof::new(
+                Cause::CniPluginHang,
+                Confidence::Medium,
+                line,
+                says,
+            ));
+        }
+    }
+}

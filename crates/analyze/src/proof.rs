@@ -1,0 +1,39 @@
+//! What a piece of an input proves: the one form for stacks, listings, dumps and what
+//! commands print.
+
+use causes::Cause;
+use causes::finding::{Confidence, Culprit};
+
+/// Something that speaks for a cause.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Proof {
+    /// The cause.
+    pub cause: Cause,
+    /// How sure it is.
+    pub confidence: Confidence,
+    /// What was seen, in a sentence without a full stop.
+    pub says: String,
+    /// Who it is, as far as it is known.
+    pub culprit: Culprit,
+    /// Its line in the input.
+    pub line: u64,
+}
+
+impl Proof {
+    /// A proof that names nobody.
+    pub fn new(cause: Cause, confidence: Confidence, line: u64, says: impl Into<String>) -> Self {
+        Self {
+            cause,
+            confidence,
+            says: says.into(),
+            culprit: Culprit::default(),
+            line,
+        }
+    }
+
+    /// The same, of this one.
+    pub fn of(mut self, culprit: Culprit) -> Self {
+        self.culprit = culprit;
+        self
+    }
+}

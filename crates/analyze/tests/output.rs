@@ -1,0 +1,295 @@
+//! What commands print: each form by itself, without a prompt and behind one.
+
+mod read;
+
+use analyze::kind::Kind;
+use read::{causes, text};
+
+/// What this output is, and which causes it shows.
+#[track_caller]
+fn output(kind: Kind, named: &[&str], page: &str) {
+    let found = text(page);
+    assert_eq!(found.inputs[0].kind, kind, "{page}");
+    assert_eq!(causes(&found), named, "{page}");
+    assert_eq!(found.inputs[0].unread_lines, 0, "{page}");
+}
+
+/// Something is wrong, and no cause is named.
+#[track_caller]
+fn trouble(page: &str) {
+    let found = text(page);
+    assert!(
+        found.findings.is_empty() && found.has_problem(),
+        "{found:#?}"
+    );
+    assert!(
+        found.summary.starts_with("Something is wrong"),
+        "{}",
+        found.summary
+    );
+}
+
+#[track_caller]
+fn healthy(page: &str) {
+    let found = text(page);
+    assert!(!found.has_problem(), "{found:#?}");
+}
+
+fn conditions(row: &str) -> String {
+    format!(
+        "Name:               n1\nRoles:              <none>\nConditions:\n  Type  Status  LastHeartbeatTime  LastTransitionTime  Reason  Message\n  ----  ------  -----------------  ------------------  ------  -------\n  {row}\nAddresses:\n  InternalIP:  10.0.0.1\n"
+    )
+}
+
+const TIMES: &str = "Mon, 05 Jun 2023 10:00:00 +0000   Mon, 05 Jun 2023 09:00:00 +0000";
+
+#[test]
+fn the_conditions_of_a_node_name_what_they_are_for() {
+    for (kind, status, message, named) in [
+        (
+            "DiskPressure",
+            "True",
+            "KubeletHasDiskPressure   kubelet has disk pressure",
+            "disk-full",
+        ),
+        (
+            "MemoryPressure",
+            "True",
+            "KubeletHasInsufficientMemory   kubelet has insufficient memory available",
+            "memory-thrash",
+        ),
+        (
+            "PIDPressure",
+            "True",
+            "KubeletHasInsufficientPID   kubelet has insufficient PID available",
+            "pids-exhausted",
+        ),
+        (
+            "ReadonlyFilesystem",
+            "True",
+            "FilesystemIsReadOnly   EXT4-fs: remounting",
+            "storage-unresponsive",
+        ),
+        (
+            "Ready",
+            "False",
+            "KubeletNotReady   container runtime is down",
+            "runtime-unresponsive",
+        ),
+        (
+            "FrequentKubeletRestart",
+            "True",
+            "FrequentKubeletRestart   Found 7 matching logs",
+            "repair-loop",
+        ),
+    ] {
+        let page = conditions(&format!("{kind}   {status}   {TIMES}   {message}"));
+        output(Kind::KubectlDescribe, &[named], &page);
+    }
+}
+
+#[test]
+fn a_node_that_is_ready_or_just_starts_is_no_finding() {
+    healthy(&conditions(&format!(
+        "Ready   True   {TIMES}   KubeletReady   kubelet is posting ready status"
+    )));
+    healthy(&conditions(&format!(
+        "Ready   False   {TIMES}   KubeletNotReady   [container runtime status check may not have completed yet, PLEG is not healthy: pleg has yet to be successful]"
+    )));
+}
+
+#[test]
+fn what_is_wrong_without_a_known_cause_is_never_called_well() {
+    trouble(&conditions(&format!(
+        "Ready   Unknown   {TIMES}   NodeStatusUnknown   Kubelet stopped posting node status."
+    )));
+    trouble("[+]ping ok\n[+]log ok\n[-]syncloop failed: reason withheld\nhealthz check failed\n");
+    trouble(
+        "NAME   STATUS     ROLES    AGE   VERSION\nn1     Ready      <none>   10d   v1.30.1\nn2     NotReady   <none>   10d   v1.30.1\n",
+    );
+    trouble(
+        "● kubelet.service - kubelet\n   Loaded: loaded (/lib/systemd/system/kubelet.service; enabled)\n   Active: activating (auto-restart) (Result: exit-code) since Mon 2023-06-05 10:00:00 UTC; 3s ago\n",
+    );
+}
+
+#[test]
+fn events_in_all_layouts_are_read() {
+    let message = "Failed to create pod sandbox: rpc error: code = DeadlineExceeded desc = failed to set up network for sandbox \"ab\": plugin type=\"calico\" failed (add): context deadline exceeded";
+    let rows = [
+        format!(
+            "LAST SEEN   TYPE      REASON                   OBJECT    MESSAGE\n4m12s       Warning   FailedCreatePodSandBox   pod/web   {message}\n"
+        ),
+        format!("4m12s       Warning   FailedCreatePodSandBox   pod/web   {message}\n"),
+        format!(
+            "LASTSEEN   FIRSTSEEN   COUNT   NAME   KIND   SUBOBJECT   TYPE   REASON   SOURCE   MESSAGE\n4m   9m   3   web   Pod      Warning   FailedCreatePodSandBox   kubelet, n1   {message}\n"
+        ),
+        format!(
+            "NAMESPACE   LAST SEEN   TYPE      REASON                   OBJECT    MESSAGE\nshop        4m12s       Warning   FailedCreatePodSandBox   pod/web   {message}\n"
+        ),
+    ];
+    for page in rows {
+        output(Kind::KubectlEvents, &["cni-plugin-hang"], &page);
+    }
+}
+
+#[test]
+fn a_unit_that_is_down_is_named() {
+    for (unit, active) in [
+        ("docker", "failed (Result: start-limit)"),
+        ("containerd", "inactive (dead)"),
+        ("crio", "activating (auto-restart) (Result: exit-code)"),
+    ] {
+        let page = format!(
+            "$ sudo systemctl status {unit}\n● {unit}.service - a runtime\n     Loaded: loaded (/lib/systemd/system/{unit}.service; enabled)\n     Active: {active} since Mon 2023-06-05 10:00:00 UTC; 3s ago\n"
+        );
+        output(Kind::ToolOutput, &["runtime-unresponsive"], &page);
+        let found = text(&page);
+        let named = found.findings[0].culprit.unit.as_deref();
+        assert_eq!(named, Some(format!("{unit}.service").as_str()));
+    }
+    healthy(
+        "● docker.service - Docker Application Container Engine\n   Loaded: loaded (/lib/systemd/system/docker.service; enabled)\n   Active: active (running) since Mon 2023-06-05 10:00:00 UTC; 3s ago\n    Tasks: 34 (limit: 4915)\n",
+    );
+}
+
+#[test]
+fn a_full_disk_is_told_from_what_is_full_by_nature() {
+    let header = "Filesystem      Size  Used Avail Use% Mounted on\n";
+    output(
+        Kind::ToolOutput,
+        &["disk-full"],
+        &format!("{header}/dev/sda1        50G   50G     0 100% /\n"),
+    );
+    output(
+        Kind::ToolOutput,
+        &["disk-full"],
+        "Filesystem      Inodes   IUsed IFree IUse% Mounted on\n/dev/sda1      3276800 3276800     0  100% /var/lib/docker\n",
+    );
+    healthy(&format!(
+        "{header}/dev/loop0       56M   56M     0 100% /snap/core18/1988\ntmpfs           3.2G  2.1M  3.1G   1% /run\n"
+    ));
+}
+
+#[test]
+fn memory_that_is_used_up_is_told_by_both_layouts_of_free() {
+    output(
+        Kind::ToolOutput,
+        &["memory-thrash"],
+        "              total        used        free      shared  buff/cache   available\nMem:          15885       15610         121          12         153         102\nSwap:             0           0           0\n",
+    );
+    output(
+        Kind::ToolOutput,
+        &["memory-thrash"],
+        "             total       used       free     shared    buffers     cached\nMem:         15885      15810         75          0          2         60\n-/+ buffers/cache:      15748        137\nSwap:            0          0          0\n",
+    );
+    healthy(
+        "$ free -h\n              total        used        free      shared  buff/cache   available\nMem:           31Gi       8.9Gi       1.1Gi        38Mi        21Gi        21Gi\n",
+    );
+}
+
+#[test]
+fn top_tells_what_the_processors_lack() {
+    let page = |load: &str, processors: &str, row: &str| {
+        format!(
+            "top - 14:31:55 up 3 days,  2:20,  2 users,  load average: {load}\nTasks: 351 total\n%Cpu(s): {processors}\n\n  PID USER      PR  NI    VIRT    RES    SHR S  %CPU %MEM     TIME+ COMMAND\n{row}\n"
+        )
+    };
+    let idle = " 4471 root      20   0 3052800 118412  37204 S   3.6  0.7 612:40.18 kubelet";
+    let kswapd = "   67 root      20   0       0      0      0 R  98.0  0.0 612:40.18 kswapd0";
+    output(
+        Kind::ToolOutput,
+        &["disk-saturated"],
+        &page(
+            "40.1, 38.0, 35.0",
+            "2.0 us, 5.0 sy, 0.0 ni, 1.0 id, 92.0 wa, 0.0 hi, 0.0 si, 0.0 st",
+            idle,
+        ),
+    );
+    output(
+        Kind::ToolOutput,
+        &["cpu-starved"],
+        &page(
+            "2.1, 2.0, 2.0",
+            "9.0 us, 5.0 sy, 0.0 ni, 6.0 id, 0.0 wa, 0.0 hi, 0.0 si, 80.0 st",
+            idle,
+        ),
+    );
+    output(
+        Kind::ToolOutput,
+        &["memory-thrash"],
+        &page(
+            "9.1, 8.0, 5.0",
+            "2.0 us, 45.0 sy, 0.0 ni, 50.0 id, 3.0 wa, 0.0 hi, 0.0 si, 0.0 st",
+            kswapd,
+        ),
+    );
+    healthy(&page(
+        "0.8, 0.7, 0.6",
+        "9.0 us, 5.0 sy, 0.0 ni, 85.0 id, 1.0 wa, 0.0 hi, 0.0 si, 0.0 st",
+        idle,
+    ));
+}
+
+#[test]
+fn a_command_that_was_interrupted_tells_what_hangs() {
+    let id = "d0f631ca1ddb";
+    let found = text(format!(
+        "[root@n1 ~]# docker inspect {id}\n^C\n[root@n1 ~]# docker ps\nCONTAINER ID   IMAGE   COMMAND\n"
+    ));
+    assert_eq!(causes(&found), ["container-lock"]);
+    assert_eq!(found.findings[0].culprit.id.as_deref(), Some(id));
+    let found = text("root@n1:~# crictl pods\n^C\n");
+    assert_eq!(causes(&found), ["runtime-unresponsive"]);
+}
+
+#[test]
+fn tools_that_reach_nobody_accuse_the_runtime_and_not_those_who_may_not_ask() {
+    output(
+        Kind::ToolOutput,
+        &["runtime-unresponsive"],
+        "FATA[0002] validate service connection: validate CRI v1 runtime API for endpoint \"unix:///run/containerd/containerd.sock\": rpc error: code = Unavailable desc = connection error: desc = \"transport: Error while dialing: dial unix /run/containerd/containerd.sock: connect: connection refused\"\n",
+    );
+    output(
+        Kind::ToolOutput,
+        &["runtime-unresponsive"],
+        "$ docker ps\nCannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?\n",
+    );
+    output(
+        Kind::ToolOutput,
+        &["runtime-unresponsive"],
+        "ctr: failed to dial \"/run/containerd/containerd.sock\": context deadline exceeded\n",
+    );
+    healthy(
+        "$ crictl ps\nFATA[0000] validate service connection: dial unix /run/containerd/containerd.sock: connect: permission denied\n",
+    );
+}
+
+#[test]
+fn processes_and_system_calls_that_stand_still_are_read() {
+    output(
+        Kind::ToolOutput,
+        &["shim-unresponsive"],
+        "Name:\tcontainerd-shim\nUmask:\t0022\nState:\tT (stopped)\nTgid:\t4242\n",
+    );
+    output(
+        Kind::ToolOutput,
+        &["bus-unavailable"],
+        "root@n1:~# busctl status org.freedesktop.systemd1\nFailed to get properties: Connection timed out\n",
+    );
+    output(
+        Kind::ToolOutput,
+        &["bus-unavailable"],
+        "$ strace -f -p 4242\nconnect(7, {sa_family=AF_UNIX, sun_path=\"/run/dbus/system_bus_socket\"}, 30) = 0\nrecvmsg(7, {msg_name=NULL, \n",
+    );
+}
+
+#[test]
+fn a_log_behind_a_page_is_a_log() {
+    let log = "E0505 13:59:56.872880    2858 kubelet.go:2055] \"Skipping pod synchronization\" err=\"PLEG is not healthy: pleg was last seen active 16m6.5s ago; threshold is 3m0s\"\n";
+    let found = text(format!(
+        "{}{}",
+        conditions(&format!("Ready   True   {TIMES}   KubeletReady   ready")),
+        log.repeat(30)
+    ));
+    assert_eq!(found.inputs[0].kind, Kind::KubeletLog);
+}

@@ -1,0 +1,106 @@
+//! What people paste when a node is NotReady: each file has the form of a public thread, and
+//! `pastes/index.tsv` says which, what a careful expert tells from it, and why.
+
+mod read;
+
+use std::path::Path;
+
+use analyze::analysis::{Analysis, Analyzer};
+use analyze::input::{NoObserver, read as read_file};
+use causes::finding::Verdict;
+use read::now;
+
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/pastes");
+
+/// A row of the index.
+struct Paste<'a> {
+    files: &'a str,
+    kinds: Vec<&'a str>,
+    /// Any of these is right; `-` is none.
+    causes: Vec<&'a str>,
+    is_healthy: bool,
+    /// The text itself shows that something is wrong.
+    is_fault: bool,
+}
+
+fn paste(row: &str) -> Paste<'_> {
+    let fields: Vec<&str> = row.split('\t').collect();
+    let [files, kinds, causes, state, origin, why] = fields[..] else {
+        panic!("six fields: {row}");
+    };
+    assert!(matches!(state, "healthy" | "fault" | "unclear"), "{row}");
+    assert!(!origin.is_empty() && !why.is_empty(), "{row}");
+    Paste {
+        files,
+        kinds: kinds.split(' ').collect(),
+        causes: causes.split('|').collect(),
+        is_healthy: state == "healthy",
+        is_fault: state == "fault",
+    }
+}
+
+fn analyze(files: &str) -> Analysis {
+    let mut analyzer = Analyzer::new();
+    for name in files.split(' ') {
+        let path = Path::new(FOLDER).join(name);
+        let path = path.to_string_lossy();
+        let unreadable = read_file(&path, now(), &mut analyzer, &mut NoObserver);
+        assert!(unreadable.is_empty(), "{unreadable:?}");
+    }
+    analyzer.finish()
+}
+
+/// What is wrong with the answer, if anything is.
+fn mistake(paste: &Paste, found: &Analysis) -> Option<String> {
+    let named: Vec<_> = found.findings.iter().collect();
+    let leading = named.first().map_or("-", |finding| finding.cause.id());
+    let surely = named
+        .iter()
+        .filter(|finding| finding.verdict == Verdict::Problem);
+    let wrong: Vec<_> = surely
+        .map(|finding| finding.cause.id())
+        .filter(|id| !paste.causes.contains(id))
+        .collect();
+    let kinds: Vec<_> = found
+        .inputs
+        .iter()
+        .map(|input| input.kind.as_str())
+        .collect();
+    let is_kind = |kind: &&str| {
+        paste
+            .kinds
+            .iter()
+            .any(|kinds| kinds.split('|').any(|one| one == *kind))
+    };
+    if paste.is_healthy && found.has_problem() {
+        Some(format!("healthy, and it says: {}", found.summary))
+    } else if !paste.causes.contains(&leading) {
+        Some(format!(
+            "{:?} expected, {leading} named first",
+            paste.causes
+        ))
+    } else if !wrong.is_empty() {
+        Some(format!("{wrong:?} named for sure"))
+    } else if !kinds.iter().all(is_kind) {
+        Some(format!("{kinds:?} and not {:?}", paste.kinds))
+    } else if paste.is_fault && found.summary.starts_with("Nothing wrong") {
+        Some("a fault, and it says that nothing is wrong".to_owned())
+    } else {
+        None
+    }
+}
+
+#[test]
+fn what_people_paste_is_explained_as_an_expert_would() {
+    let index = std::fs::read_to_string(format!("{FOLDER}/index.tsv")).unwrap();
+    let rows: Vec<&str> = index.lines().skip(1).collect();
+    assert!(rows.len() >= 30, "{} rows", rows.len());
+    let mut mistakes = Vec::new();
+    for row in rows {
+        let paste = paste(row);
+        if let Some(mistake) = mistake(&paste, &analyze(paste.files)) {
+            mistakes.push(format!("{}: {mistake}", paste.files));
+        }
+    }
+    assert!(mistakes.is_empty(), "{mistakes:#?}");
+}

@@ -6,6 +6,7 @@ use causes::Cause;
 use causes::finding::{Confidence, Culprit, Finding, Verdict};
 use times::GoDuration;
 
+use super::calls::Method;
 use super::chain;
 use super::gone;
 use super::late_calls;
@@ -14,6 +15,7 @@ use crate::goroutines::{self, Goroutines, Group, short};
 use crate::kernel::{self, KernelStack};
 use crate::kind::Kind;
 use crate::metrics::{self, MetricsReading};
+use crate::proof::Proof;
 use crate::ps;
 use crate::series::{self, Pattern, PlegReading};
 use crate::signs::Signs;
@@ -165,6 +167,19 @@ fn of_listings(told: &mut Told) {
             .get(listing[0].0)
             .map(|input| input.path.clone());
         let rows: Vec<ps::Row> = listing.iter().map(|(_, row)| row.clone()).collect();
+        // A plug-in lasts a second, and the calls that wait for one have run out of time.
+        let calls = [Method::RunPodSandbox, Method::StopPodSandbox];
+        if let Some(row) = ps::plugin(&rows)
+            && calls.iter().any(|method| told.calls.lines(*method) > 0)
+        {
+            let says = format!(
+                "{} runs while calls for sandboxes run out of time",
+                row.command
+            );
+            let proof = Proof::new(Cause::CniPluginHang, Confidence::High, row.line, says);
+            told.collected
+                .prove(file.as_deref().unwrap_or_default(), proof);
+        }
         for proof in ps::proofs(&rows) {
             told.collected
                 .prove(file.as_deref().unwrap_or_default(), proof);

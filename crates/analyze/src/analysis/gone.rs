@@ -40,7 +40,8 @@ const OTHER_LINES: u64 = 20;
 const RESTART: i64 = 60;
 
 /// What says that the line is about the runtime, and not about another server.
-const RUNTIME: [&str; 22] = [
+const RUNTIME: [&str; 23] = [
+    "grpc: the connection is unavailable",
     "containerd.sock",
     "crio.sock",
     "dockershim.sock",
@@ -66,7 +67,9 @@ const RUNTIME: [&str; 22] = [
 ];
 
 /// What is another server after all, or no answer of a server.
-const OTHERS: [&str; 6] = [
+const OTHERS: [&str; 8] = [
+    "yet to be successful",
+    "may not have completed yet",
     "container factory",
     "csi.sock",
     "etcd",

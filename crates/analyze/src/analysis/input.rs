@@ -37,6 +37,8 @@ pub(super) struct Input {
     pub(super) ps: PsReader,
     pub(super) metrics: Exposition,
     pub(super) output: OutputReader,
+    /// The line before was of klog, whose messages may go on over several lines.
+    pub(super) in_klog: bool,
     pub(super) gone: Gone,
 }
 
@@ -58,6 +60,7 @@ impl Input {
             ps: PsReader::default(),
             metrics: Exposition::default(),
             output: OutputReader::default(),
+            in_klog: false,
             gone: Gone::default(),
         }
     }

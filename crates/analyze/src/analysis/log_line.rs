@@ -82,7 +82,8 @@ impl Input {
                 seen.culprit.learn(names::in_line(line));
             }
         }
-        if found.is(Interest::Connection) && gone::is_about_the_runtime(line) {
+        let is_a_try = self.output.tries_defaults() && crate::line::has(line, "dockershim.sock");
+        if found.is(Interest::Connection) && !is_a_try && gone::is_about_the_runtime(line) {
             let (path, number) = (&self.path, self.lines);
             self.gone.complaint(time, || quote(path, number));
         }

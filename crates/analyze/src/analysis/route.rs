@@ -10,6 +10,8 @@ use crate::line::{bare, klog, lossy, quoted};
 use crate::output;
 use crate::signs::{Found, Interest, Signs};
 
+const ESCAPE: u8 = 0x1b;
+
 /// Logs in logs in logs are read no deeper.
 const DEEPEST: u8 = 2;
 
@@ -19,7 +21,10 @@ impl Input {
         self.lines += 1;
         let unread_before = self.unread;
         self.before = self.last;
-        self.layer(raw, signs, told, None, 0);
+        match memchr::memchr(ESCAPE, raw) {
+            Some(_) => self.layer(&without_colours(raw), signs, told, None, 0),
+            None => self.layer(raw, signs, told, None, 0),
+        }
         if cut && self.unread == unread_before {
             self.unread += 1;
         }
@@ -60,6 +65,7 @@ impl Input {
         if klog::begins(body) {
             let found = signs.find(body);
             self.end_stack(told);
+            self.in_klog = true;
             let writer = (!klog::is_of_another_program(body)).then_some(Writer::Kubelet);
             if writer.is_none() {
                 // node-problem-detector quotes the kernel's log.
@@ -81,6 +87,16 @@ impl Input {
                     _ => Writer::Runtime,
                 };
                 self.log(line, &carried, Some(writer), &signs.find(body), told);
+                return;
+            }
+            b'I' | b'W' | b'E' | b'F' | b'D' if is_logrus_on_a_terminal(body) => {
+                self.log(
+                    line,
+                    &carried,
+                    Some(Writer::Runtime),
+                    &signs.find(body),
+                    told,
+                );
                 return;
             }
             b'[' if is_uptime(body) => {
@@ -119,7 +135,11 @@ impl Input {
             }
             None if found.is_nothing() && !is_log_file_header(body) => match klog::find(body) {
                 Some(_) => self.log(line, &carried, Some(Writer::Kubelet), &found, told),
-                None => self.unread += 1,
+                None if self.in_klog && is_continuation(line) => self.read_as(Kind::Unknown),
+                None => {
+                    self.in_klog = false;
+                    self.unread += 1;
+                }
             },
             None => self.log(line, &carried, None, &found, told),
         }
@@ -216,6 +236,7 @@ impl Input {
                 .map_or(carried.body, |end| &carried.body[end + 1..]),
             false => carried.body,
         };
+        let body = without_caller(body);
         // Most lines of a kernel's log are no stack; the forms of one are cheap to tell.
         let text = lossy(body);
         self.kernel.line(&text, self.lines);
@@ -341,9 +362,45 @@ fn inherit<'a>(carried: &mut Carried<'a>, outer: &Carried<'a>) {
     }
 }
 
-/// `[450528.013688] `, of the kernel.
+/// `INFO[2019-11-06T10:41:22.114820771+08:00] `
+fn is_logrus_on_a_terminal(body: &[u8]) -> bool {
+    let levels: [&[u8]; 5] = [b"INFO[", b"WARN[", b"ERRO[", b"FATA[", b"DEBU["];
+    levels.iter().any(|level| body.starts_with(level))
+        && body
+            .get(5..9)
+            .is_some_and(|year| year.iter().all(u8::is_ascii_digit))
+        && body.get(9) == Some(&b'-')
+}
+
+/// The line without the sequences by which a terminal changes colours.
+fn without_colours(line: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::with_capacity(line.len());
+    let mut rest = line;
+    while let Some(at) = memchr::memchr(ESCAPE, rest) {
+        plain.extend_from_slice(&rest[..at]);
+        rest = &rest[at + 1..];
+        let sequence = rest.strip_prefix(b"[").and_then(|inside| {
+            let end = inside.iter().position(u8::is_ascii_alphabetic)?;
+            let digits = inside[..end]
+                .iter()
+                .all(|byte| byte.is_ascii_digit() || *byte == b';');
+            digits.then_some(end + 2)
+        });
+        rest = &rest[sequence.unwrap_or(0)..];
+    }
+    plain.extend_from_slice(rest);
+    plain
+}
+
+/// What a message of several lines goes on with: indented, or the end of a structure.
+fn is_continuation(line: &[u8]) -> bool {
+    line.starts_with(b"  ") || line.starts_with(b"\t") || line.starts_with(b"}")
+}
+
+/// `[450528.013688] ` and `[  +0.000016] `, of the kernel.
 fn is_uptime(body: &[u8]) -> bool {
     let inside = body[1..].trim_ascii_start();
+    let inside = inside.strip_prefix(b"+").unwrap_or(inside);
     let digits = inside
         .iter()
         .take_while(|byte| byte.is_ascii_digit())
@@ -351,6 +408,20 @@ fn is_uptime(body: &[u8]) -> bool {
     digits > 0
         && inside.get(digits) == Some(&b'.')
         && memchr::memchr(b']', &inside[..inside.len().min(20)]).is_some()
+}
+
+/// Takes `[   T61]` away, which tells who wrote the line.
+fn without_caller(body: &[u8]) -> &[u8] {
+    let Some(inside) = body.strip_prefix(b"[") else {
+        return body;
+    };
+    let Some(end) = memchr::memchr(b']', &inside[..inside.len().min(12)]) else {
+        return body;
+    };
+    match inside[..end].trim_ascii_start() {
+        [b'T' | b'C', digits @ ..] if digits.iter().all(u8::is_ascii_digit) => &inside[end + 1..],
+        _ => body,
+    }
 }
 
 /// A dump begins, or what stands in front of one.

@@ -252,7 +252,6 @@ const RULES: [Rule; 25] = [
         cause: Cause::StorageUnresponsive,
         confidence: Medium,
         says: "dockerd waits for a volume plug-in",
-        ..ANY
     },
     Rule {
         calls: &[

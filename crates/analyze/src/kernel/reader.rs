@@ -156,6 +156,14 @@ fn function(line: &str) -> Option<(&str, bool)> {
         Some(rest) => rest.split_once(">]")?.1.trim_start(),
         None => line,
     };
+    // [<8079d9b0>] (__schedule) from [<8079e018>] (schedule+0x50/0xa8), of 32-bit ARM
+    if let Some((name, from)) = line
+        .strip_prefix('(')
+        .and_then(|rest| rest.split_once(") from [<"))
+    {
+        let name = name.split([' ', '+']).next().unwrap_or_default();
+        return (from.contains(">]") && is_symbol(name)).then_some((name, true));
+    }
     let plain = line.strip_prefix("? ");
     let is_reliable = plain.is_none();
     let line = plain.unwrap_or(line);

@@ -94,6 +94,14 @@ fn is_local_time(text: &[u8]) -> bool {
     let is_clock = |word: &[u8]| {
         word.len() == 8 && word[2] == b':' && word[5] == b':' && word[0].is_ascii_digit()
     };
+    // `Jun 3 22:08`, as `dmesg -H` has it at the start of a minute.
+    let is_minute = text.len() >= 10 && text[0].is_ascii_uppercase() && {
+        let clock = &text[text.len() - 5..];
+        clock[2] == b':' && clock[0].is_ascii_digit() && clock[4].is_ascii_digit()
+    };
+    if is_minute {
+        return true;
+    }
     let is_year = text.len() > 4 && text[text.len() - 4..].iter().all(u8::is_ascii_digit);
     is_year && words.any(is_clock)
 }
@@ -199,6 +207,10 @@ fn numbered(line: &[u8]) -> Option<&[u8]> {
         .take_while(|byte| byte.is_ascii_digit())
         .count();
     let rest = &line[digits..];
+    // `cat -n`
+    if digits > 0 && rest.starts_with(b"\t") {
+        return Some(&rest[1..]);
+    }
     if digits > 0
         && (rest.starts_with(b" [ ")
             || rest.starts_with(b" [") && rest.get(2).is_some_and(u8::is_ascii_digit))

@@ -39,7 +39,9 @@ const STARTING: &[&str] = &["yet to be successful", "may not have completed yet"
 
 /// Whether only such a page has this line.
 pub(super) fn begins(text: &str, words: &[&str]) -> bool {
-    let named = |rest: &str| rest.starts_with("  ") && !rest.trim().is_empty();
+    let named = |rest: &str| {
+        (rest.starts_with("  ") || rest.starts_with("\t\t")) && !rest.trim().is_empty()
+    };
     text.strip_prefix("Name:").is_some_and(named)
         || matches!(text, "Conditions:" | "Events:")
         || text.starts_with("Events:  ")

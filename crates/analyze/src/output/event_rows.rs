@@ -35,6 +35,14 @@ fn is_row(words: &[&str]) -> bool {
     is_age && reason && words.len() > at + 2
 }
 
+/// `Warning  FailedSync  4m12s  kubelet  error …`, as `kubectl describe` has it.
+pub(super) fn is_described(words: &[&str]) -> bool {
+    let [kind, reason, age, _, ..] = words else {
+        return false;
+    };
+    matches!(*kind, "Normal" | "Warning") && is_reason(reason) && is_age(age)
+}
+
 /// `4m12s`, `83m`, `6d3h`.
 fn is_age(word: &str) -> bool {
     word.starts_with(|first: char| first.is_ascii_digit())
@@ -88,7 +96,7 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
         *reason,
         "FailedCreatePodSandBox" | "FailedKillPod" | "FailedPodSandBoxStatus"
     );
-    if is_call && !has_any(text, LATE) {
+    if is_call {
         seen.trouble(line, format!("event {reason}"));
     }
     if has_any(text, LATE) {
@@ -96,7 +104,14 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
     }
     if has_any(text, &["is reserved for", "name is reserved"]) {
         let says = "an earlier attempt to create the same container or sandbox has not returned";
-        prove(Cause::ContainerLock, Confidence::Low, says, line, seen);
+        seen.trouble(line, says);
+    }
+    if text.contains("Starting kubelet.") {
+        seen.kubelet_starts += 1;
+        if seen.kubelet_starts == OFTEN {
+            let says = format!("the kubelet was started {OFTEN} times and more");
+            prove(Cause::RepairLoop, Confidence::Medium, &says, line, seen);
+        }
     }
 }
 
@@ -140,7 +155,6 @@ fn late(reason: &str, text: &str, line: u64, seen: &mut Seen) {
         {
             (Cause::CniPluginHang, Medium)
         }
-        "FailedCreatePodSandBox" => (Cause::CniPluginHang, Low),
         "FailedKillPod" if text.contains("KillContainer") => (Cause::ShimUnresponsive, Medium),
         "FailedKillPod" => (Cause::ShimUnresponsive, Low),
         "ContainerGCFailed" | "ImageGCFailed" => (Cause::RuntimeUnresponsive, Medium),

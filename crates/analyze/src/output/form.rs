@@ -73,6 +73,9 @@ impl Form {
         if matches!(now, Some(Self::Load(_))) {
             return None;
         }
+        if event_rows::is_described(&words) {
+            return Some(Self::Describe);
+        }
         if event_rows::begins(&words) {
             let in_describe = now == Some(Self::Describe) && !event_rows::is_header(&words);
             return Some(if in_describe {

@@ -21,6 +21,12 @@ const NO_IDLE: f64 = 5.0;
 /// Percent of time in which all wait for the disk, or for the host.
 const MUCH: f64 = 30.0;
 
+/// Percent of a processor.
+const HALF: f64 = 50.0;
+const NEARLY_ALL: f64 = 90.0;
+/// Where `top` has `%CPU` without a configuration.
+const USUAL_COLUMN: usize = 8;
+
 /// `top - 14:31:55 up 3 days, …`
 pub(super) fn begins(text: &str) -> bool {
     text.starts_with("top - ") && text.contains("load average")
@@ -40,7 +46,9 @@ impl Load {
         {
             self.processor_column = Some(at);
         } else if let Some(column) = self.processor_column {
-            reclaim(text, column, line, seen);
+            process(text, column, line, seen);
+        } else if is_row(&text.split_ascii_whitespace().collect::<Vec<_>>()) {
+            process(text, USUAL_COLUMN, line, seen);
         }
     }
 
@@ -78,21 +86,45 @@ impl Load {
     }
 }
 
-/// The kernel's own reclaim takes half a processor only where memory has run out.
-fn reclaim(text: &str, column: usize, line: u64, seen: &mut Seen) {
+/// What a single process takes of a processor.
+fn process(text: &str, column: usize, line: u64, seen: &mut Seen) {
     let words: Vec<&str> = text.split_ascii_whitespace().collect();
-    let is_kswapd = words.last().is_some_and(|name| name.starts_with("kswapd"));
+    let (Some(pid), Some(name)) = (words.first(), words.last()) else {
+        return;
+    };
     let share = words
         .get(column)
         .and_then(|share| share.parse::<f64>().ok());
-    if let Some(share) = share.filter(|share| is_kswapd && *share > 50.0) {
-        let culprit = Culprit {
-            process: words.last().map(|name| (*name).to_owned()),
-            pid: words.first().and_then(|pid| pid.parse().ok()),
-            ..Culprit::default()
-        };
+    let Some(share) = share else {
+        return;
+    };
+    let name = name.trim_matches(['[', ']']);
+    // The kernel's own reclaim takes half a processor only where memory has run out.
+    let (cause, says) = if name.starts_with("kswapd") && share > HALF {
         let says = format!("kswapd uses {share} % of a processor to find free memory");
-        let proof = Proof::new(Cause::MemoryThrash, Confidence::High, line, says);
-        seen.proof(proof.of(culprit));
-    }
+        (Cause::MemoryThrash, says)
+    } else if *pid == "1" && name == "systemd" && share > NEARLY_ALL {
+        let says = format!("process 1, systemd, uses {share} % of a processor");
+        (Cause::SystemdOverloaded, says)
+    } else {
+        return;
+    };
+    let culprit = Culprit {
+        process: Some(name.to_owned()),
+        pid: pid.parse().ok(),
+        ..Culprit::default()
+    };
+    seen.proof(Proof::new(cause, Confidence::High, line, says).of(culprit));
+}
+
+/// Whether it is a row of `top`, without its header.
+pub(super) fn is_row(words: &[&str]) -> bool {
+    let number = |at: usize| {
+        words
+            .get(at)
+            .is_some_and(|word: &&str| word.parse::<f64>().is_ok())
+    };
+    let clock = words.get(10).is_some_and(|time| time.contains(':'));
+    let state = words.get(7).is_some_and(|state| state.len() == 1);
+    words.len() >= 12 && number(0) && number(8) && number(9) && clock && state
 }

@@ -42,6 +42,9 @@ pub struct OutputReader {
 /// What the output shows.
 #[derive(Debug, Default)]
 struct Seen {
+    kubelet_starts: u64,
+    /// crictl asks wherever a runtime might be, for want of a configuration.
+    tries_defaults: bool,
     proofs: Vec<Proof>,
     troubles: Vec<Trouble>,
 }
@@ -127,6 +130,11 @@ impl OutputReader {
         }
         self.ends();
         None
+    }
+
+    /// Whether a connection that failed is of no meaning: crictl tries what is not there.
+    pub fn tries_defaults(&self) -> bool {
+        self.form.is_some() && self.seen.tries_defaults
     }
 
     /// Something else begins.

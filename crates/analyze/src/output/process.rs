@@ -24,7 +24,12 @@ enum Who {
 impl ProcessStatus {
     /// `Name:\tcontainerd-shim`: with a tab, which `kubectl describe` has not.
     pub(super) fn begins(line: &str) -> Option<Self> {
-        let name = line.strip_prefix("Name:\t")?.trim();
+        // `kubectl describe` of 2017 had several tabs.
+        let name = line.strip_prefix("Name:\t")?;
+        if name.starts_with(['\t', ' ']) {
+            return None;
+        }
+        let name = name.trim();
         let who = match name {
             "containerd" | "dockerd" | "crio" | "cri-dockerd" => Who::Daemon,
             "systemd" => Who::Init,

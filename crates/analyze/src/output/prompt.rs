@@ -21,8 +21,12 @@ pub(super) struct Command {
 }
 
 /// Commands that are told from prose even where only `#` or `$` stands in front.
-const COMMANDS: [&str; 46] = [
+const COMMANDS: &[&str] = &[
     "bash",
+    "containerd",
+    "crio",
+    "dockerd",
+    "kubelet",
     "busctl",
     "cat",
     "crictl",
@@ -84,11 +88,12 @@ impl Command {
             .min()?;
         let (before, command) = (&text[..at.0], &text[at.0 + at.1.len()..]);
         let command = without_prefixes(command);
-        let first = command.split_ascii_whitespace().next()?;
+        let first = program(command)?;
         let is_known = COMMANDS.contains(&first);
         let is_prompt = match before.is_empty() {
-            true => is_known || at.1 == "❯ " && !first.is_empty(),
-            false => is_user_and_host(before) && (is_known || is_program(first)),
+            true => is_known || at.1 == "❯ ",
+            false if is_user_and_host(before) => is_known || is_program(first),
+            false => is_known && at.1 == "$ " && before.len() < 32,
         };
         is_prompt.then(|| Self {
             text: command.chars().take(MAX_LENGTH).collect(),
@@ -103,9 +108,10 @@ impl Command {
     /// The form of what it prints; none for what prints a log or a listing of processes.
     pub(super) fn form(&self) -> Option<Form> {
         let words = self.words();
-        let (name, rest) = words.split_first()?;
+        let (_, rest) = words.split_first()?;
+        let name = program(&self.text)?;
         let has = |word: &str| rest.contains(&word);
-        match *name {
+        match name {
             "kubectl" | "k" | "oc" if has("describe") => Some(Form::Describe),
             "kubectl" | "k" | "oc" if has("events") || has("event") || has("ev") => {
                 Some(Form::Events)
@@ -123,8 +129,8 @@ impl Command {
             "busctl" | "dbus-send" | "dbus-monitor" => Some(Form::Bus),
             "strace" => Some(Form::Strace(Strace::default())),
             "curl" if self.text.contains("healthz") => Some(Form::Cluster),
-            "curl" | "cat" | "journalctl" | "dmesg" | "tail" | "head" | "less" | "grep" | "ps"
-            | "pstree" | "gstack" => None,
+            "dockerd" | "containerd" | "kubelet" | "crio" | "curl" | "cat" | "journalctl"
+            | "dmesg" | "tail" | "head" | "less" | "grep" | "ps" | "pstree" | "gstack" => None,
             _ => Some(Form::Other),
         }
     }
@@ -135,7 +141,7 @@ impl Command {
         let words = self.words();
         let says = format!("`{}` was interrupted before it printed anything", self.text);
         let is = |names: &[&str]| words.iter().skip(1).any(|word| names.contains(word));
-        let found = match *words.first().unwrap_or(&"") {
+        let found = match program(&self.text).unwrap_or_default() {
             "docker" | "nerdctl" | "podman" if is(&["inspect", "exec", "kill", "stop", "rm"]) => {
                 Some((Cause::ContainerLock, Medium))
             }
@@ -170,6 +176,12 @@ impl Command {
         };
         seen.proof(Proof::new(cause, confidence, self.line, says).of(culprit));
     }
+}
+
+/// The program of a command, without its path.
+fn program(command: &str) -> Option<&str> {
+    let first = command.split_ascii_whitespace().next()?;
+    first.rsplit('/').next()
 }
 
 /// Takes `sudo -E`, `time`, `VAR=value` and `timeout 10` away.

@@ -8,7 +8,8 @@ use crate::proof::Proof;
 
 /// Whether only such output has this line.
 pub(super) fn begins(text: &str, words: &[&str]) -> bool {
-    text.starts_with("FATA[")
+    text.starts_with("FATA[0")
+        || text.starts_with("WARN[0")
         || text.starts_with("ctr: ")
         || text.starts_with("Cannot connect to the Docker daemon")
         || text.starts_with("Error response from daemon: ")
@@ -35,7 +36,11 @@ const NOT_ALLOWED: [&str; 3] = ["permission denied", "Permission denied", "are y
 
 /// Reads a line.
 pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
-    if has_any(text, &NOT_ALLOWED) {
+    if text.contains("using default endpoints") {
+        seen.tries_defaults = true;
+    }
+    let is_a_try = seen.tries_defaults && text.contains("dockershim.sock");
+    if is_a_try || has_any(text, &NOT_ALLOWED) {
         return;
     }
     let mut prove = |confidence, says: &str| {

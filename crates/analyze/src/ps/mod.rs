@@ -4,4 +4,4 @@ mod row;
 mod rules;
 
 pub use row::{PsReader, Row};
-pub use rules::proofs;
+pub use rules::{plugin, proofs};

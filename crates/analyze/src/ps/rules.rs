@@ -149,9 +149,16 @@ fn lost_wakeup(rows: &[Row]) -> Option<Proof> {
     ))
 }
 
+/// A CNI plug-in that runs, however young.
+pub fn plugin(rows: &[Row]) -> Option<&Row> {
+    rows.iter().find(is_plugin)
+}
+
+fn is_plugin(row: &&Row) -> bool {
+    PLUGINS.contains(&name(row)) || row.command.contains("/opt/cni/bin/")
+}
+
 fn plugins(rows: &[Row]) -> Option<Proof> {
-    let is_plugin =
-        |row: &&Row| PLUGINS.contains(&name(row)) || row.command.contains("/opt/cni/bin/");
     let plugins: Vec<&Row> = rows.iter().filter(is_plugin).collect();
     let old = plugins.iter().filter(|row| row.old).count();
     let row = plugins.iter().find(|row| row.old).or(plugins.first())?;

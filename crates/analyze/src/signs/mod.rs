@@ -88,7 +88,7 @@ pub enum Interest {
     Answered,
 }
 
-const INTERESTS: [(&str, Interest); 41] = [
+const INTERESTS: [(&str, Interest); 43] = [
     ("pleg was last seen active", Interest::Pleg),
     ("pleg has yet to be successful", Interest::Pleg),
     ("from runtime service failed", Interest::Call),
@@ -112,6 +112,8 @@ const INTERESTS: [(&str, Interest); 41] = [
     ("connection refused", Interest::Connection),
     ("dial unix ", Interest::Connection),
     ("code = Unavailable", Interest::Connection),
+    ("the connection is unavailable", Interest::Connection),
+    ("container runtime is down", Interest::Connection),
     ("transport is closing", Interest::Connection),
     ("error reading from server: EOF", Interest::Connection),
     ("connection reset by peer", Interest::Connection),

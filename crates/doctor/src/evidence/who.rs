@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use causes::finding::{Culprit, Finding};
+use causes::finding::Culprit;
 use times::GoDuration;
 
 use crate::evidence::shims::Shim;
@@ -41,17 +41,6 @@ pub(crate) fn culprit(probe: &Probe, shim: Option<&Shim>) -> Culprit {
     }
 }
 
-/// How to find what works on a container whose shim is not known, without command lines,
-/// which may wait for a process that hangs.
-pub(crate) fn look_for(probe: &Probe) -> String {
-    let id = short(probe.id.as_deref().unwrap_or_default());
-    format!(
-        "`grep -l {id} /proc/[0-9]*/cgroup` lists its processes, and the parent of the oldest is \
-         its shim; ending a runc below that shim, else the shim, frees the node and costs this \
-         pod alone"
-    )
-}
-
 /// What the runtime's goroutines say, if they were asked for.
 pub(crate) fn stacks(probes: &ProbeFacts) -> Option<String> {
     let stacks = probes.stacks.value()?;
@@ -67,40 +56,6 @@ pub(crate) fn stacks(probes: &ProbeFacts) -> Option<String> {
 pub(crate) fn go(seconds: f64) -> GoDuration {
     let millis = (seconds.clamp(0.0, 1e12) * 1000.0).round() as u64;
     GoDuration(Duration::from_millis(millis))
-}
-
-/// Says of a shim what it does, and how to free whoever waits for it.
-pub(crate) fn blame(finding: &mut Finding, shim: &Shim) {
-    let who = shim.process.label();
-    let evidence = &mut finding.evidence;
-    evidence.push(format!("its shim {who} {}", shim.process.doing()));
-    let places = shim.stuck_in().into_iter();
-    evidence.extend(places.map(|place| format!("a thread of the shim waits in {place}")));
-    evidence.extend(shim.runc.iter().map(|runc| {
-        let age = go(runc.age_seconds.floor());
-        let (who, doing) = (runc.label(), runc.doing());
-        format!("below the shim, {who} {doing}; it is {age} old")
-    }));
-    let pid = shim.process.pid;
-    let oldest = shim
-        .runc
-        .iter()
-        .max_by(|a, b| a.age_seconds.total_cmp(&b.age_seconds));
-    match oldest {
-        _ if shim.process.is_stopped() => finding.advise_first(format!(
-            "`kill -CONT {pid}` lets the shim go on and frees the node at once; nothing is \
-             restarted. If it does not, `kill -KILL {pid}` costs this pod and no other"
-        )),
-        Some(runc) => finding.advise_first(format!(
-            "`kill -KILL {}` ends the runc that the shim waits for; if that does not help, \
-             `kill -KILL {pid}` ends the shim, which costs this pod and no other",
-            runc.pid
-        )),
-        None => finding.advise_first(format!(
-            "`kill -KILL {pid}` ends the shim, which frees the node and costs this pod and no \
-             other; nothing else has to be restarted"
-        )),
-    }
 }
 
 /// Of each kind so many examples are quoted.

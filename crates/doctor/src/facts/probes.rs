@@ -240,6 +240,9 @@ impl Probe {
     }
 }
 
+/// A call that hangs for more ids at once is held up by a daemon, and not by each of them.
+pub const MAX_SINGLED_OUT: usize = 2;
+
 impl ProbeFacts {
     /// The call of that kind for the whole node, if it was made.
     pub fn node(&self, call: Rpc) -> Option<&Probe> {
@@ -297,8 +300,13 @@ impl ProbeFacts {
         let is_answered = others.is_some_and(|cost| cost.count > 0) || self.agent.is_some();
         let slowest = others.map_or(0.0, |cost| cost.max);
         let hung = self.hung(call);
-        hung.filter(|probe| is_answered && probe.seconds > slowest)
-            .collect()
+        let out: Vec<&Probe> = hung
+            .filter(|probe| is_answered && probe.seconds > slowest)
+            .collect();
+        match out.len() > MAX_SINGLED_OUT {
+            true => Vec::new(),
+            false => out,
+        }
     }
 
     /// Whether the runtime may be containerd: those that are known not to be say so.

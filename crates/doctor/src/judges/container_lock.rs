@@ -5,8 +5,9 @@ use causes::finding::{Confidence, Finding};
 use cri::Rpc;
 
 use super::Opinion;
+use crate::evidence::remedy::{blame, look_for};
 use crate::evidence::shims::{serving, shims};
-use crate::evidence::who::{blame, culprit, go, look_for, stacks, subject};
+use crate::evidence::who::{culprit, go, stacks, subject};
 use crate::facts::NodeFacts;
 use crate::facts::probes::Outcome;
 
@@ -66,7 +67,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         }
         finding.evidence.extend(stacks(probes));
         match shim {
-            Some(shim) => blame(&mut finding, shim),
+            Some(shim) => blame(&mut finding, shim, probes),
             None => finding.advise_first(look_for(probe)),
         }
         finding

@@ -5,10 +5,11 @@ use causes::finding::{Confidence, Finding};
 use cri::Rpc;
 
 use super::Opinion;
+use crate::evidence::remedy::{blame, look_for};
 use crate::evidence::shims::{serving, shims};
-use crate::evidence::who::{blame, culprit, go, look_for, stacks, subject};
+use crate::evidence::who::{culprit, go, stacks, subject};
 use crate::facts::NodeFacts;
-use crate::facts::probes::{Outcome, ProbeFacts};
+use crate::facts::probes::{MAX_SINGLED_OUT, Outcome, ProbeFacts};
 
 /// The tell: `ListContainers` hangs, `ListPodSandbox` does not, and neither does the
 /// status of anybody but the culprit.
@@ -25,6 +26,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     if probes.outcome(Rpc::ListPodSandbox) != Some(Outcome::Ok)
         || probes.is_silent()
         || !probes.may_be_containerd()
+        || probes.hung(Rpc::ContainerStatus).count() > MAX_SINGLED_OUT
     {
         return Opinion::Clear;
     }
@@ -56,7 +58,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
             finding.evidence.extend(others(probes));
             finding.evidence.extend(stacks(probes));
             match shim {
-                Some(shim) => blame(&mut finding, shim),
+                Some(shim) => blame(&mut finding, shim, probes),
                 None => finding.advise_first(look_for(probe)),
             }
             finding

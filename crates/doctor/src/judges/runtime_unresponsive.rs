@@ -9,10 +9,11 @@ use pleg::runtime::{CallError, NoConnection, Rpc, Unreachable};
 use super::Opinion;
 use crate::evidence::owner::culprit;
 use crate::evidence::plugins::is_any_old;
-use crate::evidence::who::{go, stacks};
+use crate::evidence::who::{go, stacks, subject};
 use crate::facts::NodeFacts;
-use crate::facts::probes::{End, Outcome, Probe, ProbeFacts};
+use crate::facts::probes::{End, MAX_SINGLED_OUT, Outcome, Probe, ProbeFacts};
 
+mod behind;
 mod failing;
 
 /// Statuses are slow of which half take so many seconds: a healthy one takes milliseconds.
@@ -21,6 +22,9 @@ const SLOW: f64 = 2.0;
 /// The tell: `Version`, which takes no lock, is not answered.
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let probes = &facts.probes;
+    if let Some(finding) = behind::judge(facts) {
+        return Opinion::Found(vec![with_unit(finding)]);
+    }
     let Some(version) = probes.node(Rpc::Version) else {
         return unasked(facts);
     };
@@ -217,6 +221,7 @@ fn lists(facts: &NodeFacts) -> Opinion {
     found.extend(refused_to_agent(facts, name));
     found.extend(hung_alone(facts));
     found.extend(nobodys_status(facts, name));
+    found.extend(many_statuses(facts, name));
     found.extend(failing::statuses(facts, name));
     found.extend(not_ready(facts));
     found.extend(slow_statuses(facts, name).filter(|_| found.is_empty()));
@@ -297,6 +302,29 @@ fn nobodys_status(facts: &NodeFacts, runtime: &str) -> Option<Finding> {
          or something that all of them need is held",
         go(longest)
     ));
+    Some(found)
+}
+
+/// The status of several is not answered, and that of others is: a daemon holds them up, of
+/// which each id is a victim.
+fn many_statuses(facts: &NodeFacts, runtime: &str) -> Option<Finding> {
+    let probes = &facts.probes;
+    let calls = [Rpc::ContainerStatus, Rpc::PodSandboxStatus].into_iter();
+    let mut calls = calls.filter(|call| probes.cost(*call).is_some() || probes.agent.is_some());
+    let call = calls.find(|call| probes.hung(*call).count() > MAX_SINGLED_OUT)?;
+    let count = probes.hung(call).count();
+    let sentence = format!("{runtime} does not answer {call} for {count} ids at once");
+    let mut found = finding(facts, Confidence::Medium, sentence);
+    for probe in probes.hung(call).take(MAX_SINGLED_OUT + 1) {
+        let (who, long) = (subject(probe), go(probe.seconds));
+        found
+            .evidence
+            .push(format!("{call} of {who} has not answered for {long}"));
+    }
+    found.evidence.push(
+        "a call that hangs for many ids is held up by a daemon or a disk, not by each of them"
+            .to_owned(),
+    );
     Some(found)
 }
 

@@ -6,8 +6,9 @@ use cri::Rpc;
 
 use super::Opinion;
 use crate::evidence::lack::lack;
+use crate::evidence::remedy::blame;
 use crate::evidence::shims::{Shim, serving, shims};
-use crate::evidence::who::{blame, culprit, go, short, subject};
+use crate::evidence::who::{culprit, go, short, subject};
 use crate::facts::NodeFacts;
 use crate::facts::probes::{Outcome, ProbeFacts};
 
@@ -39,7 +40,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
             probe.source()
         ));
         if let Some(shim) = shim {
-            blame(&mut finding, shim);
+            blame(&mut finding, shim, probes);
         }
         findings.push(finding);
     }
@@ -90,7 +91,7 @@ fn of_stopped(probes: &ProbeFacts, shim: &Shim) -> Finding {
         process: Some(shim.process.comm.clone()),
         ..Culprit::default()
     };
-    blame(&mut finding, shim);
+    blame(&mut finding, shim, probes);
     finding
 }
 

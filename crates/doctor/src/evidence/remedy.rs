@@ -1,0 +1,177 @@
+//! What to do about a call that hangs for one container: by what the processes behind it
+//! are seen to do.
+//!
+//! A process is only ever advised to be killed if it is the one that is seen to be stuck: an
+//! end of a healthy shim or conmon costs a pod and frees nobody.
+
+use causes::finding::Finding;
+
+use super::shims::Shim;
+use super::who::{go, short};
+use crate::facts::host::Process;
+use crate::facts::probes::{Probe, ProbeFacts};
+
+/// A runc lives for less than a second.
+const OLD: f64 = 5.0;
+
+/// How to find what works on a container whose shim is not known, without command lines,
+/// which may wait for a process that hangs.
+pub(crate) fn look_for(probe: &Probe) -> String {
+    let id = short(probe.id.as_deref().unwrap_or_default());
+    format!(
+        "`grep -l {id} /proc/[0-9]*/cgroup` lists its processes, and the parent of the oldest is \
+         its shim or conmon; look for one in state T or D, or for an old runc below it"
+    )
+}
+
+/// Says of a shim what it and its runc do, and how to free whoever waits for them.
+pub(crate) fn blame(finding: &mut Finding, shim: &Shim, probes: &ProbeFacts) {
+    let who = shim.process.label();
+    let role = match shim.process.comm.as_str() {
+        "conmon" => "conmon",
+        _ => "shim",
+    };
+    let evidence = &mut finding.evidence;
+    evidence.push(format!("its {role} {who} {}", shim.process.doing()));
+    let places = shim.stuck_in().into_iter();
+    evidence.extend(places.map(|place| format!("a thread of the {role} waits in {place}")));
+    evidence.extend(shim.runc.iter().map(|runc| {
+        let age = go(runc.age_seconds.floor());
+        let (who, doing) = (runc.label(), runc.doing());
+        format!("below the {role}, {who} {doing}; it is {age} old")
+    }));
+    finding.advise_first(advice(shim, probes));
+}
+
+fn advice(shim: &Shim, probes: &ProbeFacts) -> String {
+    let pid = shim.process.pid;
+    let stopped = shim.runc.iter().find(|runc| runc.is_stopped());
+    let oldest = shim
+        .runc
+        .iter()
+        .filter(|runc| runc.is_runc() && runc.age_seconds >= OLD);
+    let oldest = oldest.max_by(|one, other| one.age_seconds.total_cmp(&other.age_seconds));
+    // Only containerd asks the shim of a pod itself; conmon and docker's shims are not called.
+    let is_called = probes.may_be_containerd() && shim.process.comm != "conmon";
+    let cost = match is_called {
+        true => "costs this pod and no other",
+        false => "costs this container",
+    };
+    match (stopped, oldest) {
+        _ if shim.process.is_stopped() && is_called => format!(
+            "`kill -CONT {pid}` lets the shim go on and frees the node at once; nothing is \
+             restarted. If it does not, `kill -KILL {pid}` {cost}"
+        ),
+        _ if shim.process.is_stopped() => {
+            format!("`kill -CONT {pid}` lets it go on; nothing is restarted")
+        }
+        (Some(runc), _) => format!(
+            "`kill -CONT {}` lets the stopped {} go on, for which the others wait",
+            runc.pid, runc.comm
+        ),
+        (None, Some(runc)) if cannot_be_killed(runc) => in_the_kernel(runc),
+        (None, Some(runc)) if is_called => format!(
+            "`kill -KILL {}` ends the runc that the shim waits for; if that does not help, \
+             `kill -KILL {pid}` ends the shim, which {cost}",
+            runc.pid
+        ),
+        (None, Some(runc)) => {
+            format!(
+                "`kill -KILL {}` ends the runc that the others wait for",
+                runc.pid
+            )
+        }
+        _ if cannot_be_killed(shim.process) || !shim.stuck_in().is_empty() => {
+            in_the_kernel(shim.process)
+        }
+        _ if is_called => format!(
+            "`kill -KILL {pid}` ends the shim, which frees the node and {cost}; nothing else has \
+             to be restarted"
+        ),
+        _ => format!(
+            "do not kill {}: nothing shows that it is stuck; look at what the runtime itself \
+             waits for",
+            shim.process.label()
+        ),
+    }
+}
+
+fn cannot_be_killed(process: &Process) -> bool {
+    process.state == 'D'
+}
+
+fn in_the_kernel(process: &Process) -> String {
+    format!(
+        "{} waits in the kernel and cannot be killed: mend what it waits for, mostly a disk or a \
+         network file system",
+        process.label()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use cri::Rpc;
+
+    use causes::Cause;
+
+    use crate::judges::JUDGES;
+    use crate::node::{Node, found, node};
+
+    fn hung(name: &str, version: &str) -> Node {
+        node(name, version)
+            .status(Rpc::ContainerStatus, "c1", "shop", "web", "app")
+            .answered(Rpc::ContainerStatus, 7, 0.002)
+    }
+
+    fn first_advice(node: Node) -> String {
+        let judges = JUDGES
+            .iter()
+            .find(|(cause, _)| *cause == Cause::ContainerLock);
+        let (_, judge) = judges.expect("every cause has a judge");
+        let findings = found(judge(&node.facts()));
+        findings[0].advice[0].clone().into_owned()
+    }
+
+    #[test]
+    fn a_conmon_that_sleeps_is_never_to_be_killed_and_a_stopped_one_goes_on() {
+        let asleep = hung("cri-o", "1.36.3")
+            .shim(99, false, &["c1"])
+            .named(99, "conmon");
+        let advice = first_advice(asleep);
+        assert!(advice.contains("do not kill conmon (99)"), "{advice}");
+        let stopped = hung("cri-o", "1.36.3")
+            .shim(99, true, &["c1"])
+            .named(99, "conmon");
+        let advice = first_advice(stopped);
+        assert!(
+            advice.contains("kill -CONT 99") && !advice.contains("KILL"),
+            "{advice}"
+        );
+    }
+
+    #[test]
+    fn a_runc_that_was_stopped_goes_on_and_its_init_is_left_alone() {
+        let node = hung("docker", "20.10.24")
+            .shim(99, false, &["c1"])
+            .process(200, 99, "runc")
+            .in_state(200, 'T')
+            .process(201, 200, "runc:[2:INIT]");
+        let advice = first_advice(node);
+        assert!(
+            advice.contains("kill -CONT 200") && !advice.contains("KILL"),
+            "{advice}"
+        );
+    }
+
+    #[test]
+    fn who_waits_in_the_kernel_is_not_to_be_killed() {
+        let node = hung("containerd", "1.7.24")
+            .shim(99, false, &["c1"])
+            .in_state(99, 'D');
+        let advice = first_advice(node);
+        assert!(
+            advice.contains("cannot be killed") && !advice.contains("KILL"),
+            "{advice}"
+        );
+    }
+}

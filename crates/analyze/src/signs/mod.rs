@@ -88,7 +88,7 @@ pub enum Interest {
     Answered,
 }
 
-const INTERESTS: [(&str, Interest); 43] = [
+const INTERESTS: [(&str, Interest); 42] = [
     ("pleg was last seen active", Interest::Pleg),
     ("pleg has yet to be successful", Interest::Pleg),
     ("from runtime service failed", Interest::Call),
@@ -102,7 +102,6 @@ const INTERESTS: [(&str, Interest); 43] = [
     ("listing pod sandboxes: ", Interest::Call),
     ("getting the status of the container", Interest::Call),
     ("Container runtime initialized", Interest::Answered),
-    ("SyncLoop (PLEG)", Interest::Answered),
     ("it just became ready", Interest::Answered),
     ("NodeReady", Interest::Answered),
     ("containerd successfully booted", Interest::Answered),

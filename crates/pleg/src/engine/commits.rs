@@ -30,6 +30,7 @@ impl Engine {
                 self.doubts.forget(uid);
                 self.unasked.remove(uid);
                 self.lasting.remove(uid);
+                self.inspector.withdraw(uid);
                 self.failures.forget(uid);
                 self.rounds.ended(uid);
                 self.tell(&commit, None, now);
@@ -77,8 +78,8 @@ impl Engine {
                 if self.rounds.is_newer_than_last(ticket.number()) {
                     self.missed.remove(uid);
                 }
-                // All that the pod still has was answered.
-                self.failures.forget(uid);
+                // All that the pod still has was answered, when this was begun.
+                self.failures.forget_until(uid, inspected_since);
                 let begun = now.back_at(commit.begun);
                 let listed = self.records.listed_as(uid);
                 let contradictions = match &commit.after {
@@ -103,6 +104,11 @@ impl Engine {
                     _ => self.cache.set(uid, status, begun, differs),
                 };
                 self.note_contradiction(&status, now.instant);
+                if let Some(error) = self.failures.of(uid).map(|failing| failing.error.clone()) {
+                    // What failed since this was begun is asked for again.
+                    self.cache.set_error(uid, error, begun.instant);
+                    self.records.retry(uid);
+                }
                 if let Judged::Contradicts | Judged::Fails { .. } = judged {
                     self.hurry(now);
                 }
@@ -159,11 +165,11 @@ impl Engine {
         now: Moment,
     ) {
         if let Some(failing) = self.unseen_pod(uid, error, now.instant, unseen_since) {
-            self.note_failing(failing);
+            self.note_failing(failing, now.instant);
         }
     }
 
-    /// A pod that is not seen as a whole, by its newest sandbox.
+    /// A pod that is not seen as a whole, by its newest sandbox; by a container where it has none.
     pub(super) fn unseen_pod(
         &self,
         uid: &PodUid,
@@ -172,11 +178,16 @@ impl Engine {
         unseen_since: Instant,
     ) -> Option<Failing> {
         let listed = self.records.listed_as(uid)?;
-        let newest = listed.sandboxes.iter().max_by_key(|row| row.attempt)?;
+        let sandbox = listed.sandboxes.iter().max_by_key(|row| row.attempt);
+        let (id, call, container) = match (sandbox, listed.containers.first()) {
+            (Some(sandbox), _) => (&sandbox.id, Rpc::PodSandboxStatus, None),
+            (None, Some(row)) => (&row.id, Rpc::ContainerStatus, Some(row.name.clone())),
+            (None, None) => return None,
+        };
         Some(Failing {
-            id: newest.id.clone(),
-            call: Rpc::PodSandboxStatus,
-            container: None,
+            id: id.clone(),
+            call,
+            container,
             pod: Some(listed.pod.clone()),
             error,
             since,

@@ -11,9 +11,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use tokio::time::Instant;
+
 use super::governor::Key;
 use crate::model::id::PodUid;
 use crate::out::coverage::Failing;
+use crate::out::failure::InspectError;
 
 /// What failed last, by call.
 #[derive(Debug, Default)]
@@ -24,6 +27,8 @@ pub(super) struct Failures {
 #[derive(Debug)]
 struct Failed {
     failing: Failing,
+    /// When it was noted last.
+    noted: Instant,
     /// It was answered well since.
     is_answered: bool,
 }
@@ -36,7 +41,7 @@ impl Failed {
 
 impl Failures {
     /// A call failed. What its pod was not seen for before is answered, or named beside it.
-    pub(super) fn note(&mut self, mut failing: Failing) {
+    pub(super) fn note(&mut self, mut failing: Failing, now: Instant) {
         if let Some(pod) = &failing.pod {
             self.named(&pod.uid);
         }
@@ -47,6 +52,7 @@ impl Failures {
         failing.unseen_since = failing.unseen_since.min(failing.since);
         let failed = Failed {
             failing,
+            noted: now,
             is_answered: false,
         };
         self.calls.insert(key, failed);
@@ -70,7 +76,24 @@ impl Failures {
             .retain(|_, failed| !(failed.is_answered && failed.is_of(uid)));
     }
 
-    /// A pod was seen, or is gone.
+    /// A pod was seen as of this time; what has failed since still does.
+    pub(super) fn forget_until(&mut self, uid: &PodUid, seen: Instant) {
+        self.calls.retain(|_, failed| {
+            let is_newer = failed.noted > seen && !failed.is_answered;
+            let is_call = matches!(failed.failing.error, InspectError::Failed { .. });
+            !failed.is_of(uid) || is_newer && is_call
+        });
+    }
+
+    /// A call of this pod that fails.
+    pub(super) fn of(&self, uid: &PodUid) -> Option<&Failing> {
+        let mut failed = self.calls.values();
+        failed
+            .find(|failed| failed.is_of(uid))
+            .map(|failed| &failed.failing)
+    }
+
+    /// A pod is gone.
     pub(super) fn forget(&mut self, uid: &PodUid) {
         self.calls.retain(|_, failed| !failed.is_of(uid));
     }

@@ -95,6 +95,11 @@ impl Inspector {
         });
     }
 
+    /// The pod is gone: nobody waits for it any more.
+    pub(crate) fn withdraw(&mut self, uid: &PodUid) {
+        self.queue.retain(|queued| queued.ticket.uid != *uid);
+    }
+
     /// The next call to be made, if there is one and the governor has room for it.
     pub(crate) fn next_call(
         &mut self,

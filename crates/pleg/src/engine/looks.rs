@@ -59,7 +59,14 @@ impl Engine {
         // A call may hang for longer than its pod is there.
         let unseen = self.unseen(now.instant);
         let unseen = unseen.iter().filter(|uid| self.records.knows(uid));
-        let seen = known == 0 || unseen.count() < known;
+        let seen = match known {
+            // Only a list of sandboxes shows that there are none: a sweep asks for what is known.
+            0 => {
+                let blind = self.relister.blind(self.ages(now.instant));
+                self.rounds.kind() == Some(LookKind::List) || !blind.sandboxes
+            }
+            _ => unseen.count() < known,
+        };
         match self.rounds.complete(now.instant, seen) {
             Ended::Nothing => {}
             Ended::Blind => tracing::debug!("no pod was seen by this look"),

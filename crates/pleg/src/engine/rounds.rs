@@ -148,6 +148,11 @@ impl Rounds {
         round.is_some_and(|round| round.waiting.is_empty())
     }
 
+    /// What the round under way goes by.
+    pub(crate) fn kind(&self) -> Option<LookKind> {
+        self.current.as_ref().map(|round| round.kind)
+    }
+
     /// Whether a round is under way.
     pub(crate) fn is_under_way(&self) -> bool {
         self.current.is_some()

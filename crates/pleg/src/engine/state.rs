@@ -495,7 +495,7 @@ impl Engine {
                     error: error.clone(),
                 };
                 let unseen = pod.as_ref().and_then(|pod| self.differing.since(&pod.uid));
-                self.note_failing(Failing {
+                let failing = Failing {
                     id,
                     call,
                     container: about.container,
@@ -503,18 +503,19 @@ impl Engine {
                     since: now,
                     unseen_since: unseen.unwrap_or(now),
                     pod,
-                });
+                };
+                self.note_failing(failing, now);
             }
         }
     }
 
     /// Notes why a pod is not seen, and that no look waits for it.
-    pub(super) fn note_failing(&mut self, failing: Failing) {
+    pub(super) fn note_failing(&mut self, failing: Failing, now: Instant) {
         if let Some(pod) = &failing.pod {
             let error = failing.error.clone();
             self.cache.set_error(&pod.uid, error, failing.since);
             self.rounds.give_up(&pod.uid);
         }
-        self.failures.note(failing);
+        self.failures.note(failing, now);
     }
 }

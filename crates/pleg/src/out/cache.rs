@@ -25,13 +25,13 @@ pub struct Entry {
     pub inspected: bool,
     /// Why the newest inspection failed, if it did.
     pub error: Option<InspectError>,
-    /// When the newest inspection was begun, good or not.
+    /// As of when the status, or the error beside it, is known.
     pub modified: Option<Instant>,
     /// As of when the status was last confirmed: by an inspection, or by a look that found
     /// nothing changed.
     pub as_of: Option<Moment>,
-    /// Whether containers that were created before that would be seen. They are not while
-    /// containers cannot be listed.
+    /// Whether sandboxes and containers that were created before that would be seen. They are
+    /// not while either of them cannot be listed.
     pub is_complete: bool,
 }
 
@@ -100,7 +100,10 @@ impl Contents {
         }
         let as_of = entry.as_of.map(|as_of| as_of.instant);
         // The lists that show that something came make the pod pending.
-        entry.is_complete = !is_pending && as_of.is_some() && self.containers_complete >= as_of;
+        entry.is_complete = !is_pending
+            && as_of.is_some()
+            && self.containers_complete >= as_of
+            && self.complete >= as_of;
         entry
     }
 }
@@ -209,15 +212,16 @@ impl CacheWriter {
         differs: bool,
     ) -> Arc<PodStatus> {
         let mut contents = self.write();
-        contents.note_pending(uid, differs);
+        contents.note_inspected(uid, begun, differs);
         let entry = contents.entry_of(uid);
         status.keep_ips_of(&entry.status);
         status.keep_exit_codes_of(&entry.status);
         entry.status = Arc::new(status);
         entry.inspected = true;
         entry.error = None;
-        entry.modified = entry.modified.max(Some(begun.instant));
         entry.as_of = later(entry.as_of, Some(begun));
+        // An error that was noted since this was begun tells nothing of how old the status is.
+        entry.modified = entry.as_of.map(|as_of| as_of.instant);
         let status = entry.status.clone();
         drop(contents);
         self.changed.send_replace(());
@@ -235,7 +239,7 @@ impl CacheWriter {
         differs: bool,
     ) -> Arc<PodStatus> {
         let mut contents = self.write();
-        contents.note_pending(uid, differs);
+        contents.note_inspected(uid, begun, differs);
         let entry = contents.entry_of(uid);
         status.keep_parts_of(last_good, listed);
         status.keep_ips_of(last_good);
@@ -342,11 +346,15 @@ impl CacheWriter {
 }
 
 impl Contents {
-    fn note_pending(&mut self, uid: &PodUid, differs: bool) {
-        match differs {
-            true => self.pending.insert(uid.clone()),
-            false => self.pending.remove(uid),
-        };
+    /// A pod was inspected. A look that was begun later did not wait for it, and so does not
+    /// vouch for it: the next one will.
+    fn note_inspected(&mut self, uid: &PodUid, begun: Moment, differs: bool) {
+        let looked = self.looked.is_some_and(|look| look.instant > begun.instant);
+        if differs {
+            self.pending.insert(uid.clone());
+        } else if !looked {
+            self.pending.remove(uid);
+        }
     }
 
     fn entry_of(&mut self, uid: &PodUid) -> &mut Entry {

@@ -114,6 +114,8 @@ impl Subscribers {
         clock: WallClock,
     ) -> Subscription {
         let shared = Arc::<Shared>::default();
+        // Those that nobody reads any more go, on a node without news too.
+        self.queues.retain(|queue| queue.strong_count() > 0);
         self.queues.push(Arc::downgrade(&shared));
         Subscription {
             _lifeline: lifeline,

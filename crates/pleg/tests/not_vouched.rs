@@ -1,0 +1,221 @@
+//! What nobody has looked at is not vouched for: not by a later look, not by an error that was
+//! noted meanwhile, not by ids of the long gone.
+
+mod node;
+
+use std::time::Duration;
+
+use node::{Node, many, seconds};
+use pleg::model::id::PodUid;
+use pleg::model::listed::ContainerState;
+use pleg::out::health::HealthState;
+use pleg::runtime::{CallError, Rpc};
+use sim::Fault;
+use tokio::time::{Instant, timeout};
+
+fn refused() -> Fault {
+    Fault::Fail(CallError::Refused("Unknown: broken".into()))
+}
+
+fn victim() -> PodUid {
+    "uid-victim".into()
+}
+
+/// Whether the cache says without an error that `app` of the victim runs.
+async fn is_told_to_run(node: &Node, newer_than: Instant) -> bool {
+    let cache = node.pleg.cache().clone();
+    let uid = victim();
+    let told = timeout(Duration::ZERO, cache.newer_than(&uid, newer_than)).await;
+    let Ok(Ok(entry)) = told else {
+        return false;
+    };
+    let mut containers = entry.status.containers.iter();
+    let app = containers.find(|container| &*container.name == "app");
+    entry.error.is_none() && app.is_some_and(|app| app.state == ContainerState::Running)
+}
+
+/// A victim whose `side` hangs while it is inspected, and whose `app` dies after it answered.
+async fn inspected_before_it_died() -> (Node, Instant) {
+    let node = Node::watch(|sim| {
+        sim.run("victim", &["app", "side", "third"]);
+        many(sim, 20, &["app"]);
+    })
+    .await;
+    node.at(8.4).await;
+    node.sim
+        .fault(Rpc::ContainerStatus, Some("victim/side.0"), Fault::Hang);
+    node.sim.exit("victim", "third", 1);
+    node.at(9.2).await;
+    node.sim.exit("victim", "app", 9);
+    (node, Instant::now())
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_that_was_noted_meanwhile_does_not_make_an_old_inspection_newer() {
+    for lists_hang in [false, true] {
+        let (node, died) = inspected_before_it_died().await;
+        if lists_hang {
+            node.at(9.6).await;
+            node.sim.fault(Rpc::ListContainers, None, Fault::Hang);
+        }
+        node.at(16.3).await;
+        let slow = Fault::Slow(seconds(1.5));
+        node.sim
+            .fault(Rpc::ContainerStatus, Some("victim/app.0"), slow);
+        node.sim.lift(Rpc::ContainerStatus, Some("victim/side.0"));
+        for _ in 0..600 {
+            node.pass(0.01).await;
+            let runs = is_told_to_run(&node, died + Duration::from_millis(200)).await;
+            assert!(!runs, "at {}, lists hang: {lists_hang}", node.elapsed());
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_look_does_not_vouch_for_an_inspection_that_it_did_not_wait_for() {
+    let node = Node::watch(|sim| {
+        sim.run("victim", &["app", "side", "third"]);
+        many(sim, 300, &["app"]);
+    })
+    .await;
+    node.at(8.4).await;
+    node.sim
+        .fault(Rpc::ContainerStatus, Some("victim/side.0"), Fault::Hang);
+    node.sim.exit("victim", "third", 1);
+    node.at(9.6).await;
+    node.sim.fault(Rpc::ListContainers, None, Fault::Hang);
+    node.at(15.0).await;
+    node.sim
+        .fault(Rpc::ContainerStatus, Some("victim/app.0"), refused());
+    node.at(25.0).await;
+    node.sim.exit("victim", "app", 9);
+    let died = Instant::now();
+    node.at(62.0).await;
+    node.sim.lift(Rpc::ContainerStatus, Some("victim/side.0"));
+    let cache = node.pleg.cache().clone();
+    node.sample(30.0, |at, status| {
+        let entry = cache.get(&victim());
+        let as_of = entry.as_of.map(|as_of| as_of.instant);
+        let mut containers = entry.status.containers.iter();
+        let app = containers.find(|container| &*container.name == "app");
+        if app.is_some_and(|app| app.state == ContainerState::Running) {
+            assert!(as_of <= Some(died), "at {at} it runs as of after its death");
+        }
+        // `app` fails all the time.
+        assert!(
+            !status.failing.is_empty(),
+            "at {at}: {}",
+            status.health.message
+        );
+    })
+    .await;
+    // And is told once it does not.
+    node.sim.lift_all();
+    node.pass(5.0).await;
+    assert_eq!(node.deaths("victim/app.0").len(), 1);
+    assert_eq!(node.status().await.health.state, HealthState::Healthy);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ids_of_the_long_gone_are_no_look_at_anybody() {
+    for fault in [Fault::Hang, refused()] {
+        let node = Node::watch_knowing_only(&["old-1", "old-2"], |sim| {
+            many(sim, 5, &["app"]);
+            for list in [Rpc::ListPodSandbox, Rpc::ListContainers] {
+                sim.fault(list, None, fault.clone());
+            }
+        })
+        .await;
+        node.sample(200.0, |at, status| {
+            let health = &status.health;
+            assert_eq!(health.age_seconds, None, "at {at}: {}", health.message);
+        })
+        .await;
+        assert_eq!(node.synced(), None);
+        let health = node.status().await.health;
+        assert_eq!(health.state, HealthState::Unhealthy, "{}", health.message);
+        node.sim.lift_all();
+        node.pass(10.0).await;
+        assert!(node.synced().is_some());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_without_a_sandbox_is_named_like_any_other() {
+    let node = Node::watch(|sim| many(sim, 3, &["app"])).await;
+    node.at(8.4).await;
+    node.sim.world().pod("p0").sandboxes.clear();
+    node.pass(10.0).await;
+    // Whoever asks for it ends the runtime, which is back at once.
+    let id = "p0/app.0";
+    node.sim.fault(Rpc::ContainerStatus, Some(id), Fault::Hang);
+    node.sim.exit("p0", "app", 1);
+    let sim = node.sim.clone();
+    let ends = tokio::spawn(async move {
+        loop {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            let outstanding = sim.outstanding();
+            if outstanding.iter().any(|call| call.id == Some(id.into())) {
+                sim.restart(seconds(0.1));
+            }
+        }
+    });
+    node.pass(30.0).await;
+    let mut was_named = false;
+    node.sample(30.0, |at, status| {
+        assert_ne!(status.health.state, HealthState::Healthy, "at {at}");
+        was_named |= status.failing.iter().any(|failing| failing.id == id.into());
+    })
+    .await;
+    ends.abort();
+    assert!(was_named);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_is_asked_for_the_pods_that_came_and_went_while_all_statuses_hung() {
+    let node = Node::watch(|sim| many(sim, 5, &["app"])).await;
+    node.at(8.4).await;
+    let statuses = [Rpc::ContainerStatus, Rpc::PodSandboxStatus];
+    for call in statuses {
+        node.sim.fault(call, None, Fault::Hang);
+    }
+    for round in 0..300 {
+        let names: Vec<String> = (0..4).map(|pod| format!("job-{round}-{pod}")).collect();
+        for name in &names {
+            node.sim.run(name, &["app"]);
+        }
+        node.pass(2.0).await;
+        for name in &names {
+            node.sim.world().remove(name);
+        }
+    }
+    node.pass(3.0).await;
+    node.sim.lift_all();
+    for call in statuses {
+        node.sim.fault(call, None, Fault::Slow(seconds(0.05)));
+    }
+    node.pass(0.5).await;
+    let exited = node.elapsed();
+    node.sim.exit("p0", "app", 3);
+    node.pass(10.0).await;
+    let told: Vec<f64> = node.deaths("p0/app.0");
+    assert_eq!(told.len(), 1);
+    assert!(told[0] - exited < 2.0, "told after {} s", told[0] - exited);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_whose_sandbox_cannot_be_listed_is_not_complete() {
+    let node = Node::watch_knowing_no_host(|sim| many(sim, 3, &["app"])).await;
+    node.at(8.4).await;
+    node.sim.fault(Rpc::ListPodSandbox, None, refused());
+    node.at(20.0).await;
+    node.sim.run("new", &["app"]);
+    node.pass(10.0).await;
+    let uid: PodUid = "uid-new".into();
+    let entry = node.pleg.cache().get(&uid);
+    assert!(!entry.status.containers.is_empty() && entry.status.sandboxes.is_empty());
+    assert!(!entry.is_complete);
+    node.sim.lift_all();
+    node.pass(5.0).await;
+    assert!(node.pleg.cache().get(&uid).is_complete);
+}

@@ -69,7 +69,7 @@ mod tests {
         "\n## What happens\n",
         "\n## How to confirm it\n",
         "\n## What to do now\n",
-        "\n## What fixes it\n",
+        "\n## Permanent fix\n",
         "\n## How to prevent it\n",
         "\n## References\n",
     ];

@@ -12,20 +12,20 @@ use crate::commands::man_pages::ManPages;
 
 const AFTER_HELP: &str = "\
 Examples:
-  pleg watch                     what happens to pods on this node, as it happens
+  pleg watch                     lifecycle events of this node, live
   pleg watch -n shop -o json     one namespace, one JSON object a line
-  pleg status                    are all pods seen, and what does not answer
-  pleg demo                      what this is for, on a simulated node
-  pleg doctor                    why this node is NotReady: who, and what to do now
-  pleg explain                   the causes that are known, each with its page
-  pleg analyze kubelet.log       what was saved of a node, explained
+  pleg status                    is pod status up to date, and what hangs
+  pleg demo                      what pleg does, on a simulated node
+  pleg doctor                    why this node is NotReady, and what to do now
+  pleg explain                   the known causes
+  pleg analyze kubelet.log       explain a saved file
   pleg agent                     the daemon: events and status for other commands, metrics
   pleg guard                     keep a kubelet Ready while one container is stuck
-  pleg sim --listen /tmp/s.sock  a runtime that obeys, for whatever speaks CRI
+  pleg sim --listen /tmp/s.sock  a simulated runtime for any CRI client
 
-Exit codes: 0 well, 1 a problem was found, 2 it could not be done.";
+Exit codes: 0 healthy, 1 problem found, 2 failed.";
 
-/// See what happens to the pods of a node, even while its container runtime hangs.
+/// Watch the pods of a node, even while its container runtime hangs.
 #[derive(Debug, Parser)]
 #[command(name = "pleg", version, after_help = AFTER_HELP, propagate_version = true)]
 pub struct Arguments {
@@ -44,26 +44,26 @@ pub enum Command {
     Watch(Watch),
     /// Show all pods with their sandboxes and containers.
     Pods(Pods),
-    /// Show whether all pods are seen, what hangs, and what a kubelet here would say.
+    /// Show whether pod status is up to date, which calls hang, and what a kubelet would report.
     Status(Status),
     /// Run the daemon: metrics, health and events over HTTP.
     Agent(Agent),
-    /// Stand between a kubelet and its runtime, and answer what one stuck container holds up.
+    /// Serve CRI to a kubelet, and keep it Ready while one container is stuck.
     Guard(Guard),
-    /// Look at this node, harmlessly, and say what is wrong with it and what to do.
+    /// Diagnose this node without changing it: what is wrong, and what to do.
     Doctor(Doctor),
-    /// Show the page of a cause, or list all causes.
+    /// Describe a cause, or list all known causes.
     Explain(Explain),
     /// Reads for `doctor` what may block in the kernel.
     #[command(hide = true)]
     DoctorHelper,
-    /// Explain logs, goroutine dumps and whatever else was saved of a node.
+    /// Explain logs, goroutine dumps and other files saved from a node.
     Analyze(Analyze),
-    /// See in half a minute, on a simulated node, what one stuck container does to a kubelet.
+    /// Show on a simulated node, in half a minute, what one stuck container does to a kubelet.
     Demo,
-    /// Serve a simulated runtime, to which happens what a scenario says.
+    /// Serve a simulated runtime, driven by a scenario file.
     Sim(Sim),
-    /// Print the completion script of a shell.
+    /// Generate a shell completion script.
     Completion(Completion),
     /// Write the manual pages of all commands to a directory.
     #[command(hide = true)]

@@ -56,7 +56,7 @@ async fn under_the_status_lock_container_and_shim_are_named_and_the_advice_frees
     let report = pleg_json(&[&arguments[..], &NO_KUBELET].concat());
     let finding = only(&report, "container-status-lock");
     let evidence = finding["evidence"].to_string();
-    assert!(evidence.contains("in everybody's way"), "{evidence}");
+    assert!(evidence.contains("blocks the others"), "{evidence}");
     let containerd = testbed.verb(&["pid"]).await.unwrap();
     std::fs::remove_file(format!("/tmp/containerd.{containerd}.stacks.log")).unwrap();
 

@@ -1,4 +1,4 @@
-//! `pleg analyze`: what was saved of a node, explained.
+//! `pleg analyze`: explain a saved file.
 
 use analyze::analysis::{Analysis, Analyzer, InputReport};
 use analyze::input::{self, Observer, Unreadable};
@@ -14,8 +14,9 @@ use crate::{Found, output, text};
 #[derive(Args, Debug)]
 pub struct Analyze {
     /// Logs of the kubelet, the runtime, systemd and the kernel, goroutine dumps and profiles,
-    /// kernel stacks, a kubelet's metrics, listings of ps; also compressed (gzip, zstd), a
-    /// folder of them, or - for standard input. Each is recognised by what is in it.
+    /// kernel stacks, a kubelet's metrics, and output of kubectl describe, kubectl get events,
+    /// crictl, ctr, docker, systemctl status, ps, top, df, free and strace. Compressed files
+    /// (gzip, zstd), folders, and - for standard input. Recognised by content.
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<String>,
 }

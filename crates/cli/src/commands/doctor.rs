@@ -51,35 +51,36 @@ const WRITING: Duration = Duration::from_secs(5);
 const KUBELET_HEALTHZ: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 10248);
 
 const AFTER_HELP: &str = "\
-Harmless: it asks the runtime with deadlines, no call twice (but Version, where others hang),
-and reads files whose reads it can give up; where packages are kept by rpm, it runs `rpm -q` once. It ends within 30 seconds
-whatever hangs, and usually within 10.
+Harmless: every call to the runtime has a deadline and is made once (Version twice if others
+hang), and reads of files that block are abandoned. Where packages are managed by rpm, `rpm -q`
+runs once. Ends within 30 seconds whatever hangs, usually within 10.
 
-Exit codes: 0 nothing is wrong, 1 something is, 2 it cannot be told. With --npd they are those
-of node-problem-detector's plug-ins, which are the same.";
+Exit codes: 0 healthy, 1 problem found, 2 could not determine. These are also the exit codes that
+node-problem-detector expects of custom plugins (--npd).";
 
 /// Arguments of `pleg doctor`.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub struct Doctor {
-    /// Also write what was collected to this file, to be diagnosed elsewhere; in gzip if its
-    /// name ends in .gz. It holds no environment, no arguments and no annotations.
+    /// Also write the collected facts to this file, for diagnosis on another machine;
+    /// compressed if its name ends in .gz. Contains no environment variables, command lines
+    /// or annotations.
     #[arg(long, value_name = "FILE", conflicts_with = "from")]
     pub bundle: Option<PathBuf>,
-    /// Diagnose what a bundle holds instead of this machine.
+    /// Diagnose a bundle instead of this machine.
     #[arg(long, value_name = "FILE")]
     pub from: Option<PathBuf>,
     /// Print one line of less than 80 characters, as node-problem-detector wants it.
     #[arg(long)]
     pub npd: bool,
-    /// Look for this cause only.
+    /// Check only this cause.
     #[arg(long, value_name = "ID", value_parser = cause(), hide_possible_values = true)]
     pub check: Option<Cause>,
-    /// When a call hangs, ask containerd for its goroutines by SIGUSR1, which it survives,
-    /// and say which of them is in everybody's way.
+    /// If a call hangs, make containerd dump its goroutines by SIGUSR1, which is harmless,
+    /// and report which of them blocks the others.
     #[arg(long)]
     pub allow_signals: bool,
-    /// Where the kubelet tells its health.
+    /// Address of the kubelet's healthz endpoint.
     #[arg(long, value_name = "ADDR", default_value_t = KUBELET_HEALTHZ)]
     pub kubelet_healthz: SocketAddr,
     #[command(flatten)]

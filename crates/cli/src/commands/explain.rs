@@ -12,7 +12,7 @@ use crate::{Found, output, text};
 /// Arguments of `pleg explain`.
 #[derive(Args, Debug)]
 pub struct Explain {
-    /// The cause, by the id that findings have.
+    /// The id of a cause, as shown in findings.
     #[arg(value_name = "CAUSE", value_parser = cause(), hide_possible_values = true)]
     pub cause: Option<Cause>,
 }

@@ -1,4 +1,4 @@
-//! `pleg sim`: a simulated runtime on a socket, to which happens what a scenario says.
+//! `pleg sim`: a simulated runtime on a socket, driven by a scenario file.
 //!
 //! ```text
 //!   scenario --play--> Sim <--calls-- crictl, a kubelet, pleg

@@ -37,7 +37,7 @@ pub fn page(analysis: &Analysis) -> String {
         of_metrics(&mut page, metrics);
     }
     if analysis.story.len() > 1 {
-        head(&mut page, "In the order of time");
+        head(&mut page, "Timeline");
         for quote in analysis.story.iter().take(MOST_QUOTES) {
             line(&mut page, &format!("  {}", sentence(&quote.to_string())));
         }
@@ -45,6 +45,12 @@ pub fn page(analysis: &Analysis) -> String {
     }
     for finding in &analysis.findings {
         of_finding(&mut page, finding);
+    }
+    if !analysis.unexplained.is_empty() {
+        head(&mut page, "No known cause");
+        for trouble in &analysis.unexplained {
+            line(&mut page, &format!("  {}", sentence(trouble)));
+        }
     }
     page
 }

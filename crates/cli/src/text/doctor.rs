@@ -102,7 +102,7 @@ fn head(page: &mut String, title: &str) {
 
 fn of_finding(page: &mut String, finding: &Finding) {
     let sure = finding.confidence.as_str();
-    head(page, &format!("What shows it ({}, {sure})", finding.cause));
+    head(page, &format!("Evidence ({}, {sure})", finding.cause));
     for evidence in finding.evidence.iter().take(MOST_EVIDENCE) {
         wrap(page, "  - ", &sentence(evidence));
     }
@@ -114,9 +114,9 @@ fn of_finding(page: &mut String, finding: &Finding) {
     for (number, advice) in finding.advice.iter().enumerate() {
         wrap(page, &format!("  {}. ", number + 1), &sentence(advice));
     }
-    head(page, "What fixes it");
+    head(page, "Permanent fix");
     if finding.fixed_in.is_empty() {
-        wrap(page, "  - ", "no version is known that fixes it");
+        wrap(page, "  - ", "no version is known to fix it");
     }
     for version in finding.fixed_in {
         wrap(page, "  - ", version);
@@ -124,7 +124,7 @@ fn of_finding(page: &mut String, finding: &Finding) {
     wrap(
         page,
         "  - ",
-        &format!("`pleg explain {}` has the page", finding.cause),
+        &format!("`pleg explain {}` shows the details", finding.cause),
     );
 }
 
@@ -137,7 +137,7 @@ fn not_checked(page: &mut String, diagnosis: &Diagnosis) {
     if by_reason.is_empty() {
         return;
     }
-    head(page, "What was not checked");
+    head(page, "Not checked");
     // What has a reason of its own comes before what many have in common.
     let mut by_reason: Vec<_> = by_reason.into_iter().collect();
     by_reason.sort_by_key(|(_, causes)| causes.len());
@@ -157,7 +157,7 @@ fn unread(page: &mut String, gaps: &Gaps) {
     if gaps.is_empty() {
         return;
     }
-    head(page, "What could not be read");
+    head(page, "Not read");
     for gap in gaps.files.iter().take(MOST_GAPS) {
         let said = format!("{}: {}", gap.file, gap.why);
         wrap(page, "  - ", &sentence(&said));

@@ -177,7 +177,7 @@ fn where_only_root_may_ask_the_agents_word_stands_for_the_runtimes() {
         first.ends_with("answers the agent on this node: all pods are up to date"),
         "{page}"
     );
-    assert!(page.contains("What was not checked"), "{page}");
+    assert!(page.contains("Not checked"), "{page}");
     assert!(page.contains("is the word of the agent"), "{page}");
     assert_narrow(&page);
 

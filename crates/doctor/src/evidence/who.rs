@@ -48,7 +48,7 @@ pub(crate) fn stacks(probes: &ProbeFacts) -> Option<String> {
     let why = stacks.why.as_deref().unwrap_or_default();
     let count = stacks.goroutines;
     Some(format!(
-        "of the {count} goroutines of the runtime the one in everybody's way is in {holder}: {why}"
+        "of the {count} goroutines of the runtime the one that blocks the others is in {holder}: {why}"
     ))
 }
 

@@ -164,14 +164,11 @@ impl Found {
 #[derive(Debug)]
 pub struct Signs {
     table: Vec<Sign>,
-    /// Whether anything is in a line at all; empty where the processor lacks what it takes.
-    quick: Vec<packed::Searcher>,
+    /// Whether anything may be in a line at all.
+    quick: Quick,
     /// What it is.
     search: AhoCorasick,
 }
-
-/// So many texts a vectorised search takes at once.
-const AT_ONCE: usize = 64;
 
 impl Signs {
     /// Builds the search.
@@ -193,7 +190,7 @@ impl Signs {
             .expect("a hundred short texts make a small automaton");
         Self {
             table,
-            quick: quick(texts),
+            quick: Quick::new(texts),
             search,
         }
     }
@@ -206,14 +203,7 @@ impl Signs {
     /// What is in the line.
     pub fn find(&self, line: &[u8]) -> Found {
         let mut found = Found::default();
-        let first = match self.quick.is_empty() {
-            true => Some(0),
-            false => {
-                let hits = self.quick.iter().filter_map(|search| search.find(line));
-                hits.map(|hit| hit.start()).min()
-            }
-        };
-        let Some(first) = first else {
+        let Some(first) = self.quick.first(line) else {
             return found;
         };
         // A long line may have one text thousands of times.
@@ -240,11 +230,85 @@ impl Signs {
     }
 }
 
-/// Texts that begin alike are searched together: they share what is compared first.
-fn quick(mut texts: Vec<&str>) -> Vec<packed::Searcher> {
-    texts.sort_unstable();
-    let searches = texts.chunks(AT_ONCE).map(packed::Searcher::new);
-    searches.collect::<Option<_>>().unwrap_or_default()
+/// What many of the texts have in common, and lines that tell of nothing seldom have. A text
+/// that has none of these is looked for itself.
+const SHARED: &[&str] = &[
+    " begins at ",
+    "ing kubelet",
+    " limit",
+    " runtime",
+    " took ",
+    " waiting for ",
+    "Kubelet",
+    "Linux version 5.4.",
+    "I/O error",
+    "ailed",
+    "connection ",
+    "detected stall",
+    "dial",
+    "error re",
+    "initializ",
+    "inotify",
+    "kubelet.service",
+    "maximum number of ",
+    "memory",
+    "message l",
+    "nable to ",
+    "navailable",
+    "not respond",
+    "oo many ",
+    "pleg ",
+    "rejected by pids controller",
+    "runc version 1.",
+];
+
+/// So many texts a vectorised search takes at once.
+const AT_ONCE: usize = 64;
+
+/// One pass over a line that tells whether it may have any of the texts: a line without costs
+/// no more than that.
+#[derive(Debug)]
+struct Quick {
+    /// Empty where the processor lacks what it takes.
+    searches: Vec<packed::Searcher>,
+    /// By how much a text may begin before what is searched for in its place.
+    lead: usize,
+}
+
+impl Quick {
+    fn new(texts: Vec<&str>) -> Self {
+        let needles = needles(&texts);
+        let searches = needles.chunks(AT_ONCE).map(packed::Searcher::new);
+        let lead = |text: &&str| needles.iter().filter_map(|needle| text.find(needle)).max();
+        Self {
+            searches: searches.collect::<Option<_>>().unwrap_or_default(),
+            lead: texts.iter().filter_map(lead).max().unwrap_or(0),
+        }
+    }
+
+    /// Before where nothing begins; none, if nothing does at all.
+    fn first(&self, line: &[u8]) -> Option<usize> {
+        if self.searches.is_empty() {
+            return Some(0);
+        }
+        let hits = self.searches.iter().filter_map(|search| search.find(line));
+        let first = hits.map(|hit| hit.start()).min()?;
+        Some(first.saturating_sub(self.lead))
+    }
+}
+
+/// Each of the texts has one of these in it.
+fn needles<'a>(texts: &[&'a str]) -> Vec<&'a str> {
+    let mut texts = texts.to_vec();
+    // A text may be a part of a longer one.
+    texts.sort_by_key(|text| text.len());
+    let mut needles = SHARED.to_vec();
+    for text in texts {
+        if !needles.iter().any(|needle| text.contains(needle)) {
+            needles.push(text);
+        }
+    }
+    needles
 }
 
 impl Default for Signs {
@@ -303,6 +367,23 @@ mod tests {
         ] {
             assert_eq!(causes(line), [cause], "{line}");
         }
+    }
+
+    #[test]
+    fn one_pass_tells_whether_a_line_may_have_any_of_the_texts() {
+        let signs = Signs::new();
+        assert_eq!(signs.quick.searches.len(), 1);
+        let texts = signs.table.iter().map(|sign| sign.text);
+        for text in texts.chain(INTERESTS.iter().map(|(text, _)| *text)) {
+            for before in ["", "x", "I0505 13:59:56.872880    2858 kubelet.go:2055] "] {
+                let line = format!("{before}{text} and more");
+                let first = signs.quick.first(line.as_bytes());
+                assert!(first.is_some_and(|at| at <= before.len()), "{line}");
+            }
+        }
+        let usual =
+            "I0505 13:59:56.872880    2858 kubelet.go:2055] \"SyncLoop (PLEG): event for pod\"";
+        assert_eq!(signs.quick.first(usual.as_bytes()), None);
     }
 
     #[test]

@@ -134,9 +134,12 @@ impl Input {
             true => host,
             false => b"",
         };
-        self.hosts
-            .entry(host.to_owned())
-            .or_insert_with(|| Intervals::of_host(&String::from_utf8_lossy(host)))
+        // Only a host's first line needs a name of its own.
+        if !self.hosts.contains_key(host) {
+            let intervals = Intervals::of_host(&String::from_utf8_lossy(host));
+            self.hosts.insert(host.to_owned(), intervals);
+        }
+        self.hosts.get_mut(host).expect("it is there by now")
     }
 
     /// The year and the zone, where a message tells them. Once a part of the series has a

@@ -1,5 +1,9 @@
 //! Where a line goes: by its form, the cheapest questions first.
 
+use std::sync::LazyLock;
+
+use memchr::memmem::Finder;
+
 use super::Told;
 use super::input::Input;
 use crate::goroutines::{Header, Took};
@@ -11,6 +15,31 @@ use crate::output;
 use crate::signs::{Found, Interest, Signs};
 
 const ESCAPE: u8 = 0x1b;
+
+/// What a runtime writes in front of a dump in its log.
+static STACK_DUMP: LazyLock<Finder> = LazyLock::new(|| Finder::new("goroutine stack dump"));
+
+/// What every line of JSON is asked for.
+static FIELDS: LazyLock<Fields> = LazyLock::new(|| Fields {
+    log: Finder::new("{\"log\":\""),
+    journal: Finder::new("\"MESSAGE\""),
+    ts: Finder::new("\"ts\":"),
+    msg: Finder::new("\"msg\":"),
+    caller: Finder::new("\"caller\":"),
+    level: Finder::new("\"level\":"),
+    message: Finder::new("\"message\":"),
+});
+
+/// The names of fields by which lines of JSON are told apart.
+struct Fields {
+    log: Finder<'static>,
+    journal: Finder<'static>,
+    ts: Finder<'static>,
+    msg: Finder<'static>,
+    caller: Finder<'static>,
+    level: Finder<'static>,
+    message: Finder<'static>,
+}
 
 /// Logs in logs in logs are read no deeper.
 const DEEPEST: u8 = 2;
@@ -78,7 +107,7 @@ impl Input {
         match body[0] {
             b'{' if depth < DEEPEST && self.json(line, &carried, signs, told, depth) => return,
             b't' if body.starts_with(b"time=") => {
-                if memchr::memmem::find(body, b"goroutine stack dump").is_some() {
+                if STACK_DUMP.find(body).is_some() {
                     self.quoted_dump(&carried, told);
                 }
                 // k3s writes its own lines so, and the kubelet's beside them.
@@ -185,7 +214,7 @@ impl Input {
         let body = quoted::without_entities(carried.body);
         let text = lossy(&body);
         let text = text.trim_end();
-        if text.trim().is_empty() {
+        if text.is_empty() {
             self.stacks.line("", self.lines, "");
             self.drain(told);
             return true;
@@ -279,22 +308,24 @@ impl Input {
     ) -> bool {
         let body = carried.body;
         let near = &body[..body.len().min(400)];
-        let names = |name: &[u8]| memchr::memmem::find(near, name).is_some();
-        if names(b"{\"log\":\"") || memchr::memmem::find(body, b"\"MESSAGE\"").is_some() {
+        let names = |name: &Finder| name.find(near).is_some();
+        let fields = &*FIELDS;
+        if names(&fields.log) || fields.journal.find(body).is_some() {
             return self.carrier(body, carried, signs, told, depth);
         }
-        let is_kubelet = names(b"\"ts\":") && names(b"\"msg\":") || names(b"\"caller\":");
+        let is_kubelet = names(&fields.ts) && names(&fields.msg) || names(&fields.caller);
         if is_kubelet {
             let mut carried = *carried;
-            let behind = crate::line::after(body, "\"ts\":");
+            let time = fields.ts.find(body);
+            let behind = time.map(|at| &body[at + fields.ts.needle().len()..]);
             carried.time = behind.and_then(milliseconds).or(carried.time);
             let found = signs.find(body);
             self.log(line, &carried, Some(Writer::Kubelet), &found, told);
             return true;
         }
-        let is_runtime = names(b"\"level\":") && (names(b"\"msg\":") || names(b"\"message\":"));
+        let is_runtime = names(&fields.level) && (names(&fields.msg) || names(&fields.message));
         if is_runtime {
-            if memchr::memmem::find(body, b"goroutine stack dump").is_some() {
+            if STACK_DUMP.find(body).is_some() {
                 let message = serde_json::from_slice::<serde_json::Value>(body).ok();
                 let message = message
                     .as_ref()
@@ -456,7 +487,8 @@ fn is_log_file_header(body: &[u8]) -> bool {
 
 /// Milliseconds since 1970 with a fraction, as klog's JSON has them; seconds are taken, too.
 fn milliseconds(text: &[u8]) -> Option<Stamp> {
-    let text = crate::line::text(crate::line::until(text, b",}"));
+    let end = memchr::memchr2(b',', b'}', text);
+    let text = lossy(&text[..end.unwrap_or(text.len())]);
     let text = text.trim().trim_matches('"');
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let whole: i64 = whole.parse().ok()?;

@@ -6,6 +6,7 @@ pub(super) struct Cursor<'a>(pub &'a [u8]);
 
 impl Cursor<'_> {
     /// Goes past this byte, if it is next.
+    #[inline]
     pub fn eat(&mut self, byte: u8) -> Option<()> {
         match self.0 {
             [first, rest @ ..] if *first == byte => {
@@ -17,6 +18,7 @@ impl Cursor<'_> {
     }
 
     /// Goes past spaces, and says how many.
+    #[inline]
     pub fn spaces(&mut self) -> usize {
         let spaces = self.0.iter().take_while(|byte| **byte == b' ').count();
         self.0 = &self.0[spaces..];
@@ -24,6 +26,7 @@ impl Cursor<'_> {
     }
 
     /// A number of that many digits.
+    #[inline]
     pub fn number(&mut self, least: usize, most: usize) -> Option<u32> {
         let digits = self.0.iter().take(most).take_while(|b| b.is_ascii_digit());
         let (mut count, mut value) = (0, 0u32);
@@ -41,6 +44,7 @@ impl Cursor<'_> {
     }
 
     /// The digits behind a point, as nanoseconds.
+    #[inline]
     pub fn nanos(&mut self) -> u32 {
         let digits = self.0.iter().take_while(|b| b.is_ascii_digit()).count();
         let mut nanos = 0;

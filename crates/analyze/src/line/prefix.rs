@@ -124,7 +124,7 @@ fn stamped<'a>(line: &'a [u8], carried: &mut Carried<'a>) -> Option<&'a [u8]> {
 /// `host ident[pid]: ` or `ident[pid]: `; the host may be empty.
 fn writer<'a>(line: &'a [u8], carried: &mut Carried<'a>) -> Option<&'a [u8]> {
     let near = &line[..line.len().min(320)];
-    if let Some(colon) = memchr::memmem::find(near, b": ") {
+    if let Some(colon) = super::colon(near) {
         let mut words = near[..colon]
             .split(|byte| *byte == b' ')
             .filter(|word| !word.is_empty());
@@ -167,7 +167,7 @@ fn named<'a>(line: &'a [u8], carried: &mut Carried<'a>) -> Option<&'a [u8]> {
         return None;
     }
     let near = &line[..line.len().min(80)];
-    let colon = memchr::memmem::find(near, b": ")?;
+    let colon = super::colon(near)?;
     let word = &line[..colon];
     let (ident, pid) = ident_and_pid(word);
     if !is_ident(word) || pid.is_empty() && crate::kind::Writer::of_ident(ident).is_none() {
@@ -179,7 +179,7 @@ fn named<'a>(line: &'a [u8], carried: &mut Carried<'a>) -> Option<&'a [u8]> {
 
 /// `10.200.1.3: ` of talosctl, also before `kern:    info: `.
 fn addressed<'a>(line: &'a [u8], carried: &mut Carried<'a>) -> Option<&'a [u8]> {
-    let colon = memchr::memmem::find(&line[..line.len().min(50)], b": ")?;
+    let colon = super::colon(&line[..line.len().min(50)])?;
     let address = &line[..colon];
     let dots = address.iter().filter(|byte| **byte == b'.').count();
     if dots != 3
@@ -195,7 +195,7 @@ fn addressed<'a>(line: &'a [u8], carried: &mut Carried<'a>) -> Option<&'a [u8]> 
         return Some(rest);
     };
     carried.ident = b"kernel";
-    let level = memchr::memmem::find(facility, b": ")?;
+    let level = super::colon(facility)?;
     Some(&facility[level + 2..])
 }
 

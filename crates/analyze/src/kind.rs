@@ -24,6 +24,9 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// How many there are.
+    pub const COUNT: usize = Self::KNOWN.len() + 1;
+
     /// All but the unknown.
     pub const KNOWN: [Self; 12] = [
         Self::KubeletLog,
@@ -73,6 +76,9 @@ pub enum Writer {
 impl Writer {
     /// By the name that the journal has in front.
     pub fn of_ident(ident: &[u8]) -> Option<Self> {
+        if ident.is_empty() {
+            return None;
+        }
         let ident = ident.strip_suffix(b".service").unwrap_or(ident);
         Some(match ident {
             b"kubelet"

@@ -21,7 +21,8 @@ pub(super) struct Input {
     pub(super) path: String,
     pub(super) lines: u64,
     pub(super) unread: u64,
-    kinds: BTreeMap<Kind, u64>,
+    /// How many lines are of each kind.
+    kinds: [u64; Kind::COUNT],
     pub(super) calendar: Calendar,
     /// A time that tells more than those which the series had begun with.
     pub(super) learnt_late: Option<Stamp>,
@@ -48,7 +49,7 @@ impl Input {
             path: path.to_owned(),
             lines: 0,
             unread: 0,
-            kinds: BTreeMap::new(),
+            kinds: [0; Kind::COUNT],
             calendar: Calendar::until(latest),
             learnt_late: None,
             last: None,
@@ -67,17 +68,20 @@ impl Input {
 
     /// A line was read as one of this kind.
     pub(super) fn read_as(&mut self, kind: Kind) {
-        *self.kinds.entry(kind).or_default() += 1;
+        self.kinds[kind as usize] += 1;
     }
 
     /// So many lines that were thought unread are of this kind after all.
     pub(super) fn read_after_all(&mut self, kind: Kind, lines: u64) {
         self.unread = self.unread.saturating_sub(lines);
-        *self.kinds.entry(kind).or_default() += lines;
+        self.kinds[kind as usize] += lines;
     }
 
     /// Hands over what is complete.
     pub(super) fn drain(&mut self, told: &mut Told) {
+        if !self.stacks.has_done() && !self.profile.has_done() && !self.kernel.has_done() {
+            return;
+        }
         for stack in self.stacks.take_done() {
             told.groups.add(stack, &self.path);
         }
@@ -95,12 +99,10 @@ impl Input {
 
     /// What most of its lines are.
     fn kind(&self) -> Kind {
-        let most = self
-            .kinds
-            .iter()
-            .filter(|(kind, _)| **kind != Kind::Unknown);
-        let most = most.max_by_key(|(kind, count)| (**count, std::cmp::Reverse(**kind)));
-        most.map_or(Kind::Unknown, |(kind, _)| *kind)
+        let counted = Kind::KNOWN.map(|kind| (self.kinds[kind as usize], kind));
+        let read = counted.into_iter().filter(|(count, _)| *count > 0);
+        let most = read.max_by_key(|(count, kind)| (*count, std::cmp::Reverse(*kind)));
+        most.map_or(Kind::Unknown, |(_, kind)| kind)
     }
 
     /// By how much all times of the series must move, now that more is known.

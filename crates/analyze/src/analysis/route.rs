@@ -467,7 +467,7 @@ fn begins_dump(body: &[u8]) -> bool {
     ];
     let begins = starts.iter().any(|start| body.starts_with(start));
     let profile = body.starts_with(b"goroutine profile: total");
-    begins && (profile || !body.starts_with(b"goroutine ") || Header::take(&lossy(body)).is_some())
+    begins && (profile || !body.starts_with(b"goroutine ") || Header::begins(&lossy(body)))
 }
 
 /// What glog writes at the top of a file.

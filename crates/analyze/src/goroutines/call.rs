@@ -25,7 +25,8 @@ impl Call {
             // Cut off.
             None => (&text[open + 1..], ""),
         };
-        let first = inside.split([',', ')']).next().unwrap_or_default();
+        let end = memchr::memchr2(b',', b')', inside.as_bytes());
+        let first = &inside[..end.unwrap_or(inside.len())];
         let call = Self {
             function: shortened(function).to_owned(),
             first: address(first.trim()),
@@ -54,15 +55,16 @@ impl Call {
 fn arguments(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     let mut at = 0;
-    while at < bytes.len() {
-        match bytes[at] {
-            b'(' if at > 0 && bytes[at - 1] == b'.' => at += closing(&text[at..])? + 1,
-            b'(' => return (at > 0).then_some(at),
-            b' ' | b'\t' => return None,
-            _ => at += 1,
+    loop {
+        at += memchr::memchr3(b'(', b' ', b'\t', &bytes[at..])?;
+        if bytes[at] != b'(' {
+            return None;
         }
+        if at == 0 || bytes[at - 1] != b'.' {
+            return (at > 0).then_some(at);
+        }
+        at += closing(&text[at..])? + 1;
     }
-    None
 }
 
 /// No arguments are longer.
@@ -71,29 +73,54 @@ const LONGEST_ARGUMENTS: usize = 4096;
 /// Where the parenthesis closes that the text begins with.
 fn closing(text: &str) -> Option<usize> {
     let mut depth = 0usize;
-    for (at, byte) in text.bytes().take(LONGEST_ARGUMENTS).enumerate() {
-        match byte {
-            b'(' => depth += 1,
-            b')' => {
-                depth = depth.checked_sub(1)?;
-                if depth == 0 {
-                    return Some(at);
-                }
-            }
-            _ => {}
+    let near = &text.as_bytes()[..text.len().min(LONGEST_ARGUMENTS)];
+    for at in memchr::memchr2_iter(b'(', b')', near) {
+        if near[at] == b'(' {
+            depth += 1;
+            continue;
+        }
+        depth = depth.checked_sub(1)?;
+        if depth == 0 {
+            return Some(at);
         }
     }
     None
 }
 
 fn is_function(name: &str) -> bool {
-    let plain = |c: char| c.is_alphanumeric() || "._-/*()[]%~@·+,:$".contains(c);
-    let known = name.contains('.') || matches!(name, "panic" | "main" | "_cgoexp");
+    let bytes = name.as_bytes();
+    let known =
+        memchr::memchr(b'.', bytes).is_some() || matches!(name, "panic" | "main" | "_cgoexp");
+    let is_address = || memchr::memchr(b':', bytes).is_some() && name.contains("://");
     known
-        && name.chars().all(plain)
-        && !name.contains("://")
         && name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && is_plain(name)
+        && !is_address()
 }
+
+/// Whether a name has only what names of functions have. Nearly all are of ASCII alone.
+fn is_plain(name: &str) -> bool {
+    let other = |c: char| !c.is_ascii() && (c.is_alphanumeric() || c == '·');
+    let plain = |c: char| other(c) || u8::try_from(c).is_ok_and(|byte| PLAIN[usize::from(byte)]);
+    name.bytes().all(|byte| PLAIN[usize::from(byte)]) || name.chars().all(plain)
+}
+
+/// The bytes of ASCII that names of functions have.
+const PLAIN: [bool; 256] = {
+    let signs = b"._-/*()[]%~@+,:$";
+    let mut plain = [false; 256];
+    let mut byte = 0;
+    while byte < 128 {
+        plain[byte] = (byte as u8).is_ascii_alphanumeric();
+        byte += 1;
+    }
+    let mut at = 0;
+    while at < signs.len() {
+        plain[signs[at] as usize] = true;
+        at += 1;
+    }
+    plain
+};
 
 /// What the runtime prints for an argument.
 fn is_argument(word: &str) -> bool {

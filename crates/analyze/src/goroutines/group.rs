@@ -1,6 +1,7 @@
 //! Stacks put together: the same state and the same functions are one group.
 
 use std::collections::{BTreeMap, HashMap};
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 
 use super::call::{is_library, receiver_type};
 use super::waits::lock_address;
@@ -41,7 +42,9 @@ pub struct Group {
 /// All groups, within bounds.
 #[derive(Debug, Default)]
 pub struct Groups {
-    index: HashMap<(Option<String>, Vec<String>), usize>,
+    /// By a hash of what the stacks of a group have in common, which its oldest one has, too.
+    index: HashMap<u64, Vec<usize>>,
+    hashes: RandomState,
     groups: Vec<Group>,
     bytes: usize,
     total: u64,
@@ -58,23 +61,34 @@ impl Groups {
     /// Takes a stack in.
     pub fn add(&mut self, stack: Stack, file: &str) {
         self.total = self.total.saturating_add(stack.count);
-        let functions = stack.calls.iter().map(|call| call.function.clone());
-        let key = (stack.state.clone(), functions.collect::<Vec<_>>());
-        let at = match self.index.get(&key) {
+        let hash = self.hash(&stack);
+        let known = self.index.get(&hash).into_iter().flatten();
+        let mut alike = known.filter(|at| are_alike(&self.groups[**at].oldest, &stack));
+        let at = match alike.next() {
             Some(at) => *at,
             None => {
-                let bytes: usize = key.1.iter().map(|name| 2 * name.len() + 64).sum();
+                let names = stack.calls.iter().map(|call| &call.function);
+                let bytes: usize = names.map(|name| 2 * name.len() + 64).sum();
                 if self.groups.len() >= MOST_GROUPS || self.bytes + bytes > MOST_BYTES {
                     self.dropped = self.dropped.saturating_add(stack.count);
                     return;
                 }
                 self.bytes += bytes;
-                self.index.insert(key, self.groups.len());
+                self.index.entry(hash).or_default().push(self.groups.len());
                 self.groups.push(Group::new(&stack, file));
                 self.groups.len() - 1
             }
         };
         self.groups[at].add(stack);
+    }
+
+    fn hash(&self, stack: &Stack) -> u64 {
+        let mut hasher = self.hashes.build_hasher();
+        stack.state.hash(&mut hasher);
+        for call in &stack.calls {
+            call.function.hash(&mut hasher);
+        }
+        hasher.finish()
     }
 
     /// Goroutines of which only the number is known.
@@ -93,6 +107,18 @@ impl Groups {
         });
         (self.groups, self.total, self.dropped)
     }
+}
+
+/// Whether they belong to one group.
+fn are_alike(one: &Stack, other: &Stack) -> bool {
+    let functions = |stack: &Stack| stack.calls.len();
+    one.state == other.state
+        && functions(one) == functions(other)
+        && one
+            .calls
+            .iter()
+            .zip(&other.calls)
+            .all(|(one, other)| one.function == other.function)
 }
 
 impl Group {

@@ -1,5 +1,7 @@
 //! `goroutine 67570 gp=0xc00 m=3 [syscall, 1595 minutes, locked to thread]:`
 
+use crate::line::first_chars;
+
 /// What a header tells.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Header {
@@ -17,21 +19,7 @@ impl Header {
     /// Reads a header at the start of the text, and gives what follows it; a header that
     /// was cut off is read as far as it goes.
     pub fn take(text: &str) -> Option<(Self, &str)> {
-        let rest = text.strip_prefix("goroutine ")?;
-        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-        if digits == 0 {
-            return None;
-        }
-        let (number, rest) = rest.split_at(digits);
-        // Between the number and the bracket: "gp=0xc000002380 m=0 mp=0x1234".
-        let open = rest.find('[').filter(|open| {
-            *open < 80 && (rest[..*open].trim().is_empty() || rest.starts_with(" gp="))
-        })?;
-        let inside = &rest[open + 1..];
-        let (inside, rest) = match inside.find(']') {
-            Some(close) => (&inside[..close], &inside[close + 1..]),
-            None => (inside, ""),
-        };
+        let (number, inside, rest) = parts(text)?;
         let mut words = inside.split(',').map(str::trim);
         let mut header = Self {
             id: number.parse().ok(),
@@ -49,6 +37,30 @@ impl Header {
         }
         Some((header, rest.strip_prefix(':').unwrap_or(rest)))
     }
+
+    /// Whether the text begins with a header.
+    pub fn begins(text: &str) -> bool {
+        parts(text).is_some()
+    }
+}
+
+/// The number, what stands in brackets, and what follows.
+fn parts(text: &str) -> Option<(&str, &str, &str)> {
+    let rest = text.strip_prefix("goroutine ")?;
+    let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+    if digits == 0 {
+        return None;
+    }
+    let (number, rest) = rest.split_at(digits);
+    // Between the number and the bracket: "gp=0xc000002380 m=0 mp=0x1234".
+    let open = memchr::memchr(b'[', rest.as_bytes()).filter(|open| {
+        *open < 80 && (rest[..*open].trim().is_empty() || rest.starts_with(" gp="))
+    })?;
+    let inside = &rest[open + 1..];
+    Some(match memchr::memchr(b']', inside.as_bytes()) {
+        Some(close) => (number, &inside[..close], &inside[close + 1..]),
+        None => (number, inside, ""),
+    })
 }
 
 /// Without what does not belong to the state.
@@ -57,7 +69,7 @@ fn state(text: &str) -> String {
     for mark in [" (scan)", " (leaked)", " (durable)"] {
         state = state.strip_suffix(mark).unwrap_or(state);
     }
-    state.chars().take(80).collect()
+    first_chars(state, 80).to_owned()
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 //! ```
 
 use super::{Call, Stack};
+use crate::line::first_chars;
 
 /// Reads a profile line by line.
 #[derive(Debug, Default)]
@@ -65,7 +66,7 @@ impl ProfileReader {
             && stack.calls.len() < 128
         {
             stack.calls.push(Call {
-                function: function.chars().take(400).collect(),
+                function: first_chars(function, 400).to_owned(),
                 first: None,
             });
         }
@@ -75,6 +76,11 @@ impl ProfileReader {
     /// How many goroutines the profile says that there are beyond those that it lists.
     pub fn unlisted(&self) -> u64 {
         self.total.unwrap_or(0).saturating_sub(self.seen)
+    }
+
+    /// Whether a stack is complete.
+    pub fn has_done(&self) -> bool {
+        !self.done.is_empty()
     }
 
     /// The stacks that are complete.

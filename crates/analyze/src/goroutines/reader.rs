@@ -1,6 +1,7 @@
 //! Lines become stacks. A header begins one; frames without a header begin one, too.
 
 use super::{Call, Header, Stack, unmangle};
+use crate::line::{colon, first_chars};
 
 /// Reads stacks line by line.
 #[derive(Debug, Default)]
@@ -85,6 +86,11 @@ impl StackReader {
         self.seen_header
     }
 
+    /// Whether a stack is complete.
+    pub fn has_done(&self) -> bool {
+        !self.done.is_empty()
+    }
+
     /// The stacks that are complete.
     pub fn take_done(&mut self) -> Vec<Stack> {
         std::mem::take(&mut self.done)
@@ -148,10 +154,10 @@ impl StackReader {
         let Some(by) = line.strip_prefix("created by ") else {
             return false;
         };
-        let by = by.split(" in goroutine ").next().unwrap_or(by);
-        let by = by.split([' ', '\t']).next().unwrap_or(by);
+        let end = memchr::memchr2(b' ', b'\t', by.as_bytes());
+        let by = &by[..end.unwrap_or(by.len())];
         if let Some(stack) = &mut self.current {
-            stack.created_by = Some(by.chars().take(400).collect());
+            stack.created_by = Some(first_chars(by, 400).to_owned());
             self.last = Last::Call;
         }
         self.current.is_some()
@@ -241,15 +247,17 @@ fn glued(rest: &str) -> Option<(Call, &str)> {
         return None;
     }
     // A name is short, and the text may be long.
-    let colon = memchr::memmem::find(&rest.as_bytes()[..rest.len().min(60)], b": ");
+    let colon = colon(&rest.as_bytes()[..rest.len().min(60)]);
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.[]".contains(byte);
     let named = colon.filter(|at| *at > 0 && rest.as_bytes()[..*at].iter().all(plain));
     Call::take_strictly(named.map_or(rest, |at| &rest[at + 2..]))
 }
 
 fn is_place(line: &str) -> bool {
-    let first = line.split(' ').next().unwrap_or_default();
-    let numbered = first.rsplit_once(':').is_some_and(|(file, number)| {
+    let end = memchr::memchr(b' ', line.as_bytes());
+    let first = &line[..end.unwrap_or(line.len())];
+    let numbered = memchr::memrchr(b':', first.as_bytes()).is_some_and(|colon| {
+        let (file, number) = (&first[..colon], &first[colon + 1..]);
         let real = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
         real && (file.ends_with(".go")
             || file.ends_with(".s")

@@ -4,8 +4,11 @@ use std::borrow::Cow;
 
 /// `[text](http://text)` becomes `text` again, and marks around a line are taken off.
 pub fn plain(line: &str) -> Cow<'_, str> {
-    let line = line.trim().trim_matches('`');
-    if !line.contains(']') || !line.contains("](http") {
+    let mut line = line.trim();
+    if line.starts_with('`') || line.ends_with('`') {
+        line = line.trim_matches('`').trim();
+    }
+    if memchr::memchr(b']', line.as_bytes()).is_none() || !line.contains("](http") {
         return Cow::Borrowed(line);
     }
     let mut plain = String::with_capacity(line.len());

@@ -1,5 +1,9 @@
 //! For what a goroutine waits, by its state and its innermost calls.
 
+use std::sync::LazyLock;
+
+use memchr::memmem::Finder;
+
 use super::Call;
 
 /// What is waited for.
@@ -159,20 +163,29 @@ fn is_lock(state: &str, calls: &[Call]) -> bool {
 
 /// The address of the lock that is waited for.
 pub fn lock_address(calls: &[Call]) -> Option<u64> {
-    let first_of = |texts: &[&str]| {
-        let call = calls
+    let told = calls.iter().take(8).filter_map(|call| {
+        let address = call.first?;
+        Some((directness(&call.function)?, address))
+    });
+    let (_, address) = told.min_by_key(|(directness, _)| *directness)?;
+    Some(address)
+}
+
+/// How directly the function's first argument tells the lock: none, if it does not at all.
+fn directness(function: &str) -> Option<usize> {
+    static PACKAGE: LazyLock<Finder> = LazyLock::new(|| Finder::new("sync."));
+    const METHODS: [&[&str]; 3] = [
+        &["(*Mutex).lockSlow"],
+        &["(*Mutex).Lock", "(*RWMutex).RLock", "(*RWMutex).Lock"],
+        &["runtime_Semacquire"],
+    ];
+    let behind = PACKAGE
+        .find_iter(function.as_bytes())
+        .map(|at| &function[at + "sync.".len()..]);
+    let direct = |method: &str| {
+        METHODS
             .iter()
-            .take(8)
-            .find(|call| contains(&call.function, texts) && call.first.is_some());
-        call.and_then(|call| call.first)
+            .position(|names| names.iter().any(|name| method.starts_with(name)))
     };
-    first_of(&["sync.(*Mutex).lockSlow", "internal/sync.(*Mutex).lockSlow"])
-        .or_else(|| {
-            first_of(&[
-                "sync.(*Mutex).Lock",
-                "sync.(*RWMutex).RLock",
-                "sync.(*RWMutex).Lock",
-            ])
-        })
-        .or_else(|| first_of(&["sync.runtime_Semacquire"]))
+    behind.filter_map(direct).min()
 }

@@ -1,5 +1,11 @@
 //! Lines become kernel stacks.
 
+use std::sync::LazyLock;
+
+use memchr::memmem::Finder;
+
+use crate::line::first_chars;
+
 /// The stack of one task.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KernelStack {
@@ -66,7 +72,7 @@ impl KernelStackReader {
                 false => unreliable,
             };
             if frames.len() < MOST_FUNCTIONS {
-                frames.push(function.chars().take(100).collect());
+                frames.push(first_chars(function, 100).to_owned());
             }
             return true;
         }
@@ -90,11 +96,21 @@ impl KernelStackReader {
         self.done.extend(real);
     }
 
+    /// Whether a stack is complete.
+    pub fn has_done(&self) -> bool {
+        !self.done.is_empty()
+    }
+
     /// The stacks that are complete.
     pub fn take_done(&mut self) -> Vec<KernelStack> {
         std::mem::take(&mut self.done)
     }
 }
+
+// Every line is asked for these.
+static TASK: LazyLock<Finder> = LazyLock::new(|| Finder::new("INFO: task "));
+static PROC: LazyLock<Finder> = LazyLock::new(|| Finder::new("/proc/"));
+static OFFSET: LazyLock<Finder> = LazyLock::new(|| Finder::new("+0x"));
 
 fn beginning(line: &str, number: u64) -> Option<KernelStack> {
     let stack = KernelStack {
@@ -102,11 +118,12 @@ fn beginning(line: &str, number: u64) -> Option<KernelStack> {
         ..KernelStack::default()
     };
     // INFO: task dockerd:1810 blocked for more than 328 seconds.
-    if let Some(rest) = behind(line, "INFO: task ") {
+    if let Some(at) = TASK.find(line.as_bytes()) {
+        let rest = &line[at + TASK.needle().len()..];
         let (task, rest) = rest.split_once(" blocked for more than ")?;
         let (process, pid) = task.rsplit_once(':')?;
         return Some(KernelStack {
-            process: Some(process.chars().take(100).collect()),
+            process: Some(first_chars(process, 100).to_owned()),
             pid: pid.parse().ok(),
             blocked_seconds: rest.split(' ').next()?.parse().ok(),
             ..stack
@@ -117,7 +134,7 @@ fn beginning(line: &str, number: u64) -> Option<KernelStack> {
         let (process, rest) = rest.split_once("state:")?;
         let pid = behind(rest, " pid:")?.split_ascii_whitespace().next()?;
         return Some(KernelStack {
-            process: Some(process.trim().chars().take(100).collect()),
+            process: Some(first_chars(process.trim(), 100).to_owned()),
             pid: pid.parse().ok(),
             ..stack
         });
@@ -127,14 +144,14 @@ fn beginning(line: &str, number: u64) -> Option<KernelStack> {
         let command = behind(rest, "COMMAND: ")?.trim_matches('"');
         let pid = rest.split_ascii_whitespace().next()?;
         return Some(KernelStack {
-            process: Some(command.chars().take(100).collect()),
+            process: Some(first_chars(command, 100).to_owned()),
             pid: pid.parse().ok(),
             ..stack
         });
     }
     // # cat /proc/14378/stack, or with /task/14379 in it
-    let path = behind(line, "/proc/")?;
-    let (path, _) = path.split_once("/stack")?;
+    let at = PROC.find(line.as_bytes())?;
+    let (path, _) = line[at + PROC.needle().len()..].split_once("/stack")?;
     let pid = path.rsplit('/').next()?.parse().ok()?;
     Some(KernelStack {
         pid: Some(pid),
@@ -167,7 +184,8 @@ fn function(line: &str) -> Option<(&str, bool)> {
     let plain = line.strip_prefix("? ");
     let is_reliable = plain.is_none();
     let line = plain.unwrap_or(line);
-    let (function, offset) = line.split_once("+0x")?;
+    let at = OFFSET.find(line.as_bytes())?;
+    let (function, offset) = (&line[..at], &line[at + OFFSET.needle().len()..]);
     let (at, rest) = offset.split_once("/0x")?;
     let size = rest.split(' ').next()?;
     let hex = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_hexdigit());

@@ -180,6 +180,7 @@ impl Signs {
             kernel::SIGNS,
         ];
         let table: Vec<Sign> = tables.into_iter().flatten().copied().collect();
+        assert!(table.len() <= 128, "a search has a bit for each sign");
         let texts = table.iter().map(|sign| sign.text);
         let texts = texts.chain(INTERESTS.iter().map(|(text, _)| *text));
         let texts: Vec<&str> = texts.collect();
@@ -210,21 +211,16 @@ impl Signs {
         let mut seen = 0u128;
         for hit in self.search.find_overlapping_iter(&line[first..]) {
             let index = hit.pattern().as_usize();
-            let bit = 1u128.checked_shl(index as u32).unwrap_or(0);
-            if seen & bit != 0 {
+            let Some(sign) = self.table.get(index) else {
+                let (_, interest) = INTERESTS[index - self.table.len()];
+                found.interests |= interest.bit();
                 continue;
+            };
+            let bit = 1u128 << index;
+            if seen & bit == 0 && sign.holds(line) {
+                found.signs.push(index);
             }
             seen |= bit;
-            match self.table.get(index) {
-                Some(sign) if sign.holds(line) && !found.signs.contains(&index) => {
-                    found.signs.push(index);
-                }
-                Some(_) => {}
-                None => {
-                    let (_, interest) = INTERESTS[index - self.table.len()];
-                    found.interests |= interest.bit();
-                }
-            }
         }
         found
     }

@@ -123,6 +123,27 @@ fn lines_of_the_runtime_become_findings() {
 }
 
 #[test]
+fn a_runtime_that_is_gone_is_told_from_a_start_and_from_another_server() {
+    let header = |second: u32| format!("E0505 13:59:{second:02}.872880    2858 ");
+    let refused = "remote_runtime.go:207] \"ListPodSandbox with filter from runtime service failed\" err=\"rpc error: code = Unavailable desc = connection error: desc = \\\"transport: Error while dialing dial unix /run/containerd/containerd.sock: connect: connection refused\\\"\"";
+    let gone: String = (10..20).map(|at| header(at) + refused + "\n").collect();
+    let found = text(&gone);
+    assert_eq!(causes(&found), ["runtime-unresponsive"]);
+    assert!(found.findings[0].evidence[0].contains("for at least 9 s"));
+    // It came back: half a minute later nobody complains.
+    let later = "I0505 14:01:00.872880    2858 kubelet.go:2055] \"SyncLoop ADD\" source=\"api\"\n";
+    assert!(!text(gone + later).has_problem());
+    for line in [
+        "kubelet.go:1765] skipping pod synchronization - [container runtime is down PLEG is not healthy: pleg was last seen active 2562047h47m16.854775807s ago; threshold is 3m0s]",
+        "kubelet_node_status.go:92] \"Unable to register node with API server\" err=\"Post \\\"https://10.0.0.1:6443/api/v1/nodes\\\": dial tcp 10.0.0.1:6443: connect: connection refused\"",
+        "csi_plugin.go:178] grpc: addrConn.createTransport failed to connect to /var/lib/kubelet/plugins/x/csi.sock: dial unix /var/lib/kubelet/plugins/x/csi.sock: connect: no such file or directory",
+    ] {
+        let found = text(header(10) + line + "\n");
+        assert!(found.findings.is_empty(), "{line}: {:#?}", found.findings);
+    }
+}
+
+#[test]
 fn lines_of_systemd_and_the_kernel_become_findings() {
     cause(
         Kind::SystemdLog,

@@ -8,13 +8,15 @@ use super::Told;
 use super::input::Input;
 use crate::goroutines::{Header, Took};
 use crate::kind::{Kind, Writer};
+use crate::line::forms::{
+    ESCAPE, is_continuation, is_log_file_header, is_logrus_on_a_terminal, is_uptime, milliseconds,
+    without_caller, without_colours,
+};
 use crate::line::prefix::{Carried, split};
 use crate::line::stamp::Stamp;
 use crate::line::{bare, klog, lossy, quoted};
 use crate::output;
 use crate::signs::{Found, Interest, Signs};
-
-const ESCAPE: u8 = 0x1b;
 
 /// What a runtime writes in front of a dump in its log.
 static STACK_DUMP: LazyLock<Finder> = LazyLock::new(|| Finder::new("goroutine stack dump"));
@@ -393,68 +395,6 @@ fn inherit<'a>(carried: &mut Carried<'a>, outer: &Carried<'a>) {
     }
 }
 
-/// `INFO[2019-11-06T10:41:22.114820771+08:00] `
-fn is_logrus_on_a_terminal(body: &[u8]) -> bool {
-    let levels: [&[u8]; 5] = [b"INFO[", b"WARN[", b"ERRO[", b"FATA[", b"DEBU["];
-    levels.iter().any(|level| body.starts_with(level))
-        && body
-            .get(5..9)
-            .is_some_and(|year| year.iter().all(u8::is_ascii_digit))
-        && body.get(9) == Some(&b'-')
-}
-
-/// The line without the sequences by which a terminal changes colours.
-fn without_colours(line: &[u8]) -> Vec<u8> {
-    let mut plain = Vec::with_capacity(line.len());
-    let mut rest = line;
-    while let Some(at) = memchr::memchr(ESCAPE, rest) {
-        plain.extend_from_slice(&rest[..at]);
-        rest = &rest[at + 1..];
-        let sequence = rest.strip_prefix(b"[").and_then(|inside| {
-            let end = inside.iter().position(u8::is_ascii_alphabetic)?;
-            let digits = inside[..end]
-                .iter()
-                .all(|byte| byte.is_ascii_digit() || *byte == b';');
-            digits.then_some(end + 2)
-        });
-        rest = &rest[sequence.unwrap_or(0)..];
-    }
-    plain.extend_from_slice(rest);
-    plain
-}
-
-/// What a message of several lines goes on with: indented, or the end of a structure.
-fn is_continuation(line: &[u8]) -> bool {
-    line.starts_with(b"  ") || line.starts_with(b"\t") || line.starts_with(b"}")
-}
-
-/// `[450528.013688] ` and `[  +0.000016] `, of the kernel.
-fn is_uptime(body: &[u8]) -> bool {
-    let inside = body[1..].trim_ascii_start();
-    let inside = inside.strip_prefix(b"+").unwrap_or(inside);
-    let digits = inside
-        .iter()
-        .take_while(|byte| byte.is_ascii_digit())
-        .count();
-    digits > 0
-        && inside.get(digits) == Some(&b'.')
-        && memchr::memchr(b']', &inside[..inside.len().min(20)]).is_some()
-}
-
-/// Takes `[   T61]` away, which tells who wrote the line.
-fn without_caller(body: &[u8]) -> &[u8] {
-    let Some(inside) = body.strip_prefix(b"[") else {
-        return body;
-    };
-    let Some(end) = memchr::memchr(b']', &inside[..inside.len().min(12)]) else {
-        return body;
-    };
-    match inside[..end].trim_ascii_start() {
-        [b'T' | b'C', digits @ ..] if digits.iter().all(u8::is_ascii_digit) => &inside[end + 1..],
-        _ => body,
-    }
-}
-
 /// A dump begins, or what stands in front of one.
 fn begins_dump(body: &[u8]) -> bool {
     let starts: [&[u8]; 6] = [
@@ -468,39 +408,4 @@ fn begins_dump(body: &[u8]) -> bool {
     let begins = starts.iter().any(|start| body.starts_with(start));
     let profile = body.starts_with(b"goroutine profile: total");
     begins && (profile || !body.starts_with(b"goroutine ") || Header::begins(&lossy(body)))
-}
-
-/// What glog writes at the top of a file.
-fn is_log_file_header(body: &[u8]) -> bool {
-    let starts: [&[u8]; 4] = [
-        b"Log file created at: ",
-        b"Running on machine: ",
-        b"Binary: Built with ",
-        b"Log line format: ",
-    ];
-    starts.iter().any(|start| body.starts_with(start))
-        || body.starts_with(b"-- Logs begin at ")
-        || body.starts_with(b"-- Boot ")
-        || body.starts_with(b"-- Reboot --")
-        || body.starts_with(b"-- Journal begins at ")
-}
-
-/// Milliseconds since 1970 with a fraction, as klog's JSON has them; seconds are taken, too.
-fn milliseconds(text: &[u8]) -> Option<Stamp> {
-    let end = memchr::memchr2(b',', b'}', text);
-    let text = lossy(&text[..end.unwrap_or(text.len())]);
-    let text = text.trim().trim_matches('"');
-    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
-    let whole: i64 = whole.parse().ok()?;
-    let is_milli = whole > 100_000_000_000;
-    let (unit, digits) = if is_milli {
-        (1_000_000, 6)
-    } else {
-        (1_000_000_000, 9)
-    };
-    // Digit by digit: a float of this size is only good to a tenth of a microsecond.
-    let padded = fraction.bytes().chain(std::iter::repeat(b'0')).take(digits);
-    let parts = padded.map(|digit| i64::from(digit.saturating_sub(b'0')).min(9));
-    let part = parts.fold(0, |number, digit| number * 10 + digit);
-    Stamp::of_unix_nanos(whole.checked_mul(unit)?.checked_add(part)?)
 }

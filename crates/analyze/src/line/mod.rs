@@ -5,6 +5,7 @@
 //!  '------ prefix: stamp, host, ident, pid ------' '--- klog header ---'  '--- message ---
 //! ```
 
+pub(crate) mod forms;
 pub mod klog;
 pub mod prefix;
 pub mod quoted;

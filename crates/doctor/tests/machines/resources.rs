@@ -122,7 +122,7 @@ fn whoever_passes_the_limit_of_its_own_group_harms_its_pod_alone() {
         said(text).is_silent(Cause::MemoryThrash);
         let finding = said(text).suffering().finding(Cause::MemoryThrash);
         assert_eq!(finding.culprit.pid, None, "{text}");
-        advises(&finding, "look at /proc/pressure/memory");
+        advises(&finding, "check /proc/pressure/memory");
     }
 }
 

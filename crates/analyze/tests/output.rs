@@ -231,6 +231,48 @@ fn top_tells_what_the_processors_lack() {
 }
 
 #[test]
+fn iostat_and_vmstat_tell_a_disk_that_does_not_keep_up() {
+    let devices = |await_: &str, util: &str| {
+        format!(
+            "Device            r/s     w/s     rkB/s     wkB/s   await  %util\nsda             81.40  218.90   1302.40   9822.60   {await_} {util}\n"
+        )
+    };
+    output(
+        Kind::ToolOutput,
+        &["disk-saturated"],
+        &devices("688.25", "100.00"),
+    );
+    output(
+        Kind::ToolOutput,
+        &["disk-saturated"],
+        &devices("688,25", "100,00"),
+    );
+    healthy(&devices("1.02", "99.00"));
+    healthy(&devices("88.02", "12.00"));
+    let processors = |wait: &str, steal: &str| {
+        format!(
+            "avg-cpu:  %user   %nice %system %iowait  %steal   %idle\n           6.12    0.00    4.83   {wait}    {steal}    1.03\n"
+        )
+    };
+    output(
+        Kind::ToolOutput,
+        &["disk-saturated"],
+        &processors("88.02", "0.00"),
+    );
+    output(
+        Kind::ToolOutput,
+        &["cpu-starved"],
+        &processors("1.02", "70.00"),
+    );
+    healthy(&processors("2.00", "0.00"));
+    output(
+        Kind::ToolOutput,
+        &["disk-saturated"],
+        "$ vmstat 1\nprocs -----------memory---------- ---swap-- -----io---- -system-- ------cpu-----\n r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa st\n 1 19      0 812344  12044 902344    0    0  1200  9800 4100 8100  5  4  2 89  0\n",
+    );
+}
+
+#[test]
 fn a_command_that_was_interrupted_tells_what_hangs() {
     let id = "d0f631ca1ddb";
     let found = text(format!(

@@ -41,6 +41,8 @@ pub(super) struct Input {
     /// The line before was of klog, whose messages may go on over several lines.
     pub(super) in_klog: bool,
     pub(super) gone: Gone,
+    /// That the API server could not be told was noted.
+    pub(super) lost_api_server: bool,
 }
 
 impl Input {
@@ -63,6 +65,7 @@ impl Input {
             output: OutputReader::default(),
             in_klog: false,
             gone: Gone::default(),
+            lost_api_server: false,
         }
     }
 

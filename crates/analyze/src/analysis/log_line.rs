@@ -87,6 +87,12 @@ impl Input {
             let (path, number) = (&self.path, self.lines);
             self.gone.complaint(time, || quote(path, number));
         }
+        if found.is(Interest::ApiServer) && !std::mem::replace(&mut self.lost_api_server, true) {
+            let place = format!("{}:{}", self.path, self.lines);
+            told.troubles.push(format!(
+                "{place}: the kubelet cannot report the status of the node to the API server"
+            ));
+        }
         if found.is(Interest::Answered) {
             self.gone.answered();
         }

@@ -1,11 +1,12 @@
 //! Which command's output it is.
 
+use super::io::Io;
 use super::load::Load;
 use super::memory::Memory;
 use super::process::ProcessStatus;
 use super::strace::Strace;
 use super::unit::Unit;
-use super::{Seen, bus, cluster, conditions, disk, event_rows, load, runtime, strace, unit};
+use super::{Seen, bus, cluster, conditions, disk, event_rows, io, load, runtime, strace, unit};
 use crate::kind::Kind;
 
 /// The output of a command, with what its next lines need.
@@ -23,6 +24,8 @@ pub(super) enum Form {
     Unit(Unit),
     /// `top`.
     Load(Load),
+    /// `iostat`, `vmstat`.
+    Io(Io),
     /// `df`, of bytes or of inodes.
     Disk,
     /// `free`.
@@ -90,6 +93,12 @@ impl Form {
         if now == Some(Self::Describe) {
             return None;
         }
+        if io::begins(&words) && !matches!(now, Some(Self::Io(_))) {
+            return Some(Self::Io(Io::default()));
+        }
+        if matches!(now, Some(Self::Io(_))) {
+            return None;
+        }
         if disk::begins(&words) {
             return Some(Self::Disk);
         }
@@ -124,6 +133,7 @@ impl Form {
             Self::Runtime => runtime::read(text, line, seen),
             Self::Unit(unit) => unit::read(unit, text, line, seen),
             Self::Load(load) => load.read(text, line, seen),
+            Self::Io(io) => io.read(text, line, seen),
             Self::Disk => disk::read(text, line, seen),
             Self::Memory(memory) => memory.read(text, line, seen),
             Self::Process(status) => status.read(text, line, seen),

@@ -15,6 +15,7 @@ mod conditions;
 mod disk;
 mod event_rows;
 mod form;
+mod io;
 mod load;
 mod memory;
 mod process;

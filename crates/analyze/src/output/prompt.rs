@@ -5,6 +5,7 @@ use causes::finding::{Confidence, Culprit};
 
 use super::Seen;
 use super::form::Form;
+use super::io::Io;
 use super::load::Load;
 use super::memory::Memory;
 use super::process::ProcessStatus;
@@ -121,6 +122,7 @@ impl Command {
             "crictl" | "ctr" | "docker" | "nerdctl" | "podman" | "runc" => Some(Form::Runtime),
             "systemctl" | "service" => Some(Form::Unit(Unit::default())),
             "top" => Some(Form::Load(Load::default())),
+            "iostat" | "vmstat" => Some(Form::Io(Io::default())),
             "df" => Some(Form::Disk),
             "free" => Some(Form::Memory(Memory::default())),
             "cat" if self.text.contains("/proc/") && self.text.contains("/status") => {

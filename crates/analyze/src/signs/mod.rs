@@ -86,9 +86,11 @@ pub enum Interest {
     Connection,
     /// The runtime answers.
     Answered,
+    /// The kubelet gives up telling the API server how the node is.
+    ApiServer,
 }
 
-const INTERESTS: [(&str, Interest); 42] = [
+const INTERESTS: [(&str, Interest); 43] = [
     ("pleg was last seen active", Interest::Pleg),
     ("pleg has yet to be successful", Interest::Pleg),
     ("from runtime service failed", Interest::Call),
@@ -107,6 +109,10 @@ const INTERESTS: [(&str, Interest); 42] = [
     ("containerd successfully booted", Interest::Answered),
     ("API listen on ", Interest::Answered),
     ("aemon has completed initialization", Interest::Answered),
+    (
+        "update node status exceeds retry count",
+        Interest::ApiServer,
+    ),
     ("rror while dialing", Interest::Connection),
     ("connection refused", Interest::Connection),
     ("dial unix ", Interest::Connection),

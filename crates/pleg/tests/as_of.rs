@@ -2,12 +2,10 @@
 
 mod node;
 
-use std::time::Duration;
-
-use node::{Node, many, seconds};
+use node::{Node, broken, many, seconds};
 use pleg::model::listed::ContainerState;
 use pleg::out::health::HealthState;
-use pleg::runtime::{CallError, Rpc};
+use pleg::runtime::Rpc;
 use sim::Fault;
 
 #[tokio::test(start_paused = true)]
@@ -86,25 +84,15 @@ async fn who_was_not_seen_for_ten_seconds_is_named_whatever_ends_the_inspections
         let node = Node::watch(|sim| many(sim, 3, &["app"])).await;
         node.at(8.4).await;
         if another_fails {
-            let refused = Fault::Fail(CallError::Refused("Unknown: broken".into()));
             node.sim
-                .fault(Rpc::ContainerStatus, Some("p1/app.0"), refused);
+                .fault(Rpc::ContainerStatus, Some("p1/app.0"), broken());
             node.sim.exit("p1", "app", 1);
         }
         // Whoever asks for it ends the runtime, which is back at once.
         let id = "p0/app.0";
         node.sim.fault(Rpc::ContainerStatus, Some(id), Fault::Hang);
         node.sim.exit("p0", "app", 1);
-        let sim = node.sim.clone();
-        let ends = tokio::spawn(async move {
-            loop {
-                tokio::time::sleep(Duration::from_millis(50)).await;
-                let outstanding = sim.outstanding();
-                if outstanding.iter().any(|call| call.id == Some(id.into())) {
-                    sim.restart(seconds(0.1));
-                }
-            }
-        });
+        let ends = node.restarts_when_asked_for(id);
         let mut was_named = false;
         node.sample(60.0, |at, status| {
             let is_healthy = status.health.state == HealthState::Healthy;

@@ -5,17 +5,13 @@ mod node;
 
 use std::time::Duration;
 
-use node::{Node, many, seconds};
+use node::{Node, STATUSES, broken, many, seconds};
 use pleg::model::id::PodUid;
 use pleg::model::listed::ContainerState;
 use pleg::out::health::HealthState;
-use pleg::runtime::{CallError, Rpc};
+use pleg::runtime::Rpc;
 use sim::Fault;
 use tokio::time::{Instant, timeout};
-
-fn refused() -> Fault {
-    Fault::Fail(CallError::Refused("Unknown: broken".into()))
-}
 
 fn victim() -> PodUid {
     "uid-victim".into()
@@ -86,7 +82,7 @@ async fn a_look_does_not_vouch_for_an_inspection_that_it_did_not_wait_for() {
     node.sim.fault(Rpc::ListContainers, None, Fault::Hang);
     node.at(15.0).await;
     node.sim
-        .fault(Rpc::ContainerStatus, Some("victim/app.0"), refused());
+        .fault(Rpc::ContainerStatus, Some("victim/app.0"), broken());
     node.at(25.0).await;
     node.sim.exit("victim", "app", 9);
     let died = Instant::now();
@@ -118,7 +114,7 @@ async fn a_look_does_not_vouch_for_an_inspection_that_it_did_not_wait_for() {
 
 #[tokio::test(start_paused = true)]
 async fn ids_of_the_long_gone_are_no_look_at_anybody() {
-    for fault in [Fault::Hang, refused()] {
+    for fault in [Fault::Hang, broken()] {
         let node = Node::watch_knowing_only(&["old-1", "old-2"], |sim| {
             many(sim, 5, &["app"]);
             for list in [Rpc::ListPodSandbox, Rpc::ListContainers] {
@@ -150,16 +146,7 @@ async fn a_pod_without_a_sandbox_is_named_like_any_other() {
     let id = "p0/app.0";
     node.sim.fault(Rpc::ContainerStatus, Some(id), Fault::Hang);
     node.sim.exit("p0", "app", 1);
-    let sim = node.sim.clone();
-    let ends = tokio::spawn(async move {
-        loop {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-            let outstanding = sim.outstanding();
-            if outstanding.iter().any(|call| call.id == Some(id.into())) {
-                sim.restart(seconds(0.1));
-            }
-        }
-    });
+    let ends = node.restarts_when_asked_for(id);
     node.pass(30.0).await;
     let mut was_named = false;
     node.sample(30.0, |at, status| {
@@ -175,8 +162,7 @@ async fn a_pod_without_a_sandbox_is_named_like_any_other() {
 async fn nobody_is_asked_for_the_pods_that_came_and_went_while_all_statuses_hung() {
     let node = Node::watch(|sim| many(sim, 5, &["app"])).await;
     node.at(8.4).await;
-    let statuses = [Rpc::ContainerStatus, Rpc::PodSandboxStatus];
-    for call in statuses {
+    for call in STATUSES {
         node.sim.fault(call, None, Fault::Hang);
     }
     for round in 0..300 {
@@ -191,7 +177,7 @@ async fn nobody_is_asked_for_the_pods_that_came_and_went_while_all_statuses_hung
     }
     node.pass(3.0).await;
     node.sim.lift_all();
-    for call in statuses {
+    for call in STATUSES {
         node.sim.fault(call, None, Fault::Slow(seconds(0.05)));
     }
     node.pass(0.5).await;
@@ -207,7 +193,7 @@ async fn nobody_is_asked_for_the_pods_that_came_and_went_while_all_statuses_hung
 async fn a_pod_whose_sandbox_cannot_be_listed_is_not_complete() {
     let node = Node::watch_knowing_no_host(|sim| many(sim, 3, &["app"])).await;
     node.at(8.4).await;
-    node.sim.fault(Rpc::ListPodSandbox, None, refused());
+    node.sim.fault(Rpc::ListPodSandbox, None, broken());
     node.at(20.0).await;
     node.sim.run("new", &["app"]);
     node.pass(10.0).await;

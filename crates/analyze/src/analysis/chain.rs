@@ -276,12 +276,7 @@ fn in_kernel<'a>(
 }
 
 fn kernel_says(stack: &KernelStack) -> String {
-    let who = match (&stack.process, stack.pid) {
-        (Some(process), Some(pid)) => format!("{process} ({pid})"),
-        (Some(process), None) => process.clone(),
-        (None, Some(pid)) => format!("process {pid}"),
-        (None, None) => "it".to_owned(),
-    };
+    let who = stack.who().unwrap_or_else(|| "it".to_owned());
     format!(
         "the kernel's stack confirms it: {who} is in {}",
         telling(stack)

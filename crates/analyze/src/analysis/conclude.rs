@@ -148,7 +148,7 @@ fn of_kernel(told: &mut Told) {
         };
         let Some(proof) = kernel::proof(&stack) else {
             if let Some(seconds) = stack.blocked_seconds {
-                let who = stack.who();
+                let who = stack.who().unwrap_or_else(|| "a task".to_owned());
                 let says =
                     format!("{who} has been blocked in the kernel for more than {seconds} s");
                 told.troubles.push(format!("{file}:{}: {says}", stack.line));

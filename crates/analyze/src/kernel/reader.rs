@@ -22,13 +22,13 @@ pub struct KernelStack {
 }
 
 impl KernelStack {
-    /// `dockerd (1810)`, or as much of it as is known.
-    pub fn who(&self) -> String {
+    /// `dockerd (1810)`, or as much of it as is known; `None` where nothing is.
+    pub fn who(&self) -> Option<String> {
         match (&self.process, self.pid) {
-            (Some(process), Some(pid)) => format!("{process} ({pid})"),
-            (Some(process), None) => process.clone(),
-            (None, Some(pid)) => format!("process {pid}"),
-            (None, None) => "a task".to_owned(),
+            (Some(process), Some(pid)) => Some(format!("{process} ({pid})")),
+            (Some(process), None) => Some(process.clone()),
+            (None, Some(pid)) => Some(format!("process {pid}")),
+            (None, None) => None,
         }
     }
 }

@@ -173,7 +173,7 @@ fn of(stack: &KernelStack, cause: Cause, confidence: Confidence, function: &str)
         "" => String::new(),
         function => format!(" in {function}"),
     };
-    let who = stack.who();
+    let who = stack.who().unwrap_or_else(|| "a task".to_owned());
     let says = format!("{who} waits{long}{place} in the kernel");
     let culprit = Culprit {
         pid: stack.pid,

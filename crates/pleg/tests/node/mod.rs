@@ -119,6 +119,20 @@ impl Node {
         Self::begin(Sim::new(), None, ids, config, prepare).await
     }
 
+    /// Whoever asks for this id ends the runtime, which is back at once; until this is aborted.
+    pub fn restarts_when_asked_for(&self, id: &'static str) -> JoinHandle<()> {
+        let sim = self.sim.clone();
+        tokio::spawn(async move {
+            loop {
+                sleep(Duration::from_millis(50)).await;
+                let outstanding = sim.outstanding();
+                if outstanding.iter().any(|call| call.id == Some(id.into())) {
+                    sim.restart(seconds(0.1));
+                }
+            }
+        })
+    }
+
     /// Watches it by lists alone, on a host of which nothing is known.
     pub async fn watch_knowing_no_host(prepare: impl FnOnce(&Sim)) -> Self {
         Self::begin(Sim::new(), None, |_| no_ids(), generic(), prepare).await

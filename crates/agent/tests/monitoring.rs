@@ -86,6 +86,8 @@ async fn exported() -> String {
     sleep(Duration::from_secs(5)).await;
     let mut report = pleg.status().await.unwrap();
     report.kubelet_view.not_ready_in_seconds = Some(100.0);
+    report.guard.idle_seconds = Some(1.0);
+    metrics.systemd_cookie_overflow(Some(1.8e9));
     report.guard.answers.insert(Rpc::ListContainers, 1);
     report.guard.completed.insert(Rpc::CreateContainer, 1);
     report.guard.refused.insert(Rpc::StopContainer, 1);

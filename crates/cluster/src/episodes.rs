@@ -10,7 +10,7 @@ use std::time::Duration;
 use pleg::model::id::{Id, PodRef};
 use pleg::model::wall_time::WallTime;
 use pleg::out::health::{HealthState, Reason, StuckCall};
-use pleg::out::status_report::StatusReport;
+use pleg::out::status_report::{GuardStatus, StatusReport};
 use pleg::runtime::Rpc;
 use times::GoDuration;
 use tokio::time::Instant;
@@ -29,6 +29,9 @@ const REFILL: Duration = Duration::from_secs(60);
 
 /// The same is warned of at most so often.
 const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// The reason of the event that nobody uses the guard.
+const BYPASSED: &str = "GuardBypassed";
 
 /// No note is longer, in bytes: the API refuses more.
 const LONGEST_NOTE: usize = 1024;
@@ -114,6 +117,7 @@ impl Episodes {
         self.tell_of_the_node(report, time, now);
         self.tell_of_pods(report, time, now);
         self.tell_of_warnings(report, time, now);
+        self.tell_of_a_bypassed_guard(&report.guard, time, now);
     }
 
     fn tell_of_warnings(&mut self, report: &StatusReport, time: WallTime, now: Instant) {
@@ -235,6 +239,17 @@ impl Episodes {
             };
             self.stuck.insert(key, told);
         }
+    }
+
+    /// A kubelet that was reconfigured or reinstalled goes past the guard without a word.
+    fn tell_of_a_bypassed_guard(&mut self, guard: &GuardStatus, time: WallTime, now: Instant) {
+        if !guard.is_bypassed() || self.warned.contains_key(BYPASSED) {
+            return;
+        }
+        let note = "the kubelet does not use the guard: no client has asked it for lists for 10 \
+                    minutes or longer; see --container-runtime-endpoint of the kubelet";
+        self.tell(Regarding::Node, true, BYPASSED, note.to_owned(), time, now);
+        self.warned.insert(BYPASSED.to_owned(), now);
     }
 
     /// Says whether there was room for it.

@@ -229,6 +229,24 @@ async fn what_may_become_trouble_is_an_event_once_a_day_and_no_condition() {
 }
 
 #[tokio::test]
+async fn a_guard_that_no_kubelet_uses_is_an_event_once_a_day() {
+    let double = Double::start().await;
+    let (teller, _) = teller(config(&double));
+    let mut report = healthy();
+    for idle in [599.0, 601.0, 700.0] {
+        report.guard.idle_seconds = Some(idle);
+        teller.tell(report.clone());
+        sleep(Duration::from_millis(100)).await;
+    }
+    until("an event", || !double.events().is_empty()).await;
+    let events = double.events();
+    assert_eq!(
+        (events.len(), &events[0]["reason"]),
+        (1, &json!("GuardBypassed"))
+    );
+}
+
+#[tokio::test]
 async fn pods_with_names_that_are_none_get_no_event() {
     let double = Double::start().await;
     let (teller, _) = teller(config(&double));

@@ -10,7 +10,7 @@ use times::GoDuration;
 
 use crate::facts::NodeFacts;
 use crate::facts::probes::{AgentsWord, End, ProbeFacts};
-use crate::judges::{JUDGES, Opinion};
+use crate::judges::{JUDGES, Opinion, systemd_cookie_overflow};
 
 /// What is wrong with the node, as far as can be told.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -24,6 +24,10 @@ pub struct Diagnosis {
     pub findings: Vec<Finding>,
     /// What could not be told, and why.
     pub not_checked: Vec<NotChecked>,
+    /// How long systemd can go on sending messages on the system bus, if its version stops
+    /// after the last serial number (`systemd-cookie-overflow`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub systemd_cookie_left_seconds: Option<f64>,
 }
 
 /// In one word.
@@ -82,6 +86,7 @@ pub fn diagnose(facts: &NodeFacts, wanted: impl Fn(Cause) -> bool) -> Diagnosis 
         },
         findings,
         not_checked,
+        systemd_cookie_left_seconds: systemd_cookie_overflow::seconds_left(facts),
     }
 }
 

@@ -21,6 +21,7 @@ use crate::proxy::{Report, Visit};
 /// A running guard. It ends when the last clone is dropped.
 #[derive(Clone, Debug)]
 pub struct Handle {
+    started: Instant,
     report: watch::Receiver<Report>,
     mode: watch::Sender<Mode>,
     added: Histogram,
@@ -39,6 +40,7 @@ impl Handle {
         stop: oneshot::Sender<()>,
     ) -> Self {
         Self {
+            started: Instant::now(),
             report,
             mode,
             added,
@@ -103,6 +105,7 @@ impl Handle {
             Phase::Guarding { since } => Some(now.saturating_duration_since(since).as_secs_f64()),
             Phase::Passing | Phase::GivenUp => None,
         };
+        let idle = now.saturating_duration_since(report.asked.unwrap_or(self.started));
         GuardStatus {
             mode: match *self.mode.borrow() {
                 Mode::Guard => GuardMode::Guard,
@@ -112,6 +115,7 @@ impl Handle {
             guarding: since.is_some(),
             limit_reached: report.phase == Phase::GivenUp,
             since_seconds: since,
+            idle_seconds: Some(idle.as_secs_f64()),
             culprits: match report.phase {
                 Phase::Passing => Vec::new(),
                 Phase::Guarding { .. } | Phase::GivenUp => culprits(&report, stuck, now),

@@ -28,8 +28,10 @@ pub(super) struct Doctor {
 
 /// What it says, as far as it matters here.
 #[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct Said {
     pub(super) findings: Vec<Found>,
+    pub(super) systemd_cookie_left_seconds: Option<f64>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -173,6 +173,9 @@ impl Diagnosis {
         let Ok(said) = said else {
             return;
         };
+        let left = said.systemd_cookie_left_seconds;
+        let overflow = left.map(|left| time.as_unix_seconds() + left);
+        agent.metrics.systemd_cookie_overflow(overflow);
         match occasion {
             Occasion::Trouble => {
                 let leading = said.into_findings(time, bundle.as_deref()).next();

@@ -55,6 +55,11 @@ impl Metrics {
         self.own.diagnosed(how);
     }
 
+    /// When systemd will have used its last serial number, in Unix time, as a diagnosis tells.
+    pub fn systemd_cookie_overflow(&self, time: Option<f64>) {
+        self.own.systemd_cookie_overflow(time);
+    }
+
     /// `/metrics`: our own names. What is true only now (health, ages of calls) comes from
     /// the report.
     pub fn own_text(&self, now: &StatusReport) -> prometheus::Result<String> {

@@ -36,8 +36,12 @@ pub(super) struct Own {
     stuck: IntGaugeVec,
     diagnoses: IntCounterVec,
     finding: IntGaugeVec,
+    /// Without labels; a vector, because it can be absent.
+    systemd_cookie_overflow: GaugeVec,
     guard_mode: IntGaugeVec,
     guarding: IntGauge,
+    /// Without labels; a vector, because it can be absent.
+    guard_idle: GaugeVec,
     guard_answers: IntCounterVec,
     guard_completed: IntCounterVec,
     guard_refused: IntCounterVec,
@@ -56,6 +60,13 @@ impl Own {
         for event_type in EventType::ALL {
             events.with_label_values(&[event_type.as_str()]);
         }
+        register_int_gauge_vec_with_registry!(
+            opts!("pleg_build_info", "1, with the version of pleg."),
+            &["version"],
+            registry
+        )?
+        .with_label_values(&[env!("CARGO_PKG_VERSION")])
+        .set(1);
         let diagnoses = register_int_counter_vec_with_registry!(
             opts!("pleg_diagnoses_total", "Diagnoses of the node, by result."),
             &["result"],
@@ -132,6 +143,15 @@ impl Own {
                 &["operation_type"],
                 registry
             )?,
+            systemd_cookie_overflow: register_gauge_vec_with_registry!(
+                opts!(
+                    "pleg_systemd_cookie_overflow_seconds",
+                    "When systemd will have used its last serial number on the system bus, in Unix \
+                     time, at the rate of the last diagnosis; absent if it can go on after that."
+                ),
+                &[],
+                registry
+            )?,
             guard_mode: register_int_gauge_vec_with_registry!(
                 opts!(
                     "pleg_guard_mode",
@@ -145,6 +165,14 @@ impl Own {
                     "pleg_guard_guarding",
                     "1 while lists are answered in place of the runtime."
                 ),
+                registry
+            )?,
+            guard_idle: register_gauge_vec_with_registry!(
+                opts!(
+                    "pleg_guard_idle_seconds",
+                    "How long ago a kubelet last asked the guard for both lists; absent without a guard."
+                ),
+                &[],
                 registry
             )?,
             guard_answers: register_int_counter_vec_with_registry!(
@@ -217,6 +245,10 @@ impl Own {
         self.diagnoses.with_label_values(&[how.as_str()]).inc();
     }
 
+    pub(super) fn systemd_cookie_overflow(&self, time: Option<f64>) {
+        set_or_remove(&self.systemd_cookie_overflow, time);
+    }
+
     pub(super) fn list_received(&self, call: Rpc, bytes: usize) {
         let gauge = self.list_bytes.with_label_values(&[call.operation_type()]);
         gauge.set(bytes as i64);
@@ -257,6 +289,7 @@ impl Own {
             gauge.set(i64::from(mode == guard.mode));
         }
         self.guarding.set(i64::from(guard.guarding));
+        set_or_remove(&self.guard_idle, guard.idle_seconds);
         let differences = &self.guard_differences;
         differences.inc_by(guard.differences.saturating_sub(differences.get()));
         let figures = [
@@ -271,12 +304,14 @@ impl Own {
                 counter.inc_by(count.saturating_sub(counter.get()));
             }
         }
-        match now.kubelet_view.not_ready_in_seconds {
-            Some(seconds) => self
-                .notready_in
-                .with_label_values(&[] as &[&str])
-                .set(seconds),
-            None => self.notready_in.reset(),
-        }
+        set_or_remove(&self.notready_in, now.kubelet_view.not_ready_in_seconds);
+    }
+}
+
+/// A gauge without labels that is absent while there is nothing to show.
+fn set_or_remove(gauge: &GaugeVec, value: Option<f64>) {
+    match value {
+        Some(value) => gauge.with_label_values(&[] as &[&str]).set(value),
+        None => gauge.reset(),
     }
 }

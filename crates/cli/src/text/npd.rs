@@ -76,6 +76,7 @@ mod tests {
             summary: String::new(),
             findings: vec![finding],
             not_checked: Vec::new(),
+            systemd_cookie_left_seconds: None,
         };
         let said = line(&diagnosis(finding.clone()));
         assert_eq!(said, "container-status-lock: shop/web app\n");
@@ -119,6 +120,7 @@ mod tests {
                     summary: name.clone(),
                     findings: Vec::new(),
                     not_checked: Vec::new(),
+                    systemd_cookie_left_seconds: None,
                 };
                 assert!(plain(&line(&diagnosis)), "{odd:?} {count}");
                 diagnosis.findings = vec![finding];

@@ -65,6 +65,11 @@ fn seen(status: &StatusReport) -> String {
 
 /// What a guard does, if there is one.
 fn guard(guard: &GuardStatus) -> Option<String> {
+    if let Some(idle) = guard.idle_seconds.filter(|_| guard.is_bypassed()) {
+        let idle = duration(idle);
+        let bypassed = format!("the kubelet does not use it: not asked for lists for {idle}");
+        return Some(styled(BAD, bypassed));
+    }
     let mode = match (guard.mode, guard.since_seconds) {
         (GuardMode::Off, _) => return None,
         (GuardMode::Pass, _) => "passes every call".to_owned(),

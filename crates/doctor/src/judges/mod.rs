@@ -30,7 +30,7 @@ mod runc_short_exec_stuck;
 mod runtime_unresponsive;
 mod shim_unresponsive;
 mod storage_unresponsive;
-mod systemd_cookie_overflow;
+pub(crate) mod systemd_cookie_overflow;
 mod systemd_overloaded;
 mod too_many_containers;
 

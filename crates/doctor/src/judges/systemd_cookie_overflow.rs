@@ -27,19 +27,35 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     if overflow == SerialOverflow::Repaired {
         return Opinion::Clear;
     }
-    let found = match host.bus.ping.value() {
-        Some(Ping::Answered { serial, .. }) => {
-            let latest = host
-                .bus
-                .serial
-                .value()
-                .map_or(*serial, |serial| serial.later);
-            (latest >= WARN).then(|| before_the_edge(host, latest, overflow))
-        }
-        Some(Ping::Silent { seconds }) => past_the_edge(host, *seconds, overflow),
-        None => None,
+    let found = match (host.bus.ping.value(), serial(host)) {
+        (_, Some(serial)) if serial >= WARN => Some(before_the_edge(host, serial, overflow)),
+        (Some(Ping::Silent { seconds }), _) => past_the_edge(host, *seconds, overflow),
+        _ => None,
     };
     Opinion::of(found, [lack(&host.bus.ping)])
+}
+
+/// How many seconds are left until systemd answers nobody any more, at the present rate; `None`
+/// if it goes on after its last number, or if the rate is not known.
+pub(crate) fn seconds_left(facts: &NodeFacts) -> Option<f64> {
+    let host = &facts.host;
+    if overflow(host) == SerialOverflow::Repaired {
+        return None;
+    }
+    let serial = serial(host)?;
+    let (rate, _) = rate(host, serial)?;
+    Some((LAST - f64::from(serial)) / rate)
+}
+
+/// The newest serial number that systemd gave to a message on the system bus.
+fn serial(host: &HostFacts) -> Option<u32> {
+    match host.bus.ping.value()? {
+        Ping::Answered { serial, .. } => {
+            let two = host.bus.serial.value();
+            Some(two.map_or(*serial, |two| two.later))
+        }
+        Ping::Silent { .. } => None,
+    }
 }
 
 /// By the systemd that runs: an installed package says nothing of an older one that was

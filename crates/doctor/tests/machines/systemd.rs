@@ -2,6 +2,7 @@
 
 use causes::Cause;
 use causes::finding::Confidence;
+use doctor::diagnosis::diagnose;
 use doctor::facts::Fact;
 use doctor::facts::host::{Ping, Reach, Serial};
 
@@ -52,6 +53,20 @@ fn serial_numbers_that_run_out_are_told_with_the_time_that_is_left() {
         "4026.5 messages a second (since the machine started): 19 hours",
     );
     shows(&finding, "cannot go on behind the last number");
+}
+
+#[test]
+fn the_time_that_is_left_is_known_long_before_it_is_a_finding() {
+    let machine = counted(rhel("219-62.el7"), 0x7000_0000);
+    // 1879049192 since a start 1000000 s ago, and 2415918103 left.
+    let left = diagnose(&machine.facts(), |_| true).systemd_cookie_left_seconds;
+    assert!(
+        left.is_some_and(|left| (1.28e6..1.29e6).contains(&left)),
+        "{left:?}"
+    );
+    let repaired = counted(rhel("219-78.el7_9.3"), 0x7000_0000);
+    let left = diagnose(&repaired.facts(), |_| true).systemd_cookie_left_seconds;
+    assert_eq!(left, None);
 }
 
 #[test]

@@ -123,6 +123,8 @@ pub struct Guard {
     figures: Figures,
     /// When callers that may be answered were last told a list of each kind.
     listed: [Option<Instant>; 2],
+    /// When a kubelet last asked for it.
+    asked: [Option<Instant>; 2],
     saved: Option<Saved>,
     started: (Instant, i64),
     actions: Vec<Action>,
@@ -147,6 +149,7 @@ impl Guard {
             last_ask: 0,
             figures: Figures::default(),
             listed: [None; 2],
+            asked: [None; 2],
             saved: None,
             started: (now, unix_nanos),
             actions: Vec::new(),
@@ -195,6 +198,12 @@ impl Guard {
     /// When a kubelet was last told lists of both kinds, by whomever.
     pub fn listed(&self) -> Option<Instant> {
         let [sandboxes, containers] = self.listed;
+        Some(sandboxes?.min(containers?))
+    }
+
+    /// When a kubelet last asked for lists of both kinds, whether they were answered or not.
+    pub fn asked(&self) -> Option<Instant> {
+        let [sandboxes, containers] = self.asked;
         Some(sandboxes?.min(containers?))
     }
 
@@ -294,6 +303,9 @@ impl Guard {
         deadline: Option<Instant>,
         now: Instant,
     ) {
+        if let Some(kind) = list_of(rpc).filter(|_| from == Caller::Client) {
+            self.asked[kind as usize] = Some(now);
+        }
         if let Some(kind) = list_of(rpc)
             && let Some(filter) = Filter::read(kind, &request)
         {

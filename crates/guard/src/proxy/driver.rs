@@ -273,6 +273,7 @@ impl Driver {
         };
         self.reports.send_if_modified(|shown| {
             shown.listed = state.guard.listed();
+            shown.asked = state.guard.asked();
             if shown.phase != phase {
                 tell(phase);
             }

@@ -81,6 +81,8 @@ pub struct Report {
     pub stuck: Vec<OutstandingCall>,
     /// When a kubelet was last told lists of both kinds.
     pub listed: Option<tokio::time::Instant>,
+    /// When a kubelet last asked for lists of both kinds.
+    pub asked: Option<tokio::time::Instant>,
     /// How often what was done.
     pub figures: Figures,
 }

@@ -50,6 +50,19 @@ fn without_rows_a_list_is_given_up_in_time_and_comes_when_the_runtime_answers() 
 }
 
 #[test]
+fn who_asks_for_both_lists_uses_the_guard_whether_they_are_answered_or_not() {
+    let mut node = Node::new(20, CONTAINERS);
+    assert_eq!(node.asked_ago(), None, "the guard's own lists do not count");
+    node.hangs = |_, _| true;
+    node.start(Rpc::ListContainers, "");
+    assert_eq!(node.asked_ago(), None, "crictl ps asks for one");
+    node.pass(SECOND);
+    node.start(Rpc::ListPodSandbox, "");
+    node.pass(SECOND);
+    assert_eq!(node.asked_ago(), Some(SECOND * 2));
+}
+
+#[test]
 fn after_the_limit_everything_passes_until_lists_come_in_time_again() {
     let mut node = Node::new(20, CONTAINERS);
     node.hangs = locked;

@@ -286,6 +286,11 @@ impl Node {
         }
     }
 
+    /// How long ago a kubelet asked for both lists, if one has.
+    pub fn asked_ago(&self) -> Option<Duration> {
+        self.guard.asked().map(|asked| self.now - asked)
+    }
+
     /// How many calls were passed on.
     pub fn passed(&self) -> usize {
         self.passed

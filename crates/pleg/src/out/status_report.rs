@@ -131,6 +131,8 @@ pub struct GuardStatus {
     pub limit_reached: bool,
     /// For how long they are.
     pub since_seconds: Option<f64>,
+    /// How long ago a client last asked the guard for both lists, or since the guard started.
+    pub idle_seconds: Option<f64>,
     /// Whose calls are stuck meanwhile.
     pub culprits: Vec<StuckCall>,
     /// How many calls were answered in the runtime's place.
@@ -147,6 +149,18 @@ pub struct GuardStatus {
     pub compared: u64,
     /// The newest differences.
     pub last_differences: Vec<Difference>,
+}
+
+impl GuardStatus {
+    /// A kubelet lists every second, and every five minutes while it follows events
+    /// (`EventedPLEG`): one that has not asked for ten is not connected to the guard.
+    const IDLE_SECONDS: f64 = 600.0;
+
+    /// Whether there is a guard that no kubelet uses.
+    pub fn is_bypassed(&self) -> bool {
+        self.idle_seconds
+            .is_some_and(|idle| idle > Self::IDLE_SECONDS)
+    }
 }
 
 /// An entry of a list that the guard would have given, which does not lie between two lists of

@@ -4,14 +4,15 @@
 mod kernel;
 mod kubelet;
 mod runtime;
+mod search;
 mod systemd;
 
-use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind, packed};
 use causes::Cause;
 use causes::finding::Confidence;
 
 use crate::kind::Writer;
 use crate::line::has;
+use search::Search;
 
 /// A text that tells of a cause.
 #[derive(Clone, Copy, Debug)]
@@ -170,10 +171,7 @@ impl Found {
 #[derive(Debug)]
 pub struct Signs {
     table: Vec<Sign>,
-    /// Whether anything may be in a line at all.
-    quick: Quick,
-    /// What it is.
-    search: AhoCorasick,
+    search: Search,
 }
 
 impl Signs {
@@ -189,17 +187,8 @@ impl Signs {
         assert!(table.len() <= 128, "a search has a bit for each sign");
         let texts = table.iter().map(|sign| sign.text);
         let texts = texts.chain(INTERESTS.iter().map(|(text, _)| *text));
-        let texts: Vec<&str> = texts.collect();
-        let search = AhoCorasick::builder()
-            .kind(Some(AhoCorasickKind::DFA))
-            .match_kind(MatchKind::Standard)
-            .build(&texts)
-            .expect("a hundred short texts make a small automaton");
-        Self {
-            table,
-            quick: Quick::new(texts),
-            search,
-        }
+        let search = Search::new(texts.collect());
+        Self { table, search }
     }
 
     /// The sign of this index.
@@ -210,107 +199,22 @@ impl Signs {
     /// What is in the line.
     pub fn find(&self, line: &[u8]) -> Found {
         let mut found = Found::default();
-        let Some(first) = self.quick.first(line) else {
-            return found;
-        };
         // A long line may have one text thousands of times.
         let mut seen = 0u128;
-        for hit in self.search.find_overlapping_iter(&line[first..]) {
-            let index = hit.pattern().as_usize();
+        self.search.each(line, |index| {
             let Some(sign) = self.table.get(index) else {
                 let (_, interest) = INTERESTS[index - self.table.len()];
                 found.interests |= interest.bit();
-                continue;
+                return;
             };
             let bit = 1u128 << index;
             if seen & bit == 0 && sign.holds(line) {
                 found.signs.push(index);
             }
             seen |= bit;
-        }
+        });
         found
     }
-}
-
-/// What many of the texts have in common, and lines that tell of nothing seldom have. A text
-/// that has none of these is looked for itself.
-const SHARED: &[&str] = &[
-    " begins at ",
-    "ing kubelet",
-    " limit",
-    " runtime",
-    " took ",
-    " waiting for ",
-    "Kubelet",
-    "Linux version 5.4.",
-    "I/O error",
-    "ailed",
-    "connection ",
-    "detected stall",
-    "dial",
-    "error re",
-    "initializ",
-    "inotify",
-    "kubelet.service",
-    "maximum number of ",
-    "memory",
-    "message l",
-    "nable to ",
-    "navailable",
-    "not respond",
-    "oo many ",
-    "pleg ",
-    "rejected by pids controller",
-    "runc version 1.",
-];
-
-/// So many texts a vectorised search takes at once.
-const AT_ONCE: usize = 64;
-
-/// One pass over a line that tells whether it may have any of the texts: a line without costs
-/// no more than that.
-#[derive(Debug)]
-struct Quick {
-    /// Empty where the processor lacks what it takes.
-    searches: Vec<packed::Searcher>,
-    /// By how much a text may begin before what is searched for in its place.
-    lead: usize,
-}
-
-impl Quick {
-    fn new(texts: Vec<&str>) -> Self {
-        let needles = needles(&texts);
-        let searches = needles.chunks(AT_ONCE).map(packed::Searcher::new);
-        let lead = |text: &&str| needles.iter().filter_map(|needle| text.find(needle)).max();
-        Self {
-            searches: searches.collect::<Option<_>>().unwrap_or_default(),
-            lead: texts.iter().filter_map(lead).max().unwrap_or(0),
-        }
-    }
-
-    /// Before where nothing begins; none, if nothing does at all.
-    fn first(&self, line: &[u8]) -> Option<usize> {
-        if self.searches.is_empty() {
-            return Some(0);
-        }
-        let hits = self.searches.iter().filter_map(|search| search.find(line));
-        let first = hits.map(|hit| hit.start()).min()?;
-        Some(first.saturating_sub(self.lead))
-    }
-}
-
-/// Each of the texts has one of these in it.
-fn needles<'a>(texts: &[&'a str]) -> Vec<&'a str> {
-    let mut texts = texts.to_vec();
-    // A text may be a part of a longer one.
-    texts.sort_by_key(|text| text.len());
-    let mut needles = SHARED.to_vec();
-    for text in texts {
-        if !needles.iter().any(|needle| text.contains(needle)) {
-            needles.push(text);
-        }
-    }
-    needles
 }
 
 impl Default for Signs {
@@ -369,23 +273,6 @@ mod tests {
         ] {
             assert_eq!(causes(line), [cause], "{line}");
         }
-    }
-
-    #[test]
-    fn one_pass_tells_whether_a_line_may_have_any_of_the_texts() {
-        let signs = Signs::new();
-        assert_eq!(signs.quick.searches.len(), 1);
-        let texts = signs.table.iter().map(|sign| sign.text);
-        for text in texts.chain(INTERESTS.iter().map(|(text, _)| *text)) {
-            for before in ["", "x", "I0505 13:59:56.872880    2858 kubelet.go:2055] "] {
-                let line = format!("{before}{text} and more");
-                let first = signs.quick.first(line.as_bytes());
-                assert!(first.is_some_and(|at| at <= before.len()), "{line}");
-            }
-        }
-        let usual =
-            "I0505 13:59:56.872880    2858 kubelet.go:2055] \"SyncLoop (PLEG): event for pod\"";
-        assert_eq!(signs.quick.first(usual.as_bytes()), None);
     }
 
     #[test]

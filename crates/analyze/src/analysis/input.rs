@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use times::WallTime;
 
+use super::alike::Alikes;
 use super::gone::Gone;
 use super::{InputReport, Told};
 use crate::goroutines::{ProfileReader, StackReader};
@@ -41,6 +42,7 @@ pub(super) struct Input {
     /// The line before was of klog, whose messages may go on over several lines.
     pub(super) in_klog: bool,
     pub(super) gone: Gone,
+    pub(super) alikes: Alikes,
     /// That the API server could not be told was noted.
     pub(super) lost_api_server: bool,
 }
@@ -65,6 +67,7 @@ impl Input {
             output: OutputReader::default(),
             in_klog: false,
             gone: Gone::default(),
+            alikes: Alikes::default(),
             lost_api_server: false,
         }
     }
@@ -123,6 +126,7 @@ impl Input {
     }
 
     pub(super) fn end(mut self, error: Option<String>, told: &mut Told) {
+        self.read_last_alike();
         self.stacks.finish();
         self.profile.finish();
         self.kernel.finish();

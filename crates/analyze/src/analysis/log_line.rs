@@ -27,8 +27,7 @@ impl Input {
         let kind = self.output.around_log_line().unwrap_or(own);
         self.read_as(kind);
         self.gone.other_line();
-        let unknown = !self.calendar.has_year() && self.learnt_late.is_none();
-        if writer == Some(Writer::Runtime) && unknown {
+        if writer == Some(Writer::Runtime) && !self.knows_year() {
             self.learn_calendar(carried.body);
         }
         let inner = match klog::begins(carried.body) {
@@ -36,6 +35,31 @@ impl Input {
             false if found.is_nothing() => None,
             false => klog::find(carried.body).map(|at| &carried.body[at..]),
         };
+        self.learn_time(carried, inner);
+        if writer == Some(Writer::Kubelet) && found.is_nothing() {
+            told.around.other_lines += 1;
+        }
+        if !found.is_nothing() {
+            self.telling(line, carried, inner, found, told);
+        }
+    }
+
+    /// A line of the writer's was read that tells nothing.
+    pub(super) fn nothing_of(&mut self, writer: Writer, told: &mut Told) {
+        self.read_as(writer.kind());
+        self.gone.other_line();
+        if writer == Writer::Kubelet {
+            told.around.other_lines += 1;
+        }
+    }
+
+    /// Whether a line has told the year.
+    pub(super) fn knows_year(&self) -> bool {
+        self.calendar.has_year() || self.learnt_late.is_some()
+    }
+
+    /// The line's own time, and its carrier's.
+    pub(super) fn learn_time(&mut self, carried: &Carried, inner: Option<&[u8]>) {
         if let Some(inner) = inner {
             let of_klog = Stamp::of_klog(inner.get(1..).unwrap_or_default());
             let carrier = carried.time;
@@ -48,12 +72,6 @@ impl Input {
             self.last = stamp.or(self.last);
         } else {
             self.last = carried.time.or(self.last);
-        }
-        if writer == Some(Writer::Kubelet) && found.is_nothing() {
-            told.around.other_lines += 1;
-        }
-        if !found.is_nothing() {
-            self.telling(line, carried, inner, found, told);
         }
     }
 

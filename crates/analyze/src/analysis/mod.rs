@@ -11,6 +11,7 @@
 //!
 //! Nothing here reads files or knows the time: lines and the time of the last one come in.
 
+mod alike;
 mod calls;
 mod chain;
 mod collected;

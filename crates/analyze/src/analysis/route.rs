@@ -18,13 +18,8 @@ use crate::line::{bare, klog, lossy, quoted};
 use crate::output;
 use crate::signs::{Found, Interest, Signs};
 
-/// What a runtime writes in front of a dump in its log.
-static STACK_DUMP: LazyLock<Finder> = LazyLock::new(|| Finder::new("goroutine stack dump"));
-
 /// What every line of JSON is asked for.
 static FIELDS: LazyLock<Fields> = LazyLock::new(|| Fields {
-    log: Finder::new("{\"log\":\""),
-    journal: Finder::new("\"MESSAGE\""),
     ts: Finder::new("\"ts\":"),
     msg: Finder::new("\"msg\":"),
     caller: Finder::new("\"caller\":"),
@@ -34,14 +29,15 @@ static FIELDS: LazyLock<Fields> = LazyLock::new(|| Fields {
 
 /// The names of fields by which lines of JSON are told apart.
 struct Fields {
-    log: Finder<'static>,
-    journal: Finder<'static>,
     ts: Finder<'static>,
     msg: Finder<'static>,
     caller: Finder<'static>,
     level: Finder<'static>,
     message: Finder<'static>,
 }
+
+/// No number of a time is longer, with what ends it.
+const LONGEST_NUMBER: usize = 24;
 
 /// Logs in logs in logs are read no deeper.
 const DEEPEST: u8 = 2;
@@ -50,32 +46,75 @@ impl Input {
     /// Reads the next line.
     pub(super) fn line(&mut self, raw: &[u8], cut: bool, signs: &Signs, told: &mut Told) {
         self.lines += 1;
+        match memchr::memchr(ESCAPE, raw) {
+            Some(_) => self.plain_line(&without_colours(raw), cut, signs, told),
+            None => self.plain_line(raw, cut, signs, told),
+        }
+    }
+
+    fn plain_line(&mut self, raw: &[u8], cut: bool, signs: &Signs, told: &mut Told) {
+        let line = bare(raw);
+        let found = signs.find(line);
+        if !cut
+            && found.is_nothing_at_all()
+            && let Some(writer) = self.alikes.writer_of(line)
+        {
+            self.nothing_of(writer, told);
+            return;
+        }
+        self.read_last_alike();
         let unread_before = self.unread;
         self.before = self.last;
-        match memchr::memchr(ESCAPE, raw) {
-            Some(_) => self.layer(&without_colours(raw), signs, told, None, 0),
-            None => self.layer(raw, signs, told, None, 0),
-        }
+        self.layer(line, &found, signs, told, None, 0);
         if cut && self.unread == unread_before {
             self.unread += 1;
         }
     }
 
+    /// Of the lines that were only counted the last one tells the time.
+    pub(super) fn read_last_alike(&mut self) {
+        let Some(head) = self.alikes.take_unread() else {
+            return;
+        };
+        let mut carried = split(&head);
+        carried.body = carried.body.trim_ascii_start();
+        let inner = klog::begins(carried.body).then_some(carried.body);
+        if let Some(time) = &carried.time {
+            self.calendar.learn(time);
+        }
+        if carried.body.starts_with(b"{") {
+            carried.time = time_of_json(carried.body).or(carried.time);
+        }
+        self.learn_time(&carried, inner);
+    }
+
+    /// A line of nothing but a writer's everyday was read: the next may be like it, as far as it
+    /// is the same up to where `rest` begins.
+    fn note_alike(&mut self, line: &[u8], rest: &[u8], found: &Found, writer: Writer) {
+        let is_plain = found.is_nothing_at_all() && !self.output.is_inside();
+        let knows_time = writer != Writer::Runtime || self.knows_year();
+        if is_plain && knows_time {
+            let head = &line[..line.len() - rest.len()];
+            self.alikes.add(head, writer);
+        }
+    }
+
     fn layer(
         &mut self,
-        raw: &[u8],
+        line: &[u8],
+        found: &Found,
         signs: &Signs,
         told: &mut Told,
         outer: Option<&Carried>,
         depth: u8,
     ) {
-        let line = bare(raw);
         let mut carried = split(line);
         carried.body = carried.body.trim_ascii_start();
         if let Some(outer) = outer {
             inherit(&mut carried, outer);
         }
         if carried.body.is_empty() {
+            self.alikes.forget();
             if carried.ident.is_empty() {
                 if depth == 0
                     && let output::Took::Yes(kind) = self.output.line("", self.lines)
@@ -94,22 +133,29 @@ impl Input {
         }
         let body = carried.body;
         if klog::begins(body) {
-            let found = signs.find(body);
             self.end_stack(told);
             self.in_klog = true;
-            let writer = (!klog::is_of_another_program(body)).then_some(Writer::Kubelet);
+            let is_other = found.is(Interest::OtherProgram) && klog::is_of_another_program(body);
+            let writer = (!is_other).then_some(Writer::Kubelet);
             if writer.is_none() {
                 // node-problem-detector quotes the kernel's log.
                 self.kernel.line(&lossy(body), self.lines);
                 self.drain(told);
             }
-            self.log(line, &carried, writer, &found, told);
+            self.log(line, &carried, writer, found, told);
+            if depth == 0
+                && let Some(rest) = body.get(klog::TIMED..)
+            {
+                self.note_alike(line, rest, found, Writer::Kubelet);
+            }
             return;
         }
         match body[0] {
-            b'{' if depth < DEEPEST && self.json(line, &carried, signs, told, depth) => return,
+            b'{' if depth < DEEPEST && self.json(line, &carried, found, signs, told, depth) => {
+                return;
+            }
             b't' if body.starts_with(b"time=") => {
-                if STACK_DUMP.find(body).is_some() {
+                if found.is(Interest::Dump) {
                     self.quoted_dump(&carried, told);
                 }
                 // k3s writes its own lines so, and the kubelet's beside them.
@@ -117,35 +163,34 @@ impl Input {
                     Some(Writer::Kubelet) => Writer::Kubelet,
                     _ => Writer::Runtime,
                 };
-                self.log(line, &carried, Some(writer), &signs.find(body), told);
+                self.log(line, &carried, Some(writer), found, told);
+                if depth == 0 {
+                    self.note_alike(line, &body[b"time=".len()..], found, writer);
+                }
                 return;
             }
             b'I' | b'W' | b'E' | b'F' | b'D' if is_logrus_on_a_terminal(body) => {
-                self.log(
-                    line,
-                    &carried,
-                    Some(Writer::Runtime),
-                    &signs.find(body),
-                    told,
-                );
+                self.log(line, &carried, Some(Writer::Runtime), found, told);
                 return;
             }
             b'[' if is_uptime(body) => {
-                self.kernel_line(line, &carried, &signs.find(body), told);
+                self.alikes.forget();
+                self.kernel_line(line, &carried, found, told);
                 return;
             }
             _ => {}
         }
+        self.alikes.forget();
         if carried.is_of_dmesg {
-            self.kernel_line(line, &carried, &signs.find(body), told);
+            self.kernel_line(line, &carried, found, told);
             return;
         }
-        if depth == 0 && self.output_line(line, &carried, signs, told) {
+        if depth == 0 && self.output_line(line, &carried, found, told) {
             return;
         }
         let writer = Writer::of_ident(carried.ident);
         if writer == Some(Writer::Kernel) {
-            self.kernel_line(line, &carried, &signs.find(body), told);
+            self.kernel_line(line, &carried, found, told);
             return;
         }
         // A line of the journal is a part of a dump only once one has begun.
@@ -156,23 +201,22 @@ impl Input {
         if !is_log && self.structured(&carried, told) {
             return;
         }
-        let found = signs.find(body);
         let known = writer.or_else(|| found.signs.first().map(|sign| signs.sign(*sign).writer));
         let pleg = found.is(Interest::Pleg).then_some(Writer::Kubelet);
         match known.or(pleg) {
-            Some(writer) => self.log(line, &carried, Some(writer), &found, told),
+            Some(writer) => self.log(line, &carried, Some(writer), found, told),
             None if carried_line || body.starts_with(b"Log line format") => {
                 self.read_as(Kind::Unknown)
             }
             None if found.is_nothing() && !is_log_file_header(body) => match klog::find(body) {
-                Some(_) => self.log(line, &carried, Some(Writer::Kubelet), &found, told),
+                Some(_) => self.log(line, &carried, Some(Writer::Kubelet), found, told),
                 None if self.in_klog && is_continuation(line) => self.read_as(Kind::Unknown),
                 None => {
                     self.in_klog = false;
                     self.unread += 1;
                 }
             },
-            None => self.log(line, &carried, None, &found, told),
+            None => self.log(line, &carried, None, found, told),
         }
     }
 
@@ -181,7 +225,7 @@ impl Input {
         &mut self,
         line: &[u8],
         carried: &Carried,
-        signs: &Signs,
+        found: &Found,
         told: &mut Told,
     ) -> bool {
         let is_logged = carried.time.is_some() && !carried.ident.is_empty();
@@ -201,9 +245,8 @@ impl Input {
                 if self.output.lists_processes() {
                     self.ps.line(&text, self.lines);
                 }
-                let found = signs.find(line);
                 if !found.is_nothing() {
-                    self.telling(line, carried, None, &found, told);
+                    self.telling(line, carried, None, found, told);
                 }
             }
         }
@@ -304,40 +347,54 @@ impl Input {
         &mut self,
         line: &[u8],
         carried: &Carried,
+        found: &Found,
         signs: &Signs,
         told: &mut Told,
         depth: u8,
     ) -> bool {
         let body = carried.body;
         let near = &body[..body.len().min(400)];
-        let names = |name: &Finder| name.find(near).is_some();
+        // Where the name of a field ends.
+        let end_of = |name: &Finder| Some(name.find(near)? + name.needle().len());
         let fields = &*FIELDS;
-        if names(&fields.log) || fields.journal.find(body).is_some() {
+        // Docker's own field is the first; the journal sorts its fields by name.
+        if body.starts_with(b"{\"log\":\"") || found.is(Interest::Carrier) {
+            self.alikes.forget();
             return self.carrier(body, carried, signs, told, depth);
         }
-        let is_kubelet = names(&fields.ts) && names(&fields.msg) || names(&fields.caller);
-        if is_kubelet {
-            let mut carried = *carried;
-            let time = fields.ts.find(body);
-            let behind = time.map(|at| &body[at + fields.ts.needle().len()..]);
-            carried.time = behind.and_then(milliseconds).or(carried.time);
-            let found = signs.find(body);
-            self.log(line, &carried, Some(Writer::Kubelet), &found, told);
-            return true;
+        let (ts, msg) = (end_of(&fields.ts), end_of(&fields.msg));
+        let writer = match end_of(&fields.caller).or(ts.and(msg)) {
+            Some(end) => Some((Writer::Kubelet, end)),
+            None => end_of(&fields.level)
+                .zip(msg.or_else(|| end_of(&fields.message)))
+                .map(|(level, message)| (Writer::Runtime, level.max(message))),
+        };
+        let Some((writer, end)) = writer else {
+            return false;
+        };
+        let mut carried = *carried;
+        match writer {
+            Writer::Kubelet => carried.time = time_of_json(body).or(carried.time),
+            _ if found.is(Interest::Dump) => self.dump_in_json(body, &carried, told),
+            _ => {}
         }
-        let is_runtime = names(&fields.level) && (names(&fields.msg) || names(&fields.message));
-        if is_runtime {
-            if STACK_DUMP.find(body).is_some() {
-                let message = serde_json::from_slice::<serde_json::Value>(body).ok();
-                let message = message
-                    .as_ref()
-                    .and_then(|value| value.get("msg")?.as_str());
-                self.dump_of(message.unwrap_or_default().as_bytes(), carried, told);
-            }
-            let found = signs.find(body);
-            self.log(line, carried, Some(Writer::Runtime), &found, told);
+        self.log(line, &carried, Some(writer), found, told);
+        // The time must have its end in the head.
+        let end = end.max(ts.map_or(0, |ts| ts + LONGEST_NUMBER));
+        if depth == 0
+            && let Some(rest) = body.get(end..)
+        {
+            self.note_alike(line, rest, found, writer);
         }
-        is_runtime
+        true
+    }
+
+    fn dump_in_json(&mut self, body: &[u8], carried: &Carried, told: &mut Told) {
+        let message = serde_json::from_slice::<serde_json::Value>(body).ok();
+        let message = message
+            .as_ref()
+            .and_then(|value| value.get("msg")?.as_str());
+        self.dump_of(message.unwrap_or_default().as_bytes(), carried, told);
     }
 
     /// Docker's log files and the journal's own JSON.
@@ -375,10 +432,24 @@ impl Input {
             is_of_dmesg: false,
         };
         for line in message.trim_end_matches('\n').split('\n') {
-            self.layer(line.as_bytes(), signs, told, Some(&carried), depth + 1);
+            let line = bare(line.as_bytes());
+            self.layer(
+                line,
+                &signs.find(line),
+                signs,
+                told,
+                Some(&carried),
+                depth + 1,
+            );
         }
         true
     }
+}
+
+/// klog's time in a line of JSON.
+fn time_of_json(body: &[u8]) -> Option<Stamp> {
+    let ts = &FIELDS.ts;
+    milliseconds(&body[ts.find(body)? + ts.needle().len()..])
 }
 
 /// What the line itself does not tell, its carrier does.

@@ -18,6 +18,9 @@ pub struct Klog<'a> {
     pub message: &'a [u8],
 }
 
+/// So far a header tells the time: `E1008 16:23:14.139967 `.
+pub const TIMED: usize = 22;
+
 /// Whether a header begins here; cheap enough for every line.
 pub fn begins(line: &[u8]) -> bool {
     matches!(line, [b'I' | b'W' | b'E' | b'F', m1, m2, d1, d2, b' ', h1, h2, b':', _, _, b':', _, _, b'.', ..]

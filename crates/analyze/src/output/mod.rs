@@ -121,6 +121,11 @@ impl OutputReader {
         Took::Yes(kind)
     }
 
+    /// Whether the lines are a command's output.
+    pub fn is_inside(&self) -> bool {
+        self.form.is_some()
+    }
+
     /// The kind of the output that a line of a log stands in, if it stands in one.
     pub fn around_log_line(&mut self) -> Option<Kind> {
         let form = self.form?;

@@ -89,9 +89,15 @@ pub enum Interest {
     Answered,
     /// The kubelet gives up telling the API server how the node is.
     ApiServer,
+    /// A file of another program's that writes as a kubelet does.
+    OtherProgram,
+    /// The journal's JSON, which carries a line of a log.
+    Carrier,
+    /// A dump of goroutines within one message.
+    Dump,
 }
 
-const INTERESTS: [(&str, Interest); 43] = [
+const INTERESTS: [(&str, Interest); 53] = [
     ("pleg was last seen active", Interest::Pleg),
     ("pleg has yet to be successful", Interest::Pleg),
     ("from runtime service failed", Interest::Call),
@@ -138,11 +144,24 @@ const INTERESTS: [(&str, Interest); 43] = [
     ("Log file created at: ", Interest::Calendar),
     ("Logs begin at ", Interest::Calendar),
     ("Journal begins at ", Interest::Calendar),
+    ("log_monitor.go", Interest::OtherProgram),
+    ("log_buffer.go", Interest::OtherProgram),
+    ("log_watcher", Interest::OtherProgram),
+    ("problem_detector.go", Interest::OtherProgram),
+    ("custom_plugin_monitor.go", Interest::OtherProgram),
+    (" plugin.go:", Interest::OtherProgram),
+    ("k8s_exporter.go", Interest::OtherProgram),
+    ("system_stats_monitor.go", Interest::OtherProgram),
+    ("\"MESSAGE\"", Interest::Carrier),
+    ("goroutine stack dump", Interest::Dump),
 ];
 
+/// Those that tell how a line is to be read, and nothing of the node.
+const OF_FORM: u16 = Interest::OtherProgram.bit() | Interest::Carrier.bit() | Interest::Dump.bit();
+
 impl Interest {
-    fn bit(self) -> u8 {
-        1 << self as u8
+    const fn bit(self) -> u16 {
+        1 << self as u16
     }
 }
 
@@ -152,12 +171,17 @@ pub struct Found {
     /// For [`Signs::sign`].
     pub signs: Vec<usize>,
     /// What else, a bit for each.
-    interests: u8,
+    interests: u16,
 }
 
 impl Found {
-    /// Whether the line is of no interest.
+    /// Whether the line tells nothing of the node.
     pub fn is_nothing(&self) -> bool {
+        self.signs.is_empty() && self.interests & !OF_FORM == 0
+    }
+
+    /// Whether it also has nothing by which it would be read in another way.
+    pub fn is_nothing_at_all(&self) -> bool {
         self.signs.is_empty() && self.interests == 0
     }
 

@@ -2,12 +2,12 @@
 # and a Rust compiler with the standard library of another architecture.
 # shellcheck shell=bash
 
-# The newest stable glibc runs whatever was linked to an older one.
+# The newest stable glibc runs programs that were linked to an older one.
 readonly debian=${PLEG_DIST_DEBIAN:-trixie}
 readonly debian_packages=$PWD/target/packaging/debian-$debian
 
-# apt with sources, lists and package states of its own: neither this machine's pins nor its
-# installed packages choose for us.
+# apt with its own sources, lists and package states: neither this machine's pins nor its installed
+# packages influence the choice.
 private_apt() {
     local state=$debian_packages/apt
     apt-get -qq \
@@ -50,13 +50,13 @@ download() {
 
 glibc_of() { echo "$debian_packages/glibc-$1"; }
 
-# Its packages, of an architecture. Fails with the reason on standard output.
+# The packages of glibc for an architecture. Fails with the reason on standard output.
 fetch_glibc() {
     local folder base
     folder=$(glibc_of "$1")
     [ -e "$folder/complete" ] && return
     fetch_lists || return 1
-    # The copyright of libgcc-s1 is in the package that it is of one version with.
+    # The copyright of libgcc-s1 is in the package gcc-*-base of the same version.
     if ! download "$folder" "libc6:$1" "libgcc-s1:$1" ||
         ! base=$(dpkg-deb -f "$folder"/libgcc-s1_*.deb Depends | grep -o 'gcc-[0-9]*-base') ||
         ! download "$folder" "$base:$1"; then
@@ -70,8 +70,8 @@ fetch_glibc() {
 
 fetched_rustc() { echo "$debian_packages/rust/rustc"; }
 
-# Debian's compiler for amd64, run with the libraries that it was built for, which this machine's
-# need not be. It links with this machine's linkers. Fails with the reason on standard output.
+# Debian's compiler for amd64, run with the libraries that it was built for, which may differ from
+# this machine's. It links with this machine's linkers. Fails with the reason on standard output.
 fetch_rustc() {
     local folder=$debian_packages/rust backports=$debian-backports package
     [ -e "$folder/has-$1" ] && return
@@ -80,7 +80,7 @@ fetch_rustc() {
         return 1
     fi
     fetch_lists || return 1
-    # All that the compiler is, but for the program that calls it, with what that needs.
+    # All parts of the compiler except the program that calls it, with their dependencies.
     if ! private_apt install -y --download-only -t "$backports" libstd-rust-dev >&2 ||
         ! mkdir -p "$folder/packages" "$folder/tree" ||
         ! mv "$debian_packages"/apt/cache/archives/*.deb "$folder/packages" ||

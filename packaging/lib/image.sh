@@ -1,5 +1,5 @@
-# A container image without a container engine: one layer with the binary and the glibc that it
-# needs, as `docker load`, `ctr images import`, `podman load` and `skopeo` read it.
+# Builds a container image without a container engine: one layer with the binary and the glibc that
+# it needs, which `docker load`, `ctr images import`, `podman load` and `skopeo` can read.
 #
 #   oci-layout, index.json, blobs/sha256/*   the image as OCI's image layout has it
 #   manifest.json                            for Docker before 25, which reads no OCI layout
@@ -17,7 +17,7 @@ make_root() {
     for package in "$(glibc_of "$architecture")"/*.deb; do
         dpkg -x "$package" "$unpacked"
         name=$(dpkg-deb -f "$package" Package)
-        # Scanners of images look here for what they know of.
+        # Image scanners look for packages here.
         dpkg-deb -f "$package" >"$root/var/lib/dpkg/status.d/$name"
         mkdir -p "$root/usr/share/doc"
         if [ -L "$unpacked/usr/share/doc/$name" ]; then
@@ -49,7 +49,7 @@ nogroup:x:65534:' >"$root/etc/group"
     install -Dm644 LICENSE "$root/usr/share/doc/pleg/LICENSE"
 }
 
-# Moves a file to where its content names it, and prints that name.
+# Moves a file to the path named by its digest, and prints the digest.
 add_blob() {
     local digest
     digest=$(sha256sum <"$1" | cut -d' ' -f1)

@@ -11,7 +11,7 @@ help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):[^#]*## /  make \1\t/' | expand -t 18
 
 .PHONY: demo
-demo: ## Pods live and die on a real containerd, and pleg tells it
+demo: ## Run pods on a real containerd and show what pleg reports
 	@$(CARGO) build --quiet -p pleg-cli -p testbed-driver
 	@testbed/demo
 

@@ -23,7 +23,7 @@ Examples:
   pleg guard                     keep a kubelet Ready while one container is stuck
   pleg sim --listen /tmp/s.sock  a simulated runtime for any CRI client
 
-Exit codes: 0 healthy, 1 problem found, 2 failed.";
+Exit codes: 0 healthy, 1 problem found, 2 could not determine.";
 
 /// Watch the pods of a node, even while its container runtime hangs.
 #[derive(Debug, Parser)]

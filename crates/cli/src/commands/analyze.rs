@@ -14,9 +14,10 @@ use crate::{Found, output, text};
 #[derive(Args, Debug)]
 pub struct Analyze {
     /// Logs of the kubelet, the runtime, systemd and the kernel, goroutine dumps and profiles,
-    /// kernel stacks, a kubelet's metrics, and output of kubectl describe, kubectl get events,
-    /// crictl, ctr, docker, systemctl status, ps, top, df, free and strace. Compressed files
-    /// (gzip, zstd), folders, and - for standard input. Recognised by content.
+    /// kernel stacks, a kubelet's metrics, /proc/PID/status, and output of kubectl describe,
+    /// kubectl get events, crictl, ctr, docker, systemctl status, ps, top, df, free, iostat,
+    /// vmstat, busctl, dbus-send, strace and the kubelet's /healthz. Also compressed files (gzip,
+    /// zstd), directories, and - for standard input. The kind is recognised by content.
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<String>,
 }

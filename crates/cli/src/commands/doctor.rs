@@ -52,8 +52,9 @@ const KUBELET_HEALTHZ: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHO
 
 const AFTER_HELP: &str = "\
 Harmless: every call to the runtime has a deadline and is made once (Version twice if others
-hang), and reads of files that block are abandoned. Where packages are managed by rpm, `rpm -q`
-runs once. Ends within 30 seconds whatever hangs, usually within 10.
+hang or the connection is lost, the lists twice if a listed object does not exist), and reads of
+files that block are abandoned. Where packages are managed by rpm, `rpm -q` runs once. Ends within
+30 seconds whatever hangs, usually within 10.
 
 Exit codes: 0 healthy, 1 problem found, 2 could not determine. These are also the exit codes that
 node-problem-detector expects of custom plugins (--npd).";
@@ -70,7 +71,7 @@ pub struct Doctor {
     /// Diagnose a bundle instead of this machine.
     #[arg(long, value_name = "FILE")]
     pub from: Option<PathBuf>,
-    /// Print one line of less than 80 characters, as node-problem-detector wants it.
+    /// Print one line of less than 80 characters, for node-problem-detector.
     #[arg(long)]
     pub npd: bool,
     /// Check only this cause.

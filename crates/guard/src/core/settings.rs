@@ -13,7 +13,7 @@ pub struct Settings {
     pub prove_after: Duration,
     /// For how long a list waits until every id is confirmed.
     pub list_patience: Duration,
-    /// For how long one fault is guarded without a break.
+    /// How long the guard answers during one fault.
     pub limit: Duration,
     /// In shadow mode: how often a list is rehearsed, which asks for each id once.
     pub rehearse_every: Duration,

@@ -28,14 +28,14 @@ mod remedy;
 mod units;
 
 const HELP: &str = "\
-The kubelet is told to use the guard's socket in place of the runtime's
-(containerRuntimeEndpoint: unix:///run/pleg/cri.sock). What the runtime answers passes
-unchanged. While a list is overdue, it is answered from what is known, if every container was
-confirmed by its own status; `pleg status` shows what the guard does. docs/guard.md explains
-what is answered, and what never is.
+Configure the kubelet to use the guard's socket instead of the runtime's
+(containerRuntimeEndpoint: unix:///run/pleg/cri.sock). The runtime's responses pass through
+unchanged. While a list is overdue, the guard answers it from its own records, if every
+container except the stuck one was confirmed by its own status; `pleg status` shows what the
+guard does. docs/guard.md explains what is answered, and what never is.
 
   pleg guard -r unix:///run/containerd/containerd.sock
-  pleg guard install       as a service of systemd; uninstall takes it back
+  pleg guard install       run it under systemd; `uninstall` removes it
   pleg guard --mode shadow passes everything, and counts where its lists would differ
   pleg guard mode pass     a running guard passes everything from now on
   pleg guard mode guard    and answers again";
@@ -55,13 +55,13 @@ pub struct Guard {
 struct Options {
     /// The socket for the kubelet: unix:///path or a path. It gets the owner and the mode of the
     /// runtime's socket. Default: /run/pleg/cri.sock; in front of CRI-O
-    /// /run/pleg/run/crio/crio.sock, because a kubelet tells CRI-O by the end of the path.
+    /// /run/pleg/run/crio/crio.sock, because a kubelet identifies CRI-O by the end of the path.
     #[arg(long, value_name = "URL")]
     listen: Option<Endpoint>,
     /// What to do.
     #[arg(long, value_enum, default_value_t)]
     mode: Mode,
-    /// For how long one fault is guarded without a break. After that everything passes, until the
+    /// How long the guard answers during one fault. After that every call passes, until the
     /// runtime answers its lists in time again.
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "30m")]
     limit: Duration,

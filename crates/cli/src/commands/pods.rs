@@ -37,7 +37,10 @@ pub async fn run(global: &Global, options: Pods) -> anyhow::Result<Found> {
     });
     for pod in &pods {
         if let Some(error) = &pod.error {
-            tracing::warn!("{} is shown as last known: {error}", pod.status.pod());
+            tracing::warn!(
+                "showing the last known status of {}: {error}",
+                pod.status.pod()
+            );
         }
     }
     match global.output {

@@ -67,7 +67,7 @@ async fn watch_agent(
         while let Some(record) = events.next().await {
             telling.tell(Some(record)).await?;
         }
-        tracing::warn!("the agent has gone: watching the runtime directly");
+        tracing::warn!("the agent stopped; watching the runtime directly");
         telling.news.teller_changed();
         // It may be down as well, which the watch then says.
         let runtime = GrpcRuntime::new(&endpoint, MAX_MESSAGE_SIZE);
@@ -86,7 +86,7 @@ async fn watch_agent(
                 back = &mut back => break back,
             }
         };
-        tracing::warn!("the agent is back: it tells again");
+        tracing::warn!("the agent is back; using its events again");
         telling.news.teller_changed();
     }
 }
@@ -120,7 +120,7 @@ fn warn_of_flags_without_effect(relisting: &Relisting) {
         [most @ .., last] => (format!("{} and {last}", most.join(", ")), "have"),
     };
     tracing::warn!(
-        "{flags} {verb} no effect while the agent tells; --agent off goes to the runtime"
+        "{flags} {verb} no effect while an agent is used; --agent off uses the runtime directly"
     );
 }
 

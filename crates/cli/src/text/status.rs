@@ -92,7 +92,7 @@ fn guard(guard: &GuardStatus) -> Option<String> {
     };
     let total = |counts: &BTreeMap<Rpc, u64>| counts.values().sum::<u64>();
     Some(format!(
-        "{mode}; {} calls answered, {} changes proved, {} refused",
+        "{mode}; {} calls answered, {} changes confirmed, {} refused",
         total(&guard.answers),
         total(&guard.completed),
         total(&guard.refused)
@@ -107,7 +107,7 @@ fn runtime(status: &StatusReport) -> String {
             let who = format!("{name} {version}, CRI {api}");
             format!("{} at {endpoint}", printable(&who))
         }
-        _ => format!("has not said who it is, at {endpoint}"),
+        _ => format!("unidentified runtime at {endpoint}"),
     }
 }
 

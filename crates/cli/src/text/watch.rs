@@ -18,20 +18,20 @@ use super::{BAD, BOLD, DIM, GOOD, WARN, health_style, printable, sentence, style
 pub fn header(version: Option<&RuntimeVersion>, endpoint: &Endpoint, period: Duration) -> String {
     let who = match version {
         Some(version) => printable(&version.to_string()).into_owned(),
-        None => "a runtime that has not said who it is".to_owned(),
+        None => "unidentified runtime".to_owned(),
     };
     let how = format!("relisting every {}", GoDuration(period));
     with_columns(&format!("{who} at {endpoint}, {how}"))
 }
 
-/// The same where an agent tells.
+/// The same where an agent reports.
 pub fn agent_header(status: &StatusReport) -> String {
     let runtime = &status.runtime;
     let who = match (&runtime.name, &runtime.version) {
         (Some(name), Some(version)) => printable(&format!("{name} {version}")).into_owned(),
-        _ => "a runtime that has not said who it is".to_owned(),
+        _ => "unidentified runtime".to_owned(),
     };
-    with_columns(&format!("{who} at {}, told by the agent", runtime.endpoint))
+    with_columns(&format!("{who} at {}, via the agent", runtime.endpoint))
 }
 
 fn with_columns(what: &str) -> String {

@@ -130,7 +130,7 @@ fn whoever_watches_is_told_that_a_guard_answers_and_that_it_does_no_more() {
     watch.record("it is well", |record| is(record, "Healthy", "AllSeen"));
     runtime.sim.status_lock("web", "app");
     let cri = guard.path("cri.sock");
-    // One of them is shown as last known.
+    // Of one of them the last known status is shown.
     let pods = Pleg::new(&["pods", "-r", &cri, "--agent", "off"]);
     pods.run().assert_code(1);
     let told = watch.record("the guard answers", |record| {

@@ -125,7 +125,7 @@ fn failures_are_escaped_in_warnings_errors_and_the_log() {
     let pods = pods.assert_code(1);
     assert_harmless_output("pods", &pods);
     assert!(
-        pods.err.contains("is shown as last known: "),
+        pods.err.contains("showing the last known status of "),
         "{}",
         pods.err
     );

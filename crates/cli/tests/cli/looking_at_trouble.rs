@@ -88,7 +88,7 @@ fn the_status_of_another_id_is_nobodys() {
         let a = a.clone().find(|pod| pod["name"] == "a").unwrap();
         let error = a["error"].as_str().unwrap();
         assert!(
-            error.contains(&format!("the status of {id} was asked for")),
+            error.contains(&format!("requested the status of {id}, received")),
             "{error}"
         );
         assert_eq!(a["containers"][0]["id"], "a/x.0", "what the list shows");

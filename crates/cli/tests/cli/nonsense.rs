@@ -60,7 +60,7 @@ fn what_speaks_no_cri_is_named_with_the_cause_at_the_end() {
         let _server = nonsense.serve(&runtime.socket());
         let begin = "cannot speak with ";
         let (begin, cause) = match nonsense {
-            RawServer::GarbageLists => ("cannot list the pods at ", "the answer makes no sense: "),
+            RawServer::GarbageLists => ("cannot list the pods at ", "the response is malformed: "),
             RawServer::NoSuchMethod => (
                 "no CRI runtime answers at ",
                 "not implemented by the runtime: unknown service",
@@ -110,7 +110,7 @@ fn a_watch_goes_on_when_only_the_lists_make_no_sense() {
     let args = [&args[..], &["-o", "json", "--for", "1s"]].concat();
     let ended = Pleg::new(&args).run().assert_code(0);
     let message = "\"message\":\"PLEG is not healthy: \
-                   pleg has yet to be successful: the answer makes no sense: ";
+                   pleg has yet to be successful: the response is malformed: ";
     for part in ["\"state\":\"Starting\"", message] {
         assert!(ended.out.contains(part), "{}", ended.out);
     }

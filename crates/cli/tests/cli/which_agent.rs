@@ -20,7 +20,7 @@ fn an_agent_on_the_default_socket_is_used_if_it_watches_the_same_runtime() {
         let watch = Pleg::new(&["watch", "-r", path]).env("PLEG_STATE_DIR", place);
         watch.start().line("the header", |_| true)
     };
-    assert!(header(&runtime.path()).ends_with("told by the agent\n"));
+    assert!(header(&runtime.path()).ends_with("via the agent\n"));
     assert!(header(&other.path()).contains("relisting every 1s"));
     let status = |path: &str| {
         let args = ["status", "-r", path, "-o", "json"];

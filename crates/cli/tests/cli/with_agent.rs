@@ -15,7 +15,7 @@ fn a_watch_is_told_by_the_agent_and_asks_the_runtime_nothing() {
     let args = ["watch", "-r", &runtime.path(), "--agent", &agent.socket];
     let mut watch = Pleg::new(&args).start();
     let header = watch.line("the header", |_| true);
-    assert!(header.ends_with("told by the agent\n"), "{header}");
+    assert!(header.ends_with("via the agent\n"), "{header}");
     watch.line("synced", |line| {
         line.contains("synced: 1 pods, 1 containers")
     });
@@ -53,7 +53,7 @@ fn a_watch_goes_on_by_itself_when_the_agent_goes() {
     watch.record("the death", |record| record["exitCode"] == 5);
     watch.signal(Signal::TERM);
     let ended = watch.end(PATIENCE).assert_code(0);
-    assert!(ended.err.contains("the agent has gone"), "{}", ended.err);
+    assert!(ended.err.contains("the agent stopped"), "{}", ended.err);
     let records = ended.records();
     let synced = records.iter().filter(|record| record["kind"] == "synced");
     assert_eq!(synced.count(), 1);
@@ -74,13 +74,13 @@ fn a_watch_says_which_of_its_flags_an_agent_leaves_without_effect() {
     assert_eq!(watch(&told_by_agent), "");
     let said = watch(&[&told_by_agent[..], &["--relist-period", "1s"]].concat());
     assert!(
-        said.contains("--relist-period has no effect while the agent tells"),
+        said.contains("--relist-period has no effect while an agent is used"),
         "{said}"
     );
     let all = ["--mode", "generic", "--relist-threshold", "1m"];
     let said = watch(&[&told_by_agent[..], &all].concat());
     assert!(
-        said.contains("--mode and --relist-threshold have no effect while the agent tells"),
+        said.contains("--mode and --relist-threshold have no effect while an agent is used"),
         "{said}"
     );
     assert_eq!(said.lines().count(), 1, "{said}");
@@ -117,7 +117,7 @@ fn a_watch_returns_to_its_agent_and_tells_nothing_twice() {
     agent.terminate();
     agent.end().assert_code(0);
     eventually("the watch goes on by itself again", || {
-        (watch.log().matches("the agent has gone").count() == 2).then_some(())
+        (watch.log().matches("the agent stopped").count() == 2).then_some(())
     });
     watch.signal(Signal::TERM);
 
@@ -243,7 +243,9 @@ fn a_pod_that_cannot_be_inspected_is_shown_as_last_known() {
     assert!(row("a").contains("running, last known"), "{}", table.out);
     assert!(!row("b").contains("last known"), "{}", table.out);
     assert!(
-        table.err.contains("default/a is shown as last known: "),
+        table
+            .err
+            .contains("showing the last known status of default/a: "),
         "{}",
         table.err
     );

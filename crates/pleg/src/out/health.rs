@@ -390,7 +390,7 @@ pub fn message(
             details.push(format!("status calls take more than {longer}"));
         }
         (Reason::StatusSlow, None) => {
-            details.push("the inspections of a look do not come to an end".to_owned());
+            details.push("inspections do not finish".to_owned());
         }
         _ => {}
     }
@@ -429,7 +429,7 @@ fn degraded(coverage: &Coverage, reason: Reason) -> &'static str {
                 .iter()
                 .any(|stuck| stuck.about.call == Rpc::Version) =>
         {
-            "the runtime does not answer who it is"
+            "the runtime does not answer Version"
         }
         Reason::ListStuck | Reason::ListFails | Reason::ListTooLarge => {
             "a list is unavailable; polling known pods one by one"

@@ -59,7 +59,7 @@ pub fn kubelet_view(now: Instant, coverage: &Coverage) -> KubeletView {
         Some(_) if pods == 1 => KubeletView {
             ready: true,
             message: format!(
-                "ready, but each relist waits {} for one pod, and every other pod's events with it",
+                "ready, but one pod delays each relist by {}, which delays all events",
                 GoDuration(REQUEST_TIMEOUT)
             ),
             not_ready_in_seconds: None,
@@ -74,7 +74,7 @@ pub fn kubelet_view(now: Instant, coverage: &Coverage) -> KubeletView {
             judge(
                 now,
                 relist,
-                &format!("{pods} pods take a time-out each in every relist"),
+                &format!("status calls of {pods} pods time out in every relist"),
             )
         }
     }

@@ -25,7 +25,7 @@ pub enum CallError {
     #[error("the answer is larger than the receive limit: {0}")]
     TooLarge(Arc<str>),
     /// The answer is not what CRI says it should be.
-    #[error("the answer makes no sense: {0}")]
+    #[error("the response is malformed: {0}")]
     Malformed(Arc<str>),
     /// The runtime refused; holds the gRPC code and the runtime's sentence.
     #[error("the runtime answered {0}")]

@@ -115,6 +115,6 @@ pub fn of_the_asked<S: Status>(asked: &Id, status: S) -> Result<S, CallError> {
     if told == asked {
         return Ok(status);
     }
-    let text = format!("the status of {asked} was asked for, and that of {told} came");
+    let text = format!("requested the status of {asked}, received that of {told}");
     Err(CallError::Malformed(text.into()))
 }

@@ -237,7 +237,7 @@ fn read_bounded(path: &Path) -> io::Result<String> {
         .read_to_string(&mut text)?;
     if read as u64 == LONGEST_FILE {
         return Err(io::Error::other(
-            "it is no configuration, it is longer than 1 MiB",
+            "the configuration file is longer than 1 MiB",
         ));
     }
     Ok(text)

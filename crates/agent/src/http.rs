@@ -89,7 +89,7 @@ pub(crate) async fn report(agent: &Agent) -> Result<StatusReport, (StatusCode, S
             Ok(report)
         }
         Ok(Err(stopped)) => Err(unavailable(&stopped.to_string())),
-        Err(_) => Err(unavailable("the event loop does not turn")),
+        Err(_) => Err(unavailable("the event loop is not running")),
     }
 }
 

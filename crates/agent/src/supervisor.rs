@@ -42,8 +42,8 @@ pub(crate) async fn watchdog(agent: &Agent) -> Infallible {
         let turns = timeout(TURN, agent.pleg.status()).await.is_ok();
         match (turns, guard_turns) {
             (true, true) => tell(NotifyState::Watchdog).await,
-            (false, _) => tracing::error!("the event loop does not turn"),
-            (_, false) => tracing::error!("the guard does not turn"),
+            (false, _) => tracing::error!("the event loop is not running"),
+            (_, false) => tracing::error!("the guard's event loop is not running"),
         }
     }
 }

@@ -89,7 +89,7 @@ impl KubernetesConfig {
             && !is_domain(name)
         {
             return Err(format!(
-                "kubernetes.nodeName is {name:?}: that is no name of a Node"
+                "kubernetes.nodeName is {name:?}: not a valid Node name"
             ));
         }
         Ok(())

@@ -174,7 +174,7 @@ impl Episodes {
                 let finding = report.finding.as_ref();
                 if let Some(finding) = finding.filter(|it| was.cause.as_ref() != Some(&it.cause)) {
                     let bundle = finding.bundle.as_ref();
-                    let bundle = bundle.map(|path| format!("; what was seen is kept in {path}"));
+                    let bundle = bundle.map(|path| format!("; evidence saved in {path}"));
                     let note = format!(
                         "{} (confidence: {}): {}{}",
                         finding.cause,

@@ -50,8 +50,8 @@ pub struct Teller {
 /// Why nothing can be written at all.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// Nobody says which Node this is.
-    #[error("nobody says which Node this is: set kubernetes.nodeName, or NODE_NAME")]
+    /// Neither the configuration, NODE_NAME nor the host has a valid name.
+    #[error("no valid Node name: set kubernetes.nodeName or NODE_NAME")]
     NoName,
     /// There is no thread to be had.
     #[error("the thread that writes to Kubernetes cannot be started")]

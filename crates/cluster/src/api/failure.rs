@@ -37,7 +37,7 @@ pub enum Failure {
     #[error("the API server refuses it ({code}): {message}", code = .0.0, message = .0.1)]
     Invalid((u16, String)),
     /// 429 and 5xx.
-    #[error("the API server cannot do it now ({code})")]
+    #[error("the API server is temporarily unable to handle the request ({code})")]
     Busy {
         /// The status code.
         code: u16,

@@ -90,7 +90,7 @@ impl Driver {
         let mut guard = Guard::new(proxy.settings.clone(), mode, now, proxy.unix_nanos);
         if let Some(saved) = saved.filter(|saved| !guard.restore(saved.clone(), now)) {
             let bytes = saved.len();
-            tracing::warn!("what an earlier guard saved is not understood ({bytes} bytes)");
+            tracing::warn!("cannot decode the state saved by an earlier guard ({bytes} bytes)");
         }
         Rc::new_cyclic(|driver: &std::rc::Weak<Self>| {
             let lost = watch::Sender::new(0);
@@ -187,7 +187,7 @@ impl Driver {
                 && !std::mem::replace(&mut is_said, true)
             {
                 let path = path.display();
-                tracing::warn!("what the guard knows cannot be kept in {path}: {error}");
+                tracing::warn!("cannot save the guard's records in {path}: {error}");
             }
         }
     }
@@ -377,13 +377,13 @@ impl Driver {
 /// Logs what is done for lists from now on.
 fn tell(phase: Phase) {
     match phase {
-        Phase::Passing => tracing::info!("the guard passes all lists"),
+        Phase::Passing => tracing::info!("the guard passes lists to the runtime again"),
         Phase::Guarding { .. } => {
             tracing::warn!("a list is overdue: the guard answers it in place of the runtime");
         }
         Phase::GivenUp => tracing::error!(
-            "one fault was guarded for as long as --limit allows: every call passes until the \
-             runtime answers its lists in time"
+            "the guard reached --limit for one fault: every call passes until the runtime answers \
+             its lists in time"
         ),
     }
 }

@@ -102,7 +102,7 @@ ExecStart={command}
 Restart=always
 RestartSec=100ms
 WatchdogSec=30s
-# What the guard knows survives its restart.
+# The guard's records survive its restart.
 RuntimeDirectory=pleg
 RuntimeDirectoryMode=0755
 RuntimeDirectoryPreserve=yes

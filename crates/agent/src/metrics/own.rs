@@ -53,7 +53,7 @@ pub(super) struct Own {
 impl Own {
     pub(super) fn new(registry: &Registry) -> prometheus::Result<Self> {
         let events = register_int_counter_vec_with_registry!(
-            opts!("pleg_events_total", "Lifecycle events told, by type."),
+            opts!("pleg_events_total", "Lifecycle events reported, by type."),
             &["type"],
             registry
         )?;
@@ -80,8 +80,8 @@ impl Own {
             finding: register_int_gauge_vec_with_registry!(
                 opts!(
                     "pleg_finding",
-                    "1 for each cause that diagnoses of the node have found: of the trouble that \
-                     goes on (kind=\"trouble\"), or of what may become trouble (kind=\"warning\")."
+                    "1 for each cause that diagnoses of the node have found: of the current problem \
+                     (kind=\"trouble\"), or of a possible future problem (kind=\"warning\")."
                 ),
                 &["cause", "kind"],
                 registry
@@ -126,7 +126,7 @@ impl Own {
                 registry
             )?,
             health: register_int_gauge_vec_with_registry!(
-                opts!("pleg_health", "1 for the state that we are in."),
+                opts!("pleg_health", "1 for the current state."),
                 &["state"],
                 registry
             )?,
@@ -139,7 +139,7 @@ impl Own {
                 registry
             )?,
             stuck: register_int_gauge_vec_with_registry!(
-                opts!("pleg_stuck", "Calls that are overdue."),
+                opts!("pleg_stuck", "Stuck calls."),
                 &["operation_type"],
                 registry
             )?,
@@ -170,7 +170,7 @@ impl Own {
             guard_idle: register_gauge_vec_with_registry!(
                 opts!(
                     "pleg_guard_idle_seconds",
-                    "How long ago a kubelet last asked the guard for both lists; absent without a guard."
+                    "How long ago a client last asked the guard for both lists; absent without a guard."
                 ),
                 &[],
                 registry
@@ -194,7 +194,7 @@ impl Own {
             guard_differences: register_int_counter_with_registry!(
                 opts!(
                     "pleg_guard_differences_total",
-                    "Entries of lists that the guard would have given otherwise than the runtime."
+                    "Entries of lists that the guard would have answered differently from the runtime."
                 ),
                 registry
             )?,
@@ -209,7 +209,8 @@ impl Own {
             notready_in: register_gauge_vec_with_registry!(
                 opts!(
                     "pleg_kubelet_notready_in_seconds",
-                    "When a kubelet's Ready condition turns if nothing changes; absent if nothing threatens."
+                    "Seconds until a kubelet's Ready condition becomes False if nothing changes; \
+                     absent if no problem is expected."
                 ),
                 &[],
                 registry

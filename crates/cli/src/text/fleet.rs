@@ -139,10 +139,7 @@ pub fn page(node: &NodeView, events: &[FleetEvent], now: WallTime) -> String {
     }
     match node.heartbeat.map(|time| age(now.since(time))) {
         Some(age) => line("Confirmed", format!("{age} ago")),
-        None => line(
-            "Confirmed",
-            "never: no agent on it writes a condition".to_owned(),
-        ),
+        None => line("Confirmed", "never: no agent reports".to_owned()),
     }
     if node.guarded {
         line("Guard", styled(WARN, "answers in place of the runtime"));
@@ -185,7 +182,7 @@ fn advice(page: &mut String, node: &NodeView) {
         (Some(cause), _) => {
             let about = cause.about();
             let steps = about.advice.iter().map(|step| (*step).to_owned());
-            let more = format!("Read all about it: pleg explain {}", cause.id());
+            let more = format!("Details: pleg explain {}", cause.id());
             let _ = writeln!(page, "\n{}: {}", styled(BOLD, cause.id()), about.title);
             steps.chain([more]).collect()
         }
@@ -199,8 +196,7 @@ fn advice(page: &mut String, node: &NodeView) {
         )],
         (None, FleetState::Degraded | FleetState::Unhealthy) => vec![
             format!("On {node_name}: pleg doctor. It names the cause, harmlessly"),
-            "Do not restart the runtime or the node before: that destroys what shows the cause"
-                .to_owned(),
+            "Do not restart the runtime or the node before: that destroys the evidence".to_owned(),
         ],
     };
     let _ = writeln!(page, "\n{}", styled(BOLD, "What to do"));

@@ -1,4 +1,4 @@
-//! `pleg demo`: a simulated node on which one container wedges the way the leading cause
+//! `pleg demo`: a simulated node on which one container hangs the way the leading cause
 //! does (containerd's status lock), what a kubelet would say, and what pleg says.
 //!
 //! Nothing is faked but the node: the library watches it as it would a real one.
@@ -51,21 +51,21 @@ fn scenes() -> Vec<Scene> {
     vec![
         say(
             0.0,
-            "A simulated node with four pods. Its containers live and die.",
+            "A simulated node with four pods. Their containers start and exit.",
             |_| {},
         ),
         say(3.0, "", |sim| restart(sim, "web-0", "nginx")),
         say(
             6.0,
-            "Now one container wedges: an update of db/postgres holds its status lock. \
+            "Now one container hangs: an update of db/postgres holds its status lock. \
              ListContainers hangs for the whole node, the event stream is silent, and a \
-             kubelet sees nothing any more.",
+             kubelet no longer sees any change.",
             wedge,
         ),
         compare(9.0),
         say(
             11.0,
-            "Other containers die all the same, and the kernel tells:",
+            "Other containers still exit, and pidfds report it:",
             |sim| die(sim, "cart", "app", 1),
         ),
         say(13.0, "", |sim| die(sim, "web-1", "nginx", 137)),

@@ -1,11 +1,11 @@
-//! `pleg demo` keeps its promise: one container wedges, and the others are told.
+//! `pleg demo` keeps its promise: one container hangs, and the others are reported.
 
 use crate::support::Pleg;
 
 #[test]
-fn the_demo_names_the_wedged_container_and_tells_the_deaths_of_the_others() {
+fn the_demo_names_the_hanging_container_and_reports_the_exits_of_the_others() {
     let shown = Pleg::new(&["demo"]).run().assert_code(0).out;
-    let (_, wedged) = shown.split_once("Now one container wedges").expect(&shown);
+    let (_, wedged) = shown.split_once("Now one container hangs").expect(&shown);
     let (wedged, healed) = wedged.split_once("The lock is released").expect(&shown);
     for container in ["cart/app.0", "web-1/nginx.0", "web-0/nginx.1"] {
         let died = wedged

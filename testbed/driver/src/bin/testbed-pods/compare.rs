@@ -61,7 +61,7 @@ pub(crate) async fn compare(
                 driver.kill(&id, driver.pid(&id).await?)?;
                 seen.borrow_mut().killed = Some(Instant::now());
             }
-            let what = "a container of each is killed";
+            let what = "one container killed";
             print(&["", what, what]);
         }
         let seconds = format!("{:3} s", start.elapsed().as_secs());
@@ -110,8 +110,12 @@ impl Seen {
         };
         let container = match (self.killed, self.restarted) {
             (None, _) => String::new(),
-            (Some(_), Some(after)) => format!("; it runs again after {:.1} s", after.as_secs_f64()),
-            (Some(killed), None) => format!("; it is down for {} s", killed.elapsed().as_secs()),
+            (Some(_), Some(after)) => {
+                format!("; container restarted after {:.1} s", after.as_secs_f64())
+            }
+            (Some(killed), None) => {
+                format!("; container down for {} s", killed.elapsed().as_secs())
+            }
         };
         format!("{relist}{container}")
     }

@@ -157,7 +157,7 @@ fn reading(effort: Effort) -> anyhow::Result<Table> {
         ],
     );
     table.note(format!(
-        "The answer is {} bytes; nothing of the transport is in here.",
+        "The response has {} bytes; transport cost is not included.",
         bytes.len()
     ));
     Ok(table)

@@ -53,9 +53,9 @@ pub async fn measure(effort: Effort, progress: &Progress) -> anyhow::Result<Tabl
         ]);
     }
     table.note(
-        "Two containers a pod; a changed pod has one container that died or started again, \
-         and is inspected. The last two columns are of the relists with changes: a ratio \
-         that stays is linear growth.",
+        "Each pod has two containers; a changed pod has one container that died or started \
+         again, and is inspected. The last two columns are of the relists with changes: a \
+         constant ratio means linear growth.",
     );
     Ok(table)
 }

@@ -19,6 +19,7 @@ pub mod probes;
 
 mod agent;
 mod answers;
+mod ended;
 mod kubelet;
 mod listener;
 mod patience;

@@ -35,6 +35,14 @@ impl Shim<'_> {
         self.process.comm == "conmon"
     }
 
+    /// What it is called among the people who run such nodes.
+    pub fn role(&self) -> &'static str {
+        match self.is_conmon() {
+            true => "conmon",
+            false => "shim",
+        }
+    }
+
     /// Its own control group is surer than a note, whose pid may be another's by now.
     fn is_conmon_of(&self, task: &Task, parent: Option<u32>) -> bool {
         match (container_of(self.process), task.conmon) {
@@ -148,6 +156,23 @@ fn serve<'a>(shims: &mut [Shim<'a>], tasks: &'a [Task], parent: impl Fn(u32) -> 
 pub(crate) fn serving<'a, 'b>(shims: &'b [Shim<'a>], probe: &Probe) -> Option<&'b Shim<'a>> {
     let id = probe.id.as_deref()?;
     shims.iter().find(|shim| shim.ids.contains(&id))
+}
+
+/// A conmon of the pod of a sandbox that does not go on: where CRI-O tells containers with
+/// their sandbox, that waits for each of them.
+pub(crate) fn stopped_of_pod<'a, 'b>(
+    shims: &'b [Shim<'a>],
+    sandbox: &Probe,
+) -> Option<&'b Shim<'a>> {
+    let pod = sandbox.pod.as_ref()?;
+    let of_pod = |shim: &&Shim| {
+        let its = shim
+            .pod
+            .is_some_and(|its| its.namespace == pod.namespace && its.name == pod.name);
+        its && shim.is_conmon()
+    };
+    let mut stopped = shims.iter().filter(|shim| shim.process.is_stopped());
+    stopped.find(of_pod)
 }
 
 #[cfg(test)]

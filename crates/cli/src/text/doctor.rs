@@ -118,7 +118,7 @@ fn of_finding(page: &mut String, finding: &Finding) {
     if finding.fixed_in.is_empty() {
         wrap(page, "  - ", "no version is known to fix it");
     }
-    for version in finding.fixed_in {
+    for version in &finding.fixed_in {
         wrap(page, "  - ", version);
     }
     wrap(

@@ -81,6 +81,10 @@ fn explains_a_container(probes: &ProbeFacts, shim: &Shim) -> bool {
 
 fn of_stopped(probes: &ProbeFacts, shim: &Shim) -> Finding {
     let mut finding = Finding::new(Cause::ShimUnresponsive, Confidence::Certain);
+    if shim.is_conmon() {
+        // The page speaks of shims, and of what their end costs.
+        finding.advice.clear();
+    }
     let who = shim.process.label();
     let known = probes.calls.iter().find(|probe| {
         let id = probe.id.as_deref();

@@ -16,6 +16,7 @@
 pub mod helper;
 pub mod host;
 pub mod probes;
+pub mod task_folder;
 
 mod agent;
 mod answers;
@@ -27,4 +28,3 @@ mod round;
 mod stacks;
 mod step;
 mod targets;
-mod task_folder;

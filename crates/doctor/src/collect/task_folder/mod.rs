@@ -26,7 +26,7 @@ const MOST_READ: usize = 512;
 
 /// The folders of tasks.
 #[derive(Clone)]
-pub(super) struct TaskFolder {
+pub struct TaskFolder {
     places: Vec<Place>,
     proc: PathBuf,
 }
@@ -48,9 +48,14 @@ impl TaskFolder {
         }
     }
 
+    /// What runs, and whose it is by its specification.
+    pub fn all(&self) -> Fact<Vec<Task>> {
+        self.tasks(&[], BTreeMap::new(), &BTreeSet::new())
+    }
+
     /// What runs, and whose it is: as `names` have it, else by its specification, those of
     /// the `suspects` first. Some are `listed_though_dead`.
-    pub fn tasks(
+    pub(super) fn tasks(
         &self,
         suspects: &[String],
         mut names: BTreeMap<Id, Target>,
@@ -60,7 +65,8 @@ impl TaskFolder {
         let source = source.map(|place| place.folder.display().to_string());
         let source = source.collect::<Vec<_>>().join(", ");
         let mut noted = self.noted();
-        if noted.is_empty() {
+        let is_there = |place: &Place| place.folder.read_dir().is_ok();
+        if noted.is_empty() && !self.places.iter().any(is_there) {
             let why = match geteuid().is_root() {
                 true => Missing::NotThere(
                     "the runtime keeps no folder of tasks where it is looked for".to_owned(),
@@ -178,8 +184,7 @@ mod tests {
     }
 
     fn tasks(folder: &TaskFolder) -> Vec<Task> {
-        let tasks = folder.tasks(&[], BTreeMap::new(), &BTreeSet::new());
-        tasks.value().expect("tasks").clone()
+        folder.all().value().expect("tasks").clone()
     }
 
     #[test]
@@ -259,6 +264,16 @@ mod tests {
             process(&root, 4711, "app", 'S');
             assert_eq!(tasks(&folder)[0].init, 4711, "{daemon}");
         }
+    }
+
+    #[test]
+    fn where_nothing_runs_that_is_known_and_where_no_folder_is_it_is_not() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = folder(&root, "crio/crio.sock");
+        assert_eq!(folder.all().value(), None);
+        let containers = "run/containers/storage/overlay-containers";
+        fs::create_dir_all(root.path().join(containers)).unwrap();
+        assert_eq!(tasks(&folder), []);
     }
 
     #[test]

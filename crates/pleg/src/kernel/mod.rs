@@ -34,10 +34,12 @@ pub enum Unwatched {
     #[error("processes cannot be watched: {0}")]
     Unsupported(String),
     /// No such process: it is dead already, or its pid is of another pid namespace.
-    #[error("process {0} is not seen from here: in a pod, hostPID makes it so")]
+    #[error("process {0} is not there: it has ended, or is hidden from a pod without hostPID")]
     NotSeen(u32),
     /// There is one, of something else: the pid is of another namespace, or was used again.
-    #[error("process {0} is not the container's: in a pod, hostPID makes it so")]
+    #[error(
+        "process {0} is not the container's: that has ended, or is hidden from a pod without hostPID"
+    )]
     NotIts(u32),
     /// The kernel does not answer: something else holds a lock that reading needs.
     #[error("the kernel does not answer about processes")]

@@ -36,6 +36,7 @@ pub use kernel::kernel;
 pub use known_ids::{host_ids, known_ids};
 pub use metrics::Metrics;
 pub use pods::pod_reports;
+pub use supervisor::while_waiting;
 
 use std::path::PathBuf;
 

@@ -23,6 +23,28 @@ pub(crate) async fn ready() {
     tell(NotifyState::Ready).await;
 }
 
+/// Says that we are there, but have nothing to watch yet, until `done`: a service that starts before
+/// its runtime has not failed.
+pub async fn while_waiting<T>(done: impl Future<Output = T>) -> T {
+    tell(NotifyState::Status("waiting for a container runtime")).await;
+    ready().await;
+    let pings = async {
+        let Some(interval) = sd_notify::watchdog_enabled() else {
+            return std::future::pending::<Infallible>().await;
+        };
+        loop {
+            sleep(interval / 2).await;
+            tell(NotifyState::Watchdog).await;
+        }
+    };
+    let done = tokio::select! {
+        done = done => done,
+        never = pings => match never {},
+    };
+    tell(NotifyState::Status("")).await;
+    done
+}
+
 /// Says that we stop.
 pub(crate) async fn stopping() {
     tell(NotifyState::Stopping).await;

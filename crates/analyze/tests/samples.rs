@@ -5,7 +5,7 @@ mod read;
 use analyze::analysis::Analysis;
 use analyze::kind::Kind;
 use analyze::series::Pattern;
-use read::{causes, files, pleg};
+use read::{causes, files, files_at_once, pleg};
 
 /// One sample, of which every line is understood.
 #[track_caller]
@@ -328,4 +328,20 @@ fn a_frozen_runc_init_is_named() {
 fn a_lost_wakeup_is_suspected() {
     let found = sample("ps-runc-create-epoll-lostwakeup-runc3641.txt", Kind::Ps);
     assert_eq!(causes(&found), ["kernel-regression"]);
+}
+
+#[test]
+fn files_tell_the_same_together_however_many_are_read_at_once() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/samples");
+    let names = std::fs::read_dir(folder).unwrap();
+    let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let names: Vec<String> = names.collect();
+    // More than one batch, and each of them twice.
+    let mut names: Vec<&str> = names.iter().chain(&names).map(String::as_str).collect();
+    names.sort_unstable();
+    let one_by_one = files_at_once(&names, 1);
+    assert!(names.len() > 40 && one_by_one.findings.len() > 5);
+    for at_once in [2, 7] {
+        assert_eq!(files_at_once(&names, at_once), one_by_one);
+    }
 }

@@ -117,7 +117,7 @@ pub struct Finding {
     /// What to do, the first thing first; with ids where they are known.
     pub advice: Vec<Cow<'static, str>>,
     /// Where it is fixed.
-    pub fixed_in: &'static [String],
+    pub fixed_in: Vec<&'static str>,
     /// Where it is discussed.
     pub references: &'static [String],
 }
@@ -139,7 +139,7 @@ impl Finding {
                 .iter()
                 .map(|text| Cow::Borrowed(text.as_str()))
                 .collect(),
-            fixed_in: &about.fixed_in,
+            fixed_in: about.fixed_in.iter().map(String::as_str).collect(),
             references: &about.references,
         }
     }

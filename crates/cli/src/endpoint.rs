@@ -5,14 +5,14 @@ use std::fmt::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::{kernel, known_ids, state_directory};
+use agent::{kernel, known_ids, state_directory, while_waiting};
 use anyhow::Context;
 use cri::Endpoint;
 use pleg::model::wall_time::system_clock;
 use pleg::runtime::grpc::{GrpcRuntime, MAX_MESSAGE_SIZE};
 use pleg::runtime::{CallError, Runtime, RuntimeVersion};
 use pleg::{Environment, NoObserver};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::args::KernelHints;
 use crate::text::sentence;
@@ -29,6 +29,9 @@ const USUAL_PLACES: [&str; 6] = [
 
 /// How long a runtime may take to say who it is before we go on without knowing.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How often a daemon looks for a runtime while there is none.
+const AGAIN: Duration = Duration::from_secs(2);
 
 /// The endpoint that is named, or that answers.
 pub async fn find(named: Option<Endpoint>) -> anyhow::Result<Endpoint> {
@@ -48,6 +51,28 @@ pub async fn find(named: Option<Endpoint>) -> anyhow::Result<Endpoint> {
         }
     }
     Err(NoRuntime(tried).into())
+}
+
+/// The endpoint that is named, or the first that answers, however long that takes.
+pub async fn wait_for(named: Option<Endpoint>) -> Endpoint {
+    let first = match find(named).await {
+        Ok(endpoint) => return endpoint,
+        Err(error) => error,
+    };
+    tracing::debug!("{first:#}");
+    tracing::warn!(
+        "no container runtime found yet: waiting for one of {}",
+        USUAL_PLACES.join(", ")
+    );
+    while_waiting(async {
+        loop {
+            sleep(AGAIN).await;
+            if let Ok(endpoint) = find(None).await {
+                return endpoint;
+            }
+        }
+    })
+    .await
 }
 
 /// No runtime answers at any of the usual places: a line for each.

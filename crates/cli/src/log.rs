@@ -11,6 +11,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 
 use tracing::field::Field;
+use tracing::{Level, Metadata};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::field::MakeExt;
 use tracing_subscriber::fmt::format::{Writer, debug_fn};
@@ -25,7 +26,8 @@ const WAITING: usize = 1000;
 pub fn to_stderr(verbose: u8, format: Format) {
     let level = match verbose {
         // What kube cannot do we say ourselves, once and not at each try.
-        0 => "warn,kube_client=off",
+        // And changes of health are what `watch` prints.
+        0 => "warn,kube_client=off,pleg::health=off",
         1 => "info,kube_client=off",
         // Of what others do, not each frame.
         2 => "debug,h2=info,hyper=info,hyper_util=info,tower=info",
@@ -36,6 +38,13 @@ pub fn to_stderr(verbose: u8, format: Format) {
     let queue = QUEUE.get_or_init(Queue::new).clone();
     let log = tracing_subscriber::fmt().with_env_filter(filter);
     match format {
+        Format::Text if is_journal() => log
+            .with_ansi(false)
+            .without_time()
+            .with_level(false)
+            .fmt_fields(escaped_fields())
+            .with_writer(JournalLines(queue))
+            .init(),
         Format::Text => log
             .with_ansi(ansi)
             .fmt_fields(escaped_fields())
@@ -49,6 +58,16 @@ pub fn to_stderr(verbose: u8, format: Format) {
             .with_writer(move || JsonLines(queue.clone()))
             .init(),
     }
+}
+
+/// Whether standard error is systemd's journal, which has time and priority of its own
+/// (systemd.exec(5), `JOURNAL_STREAM`).
+fn is_journal() -> bool {
+    let Some(named) = std::env::var_os("JOURNAL_STREAM") else {
+        return false;
+    };
+    let ours = rustix::fs::fstat(io::stderr());
+    ours.is_ok_and(|ours| *format!("{}:{}", ours.st_dev, ours.st_ino) == *named)
 }
 
 /// The message and then `name=value`, each value escaped.
@@ -134,6 +153,41 @@ impl<'a> MakeWriter<'a> for Queue {
 
     fn make_writer(&'a self) -> Self {
         self.clone()
+    }
+}
+
+/// Lines for the journal: each begins with its priority (sd-daemon(3)).
+struct JournalLines(Queue);
+
+impl<'a> MakeWriter<'a> for JournalLines {
+    type Writer = JournalLine;
+
+    fn make_writer(&'a self) -> JournalLine {
+        JournalLine(self.0.clone(), 6)
+    }
+
+    fn make_writer_for(&'a self, about: &Metadata<'_>) -> JournalLine {
+        let priority = match *about.level() {
+            Level::ERROR => 3,
+            Level::WARN => 4,
+            Level::INFO => 6,
+            Level::DEBUG | Level::TRACE => 7,
+        };
+        JournalLine(self.0.clone(), priority)
+    }
+}
+
+struct JournalLine(Queue, u8);
+
+impl Write for JournalLine {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let prefix = format!("<{}>", self.1);
+        self.0.write_all(&[prefix.as_bytes(), line].concat())?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

@@ -1,6 +1,7 @@
 //! The diagnosis of a node: what every cause says of it, in the order of what explains
 //! the most.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use causes::Cause;
@@ -64,6 +65,9 @@ pub fn diagnose(facts: &NodeFacts, wanted: impl Fn(Cause) -> bool) -> Diagnosis 
             Opinion::CannotTell(why) => not_checked.push(NotChecked { cause: *cause, why }),
         }
     }
+    for finding in &mut findings {
+        leave_out_containerd(finding, &facts.probes);
+    }
     // A problem before a suspicion; else the order of the judges, which is that of roots.
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.verdict));
     // A runtime that could not be asked at all leaves too little to call a node well.
@@ -87,6 +91,20 @@ pub fn diagnose(facts: &NodeFacts, wanted: impl Fn(Cause) -> bool) -> Diagnosis 
         findings,
         not_checked,
         systemd_cookie_left_seconds: systemd_cookie_overflow::seconds_left(facts),
+    }
+}
+
+/// What the page of a cause says of containerd is of no use where another runtime answers;
+/// only dockerd has one behind it.
+fn leave_out_containerd(finding: &mut Finding, probes: &ProbeFacts) {
+    if probes.is_crio() {
+        let fixed_in = &mut finding.fixed_in;
+        fixed_in.retain(|version| !version.starts_with("containerd"));
+    }
+    if !probes.may_be_containerd() {
+        let of_page = |advice: &Cow<str>| matches!(advice, Cow::Borrowed(_));
+        let advice = &mut finding.advice;
+        advice.retain(|advice| !(of_page(advice) && advice.contains("containerd")));
     }
 }
 
@@ -149,6 +167,7 @@ mod tests {
 
     use super::*;
     use crate::facts::HostFacts;
+    use crate::node::node;
 
     fn nothing() -> NodeFacts {
         NodeFacts {
@@ -190,5 +209,18 @@ mod tests {
         let one = diagnose(&nothing(), |cause| cause == Cause::RepairLoop);
         assert_eq!(one.not_checked.len(), 1);
         assert_eq!(one.verdict, NodeVerdict::Unknown);
+    }
+
+    #[test]
+    fn what_helps_containerd_is_advised_and_promised_to_nobody_else() {
+        let said = |runtime: &str| {
+            let stopped = node(runtime, "1.36.3").shim(99, true, &["c1"]);
+            let diagnosis = diagnose(&stopped.facts(), |cause| cause == Cause::ShimUnresponsive);
+            let finding = &diagnosis.findings[0];
+            let advice = finding.advice.join("; ").contains("update containerd");
+            (advice, finding.fixed_in.contains(&"containerd 1.6.25"))
+        };
+        assert_eq!(said("containerd"), (true, true));
+        assert_eq!(said("cri-o"), (false, false));
     }
 }

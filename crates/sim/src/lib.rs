@@ -18,6 +18,7 @@ pub mod figures;
 mod flood;
 pub mod grpc;
 mod kernel;
+mod manner;
 mod rpc;
 mod runtime;
 mod scenario;
@@ -31,6 +32,7 @@ mod world;
 pub use cri::{Rpc, Subject};
 pub use faults::{Fault, Faults, Malformation};
 pub use flood::Flood;
+pub use manner::Manner;
 pub use rpc::SERVED;
 pub use scenario::{
     Action, Calls, Churn, ContainerName, Ending, Lifted, Of, Played, Scenario, ScenarioError, Step,

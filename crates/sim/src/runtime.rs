@@ -38,9 +38,10 @@ enum Answer {
 impl Runtime for Sim {
     async fn version(&self) -> Result<RuntimeVersion, CallError> {
         self.call(Rpc::Version, None).await?;
+        let (name, version) = self.manner().version();
         Ok(RuntimeVersion {
-            name: "pleg-sim".into(),
-            version: env!("CARGO_PKG_VERSION").into(),
+            name: name.into(),
+            version: version.into(),
             api_version: "v1".into(),
         })
     }
@@ -80,7 +81,7 @@ impl Runtime for Sim {
                 },
                 ..sandbox_status(pod, sandbox)
             })
-            .ok_or_else(|| CallError::NotFound(format!("sandbox {id}").into()))
+            .ok_or_else(|| self.manner().no_sandbox(id).into())
     }
 
     async fn container_status(&self, id: &Id) -> Result<ContainerStatus, CallError> {
@@ -92,7 +93,7 @@ impl Runtime for Sim {
         };
         found
             .map(|(pod, container)| container_status(pod, container, now))
-            .ok_or_else(|| CallError::NotFound(format!("container {id}").into()))
+            .ok_or_else(|| self.manner().no_container(id).into())
     }
 
     async fn container_pid(&self, id: &Id) -> Result<Option<u32>, CallError> {

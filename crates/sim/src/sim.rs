@@ -14,6 +14,7 @@ use tokio::time::Instant;
 
 use crate::faults::{Fault, Faults, Passed, suffer};
 use crate::kernel::Processes;
+use crate::manner::Manner;
 use crate::stream::{Announcer, Reader, Serving};
 use crate::stream_faults::StreamFault;
 use crate::tally::{Outstanding, Tally};
@@ -40,6 +41,7 @@ pub struct Sim {
     streams_lists: Arc<AtomicBool>,
     /// Whether a sandbox's status holds its containers.
     fills_sandboxes: Arc<AtomicBool>,
+    manner: Arc<Mutex<Manner>>,
     beginning: WallTime,
     began: Instant,
 }
@@ -68,6 +70,7 @@ impl Sim {
             tells_pids: Arc::new(AtomicBool::new(true)),
             streams_lists: Arc::default(),
             fills_sandboxes: Arc::default(),
+            manner: Arc::default(),
             beginning,
             began: Instant::now(),
         }
@@ -180,6 +183,16 @@ impl Sim {
     /// Serves lists in streams too, on the socket (KEP-5825: CRI-O 1.36, containerd 2.4).
     pub fn stream_lists(&self) {
         self.streams_lists.store(true, Ordering::Relaxed);
+    }
+
+    /// Behaves as that runtime from now on; how events are served may be changed afterwards.
+    pub fn behave_as(&self, manner: Manner) {
+        *self.manner.lock().expect("no panic while it is held") = manner;
+        self.serve_stream(manner.serving());
+    }
+
+    pub(crate) fn manner(&self) -> Manner {
+        *self.manner.lock().expect("no panic while it is held")
     }
 
     /// Tells a sandbox's containers with its status, in the trait, as CRI-O with pod events

@@ -22,11 +22,12 @@ pub struct GoDurationError {
 }
 
 /// Go keeps durations in an i64 of nanoseconds.
-const MAX_NANOS: u128 = i64::MAX as u128;
+const MAX_NANOS: u64 = i64::MAX as u64;
 
 impl fmt::Display for GoDuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let nanos = self.0.as_nanos().min(MAX_NANOS);
+        let nanos = u64::try_from(self.0.as_nanos()).unwrap_or(MAX_NANOS);
+        let nanos = nanos.min(MAX_NANOS);
         if nanos == 0 {
             return f.write_str("0s");
         }
@@ -50,7 +51,7 @@ impl fmt::Display for GoDuration {
 }
 
 /// `nanos / unit` with its fraction and no trailing zeros.
-struct Decimal(u128, u128);
+struct Decimal(u64, u64);
 
 impl fmt::Display for Decimal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -88,7 +89,7 @@ fn parse(text: &str) -> Result<GoDuration, &'static str> {
     if rest.is_empty() {
         return Err("it is empty");
     }
-    let mut nanos: u128 = 0;
+    let mut nanos: u64 = 0;
     while !rest.is_empty() {
         let (whole, after) = digits(rest);
         let (fraction, after) = match after.strip_prefix('.') {
@@ -102,7 +103,7 @@ fn parse(text: &str) -> Result<GoDuration, &'static str> {
             .find(|c: char| c == '.' || c.is_ascii_digit())
             .unwrap_or(after.len());
         let (name, after) = after.split_at(end);
-        let unit: u128 = match name {
+        let unit: u64 = match name {
             "ns" => 1,
             "us" | "µs" | "μs" => 1_000,
             "ms" => 1_000_000,
@@ -113,7 +114,7 @@ fn parse(text: &str) -> Result<GoDuration, &'static str> {
             _ => return Err("a unit is unknown"),
         };
         let too_long = "it is too long";
-        let whole: u128 = if whole.is_empty() {
+        let whole: u64 = if whole.is_empty() {
             0
         } else {
             whole.parse().map_err(|_| too_long)?
@@ -126,7 +127,6 @@ fn parse(text: &str) -> Result<GoDuration, &'static str> {
             .ok_or(too_long)?;
         rest = after;
     }
-    let nanos = u64::try_from(nanos).map_err(|_| "it is too long")?;
     Ok(GoDuration(Duration::from_nanos(nanos)))
 }
 
@@ -138,7 +138,7 @@ fn digits(text: &str) -> (&str, &str) {
 }
 
 /// Nanoseconds in `0.digits` units, rounded through a float as Go does it.
-fn fraction_of(digits: &str, unit: u128) -> u128 {
+fn fraction_of(digits: &str, unit: u64) -> u64 {
     let (mut value, mut scale) = (0u64, 1f64);
     for digit in digits.bytes().map(|digit| u64::from(digit - b'0')) {
         // What does not fit is finer than anything that counts.
@@ -150,7 +150,7 @@ fn fraction_of(digits: &str, unit: u128) -> u128 {
         };
         (value, scale) = (next, scale * 10.0);
     }
-    (value as f64 * (unit as f64 / scale)) as u128
+    (value as f64 * (unit as f64 / scale)) as u64
 }
 
 impl From<GoDuration> for Duration {

@@ -105,8 +105,14 @@ impl Trouble {
     fn of(report: &StatusReport) -> Option<Self> {
         let health = &report.health;
         match health.state {
-            HealthState::Starting | HealthState::Healthy => None,
-            HealthState::Degraded | HealthState::Unhealthy => Some(Self {
+            HealthState::Healthy => None,
+            // A runtime may come up later than its agent.
+            HealthState::Starting
+                if matches!(health.reason, Reason::Starting | Reason::RuntimeUnreachable) =>
+            {
+                None
+            }
+            HealthState::Starting | HealthState::Degraded | HealthState::Unhealthy => Some(Self {
                 state: health.state,
                 reason: health.reason,
                 stuck: report
@@ -185,6 +191,14 @@ mod tests {
             (12, report("Healthy", "AllSeen", &[])),
         ];
         assert_eq!(occasions(&reports, 100), []);
+    }
+
+    #[test]
+    fn an_agent_that_starts_in_the_middle_of_a_trouble_diagnoses_it() {
+        let trouble = [(0, report("Starting", "ListStuck", &[]))];
+        assert_eq!(occasions(&trouble, 200), [(3, Occasion::Trouble)]);
+        let not_up_yet = [(0, report("Starting", "RuntimeUnreachable", &[]))];
+        assert_eq!(occasions(&not_up_yet, 200), []);
     }
 
     #[test]

@@ -60,10 +60,19 @@ pub(super) fn bind(
     }
     let listener = UnixListener::bind(&new)?;
     listener.set_nonblocking(true)?;
-    grant(&new)?;
-    let inode = fs::symlink_metadata(&new)?.ino();
-    fs::rename(&new, path)?;
-    Ok((listener, inode))
+    let granted = grant(&new).and_then(|()| {
+        let inode = fs::symlink_metadata(&new)?.ino();
+        fs::rename(&new, path)?;
+        Ok(inode)
+    });
+    match granted {
+        Ok(inode) => Ok((listener, inode)),
+        Err(error) => {
+            // What is left is nobody's.
+            let _ = fs::remove_file(&new);
+            Err(error)
+        }
+    }
 }
 
 /// The same path with this at its end.
@@ -71,4 +80,19 @@ pub(super) fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(ending);
     name.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_left_of_a_socket_that_could_not_be_granted() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("agent.sock");
+        let refused = |_: &Path| Err(io::Error::from(ErrorKind::PermissionDenied));
+        assert!(bind(&path, refused).is_err());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        assert!(bind(&path, |_| Ok(())).is_ok());
+    }
 }

@@ -47,8 +47,8 @@ impl UnixDoor {
         // A server may know nothing of our lock.
         check_free(path).await?;
         let grant = |new: &Path| {
-            if group.is_some() {
-                chown(new, None, group)?;
+            if let Some(group) = group {
+                chown(new, None, Some(group)).map_err(|error| not_granted(group, &error))?;
             }
             let mode = if group.is_some() { 0o660 } else { 0o600 };
             fs::set_permissions(new, Permissions::from_mode(mode))
@@ -85,6 +85,15 @@ impl UnixDoor {
             }
         }
     }
+}
+
+/// Root without capabilities may not do it: a service or a container has few.
+fn not_granted(group: u32, error: &io::Error) -> io::Error {
+    let why = format!(
+        "cannot give the socket to group {group} (socketGroup): {error}; this needs the capability \
+         CAP_CHOWN, or membership in that group"
+    );
+    io::Error::new(error.kind(), why)
 }
 
 impl Listener for UnixDoor {

@@ -3,7 +3,8 @@
 //!
 //! Where they are follows from the socket: containerd keeps a folder for each container
 //! and sandbox under its state folder, where its socket is too, from its creation to its
-//! removal.
+//! removal. CRI-O keeps its own in the storage that it shares with podman; of dockerd's the
+//! containerd behind it knows what runs.
 
 use std::path::PathBuf;
 
@@ -20,8 +21,19 @@ const KEPT: [&str; 3] = [
     "io.containerd.runtime.v2.task/k8s.io",
 ];
 
-/// Where CRI-O keeps its containers, sandboxes included.
-const CRIO: &str = "/run/containers/storage/overlay-containers";
+/// Where CRI-O keeps its containers, sandboxes included, by the driver of its storage.
+const CRIO: [&str; 4] = [
+    "/run/containers/storage/overlay-containers",
+    "/run/containers/storage/vfs-containers",
+    "/run/containers/storage/btrfs-containers",
+    "/run/containers/storage/zfs-containers",
+];
+
+/// Where the containerd of dockerd keeps what runs: its own, or that of the machine.
+const DOCKER: [&str; 2] = [
+    "/run/docker/containerd/daemon/io.containerd.runtime.v2.task/moby",
+    "/run/containerd/io.containerd.runtime.v2.task/moby",
+];
 
 /// The ids that these folders show. May block.
 pub fn ids(folders: &[PathBuf]) -> Vec<Id> {
@@ -37,7 +49,10 @@ pub fn ids(folders: &[PathBuf]) -> Vec<Id> {
 pub fn folders(endpoint: &Endpoint) -> Vec<PathBuf> {
     let socket = endpoint.path();
     if socket.ends_with("crio/crio.sock") {
-        return vec![CRIO.into()];
+        return CRIO.map(PathBuf::from).into();
+    }
+    if socket.ends_with("cri-dockerd.sock") {
+        return DOCKER.map(PathBuf::from).into();
     }
     let states = socket
         .parent()
@@ -48,7 +63,7 @@ pub fn folders(endpoint: &Endpoint) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Both runtimes name what they keep by 64 hexadecimal digits; the rest is something else.
+/// All runtimes name what they keep by 64 hexadecimal digits; the rest is something else.
 fn is_id(name: &str) -> bool {
     name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
@@ -68,5 +83,21 @@ mod tests {
         std::fs::create_dir_all(tasks.join(&id)).unwrap();
         std::fs::create_dir_all(tasks.join("not-an-id")).unwrap();
         assert_eq!(ids(&folders), [Id::from(id)]);
+    }
+
+    #[test]
+    fn the_folders_follow_from_the_socket() {
+        for (socket, folder) in [
+            ("/run/crio/crio.sock", CRIO[0]),
+            ("/run/pleg/run/crio/crio.sock", CRIO[0]),
+            ("/run/cri-dockerd.sock", DOCKER[0]),
+            (
+                "/run/k3s/containerd/containerd.sock",
+                "/run/k3s/containerd/io.containerd.grpc.v1.cri/containers",
+            ),
+        ] {
+            let folders = folders(&Endpoint::new(PathBuf::from(socket)));
+            assert_eq!(folders[0], PathBuf::from(folder), "{socket}");
+        }
     }
 }

@@ -113,6 +113,23 @@ impl Calls {
         }
     }
 
+    /// Takes in what another input tells.
+    pub fn absorb(&mut self, other: Self) {
+        for (method, late) in other.late {
+            let known = self.late.entry(method).or_default();
+            known.lines += late.lines;
+            let room = MOST_QUOTES.saturating_sub(known.quotes.len());
+            known.quotes.extend(late.quotes.into_iter().take(room));
+            for (key, (count, culprit)) in late.whom {
+                if known.whom.len() < MOST_NAMES || known.whom.contains_key(&key) {
+                    let whom = known.whom.entry(key).or_default();
+                    whom.0 += count;
+                    whom.1.learn(culprit);
+                }
+            }
+        }
+    }
+
     /// How many lines tell of such a call that ran out of time.
     pub fn lines(&self, method: Method) -> u64 {
         self.late.get(&method).map_or(0, |late| late.lines)

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use times::WallTime;
 
+use super::InputReport;
 use super::alike::Alikes;
 use super::gone::Gone;
-use super::{InputReport, Told};
+use super::told::{MOST_KERNEL_STACKS, Told};
 use crate::goroutines::{ProfileReader, StackReader};
 use crate::kernel::KernelStackReader;
 use crate::kind::Kind;
@@ -132,20 +133,14 @@ impl Input {
         self.kernel.finish();
         self.drain(told);
         told.groups.add_unlisted(self.profile.unlisted());
-        let number = told.inputs.len();
-        let rows = self.ps.take_rows().into_iter().map(|row| (number, row));
-        let room = MOST_ROWS.saturating_sub(told.rows.len());
-        told.dropped.processes += rows.len().saturating_sub(room) as u64;
-        told.rows.extend(rows.take(room));
+        // Of one input alone.
+        let rows = self.ps.take_rows().into_iter().map(|row| (0, row));
+        told.rows.extend(rows);
         told.samples.extend_from_slice(self.metrics.samples());
         let kind = self.kind();
         let last = self.last.and_then(|stamp| self.calendar.resolve(&stamp));
         let correction = self.correction();
-        for quote in told
-            .story
-            .iter_mut()
-            .filter(|quote| quote.file == self.path)
-        {
+        for quote in &mut told.story {
             quote.shift(correction);
         }
         for (_, intervals) in std::mem::take(&mut self.hosts) {
@@ -154,9 +149,8 @@ impl Input {
             intervals
                 .iter_mut()
                 .for_each(|interval| interval.shift(correction));
-            let room = MOST_INTERVALS.saturating_sub(told.intervals.len());
-            told.dropped_intervals += dropped + intervals.len().saturating_sub(room) as u64;
-            told.intervals.extend(intervals.into_iter().take(room));
+            told.dropped_intervals += dropped;
+            told.intervals.extend(intervals);
         }
         for proof in self.output.take_proofs() {
             told.proofs.push((self.path.clone(), proof));
@@ -175,7 +169,3 @@ impl Input {
         });
     }
 }
-
-const MOST_KERNEL_STACKS: usize = 1000;
-const MOST_ROWS: usize = 10_000;
-const MOST_INTERVALS: usize = 10_000;

@@ -23,6 +23,9 @@ mod log_line;
 mod names;
 mod quote;
 mod route;
+mod told;
+
+use std::sync::Arc;
 
 use serde::Serialize;
 use times::WallTime;
@@ -30,19 +33,14 @@ use times::WallTime;
 pub use chain::{Chain, Link};
 pub use quote::Quote;
 
-use crate::goroutines::{Goroutines, Groups};
-use crate::kernel::KernelStack;
+use crate::goroutines::Goroutines;
 use crate::kind::Kind;
-use crate::metrics::{MetricsReading, Sample};
-use crate::proof::Proof;
-use crate::ps::Row;
-use crate::series::{Around, Interval, PlegReading};
+use crate::metrics::MetricsReading;
+use crate::series::PlegReading;
 use crate::signs::Signs;
-use calls::Calls;
 use causes::finding::{Finding, Verdict};
-use collected::Collected;
-use gone::Outage;
 use input::Input;
+use told::Told;
 
 /// An input, and what was read of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -129,57 +127,58 @@ impl Analysis {
     }
 }
 
-/// Takes inputs line by line.
+/// Takes inputs: line by line, or as they were read beside each other.
 #[derive(Debug)]
 pub struct Analyzer {
-    signs: Signs,
+    signs: Arc<Signs>,
     told: Told,
-    input: Option<Input>,
+    reading: Option<Reading>,
 }
 
-/// What the inputs have told until now.
-#[derive(Debug, Default)]
-struct Told {
-    inputs: Vec<InputReport>,
-    intervals: Vec<Interval>,
-    dropped_intervals: u64,
-    around: Around,
-    groups: Groups,
-    collected: Collected,
-    calls: Calls,
-    signs: std::collections::BTreeMap<usize, Seen>,
-    kernel: Vec<(String, KernelStack)>,
-    /// Rows, and the number of their input.
-    rows: Vec<(usize, Row)>,
-    samples: Vec<Sample>,
-    story: Vec<Quote>,
-    dropped: Dropped,
-    /// What commands printed, by input.
-    proofs: Vec<(String, Proof)>,
-    /// What is wrong without a known cause.
-    troubles: Vec<String>,
-    /// When the runtime could not be reached.
-    gone: Vec<Outage>,
-    /// The longest time by which a line's carrier was later than the line, and where.
-    lateness: Option<(i64, Quote)>,
+/// An input that is being read, by whatever thread.
+#[derive(Debug)]
+pub struct Reading {
+    signs: Arc<Signs>,
+    input: Input,
+    told: Told,
 }
 
-/// A sign, as often as it was seen.
-#[derive(Debug, Default)]
-struct Seen {
-    lines: u64,
-    quotes: Vec<Quote>,
-    culprit: causes::finding::Culprit,
-}
+/// An input that was read.
+#[derive(Debug)]
+pub struct Read(Told);
 
-/// More lines than that are no story.
-const LONGEST_STORY: usize = 200;
-
-impl Told {
-    fn tell(&mut self, quote: Quote) {
-        if self.story.len() < LONGEST_STORY {
-            self.story.push(quote);
+impl Reading {
+    /// An input begins, whose last line is not much later than `latest`.
+    pub fn begin(path: &str, latest: WallTime, signs: Arc<Signs>) -> Self {
+        Self {
+            signs,
+            input: Input::new(path, latest),
+            told: Told::default(),
         }
+    }
+
+    /// Its next line; `cut` is set where the line was longer and its rest is missing.
+    pub fn line(&mut self, line: &[u8], cut: bool) {
+        self.input.line(line, cut, &self.signs, &mut self.told);
+    }
+
+    /// The input ends, perhaps because it could not be read further.
+    pub fn end(mut self, error: Option<String>) -> Read {
+        self.input.end(error, &mut self.told);
+        Read(self.told)
+    }
+}
+
+impl Read {
+    /// An input that could not be read at all.
+    pub fn nothing(path: &str, error: String) -> Self {
+        let mut told = Told::default();
+        told.inputs.push(InputReport {
+            path: path.to_owned(),
+            error: Some(error),
+            ..InputReport::default()
+        });
+        Self(told)
     }
 }
 
@@ -187,40 +186,40 @@ impl Analyzer {
     /// An analyzer without inputs.
     pub fn new() -> Self {
         Self {
-            signs: Signs::new(),
+            signs: Arc::default(),
             told: Told::default(),
-            input: None,
+            reading: None,
         }
+    }
+
+    /// What inputs are searched for.
+    pub fn signs(&self) -> Arc<Signs> {
+        self.signs.clone()
+    }
+
+    /// Takes an input in that was read. The order matters where not all of it can be kept.
+    pub fn add(&mut self, read: Read) {
+        self.told.absorb(read.0);
     }
 
     /// An input begins, whose last line is not much later than `latest`.
     pub fn begin(&mut self, path: &str, latest: WallTime) {
         self.end(None);
-        self.input = Some(Input::new(path, latest));
+        self.reading = Some(Reading::begin(path, latest, self.signs()));
     }
 
     /// Its next line; `cut` is set where the line was longer and its rest is missing.
     pub fn line(&mut self, line: &[u8], cut: bool) {
-        if let Some(input) = &mut self.input {
-            input.line(line, cut, &self.signs, &mut self.told);
+        if let Some(reading) = &mut self.reading {
+            reading.line(line, cut);
         }
     }
 
     /// The input ends, perhaps because it could not be read further.
     pub fn end(&mut self, error: Option<String>) {
-        if let Some(input) = self.input.take() {
-            input.end(error, &mut self.told);
+        if let Some(reading) = self.reading.take() {
+            self.add(reading.end(error));
         }
-    }
-
-    /// An input that could not be read at all.
-    pub fn unreadable(&mut self, path: &str, error: String) {
-        self.end(None);
-        self.told.inputs.push(InputReport {
-            path: path.to_owned(),
-            error: Some(error),
-            ..InputReport::default()
-        });
     }
 
     /// What all of it tells.

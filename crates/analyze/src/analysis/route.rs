@@ -54,6 +54,9 @@ impl Input {
 
     fn plain_line(&mut self, raw: &[u8], cut: bool, signs: &Signs, told: &mut Told) {
         let line = bare(raw);
+        if !cut && self.line_of_dump(line, told) {
+            return;
+        }
         let found = signs.find(line);
         if !cut
             && found.is_nothing_at_all()
@@ -68,6 +71,37 @@ impl Input {
         self.layer(line, &found, signs, told, None, 0);
         if cut && self.unread == unread_before {
             self.unread += 1;
+        }
+    }
+
+    /// Within a dump most lines can be nothing else, and need not be asked what they are.
+    fn line_of_dump(&mut self, line: &[u8], told: &mut Told) -> bool {
+        if self.stacks.frame(line) {
+            self.read_as(Kind::GoroutineDump);
+            return true;
+        }
+        let is_between = self.stacks.seen_header()
+            && !self.output.is_inside()
+            && !self.profile.is_inside()
+            && !self.kernel.is_inside();
+        if !is_between {
+            return false;
+        }
+        if line.is_empty() && self.stacks.is_inside() {
+            self.stacks.line("", self.lines, "");
+            self.drain(told);
+            return true;
+        }
+        match std::str::from_utf8(line) {
+            Ok(text) if line.starts_with(b"goroutine ") && Header::begins(text) => {
+                self.read_last_alike();
+                self.alikes.forget();
+                self.stacks.line(text, self.lines, "");
+                self.drain(told);
+                self.read_as(Kind::GoroutineDump);
+                true
+            }
+            _ => false,
         }
     }
 

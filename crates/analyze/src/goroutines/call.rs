@@ -34,6 +34,18 @@ impl Call {
         Some((call, rest))
     }
 
+    /// A line that is one call and nothing else, whoever looks at it: without what a carrier, a
+    /// link or an entity has in it.
+    pub fn of_frame(line: &[u8]) -> Option<Self> {
+        let is_odd = |byte: &u8| !byte.is_ascii() || matches!(byte, b':' | b'&' | b'`');
+        // Without a branch for each byte, the compiler looks at many at once.
+        if line.iter().fold(false, |odd, byte| odd | is_odd(byte)) {
+            return None;
+        }
+        let (call, rest) = Self::take(std::str::from_utf8(line).ok()?)?;
+        rest.is_empty().then_some(call)
+    }
+
     /// The same where nothing tells that a stack is here: the arguments must look like
     /// those of a stack, too, and nothing else may follow.
     pub fn take_strictly(text: &str) -> Option<(Self, &str)> {

@@ -61,25 +61,49 @@ impl Groups {
     /// Takes a stack in.
     pub fn add(&mut self, stack: Stack, file: &str) {
         self.total = self.total.saturating_add(stack.count);
-        let hash = self.hash(&stack);
-        let known = self.index.get(&hash).into_iter().flatten();
-        let mut alike = known.filter(|at| are_alike(&self.groups[**at].oldest, &stack));
-        let at = match alike.next() {
-            Some(at) => *at,
-            None => {
-                let names = stack.calls.iter().map(|call| &call.function);
-                let bytes: usize = names.map(|name| 2 * name.len() + 64).sum();
-                if self.groups.len() >= MOST_GROUPS || self.bytes + bytes > MOST_BYTES {
-                    self.dropped = self.dropped.saturating_add(stack.count);
-                    return;
-                }
-                self.bytes += bytes;
-                self.index.entry(hash).or_default().push(self.groups.len());
-                self.groups.push(Group::new(&stack, file));
-                self.groups.len() - 1
+        match self.place_of(&stack, || Group::new(&stack, file)) {
+            Some(at) => self.groups[at].add(stack),
+            None => self.dropped = self.dropped.saturating_add(stack.count),
+        }
+    }
+
+    /// Takes in the groups of another input.
+    pub fn absorb(&mut self, other: Self) {
+        self.total = self.total.saturating_add(other.total);
+        self.dropped = self.dropped.saturating_add(other.dropped);
+        for group in other.groups {
+            let empty = || Group {
+                count: 0,
+                min_minutes: None,
+                max_minutes: None,
+                locks: BTreeMap::new(),
+                ..group.clone()
+            };
+            match self.place_of(&group.oldest, empty) {
+                Some(at) => self.groups[at].absorb(group),
+                None => self.dropped = self.dropped.saturating_add(group.count),
             }
-        };
-        self.groups[at].add(stack);
+        }
+    }
+
+    /// Where the group of the stack is, which is made if there is room for another.
+    fn place_of(&mut self, stack: &Stack, make: impl FnOnce() -> Group) -> Option<usize> {
+        let hash = self.hash(stack);
+        let known = self.index.get(&hash).into_iter().flatten();
+        let mut alike = known.filter(|at| are_alike(&self.groups[**at].oldest, stack));
+        if let Some(at) = alike.next() {
+            return Some(*at);
+        }
+        let names = stack.calls.iter().map(|call| &call.function);
+        let bytes: usize = names.map(|name| 2 * name.len() + 64).sum();
+        if self.groups.len() >= MOST_GROUPS || self.bytes + bytes > MOST_BYTES {
+            return None;
+        }
+        self.bytes += bytes;
+        let group = make();
+        self.index.entry(hash).or_default().push(self.groups.len());
+        self.groups.push(group);
+        Some(self.groups.len() - 1)
     }
 
     fn hash(&self, stack: &Stack) -> u64 {
@@ -153,22 +177,39 @@ impl Group {
         let minutes = stack.minutes.unwrap_or(0);
         let told = stack.minutes.is_some() || self.max_minutes.is_some();
         if stack.state.is_some() && told {
-            let known = self
-                .min_minutes
-                .unwrap_or(if self.count > 0 { 0 } else { minutes });
-            self.min_minutes = Some(known.min(minutes));
-            self.max_minutes = Some(self.max_minutes.unwrap_or(0).max(minutes));
+            self.waited(minutes, minutes);
         }
-        let age = |stack: &Stack| {
-            (
-                stack.minutes,
-                std::cmp::Reverse(stack.id.unwrap_or(u64::MAX)),
-            )
-        };
         self.count = self.count.saturating_add(stack.count);
         if age(&stack) > age(&self.oldest) {
             self.oldest = stack;
         }
+    }
+
+    /// Takes in the same group of another input.
+    fn absorb(&mut self, other: Self) {
+        for (address, count) in other.locks {
+            if self.locks.len() < MOST_LOCKS || self.locks.contains_key(&address) {
+                *self.locks.entry(address).or_default() += count;
+            }
+        }
+        let told = other.max_minutes.is_some() || self.max_minutes.is_some();
+        if other.oldest.state.is_some() && told {
+            let min = other.min_minutes.unwrap_or(0);
+            self.waited(min, other.max_minutes.unwrap_or(0));
+        }
+        self.count = self.count.saturating_add(other.count);
+        if age(&other.oldest) > age(&self.oldest) {
+            self.oldest = other.oldest;
+        }
+    }
+
+    /// Some wait for so many minutes.
+    fn waited(&mut self, least: u64, most: u64) {
+        let known = self
+            .min_minutes
+            .unwrap_or(if self.count > 0 { 0 } else { least });
+        self.min_minutes = Some(known.min(least));
+        self.max_minutes = Some(self.max_minutes.unwrap_or(0).max(most));
     }
 
     /// The function that tells what it is about: the first outside of Go's own library.
@@ -239,6 +280,12 @@ impl Group {
             lock_waiters: lock.map(|(_, count)| *count),
         }
     }
+}
+
+/// By what the oldest is chosen: who waits longest, and of equals the lowest number.
+fn age(stack: &Stack) -> (Option<u64>, std::cmp::Reverse<u64>) {
+    let number = stack.id.unwrap_or(u64::MAX);
+    (stack.minutes, std::cmp::Reverse(number))
 }
 
 /// The first call outside of Go's own library, or the first of all.

@@ -78,6 +78,11 @@ impl ProfileReader {
         self.total.unwrap_or(0).saturating_sub(self.seen)
     }
 
+    /// Whether a stack is being read.
+    pub fn is_inside(&self) -> bool {
+        self.current.is_some()
+    }
+
     /// Whether a stack is complete.
     pub fn has_done(&self) -> bool {
         !self.done.is_empty()

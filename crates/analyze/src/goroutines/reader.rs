@@ -76,6 +76,30 @@ impl StackReader {
         Took::No
     }
 
+    /// Takes a line that can be nothing but a call or a place of the stack that is being read:
+    /// most lines of a dump, which need not be asked what else they might be.
+    pub fn frame(&mut self, line: &[u8]) -> bool {
+        let Some(stack) = self.current.as_mut().filter(|it| it.state.is_some()) else {
+            return false;
+        };
+        match (line, self.last) {
+            ([b'\t', place @ ..], Last::Call) if is_numbered_place(place) => {
+                self.last = Last::Place;
+            }
+            ([b'a'..=b'z', .., b')'], Last::Header | Last::Place) => {
+                let Some(call) = Call::of_frame(line) else {
+                    return false;
+                };
+                if stack.calls.len() < MOST_CALLS {
+                    stack.calls.push(call);
+                }
+                self.last = Last::Call;
+            }
+            _ => return false,
+        }
+        true
+    }
+
     /// Whether a stack is being read.
     pub fn is_inside(&self) -> bool {
         self.current.is_some()
@@ -254,18 +278,28 @@ fn glued(rest: &str) -> Option<(Call, &str)> {
 }
 
 fn is_place(line: &str) -> bool {
-    let end = memchr::memchr(b' ', line.as_bytes());
-    let first = &line[..end.unwrap_or(line.len())];
-    let numbered = memchr::memrchr(b':', first.as_bytes()).is_some_and(|colon| {
-        let (file, number) = (&first[..colon], &first[colon + 1..]);
-        let real = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
-        real && (file.ends_with(".go")
-            || file.ends_with(".s")
-            || file.ends_with(".c")
-            || file.starts_with("_cgo"))
-    });
     // Cut off, or of an assembler: a path alone.
-    numbered || line.starts_with('/') && !line.contains(": ") || line.starts_with("_cgo_")
+    is_numbered_place(line.as_bytes())
+        || line.starts_with('/') && !line.contains(": ")
+        || line.starts_with("_cgo_")
+}
+
+/// `/usr/local/go/src/sync/mutex.go:134 +0xee`.
+fn is_numbered_place(line: &[u8]) -> bool {
+    let end = memchr::memchr(b' ', line);
+    let first = &line[..end.unwrap_or(line.len())];
+    let digits = first.iter().rev().take_while(|it| it.is_ascii_digit());
+    let Some((file, _)) = first.split_at_checked(first.len() - digits.count()) else {
+        return false;
+    };
+    let Some(file) = file
+        .strip_suffix(b":")
+        .filter(|it| it.len() + 1 < first.len())
+    else {
+        return false;
+    };
+    let ends: [&[u8]; 3] = [b".go", b".s", b".c"];
+    ends.iter().any(|end| file.ends_with(end)) || file.starts_with(b"_cgo")
 }
 
 /// What stands around stacks: the reason of the dump, marks of what was left out, registers.

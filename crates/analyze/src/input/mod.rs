@@ -5,17 +5,20 @@
 //!     |  folder: its files, by name
 //! ```
 
+mod beside;
 mod lines;
 mod open;
 mod pipe;
+mod source;
 mod zstd;
 
-use std::io::{self, Read};
-use std::path::Path;
+use std::io;
+use std::num::NonZeroUsize;
 
 use times::WallTime;
 
 use crate::analysis::Analyzer;
+use source::sources;
 
 pub use lines::{LONGEST_LINE, each_line};
 pub use zstd::Frames;
@@ -47,147 +50,30 @@ pub struct Unreadable {
     pub source: io::Error,
 }
 
-/// Files of one folder, its folders included; more are not read.
-const MOST_FILES: usize = 10_000;
-const DEEPEST: usize = 8;
+/// So many sources for each thread are read before what they tell is put together: the first waits
+/// for the last of them.
+const BATCH: usize = 4;
 
-/// Reads a file, a pipe, a folder or, as `-`, standard input, to its end. What could not be
-/// read is told to the analyzer, too.
+/// Reads files, pipes, folders and, as `-`, standard input to their ends, so many `at_once`. What they
+/// tell is put together in the order of their names; what could not be read is told, too.
 pub fn read(
-    path: &str,
+    paths: &[impl AsRef<str>],
     now: WallTime,
+    at_once: NonZeroUsize,
     analyzer: &mut Analyzer,
     observer: &mut dyn Observer,
 ) -> Vec<Unreadable> {
+    let mut left = paths.iter().flat_map(|path| sources(path.as_ref()));
+    let signs = analyzer.signs();
     let mut unreadable = Vec::new();
-    if path == "-" {
-        observer.begins("standard input", None);
-        let result = feed(
-            "-",
-            now,
-            &mut Counting(&mut io::stdin().lock(), observer),
-            analyzer,
-        );
-        note(path, result, analyzer, &mut unreadable);
-        return unreadable;
-    }
-    match Path::new(path).is_dir() {
-        true => {
-            let mut files = Vec::new();
-            if let Err(source) = walk(Path::new(path), 0, &mut files) {
-                fail(path, source, analyzer, &mut unreadable);
-            }
-            files.sort();
-            for file in files {
-                let file = file.to_string_lossy();
-                read_file(&file, now, analyzer, observer, &mut unreadable);
-            }
+    loop {
+        let batch: Vec<_> = left.by_ref().take(BATCH * at_once.get()).collect();
+        if batch.is_empty() {
+            return unreadable;
         }
-        false => read_file(path, now, analyzer, observer, &mut unreadable),
-    }
-    unreadable
-}
-
-fn read_file(
-    path: &str,
-    now: WallTime,
-    analyzer: &mut Analyzer,
-    observer: &mut dyn Observer,
-    unreadable: &mut Vec<Unreadable>,
-) {
-    let opened = match open::open(Path::new(path)) {
-        Ok(opened) => opened,
-        Err(source) => return fail(path, source, analyzer, unreadable),
-    };
-    let latest = opened.modified.unwrap_or(now);
-    observer.begins(path, opened.bytes);
-    let result = match opened.kind {
-        open::Kind::Pipe(file) => {
-            let mut waiting = pipe::Patient::new(file, path, observer);
-            feed(path, latest, &mut waiting, analyzer)
+        for (read, error) in beside::read_all(batch, now, at_once, &signs, observer) {
+            analyzer.add(read);
+            unreadable.extend(error);
         }
-        open::Kind::File(mut file) => {
-            feed(path, latest, &mut Counting(&mut file, observer), analyzer)
-        }
-    };
-    note(path, result, analyzer, unreadable);
-}
-
-fn note(
-    path: &str,
-    result: io::Result<()>,
-    analyzer: &mut Analyzer,
-    unreadable: &mut Vec<Unreadable>,
-) {
-    match result {
-        Ok(()) => analyzer.end(None),
-        Err(source) => {
-            analyzer.end(Some(source.to_string()));
-            unreadable.push(Unreadable {
-                path: path.to_owned(),
-                source,
-            });
-        }
-    }
-}
-
-fn fail(path: &str, source: io::Error, analyzer: &mut Analyzer, unreadable: &mut Vec<Unreadable>) {
-    analyzer.unreadable(path, source.to_string());
-    unreadable.push(Unreadable {
-        path: path.to_owned(),
-        source,
-    });
-}
-
-fn walk(folder: &Path, depth: usize, files: &mut Vec<std::path::PathBuf>) -> io::Result<()> {
-    for entry in std::fs::read_dir(folder)? {
-        let entry = entry?;
-        let kind = entry.file_type()?;
-        if files.len() >= MOST_FILES {
-            return Err(io::Error::other(format!(
-                "it has more than {MOST_FILES} files"
-            )));
-        }
-        if kind.is_dir() && depth < DEEPEST {
-            walk(&entry.path(), depth + 1, files)?;
-        } else if kind.is_file() || kind.is_symlink() && entry.path().is_file() {
-            files.push(entry.path());
-        }
-    }
-    Ok(())
-}
-
-/// Feeds all lines of what may be compressed.
-fn feed(
-    path: &str,
-    latest: WallTime,
-    bytes: &mut dyn Read,
-    analyzer: &mut Analyzer,
-) -> io::Result<()> {
-    analyzer.begin(path, latest);
-    let mut magic = Vec::with_capacity(4);
-    bytes.take(4).read_to_end(&mut magic)?;
-    let whole = io::Cursor::new(magic.clone()).chain(bytes);
-    let line = |line: &[u8], cut: bool| analyzer.line(line, cut);
-    if magic.starts_with(&[0x1f, 0x8b]) {
-        each_line(
-            flate2::read::MultiGzDecoder::new(io::BufReader::with_capacity(1 << 16, whole)),
-            line,
-        )
-    } else if magic == zstd::MAGIC {
-        each_line(Frames::new(whole), line)
-    } else {
-        each_line(whole, line)
-    }
-}
-
-/// Tells the observer what is read.
-struct Counting<'a, R: ?Sized>(&'a mut R, &'a mut dyn Observer);
-
-impl<R: Read + ?Sized> Read for Counting<'_, R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.0.read(buffer)?;
-        self.1.read(read as u64);
-        Ok(read)
     }
 }

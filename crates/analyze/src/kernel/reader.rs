@@ -96,6 +96,11 @@ impl KernelStackReader {
         self.done.extend(real);
     }
 
+    /// Whether a stack is being read.
+    pub fn is_inside(&self) -> bool {
+        self.current.is_some()
+    }
+
     /// Whether a stack is complete.
     pub fn has_done(&self) -> bool {
         !self.done.is_empty()

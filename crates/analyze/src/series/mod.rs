@@ -42,6 +42,18 @@ pub struct Around {
     pub starts: u64,
 }
 
+impl Around {
+    /// Adds what stands in another input.
+    pub fn absorb(&mut self, other: Self) {
+        self.lists_refused += other.lists_refused;
+        self.lists_failed += other.lists_failed;
+        self.lists_late += other.lists_late;
+        self.statuses_late += other.statuses_late;
+        self.other_lines += other.other_lines;
+        self.starts += other.starts;
+    }
+}
+
 /// What the series proves; `pleg` in the JSON.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]

@@ -1,6 +1,6 @@
 //! Reading samples as `pleg analyze` reads files.
 
-use std::path::Path;
+use std::num::NonZeroUsize;
 
 use analyze::analysis::{Analysis, Analyzer};
 use analyze::input::{NoObserver, each_line, read};
@@ -16,19 +16,21 @@ pub fn now() -> WallTime {
 #[allow(dead_code, reason = "each test binary uses what it needs")]
 #[track_caller]
 pub fn files(names: &[&str]) -> Analysis {
+    files_at_once(names, 1)
+}
+
+/// The same, so many of them at once.
+#[allow(dead_code, reason = "each test binary uses what it needs")]
+#[track_caller]
+pub fn files_at_once(names: &[&str], at_once: usize) -> Analysis {
     let mut analyzer = Analyzer::new();
-    for name in names {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("tests/samples")
-            .join(name);
-        let unreadable = read(
-            &path.to_string_lossy(),
-            now(),
-            &mut analyzer,
-            &mut NoObserver,
-        );
-        assert!(unreadable.is_empty(), "{unreadable:?}");
-    }
+    let paths = names
+        .iter()
+        .map(|name| format!("{}/tests/samples/{name}", env!("CARGO_MANIFEST_DIR")));
+    let paths: Vec<_> = paths.collect();
+    let at_once = NonZeroUsize::new(at_once).unwrap();
+    let unreadable = read(&paths, now(), at_once, &mut analyzer, &mut NoObserver);
+    assert!(unreadable.is_empty(), "{unreadable:?}");
     analyzer.finish()
 }
 

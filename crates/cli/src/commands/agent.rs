@@ -50,7 +50,7 @@ async fn prepare(global: &Global, options: Options) -> anyhow::Result<(Daemon, L
     // A flag says more than the file, the file more than a guess.
     let endpoint = match global.named_endpoint()? {
         Some(endpoint) => endpoint,
-        None => endpoint::find(config.endpoint()?).await?,
+        None => endpoint::wait_for(config.endpoint()?).await,
     };
     // Before anything is watched: an address in use is reported at once.
     let listeners = Listeners::bind(&config).await?;

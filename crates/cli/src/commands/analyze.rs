@@ -1,5 +1,7 @@
 //! `pleg analyze`: explain a saved file.
 
+use std::num::NonZeroUsize;
+
 use analyze::analysis::{Analysis, Analyzer, InputReport};
 use analyze::input::{self, Observer, Unreadable};
 use anyhow::anyhow;
@@ -20,11 +22,15 @@ pub struct Analyze {
     /// zstd), directories, and - for standard input. The kind is recognised by content.
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<String>,
+    /// How many files are read at once. Default: as many as there are processors, 8 at most.
+    #[arg(short, long, value_name = "N")]
+    pub jobs: Option<NonZeroUsize>,
 }
 
 pub async fn run(global: &Global, options: Analyze) -> anyhow::Result<Found> {
     // Reading blocks, and on a pipe for as long as its writer wants.
-    let read = tokio::task::spawn_blocking(move || read(&options.files));
+    let at_once = options.jobs.unwrap_or_else(processors);
+    let read = tokio::task::spawn_blocking(move || read(&options.files, at_once));
     let (analysis, mut unreadable) = read.await?;
     let read_any = |input: &InputReport| input.error.is_none() || input.lines > 0;
     if unreadable.is_empty() || analysis.inputs.iter().any(read_any) {
@@ -47,12 +53,19 @@ pub async fn run(global: &Global, options: Analyze) -> anyhow::Result<Found> {
     }
 }
 
-fn read(files: &[String]) -> (Analysis, Vec<Unreadable>) {
+/// More would need more memory, and hardly any time less.
+const MOST_AT_ONCE: NonZeroUsize = NonZeroUsize::new(8).unwrap();
+
+fn processors() -> NonZeroUsize {
+    let processors = std::thread::available_parallelism();
+    processors.map_or(NonZeroUsize::MIN, |all| all.min(MOST_AT_ONCE))
+}
+
+fn read(files: &[String], at_once: NonZeroUsize) -> (Analysis, Vec<Unreadable>) {
     let now = system_clock()();
     let mut analyzer = Analyzer::new();
     let mut progress = Progress::default();
-    let read = |file: &String| input::read(file, now, &mut analyzer, &mut progress);
-    let unreadable = files.iter().flat_map(read).collect();
+    let unreadable = input::read(files, now, at_once, &mut analyzer, &mut progress);
     progress.bar.finish_and_clear();
     (analyzer.finish(), unreadable)
 }
@@ -67,32 +80,39 @@ fn show(global: &Global, analysis: &Analysis) -> anyhow::Result<()> {
 /// A bar on standard error, if that is a terminal.
 struct Progress {
     bar: ProgressBar,
+    /// Of all inputs that have begun; none if one does not tell.
+    bytes: Option<u64>,
 }
 
 impl Default for Progress {
     fn default() -> Self {
         Self {
             bar: ProgressBar::hidden(),
+            bytes: Some(0),
         }
     }
 }
 
 impl Observer for Progress {
     fn begins(&mut self, path: &str, bytes: Option<u64>) {
-        self.bar.finish_and_clear();
+        // Of several files the sum is shown, as far as it is known.
+        let bytes = bytes.and_then(|bytes| Some(self.bytes? + bytes));
+        self.bytes = bytes;
         let shape = match bytes {
             Some(_) => "{bar:24} {bytes} of {total_bytes}, {bytes_per_sec}  {msg}",
             None => "{bytes}, {bytes_per_sec}  {msg}",
         };
-        let bar = match bytes {
-            Some(bytes) => ProgressBar::new(bytes),
-            None => ProgressBar::no_length(),
-        };
-        if let Ok(style) = ProgressStyle::with_template(shape) {
-            bar.set_style(style);
+        if self.bar.is_hidden() {
+            self.bar = ProgressBar::no_length();
         }
-        bar.set_message(text::printable(path).into_owned());
-        self.bar = bar;
+        match bytes {
+            Some(bytes) => self.bar.set_length(bytes),
+            None => self.bar.unset_length(),
+        }
+        if let Ok(style) = ProgressStyle::with_template(shape) {
+            self.bar.set_style(style);
+        }
+        self.bar.set_message(text::printable(path).into_owned());
     }
 
     fn read(&mut self, bytes: u64) {

@@ -278,6 +278,7 @@ async fn probes(
         ids: ids.unwrap_or_default(),
         agent,
         proc: "/proc".into(),
+        run: "/run".into(),
         kubelet: what.kubelet_healthz,
         allow_signals: what.allow_signals,
         until,

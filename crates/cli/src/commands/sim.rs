@@ -10,6 +10,7 @@ use std::future::pending;
 
 use anyhow::Context;
 use pleg::model::wall_time::{WallTime, system_clock};
+use pleg::out::words::counted;
 use serde::Serialize;
 use sim::grpc::{self, socket};
 use sim::{Ending, Played, Scenario};
@@ -181,8 +182,10 @@ impl Line {
                 containers,
                 ..
             } => format!(
-                "Listening on {endpoint}: CRI v1, {pods} pods, {containers} containers\n\
-                 See it with: pleg watch --agent off -r {endpoint}\n"
+                "Listening on {endpoint}: CRI v1, {}, {}\n\
+                 See it with: pleg watch --agent off -r {endpoint}\n",
+                counted(*pods, "pod"),
+                counted(*containers, "container")
             ),
             Self::Scenario { played, .. } => {
                 let at = GoDuration(played.at).to_string();

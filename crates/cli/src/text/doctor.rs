@@ -8,6 +8,7 @@ use doctor::facts::NodeFacts;
 use doctor::facts::host::Gaps;
 use doctor::facts::probes::GuardFacts;
 use pleg::out::status_report::GuardMode;
+use pleg::out::words::counted;
 
 use super::status::duration;
 use super::wrap::{lines, wrap};
@@ -118,7 +119,7 @@ fn of_finding(page: &mut String, finding: &Finding) {
     if finding.fixed_in.is_empty() {
         wrap(page, "  - ", "no version is known to fix it");
     }
-    for version in finding.fixed_in {
+    for version in &finding.fixed_in {
         wrap(page, "  - ", version);
     }
     wrap(
@@ -164,10 +165,14 @@ fn unread(page: &mut String, gaps: &Gaps) {
     }
     let more = gaps.files.len().saturating_sub(MOST_GAPS) + gaps.more;
     if more > 0 {
-        wrap(page, "  - ", &format!("{more} more files of processes"));
+        wrap(
+            page,
+            "  - ",
+            &format!("{} of processes more", counted(more, "file")),
+        );
     }
     if gaps.processes > 0 {
-        let said = format!("{} processes, for lack of time", gaps.processes);
+        let said = format!("{}, for lack of time", counted(gaps.processes, "process"));
         wrap(page, "  - ", &said);
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use pleg::out::health::{Blind, FailingCall, short};
 use pleg::out::status_report::{GuardMode, GuardStatus, InFlight, StatusReport};
+use pleg::out::words::counted;
 use pleg::runtime::Rpc;
 use times::GoDuration;
 
@@ -142,7 +143,7 @@ fn stream(status: &StatusReport) -> String {
 fn kernel(status: &StatusReport) -> String {
     let kernel = &status.kernel;
     let watched = match kernel.state.as_str() {
-        "live" => format!("live; {} processes watched", kernel.watched),
+        "live" => format!("live; {} watched", counted(kernel.watched, "process")),
         state => state.to_owned(),
     };
     match &kernel.why {

@@ -8,6 +8,7 @@ use pleg::model::wall_time::WallTime;
 use pleg::out::health::{HealthReport, short};
 use pleg::out::status_report::StatusReport;
 use pleg::out::told::Record;
+use pleg::out::words::counted;
 use pleg::records::diff::Subject;
 use pleg::runtime::RuntimeVersion;
 use times::GoDuration;
@@ -59,8 +60,10 @@ pub fn line(record: &Record) -> String {
             containers,
         } => {
             let what = format!(
-                "{}  synced: {pods} pods, {containers} containers",
-                clock(*time)
+                "{}  synced: {}, {}",
+                clock(*time),
+                counted(*pods, "pod"),
+                counted(*containers, "container")
             );
             styled(DIM, what)
         }
@@ -72,12 +75,11 @@ pub fn line(record: &Record) -> String {
             all,
         } => {
             let of = match all {
-                true => "many".to_owned(),
-                false => pods.len().to_string(),
+                true => "many pods".to_owned(),
+                false => counted(pods.len(), "pod"),
             };
-            let what = format!(
-                "{conflated} events of {of} pods were merged; the current state of these pods:"
-            );
+            let what =
+                format!("{conflated} events of {of} were merged; the current state of these pods:");
             styled(WARN, format!("{}  {what}", clock(*time)))
         }
     };

@@ -217,3 +217,42 @@ fn an_agents_log_is_json_if_that_is_wanted_to_its_last_words() {
         [format!("cannot listen on {taken}: address already in use")]
     );
 }
+
+#[test]
+fn an_agent_waits_for_its_runtime_and_says_so_once_in_the_journal() {
+    let (ours, journal) = std::os::unix::net::UnixStream::pair().unwrap();
+    let place = tempfile::tempdir().unwrap();
+    let about = rustix::fs::fstat(&journal).unwrap();
+    let mut agent = std::process::Command::new(env!("CARGO_BIN_EXE_pleg"))
+        .args(["agent", "-r", "", "--listen", "127.0.0.1:0", "--listen"])
+        .arg(place.path().join("agent.sock"))
+        .env(
+            "JOURNAL_STREAM",
+            format!("{}:{}", about.st_dev, about.st_ino),
+        )
+        .env("PLEG_STATE_DIR", place.path())
+        .stderr(std::os::fd::OwnedFd::from(journal))
+        .spawn()
+        .unwrap();
+    let mut lines = std::io::BufReader::new(ours);
+    let mut first = String::new();
+    std::io::BufRead::read_line(&mut lines, &mut first).unwrap();
+    // Longer than it looks for one.
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    assert!(agent.try_wait().unwrap().is_none(), "{first}");
+    let pid = rustix::process::Pid::from_child(&agent);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    assert_eq!(agent.wait().unwrap().code(), Some(0));
+    let mut rest = String::new();
+    std::io::Read::read_to_string(&mut lines, &mut rest).unwrap();
+    let said = "no container runtime found yet: waiting for one of /run/containerd/";
+    // Where a runtime is installed, it is watched at once.
+    if !first.contains("watching unix://") {
+        assert!(first.starts_with("<4>") && first.contains(said), "{first}");
+        assert_eq!(rest.lines().count(), 1, "{rest}");
+    }
+    assert!(
+        rest.contains("<6>") && rest.contains("stopping on"),
+        "{rest}"
+    );
+}

@@ -16,9 +16,7 @@ fn a_watch_is_told_by_the_agent_and_asks_the_runtime_nothing() {
     let mut watch = Pleg::new(&args).start();
     let header = watch.line("the header", |_| true);
     assert!(header.ends_with("via the agent\n"), "{header}");
-    watch.line("synced", |line| {
-        line.contains("synced: 1 pods, 1 containers")
-    });
+    watch.line("synced", |line| line.contains("synced: 1 pod, 1 container"));
     runtime.sim.exit("a", "x", 4);
     watch.line("the death", |line| line.contains("exit 4"));
     assert_eq!(runtime.sim.calls_made(Rpc::Version), asked);

@@ -16,9 +16,11 @@
 pub mod helper;
 pub mod host;
 pub mod probes;
+pub mod task_folder;
 
 mod agent;
 mod answers;
+mod ended;
 mod kubelet;
 mod listener;
 mod patience;
@@ -26,4 +28,3 @@ mod round;
 mod stacks;
 mod step;
 mod targets;
-mod task_folder;

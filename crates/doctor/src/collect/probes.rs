@@ -10,6 +10,7 @@ use pleg::model::status::PodStatus;
 use pleg::out::status_report::StatusReport;
 use tokio::time::{Instant, timeout_at};
 
+use super::ended::Ended;
 use super::listener::listener;
 use super::round::Round;
 use super::task_folder::TaskFolder;
@@ -34,6 +35,8 @@ pub struct Asking {
     pub agent: Option<(StatusReport, Vec<PodStatus>)>,
     /// Where `/proc` is.
     pub proc: PathBuf,
+    /// Where `/run` is.
+    pub run: PathBuf,
     /// Where the kubelet tells its health.
     pub kubelet: SocketAddr,
     /// Whether the runtime may be asked for its goroutines by a signal.
@@ -53,15 +56,18 @@ pub async fn collect(asking: Asking) -> ProbeFacts {
         round.leave_to_agent(status, pods);
     }
     round.known.ids = asking.ids;
+    let folder = TaskFolder::of(&socket, &asking.run, &asking.proc);
     let asked = async {
         round.ask_node().await;
+        let ended = Ended::look(folder.clone(), listener.value().copied(), &round).await;
         let unasked = round.ask_ids().await;
         round.ask_again_who_is_listed().await;
         round.ask_whether_it_still_answers().await;
         round.wait_for_the_slow().await;
-        unasked
+        (unasked, ended.still_listed(&mut round).await)
     };
-    let (unasked, kubelet) = tokio::join!(asked, kubelet::health(asking.kubelet));
+    let ((unasked, listed_though_dead), kubelet) =
+        tokio::join!(asked, kubelet::health(asking.kubelet));
     round.give_up();
     let rows = round.known.rows();
     let names = round.known.names();
@@ -73,7 +79,7 @@ pub async fn collect(asking: Asking) -> ProbeFacts {
     let ask_for_stacks = asking.allow_signals && hung.count() > 0;
     let runtime = listener.value().copied().filter(|_| ask_for_stacks);
     let read = tokio::task::spawn_blocking(move || {
-        let tasks = TaskFolder::of(&socket).tasks(&suspects, names);
+        let tasks = folder.tasks(&suspects, names, &listed_though_dead);
         let stacks = runtime.map(|runtime| stacks::ask(&asking.proc, runtime));
         (tasks, stacks.unwrap_or_default())
     });

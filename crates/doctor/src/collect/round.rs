@@ -1,6 +1,6 @@
 //! One round of calls: never the same twice, at most eight outstanding in all, none
-//! repeated but `Version`, once, where something hangs, and the lists, once, where something that
-//! they showed does not exist. What is not answered within two seconds is left alone, or where the
+//! repeated but `Version`, once, where something hangs, and the lists, where something that they
+//! showed does not exist, or is dead. What is not answered within two seconds is left alone, or where the
 //! runtime is slow as a whole within a few times what others took; what is not within six hangs.
 //!
 //! ```text
@@ -192,13 +192,9 @@ impl Round {
     /// runtime, or are gone since.
     pub async fn ask_again_who_is_listed(&mut self) {
         let vanished = std::mem::take(&mut self.vanished);
-        if vanished.is_empty() || !self.is_time_for_more() {
+        if vanished.is_empty() || !self.ask_lists_again().await {
             return;
         }
-        for list in [Rpc::ListPodSandbox, Rpc::ListContainers] {
-            self.start(list, None);
-        }
-        self.settle().await;
         let (sandboxes, containers) = (&self.known.sandboxes, &self.known.containers);
         let sandboxes = sandboxes.iter().flat_map(|rows| rows.iter());
         let containers = containers.iter().flat_map(|rows| rows.iter());
@@ -210,6 +206,18 @@ impl Round {
                 self.answers.take(probe, false);
             }
         }
+    }
+
+    /// Both lists once more; false if there is no time for that.
+    pub async fn ask_lists_again(&mut self) -> bool {
+        if !self.is_time_for_more() {
+            return false;
+        }
+        for list in [Rpc::ListPodSandbox, Rpc::ListContainers] {
+            self.start(list, None);
+        }
+        self.settle().await;
+        true
     }
 
     /// Where ids hang or the connection was lost: whether the runtime as a whole still

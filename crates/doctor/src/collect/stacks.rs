@@ -2,6 +2,7 @@
 //! that touches another process, and only if the operator has allowed it.
 
 use std::fs;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -78,7 +79,13 @@ fn written(file: &Path, asked: SystemTime) -> bool {
 fn read(file: &Path, source: String) -> Fact<Stacks> {
     let mut analyzer = Analyzer::new();
     let path = file.display().to_string();
-    let unreadable = input::read(&path, system_clock()(), &mut analyzer, &mut NoObserver);
+    let unreadable = input::read(
+        &[path],
+        system_clock()(),
+        NonZeroUsize::MIN,
+        &mut analyzer,
+        &mut NoObserver,
+    );
     if let Some(unreadable) = unreadable.first() {
         return Fact::missing(&unreadable.source, source);
     }

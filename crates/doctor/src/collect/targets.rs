@@ -1,6 +1,6 @@
 //! Whom to ask for: what the lists show, what an agent knows, and ids without a name.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use causes::finding::PodName;
@@ -115,6 +115,16 @@ impl Known {
             self.maybe_sandboxes
                 .push(sandbox_target(&Id::from(id), None));
         }
+    }
+
+    /// What the lists call running.
+    pub fn running(&self) -> BTreeSet<Id> {
+        let sandboxes = self.sandboxes.iter().flat_map(|rows| rows.iter());
+        let ready = sandboxes.filter(|row| row.state == SandboxState::Ready);
+        let containers = self.containers.iter().flat_map(|rows| rows.iter());
+        let running = containers.filter(|row| row.state == ContainerState::Running);
+        let running = running.map(|row| row.id.clone());
+        ready.map(|row| row.id.clone()).chain(running).collect()
     }
 
     fn pods(&self) -> BTreeMap<&Id, &PodRef> {

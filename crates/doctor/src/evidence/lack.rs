@@ -1,5 +1,7 @@
 //! Why a judge cannot tell: which facts are missing, and where they would have been read.
 
+use pleg::out::words::counted;
+
 use crate::facts::Fact;
 use crate::facts::host::{Gap, HostFacts};
 
@@ -18,8 +20,8 @@ pub(crate) fn lack_of_processes(host: &HostFacts) -> Option<String> {
     let unread = || gaps.first_of("stat").map(unread);
     let unreached = || {
         (gaps.processes > 0).then(|| {
-            let count = gaps.processes;
-            format!("{count} processes were not read before the time was over")
+            let unread = counted(gaps.processes, "process");
+            format!("before the time was over {unread} could not be read")
         })
     };
     lack(&host.processes).or_else(unread).or_else(unreached)

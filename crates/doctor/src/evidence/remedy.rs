@@ -12,12 +12,19 @@ use crate::facts::host::Process;
 use crate::facts::probes::{Probe, ProbeFacts};
 
 /// A runc lives for less than a second.
-const OLD: f64 = 5.0;
+pub(crate) const OLD: f64 = 5.0;
 
 /// How to find what works on a container whose shim is not known, without command lines,
 /// which may wait for a process that hangs.
-pub(crate) fn look_for(probe: &Probe) -> String {
-    let id = short(probe.id.as_deref().unwrap_or_default());
+pub(crate) fn look_for(probe: &Probe, probes: &ProbeFacts) -> String {
+    let id = probe.id.as_deref().unwrap_or_default();
+    if probes.is_crio() {
+        return format!(
+            "`cat /run/containers/storage/overlay-containers/{id}/userdata/conmon-pidfile` tells \
+             its conmon; look whether that, or a runc below crio, is in state T or D"
+        );
+    }
+    let id = short(id);
     format!(
         "`grep -l {id} /proc/[0-9]*/cgroup` lists its processes, and the parent of the oldest is \
          its shim or conmon; look for one in state T or D, or for an old runc below it"
@@ -27,10 +34,7 @@ pub(crate) fn look_for(probe: &Probe) -> String {
 /// Says of a shim what it and its runc do, and how to free whoever waits for them.
 pub(crate) fn blame(finding: &mut Finding, shim: &Shim, probes: &ProbeFacts) {
     let who = shim.process.label();
-    let role = match shim.process.comm.as_str() {
-        "conmon" => "conmon",
-        _ => "shim",
-    };
+    let role = shim.role();
     let evidence = &mut finding.evidence;
     evidence.push(format!("its {role} {who} {}", shim.process.doing()));
     let places = shim.stuck_in().into_iter();
@@ -43,6 +47,32 @@ pub(crate) fn blame(finding: &mut Finding, shim: &Shim, probes: &ProbeFacts) {
     finding.advise_first(advice(shim, probes));
 }
 
+/// Says of the runc that the runtime waits for what it does, and how to end that.
+pub(crate) fn blame_runc(finding: &mut Finding, runcs: &[&Process]) {
+    for runc in runcs {
+        let age = go(runc.age_seconds.floor());
+        let (who, doing) = (runc.label(), runc.doing());
+        finding.evidence.push(format!(
+            "{who}, which the runtime has started, {doing}; it is {age} old"
+        ));
+    }
+    let stopped = runcs.iter().filter(|runc| runc.is_stopped());
+    let stopped: Vec<String> = stopped.map(|runc| runc.pid.to_string()).collect();
+    finding.advise_first(match (&stopped[..], runcs) {
+        ([_, ..], _) => format!(
+            "`kill -CONT {}` lets the stopped runc go on, for which the runtime waits",
+            stopped.join(" ")
+        ),
+        ([], [runc]) if cannot_be_killed(runc) => in_the_kernel(runc),
+        ([], [runc]) => format!(
+            "`kill -KILL {}` ends the runc that the runtime waits for; its container is left as \
+             it is",
+            runc.pid
+        ),
+        ([], _) => "look at what each of these runc waits for".to_owned(),
+    });
+}
+
 fn advice(shim: &Shim, probes: &ProbeFacts) -> String {
     let pid = shim.process.pid;
     let stopped = shim.runc.iter().find(|runc| runc.is_stopped());
@@ -52,7 +82,7 @@ fn advice(shim: &Shim, probes: &ProbeFacts) -> String {
         .filter(|runc| runc.is_runc() && runc.age_seconds >= OLD);
     let oldest = oldest.max_by(|one, other| one.age_seconds.total_cmp(&other.age_seconds));
     // Only containerd asks the shim of a pod itself; conmon and docker's shims are not called.
-    let is_called = probes.may_be_containerd() && shim.process.comm != "conmon";
+    let is_called = probes.may_be_containerd() && !shim.is_conmon();
     let cost = match is_called {
         true => "costs this pod and no other",
         false => "costs this container",

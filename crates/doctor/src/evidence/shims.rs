@@ -1,5 +1,6 @@
 //! Which shim serves whom: by the tasks that the runtime keeps, and by the control groups of
-//! what the shims have started, which are named after containers.
+//! what the shims have started, which are named after containers. A conmon serves one
+//! container, which CRI-O notes, and after which the conmon's own control group is named.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,6 +30,28 @@ pub(crate) struct Shim<'a> {
 }
 
 impl Shim<'_> {
+    /// Whether it is CRI-O's, which nobody calls and which serves one container.
+    pub fn is_conmon(&self) -> bool {
+        self.process.comm == "conmon"
+    }
+
+    /// What it is called among the people who run such nodes.
+    pub fn role(&self) -> &'static str {
+        match self.is_conmon() {
+            true => "conmon",
+            false => "shim",
+        }
+    }
+
+    /// Its own control group is surer than a note, whose pid may be another's by now.
+    fn is_conmon_of(&self, task: &Task, parent: Option<u32>) -> bool {
+        match (container_of(self.process), task.conmon) {
+            (Some(id), _) => id == task.id,
+            (None, Some(conmon)) => conmon == self.process.pid,
+            (None, None) => parent == Some(self.process.pid),
+        }
+    }
+
     /// Where its threads wait uninterruptibly, each place once.
     pub fn stuck_in(&self) -> Vec<&str> {
         let threads = self.process.threads.iter();
@@ -86,7 +109,12 @@ pub(crate) fn shims(facts: &NodeFacts) -> Result<Vec<Shim<'_>>, String> {
     });
     for shim in &mut shims {
         let named = below(shim.process.pid).filter_map(container_of);
-        shim.ids.extend(named.take(MOST));
+        // What is executed in a container has a conmon, too, which is not that of the container.
+        let other = |id: &str| {
+            let mut tasks = tasks.iter().filter(|task| task.id == id);
+            tasks.any(|task| task.conmon.is_some_and(|conmon| conmon != shim.process.pid))
+        };
+        shim.ids.extend(named.filter(|id| !other(id)).take(MOST));
         let mut seen = BTreeSet::new();
         shim.ids.retain(|id| seen.insert(*id));
     }
@@ -103,11 +131,17 @@ pub(crate) fn shims(facts: &NodeFacts) -> Result<Vec<Shim<'_>>, String> {
 /// Sandboxes before their containers: a container that has no process any more is served by
 /// whoever serves its sandbox.
 fn serve<'a>(shims: &mut [Shim<'a>], tasks: &'a [Task], parent: impl Fn(u32) -> Option<u32>) {
+    for shim in shims.iter_mut().filter(|shim| shim.is_conmon()) {
+        shim.ids.extend(container_of(shim.process));
+    }
     let (sandboxes, containers): (Vec<_>, Vec<_>) =
         tasks.iter().partition(|task| task.container.is_none());
     for task in sandboxes.into_iter().chain(containers) {
         let above = parent(task.init);
         let shim = shims.iter_mut().find(|shim| {
+            if shim.is_conmon() {
+                return shim.is_conmon_of(task, above);
+            }
             let sandbox = task.sandbox.as_deref();
             Some(shim.process.pid) == above || sandbox.is_some_and(|id| shim.ids.contains(&id))
         });
@@ -122,6 +156,23 @@ fn serve<'a>(shims: &mut [Shim<'a>], tasks: &'a [Task], parent: impl Fn(u32) -> 
 pub(crate) fn serving<'a, 'b>(shims: &'b [Shim<'a>], probe: &Probe) -> Option<&'b Shim<'a>> {
     let id = probe.id.as_deref()?;
     shims.iter().find(|shim| shim.ids.contains(&id))
+}
+
+/// A conmon of the pod of a sandbox that does not go on: where CRI-O tells containers with
+/// their sandbox, that waits for each of them.
+pub(crate) fn stopped_of_pod<'a, 'b>(
+    shims: &'b [Shim<'a>],
+    sandbox: &Probe,
+) -> Option<&'b Shim<'a>> {
+    let pod = sandbox.pod.as_ref()?;
+    let of_pod = |shim: &&Shim| {
+        let its = shim
+            .pod
+            .is_some_and(|its| its.namespace == pod.namespace && its.name == pod.name);
+        its && shim.is_conmon()
+    };
+    let mut stopped = shims.iter().filter(|shim| shim.process.is_stopped());
+    stopped.find(of_pod)
 }
 
 #[cfg(test)]
@@ -175,6 +226,61 @@ mod tests {
         // The other one is of another runtime, or of a pod that nobody asked for.
         assert_eq!(shims.len(), 1, "{shims:?}");
         assert_eq!(shims[0].ids, [&*id]);
+    }
+
+    #[test]
+    fn a_conmon_is_of_the_container_that_it_is_noted_for_and_not_of_another_of_its_pod() {
+        let (sandbox, container) = ("a".repeat(64), "b".repeat(64));
+        let mut node = node("cri-o", "1.36.3");
+        for (conmon, id) in [(70, &sandbox), (80, &container)] {
+            node = node.conmon(conmon, id, Some(&sandbox));
+        }
+        // Its process is dead, and what is executed in it has another conmon.
+        let mut facts = node.process(90, 1, "conmon").process(91, 90, "sh").facts();
+        processes(&mut facts).retain(|process| process.pid != 81);
+        in_group(&mut facts, 91, &format!("/kubepods/pod/crio-{container}"));
+        let found = shims(&facts).unwrap();
+        let ids: Vec<_> = found
+            .iter()
+            .map(|shim| (shim.process.pid, &*shim.ids))
+            .collect();
+        assert_eq!(ids, [(70, &[&*sandbox][..]), (80, &[&*container])]);
+        let pod = found[1].pod.and_then(|pod| pod.name.as_deref());
+        assert_eq!(pod, Some("web"));
+
+        // Without notes its control group tells; a note of the pid before is not believed.
+        let group = format!("/kubepods/pod/crio-conmon-{container}");
+        in_group(&mut facts, 80, &group);
+        for conmon in [None, Some(70)] {
+            let Fact::Known { value: tasks, .. } = &mut facts.probes.tasks else {
+                panic!("tasks");
+            };
+            tasks[1].conmon = conmon;
+            in_group(
+                &mut facts,
+                70,
+                &format!("/system.slice/crio-conmon-{sandbox}.scope"),
+            );
+            let found = shims(&facts).unwrap();
+            let of = found.iter().find(|shim| shim.process.pid == 80).unwrap();
+            assert_eq!(of.ids, [&*container], "{conmon:?}");
+        }
+    }
+
+    fn processes(facts: &mut NodeFacts) -> &mut Vec<Process> {
+        match &mut facts.host.processes {
+            Fact::Known { value, .. } => value,
+            Fact::Missing { why, .. } => panic!("{why}"),
+        }
+    }
+
+    fn in_group(facts: &mut NodeFacts, pid: u32, path: &str) {
+        let mut all = processes(facts).iter_mut();
+        let process = all.find(|process| process.pid == pid).unwrap();
+        process.cgroups = vec![CgroupPath {
+            controllers: String::new(),
+            path: path.to_owned(),
+        }];
     }
 
     #[test]

@@ -281,6 +281,12 @@ impl ProbeFacts {
         runtime.is_some_and(|runtime| &*runtime.name == "containerd")
     }
 
+    /// Whether it said that it is CRI-O.
+    pub fn is_crio(&self) -> bool {
+        let runtime = self.runtime.as_ref();
+        runtime.is_some_and(|runtime| &*runtime.name == "cri-o")
+    }
+
     /// Whether any call hangs.
     pub fn any_hung(&self) -> bool {
         let mut calls = self.calls.iter();

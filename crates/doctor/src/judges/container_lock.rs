@@ -5,11 +5,17 @@ use causes::finding::{Confidence, Finding};
 use cri::Rpc;
 
 use super::Opinion;
-use crate::evidence::remedy::{blame, look_for};
-use crate::evidence::shims::{serving, shims};
+use crate::evidence::remedy::{blame, blame_runc, look_for};
+use crate::evidence::runc::stuck_runcs;
+use crate::evidence::shims::{Shim, serving, shims, stopped_of_pod};
 use crate::evidence::who::{culprit, go, stacks, subject};
 use crate::facts::NodeFacts;
-use crate::facts::probes::Outcome;
+use crate::facts::host::Process;
+use crate::facts::probes::{MAX_SINGLED_OUT, Outcome, Probe, ProbeFacts};
+
+/// CRI-O itself waits for so long for the file in which conmon leaves an exit code, and then
+/// answers without.
+const WAITS_FOR_CONMON: f64 = 5.0;
 
 /// The tell: both lists answer, and the status of one container does not.
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
@@ -27,52 +33,109 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     if probes.outcome(Rpc::Version) != Some(Outcome::Ok) {
         return Opinion::Clear;
     }
-    let hung = probes.singled_out(Rpc::ContainerStatus);
+    let mut hung = probes.singled_out(Rpc::ContainerStatus);
+    hung.extend(sandboxes(probes, &hung));
     if hung.is_empty() {
         return Opinion::Clear;
     }
+    let shims = shims(facts).unwrap_or_default();
+    let runcs = match probes.may_be_containerd() {
+        true => Vec::new(),
+        false => stuck_runcs(facts),
+    };
+    let findings = hung.into_iter().map(|probe| {
+        let stopped = || stopped_of_pod(&shims, probe).filter(|_| is_sandbox(probe));
+        let shim = stopped().or_else(|| serving(&shims, probe));
+        of_one(probes, probe, shim, &runcs)
+    });
+    Opinion::Found(findings.collect())
+}
+
+/// Sandboxes of which the status hangs. containerd asks a shim for it, which is another cause;
+/// of others it waits for the locks of containers, which are named themselves.
+fn sandboxes<'a>(probes: &'a ProbeFacts, containers: &[&Probe]) -> Vec<&'a Probe> {
+    let many = probes.hung(Rpc::ContainerStatus).count() > MAX_SINGLED_OUT;
+    if probes.may_be_containerd() || many {
+        return Vec::new();
+    }
+    let mut sandboxes = probes.singled_out(Rpc::PodSandboxStatus);
+    sandboxes.retain(|sandbox| {
+        let mut named = containers.iter().filter(|one| one.pod.is_some());
+        !named.any(|container| container.pod == sandbox.pod)
+    });
+    sandboxes
+}
+
+fn is_sandbox(probe: &Probe) -> bool {
+    probe.call == Rpc::PodSandboxStatus
+}
+
+fn of_one(probes: &ProbeFacts, probe: &Probe, shim: Option<&Shim>, runcs: &[&Process]) -> Finding {
+    let stopped = shim.filter(|shim| shim.process.is_stopped());
+    let is_explained = stopped.is_some() || !runcs.is_empty();
+    let may_answer = probes.is_crio() && probe.seconds < WAITS_FOR_CONMON;
     // containerd has no lock that is known to hold up one status and no list; while an agent
     // waits for one it sees all others.
-    let confidence = match probes.is_containerd() {
+    let confidence = match probes.is_containerd() || may_answer && !is_explained {
         true => Confidence::Medium,
         false => Confidence::High,
     };
-    let others = match &probes.agent {
+    let mut finding = Finding::new(Cause::ContainerLock, confidence);
+    finding.culprit = culprit(probe, shim);
+    let who = subject(probe);
+    let why = match (stopped, runcs) {
+        (Some(shim), _) => format!("its {} {} is stopped", shim.role(), shim.process.label()),
+        (None, [runc]) if runc.is_stopped() => {
+            format!("{}, for which it waits, is stopped", runc.label())
+        }
+        _ => "its lock is held, and who asks waits".to_owned(),
+    };
+    finding.sentence = format!("the runtime does not answer for {who}: {why}");
+    finding.evidence.push(format!(
+        "{} of {who} has not answered for {}, while {}{}",
+        probe.call.name(),
+        go(probe.seconds),
+        others(probes, probe.call),
+        probe.source()
+    ));
+    if probes.is_containerd() {
+        finding.evidence.push(
+            "both lists answered, so it is not containerd's status lock, for which they wait \
+             too, unless it was taken since"
+                .to_owned(),
+        );
+    }
+    if may_answer {
+        finding.evidence.push(
+            "CRI-O waits up to four seconds for the exit file of a container whose process has \
+             ended, and answers then"
+                .to_owned(),
+        );
+    }
+    finding.evidence.extend(stacks(probes));
+    match shim {
+        Some(shim) if stopped.is_some() || runcs.is_empty() => blame(&mut finding, shim, probes),
+        _ if !runcs.is_empty() => {
+            if let [runc] = runcs {
+                finding.culprit.pid = Some(runc.pid);
+                finding.culprit.process = Some(runc.comm.clone());
+            }
+            blame_runc(&mut finding, runcs);
+        }
+        _ => finding.advise_first(look_for(probe, probes)),
+    }
+    finding
+}
+
+fn others(probes: &ProbeFacts, call: Rpc) -> String {
+    match &probes.agent {
         Some(_) => "every other pod is seen".to_owned(),
         None => {
-            let cost = probes.cost(Rpc::ContainerStatus);
+            let cost = probes.cost(call);
             let others = cost.map_or(0, |cost| cost.count);
             format!("the status of {others} others was answered")
         }
-    };
-    let shims = shims(facts).unwrap_or_default();
-    let findings = hung.into_iter().map(|probe| {
-        let shim = serving(&shims, probe);
-        let mut finding = Finding::new(Cause::ContainerLock, confidence);
-        finding.culprit = culprit(probe, shim);
-        let who = subject(probe);
-        finding.sentence =
-            format!("the runtime does not answer for {who}: its lock is held, and who asks waits");
-        finding.evidence.push(format!(
-            "ContainerStatus of {who} has not answered for {}, while {others}{}",
-            go(probe.seconds),
-            probe.source()
-        ));
-        if probes.is_containerd() {
-            finding.evidence.push(
-                "both lists answered, so it is not containerd's status lock, for which they \
-                 wait too, unless it was taken since"
-                    .to_owned(),
-            );
-        }
-        finding.evidence.extend(stacks(probes));
-        match shim {
-            Some(shim) => blame(&mut finding, shim, probes),
-            None => finding.advise_first(look_for(probe)),
-        }
-        finding
-    });
-    Opinion::Found(findings.collect())
+    }
 }
 
 #[cfg(test)]
@@ -83,7 +146,7 @@ mod tests {
 
     #[test]
     fn a_container_whose_status_hangs_while_lists_answer_is_named() {
-        let facts = node("cri-o", "1.29.13")
+        let facts = node("docker", "20.10.24")
             .status(Rpc::ContainerStatus, "c1", "shop", "web", "app")
             .answered(Rpc::ContainerStatus, 7, 0.002);
         let findings = found(judge(&facts.facts()));
@@ -122,5 +185,86 @@ mod tests {
             .call(Rpc::ListContainers, Outcome::Hung, 2.0)
             .status(Rpc::ContainerStatus, "c1", "shop", "web", "app");
         assert_eq!(judge(&facts.facts()), Opinion::Clear);
+    }
+
+    fn crio() -> crate::node::Node {
+        node("cri-o", "1.36.3")
+            .conmon(70, "s1", None)
+            .conmon(80, "c1", Some("s1"))
+            .conmon(90, "c2", Some("s1"))
+            .answered(Rpc::ContainerStatus, 7, 0.002)
+            .answered(Rpc::PodSandboxStatus, 7, 0.002)
+    }
+
+    /// Nobody is to be killed, and who goes on is this one.
+    #[track_caller]
+    fn lets_go_on(finding: &Finding, pid: u32) {
+        assert_eq!(finding.culprit.pid, Some(pid), "{finding:?}");
+        assert!(finding.advice[0].contains(&format!("kill -CONT {pid}")));
+        let advice = finding.advice.join("\n");
+        assert!(!advice.contains("-KILL"), "{advice}");
+    }
+
+    #[test]
+    fn in_cri_o_a_sandbox_whose_status_hangs_leads_to_the_stopped_conmon_of_its_container() {
+        let facts = crio()
+            .in_state(80, 'T')
+            .status(Rpc::PodSandboxStatus, "s1", "shop", "web", "");
+        let findings = found(judge(&facts.facts()));
+        assert_eq!(findings.len(), 1);
+        lets_go_on(&findings[0], 80);
+        let said =
+            "the runtime does not answer for pod shop/web: its conmon conmon (80) is stopped";
+        assert_eq!(findings[0].sentence, said);
+    }
+
+    #[test]
+    fn a_sandbox_that_waits_for_its_container_is_not_named_beside_it() {
+        let facts = crio()
+            .in_state(80, 'T')
+            .status(Rpc::PodSandboxStatus, "s1", "shop", "web", "")
+            .status(Rpc::ContainerStatus, "c1", "shop", "web", "app");
+        let findings = found(judge(&facts.facts()));
+        assert_eq!(findings.len(), 1);
+        lets_go_on(&findings[0], 80);
+        assert_eq!(findings[0].culprit.id.as_deref(), Some("c1"));
+    }
+
+    #[test]
+    fn a_stopped_runc_that_cri_o_has_started_is_what_its_lock_waits_for() {
+        let facts = crio().process(300, 10, "runc").in_state(300, 'T').status(
+            Rpc::ContainerStatus,
+            "c1",
+            "shop",
+            "web",
+            "app",
+        );
+        let findings = found(judge(&facts.facts()));
+        lets_go_on(&findings[0], 300);
+        assert_eq!(findings[0].confidence, Confidence::High);
+        assert!(findings[0].sentence.contains("runc (300)"));
+    }
+
+    #[test]
+    fn a_status_for_which_cri_o_may_only_wait_for_an_exit_file_is_a_suspicion() {
+        let waits = crio().status(Rpc::ContainerStatus, "c1", "shop", "web", "app");
+        let mut facts = waits.facts();
+        let findings = found(judge(&facts));
+        assert_eq!(findings[0].confidence, Confidence::Medium);
+        let advice = &findings[0].advice[0];
+        assert!(advice.contains("do not kill conmon (80)"), "{advice}");
+        let hung = facts.probes.calls.last_mut().unwrap();
+        hung.seconds = 6.0;
+        assert_eq!(found(judge(&facts))[0].confidence, Confidence::High);
+    }
+
+    #[test]
+    fn where_no_conmon_of_cri_o_is_visible_its_notes_are_where_to_look() {
+        let hung = node("cri-o", "1.36.3")
+            .status(Rpc::ContainerStatus, "c1", "shop", "web", "app")
+            .answered(Rpc::ContainerStatus, 7, 0.002);
+        let findings = found(judge(&hung.facts()));
+        let advice = &findings[0].advice[0];
+        assert!(advice.contains("/c1/userdata/conmon-pidfile"), "{advice}");
     }
 }

@@ -59,7 +59,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
             finding.evidence.extend(stacks(probes));
             match shim {
                 Some(shim) => blame(&mut finding, shim, probes),
-                None => finding.advise_first(look_for(probe)),
+                None => finding.advise_first(look_for(probe, probes)),
             }
             finding
         })

@@ -3,6 +3,7 @@
 
 use causes::Cause;
 use causes::finding::{Confidence, Finding};
+use pleg::out::words::counted;
 
 use super::Opinion;
 use super::opinion::finding;
@@ -125,8 +126,10 @@ fn left_frozen(host: &HostFacts, group: &FrozenCgroup) -> Finding {
     };
     let held = host.all_processes().iter().filter(within).count();
     let evidence = vec![format!(
-        "{} says {}, with {held} processes in it",
-        group.file, group.state
+        "{} says {}, with {} in it",
+        group.file,
+        group.state,
+        counted(held, "process")
     )];
     let found = finding(
         Cause::RuncInitFrozen,

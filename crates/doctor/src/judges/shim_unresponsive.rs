@@ -7,10 +7,15 @@ use cri::Rpc;
 use super::Opinion;
 use crate::evidence::lack::lack;
 use crate::evidence::remedy::blame;
-use crate::evidence::shims::{Shim, serving, shims};
+use crate::evidence::shims::{Shim, serving, shims, stopped_of_pod};
 use crate::evidence::who::{culprit, go, short, subject};
 use crate::facts::NodeFacts;
-use crate::facts::probes::{Outcome, ProbeFacts};
+use crate::facts::probes::{Outcome, Probe, ProbeFacts};
+
+mod unnoticed;
+
+/// A healthy runtime answers within milliseconds.
+const SLOW: f64 = 1.0;
 
 /// The tell: the status of one sandbox hangs, or a shim is stopped.
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
@@ -19,7 +24,8 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         return Opinion::CannotTell("the runtime was not asked".to_owned());
     }
     let alive = probes.outcome(Rpc::Version) == Some(Outcome::Ok);
-    let hung = match alive {
+    // Nobody but containerd asks a shim for it: of others it is a lock that is held.
+    let hung = match alive && probes.may_be_containerd() {
         true => probes.singled_out(Rpc::PodSandboxStatus),
         false => Vec::new(),
     };
@@ -52,19 +58,33 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
             .filter(|shim| !explains_a_container(probes, shim))
             .map(|shim| of_stopped(probes, shim)),
     );
+    findings.extend(unnoticed::judge(facts, shims));
     let unseen = seen.as_ref().err().cloned().or(lack(&probes.tasks));
-    let unseen = unseen.map(|why| format!("no shim could be looked at: {why}"));
+    let role = match probes.is_crio() {
+        true => "conmon",
+        false => "shim",
+    };
+    let unseen = unseen.map(|why| format!("no {role} could be looked at: {why}"));
     Opinion::of(findings, [unseen])
 }
 
 fn explains_a_container(probes: &ProbeFacts, shim: &Shim) -> bool {
-    probes
-        .hung(Rpc::ContainerStatus)
-        .any(|probe| probe.id.as_deref().is_some_and(|id| shim.ids.contains(&id)))
+    let its = |probe: &Probe| probe.id.as_deref().is_some_and(|id| shim.ids.contains(&id));
+    let hangs = probes.hung(Rpc::ContainerStatus).any(its);
+    let sandbox = || {
+        let mut locked = probes.singled_out(Rpc::PodSandboxStatus).into_iter();
+        let one = std::slice::from_ref(shim);
+        !probes.may_be_containerd() && locked.any(|probe| stopped_of_pod(one, probe).is_some())
+    };
+    hangs || sandbox()
 }
 
 fn of_stopped(probes: &ProbeFacts, shim: &Shim) -> Finding {
     let mut finding = Finding::new(Cause::ShimUnresponsive, Confidence::Certain);
+    if shim.is_conmon() {
+        // The page speaks of shims, and of what their end costs.
+        finding.advice.clear();
+    }
     let who = shim.process.label();
     let known = probes.calls.iter().find(|probe| {
         let id = probe.id.as_deref();
@@ -79,11 +99,17 @@ fn of_stopped(probes: &ProbeFacts, shim: &Shim) -> Finding {
         format!("pod {namespace}/{}", pod.name.as_deref().unwrap_or("?"))
     });
     let serves = shim.ids.first().map(|id| short(id)).unwrap_or("?");
-    finding.sentence = format!(
-        "the shim {who} of {} is stopped: its containers can be neither started, stopped nor \
-         entered",
-        pod.unwrap_or_else(|| format!("container {serves}"))
-    );
+    let pod = pod.unwrap_or_else(|| format!("container {serves}"));
+    finding.sentence = match shim.is_conmon() {
+        true => format!(
+            "{who} of {pod} is stopped: nobody reads what its container writes, and its end will \
+             not be noticed"
+        ),
+        false => format!(
+            "the shim {who} of {pod} is stopped: its containers can be neither started, stopped \
+             nor entered"
+        ),
+    };
     finding.culprit = Culprit {
         pod: whose,
         id: shim.ids.first().map(|id| (*id).to_owned()),
@@ -91,6 +117,14 @@ fn of_stopped(probes: &ProbeFacts, shim: &Shim) -> Finding {
         process: Some(shim.process.comm.clone()),
         ..Culprit::default()
     };
+    let slow = probes.calls.iter().filter(|probe| probe.seconds >= SLOW);
+    finding.evidence.extend(
+        slow.filter(|probe| probe.id.as_deref().is_some_and(|id| shim.ids.contains(&id)))
+            .map(|probe| format!("{} of it took {}", probe.call.name(), go(probe.seconds))),
+    );
+    finding
+        .evidence
+        .extend(unnoticed::of(probes, shim).map(unnoticed::says));
     blame(&mut finding, shim, probes);
     finding
 }
@@ -141,5 +175,48 @@ mod tests {
             .status(Rpc::ContainerStatus, "c1", "shop", "web", "app")
             .shim(99, true, &["s1", "c1"]);
         assert_eq!(judge(&facts.facts()), Opinion::Clear);
+    }
+
+    #[test]
+    fn in_cri_o_a_conmon_that_sleeps_is_not_accused_for_the_status_of_its_sandbox() {
+        let facts = node("cri-o", "1.36.3")
+            .answered(Rpc::PodSandboxStatus, 7, 0.002)
+            .status(Rpc::PodSandboxStatus, "s1", "shop", "web", "")
+            .conmon(70, "s1", None);
+        assert_eq!(judge(&facts.facts()), Opinion::Clear);
+    }
+
+    #[test]
+    fn a_stopped_conmon_is_found_before_its_container_ends_and_told_of_once() {
+        let node = || {
+            node("cri-o", "1.36.3")
+                .answered(Rpc::PodSandboxStatus, 7, 0.002)
+                .conmon(80, "c1", Some("s1"))
+                .in_state(80, 'T')
+        };
+        let findings = found(judge(&node().facts()));
+        assert_eq!(findings.len(), 1);
+        assert_eq!(findings[0].confidence, Confidence::Certain);
+        assert_eq!(findings[0].culprit.id.as_deref(), Some("c1"));
+        assert!(findings[0].sentence.contains("conmon (80) of pod shop/web"));
+        assert!(findings[0].advice[0].contains("kill -CONT 80"));
+        // What hangs for it is named with it by another judge.
+        let hangs = node().status(Rpc::PodSandboxStatus, "s1", "shop", "web", "");
+        assert_eq!(judge(&hangs.facts()), Opinion::Clear);
+    }
+
+    #[test]
+    fn what_cannot_be_looked_at_is_called_as_the_runtime_calls_it() {
+        for (runtime, role) in [
+            ("cri-o", "no conmon could"),
+            ("containerd", "no shim could"),
+        ] {
+            let mut facts = node(runtime, "1").facts();
+            facts.probes.tasks = crate::facts::Fact::missing("no folder", "/run");
+            let Opinion::CannotTell(why) = judge(&facts) else {
+                panic!("{runtime}");
+            };
+            assert!(why.starts_with(role), "{why}");
+        }
     }
 }

@@ -12,6 +12,7 @@ use causes::finding::Finding;
 use cri::Rpc;
 use doctor::collect::helper::Helpers;
 use doctor::collect::host::{Host, collect};
+use doctor::collect::task_folder::TaskFolder;
 use doctor::diagnosis::diagnose;
 use doctor::facts::host::{BusFacts, Ping, Reach, Service};
 use doctor::facts::probes::{End, Probe};
@@ -149,7 +150,7 @@ pub struct Machine {
 }
 
 /// A call that was answered after so long.
-fn answered(call: Rpc, seconds: f64) -> Probe {
+pub fn answered(call: Rpc, seconds: f64) -> Probe {
     Probe {
         call,
         id: None,
@@ -259,6 +260,12 @@ impl Machine {
         self
     }
 
+    /// What its runtime answers is changed, and who that is.
+    pub fn asked(mut self, change: impl FnOnce(&mut ProbeFacts)) -> Self {
+        change(&mut self.probes);
+        self
+    }
+
     /// Whose runtime makes others wait.
     pub fn suffering(mut self) -> Self {
         self.probes.calls[1].seconds = 3.2;
@@ -303,9 +310,14 @@ impl Machine {
         });
         // A bus is no folder.
         host.bus = self.bus.clone();
+        let mut probes = self.probes.clone();
+        if let Some(socket) = probes.endpoint.strip_prefix("unix:///") {
+            let folder = TaskFolder::of(&root.join(socket), &root.join("run"), &root.join("proc"));
+            probes.tasks = folder.all();
+        }
         NodeFacts {
             taken: WallTime::from_unix_nanos(1_700_000_000_000_000_000).expect("a time"),
-            probes: self.probes.clone(),
+            probes,
             host,
         }
     }

@@ -4,8 +4,11 @@
 
 mod blocked;
 mod built;
+mod cri_dockerd;
+mod cri_o;
 mod kernel;
 mod limits;
+mod others;
 mod packages;
 mod resources;
 mod runc;

@@ -77,7 +77,7 @@ fn a_pod_that_is_frozen_with_nobody_of_runc_in_it_is_only_suspected() {
     let machine = Machine::healthy().file(&state, "FROZEN\n");
     let finding = machine.finding(Cause::RuncInitFrozen);
     assert_eq!(finding.confidence, Confidence::Low);
-    shows(&finding, "with 1 processes in it");
+    shows(&finding, "with 1 process in it");
     advises(&finding, "unless somebody paused it, `echo THAWED > ");
 }
 

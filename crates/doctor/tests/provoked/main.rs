@@ -5,6 +5,7 @@ mod agent;
 mod booted;
 mod bus;
 mod cni;
+mod conmon;
 mod frozen;
 mod local;
 mod resources;

@@ -14,9 +14,12 @@ use crate::model::snapshot::Counts;
 use crate::model::wall_time::Moment;
 use crate::out::coverage::{Coverage, Failing, Lists, LookKind};
 use crate::out::failure::InspectError;
-use crate::out::health::{Blind, INSPECTIONS_FAIL};
+use crate::out::health::{Blind, HealthState, INSPECTIONS_FAIL};
 use crate::out::told::Record;
 use crate::runtime::{About, CallError, OutstandingCall, Rpc};
+
+/// The target of log lines about our health, for those who show it in another way.
+const HEALTH_LOG: &str = "pleg::health";
 
 /// For so long a round waits for a pod whose calls are answered.
 pub(super) const LASTING: Duration = Duration::from_secs(15);
@@ -106,7 +109,15 @@ impl Engine {
             || lasting.any(|uid| self.differing.since(uid).is_some());
         let report = self.reporter.review(&self.coverage, unsettled, now);
         if let Some(report) = report {
-            tracing::info!("{} ({}): {}", report.state, report.reason, report.message);
+            let said = format!("{} ({}): {}", report.state, report.reason, report.message);
+            match report.state {
+                HealthState::Starting | HealthState::Healthy => {
+                    tracing::info!(target: HEALTH_LOG, "{said}")
+                }
+                HealthState::Degraded | HealthState::Unhealthy => {
+                    tracing::warn!(target: HEALTH_LOG, "{said}")
+                }
+            }
             self.publish(&Record::Health(report));
         }
     }

@@ -34,10 +34,10 @@ pub enum Unwatched {
     #[error("processes cannot be watched: {0}")]
     Unsupported(String),
     /// No such process: it is dead already, or its pid is of another pid namespace.
-    #[error("process {0} is not visible; in a pod, set hostPID")]
+    #[error("process {0} is not visible: it has ended; in a pod, hostPID may be missing")]
     NotSeen(u32),
     /// There is one, of something else: the pid is of another namespace, or was used again.
-    #[error("process {0} is not the container's; in a pod, set hostPID")]
+    #[error("process {0} is not the container's: that has ended; in a pod, hostPID may be missing")]
     NotIts(u32),
     /// The kernel does not answer: something else holds a lock that reading needs.
     #[error("the kernel does not answer about processes")]

@@ -398,7 +398,10 @@ pub fn message(
         let count = coverage.unasked;
         details.insert(
             0,
-            format!("{count} pods wait, because too many calls have not been answered"),
+            match count {
+                1 => "1 pod waits, because too many calls have not been answered".to_owned(),
+                _ => format!("{count} pods wait, because too many calls have not been answered"),
+            },
         );
     }
     let failing = coverage.failing.iter();

@@ -9,3 +9,4 @@ pub mod pods;
 pub mod status_report;
 pub mod subscribers;
 pub mod told;
+pub mod words;

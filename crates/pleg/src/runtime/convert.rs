@@ -19,6 +19,11 @@ const LONGEST_ANNOUNCED: usize = 1024;
 const POD_UID: &str = "io.kubernetes.pod.uid";
 const POD_NAMESPACE: &str = "io.kubernetes.pod.namespace";
 const POD_NAME: &str = "io.kubernetes.pod.name";
+const CONTAINER_NAME: &str = "io.kubernetes.container.name";
+
+/// What dockerd's container of a sandbox is called, which cri-dockerd tells as any other; no
+/// container of Kubernetes may be called so.
+const SANDBOX: &str = "POD";
 
 pub(super) fn container_state(number: i32) -> ContainerState {
     match v1::ContainerState::try_from(number) {
@@ -93,6 +98,10 @@ pub(super) fn sandbox_status(
     let status = answer
         .status
         .ok_or_else(|| CallError::Malformed("PodSandboxStatus without a status".into()))?;
+    let container = status.labels.get(CONTAINER_NAME);
+    if container.is_some_and(|name| name != SANDBOX) {
+        return Err(CallError::NotFound("it is a container's id".into()));
+    }
     let containers = answer.containers_statuses.into_iter();
     let network = status.network.unwrap_or_default();
     let ips = std::iter::once(network.ip)
@@ -124,6 +133,10 @@ pub(super) fn container_status(
     let status = answer
         .status
         .ok_or_else(|| CallError::Malformed("ContainerStatus without a status".into()))?;
+    let metadata = status.metadata.as_ref();
+    if metadata.is_some_and(|metadata| metadata.name == SANDBOX) {
+        return Err(CallError::NotFound("it is a sandbox's id".into()));
+    }
     Ok(status_of(names, status))
 }
 

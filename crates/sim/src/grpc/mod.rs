@@ -29,6 +29,7 @@ mod connection;
 mod events;
 mod ids;
 mod images;
+mod kinds;
 mod lifecycle;
 mod mangle;
 mod messages;

@@ -11,7 +11,7 @@ use pleg::model::id::Id;
 use pleg::runtime::CallError;
 use tonic::{Request, Response, Status, async_trait};
 
-use super::{events, ids, lifecycle, mangle, messages};
+use super::{events, ids, kinds, lifecycle, mangle, messages};
 use crate::Sim;
 use crate::faults::{Malformation, Passed};
 
@@ -87,10 +87,11 @@ impl Service {
 #[async_trait]
 impl RuntimeService for Service {
     async fn version(&self, _: Request<v1::VersionRequest>) -> Answer<v1::VersionResponse> {
+        let (name, its) = self.sim.manner().version();
         let version = v1::VersionResponse {
             version: "0.1.0".to_owned(),
-            runtime_name: "pleg-sim".to_owned(),
-            runtime_version: env!("CARGO_PKG_VERSION").to_owned(),
+            runtime_name: name.to_owned(),
+            runtime_version: its.to_owned(),
             runtime_api_version: self.api.as_str().to_owned(),
         };
         self.answer(Rpc::Version, None, |_| Ok(version)).await
@@ -149,8 +150,11 @@ impl RuntimeService for Service {
                 Of::It => world.sandbox_by_id(id.as_str()),
                 Of::Another => world.another_sandbox(id.as_str()),
             };
-            let found = found.ok_or_else(|| lifecycle::no_sandbox(&id))?;
-            Ok(messages::sandbox_status(found))
+            let manner = sim.manner();
+            match found {
+                Some(found) => Ok(messages::sandbox_status(found)),
+                None => kinds::as_sandbox(&world, &id, manner),
+            }
         };
         let without = |answer: &mut v1::PodSandboxStatusResponse| answer.status = None;
         self.answer_or_spoil(Rpc::PodSandboxStatus, Some(&id), answer, without)
@@ -168,8 +172,11 @@ impl RuntimeService for Service {
                 Of::It => world.container_by_id(id.as_str()),
                 Of::Another => world.another_container(id.as_str()),
             };
-            let found = found.ok_or_else(|| lifecycle::no_container(&id))?;
-            Ok(messages::container_status(found, sim.now()))
+            let manner = sim.manner();
+            match found {
+                Some(found) => Ok(messages::container_status(found, sim.now())),
+                None => kinds::as_container(&world, &id, manner),
+            }
         };
         let without = |answer: &mut v1::ContainerStatusResponse| answer.status = None;
         self.answer_or_spoil(Rpc::ContainerStatus, Some(&id), answer, without)

@@ -7,6 +7,7 @@ use cri::Rpc;
 
 use crate::faults::Fault;
 use crate::flood::Flood;
+use crate::manner::Manner;
 use crate::stream::Serving;
 use crate::stream_faults::StreamFault;
 
@@ -44,6 +45,8 @@ pub enum Action {
     Flood(Flood, usize),
     /// The stream of events is served another way.
     Serve(Serving),
+    /// The runtime behaves as another does.
+    BehaveAs(Manner),
     /// The streams that are open end.
     CutStreams,
     /// The runtime is stopped.

@@ -54,6 +54,7 @@ pub(super) fn perform(sim: &Sim, action: &Action) -> Done<()> {
         Action::Disturb(fault) => sim.disturb_stream(*fault),
         Action::Flood(flood, events) => sim.flood(*flood, *events),
         Action::Serve(serving) => sim.serve_stream(*serving),
+        Action::BehaveAs(manner) => sim.behave_as(*manner),
         Action::CutStreams => sim.end_announcements(),
         Action::StopRuntime => sim.stop(),
         Action::ContinueRuntime => sim.go_on(),

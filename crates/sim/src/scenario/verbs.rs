@@ -10,12 +10,16 @@ use super::words::{Read, Word, Words, container_name};
 use super::{Action, Calls, Churn, Lifted, Of, Told};
 use crate::faults::{Fault, Malformation};
 use crate::flood::Flood;
+use crate::manner::Manner;
 use crate::rpc::SERVED;
 use crate::stream::Serving;
 use crate::stream_faults::StreamFault;
 
 const VERBS: &str = "a verb (run, exit, restart, stop, remove, churn, slow, hang, fail, oversize, \
-    malformed, status-lock, lift, events, stop-runtime, continue-runtime, restart-runtime, end)";
+    malformed, status-lock, lift, events, manner, stop-runtime, continue-runtime, restart-runtime, \
+    end)";
+
+const MANNERS: &str = "a runtime (cri-o, cri-dockerd, pleg-sim)";
 
 const METHODS: &str = "a method of CRI (ListContainers, ContainerStatus, …) or everything";
 
@@ -57,6 +61,7 @@ pub(super) fn action(words: &mut Words<'_>) -> Read<Action> {
         "status-lock" => Action::StatusLock(words.container()?),
         "lift" => Action::Lift(lifted(words)?),
         "events" => events(words)?,
+        "manner" => Action::BehaveAs(manner(words)?),
         "stop-runtime" => Action::StopRuntime,
         "continue-runtime" => Action::ContinueRuntime,
         "restart-runtime" => Action::RestartRuntime(match words.takes("for") {
@@ -66,6 +71,16 @@ pub(super) fn action(words: &mut Words<'_>) -> Read<Action> {
         "end" => Action::End,
         _ => return Err(verb.unexpected(VERBS)),
     })
+}
+
+fn manner(words: &mut Words<'_>) -> Read<Manner> {
+    let word = words.word(MANNERS)?;
+    match word.text {
+        "cri-o" => Ok(Manner::CriO),
+        "cri-dockerd" => Ok(Manner::CriDockerd),
+        "pleg-sim" => Ok(Manner::Sim),
+        _ => Err(word.unexpected(MANNERS)),
+    }
 }
 
 fn run(words: &mut Words<'_>) -> Read<Action> {

@@ -6,6 +6,7 @@ mod events;
 mod images;
 mod lifecycle;
 mod locked;
+mod manners;
 mod odd;
 mod restart;
 mod serving;

@@ -22,6 +22,10 @@ const UNIT_DIRECTORY: &str = "/etc/systemd/system";
 /// The unit of an agent without a guard. It does not start where a guard is installed.
 const AGENT_UNIT: &str = "pleg-agent.service";
 
+/// The configuration of an agent on this node. A guard uses it only if it is named: a mistake in it
+/// keeps an agent from starting, and would keep a kubelet from its runtime.
+const AGENT_CONFIG: &str = "/etc/pleg/agent.yaml";
+
 /// Where a kubelet's endpoint may be configured: kubeadm (with a flag before 1.34), Debian's and
 /// Red Hat's packages, k3s and RKE2.
 const KUBELET_FILES: [&str; 8] = [
@@ -82,6 +86,12 @@ struct Report {
     files: Vec<PathBuf>,
     /// Whether systemd has started or stopped the units.
     called_systemd: bool,
+    /// Whether the agent that the guard had replaced was started again.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    agent_started: bool,
+    /// The configuration of the agent on this node, if the guard that replaces it uses none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unused_config: Option<PathBuf>,
     /// What the kubelet's `containerRuntimeEndpoint` is to be.
     kubelet_endpoint: String,
     /// The files in which it is configured otherwise.
@@ -124,6 +134,8 @@ pub async fn install(global: &Global, install: Install) -> anyhow::Result<Found>
     let report = Report {
         files,
         called_systemd,
+        agent_started: false,
+        unused_config: unused_config(&options),
         kubelet_endpoint: format!("unix://{}", installation.listen.display()),
         kubelet_files: naming(installation.runtime.path()),
     };
@@ -178,12 +190,20 @@ pub fn uninstall(global: &Global, uninstall: &Uninstall) -> anyhow::Result<Found
             }
         }
     }
+    let mut agent_started = false;
     if called_systemd {
         systemctl(&["daemon-reload"])?;
+        // It does not start beside a guard: without it nobody would watch until the next boot.
+        agent_started = systemctl(&["is-enabled", AGENT_UNIT]).is_ok();
+        if agent_started {
+            systemctl(&["start", AGENT_UNIT])?;
+        }
     }
     let report = Report {
         files,
         called_systemd,
+        agent_started,
+        unused_config: None,
         kubelet_endpoint: runtime,
         kubelet_files,
     };
@@ -222,6 +242,13 @@ fn installed(report: &Report, installation: &Installation) -> String {
         }
     };
     text += "`pleg guard uninstall` takes it back.\n";
+    if let Some(config) = &report.unused_config {
+        let config = config.display();
+        text += &format!(
+            "\nThe guard replaces the agent of this node and does not use {config}.\n\
+             To use it, run this again with --config {config}.\n"
+        );
+    }
     text
 }
 
@@ -234,12 +261,20 @@ fn uninstalled(report: &Report) -> String {
         text += "systemd was not called: run `systemctl disable --now pleg-guard.socket \
                  pleg-guard.service`\n";
     }
+    if report.agent_started {
+        text += &format!("Started {AGENT_UNIT} again\n");
+    }
     let endpoint = &report.kubelet_endpoint;
     text += &format!("The kubelet's containerRuntimeEndpoint must be {endpoint} again.\n");
     for file in &report.kubelet_files {
         text += &format!("{} names the guard's socket still.\n", file.display());
     }
     text
+}
+
+fn unused_config(options: &Options) -> Option<PathBuf> {
+    let config = Path::new(AGENT_CONFIG);
+    (options.config.is_none() && config.exists()).then(|| config.to_owned())
 }
 
 /// The files of a kubelet in which this socket is named.

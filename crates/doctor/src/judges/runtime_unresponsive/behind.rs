@@ -15,37 +15,76 @@ pub(super) fn judge(facts: &NodeFacts) -> Option<Finding> {
     if !is_docker(facts) || facts.host.processes.value().is_none() {
         return None;
     }
-    let named = |name: &str| -> Vec<&Process> {
-        let all = facts.host.all_processes().iter();
-        all.filter(|process| process.comm == name && !is_in_a_pod(process))
-            .collect()
+    let chain = || CHAIN.into_iter().map(|name| (name, running(facts, name)));
+    let mut daemons = chain().flat_map(|(_, daemons)| daemons);
+    if let Some(who) = daemons.find(|process| process.is_stopped()) {
+        return Some(stopped(facts, who));
+    }
+    // From a namespace of processes of our own nobody would be seen to run.
+    let sees_all = facts.runtime_process().is_some() && facts.host.shows_all_processes();
+    let mut gone = chain().filter(|(_, daemons)| daemons.is_empty());
+    let (name, _) = gone.next().filter(|_| sees_all)?;
+    Some(absent(facts, name))
+}
+
+/// The daemons of this name that serve the node: of several containerds the one that dockerd
+/// has started.
+fn running<'a>(facts: &'a NodeFacts, name: &str) -> Vec<&'a Process> {
+    let host = &facts.host;
+    let all = host.all_processes().iter();
+    let is_one = |process: &&Process| {
+        let is_dead = process.state == 'Z';
+        is_named(process, name) && !is_dead && !is_in_a_pod(process)
     };
-    let stopped = CHAIN.iter().flat_map(|name| named(name));
-    if let Some(who) = stopped.into_iter().find(|process| process.is_stopped()) {
-        let label = who.label();
-        let sentence = format!("{label}, which the runtime behind the socket asks, is stopped");
-        let mut found = finding(facts, Confidence::Certain, sentence);
-        found.culprit = culprit(who);
-        found.evidence.push(format!("{label} {}", who.doing()));
-        found.advise_first(format!(
-            "find out who stopped it (a debugger, a snapshot, SIGSTOP); `kill -CONT {}` lets it \
-             go on, and its containers have not noticed",
-            who.pid
-        ));
-        return Some(found);
+    let all: Vec<&Process> = all.filter(is_one).collect();
+    let dockerds = || {
+        host.all_processes()
+            .iter()
+            .filter(|one| one.comm == "dockerd")
+    };
+    let is_its = |process: &&&Process| dockerds().any(|dockerd| dockerd.pid == process.ppid);
+    let its: Vec<&Process> = all.iter().filter(is_its).copied().collect();
+    match its.is_empty() {
+        true => all,
+        false => its,
     }
-    if named("dockerd").is_empty() && facts.host.shows_all_processes() {
-        let sentence = "dockerd, which the runtime behind the socket asks, does not run".to_owned();
-        let mut found = finding(facts, Confidence::High, sentence);
-        found
-            .evidence
-            .push("no process is called dockerd".to_owned());
-        found.advise_first(
-            "`systemctl start docker` starts it; `journalctl -u docker -n 100` shows why it ended",
-        );
-        return Some(found);
-    }
-    None
+}
+
+/// Before 18.09 docker's containerd was called `docker-containerd`, as far as the kernel keeps
+/// names.
+fn is_named(process: &Process, name: &str) -> bool {
+    process.comm == name || name == "containerd" && process.comm == "docker-containe"
+}
+
+fn stopped(facts: &NodeFacts, who: &Process) -> Finding {
+    let label = who.label();
+    let sentence = format!("{label}, which the runtime behind the socket asks, is stopped");
+    let mut found = finding(facts, Confidence::Certain, sentence);
+    found.culprit = culprit(who);
+    found.evidence.push(format!("{label} {}", who.doing()));
+    found.advise_first(format!(
+        "find out who stopped it (a debugger, a snapshot, SIGSTOP); `kill -CONT {}` lets it go \
+         on, and its containers have not noticed",
+        who.pid
+    ));
+    found
+}
+
+fn absent(facts: &NodeFacts, name: &str) -> Finding {
+    let sentence = format!("{name}, which the runtime behind the socket asks, does not run");
+    let mut found = finding(facts, Confidence::High, sentence);
+    found.evidence.push(format!("no process is called {name}"));
+    let advice = match name {
+        "dockerd" => {
+            "`systemctl start docker` starts it; `journalctl -u docker -n 100` shows why it ended"
+        }
+        _ => {
+            "`systemctl start containerd` starts it, and dockerd its own by `systemctl restart \
+             docker`; `journalctl -u containerd -u docker -n 100` shows why it ended"
+        }
+    };
+    found.advise_first(advice);
+    found
 }
 
 fn is_docker(facts: &NodeFacts) -> bool {
@@ -63,6 +102,7 @@ mod tests {
     use super::super::judge;
     use causes::Cause;
 
+    use crate::facts::Fact;
     use crate::judges::{JUDGES, Opinion};
     use crate::node::{found, node};
 
@@ -84,6 +124,7 @@ mod tests {
     fn many_statuses_that_hang_accuse_the_daemon_and_no_container() {
         let mut facts = node("docker", "20.10.24")
             .process(20, 1, "dockerd")
+            .process(21, 20, "containerd")
             .answered(Rpc::ContainerStatus, 7, 0.002);
         for id in ["c1", "c2", "c3", "c4", "c5"] {
             facts = facts.status(Rpc::ContainerStatus, id, "shop", id, "app");
@@ -110,5 +151,35 @@ mod tests {
             .process(20, 1, "dockerd")
             .in_state(20, 'T');
         assert_eq!(judge(&facts.facts()), Opinion::Clear);
+    }
+
+    #[test]
+    fn a_containerd_behind_dockerd_that_does_not_run_is_told() {
+        let alone = node("docker", "20.10.24").process(20, 1, "dockerd");
+        let findings = found(judge(&alone.facts()));
+        assert_eq!(findings.len(), 1);
+        assert!(findings[0].sentence.starts_with("containerd, which"));
+        assert!(findings[0].advice[0].contains("systemctl"));
+        let both = node("docker", "20.10.24")
+            .process(20, 1, "dockerd")
+            .process(21, 20, "containerd");
+        assert_eq!(judge(&both.facts()), Opinion::Clear);
+    }
+
+    #[test]
+    fn a_containerd_that_dockerd_does_not_ask_is_not_accused() {
+        let facts = node("docker", "20.10.24")
+            .process(20, 1, "dockerd")
+            .process(21, 20, "containerd")
+            .process(22, 1, "containerd")
+            .in_state(22, 'T');
+        assert_eq!(judge(&facts.facts()), Opinion::Clear);
+    }
+
+    #[test]
+    fn from_another_namespace_of_processes_no_daemon_is_missed() {
+        let mut facts = node("docker", "20.10.24").facts();
+        facts.probes.listener = Fact::missing("its process is not visible from here", "peer");
+        assert_eq!(judge(&facts), Opinion::Clear);
     }
 }

@@ -1,0 +1,115 @@
+//! What inputs have told: each for itself while it is read, and all together afterwards.
+
+use std::collections::BTreeMap;
+
+use causes::finding::Culprit;
+
+use super::calls::Calls;
+use super::collected::Collected;
+use super::gone::Outage;
+use super::{Dropped, InputReport, Quote};
+use crate::goroutines::Groups;
+use crate::kernel::KernelStack;
+use crate::metrics::Sample;
+use crate::proof::Proof;
+use crate::ps::Row;
+use crate::series::{Around, Interval};
+
+/// More is counted and not kept.
+pub(super) const MOST_KERNEL_STACKS: usize = 1000;
+const MOST_ROWS: usize = 10_000;
+const MOST_INTERVALS: usize = 10_000;
+pub(super) const MOST_QUOTES: usize = 4;
+
+/// What the inputs have told until now.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    pub(super) inputs: Vec<InputReport>,
+    pub(super) intervals: Vec<Interval>,
+    pub(super) dropped_intervals: u64,
+    pub(super) around: Around,
+    pub(super) groups: Groups,
+    pub(super) collected: Collected,
+    pub(super) calls: Calls,
+    pub(super) signs: BTreeMap<usize, Seen>,
+    pub(super) kernel: Vec<(String, KernelStack)>,
+    /// Rows, and the number of their input.
+    pub(super) rows: Vec<(usize, Row)>,
+    pub(super) samples: Vec<Sample>,
+    pub(super) story: Vec<Quote>,
+    pub(super) dropped: Dropped,
+    /// What commands printed, by input.
+    pub(super) proofs: Vec<(String, Proof)>,
+    /// What is wrong without a known cause.
+    pub(super) troubles: Vec<String>,
+    /// When the runtime could not be reached.
+    pub(super) gone: Vec<Outage>,
+    /// The longest time by which a line's carrier was later than the line, and where.
+    pub(super) lateness: Option<(i64, Quote)>,
+}
+
+/// A sign, as often as it was seen.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    pub(super) lines: u64,
+    pub(super) quotes: Vec<Quote>,
+    pub(super) culprit: Culprit,
+}
+
+/// More lines than that are no story.
+const LONGEST_STORY: usize = 200;
+
+impl Told {
+    /// Takes in what another input, which comes after these, has told.
+    pub(super) fn absorb(&mut self, other: Self) {
+        let first = self.inputs.len();
+        self.inputs.extend(other.inputs);
+        self.dropped_intervals += other.dropped_intervals;
+        self.dropped_intervals += take(&mut self.intervals, other.intervals, MOST_INTERVALS);
+        self.around.absorb(other.around);
+        self.groups.absorb(other.groups);
+        self.calls.absorb(other.calls);
+        for (sign, seen) in other.signs {
+            self.signs.entry(sign).or_default().absorb(seen);
+        }
+        self.dropped.kernel_stacks += other.dropped.kernel_stacks;
+        self.dropped.kernel_stacks += take(&mut self.kernel, other.kernel, MOST_KERNEL_STACKS);
+        let rows = other
+            .rows
+            .into_iter()
+            .map(|(input, row)| (first + input, row));
+        self.dropped.processes += other.dropped.processes;
+        self.dropped.processes += take(&mut self.rows, rows.collect(), MOST_ROWS);
+        self.samples.extend(other.samples);
+        take(&mut self.story, other.story, LONGEST_STORY);
+        self.proofs.extend(other.proofs);
+        self.troubles.extend(other.troubles);
+        self.gone.extend(other.gone);
+        let longer = |late: &(i64, Quote)| self.lateness.as_ref().is_none_or(|it| it.0 < late.0);
+        if let Some(late) = other.lateness.filter(longer) {
+            self.lateness = Some(late);
+        }
+    }
+
+    pub(super) fn tell(&mut self, quote: Quote) {
+        if self.story.len() < LONGEST_STORY {
+            self.story.push(quote);
+        }
+    }
+}
+
+impl Seen {
+    fn absorb(&mut self, other: Self) {
+        self.lines += other.lines;
+        take(&mut self.quotes, other.quotes, MOST_QUOTES);
+        self.culprit.learn(other.culprit);
+    }
+}
+
+/// Takes as many over as there is room for; gives the number of the others.
+fn take<T>(known: &mut Vec<T>, more: Vec<T>, most: usize) -> u64 {
+    let room = most.saturating_sub(known.len());
+    let left = more.len().saturating_sub(room);
+    known.extend(more.into_iter().take(room));
+    left as u64
+}

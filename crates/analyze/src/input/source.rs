@@ -1,0 +1,141 @@
+//! One source: a file, a pipe or standard input, read to its end.
+
+use std::io::{self, Read as _};
+use std::path::Path;
+use std::sync::Arc;
+
+use times::WallTime;
+
+use super::lines::each_line;
+use super::zstd::{self, Frames};
+use super::{Observer, Unreadable, open, pipe};
+use crate::analysis::{Read, Reading};
+use crate::signs::Signs;
+
+/// Files of one folder, its folders included; more are not read.
+const MOST_FILES: usize = 10_000;
+const DEEPEST: usize = 8;
+
+/// What is read.
+#[derive(Debug)]
+pub(super) enum Source {
+    StandardInput,
+    File(String),
+    /// A folder whose files cannot all be listed.
+    Folder(String, io::Error),
+}
+
+/// What was read of a source, and why not all of it, if so.
+pub(super) type Ended = (Read, Option<Unreadable>);
+
+/// A file, or the files of a folder by their names.
+pub(super) fn sources(path: &str) -> Vec<Source> {
+    if path == "-" {
+        return vec![Source::StandardInput];
+    }
+    if !Path::new(path).is_dir() {
+        return vec![Source::File(path.to_owned())];
+    }
+    let mut files = Vec::new();
+    let failed = walk(Path::new(path), 0, &mut files).err();
+    files.sort();
+    let failed = failed.map(|error| Source::Folder(path.to_owned(), error));
+    let files = files.iter().map(|file| file.to_string_lossy().into_owned());
+    failed.into_iter().chain(files.map(Source::File)).collect()
+}
+
+fn walk(folder: &Path, depth: usize, files: &mut Vec<std::path::PathBuf>) -> io::Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        let kind = entry.file_type()?;
+        if files.len() >= MOST_FILES {
+            return Err(io::Error::other(format!(
+                "it has more than {MOST_FILES} files"
+            )));
+        }
+        if kind.is_dir() && depth < DEEPEST {
+            walk(&entry.path(), depth + 1, files)?;
+        } else if kind.is_file() || kind.is_symlink() && entry.path().is_file() {
+            files.push(entry.path());
+        }
+    }
+    Ok(())
+}
+
+impl Source {
+    pub(super) fn read(
+        self,
+        now: WallTime,
+        signs: &Arc<Signs>,
+        observer: &mut dyn Observer,
+    ) -> Ended {
+        match self {
+            Self::StandardInput => {
+                observer.begins("standard input", None);
+                let bytes = &mut Counting(&mut io::stdin().lock(), observer);
+                feed("-", Reading::begin("-", now, signs.clone()), bytes)
+            }
+            Self::File(path) => read_file(&path, now, signs, observer),
+            Self::Folder(path, error) => unreadable(path, error),
+        }
+    }
+}
+
+fn read_file(path: &str, now: WallTime, signs: &Arc<Signs>, observer: &mut dyn Observer) -> Ended {
+    let opened = match open::open(Path::new(path)) {
+        Ok(opened) => opened,
+        Err(error) => return unreadable(path.to_owned(), error),
+    };
+    let latest = opened.modified.unwrap_or(now);
+    let reading = Reading::begin(path, latest, signs.clone());
+    observer.begins(path, opened.bytes);
+    match opened.kind {
+        open::Kind::Pipe(file) => {
+            let mut waiting = pipe::Patient::new(file, path, observer);
+            feed(path, reading, &mut waiting)
+        }
+        open::Kind::File(mut file) => feed(path, reading, &mut Counting(&mut file, observer)),
+    }
+}
+
+fn unreadable(path: String, source: io::Error) -> Ended {
+    let read = Read::nothing(&path, source.to_string());
+    (read, Some(Unreadable { path, source }))
+}
+
+/// Feeds all lines of what may be compressed.
+fn feed(path: &str, mut reading: Reading, bytes: &mut dyn io::Read) -> Ended {
+    match lines_of(bytes, |line, cut| reading.line(line, cut)) {
+        Ok(()) => (reading.end(None), None),
+        Err(source) => {
+            let read = reading.end(Some(source.to_string()));
+            let path = path.to_owned();
+            (read, Some(Unreadable { path, source }))
+        }
+    }
+}
+
+fn lines_of(bytes: &mut dyn io::Read, line: impl FnMut(&[u8], bool)) -> io::Result<()> {
+    let mut magic = Vec::with_capacity(4);
+    bytes.take(4).read_to_end(&mut magic)?;
+    let whole = io::Cursor::new(magic.clone()).chain(bytes);
+    if magic.starts_with(&[0x1f, 0x8b]) {
+        let whole = io::BufReader::with_capacity(1 << 16, whole);
+        each_line(flate2::read::MultiGzDecoder::new(whole), line)
+    } else if magic == zstd::MAGIC {
+        each_line(Frames::new(whole), line)
+    } else {
+        each_line(whole, line)
+    }
+}
+
+/// Tells the observer what is read.
+struct Counting<'a, R: ?Sized>(&'a mut R, &'a mut dyn Observer);
+
+impl<R: io::Read + ?Sized> io::Read for Counting<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.0.read(buffer)?;
+        self.1.read(read as u64);
+        Ok(read)
+    }
+}

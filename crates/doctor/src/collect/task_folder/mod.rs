@@ -1,0 +1,290 @@
+//! What a runtime keeps of its running containers, in memory (`/run`): whose they are, their
+//! first process, and the conmon of each. It is there when no call is answered.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use pleg::model::id::Id;
+use rustix::process::geteuid;
+
+use super::host::Stat;
+use super::targets::{Target, bounded};
+use crate::facts::tasks::Task;
+use crate::facts::{Fact, Missing};
+
+mod names;
+mod place;
+
+use names::describe;
+use place::Place;
+
+/// More than any node runs at once.
+const MOST: usize = 4096;
+
+/// So many specifications are read; it takes about a tenth of a second.
+const MOST_READ: usize = 512;
+
+/// The folders of tasks.
+#[derive(Clone)]
+pub struct TaskFolder {
+    places: Vec<Place>,
+    proc: PathBuf,
+}
+
+/// A container, its first process, and where that is noted.
+struct Noted<'a> {
+    id: String,
+    init: u32,
+    conmon: Option<u32>,
+    place: &'a Place,
+}
+
+impl TaskFolder {
+    /// The folders of the runtime that listens on `socket`.
+    pub fn of(socket: &Path, run: &Path, proc: &Path) -> Self {
+        Self {
+            places: Place::of(socket, run),
+            proc: proc.to_owned(),
+        }
+    }
+
+    /// What runs, and whose it is by its specification.
+    pub fn all(&self) -> Fact<Vec<Task>> {
+        self.tasks(&[], BTreeMap::new(), &BTreeSet::new())
+    }
+
+    /// What runs, and whose it is: as `names` have it, else by its specification, those of
+    /// the `suspects` first. Some are `listed_though_dead`.
+    pub(super) fn tasks(
+        &self,
+        suspects: &[String],
+        mut names: BTreeMap<Id, Target>,
+        listed_though_dead: &BTreeSet<Id>,
+    ) -> Fact<Vec<Task>> {
+        let source = self.places.iter();
+        let source = source.map(|place| place.folder.display().to_string());
+        let source = source.collect::<Vec<_>>().join(", ");
+        let mut noted = self.noted();
+        let is_there = |place: &Place| place.folder.read_dir().is_ok();
+        if noted.is_empty() && !self.places.iter().any(is_there) {
+            let why = match geteuid().is_root() {
+                true => Missing::NotThere(
+                    "the runtime keeps no folder of tasks where it is looked for".to_owned(),
+                ),
+                false => Missing::Forbidden("only root may read the runtime's folders".to_owned()),
+            };
+            return Fact::missing(why, source);
+        }
+        let is_dead = |id: &str| listed_though_dead.contains(&Id::from(id));
+        noted.retain(|one| {
+            let runs = || self.lives(one.init) || one.conmon.is_some() || is_dead(&one.id);
+            !one.place.keeps_notes_of_the_exited() || runs()
+        });
+        noted.sort_by_key(|one| (!suspects.contains(&one.id), one.id.clone()));
+        let mut read = 0;
+        let tasks = noted.into_iter().map(|one| {
+            let told = names.remove(&Id::from(&*one.id));
+            let mut task = Task {
+                id: bounded(&one.id),
+                init: one.init,
+                conmon: one.conmon,
+                listed_though_dead: is_dead(&one.id),
+                ..Task::default()
+            };
+            match told {
+                Some(told) if !suspects.contains(&one.id) => {
+                    (task.pod, task.container) = (told.pod, told.container);
+                }
+                _ if read < MOST_READ => {
+                    read += 1;
+                    let _ = describe(&one.place.spec(&one.id), &mut task);
+                }
+                _ => {}
+            }
+            task
+        });
+        Fact::known(tasks.collect(), source)
+    }
+
+    /// Those of `ids` whose first process has ended, and which it was.
+    pub fn ended(&self, ids: &BTreeSet<Id>) -> BTreeMap<Id, u32> {
+        let inits = ids.iter().filter_map(|id| {
+            let mut inits = self.places.iter().map(|place| place.init(id.as_str()));
+            Some((id.clone(), inits.find_map(|init| init)?))
+        });
+        inits.filter(|(_, init)| !self.lives(*init)).collect()
+    }
+
+    /// Whether the ids of processes in the folders are those that we see: not if the runtime
+    /// is in another namespace of processes.
+    pub fn has_our_pids(&self, runtime: u32) -> bool {
+        let status = self.proc.join(runtime.to_string()).join("status");
+        let status = std::fs::read_to_string(status).unwrap_or_default();
+        let mut lines = status.lines();
+        let namespaces = lines.find_map(|line| line.strip_prefix("NSpid:"));
+        namespaces.is_some_and(|pids| pids.split_ascii_whitespace().count() == 1)
+    }
+
+    /// Each task that is noted, with its first process.
+    fn noted(&self) -> Vec<Noted<'_>> {
+        let tasks = self.places.iter().flat_map(|place| {
+            let entries = place.folder.read_dir().into_iter().flatten().flatten();
+            entries.map(move |entry| (place, entry.file_name()))
+        });
+        let noted = tasks.take(MOST).filter_map(|(place, id)| {
+            let id = id.into_string().ok()?;
+            let init = place.init(&id)?;
+            // An old note may have the pid of somebody else.
+            let conmon = place.conmon(&id).filter(|pid| self.is_conmon(*pid));
+            Some(Noted {
+                id,
+                init,
+                conmon,
+                place,
+            })
+        });
+        noted.collect()
+    }
+
+    fn lives(&self, pid: u32) -> bool {
+        let stat = Stat::read(&self.proc.join(pid.to_string()));
+        stat.is_some_and(|stat| !matches!(stat.state, 'Z' | 'X'))
+    }
+
+    fn is_conmon(&self, pid: u32) -> bool {
+        let stat = Stat::read(&self.proc.join(pid.to_string()));
+        stat.is_some_and(|stat| stat.comm == "conmon")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use tempfile::TempDir;
+
+    use super::*;
+
+    fn write(path: PathBuf, text: &str) {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    /// A process, as `/proc` has it.
+    fn process(root: &TempDir, pid: u32, name: &str, state: char) {
+        let proc = root.path().join("proc").join(pid.to_string());
+        let stat =
+            format!("{pid} ({name}) {state} 1 1 1 0 -1 0 1 2 3 4 5 0 0 0 20 0 1 0 9900 0 0\n");
+        write(proc.join("stat"), &stat);
+    }
+
+    fn folder(root: &TempDir, socket: &str) -> TaskFolder {
+        let run = root.path().join("run");
+        TaskFolder::of(&run.join(socket), &run, &root.path().join("proc"))
+    }
+
+    fn tasks(folder: &TaskFolder) -> Vec<Task> {
+        folder.all().value().expect("tasks").clone()
+    }
+
+    #[test]
+    fn a_task_tells_its_pod_and_its_first_process() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = folder(&root, "containerd/containerd.sock");
+        assert!(folder.noted().is_empty());
+        let tasks_of = "run/containerd/io.containerd.runtime.v2.task/k8s.io";
+        let task = root.path().join(tasks_of).join("abc");
+        // Of one that is dead, too: that is when its shim matters.
+        write(task.join("init.pid"), "4711");
+        let spec = r#"{"process":{"env":["PASSWORD=x"]},"annotations":{
+            "io.kubernetes.cri.sandbox-name":"web","io.kubernetes.cri.sandbox-namespace":"shop",
+            "io.kubernetes.cri.container-name":"app","other":"x"}}"#;
+        write(task.join("config.json"), spec);
+        let [task] = &tasks(&folder)[..] else {
+            panic!("one task");
+        };
+        assert_eq!((&*task.id, task.init, task.conmon), ("abc", 4711, None));
+        let pod = task.pod.as_ref().unwrap();
+        assert_eq!(pod.name.as_deref(), Some("web"));
+        assert_eq!(task.container.as_deref(), Some("app"));
+        let kept = serde_json::to_string(task).unwrap();
+        assert!(!kept.contains("PASSWORD"), "{kept}");
+    }
+
+    #[test]
+    fn of_cri_o_the_notes_tell_the_first_process_and_the_conmon_of_each_container() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = folder(&root, "crio/crio.sock");
+        let containers = root
+            .path()
+            .join("run/containers/storage/overlay-containers");
+        let note = |id: &str, file: &str, text: &str| {
+            write(containers.join(id).join("userdata").join(file), text);
+        };
+        for (id, conmon, init) in [("s1", 70, 71), ("c1", 80, 81), ("exited", 90, 91)] {
+            note(id, "conmon-pidfile", &conmon.to_string());
+            note(id, "pidfile", &init.to_string());
+        }
+        // What podman runs is in the same folder.
+        note("podmans", "pidfile", "71");
+        let sandbox = r#"{"annotations":{"io.kubernetes.container.name":"POD",
+            "io.kubernetes.cri-o.SandboxID":"s1","io.kubernetes.pod.name":"web",
+            "io.kubernetes.pod.namespace":"shop","io.kubernetes.pod.uid":"u"}}"#;
+        note("s1", "config.json", sandbox);
+        note("c1", "config.json", &sandbox.replace("POD", "app"));
+        process(&root, 70, "conmon", 'S');
+        process(&root, 71, "pause", 'S');
+        process(&root, 80, "conmon", 'T');
+        process(&root, 81, "app", 'Z');
+        // Another process has the pid of the conmon that has ended.
+        process(&root, 90, "bash", 'S');
+
+        let tasks = tasks(&folder);
+        let seen: Vec<_> = tasks
+            .iter()
+            .map(|task| (&*task.id, task.init, task.conmon))
+            .collect();
+        assert_eq!(seen, [("c1", 81, Some(80)), ("s1", 71, Some(70))]);
+        assert_eq!(tasks[0].container.as_deref(), Some("app"));
+        assert_eq!(tasks[0].sandbox.as_deref(), Some("s1"));
+        assert_eq!(tasks[1].container, None, "a sandbox");
+        let pod = tasks[1].pod.as_ref().unwrap();
+        assert_eq!(pod.namespace.as_deref(), Some("shop"));
+        let ids = ["s1", "c1", "unknown"].map(Id::from).into();
+        assert_eq!(folder.ended(&ids), [(Id::from("c1"), 81)].into());
+    }
+
+    #[test]
+    fn of_cri_dockerd_the_tasks_are_those_of_the_containerd_behind_dockerd() {
+        for daemon in ["docker/containerd/daemon", "containerd"] {
+            let root = tempfile::tempdir().unwrap();
+            let folder = folder(&root, "cri-dockerd.sock");
+            let tasks_of = format!("run/{daemon}/io.containerd.runtime.v2.task/moby/abc");
+            write(root.path().join(tasks_of).join("init.pid"), "4711");
+            process(&root, 4711, "app", 'S');
+            assert_eq!(tasks(&folder)[0].init, 4711, "{daemon}");
+        }
+    }
+
+    #[test]
+    fn where_nothing_runs_that_is_known_and_where_no_folder_is_it_is_not() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = folder(&root, "crio/crio.sock");
+        assert_eq!(folder.all().value(), None);
+        let containers = "run/containers/storage/overlay-containers";
+        fs::create_dir_all(root.path().join(containers)).unwrap();
+        assert_eq!(tasks(&folder), []);
+    }
+
+    #[test]
+    fn a_runtime_in_a_namespace_of_its_own_notes_other_pids_than_ours() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = folder(&root, "crio/crio.sock");
+        let status = root.path().join("proc/10/status");
+        assert!(!folder.has_our_pids(10));
+        write(status.clone(), "Name:\tcrio\nNSpid:\t10\n");
+        assert!(folder.has_our_pids(10));
+        write(status, "Name:\tcrio\nNSpid:\t10\t3\n");
+        assert!(!folder.has_our_pids(10));
+    }
+}

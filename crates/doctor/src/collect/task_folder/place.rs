@@ -1,0 +1,98 @@
+//! Where each runtime keeps its running containers, and under which names:
+//!
+//! ```text
+//!   containerd   beside its socket      <id>/{init.pid,config.json}
+//!   cri-dockerd  dockerd's containerd   <id>/{init.pid,config.json}
+//!   CRI-O        <run root>             <id>/userdata/{pidfile,conmon-pidfile,config.json}
+//! ```
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Below containerd's state folder, which is the socket's or one of its own.
+const CONTAINERD: [&str; 2] = [
+    "io.containerd.runtime.v2.task/k8s.io",
+    "state/io.containerd.runtime.v2.task/k8s.io",
+];
+
+/// Below `/run`: dockerd starts a containerd of its own, or asks that of the machine.
+const DOCKER: [&str; 2] = [
+    "docker/containerd/daemon/io.containerd.runtime.v2.task/moby",
+    "containerd/io.containerd.runtime.v2.task/moby",
+];
+
+/// Below `/run`, by the driver of the storage that CRI-O shares with podman.
+const CRIO: [&str; 4] = [
+    "containers/storage/overlay-containers",
+    "containers/storage/vfs-containers",
+    "containers/storage/btrfs-containers",
+    "containers/storage/zfs-containers",
+];
+
+/// A folder with a folder for each container.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    pub folder: PathBuf,
+    has_conmon: bool,
+}
+
+impl Place {
+    /// Where the runtime that listens on `socket` keeps them.
+    pub fn of(socket: &Path, run: &Path) -> Vec<Self> {
+        let parent = socket.parent().unwrap_or(Path::new("/"));
+        let is_crio = socket.ends_with("crio/crio.sock");
+        let folders: Vec<PathBuf> = match is_crio {
+            true => CRIO.map(|folder| run.join(folder)).into(),
+            false if socket.ends_with("cri-dockerd.sock") => {
+                DOCKER.map(|folder| run.join(folder)).into()
+            }
+            false => CONTAINERD.map(|folder| parent.join(folder)).into(),
+        };
+        let place = |folder| Self {
+            folder,
+            has_conmon: is_crio,
+        };
+        folders.into_iter().map(place).collect()
+    }
+
+    /// The first process of a container.
+    pub fn init(&self, id: &str) -> Option<u32> {
+        // What podman keeps in the same folder has no file of this name.
+        if self.has_conmon && self.conmon(id).is_none() {
+            return None;
+        }
+        let name = match self.has_conmon {
+            true => "pidfile",
+            false => "init.pid",
+        };
+        number(&self.of_container(id).join(name))
+    }
+
+    /// The conmon of a container.
+    pub fn conmon(&self, id: &str) -> Option<u32> {
+        let path = self.of_container(id).join("conmon-pidfile");
+        self.has_conmon.then(|| number(&path)).flatten()
+    }
+
+    /// Whether containers that have exited are there until they are removed.
+    pub fn keeps_notes_of_the_exited(&self) -> bool {
+        self.has_conmon
+    }
+
+    /// Its specification.
+    pub fn spec(&self, id: &str) -> PathBuf {
+        self.of_container(id).join("config.json")
+    }
+
+    fn of_container(&self, id: &str) -> PathBuf {
+        let folder = self.folder.join(id);
+        match self.has_conmon {
+            true => folder.join("userdata"),
+            false => folder,
+        }
+    }
+}
+
+fn number(path: &Path) -> Option<u32> {
+    fs::read_to_string(path).ok()?.trim().parse().ok()
+}

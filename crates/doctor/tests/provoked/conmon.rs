@@ -1,0 +1,134 @@
+//! Processes in the place of a conmon and of its container, noted as CRI-O notes them; CRI-O
+//! itself is a simulated one.
+
+use std::fs;
+use std::process::Command;
+use std::time::Duration;
+
+use causes::Cause;
+use causes::finding::Finding;
+use cri::Endpoint;
+use doctor::collect::host::Host;
+use doctor::collect::probes::{Asking, collect};
+use doctor::facts::{NodeFacts, ProbeFacts};
+use sim::{Manner, Sim};
+use tempfile::TempDir;
+use tokio::net::UnixListener;
+use tokio::time::{Instant, sleep};
+
+use crate::local::{Running, facts, findings};
+
+/// A node of CRI-O's with one container, which it lists as running.
+struct Node {
+    sim: Sim,
+    id: String,
+    run: TempDir,
+}
+
+impl Node {
+    fn new() -> Self {
+        let node = Self {
+            sim: Sim::new(),
+            id: "b".repeat(64),
+            run: tempfile::tempdir().expect("a folder"),
+        };
+        node.sim.behave_as(Manner::CriO);
+        node.sim.run("web", &["app"]);
+        node.sim.world().container("web", "app").id = node.id.as_str().into();
+        let folder = node.run.path().join("crio");
+        fs::create_dir(&folder).expect("a folder");
+        let listener = UnixListener::bind(folder.join("crio.sock")).expect("a socket");
+        tokio::spawn(sim::grpc::serve(node.sim.clone(), listener));
+        node
+    }
+
+    /// As CRI-O notes them.
+    fn note(&self, conmon: u32, init: u32) {
+        let run = self.run.path();
+        let notes = run.join("containers/storage/overlay-containers");
+        let notes = notes.join(&self.id).join("userdata");
+        fs::create_dir_all(&notes).expect("a folder");
+        fs::write(notes.join("conmon-pidfile"), conmon.to_string()).expect("to write");
+        fs::write(notes.join("pidfile"), init.to_string()).expect("to write");
+    }
+
+    async fn probes(&self) -> ProbeFacts {
+        let asking = Asking {
+            endpoint: Endpoint::new(self.run.path().join("crio/crio.sock")),
+            ids: Vec::new(),
+            agent: None,
+            proc: "/proc".into(),
+            run: self.run.path().into(),
+            kubelet: ([127, 0, 0, 1], 1).into(),
+            allow_signals: false,
+            until: Instant::now() + Duration::from_secs(20),
+        };
+        collect(asking).await
+    }
+
+    /// What is said of shims and conmons.
+    async fn finding(&self) -> Finding {
+        let probes = self.probes().await;
+        let machine = tokio::task::spawn_blocking(|| facts(&Host::local()));
+        let seen = NodeFacts {
+            probes,
+            ..machine.await.expect("no panic")
+        };
+        let mut found = findings(&seen, Cause::ShimUnresponsive);
+        assert_eq!(found.len(), 1, "{found:#?}");
+        found.remove(0)
+    }
+}
+
+/// A process that has ended, and was waited for.
+fn ended() -> u32 {
+    let mut child = Command::new("true").spawn().expect("true");
+    let pid = child.id();
+    child.wait().expect("to end");
+    pid
+}
+
+#[tokio::test]
+async fn a_conmon_that_is_stopped_is_named_by_its_note() {
+    let node = Node::new();
+    let (conmon, app) = (
+        Running::shell("conmon", "cat"),
+        Running::shell("app", "cat"),
+    );
+    node.note(conmon.pid(), app.pid());
+    let stop = Command::new("kill")
+        .args(["-STOP", &conmon.pid().to_string()])
+        .status();
+    assert!(stop.expect("kill").success());
+    let finding = node.finding().await;
+    assert_eq!(finding.culprit.pid, Some(conmon.pid()));
+    assert_eq!(finding.culprit.id.as_ref(), Some(&node.id));
+    let advice = format!("kill -CONT {}", conmon.pid());
+    assert!(finding.advice[0].contains(&advice), "{finding:#?}");
+}
+
+#[tokio::test]
+async fn a_container_that_has_ended_and_is_listed_as_running_for_seconds_is_told() {
+    let node = Node::new();
+    node.note(ended(), ended());
+    let finding = node.finding().await;
+    assert_eq!(finding.culprit.id.as_ref(), Some(&node.id));
+    let said = "has ended, and cri-o does not know it";
+    assert!(finding.sentence.contains(said), "{finding:#?}");
+}
+
+#[tokio::test]
+async fn a_death_of_which_the_runtime_learns_a_second_later_is_no_matter() {
+    let node = Node::new();
+    let conmon = Running::shell("conmon", "cat");
+    node.note(conmon.pid(), ended());
+    let sim = node.sim.clone();
+    tokio::spawn(async move {
+        sleep(Duration::from_secs(1)).await;
+        sim.exit("web", "app", 0);
+    });
+    let probes = node.probes().await;
+    let tasks = probes.tasks.value().expect("a note");
+    assert_eq!(tasks.len(), 1);
+    assert!(!tasks[0].listed_though_dead);
+}

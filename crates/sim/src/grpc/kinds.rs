@@ -1,0 +1,72 @@
+//! What a runtime says of an id that is not of the kind that it was asked for. To dockerd all
+//! are containers, whose names tell what they are for.
+
+use cri::v1;
+use pleg::model::id::Id;
+use tonic::Status;
+
+use super::messages;
+use crate::World;
+use crate::manner::Manner;
+
+/// What cri-dockerd calls the container of a sandbox.
+const SANDBOX: &str = "POD";
+
+/// The sandbox of this id as a container, where the runtime tells it so.
+pub(super) fn as_container(
+    world: &World,
+    id: &Id,
+    manner: Manner,
+) -> Result<v1::ContainerStatusResponse, Status> {
+    let found = world.sandbox_by_id(id.as_str());
+    let (_, sandbox) = found
+        .filter(|_| manner.confuses_kinds())
+        .ok_or_else(|| manner.no_container(id))?;
+    let status = v1::ContainerStatus {
+        id: id.to_string(),
+        metadata: Some(v1::ContainerMetadata {
+            name: SANDBOX.to_owned(),
+            attempt: sandbox.attempt,
+        }),
+        state: v1::ContainerState::ContainerRunning.into(),
+        created_at: sandbox.created_at.as_unix_nanos(),
+        labels: found
+            .map(|of| messages::sandbox(of).labels)
+            .unwrap_or_default(),
+        ..Default::default()
+    };
+    Ok(v1::ContainerStatusResponse {
+        status: Some(status),
+        ..Default::default()
+    })
+}
+
+/// The container of this id as a sandbox.
+pub(super) fn as_sandbox(
+    world: &World,
+    id: &Id,
+    manner: Manner,
+) -> Result<v1::PodSandboxStatusResponse, Status> {
+    let found = world.container_by_id(id.as_str());
+    let (pod, container) = found
+        .filter(|_| manner.confuses_kinds())
+        .ok_or_else(|| manner.no_sandbox(id))?;
+    let status = v1::PodSandboxStatus {
+        id: id.to_string(),
+        metadata: Some(v1::PodSandboxMetadata {
+            name: pod.pod.name.to_string(),
+            uid: pod.pod.uid.to_string(),
+            namespace: pod.pod.namespace.to_string(),
+            attempt: container.attempt,
+        }),
+        created_at: container.created_at.as_unix_nanos(),
+        labels: found
+            .map(|of| messages::container(of).labels)
+            .unwrap_or_default(),
+        ..Default::default()
+    };
+    Ok(v1::PodSandboxStatusResponse {
+        status: Some(status),
+        ..Default::default()
+    })
+}

@@ -324,14 +324,11 @@ impl Sweeper {
     }
 
     /// An id that was known does not exist. Nobody but a list says so for good: it is asked
-    /// for again by the next sweeps, for a while. Says whether this is the first time.
+    /// for again by the next sweeps, for a while. Says whether this is the first time. Only what
+    /// is known is remembered, however much that is: whoever had no place would be gone at once.
     pub(crate) fn lost(&mut self, question: &Question, now: Instant) -> bool {
-        let key = question.key();
-        let is_first = !self.lost.contains_key(&key) && self.lost.len() < MOST_HINTED;
-        if is_first || self.lost.contains_key(&key) {
-            self.lost.insert(key, (question.clone(), now));
-        }
-        is_first
+        let lost = (question.clone(), now);
+        self.lost.insert(question.key(), lost).is_none()
     }
 
     /// The beginning of the oldest sweep under way.

@@ -16,7 +16,7 @@ use pleg::out::health::StuckCall;
 use pleg::out::status_report::StatusReport;
 use pleg::out::subscribers::Subscription;
 use pleg::out::told::Record;
-use pleg::runtime::{CallError, Rpc};
+use pleg::runtime::{CallError, Rpc, Runtime};
 use pleg::{Config, Environment, IdSource, Mode, Observer, Pleg, no_ids};
 use sim::{Fault, Sim};
 use tokio::task::JoinHandle;
@@ -177,8 +177,29 @@ impl Node {
         Self::begin(Sim::new(), Some(Arc::new(kernel)), ids, generic(), prepare).await
     }
 
+    /// Watches it as `config` says, through a runtime that answers in its place.
+    pub async fn watch_through(
+        sim: Sim,
+        runtime: impl Runtime,
+        config: Config,
+        prepare: impl FnOnce(&Sim),
+    ) -> Self {
+        Self::begin_through(sim, runtime, None, ids, config, prepare).await
+    }
+
     async fn begin(
         sim: Sim,
+        kernel: Option<Arc<dyn Kernel>>,
+        ids: impl FnOnce(&Sim) -> IdSource,
+        config: Config,
+        prepare: impl FnOnce(&Sim),
+    ) -> Self {
+        Self::begin_through(sim.clone(), sim, kernel, ids, config, prepare).await
+    }
+
+    async fn begin_through(
+        sim: Sim,
+        runtime: impl Runtime,
         kernel: Option<Arc<dyn Kernel>>,
         ids: impl FnOnce(&Sim) -> IdSource,
         config: Config,
@@ -194,7 +215,7 @@ impl Node {
             kernel,
         };
         let began = Instant::now();
-        let pleg = Pleg::start(Arc::new(sim.clone()), config, environment);
+        let pleg = Pleg::start(Arc::new(runtime), config, environment);
         let subscription = pleg.subscribe().await.unwrap();
         let heard = Arc::<Mutex<Vec<Heard>>>::default();
         let reader = tokio::spawn(read(subscription, began, heard.clone()));

@@ -19,6 +19,16 @@ async fn watch_odd(config: Config, prepare: impl FnOnce(&Sim, &Odd)) -> (Node, O
     (node, odd)
 }
 
+/// A node whose runtime tells how things were when it was asked, with a victim of `app` and `side`.
+async fn watch_the_past() -> (Node, Odd) {
+    let prepare = |sim: &Sim, odd: &Odd| {
+        many(sim, 5, &["app"]);
+        sim.run("victim", &["app", "side"]);
+        odd.oddities().tells_the_past = true;
+    };
+    watch_odd(generic(), prepare).await
+}
+
 #[tokio::test(start_paused = true)]
 async fn nobody_dies_of_not_being_found_once_however_many_are_not() {
     let (node, odd) = watch_odd(generic(), |sim, _| many(sim, 300, &["app"])).await;
@@ -30,4 +40,35 @@ async fn nobody_dies_of_not_being_found_once_however_many_are_not() {
     node.pass(20.0).await;
     assert!(odd.oddities().not_found_once.is_empty());
     node.assert_told_no_event();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_answer_does_not_bring_a_pod_back_that_lists_have_shown_to_be_gone() {
+    // Once by its sandbox, which tells its containers, and once by an id that the host knew.
+    for by_sandbox in [true, false] {
+        let (node, odd) = watch_the_past().await;
+        odd.oddities().fills_sandboxes = by_sandbox;
+        node.at(8.4).await;
+        node.sim.fault(Rpc::ListContainers, None, Fault::Hang);
+        node.at(14.4).await;
+        if by_sandbox {
+            node.sim
+                .fault(Rpc::PodSandboxStatus, Some("victim.0"), Fault::Hang);
+        } else {
+            node.sim
+                .fault(Rpc::ContainerStatus, Some("victim/new.0"), Fault::Hang);
+            let now = node.sim.now();
+            node.sim.world().pod("victim").create("new", now).start(now);
+        }
+        node.at(20.4).await;
+        node.sim.lift(Rpc::ListContainers, None);
+        node.at(25.4).await;
+        node.sim.world().remove("victim");
+        node.at(30.4).await;
+        node.told();
+        node.sim.lift_all();
+        node.pass(20.0).await;
+        let told = node.told();
+        assert!(!told.contains("victim"), "{told}");
+    }
 }

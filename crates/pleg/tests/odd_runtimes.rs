@@ -72,3 +72,22 @@ async fn a_late_answer_does_not_bring_a_pod_back_that_lists_have_shown_to_be_gon
         assert!(!told.contains("victim"), "{told}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_runtime_that_refuses_connections_while_a_call_hangs_is_asked_for_no_witness() {
+    for (call, id) in [
+        (Rpc::ContainerStatus, "victim/app.0"),
+        (Rpc::PodSandboxStatus, "victim.0"),
+    ] {
+        let (node, odd) = watch_the_past().await;
+        node.at(8.4).await;
+        node.sim.fault(call, Some(id), Fault::Hang);
+        node.sim.exit("victim", "side", 1);
+        // Its inspection hangs since 9 s; a runtime that stops gracefully waits for the call.
+        node.at(9.8).await;
+        odd.oddities().refuses = true;
+        node.pass(30.0).await;
+        let refused = odd.oddities().refused;
+        assert!(refused < 100, "{call}: {refused} calls in 30 s");
+    }
+}

@@ -113,8 +113,12 @@ impl Engine {
                 self.settle(now);
             }
             (Purpose::SweepList, Err(error)) => {
-                self.relister.sweep_list_failed(R::LIST, &error);
                 self.sweeper.list_failed(R::LIST);
+                if self.relister.sweep_list_failed(R::LIST, &error) {
+                    // Whether it still fails, the next relist tells, which must not be far.
+                    self.doubt_stream(now);
+                    self.hurry(now);
+                }
             }
             (_, answer) => {
                 if let Ok(listing) = &answer {

@@ -3,11 +3,11 @@
 mod node;
 mod odd;
 
-use node::{Node, generic, many};
+use node::{Node, generic, many, seconds};
 use odd::Odd;
 use pleg::Config;
-use pleg::model::id::Id;
-use pleg::runtime::Rpc;
+use pleg::model::id::{Id, PodRef};
+use pleg::runtime::{Announced, AnnouncedSandbox, Rpc};
 use sim::{Fault, Sim};
 
 /// A node whose runtime may be odd.
@@ -89,5 +89,59 @@ async fn a_runtime_that_refuses_connections_while_a_call_hangs_is_asked_for_no_w
         node.pass(30.0).await;
         let refused = odd.oddities().refused;
         assert!(refused < 100, "{call}: {refused} calls in 30 s");
+    }
+}
+
+/// An event tells of a pod that nobody can find.
+fn announce_ghost(sim: &Sim, number: usize) {
+    let name = format!("ghost-{number}");
+    let id = Id::from(name.as_str());
+    let pod = PodRef {
+        uid: format!("uid-{name}").as_str().into(),
+        namespace: "default".into(),
+        name: name.as_str().into(),
+    };
+    sim.say(Announced {
+        id: id.clone(),
+        created_at: Some(sim.now()),
+        sandbox: Some(AnnouncedSandbox { id, pod }),
+        is_removal: false,
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_only_an_event_named_is_not_seen() {
+    for is_seen_before in [true, false] {
+        let begin_to_fail = |sim: &Sim, odd: &Odd| {
+            odd.oddities().containers_fail_after = Some(seconds(0.4));
+            let slow = Fault::Slow(seconds(0.3));
+            sim.fault(Rpc::PodSandboxStatus, None, slow);
+        };
+        let prepare = |sim: &Sim, odd: &Odd| {
+            many(sim, 3, &["app"]);
+            if !is_seen_before {
+                begin_to_fail(sim, odd);
+            }
+        };
+        let (node, odd) = watch_odd(Config::default(), prepare).await;
+        if is_seen_before {
+            node.at(8.4).await;
+            begin_to_fail(&node.sim, &odd);
+        }
+        for pod in 0..3 {
+            node.sim.exit(&format!("p{pod}"), "app", 1);
+        }
+        let begun = node.elapsed();
+        for number in 0..100 {
+            announce_ghost(&node.sim, number);
+            node.pass(0.7).await;
+        }
+        let age = node.status().await.health.age_seconds;
+        let seen = age.map(|age| node.elapsed() - age);
+        assert_eq!(seen.is_some(), is_seen_before);
+        assert!(
+            seen <= Some(begun),
+            "seen as of {seen:?}, all fail since {begun}"
+        );
     }
 }

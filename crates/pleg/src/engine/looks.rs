@@ -55,17 +55,15 @@ impl Engine {
         if !self.rounds.is_over() {
             return;
         }
-        let known = self.records.len();
-        // A call may hang for longer than its pod is there.
         let unseen = self.unseen(now.instant);
-        let unseen = unseen.iter().filter(|uid| self.records.knows(uid));
-        let seen = match known {
+        let seen = if self.records.listed().next().is_some() {
+            // One that was never inspected, or that only an event has named, was not seen.
+            let mut committed = self.records.committed();
+            committed.any(|pod| !unseen.contains(&pod.pod.uid))
+        } else {
             // Only a list of sandboxes shows that there are none: a sweep asks for what is known.
-            0 => {
-                let blind = self.relister.blind(self.ages(now.instant));
-                self.rounds.kind() == Some(LookKind::List) || !blind.sandboxes
-            }
-            _ => unseen.count() < known,
+            let blind = self.relister.blind(self.ages(now.instant));
+            self.rounds.kind() == Some(LookKind::List) || !blind.sandboxes
         };
         match self.rounds.complete(now.instant, seen) {
             Ended::Nothing => {}

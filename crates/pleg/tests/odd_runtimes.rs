@@ -3,12 +3,16 @@
 mod node;
 mod odd;
 
+use std::time::Duration;
+
 use node::{Node, generic, many, seconds};
 use odd::Odd;
 use pleg::Config;
 use pleg::model::id::{Id, PodRef};
+use pleg::model::listed::ContainerState;
 use pleg::runtime::{Announced, AnnouncedSandbox, Rpc};
-use sim::{Fault, Sim};
+use sim::{Fault, Outstanding, Sim};
+use tokio::time::{Instant, timeout};
 
 /// A node whose runtime may be odd.
 async fn watch_odd(config: Config, prepare: impl FnOnce(&Sim, &Odd)) -> (Node, Odd) {
@@ -143,5 +147,63 @@ async fn a_pod_that_only_an_event_named_is_not_seen() {
             seen <= Some(begun),
             "seen as of {seen:?}, all fail since {begun}"
         );
+    }
+}
+
+/// Whether the cache says, as of later than this, that `app` of the victim runs.
+async fn is_told_to_run(node: &Node, newer_than: Instant) -> bool {
+    let cache = node.pleg.cache().clone();
+    let uid = "uid-victim".into();
+    let told = timeout(Duration::ZERO, cache.newer_than(&uid, newer_than)).await;
+    let Ok(Ok(entry)) = told else {
+        return false;
+    };
+    let mut containers = entry.status.containers.iter();
+    let app = containers.find(|container| &*container.name == "app");
+    entry.error.is_none() && app.is_some_and(|app| app.state == ContainerState::Running)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_older_list_does_not_vouch_for_whom_a_newer_sweep_could_not_ask() {
+    let (node, _odd) = watch_the_past().await;
+    node.at(8.4).await;
+    let slow = Fault::Slow(seconds(8.0));
+    node.sim.fault(Rpc::ListContainers, None, slow);
+    node.at(60.0).await;
+    let app = Some("victim/app.0");
+    node.sim.fault(Rpc::ContainerStatus, app, Fault::Hang);
+    node.pass(30.0).await;
+    let is_young = |call: &Outstanding| {
+        call.rpc == Rpc::ListContainers && call.since.elapsed() < Duration::from_millis(15)
+    };
+    while !node.sim.outstanding().iter().any(is_young) {
+        node.pass(0.01).await;
+    }
+    node.pass(0.4).await;
+    node.sim.exit("victim", "app", 9);
+    let died = Instant::now();
+    for _ in 0..300 {
+        node.pass(0.05).await;
+        let runs = is_told_to_run(&node, died + Duration::from_secs(1)).await;
+        assert!(!runs, "{:?} after its death", died.elapsed());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_older_list_does_not_vouch_for_whom_a_newer_sweep_did_not_find() {
+    let (node, _odd) = watch_the_past().await;
+    node.at(8.9).await;
+    let slow = Fault::Slow(seconds(1.5));
+    node.sim.fault(Rpc::ListContainers, None, slow);
+    // The list is asked for at 9 s.
+    node.at(9.5).await;
+    node.sim.lift_all();
+    let containers = |pod: &mut sim::Pod| pod.containers.retain(|it| it.name != "app");
+    containers(node.sim.world().pod("victim"));
+    let removed = Instant::now();
+    for _ in 0..60 {
+        node.pass(0.05).await;
+        let runs = is_told_to_run(&node, removed + Duration::from_millis(200)).await;
+        assert!(!runs, "{:?} after it was removed", removed.elapsed());
     }
 }

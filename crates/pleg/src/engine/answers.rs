@@ -184,7 +184,7 @@ impl Engine {
         let older = self.records.newest_ticket();
         self.settle(now);
         let pending = self.pending();
-        self.differing.keep(&pending);
+        self.differing.keep(&pending, begun.instant);
         self.failures.keep(&pending);
         self.cache.vouch(Vouch {
             begun,

@@ -328,7 +328,12 @@ impl CacheWriter {
             }
         }
         let begun = vouch.begun.instant;
-        contents.pending = vouch.pending;
+        if contents.looked.is_some_and(|looked| looked.instant > begun) {
+            // Whom a newer look has not seen, an older one does not vouch for.
+            contents.pending.extend(vouch.pending);
+        } else {
+            contents.pending = vouch.pending;
+        }
         contents.looked = later(contents.looked, Some(vouch.begun));
         if vouch.sees_new_pods {
             contents.complete = contents.complete.max(Some(begun));

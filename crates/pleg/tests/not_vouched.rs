@@ -205,3 +205,37 @@ async fn a_pod_whose_sandbox_cannot_be_listed_is_not_complete() {
     node.pass(5.0).await;
     assert!(node.pleg.cache().get(&uid).is_complete);
 }
+
+/// Whether the cache says without an error that this container ran at this time or later.
+fn runs_as_of(node: &Node, uid: &PodUid, container: &str, time: Instant) -> bool {
+    let entry = node.pleg.cache().get(uid);
+    let mut containers = entry.status.containers.iter();
+    let found = containers.find(|found| &*found.name == container);
+    let runs = found.is_some_and(|found| found.state == ContainerState::Running);
+    runs && entry.error.is_none() && entry.as_of.map(|as_of| as_of.instant) > Some(time)
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_answer_with_a_pid_is_no_look_at_a_container() {
+    let node = Node::watch_with_kernel(node::generic(), |sim| {
+        many(sim, 150, &["app"]);
+        sim.fault(Rpc::ContainerStatus, None, Fault::Slow(seconds(0.3)));
+    })
+    .await;
+    // Four pids at a time are being asked for.
+    node.at(6.2).await;
+    node.sim.fault(Rpc::ListContainers, None, Fault::Hang);
+    node.pass(0.9).await;
+    for pod in 0..150 {
+        node.sim.exit(&format!("p{pod}"), "app", 1);
+    }
+    let died = Instant::now();
+    for _ in 0..300 {
+        node.pass(0.05).await;
+        for pod in 0..150 {
+            let uid = format!("uid-p{pod}").as_str().into();
+            let runs = runs_as_of(&node, &uid, "app", died);
+            assert!(!runs, "p{pod}, {:?} after its death", died.elapsed());
+        }
+    }
+}

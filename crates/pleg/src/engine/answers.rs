@@ -34,11 +34,7 @@ impl Engine {
             }
             _ => self.governor.answered(&key, now.instant),
         };
-        let takes_note = matches!(
-            call.purpose,
-            Purpose::Inspect(..) | Purpose::Sweep(_) | Purpose::Death
-        );
-        if let Some(about) = about.filter(|_| takes_note) {
+        if let Some(about) = about.filter(|_| call.purpose.is_look()) {
             self.note_outcome(key, about, error, now.instant);
         }
         let look = Look {

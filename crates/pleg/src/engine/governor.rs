@@ -84,6 +84,8 @@ pub struct Governor {
 struct Entry {
     about: About,
     since: Instant,
+    /// Its answer is taken for how it is with what it asks for.
+    is_look: bool,
     /// Who else wants to ask the same, and waits for its end: one id in two pods.
     behind: Vec<About>,
     /// How, and since when that is known.
@@ -161,8 +163,14 @@ impl Governor {
         self.asked(&(call, None))
     }
 
+    /// Whether this call is outstanding, and its answer is taken for how it is with its id.
+    pub fn is_look(&self, key: &Key) -> bool {
+        let entry = self.outstanding.get(key);
+        entry.is_some_and(|entry| entry.is_look)
+    }
+
     /// A call is made.
-    pub fn begin(&mut self, about: About, now: Instant) {
+    pub fn begin(&mut self, about: About, is_look: bool, now: Instant) {
         if self.outstanding.is_empty() {
             self.moved = now;
             self.answered = now;
@@ -171,6 +179,7 @@ impl Governor {
         let entry = Entry {
             about,
             since: now,
+            is_look,
             behind: Vec::new(),
             stuck: None,
         };

@@ -3,6 +3,7 @@
 mod node;
 mod odd;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use node::{Node, generic, many, seconds};
@@ -14,12 +15,12 @@ use pleg::runtime::{Announced, AnnouncedSandbox, Rpc};
 use sim::{Fault, Outstanding, Sim};
 use tokio::time::{Instant, timeout};
 
-/// A node whose runtime may be odd.
+/// A node whose runtime may be odd, with the folder of a container that is long gone.
 async fn watch_odd(config: Config, prepare: impl FnOnce(&Sim, &Odd)) -> (Node, Odd) {
     let sim = Sim::new();
     let odd = Odd::new(sim.clone());
     let prepare = |sim: &Sim| prepare(sim, &odd);
-    let node = Node::watch_through(sim, odd.clone(), config, prepare).await;
+    let node = Node::watch_through(sim, odd.clone(), &["long-gone"], config, prepare).await;
     (node, odd)
 }
 
@@ -206,4 +207,22 @@ async fn an_older_list_does_not_vouch_for_whom_a_newer_sweep_did_not_find() {
         let runs = is_told_to_run(&node, removed + Duration::from_millis(200)).await;
         assert!(!runs, "{:?} after it was removed", removed.elapsed());
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sweep_that_found_nobody_is_no_look() {
+    let (node, odd) = watch_odd(generic(), |sim, _| many(sim, 3, &["app"])).await;
+    node.at(8.4).await;
+    for list in [Rpc::ListPodSandbox, Rpc::ListContainers] {
+        node.sim.fault(list, None, Fault::Hang);
+    }
+    node.pass(10.0).await;
+    let ids = (0..3).flat_map(|pod| [format!("p{pod}/app.0"), format!("p{pod}.0")]);
+    let ids: BTreeSet<Id> = ids.map(|id| Id::from(id.as_str())).collect();
+    odd.oddities().broken = ids.clone();
+    odd.oddities().not_found_once = ids;
+    let begun = node.elapsed();
+    node.pass(20.0).await;
+    let seen = node.elapsed() - node.status().await.health.age_seconds.unwrap();
+    assert!(seen <= begun, "seen as of {seen}, nobody since {begun}");
 }

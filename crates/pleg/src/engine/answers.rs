@@ -319,6 +319,10 @@ impl Engine {
         let Some(swept) = self.sweeper.complete(&self.governor) else {
             return;
         };
+        // Who answered may be an id that is nobody's.
+        let listed = || self.records.listed().map(|pod| &pod.pod.uid);
+        let sees_somebody =
+            listed().next().is_none() || listed().any(|uid| !swept.failed.contains(uid));
         let mut pending = self.pending();
         pending.extend(self.unseen(now.instant));
         pending.extend(swept.failed);
@@ -332,7 +336,8 @@ impl Engine {
         // What it could not see must have been said: that a list is only suspected is not.
         let blind = self.relister.blind(self.ages(now.instant));
         let said = |missing: bool, blind: bool| !missing || blind || self.relister.are_slow();
-        if said(!swept.sandboxes_listed, blind.sandboxes)
+        if sees_somebody
+            && said(!swept.sandboxes_listed, blind.sandboxes)
             && said(!sees_new_containers, blind.containers)
         {
             let older = self.records.newest_ticket();

@@ -239,3 +239,24 @@ async fn the_answer_with_a_pid_is_no_look_at_a_container() {
         }
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn ids_that_only_the_host_knew_do_not_fail_once_it_does_not_know_them() {
+    let node = Node::watch(|sim| many(sim, 3, &["app"])).await;
+    node.at(8.4).await;
+    node.sim.fault(Rpc::ListContainers, None, Fault::Hang);
+    node.pass(5.0).await;
+    for number in 0..10 {
+        let (now, name) = (node.sim.now(), format!("new-{number}"));
+        let id = node.sim.world().pod("p0").create(&name, now).id.clone();
+        let id = Some(id.as_str());
+        node.sim.fault(Rpc::ContainerStatus, id, broken());
+        node.pass(1.5).await;
+        let is_other = |container: &sim::Container| container.name != name;
+        node.sim.world().pod("p0").containers.retain(is_other);
+        node.sim.lift(Rpc::ContainerStatus, id);
+    }
+    node.pass(60.0).await;
+    let failing = node.status().await.failing;
+    assert!(failing.is_empty(), "{failing:?}");
+}

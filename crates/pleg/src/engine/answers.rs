@@ -229,6 +229,8 @@ impl Engine {
 
     /// The host has said which ids it knows: a sweep begins, if there is anything to ask for.
     pub(super) fn begin_sweep(&mut self, ids: Vec<Id>, now: Moment) {
+        let ids: BTreeSet<Id> = ids.into_iter().collect();
+        self.failures.keep_ids(&ids);
         self.sweeper.on_host_ids(ids);
         let missing = self.missing(now.instant);
         if !missing.any() || !self.relister.has_listed() && !self.sweeper.knows_ids() {

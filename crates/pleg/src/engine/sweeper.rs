@@ -200,9 +200,9 @@ impl Sweeper {
     }
 
     /// The host said which ids it knows.
-    pub(crate) fn on_host_ids(&mut self, ids: impl IntoIterator<Item = Id>) {
+    pub(crate) fn on_host_ids(&mut self, ids: BTreeSet<Id>) {
         self.asking_host = false;
-        self.host_ids = ids.into_iter().collect();
+        self.host_ids = ids;
     }
 
     /// Begins a sweep of what is listed, and of what the host and the stream know beyond

@@ -260,3 +260,26 @@ async fn ids_that_only_the_host_knew_do_not_fail_once_it_does_not_know_them() {
     let failing = node.status().await.failing;
     assert!(failing.is_empty(), "{failing:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_new_pod_is_seen_with_the_containers_that_its_sandbox_tells() {
+    let node = Node::watch_knowing_no_host(|sim| {
+        sim.fill_sandboxes();
+        many(sim, 600, &["app"]);
+    })
+    .await;
+    node.at(8.4).await;
+    node.sim.fault(Rpc::ListContainers, None, Fault::Hang);
+    node.at(30.1).await;
+    node.sim.run("victim", &["app"]);
+    let begun = node.elapsed();
+    let cache = node.pleg.cache().clone();
+    node.sample(20.0, |at, status| {
+        let entry = cache.get(&victim());
+        let is_seen = at - status.health.age_seconds.unwrap() > begun;
+        let lacks_some = entry.error.is_none() && entry.status.containers.is_empty();
+        let is_hidden = is_seen && lacks_some && status.blind.is_empty();
+        assert!(!is_hidden, "at {at}: {}", status.health.message);
+    })
+    .await;
+}

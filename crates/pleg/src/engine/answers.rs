@@ -58,6 +58,11 @@ impl Engine {
                 self.on_swept(uid, &call.question, answer, look, now);
             }
             (Purpose::Inspect(uid, number), Answer::Sandbox(answer)) => {
+                if let Ok(status) = &answer
+                    && self.missing(now.instant).containers
+                {
+                    self.learn_containers(status, look);
+                }
                 let ended = self
                     .inspector
                     .on_status(&uid, number, &call.question, answer);

@@ -205,10 +205,14 @@ impl Engine {
             .chain(contradictions)
             .chain(self.doubts.failing())
             .collect();
-        for failing in &failing {
+        let is_contradicted =
+            |failing: &&Failing| matches!(failing.error, InspectError::Contradicted { .. });
+        let known = self.coverage.failing.iter().filter(is_contradicted);
+        let known: BTreeSet<_> = known.map(|failing| (&failing.id, failing.since)).collect();
+        for failing in failing.iter().filter(is_contradicted) {
             // The first time that it is so, and not each time that we look.
-            if let (InspectError::Contradicted { .. }, Some(pod)) = (&failing.error, &failing.pod)
-                && !self.coverage.failing.contains(failing)
+            if let Some(pod) = &failing.pod
+                && !known.contains(&(&failing.id, failing.since))
             {
                 self.cache
                     .set_error(&pod.uid, failing.error.clone(), instant);

@@ -205,3 +205,81 @@ async fn a_pod_whose_sandbox_cannot_be_listed_is_not_complete() {
     node.pass(5.0).await;
     assert!(node.pleg.cache().get(&uid).is_complete);
 }
+
+/// Whether the cache says without an error that this container ran at this time or later.
+fn runs_as_of(node: &Node, uid: &PodUid, container: &str, time: Instant) -> bool {
+    let entry = node.pleg.cache().get(uid);
+    let mut containers = entry.status.containers.iter();
+    let found = containers.find(|found| &*found.name == container);
+    let runs = found.is_some_and(|found| found.state == ContainerState::Running);
+    runs && entry.error.is_none() && entry.as_of.map(|as_of| as_of.instant) > Some(time)
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_answer_with_a_pid_is_no_look_at_a_container() {
+    let node = Node::watch_with_kernel(node::generic(), |sim| {
+        many(sim, 150, &["app"]);
+        sim.fault(Rpc::ContainerStatus, None, Fault::Slow(seconds(0.3)));
+    })
+    .await;
+    // Four pids at a time are being asked for.
+    node.at(6.2).await;
+    node.sim.fault(Rpc::ListContainers, None, Fault::Hang);
+    node.pass(0.9).await;
+    for pod in 0..150 {
+        node.sim.exit(&format!("p{pod}"), "app", 1);
+    }
+    let died = Instant::now();
+    for _ in 0..300 {
+        node.pass(0.05).await;
+        for pod in 0..150 {
+            let uid = format!("uid-p{pod}").as_str().into();
+            let runs = runs_as_of(&node, &uid, "app", died);
+            assert!(!runs, "p{pod}, {:?} after its death", died.elapsed());
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn ids_that_only_the_host_knew_do_not_fail_once_it_does_not_know_them() {
+    let node = Node::watch(|sim| many(sim, 3, &["app"])).await;
+    node.at(8.4).await;
+    node.sim.fault(Rpc::ListContainers, None, Fault::Hang);
+    node.pass(5.0).await;
+    for number in 0..10 {
+        let (now, name) = (node.sim.now(), format!("new-{number}"));
+        let id = node.sim.world().pod("p0").create(&name, now).id.clone();
+        let id = Some(id.as_str());
+        node.sim.fault(Rpc::ContainerStatus, id, broken());
+        node.pass(1.5).await;
+        let is_other = |container: &sim::Container| container.name != name;
+        node.sim.world().pod("p0").containers.retain(is_other);
+        node.sim.lift(Rpc::ContainerStatus, id);
+    }
+    node.pass(60.0).await;
+    let failing = node.status().await.failing;
+    assert!(failing.is_empty(), "{failing:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_pod_is_seen_with_the_containers_that_its_sandbox_tells() {
+    let node = Node::watch_knowing_no_host(|sim| {
+        sim.fill_sandboxes();
+        many(sim, 600, &["app"]);
+    })
+    .await;
+    node.at(8.4).await;
+    node.sim.fault(Rpc::ListContainers, None, Fault::Hang);
+    node.at(30.1).await;
+    node.sim.run("victim", &["app"]);
+    let begun = node.elapsed();
+    let cache = node.pleg.cache().clone();
+    node.sample(20.0, |at, status| {
+        let entry = cache.get(&victim());
+        let is_seen = at - status.health.age_seconds.unwrap() > begun;
+        let lacks_some = entry.error.is_none() && entry.status.containers.is_empty();
+        let is_hidden = is_seen && lacks_some && status.blind.is_empty();
+        assert!(!is_hidden, "at {at}: {}", status.health.message);
+    })
+    .await;
+}

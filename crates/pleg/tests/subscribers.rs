@@ -2,10 +2,12 @@
 
 mod node;
 
-use node::{Node, line, seconds};
+use node::{Node, line, many, seconds};
 use pleg::model::event::EventType;
 use pleg::out::subscribers::Subscription;
 use pleg::out::told::Record;
+use pleg::runtime::{CallError, Rpc};
+use sim::Fault;
 use tokio::time::timeout;
 
 async fn read_all(subscription: &mut Subscription) -> Vec<Record> {
@@ -109,4 +111,27 @@ async fn a_reader_that_stops_reading_holds_nobody_up_and_still_learns_the_end() 
             assert_eq!(last[&Some(id.as_str().into())], expected, "{id}");
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_subscribes_while_a_container_is_not_found_is_told_that_it_runs() {
+    let node = Node::watch(|sim| {
+        many(sim, 3, &["app"]);
+        sim.run("victim", &["app", "side"]);
+    })
+    .await;
+    node.at(8.4).await;
+    let not_found = CallError::NotFound("for a moment".into());
+    let app = Some("victim/app.0");
+    node.sim
+        .fault(Rpc::ContainerStatus, app, Fault::Fail(not_found));
+    node.sim.exit("victim", "side", 1);
+    node.pass(0.8).await;
+    let mut subscription = node.pleg.subscribe().await.unwrap();
+    node.sim.lift_all();
+    node.pass(60.0).await;
+    let records = read_all(&mut subscription).await;
+    let told: Vec<String> = records.iter().map(line).collect();
+    let is_told = told.iter().any(|it| it.starts_with("Started victim/app.0"));
+    assert!(is_told, "{told:#?}");
 }

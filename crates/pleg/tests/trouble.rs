@@ -8,9 +8,10 @@ use std::time::Duration;
 use node::{Node, STATUSES, broken, generic, named, pods, seconds};
 use pleg::model::listed::ContainerState;
 use pleg::out::health::{Blind, HealthState, Reason};
+use pleg::out::status_report::StatusReport;
 use pleg::out::told::Record;
 use pleg::runtime::{Announced, CallError, Rpc};
-use sim::{Fault, Sim};
+use sim::{Fault, Sim, StreamFault};
 
 fn missing() -> Fault {
     Fault::Fail(CallError::NotFound("no such container".into()))
@@ -367,4 +368,48 @@ async fn a_runtime_that_does_not_say_who_it_is_is_listed_all_the_same() {
     node.at(12.0).await;
     assert_eq!(node.deaths("a/app.0").len(), 1);
     assert_eq!(node.status().await.health.state, HealthState::Healthy);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_failed_beside_a_sweep_is_asked_for_again_before_all_is_well() {
+    let node = Node::watch_stream(|sim| many(sim, 20, &["app"])).await;
+    node.at(5.0).await;
+    for pod in 0..20 {
+        let now = node.sim.now();
+        node.sim
+            .world()
+            .pod(&format!("p{pod:04}"))
+            .restart("app", 1, now);
+        node.pass(0.1).await;
+    }
+    let is_proven = |status: &StatusReport| status.relist.period_seconds >= 30.0;
+    node.wait(120.0, is_proven).await.unwrap();
+    let listed = node.sim.calls_made(Rpc::ListContainers);
+    // One list takes 1.6 s, and the other one fails in that time.
+    let slow = Fault::Slow(seconds(1.6));
+    node.sim.fault(Rpc::ListContainers, None, slow);
+    while node.sim.calls_made(Rpc::ListContainers) == listed {
+        node.pass(0.01).await;
+    }
+    node.pass(0.5).await;
+    node.sim.fault(Rpc::ListPodSandbox, None, broken());
+    node.pass(0.8).await;
+    node.sim.lift_all();
+    node.sim.disturb_stream(StreamFault::Silent);
+    node.pass(2.0).await;
+    node.sim.run("new", &[]);
+    let born = node.elapsed();
+    let cache = node.pleg.cache().clone();
+    node.sample(60.0, |at, status| {
+        let is_healthy = status.health.state == HealthState::Healthy;
+        let seen = at - status.health.age_seconds.unwrap();
+        let is_known = !cache.get(&"uid-new".into()).status.name.is_empty();
+        let (message, blind) = (&status.health.message, &status.blind);
+        assert!(!is_healthy || blind.is_empty(), "at {at}: {message}");
+        assert!(
+            is_known || seen <= born || !is_healthy,
+            "at {at}: {message}"
+        );
+    })
+    .await;
 }

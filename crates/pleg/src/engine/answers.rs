@@ -34,11 +34,7 @@ impl Engine {
             }
             _ => self.governor.answered(&key, now.instant),
         };
-        let takes_note = matches!(
-            call.purpose,
-            Purpose::Inspect(..) | Purpose::Sweep(_) | Purpose::Death
-        );
-        if let Some(about) = about.filter(|_| takes_note) {
+        if let Some(about) = about.filter(|_| call.purpose.is_look()) {
             self.note_outcome(key, about, error, now.instant);
         }
         let look = Look {
@@ -62,6 +58,11 @@ impl Engine {
                 self.on_swept(uid, &call.question, answer, look, now);
             }
             (Purpose::Inspect(uid, number), Answer::Sandbox(answer)) => {
+                if let Ok(status) = &answer
+                    && self.missing(now.instant).containers
+                {
+                    self.learn_containers(status, look);
+                }
                 let ended = self
                     .inspector
                     .on_status(&uid, number, &call.question, answer);
@@ -113,8 +114,12 @@ impl Engine {
                 self.settle(now);
             }
             (Purpose::SweepList, Err(error)) => {
-                self.relister.sweep_list_failed(R::LIST, &error);
                 self.sweeper.list_failed(R::LIST);
+                if self.relister.sweep_list_failed(R::LIST, &error) {
+                    // Whether it still fails, the next relist tells, which must not be far.
+                    self.doubt_stream(now);
+                    self.hurry(now);
+                }
             }
             (_, answer) => {
                 if let Ok(listing) = &answer {
@@ -180,7 +185,7 @@ impl Engine {
         let older = self.records.newest_ticket();
         self.settle(now);
         let pending = self.pending();
-        self.differing.keep(&pending);
+        self.differing.keep(&pending, begun.instant);
         self.failures.keep(&pending);
         self.cache.vouch(Vouch {
             begun,
@@ -229,6 +234,8 @@ impl Engine {
 
     /// The host has said which ids it knows: a sweep begins, if there is anything to ask for.
     pub(super) fn begin_sweep(&mut self, ids: Vec<Id>, now: Moment) {
+        let ids: BTreeSet<Id> = ids.into_iter().collect();
+        self.failures.keep_ids(&ids);
         self.sweeper.on_host_ids(ids);
         let missing = self.missing(now.instant);
         if !missing.any() || !self.relister.has_listed() && !self.sweeper.knows_ids() {
@@ -319,6 +326,10 @@ impl Engine {
         let Some(swept) = self.sweeper.complete(&self.governor) else {
             return;
         };
+        // Who answered may be an id that is nobody's.
+        let listed = || self.records.listed().map(|pod| &pod.pod.uid);
+        let sees_somebody =
+            listed().next().is_none() || listed().any(|uid| !swept.failed.contains(uid));
         let mut pending = self.pending();
         pending.extend(self.unseen(now.instant));
         pending.extend(swept.failed);
@@ -332,7 +343,8 @@ impl Engine {
         // What it could not see must have been said: that a list is only suspected is not.
         let blind = self.relister.blind(self.ages(now.instant));
         let said = |missing: bool, blind: bool| !missing || blind || self.relister.are_slow();
-        if said(!swept.sandboxes_listed, blind.sandboxes)
+        if sees_somebody
+            && said(!swept.sandboxes_listed, blind.sandboxes)
             && said(!sees_new_containers, blind.containers)
         {
             let older = self.records.newest_ticket();

@@ -109,6 +109,13 @@ pub(crate) enum Purpose {
     Heartbeat,
 }
 
+impl Purpose {
+    /// Whether the answer is taken for how it is with the id that was asked for.
+    pub(crate) fn is_look(&self) -> bool {
+        matches!(self, Self::Sweep(_) | Self::Inspect(..) | Self::Death)
+    }
+}
+
 /// A call to be made.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {

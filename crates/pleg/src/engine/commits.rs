@@ -90,14 +90,20 @@ impl Engine {
                 let judged = self.doubts.inspected(
                     &status,
                     contradictions,
-                    last_good,
+                    last_good.clone(),
                     is_listed_since,
                     now.instant,
                 );
                 let differs = self.records.is_pending(uid);
                 let status = match (&judged, listed) {
                     (Judged::Fails { error, last_good }, Some(listed)) => {
-                        let in_doubt = (last_good.as_ref(), listed, error.clone());
+                        let in_doubt = (last_good.as_ref(), listed, Some(error.clone()));
+                        self.cache
+                            .set_in_doubt(uid, status, in_doubt, begun, differs)
+                    }
+                    // What is told of it as listed is shown as well.
+                    (Judged::Contradicts, Some(listed)) => {
+                        let in_doubt = (last_good.as_ref(), listed, None);
                         self.cache
                             .set_in_doubt(uid, status, in_doubt, begun, differs)
                     }

@@ -41,10 +41,11 @@ impl Differing {
         }
     }
 
-    /// Of all other pods everything was seen.
-    pub(crate) fn keep(&mut self, pods: &BTreeSet<PodUid>) {
-        self.since.retain(|uid, _| pods.contains(uid));
-        self.by_time.retain(|(_, uid)| pods.contains(uid));
+    /// Of all other pods everything was seen as of this time.
+    pub(crate) fn keep(&mut self, pods: &BTreeSet<PodUid>, seen: Instant) {
+        let stays = |uid: &PodUid, since: Instant| since > seen || pods.contains(uid);
+        self.since.retain(|uid, since| stays(uid, *since));
+        self.by_time.retain(|(since, uid)| stays(uid, *since));
     }
 
     /// Since when a pod is not seen.

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tokio::time::Instant;
 
 use super::governor::Key;
-use crate::model::id::PodUid;
+use crate::model::id::{Id, PodUid};
 use crate::out::coverage::Failing;
 use crate::out::failure::InspectError;
 
@@ -96,6 +96,13 @@ impl Failures {
     /// A pod is gone.
     pub(super) fn forget(&mut self, uid: &PodUid) {
         self.calls.retain(|_, failed| !failed.is_of(uid));
+    }
+
+    /// The host knows these ids now: of one that is nobody's and that it does not know, nobody
+    /// will ask again.
+    pub(super) fn keep_ids(&mut self, known: &BTreeSet<Id>) {
+        self.calls
+            .retain(|_, failed| failed.failing.pod.is_some() || known.contains(&failed.failing.id));
     }
 
     /// Of all other pods everything was seen.

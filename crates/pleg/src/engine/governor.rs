@@ -73,6 +73,8 @@ pub struct Governor {
     answered: Instant,
     /// The end of the last time in which nothing was answered for a while.
     stalled: Option<Instant>,
+    /// The last call to end has lost its connection, or found none.
+    is_away: bool,
     status_overdue: Duration,
     outstanding: BTreeMap<Key, Entry>,
     evidence: Evidence,
@@ -82,6 +84,8 @@ pub struct Governor {
 struct Entry {
     about: About,
     since: Instant,
+    /// Its answer is taken for how it is with what it asks for.
+    is_look: bool,
     /// Who else wants to ask the same, and waits for its end: one id in two pods.
     behind: Vec<About>,
     /// How, and since when that is known.
@@ -113,6 +117,7 @@ impl Governor {
             moved: now,
             answered: now,
             stalled: None,
+            is_away: false,
             status_overdue: config.status_overdue,
             outstanding: BTreeMap::new(),
             evidence: Evidence::default(),
@@ -158,8 +163,14 @@ impl Governor {
         self.asked(&(call, None))
     }
 
+    /// Whether this call is outstanding, and its answer is taken for how it is with its id.
+    pub fn is_look(&self, key: &Key) -> bool {
+        let entry = self.outstanding.get(key);
+        entry.is_some_and(|entry| entry.is_look)
+    }
+
     /// A call is made.
-    pub fn begin(&mut self, about: About, now: Instant) {
+    pub fn begin(&mut self, about: About, is_look: bool, now: Instant) {
         if self.outstanding.is_empty() {
             self.moved = now;
             self.answered = now;
@@ -168,6 +179,7 @@ impl Governor {
         let entry = Entry {
             about,
             since: now,
+            is_look,
             behind: Vec::new(),
             stuck: None,
         };
@@ -187,6 +199,7 @@ impl Governor {
     /// The runtime answered a call, if only by an error; gives what it asked for.
     pub fn answered(&mut self, key: &Key, now: Instant) -> Option<About> {
         let entry = self.outstanding.remove(key)?;
+        self.is_away = false;
         self.evidence.answered(key.0, entry.since);
         if now >= self.answered + STALL {
             self.stalled = Some(now);
@@ -212,6 +225,7 @@ impl Governor {
 
     /// The connection was lost before the answer.
     pub fn lost(&mut self, key: &Key) -> Option<About> {
+        self.is_away = true;
         Some(self.outstanding.remove(key)?.about)
     }
 
@@ -331,6 +345,10 @@ impl Governor {
 
     /// A kind of status call of which one is silent while few others were asked since.
     pub fn wants_witness(&self, now: Instant) -> Option<Rpc> {
+        // Whom nobody can ask is no witness, and would be wanted again at once.
+        if self.is_away {
+            return None;
+        }
         let suspects = self.outstanding.iter().filter(|((_, id), entry)| {
             // A runtime that answers nothing at all answers no witness either.
             let answers = self.evidence.any_since(entry.since);

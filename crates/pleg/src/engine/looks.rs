@@ -58,17 +58,15 @@ impl Engine {
         if !self.rounds.is_over() {
             return;
         }
-        let known = self.records.len();
-        // A call may hang for longer than its pod is there.
         let unseen = self.unseen(now.instant);
-        let unseen = unseen.iter().filter(|uid| self.records.knows(uid));
-        let seen = match known {
+        let seen = if self.records.listed().next().is_some() {
+            // One that was never inspected, or that only an event has named, was not seen.
+            let mut committed = self.records.committed();
+            committed.any(|pod| !unseen.contains(&pod.pod.uid))
+        } else {
             // Only a list of sandboxes shows that there are none: a sweep asks for what is known.
-            0 => {
-                let blind = self.relister.blind(self.ages(now.instant));
-                self.rounds.kind() == Some(LookKind::List) || !blind.sandboxes
-            }
-            _ => unseen.count() < known,
+            let blind = self.relister.blind(self.ages(now.instant));
+            self.rounds.kind() == Some(LookKind::List) || !blind.sandboxes
         };
         match self.rounds.complete(now.instant, seen) {
             Ended::Nothing => {}
@@ -218,10 +216,14 @@ impl Engine {
             .chain(contradictions)
             .chain(self.doubts.failing())
             .collect();
-        for failing in &failing {
+        let is_contradicted =
+            |failing: &&Failing| matches!(failing.error, InspectError::Contradicted { .. });
+        let known = self.coverage.failing.iter().filter(is_contradicted);
+        let known: BTreeSet<_> = known.map(|failing| (&failing.id, failing.since)).collect();
+        for failing in failing.iter().filter(is_contradicted) {
             // The first time that it is so, and not each time that we look.
-            if let (InspectError::Contradicted { .. }, Some(pod)) = (&failing.error, &failing.pod)
-                && !self.coverage.failing.contains(failing)
+            if let Some(pod) = &failing.pod
+                && !known.contains(&(&failing.id, failing.since))
             {
                 self.cache
                     .set_error(&pod.uid, failing.error.clone(), instant);

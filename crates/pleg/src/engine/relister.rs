@@ -110,32 +110,18 @@ impl ListRow for ListedContainer {
 /// How it is with one of the lists, from one relist to the next.
 #[derive(Debug, Default)]
 struct Standing {
-    /// It failed by itself when last answered, and not for want of a connection.
-    failed: Option<Failed>,
+    /// Why it failed by itself when last answered, and not for want of a connection.
+    failed: Option<CallError>,
     /// How long it took when it was last answered well.
     took: Duration,
     /// It was late when last answered, and took so long.
     late: Option<Duration>,
 }
 
-/// How a list failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Failed {
-    /// It was too large, and will be.
-    TooLarge,
-    /// In a way that may pass.
-    Otherwise,
-}
-
-impl Failed {
-    /// How it failed by itself.
-    fn by(error: &CallError) -> Option<Self> {
-        match error {
-            CallError::Unavailable(_) => None,
-            CallError::TooLarge(_) => Some(Self::TooLarge),
-            _ => Some(Self::Otherwise),
-        }
-    }
+/// The error, if a list failed by itself.
+fn by_itself(error: &CallError) -> Option<CallError> {
+    let is_away = matches!(error, CallError::Unavailable(_));
+    (!is_away).then(|| error.clone())
 }
 
 /// When lists were good.
@@ -323,7 +309,7 @@ impl Relister {
             List::Sandboxes => &mut self.sandboxes,
             List::Containers => &mut self.containers,
         };
-        standing.failed = answer.as_ref().err().and_then(Failed::by);
+        standing.failed = answer.as_ref().err().and_then(by_itself);
         *R::asked(asking) = Some(answer.map(|listing| {
             let took = now.duration_since(asking.begun.instant);
             standing.late = (took >= self.times.overdue()).then_some(took);
@@ -335,11 +321,12 @@ impl Relister {
         self.end(now)
     }
 
-    /// A list that a sweep asked for failed.
-    pub(crate) fn sweep_list_failed(&mut self, list: List, error: &CallError) {
-        if let Some(failed) = Failed::by(error) {
-            self.standing_mut(list).failed = Some(failed);
-        }
+    /// A list that a sweep asked for failed. Says whether that is new.
+    pub(crate) fn sweep_list_failed(&mut self, list: List, error: &CallError) -> bool {
+        let Some(error) = by_itself(error) else {
+            return false;
+        };
+        self.standing_mut(list).failed.replace(error).is_none()
     }
 
     /// A list that a sweep asked for came.
@@ -350,11 +337,14 @@ impl Relister {
     /// The list that failed, and is to be tried again by a sweep in place of both: a relist
     /// that waits for the other one does not.
     pub(crate) fn to_try_again(&self) -> Option<List> {
-        match (self.sandboxes.failed, self.containers.failed) {
-            (Some(Failed::Otherwise), Some(Failed::Otherwise)) => None,
-            (Some(Failed::Otherwise), _) => Some(List::Sandboxes),
-            (_, Some(Failed::Otherwise)) => Some(List::Containers),
-            _ => None,
+        let may_pass = |standing: &Standing| {
+            let failed = standing.failed.as_ref();
+            failed.is_some_and(|error| !matches!(error, CallError::TooLarge(_)))
+        };
+        match (may_pass(&self.sandboxes), may_pass(&self.containers)) {
+            (true, true) | (false, false) => None,
+            (true, false) => Some(List::Sandboxes),
+            (false, true) => Some(List::Containers),
         }
     }
 
@@ -501,9 +491,12 @@ impl Relister {
 
     /// How it is with the lists.
     pub(crate) fn trouble(&self, ages: Ages) -> Lists {
+        // One that has failed beside a sweep is not to be had either.
+        let failed = [&self.sandboxes.failed, &self.containers.failed];
+        let failure = self.failure.as_ref();
         if self.stuck(ages).any() {
             Lists::Stuck
-        } else if let Some(error) = &self.failure {
+        } else if let Some(error) = failure.or_else(|| failed.into_iter().flatten().next()) {
             match (error, ages.version) {
                 // There is a connection again, and nothing comes over it.
                 (CallError::Unavailable(_), Some(age)) if age >= self.times.overdue() => {
@@ -521,7 +514,7 @@ impl Relister {
         // Then nothing is polled in place of a list either, until one is answered again and the
         // other is not.
         let unreachable = self.failure.as_ref();
-        let unreachable = unreachable.is_some_and(|error| Failed::by(error).is_none());
+        let unreachable = unreachable.is_some_and(|error| by_itself(error).is_none());
         let answered = match &self.state {
             State::Asking(asking) => (asking.sandboxes.is_some(), asking.containers.is_some()),
             State::Waiting { .. } | State::AskingVersion => (false, false),

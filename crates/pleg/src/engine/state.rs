@@ -216,24 +216,10 @@ impl Engine {
             .processes
             .next_call(&self.governor, now)
             .or_else(|| self.inspector.next_call(&mut self.governor, now))
-            .or_else(|| self.next_of_sweep(now))
+            .or_else(|| self.sweeper.next_call(&self.governor, now))
             .or_else(|| self.witness(now))
         {
             self.ask(call, about, now);
-        }
-    }
-
-    fn next_of_sweep(&mut self, now: Instant) -> Option<(Call, About)> {
-        if !self.governor.has_room() {
-            return None;
-        }
-        loop {
-            let (call, about) = self.sweeper.take(&self.governor, now)?.into_call();
-            // Somebody else may have asked for it since.
-            if !self.governor.is_outstanding(&call.question.key()) {
-                return Some((call, about));
-            }
-            self.sweeper.skipped(&call.question.key());
         }
     }
 
@@ -280,7 +266,7 @@ impl Engine {
         if let Purpose::Inspect(uid, _) = &call.purpose {
             self.unasked.remove(uid);
         }
-        self.governor.begin(about, now);
+        self.governor.begin(about, call.purpose.is_look(), now);
         self.act(Action::Ask(call));
     }
 

@@ -60,7 +60,7 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    pub(crate) fn into_call(self) -> (Call, About) {
+    fn into_call(self) -> (Call, About) {
         let call = Call {
             question: self.question,
             purpose: Purpose::Sweep(self.uid),
@@ -114,6 +114,29 @@ struct Sweep {
     longest: Duration,
     /// It was complete, and that was told.
     told: bool,
+}
+
+/// How it is with an id that somebody else may be asking for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Elsewhere {
+    NotAsked,
+    /// That tells the sweep too; it is not asked again.
+    Asked(Instant),
+    /// For something that does not tell how it is, as its pid.
+    AskedOther,
+    /// It is named, and not waited for.
+    Stuck,
+}
+
+impl Elsewhere {
+    fn of(key: &Key, governor: &Governor) -> Self {
+        match governor.asked(key) {
+            None => Self::NotAsked,
+            Some(_) if governor.is_stuck(key) => Self::Stuck,
+            Some(since) if governor.is_look(key) => Self::Asked(since),
+            Some(_) => Self::AskedOther,
+        }
+    }
 }
 
 /// The list that is not missing, or that is tried again.
@@ -177,9 +200,9 @@ impl Sweeper {
     }
 
     /// The host said which ids it knows.
-    pub(crate) fn on_host_ids(&mut self, ids: impl IntoIterator<Item = Id>) {
+    pub(crate) fn on_host_ids(&mut self, ids: BTreeSet<Id>) {
         self.asking_host = false;
-        self.host_ids = ids.into_iter().collect();
+        self.host_ids = ids;
     }
 
     /// Begins a sweep of what is listed, and of what the host and the stream know beyond
@@ -205,15 +228,17 @@ impl Sweeper {
             }
             Some(_) => {}
         }
-        // Who is being asked already is not asked again; who is stuck is not waited for.
         let mut waiting = BTreeMap::new();
         targets.retain(|target| {
             let key = target.question.key();
-            let asked = governor.asked(&key);
-            if let Some(asked) = asked.filter(|_| !governor.is_stuck(&key)) {
-                waiting.insert(key, asked);
+            match Elsewhere::of(&key, governor) {
+                Elsewhere::NotAsked | Elsewhere::AskedOther => true,
+                Elsewhere::Asked(since) => {
+                    waiting.insert(key, since);
+                    false
+                }
+                Elsewhere::Stuck => false,
             }
-            asked.is_none()
         });
         let usual = if slow { SLOW_PACE } else { PACE };
         let all = u32::try_from(targets.len()).unwrap_or(u32::MAX).max(1);
@@ -308,12 +333,12 @@ impl Sweeper {
         targets
     }
 
-    /// The next to ask for, if it is time.
-    pub(crate) fn take(&mut self, governor: &Governor, now: Instant) -> Option<Target> {
+    /// The next call to be made, if it is time.
+    pub(crate) fn next_call(&mut self, governor: &Governor, now: Instant) -> Option<(Call, About)> {
         let sweep = self.sweep.as_mut()?;
         let target = sweep.take(governor, now)?;
         self.next = self.next.max(now);
-        Some(target)
+        Some(target.into_call())
     }
 
     /// An id answered, or failed, in which case nothing was seen by it.
@@ -324,14 +349,11 @@ impl Sweeper {
     }
 
     /// An id that was known does not exist. Nobody but a list says so for good: it is asked
-    /// for again by the next sweeps, for a while. Says whether this is the first time.
+    /// for again by the next sweeps, for a while. Says whether this is the first time. Only what
+    /// is known is remembered, however much that is: whoever had no place would be gone at once.
     pub(crate) fn lost(&mut self, question: &Question, now: Instant) -> bool {
-        let key = question.key();
-        let is_first = !self.lost.contains_key(&key) && self.lost.len() < MOST_HINTED;
-        if is_first || self.lost.contains_key(&key) {
-            self.lost.insert(key, (question.clone(), now));
-        }
-        is_first
+        let lost = (question.clone(), now);
+        self.lost.insert(question.key(), lost).is_none()
     }
 
     /// The beginning of the oldest sweep under way.
@@ -345,13 +367,6 @@ impl Sweeper {
     /// It is there. Says whether it was lost before.
     pub(crate) fn found(&mut self, key: &Key) -> bool {
         self.lost.remove(key).is_some()
-    }
-
-    /// Somebody else is asking for this id already.
-    pub(crate) fn skipped(&mut self, key: &Key) {
-        if let Some(sweep) = &mut self.sweep {
-            sweep.waiting.remove(key);
-        }
     }
 
     /// The other list, if it is to be asked for now.
@@ -460,7 +475,7 @@ impl Sweep {
     /// When the next is to be asked for; `None` while that waits for an answer.
     fn due(&self, governor: &Governor) -> Option<Instant> {
         // Without room for one more call it is an answer that goes on, and not time.
-        if self.targets.is_empty() || !governor.has_room() {
+        if self.next_target(governor).is_none() || !governor.has_room() {
             return None;
         }
         let mut asked: Vec<Instant> = self.waiting.values().copied().collect();
@@ -480,14 +495,33 @@ impl Sweep {
         SLOW.min(self.longest * WINDOW as u32)
     }
 
+    /// The first of which nobody is asking something else: it comes after the answer to that.
+    fn next_target(&self, governor: &Governor) -> Option<usize> {
+        let mut targets = self.targets.iter();
+        targets.position(|target| {
+            let elsewhere = Elsewhere::of(&target.question.key(), governor);
+            elsewhere != Elsewhere::AskedOther
+        })
+    }
+
     fn take(&mut self, governor: &Governor, now: Instant) -> Option<Target> {
-        if self.due(governor).is_none_or(|due| now < due) {
-            return None;
+        while self.due(governor).is_some_and(|due| now >= due) {
+            let target = self.targets.remove(self.next_target(governor)?)?;
+            let key = target.question.key();
+            // Somebody else may have asked for it since.
+            match Elsewhere::of(&key, governor) {
+                Elsewhere::NotAsked => {
+                    self.next = now + self.pace;
+                    self.waiting.insert(key, now);
+                    return Some(target);
+                }
+                Elsewhere::Asked(since) => {
+                    self.waiting.insert(key, since);
+                }
+                Elsewhere::AskedOther | Elsewhere::Stuck => {}
+            }
         }
-        self.next = now + self.pace;
-        let target = self.targets.pop_front()?;
-        self.waiting.insert(target.question.key(), now);
-        Some(target)
+        None
     }
 
     /// A runtime that takes longer is asked less often.

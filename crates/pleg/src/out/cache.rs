@@ -229,24 +229,27 @@ impl CacheWriter {
     }
 
     /// Writes what an inspection begun at `begun` found that contradicts what is `listed`: what
-    /// it did not find stays as it was last known, and nothing of it is confirmed.
+    /// it did not find stays as it was last known, and nothing of it is confirmed. Without an
+    /// error the next look tells which of both is so.
     pub fn set_in_doubt(
         &self,
         uid: &PodUid,
         mut status: PodStatus,
-        (last_good, listed, error): (&PodStatus, &ListedPod, InspectError),
+        (last_good, listed, error): (&PodStatus, &ListedPod, Option<InspectError>),
         begun: Moment,
         differs: bool,
     ) -> Arc<PodStatus> {
         let mut contents = self.write();
-        contents.note_inspected(uid, begun, differs);
+        contents.note_inspected(uid, begun, differs || error.is_none());
         let entry = contents.entry_of(uid);
         status.keep_parts_of(last_good, listed);
         status.keep_ips_of(last_good);
         entry.status = Arc::new(status);
         entry.inspected = true;
-        entry.error = Some(error);
-        entry.modified = entry.modified.max(Some(begun.instant));
+        if error.is_some() {
+            entry.modified = entry.modified.max(Some(begun.instant));
+        }
+        entry.error = error;
         let status = entry.status.clone();
         drop(contents);
         self.changed.send_replace(());
@@ -328,7 +331,12 @@ impl CacheWriter {
             }
         }
         let begun = vouch.begun.instant;
-        contents.pending = vouch.pending;
+        if contents.looked.is_some_and(|looked| looked.instant > begun) {
+            // Whom a newer look has not seen, an older one does not vouch for.
+            contents.pending.extend(vouch.pending);
+        } else {
+            contents.pending = vouch.pending;
+        }
         contents.looked = later(contents.looked, Some(vouch.begun));
         if vouch.sees_new_pods {
             contents.complete = contents.complete.max(Some(begun));

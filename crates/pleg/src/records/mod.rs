@@ -44,6 +44,10 @@ pub struct Records {
     /// Pods that are gone, and when the look was begun that found it so: an older one, of
     /// a list that was held up, may still show them.
     gone: BTreeMap<PodUid, Instant>,
+    /// When the newest list of sandboxes was begun, and that of containers: of whom they do not
+    /// show, no older look tells anything new.
+    sandboxes_listed: Option<Instant>,
+    containers_listed: Option<Instant>,
     /// The pods for which there is something to do.
     unsettled: BTreeSet<PodUid>,
     /// The pods whose inspection is under way.

@@ -10,7 +10,7 @@ use super::record::{Part, Record};
 use super::{Records, note};
 use crate::model::event::Source;
 use crate::model::id::{Id, PodRef, PodUid};
-use crate::model::listed::ListedPod;
+use crate::model::listed::{ListedContainer, ListedPod, ListedSandbox};
 use crate::model::snapshot::Snapshot;
 
 impl Records {
@@ -18,6 +18,8 @@ impl Records {
     /// looked at after the snapshot was begun is left as it is known.
     pub fn observe(&mut self, snapshot: &Snapshot, ended: Instant, source: Source) {
         let taken = snapshot.taken;
+        self.note_list::<ListedSandbox>(taken);
+        self.note_list::<ListedContainer>(taken);
         let look = Look {
             begun: taken,
             ended,
@@ -88,6 +90,7 @@ impl Records {
 
     /// Takes in one list while the other one cannot be had.
     pub(crate) fn observe_list<R: Part>(&mut self, rows: &[Arc<R>], look: Look) {
+        self.note_list::<R>(look.begun);
         let listed = R::grouped(self, rows, look.begun);
         self.amended();
         for (uid, pod) in &*listed.pods {
@@ -144,7 +147,10 @@ impl Records {
 
     /// Takes in a container or sandbox that was not known, met by its id.
     pub(crate) fn learn<R: Part>(&mut self, pod: &PodRef, row: R, look: Look) {
-        if self.is_gone(&pod.uid, look.begun) {
+        let is_listed_since = *R::listed(self) > Some(look.begun);
+        let is_unknown = !self.pods.contains_key(&pod.uid);
+        // A list that was begun since would show it.
+        if self.is_gone(&pod.uid, look.begun) || is_unknown && is_listed_since {
             return;
         }
         self.amended();
@@ -164,6 +170,11 @@ impl Records {
             });
         }
         note(&mut self.unsettled, &pod.uid, record);
+    }
+
+    fn note_list<R: Part>(&mut self, begun: Instant) {
+        let listed = R::listed(self);
+        *listed = (*listed).max(Some(begun));
     }
 
     /// Whether a look newer than this one found the pod gone.
@@ -190,7 +201,7 @@ mod tests {
 
     use super::*;
     use crate::model::grouping::Grouping;
-    use crate::model::listed::{ContainerState, ListedContainer};
+    use crate::model::listed::ContainerState;
     use crate::model::status::PodStatus;
     use crate::records::{Hint, Step, Ticket};
 

@@ -258,6 +258,9 @@ pub(crate) trait Part: Row {
     /// The pods by these rows alone.
     fn grouped(records: &Records, rows: &[Arc<Self>], taken: Instant) -> Snapshot;
 
+    /// When the newest list of them was begun.
+    fn listed(records: &mut Records) -> &mut Option<Instant>;
+
     /// How fresh this part of a record is.
     fn freshness(record: &mut Record) -> &mut Freshness;
 
@@ -268,6 +271,10 @@ pub(crate) trait Part: Row {
 impl Part for ListedSandbox {
     fn grouped(_: &Records, rows: &[Arc<Self>], taken: Instant) -> Snapshot {
         Snapshot::new(taken, rows, &[])
+    }
+
+    fn listed(records: &mut Records) -> &mut Option<Instant> {
+        &mut records.sandboxes_listed
     }
 
     fn freshness(record: &mut Record) -> &mut Freshness {
@@ -284,6 +291,10 @@ impl Part for ListedContainer {
             .listed()
             .flat_map(|pod| pod.sandboxes.iter().cloned());
         Snapshot::new(taken, &known.collect::<Vec<_>>(), rows)
+    }
+
+    fn listed(records: &mut Records) -> &mut Option<Instant> {
+        &mut records.containers_listed
     }
 
     fn freshness(record: &mut Record) -> &mut Freshness {

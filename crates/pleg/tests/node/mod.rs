@@ -16,7 +16,7 @@ use pleg::out::health::StuckCall;
 use pleg::out::status_report::StatusReport;
 use pleg::out::subscribers::Subscription;
 use pleg::out::told::Record;
-use pleg::runtime::{CallError, Rpc};
+use pleg::runtime::{CallError, Rpc, Runtime};
 use pleg::{Config, Environment, IdSource, Mode, Observer, Pleg, no_ids};
 use sim::{Fault, Sim};
 use tokio::task::JoinHandle;
@@ -140,15 +140,7 @@ impl Node {
 
     /// Watches it by lists alone, on a host whose folders show these ids too.
     pub async fn watch_knowing_also(more: &[&str], prepare: impl FnOnce(&Sim)) -> Self {
-        let more: Vec<Id> = more.iter().map(|id| Id::from(*id)).collect();
-        let ids = |sim: &Sim| -> IdSource {
-            let known = ids(sim);
-            Arc::new(move || {
-                let (known, more) = (known(), more.clone());
-                Box::pin(async move { known.await.into_iter().chain(more).collect() })
-            })
-        };
-        Self::begin(Sim::new(), None, ids, generic(), prepare).await
+        Self::begin(Sim::new(), None, ids_and(more), generic(), prepare).await
     }
 
     /// Watches it by lists alone, on a host whose folders show these ids and no others.
@@ -177,8 +169,31 @@ impl Node {
         Self::begin(Sim::new(), Some(Arc::new(kernel)), ids, generic(), prepare).await
     }
 
+    /// Watches it as `config` says, through a runtime that answers in its place, on a host whose
+    /// folders show these ids too.
+    pub async fn watch_through(
+        sim: Sim,
+        runtime: impl Runtime,
+        more: &[&str],
+        config: Config,
+        prepare: impl FnOnce(&Sim),
+    ) -> Self {
+        Self::begin_through(sim, runtime, None, ids_and(more), config, prepare).await
+    }
+
     async fn begin(
         sim: Sim,
+        kernel: Option<Arc<dyn Kernel>>,
+        ids: impl FnOnce(&Sim) -> IdSource,
+        config: Config,
+        prepare: impl FnOnce(&Sim),
+    ) -> Self {
+        Self::begin_through(sim.clone(), sim, kernel, ids, config, prepare).await
+    }
+
+    async fn begin_through(
+        sim: Sim,
+        runtime: impl Runtime,
         kernel: Option<Arc<dyn Kernel>>,
         ids: impl FnOnce(&Sim) -> IdSource,
         config: Config,
@@ -194,7 +209,7 @@ impl Node {
             kernel,
         };
         let began = Instant::now();
-        let pleg = Pleg::start(Arc::new(sim.clone()), config, environment);
+        let pleg = Pleg::start(Arc::new(runtime), config, environment);
         let subscription = pleg.subscribe().await.unwrap();
         let heard = Arc::<Mutex<Vec<Heard>>>::default();
         let reader = tokio::spawn(read(subscription, began, heard.clone()));
@@ -335,6 +350,18 @@ fn ids(sim: &Sim) -> IdSource {
         let ids: Vec<Id> = sandboxes.chain(containers).collect();
         Box::pin(async move { ids })
     })
+}
+
+/// These ids beside what the folders of a real runtime would show.
+fn ids_and(more: &[&str]) -> impl FnOnce(&Sim) -> IdSource {
+    let more: Vec<Id> = more.iter().map(|id| Id::from(*id)).collect();
+    move |sim| {
+        let known = ids(sim);
+        Arc::new(move || {
+            let (known, more) = (known(), more.clone());
+            Box::pin(async move { known.await.into_iter().chain(more).collect() })
+        })
+    }
 }
 
 impl Drop for Node {

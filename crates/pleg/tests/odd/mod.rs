@@ -1,0 +1,151 @@
+//! A runtime that answers as the simulated one does not: with what was so when it was asked, with
+//! an error only after a while, for once not at all, or by no connection.
+
+#![allow(dead_code, reason = "each test file uses its own part of it")]
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use pleg::model::id::Id;
+use pleg::model::listed::{ListedContainer, ListedSandbox};
+use pleg::model::status::{ContainerStatus, SandboxStatus};
+use pleg::runtime::{Announcements, CallError, Listing, Runtime, RuntimeVersion};
+use sim::Sim;
+use tokio::time::sleep;
+
+/// How long it takes to find that nobody listens.
+const REFUSED_AFTER: Duration = Duration::from_millis(1);
+
+/// How it is odd.
+#[derive(Default)]
+pub struct Oddities {
+    /// Answers say what was so when the question came.
+    pub tells_the_past: bool,
+    /// And a sandbox's status its containers then.
+    pub fills_sandboxes: bool,
+    /// No new call gets a connection; those under way go on.
+    pub refuses: bool,
+    /// How many calls did not.
+    pub refused: usize,
+    /// These ids are not found the next time that they are asked for.
+    pub not_found_once: BTreeSet<Id>,
+    /// These fail when they are found.
+    pub broken: BTreeSet<Id>,
+    /// Statuses of containers fail, after so long.
+    pub containers_fail_after: Option<Duration>,
+}
+
+/// The simulated runtime with these oddities.
+#[derive(Clone)]
+pub struct Odd {
+    sim: Sim,
+    oddities: Arc<Mutex<Oddities>>,
+}
+
+impl Odd {
+    pub fn new(sim: Sim) -> Self {
+        let oddities = Arc::default();
+        Self { sim, oddities }
+    }
+
+    pub fn oddities(&self) -> MutexGuard<'_, Oddities> {
+        self.oddities.lock().unwrap()
+    }
+
+    async fn connect(&self) -> Result<(), CallError> {
+        if !self.oddities().refuses {
+            return Ok(());
+        }
+        self.oddities().refused += 1;
+        sleep(REFUSED_AFTER).await;
+        Err(CallError::connection_refused())
+    }
+
+    /// The node as it is now, if that is what answers are to tell.
+    fn past(&self) -> Option<Sim> {
+        let tells_the_past = self.oddities().tells_the_past;
+        tells_the_past.then(|| {
+            let past = Sim::beginning_at(self.sim.now());
+            if self.oddities().fills_sandboxes {
+                past.fill_sandboxes();
+            }
+            let world = self.sim.world().clone();
+            *past.world() = world;
+            past
+        })
+    }
+
+    fn find(&self, id: &Id) -> Result<(), CallError> {
+        let mut oddities = self.oddities();
+        if oddities.not_found_once.remove(id) {
+            return Err(CallError::NotFound(format!("{id}, for once").into()));
+        }
+        if oddities.broken.contains(id) {
+            return Err(CallError::Refused("Unknown: broken".into()));
+        }
+        Ok(())
+    }
+}
+
+/// What the past tells in place of an answer of now.
+async fn or_past<T>(
+    now: Result<T, CallError>,
+    past: Option<impl Future<Output = Result<T, CallError>>>,
+) -> Result<T, CallError> {
+    match (now, past) {
+        (Ok(_) | Err(CallError::NotFound(_)), Some(past)) => past.await,
+        (now, _) => now,
+    }
+}
+
+impl Runtime for Odd {
+    async fn version(&self) -> Result<RuntimeVersion, CallError> {
+        self.connect().await?;
+        self.sim.version().await
+    }
+
+    async fn list_sandboxes(&self) -> Result<Listing<ListedSandbox>, CallError> {
+        self.connect().await?;
+        let past = self.past();
+        let now = self.sim.list_sandboxes().await;
+        or_past(now, past.as_ref().map(Runtime::list_sandboxes)).await
+    }
+
+    async fn list_containers(&self) -> Result<Listing<ListedContainer>, CallError> {
+        self.connect().await?;
+        let past = self.past();
+        let now = self.sim.list_containers().await;
+        or_past(now, past.as_ref().map(Runtime::list_containers)).await
+    }
+
+    async fn sandbox_status(&self, id: &Id) -> Result<SandboxStatus, CallError> {
+        self.connect().await?;
+        self.find(id)?;
+        let past = self.past();
+        let now = self.sim.sandbox_status(id).await;
+        or_past(now, past.as_ref().map(|past| past.sandbox_status(id))).await
+    }
+
+    async fn container_status(&self, id: &Id) -> Result<ContainerStatus, CallError> {
+        self.connect().await?;
+        self.find(id)?;
+        let fails_after = self.oddities().containers_fail_after;
+        if let Some(time) = fails_after {
+            sleep(time).await;
+            return Err(CallError::Refused("Unknown: broken".into()));
+        }
+        let past = self.past();
+        let now = self.sim.container_status(id).await;
+        or_past(now, past.as_ref().map(|past| past.container_status(id))).await
+    }
+
+    async fn container_pid(&self, id: &Id) -> Result<Option<u32>, CallError> {
+        self.connect().await?;
+        self.sim.container_pid(id).await
+    }
+
+    async fn announcements(&self) -> Result<Announcements, CallError> {
+        self.sim.announcements().await
+    }
+}

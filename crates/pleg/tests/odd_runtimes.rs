@@ -1,0 +1,228 @@
+//! Runtimes that answer late, of the past, or for once not at all: nothing false is said of it.
+
+mod node;
+mod odd;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use node::{Node, generic, many, seconds};
+use odd::Odd;
+use pleg::Config;
+use pleg::model::id::{Id, PodRef};
+use pleg::model::listed::ContainerState;
+use pleg::runtime::{Announced, AnnouncedSandbox, Rpc};
+use sim::{Fault, Outstanding, Sim};
+use tokio::time::{Instant, timeout};
+
+/// A node whose runtime may be odd, with the folder of a container that is long gone.
+async fn watch_odd(config: Config, prepare: impl FnOnce(&Sim, &Odd)) -> (Node, Odd) {
+    let sim = Sim::new();
+    let odd = Odd::new(sim.clone());
+    let prepare = |sim: &Sim| prepare(sim, &odd);
+    let node = Node::watch_through(sim, odd.clone(), &["long-gone"], config, prepare).await;
+    (node, odd)
+}
+
+/// A node whose runtime tells how things were when it was asked, with a victim of `app` and `side`.
+async fn watch_the_past() -> (Node, Odd) {
+    let prepare = |sim: &Sim, odd: &Odd| {
+        many(sim, 5, &["app"]);
+        sim.run("victim", &["app", "side"]);
+        odd.oddities().tells_the_past = true;
+    };
+    watch_odd(generic(), prepare).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_dies_of_not_being_found_once_however_many_are_not() {
+    let (node, odd) = watch_odd(generic(), |sim, _| many(sim, 300, &["app"])).await;
+    node.at(8.4).await;
+    node.sim.fault(Rpc::ListContainers, None, Fault::Hang);
+    let ids = (0..300).map(|pod| Id::from(format!("p{pod}/app.0").as_str()));
+    odd.oddities().not_found_once = ids.collect();
+    node.told();
+    node.pass(20.0).await;
+    assert!(odd.oddities().not_found_once.is_empty());
+    node.assert_told_no_event();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_answer_does_not_bring_a_pod_back_that_lists_have_shown_to_be_gone() {
+    // Once by its sandbox, which tells its containers, and once by an id that the host knew.
+    for by_sandbox in [true, false] {
+        let (node, odd) = watch_the_past().await;
+        odd.oddities().fills_sandboxes = by_sandbox;
+        node.at(8.4).await;
+        node.sim.fault(Rpc::ListContainers, None, Fault::Hang);
+        node.at(14.4).await;
+        if by_sandbox {
+            node.sim
+                .fault(Rpc::PodSandboxStatus, Some("victim.0"), Fault::Hang);
+        } else {
+            node.sim
+                .fault(Rpc::ContainerStatus, Some("victim/new.0"), Fault::Hang);
+            let now = node.sim.now();
+            node.sim.world().pod("victim").create("new", now).start(now);
+        }
+        node.at(20.4).await;
+        node.sim.lift(Rpc::ListContainers, None);
+        node.at(25.4).await;
+        node.sim.world().remove("victim");
+        node.at(30.4).await;
+        node.told();
+        node.sim.lift_all();
+        node.pass(20.0).await;
+        let told = node.told();
+        assert!(!told.contains("victim"), "{told}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_runtime_that_refuses_connections_while_a_call_hangs_is_asked_for_no_witness() {
+    for (call, id) in [
+        (Rpc::ContainerStatus, "victim/app.0"),
+        (Rpc::PodSandboxStatus, "victim.0"),
+    ] {
+        let (node, odd) = watch_the_past().await;
+        node.at(8.4).await;
+        node.sim.fault(call, Some(id), Fault::Hang);
+        node.sim.exit("victim", "side", 1);
+        // Its inspection hangs since 9 s; a runtime that stops gracefully waits for the call.
+        node.at(9.8).await;
+        odd.oddities().refuses = true;
+        node.pass(30.0).await;
+        let refused = odd.oddities().refused;
+        assert!(refused < 100, "{call}: {refused} calls in 30 s");
+    }
+}
+
+/// An event tells of a pod that nobody can find.
+fn announce_ghost(sim: &Sim, number: usize) {
+    let name = format!("ghost-{number}");
+    let id = Id::from(name.as_str());
+    let pod = PodRef {
+        uid: format!("uid-{name}").as_str().into(),
+        namespace: "default".into(),
+        name: name.as_str().into(),
+    };
+    sim.say(Announced {
+        id: id.clone(),
+        created_at: Some(sim.now()),
+        sandbox: Some(AnnouncedSandbox { id, pod }),
+        is_removal: false,
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_only_an_event_named_is_not_seen() {
+    for is_seen_before in [true, false] {
+        let begin_to_fail = |sim: &Sim, odd: &Odd| {
+            odd.oddities().containers_fail_after = Some(seconds(0.4));
+            let slow = Fault::Slow(seconds(0.3));
+            sim.fault(Rpc::PodSandboxStatus, None, slow);
+        };
+        let prepare = |sim: &Sim, odd: &Odd| {
+            many(sim, 3, &["app"]);
+            if !is_seen_before {
+                begin_to_fail(sim, odd);
+            }
+        };
+        let (node, odd) = watch_odd(Config::default(), prepare).await;
+        if is_seen_before {
+            node.at(8.4).await;
+            begin_to_fail(&node.sim, &odd);
+        }
+        for pod in 0..3 {
+            node.sim.exit(&format!("p{pod}"), "app", 1);
+        }
+        let begun = node.elapsed();
+        for number in 0..100 {
+            announce_ghost(&node.sim, number);
+            node.pass(0.7).await;
+        }
+        let age = node.status().await.health.age_seconds;
+        let seen = age.map(|age| node.elapsed() - age);
+        assert_eq!(seen.is_some(), is_seen_before);
+        assert!(
+            seen <= Some(begun),
+            "seen as of {seen:?}, all fail since {begun}"
+        );
+    }
+}
+
+/// Whether the cache says, as of later than this, that `app` of the victim runs.
+async fn is_told_to_run(node: &Node, newer_than: Instant) -> bool {
+    let cache = node.pleg.cache().clone();
+    let uid = "uid-victim".into();
+    let told = timeout(Duration::ZERO, cache.newer_than(&uid, newer_than)).await;
+    let Ok(Ok(entry)) = told else {
+        return false;
+    };
+    let mut containers = entry.status.containers.iter();
+    let app = containers.find(|container| &*container.name == "app");
+    entry.error.is_none() && app.is_some_and(|app| app.state == ContainerState::Running)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_older_list_does_not_vouch_for_whom_a_newer_sweep_could_not_ask() {
+    let (node, _odd) = watch_the_past().await;
+    node.at(8.4).await;
+    let slow = Fault::Slow(seconds(8.0));
+    node.sim.fault(Rpc::ListContainers, None, slow);
+    node.at(60.0).await;
+    let app = Some("victim/app.0");
+    node.sim.fault(Rpc::ContainerStatus, app, Fault::Hang);
+    node.pass(30.0).await;
+    let is_young = |call: &Outstanding| {
+        call.rpc == Rpc::ListContainers && call.since.elapsed() < Duration::from_millis(15)
+    };
+    while !node.sim.outstanding().iter().any(is_young) {
+        node.pass(0.01).await;
+    }
+    node.pass(0.4).await;
+    node.sim.exit("victim", "app", 9);
+    let died = Instant::now();
+    for _ in 0..300 {
+        node.pass(0.05).await;
+        let runs = is_told_to_run(&node, died + Duration::from_secs(1)).await;
+        assert!(!runs, "{:?} after its death", died.elapsed());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_older_list_does_not_vouch_for_whom_a_newer_sweep_did_not_find() {
+    let (node, _odd) = watch_the_past().await;
+    node.at(8.9).await;
+    let slow = Fault::Slow(seconds(1.5));
+    node.sim.fault(Rpc::ListContainers, None, slow);
+    // The list is asked for at 9 s.
+    node.at(9.5).await;
+    node.sim.lift_all();
+    let containers = |pod: &mut sim::Pod| pod.containers.retain(|it| it.name != "app");
+    containers(node.sim.world().pod("victim"));
+    let removed = Instant::now();
+    for _ in 0..60 {
+        node.pass(0.05).await;
+        let runs = is_told_to_run(&node, removed + Duration::from_millis(200)).await;
+        assert!(!runs, "{:?} after it was removed", removed.elapsed());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sweep_that_found_nobody_is_no_look() {
+    let (node, odd) = watch_odd(generic(), |sim, _| many(sim, 3, &["app"])).await;
+    node.at(8.4).await;
+    for list in [Rpc::ListPodSandbox, Rpc::ListContainers] {
+        node.sim.fault(list, None, Fault::Hang);
+    }
+    node.pass(10.0).await;
+    let ids = (0..3).flat_map(|pod| [format!("p{pod}/app.0"), format!("p{pod}.0")]);
+    let ids: BTreeSet<Id> = ids.map(|id| Id::from(id.as_str())).collect();
+    odd.oddities().broken = ids.clone();
+    odd.oddities().not_found_once = ids;
+    let begun = node.elapsed();
+    node.pass(20.0).await;
+    let seen = node.elapsed() - node.status().await.health.age_seconds.unwrap();
+    assert!(seen <= begun, "seen as of {seen}, nobody since {begun}");
+}

@@ -20,9 +20,10 @@ test: ## Everything that proves it: format, lints, unit, scenario and end-to-end
 	@testbed/make-test
 
 .PHONY: check
-check: ## Format and lints
+check: ## Format, lints and links in the documentation of the code
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --all-features -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --quiet --no-deps --workspace
 
 .PHONY: unit
 unit: ## Unit and scenario tests, in virtual time and on sockets: no root, no runtime

@@ -1,4 +1,12 @@
 //! What an input is, by its content.
+//!
+//! ```
+//! use analyze::kind::{Kind, Writer};
+//!
+//! let kind = Writer::of_ident(b"k3s-agent").map(Writer::kind);
+//! assert_eq!(kind, Some(Kind::KubeletLog));
+//! assert_eq!(Kind::KubeletLog.as_str(), "kubelet-log");
+//! ```
 
 use serde::Serialize;
 

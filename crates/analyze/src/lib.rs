@@ -14,6 +14,23 @@
 //!
 //! Everything but `input` is pure: lines and times come in as arguments, what was found is
 //! plain data. Whatever the input, memory is bounded, and what did not fit is counted.
+//!
+//! ```
+//! use analyze::analysis::Analyzer;
+//! use analyze::input::each_line;
+//! use times::WallTime;
+//!
+//! let log = br#"
+//! E0505 13:59:56.872880    2858 kubelet.go:2055] "Skipping pod synchronization" err="PLEG is not healthy: pleg was last seen active 16m6.5s ago; threshold is 3m0s"
+//! "#;
+//! let mut analyzer = Analyzer::new();
+//! analyzer.begin("kubelet.log", WallTime::now());
+//! each_line(&log[..], |line, is_cut| analyzer.line(line, is_cut))?;
+//! let analysis = analyzer.finish();
+//! assert!(analysis.has_problem());
+//! println!("{}", analysis.summary);
+//! # Ok::<(), std::io::Error>(())
+//! ```
 
 pub mod input;
 pub mod kind;

@@ -1,5 +1,15 @@
 //! What a piece of an input proves: the one form for stacks, listings, dumps and what
 //! commands print.
+//!
+//! ```
+//! use analyze::proof::Proof;
+//! use causes::Cause;
+//! use causes::finding::{Confidence, Culprit};
+//!
+//! let proof = Proof::new(Cause::DiskFull, Confidence::High, 3, "/dev/sda1 is full")
+//!     .of(Culprit::default());
+//! assert_eq!((proof.cause.id(), proof.line), ("disk-full", 3));
+//! ```
 
 use causes::Cause;
 use causes::finding::{Confidence, Culprit};

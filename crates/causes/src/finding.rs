@@ -1,4 +1,15 @@
 //! A finding: a cause, how sure we are, who it is, what shows it, and what to do.
+//!
+//! ```
+//! use causes::Cause;
+//! use causes::finding::{Confidence, Culprit, Finding, Verdict};
+//!
+//! let mut finding = Finding::new(Cause::ContainerStatusLock, Confidence::High)
+//!     .advising("kill -CONT 20596");
+//! finding.culprit = Culprit { pid: Some(20596), ..Culprit::default() };
+//! assert_eq!(finding.verdict, Verdict::Problem);
+//! assert_eq!(finding.advice[0], "kill -CONT 20596");
+//! ```
 
 use std::borrow::Cow;
 

@@ -1,6 +1,16 @@
 //! Why nodes become NotReady: the stable ids ([`Cause`]), what the page of each declares
 //! ([`Cause::about`], [`Cause::page`]), which versions have which fault ([`versions`]), and
 //! what is found of a node ([`finding`]).
+//!
+//! ```
+//! use causes::{Cause, UnknownCause};
+//!
+//! let cause: Cause = "container-status-lock".parse()?;
+//! assert_eq!(cause, Cause::ContainerStatusLock);
+//! assert!(!cause.about().advice.is_empty());
+//! assert!(cause.page().starts_with("# container-status-lock\n"));
+//! # Ok::<(), UnknownCause>(())
+//! ```
 
 mod cause;
 pub mod finding;

@@ -1,4 +1,13 @@
 //! Which versions have which fault: tables, to be read and added to.
+//!
+//! ```
+//! use causes::versions::{RUNC_SHORT_EXEC, SerialOverflow, runc_has, serial_overflow};
+//!
+//! assert_eq!(runc_has(RUNC_SHORT_EXEC, "1.3.4"), Some(true));
+//! assert_eq!(runc_has(RUNC_SHORT_EXEC, "1.3.6"), Some(false));
+//! assert_eq!(serial_overflow("219", None), SerialOverflow::Unknown);
+//! assert_eq!(serial_overflow("252", None), SerialOverflow::Repaired);
+//! ```
 
 mod number;
 

@@ -118,6 +118,21 @@ impl Client {
     ///
     /// tonic would hold the whole answer in one buffer first: on an idle node growing
     /// and trimming the heap for that every second costs more than all the rest.
+    ///
+    /// ```no_run
+    /// # use cri::{ApiVersion, Client, Rpc, lean, v1};
+    /// # async fn list(client: &Client) -> Result<(), tonic::Status> {
+    /// let request = v1::ListContainersRequest::default();
+    /// let bytes = client
+    ///     .list(ApiVersion::V1, Rpc::ListContainers, request, |item| {
+    ///         let container = lean::container(item)?;
+    ///         println!("{} {}", container.id, container.name);
+    ///         Ok(())
+    ///     })
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn list<Q: Message>(
         &self,
         api: ApiVersion,

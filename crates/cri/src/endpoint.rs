@@ -5,6 +5,14 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 /// The unix socket of a runtime.
+///
+/// ```
+/// use cri::{Endpoint, EndpointError};
+///
+/// let endpoint: Endpoint = "/run/crio/crio.sock".parse()?;
+/// assert_eq!(endpoint.to_string(), "unix:///run/crio/crio.sock");
+/// # Ok::<(), EndpointError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Endpoint(PathBuf);
 

@@ -1,5 +1,22 @@
 //! The fields of a protobuf message as they stand in its bytes: read without a schema, and
 //! copied without loss.
+//!
+//! ```
+//! use cri::fields::{Malformed, fields};
+//! use cri::v1::ContainerMetadata;
+//! use prost::Message;
+//!
+//! let metadata = ContainerMetadata { name: "app".to_owned(), attempt: 2 };
+//! let mut attempt = 0;
+//! fields(&metadata.encode_to_vec(), "ContainerMetadata", |number, field| {
+//!     if number == 2 {
+//!         attempt = field.number()?;
+//!     }
+//!     Ok(())
+//! })?;
+//! assert_eq!(attempt, 2);
+//! # Ok::<(), Malformed>(())
+//! ```
 
 use prost::encoding::{WireType, decode_key, decode_varint, encode_key};
 

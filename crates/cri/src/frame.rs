@@ -1,4 +1,12 @@
 //! gRPC's framing of messages: a flag, a length, the message.
+//!
+//! ```
+//! use cri::frame::{framed, message_of};
+//!
+//! let body = framed(b"a message");
+//! assert_eq!(body[..5], [0, 0, 0, 0, 9]);
+//! assert_eq!(message_of(&body).as_deref(), Some(&b"a message"[..]));
+//! ```
 
 use bytes::{BufMut, Bytes, BytesMut};
 

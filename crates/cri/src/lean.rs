@@ -4,6 +4,17 @@
 //! new. So nothing is copied or allocated here: a [`Sandbox`] or [`Container`] borrows
 //! from the item's bytes, fields that nobody reads are skipped by their length, and
 //! labels are looked at only when the caller asks ([`Container::labels`]).
+//!
+//! ```
+//! use cri::{fields::Malformed, lean, v1};
+//! use prost::Message;
+//!
+//! let item = v1::PodSandbox { id: "61ac7eca54e9".to_owned(), ..Default::default() };
+//! let item = item.encode_to_vec();
+//! let sandbox = lean::sandbox(&item)?;
+//! assert_eq!((sandbox.id, sandbox.metadata), ("61ac7eca54e9", None));
+//! # Ok::<(), Malformed>(())
+//! ```
 
 use std::hash::{Hash, Hasher};
 

@@ -11,6 +11,12 @@
 //! character (Cf) and line or paragraph separator (Zl, Zp) is escaped. The categories come
 //! from `unicode-properties`, a table without dependencies kept by unicode-rs, because format
 //! characters lie scattered over twenty ranges that grow with Unicode.
+//!
+//! ```
+//! assert_eq!(escape::printable("web-0"), "web-0");
+//! assert_eq!(escape::printable("web\u{1b}[2J"), "web\\u{1b}[2J");
+//! assert_eq!(escape::sentence("a forged\nline"), "a forged\\nline");
+//! ```
 
 use std::borrow::Cow;
 

@@ -27,6 +27,19 @@ pub enum Mode {
 }
 
 /// How to relist. [`Default`] is what a node wants.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use pleg::{Config, Mode};
+///
+/// let config = Config {
+///     mode: Mode::Generic,
+///     relist_period: Duration::from_secs(2),
+///     ..Config::default()
+/// };
+/// assert_eq!(config.relist_threshold, Duration::from_secs(180));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// How changes are found.

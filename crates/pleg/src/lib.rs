@@ -1,6 +1,37 @@
 //! A Pod Lifecycle Event Generator for any CRI runtime: **one stuck container must never
 //! cost a node**.
 //!
+//! This program reports what happens to the pods of a node:
+//!
+//! ```no_run
+//! use std::sync::Arc;
+//!
+//! use pleg::model::wall_time::system_clock;
+//! use pleg::runtime::grpc::{Endpoint, GrpcRuntime, MAX_MESSAGE_SIZE};
+//! use pleg::{Config, Environment, NoObserver, Pleg, no_ids};
+//!
+//! #[tokio::main(flavor = "current_thread")]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let endpoint: Endpoint = "unix:///run/containerd/containerd.sock".parse()?;
+//!     let environment = Environment {
+//!         endpoint: endpoint.to_string().into(),
+//!         clock: system_clock(),
+//!         observer: Arc::new(NoObserver),
+//!         ids: no_ids(),
+//!         kernel: None,
+//!     };
+//!     let runtime = Arc::new(GrpcRuntime::new(&endpoint, MAX_MESSAGE_SIZE));
+//!     let pleg = Pleg::start(runtime, Config::default(), environment);
+//!     let mut records = pleg.subscribe().await?;
+//!     while let Some(record) = records.next().await {
+//!         println!("{record:?}");
+//!     }
+//!     Ok(())
+//! }
+//! ```
+//!
+//! How it works:
+//!
 //! ```text
 //!         runtime: CRI over a unix socket                            kernel: pidfds
 //!             |  lists            |  statuses          |  events        |  deaths

@@ -8,6 +8,23 @@ use crate::out::coverage::Look;
 use crate::runtime::{CallError, Rpc};
 
 /// Is told what goes on. Called from the task that does the work: return quickly.
+///
+/// ```
+/// use std::sync::atomic::{AtomicU64, Ordering};
+/// use std::time::Duration;
+///
+/// use pleg::Observer;
+/// use pleg::runtime::{CallError, Rpc};
+///
+/// #[derive(Default)]
+/// struct FailedCalls(AtomicU64);
+///
+/// impl Observer for FailedCalls {
+///     fn call_ended(&self, _call: Rpc, _took: Duration, error: Option<&CallError>) {
+///         self.0.fetch_add(u64::from(error.is_some()), Ordering::Relaxed);
+///     }
+/// }
+/// ```
 pub trait Observer: Send + Sync {
     /// A call was answered, or failed.
     fn call_ended(&self, _call: Rpc, _took: Duration, _error: Option<&CallError>) {}

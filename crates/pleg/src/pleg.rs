@@ -14,6 +14,50 @@ use crate::out::subscribers::Subscription;
 use crate::runtime::Runtime;
 
 /// A running generator. Clones are handles to the same; it stops when the last is dropped.
+///
+/// # Example
+///
+/// A simulated runtime, in virtual time: one list hangs, and other events keep flowing.
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::time::Duration;
+///
+/// use pleg::model::event::EventType;
+/// use pleg::out::told::Record;
+/// use pleg::runtime::Rpc;
+/// use pleg::{Config, Environment, NoObserver, Pleg, no_ids};
+/// use sim::{Fault, Sim};
+/// use tokio::time::sleep;
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), pleg::out::cache::Stopped> {
+/// let sim = Sim::new();
+/// sim.run("web-0", &["app"]);
+/// let environment = Environment {
+///     endpoint: "sim".into(),
+///     clock: sim.clock(),
+///     observer: Arc::new(NoObserver),
+///     ids: no_ids(),
+///     kernel: None,
+/// };
+/// let pleg = Pleg::start(Arc::new(sim.clone()), Config::default(), environment);
+/// let mut records = pleg.subscribe().await?;
+/// sleep(Duration::from_secs(5)).await;
+///
+/// sim.fault(Rpc::ListContainers, None, Fault::Hang);
+/// sim.exit("web-0", "app", 137);
+/// while let Some(record) = records.next().await {
+///     if let Record::Event(event) = record
+///         && event.event_type == EventType::ContainerDied
+///     {
+///         assert_eq!(event.exit_code, Some(137));
+///         break;
+///     }
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Pleg {
     commands: mpsc::UnboundedSender<Command>,

@@ -1,6 +1,17 @@
 //! How late events come on a simulated node in situations in which a kubelet's lateness is
 //! known: the same shapes for the tests that hold the figures and for the benchmark that
 //! shows them. To be run in virtual time.
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use sim::figures::Latencies;
+//!
+//! let told = [30, 10, 20].map(Duration::from_millis).to_vec();
+//! let latencies = Latencies::new(told, 3);
+//! assert_eq!(latencies.told(), latencies.changes);
+//! assert_eq!(latencies.quantile(0.5), Duration::from_millis(20));
+//! ```
 
 use std::collections::BTreeMap;
 use std::fmt;

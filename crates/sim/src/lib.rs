@@ -11,6 +11,29 @@
 //! A [`World`] is plain data that changes at once; [`Faults`] decide what a call about it
 //! has to go through; [`Sim`] is both together, as the runtime that pleg watches; a
 //! [`Scenario`] is text that says what happens to it, and when.
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use pleg::runtime::{CallError, Rpc, Runtime};
+//! use sim::{Fault, Sim};
+//! use tokio::time::timeout;
+//!
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() -> Result<(), CallError> {
+//! let sim = Sim::new();
+//! sim.run("web-0", &["app"]);
+//! assert_eq!(sim.list_containers().await?.rows.len(), 1);
+//!
+//! sim.fault(Rpc::ListContainers, None, Fault::Hang);
+//! let hour = Duration::from_secs(3600);
+//! assert!(timeout(hour, sim.list_containers()).await.is_err());
+//!
+//! sim.lift_all();
+//! assert_eq!(sim.list_containers().await?.rows.len(), 1);
+//! # Ok(())
+//! # }
+//! ```
 
 mod by_id;
 mod faults;

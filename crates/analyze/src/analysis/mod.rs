@@ -10,6 +10,20 @@
 //! ```
 //!
 //! Nothing here reads files or knows the time: lines and the time of the last one come in.
+//!
+//! ```
+//! use analyze::analysis::Analyzer;
+//! use causes::Cause;
+//! use times::WallTime;
+//!
+//! let mut analyzer = Analyzer::new();
+//! analyzer.begin("kern.log", WallTime::now());
+//! let line = b"[450528.01] unregister_netdevice: waiting for lo to become free. Usage count = 1";
+//! analyzer.line(line, false);
+//! let analysis = analyzer.finish();
+//! let cause = analysis.leading().map(|finding| finding.cause);
+//! assert_eq!(cause, Some(Cause::RtnlStuck));
+//! ```
 
 mod alike;
 mod calls;

@@ -7,6 +7,23 @@
 //!                    holder: who has the lock that the pile waits for
 //!                    rules:  stacks that prove a cause
 //! ```
+//!
+//! ```
+//! use analyze::goroutines::StackReader;
+//!
+//! let dump = "goroutine 386 [chan send, 1140 minutes]:
+//! k8s.io/kubernetes/pkg/kubelet/pleg.(*GenericPLEG).relist(0xc42069ea20)
+//! \t/src/k8s.io/kubernetes/pkg/kubelet/pleg/generic.go:261 +0x74e
+//! ";
+//! let mut reader = StackReader::default();
+//! for (number, line) in (1..).zip(dump.lines()) {
+//!     reader.line(line, number, "kubelet");
+//! }
+//! reader.finish();
+//! let stack = &reader.take_done()[0];
+//! assert_eq!((stack.id, stack.minutes), (Some(386), Some(1140)));
+//! assert_eq!(stack.state.as_deref(), Some("chan send"));
+//! ```
 
 mod call;
 mod group;

@@ -4,6 +4,19 @@
 //!   path --open--> bytes --gunzip, zstd--> bytes --lines--> Analyzer
 //!     |  folder: its files, by name
 //! ```
+//!
+//! ```
+//! use analyze::analysis::Analyzer;
+//! use analyze::input::{NoObserver, read};
+//! use analyze::kind::Kind;
+//! use times::WallTime;
+//!
+//! let path = "tests/samples/dump-kubelet-1.11-relist-chansend-k8s72482.txt";
+//! let mut analyzer = Analyzer::new();
+//! let unreadable = read(path, WallTime::now(), &mut analyzer, &mut NoObserver);
+//! assert!(unreadable.is_empty());
+//! assert_eq!(analyzer.finish().inputs[0].kind, Kind::GoroutineDump);
+//! ```
 
 mod beside;
 mod lines;

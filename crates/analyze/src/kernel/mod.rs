@@ -1,5 +1,26 @@
 //! Kernel stacks, wherever they come from: hung tasks in the log, `/proc/PID/stack`,
 //! back-traces of `crash`.
+//!
+//! ```
+//! use analyze::kernel::{KernelStackReader, proof};
+//!
+//! let log = "INFO: task dockerd:1810 blocked for more than 328 seconds.
+//! Call Trace:
+//!  __schedule+0x47d/0x600
+//!  schedule+0x67/0x90
+//!  rwsem_down_read_slowpath+0x1e5/0x3a0
+//!  ovl_sync_fs+0x2f/0x50
+//! ";
+//! let mut reader = KernelStackReader::default();
+//! for (number, line) in (1..).zip(log.lines()) {
+//!     reader.line(line, number);
+//! }
+//! reader.finish();
+//! let stack = &reader.take_done()[0];
+//! assert_eq!(stack.who().as_deref(), Some("dockerd (1810)"));
+//! let cause = proof(stack).map(|proof| proof.cause.id());
+//! assert_eq!(cause, Some("storage-unresponsive"));
+//! ```
 
 mod reader;
 mod rules;

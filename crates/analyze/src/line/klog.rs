@@ -1,4 +1,12 @@
 //! The header of klog and of glog before it: `E1008 16:23:14.139967    1636 kubelet.go:1846] `.
+//!
+//! ```
+//! use analyze::line::klog;
+//!
+//! let line = b"E1008 16:23:14.139967    1636 kubelet.go:1846] skipping pod synchronization";
+//! let read = klog::parse(line).map(|klog| (klog.pid, klog.file));
+//! assert_eq!(read, Some((1636, &b"kubelet.go"[..])));
+//! ```
 
 use super::cursor::Cursor;
 use super::stamp::Stamp;

@@ -1,4 +1,11 @@
 //! What carried the line: journald, syslog, `talosctl`, a container's log, a paste.
+//!
+//! ```
+//! let line = b"Oct  8 16:29:51 worker9 containerd[812]: starting";
+//! let carried = analyze::line::prefix::split(line);
+//! assert_eq!((carried.ident, carried.pid), (&b"containerd"[..], &b"812"[..]));
+//! assert_eq!(carried.body, b"starting");
+//! ```
 
 use super::stamp::{self, Stamp};
 

@@ -1,5 +1,13 @@
 //! Texts inside texts: Go's and JSON's escapes, key=value pairs, and what web pages make
 //! of quotation marks.
+//!
+//! ```
+//! use analyze::line::quoted;
+//!
+//! let line = br#"level=error msg="cannot read \"config.json\"" id=61ac"#;
+//! assert_eq!(quoted::value(line, "msg").as_deref(), Some(&br#"cannot read "config.json""#[..]));
+//! assert_eq!(quoted::value(line, "id").as_deref(), Some(&b"61ac"[..]));
+//! ```
 
 use std::borrow::Cow;
 

@@ -1,5 +1,13 @@
 //! Times as lines give them: often without a year, sometimes without a date, mostly
 //! without a zone. A [`Calendar`] fills in what the rest of the input tells.
+//!
+//! ```
+//! use analyze::line::stamp;
+//!
+//! let taken = stamp::take(b"2021-01-09T19:48:52.46+08:00 kubelet");
+//! let time = taken.map(|(time, _)| (time.year, time.day, time.offset));
+//! assert_eq!(time, Some((Some(2021), Some((1, 9)), Some(8 * 3600))));
+//! ```
 
 use jiff::civil::DateTime;
 use jiff::tz::Offset;

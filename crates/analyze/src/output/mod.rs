@@ -8,6 +8,20 @@
 //! ```
 //!
 //! Output without a known cause may still show that something is wrong: that is a trouble.
+//!
+//! ```
+//! use analyze::output::OutputReader;
+//!
+//! let pasted = "$ df -h
+//! Filesystem      Size  Used Avail Use% Mounted on
+//! /dev/sda1        50G   50G     0 100% /
+//! ";
+//! let mut reader = OutputReader::default();
+//! for (number, line) in (1..).zip(pasted.lines()) {
+//!     reader.line(line, number);
+//! }
+//! assert_eq!(reader.take_proofs()[0].cause.id(), "disk-full");
+//! ```
 
 mod bus;
 mod cluster;

@@ -8,6 +8,23 @@
 //!             calls that failed, --> pattern --> reading, one sentence
 //!             starts of the kubelet
 //! ```
+//!
+//! ```
+//! use analyze::series::{Around, Intervals, Said, read};
+//!
+//! let mut intervals = Intervals::default();
+//! for seconds in [180, 185, 190] {
+//!     let line = format!("pleg was last seen active 3m{}s ago; threshold is 3m0s", seconds - 180);
+//!     if let Some(said) = Said::of(line.as_bytes()) {
+//!         let time = 1_700_000_000_000_000_000 + seconds * 1_000_000_000;
+//!         intervals.point(Some(time), said, || None);
+//!     }
+//! }
+//! let (intervals, dropped) = intervals.end(None);
+//! let reading = read(intervals, dropped, &Around::default());
+//! assert_eq!(reading.intervals.len(), 1);
+//! assert_eq!(reading.intervals[0].peak_seconds, 190.0);
+//! ```
 
 mod interval;
 mod pattern;

@@ -1,5 +1,15 @@
 //! Lines that prove a cause, or make one suspect it: tables by who writes them, and one
 //! search for all of them at once, so that a line without any costs next to nothing.
+//!
+//! ```
+//! use analyze::signs::Signs;
+//! use causes::Cause;
+//!
+//! let signs = Signs::new();
+//! let found = signs.find(b"accept4: too many open files; retrying in 1s");
+//! let causes: Vec<Cause> = found.signs.iter().map(|index| signs.sign(*index).cause).collect();
+//! assert_eq!(causes, [Cause::FdOrInotifyExhausted]);
+//! ```
 
 mod kernel;
 mod kubelet;

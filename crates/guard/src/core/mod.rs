@@ -18,6 +18,26 @@
 //! complete list, every answer that changes something was applied before it went out, and each
 //! id was confirmed by a status since the list was asked for, or within the second before. An
 //! id whose status hangs while others are answered keeps the state that the runtime told last.
+//!
+//! ```
+//! use bytes::Bytes;
+//! use cri::Rpc;
+//! use guard::core::{Action, CallId, Caller, Guard, Input, Mode, Settings};
+//! use tokio::time::Instant;
+//!
+//! let now = Instant::now();
+//! let mut guard = Guard::new(Settings::default(), Mode::Guard, now, 1_700_000_000_000_000_000);
+//! let called = Input::Called {
+//!     call: CallId(1),
+//!     rpc: Rpc::ListContainers,
+//!     request: Bytes::new(),
+//!     from: Caller::Client,
+//!     deadline: None,
+//! };
+//! let actions = guard.step(called, now);
+//! let mut actions = actions.iter();
+//! assert!(actions.any(|action| matches!(action, Action::Pass(_, CallId(1)))));
+//! ```
 
 mod answers;
 mod figures;

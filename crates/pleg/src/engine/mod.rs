@@ -15,6 +15,27 @@
 //!
 //! Each part owns its state and is told the time. Nothing here waits for the runtime: calls
 //! run in tasks of their own and report by message, so whatever hangs, the loop turns.
+//!
+//! [`Pleg::start`](crate::Pleg::start) runs all of it. The [`Governor`] alone is public, for those
+//! who make calls of their own, as the guard does:
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use pleg::Config;
+//! use pleg::engine::Governor;
+//! use pleg::runtime::{About, Rpc};
+//! use tokio::time::Instant;
+//!
+//! let (now, second) = (Instant::now(), Duration::from_secs(1));
+//! let mut governor = Governor::new(&Config::default(), now);
+//! governor.begin(About::node(Rpc::ListContainers), now);
+//! governor.pass(now + second);
+//! assert_eq!(governor.silent_since(), Some(now));
+//!
+//! governor.answered(&(Rpc::ListContainers, None), now + 2 * second);
+//! assert_eq!(governor.silent_since(), None);
+//! ```
 
 mod answers;
 mod call;

@@ -2,6 +2,21 @@
 //! runtime, and while the runtime is wedged.
 //!
 //! [`Kernel`] is what the generator asks; [`Pidfds`] is Linux.
+//!
+//! ```
+//! use pleg::kernel::{Kernel, Pidfds, Unwatched};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() {
+//! let kernel = Pidfds::new("/proc", 1000);
+//! let this = std::process::id();
+//! match kernel.watch(this, &"61ac7eca54e9".into()).await {
+//!     Ok(death) => death.await,
+//!     Err(Unwatched::NotIts(pid)) => assert_eq!(pid, this),
+//!     Err(why) => eprintln!("{why}"),
+//! }
+//! # }
+//! ```
 
 use std::future::Future;
 use std::pin::Pin;

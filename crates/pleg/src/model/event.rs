@@ -1,4 +1,26 @@
 //! What was inferred: an [`Event`] says what happened in a pod.
+//!
+//! ```
+//! use pleg::model::event::{Event, EventType};
+//!
+//! let event: Event = serde_json::from_str(
+//!     r#"{
+//!         "time": "2026-01-01T00:00:10.050000000Z",
+//!         "type": "ContainerDied",
+//!         "pod": {"uid": "0b1c", "namespace": "default", "name": "web-0"},
+//!         "id": "61ac7eca54e9",
+//!         "subject": "container",
+//!         "container": "app",
+//!         "exitCode": 137,
+//!         "reason": "Error",
+//!         "initial": false,
+//!         "source": "kernel"
+//!     }"#,
+//! )?;
+//! assert_eq!(event.event_type, EventType::ContainerDied);
+//! assert_eq!(event.pod.to_string(), "default/web-0");
+//! # Ok::<(), serde_json::Error>(())
+//! ```
 
 use std::sync::Arc;
 

@@ -6,6 +6,28 @@
 //!
 //! A row that is as it was is the same `Arc` as in the last answer, so what differs is seen
 //! without reading a row, and a pod that is as it was stays the same `Arc` too.
+//!
+//! ```
+//! use pleg::model::grouping::Grouping;
+//! use pleg::runtime::Runtime;
+//! use tokio::time::Instant;
+//!
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() -> Result<(), pleg::runtime::CallError> {
+//! let runtime = sim::Sim::new();
+//! runtime.run("web-0", &["app"]);
+//! let sandboxes = runtime.list_sandboxes().await?.rows;
+//! let containers = runtime.list_containers().await?.rows;
+//! let mut grouping = Grouping::new(Instant::now(), sandboxes.clone(), containers);
+//! let before = grouping.snapshot().pods.clone();
+//!
+//! runtime.exit("web-0", "app", 1);
+//! let containers = runtime.list_containers().await?.rows;
+//! let snapshot = grouping.update(Instant::now(), &sandboxes, &containers);
+//! assert_ne!(snapshot.pods, before);
+//! # Ok(())
+//! # }
+//! ```
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;

@@ -1,5 +1,17 @@
 //! The nouns: what was listed, what was inspected, what was inferred, and how things are
 //! named. Plain data without behaviour of its own.
+//!
+//! ```
+//! use pleg::model::id::{Id, PodRef};
+//!
+//! let pod = PodRef {
+//!     uid: "0b1c".into(),
+//!     namespace: "default".into(),
+//!     name: "web-0".into(),
+//! };
+//! assert_eq!(pod.to_string(), "default/web-0");
+//! assert_eq!(Id::from("61ac7eca54e9").as_str(), "61ac7eca54e9");
+//! ```
 
 pub mod event;
 pub mod grouping;

@@ -1,4 +1,25 @@
 //! A [`Snapshot`]: both lists of one moment, grouped by pod.
+//!
+//! ```
+//! use pleg::model::listed::ContainerState;
+//! use pleg::model::snapshot::Snapshot;
+//! use pleg::runtime::Runtime;
+//! use tokio::time::Instant;
+//!
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() -> Result<(), pleg::runtime::CallError> {
+//! let runtime = sim::Sim::new();
+//! runtime.run("web-0", &["app", "proxy"]);
+//!
+//! let taken = Instant::now();
+//! let sandboxes = runtime.list_sandboxes().await?.rows;
+//! let containers = runtime.list_containers().await?.rows;
+//! let snapshot = Snapshot::new(taken, &sandboxes, &containers);
+//! assert_eq!(snapshot.counts.pods, 1);
+//! assert_eq!(snapshot.counts.containers(ContainerState::Running), 2);
+//! # Ok(())
+//! # }
+//! ```
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

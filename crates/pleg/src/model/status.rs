@@ -1,4 +1,26 @@
 //! What inspecting a pod found: its [`PodStatus`].
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use pleg::model::listed::ContainerState;
+//!
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() -> Result<(), pleg::out::cache::Stopped> {
+//! let sim = sim::Sim::new();
+//! sim.run("web-0", &["app"]);
+//! sim.exit("web-0", "app", 3);
+//! # let environment = pleg::Environment { endpoint: "sim".into(), clock: sim.clock(), observer: std::sync::Arc::new(pleg::NoObserver), ids: pleg::no_ids(), kernel: None };
+//! # let pleg = pleg::Pleg::start(std::sync::Arc::new(sim.clone()), pleg::Config::default(), environment);
+//! tokio::time::sleep(Duration::from_secs(1)).await;
+//!
+//! let status = &pleg.cache().all()[0].status;
+//! assert_eq!(status.pod().to_string(), "default/web-0");
+//! assert_eq!(status.containers[0].state, ContainerState::Exited);
+//! assert_eq!(status.containers[0].exit_code, Some(3));
+//! # Ok(())
+//! # }
+//! ```
 
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -1,5 +1,17 @@
 //! Both clocks: nothing here is decided by the time of day, so a step of it changes no event.
 //! Whoever needs the time of day takes a [`WallClock`].
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use pleg::model::wall_time::{Moment, system_clock};
+//! use tokio::time::Instant;
+//!
+//! let clock = system_clock();
+//! let now = Moment { instant: Instant::now(), wall: clock() };
+//! let later = Moment { instant: now.instant + Duration::from_secs(5), ..now };
+//! assert_eq!(now.wall.since(later.back_at(now.instant).wall), Duration::from_secs(5));
+//! ```
 
 use std::sync::Arc;
 

@@ -3,6 +3,27 @@
 //! A pod's entry is current as of the time at which its last inspection was begun, or, if
 //! nothing about it differed, as of the last relist. [`Cache::newer_than`] waits for
 //! that. Times are those of the monotonic clock and never go backwards.
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use tokio::time::{Instant, timeout};
+//!
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let sim = sim::Sim::new();
+//! sim.run("web-0", &["app"]);
+//! let uid = sim.world().pod("web-0").pod.uid.clone();
+//! # let environment = pleg::Environment { endpoint: "sim".into(), clock: sim.clock(), observer: std::sync::Arc::new(pleg::NoObserver), ids: pleg::no_ids(), kernel: None };
+//! # let pleg = pleg::Pleg::start(std::sync::Arc::new(sim.clone()), pleg::Config::default(), environment);
+//!
+//! let newer = pleg.cache().newer_than(&uid, Instant::now());
+//! let entry = timeout(Duration::from_secs(10), newer).await??;
+//! assert_eq!(entry.status.containers.len(), 1);
+//! assert!(entry.error.is_none());
+//! # Ok(())
+//! # }
+//! ```
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};

@@ -9,6 +9,24 @@
 //!
 //! **A look counts only if somebody was seen by it**: one in which every pod failed or hung
 //! has seen nothing, however complete it was.
+//!
+//! An [`Observer`](crate::Observer) is told each look:
+//!
+//! ```
+//! use pleg::Observer;
+//! use pleg::model::snapshot::Counts;
+//! use pleg::out::coverage::{Look, LookKind};
+//!
+//! struct Sweeps;
+//!
+//! impl Observer for Sweeps {
+//!     fn seen(&self, look: &Look, counts: Counts) {
+//!         if look.kind == LookKind::Sweep {
+//!             println!("{} pods polled one by one in {:?}", counts.pods, look.took);
+//!         }
+//!     }
+//! }
+//! ```
 
 use std::time::Duration;
 

@@ -1,4 +1,15 @@
 //! Why a pod has no fresh status.
+//!
+//! ```
+//! use pleg::out::failure::InspectError;
+//! use pleg::runtime::Rpc;
+//!
+//! let error = InspectError::Overdue {
+//!     call: Rpc::ContainerStatus,
+//!     id: "61ac7eca54e99f1af95fc541a9f9".into(),
+//! };
+//! assert_eq!(error.to_string(), "ContainerStatus of 61ac7eca54e99 has not answered");
+//! ```
 
 use crate::model::id::Id;
 use crate::out::health::short;

@@ -9,6 +9,31 @@
 //! The kubelet knows two states, and one stuck container can make it say the second.
 //! Here a stuck call makes the node Degraded: every other pod is seen as before.
 //! Unhealthy means that nobody was seen within the threshold, whoever is to blame.
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use pleg::out::health::{HealthState, Reason};
+//!
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() -> Result<(), pleg::out::cache::Stopped> {
+//! let sim = sim::Sim::new();
+//! sim.run("web-0", &["app"]);
+//! sim.run("db-0", &["postgres"]);
+//! # let environment = pleg::Environment { endpoint: "sim".into(), clock: sim.clock(), observer: std::sync::Arc::new(pleg::NoObserver), ids: pleg::no_ids(), kernel: None };
+//! # let pleg = pleg::Pleg::start(std::sync::Arc::new(sim.clone()), pleg::Config::default(), environment);
+//! tokio::time::sleep(Duration::from_secs(5)).await;
+//!
+//! sim.status_lock("db-0", "postgres");
+//! tokio::time::sleep(Duration::from_secs(5)).await;
+//! let status = pleg.status().await?;
+//! assert_eq!(status.health.state, HealthState::Degraded);
+//! assert_eq!(status.health.reason, Reason::ContainerStuck);
+//! let mut stuck = status.stuck.iter();
+//! assert!(stuck.any(|call| call.container.as_deref() == Some("postgres")));
+//! # Ok(())
+//! # }
+//! ```
 
 use std::fmt;
 use std::sync::Arc;

@@ -4,6 +4,26 @@
 //! It lists and inspects one call after the other, waits two minutes for each, and is
 //! unhealthy three minutes after the start of the last relist whose lists were good.
 //! Source: Kubernetes 1.36, `pkg/kubelet/pleg/generic.go` and `runtimeRequestTimeout`.
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() -> Result<(), pleg::out::cache::Stopped> {
+//! let sim = sim::Sim::new();
+//! sim.run("web-0", &["app"]);
+//! # let environment = pleg::Environment { endpoint: "sim".into(), clock: sim.clock(), observer: std::sync::Arc::new(pleg::NoObserver), ids: pleg::no_ids(), kernel: None };
+//! # let pleg = pleg::Pleg::start(std::sync::Arc::new(sim.clone()), pleg::Config::default(), environment);
+//! tokio::time::sleep(Duration::from_secs(5)).await;
+//!
+//! sim.stop();
+//! tokio::time::sleep(Duration::from_secs(60)).await;
+//! let kubelet = pleg.status().await?.kubelet_view;
+//! assert!(kubelet.ready);
+//! assert!(kubelet.not_ready_in_seconds.is_some_and(|left| left < 125.0));
+//! # Ok(())
+//! # }
+//! ```
 
 use std::time::Duration;
 

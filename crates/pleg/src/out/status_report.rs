@@ -1,4 +1,22 @@
 //! Everything about us at a moment: what `pleg status` shows and `/v1/status` serves.
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let sim = sim::Sim::new();
+//! sim.run("web-0", &["app"]);
+//! # let environment = pleg::Environment { endpoint: "sim".into(), clock: sim.clock(), observer: std::sync::Arc::new(pleg::NoObserver), ids: pleg::no_ids(), kernel: None };
+//! # let pleg = pleg::Pleg::start(std::sync::Arc::new(sim.clone()), pleg::Config::default(), environment);
+//! tokio::time::sleep(Duration::from_secs(1)).await;
+//!
+//! let report = serde_json::to_value(pleg.status().await?)?;
+//! assert_eq!(report["health"]["state"], "Healthy");
+//! assert_eq!(report["containers"]["running"], 1);
+//! # Ok(())
+//! # }
+//! ```
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

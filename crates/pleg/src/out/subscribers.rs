@@ -10,6 +10,30 @@
 //! A subscriber that falls behind holds nobody up. Its queued events are conflated into
 //! "these pods changed", counted, and once it reads again it is told how those pods are
 //! now. So intermediate events can be missed, visibly; the end cannot.
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use pleg::out::told::Record;
+//!
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() -> Result<(), pleg::out::cache::Stopped> {
+//! let sim = sim::Sim::new();
+//! sim.run("web-0", &["app"]);
+//! # let environment = pleg::Environment { endpoint: "sim".into(), clock: sim.clock(), observer: std::sync::Arc::new(pleg::NoObserver), ids: pleg::no_ids(), kernel: None };
+//! # let pleg = pleg::Pleg::start(std::sync::Arc::new(sim.clone()), pleg::Config::default(), environment);
+//! tokio::time::sleep(Duration::from_secs(1)).await;
+//!
+//! let mut records = pleg.subscribe().await?;
+//! let mut initial = 0;
+//! while let Some(Record::Event(event)) = records.next().await {
+//!     assert!(event.initial);
+//!     initial += 1;
+//! }
+//! assert_eq!(initial, 2, "a container and its sandbox run");
+//! # Ok(())
+//! # }
+//! ```
 
 use std::any::Any;
 use std::collections::{BTreeSet, VecDeque};

@@ -1,5 +1,22 @@
 //! What consumers are told: the [`Record`]s that a subscription delivers, and how events
 //! are made of what the records gave and the inspection found.
+//!
+//! ```
+//! use pleg::out::told::Record;
+//!
+//! fn line(record: &Record) -> String {
+//!     match record {
+//!         Record::Event(event) => format!("{} {}", event.event_type.as_str(), event.pod),
+//!         Record::Synced { pods, .. } => format!("{pods} pods"),
+//!         Record::Health(health) => format!("{}: {}", health.state, health.message),
+//!         Record::Gap { conflated, .. } => format!("{conflated} events were merged"),
+//!     }
+//! }
+//!
+//! let json = r#"{"kind": "synced", "time": "2026-01-01T00:00:00Z", "pods": 3, "containers": 7}"#;
+//! assert_eq!(line(&serde_json::from_str(json)?), "3 pods");
+//! # Ok::<(), serde_json::Error>(())
+//! ```
 
 use serde::{Deserialize, Serialize};
 

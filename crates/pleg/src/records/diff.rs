@@ -11,6 +11,16 @@
 //! Created counts as unknown. Sandboxes are read by the same table as containers.
 //! `Changed` is never told to anybody, but it makes the pod worth an inspection.
 //! Source: `generateEvents` of `pkg/kubelet/pleg/generic.go`, Kubernetes 1.36.
+//!
+//! ```
+//! use pleg::records::diff::{Happening, State, happenings};
+//!
+//! assert_eq!(happenings(State::Gone, State::Running), [Happening::Started]);
+//! assert_eq!(
+//!     happenings(State::Running, State::Gone),
+//!     [Happening::Died, Happening::Removed]
+//! );
+//! ```
 
 use std::collections::{HashMap, HashSet};
 

@@ -11,6 +11,37 @@
 //! that a commit gives are given once; so no event is lost when an inspection fails, and
 //! none is told twice. A pod that is being inspected is not planned again; when it has
 //! changed meanwhile, the difference is found after the commit.
+//!
+//! ```
+//! use pleg::model::event::Source;
+//! use pleg::model::snapshot::Snapshot;
+//! use pleg::records::diff::Happening;
+//! use pleg::records::{Records, Step};
+//! use pleg::runtime::Runtime;
+//! use tokio::time::Instant;
+//!
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() -> Result<(), pleg::runtime::CallError> {
+//! let runtime = sim::Sim::new();
+//! runtime.run("web-0", &["app"]);
+//! let sandboxes = runtime.list_sandboxes().await?.rows;
+//! let containers = runtime.list_containers().await?.rows;
+//! let snapshot = Snapshot::new(Instant::now(), &sandboxes, &containers);
+//!
+//! let mut records = Records::default();
+//! records.observe(&snapshot, Instant::now(), Source::Relist);
+//! let mut happened = Vec::new();
+//! for uid in records.unsettled() {
+//!     if let Step::Inspect { ticket, .. } = records.plan(&uid, Instant::now()) {
+//!         let commit = records.commit(&ticket);
+//!         happened.extend(commit.into_iter().flat_map(|commit| commit.changes));
+//!     }
+//! }
+//! assert!(happened.iter().all(|change| change.happening == Happening::Started));
+//! assert_eq!(happened.len(), 2, "a container and its sandbox");
+//! # Ok(())
+//! # }
+//! ```
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

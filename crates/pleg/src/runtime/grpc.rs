@@ -1,9 +1,25 @@
 //! A runtime behind a unix socket, in CRI v1 or v1alpha2.
+//!
+//! ```no_run
+//! use pleg::runtime::Runtime;
+//! use pleg::runtime::grpc::{Endpoint, GrpcRuntime, MAX_MESSAGE_SIZE};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let endpoint: Endpoint = "unix:///run/containerd/containerd.sock".parse()?;
+//! let runtime = GrpcRuntime::new(&endpoint, MAX_MESSAGE_SIZE);
+//! println!("{}", runtime.version().await?);
+//! println!("{} containers", runtime.list_containers().await?.rows.len());
+//! # Ok(())
+//! # }
+//! ```
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use cri::{ApiVersion, Client, Connect, Endpoint, lean, v1};
+use cri::{ApiVersion, Client, lean, v1};
 use futures_util::StreamExt;
+
+pub use cri::{Connect, Endpoint, EndpointError};
 
 use super::list::List;
 use super::names::Names;

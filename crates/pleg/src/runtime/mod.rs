@@ -1,5 +1,24 @@
 //! The runtime as the rest of the library sees it: a few calls, their answers in our own
 //! types, and why a call failed. [`grpc`] is the door to a real one.
+//!
+//! ```
+//! use pleg::runtime::{CallError, Runtime};
+//! use sim::Sim;
+//!
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() -> Result<(), CallError> {
+//! let runtime = Sim::new();
+//! runtime.run("web-0", &["app"]);
+//!
+//! let listed = runtime.list_containers().await?;
+//! let status = runtime.container_status(&listed.rows[0].id).await?;
+//! assert_eq!(&*status.name, "app");
+//!
+//! let unknown = runtime.container_status(&"unknown".into()).await;
+//! assert!(matches!(unknown, Err(CallError::NotFound(_))));
+//! # Ok(())
+//! # }
+//! ```
 
 use std::fmt;
 use std::future::Future;

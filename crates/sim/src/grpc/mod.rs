@@ -9,6 +9,26 @@
 //! What a PLEG, crictl and a sync loop ask for is answered from the world and changes it,
 //! after the call has gone through the faults that are in force for it; of the rest the
 //! runtime says that it has no such method, as a real one without a feature does.
+//!
+//! ```
+//! use pleg::runtime::Runtime;
+//! use pleg::runtime::grpc::{Endpoint, GrpcRuntime, MAX_MESSAGE_SIZE};
+//! use sim::{Sim, grpc};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("sim.sock");
+//! let sim = Sim::new();
+//! sim.run("web-0", &["app"]);
+//! let listener = grpc::socket::listen(&path).await?;
+//! tokio::spawn(grpc::serve(sim, listener));
+//!
+//! let runtime = GrpcRuntime::new(&Endpoint::new(path), MAX_MESSAGE_SIZE);
+//! assert_eq!(runtime.list_containers().await?.rows.len(), 1);
+//! # Ok(())
+//! # }
+//! ```
 
 use std::io;
 use std::path::PathBuf;

@@ -1,5 +1,21 @@
 //! The socket's file: what an earlier server left behind is taken over, what is alive or
 //! no socket is left alone.
+//!
+//! ```
+//! use sim::grpc::socket;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> std::io::Result<()> {
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("sim.sock");
+//! let listener = socket::listen(&path).await?;
+//! assert!(socket::listen(&path).await.is_err(), "a server listens already");
+//! drop(listener);
+//! socket::remove(&path).await?;
+//! assert!(!path.exists());
+//! # Ok(())
+//! # }
+//! ```
 
 use std::fs;
 use std::io::{self, ErrorKind};

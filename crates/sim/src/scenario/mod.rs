@@ -6,16 +6,6 @@
 //! ```
 //!
 //! A line is a time and what happens then; `docs/sim.md` teaches all of it.
-//!
-//! ```
-//! let text = "
-//!     0s   run web nginx
-//!     5s   hang ContainerStatus of web/nginx   # until it is lifted
-//!     +1m  lift all
-//! ";
-//! let scenario = sim::Scenario::parse("example", text).unwrap();
-//! assert_eq!(scenario.steps().len(), 3);
-//! ```
 
 use std::time::Duration;
 
@@ -33,6 +23,31 @@ pub use words::ScenarioError;
 use words::Words;
 
 /// What happens to a node, and when.
+///
+/// ```
+/// use sim::{Ending, Scenario, Sim};
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let text = "
+///     0s   run web nginx
+///     5s   hang ContainerStatus of web/nginx   # until it is lifted
+///     +1m  lift all
+/// ";
+/// let scenario = Scenario::parse("example", text)?;
+/// assert_eq!(scenario.steps().len(), 3);
+///
+/// let sim = Sim::new();
+/// let ending = scenario
+///     .play(&sim, |played| {
+///         println!("{:?} {}", played.at, played.action);
+///         Ok::<(), std::io::Error>(())
+///     })
+///     .await?;
+/// assert_eq!(ending, Ending::Quiet);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scenario {
     name: String,

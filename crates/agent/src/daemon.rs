@@ -17,7 +17,7 @@ use pleg::{Environment, Pleg};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use crate::diagnosis::{Diagnosis, Findings};
+use crate::diagnosis::{Diagnosis, Findings, Reports, Told};
 use crate::doors::{Listeners, MAX_CONNECTIONS, serve};
 use crate::http::{Agent, health_router, report, router};
 use crate::known_ids::{SavedSet, known_ids};
@@ -25,9 +25,6 @@ use crate::{AgentConfig, KernelHints, Metrics, kernel, supervisor};
 
 /// How often a report is made for those in this process who act on it.
 const REPORT: Duration = Duration::from_secs(1);
-
-/// The newest report; `None` while nothing is known.
-pub(crate) type Reports = watch::Receiver<Option<StatusReport>>;
 
 /// What a daemon is made from.
 #[derive(Clone, Debug)]
@@ -118,7 +115,7 @@ pub async fn run(
     supervisor::ready().await;
     let ended = tokio::select! {
         never = serve_all(listeners, &agent) => match never {},
-        never = supervisor::watchdog(&agent) => match never {},
+        never = supervisor::watchdog(&agent.pleg, agent.guard.as_ref()) => match never {},
         stopped = agent.pleg.stopped() => Err(stopped.into()),
         stopped = saved.keep(agent.pleg.clone()) => Err(stopped.into()),
         never = diagnose(&agent, diagnosis.as_ref(), reports.subscribe()) => match never {},
@@ -167,7 +164,13 @@ async fn tell_kubernetes(kubernetes: Option<&Teller>, mut reports: Reports) {
 
 async fn diagnose(agent: &Agent, diagnosis: Option<&Diagnosis>, reports: Reports) -> Infallible {
     match diagnosis {
-        Some(diagnosis) => diagnosis.keep(agent, reports).await,
+        Some(diagnosis) => {
+            let told = Told {
+                findings: &agent.findings,
+                metrics: &agent.metrics,
+            };
+            diagnosis.keep(told, reports).await;
+        }
         None => drop(reports),
     }
     pending().await

@@ -6,11 +6,10 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
+use pleg::Pleg;
 use pleg::kernel::Blocking;
 use sd_notify::NotifyState;
 use tokio::time::{sleep, timeout};
-
-use crate::http::Agent;
 
 /// The supervisor takes a word at once, or is ill itself.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -51,17 +50,17 @@ pub(crate) async fn stopping() {
 }
 
 /// Says twice in each watchdog interval that both loops turn, while they do.
-pub(crate) async fn watchdog(agent: &Agent) -> Infallible {
+pub(crate) async fn watchdog(pleg: &Pleg, guard: Option<&guard::Handle>) -> Infallible {
     let Some(interval) = sd_notify::watchdog_enabled() else {
         return std::future::pending().await;
     };
     let mut beats = None;
     loop {
         sleep(interval / 2).await;
-        let now = agent.guard.as_ref().map(guard::Handle::beats);
+        let now = guard.map(guard::Handle::beats);
         let guard_turns = now.is_none() || now != beats;
         beats = now;
-        let turns = timeout(TURN, agent.pleg.status()).await.is_ok();
+        let turns = timeout(TURN, pleg.status()).await.is_ok();
         match (turns, guard_turns) {
             (true, true) => tell(NotifyState::Watchdog).await,
             (false, _) => tracing::error!("the event loop is not running"),

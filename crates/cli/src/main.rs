@@ -14,7 +14,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 
 mod args;
 mod command_line;
@@ -110,7 +110,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<Found> {
         Command::Analyze(options) => commands::analyze::run(&global, options).await,
         Command::Demo => commands::demo::run(&global).await,
         Command::Sim(options) => commands::sim::run(&global, options).await,
-        Command::Completion(options) => commands::completion::run(&options),
-        Command::ManPages(options) => commands::man_pages::run(&options),
+        Command::Completion(options) => commands::completion::run(&options, &Arguments::command()),
+        Command::ManPages(options) => commands::man_pages::run(&options, Arguments::command()),
     }
 }

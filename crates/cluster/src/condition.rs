@@ -15,13 +15,10 @@ use pleg::out::health::{HealthState, Reason};
 use pleg::out::status_report::StatusReport;
 use pleg::runtime::Rpc;
 
-use crate::summary::Summary;
+use crate::summary::{LIMIT_REACHED, Summary, shortened};
 
 /// No message is longer, in bytes.
 const LONGEST: usize = 1024;
-
-/// The reason of a guard that has answered for as long as it may.
-pub(crate) const LIMIT_REACHED: &str = "GuardLimitReached";
 
 /// A condition's status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,17 +131,4 @@ fn message(report: &StatusReport) -> String {
 /// A runtime's words, made safe to show and short.
 pub(crate) fn sentence(text: &str) -> String {
     shortened(&escape::sentence(text), LONGEST)
-}
-
-/// At most so many bytes.
-pub(crate) fn shortened(text: &str, longest: usize) -> String {
-    const CUT: &str = "…";
-    if text.len() <= longest {
-        return text.to_owned();
-    }
-    let mut end = longest - CUT.len();
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    format!("{}{CUT}", &text[..end])
 }

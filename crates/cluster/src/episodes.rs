@@ -15,8 +15,9 @@ use pleg::runtime::Rpc;
 use times::GoDuration;
 use tokio::time::Instant;
 
-use crate::condition::{sentence, shortened};
+use crate::condition::sentence;
 use crate::config::is_domain;
+use crate::summary::shortened;
 
 /// So many events at once.
 const BURST: u32 = 10;

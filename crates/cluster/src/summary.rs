@@ -8,7 +8,8 @@ use pleg::out::status_report::StatusReport;
 use pleg::runtime::Rpc;
 use serde::{Deserialize, Serialize};
 
-use crate::condition::{LIMIT_REACHED, shortened};
+/// The reason of a guard that has answered for as long as it may.
+pub(crate) const LIMIT_REACHED: &str = "GuardLimitReached";
 
 /// The annotation's name.
 pub const ANNOTATION: &str = "pleg.dev/status";
@@ -117,4 +118,17 @@ impl Culprit {
             id: call.id.as_ref().map(|id| name(id.as_str()).into()),
         }
     }
+}
+
+/// At most so many bytes.
+pub(crate) fn shortened(text: &str, longest: usize) -> String {
+    const CUT: &str = "…";
+    if text.len() <= longest {
+        return text.to_owned();
+    }
+    let mut end = longest - CUT.len();
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{}{CUT}", &text[..end])
 }

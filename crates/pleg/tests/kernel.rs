@@ -103,7 +103,10 @@ async fn a_runtime_that_does_not_tell_pids_leaves_the_kernel_unavailable_and_say
     let kernel = node.status().await.kernel;
     assert_eq!((kernel.state.as_str(), kernel.watched), ("unavailable", 0));
     let why = kernel.why.unwrap();
-    assert!(why.contains("the runtime tells no pid"), "{why}");
+    assert!(
+        why.contains("the runtime does not report the PIDs"),
+        "{why}"
+    );
 }
 
 #[tokio::test(start_paused = true)]

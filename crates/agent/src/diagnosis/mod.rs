@@ -18,13 +18,13 @@ use pleg::model::wall_time::{WallTime, system_clock};
 use pleg::out::health::HealthState;
 use pleg::out::status_report::{Finding, StatusReport};
 use serde::Deserialize;
+use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout};
 
 use self::doctor::{Doctor, Said};
 use self::occasions::{Occasion, Occasions};
-use crate::daemon::Reports;
-use crate::http::Agent;
+use crate::metrics::Metrics;
 
 mod bundles;
 mod doctor;
@@ -63,6 +63,16 @@ impl DiagnosisConfig {
             )),
         }
     }
+}
+
+/// The newest report; `None` while nothing is known.
+pub(crate) type Reports = watch::Receiver<Option<StatusReport>>;
+
+/// Who is told what a diagnosis finds.
+#[derive(Clone, Copy)]
+pub(crate) struct Told<'a> {
+    pub(crate) findings: &'a Findings,
+    pub(crate) metrics: &'a Metrics,
 }
 
 /// What was found, for whoever makes a report.
@@ -133,13 +143,13 @@ impl Diagnosis {
     }
 
     /// Diagnoses by these reports for as long as they come.
-    pub(crate) async fn keep(&self, agent: &Agent, mut reports: Reports) {
+    pub(crate) async fn keep(&self, told: Told<'_>, mut reports: Reports) {
         let mut occasions = Occasions::new(self.config.check_up, Instant::now());
         while reports.changed().await.is_ok() {
             let occasion = match reports.borrow_and_update().as_ref() {
                 Some(report) => {
                     if report.health.state == HealthState::Healthy {
-                        agent.findings.change(|known| known.leading = None);
+                        told.findings.change(|known| known.leading = None);
                     }
                     occasions.next(report, Instant::now())
                 }
@@ -147,12 +157,12 @@ impl Diagnosis {
                 None => None,
             };
             if let Some(occasion) = occasion {
-                self.diagnose(occasion, agent).await;
+                self.diagnose(occasion, told).await;
             }
         }
     }
 
-    async fn diagnose(&self, occasion: Occasion, agent: &Agent) {
+    async fn diagnose(&self, occasion: Occasion, told: Told<'_>) {
         let time = system_clock()();
         let place = match occasion {
             Occasion::Trouble => self.place(time).await,
@@ -168,14 +178,14 @@ impl Diagnosis {
                 Diagnosed::Failed
             }
         };
-        agent.metrics.diagnosed(ended);
+        told.metrics.diagnosed(ended);
         let bundle = self.keep_bundle(place).await;
         let Ok(said) = said else {
             return;
         };
         let left = said.systemd_cookie_left_seconds;
         let overflow = left.map(|left| time.as_unix_seconds() + left);
-        agent.metrics.systemd_cookie_overflow(overflow);
+        told.metrics.systemd_cookie_overflow(overflow);
         match occasion {
             Occasion::Trouble => {
                 let leading = said.into_findings(time, bundle.as_deref()).next();
@@ -185,11 +195,11 @@ impl Diagnosis {
                     let said = format!("{}: {}{bundle}", finding.cause, finding.sentence);
                     tracing::warn!("diagnosis: {}", escape::sentence(&said));
                 }
-                agent.findings.change(|known| known.leading = leading);
+                told.findings.change(|known| known.leading = leading);
             }
             Occasion::CheckUp => {
                 let warnings: Vec<_> = said.into_findings(time, None).collect();
-                agent.findings.change(|known| known.warnings = warnings);
+                told.findings.change(|known| known.warnings = warnings);
             }
         }
     }

@@ -1,9 +1,8 @@
 //! `pleg completion`: the completion script of a shell.
 
-use clap::{Args, Command, CommandFactory};
+use clap::{Args, Command};
 use clap_complete::Shell;
 
-use crate::command_line::Arguments;
 use crate::{Found, output};
 
 const AFTER_HELP: &str = "\
@@ -22,20 +21,16 @@ pub struct Completion {
     shell: Shell,
 }
 
-pub fn run(options: &Completion) -> anyhow::Result<Found> {
-    output::generated(&script(options.shell))?;
+/// Completes `all` of the command line.
+pub fn run(options: &Completion, all: &Command) -> anyhow::Result<Found> {
+    let mut script = Vec::new();
+    clap_complete::generate(options.shell, &mut visible(all), "pleg", &mut script);
+    output::generated(&script)?;
     Ok(Found::Well)
 }
 
-fn script(shell: Shell) -> Vec<u8> {
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut visible(), "pleg", &mut script);
-    script
-}
-
 /// The command line without the commands that help does not list: scripts would offer them.
-fn visible() -> Command {
-    let all = Arguments::command();
+fn visible(all: &Command) -> Command {
     let listed = all
         .get_subcommands()
         .filter(|command| !command.is_hide_set());

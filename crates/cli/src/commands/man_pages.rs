@@ -10,7 +10,6 @@ use anyhow::Context;
 use clap::{Args, Command, CommandFactory};
 
 use crate::Found;
-use crate::command_line::Arguments;
 use crate::commands::kubectl::Kubectl;
 
 /// Arguments of `pleg man-pages`.
@@ -21,18 +20,14 @@ pub struct ManPages {
     directory: PathBuf,
 }
 
-/// Each program that this binary is.
-fn programs() -> [Command; 2] {
-    [Arguments::command(), Kubectl::command()]
-}
-
-pub fn run(options: &ManPages) -> anyhow::Result<Found> {
+/// Writes the pages of `pleg`, and of the plugin that this binary is too.
+pub fn run(options: &ManPages, pleg: Command) -> anyhow::Result<Found> {
     let directory = &options.directory;
     let write = |program| {
         fs::create_dir_all(directory)?;
         clap_mangen::generate_to(program, directory)
     };
-    for program in programs() {
+    for program in [pleg, Kubectl::command()] {
         write(program).with_context(|| format!("cannot write to {}", directory.display()))?;
     }
     Ok(Found::Well)

@@ -213,7 +213,7 @@ fn a_stale_socket_is_replaced_and_a_live_one_or_a_file_left_alone() {
 
     fs::write(&place.socket, "a letter").unwrap();
     let refused = place.sim("", &[]).run().sentence();
-    assert!(refused.ends_with("is there and is no socket"), "{refused}");
+    assert!(refused.ends_with("exists and is not a socket"), "{refused}");
     assert_eq!(fs::read_to_string(&place.socket).unwrap(), "a letter");
 }
 

@@ -15,10 +15,7 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::failure::{Failure, chain, garbage};
-
-/// An answer that takes longer does not come.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(15);
+use super::failure::{Failure, PATIENCE, chain, garbage};
 
 /// No object is as large: etcd takes 1.5 MB.
 const LONGEST_OBJECT: usize = 4 << 20;

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use kube::config::KubeconfigError;
 
-use super::door::PATIENCE;
+/// An answer that takes longer does not come.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(15);
 
 /// Why something was not done.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

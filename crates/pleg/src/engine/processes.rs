@@ -228,7 +228,7 @@ impl Processes {
         match answer {
             Ok(Some(pid)) => self.on_pid_told(id, pid),
             Ok(None) => {
-                let why = "the runtime tells no pid of its containers".to_owned();
+                let why = "the runtime does not report the PIDs of its containers".to_owned();
                 self.refuse(id, why, None);
                 None
             }

@@ -45,7 +45,7 @@ pub async fn remove(path: &Path) -> io::Result<()> {
         Err(error) => return Err(error),
     };
     if !file.file_type().is_socket() {
-        let why = format!("{shown} is there and is no socket");
+        let why = format!("{shown} exists and is not a socket");
         return Err(io::Error::new(ErrorKind::AlreadyExists, why));
     }
     match timeout(PATIENCE, UnixStream::connect(path)).await {

@@ -199,7 +199,7 @@ fn nonsense_is_refused() {
         ("0s events flood 0", "a number from 1"),
         ("0s events drop", "expected every"),
         ("0s events drop every 0", "a number from 1"),
-        ("0s events explode", "what becomes of events"),
+        ("0s events explode", "a fault of events"),
         ("0s end now", "the end of the line"),
     ] {
         let error = refused(text);

@@ -23,7 +23,7 @@ const MANNERS: &str = "a runtime (cri-o, cri-dockerd, pleg-sim)";
 
 const METHODS: &str = "a method of CRI (ListContainers, ContainerStatus, …) or everything";
 
-const EVENTS: &str = "what becomes of events (silent, drop, duplicate, swap, delay, scatter, \
+const EVENTS: &str = "a fault of events (silent, drop, duplicate, swap, delay, scatter, \
     without-status, flood, broadcast, one-reader, end-at-once, unimplemented, cut)";
 
 const ERRORS: &str = "an error (unavailable, not-found, unimplemented, too-large, refused)";

@@ -241,7 +241,7 @@ fn installed(report: &Report, installation: &Installation) -> String {
             format!("{} is named in {files} now.\n", installation.runtime)
         }
     };
-    text += "`pleg guard uninstall` takes it back.\n";
+    text += "`pleg guard uninstall` removes the units.\n";
     if let Some(config) = &report.unused_config {
         let config = config.display();
         text += &format!(

@@ -24,7 +24,7 @@ use tokio::time::{Instant, timeout};
 
 use self::doctor::{Doctor, Said};
 use self::occasions::{Occasion, Occasions};
-use crate::metrics::Metrics;
+use crate::metrics::{Diagnosed, Metrics};
 
 mod bundles;
 mod doctor;
@@ -95,30 +95,6 @@ impl Findings {
 
     fn change(&self, change: impl FnOnce(&mut Known)) {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
-    }
-}
-
-/// How a diagnosis ended, as metrics count it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Diagnosed {
-    /// It found something.
-    Found,
-    /// It found nothing.
-    Nothing,
-    /// It could not be made.
-    Failed,
-}
-
-impl Diagnosed {
-    pub(crate) const ALL: [Self; 3] = [Self::Found, Self::Nothing, Self::Failed];
-
-    /// As it is labelled.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Found => "found",
-            Self::Nothing => "nothing",
-            Self::Failed => "failed",
-        }
     }
 }
 

@@ -12,10 +12,11 @@ use pleg::out::status_report::StatusReport;
 use pleg::runtime::{CallError, Rpc};
 use prometheus::{Registry, TextEncoder};
 
-use crate::diagnosis::Diagnosed;
-
+mod diagnosed;
 mod kubelet;
 mod own;
+
+pub(crate) use diagnosed::Diagnosed;
 
 use kubelet::Kubelet;
 use own::Own;

@@ -15,8 +15,8 @@ use prometheus::{
     register_int_gauge_vec_with_registry, register_int_gauge_with_registry,
 };
 
+use super::diagnosed::Diagnosed;
 use super::{Operations, operation_buckets};
-use crate::diagnosis::Diagnosed;
 
 /// From a millisecond, where an event of a healthy runtime arrives, to a list's time-out.
 const LATENCY_BUCKETS: &[f64] = &[

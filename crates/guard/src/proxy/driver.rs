@@ -8,8 +8,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use cri::{ApiVersion, Rpc};
-use http::{HeaderValue, Request, Response, Uri};
+use cri::Rpc;
+use http::{Request, Response};
 use pleg::IdSource;
 use pleg::kernel::Blocking;
 use prometheus::Histogram;
@@ -21,10 +21,9 @@ use super::added::Passage;
 use super::answer::{Answer, whole};
 use super::events::EventHub;
 use super::tasks::spawn;
-use super::upstream::Upstream;
+use super::upstream::{Upstream, request_of};
 use super::{Body, Proxy, Report, kept};
 use crate::core::{Action, AskId, CallId, Caller, Guard, Input, Mode, Outcome, Phase};
-use cri::frame::framed;
 
 /// How often what is known is kept, if it has changed.
 const KEEP: Duration = Duration::from_millis(500);
@@ -386,19 +385,6 @@ fn tell(phase: Phase) {
              its lists in time"
         ),
     }
-}
-
-/// A request of our own.
-pub(super) fn request_of(rpc: Rpc, message: &Bytes) -> Request<Bytes> {
-    let mut request = Request::new(framed(message));
-    *request.method_mut() = http::Method::POST;
-    *request.uri_mut() = format!("http://localhost{}", rpc.path(ApiVersion::V1))
-        .parse()
-        .unwrap_or_else(|_| Uri::from_static("http://localhost/"));
-    let headers = request.headers_mut();
-    headers.insert("content-type", HeaderValue::from_static("application/grpc"));
-    headers.insert("te", HeaderValue::from_static("trailers"));
-    request
 }
 
 /// A caller that waits; when it goes, its call is given up.

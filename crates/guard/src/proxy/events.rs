@@ -28,9 +28,9 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
 use super::Body;
-use super::driver::request_of;
 use super::tasks::spawn;
 use super::upstream::Upstream;
+use super::upstream::request_of;
 use crate::wire::request::id_of;
 
 /// How many pieces may wait for a reader. One that is further behind loses its stream, as it

@@ -1,7 +1,6 @@
 //! What a kubelet connects to.
 
 use std::convert::Infallible;
-use std::future::Future;
 use std::io;
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::rc::Rc;
@@ -11,7 +10,6 @@ use cri::{ApiVersion, Rpc};
 use http::{Request, Response, Version};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use hyper::rt::Executor;
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -23,7 +21,7 @@ use tokio::time::sleep;
 use super::added::Passage;
 use super::answer::{Answer, whole};
 use super::driver::{Call, Driver};
-use super::tasks::spawn;
+use super::tasks::{LocalExecutor, spawn};
 use super::upstream::NoAnswer;
 use super::{Body, MOST_HEADERS, MOST_RESETS, Proxy, Report, Visit, WINDOW, kept};
 use crate::core::{Caller, Input, Mode, is_intercepted};
@@ -31,18 +29,6 @@ use cri::frame::message_of;
 
 /// After an error of accept, such as no file descriptor left.
 const PAUSE: Duration = Duration::from_millis(50);
-
-/// Tasks of this thread.
-#[derive(Clone, Copy)]
-pub(super) struct LocalExecutor;
-
-impl<F: Future + 'static> Executor<F> for LocalExecutor {
-    fn execute(&self, future: F) {
-        spawn(async move {
-            future.await;
-        });
-    }
-}
 
 pub(super) async fn serve(
     listener: UnixListener,

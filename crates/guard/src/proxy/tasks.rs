@@ -7,6 +7,7 @@ use std::panic::AssertUnwindSafe;
 use std::rc::Rc;
 
 use futures_util::FutureExt;
+use hyper::rt::Executor;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
@@ -22,6 +23,18 @@ pub(super) fn spawn(task: impl Future<Output = ()> + 'static) -> JoinHandle<()> 
             PANICKED.with(|panicked| panicked.notify_one());
         }
     })
+}
+
+/// Tasks of this thread.
+#[derive(Clone, Copy)]
+pub(super) struct LocalExecutor;
+
+impl<F: Future + 'static> Executor<F> for LocalExecutor {
+    fn execute(&self, future: F) {
+        spawn(async move {
+            future.await;
+        });
+    }
 }
 
 /// Ends when a task of this thread has panicked.

@@ -5,15 +5,17 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
-use http::{Request, Response};
+use bytes::Bytes;
+use cri::frame::framed;
+use cri::{ApiVersion, Rpc};
+use http::{HeaderValue, Request, Response, Uri};
 use hyper::body::Incoming;
 use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::UnixStream;
 use tokio::sync::Mutex;
 
-use super::server::LocalExecutor;
-use super::tasks::spawn;
+use super::tasks::{LocalExecutor, spawn};
 use super::{Body, MOST_HEADERS, MOST_RESETS, WINDOW};
 
 /// Why there is no answer.
@@ -98,4 +100,17 @@ impl Upstream {
         *self.sender.borrow_mut() = Some(sender.clone());
         Ok(sender)
     }
+}
+
+/// A request of our own.
+pub(super) fn request_of(rpc: Rpc, message: &Bytes) -> Request<Bytes> {
+    let mut request = Request::new(framed(message));
+    *request.method_mut() = http::Method::POST;
+    *request.uri_mut() = format!("http://localhost{}", rpc.path(ApiVersion::V1))
+        .parse()
+        .unwrap_or_else(|_| Uri::from_static("http://localhost/"));
+    let headers = request.headers_mut();
+    headers.insert("content-type", HeaderValue::from_static("application/grpc"));
+    headers.insert("te", HeaderValue::from_static("trailers"));
+    request
 }

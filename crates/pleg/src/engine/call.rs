@@ -2,11 +2,13 @@
 
 use tokio::time::Instant;
 
-use super::governor::Key;
 use crate::model::id::{Id, PodUid};
 use crate::model::listed::{ListedContainer, ListedSandbox};
 use crate::model::status::{ContainerStatus, SandboxStatus};
 use crate::runtime::{CallError, Listing, Rpc, Runtime, RuntimeVersion, of_the_asked};
+
+/// By what calls are told apart: of the same, one at most is outstanding.
+pub type Key = (Rpc, Option<Id>);
 
 /// What the runtime is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::governor::Key;
+use super::call::Key;
 use crate::runtime::Rpc;
 
 /// How many answers of a kind are remembered.

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tokio::time::Instant;
 
-use super::governor::Key;
+use super::call::Key;
 use crate::model::id::{Id, PodUid};
 use crate::out::coverage::Failing;
 use crate::out::failure::InspectError;

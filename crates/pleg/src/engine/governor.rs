@@ -20,9 +20,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::call::Key;
 use super::evidence::Evidence;
 use crate::config::Config;
-use crate::model::id::{Id, PodUid};
+use crate::model::id::PodUid;
 use crate::runtime::{About, OutstandingCall, Rpc};
 
 /// A status call that is silent for so long is suspect while others of its kind are answered.
@@ -58,9 +59,6 @@ const RESERVED: usize = 4;
 
 /// How many windows all outstanding calls together may fill, those that are stuck included.
 pub const STUCK_FACTOR: usize = 4;
-
-/// By what calls are told apart: of the same, one at most is outstanding.
-pub type Key = (Rpc, Option<Id>);
 
 /// The calls that are outstanding now.
 #[derive(Debug)]

@@ -15,8 +15,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::call::Key;
 use super::call::{Call, Purpose, Question};
-use super::governor::{Governor, Key};
+use super::governor::Governor;
 use super::sweeper::about;
 use crate::model::id::{Id, PodUid};
 use crate::model::listed::{ContainerState, ListedPod};

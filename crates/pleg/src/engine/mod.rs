@@ -60,4 +60,5 @@ mod state;
 mod stream;
 mod sweeper;
 
-pub use governor::{Governor, Key, SLOW_STATUS, SMALLEST_WINDOW, STUCK_FACTOR, SUSPECT};
+pub use call::Key;
+pub use governor::{Governor, SLOW_STATUS, SMALLEST_WINDOW, STUCK_FACTOR, SUSPECT};

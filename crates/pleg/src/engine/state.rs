@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::call::Key;
 use super::call::{Answered, Call, List, Purpose, Question};
 use super::differing::Differing;
 use super::doubts::Doubts;
 use super::failures::Failures;
-use super::governor::{Governor, Key, SUSPECT};
+use super::governor::{Governor, SUSPECT};
 use super::hints::HintBudget;
 use super::inspector::Inspector;
 use super::looks::LASTING;

@@ -17,8 +17,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::call::Key;
 use super::call::{Call, List, Purpose, Question};
-use super::governor::{Governor, Key};
+use super::governor::Governor;
 use super::relister::Missing;
 use crate::model::id::{Id, PodRef, PodUid};
 use crate::model::listed::{ListedPod, ListedSandbox, SandboxState};

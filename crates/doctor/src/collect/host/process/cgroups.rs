@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::first::text;
+use super::read_text::read_text;
 use crate::collect::helper::Reads;
 use crate::collect::host::file::printable_path;
 use crate::facts::host::{CgroupPath, Process};
@@ -13,7 +13,7 @@ const CONTROLLERS: [&str; 5] = ["freezer", "pids", "memory", "cpu", "name=system
 
 /// Where a process is; nowhere if that cannot be read.
 pub(super) fn of(reads: &Reads, folder: &Path) -> Vec<CgroupPath> {
-    parse(&text(reads, &folder.join("cgroup")).unwrap_or_default())
+    parse(&read_text(reads, &folder.join("cgroup")).unwrap_or_default())
 }
 
 /// `4:memory:/kubepods/burstable/pod…`: one entry for hierarchies in which it is in the same

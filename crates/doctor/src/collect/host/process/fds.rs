@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::first::text;
+use super::read_text::read_text;
 use crate::collect::helper::Reads;
 use crate::facts::Fact;
 use crate::facts::host::FdUse;
@@ -67,7 +67,7 @@ fn add(found: &mut FdUse, number: &str, target: &str, socket: &mut impl FnMut(u3
 
 /// `Max open files            1024                 524288               files`
 fn limits(reads: &Reads, folder: &Path) -> (Option<u64>, Option<u64>) {
-    let limits = text(reads, &folder.join("limits")).unwrap_or_default();
+    let limits = read_text(reads, &folder.join("limits")).unwrap_or_default();
     let line = limits
         .lines()
         .find_map(|line| line.strip_prefix("Max open files"));

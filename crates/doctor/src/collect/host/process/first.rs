@@ -5,13 +5,13 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::read_text::read_text;
 use super::room::Room;
 use super::stat::{self, Stat};
 use super::{Before, Census, cgroups, fds, threads};
 use crate::collect::helper::{Reads, read_all};
-use crate::collect::host::file::{text_of, word};
+use crate::collect::host::file::word;
 use crate::collect::host::sockets::Holders;
-use crate::facts::Missing;
 use crate::facts::host::Process;
 use crate::facts::host::process::MOST_PROCESSES;
 
@@ -67,7 +67,7 @@ fn see(reads: &Reads, proc: &Path, pid: u32, uptime: f64, room: &Mutex<Room>) ->
     let folder = proc.join(pid.to_string());
     let stat = Stat::of(reads, &folder).ok()?;
     let kernel = stat.flags & KERNEL_THREAD != 0 || pid == 2;
-    let status = text(reads, &folder.join("status")).unwrap_or_default();
+    let status = read_text(reads, &folder.join("status")).unwrap_or_default();
     let started = stat.start as f64 / rustix::param::clock_ticks_per_second() as f64;
     let mut process = Process {
         pid,
@@ -111,9 +111,4 @@ fn see(reads: &Reads, proc: &Path, pid: u32, uptime: f64, room: &Mutex<Room>) ->
         before,
         sockets,
     })
-}
-
-/// The text of a file. It is opened as it stands: who would wait for it is left.
-pub(super) fn text(reads: &Reads, path: &Path) -> Result<String, Missing> {
-    reads.at(path, || text_of(std::fs::File::open(path)?))
 }

@@ -16,6 +16,7 @@ use crate::facts::host::{Gap, Gaps, Process};
 mod cgroups;
 mod fds;
 mod first;
+mod read_text;
 mod room;
 mod second;
 mod stat;

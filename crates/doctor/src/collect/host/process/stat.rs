@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::first;
+use super::read_text::read_text;
 use crate::collect::helper::Reads;
 use crate::collect::host::file::{printable, text};
 use crate::facts::Missing;
@@ -27,7 +27,7 @@ impl Stat {
 
     /// The same, by one who is watched over.
     pub(super) fn of(reads: &Reads, folder: &Path) -> Result<Self, Missing> {
-        let text = first::text(reads, &folder.join("stat"))?;
+        let text = read_text(reads, &folder.join("stat"))?;
         let nonsense = || Missing::System("it does not say what is looked for".to_owned());
         Self::parse(&text).ok_or_else(nonsense)
     }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::first::text;
+use super::read_text::read_text;
 use super::stat::Stat;
 use crate::collect::helper::Reads;
 use crate::collect::host::file::printable;
@@ -39,7 +39,7 @@ pub(super) fn of(reads: &Reads, folder: &Path, all: bool, most: usize) -> Vec<Th
 }
 
 fn line(reads: &Reads, path: &Path) -> Option<String> {
-    Some(printable(text(reads, path).ok()?.trim_end()))
+    Some(printable(read_text(reads, path).ok()?.trim_end()))
 }
 
 fn tasks(reads: &Reads, folder: &Path) -> Vec<u32> {
@@ -55,7 +55,7 @@ fn tasks(reads: &Reads, folder: &Path) -> Vec<u32> {
 /// How long all threads of a process waited for a processor, in nanoseconds.
 pub(super) fn delay(reads: &Reads, folder: &Path) -> Option<u64> {
     let delays = tasks(reads, folder).into_iter().filter_map(|task| {
-        let text = text(reads, &folder.join(format!("task/{task}/schedstat"))).ok()?;
+        let text = read_text(reads, &folder.join(format!("task/{task}/schedstat"))).ok()?;
         text.split_ascii_whitespace().nth(1)?.parse::<u64>().ok()
     });
     delays.reduce(u64::saturating_add)
@@ -63,7 +63,7 @@ pub(super) fn delay(reads: &Reads, folder: &Path) -> Option<u64> {
 
 /// How often a thread gave up the processor, or lost it.
 pub(super) fn switches(reads: &Reads, folder: &Path, tid: u32) -> Option<u64> {
-    let status = text(reads, &folder.join(format!("task/{tid}/status"))).ok()?;
+    let status = read_text(reads, &folder.join(format!("task/{tid}/status"))).ok()?;
     let counts = status.lines().filter_map(|line| {
         let (name, count) = line.split_once(':')?;
         let counted = matches!(

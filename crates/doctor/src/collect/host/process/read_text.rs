@@ -1,0 +1,13 @@
+//! The text of a file of a process.
+
+use std::fs::File;
+use std::path::Path;
+
+use crate::collect::helper::Reads;
+use crate::collect::host::file::text_of;
+use crate::facts::Missing;
+
+/// The text of a file. It is opened as it stands: who would wait for it is left.
+pub(super) fn read_text(reads: &Reads, path: &Path) -> Result<String, Missing> {
+    reads.at(path, || text_of(File::open(path)?))
+}

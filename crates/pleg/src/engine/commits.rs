@@ -90,25 +90,22 @@ impl Engine {
                 let judged = self.doubts.inspected(
                     &status,
                     contradictions,
-                    last_good.clone(),
+                    last_good,
                     is_listed_since,
                     now.instant,
                 );
                 let differs = self.records.is_pending(uid);
                 let status = match (&judged, listed) {
                     (Judged::Fails { error, last_good }, Some(listed)) => {
-                        let in_doubt = (last_good.as_ref(), listed, Some(error.clone()));
-                        self.cache
-                            .set_in_doubt(uid, status, in_doubt, begun, differs)
-                    }
-                    // What is told of it as listed is shown as well.
-                    (Judged::Contradicts, Some(listed)) => {
-                        let in_doubt = (last_good.as_ref(), listed, None);
+                        let in_doubt = (last_good.as_ref(), listed, error.clone());
                         self.cache
                             .set_in_doubt(uid, status, in_doubt, begun, differs)
                     }
                     _ => self.cache.set(uid, status, begun, differs),
                 };
+                if let (Judged::Contradicts, Some(listed)) = (&judged, listed) {
+                    self.cache.keep_told(uid, listed);
+                }
                 self.note_contradiction(&status, now.instant);
                 if let Some(error) = self.failures.of(uid).map(|failing| failing.error.clone()) {
                     // What failed since this was begun is asked for again.

@@ -88,6 +88,9 @@ struct Contents {
     /// Pods that differ from what the cache holds: no look vouches for their entry
     /// until they are inspected.
     pending: BTreeSet<PodUid>,
+    /// Pods of which something was told that is still listed and was not found: whoever begins to
+    /// listen is told of it as of the rest.
+    unfound: BTreeMap<PodUid, ListedPod>,
     /// The newest look, which vouches for the pods that are known.
     looked: Option<Moment>,
     /// The beginning of the newest look that would have seen a new pod.
@@ -110,6 +113,17 @@ impl Contents {
             None if newer(self.complete) => Some(Entry::unknown(uid)),
             _ => None,
         }
+    }
+
+    /// What was told of an inspected pod.
+    fn told(&self, uid: &PodUid) -> Option<Arc<PodStatus>> {
+        let entry = self.pods.get(uid).filter(|entry| entry.inspected)?;
+        let Some(listed) = self.unfound.get(uid) else {
+            return Some(entry.status.clone());
+        };
+        let mut told = PodStatus::clone(&entry.status);
+        told.keep_parts_of(&PodStatus::from(listed), listed);
+        Some(Arc::new(told))
     }
 
     /// The entry as far as the last look vouches for it.
@@ -167,11 +181,16 @@ impl Cache {
             .collect()
     }
 
-    /// The statuses of all pods that were ever inspected, by UID.
-    pub(crate) fn inspected(&self) -> VecDeque<Arc<PodStatus>> {
+    /// What was told of all pods that were ever inspected, by UID.
+    pub(crate) fn all_told(&self) -> VecDeque<Arc<PodStatus>> {
         let contents = self.read();
-        let inspected = contents.pods.values().filter(|entry| entry.inspected);
-        inspected.map(|entry| entry.status.clone()).collect()
+        let told = contents.pods.keys().filter_map(|uid| contents.told(uid));
+        told.collect()
+    }
+
+    /// The same of a single one.
+    pub(crate) fn told(&self, uid: &PodUid) -> Option<Arc<PodStatus>> {
+        self.read().told(uid)
     }
 
     /// Waits for an entry that is newer than `time`.
@@ -249,28 +268,31 @@ impl CacheWriter {
         status
     }
 
+    /// What is `listed` of the pod has been told, and the inspection that was written last did not
+    /// find all of it.
+    pub(crate) fn keep_told(&self, uid: &PodUid, listed: &ListedPod) {
+        self.write().unfound.insert(uid.clone(), listed.clone());
+    }
+
     /// Writes what an inspection begun at `begun` found that contradicts what is `listed`: what
-    /// it did not find stays as it was last known, and nothing of it is confirmed. Without an
-    /// error the next look tells which of both is so.
+    /// it did not find stays as it was last known, and nothing of it is confirmed.
     pub fn set_in_doubt(
         &self,
         uid: &PodUid,
         mut status: PodStatus,
-        (last_good, listed, error): (&PodStatus, &ListedPod, Option<InspectError>),
+        (last_good, listed, error): (&PodStatus, &ListedPod, InspectError),
         begun: Moment,
         differs: bool,
     ) -> Arc<PodStatus> {
         let mut contents = self.write();
-        contents.note_inspected(uid, begun, differs || error.is_none());
+        contents.note_inspected(uid, begun, differs);
         let entry = contents.entry_of(uid);
         status.keep_parts_of(last_good, listed);
         status.keep_ips_of(last_good);
         entry.status = Arc::new(status);
         entry.inspected = true;
-        if error.is_some() {
-            entry.modified = entry.modified.max(Some(begun.instant));
-        }
-        entry.error = error;
+        entry.error = Some(error);
+        entry.modified = entry.modified.max(Some(begun.instant));
         let status = entry.status.clone();
         drop(contents);
         self.changed.send_replace(());
@@ -313,6 +335,7 @@ impl CacheWriter {
         let mut contents = self.write();
         contents.pods.remove(uid);
         contents.pending.remove(uid);
+        contents.unfound.remove(uid);
         drop(contents);
         self.changed.send_replace(());
     }
@@ -378,6 +401,7 @@ impl Contents {
     /// A pod was inspected. A look that was begun later did not wait for it, and so does not
     /// vouch for it: the next one will.
     fn note_inspected(&mut self, uid: &PodUid, begun: Moment, differs: bool) {
+        self.unfound.remove(uid);
         let looked = self.looked.is_some_and(|look| look.instant > begun.instant);
         if differs {
             self.pending.insert(uid.clone());

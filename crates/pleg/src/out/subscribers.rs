@@ -143,7 +143,7 @@ impl Subscribers {
         self.queues.push(Arc::downgrade(&shared));
         Subscription {
             _lifeline: lifeline,
-            present: cache.inspected(),
+            present: cache.all_told(),
             cache,
             shared,
             clock,
@@ -253,12 +253,8 @@ impl Subscription {
             Changed::All => (BTreeSet::new(), true),
         };
         self.present = match all {
-            true => self.cache.inspected(),
-            false => {
-                let entries = pods.iter().map(|uid| self.cache.get(uid));
-                let inspected = entries.filter(|entry| entry.inspected);
-                inspected.map(|entry| entry.status).collect()
-            }
+            true => self.cache.all_told(),
+            false => pods.iter().filter_map(|uid| self.cache.told(uid)).collect(),
         };
         Some(Record::Gap {
             time: (self.clock)(),

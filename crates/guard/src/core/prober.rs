@@ -117,7 +117,7 @@ impl Prober {
             id,
             ..About::node(call)
         };
-        self.governor.begin(about, true, now);
+        self.governor.begin(about, now);
         true
     }
 

@@ -167,8 +167,13 @@ impl Governor {
         entry.is_some_and(|entry| entry.is_look)
     }
 
-    /// A call is made.
-    pub fn begin(&mut self, about: About, is_look: bool, now: Instant) {
+    /// A call is made whose answer is taken for how it is with what it asks for.
+    pub fn begin(&mut self, about: About, now: Instant) {
+        self.begin_as(about, true, now);
+    }
+
+    /// A call is made, perhaps for something else, as a pid.
+    pub(crate) fn begin_as(&mut self, about: About, is_look: bool, now: Instant) {
         if self.outstanding.is_empty() {
             self.moved = now;
             self.answered = now;

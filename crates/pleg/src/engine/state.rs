@@ -267,7 +267,7 @@ impl Engine {
         if let Purpose::Inspect(uid, _) = &call.purpose {
             self.unasked.remove(uid);
         }
-        self.governor.begin(about, call.purpose.is_look(), now);
+        self.governor.begin_as(about, call.purpose.is_look(), now);
         self.act(Action::Ask(call));
     }
 

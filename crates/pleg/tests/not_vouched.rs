@@ -11,23 +11,10 @@ use pleg::model::listed::ContainerState;
 use pleg::out::health::HealthState;
 use pleg::runtime::Rpc;
 use sim::Fault;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 fn victim() -> PodUid {
     "uid-victim".into()
-}
-
-/// Whether the cache says without an error that `app` of the victim runs.
-async fn is_told_to_run(node: &Node, newer_than: Instant) -> bool {
-    let cache = node.pleg.cache().clone();
-    let uid = victim();
-    let told = timeout(Duration::ZERO, cache.newer_than(&uid, newer_than)).await;
-    let Ok(Ok(entry)) = told else {
-        return false;
-    };
-    let mut containers = entry.status.containers.iter();
-    let app = containers.find(|container| &*container.name == "app");
-    entry.error.is_none() && app.is_some_and(|app| app.state == ContainerState::Running)
 }
 
 /// A victim whose `side` hangs while it is inspected, and whose `app` dies after it answered.
@@ -61,7 +48,9 @@ async fn an_error_that_was_noted_meanwhile_does_not_make_an_old_inspection_newer
         node.sim.lift(Rpc::ContainerStatus, Some("victim/side.0"));
         for _ in 0..600 {
             node.pass(0.01).await;
-            let runs = is_told_to_run(&node, died + Duration::from_millis(200)).await;
+            let runs = node
+                .is_told_to_run(&victim(), died + Duration::from_millis(200))
+                .await;
             assert!(!runs, "at {}, lists hang: {lists_hang}", node.elapsed());
         }
     }

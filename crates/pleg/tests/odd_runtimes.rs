@@ -10,10 +10,9 @@ use node::{Node, generic, many, seconds};
 use odd::Odd;
 use pleg::Config;
 use pleg::model::id::{Id, PodRef};
-use pleg::model::listed::ContainerState;
 use pleg::runtime::{Announced, AnnouncedSandbox, Rpc};
 use sim::{Fault, Outstanding, Sim};
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 /// A node whose runtime may be odd, with the folder of a container that is long gone.
 async fn watch_odd(config: Config, prepare: impl FnOnce(&Sim, &Odd)) -> (Node, Odd) {
@@ -151,19 +150,6 @@ async fn a_pod_that_only_an_event_named_is_not_seen() {
     }
 }
 
-/// Whether the cache says, as of later than this, that `app` of the victim runs.
-async fn is_told_to_run(node: &Node, newer_than: Instant) -> bool {
-    let cache = node.pleg.cache().clone();
-    let uid = "uid-victim".into();
-    let told = timeout(Duration::ZERO, cache.newer_than(&uid, newer_than)).await;
-    let Ok(Ok(entry)) = told else {
-        return false;
-    };
-    let mut containers = entry.status.containers.iter();
-    let app = containers.find(|container| &*container.name == "app");
-    entry.error.is_none() && app.is_some_and(|app| app.state == ContainerState::Running)
-}
-
 #[tokio::test(start_paused = true)]
 async fn an_older_list_does_not_vouch_for_whom_a_newer_sweep_could_not_ask() {
     let (node, _odd) = watch_the_past().await;
@@ -185,7 +171,9 @@ async fn an_older_list_does_not_vouch_for_whom_a_newer_sweep_could_not_ask() {
     let died = Instant::now();
     for _ in 0..300 {
         node.pass(0.05).await;
-        let runs = is_told_to_run(&node, died + Duration::from_secs(1)).await;
+        let runs = node
+            .is_told_to_run(&"uid-victim".into(), died + Duration::from_secs(1))
+            .await;
         assert!(!runs, "{:?} after its death", died.elapsed());
     }
 }
@@ -204,7 +192,9 @@ async fn an_older_list_does_not_vouch_for_whom_a_newer_sweep_did_not_find() {
     let removed = Instant::now();
     for _ in 0..60 {
         node.pass(0.05).await;
-        let runs = is_told_to_run(&node, removed + Duration::from_millis(200)).await;
+        let runs = node
+            .is_told_to_run(&"uid-victim".into(), removed + Duration::from_millis(200))
+            .await;
         assert!(!runs, "{:?} after it was removed", removed.elapsed());
     }
 }

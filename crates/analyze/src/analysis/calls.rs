@@ -106,11 +106,7 @@ impl Calls {
         let Some(key) = culprit.id.clone().or(pod) else {
             return;
         };
-        if entry.whom.len() < MOST_NAMES || entry.whom.contains_key(&key) {
-            let (count, known) = entry.whom.entry(key).or_default();
-            *count += 1;
-            known.learn(culprit);
-        }
+        entry.asked_for(key, 1, culprit);
     }
 
     /// Takes in what another input tells.
@@ -121,11 +117,7 @@ impl Calls {
             let room = MOST_QUOTES.saturating_sub(known.quotes.len());
             known.quotes.extend(late.quotes.into_iter().take(room));
             for (key, (count, culprit)) in late.whom {
-                if known.whom.len() < MOST_NAMES || known.whom.contains_key(&key) {
-                    let whom = known.whom.entry(key).or_default();
-                    whom.0 += count;
-                    whom.1.learn(culprit);
-                }
+                known.asked_for(key, count, culprit);
             }
         }
     }
@@ -137,6 +129,14 @@ impl Calls {
 }
 
 impl Late {
+    fn asked_for(&mut self, key: String, times: u64, culprit: Culprit) {
+        if self.whom.len() < MOST_NAMES || self.whom.contains_key(&key) {
+            let (count, known) = self.whom.entry(key).or_default();
+            *count += times;
+            known.learn(culprit);
+        }
+    }
+
     /// The one that was asked for in vain most often.
     pub fn most(&self) -> Option<&Culprit> {
         let most = self.whom.values().max_by_key(|(count, _)| *count);

@@ -1,6 +1,7 @@
 //! What a line of a log tells: signs of causes, points of the series, calls that failed.
 
 use super::input::Input;
+use super::told::MOST_QUOTES;
 use super::{Quote, Told, gone, names};
 use crate::kind::{Kind, Writer};
 use crate::line::prefix::Carried;
@@ -11,7 +12,6 @@ use crate::signs::{Found, Interest};
 
 /// More nodes are not told apart.
 const MOST_HOSTS: usize = 16;
-const MOST_QUOTES: usize = 4;
 const SECOND: i64 = 1_000_000_000;
 
 impl Input {

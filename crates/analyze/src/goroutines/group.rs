@@ -169,9 +169,8 @@ impl Group {
     fn add(&mut self, stack: Stack) {
         if self.wait == Wait::Lock
             && let Some(address) = lock_address(&stack.calls)
-            && (self.locks.len() < MOST_LOCKS || self.locks.contains_key(&address))
         {
-            *self.locks.entry(address).or_default() += stack.count;
+            self.waits_for(address, stack.count);
         }
         // Less than a minute is not written.
         let minutes = stack.minutes.unwrap_or(0);
@@ -179,27 +178,34 @@ impl Group {
         if stack.state.is_some() && told {
             self.waited(minutes, minutes);
         }
-        self.count = self.count.saturating_add(stack.count);
-        if age(&stack) > age(&self.oldest) {
-            self.oldest = stack;
-        }
+        self.count(stack.count, stack);
     }
 
     /// Takes in the same group of another input.
     fn absorb(&mut self, other: Self) {
         for (address, count) in other.locks {
-            if self.locks.len() < MOST_LOCKS || self.locks.contains_key(&address) {
-                *self.locks.entry(address).or_default() += count;
-            }
+            self.waits_for(address, count);
         }
         let told = other.max_minutes.is_some() || self.max_minutes.is_some();
         if other.oldest.state.is_some() && told {
             let min = other.min_minutes.unwrap_or(0);
             self.waited(min, other.max_minutes.unwrap_or(0));
         }
-        self.count = self.count.saturating_add(other.count);
-        if age(&other.oldest) > age(&self.oldest) {
-            self.oldest = other.oldest;
+        self.count(other.count, other.oldest);
+    }
+
+    /// So many more, of whom this one has waited longest.
+    fn count(&mut self, more: u64, oldest: Stack) {
+        self.count = self.count.saturating_add(more);
+        if age(&oldest) > age(&self.oldest) {
+            self.oldest = oldest;
+        }
+    }
+
+    /// So many wait for this lock.
+    fn waits_for(&mut self, lock: u64, count: u64) {
+        if self.locks.len() < MOST_LOCKS || self.locks.contains_key(&lock) {
+            *self.locks.entry(lock).or_default() += count;
         }
     }
 

@@ -90,9 +90,7 @@ impl StackReader {
                 let Some(call) = Call::of_frame(line) else {
                     return false;
                 };
-                if stack.calls.len() < MOST_CALLS {
-                    stack.calls.push(call);
-                }
+                push(stack, call);
                 self.last = Last::Call;
             }
             _ => return false,
@@ -217,15 +215,10 @@ impl StackReader {
             line: number,
             ..Stack::default()
         });
-        let mut push = |call| {
-            if stack.calls.len() < MOST_CALLS {
-                stack.calls.push(call);
-            }
-        };
-        push(call);
+        push(stack, call);
         // Two lines that a copy has glued together.
         while let Some((call, after)) = glued(rest) {
-            push(call);
+            push(stack, call);
             rest = after;
         }
         self.last = Last::Call;
@@ -262,6 +255,13 @@ impl StackReader {
                     .trim_start();
             }
         }
+    }
+}
+
+/// Adds a call, unless there are more than Go prints.
+fn push(stack: &mut Stack, call: Call) {
+    if stack.calls.len() < MOST_CALLS {
+        stack.calls.push(call);
     }
 }
 

@@ -3,12 +3,12 @@
 
 use causes::Cause;
 use cri::Rpc;
-use doctor::diagnosis::NodeVerdict;
 use doctor::facts::probes::{End, ProbeFacts};
 
 use crate::built::{Machine, Task, advises, shows};
 use crate::others::{
-    DB, Pod, RUNTIME, WEB, failing, hung, node, only, said, silent, stopped, task,
+    DB, Pod, RUNTIME, WEB, failing, hung, is_well_and_its_shims_were_seen, node, only, said,
+    silent, stopped, task,
 };
 
 const DOCKERD: u32 = 510;
@@ -71,11 +71,7 @@ fn all_hang(probes: &mut ProbeFacts) {
 
 #[test]
 fn a_healthy_chain_of_daemons_is_silent_and_its_shims_were_looked_at() {
-    let said = said(&healthy());
-    assert_eq!(said.findings, []);
-    assert_eq!(said.verdict, NodeVerdict::Ok);
-    let mut unchecked = said.not_checked.iter();
-    assert!(!unchecked.any(|not| not.cause == Cause::ShimUnresponsive));
+    is_well_and_its_shims_were_seen(&healthy());
 }
 
 #[test]

@@ -4,11 +4,13 @@
 use causes::Cause;
 use causes::finding::Confidence;
 use cri::Rpc;
-use doctor::diagnosis::NodeVerdict;
 use doctor::facts::probes::{End, ProbeFacts};
 
 use crate::built::{Machine, Task, advises, shows};
-use crate::others::{DB, Pod, RUNTIME, WEB, dead, hung, node, only, said, silent, stopped, task};
+use crate::others::{
+    DB, Pod, RUNTIME, WEB, dead, hung, is_well_and_its_shims_were_seen, node, only, silent,
+    stopped, task,
+};
 
 /// The conmon of the container of `web`, and its process.
 const CONMON: u32 = 710;
@@ -61,11 +63,7 @@ fn web_app_dead(machine: Machine) -> Machine {
 
 #[test]
 fn a_healthy_cri_o_is_silent_and_its_conmons_were_looked_at() {
-    let said = said(&healthy());
-    assert_eq!(said.findings, []);
-    assert_eq!(said.verdict, NodeVerdict::Ok);
-    let mut unchecked = said.not_checked.iter();
-    assert!(!unchecked.any(|not| not.cause == Cause::ShimUnresponsive));
+    is_well_and_its_shims_were_seen(&healthy());
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use causes::Cause;
 use causes::finding::{Finding, PodName};
 use cri::Rpc;
-use doctor::diagnosis::{Diagnosis, diagnose};
+use doctor::diagnosis::{Diagnosis, NodeVerdict, diagnose};
 use doctor::facts::Fact;
 use doctor::facts::probes::{Cost, End, Failures, Probe, ProbeFacts};
 use pleg::runtime::{CallError, RuntimeVersion};
@@ -180,4 +180,14 @@ pub fn only(machine: &Machine, cause: Cause) -> Finding {
     assert_eq!(findings.len(), 1, "{findings:#?}");
     assert_eq!(findings[0].cause, cause);
     findings.remove(0)
+}
+
+/// Nothing is found, and not for want of a look at the shims or conmons.
+#[track_caller]
+pub fn is_well_and_its_shims_were_seen(machine: &Machine) {
+    let said = said(machine);
+    assert_eq!(said.findings, []);
+    assert_eq!(said.verdict, NodeVerdict::Ok);
+    let mut unchecked = said.not_checked.iter();
+    assert!(!unchecked.any(|not| not.cause == Cause::ShimUnresponsive));
 }

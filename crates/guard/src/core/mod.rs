@@ -115,6 +115,11 @@ impl Purpose {
 /// The label that a kubelet gives to all that is of a pod.
 const POD_UID: &str = "io.kubernetes.pod.uid";
 
+/// When it was so for the lists of both kinds.
+fn of_both([sandboxes, containers]: [Option<Instant>; 2]) -> Option<Instant> {
+    Some(sandboxes?.min(containers?))
+}
+
 /// A call that the runtime has not answered yet.
 #[derive(Debug)]
 struct Outstanding {
@@ -217,14 +222,12 @@ impl Guard {
 
     /// When a kubelet was last told lists of both kinds, by whomever.
     pub fn listed(&self) -> Option<Instant> {
-        let [sandboxes, containers] = self.listed;
-        Some(sandboxes?.min(containers?))
+        of_both(self.listed)
     }
 
     /// When a kubelet last asked for lists of both kinds, whether they were answered or not.
     pub fn asked(&self) -> Option<Instant> {
-        let [sandboxes, containers] = self.asked;
-        Some(sandboxes?.min(containers?))
+        of_both(self.asked)
     }
 
     /// What is done for lists now.

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use pleg::kernel::Kernel;
 use pleg::model::event::{Event, EventType, Source};
-use pleg::model::id::Id;
+use pleg::model::id::{Id, PodUid};
+use pleg::model::listed::ContainerState;
 use pleg::model::snapshot::Counts;
 use pleg::model::wall_time::WallTime;
 use pleg::out::coverage::{Look, LookKind};
@@ -20,7 +21,7 @@ use pleg::runtime::{CallError, Rpc, Runtime};
 use pleg::{Config, Environment, IdSource, Mode, Observer, Pleg, no_ids};
 use sim::{Fault, Sim};
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 /// Both calls for the status of an id.
 pub const STATUSES: [Rpc; 2] = [Rpc::ContainerStatus, Rpc::PodSandboxStatus];
@@ -331,6 +332,18 @@ impl Node {
         let mut new = heard[*self.asked.lock().unwrap()..].iter();
         let event = new.find(|heard| matches!(heard.record, Record::Event(_)));
         assert!(event.is_none(), "{event:?}");
+    }
+
+    /// Whether the cache says without an error, as of later than this, that `app` of a pod runs.
+    pub async fn is_told_to_run(&self, uid: &PodUid, newer_than: Instant) -> bool {
+        let cache = self.pleg.cache().clone();
+        let told = timeout(Duration::ZERO, cache.newer_than(uid, newer_than)).await;
+        let Ok(Ok(entry)) = told else {
+            return false;
+        };
+        let mut containers = entry.status.containers.iter();
+        let app = containers.find(|container| &*container.name == "app");
+        entry.error.is_none() && app.is_some_and(|app| app.state == ContainerState::Running)
     }
 
     pub async fn status(&self) -> StatusReport {

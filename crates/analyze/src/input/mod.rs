@@ -6,14 +6,17 @@
 //! ```
 //!
 //! ```
+//! use std::num::NonZeroUsize;
+//!
 //! use analyze::analysis::Analyzer;
 //! use analyze::input::{NoObserver, read};
 //! use analyze::kind::Kind;
 //! use times::WallTime;
 //!
-//! let path = "tests/samples/dump-kubelet-1.11-relist-chansend-k8s72482.txt";
+//! let paths = ["tests/samples/dump-kubelet-1.11-relist-chansend-k8s72482.txt"];
+//! let at_once = NonZeroUsize::MIN;
 //! let mut analyzer = Analyzer::new();
-//! let unreadable = read(path, WallTime::now(), &mut analyzer, &mut NoObserver);
+//! let unreadable = read(&paths, WallTime::now(), at_once, &mut analyzer, &mut NoObserver);
 //! assert!(unreadable.is_empty());
 //! assert_eq!(analyzer.finish().inputs[0].kind, Kind::GoroutineDump);
 //! ```

@@ -32,6 +32,7 @@ mod collected;
 mod conclude;
 mod gone;
 mod input;
+mod json;
 mod late_calls;
 mod log_line;
 mod names;

@@ -1,0 +1,146 @@
+//! Lines of JSON: klog's and the runtimes' own, and what Docker and the journal carry lines in.
+
+use std::sync::LazyLock;
+
+use memchr::memmem::Finder;
+
+use super::Told;
+use super::input::Input;
+use crate::kind::Writer;
+use crate::line::bare;
+use crate::line::forms::milliseconds;
+use crate::line::prefix::Carried;
+use crate::line::stamp::Stamp;
+use crate::signs::{Found, Interest, Signs};
+
+/// What every line of JSON is asked for.
+static FIELDS: LazyLock<Fields> = LazyLock::new(|| Fields {
+    ts: Finder::new("\"ts\":"),
+    msg: Finder::new("\"msg\":"),
+    caller: Finder::new("\"caller\":"),
+    level: Finder::new("\"level\":"),
+    message: Finder::new("\"message\":"),
+});
+
+/// The names of fields by which lines of JSON are told apart.
+struct Fields {
+    ts: Finder<'static>,
+    msg: Finder<'static>,
+    caller: Finder<'static>,
+    level: Finder<'static>,
+    message: Finder<'static>,
+}
+
+/// No number of a time is longer, with what ends it.
+const LONGEST_NUMBER: usize = 24;
+
+impl Input {
+    /// A line of JSON: a log, or the carrier of one.
+    pub(super) fn json(
+        &mut self,
+        line: &[u8],
+        carried: &Carried,
+        found: &Found,
+        signs: &Signs,
+        told: &mut Told,
+        depth: u8,
+    ) -> bool {
+        let body = carried.body;
+        let near = &body[..body.len().min(400)];
+        // Where the name of a field ends.
+        let end_of = |name: &Finder| Some(name.find(near)? + name.needle().len());
+        let fields = &*FIELDS;
+        // Docker's own field is the first; the journal sorts its fields by name.
+        if body.starts_with(b"{\"log\":\"") || found.is(Interest::Carrier) {
+            self.alikes.forget();
+            return self.carrier(body, carried, signs, told, depth);
+        }
+        let (ts, msg) = (end_of(&fields.ts), end_of(&fields.msg));
+        let writer = match end_of(&fields.caller).or(ts.and(msg)) {
+            Some(end) => Some((Writer::Kubelet, end)),
+            None => end_of(&fields.level)
+                .zip(msg.or_else(|| end_of(&fields.message)))
+                .map(|(level, message)| (Writer::Runtime, level.max(message))),
+        };
+        let Some((writer, end)) = writer else {
+            return false;
+        };
+        let mut carried = *carried;
+        match writer {
+            Writer::Kubelet => carried.time = time_of_json(body).or(carried.time),
+            _ if found.is(Interest::Dump) => self.dump_in_json(body, &carried, told),
+            _ => {}
+        }
+        self.log(line, &carried, Some(writer), found, told);
+        // The time must have its end in the head.
+        let end = end.max(ts.map_or(0, |ts| ts + LONGEST_NUMBER));
+        if depth == 0
+            && let Some(rest) = body.get(end..)
+        {
+            self.note_alike(line, rest, found, writer);
+        }
+        true
+    }
+
+    fn dump_in_json(&mut self, body: &[u8], carried: &Carried, told: &mut Told) {
+        let message = serde_json::from_slice::<serde_json::Value>(body).ok();
+        let message = message
+            .as_ref()
+            .and_then(|value| value.get("msg")?.as_str());
+        self.dump_of(message.unwrap_or_default().as_bytes(), carried, told);
+    }
+
+    /// Docker's log files and the journal's own JSON.
+    fn carrier(
+        &mut self,
+        body: &[u8],
+        outer: &Carried,
+        signs: &Signs,
+        told: &mut Told,
+        depth: u8,
+    ) -> bool {
+        let Ok(value) = serde_json::from_slice::<serde_json::Value>(body) else {
+            return false;
+        };
+        let field = |name: &str| value.get(name).and_then(|value| value.as_str());
+        let Some(message) = field("log").or(field("MESSAGE")) else {
+            return false;
+        };
+        let ident = field("SYSLOG_IDENTIFIER")
+            .or(field("_COMM"))
+            .unwrap_or_default();
+        let realtime = field("__REALTIME_TIMESTAMP").and_then(|text| text.parse::<i64>().ok());
+        let time = realtime.and_then(|micros| Stamp::of_unix_nanos(micros.checked_mul(1000)?));
+        let written = field("time").and_then(|text| crate::line::stamp::take(text.as_bytes()));
+        let carried = Carried {
+            time: time.or(written.map(|(stamp, _)| stamp)).or(outer.time),
+            host: field("_HOSTNAME").map_or(outer.host, str::as_bytes),
+            ident: if ident.is_empty() {
+                outer.ident
+            } else {
+                ident.as_bytes()
+            },
+            pid: field("_PID").map_or(outer.pid, str::as_bytes),
+            body: message.as_bytes(),
+            is_of_dmesg: false,
+        };
+        for line in message.trim_end_matches('\n').split('\n') {
+            let line = bare(line.as_bytes());
+            self.layer(
+                line,
+                &signs.find(line),
+                signs,
+                told,
+                Some(&carried),
+                depth + 1,
+            );
+        }
+        true
+    }
+}
+
+/// klog's time in a line of JSON.
+pub(super) fn time_of_json(body: &[u8]) -> Option<Stamp> {
+    let ts = &FIELDS.ts;
+    milliseconds(&body[ts.find(body)? + ts.needle().len()..])
+}

@@ -28,7 +28,15 @@ remove_shim_sockets() {
     local shared=/run/containerd
     grep -hosE "$shared/s/[0-9a-f]+" "$state_dir"/io.containerd.runtime.v2.task/*/*/{address,bootstrap.json} |
         xargs --no-run-if-empty rm -f || true
-    rmdir "$shared/s" "$shared" 2>/dev/null || true
+}
+
+# What every instance writes to goes with the last one: a shim or a CNI plug-in of another may have just made sure that its folder is there.
+remove_shared_folders() {
+    if [[ -z $(instances) ]]; then
+        rmdir /run/containerd/s /run/containerd /var/lib/cni/results /var/lib/cni 2>/dev/null || true
+        rm -f "$lock_file"
+        rmdir --ignore-fail-on-non-empty "$run_root"
+    fi
 }
 
 remove_instance() {
@@ -49,7 +57,7 @@ down() {
     else
         say "'$name_in_use' was not up"
     fi
-    remove_lock_of_empty_testbed
+    remove_shared_folders
 }
 
 down_all() {

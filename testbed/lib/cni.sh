@@ -30,7 +30,6 @@ JSON
 remove_cni() {
     local results=/var/lib/cni/results
     grep -lsF "$run_dir/" "$results"/* | xargs --no-run-if-empty rm -f || true
-    rmdir "$results" "${results%/*}" 2>/dev/null || true
     if [[ -e /sys/class/net/$bridge && -x $lib_dir/bin/busybox ]]; then
         "$lib_dir/bin/busybox" ip link delete "$bridge"
     fi

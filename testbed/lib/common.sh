@@ -44,10 +44,3 @@ lock_testbed() {
 
 # What outlives the command must not take the lock along.
 forget_lock() { if [[ ${lock:-} ]]; then exec {lock}>&-; fi; }
-
-remove_lock_of_empty_testbed() {
-    if [[ -z $(instances) ]]; then
-        rm -f "$lock_file"
-        rmdir --ignore-fail-on-non-empty "$run_root"
-    fi
-}

@@ -53,6 +53,16 @@ pub struct KubeletView {
     pub not_ready_in_seconds: Option<f64>,
 }
 
+/// What a kubelet says before the error of its PLEG.
+const NOT_HEALTHY: &str = "PLEG is not healthy: ";
+
+impl KubeletView {
+    /// The error of its PLEG, if it has one.
+    pub fn pleg_error(&self) -> Option<&str> {
+        self.message.strip_prefix(NOT_HEALTHY)
+    }
+}
+
 /// What a kubelet says at `now`, by what was seen.
 pub fn kubelet_view(now: Instant, coverage: &Coverage) -> KubeletView {
     if coverage.kubelet_cannot_list {
@@ -125,7 +135,7 @@ fn judge(now: Instant, relist: Instant, why: &str) -> KubeletView {
     match kubelet_healthy(now, Some(relist), RELIST_THRESHOLD) {
         Err(sentence) => KubeletView {
             ready: false,
-            message: format!("PLEG is not healthy: {sentence}"),
+            message: format!("{NOT_HEALTHY}{sentence}"),
             not_ready_in_seconds: Some(0.0),
         },
         Ok(()) => {

@@ -1,0 +1,337 @@
+//! The sync loop on tokio: the task that owns the core, and a task for each sync.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pleg::Pleg;
+use pleg::model::event::EventType;
+use pleg::model::id::PodRef;
+use pleg::model::wall_time::WallClock;
+use pleg::out::cache::{Entry, Stopped};
+use pleg::out::health::{HealthState, Reason};
+use pleg::out::status_report::StatusReport;
+use pleg::out::subscribers::Subscription;
+use pleg::out::told::Record;
+use pleg::runtime::{CallError, Conditions};
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
+
+use crate::core::{self, Action, Input};
+use crate::ready_condition::{Inputs, ReadyCondition, Transition};
+use crate::runtime_state::{FailedCheck, RuntimeState, STATUS_PERIOD, aggregate};
+use crate::{Goal, Outcome, Policy, Source, SyncPod, Turn};
+
+/// How often it is looked at what stops all pods: a kubelet's `syncTicker`.
+const TICK: Duration = Duration::from_secs(1);
+
+/// How long a sync waits for a status that is newer than the last one.
+const STATUS_DEADLINE: Duration = Duration::from_secs(10);
+
+/// What a sync loop is made from.
+pub struct Parts<Q, P, C> {
+    /// Where the pods come from that are wanted.
+    pub source: Q,
+    /// What a worker does for its pod.
+    pub sync_pod: Arc<P>,
+    /// What is seen of the pods.
+    pub pleg: Pleg,
+    /// Asks the runtime for its `Status`.
+    pub conditions: C,
+    /// What stops all pods.
+    pub policy: Policy,
+    /// Tells the time of day.
+    pub clock: WallClock,
+    /// Spreads the resyncs of the pods.
+    pub jitter: fastrand::Rng,
+}
+
+/// A running sync loop. It ends when this is dropped, and leaves all pods as they are.
+#[derive(Debug)]
+pub struct SyncLoop {
+    ready: watch::Receiver<Option<ReadyCondition>>,
+    task: JoinHandle<Stopped>,
+}
+
+impl SyncLoop {
+    /// Starts a loop. Must be called within a tokio runtime.
+    pub fn start<Q, P, C, A>(parts: Parts<Q, P, C>) -> Self
+    where
+        Q: Source,
+        P: SyncPod<Spec = Q::Spec>,
+        C: Fn() -> A + Send + 'static,
+        A: Future<Output = Result<Conditions, CallError>> + Send + 'static,
+    {
+        let (shown, ready) = watch::channel(None);
+        let task = tokio::spawn(async move {
+            let Err(stopped) = run(parts, shown).await;
+            stopped
+        });
+        Self { ready, task }
+    }
+
+    /// The node's Ready condition, as a kubelet would compute it now; none before the first look
+    /// at the runtime.
+    pub fn ready(&self) -> watch::Receiver<Option<ReadyCondition>> {
+        self.ready.clone()
+    }
+
+    /// Waits until it has stopped, which it does only if the PLEG does.
+    pub async fn stopped(&mut self) {
+        // A panic in it has been told already.
+        let _ = (&mut self.task).await;
+    }
+}
+
+impl Drop for SyncLoop {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+enum Never {}
+
+async fn run<Q, P, C, A>(
+    parts: Parts<Q, P, C>,
+    shown: watch::Sender<Option<ReadyCondition>>,
+) -> Result<Never, Stopped>
+where
+    Q: Source,
+    P: SyncPod<Spec = Q::Spec>,
+    C: Fn() -> A + Send + 'static,
+    A: Future<Output = Result<Conditions, CallError>> + Send + 'static,
+{
+    let Parts {
+        mut source,
+        sync_pod,
+        pleg,
+        conditions,
+        policy,
+        clock,
+        jitter,
+    } = parts;
+    let started = Instant::now();
+    let mut core = core::SyncLoop::new(started, policy, jitter);
+    let mut node = Node {
+        policy,
+        clock,
+        state: RuntimeState::default(),
+        shown,
+    };
+    let mut events = pleg.subscribe().await?;
+    let mut syncs = JoinSet::new();
+    let mut asked = JoinSet::new();
+    asked.spawn(conditions());
+    let mut ticks = interval(TICK);
+    let mut status_ticks = interval(STATUS_PERIOD);
+    for ticker in [&mut ticks, &mut status_ticks] {
+        ticker.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    }
+    let mut source_is_open = true;
+    loop {
+        let alarm = core.alarm();
+        let input = tokio::select! {
+            change = source.next(), if source_is_open => match change {
+                Some(change) => Input::Change(change),
+                None => {
+                    source_is_open = false;
+                    continue;
+                }
+            },
+            input = woken(&mut events) => input.ok_or(Stopped)?,
+            Some(ended) = syncs.join_next() => match ended {
+                Ok((pod, outcome)) => {
+                    tell(&pod, &outcome);
+                    Input::Ended(pod.uid, outcome)
+                }
+                Err(error) => std::panic::resume_unwind(error.into_panic()),
+            },
+            Some(answer) = asked.join_next() => {
+                node.answered(answer);
+                Input::Errors(node.look(&pleg).await?)
+            }
+            _ = status_ticks.tick() => {
+                // One that hangs is not asked for again.
+                if asked.is_empty() {
+                    asked.spawn(conditions());
+                }
+                continue;
+            }
+            _ = ticks.tick() => Input::Errors(node.look(&pleg).await?),
+            () = sleep_until(alarm.unwrap_or(started)), if alarm.is_some() => match core.gate() {
+                crate::gate::Gate::Open => Input::Time,
+                crate::gate::Gate::Closed { .. } => Input::Errors(node.look(&pleg).await?),
+            },
+        };
+        for action in core.step(Instant::now(), input) {
+            match action {
+                Action::Sync { pod, goal, since } => {
+                    let turn = Sync {
+                        pod,
+                        goal,
+                        since: since.unwrap_or(started),
+                        network_ready: node.state.network_error().is_none(),
+                    };
+                    let sync_pod = sync_pod.clone();
+                    let pleg = pleg.clone();
+                    syncs.spawn(async move { turn.perform(&pleg, &*sync_pod).await });
+                }
+                Action::Skip { errors, .. } => {
+                    let err = aggregate(&errors).unwrap_or_default();
+                    tracing::error!(%err, "Skipping pod synchronization");
+                }
+                Action::Opened { closed_for } => {
+                    tracing::info!(closed_for = ?closed_for, "Pods are synchronized again");
+                }
+                Action::Gone(pod) => tracing::debug!(%pod, "nothing is left of the pod"),
+            }
+        }
+    }
+}
+
+fn tell(pod: &PodRef, outcome: &Outcome) {
+    match outcome {
+        Outcome::Failed(error) => tracing::warn!(%pod, error, "Error syncing pod, skipping"),
+        Outcome::NetworkNotReady => {
+            tracing::warn!(%pod, "Error syncing pod, skipping: network is not ready");
+        }
+        Outcome::Done { .. } | Outcome::Ended => {}
+    }
+}
+
+/// What the next record of the PLEG means for the workers; `None` once there is none.
+async fn woken<S>(events: &mut Subscription) -> Option<Input<S>> {
+    loop {
+        return Some(match events.next().await? {
+            // As a kubelet: what was removed needs no sync.
+            Record::Event(event) if event.event_type == EventType::ContainerRemoved => continue,
+            Record::Event(event) => Input::Woken(event.pod.uid),
+            Record::Gap { .. } => Input::AllWoken,
+            Record::Synced { .. } | Record::Health(_) => continue,
+        });
+    }
+}
+
+/// What is known of the node as a whole.
+struct Node {
+    policy: Policy,
+    clock: WallClock,
+    state: RuntimeState,
+    shown: watch::Sender<Option<ReadyCondition>>,
+}
+
+impl Node {
+    fn answered(&mut self, answer: Result<Result<Conditions, CallError>, tokio::task::JoinError>) {
+        match answer {
+            Ok(Ok(conditions)) => self.state.answered(Instant::now(), &conditions),
+            Ok(Err(error)) => tracing::warn!(%error, "Container runtime sanity check failed"),
+            Err(error) => std::panic::resume_unwind(error.into_panic()),
+        }
+    }
+
+    /// Looks at the runtime and the PLEG: what stops all pods now. The Ready condition follows.
+    async fn look(&self, pleg: &Pleg) -> Result<Vec<String>, Stopped> {
+        let report = pleg.status().await?;
+        let now = Instant::now();
+        let runtime = self.state.errors(now, self.unhealthy(&report).as_slice());
+        let stopping = match self.policy {
+            Policy::Node => runtime.clone(),
+            Policy::Pod => {
+                let silent = is_silent(&report).then(|| report.health.message.clone());
+                let runtime_error = self.state.runtime_error().map(str::to_owned);
+                silent.into_iter().chain(runtime_error).collect()
+            }
+        };
+        self.show(runtime);
+        Ok(stopping)
+    }
+
+    /// The PLEG's health: a kubelet's, or ours, by which a node is unhealthy only if no pod is
+    /// seen.
+    fn unhealthy(&self, report: &StatusReport) -> Option<FailedCheck> {
+        let why = match self.policy {
+            Policy::Node => report.kubelet_view.pleg_error().map(str::to_owned),
+            Policy::Pod => {
+                let is_unhealthy = report.health.state == HealthState::Unhealthy;
+                is_unhealthy.then(|| report.health.message.clone())
+            }
+        };
+        why.map(|why| FailedCheck { name: "PLEG", why })
+    }
+
+    fn show(&self, runtime: Vec<String>) {
+        let inputs = Inputs {
+            runtime,
+            network: self.state.network_error().map(str::to_owned),
+            ..Inputs::default()
+        };
+        self.shown.send_modify(|shown| {
+            let now = (self.clock)();
+            let (condition, turned) = ReadyCondition::compute(now, &inputs, shown.as_ref());
+            match turned {
+                Some(Transition::NodeReady) => tracing::info!("Node became ready"),
+                Some(Transition::NodeNotReady) => {
+                    tracing::warn!(message = condition.message, "Node became not ready");
+                }
+                None => {}
+            }
+            *shown = Some(condition);
+        });
+    }
+}
+
+/// Whether the runtime answers nothing at all, so that no pod could be synced.
+fn is_silent(report: &StatusReport) -> bool {
+    let reason = report.health.reason;
+    report.health.state == HealthState::Unhealthy
+        || matches!(reason, Reason::RuntimeSilent | Reason::RuntimeUnreachable)
+}
+
+/// A sync that is to be done.
+struct Sync<S> {
+    pod: PodRef,
+    goal: Goal<S>,
+    since: Instant,
+    network_ready: bool,
+}
+
+impl<S> Sync<S> {
+    /// What the runtime has of the pod, seen since its last sync.
+    async fn status(&self, pleg: &Pleg) -> Result<Entry, String> {
+        let newer = || pleg.cache().newer_than(&self.pod.uid, self.since);
+        let known = timeout(Duration::ZERO, newer()).await;
+        let entry = match known {
+            Ok(entry) => entry,
+            Err(_) => {
+                // A pod of which nothing changes is vouched for by relists alone.
+                pleg.request_relist();
+                let late = |_| format!("its status was not seen within {STATUS_DEADLINE:?}");
+                timeout(STATUS_DEADLINE, newer()).await.map_err(late)?
+            }
+        };
+        entry.map_err(|stopped| stopped.to_string())
+    }
+
+    async fn perform<P: SyncPod<Spec = S>>(self, pleg: &Pleg, sync_pod: &P) -> (PodRef, Outcome) {
+        let pod = self.pod.clone();
+        let entry = match self.status(pleg).await {
+            Ok(entry) => entry,
+            Err(why) => return (pod, Outcome::Failed(why)),
+        };
+        if let Some(error) = &entry.error {
+            let why = format!("error determining status: {error}");
+            return (pod, Outcome::Failed(why));
+        }
+        let turn = Turn {
+            pod: self.pod,
+            goal: self.goal,
+            entry,
+            network_ready: self.network_ready,
+        };
+        let outcome = sync_pod.sync(turn).await;
+        if let Outcome::Done { changed: true, .. } | Outcome::Ended = outcome {
+            pleg.request_relist();
+        }
+        (pod, outcome)
+    }
+}

@@ -2,7 +2,7 @@
 
 mod node;
 
-use node::{Node, broken, many, seconds};
+use node::{Node, broken, generic, many, pods, seconds};
 use pleg::Config;
 use pleg::out::coverage::LookKind;
 use pleg::out::health::{Blind, HealthState, Reason};
@@ -505,4 +505,52 @@ async fn a_list_that_failed_and_then_hangs_beside_the_other_holds_up_no_sweep() 
         })
         .await;
     }
+}
+
+/// `locked` is asked for its pid 0.9 s after the start, and does not tell it. As that is how long
+/// statuses have taken, it is suspected late. Containers cannot be listed meanwhile.
+async fn a_pid_is_not_told(list: Fault) -> Node {
+    let node = Node::watch_with_kernel(generic(), |sim| {
+        pods(sim);
+        sim.fault(Rpc::ContainerStatus, None, Fault::Slow(seconds(0.9)));
+    })
+    .await;
+    node.at(0.5).await;
+    let id = Some("locked/app.0");
+    node.sim.fault(Rpc::ContainerStatus, id, Fault::Hang);
+    node.sim.lift(Rpc::ContainerStatus, None);
+    node.sim.fault(Rpc::ListContainers, None, list);
+    node
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pid_that_is_not_told_holds_up_no_sweep() {
+    let large = CallError::TooLarge("by far".into());
+    for list in [Fault::Hang, Fault::Fail(large)] {
+        let node = a_pid_is_not_told(list.clone()).await;
+        node.at(2.6).await;
+        let now = node.sim.now();
+        node.sim.world().pod("a").restart("app", 4, now);
+        node.at(3.3).await;
+        node.sim.exit("a", "app", 5);
+        node.at(4.3).await;
+        let told = node.told();
+        for line in ["Started a/app.1", "Died a/app.1 with 5"] {
+            assert_eq!(told.matches(line).count(), 1, "{list:?}: {line}: {told}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sweep_that_a_pid_held_up_is_a_look_once_that_is_told() {
+    let node = a_pid_is_not_told(Fault::Hang).await;
+    let began = node.sim.now();
+    node.at(4.3).await;
+    node.counter.seen.lock().unwrap().clear();
+    node.sim.lift(Rpc::ContainerStatus, Some("locked/app.0"));
+    node.pass(0.05).await;
+    let seen = node.counter.seen.lock().unwrap();
+    let first = seen.first().expect("it is complete").since(began);
+    // It was begun two seconds after the start.
+    assert_eq!(first, seconds(1.5));
 }

@@ -189,7 +189,8 @@ impl Engine {
         let instant = now.instant;
         self.governor.pass(instant);
         self.listen_for_heartbeat(instant);
-        if self.sweeper.is_due(self.missing(instant), instant) {
+        let missing = self.missing(instant);
+        if self.sweeper.is_due(missing, &self.governor, instant) {
             self.act(Action::AskHost);
         }
         self.drive_stream(now);

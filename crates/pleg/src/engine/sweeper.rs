@@ -4,7 +4,8 @@
 //! ```text
 //!   targets --one at a time, 200 a second at most--> waiting --> answered | failed
 //!                                                       \--> stuck: named, waited for no more
-//!      all were asked, and the period has passed: the next sweep, beside those who are waited for
+//!      nobody is left to be asked now, and the period has passed: the next sweep, beside those who
+//!      are waited for
 //! ```
 //!
 //! The one that holds the list up is the one that does not answer, so a sweep finds the
@@ -76,7 +77,8 @@ pub(crate) struct Sweeper {
     period: Duration,
     /// The sweep under way, or the last one while the lists still do not come.
     sweep: Option<Sweep>,
-    /// An earlier one, of which some have not answered yet: the others are asked anew meanwhile.
+    /// An earlier one, of which some have not answered yet, or are being asked something else:
+    /// the others are asked anew meanwhile.
     trailing: Option<Sweep>,
     /// When the next one may begin.
     next: Instant,
@@ -181,7 +183,7 @@ impl Sweeper {
 
     /// Lets time pass while lists are `missing`, or ends sweeping. Says whether the next
     /// sweep is due, which begins once the host has told which ids it knows.
-    pub(crate) fn is_due(&mut self, missing: Missing, now: Instant) -> bool {
+    pub(crate) fn is_due(&mut self, missing: Missing, governor: &Governor, now: Instant) -> bool {
         if !missing.any() {
             self.sweep = None;
             self.trailing = None;
@@ -190,7 +192,7 @@ impl Sweeper {
             return false;
         }
         // A sweep in place of one list is of no use once the other one is missing too.
-        let goes_on = |sweep: &Sweep| !sweep.is_asked() && sweep.missing.covers(missing);
+        let goes_on = |sweep: &Sweep| sweep.asks(governor) && sweep.missing.covers(missing);
         let goes_on = self.sweep.as_ref().is_some_and(goes_on);
         let due = !goes_on && now >= self.next && !self.asking_host;
         if due {
@@ -337,6 +339,12 @@ impl Sweeper {
     /// The next call to be made, if it is time.
     pub(crate) fn next_call(&mut self, governor: &Governor, now: Instant) -> Option<(Call, About)> {
         let sweep = self.sweep.as_mut()?;
+        let trailing = self.trailing.as_mut();
+        if let Some(target) = trailing.and_then(|it| it.take(governor, now)) {
+            // Both together keep to the pace.
+            sweep.next = sweep.next.max(now) + sweep.pace;
+            return Some(target.into_call());
+        }
         let target = sweep.take(governor, now)?;
         self.next = self.next.max(now);
         Some(target.into_call())
@@ -464,11 +472,13 @@ impl Sweeper {
 
     /// When the sweeps want to be woken.
     pub(crate) fn alarm(&self, governor: &Governor) -> Option<Instant> {
-        match &self.sweep {
-            Some(sweep) if !sweep.is_asked() => sweep.due(governor),
+        let trailing = self.trailing.as_ref().and_then(|it| it.due(governor));
+        let next = match &self.sweep {
+            Some(sweep) if sweep.asks(governor) => sweep.due(governor),
             _ if self.asking_host => None,
             _ => Some(self.next),
-        }
+        };
+        [trailing, next].into_iter().flatten().min()
     }
 }
 
@@ -540,15 +550,18 @@ impl Sweep {
         }
     }
 
-    /// Whether all were asked for.
-    fn is_asked(&self) -> bool {
-        self.targets.is_empty()
+    /// Whether somebody is left to be asked now. Of the others somebody asks something else, and
+    /// a call that never ends would hold up all sweeps.
+    fn asks(&self, governor: &Governor) -> bool {
+        self.next_target(governor).is_some()
     }
 
-    /// Whether the other list is waited for, or somebody who may still answer.
+    /// Whether somebody is still to be asked, the other list is waited for, or somebody who may
+    /// still answer.
     fn waits(&self, governor: &Governor) -> bool {
         let mut waiting = self.waiting.iter();
-        self.waits_for_a_list()
+        !self.targets.is_empty()
+            || self.waits_for_a_list()
             || waiting
                 .any(|(key, asked)| governor.asked(key) == Some(*asked) && !governor.is_stuck(key))
     }
@@ -559,13 +572,14 @@ impl Sweep {
         !is_missing && matches!(self.beside, Beside::Due(_) | Beside::Asked(_))
     }
 
-    /// Whether it waits only for those who were asked and may answer.
+    /// Whether it waits only for those who were asked and may answer, or whom somebody asks
+    /// something else.
     fn trails(&self, governor: &Governor) -> bool {
-        !self.told && self.is_asked() && self.waits(governor)
+        !self.told && !self.asks(governor) && self.waits(governor)
     }
 
     fn complete(&mut self, governor: &Governor) -> Option<Swept> {
-        if self.told || !self.is_asked() || self.waits(governor) || self.answered == 0 {
+        if self.told || self.waits(governor) || self.answered == 0 {
             return None;
         }
         self.told = true;

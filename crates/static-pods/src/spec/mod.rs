@@ -34,6 +34,9 @@ pub struct PodSpec {
     pub restart_policy: RestartPolicy,
     /// `terminationGracePeriodSeconds`: from the request to end to SIGKILL. 30 s by default.
     pub grace_period: Duration,
+    /// `priorityClassName: system-node-critical`: of all pods, the kernel kills its processes last
+    /// when memory is short (`oom_score_adj` -997).
+    pub node_critical: bool,
     /// Where names are looked up, if not where the host looks.
     pub dns: Option<Dns>,
     /// What holds for all its containers.

@@ -1,0 +1,147 @@
+//! Looks at the folder and reads its files: all IO is here.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, Metadata};
+use std::io::{self, ErrorKind, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use rustix::fs::{Mode, OFlags};
+
+/// The largest manifest that is read, in bytes.
+pub const MAX_FILE_SIZE: u64 = 1 << 20;
+
+/// How many files a folder may have.
+const MAX_FILES: usize = 10_000;
+
+/// What a look shows of the folder, or why it cannot be read.
+pub(super) type Listing = Result<BTreeMap<Arc<str>, Entry>, String>;
+
+/// What a look shows of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Entry {
+    /// A regular file.
+    File(Stamp),
+    /// A FIFO, a socket or a device.
+    Other,
+    /// It cannot be looked at, and why.
+    Unreadable(String),
+}
+
+/// By what a change of a file is noticed. The time of the inode's change is in it because tools
+/// that copy files set the time of modification.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stamp {
+    device: u64,
+    inode: u64,
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+#[cfg(test)]
+impl Stamp {
+    /// One of many that differ.
+    pub(super) fn of(inode: u64) -> Self {
+        Self {
+            device: 0,
+            inode,
+            size: 0,
+            modified: (0, 0),
+            changed: (0, 0),
+        }
+    }
+}
+
+impl From<&Metadata> for Stamp {
+    fn from(it: &Metadata) -> Self {
+        Self {
+            device: it.dev(),
+            inode: it.ino(),
+            size: it.size(),
+            modified: (it.mtime(), it.mtime_nsec()),
+            changed: (it.ctime(), it.ctime_nsec()),
+        }
+    }
+}
+
+/// What was read of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Content {
+    /// All of it, and what it was after that.
+    Whole(Stamp, Vec<u8>),
+    /// Nothing: it is larger than [`MAX_FILE_SIZE`].
+    TooLarge,
+    /// Nothing: it is not a regular file any more.
+    Other,
+    /// Nothing, and why.
+    Unreadable(String),
+}
+
+/// Looks at the folder.
+pub(super) fn list(folder: &Path) -> Listing {
+    let mut files = BTreeMap::new();
+    for found in fs::read_dir(folder).map_err(words)? {
+        let found = found.map_err(words)?;
+        let name = found.file_name();
+        if name.as_encoded_bytes().starts_with(b".") {
+            continue;
+        }
+        let entry = match name.to_str() {
+            Some(_) => look_at(&found.path()),
+            None => Some(Entry::Unreadable("its name is not UTF-8".to_owned())),
+        };
+        if let Some(entry) = entry {
+            files.insert(name.to_string_lossy().into(), entry);
+        }
+        if files.len() > MAX_FILES {
+            return Err(format!("more than {MAX_FILES} files"));
+        }
+    }
+    Ok(files)
+}
+
+/// `None` if it is a folder, or not there any more.
+fn look_at(path: &Path) -> Option<Entry> {
+    match fs::metadata(path) {
+        Ok(it) if it.is_dir() => None,
+        Ok(it) if it.is_file() => Some(Entry::File(Stamp::from(&it))),
+        Ok(_) => Some(Entry::Other),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            fs::symlink_metadata(path).ok()?;
+            let why = "the symbolic link leads nowhere";
+            Some(Entry::Unreadable(why.to_owned()))
+        }
+        Err(error) => Some(Entry::Unreadable(words(error))),
+    }
+}
+
+/// Reads a file.
+pub(super) fn read(folder: &Path, name: &str) -> Content {
+    try_read(&folder.join(name)).unwrap_or_else(|error| Content::Unreadable(words(error)))
+}
+
+fn try_read(path: &Path) -> io::Result<Content> {
+    // A FIFO that has taken the file's place since must not block.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    if !file.metadata()?.is_file() {
+        return Ok(Content::Other);
+    }
+    let mut content = Vec::new();
+    (&file).take(MAX_FILE_SIZE + 1).read_to_end(&mut content)?;
+    if content.len() as u64 > MAX_FILE_SIZE {
+        return Ok(Content::TooLarge);
+    }
+    Ok(Content::Whole(Stamp::from(&file.metadata()?), content))
+}
+
+/// An error without its number.
+fn words(error: io::Error) -> String {
+    let text = error.to_string();
+    match text.split_once(" (os error") {
+        Some((words, _)) => words.to_owned(),
+        None => text,
+    }
+}

@@ -1,0 +1,164 @@
+//! A manifest: the text of a file becomes a [`PodSpec`], or is refused with every line that is
+//! wrong. The only module that knows Kubernetes' types.
+//!
+//! ```text
+//!   text --document--> tree with lines --strict--> v1.Pod --pod--> PodSpec
+//!                          |                 |                |
+//!                    not YAML, several   unknown field,   invalid value, or
+//!                       documents      duplicate, type   more than we can do
+//!                          v                 v                v
+//!                       web.yaml:12: spec.containers[0].image: required
+//! ```
+//!
+//! **One pod a file.** A kubelet reads the first document of a file and ignores the others; here
+//! a second document is refused.
+//!
+//! **Names.** A kubelet appends `-NODE` to the name of a static pod, because the mirror pods of
+//! all nodes share a namespace. There are no mirror pods here, and the name stays as it is.
+//!
+//! **UID.** As a kubelet's, it is an MD5 sum of the pod, the node and the file: the same in every
+//! run, and whatever the file's comments, order and layout. Of the file only the name counts, so
+//! that its folder can be moved; `status` does not count.
+//!
+//! **Nothing is ignored.** Each Kubernetes object is taken apart field by field, without `..`:
+//! when a newer version of the types has a new field, this module does not compile until somebody
+//! decides what becomes of it. A field is expressed in [`PodSpec`], refused by its path, or
+//! accepted because a kubelet does nothing about it for a static pod without an API server:
+//!
+//! | accepted without effect | why |
+//! |---|---|
+//! | `status`, and of `metadata`: `creationTimestamp`, `generation`, `managedFields`, `resourceVersion`, `selfLink` | written by an API server |
+//! | `schedulerName`, `preemptionPolicy`, `topologySpreadConstraints`, `affinity` other than the node affinity that is required | read by a scheduler |
+//! | `tolerations` | no taint evicts a static pod |
+//! | `priority`, `priorityClassName` other than `system-node-critical` | a static pod is critical whatever its priority |
+//! | `nodeName`, and of `nodeSelector`: `kubernetes.io/hostname`, `kubernetes.io/os`, `kubernetes.io/arch` | checked: must be this node's |
+//! | `enableServiceLinks` | there are no services |
+//! | `automountServiceAccountToken: false` | there are no service accounts |
+//! | `dnsPolicy`: `ClusterFirst`, `ClusterFirstWithHostNet`, `Default` | without a cluster's DNS all mean the host's |
+//! | `terminationMessagePolicy`, `terminationMessagePath: /dev/termination-log` | shown in `status` only |
+//! | `resizePolicy` | a resize is a request to an API server |
+//! | `fsGroupChangePolicy` | does not apply to `emptyDir` and `hostPath` |
+//! | `hostPort` with `hostNetwork` | must equal `containerPort`; nothing to map |
+//! | `hostPID`, `hostIPC`, `shareProcessNamespace`, `setHostnameAsFQDN`, `stdinOnce`: `false`; `hostUsers: true`; `os.name: linux`; `procMount: Default`; `mountPropagation: None`; `recursiveReadOnly: Disabled`; `supplementalGroupsPolicy: Merge` | the defaults |
+//! | an empty string or list, and 0 for a number of a probe, in place of an absent field | the same to an API server |
+
+mod container;
+mod document;
+mod env;
+mod metadata;
+mod names;
+mod pod;
+mod ports;
+mod probes;
+mod problem;
+mod quantity;
+mod resources;
+mod security;
+mod strict;
+mod uid;
+mod volumes;
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Pod;
+
+use crate::spec::PodSpec;
+use document::{Node, Value};
+use problem::{At, Problems, Step, path_text};
+pub use problem::{Problem, Reason, Refused};
+
+/// Reads the manifest in a file, which is named `file` in problems, for a node.
+pub fn parse(content: &[u8], file: &str, node: &str) -> Result<PodSpec, Refused> {
+    let file: Arc<str> = file.into();
+    let refused = |line: Option<u64>, reason: Reason| {
+        Refused(vec![Problem {
+            file: file.clone(),
+            line,
+            path: String::new(),
+            reason,
+        }])
+    };
+    let text = std::str::from_utf8(content).map_err(|error| {
+        let before = content.get(..error.valid_up_to()).unwrap_or_default();
+        let line = 1 + before.iter().filter(|it| **it == b'\n').count() as u64;
+        refused(Some(line), Reason::Syntax("not UTF-8".to_owned()))
+    })?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let tree = document::read(text).map_err(|(line, reason)| refused(line, reason))?;
+    let Some(mut tree) = tree else {
+        let empty = "the file is empty: a manifest of a pod is expected";
+        return Err(refused(None, Reason::NotOnePod(empty.to_owned())));
+    };
+    check_kind(&tree).map_err(|(path, reason)| {
+        let line = Some(tree.line_of(&path));
+        Refused(vec![Problem {
+            file: file.clone(),
+            line,
+            path: path_text(&path),
+            reason,
+        }])
+    })?;
+    forget_status(&mut tree);
+
+    let problems = Problems::default();
+    let decoded: Option<Pod> = strict::decode(&tree, At::root(&problems));
+    let spec = decoded
+        // After a value of a wrong type, stand-ins would be found invalid.
+        .filter(|_| !problems.has_type_errors())
+        .map(|decoded| {
+            let uid = uid::of(&decoded, node, &file);
+            pod::spec(decoded, uid, node, &At::root(&problems))
+        });
+    match spec {
+        Some(spec) if problems.is_empty() => Ok(spec),
+        _ => Err(Refused(placed(problems, &tree, &file))),
+    }
+}
+
+/// All problems with their lines, in the order of the file.
+fn placed(problems: Problems, tree: &Node, file: &Arc<str>) -> Vec<Problem> {
+    let found = problems.into_found().into_iter().map(|it| Problem {
+        file: file.clone(),
+        line: it.line.or_else(|| Some(tree.line_of(&it.path))),
+        path: path_text(&it.path),
+        reason: it.reason,
+    });
+    let mut found: Vec<Problem> = found.collect();
+    found.sort_by_key(|it| it.line);
+    found
+}
+
+/// Whether the file says of itself that it is a pod: what else it says does not matter otherwise.
+fn check_kind(tree: &Node) -> Result<(), (Vec<Step>, Reason)> {
+    let not_a_pod = |path: Vec<Step>, why: String| Err((path, Reason::NotOnePod(why)));
+    if !matches!(tree.value, Value::Map(_)) {
+        let why = format!(
+            "a manifest of a pod is expected, not {}",
+            tree.value.describe()
+        );
+        return not_a_pod(Vec::new(), why);
+    }
+    for (field, expected) in [("kind", "Pod"), ("apiVersion", "v1")] {
+        let path = vec![Step::Field(field.to_owned())];
+        let why = match tree.get(field).map(|it| &it.value) {
+            Some(Value::Text(it)) if it == expected => continue,
+            None | Some(Value::Null) => format!("required: {field}: {expected} is expected"),
+            Some(Value::Text(it)) if field == "kind" && it.ends_with("List") => {
+                format!("{it} is not supported: each pod needs a file of its own")
+            }
+            Some(Value::Text(it)) if field == "kind" => {
+                format!("{it} is not supported: only a Pod can run without an API server")
+            }
+            Some(other) => format!("must be {expected}, not {}", other.describe()),
+        };
+        return not_a_pod(path, why);
+    }
+    Ok(())
+}
+
+/// `status` is an API server's, perhaps of a newer version than the types.
+fn forget_status(tree: &mut Node) {
+    if let Value::Map(entries) = &mut tree.value {
+        entries.retain(|it| it.key != "status");
+    }
+}

@@ -1,0 +1,113 @@
+//! `ports`.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use k8s_openapi::api::core::v1;
+
+use super::container::check_unique;
+use super::names;
+use super::problem::At;
+use crate::spec::{ContainerSpec, Port, Protocol, Role};
+
+pub(super) fn read(ports: Vec<v1::ContainerPort>, on_host: bool, at: &At<'_>) -> Vec<Port> {
+    let mut names = BTreeSet::new();
+    let mut all = Vec::new();
+    for (i, port) in ports.into_iter().enumerate() {
+        let at = at.index(i);
+        let port = read_one(port, on_host, &at);
+        let name = port.name.as_deref().unwrap_or_default();
+        check_unique(&mut names, name, "port", &at.field("name"));
+        all.push(port);
+    }
+    all
+}
+
+fn read_one(port: v1::ContainerPort, on_host: bool, at: &At<'_>) -> Port {
+    let v1::ContainerPort {
+        container_port,
+        host_ip,
+        host_port,
+        name,
+        protocol,
+    } = port;
+    let name = name.filter(|it| !it.is_empty());
+    if let Some(name) = &name {
+        at.field("name").check(names::port_name(name));
+    }
+    let container_port = number(container_port, &at.field("containerPort"));
+    let at_host = at.field("hostPort");
+    let host_port = host_port.filter(|it| *it != 0);
+    let host_port = host_port.map(|it| number(it, &at_host));
+    if on_host && host_port.is_some_and(|it| it != container_port) {
+        at_host.invalid("must equal containerPort with hostNetwork: true");
+    }
+    let host_ip = host_ip.filter(|it| !it.is_empty());
+    if let Some(address) = &host_ip {
+        at.field("hostIP").check(check_address(address));
+    }
+    Port {
+        name,
+        container_port,
+        // In the host's network there is nothing to map.
+        host_port: host_port.filter(|_| !on_host),
+        host_ip,
+        protocol: at.field("protocol").one_of(
+            protocol.as_deref(),
+            Protocol::Tcp,
+            &[
+                ("TCP", Protocol::Tcp),
+                ("UDP", Protocol::Udp),
+                ("SCTP", Protocol::Sctp),
+            ],
+        ),
+    }
+}
+
+/// A port's number.
+pub(super) fn number(number: i32, at: &At<'_>) -> u16 {
+    match u16::try_from(number) {
+        Ok(port) if port > 0 => port,
+        _ => {
+            at.invalid(format!("{number} is not between 1 and 65535"));
+            1
+        }
+    }
+}
+
+/// An IP address.
+pub(super) fn check_address(text: &str) -> Result<(), String> {
+    match text.parse::<IpAddr>() {
+        Ok(_) => Ok(()),
+        Err(_) => Err(format!("{text:?} is not an IP address")),
+    }
+}
+
+/// No two ports of a pod can be mapped from the same port of the host.
+pub(super) fn check_host_ports(containers: &[ContainerSpec], at: &At<'_>) {
+    let mut seen = BTreeSet::new();
+    let mut indices = [0, 0];
+    for container in containers {
+        let (field, which) = match container.role {
+            Role::Container => ("containers", 1),
+            Role::Init | Role::Sidecar => ("initContainers", 0),
+        };
+        let at = at.field(field).index(indices[which]);
+        indices[which] += 1;
+        // An init container has ended when the next is started.
+        if container.role == Role::Init {
+            continue;
+        }
+        for (i, port) in container.ports.iter().enumerate() {
+            let Some(host_port) = port.host_port else {
+                continue;
+            };
+            let address = port.host_ip.as_deref().unwrap_or("0.0.0.0");
+            let protocol = format!("{:?}", port.protocol);
+            if !seen.insert((host_port, address.to_owned(), protocol)) {
+                let at = at.field("ports").index(i).field("hostPort");
+                at.invalid(format!("another port of the pod has {host_port}"));
+            }
+        }
+    }
+}

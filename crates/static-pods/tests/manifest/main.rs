@@ -1,0 +1,12 @@
+//! Manifests that are accepted, manifests that are refused, and that no field is ignored.
+
+mod accepted;
+mod every_field;
+mod refused;
+
+use static_pods::manifest::{Refused, parse};
+use static_pods::spec::PodSpec;
+
+fn read(text: &str) -> Result<PodSpec, Refused> {
+    parse(text.as_bytes(), "web.yaml", "node-1")
+}

@@ -15,25 +15,25 @@ use crate::facts::NodeFacts;
 
 mod older;
 
-/// What a bundle says that it is.
+/// Identifies a bundle.
 const KIND: &str = "pleg-bundle";
 
-/// The generation of its form. Fields may come and go within one: a reader passes over those
-/// that it does not know, and does without those that are not there. An older generation is
-/// brought into this form by [`older`].
+/// The version of the format. Fields may be added and removed within a version: a reader
+/// ignores unknown fields and tolerates absent ones. [`older`] converts older versions.
 ///
-/// 1 held sentences where 2 holds why a call failed, or a fact is missing, as a type.
+/// In version 1, the reason why a call failed or a fact is missing was a sentence; in version 2
+/// it is a type.
 const VERSION: u32 = 2;
 
-/// No bundle is longer before it is compressed: neither is more written nor more read. What
-/// is collected is bounded, so that a node's facts fit.
-pub(crate) const LONGEST: u64 = 32 << 20;
+/// The maximum size of a bundle before compression, both for writing and for reading. What is
+/// collected is limited, so that the facts of a node fit.
+pub(crate) const MAX_BYTES: u64 = 32 << 20;
 
-/// Characters of what is wrong with a file.
-const MOST_SAID: usize = 150;
+/// How much of a parser's error message is shown.
+const MAX_ERROR_CHARS: usize = 150;
 
-/// What all gzip files begin with.
-const GZIP: [u8; 2] = [0x1f, 0x8b];
+/// The first bytes of a gzip file.
+const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -44,7 +44,7 @@ struct Written<'a> {
     facts: &'a NodeFacts,
 }
 
-/// Read first: what is wrong with a file that is something else.
+/// Read first, to report files that are not bundles.
 #[derive(Deserialize)]
 struct Head {
     kind: Option<String>,
@@ -60,26 +60,29 @@ struct Body {
 #[derive(Debug, thiserror::Error)]
 pub enum BundleError {
     /// The file could not be read.
-    #[error("cannot read it")]
+    #[error("the file cannot be read")]
     Unreadable(#[source] io::Error),
-    /// It is longer than any bundle.
-    #[error("it is longer than any bundle (32 MiB)")]
+    /// It is too large.
+    #[error("it is larger than 32 MiB, the maximum size of a bundle")]
     TooLong,
-    /// It is something else.
-    #[error("it is no bundle of `pleg doctor`")]
+    /// It is not a bundle.
+    #[error("it is not a bundle of `pleg doctor`")]
     Other,
     /// It was written by a later version.
-    #[error("it was written by a newer pleg, in form {0}; this one reads forms 1 to {VERSION}")]
+    #[error(
+        "it was written by a newer pleg, in version {0} of the format; this pleg reads \
+             versions 1 to {VERSION}"
+    )]
     Newer(u32),
-    /// It is broken.
+    /// It cannot be parsed.
     #[error("it is damaged: {}", in_short(.0))]
     Damaged(serde_json::Error),
 }
 
-/// It may quote a piece of the file, of any length.
+/// The error may quote a part of the file, of any length.
 fn in_short(error: &serde_json::Error) -> String {
     let whole = error.to_string();
-    match whole.char_indices().nth(MOST_SAID) {
+    match whole.char_indices().nth(MAX_ERROR_CHARS) {
         Some((end, _)) => format!(
             "{}... at line {} column {}",
             &whole[..end],
@@ -93,27 +96,27 @@ fn in_short(error: &serde_json::Error) -> String {
 /// Why no bundle can be written to a path.
 #[derive(Debug, thiserror::Error)]
 pub enum NoPlace {
-    /// It names no file.
-    #[error("it names no file; the report goes to standard output, a bundle does not")]
+    /// The path is not a file name.
+    #[error("it is not a file name; a bundle cannot be written to standard output")]
     NoFile,
-    /// Something else stands there, which a bundle would replace.
-    #[error("{0} stands there, and a bundle replaces nothing but a file")]
+    /// There is something else, which a bundle would replace.
+    #[error("it is {0}; a bundle replaces only a regular file")]
     Other(&'static str),
-    /// A file cannot be made there.
-    #[error("no file can be made there")]
+    /// A file cannot be created there.
+    #[error("no file can be created there")]
     NoFolder(#[source] io::Error),
 }
 
-/// Whether a bundle could be written to `path`, before there is one: a device or a link, such
-/// as `/dev/stdout`, is not replaced by a file.
+/// Whether a bundle can be written to `path`, checked before anything is collected. A device
+/// or a link, such as `/dev/stdout`, is not replaced.
 pub fn check_place(path: &Path) -> Result<(), NoPlace> {
     if path.as_os_str() == "-" || path.file_name().is_none() {
         return Err(NoPlace::NoFile);
     }
     match std::fs::symlink_metadata(path).map(|found| found.file_type()) {
         Ok(kind) if kind.is_file() => {}
-        Ok(kind) if kind.is_dir() => return Err(NoPlace::Other("a folder")),
-        Ok(kind) if kind.is_symlink() => return Err(NoPlace::Other("a link")),
+        Ok(kind) if kind.is_dir() => return Err(NoPlace::Other("a directory")),
+        Ok(kind) if kind.is_symlink() => return Err(NoPlace::Other("a symbolic link")),
         Ok(_) => return Err(NoPlace::Other("a device or a socket")),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(NoPlace::NoFolder(error)),
@@ -128,10 +131,10 @@ fn folder_of(path: &Path) -> &Path {
     folder.unwrap_or(Path::new("."))
 }
 
-/// Writes a bundle to `path`, whole or not at all, for nobody but its owner to read; in
-/// gzip if the name ends in `.gz`.
+/// Writes a bundle to `path`, completely or not at all, readable by its owner only; compressed
+/// with gzip if the name ends in `.gz`.
 pub fn write(path: &Path, facts: &NodeFacts) -> io::Result<()> {
-    // Made with mode 0600; it is said once more, for what it is renamed over.
+    // The file is created with mode 0600, and set to it again for file systems that differ.
     let mut file = tempfile::NamedTempFile::new_in(folder_of(path))?;
     file.as_file()
         .set_permissions(Permissions::from_mode(0o600))?;
@@ -156,14 +159,14 @@ pub fn write(path: &Path, facts: &NodeFacts) -> io::Result<()> {
 fn write_json(into: impl Write, bundle: &Written) -> io::Result<()> {
     let mut bounded = BufWriter::new(Bounded {
         into,
-        left: LONGEST,
+        left: MAX_BYTES,
     });
     serde_json::to_writer(&mut bounded, bundle)?;
     bounded.write_all(b"\n")?;
     bounded.flush()
 }
 
-/// Takes no more than may be read again.
+/// Writes no more than can be read again.
 struct Bounded<W> {
     into: W,
     left: u64,
@@ -172,7 +175,7 @@ struct Bounded<W> {
 impl<W: Write> Write for Bounded<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let Some(left) = self.left.checked_sub(bytes.len() as u64) else {
-            let why = "what was collected is longer than a bundle may be (32 MiB)";
+            let why = "the collected facts exceed 32 MiB, the maximum size of a bundle";
             return Err(io::Error::new(io::ErrorKind::FileTooLarge, why));
         };
         let written = self.into.write(bytes)?;
@@ -195,17 +198,17 @@ fn facts_of(mut file: impl Read) -> Result<NodeFacts, BundleError> {
     let mut first = Vec::new();
     let head = (&mut file).take(2).read_to_end(&mut first);
     head.map_err(BundleError::Unreadable)?;
-    let is_gzip = first == GZIP;
+    let is_gzip = first == GZIP_MAGIC;
     let whole = io::Cursor::new(first).chain(file);
     let mut text = Vec::new();
     let read = match is_gzip {
         true => MultiGzDecoder::new(whole)
-            .take(LONGEST + 1)
+            .take(MAX_BYTES + 1)
             .read_to_end(&mut text),
-        false => whole.take(LONGEST + 1).read_to_end(&mut text),
+        false => whole.take(MAX_BYTES + 1).read_to_end(&mut text),
     };
     read.map_err(BundleError::Unreadable)?;
-    if text.len() as u64 > LONGEST {
+    if text.len() as u64 > MAX_BYTES {
         return Err(BundleError::TooLong);
     }
     let head: Head = serde_json::from_slice(&text).map_err(|error| {
@@ -271,7 +274,7 @@ mod tests {
             assert_eq!(mode & 0o777, 0o600);
         }
         let gzip = std::fs::read(folder.path().join("bundle.json.gz")).unwrap();
-        assert_eq!(gzip[..2], GZIP);
+        assert_eq!(gzip[..2], GZIP_MAGIC);
     }
 
     #[test]
@@ -282,11 +285,11 @@ mod tests {
         let around = serde_json::to_vec(&facts()).unwrap().len();
         let text = |length: usize| Fact::known("x".repeat(length), "os");
         let path = folder.path().join("bundle.json.gz");
-        longest.host.versions.os = text(LONGEST as usize);
+        longest.host.versions.os = text(MAX_BYTES as usize);
         let error = write(&path, &longest).unwrap_err();
-        assert!(error.to_string().contains("(32 MiB)"), "{error}");
+        assert!(error.to_string().contains("32 MiB"), "{error}");
         assert_eq!(folder.path().read_dir().unwrap().count(), 0);
-        longest.host.versions.os = text(LONGEST as usize - around - 200);
+        longest.host.versions.os = text(MAX_BYTES as usize - around - 200);
         write(&path, &longest).unwrap();
         assert_eq!(read(&path).unwrap(), longest);
     }
@@ -301,16 +304,16 @@ mod tests {
         let link = folder.path().join("link");
         std::os::unix::fs::symlink(&file, &link).unwrap();
         let said = |path: &Path| check_place(path).unwrap_err().to_string();
-        assert!(said(&link).starts_with("a link stands there"));
-        assert!(said(folder.path()).starts_with("a folder stands there"));
-        assert!(said(Path::new("/dev/null")).starts_with("a device"));
+        assert!(said(&link).starts_with("it is a symbolic link"));
+        assert!(said(folder.path()).starts_with("it is a directory"));
+        assert!(said(Path::new("/dev/null")).starts_with("it is a device"));
         for name in ["-", "/", "..", ""] {
             assert!(
-                said(Path::new(name)).starts_with("it names no file"),
+                said(Path::new(name)).starts_with("it is not a file name"),
                 "{name}"
             );
         }
-        assert!(said(&folder.path().join("none/new")).starts_with("no file can be made"));
+        assert!(said(&folder.path().join("none/new")).starts_with("no file can be created"));
     }
 
     #[test]
@@ -326,18 +329,18 @@ mod tests {
     fn what_is_no_bundle_is_said_to_be_none() {
         let said = |text: &[u8]| facts_of(text).unwrap_err().to_string();
         for text in ["", "x", "[]", "{}", r#"{"kind":"other"}"#] {
-            assert!(said(text.as_bytes()).contains("no bundle"), "{text}");
+            assert!(said(text.as_bytes()).contains("not a bundle"), "{text}");
         }
         assert!(said(br#"{"kind":"pleg-bundle","version":2,"fac"#).contains("damaged"));
         assert!(said(br#"{"kind":"pleg-bundle","version":2}"#).contains("damaged"));
         let newer = said(br#"{"kind":"pleg-bundle","version":9}"#);
         assert!(
-            newer.ends_with("in form 9; this one reads forms 1 to 2"),
+            newer.ends_with("in version 9 of the format; this pleg reads versions 1 to 2"),
             "{newer}"
         );
         let quoted = r#"{"kind":"pleg-bundle","version":2,"facts":{"taken":"@"}}"#;
         let quoted = said(quoted.replace('@', &"a".repeat(100_000)).as_bytes());
         assert!(quoted.len() < 300, "{}", quoted.len());
-        assert!(said(&[0x1f, 0x8b, 0, 1, 2]).contains("cannot read it"));
+        assert!(said(&[0x1f, 0x8b, 0, 1, 2]).contains("the file cannot be read"));
     }
 }

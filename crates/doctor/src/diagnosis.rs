@@ -1,5 +1,4 @@
-//! The diagnosis of a node: what every cause says of it, in the order of what explains
-//! the most.
+//! The diagnosis of a node: the findings of all judges, root causes first.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -13,17 +12,17 @@ use crate::facts::NodeFacts;
 use crate::facts::probes::{AgentsWord, End, ProbeFacts};
 use crate::judges::{JUDGES, Opinion, systemd_cookie_overflow};
 
-/// What is wrong with the node, as far as can be told.
+/// What is wrong with the node.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Diagnosis {
-    /// The worst finding, or that nothing could be told.
+    /// The verdict of the worst finding, or that the state could not be determined.
     pub verdict: NodeVerdict,
-    /// A sentence that names names.
+    /// One sentence, with the names of pods and processes.
     pub summary: String,
     /// What was found, root causes before their victims.
     pub findings: Vec<Finding>,
-    /// What could not be told, and why.
+    /// Causes that could not be judged, and why.
     pub not_checked: Vec<NotChecked>,
     /// How long systemd can go on sending messages on the system bus, if its version stops
     /// after the last serial number (`systemd-cookie-overflow`).
@@ -31,15 +30,15 @@ pub struct Diagnosis {
     pub systemd_cookie_left_seconds: Option<f64>,
 }
 
-/// In one word.
+/// The verdict on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum NodeVerdict {
-    /// Nothing is wrong that could be seen.
+    /// No problem was found.
     Ok,
-    /// Something is.
+    /// A problem was found.
     Problem,
-    /// Too little could be seen to say either.
+    /// Too little is known to tell.
     Unknown,
 }
 
@@ -70,7 +69,7 @@ pub fn diagnose(facts: &NodeFacts, wanted: impl Fn(Cause) -> bool) -> Diagnosis 
     }
     // A problem before a suspicion; else the order of the judges, which is that of roots.
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.verdict));
-    // A runtime that could not be asked at all leaves too little to call a node well.
+    // If the runtime could not be probed at all, too little is known to call the node healthy.
     let blind = not_checked
         .iter()
         .any(|not| not.cause == Cause::RuntimeUnresponsive);
@@ -94,8 +93,8 @@ pub fn diagnose(facts: &NodeFacts, wanted: impl Fn(Cause) -> bool) -> Diagnosis 
     }
 }
 
-/// What the page of a cause says of containerd is of no use where another runtime answers;
-/// only dockerd has one behind it.
+/// Removes advice of the page of a cause that is about containerd, if the runtime is another
+/// one; only dockerd uses a containerd.
 fn leave_out_containerd(finding: &mut Finding, probes: &ProbeFacts) {
     if probes.is_crio() {
         let fixed_in = &mut finding.fixed_in;
@@ -109,34 +108,35 @@ fn leave_out_containerd(finding: &mut Finding, probes: &ProbeFacts) {
 }
 
 fn cannot_be_told(not_checked: &[NotChecked]) -> String {
-    // A runtime that was not asked is why, whatever else is not known.
+    // If the runtime was not probed, that is the reason, whatever else is not known.
     let mut all = not_checked.iter();
     let runtime = all.find(|not| not.cause == Cause::RuntimeUnresponsive);
     match runtime.or(not_checked.first()) {
-        Some(first) => format!("it cannot be told how this node is: {}", first.why),
-        None => "it cannot be told how this node is".to_owned(),
+        Some(first) => format!(
+            "the state of this node could not be determined: {}",
+            first.why
+        ),
+        None => "the state of this node could not be determined".to_owned(),
     }
 }
 
-/// An agent that we hear in our place, and that does not call the node well.
+/// The state that an agent reports, if its data is used and it is not healthy.
 fn doubt(probes: &ProbeFacts) -> Option<String> {
     let agent = probes.agent.as_ref().filter(|agent| !agent.is_healthy())?;
     let AgentsWord { state, message, .. } = agent;
-    Some(format!(
-        "the agent on this node says that it is {state}: {message}"
-    ))
+    Some(format!("the agent on this node reports {state}: {message}"))
 }
 
-/// A runtime of which a call takes so many seconds answers, but not well.
-const SLOW: f64 = 1.0;
+/// If a call takes longer, the runtime does not respond normally.
+const SLOW_SECONDS: f64 = 1.0;
 
-/// One calm line, which fits a terminal.
+/// One line, which fits a terminal.
 fn well(probes: &ProbeFacts) -> String {
     let calls: usize = probes.costs.iter().map(|cost| cost.count).sum();
     let slowest = probes.costs.iter().map(|cost| cost.max).fold(0.0, f64::max);
-    let well = match slowest >= SLOW {
+    let well = match slowest >= SLOW_SECONDS {
         true => "",
-        false => " well",
+        false => " normally",
     };
     let slowest = GoDuration(Duration::from_millis((slowest * 1000.0).ceil() as u64));
     let who = match &probes.runtime {
@@ -157,7 +157,7 @@ fn well(probes: &ProbeFacts) -> String {
         0 => String::new(),
         unasked => format!(", {unasked} not made"),
     };
-    format!("{who} answers{well}: {calls} calls, the slowest in {slowest}{failed}{unasked}")
+    format!("{who} responds{well}: {calls} calls, the slowest in {slowest}{failed}{unasked}")
 }
 
 #[cfg(test)]
@@ -196,7 +196,7 @@ mod tests {
         });
         let diagnosis = diagnose(&facts, |_| true);
         assert_eq!(diagnosis.verdict, NodeVerdict::Unknown);
-        let expected = "the agent on this node says that it is Degraded: the node cannot be listed";
+        let expected = "the agent on this node reports Degraded: the node cannot be listed";
         assert_eq!(diagnosis.summary, expected);
         let other = diagnose(&facts, |cause| cause == Cause::DiskFull);
         assert_ne!(other.summary, expected);

@@ -39,7 +39,7 @@ async fn under_the_status_lock_container_and_shim_are_named_and_the_advice_frees
     let pid = culprit["pid"].as_u64().unwrap().to_string();
     let advice = finding["advice"][0].as_str().unwrap();
     assert!(
-        advice.starts_with(&format!("`kill -CONT {pid}`")),
+        advice.starts_with(&format!("run `kill -CONT {pid}`")),
         "{advice}"
     );
 
@@ -92,7 +92,7 @@ async fn a_shim_that_is_stopped_is_named_while_every_call_still_answers() {
 }
 
 #[tokio::test]
-async fn a_cni_plug_in_that_does_not_return_is_named_with_its_age() {
+async fn a_cni_plugin_that_does_not_return_is_named_with_its_age() {
     let testbed = Testbed::up("1.7", "doctor-cni").await.unwrap();
     let driver = Driver::new(&testbed.endpoint()).unwrap();
     run_pods(&driver, 1).await;
@@ -105,7 +105,7 @@ async fn a_cni_plug_in_that_does_not_return_is_named_with_its_age() {
         };
         tokio::spawn(async move { driver.run_pod(&spec).await })
     };
-    // A plug-in is old when it has taken ten seconds.
+    // A plugin is old when it has taken ten seconds.
     tokio::time::sleep(Duration::from_secs(12)).await;
     let finding = only(&doctor(&testbed), "cni-plugin-hang");
     assert_eq!(finding["verdict"], "suspect", "{finding:#}");

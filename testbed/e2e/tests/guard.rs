@@ -235,7 +235,7 @@ async fn a_verb_of_runc_that_hangs_holds_up_its_own_container_alone() {
 }
 
 #[tokio::test]
-async fn while_a_network_plug_in_hangs_the_lists_pass() {
+async fn while_a_network_plugin_hangs_the_lists_pass() {
     let node = Guarded::up("cni", &[]).await;
     let (before, _) = list(&node.kubelet).await;
     node.verb(&["cni-hang"]).await;
@@ -248,7 +248,7 @@ async fn while_a_network_plug_in_hangs_the_lists_pass() {
         kubelet.run_pod(&spec).await
     });
     tokio::time::sleep(Duration::from_secs(4)).await;
-    assert!(!hung.is_finished(), "it waits for the plug-in");
+    assert!(!hung.is_finished(), "it waits for the plugin");
     let (now, took) = list(&node.kubelet).await;
     assert!(took < KNOWN, "{took:?}");
     assert_eq!(now, before, "nothing has changed");

@@ -1,5 +1,5 @@
-//! What an agent on the node says of the runtime: which calls it waits for, and, for
-//! whoever may not ask the runtime himself, what it was answered.
+//! What an agent on the node reports about the runtime: the calls that it waits for and, if the
+//! doctor may not call the runtime itself, how the runtime answered.
 
 use causes::finding::PodName;
 use pleg::model::id::Id;
@@ -9,12 +9,12 @@ use pleg::out::status_report::{GuardMode, InFlight, StatusReport};
 use pleg::runtime::{CALLS, CallError, Rpc, RuntimeVersion};
 
 use super::patience;
-use super::targets::{LONGEST_SENTENCE, bounded, bounded_error, pod_name};
+use super::targets::{MAX_SENTENCE_CHARS, bounded, bounded_error, pod_name};
 use crate::facts::probes::{AgentsWord, End, GuardFacts, Probe};
 
-/// The calls that it has been waiting for, each with what it asks and its id.
+/// The calls that it waits for, each with its id.
 pub(super) fn hung(status: &StatusReport, pods: &[PodStatus]) -> Vec<(Probe, Option<Id>)> {
-    // The stream of events has no end, so that it is never late.
+    // The event stream does not end, so it is never late.
     let calls = status.in_flight.iter();
     let calls = calls.filter(|call| CALLS.contains(&call.call));
     let late = calls.filter(|call| is_late(status, call));
@@ -41,19 +41,19 @@ pub(super) fn guard(status: &StatusReport) -> Option<GuardFacts> {
         since_seconds: guard.since_seconds,
         limit_reached: guard.limit_reached,
         kubelet_ready: view.ready,
-        kubelet: view.message.chars().take(LONGEST_SENTENCE).collect(),
+        kubelet: view.message.chars().take(MAX_SENTENCE_CHARS).collect(),
     })
 }
 
-/// Its word in place of our own calls for the whole node.
+/// Uses the agent's data in place of own calls for the whole node.
 pub(super) struct Word {
     pub calls: Vec<Probe>,
     pub version: Option<RuntimeVersion>,
     pub said: AgentsWord,
 }
 
-/// What it was answered, as far as it follows from how it is: while sweeps complete the
-/// runtime answers, and both lists are always asked for together.
+/// The outcomes that follow from the agent's state: while sweeps complete, the runtime answers,
+/// and both lists are always requested together.
 pub(super) fn word(status: &StatusReport) -> Word {
     let waits = |call: &Rpc| {
         let mut late = status
@@ -69,7 +69,7 @@ pub(super) fn word(status: &StatusReport) -> Word {
         HealthState::Healthy | HealthState::Degraded
     );
     let is_silent = status.health.reason == Reason::RuntimeSilent;
-    // A state is kept for a while after the last answer: where both lists wait it proves none.
+    // A state lasts for a while after the last answer: if both lists wait, it proves nothing.
     let is_answered = (sweeps && waiting < 2 || waiting == 1) && !is_silent;
     let failure = status.relist.last_failure.as_ref();
     let unreachable = failure.filter(|why| matches!(why, CallError::Unavailable(_)));
@@ -78,7 +78,7 @@ pub(super) fn word(status: &StatusReport) -> Word {
     let calls = answered.filter_map(|call| {
         match (unreachable, failure) {
             (Some(why), _) => Some(said(call, End::Failed(bounded_error(why.clone())))),
-            // Which of the lists failed it does not say.
+            // The agent does not report which of the lists failed.
             (None, Some(_)) if call != Rpc::Version => None,
             (None, _) if is_answered => Some(said(call, End::Answered)),
             (None, _) if is_silent && call == Rpc::Version => Some(Probe {
@@ -104,7 +104,7 @@ pub(super) fn word(status: &StatusReport) -> Word {
                 .health
                 .message
                 .chars()
-                .take(LONGEST_SENTENCE)
+                .take(MAX_SENTENCE_CHARS)
                 .collect(),
             relist_seconds: status.relist.last_duration_seconds,
             failure: failure
@@ -114,7 +114,7 @@ pub(super) fn word(status: &StatusReport) -> Word {
     }
 }
 
-/// For how long it has been waiting for whatever it has waited for longest.
+/// The age of the oldest call that it waits for.
 fn oldest(status: &StatusReport) -> f64 {
     let ages = status.in_flight.iter().map(|call| call.age_seconds);
     ages.fold(0.0, f64::max)
@@ -133,19 +133,19 @@ fn said(call: Rpc, end: End) -> Probe {
     }
 }
 
-/// It knows what this runtime takes at other times; beyond what we give a call ourselves
-/// there is no need of its word.
+/// The agent knows how long this runtime usually takes; a call that exceeds the doctor's own
+/// deadline is late in any case.
 fn is_late(status: &StatusReport, call: &InFlight) -> bool {
-    overdue(status, call).is_some() || call.age_seconds >= patience::LONGEST.as_secs_f64()
+    overdue(status, call).is_some() || call.age_seconds >= patience::MAX_DEADLINE.as_secs_f64()
 }
 
-/// What the agent says of a call that it takes for overdue.
+/// What the agent reports about a call that is overdue.
 fn overdue<'a>(status: &'a StatusReport, call: &InFlight) -> Option<&'a StuckCall> {
     let mut stuck = status.stuck.iter();
     stuck.find(|stuck| stuck.call == call.call && stuck.id == call.id)
 }
 
-/// Whom a call is about: as the agent says it of what is overdue, else as it knows its pods.
+/// The container or pod of a call: as reported for an overdue call, or else from the agent's pods.
 fn named(
     status: &StatusReport,
     pods: &[PodStatus],

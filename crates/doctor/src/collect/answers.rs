@@ -1,4 +1,4 @@
-//! What the calls came to: which are kept, and what all of them cost.
+//! The outcomes of the calls: which are kept, and how long all of them took.
 
 use std::collections::BTreeMap;
 
@@ -6,16 +6,16 @@ use pleg::runtime::Rpc;
 
 use crate::facts::probes::{Cost, End, Failures, Outcome, Probe};
 
-/// How many of the slowest calls of a kind are kept beside what went wrong.
-const SLOWEST: usize = 3;
+/// How many of the slowest calls of a kind are kept besides those that failed.
+const MAX_SLOWEST: usize = 3;
 
-/// Of so few calls the mean is chance.
-const FEW: usize = 10;
+/// With fewer calls, the mean is not meaningful.
+const MIN_FOR_MEAN: usize = 10;
 
-/// How many calls that went wrong are kept.
-const MOST: usize = 200;
+/// How many calls that failed or hang are kept.
+const MAX_FAILED: usize = 200;
 
-/// All calls that ended, in a bounded space.
+/// All calls that ended, in limited memory.
 #[derive(Default)]
 pub(super) struct Answers {
     node: Vec<Probe>,
@@ -23,7 +23,7 @@ pub(super) struct Answers {
     well: BTreeMap<Rpc, Vec<Well>>,
     /// How many calls for single ids failed, and how many were made.
     counts: BTreeMap<Rpc, (usize, usize)>,
-    /// What the slowest took that was answered, in seconds.
+    /// How long the slowest answered call took, in seconds.
     pub slowest: f64,
 }
 
@@ -33,7 +33,7 @@ struct Well {
 }
 
 impl Answers {
-    /// Takes a call. `alone`: no other was outstanding meanwhile.
+    /// Adds a call. `alone`: no other was outstanding meanwhile.
     pub fn take(&mut self, probe: Probe, alone: bool) {
         if probe.end == End::Answered {
             self.slowest = self.slowest.max(probe.seconds);
@@ -49,24 +49,24 @@ impl Answers {
             *failed += usize::from(probe.error().is_some());
         }
         match probe.id {
-            // One that is made again is worth more than the first.
+            // A repeated call replaces the first.
             None => {
                 self.node.retain(|other| other.call != probe.call);
                 self.node.push(probe);
             }
             Some(_) if probe.end == End::Answered => {}
-            Some(_) if self.wrong.len() < MOST => self.wrong.push(probe),
+            Some(_) if self.wrong.len() < MAX_FAILED => self.wrong.push(probe),
             Some(_) => {}
         }
     }
 
-    /// Whether there was no connection for the node's call of that kind.
+    /// Whether there was no connection for the call of that kind for the whole node.
     pub fn is_refused(&self, call: Rpc) -> bool {
         let mut node = self.node.iter();
         node.any(|probe| probe.call == call && probe.outcome() == Outcome::Refused)
     }
 
-    /// Whether a connection was lost while ids were asked for.
+    /// Whether a connection was lost during status calls.
     pub fn is_any_id_refused(&self) -> bool {
         let mut wrong = self.wrong.iter();
         wrong.any(|probe| probe.outcome() == Outcome::Refused)
@@ -83,14 +83,14 @@ impl Answers {
         failures.collect()
     }
 
-    /// Leaves out the node's calls that we may not make; false if there are none.
+    /// Removes calls for the whole node that are not permitted; false if there are none.
     pub fn forget_forbidden(&mut self) -> bool {
         let before = self.node.len();
         self.node.retain(|probe| !probe.is_forbidden());
         self.node.len() < before
     }
 
-    /// What is kept, and what all cost.
+    /// The kept calls, and how long all took.
     pub fn finish(mut self) -> (Vec<Probe>, Vec<Cost>) {
         let costs = self.well.iter_mut();
         let costs = costs.filter_map(|(call, well)| cost(*call, well)).collect();
@@ -103,7 +103,7 @@ impl Answers {
         let slowest = self.well.into_values().flat_map(|well| {
             let slowest = well.into_iter().rev();
             let slowest = slowest.filter(|well| well.probe.id.is_some());
-            slowest.take(SLOWEST).map(|well| well.probe)
+            slowest.take(MAX_SLOWEST).map(|well| well.probe)
         });
         kept.extend(slowest);
         (kept, costs)
@@ -116,9 +116,9 @@ fn cost(call: Rpc, well: &mut [Well]) -> Option<Cost> {
     let at = |of: usize| Some(well.get(rank(of))?.probe.seconds);
     let alone = well.iter().filter(|well| well.alone);
     let alone = mean(alone).map(|(count, mean)| match (count, self::mean(well.iter())) {
-        // One hiccup among a few would count for all. Calls at once are never quicker than
-        // one alone, so where all together seem to be, it was a hiccup.
-        (..FEW, Some((_, all))) => mean.min(all),
+        // With few samples, one outlier would dominate. Concurrent calls are never quicker than a
+        // single one, so if they seem to be, there was an outlier.
+        (..MIN_FOR_MEAN, Some((_, all))) => mean.min(all),
         _ => mean,
     });
     Some(Cost {
@@ -132,7 +132,7 @@ fn cost(call: Rpc, well: &mut [Well]) -> Option<Cost> {
     })
 }
 
-/// How many there are, and what they took on average.
+/// Their number, and their mean duration.
 fn mean<'a>(of: impl Iterator<Item = &'a Well>) -> Option<(usize, f64)> {
     let (count, sum) = of.fold((0, 0.0), |(count, sum), well| {
         (count + 1, sum + well.probe.seconds)

@@ -1,5 +1,5 @@
-//! Containers that the runtime lists as running although their process has ended. For a moment
-//! that is so after every death; whose conmon or shim is stopped or gone stays so.
+//! Containers that the runtime lists as running although their process has exited. After each
+//! exit this is so for a moment; if the conmon or shim is stopped or gone, it stays so.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -10,13 +10,13 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::round::Round;
 use super::task_folder::TaskFolder;
 
-/// How long a look at the folders may take.
-const READING: Duration = Duration::from_secs(1);
+/// How long reading the state directories may take.
+const READING_LIMIT: Duration = Duration::from_secs(1);
 
-/// A runtime that is well has noticed a death by then.
-const NOTICED: Duration = Duration::from_secs(3);
+/// Within this time, a healthy runtime has noticed an exit.
+const NOTICED_WITHIN: Duration = Duration::from_secs(3);
 
-/// Those that were listed as running when their process had ended.
+/// Those that were listed as running although their process had exited.
 pub(super) struct Ended {
     folder: TaskFolder,
     inits: BTreeMap<Id, u32>,
@@ -24,7 +24,7 @@ pub(super) struct Ended {
 }
 
 impl Ended {
-    /// Looks at what the lists have just called running.
+    /// Checks the containers that the lists have just shown as running.
     pub async fn look(folder: TaskFolder, runtime: Option<u32>, round: &Round) -> Self {
         let running = round.known.running();
         let reader = folder.clone();
@@ -33,7 +33,7 @@ impl Ended {
             let running = running.into_iter().filter(|_| is_ours).collect();
             reader.ended(&running)
         });
-        let inits = timeout(READING, read).await;
+        let inits = timeout(READING_LIMIT, read).await;
         Self {
             folder,
             inits: inits.ok().and_then(Result::ok).unwrap_or_default(),
@@ -41,23 +41,23 @@ impl Ended {
         }
     }
 
-    /// Who of them is still called running when that is no matter of moments any more.
+    /// Which of them are still listed as running after a healthy runtime would have noticed.
     pub async fn still_listed(self, round: &mut Round) -> BTreeSet<Id> {
         if self.inits.is_empty() {
             return BTreeSet::new();
         }
-        sleep_until(self.since + NOTICED).await;
+        sleep_until(self.since + NOTICED_WITHIN).await;
         if !round.ask_lists_again().await {
             return BTreeSet::new();
         }
         let running = round.known.running();
         let read = tokio::task::spawn_blocking(move || {
             let mut again = self.folder.ended(&running);
-            // Started again under its id, it is another process that has ended since.
+            // If it was restarted under the same id, another process has exited since.
             again.retain(|id, init| self.inits.get(id) == Some(init));
             again.into_keys().collect()
         });
-        let still = timeout(READING, read).await;
+        let still = timeout(READING_LIMIT, read).await;
         still.ok().and_then(Result::ok).unwrap_or_default()
     }
 }

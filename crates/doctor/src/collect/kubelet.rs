@@ -1,4 +1,4 @@
-//! The kubelet's `/healthz`, which is open to everybody on the machine.
+//! The kubelet's `/healthz`, which every user of the machine can read.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -10,23 +10,23 @@ use tokio::time::timeout;
 use crate::facts::kubelet::KubeletHealth;
 use crate::facts::{Fact, Missing};
 
-const PATIENCE: Duration = Duration::from_secs(2);
+const LIMIT: Duration = Duration::from_secs(2);
 
-/// The checks and their words take some hundred bytes.
-const LONGEST: u64 = 64 << 10;
+/// The list of checks takes a few hundred bytes.
+const MAX_RESPONSE_BYTES: u64 = 64 << 10;
 
-/// Asks the kubelet at `address` how it is.
+/// Requests the health of the kubelet at `address`.
 pub(super) async fn health(address: SocketAddr) -> Fact<KubeletHealth> {
     let source = format!("http://{address}/healthz");
-    let stream = match timeout(PATIENCE, TcpStream::connect(address)).await {
+    let stream = match timeout(LIMIT, TcpStream::connect(address)).await {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => return Fact::missing(error, source),
-        Err(_) => return Fact::missing(Missing::overdue(PATIENCE), source),
+        Err(_) => return Fact::missing(Missing::overdue(LIMIT), source),
     };
-    match timeout(PATIENCE, ask(stream)).await {
+    match timeout(LIMIT, ask(stream)).await {
         Ok(Ok(answer)) => match parse(&answer) {
             Some(health) => Fact::known(health, source),
-            None => Fact::missing("what answers there is no kubelet", source),
+            None => Fact::missing("the service at this address is not a kubelet", source),
         },
         Ok(Err(error)) => Fact::missing(error, source),
         Err(_) => Fact::known(KubeletHealth::default(), source),
@@ -37,7 +37,10 @@ async fn ask(mut stream: TcpStream) -> std::io::Result<String> {
     let request = b"GET /healthz HTTP/1.0\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n";
     stream.write_all(request).await?;
     let mut answer = Vec::new();
-    stream.take(LONGEST).read_to_end(&mut answer).await?;
+    stream
+        .take(MAX_RESPONSE_BYTES)
+        .read_to_end(&mut answer)
+        .await?;
     Ok(String::from_utf8_lossy(&answer).into_owned())
 }
 

@@ -1,4 +1,4 @@
-//! Who listens on a runtime's socket.
+//! Which process listens on a runtime's socket.
 
 use std::path::Path;
 use std::time::Duration;
@@ -8,10 +8,10 @@ use tokio::time::timeout;
 
 use crate::facts::{Fact, Missing};
 
-/// A connection is the kernel's to make: it needs nobody who accepts it.
+/// The kernel makes the connection: the process need not accept it.
 const DEADLINE: Duration = Duration::from_secs(1);
 
-/// The process that listens on `socket`, as the kernel tells whoever connects.
+/// The process that listens on `socket`, which the kernel reports to a client that connects.
 pub(super) async fn listener(socket: &Path) -> Fact<u32> {
     let source = format!("the peer of {}", socket.display());
     let stream = match timeout(DEADLINE, UnixStream::connect(socket)).await {
@@ -20,7 +20,7 @@ pub(super) async fn listener(socket: &Path) -> Fact<u32> {
         Err(_) => return Fact::missing(Missing::overdue(DEADLINE), source),
     };
     let pid = stream.peer_cred().ok().and_then(|peer| peer.pid());
-    // Of another namespace of processes it is told as 0.
+    // A process in another PID namespace is reported as 0.
     match pid.and_then(|pid| u32::try_from(pid).ok()) {
         Some(pid) if pid > 0 => Fact::known(pid, source),
         _ => Fact::missing("its process is not visible from here", source),

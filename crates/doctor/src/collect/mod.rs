@@ -1,10 +1,10 @@
-//! The edge: asks the runtime and reads the machine, each step with a deadline.
+//! All IO: calls the runtime and reads the machine, each step with a deadline.
 //!
 //! ```text
 //!   Asking (socket, known ids, an agent's answers)
 //!     |
 //!     v
-//!   probes: Version, Status, the lists, then each id --> who hangs
+//!   probes: Version, Status, the lists, then each id --> what hangs
 //!     |                                                    |
 //!     v                                                    v
 //!   kubelet: /healthz            tasks: ids, first processes and names of what runs

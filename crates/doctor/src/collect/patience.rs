@@ -2,18 +2,18 @@
 
 use std::time::Duration;
 
-/// After this time without an answer a call hangs.
+/// A call that is not answered within this time hangs.
 const DEADLINE: Duration = Duration::from_secs(2);
 
-/// Where others are slow one does not hang before it has taken so many times what the
-/// slowest took that was answered.
+/// If other calls are slow, a call hangs only after this many times the duration of the slowest
+/// answered call.
 const TIMES_THE_SLOWEST: f64 = 5.0;
 
-/// After this time it hangs however slow the others are.
-pub(super) const LONGEST: Duration = Duration::from_secs(6);
+/// After this time a call hangs, however slow the others are.
+pub(super) const MAX_DEADLINE: Duration = Duration::from_secs(6);
 
-/// How long a call may take where the slowest of the others took so many seconds.
+/// How long a call may take if the slowest of the others took this many seconds.
 pub(super) fn patience(slowest: f64) -> Duration {
     let seconds = slowest * TIMES_THE_SLOWEST;
-    Duration::from_secs_f64(seconds.clamp(DEADLINE.as_secs_f64(), LONGEST.as_secs_f64()))
+    Duration::from_secs_f64(seconds.clamp(DEADLINE.as_secs_f64(), MAX_DEADLINE.as_secs_f64()))
 }

@@ -1,4 +1,4 @@
-//! Asks a runtime, harmlessly, and then looks at what it keeps beside its socket.
+//! Calls a runtime, harmlessly, and then reads its state directories.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -19,17 +19,17 @@ use crate::facts::probes::{End, Probe, ProbeFacts};
 use crate::facts::tasks::Task;
 use crate::facts::{Fact, Missing};
 
-/// How long a runtime's folders and its goroutines may take.
-const READING: Duration = Duration::from_secs(8);
+/// How long reading the runtime's state directories and its goroutines may take.
+const READING_LIMIT: Duration = Duration::from_secs(8);
 
-/// What is kept of the time for that, where asking takes all it gets.
-const LEFT_FOR_READING: Duration = Duration::from_secs(4);
+/// The time reserved for reading if the calls use up all of theirs.
+const RESERVED_FOR_READING: Duration = Duration::from_secs(4);
 
-/// Whom to ask, and what is known already.
+/// What to probe, and what is known already.
 pub struct Asking {
     /// The runtime's socket.
     pub endpoint: Endpoint,
-    /// Ids of containers and sandboxes, for when a list hangs.
+    /// Ids of containers and sandboxes, in case a list hangs.
     pub ids: Vec<Id>,
     /// What an agent on this node answered.
     pub agent: Option<(StatusReport, Vec<PodStatus>)>,
@@ -37,19 +37,19 @@ pub struct Asking {
     pub proc: PathBuf,
     /// Where `/run` is.
     pub run: PathBuf,
-    /// Where the kubelet tells its health.
+    /// The address of the kubelet's healthz endpoint.
     pub kubelet: SocketAddr,
-    /// Whether the runtime may be asked for its goroutines by a signal.
+    /// Whether a signal may be sent to the runtime to get its goroutines.
     pub allow_signals: bool,
-    /// When it must have ended.
+    /// When probing must have ended.
     pub until: Instant,
 }
 
-/// Asks. Whatever hangs, it ends when it must: some twenty seconds are enough for that.
+/// Probes the runtime. Whatever hangs, it ends in time: about twenty seconds are enough.
 pub async fn collect(asking: Asking) -> ProbeFacts {
     let socket = asking.endpoint.path().to_owned();
     let listener = listener(&socket).await;
-    let mut round = Round::new(&asking.endpoint, asking.until - LEFT_FOR_READING);
+    let mut round = Round::new(&asking.endpoint, asking.until - RESERVED_FOR_READING);
     let guard = asking.agent.as_ref();
     let guard = guard.and_then(|(status, _)| agent::guard(status));
     if let Some((status, pods)) = asking.agent {
@@ -83,16 +83,17 @@ pub async fn collect(asking: Asking) -> ProbeFacts {
         let stacks = runtime.map(|runtime| stacks::ask(&asking.proc, runtime));
         (tasks, stacks.unwrap_or_default())
     });
-    let (tasks, stacks) = match timeout_at(asking.until.min(Instant::now() + READING), read).await {
-        Ok(Ok(read)) => read,
-        _ => {
-            let why = Missing::overdue(READING);
-            (
-                Fact::missing(&why, "the runtime's folder of tasks"),
-                Fact::missing(why, "SIGUSR1"),
-            )
-        }
-    };
+    let (tasks, stacks) =
+        match timeout_at(asking.until.min(Instant::now() + READING_LIMIT), read).await {
+            Ok(Ok(read)) => read,
+            _ => {
+                let why = Missing::overdue(READING_LIMIT);
+                (
+                    Fact::missing(&why, "the runtime's state directory"),
+                    Fact::missing(why, "SIGUSR1"),
+                )
+            }
+        };
     name(&mut calls, tasks.value().map_or(&[], Vec::as_slice));
     ProbeFacts {
         endpoint: asking.endpoint.to_string(),
@@ -113,7 +114,8 @@ pub async fn collect(asking: Asking) -> ProbeFacts {
     }
 }
 
-/// Names what hangs, where no list and no agent has told it: the runtime's folders do.
+/// Adds the names of containers that hang, from the runtime's state directories, if they are
+/// known neither from a list nor from an agent.
 fn name(calls: &mut [Probe], tasks: &[Task]) {
     let nameless = calls.iter_mut().filter(|probe| probe.pod.is_none());
     for probe in nameless.filter(|probe| probe.end == End::Hung) {

@@ -1,7 +1,7 @@
-//! One round of calls: never the same twice, at most eight outstanding in all, none
-//! repeated but `Version`, once, where something hangs, and the lists, where something that they
-//! showed does not exist, or is dead. What is not answered within two seconds is left alone, or where the
-//! runtime is slow as a whole within a few times what others took; what is not within six hangs.
+//! One round of calls. At most eight are outstanding, and none is repeated, except `Version`, once,
+//! if something hangs, and the lists, if something that they showed does not exist or is dead. The
+//! round stops waiting for a call after two seconds or, if the runtime is slow as a whole, after a
+//! few times the duration of other calls. A call that is not answered within six seconds hangs.
 //!
 //! ```text
 //!   Version --> Status, both lists --> each id, at first one after the other --> Version
@@ -26,26 +26,25 @@ use tokio::time::{Instant, sleep_until};
 
 use super::agent;
 use super::answers::Answers;
-use super::patience::{LONGEST, patience};
+use super::patience::{MAX_DEADLINE, patience};
 use super::targets::{Known, Target, bounded, bounded_error};
 use crate::facts::probes::{AgentsWord, End, Probe};
 
-/// As many calls as may be outstanding, those that hang included: what an agent asks of a
-/// runtime that answers nothing is asked of any, for it is the sick ones that are looked at.
-const MOST_OUTSTANDING: usize = SMALLEST_WINDOW;
+/// How many calls may be outstanding, including those that hang: as many as an agent allows itself
+/// on a runtime that answers nothing, because unhealthy runtimes are what the doctor is for.
+const MAX_OUTSTANDING: usize = SMALLEST_WINDOW;
 
-/// For so long calls are made one after the other, to learn what they cost a kubelet.
-const ALONE: Duration = Duration::from_secs(1);
+/// For this long, calls are made one after the other, to measure what they cost a kubelet.
+const ONE_AT_A_TIME: Duration = Duration::from_secs(1);
 
-/// A call that was begun then is waited for alone for so long, or only those that are quick
-/// would count.
-const NOT_ALONE: Duration = Duration::from_secs(1);
+/// How much longer the last of these is waited for; otherwise only quick calls would count.
+const LAST_ONE_LIMIT: Duration = Duration::from_secs(1);
 
-/// How often to see whether there is room for more.
-const LOOK: Duration = Duration::from_millis(50);
+/// How often to check whether another call can be started.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// After this time no more ids are asked for.
-const ENOUGH: Duration = Duration::from_secs(5);
+/// After this time, no further status calls are started.
+const ASKING_LIMIT: Duration = Duration::from_secs(5);
 
 /// The calls of one round.
 pub(super) struct Round {
@@ -53,19 +52,19 @@ pub(super) struct Round {
     sender: mpsc::UnboundedSender<Ended>,
     ended: mpsc::UnboundedReceiver<Ended>,
     outstanding: BTreeMap<(Rpc, Option<Id>), Outstanding>,
-    /// The calls for ids that are listed and do not exist.
+    /// The calls for ids that are listed but do not exist.
     vanished: Vec<Probe>,
     pub known: Known,
     pub answers: Answers,
     pub version: Option<RuntimeVersion>,
     pub conditions: Option<Conditions>,
-    /// An agent on the node, until it is heard in our place.
+    /// An agent on the node, until its data replaces own calls.
     agent: Option<StatusReport>,
-    /// What it said then.
+    /// What the agent reported then.
     pub agents_word: Option<AgentsWord>,
-    /// Not asked for by us: an agent waits for the answer.
+    /// Calls that are not made, because an agent waits for them already.
     agents: Vec<(Rpc, Option<Id>)>,
-    /// When the last of the calls must have ended, or hangs.
+    /// When the last call must have ended; otherwise it hangs.
     until: Instant,
 }
 
@@ -109,7 +108,7 @@ impl Round {
         }
     }
 
-    /// What an agent has been waiting for hangs: nobody asks it twice.
+    /// Calls that an agent waits for hang, and are not made again.
     pub fn leave_to_agent(&mut self, status: StatusReport, pods: Vec<PodStatus>) {
         for (probe, id) in agent::hung(&status, &pods) {
             self.agents.push((probe.call, id));
@@ -119,7 +118,7 @@ impl Round {
         self.known.agent = pods;
     }
 
-    /// Where we may not ask the runtime, the agent that did is heard in our place.
+    /// If the doctor may not call the runtime, the data of an agent is used.
     fn hear_agent(&mut self) {
         let Some(status) = &self.agent else { return };
         if !self.answers.forget_forbidden() {
@@ -133,7 +132,7 @@ impl Round {
         self.agents_word = Some(word.said);
     }
 
-    /// The calls for the whole node: first who it is, which settles how to speak.
+    /// The calls for the whole node: first `Version`, which settles the API version.
     pub async fn ask_node(&mut self) {
         self.start(Rpc::Version, None);
         self.settle().await;
@@ -148,7 +147,7 @@ impl Round {
     async fn settle(&mut self) {
         let begun = Instant::now();
         while !self.outstanding.is_empty() {
-            // What is answered meanwhile may show that the others are only slow.
+            // Calls that are answered meanwhile may show that the others are only slow.
             let until = begun + patience(self.answers.slowest);
             if !self.one_ends(until).await {
                 break;
@@ -156,7 +155,7 @@ impl Round {
         }
     }
 
-    /// Asks for each id; gives how many were not asked for.
+    /// Makes the status call of each id; returns for how many none was made.
     pub async fn ask_ids(&mut self) -> usize {
         if self.agents_word.is_some() {
             return 0;
@@ -168,7 +167,8 @@ impl Round {
         let mut queue: VecDeque<Target> = targets.into();
         let begun = Instant::now();
         loop {
-            while begun.elapsed() < ENOUGH && self.is_time_for_more() && self.has_room(begun) {
+            while begun.elapsed() < ASKING_LIMIT && self.is_time_for_more() && self.has_room(begun)
+            {
                 let Some(target) = queue.pop_front() else {
                     break;
                 };
@@ -181,15 +181,15 @@ impl Round {
             let Some(last) = waited_for.filter(|until| *until > Instant::now()).max() else {
                 break;
             };
-            let soon = Instant::now() + LOOK;
+            let soon = Instant::now() + POLL_INTERVAL;
             self.one_ends(last.min(soon)).await;
             self.ask_again_as_sandboxes(&mut queue);
         }
         queue.len() + beyond
     }
 
-    /// Where listed ids do not exist: whether they are still listed, which is a failure of the
-    /// runtime, or are gone since.
+    /// If listed ids do not exist: whether they are still listed, which is a fault of the runtime,
+    /// or were removed since.
     pub async fn ask_again_who_is_listed(&mut self) {
         let vanished = std::mem::take(&mut self.vanished);
         if vanished.is_empty() || !self.ask_lists_again().await {
@@ -208,7 +208,7 @@ impl Round {
         }
     }
 
-    /// Both lists once more; false if there is no time for that.
+    /// Requests both lists again; false if there is no time for that.
     pub async fn ask_lists_again(&mut self) -> bool {
         if !self.is_time_for_more() {
             return false;
@@ -220,9 +220,9 @@ impl Round {
         true
     }
 
-    /// Where ids hang or the connection was lost: whether the runtime as a whole still
-    /// answers. Nothing is behind `Version` but the runtime itself, so if that does not come
-    /// either, nobody who was asked for is to blame.
+    /// If status calls hang or the connection was lost: whether the runtime as a whole still
+    /// answers. `Version` depends only on the runtime itself, so if it hangs too, no container is
+    /// to blame.
     pub async fn ask_whether_it_still_answers(&mut self) {
         let is_in_doubt = !self.outstanding.is_empty() || self.answers.is_any_id_refused();
         let version = (Rpc::Version, None);
@@ -238,12 +238,12 @@ impl Round {
         while self.outstanding.contains_key(&version) && self.one_ends(until).await {}
     }
 
-    /// Gives every call the longest time before it is said to hang: one that is only slow is
-    /// answered by then, and nobody is told to kill anything because of it.
+    /// Waits for the maximum time before calls count as hung: one that is only slow is answered by
+    /// then, and no advice to kill something is based on it.
     pub async fn wait_for_the_slow(&mut self) {
         loop {
             let since = self.outstanding.values().map(|call| call.since).max();
-            let Some(last) = since.map(|since| self.until.min(since + LONGEST)) else {
+            let Some(last) = since.map(|since| self.until.min(since + MAX_DEADLINE)) else {
                 return;
             };
             if !self.one_ends(last).await {
@@ -252,24 +252,25 @@ impl Round {
         }
     }
 
-    /// Whether a call that is made now gets its time, and does not hang only for our haste.
+    /// Whether a call that is made now has enough time before the end of the round.
     fn is_time_for_more(&self) -> bool {
         Instant::now() + patience(self.answers.slowest) < self.until
     }
 
     fn has_room(&self, begun: Instant) -> bool {
         let mut calls = self.outstanding.values();
-        let waited_for_alone =
-            |call: &Outstanding| call.since < begun + ALONE && call.since.elapsed() < NOT_ALONE;
+        let waited_for_alone = |call: &Outstanding| {
+            call.since < begun + ONE_AT_A_TIME && call.since.elapsed() < LAST_ONE_LIMIT
+        };
         let most = match self.outstanding.is_empty() {
-            true if begun.elapsed() < ALONE => 1,
+            true if begun.elapsed() < ONE_AT_A_TIME => 1,
             false if calls.all(waited_for_alone) => 1,
-            _ => MOST_OUTSTANDING,
+            _ => MAX_OUTSTANDING,
         };
         self.outstanding.len() < most
     }
 
-    /// An id from a folder that is no container's may be a sandbox's.
+    /// An id from a directory that is not a container's may be a sandbox's.
     fn ask_again_as_sandboxes(&mut self, queue: &mut VecDeque<Target>) {
         queue.extend(self.known.maybe_sandboxes.drain(..));
     }
@@ -301,7 +302,7 @@ impl Round {
         });
     }
 
-    /// Waits for the end of one call; false if none ends until then.
+    /// Waits until a call ends; false if none ends in time.
     async fn one_ends(&mut self, until: Instant) -> bool {
         tokio::select! {
             biased;
@@ -340,20 +341,20 @@ impl Round {
                 }
                 return;
             }
-            // It is gone since it was listed, which new lists will show.
+            // It was removed after it was listed, which new lists will show.
             Err(error @ CallError::NotFound(_)) if probe.id.is_some() => {
                 probe.end = End::Failed(bounded_error(error));
                 self.vanished.push(probe);
                 return;
             }
-            // It was not known to be anybody's id: that it fails says nothing of the runtime.
+            // The id may not exist, so the failure says nothing about the runtime.
             Err(error) if guessed && !matches!(error, CallError::Unavailable(_)) => return,
             Err(error) => probe.end = End::Failed(bounded_error(error)),
         }
         self.answers.take(probe, alone);
     }
 
-    /// Whatever is outstanding now hangs.
+    /// Counts all outstanding calls as hung.
     pub fn give_up(&mut self) {
         for ((method, _), call) in std::mem::take(&mut self.outstanding) {
             self.answers.take(probe(method, call, End::Hung), false);
@@ -384,7 +385,7 @@ fn bounded_version(told: RuntimeVersion) -> RuntimeVersion {
     }
 }
 
-/// No sentence of a runtime's is longer than a person reads.
+/// Limits the length of the runtime's messages.
 fn bound(mut told: Conditions) -> Conditions {
     told.conditions.truncate(16);
     for condition in &mut told.conditions {
@@ -419,7 +420,7 @@ async fn ask(runtime: &GrpcRuntime, call: Rpc, id: Option<&Id>) -> Result<Answer
         (Rpc::Version, _) => Ok(Answer::Version(runtime.version().await?)),
         // A round starts no others.
         _ => Err(CallError::Unimplemented(
-            format!("{call} is never asked").into(),
+            format!("{call} is never called").into(),
         )),
     }
 }

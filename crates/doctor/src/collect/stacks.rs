@@ -1,5 +1,5 @@
-//! The goroutines of a runtime, which it writes when it is sent SIGUSR1: the one thing here
-//! that touches another process, and only if the operator has allowed it.
+//! The goroutines of a runtime, which it writes on SIGUSR1: the only step that affects another
+//! process, and only if the operator allows it.
 
 use std::fs;
 use std::num::NonZeroUsize;
@@ -17,21 +17,21 @@ use crate::facts::host::process::is_stopped;
 use crate::facts::stacks::Stacks;
 
 /// How long writing them may take.
-const PATIENCE: Duration = Duration::from_secs(3);
+const WRITING_LIMIT: Duration = Duration::from_secs(3);
 
-/// A pile of a hundred thousand goroutines is not written in one go.
-const GLANCE: Duration = Duration::from_millis(100);
+/// A hundred thousand goroutines are not written in a single write.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Asks the runtime's process for its goroutines, and reads who is in everybody's way.
+/// Makes the runtime dump its goroutines, and reads which one blocks the others.
 pub(super) fn ask(proc: &Path, runtime: u32) -> Fact<Stacks> {
     let source = format!("SIGUSR1 to process {runtime}");
     let Some(stat) = Stat::read(&proc.join(runtime.to_string())) else {
-        return Fact::missing("its process has gone", source);
+        return Fact::missing("its process is gone", source);
     };
-    // To others it may be lethal, and to one that is stopped it is no question.
+    // SIGUSR1 may kill other runtimes, and a stopped process does not handle it.
     if stat.comm != "containerd" {
         return Fact::missing(
-            "only containerd is known to write them where we look",
+            "only containerd is known to write its goroutines to a file",
             source,
         );
     }
@@ -51,20 +51,20 @@ pub(super) fn ask(proc: &Path, runtime: u32) -> Fact<Stacks> {
     }
 }
 
-/// Where containerd writes them, as it sees the file system.
+/// Where containerd writes them, in its own mount namespace.
 fn file(proc: &Path, pid: u32) -> PathBuf {
     let root = proc.join(pid.to_string()).join("root");
     root.join(format!("tmp/containerd.{pid}.stacks.log"))
 }
 
-/// Waits until the file is newer than `asked`, and grows no more.
+/// Waits until the file is newer than `asked` and does not grow any more.
 fn written(file: &Path, asked: SystemTime) -> bool {
     // A file system's clock is coarser than ours.
-    let asked = asked - GLANCE;
+    let asked = asked - POLL_INTERVAL;
     let begun = Instant::now();
     let mut before = None;
-    while begun.elapsed() < PATIENCE {
-        std::thread::sleep(GLANCE);
+    while begun.elapsed() < WRITING_LIMIT {
+        std::thread::sleep(POLL_INTERVAL);
         let found = fs::metadata(file).ok();
         let new = found.filter(|found| found.modified().is_ok_and(|time| time >= asked));
         let length = new.map(|found| found.len()).filter(|length| *length > 0);
@@ -90,7 +90,7 @@ fn read(file: &Path, source: String) -> Fact<Stacks> {
         return Fact::missing(&unreadable.source, source);
     }
     let Some(goroutines) = analyzer.finish().goroutines else {
-        return Fact::missing("it holds no goroutines", source);
+        return Fact::missing("it contains no goroutines", source);
     };
     let holder = goroutines.likely_holder;
     Fact::known(

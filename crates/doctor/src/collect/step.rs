@@ -1,4 +1,4 @@
-//! A step of collecting, on a thread of its own: whoever waits for it stops at its deadline.
+//! A step of collecting, in a separate thread, which is waited for until its deadline.
 
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 use crate::facts::Missing;
 
-/// A step that has been started.
+/// A running step.
 pub(super) struct Step<T> {
     result: Receiver<T>,
     start: Instant,
     limit: Duration,
 }
 
-/// It took too long, or did not end as it should.
+/// The step took too long, or its thread failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no answer within {0:?}")]
 pub(super) struct Overdue(Duration);
@@ -28,7 +28,7 @@ impl<T: Send + 'static> Step<T> {
     /// Starts it.
     pub(super) fn start(limit: Duration, work: impl FnOnce() -> T + Send + 'static) -> Self {
         let (sender, result) = channel();
-        // A thread that cannot be had drops the sender, which reads as overdue.
+        // If the thread cannot be started, the sender is dropped, which counts as overdue.
         let _ = thread::Builder::new()
             .name("collect".to_owned())
             .spawn(move || sender.send(work()));

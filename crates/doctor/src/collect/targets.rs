@@ -1,4 +1,5 @@
-//! Whom to ask for: what the lists show, what an agent knows, and ids without a name.
+//! What to make status calls for: listed objects, those that an agent knows, and ids without a
+//! name.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,23 +13,23 @@ use pleg::runtime::{CallError, Unreachable};
 
 use crate::facts::probes::Rows;
 
-/// More than any node has; the rest is counted.
-const MOST: usize = 20_000;
+/// More than any node has; the others are counted.
+const MAX_TARGETS: usize = 20_000;
 
-/// Kubernetes allows 253 bytes; what is longer is a runtime's nonsense.
-const LONGEST_NAME: usize = 253;
+/// Kubernetes allows 253 bytes.
+const MAX_NAME_BYTES: usize = 253;
 
-/// No sentence of a runtime's is longer than a person reads.
-pub(super) const LONGEST_SENTENCE: usize = 1000;
+/// Longer messages of a runtime are cut.
+pub(super) const MAX_SENTENCE_CHARS: usize = 1000;
 
-/// A container or a sandbox to ask for.
+/// A container or a sandbox to make a status call for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Target {
     pub call: Rpc,
     pub id: Id,
     pub pod: Option<PodName>,
     pub container: Option<String>,
-    /// It is only an id from a folder: it may be of the other kind, or gone.
+    /// Only its id is known, from a directory: it may be of the other kind, or gone.
     pub guessed: bool,
 }
 
@@ -39,16 +40,16 @@ pub(super) struct Known {
     pub containers: Option<Arc<[Arc<ListedContainer>]>>,
     pub agent: Vec<PodStatus>,
     pub ids: Vec<Id>,
-    /// Ids from folders that are no container's.
+    /// Ids from directories that are not containers'.
     pub maybe_sandboxes: Vec<Target>,
 }
 
-/// A name of the runtime's, no longer than names are.
+/// A name from the runtime, cut to the maximum length of names.
 pub(super) fn bounded(name: &str) -> String {
-    name.chars().take(LONGEST_NAME).collect()
+    name.chars().take(MAX_NAME_BYTES).collect()
 }
 
-/// The same for what a runtime says of an error.
+/// The same for error messages.
 pub(super) fn bounded_error(mut error: CallError) -> CallError {
     let text = match &mut error {
         CallError::Unavailable(Unreachable { message, .. }) => message,
@@ -58,14 +59,14 @@ pub(super) fn bounded_error(mut error: CallError) -> CallError {
         | CallError::Malformed(text)
         | CallError::Refused(text) => text,
     };
-    if let Some((end, _)) = text.char_indices().nth(LONGEST_SENTENCE) {
+    if let Some((end, _)) = text.char_indices().nth(MAX_SENTENCE_CHARS) {
         *text = text[..end].into();
     }
     error
 }
 
 impl Known {
-    /// Whom to ask for, and how many there are beyond.
+    /// The targets, and how many more there are.
     pub fn targets(&self) -> (Vec<Target>, usize) {
         let mut targets = BTreeMap::new();
         for pod in &self.agent {
@@ -89,7 +90,7 @@ impl Known {
             let target = container_target(&row.id, pod.map(pod_name), &row.name);
             targets.insert(row.id.clone(), target);
         }
-        // Where both lists came, an id that is in neither is gone.
+        // If both lists were answered, an id that is in neither is gone.
         if self.sandboxes.is_none() || self.containers.is_none() {
             for id in &self.ids {
                 targets.entry(id.clone()).or_insert_with(|| Target {
@@ -98,18 +99,18 @@ impl Known {
                 });
             }
         }
-        let beyond = targets.len().saturating_sub(MOST);
-        (targets.into_values().take(MOST).collect(), beyond)
+        let beyond = targets.len().saturating_sub(MAX_TARGETS);
+        (targets.into_values().take(MAX_TARGETS).collect(), beyond)
     }
 
-    /// Whose the ids are that a list or an agent has told.
+    /// The names of ids that a list or an agent has shown.
     pub fn names(&self) -> BTreeMap<Id, Target> {
         let (targets, _) = self.targets();
         let named = targets.into_iter().filter(|target| target.pod.is_some());
         named.map(|target| (target.id.clone(), target)).collect()
     }
 
-    /// Nothing has the id that was taken for a container's.
+    /// There is no container with this id, so it may be a sandbox's.
     pub fn may_be_a_sandbox(&mut self, id: &str) {
         if self.sandboxes.is_none() {
             self.maybe_sandboxes
@@ -117,7 +118,7 @@ impl Known {
         }
     }
 
-    /// What the lists call running.
+    /// The containers that are listed as running.
     pub fn running(&self) -> BTreeSet<Id> {
         let sandboxes = self.sandboxes.iter().flat_map(|rows| rows.iter());
         let ready = sandboxes.filter(|row| row.state == SandboxState::Ready);
@@ -133,7 +134,7 @@ impl Known {
             .collect()
     }
 
-    /// What there is of each, if either list came or an agent knows.
+    /// The counts, if either list was answered or an agent knows them.
     pub fn rows(&self) -> Option<Rows> {
         if self.sandboxes.is_none() && self.containers.is_none() && self.agent.is_empty() {
             return None;

@@ -1,4 +1,5 @@
-//! What several judges read from the facts: who serves whom, who waits, and who suffers.
+//! What several judges derive from the facts: which process serves which pod, what is blocked,
+//! and what is affected.
 
 pub(crate) mod lack;
 pub(crate) mod owner;

@@ -1,11 +1,11 @@
-//! Whose process it is: the container, the pod and the unit that its control group names.
+//! To which container, pod and unit a process belongs, according to its control group.
 
 use causes::finding::{Culprit, PodName};
 
 use crate::facts::host::Process;
 use crate::facts::host::process::unit_of;
 
-/// A process, with its container and pod as far as its control group names them.
+/// A process as culprit, with its container and pod if its control group contains them.
 pub(crate) fn culprit(process: &Process) -> Culprit {
     Culprit {
         pid: Some(process.pid),
@@ -14,7 +14,7 @@ pub(crate) fn culprit(process: &Process) -> Culprit {
     }
 }
 
-/// The container that a process is in, as far as its control group names it.
+/// The container of a process, if its control group contains its id.
 pub(crate) fn container_of(process: &Process) -> Option<&str> {
     cgroup(process)
         .split('/')
@@ -22,7 +22,7 @@ pub(crate) fn container_of(process: &Process) -> Option<&str> {
         .next_back()
 }
 
-/// Whether it runs in a pod: there a daemon serves that pod, and not the node.
+/// Whether it runs in a pod: a daemon there serves only that pod, not the node.
 pub(crate) fn is_in_a_pod(process: &Process) -> bool {
     culprit(process).pod.is_some()
 }
@@ -33,7 +33,7 @@ fn cgroup(process: &Process) -> &str {
     paths.find(|path| *path != "/").unwrap_or_default()
 }
 
-/// The container, the pod and the unit that a control group is named after.
+/// The container, the pod and the unit in the path of a control group.
 pub(crate) fn of_cgroup(path: &str) -> Culprit {
     let mut found = Culprit {
         unit: unit_of(path).map(str::to_owned),
@@ -53,7 +53,7 @@ pub(crate) fn of_cgroup(path: &str) -> Culprit {
     found
 }
 
-/// `pod0e2f…` as a folder, `kubepods-burstable-pod0e2f_….slice` as a unit of systemd.
+/// `pod0e2f…` as a directory, `kubepods-burstable-pod0e2f_….slice` as a systemd unit.
 fn pod_uid(part: &str) -> Option<String> {
     let name = part.strip_suffix(".slice").unwrap_or(part);
     let uid = match name.rsplit_once("-pod") {
@@ -65,7 +65,7 @@ fn pod_uid(part: &str) -> Option<String> {
     long.then(|| uid.replace('_', "-"))
 }
 
-/// Sixty-four hexadecimal digits, with what a runtime puts around them as a unit's name.
+/// Sixty-four hexadecimal digits, possibly with the prefix and suffix of a unit's name.
 fn container_id(part: &str) -> Option<&str> {
     let name = part.strip_suffix(".scope").unwrap_or(part);
     let id = name.rsplit('-').next()?;

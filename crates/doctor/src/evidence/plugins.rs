@@ -1,10 +1,10 @@
-//! CNI plug-ins under way: what a runtime or a kubelet has started by the name of one.
+//! Running CNI plugins: child processes of a runtime or a kubelet with the name of a plugin.
 
 use crate::evidence::lack::lack;
 use crate::facts::NodeFacts;
 use crate::facts::host::{HostFacts, Process};
 
-/// Plug-ins that are common, for when the runtime does not tell which it has.
+/// Common plugins, if the runtime does not report which plugins it uses.
 const COMMON: [&str; 24] = [
     "antrea",
     "aws-cni",
@@ -32,21 +32,21 @@ const COMMON: [&str; 24] = [
     "weave-net",
 ];
 
-/// A plug-in takes a second; one that takes so long waits for somebody.
+/// A plugin takes a second; one that takes longer than this waits for something.
 pub(crate) const OLD: f64 = 10.0;
 
-/// The kernel keeps so many bytes of a name.
-const COMM: usize = 15;
+/// The kernel keeps this many bytes of a process name.
+const COMM_BYTES: usize = 15;
 
-/// A plug-in.
+/// A running plugin.
 #[derive(Clone, Debug)]
 pub(crate) struct Plugin<'a> {
     pub process: &'a Process,
-    /// The youngest process that it waits for, if it started one.
+    /// Its youngest descendant, for which it waits, if it started any.
     pub waits_for: Option<&'a Process>,
 }
 
-/// The plug-ins that run; why not, if that cannot be seen.
+/// The running plugins, or why they cannot be determined.
 pub(crate) fn plugins(facts: &NodeFacts) -> Result<Vec<Plugin<'_>>, String> {
     let host = &facts.host;
     if let Some(why) = lack(&host.processes) {
@@ -68,7 +68,7 @@ pub(crate) fn plugins(facts: &NodeFacts) -> Result<Vec<Plugin<'_>>, String> {
         .collect())
 }
 
-/// Whether one has been under way for so long that others wait for it.
+/// Whether one has been running for so long that other calls wait for it.
 pub(crate) fn is_any_old(facts: &NodeFacts) -> bool {
     let plugins = plugins(facts).unwrap_or_default();
     plugins
@@ -82,18 +82,18 @@ fn is_plugin(facts: &NodeFacts, process: &Process) -> bool {
     let configured = facts.host.cni.value().into_iter().flatten();
     let configured = configured.flat_map(|network| network.plugins.iter().map(String::as_str));
     told.chain(configured).chain(COMMON).any(|name| {
-        let kept = &name.as_bytes()[..name.len().min(COMM)];
+        let kept = &name.as_bytes()[..name.len().min(COMM_BYTES)];
         kept == process.comm.as_bytes()
     })
 }
 
-/// The last of a line of youngest children, if it has any.
+/// The youngest child of the youngest child, and so on, if there is any.
 fn youngest_below(host: &HostFacts, pid: u32) -> Option<&Process> {
     let youngest = |pid: u32| {
         let younger = |a: &&Process, b: &&Process| a.age_seconds.total_cmp(&b.age_seconds);
         host.children(pid).min_by(younger)
     };
-    // A tree that was read while it changed may have a circle.
+    // A process tree that was read while it changed may contain a cycle.
     std::iter::successors(youngest(pid), |process| youngest(process.pid))
         .take(16)
         .last()

@@ -1,8 +1,8 @@
-//! What to do about a call that hangs for one container: by what the processes behind it
-//! are seen to do.
+//! What to do about a call that hangs for one container, according to the state of the processes
+//! behind it.
 //!
-//! A process is only ever advised to be killed if it is the one that is seen to be stuck: an
-//! end of a healthy shim or conmon costs a pod and frees nobody.
+//! Killing a process is advised only if there is evidence that this process is stuck: killing a
+//! healthy shim or conmon costs a pod and frees nothing.
 
 use causes::finding::Finding;
 
@@ -11,65 +11,79 @@ use super::who::{go, short};
 use crate::facts::host::Process;
 use crate::facts::probes::{Probe, ProbeFacts};
 
-/// A runc lives for less than a second.
+/// A runc that has run for longer is stuck: it normally takes less than a second.
 pub(crate) const OLD: f64 = 5.0;
 
-/// How to find what works on a container whose shim is not known, without command lines,
-/// which may wait for a process that hangs.
+/// How to find the processes of a container whose shim is not known, without reading command
+/// lines, which may block on a process that hangs.
 pub(crate) fn look_for(probe: &Probe, probes: &ProbeFacts) -> String {
     let id = probe.id.as_deref().unwrap_or_default();
     if probes.is_crio() {
         return format!(
-            "`cat /run/containers/storage/overlay-containers/{id}/userdata/conmon-pidfile` tells \
-             its conmon; look whether that, or a runc below crio, is in state T or D"
+            "`cat /run/containers/storage/overlay-containers/{id}/userdata/conmon-pidfile` prints \
+             the PID of its conmon; check whether conmon, or a runc below crio, is in state T or D"
         );
     }
     let id = short(id);
     format!(
-        "`grep -l {id} /proc/[0-9]*/cgroup` lists its processes, and the parent of the oldest is \
-         its shim or conmon; look for one in state T or D, or for an old runc below it"
+        "`grep -l {id} /proc/[0-9]*/cgroup` lists its processes; the parent of the oldest is its \
+         shim or conmon. Look for one in state T or D, or for an old runc below it"
     )
 }
 
-/// Says of a shim what it and its runc do, and how to free whoever waits for them.
+/// How to resume a stopped daemon.
+pub(crate) fn resume_daemon(daemon: &Process) -> String {
+    format!(
+        "run `kill -CONT {}` to resume it, which does not affect its containers; find out what \
+         stopped it (a debugger, a snapshot, SIGSTOP)",
+        daemon.pid
+    )
+}
+
+/// How to raise a limit of the kernel at once.
+pub(crate) fn raise_sysctl(name: &str, now: u64, to: u64) -> String {
+    format!("raise the limit (now {now}) at once with `sysctl -w {name}={to}`")
+}
+
+/// Adds the state of a shim and its runc processes to a finding, and how to unblock what waits
+/// for them.
 pub(crate) fn blame(finding: &mut Finding, shim: &Shim, probes: &ProbeFacts) {
-    let who = shim.process.label();
-    let role = shim.role();
+    let (role, named) = (shim.role(), shim.named());
     let evidence = &mut finding.evidence;
-    evidence.push(format!("its {role} {who} {}", shim.process.doing()));
+    evidence.push(format!("its {named} {}", shim.process.doing()));
     let places = shim.stuck_in().into_iter();
     evidence.extend(places.map(|place| format!("a thread of the {role} waits in {place}")));
     evidence.extend(shim.runc.iter().map(|runc| {
         let age = go(runc.age_seconds.floor());
         let (who, doing) = (runc.label(), runc.doing());
-        format!("below the {role}, {who} {doing}; it is {age} old")
+        format!("below the {role}, {who} {doing}; it was started {age} ago")
     }));
     finding.advise_first(advice(shim, probes));
 }
 
-/// Says of the runc that the runtime waits for what it does, and how to end that.
+/// Adds the state of the runc processes that the runtime waits for, and what to do about them.
 pub(crate) fn blame_runc(finding: &mut Finding, runcs: &[&Process]) {
     for runc in runcs {
         let age = go(runc.age_seconds.floor());
         let (who, doing) = (runc.label(), runc.doing());
         finding.evidence.push(format!(
-            "{who}, which the runtime has started, {doing}; it is {age} old"
+            "{who}, which the runtime started {age} ago, {doing}"
         ));
     }
     let stopped = runcs.iter().filter(|runc| runc.is_stopped());
     let stopped: Vec<String> = stopped.map(|runc| runc.pid.to_string()).collect();
     finding.advise_first(match (&stopped[..], runcs) {
         ([_, ..], _) => format!(
-            "`kill -CONT {}` lets the stopped runc go on, for which the runtime waits",
+            "run `kill -CONT {}` to resume the stopped runc, for which the runtime waits",
             stopped.join(" ")
         ),
         ([], [runc]) if cannot_be_killed(runc) => in_the_kernel(runc),
         ([], [runc]) => format!(
-            "`kill -KILL {}` ends the runc that the runtime waits for; its container is left as \
-             it is",
+            "run `kill -KILL {}` to end the runc that the runtime waits for; its container stays \
+             as it is",
             runc.pid
         ),
-        ([], _) => "look at what each of these runc waits for".to_owned(),
+        ([], _) => "find out what each of these runc processes waits for".to_owned(),
     });
 }
 
@@ -81,33 +95,29 @@ fn advice(shim: &Shim, probes: &ProbeFacts) -> String {
         .iter()
         .filter(|runc| runc.is_runc() && runc.age_seconds >= OLD);
     let oldest = oldest.max_by(|one, other| one.age_seconds.total_cmp(&other.age_seconds));
-    // Only containerd asks the shim of a pod itself; conmon and docker's shims are not called.
+    // Only containerd calls the shim of a pod; conmon and docker's shims are not called.
     let is_called = probes.may_be_containerd() && !shim.is_conmon();
-    let cost = match is_called {
-        true => "costs this pod and no other",
-        false => "costs this container",
-    };
     match (stopped, oldest) {
         _ if shim.process.is_stopped() && is_called => format!(
-            "`kill -CONT {pid}` lets the shim go on and frees the node at once; nothing is \
-             restarted. If it does not, `kill -KILL {pid}` {cost}"
+            "run `kill -CONT {pid}` to resume the shim, which frees the node at once; nothing is \
+             restarted. If that does not help, run `kill -KILL {pid}`: only this pod is lost"
         ),
         _ if shim.process.is_stopped() => {
-            format!("`kill -CONT {pid}` lets it go on; nothing is restarted")
+            format!("run `kill -CONT {pid}` to resume it; nothing is restarted")
         }
         (Some(runc), _) => format!(
-            "`kill -CONT {}` lets the stopped {} go on, for which the others wait",
+            "run `kill -CONT {}` to resume the stopped {}, for which the others wait",
             runc.pid, runc.comm
         ),
         (None, Some(runc)) if cannot_be_killed(runc) => in_the_kernel(runc),
         (None, Some(runc)) if is_called => format!(
-            "`kill -KILL {}` ends the runc that the shim waits for; if that does not help, \
-             `kill -KILL {pid}` ends the shim, which {cost}",
+            "run `kill -KILL {}` to end the runc that the shim waits for; if that does not help, \
+             run `kill -KILL {pid}` to end the shim: only this pod is lost",
             runc.pid
         ),
         (None, Some(runc)) => {
             format!(
-                "`kill -KILL {}` ends the runc that the others wait for",
+                "run `kill -KILL {}` to end the runc that the others wait for",
                 runc.pid
             )
         }
@@ -115,11 +125,11 @@ fn advice(shim: &Shim, probes: &ProbeFacts) -> String {
             in_the_kernel(shim.process)
         }
         _ if is_called => format!(
-            "`kill -KILL {pid}` ends the shim, which frees the node and {cost}; nothing else has \
-             to be restarted"
+            "run `kill -KILL {pid}` to end the shim, which frees the node: only this pod is lost, \
+             and nothing else has to be restarted"
         ),
         _ => format!(
-            "do not kill {}: nothing shows that it is stuck; look at what the runtime itself \
+            "do not kill {}: nothing shows that it is stuck; find out what the runtime itself \
              waits for",
             shim.process.label()
         ),
@@ -132,8 +142,8 @@ fn cannot_be_killed(process: &Process) -> bool {
 
 fn in_the_kernel(process: &Process) -> String {
     format!(
-        "{} waits in the kernel and cannot be killed: mend what it waits for, mostly a disk or a \
-         network file system",
+        "{} waits in the kernel and cannot be killed: repair what it waits for, usually a disk or \
+         a network file system",
         process.label()
     )
 }

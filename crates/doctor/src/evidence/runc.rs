@@ -1,12 +1,12 @@
-//! The runc that the runtime itself has started and waits for. CRI-O starts, stops and looks at
-//! containers by one; containerd and dockerd leave that to shims.
+//! runc processes that the runtime itself has started and waits for. CRI-O starts, stops and
+//! inspects containers with runc; containerd and dockerd leave that to shims.
 
 use super::remedy::OLD;
 use crate::facts::NodeFacts;
 use crate::facts::host::Process;
 
-/// Each that does not get on: it is stopped, or has long been there with nobody to wait for,
-/// as the runc of an `exec` has.
+/// Those that make no progress: stopped, or old and without a child process, which the runc of
+/// an `exec` has.
 pub(crate) fn stuck_runcs(facts: &NodeFacts) -> Vec<&Process> {
     let Some(runtime) = facts.runtime_process() else {
         return Vec::new();

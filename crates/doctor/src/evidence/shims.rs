@@ -1,6 +1,6 @@
-//! Which shim serves whom: by the tasks that the runtime keeps, and by the control groups of
-//! what the shims have started, which are named after containers. A conmon serves one
-//! container, which CRI-O notes, and after which the conmon's own control group is named.
+//! Which shim serves which containers: from the runtime's state directories, and from the control
+//! groups of the shim's child processes, which contain container ids. A conmon serves one
+//! container, which CRI-O records, and whose id is in the conmon's own control group.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,29 +13,29 @@ use crate::facts::host::Process;
 use crate::facts::probes::Probe;
 use crate::facts::tasks::Task;
 
-/// So many children of a shim are looked at.
-const MOST: usize = 64;
+/// How many child processes of a shim are considered.
+const MAX_CHILDREN: usize = 64;
 
-/// A shim, which stands between the runtime and the containers of one pod.
+/// A shim, the process between the runtime and the containers of one pod.
 #[derive(Clone, Debug)]
 pub(crate) struct Shim<'a> {
-    /// The shim itself.
+    /// The shim's process.
     pub process: &'a Process,
     /// The containers and sandboxes that it serves.
     pub ids: Vec<&'a str>,
-    /// The pod that these are of.
+    /// Their pod.
     pub pod: Option<&'a PodName>,
-    /// Its children that are `runc`, with their children.
+    /// Its `runc` child processes, with their children.
     pub runc: Vec<&'a Process>,
 }
 
 impl Shim<'_> {
-    /// Whether it is CRI-O's, which nobody calls and which serves one container.
+    /// Whether it is a conmon of CRI-O, which receives no calls and serves one container.
     pub fn is_conmon(&self) -> bool {
         self.process.comm == "conmon"
     }
 
-    /// What it is called among the people who run such nodes.
+    /// The usual name for it.
     pub fn role(&self) -> &'static str {
         match self.is_conmon() {
             true => "conmon",
@@ -43,7 +43,16 @@ impl Shim<'_> {
         }
     }
 
-    /// Its own control group is surer than a note, whose pid may be another's by now.
+    /// Its role and process, each once: `shim containerd-shim (20596)`, `conmon (80)`.
+    pub fn named(&self) -> String {
+        let (role, label) = (self.role(), self.process.label());
+        match self.is_conmon() {
+            true => label,
+            false => format!("{role} {label}"),
+        }
+    }
+
+    /// Its own control group is more reliable than CRI-O's record, whose PID may have been reused.
     fn is_conmon_of(&self, task: &Task, parent: Option<u32>) -> bool {
         match (container_of(self.process), task.conmon) {
             (Some(id), _) => id == task.id,
@@ -65,8 +74,8 @@ impl Shim<'_> {
     }
 }
 
-/// The shims of the runtime that was asked, of which a machine may have several: those that
-/// serve one of its tasks, or a container that a call was about. Why not, if none can be seen.
+/// The shims of the probed runtime (a machine may have several runtimes): those that serve one of
+/// its tasks, or a container that was called for. If none is visible, the reason.
 pub(crate) fn shims(facts: &NodeFacts) -> Result<Vec<Shim<'_>>, String> {
     let host = &facts.host;
     if let Some(why) = lack(&host.processes) {
@@ -93,7 +102,7 @@ pub(crate) fn shims(facts: &NodeFacts) -> Result<Vec<Shim<'_>>, String> {
                 process,
                 ids: Vec::new(),
                 pod: None,
-                runc: with_theirs.take(MOST).collect(),
+                runc: with_theirs.take(MAX_CHILDREN).collect(),
             }
         })
         .collect();
@@ -109,12 +118,13 @@ pub(crate) fn shims(facts: &NodeFacts) -> Result<Vec<Shim<'_>>, String> {
     });
     for shim in &mut shims {
         let named = below(shim.process.pid).filter_map(container_of);
-        // What is executed in a container has a conmon, too, which is not that of the container.
+        // A process started by `exec` has a conmon of its own, which is not the container's.
         let other = |id: &str| {
             let mut tasks = tasks.iter().filter(|task| task.id == id);
             tasks.any(|task| task.conmon.is_some_and(|conmon| conmon != shim.process.pid))
         };
-        shim.ids.extend(named.filter(|id| !other(id)).take(MOST));
+        shim.ids
+            .extend(named.filter(|id| !other(id)).take(MAX_CHILDREN));
         let mut seen = BTreeSet::new();
         shim.ids.retain(|id| seen.insert(*id));
     }
@@ -128,8 +138,8 @@ pub(crate) fn shims(facts: &NodeFacts) -> Result<Vec<Shim<'_>>, String> {
     Ok(shims)
 }
 
-/// Sandboxes before their containers: a container that has no process any more is served by
-/// whoever serves its sandbox.
+/// Sandboxes before their containers: a container without a process is served by the shim of its
+/// sandbox.
 fn serve<'a>(shims: &mut [Shim<'a>], tasks: &'a [Task], parent: impl Fn(u32) -> Option<u32>) {
     for shim in shims.iter_mut().filter(|shim| shim.is_conmon()) {
         shim.ids.extend(container_of(shim.process));
@@ -152,14 +162,14 @@ fn serve<'a>(shims: &mut [Shim<'a>], tasks: &'a [Task], parent: impl Fn(u32) -> 
     }
 }
 
-/// The shim that serves the container or sandbox that was asked for.
+/// The shim of the container or sandbox of a call.
 pub(crate) fn serving<'a, 'b>(shims: &'b [Shim<'a>], probe: &Probe) -> Option<&'b Shim<'a>> {
     let id = probe.id.as_deref()?;
     shims.iter().find(|shim| shim.ids.contains(&id))
 }
 
-/// A conmon of the pod of a sandbox that does not go on: where CRI-O tells containers with
-/// their sandbox, that waits for each of them.
+/// A stopped conmon of the sandbox's pod: if CRI-O reports the containers together with their
+/// sandbox, the status of the sandbox waits for each of them.
 pub(crate) fn stopped_of_pod<'a, 'b>(
     shims: &'b [Shim<'a>],
     sandbox: &Probe,

@@ -1,5 +1,5 @@
-//! Who suffers from what the machine is short of. Without a victim a busy machine does its
-//! work, and is no finding.
+//! Which components are affected by a shortage of the machine. Without a victim, a busy machine
+//! is not a finding.
 
 use causes::finding::{Confidence, Finding};
 use pleg::runtime::NoConnection;
@@ -8,20 +8,22 @@ use pleg::runtime::Rpc;
 use crate::evidence::owner::is_in_a_pod;
 use crate::evidence::plugins::is_any_old;
 use crate::evidence::shims::shims;
-use crate::evidence::who::{go, subject};
+use crate::evidence::waits::blocked_in;
+use crate::evidence::who::{go, subject, unanswered};
 use crate::facts::NodeFacts;
 use crate::facts::host::Process;
 use crate::facts::probes::{End, Outcome, Probe, ProbeFacts};
 
-/// A call that takes longer is felt by a kubelet, which makes one after the other.
-const SLOW: f64 = 1.0;
+/// A call that takes longer delays a kubelet, which makes one call after the other.
+const SLOW_SECONDS: f64 = 1.0;
 
-/// So many victims are named.
-const NAMED: usize = 3;
+/// How many victims are quoted.
+const MAX_VICTIMS: usize = 3;
 
-/// The finding with whom it harms as evidence; none if everybody whom a node needs is served.
+/// The finding, with the affected components as evidence; `None` if no component that the node
+/// needs is affected.
 ///
-/// Where the runtime could not be asked nothing proves that it is well: then it may be this.
+/// If the runtime could not be probed, it may be affected: then the finding is a suspicion.
 pub(crate) fn if_felt(facts: &NodeFacts, finding: Option<Finding>) -> Option<Finding> {
     let mut finding = finding?;
     let victims = victims(facts);
@@ -32,7 +34,9 @@ pub(crate) fn if_felt(facts: &NodeFacts, finding: Option<Finding>) -> Option<Fin
             finding.evidence.push(why);
         }
         None if victims.is_empty() => return None,
-        _ => finding.evidence.extend(victims.into_iter().take(NAMED)),
+        _ => finding
+            .evidence
+            .extend(victims.into_iter().take(MAX_VICTIMS)),
     }
     Some(finding)
 }
@@ -42,14 +46,14 @@ fn could_not_be_asked(probes: &ProbeFacts) -> Option<String> {
     if version.is_some_and(|version| !version.is_forbidden()) {
         return None;
     }
-    Some("the runtime could not be asked, so nothing shows that it is well".to_owned())
+    Some("the runtime could not be probed, so it may be affected".to_owned())
 }
 
 fn victims(facts: &NodeFacts) -> Vec<String> {
     let probes = &facts.probes;
     let calls = probes.calls.iter();
     let calls = calls.filter(|probe| !is_explained(facts, probe));
-    // Where nothing is answered no container is to be named for it.
+    // If no call is answered, no container is blamed.
     let calls = calls.filter(|probe| probe.id.is_none() || !probes.is_silent());
     let mut victims: Vec<String> = calls.filter_map(of_call).collect();
     victims.extend(kubelet(probes));
@@ -58,27 +62,24 @@ fn victims(facts: &NodeFacts) -> Vec<String> {
         blocked
             .filter(|(process, _)| process.serves_containers())
             .filter(|(process, _)| {
-                // A shim may be in its pod's group; the others there serve that pod alone.
+                // A shim may be in its pod's cgroup; other processes there serve only that pod.
                 let is_of_node = !process.is_daemon() && !process.is_runc();
                 is_of_node || !is_in_a_pod(process)
             })
             .map(|(process, thread)| {
                 let function = thread.functions().next().unwrap_or("the kernel");
-                format!(
-                    "{} stood still in {function} between two looks",
-                    process.label()
-                )
+                blocked_in(&process.label(), function)
             }),
     );
     victims
 }
 
-/// On an idle machine it would end no better.
+/// Whether the call would hang or fail on an idle machine, too.
 fn is_explained(facts: &NodeFacts, probe: &Probe) -> bool {
     match probe.outcome() {
-        // Whom somebody has stopped answers nobody, and holds what others wait for.
+        // A stopped process does not respond, and holds what others wait for.
         Outcome::Hung if is_somebody_stopped(facts) => true,
-        // It waits for a CNI plug-in that runs.
+        // It waits for a running CNI plugin.
         Outcome::Hung if probe.call == Rpc::Status => is_any_old(facts),
         Outcome::Refused => matches!(
             probe.no_connection(),
@@ -105,22 +106,17 @@ fn of_call(probe: &Probe) -> Option<String> {
     };
     let seconds = go(probe.seconds);
     match &probe.end {
-        End::Hung => Some(format!(
-            "{call} has not answered for {seconds}{}",
-            probe.source()
-        )),
+        End::Hung => Some(unanswered(probe)),
         End::Failed(error) => Some(format!("{call} failed: {error}")),
-        End::Answered => (probe.seconds > SLOW).then(|| format!("{call} took {seconds}")),
+        End::Answered => (probe.seconds > SLOW_SECONDS).then(|| format!("{call} took {seconds}")),
     }
 }
 
 fn kubelet(probes: &ProbeFacts) -> Option<String> {
     let at = probes.kubelet.source();
-    match probes.kubelet.value()?.code {
-        None => Some(format!("{at} does not answer")),
-        Some(200..300) => None,
-        Some(code) => Some(format!("{at} answers {code}")),
-    }
+    let health = probes.kubelet.value()?;
+    let is_well = matches!(health.code, Some(200..300));
+    (!is_well).then(|| format!("{at} {}", health.says()))
 }
 
 #[cfg(test)]
@@ -173,7 +169,7 @@ mod tests {
         let kubelet = node("containerd", "1.7.24").kubelet(500, &["syncloop"]);
         says(
             &kubelet.facts(),
-            "http://127.0.0.1:10248/healthz answers 500",
+            "http://127.0.0.1:10248/healthz returned 500: syncloop failed",
         );
     }
 
@@ -204,7 +200,7 @@ mod tests {
         let blocked = |comm: &str| blocked_below(comm, "/system.slice/containerd.service");
         says(
             &blocked("containerd-shim"),
-            "containerd-shim (700) stood still in io_schedule between two looks",
+            "containerd-shim (700) waits in io_schedule and did not run between two samples",
         );
         assert_eq!(felt(&blocked("dd")), None);
         // What serves a pod from within harms that pod; a shim may be there for the node.
@@ -225,7 +221,7 @@ mod tests {
             let finding = felt(&facts.facts()).unwrap();
             assert_eq!(finding.confidence, Confidence::Medium);
             assert!(
-                finding.evidence[0].contains("could not be asked"),
+                finding.evidence[0].contains("could not be probed"),
                 "{finding:?}"
             );
         }

@@ -1,15 +1,15 @@
-//! Who is blocked in the kernel, by what that proves.
+//! Threads that are blocked in the kernel, by the cause that this shows.
 
 use analyze::kernel::cause_of_function;
 use analyze::signs::Signs;
 use causes::Cause;
 use causes::finding::Confidence;
 
-use crate::evidence::who::EXAMPLES;
+use crate::evidence::who::MAX_EXAMPLES;
 use crate::facts::NodeFacts;
 use crate::facts::host::{KernelLine, Process, Thread};
 
-/// A thread that did not move between the looks.
+/// A thread that did not run between the two samples.
 pub(crate) struct Wait<'a> {
     pub(crate) process: &'a Process,
     pub(crate) thread: &'a Thread,
@@ -24,14 +24,26 @@ impl Wait<'_> {
             true => String::new(),
             false => format!(", thread {}", self.thread.tid),
         };
-        format!(
-            "{who}{thread} waits in {} and did not run between two looks",
-            self.function
-        )
+        blocked_in(&format!("{who}{thread}"), self.function)
     }
 }
 
-/// Threads that wait in a function which proves this cause.
+/// The evidence that a process or thread is blocked.
+pub(crate) fn blocked_in(who: &str, function: &str) -> String {
+    format!("{who} waits in {function} and did not run between two samples")
+}
+
+/// The first of these, and how many there are.
+pub(crate) fn examples(waits: &[&Wait]) -> Vec<String> {
+    let first = waits.iter().take(MAX_EXAMPLES);
+    let mut said: Vec<String> = first.map(|wait| wait.says()).collect();
+    if waits.len() > MAX_EXAMPLES {
+        said.push(format!("{} blocked threads in total", waits.len()));
+    }
+    said
+}
+
+/// Threads that are blocked in a function that shows this cause.
 pub(crate) fn waits(facts: &NodeFacts, cause: Cause) -> Vec<Wait<'_>> {
     let waits = facts
         .host
@@ -41,7 +53,7 @@ pub(crate) fn waits(facts: &NodeFacts, cause: Cause) -> Vec<Wait<'_>> {
                 let (proved, confidence) = cause_of_function(function)?;
                 Some((function, proved, confidence))
             });
-            // A stack through several layers is called by the surest of them.
+            // In a stack with several known functions, the one with the highest confidence counts.
             let (function, proved, confidence) =
                 proofs.max_by_key(|(_, _, confidence)| *confidence)?;
             (proved == cause).then_some(Wait {
@@ -56,20 +68,20 @@ pub(crate) fn waits(facts: &NodeFacts, cause: Cause) -> Vec<Wait<'_>> {
     waits
 }
 
-/// Who is blocked without our seeing in what: only root is told where others wait.
+/// A thread that is blocked in an unknown function: only root can read where others wait.
 pub(crate) fn unseen(facts: &NodeFacts) -> Option<String> {
     let mut blocked = facts.host.blocked_threads();
     let (process, _) = blocked.find(|(_, thread)| thread.functions().next().is_none())?;
     Some(format!(
-        "{} is blocked in the kernel, and where could not be read",
+        "{} is blocked in the kernel; the function could not be read",
         process.label()
     ))
 }
 
-/// What happened longer ago is over, or has other signs.
-const LAST: f64 = 15.0 * 60.0;
+/// Older messages are about faults that are over, or that have other symptoms.
+const RECENT_SECONDS: f64 = 15.0 * 60.0;
 
-/// A line that tells of a cause.
+/// A line of the kernel's log that shows a cause.
 pub(crate) struct Said<'a> {
     pub(crate) line: &'a KernelLine,
     pub(crate) confidence: Confidence,
@@ -78,14 +90,14 @@ pub(crate) struct Said<'a> {
 impl Said<'_> {
     pub(crate) fn says(&self) -> String {
         let KernelLine { seconds, text } = self.line;
-        format!("kernel, {seconds:.0} s after its start: {text}")
+        format!("kernel log, {seconds:.0} s after boot: {text}")
     }
 }
 
-/// All that the kernel has lately said about this cause.
+/// The recent lines of the kernel's log that show this cause.
 pub(crate) fn kernel_lines(facts: &NodeFacts, cause: Cause) -> Vec<Said<'_>> {
     let signs = Signs::new();
-    let lines = facts.host.kernel_lines_of_last(LAST);
+    let lines = facts.host.kernel_lines_of_last(RECENT_SECONDS);
     let said = lines.filter_map(|line| {
         let found = signs.find(line.text.as_bytes());
         let told = found.signs.iter().map(|index| signs.sign(*index));
@@ -98,9 +110,12 @@ pub(crate) fn kernel_lines(facts: &NodeFacts, cause: Cause) -> Vec<Said<'_>> {
     said.collect()
 }
 
-/// The first of these lines, with how sure all of them make it.
+/// The first of these lines, with the highest confidence of all.
 pub(crate) fn kernel_says(facts: &NodeFacts, cause: Cause) -> Option<(Confidence, Vec<String>)> {
     let said = kernel_lines(facts, cause);
     let sure = said.iter().map(|said| said.confidence).max()?;
-    Some((sure, said.iter().take(EXAMPLES).map(Said::says).collect()))
+    Some((
+        sure,
+        said.iter().take(MAX_EXAMPLES).map(Said::says).collect(),
+    ))
 }

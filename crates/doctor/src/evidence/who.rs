@@ -1,4 +1,4 @@
-//! Names and times as sentences have them.
+//! Names and durations in sentences.
 
 use std::time::Duration;
 
@@ -20,16 +20,26 @@ pub(crate) fn subject(probe: &Probe) -> String {
         (Some(container), Some(pod)) => format!("container {container} of {pod}"),
         (Some(container), None) => format!("container {container} ({id})"),
         (None, Some(pod)) => pod,
-        (None, None) => format!("{id} (no name is known)"),
+        (None, None) => format!("{id} (name unknown)"),
     }
 }
 
-/// The first digits of an id, which is how people write them.
+/// The evidence that a call has not been answered.
+pub(crate) fn unanswered(probe: &Probe) -> String {
+    let (call, seconds) = (probe.call.name(), go(probe.seconds));
+    let call = match probe.id {
+        Some(_) => format!("{call} of {}", subject(probe)),
+        None => call.to_owned(),
+    };
+    format!("{call} has not answered for {seconds}{}", probe.source())
+}
+
+/// The first digits of an id, as crictl prints them.
 pub(crate) fn short(id: &str) -> &str {
     id.get(..13).filter(|_| id.len() == 64).unwrap_or(id)
 }
 
-/// Who a call is about, and the shim behind it.
+/// The container or pod of a call, and its shim.
 pub(crate) fn culprit(probe: &Probe, shim: Option<&Shim>) -> Culprit {
     Culprit {
         pod: probe.pod.clone(),
@@ -41,32 +51,32 @@ pub(crate) fn culprit(probe: &Probe, shim: Option<&Shim>) -> Culprit {
     }
 }
 
-/// What the runtime's goroutines say, if they were asked for.
+/// Which of the runtime's goroutines blocks the others, if they were dumped.
 pub(crate) fn stacks(probes: &ProbeFacts) -> Option<String> {
     let stacks = probes.stacks.value()?;
     let holder = stacks.holder.as_ref()?;
     let why = stacks.why.as_deref().unwrap_or_default();
     let count = stacks.goroutines;
     Some(format!(
-        "of the {count} goroutines of the runtime the one that blocks the others is in {holder}: {why}"
+        "of the runtime's {count} goroutines, the one that blocks the others is in {holder}: {why}"
     ))
 }
 
-/// To the millisecond, which is what people compare.
+/// A duration in Go's format, rounded to milliseconds.
 pub(crate) fn go(seconds: f64) -> GoDuration {
     let millis = (seconds.clamp(0.0, 1e12) * 1000.0).round() as u64;
     GoDuration(Duration::from_millis(millis))
 }
 
-/// Of each kind so many examples are quoted.
-pub(crate) const EXAMPLES: usize = 5;
+/// How many examples of each kind are quoted.
+pub(crate) const MAX_EXAMPLES: usize = 5;
 
 /// Processes as `name (pid)`, the first few of them.
 pub(crate) fn names<'a>(processes: impl IntoIterator<Item = &'a Process>) -> String {
     let mut processes = processes.into_iter();
     let first: Vec<String> = processes
         .by_ref()
-        .take(EXAMPLES)
+        .take(MAX_EXAMPLES)
         .map(Process::label)
         .collect();
     match processes.count() {

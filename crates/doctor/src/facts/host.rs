@@ -1,4 +1,4 @@
-//! What the machine shows of itself: no command lines, no environment, no annotations.
+//! The state of the machine: without command lines, environments and annotations.
 
 use serde::{Deserialize, Serialize};
 
@@ -32,23 +32,23 @@ pub use version::VersionFacts;
 pub struct HostFacts {
     /// For how many seconds the machine has been up.
     pub uptime_seconds: Fact<f64>,
-    /// What runs, with its threads where they matter.
+    /// All processes, with the threads of some.
     pub processes: Fact<Vec<Process>>,
-    /// What of them could not be read.
+    /// Which of their files could not be read.
     pub gaps: Gaps,
-    /// Who listens to every open or exec.
+    /// Processes that are notified of, or asked to permit, every open or exec.
     pub fanotify: Fact<Vec<FanotifyListener>>,
-    /// Who waits for whom at unix sockets.
+    /// Which processes wait for each other on unix sockets.
     pub sockets: Fact<UnixSockets>,
     /// Control groups.
     pub cgroups: CgroupFacts,
     /// Pressure stall information; kernels before 4.20 have none.
     pub pressure: PressureFacts,
-    /// Where the processors' time went.
+    /// How the CPU time was used.
     pub cpu: Fact<CpuTimes>,
     /// Memory.
     pub memory: Fact<Memory>,
-    /// The disks, over the time between the two looks.
+    /// The disks, between the two samples.
     pub disks: Fact<Vec<Disk>>,
     /// What is mounted.
     pub mounts: Fact<Mounts>,
@@ -56,11 +56,11 @@ pub struct HostFacts {
     pub fuse: Fact<Vec<FuseConnection>>,
     /// Space and inodes of the local roots.
     pub filesystems: Vec<Fact<Filesystem>>,
-    /// What the kernel allows in all.
+    /// Limits of the whole machine.
     pub limits: KernelLimits,
     /// The system bus, and systemd on it.
     pub bus: BusFacts,
-    /// Lines of the kernel's log that tell of something.
+    /// Relevant lines of the kernel's log.
     pub kernel_log: Fact<Vec<KernelLine>>,
     /// Releases and versions.
     pub versions: VersionFacts,
@@ -74,7 +74,7 @@ pub struct HostFacts {
 pub struct KernelLine {
     /// When it was written, in seconds since the machine started.
     pub seconds: f64,
-    /// What it says.
+    /// Its text.
     pub text: String,
 }
 
@@ -84,10 +84,10 @@ impl HostFacts {
         self.processes.value().map_or(&[], Vec::as_slice)
     }
 
-    /// Whether who is not among the processes does not run: of too many only the first are
-    /// read, and some of these have ended before the second look.
+    /// Whether a process that is not listed does not exist. If there are too many processes, only
+    /// the first are read, and some of these exit before the second sample.
     pub fn shows_all_processes(&self) -> bool {
-        self.all_processes().len() < process::MOST_PROCESSES / 10 * 9
+        self.all_processes().len() < process::MAX_PROCESSES / 10 * 9
             && self.gaps.processes == 0
             && self.gaps.first_of("stat").is_none()
     }
@@ -99,14 +99,14 @@ impl HostFacts {
             .find(|process| process.pid == pid)
     }
 
-    /// Whose parent it is.
+    /// The child processes of this one.
     pub fn children(&self, pid: u32) -> impl Iterator<Item = &Process> {
         self.all_processes()
             .iter()
             .filter(move |process| process.ppid == pid)
     }
 
-    /// Threads that sleep where no signal reaches them, and did not move between the looks.
+    /// Threads in uninterruptible sleep that did not run between the samples.
     pub fn blocked_threads(&self) -> impl Iterator<Item = (&Process, &Thread)> {
         self.all_processes()
             .iter()
@@ -114,8 +114,8 @@ impl HostFacts {
             .filter(|(_, thread)| thread.state == 'D' && thread.still)
     }
 
-    /// Whether somebody waits until a listener of fanotify permits an open or an exec: then
-    /// whoever starts a program may wait, too.
+    /// Whether a thread waits for a fanotify listener to permit an open or an exec: then starting
+    /// a program may block, too.
     pub fn waits_for_fanotify(&self) -> bool {
         let mut blocked = self.blocked_threads();
         blocked.any(|(_, thread)| {
@@ -125,7 +125,7 @@ impl HostFacts {
         })
     }
 
-    /// Lines that the kernel wrote during the last `seconds`; all where the time is not known.
+    /// Lines that the kernel logged in the last `seconds`; all lines if the uptime is not known.
     pub fn kernel_lines_of_last(&self, seconds: f64) -> impl Iterator<Item = &KernelLine> {
         let since = self.uptime_seconds.value().map_or(0.0, |up| up - seconds);
         let lines = self.kernel_log.value().map_or(&[][..], Vec::as_slice);

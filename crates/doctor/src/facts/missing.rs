@@ -1,4 +1,4 @@
-//! Why something is not known. Decisions are made on the kind, people read the sentence.
+//! Why a fact is missing: a kind for decisions, and a sentence for people.
 
 use std::io::{self, ErrorKind};
 use std::time::Duration;
@@ -6,29 +6,29 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use times::GoDuration;
 
-/// Why something is not known.
+/// Why a fact is missing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "camelCase", tag = "kind", content = "message")]
 pub enum Missing {
-    /// Nobody asked.
-    #[error("it was not asked for")]
+    /// It was not requested.
+    #[error("it was not requested")]
     NotAsked,
     /// The kernel did not return from a read within this time.
     #[error("the kernel did not return within {0}")]
     Blocked(GoDuration),
-    /// Whoever was asked did not answer within this time.
+    /// There was no answer within this time.
     #[error("no answer within {0}")]
     Overdue(GoDuration),
-    /// We may not read it (`EACCES`, `EPERM`).
+    /// Access is denied (`EACCES`, `EPERM`).
     #[error("{0}")]
     Forbidden(String),
-    /// There is no such thing (`ENOENT`).
+    /// It does not exist (`ENOENT`).
     #[error("{0}")]
     NotThere(String),
-    /// Another error of the system, in its words.
+    /// Another system error, with its message.
     #[error("{0}")]
     System(String),
-    /// Something else, in a sentence of its own.
+    /// Another reason, as a sentence.
     #[error("{0}")]
     Other(String),
 }
@@ -85,7 +85,7 @@ impl From<&Missing> for Missing {
     }
 }
 
-/// The system's words, without the number: "connection refused".
+/// The system's message without the number: "connection refused".
 fn in_words(error: &io::Error) -> String {
     let words = error.to_string().to_lowercase();
     match words.split_once(" (os error") {

@@ -1,5 +1,5 @@
-//! What is known of a node: plain data, written into a bundle and read from it. A fact
-//! says where it comes from; that it could not be had is a value too, with the reason.
+//! What is known about a node: plain data, written to bundles and read from them. Each fact has
+//! its source; a missing fact has the reason why it is missing.
 
 use pleg::model::wall_time::WallTime;
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ pub use host::HostFacts;
 pub use missing::Missing;
 pub use probes::ProbeFacts;
 
-/// Everything that a diagnosis is made from.
+/// The input of a diagnosis.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeFacts {
@@ -23,13 +23,13 @@ pub struct NodeFacts {
     pub taken: WallTime,
     /// What the runtime answered.
     pub probes: ProbeFacts,
-    /// What the machine shows.
+    /// The state of the machine.
     pub host: HostFacts,
 }
 
 impl NodeFacts {
-    /// The runtime's process: whoever listens at its socket, or the service for which systemd
-    /// does.
+    /// The runtime's process: the one that listens on its socket or, if systemd does, the service
+    /// behind it.
     pub fn runtime_process(&self) -> Option<&host::Process> {
         let listener = self.host.process(*self.probes.listener.value()?)?;
         if listener.comm != "systemd" {
@@ -48,14 +48,14 @@ impl NodeFacts {
 pub enum Fact<T> {
     /// It is known.
     Known {
-        /// What.
+        /// The value.
         value: T,
         /// Where it was read: a path, a call.
         source: String,
     },
     /// It is not.
     Missing {
-        /// Why: a deadline, a lack of rights, the system's words.
+        /// Why: a deadline, missing rights, the system's error.
         why: Missing,
         /// Where it would have been read.
         source: String,
@@ -79,7 +79,7 @@ impl<T> Fact<T> {
         }
     }
 
-    /// What is known.
+    /// The value, if it is known.
     pub fn value(&self) -> Option<&T> {
         match self {
             Self::Known { value, .. } => Some(value),

@@ -1,4 +1,4 @@
-//! What the runtime answered when it was asked, call by call.
+//! The calls to the runtime, and their outcomes.
 
 use causes::finding::PodName;
 use pleg::out::health::{HealthState, Reason};
@@ -16,41 +16,41 @@ mod report;
 
 pub use report::ProbeReport;
 
-/// The answers of the runtime, and who stands behind them.
+/// The outcomes of calls to the runtime, and the processes behind it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ProbeFacts {
-    /// The runtime's socket; empty where none was found.
+    /// The runtime's socket; empty if none was found.
     pub endpoint: String,
-    /// Whether it was root who asked: much is hidden from others.
+    /// Whether the doctor ran as root: much is hidden from other users.
     pub as_root: bool,
-    /// Who answers there.
+    /// The runtime's name and version.
     pub runtime: Option<RuntimeVersion>,
-    /// The calls for the whole node, those that went wrong, and the slowest of each kind.
+    /// The calls for the whole node, those that failed or hang, and the slowest of each kind.
     pub calls: Vec<Probe>,
-    /// What the calls cost, those that are not kept included.
+    /// How long calls took, including those that are not kept.
     pub costs: Vec<Cost>,
-    /// How many status calls of each kind failed, those that are not kept included.
+    /// How many status calls of each kind failed, including those that are not kept.
     pub failures: Vec<Failures>,
-    /// What the lists hold, or an agent knows.
+    /// The counts of what was listed, or of what an agent knows.
     pub rows: Option<Rows>,
-    /// What the runtime says of itself.
+    /// The conditions that the runtime reports.
     pub conditions: Option<Conditions>,
-    /// How many containers and sandboxes were not asked for, for lack of time or because
-    /// too many calls hung already.
+    /// How many containers and sandboxes were not called for, because time ran out or too many
+    /// calls hung.
     pub unasked: usize,
     /// The process that listens on the socket.
     pub listener: Fact<u32>,
-    /// The containers that run, as the runtime's folders tell.
+    /// The running containers, according to the runtime's state directories.
     pub tasks: Fact<Vec<Task>>,
     /// The kubelet's own `/healthz`.
     pub kubelet: Fact<KubeletHealth>,
-    /// What an agent says, where it was heard because we may not ask the runtime.
+    /// What an agent reports, if its data is used because the runtime may not be called.
     pub agent: Option<AgentsWord>,
     /// The guard on this node, between the kubelet and the runtime that was asked.
     #[serde(default)]
     pub guard: Option<GuardFacts>,
-    /// The runtime's goroutines, if asking for them was allowed and something hung.
+    /// The runtime's goroutines, if signals are allowed and a call hung.
     pub stacks: Fact<Stacks>,
 }
 
@@ -110,9 +110,9 @@ pub struct Probe {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GuardFacts {
-    /// What it does.
+    /// Its mode.
     pub mode: GuardMode,
-    /// For how long it has answered lists in place of the runtime, if it does now.
+    /// How long it has been answering lists in place of the runtime, if it does now.
     pub since_seconds: Option<f64>,
     /// Whether one fault was guarded for as long as the limit allows.
     pub limit_reached: bool,
@@ -122,7 +122,7 @@ pub struct GuardFacts {
     pub kubelet: String,
 }
 
-/// What an agent on the node says of itself and of the runtime.
+/// What an agent on the node reports about itself and the runtime.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentsWord {
@@ -134,18 +134,18 @@ pub struct AgentsWord {
     pub message: String,
     /// How long its last relist took.
     pub relist_seconds: Option<f64>,
-    /// Why a list failed, where the runtime answers otherwise.
+    /// Why a list failed, if the runtime answers other calls.
     pub failure: Option<CallError>,
 }
 
 impl AgentsWord {
-    /// Whether it sees every pod.
+    /// Whether all pods are up to date.
     pub fn is_healthy(&self) -> bool {
         self.state == HealthState::Healthy
     }
 }
 
-/// What calls of one kind cost, in seconds.
+/// How long calls of one kind took, in seconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Cost {
@@ -166,8 +166,8 @@ pub struct Cost {
     /// The slowest.
     #[serde(default)]
     pub max: f64,
-    /// The mean of those that were made one after the other, as the kubelet makes them; where
-    /// these are few, no more than the mean of all.
+    /// The mean of those that were made one after the other, as a kubelet makes them; if these are
+    /// few, at most the mean of all.
     pub alone: Option<f64>,
 }
 
@@ -183,27 +183,27 @@ pub struct Failures {
     pub made: usize,
 }
 
-/// What is on the node.
+/// How many containers and sandboxes are on the node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Rows {
     /// All sandboxes.
     pub sandboxes: usize,
-    /// Those of them that do not run any more.
+    /// Those of them that are not ready.
     pub dead_sandboxes: usize,
     /// All containers.
     pub containers: usize,
     /// Those of them that have exited.
     pub exited: usize,
-    /// The namespace with the most that is dead, and how much.
+    /// The namespace with the most dead containers and sandboxes, and their number.
     pub most_dead: Option<(String, usize)>,
 }
 
 impl Probe {
-    /// Whose word it is, behind a sentence.
+    /// A note for calls that an agent made, to follow a sentence.
     pub fn source(&self) -> &'static str {
         match self.by_agent {
-            true => ", as the agent on this node says",
+            true => " (reported by the agent on this node)",
             false => "",
         }
     }
@@ -226,7 +226,7 @@ impl Probe {
         }
     }
 
-    /// What kept us from a connection, if that is why it failed.
+    /// Why there was no connection, if it failed for that.
     pub fn no_connection(&self) -> Option<NoConnection> {
         match self.error()? {
             CallError::Unavailable(Unreachable { cause, .. }) => Some(*cause),
@@ -234,13 +234,13 @@ impl Probe {
         }
     }
 
-    /// Whether it was we who may not ask, which says nothing of the runtime.
+    /// Whether the doctor lacks the rights, which says nothing about the runtime.
     pub fn is_forbidden(&self) -> bool {
         self.no_connection() == Some(NoConnection::Forbidden)
     }
 }
 
-/// A call that hangs for more ids at once is held up by a daemon, and not by each of them.
+/// If a call hangs for more ids at once, a daemon is the cause, not each of them.
 pub const MAX_SINGLED_OUT: usize = 2;
 
 impl ProbeFacts {
@@ -262,26 +262,26 @@ impl ProbeFacts {
             .filter(move |probe| probe.call == call && probe.id.is_some() && probe.end == End::Hung)
     }
 
-    /// Whether the runtime as a whole does not answer: then a call that hangs says nothing of
-    /// the container that it asks for.
+    /// Whether the runtime as a whole does not answer: then a call that hangs does not blame its
+    /// container.
     pub fn is_silent(&self) -> bool {
         self.outcome(Rpc::Version) == Some(Outcome::Hung)
     }
 
-    /// A condition of the runtime's that should be met, and is not.
+    /// A condition of the runtime that should be met, but is not.
     pub fn unmet(&self, kind: &str) -> Option<&Condition> {
         let told = self.conditions.as_ref()?.conditions.iter();
         let mut unmet = told.filter(|condition| !condition.met);
         unmet.find(|condition| condition.kind == kind)
     }
 
-    /// Whether it said that it is containerd.
+    /// Whether it reports the name containerd.
     pub fn is_containerd(&self) -> bool {
         let runtime = self.runtime.as_ref();
         runtime.is_some_and(|runtime| &*runtime.name == "containerd")
     }
 
-    /// Whether it said that it is CRI-O.
+    /// Whether it reports the name of CRI-O.
     pub fn is_crio(&self) -> bool {
         let runtime = self.runtime.as_ref();
         runtime.is_some_and(|runtime| &*runtime.name == "cri-o")
@@ -293,14 +293,14 @@ impl ProbeFacts {
         calls.any(|probe| probe.end == End::Hung)
     }
 
-    /// What calls of that kind cost, if any was answered.
+    /// How long calls of that kind took, if any was answered.
     pub fn cost(&self, call: Rpc) -> Option<&Cost> {
         self.costs.iter().find(|cost| cost.call == call)
     }
 
-    /// The calls of that kind that hang, as far as that singles anybody out: others of the kind
-    /// are answered, if only to an agent, and have waited for less long. Otherwise it is the
-    /// runtime as a whole.
+    /// The calls of that kind that hang, if that singles out their ids: other calls of the kind
+    /// are answered, possibly to an agent, and took less time. Otherwise the runtime as a whole
+    /// is at fault.
     pub fn singled_out(&self, call: Rpc) -> Vec<&Probe> {
         let others = self.cost(call);
         let is_answered = others.is_some_and(|cost| cost.count > 0) || self.agent.is_some();
@@ -315,7 +315,7 @@ impl ProbeFacts {
         }
     }
 
-    /// Whether the runtime may be containerd: those that are known not to be say so.
+    /// Whether the runtime may be containerd: it does not report another known name.
     pub fn may_be_containerd(&self) -> bool {
         let runtime = self.runtime.as_ref();
         runtime.is_none_or(|runtime| !matches!(&*runtime.name, "cri-o" | "docker" | "cri-dockerd"))

@@ -1,14 +1,14 @@
-//! What a runtime's goroutines tell.
+//! The goroutines of a runtime.
 
 use serde::{Deserialize, Serialize};
 
-/// Its goroutines, which it was asked for by a signal.
+/// The runtime's goroutines, dumped on a signal.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Stacks {
     /// How many there are.
     pub goroutines: u64,
-    /// The function of the one that is probably in everybody's way.
+    /// The function of the one that is probably blocks the others.
     pub holder: Option<String>,
     /// Why it is taken for that.
     pub why: Option<String>,

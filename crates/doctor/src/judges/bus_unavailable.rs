@@ -1,4 +1,4 @@
-//! runc asks systemd over the system bus; without the bus, or without systemd on it, it
+//! runc calls systemd over the system bus; without the bus, or without systemd on it, runc
 //! waits.
 
 use causes::Cause;
@@ -11,15 +11,15 @@ use crate::evidence::owner::culprit;
 use crate::facts::NodeFacts;
 use crate::facts::host::{HostFacts, Ping, Process, Reach};
 
-/// From here on it may only be slow, which is another cause.
-const BUSY: f64 = 0.5;
+/// If process 1 is busier than this, it may only be slow, which is another cause.
+const BUSY_CPU_SHARE: f64 = 0.5;
 
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let host = &facts.host;
     let Some(init) = host.process(1) else {
         return Opinion::of(None, [lack_of_processes(host)]);
     };
-    // Another process 1 is asked by nobody.
+    // Nothing calls another process 1 over the bus.
     if init.comm != "systemd" {
         return Opinion::Clear;
     }
@@ -30,20 +30,25 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let found = match trouble(host) {
         Some((confidence, says)) => {
             let bus = match daemon {
-                Some(daemon) => format!("the bus is {}, state {}", daemon.label(), daemon.state),
-                None => "no process of a bus runs".to_owned(),
+                Some(daemon) => format!(
+                    "the bus daemon is {}, in state {}",
+                    daemon.label(),
+                    daemon.state
+                ),
+                None => "no bus daemon is running".to_owned(),
             };
             let who = daemon.map_or_else(Culprit::default, culprit);
             let open = host.sockets.value().and_then(|sockets| {
                 let open = sockets.connections_to(host.bus.reach.source())?;
-                Some(format!("{open} connections to it are open"))
+                Some(format!("{open} connections to the bus are open"))
             });
             let advice = match (host.bus.reach.value(), daemon) {
                 (Some(Reach::Refused), _) => Some(
-                    "`systemctl start dbus` starts it; restart the kubelet after it".to_owned(),
+                    "start the bus with `systemctl start dbus`, then restart the kubelet"
+                        .to_owned(),
                 ),
                 (_, Some(daemon)) if daemon.is_stopped() => Some(format!(
-                    "`kill -CONT {0}` lets {1} ({0}) go on",
+                    "run `kill -CONT {0}` to resume {1} ({0})",
                     daemon.pid, daemon.comm
                 )),
                 _ => None,
@@ -54,7 +59,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         None => {
             let advice = init
                 .is_stopped()
-                .then(|| "`kill -CONT 1` lets systemd go on".to_owned());
+                .then(|| "run `kill -CONT 1` to resume systemd".to_owned());
             silent(host, init)
                 .map(|(confidence, says)| (confidence, culprit(init), vec![says], advice))
         }
@@ -77,32 +82,32 @@ fn trouble(host: &HostFacts) -> Option<(Confidence, String)> {
             Some(_) => return None,
             None => (
                 Confidence::Certain,
-                "nobody owns org.freedesktop.systemd1 on the system bus".to_owned(),
+                "org.freedesktop.systemd1 has no owner on the system bus".to_owned(),
             ),
         },
-        // Small images have systemd without a bus, and a cgroup driver without it.
+        // Small images have systemd without a bus, and use the cgroupfs driver.
         Reach::NoSocket => (
             Confidence::Medium,
-            format!("systemd is process 1, and there is no {source}"),
+            format!("systemd is process 1, but {source} does not exist"),
         ),
-        Reach::Refused => (Confidence::High, format!("nobody listens at {source}")),
+        Reach::Refused => (Confidence::High, format!("no process listens on {source}")),
         Reach::Rejected { error, message } => (
             Confidence::Certain,
-            format!("the bus takes no connection: {error}: {message}"),
+            format!("the bus rejects new connections: {error}: {message}"),
         ),
         Reach::Silent { seconds } => (
             Confidence::High,
-            format!("the bus did not take a connection within {seconds:.0} s"),
+            format!("the bus did not accept a connection within {seconds:.0} s"),
         ),
     })
 }
 
-/// It owns its name and answers nobody on either way, without being busy: it has stopped,
-/// frozen, or waits in the kernel.
+/// systemd owns its name but answers neither on the bus nor on its private socket, without
+/// being busy: it is stopped, has frozen, or waits in the kernel.
 fn silent(host: &HostFacts, init: &Process) -> Option<(Confidence, String)> {
     let is_silent = |ping: Option<&Ping>| matches!(ping, Some(Ping::Silent { .. }));
     let stopped = matches!(init.state, 'D' | 'T' | 't' | 'Z');
-    let idle = init.cpu_share.is_none_or(|share| share < BUSY);
+    let idle = init.cpu_share.is_none_or(|share| share < BUSY_CPU_SHARE);
     if !is_silent(host.bus.ping.value()) || !idle {
         return None;
     }
@@ -115,7 +120,7 @@ fn silent(host: &HostFacts, init: &Process) -> Option<(Confidence, String)> {
     Some((
         confidence,
         format!(
-            "process 1 owns org.freedesktop.systemd1 and does not answer; it is in state {}{}",
+            "process 1 owns org.freedesktop.systemd1 but does not answer; it is in state {}{}",
             init.state,
             wchan.unwrap_or_default()
         ),

@@ -1,4 +1,4 @@
-//! A CNI plug-in that does not return, and others that pile up behind it.
+//! A CNI plugin that does not return, and others that pile up behind it.
 
 use causes::Cause;
 use causes::finding::{Confidence, Culprit, Finding};
@@ -11,12 +11,12 @@ use crate::facts::NodeFacts;
 use crate::facts::host::Process;
 use crate::facts::probes::{Outcome, ProbeFacts};
 
-/// One that takes so long does not come back.
-const HUNG: f64 = 60.0;
-/// More at once than a node starts pods.
-const MANY: usize = 20;
+/// A plugin that has run for this long will not return.
+const HUNG_SECONDS: f64 = 60.0;
+/// A node does not start more pods than this at once.
+const MAX_PLUGINS: usize = 20;
 
-/// The tell: plug-in processes that are old, or many.
+/// The symptom: plugin processes that are old, or many.
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let probes = &facts.probes;
     if let Some(unready) = no_network(probes) {
@@ -28,17 +28,17 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     }
 }
 
-/// No plug-in can hang where none is loaded; that alone makes a node NotReady.
+/// Without a network configuration no plugin can hang, but the node is NotReady.
 fn no_network(probes: &ProbeFacts) -> Option<Finding> {
     let condition = probes.unmet("NetworkReady")?;
     let mut finding = Finding::new(Cause::CniPluginHang, Confidence::Low);
     let why = [&*condition.reason, &*condition.message].join(": ");
-    finding.sentence = format!("the runtime has no network for pods ({why})");
+    finding.sentence = format!("the pod network is not ready ({why})");
     finding
         .evidence
-        .push(format!("its condition NetworkReady is false: {why}"));
+        .push(format!("the condition NetworkReady is false: {why}"));
     finding.advise_first(
-        "see whether the network's agent runs on this node and has written its configuration \
+        "check whether the CNI agent is running on this node and has written its configuration \
          (usually to /etc/cni/net.d)",
     );
     Some(finding)
@@ -52,7 +52,7 @@ fn of_plugins(facts: &NodeFacts, plugins: &[Plugin]) -> Opinion {
     let old = plugins.iter().filter(|at| at.process.age_seconds >= OLD);
     let old = old.count();
     let confidence = match (age, old) {
-        _ if age >= HUNG || old > MANY => Confidence::High,
+        _ if age >= HUNG_SECONDS || old > MAX_PLUGINS => Confidence::High,
         _ if old > 0 => Confidence::Medium,
         _ => return Opinion::Clear,
     };
@@ -63,12 +63,12 @@ fn of_plugins(facts: &NodeFacts, plugins: &[Plugin]) -> Opinion {
     let name = &oldest.process.comm;
     finding.sentence = match old {
         1 => format!(
-            "the CNI plug-in {} has not returned for {}",
+            "the CNI plugin {} has been running for {} and has not returned",
             oldest.process.label(),
             whole(age)
         ),
         _ => format!(
-            "{old} CNI plug-ins have not returned, the oldest of them {} for {}",
+            "{old} CNI plugins have not returned; the oldest, {}, has been running for {}",
             oldest.process.label(),
             whole(age)
         ),
@@ -81,13 +81,16 @@ fn of_plugins(facts: &NodeFacts, plugins: &[Plugin]) -> Opinion {
     let waits_for = waits_for(facts, oldest);
     finding.evidence = evidence(oldest, &waits_for);
     if old > 1 {
-        let many = format!("{old} plug-ins are older than {}", whole(OLD));
+        let many = format!(
+            "{old} plugins have been running for {} or longer",
+            whole(OLD)
+        );
         finding.evidence.push(many);
     }
     if facts.probes.outcome(Rpc::Status) == Some(Outcome::Hung) {
         finding.evidence.push(
-            "the runtime's Status hangs as well: it waits for the plug-in, and the kubelet says \
-             that the runtime is down"
+            "the runtime's Status call hangs as well, because it waits for the plugin; the \
+             kubelet then reports that the runtime is down"
                 .to_owned(),
         );
     }
@@ -95,35 +98,35 @@ fn of_plugins(facts: &NodeFacts, plugins: &[Plugin]) -> Opinion {
         WaitsFor::Agent {
             agent: Some(agent), ..
         } => format!(
-            "restart {}, the agent that {name} asks; it waits for its answer",
+            "restart {}, the agent of {name}: {name} waits for its response",
             agent.label()
         ),
         WaitsFor::Agent { at, .. } => {
-            format!("restart the agent that listens at {at}; {name} waits for its answer")
+            format!("restart the agent that listens on {at}: {name} waits for its response")
         }
         WaitsFor::SomeAgent => {
-            format!("restart the agent that {name} asks; it waits for its answer")
+            format!("restart the agent of {name}: {name} waits for its response")
         }
         WaitsFor::Kernel => format!(
-            "see whether other network commands hang too (`ip link`); if not, end {name} ({})",
+            "check whether other network commands (`ip link`) hang too; if not, kill {name} ({})",
             oldest.process.pid
         ),
         WaitsFor::Unknown => format!(
-            "see what {name} ({}) waits for; pods start and stop again once it has ended",
+            "find out what {name} ({}) waits for; pods can start and stop again once it exits",
             oldest.process.pid
         ),
     });
     Opinion::Found(vec![finding])
 }
 
-/// What a plug-in, or the last process that it started, waits for.
+/// What a plugin, or its youngest descendant, waits for.
 enum WaitsFor<'a> {
-    /// An answer at this socket.
+    /// A response on this socket.
     Agent {
         at: &'a str,
         agent: Option<&'a Process>,
     },
-    /// An answer at a unix socket, of which only the kernel's function is known.
+    /// A response on an unknown unix socket: only the kernel function is known.
     SomeAgent,
     Kernel,
     Unknown,
@@ -150,7 +153,7 @@ fn waits_for<'a>(facts: &'a NodeFacts, plugin: &Plugin<'a>) -> WaitsFor<'a> {
 
 fn evidence(oldest: &Plugin, waits_for: &WaitsFor) -> Vec<String> {
     let mut evidence = vec![format!(
-        "{} {}; it is {} old",
+        "{} {}; it has been running for {}",
         oldest.process.label(),
         oldest.process.doing(),
         whole(oldest.process.age_seconds)
@@ -165,32 +168,37 @@ fn evidence(oldest: &Plugin, waits_for: &WaitsFor) -> Vec<String> {
             agent: Some(agent),
         } => {
             evidence.push(format!(
-                "it is connected to {} at {at}, which has not answered",
+                "it is connected to {} at {at}, which has not responded",
                 agent.label()
             ));
             let stuck = agent.waits().find(|place| is_network(place));
             evidence.extend(stuck.map(|place| {
                 format!(
-                    "a thread of {} waits in {place}: for the kernel's network",
+                    "a thread of {} waits in {place}, a network function of the kernel",
                     agent.label()
                 )
             }));
         }
         WaitsFor::Agent { at, agent: None } => {
-            evidence.push(format!("it is connected to {at}, and has no answer"));
+            evidence.push(format!(
+                "it is connected to {at} and has received no response"
+            ));
         }
         WaitsFor::SomeAgent => {
-            evidence.push("that is an answer on a unix socket: its agent's".to_owned());
+            evidence.push("it waits for a response on a unix socket, from its agent".to_owned());
         }
         WaitsFor::Kernel => {
-            evidence.push("that is an answer or a lock of the kernel's network".to_owned());
+            evidence.push(
+                "it waits for the kernel's network: for a netlink response or a lock".to_owned(),
+            );
         }
         WaitsFor::Unknown => {}
     }
     evidence
 }
 
-/// What any of its threads waits for: that of a Go program's first is hardly ever the one.
+/// What any of its threads waits for: the first thread of a Go program is rarely the one that
+/// waits.
 fn reads(process: &Process) -> WaitsFor<'static> {
     let read = |place: &str| match place {
         _ if place.starts_with("unix_stream") => Some(WaitsFor::SomeAgent),
@@ -200,7 +208,7 @@ fn reads(process: &Process) -> WaitsFor<'static> {
     process.waits().find_map(read).unwrap_or(WaitsFor::Unknown)
 }
 
-/// An answer over netlink, the lock behind it, or that of xtables.
+/// A netlink response, the lock behind it, or the lock of xtables.
 fn is_network(function: &str) -> bool {
     function.contains("netlink")
         || function.contains("rtnl")
@@ -223,7 +231,7 @@ mod tests {
     use causes::finding::Verdict;
 
     #[test]
-    fn an_old_plug_in_is_named_with_what_it_waits_for() {
+    fn an_old_plugin_is_named_with_what_it_waits_for() {
         let facts = node("containerd", "1.7.24")
             .plugin(70, "terway", 90.0, "unix_stream_read_generic")
             .plugin(71, "terway", 30.0, "unix_stream_read_generic");
@@ -232,13 +240,13 @@ mod tests {
         let said = &findings[0].sentence;
         assert_eq!(
             said,
-            "2 CNI plug-ins have not returned, the oldest of them terway (70) for 1m30s"
+            "2 CNI plugins have not returned; the oldest, terway (70), has been running for 1m30s"
         );
-        assert!(findings[0].advice[0].contains("restart the agent that terway asks"));
+        assert!(findings[0].advice[0].contains("restart the agent of terway"));
     }
 
     #[test]
-    fn the_agent_that_a_plug_in_is_connected_to_is_named_with_what_it_waits_for_itself() {
+    fn the_agent_that_a_plugin_is_connected_to_is_named_with_what_it_waits_for_itself() {
         let mut facts = node("containerd", "1.7.24")
             .plugin(70, "terway", 90.0, "futex_wait_queue_me")
             .process(500, 1, "terwayd")
@@ -276,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn plug_ins_of_a_node_that_starts_pods_are_young() {
+    fn plugins_of_a_node_that_starts_pods_are_young() {
         assert_eq!(judge(&node("containerd", "1.7.24").facts()), Opinion::Clear);
         let facts = node("containerd", "1.7.24").plugin(70, "calico", 1.5, "futex_wait_queue_me");
         assert_eq!(judge(&facts.facts()), Opinion::Clear);

@@ -13,11 +13,10 @@ use crate::facts::NodeFacts;
 use crate::facts::host::Process;
 use crate::facts::probes::{MAX_SINGLED_OUT, Outcome, Probe, ProbeFacts};
 
-/// CRI-O itself waits for so long for the file in which conmon leaves an exit code, and then
-/// answers without.
-const WAITS_FOR_CONMON: f64 = 5.0;
+/// CRI-O waits this long for the exit file that conmon writes, and then answers without it.
+const EXIT_FILE_SECONDS: f64 = 5.0;
 
-/// The tell: both lists answer, and the status of one container does not.
+/// The symptom: both lists are answered, but the status of one container is not.
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let probes = &facts.probes;
     match probes.outcome(Rpc::ListContainers) {
@@ -25,11 +24,11 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         Some(Outcome::Refused) => {
             return Opinion::CannotTell("the runtime cannot be reached".to_owned());
         }
-        // Where it hangs on containerd that is the status lock, which is another cause.
+        // On containerd, this is the status lock, which is another cause.
         Some(Outcome::Hung) if probes.may_be_containerd() => return Opinion::Clear,
         Some(_) => {}
     }
-    // If nobody's status is answered, it is the runtime as a whole.
+    // If no status call is answered, the runtime as a whole is the cause.
     if probes.outcome(Rpc::Version) != Some(Outcome::Ok) {
         return Opinion::Clear;
     }
@@ -51,8 +50,8 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     Opinion::Found(findings.collect())
 }
 
-/// Sandboxes of which the status hangs. containerd asks a shim for it, which is another cause;
-/// of others it waits for the locks of containers, which are named themselves.
+/// Sandboxes whose status hangs. containerd calls a shim for it, which is another cause; other
+/// runtimes wait for the locks of the pod's containers, which are reported themselves.
 fn sandboxes<'a>(probes: &'a ProbeFacts, containers: &[&Probe]) -> Vec<&'a Probe> {
     let many = probes.hung(Rpc::ContainerStatus).count() > MAX_SINGLED_OUT;
     if probes.may_be_containerd() || many {
@@ -73,9 +72,9 @@ fn is_sandbox(probe: &Probe) -> bool {
 fn of_one(probes: &ProbeFacts, probe: &Probe, shim: Option<&Shim>, runcs: &[&Process]) -> Finding {
     let stopped = shim.filter(|shim| shim.process.is_stopped());
     let is_explained = stopped.is_some() || !runcs.is_empty();
-    let may_answer = probes.is_crio() && probe.seconds < WAITS_FOR_CONMON;
-    // containerd has no lock that is known to hold up one status and no list; while an agent
-    // waits for one it sees all others.
+    let may_answer = probes.is_crio() && probe.seconds < EXIT_FILE_SECONDS;
+    // No lock is known in containerd that blocks one status call but no list; while an agent
+    // waits for that call, it sees all other pods.
     let confidence = match probes.is_containerd() || may_answer && !is_explained {
         true => Confidence::Medium,
         false => Confidence::High,
@@ -84,13 +83,13 @@ fn of_one(probes: &ProbeFacts, probe: &Probe, shim: Option<&Shim>, runcs: &[&Pro
     finding.culprit = culprit(probe, shim);
     let who = subject(probe);
     let why = match (stopped, runcs) {
-        (Some(shim), _) => format!("its {} {} is stopped", shim.role(), shim.process.label()),
+        (Some(shim), _) => format!("its {} is stopped", shim.named()),
         (None, [runc]) if runc.is_stopped() => {
-            format!("{}, for which it waits, is stopped", runc.label())
+            format!("it waits for {}, which is stopped", runc.label())
         }
-        _ => "its lock is held, and who asks waits".to_owned(),
+        _ => "its lock is held, and every call for it waits".to_owned(),
     };
-    finding.sentence = format!("the runtime does not answer for {who}: {why}");
+    finding.sentence = format!("status calls for {who} hang: {why}");
     finding.evidence.push(format!(
         "{} of {who} has not answered for {}, while {}{}",
         probe.call.name(),
@@ -100,15 +99,15 @@ fn of_one(probes: &ProbeFacts, probe: &Probe, shim: Option<&Shim>, runcs: &[&Pro
     ));
     if probes.is_containerd() {
         finding.evidence.push(
-            "both lists answered, so it is not containerd's status lock, for which they wait \
-             too, unless it was taken since"
+            "both lists were answered, so containerd's status lock, which also blocks lists, is \
+             not the cause, unless it was taken afterwards"
                 .to_owned(),
         );
     }
     if may_answer {
         finding.evidence.push(
-            "CRI-O waits up to four seconds for the exit file of a container whose process has \
-             ended, and answers then"
+            "if the process of a container has exited, CRI-O waits up to four seconds for its \
+             exit file before it answers"
                 .to_owned(),
         );
     }
@@ -129,11 +128,14 @@ fn of_one(probes: &ProbeFacts, probe: &Probe, shim: Option<&Shim>, runcs: &[&Pro
 
 fn others(probes: &ProbeFacts, call: Rpc) -> String {
     match &probes.agent {
-        Some(_) => "every other pod is seen".to_owned(),
+        Some(_) => "all other pods are up to date".to_owned(),
         None => {
             let cost = probes.cost(call);
             let others = cost.map_or(0, |cost| cost.count);
-            format!("the status of {others} others was answered")
+            match others {
+                1 => "the call for one other was answered".to_owned(),
+                _ => format!("the calls for {others} others were answered"),
+            }
         }
     }
 }
@@ -167,7 +169,7 @@ mod tests {
         let findings = found(judge(&facts.facts()));
         assert_eq!(findings[0].verdict, Verdict::Suspect);
         let evidence = findings[0].evidence.join("\n");
-        assert!(evidence.contains("both lists answered"), "{evidence}");
+        assert!(evidence.contains("both lists were answered"), "{evidence}");
     }
 
     #[test]
@@ -213,8 +215,7 @@ mod tests {
         let findings = found(judge(&facts.facts()));
         assert_eq!(findings.len(), 1);
         lets_go_on(&findings[0], 80);
-        let said =
-            "the runtime does not answer for pod shop/web: its conmon conmon (80) is stopped";
+        let said = "status calls for pod shop/web hang: its conmon (80) is stopped";
         assert_eq!(findings[0].sentence, said);
     }
 

@@ -1,4 +1,4 @@
-//! One container's status lock in containerd's CRI plug-in, for which every list waits.
+//! One container's status lock in containerd's CRI plugin, for which every list waits.
 
 use causes::Cause;
 use causes::finding::{Confidence, Finding};
@@ -7,12 +7,12 @@ use cri::Rpc;
 use super::Opinion;
 use crate::evidence::remedy::{blame, look_for};
 use crate::evidence::shims::{serving, shims};
-use crate::evidence::who::{culprit, go, stacks, subject};
+use crate::evidence::who::{culprit, go, stacks, subject, unanswered};
 use crate::facts::NodeFacts;
 use crate::facts::probes::{MAX_SINGLED_OUT, Outcome, ProbeFacts};
 
-/// The tell: `ListContainers` hangs, `ListPodSandbox` does not, and neither does the
-/// status of anybody but the culprit.
+/// The symptom: `ListContainers` hangs, `ListPodSandbox` does not, and of the status calls only
+/// that of the culprit hangs.
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let probes = &facts.probes;
     match probes.outcome(Rpc::ListContainers) {
@@ -50,11 +50,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
                 ),
             };
             finding.evidence = lists(probes);
-            finding.evidence.push(format!(
-                "ContainerStatus of {who} has not answered for {}{}",
-                go(probe.seconds),
-                probe.source()
-            ));
+            finding.evidence.push(unanswered(probe));
             finding.evidence.extend(others(probes));
             finding.evidence.extend(stacks(probes));
             match shim {
@@ -79,17 +75,11 @@ fn confidence(probes: &ProbeFacts) -> Confidence {
 }
 
 fn lists(probes: &ProbeFacts) -> Vec<String> {
-    let hangs = probes.node(Rpc::ListContainers).map(|probe| {
-        let seconds = go(probe.seconds);
-        format!(
-            "ListContainers has not answered for {seconds}{}",
-            probe.source()
-        )
-    });
+    let hangs = probes.node(Rpc::ListContainers).map(unanswered);
     let answers = probes
         .node(Rpc::ListPodSandbox)
         .map(|probe| match probe.by_agent {
-            true => format!("ListPodSandbox answers{}", probe.source()),
+            true => format!("ListPodSandbox is answered{}", probe.source()),
             false => format!("ListPodSandbox answered in {}", go(probe.seconds)),
         });
     hangs.into_iter().chain(answers).collect()
@@ -110,8 +100,8 @@ fn nobody(probes: &ProbeFacts) -> Finding {
     finding.evidence = lists(probes);
     finding.evidence.extend(others(probes));
     finding.evidence.push(
-        "no container was found whose status hangs: ids come from an agent, and for root from \
-         the runtime's folders"
+        "no container with a hanging ContainerStatus was found; container ids are known only from \
+         an agent or, as root, from the runtime's state directories"
             .to_owned(),
     );
     finding

@@ -1,4 +1,4 @@
-//! The kubelet or the runtime wants to run and does not get a processor.
+//! The kubelet or the runtime does not get enough CPU time.
 
 use causes::Cause;
 use causes::finding::{Confidence, Culprit, Finding};
@@ -11,17 +11,17 @@ use crate::evidence::victims::if_felt;
 use crate::facts::NodeFacts;
 use crate::facts::host::{HostFacts, Throttling};
 
-/// Seconds that a daemon's threads wait for a processor in each second, where the kernel
-/// does not tell how it has been for longer.
-const DELAYED: f64 = 2.0;
-/// The same where the kernel says that processors have been short for a minute.
-const DELAYED_UNDER_PRESSURE: f64 = 0.3;
-/// Per cent of the last minute in which somebody waited for a processor.
-const PRESSURE: f64 = 60.0;
-/// A share of all processors' time.
-const STOLEN: f64 = 0.3;
-/// A share of the periods of its quota in which a daemon was stopped.
-const THROTTLED: f64 = 0.25;
+/// Seconds per second for which a daemon's threads wait for a CPU, if the kernel does not report
+/// pressure.
+const DELAY: f64 = 2.0;
+/// The same, if the kernel reports CPU pressure for the last minute.
+const DELAY_UNDER_PRESSURE: f64 = 0.3;
+/// The percentage of the last minute in which at least one task waited for a CPU.
+const PRESSURE_PERCENT: f64 = 60.0;
+/// The share of the time of all CPUs that the hypervisor took.
+const STEAL_SHARE: f64 = 0.3;
+/// The share of the periods in which a daemon was throttled by its quota.
+const THROTTLED_SHARE: f64 = 0.25;
 
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let host = &facts.host;
@@ -31,22 +31,22 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     Opinion::of(findings, [lack_of_groups(host), lack(&host.cpu)])
 }
 
-/// Its own quota stops it: that is nobody else's doing.
+/// Throttled by its own quota, whatever else runs.
 fn throttled(host: &HostFacts) -> Vec<Finding> {
     let often = |group: &&Throttling| {
-        group.throttled as f64 >= group.periods as f64 * THROTTLED && group.periods >= 4
+        group.throttled as f64 >= group.periods as f64 * THROTTLED_SHARE && group.periods >= 4
     };
     let groups = host
         .cgroups
         .throttled
         .value()
         .map_or(&[][..], Vec::as_slice);
-    // A pod's limit is the pod's own affair, whatever runs in it.
+    // A pod's limit affects only that pod.
     let of_the_node = |group: &&Throttling| of_cgroup(&group.path).pod.is_none();
     let groups = groups.iter().filter(of_the_node);
     let findings = groups.filter(often).map(|group| {
         let evidence = vec![format!(
-            "{} ({}) was stopped in {} of {} periods: {} has a quota of processor time",
+            "{} ({}) was throttled in {} of {} periods by the CPU quota of {}",
             group.process, group.pid, group.throttled, group.periods, group.path
         )];
         let who = Culprit {
@@ -56,9 +56,10 @@ fn throttled(host: &HostFacts) -> Vec<Finding> {
         };
         let advice = match &who.unit {
             Some(unit) => format!(
-                "`systemctl set-property --runtime {unit} CPUQuota=` lifts its quota at once"
+                "run `systemctl set-property --runtime {unit} CPUQuota=` to remove its CPU quota \
+                 at once"
             ),
-            None => format!("raise or lift the quota of {}", group.path),
+            None => format!("raise or remove the CPU quota of {}", group.path),
         };
         finding(Cause::CpuStarved, Confidence::High, who, evidence).advising(advice)
     });
@@ -67,12 +68,12 @@ fn throttled(host: &HostFacts) -> Vec<Finding> {
 
 fn delayed(host: &HostFacts) -> Option<Finding> {
     let pressure = host.pressure.cpu.value().map(|cpu| cpu.some.avg60);
-    let short = pressure.is_some_and(|some| some >= PRESSURE);
+    let short = pressure.is_some_and(|some| some >= PRESSURE_PERCENT);
     let least = match pressure {
-        // A busy second is no starvation.
+        // One busy second is not starvation.
         Some(_) if !short => return None,
-        Some(_) => DELAYED_UNDER_PRESSURE,
-        None => DELAYED,
+        Some(_) => DELAY_UNDER_PRESSURE,
+        None => DELAY,
     };
     let delay = |share: Option<f64>| share.unwrap_or(0.0);
     let worst = host
@@ -82,18 +83,16 @@ fn delayed(host: &HostFacts) -> Option<Finding> {
         .filter(|process| delay(process.run_delay) >= least)
         .max_by(|one, other| delay(one.run_delay).total_cmp(&delay(other.run_delay)))?;
     let mut evidence = vec![format!(
-        "threads of {} waited {:.1} s for a processor in each second",
+        "threads of {} waited for a CPU for {:.1} s per second",
         worst.label(),
         delay(worst.run_delay)
     )];
-    evidence.extend(
-        pressure.map(|some| {
-            format!("somebody waited for a processor for {some:.0} % of the last minute")
-        }),
-    );
+    evidence.extend(pressure.map(|some| {
+        format!("at least one task waited for a CPU for {some:.0} % of the last minute")
+    }));
     evidence.extend(host.cpu.value().map(|cpu| {
         format!(
-            "processors were {:.0} % busy, {:.0} % was taken by the hypervisor",
+            "the CPUs were {:.0} % busy; the hypervisor took {:.0} % (steal)",
             cpu.busy * 100.0,
             cpu.steal * 100.0
         )
@@ -106,12 +105,12 @@ fn delayed(host: &HostFacts) -> Option<Finding> {
     let who = culprit(worst);
     let advice = match &who.unit {
         Some(unit) => format!(
-            "`systemd-cgtop -c` shows who takes the processors; `systemctl set-property \
-             --runtime {unit} CPUWeight=1000` puts {} before others",
+            "find what uses the CPUs with `systemd-cgtop -c`; `systemctl set-property --runtime \
+             {unit} CPUWeight=1000` gives {} priority",
             worst.comm
         ),
         None => format!(
-            "`systemd-cgtop -c` shows who takes the processors from {}",
+            "find what uses the CPUs with `systemd-cgtop -c`; {} has to wait for them",
             worst.label()
         ),
     };
@@ -119,9 +118,9 @@ fn delayed(host: &HostFacts) -> Option<Finding> {
 }
 
 fn stolen(host: &HostFacts) -> Option<Finding> {
-    let cpu = host.cpu.value().filter(|cpu| cpu.steal >= STOLEN)?;
+    let cpu = host.cpu.value().filter(|cpu| cpu.steal >= STEAL_SHARE)?;
     let evidence = vec![format!(
-        "the hypervisor took {:.0} % of the processors' time",
+        "the hypervisor took {:.0} % of the CPU time (steal)",
         cpu.steal * 100.0
     )];
     Some(finding(

@@ -1,4 +1,4 @@
-//! A file system that the runtime, the kubelet or runc writes to has no room, or no inodes.
+//! A file system that the runtime, the kubelet or runc writes to has no free space or inodes.
 
 use std::collections::BTreeSet;
 
@@ -11,8 +11,8 @@ use crate::evidence::lack::lack;
 use crate::facts::NodeFacts;
 use crate::facts::host::Filesystem;
 
-/// A share of what there is, below which writes fail or soon will.
-const LEFT: f64 = 0.01;
+/// If less than this share is left, writes fail or soon will.
+const MIN_LEFT_SHARE: f64 = 0.01;
 
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let host = &facts.host;
@@ -20,29 +20,29 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let known = known.filter(|root| !root.read_only);
     let mut seen = BTreeSet::new();
     let findings: Vec<Finding> = known
-        // Two roots of one file system are one finding.
+        // Two directories on one file system give one finding.
         .filter(|root| seen.insert((root.bytes, root.bytes_available, root.inodes_available)))
         .filter_map(full)
         .collect();
-    // Folders of another runtime are missing on every node.
+    // The directories of other runtimes are missing on every node.
     let missing = match host.filesystems.iter().any(|root| root.value().is_some()) {
         true => None,
         false => Some(
             host.filesystems
                 .first()
                 .and_then(lack)
-                .unwrap_or_else(|| "no file system was asked how full it is".to_owned()),
+                .unwrap_or_else(|| "the free space of no file system was read".to_owned()),
         ),
     };
     Opinion::of(findings, [missing])
 }
 
 fn full(root: &Filesystem) -> Option<Finding> {
-    let short = |left: u64, all: u64| all > 0 && left as f64 <= all as f64 * LEFT;
+    let short = |left: u64, all: u64| all > 0 && left as f64 <= all as f64 * MIN_LEFT_SHARE;
     let mut evidence = Vec::new();
     if short(root.bytes_available, root.bytes) {
         evidence.push(format!(
-            "{} has {} KiB left of {} MiB",
+            "{} has {} KiB of {} MiB left",
             root.path,
             root.bytes_available / 1024,
             root.bytes / 1024 / 1024
@@ -50,7 +50,7 @@ fn full(root: &Filesystem) -> Option<Finding> {
     }
     if short(root.inodes_available, root.inodes) {
         evidence.push(format!(
-            "{} has {} inodes left of {}",
+            "{} has {} of {} inodes left",
             root.path, root.inodes_available, root.inodes
         ));
     }

@@ -1,4 +1,4 @@
-//! The disk under the runtime does not keep up with what the node asks of it.
+//! The disk of the runtime is too slow for the load on this node.
 
 use causes::Cause;
 use causes::finding::{Confidence, Culprit};
@@ -11,19 +11,19 @@ use crate::evidence::waits::kernel_says;
 use crate::facts::NodeFacts;
 use crate::facts::host::{Disk, HostFacts};
 
-/// Per cent of the last ten seconds in which nobody got on for the disk's sake.
-const STALLED: f64 = 40.0;
-/// The same over a minute: it lasts.
-const STALLED_MINUTE: f64 = 20.0;
-/// The share of the time in which a disk has something to do.
-const BUSY: f64 = 0.95;
-/// A request that takes longer is felt by everybody.
-const SLOW: f64 = 100.0;
+/// The percentage of the last ten seconds in which all tasks were stalled on I/O.
+const STALLED_PERCENT: f64 = 40.0;
+/// The same for the last minute, which shows that it lasts.
+const STALLED_MINUTE_PERCENT: f64 = 20.0;
+/// The share of the time in which a disk has requests to process.
+const BUSY_SHARE: f64 = 0.95;
+/// A request that takes longer delays every process that uses the disk.
+const SLOW_MILLISECONDS: f64 = 100.0;
 
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let host = &facts.host;
     let full = host.pressure.io.value().and_then(|io| io.full);
-    let stalled = full.map(|io| io.avg10 >= STALLED && io.avg60 >= STALLED_MINUTE);
+    let stalled = full.map(|io| io.avg10 >= STALLED_PERCENT && io.avg60 >= STALLED_MINUTE_PERCENT);
     let slow = host
         .disks
         .value()
@@ -33,17 +33,17 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let confidence = match (stalled, slow) {
         (Some(true), Some(_)) => Confidence::High,
         (Some(true), None) => Confidence::Medium,
-        // Kernels before 4.20 do not count who waits.
+        // Kernels before 4.20 do not report pressure.
         (None, Some(_)) => Confidence::Medium,
-        // Busy, and nobody waits for it: that is what a disk is for.
+        // A busy disk that delays nothing is not a problem.
         (Some(false), _) => return Opinion::Clear,
         (None, None) => return Opinion::of(None, [lack(&host.disks)]),
     };
     let mut evidence = Vec::new();
     evidence.extend(full.map(|io| {
         format!(
-            "all tasks stood still for the disk for {:.0} % of the last 10 s, {:.0} % of the \
-             last minute",
+            "all tasks were stalled on I/O for {:.0} % of the last 10 s and {:.0} % of the last \
+             minute",
             io.avg10, io.avg60
         )
     }));
@@ -58,7 +58,8 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     );
     let found = match slow {
         Some(disk) => found.advising(format!(
-            "`pidstat -d 5` shows who writes; find the limit of {} in requests and bytes a second",
+            "find what writes with `pidstat -d 5`; check the limits of {} in requests and bytes \
+             per second",
             disk.name
         )),
         None => found,
@@ -67,10 +68,13 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
 }
 
 fn is_slow(disk: &Disk) -> bool {
-    disk.busy >= BUSY && disk.wait_milliseconds.is_some_and(|wait| wait >= SLOW)
+    disk.busy >= BUSY_SHARE
+        && disk
+            .wait_milliseconds
+            .is_some_and(|wait| wait >= SLOW_MILLISECONDS)
 }
 
-/// Requests are on the way, and none came back between the looks.
+/// Requests are in flight, and none completed between the two samples.
 fn is_silent(disk: &Disk) -> bool {
     disk.in_flight > 0 && disk.in_flight_before > 0 && disk.completed_per_second == 0.0
 }
@@ -85,14 +89,14 @@ fn describe(host: &HostFacts, disk: &Disk) -> String {
         .collect();
     let over = match over.is_empty() {
         true => String::new(),
-        false => format!(" (under {})", over.join(", ")),
+        false => format!(" (holds {})", over.join(", ")),
     };
     let wait = match disk.wait_milliseconds {
-        Some(wait) => format!("{wait:.0} ms each"),
-        None => "none came back".to_owned(),
+        Some(wait) => format!("{wait:.0} ms per request"),
+        None => "none completed".to_owned(),
     };
     format!(
-        "{}{over} was busy {:.0} % of the time: {:.0} requests a second, {wait}, {} on the way",
+        "{}{over} was busy {:.0} % of the time: {:.0} requests per second, {wait}, {} in flight",
         disk.name,
         disk.busy * 100.0,
         disk.completed_per_second,

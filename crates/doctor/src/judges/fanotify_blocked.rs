@@ -1,4 +1,4 @@
-//! Whoever opens or executes waits until an agent permits it; there is no deadline.
+//! Processes that open or execute a file wait, without a deadline, until an agent permits it.
 
 use causes::Cause;
 use causes::finding::{Confidence, Culprit};
@@ -7,8 +7,8 @@ use super::Opinion;
 use super::opinion::finding;
 use crate::evidence::lack::lack_of_processes;
 use crate::evidence::owner::culprit;
-use crate::evidence::waits::{Wait, unseen, waits};
-use crate::evidence::who::EXAMPLES;
+use crate::evidence::waits::{examples, unseen, waits};
+use crate::evidence::who::MAX_EXAMPLES;
 use crate::facts::NodeFacts;
 use crate::facts::host::FanotifyListener;
 
@@ -21,19 +21,16 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let listeners = host.fanotify.value().map_or(&[][..], Vec::as_slice);
     let mut agents: Vec<&FanotifyListener> = listeners.iter().collect();
     agents.sort_by_key(|agent| std::cmp::Reverse(agent.permission_marks));
-    let mut evidence: Vec<String> = waits.iter().take(EXAMPLES).map(Wait::says).collect();
-    if waits.len() > EXAMPLES {
-        evidence.push(format!("{} threads wait so in all", waits.len()));
-    }
-    evidence.extend(agents.iter().take(EXAMPLES).map(|agent| {
+    let mut evidence = examples(&waits.iter().collect::<Vec<_>>());
+    evidence.extend(agents.iter().take(MAX_EXAMPLES).map(|agent| {
         format!(
-            "{} ({}) listens with {} marks, {} of which ask for its permission",
+            "{} ({}) has {} fanotify marks, {} of which require its permission",
             agent.comm, agent.pid, agent.marks, agent.permission_marks
         )
     }));
-    // Who is only told what others open makes nobody wait.
+    // A listener without permission marks blocks nothing.
     let agent = agents.first().filter(|agent| agent.permission_marks > 0);
-    // The agent is whom one must stop; without it there are only its victims.
+    // The agent is what to stop; if it is not known, a victim is named.
     let agent = agent.map(|agent| Culprit {
         pid: Some(agent.pid),
         process: Some(agent.comm.clone()),
@@ -55,6 +52,7 @@ fn stop(agent: &Culprit) -> Option<String> {
         None => format!("stop {name} ({pid})"),
     };
     Some(format!(
-        "{first}; where that hangs too, `kill -KILL {pid}` lets everybody go on at once"
+        "{first}; if that hangs too, run `kill -KILL {pid}`: blocked processes then continue at \
+         once"
     ))
 }

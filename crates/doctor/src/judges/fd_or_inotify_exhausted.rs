@@ -1,5 +1,5 @@
-//! A daemon without file descriptors accepts nobody; without an instance of inotify it does
-//! not even start.
+//! A daemon without free file descriptors accepts no connections; without an inotify instance
+//! it does not even start.
 
 use std::collections::BTreeMap;
 
@@ -10,15 +10,16 @@ use super::Opinion;
 use super::opinion::finding;
 use crate::evidence::lack::{lack, lack_of_processes};
 use crate::evidence::owner::culprit;
+use crate::evidence::remedy::raise_sysctl;
 use crate::facts::NodeFacts;
 use crate::facts::host::{HostFacts, Process};
 
 /// What a node with many pods needs.
-const INSTANCES: u64 = 8192;
-/// Nothing is left.
-const FULL: f64 = 0.97;
-/// It is time to act.
-const NEAR: f64 = 0.85;
+const ENOUGH_INSTANCES: u64 = 8192;
+/// The share of a limit from which on it counts as used up.
+const FULL_SHARE: f64 = 0.97;
+/// From this share of a limit on, a possible future problem is reported.
+const NEAR_SHARE: f64 = 0.85;
 
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let host = &facts.host;
@@ -30,7 +31,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         .collect();
     findings.extend(inotify(host));
     findings.extend(whole_machine(host));
-    // Of a root that may not look into others this is the first thing missing.
+    // This is the first fact that is missing if root may not inspect other processes.
     let hidden = host
         .all_processes()
         .iter()
@@ -42,8 +43,8 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
 fn confidence(used: u64, limit: u64) -> Option<Confidence> {
     let share = used as f64 / limit.max(1) as f64;
     match share {
-        share if share >= FULL => Some(Confidence::Certain),
-        share if share >= NEAR => Some(Confidence::Medium),
+        share if share >= FULL_SHARE => Some(Confidence::Certain),
+        share if share >= NEAR_SHARE => Some(Confidence::Medium),
         _ => None,
     }
 }
@@ -71,16 +72,16 @@ fn of_process(host: &HostFacts, process: &Process) -> Option<Finding> {
     let most = host.limits.files_of_process_max.value().copied();
     let raise = raise(process.pid, limit, fds.hard_limit, most);
     Some(found.advising(format!(
-        "{raise} gives {} room at once, without a restart; its limit is {limit} now",
+        "raise the limit of {} (now {limit}) without a restart: {raise}",
         process.comm
     )))
 }
 
-/// What doubles a process's limit. `prlimit` sets both limits where only one number stands
-/// there; `most` is what the kernel allows anybody.
+/// The command that doubles a process's limit. With a single number, `prlimit` sets both
+/// limits; `most` is the kernel's maximum.
 fn raise(pid: u32, soft: u64, hard: Option<u64>, most: Option<u64>) -> String {
     let double = soft.saturating_mul(2);
-    // Where the other is not known it must not be lowered.
+    // If the hard limit is not known, it must not be lowered.
     let hard = hard.unwrap_or(double);
     if soft < hard {
         return format!("`prlimit --pid {pid} --nofile={}:`", double.min(hard));
@@ -89,7 +90,7 @@ fn raise(pid: u32, soft: u64, hard: Option<u64>, most: Option<u64>) -> String {
     if soft < most {
         return format!("`prlimit --pid {pid} --nofile={}`", double.min(most));
     }
-    format!("`sysctl -w fs.nr_open={double}`, and then `prlimit --pid {pid} --nofile={double}`,")
+    format!("`sysctl -w fs.nr_open={double}`, then `prlimit --pid {pid} --nofile={double}`")
 }
 
 fn inotify(host: &HostFacts) -> Vec<Finding> {
@@ -112,17 +113,13 @@ fn inotify(host: &HostFacts) -> Vec<Finding> {
             .into_iter()
             .max_by_key(|process| instances(process))?;
         let evidence = vec![
-            format!("user {uid} has {sum} of {max} instances of inotify"),
-            format!("most of them, {}, has {}", instances(most), most.label()),
+            format!("user {uid} has {sum} of {max} inotify instances"),
+            format!("{} has the most of them: {}", most.label(), instances(most)),
         ];
         let cause = Cause::FdOrInotifyExhausted;
         let found = finding(cause, confidence, culprit(most), evidence);
-        Some(found.advising(format!(
-            "`sysctl -w fs.inotify.max_user_instances={}` gives room at once; it is {max} now, \
-             and {} uses most",
-            max.saturating_mul(2).max(INSTANCES),
-            most.label()
-        )))
+        let more = max.saturating_mul(2).max(ENOUGH_INSTANCES);
+        Some(found.advising(raise_sysctl("fs.inotify.max_user_instances", *max, more)))
     });
     findings.collect()
 }
@@ -131,19 +128,14 @@ fn whole_machine(host: &HostFacts) -> Option<Finding> {
     let open = *host.limits.files_open.value()?;
     let max = *host.limits.files_max.value()?;
     let confidence = confidence(open, max)?;
-    let evidence = vec![format!(
-        "{open} of {max} files are open on the whole machine"
-    )];
+    let evidence = vec![format!("{open} of {max} files are open on this machine")];
     let found = finding(
         Cause::FdOrInotifyExhausted,
         confidence,
         Culprit::default(),
         evidence,
     );
-    Some(found.advising(format!(
-        "`sysctl -w fs.file-max={}` gives room at once; it is {max} now",
-        max.saturating_mul(2)
-    )))
+    Some(found.advising(raise_sysctl("fs.file-max", max, max.saturating_mul(2))))
 }
 
 #[cfg(test)]
@@ -175,7 +167,7 @@ mod tests {
         let first = raise(9, 1_048_576, Some(1_048_576), Some(1_048_576));
         assert_eq!(
             first,
-            "`sysctl -w fs.nr_open=2097152`, and then `prlimit --pid 9 --nofile=2097152`,"
+            "`sysctl -w fs.nr_open=2097152`, then `prlimit --pid 9 --nofile=2097152`"
         );
     }
 }

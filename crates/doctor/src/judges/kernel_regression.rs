@@ -1,5 +1,5 @@
-//! Some kernels have a fault that stops processes: the release is looked up in a table, and
-//! named only where the node shows what it looks like.
+//! Some kernel releases have a fault that blocks processes. A release in the table is reported
+//! only if the node shows the symptom.
 
 use causes::Cause;
 use causes::finding::{Confidence, Culprit, Finding};
@@ -9,13 +9,13 @@ use super::Opinion;
 use super::opinion::finding;
 use crate::evidence::lack::{lack, lack_of_processes};
 use crate::evidence::owner::culprit;
-use crate::evidence::waits::kernel_says;
-use crate::evidence::who::{EXAMPLES, names};
+use crate::evidence::waits::{blocked_in, kernel_says};
+use crate::evidence::who::{MAX_EXAMPLES, names};
 use crate::facts::NodeFacts;
 use crate::facts::host::{HostFacts, Process};
 
-/// runc needs less than a second.
-const LONG: f64 = 60.0;
+/// runc takes less than a second.
+const STUCK_SECONDS: f64 = 60.0;
 
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let host = &facts.host;
@@ -35,7 +35,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         })
     });
     let found: Vec<Finding> = found.collect();
-    // A CPU that the kernel itself calls stuck is worth a word on any release.
+    // A CPU that the kernel itself reports as stuck is reported on any release.
     let said = || {
         let (confidence, lines) = kernel_says(facts, Cause::KernelRegression)?;
         let cause = Cause::KernelRegression;
@@ -50,13 +50,13 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
 
 fn kernel(release: &str, fault: &KernelFault) -> String {
     let fixed = match fault.fixed {
-        Some(fixed) => format!("repaired in {fixed}"),
-        None => "where it was repaired is not established".to_owned(),
+        Some(fixed) => format!("fixed in {fixed}"),
+        None => "the release with the fix is not known".to_owned(),
     };
     format!("kernel {release}: {}; {fixed}", fault.what)
 }
 
-/// `runc` and its `runc init` wait for each other, asleep, with nobody in the kernel.
+/// `runc` and its `runc init` are both asleep, and no thread is blocked in the kernel.
 fn lost_wakeup(host: &HostFacts) -> Option<(Confidence, Culprit, Vec<String>)> {
     let asleep = |process: &Process| {
         process.state == 'S' && process.threads.iter().all(|thread| thread.state != 'D')
@@ -64,7 +64,7 @@ fn lost_wakeup(host: &HostFacts) -> Option<(Confidence, Culprit, Vec<String>)> {
     let pairs: Vec<&Process> = host
         .all_processes()
         .iter()
-        .filter(|init| init.is_runc_init() && init.age_seconds > LONG && asleep(init))
+        .filter(|init| init.is_runc_init() && init.age_seconds > STUCK_SECONDS && asleep(init))
         .filter(|init| {
             let parent = host.process(init.ppid);
             parent.is_some_and(|runc| runc.is_runc() && asleep(runc))
@@ -72,7 +72,8 @@ fn lost_wakeup(host: &HostFacts) -> Option<(Confidence, Culprit, Vec<String>)> {
         .collect();
     let first = pairs.first()?;
     let says = format!(
-        "{} sleeps for more than {LONG:.0} s beside the runc that started it, which sleeps too",
+        "asleep, more than {STUCK_SECONDS:.0} s after the start: {}; the runc process that started it is \
+         asleep too",
         names(pairs.iter().copied())
     );
     Some((Confidence::High, culprit(first), vec![says]))
@@ -84,10 +85,10 @@ fn blocked(facts: &NodeFacts) -> Option<(Confidence, Culprit, Vec<String>)> {
     let (first, _) = threads.first()?;
     let mut evidence: Vec<String> = threads
         .iter()
-        .take(EXAMPLES)
+        .take(MAX_EXAMPLES)
         .map(|(process, thread)| {
             let function = thread.functions().next().unwrap_or("the kernel");
-            format!("{} waits in {function} and does not move", process.label())
+            blocked_in(&process.label(), function)
         })
         .collect();
     let confidence = match said {

@@ -1,40 +1,41 @@
-//! The runtime answers, and the kubelet's own loop does not turn.
+//! The runtime answers, but the kubelet's own loop makes no progress.
 
 use causes::Cause;
 use causes::finding::{Confidence, Culprit, Finding};
 use cri::Rpc;
 
 use super::Opinion;
+use crate::evidence::lack::NOT_PROBED;
 use crate::evidence::owner::culprit;
 use crate::evidence::who::go;
 use crate::facts::probes::Outcome;
 use crate::facts::{Fact, NodeFacts};
 
-/// A runtime that answers all within this is no reason for a kubelet to wait.
-const FAST: f64 = 1.0;
+/// A runtime that answers every call within this time does not block a kubelet.
+const FAST_SECONDS: f64 = 1.0;
 
-/// The tell: every call of ours is quick, and `/healthz` says that the sync loop is not.
+/// The symptom: all calls of the doctor are quick, but `/healthz` reports the sync loop.
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let probes = &facts.probes;
     if probes.outcome(Rpc::ListContainers).is_none() {
-        return Opinion::CannotTell("the runtime was not asked".to_owned());
+        return Opinion::CannotTell(NOT_PROBED.to_owned());
     }
     let health = match &probes.kubelet {
         Fact::Known { value, .. } => value,
         Fact::Missing { why, source } => {
-            return Opinion::CannotTell(format!("no kubelet answers on {source}: {why}"));
+            return Opinion::CannotTell(format!("no kubelet answers at {source}: {why}"));
         }
     };
     let syncloop = health.failed.iter().any(|check| check == "syncloop");
     let silent = health.code.is_none();
     let slowest = probes.costs.iter().map(|cost| cost.max).fold(0.0, f64::max);
-    // An agent tells no call of its own, and all of a relist.
+    // An agent reports no single calls, but the duration of its last relist.
     let relist = probes.agent.as_ref().map(|agent| agent.relist_seconds);
     let slowest = relist.map_or(slowest, |relist| relist.unwrap_or(f64::MAX));
     let quick = !probes.any_hung()
         && probes.outcome(Rpc::ListContainers) == Some(Outcome::Ok)
         && probes.outcome(Rpc::ListPodSandbox) == Some(Outcome::Ok)
-        && slowest < FAST;
+        && slowest < FAST_SECONDS;
     if !quick || !(syncloop || silent) {
         return Opinion::Clear;
     }
@@ -44,8 +45,11 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     };
     let mut finding = Finding::new(Cause::KubeletInternal, confidence);
     finding.sentence = match syncloop {
-        true => "the runtime answers every call at once, and the kubelet's sync loop does not turn",
-        false => "the runtime answers every call at once, and the kubelet does not answer",
+        true => {
+            "the runtime answers every call at once, but the kubelet's sync loop makes no \
+                 progress"
+        }
+        false => "the runtime answers every call at once, but the kubelet does not respond",
     }
     .to_owned();
     let mut processes = facts.host.all_processes().iter();
@@ -56,24 +60,19 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     };
     if let Some(pid) = finding.culprit.pid {
         finding.advise_first(format!(
-            "`kill -ABRT {pid}` makes the kubelet write its goroutines into its log and end; \
-             systemd starts it again"
+            "run `kill -ABRT {pid}`: the kubelet writes its goroutines to its log and exits, and \
+             systemd restarts it"
         ));
     }
-    let said = match (health.code, &health.failed[..]) {
-        (None, _) => "took the connection and does not answer".to_owned(),
-        (Some(code), []) => format!("answers {code}"),
-        (Some(code), failed) => format!("answers {code}: {} failed", failed.join(", ")),
-    };
     finding
         .evidence
-        .push(format!("{} {said}", probes.kubelet.source()));
+        .push(format!("{} {}", probes.kubelet.source(), health.says()));
     let calls: usize = probes.costs.iter().map(|cost| cost.count).sum();
     let slowest = go(slowest);
     finding.evidence.push(match relist {
-        Some(_) => format!("the agent on this node relists all of it in {slowest}"),
+        Some(_) => format!("the last relist of the agent on this node took {slowest}"),
         None => {
-            format!("{calls} calls of ours to the runtime were answered, the slowest in {slowest}")
+            format!("the runtime answered {calls} calls of the doctor, the slowest in {slowest}")
         }
     });
     Opinion::Found(vec![finding])

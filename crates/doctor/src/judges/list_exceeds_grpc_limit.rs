@@ -1,4 +1,4 @@
-//! A list that is, or soon will be, larger than one gRPC message may be.
+//! A list that exceeds, or will soon exceed, the maximum size of a gRPC message.
 
 use causes::Cause;
 use causes::finding::{Confidence, Culprit, Finding, PodName};
@@ -9,13 +9,13 @@ use super::Opinion;
 use crate::facts::NodeFacts;
 use crate::facts::probes::ProbeFacts;
 
-/// The kubelet's receive limit, and what grpc-go runtimes send at most.
-const LIMIT: u64 = 16 << 20;
+/// The kubelet's receive limit, and the send limit of runtimes that use grpc-go.
+const LIMIT_BYTES: u64 = 16 << 20;
 
-/// From this share of it on it is time to clean up.
+/// From this percentage of the limit on, a list is reported.
 const WARN_PERCENT: u64 = 50;
 
-/// The tell: our own list answers, weighed.
+/// The symptom: the size of the list responses.
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let probes = &facts.probes;
     let lists = [Rpc::ListPodSandbox, Rpc::ListContainers];
@@ -26,18 +26,19 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         if let Some(error @ CallError::TooLarge(_)) = probe.error() {
             let mut found = finding(probes, Confidence::Certain);
             found.sentence = format!(
-                "{call} is refused for its size, so the kubelet can neither list nor clean up"
+                "{call} fails because its response is too large, so the kubelet can neither list \
+                 nor garbage-collect containers"
             );
             found.evidence.insert(0, format!("{call} failed: {error}"));
             findings.push(found);
             continue;
         }
         let Some(bytes) = probe.bytes else { continue };
-        let percent = bytes.saturating_mul(100) / LIMIT;
+        let percent = bytes.saturating_mul(100) / LIMIT_BYTES;
         if percent < WARN_PERCENT {
             continue;
         }
-        let over = bytes > LIMIT;
+        let over = bytes > LIMIT_BYTES;
         let mut found = finding(
             probes,
             match over {
@@ -47,16 +48,17 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         );
         found.sentence = match over {
             true => format!(
-                "the answer of {call} is larger than one gRPC message may be ({percent} % of 16 MiB)"
+                "the response to {call} exceeds the maximum size of a gRPC message ({percent} % \
+                 of 16 MiB)"
             ),
             false => format!(
-                "the answer of {call} has reached {percent} % of the 16 MiB at which the kubelet \
-                 can list no more"
+                "the response to {call} has reached {percent} % of 16 MiB, the largest that the \
+                 kubelet accepts"
             ),
         };
         found.evidence.insert(
             0,
-            format!("{call} answered {bytes} bytes, {percent} % of {LIMIT}"),
+            format!("{call} returned {bytes} bytes, {percent} % of {LIMIT_BYTES}"),
         );
         findings.push(found);
     }
@@ -67,9 +69,10 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     if let Some(why @ CallError::TooLarge(_)) = failure {
         let mut found = finding(probes, Confidence::Certain);
         found.sentence =
-            "a list is refused for its size, so the kubelet can neither list nor clean up"
+            "a list call fails because its response is too large, so the kubelet can neither list \
+             nor garbage-collect containers"
                 .to_owned();
-        let says = format!("a list of the agent on this node failed: {why}");
+        let says = format!("a list call of the agent on this node failed: {why}");
         found.evidence.insert(0, says);
         findings.push(found);
     }
@@ -79,7 +82,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     ) {
         (false, _) => Opinion::Found(findings),
         (true, true) => Opinion::Clear,
-        (true, false) => Opinion::CannotTell("no list was answered".to_owned()),
+        (true, false) => Opinion::CannotTell("no list call was answered".to_owned()),
     }
 }
 
@@ -90,18 +93,18 @@ fn finding(probes: &ProbeFacts, confidence: Confidence) -> Finding {
             (
                 rows.dead_sandboxes,
                 rows.sandboxes,
-                "sandboxes do not run any more",
+                "sandboxes are not ready",
             ),
             (rows.exited, rows.containers, "containers have exited"),
         ];
-        // Of a list that did not come nothing is counted.
+        // There are no counts of a list that was not answered.
         let counts = counts.iter().filter(|(_, all, _)| *all > 0);
         finding
             .evidence
             .extend(counts.map(|(dead, all, what)| format!("{dead} of {all} {what}")));
         if let Some((namespace, count)) = &rows.most_dead {
             finding.evidence.push(format!(
-                "most of what is dead is in the namespace {namespace}: {count}"
+                "most of these are in the namespace {namespace}: {count}"
             ));
             finding.culprit = Culprit {
                 pod: Some(PodName {

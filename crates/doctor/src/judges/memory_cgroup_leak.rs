@@ -1,4 +1,4 @@
-//! Control groups of memory that are gone and still held: the kernel has only 65535 ids.
+//! Memory cgroups that were removed but are still held: the kernel has only 65535 ids.
 
 use causes::Cause;
 use causes::finding::{Confidence, Culprit};
@@ -10,13 +10,14 @@ use crate::evidence::lack::lack;
 use crate::evidence::waits::kernel_says;
 use crate::facts::NodeFacts;
 
-const IDS: u64 = 65_535;
-/// There is hardly time to drain the node.
-const NEARLY: u64 = 60_000;
-/// On a kernel that leaks they do not come back.
-const MANY: u64 = 50_000;
-/// Each makes statistics of memory slower, on any kernel.
-const SLOW: u64 = 10_000;
+/// The number of ids that the kernel has for memory cgroups.
+const MAX_IDS: u64 = 65_535;
+/// Hardly any time is left to drain the node.
+const ALMOST_USED_UP: u64 = 60_000;
+/// On a kernel that leaks cgroups, the ids are not freed again.
+const MANY_IF_LEAKING: u64 = 50_000;
+/// On every kernel, each leaked cgroup makes reading memory statistics slower.
+const MANY_LEAKED: u64 = 10_000;
 
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let host = &facts.host;
@@ -26,17 +27,19 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let release = host.versions.kernel.value().map_or("", String::as_str);
     let leaks = leaks_memory_cgroups(release);
     let confidence = match groups.counted {
-        NEARLY.. => Confidence::Certain,
-        MANY.. if leaks => Confidence::High,
-        _ if groups.left_over >= SLOW => Confidence::Medium,
+        ALMOST_USED_UP.. => Confidence::Certain,
+        MANY_IF_LEAKING.. if leaks => Confidence::High,
+        _ if groups.left_over >= MANY_LEAKED => Confidence::Medium,
         _ => return Opinion::Clear,
     };
     let mut evidence = vec![format!(
-        "{} control groups of memory are counted, {} of them left over; there are {IDS} ids",
+        "the kernel counts {} memory cgroups, {} of them leaked; it has {MAX_IDS} ids",
         groups.counted, groups.left_over
     )];
     if leaks {
-        evidence.push(format!("kernel {release} leaks them with every container"));
+        evidence.push(format!(
+            "kernel {release} leaks memory cgroups with every container"
+        ));
     }
     let said = kernel_says(facts, Cause::MemoryCgroupLeak);
     evidence.extend(said.into_iter().flat_map(|(_, lines)| lines));
@@ -47,7 +50,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         evidence,
     );
     Opinion::Found(vec![found.advising(format!(
-        "drain this node and reboot it before the last of {IDS} ids is used; {} are",
+        "drain and reboot this node before all {MAX_IDS} ids are used; {} are used now",
         groups.counted
     ))])
 }

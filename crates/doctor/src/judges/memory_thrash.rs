@@ -1,4 +1,4 @@
-//! Memory is so short that everybody waits for pages to be read again.
+//! Memory is so short that all processes wait for evicted pages to be read again.
 
 use causes::Cause;
 use causes::finding::{Confidence, Culprit};
@@ -8,24 +8,24 @@ use super::opinion::finding;
 use crate::evidence::lack::lack;
 use crate::evidence::victims::if_felt;
 use crate::evidence::waits::{Said, kernel_lines};
-use crate::evidence::who::EXAMPLES;
+use crate::evidence::who::MAX_EXAMPLES;
 use crate::facts::NodeFacts;
 use crate::facts::host::{HostFacts, Process};
 
-/// Per cent of the last ten seconds in which nobody got on for memory's sake.
-const STALLED: f64 = 20.0;
-/// A share of memory below which hardly any page stays.
-const LEFT: f64 = 0.03;
-/// Pages a second that are thrown away and needed again.
-const REFAULTS: f64 = 5000.0;
+/// The percentage of the last ten seconds in which all tasks were stalled on memory.
+const STALLED_PERCENT: f64 = 20.0;
+/// If less than this share of memory is available, hardly any page stays in memory.
+const SHORT_SHARE: f64 = 0.03;
+/// Pages per second that are evicted and read again.
+const MANY_REFAULTS: f64 = 5000.0;
 
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let host = &facts.host;
     let full = host.pressure.memory.value().and_then(|memory| memory.full);
-    let stalled = full.is_some_and(|memory| memory.avg10 >= STALLED);
+    let stalled = full.is_some_and(|memory| memory.avg10 >= STALLED_PERCENT);
     let thrashing = thrashing(host);
     let mut said = kernel_lines(facts, Cause::MemoryThrash);
-    // Whom a node cannot do without is quoted first, however many others were killed.
+    // Daemons that the node needs are quoted first, however many others were killed.
     said.sort_by_key(|said| killed_daemon(&said.line.text).is_none());
     let by_memory = match (stalled, thrashing.is_some()) {
         (true, _) => Some(Confidence::High),
@@ -39,31 +39,32 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let mut evidence = Vec::new();
     evidence.extend(full.filter(|_| stalled).map(|memory| {
         format!(
-            "all tasks stood still for memory for {:.0} % of the last 10 s",
+            "all tasks were stalled on memory for {:.0} % of the last 10 s",
             memory.avg10
         )
     }));
     evidence.extend(thrashing);
-    evidence.extend(said.iter().take(EXAMPLES).map(Said::says));
+    evidence.extend(said.iter().take(MAX_EXAMPLES).map(Said::says));
     let killed = said.first().and_then(|said| killed_daemon(&said.line.text));
     let who = killed.clone().unwrap_or_default();
     let found = finding(Cause::MemoryThrash, confidence, who, evidence);
     match killed {
-        // It is the victim itself.
+        // The killed daemon is itself the victim.
         Some(killed) => {
             let name = killed.process.unwrap_or_default();
             Opinion::Found(vec![found.advising(format!(
-                "see whether {name} runs again, and start it if not; shims and containers have \
-                 lived on"
+                "check whether {name} is running again, and start it if not; shims and containers \
+                 keep running"
             ))])
         }
         None => Opinion::of(if_felt(facts, Some(found)), []),
     }
 }
 
-/// `Killed process 500 (containerd)`, where a node cannot do without it.
+/// `Killed process 500 (containerd)`, if the node needs that process.
 ///
-/// A shim or a runc harms its own pod, and so does whoever passes the limit of its own group.
+/// The loss of a shim or runc, or of a process that exceeds the limit of its own cgroup, affects
+/// only its pod.
 fn killed_daemon(line: &str) -> Option<Culprit> {
     if line.contains("Memory cgroup") {
         return None;
@@ -85,11 +86,10 @@ fn killed_daemon(line: &str) -> Option<Culprit> {
 
 fn thrashing(host: &HostFacts) -> Option<String> {
     let memory = host.memory.value()?;
-    let short = (memory.available_kib as f64) < memory.total_kib as f64 * LEFT;
-    (short && memory.refaults_per_second >= REFAULTS).then(|| {
+    let short = (memory.available_kib as f64) < memory.total_kib as f64 * SHORT_SHARE;
+    (short && memory.refaults_per_second >= MANY_REFAULTS).then(|| {
         format!(
-            "{} of {} MiB are left, and {:.0} pages a second are read again that were thrown \
-             away",
+            "{} of {} MiB are available, and {:.0} evicted pages per second are read again",
             memory.available_kib / 1024,
             memory.total_kib / 1024,
             memory.refaults_per_second

@@ -34,22 +34,22 @@ pub(crate) mod systemd_cookie_overflow;
 mod systemd_overloaded;
 mod too_many_containers;
 
-/// What a cause says of a node.
+/// What the judge of a cause says about a node.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Opinion {
-    /// It is this, or may be; one for each culprit.
+    /// The cause applies, or is suspected; one finding for each culprit.
     Found(Vec<Finding>),
-    /// It is not this.
+    /// The cause does not apply.
     Clear,
-    /// Facts that it needs are missing: which, and why.
+    /// Facts that the judge needs are missing: which, and why.
     CannotTell(String),
 }
 
-/// Judges a node.
+/// Judges a node for one cause.
 pub type Judge = fn(&NodeFacts) -> Opinion;
 
-/// Who judges which cause, in the order in which causes explain each other: what comes
-/// first is the root, and what comes later its victim, if both are found.
+/// The judge of each cause, root causes first: if several are found, an earlier one explains
+/// the later ones.
 pub const JUDGES: &[(Cause, Judge)] = &[
     (Cause::DiskFull, disk_full::judge),
     (Cause::PidsExhausted, pids_exhausted::judge),
@@ -76,7 +76,7 @@ pub const JUDGES: &[(Cause, Judge)] = &[
     (Cause::ContainerLock, container_lock::judge),
     (Cause::KubeletInternal, kubelet_internal::judge),
     (Cause::TooManyContainers, too_many_containers::judge),
-    // Whatever makes somebody restart the kubelet is the root.
+    // Whatever causes the restarts is the root cause.
     (Cause::RepairLoop, repair_loop::judge),
 ];
 

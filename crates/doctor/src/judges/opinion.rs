@@ -6,7 +6,7 @@ use causes::finding::{Confidence, Culprit, Finding};
 use super::Opinion;
 
 impl Opinion {
-    /// What was found; else it is clear, unless something is missing that may have shown it.
+    /// The findings; without any, `Clear`, unless a fact is missing that might have shown one.
     pub(super) fn of(
         findings: impl IntoIterator<Item = Finding>,
         missing: impl IntoIterator<Item = Option<String>>,
@@ -22,7 +22,7 @@ impl Opinion {
     }
 }
 
-/// A finding with whom and why.
+/// A finding with its culprit and evidence.
 pub(super) fn finding(
     cause: Cause,
     confidence: Confidence,

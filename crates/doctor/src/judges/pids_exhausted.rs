@@ -1,4 +1,4 @@
-//! No process or thread can be made: on the whole machine, or in one control group.
+//! No process or thread can be created: on the whole machine, or in one cgroup.
 
 use std::collections::BTreeMap;
 
@@ -9,16 +9,17 @@ use super::Opinion;
 use super::opinion::finding;
 use crate::evidence::lack::lack;
 use crate::evidence::owner::{culprit, of_cgroup};
+use crate::evidence::remedy::raise_sysctl;
 use crate::evidence::waits::kernel_says;
 use crate::facts::NodeFacts;
 use crate::facts::host::{HostFacts, PidsUse, Process};
 
-/// Hardly any is left.
-const FULL: f64 = 0.95;
-/// What a machine of 64 bits can number.
-const MOST_TASKS: u64 = 4_194_304;
-/// So many that ended and were not waited for are a fault of their parent.
-const MANY_ZOMBIES: usize = 1000;
+/// The share of a limit from which on it counts as used up.
+const FULL_SHARE: f64 = 0.95;
+/// The largest `kernel.pid_max` of a 64-bit machine.
+const MAX_TASKS: u64 = 4_194_304;
+/// From this number of zombies on, their parent process is reported.
+const MIN_ZOMBIES: usize = 1000;
 
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let host = &facts.host;
@@ -52,34 +53,29 @@ fn whole_machine(host: &HostFacts) -> Option<Finding> {
         .into_iter()
         .filter_map(|(max, name)| Some((*max?, name)));
     let (max, name) = known.min_by_key(|(max, _)| *max)?;
-    if (tasks as f64) < max as f64 * FULL {
+    if (tasks as f64) < max as f64 * FULL_SHARE {
         return None;
     }
-    let mut evidence = vec![format!("{tasks} tasks run, {name} allows {max}")];
+    let mut evidence = vec![format!("there are {tasks} tasks; {name} allows {max}")];
     let zombies = zombies(host);
     evidence.extend(zombies.as_ref().map(|(_, says)| says.clone()));
     let parent = zombies.map(|(parent, _)| parent);
     let who = parent.map_or_else(Culprit::default, culprit);
     let found = finding(Cause::PidsExhausted, Confidence::Certain, who, evidence);
-    // To restart a shim costs its pod, and process 1 is the machine.
+    // Restarting a shim costs its pod, and process 1 cannot be restarted.
     let may_restart = |parent: &&Process| parent.pid != 1 && !parent.is_shim();
     let found = match parent.filter(may_restart) {
-        Some(parent) => found.advising(format!(
-            "restart {}, which frees what it did not wait for",
-            parent.label()
-        )),
+        Some(parent) => found.advising(format!("restart {} to remove its zombies", parent.label())),
         None => found,
     };
-    let more = max.saturating_mul(2).min(MOST_TASKS);
+    let more = max.saturating_mul(2).min(MAX_TASKS);
     Some(match more > max {
-        true => found.advising(format!(
-            "`sysctl -w {name}={more}` gives room at once; it is {max} now"
-        )),
+        true => found.advising(raise_sysctl(name, max, more)),
         false => found,
     })
 }
 
-/// The parent that has left most of its children unburied.
+/// The process with the most zombies.
 fn zombies(host: &HostFacts) -> Option<(&Process, String)> {
     let mut parents: BTreeMap<u32, usize> = BTreeMap::new();
     for process in host.all_processes() {
@@ -88,24 +84,21 @@ fn zombies(host: &HostFacts) -> Option<(&Process, String)> {
         }
     }
     let (pid, count) = parents.into_iter().max_by_key(|(_, count)| *count)?;
-    let parent = host.process(pid).filter(|_| count >= MANY_ZOMBIES)?;
-    let says = format!(
-        "{count} of them ended and {} did not wait for them",
-        parent.label()
-    );
+    let parent = host.process(pid).filter(|_| count >= MIN_ZOMBIES)?;
+    let says = format!("{count} of them are zombies of {}", parent.label());
     Some((parent, says))
 }
 
 fn full(host: &HostFacts, group: &PidsUse) -> Option<Finding> {
-    if (group.current as f64) < group.max as f64 * FULL {
+    if (group.current as f64) < group.max as f64 * FULL_SHARE {
         return None;
     }
     let mut evidence = vec![format!(
-        "{} has {} of {} tasks",
+        "{} has {} of at most {} tasks",
         group.path, group.current, group.max
     )];
     if let Some(refused) = group.refused.filter(|refused| *refused > 0) {
-        evidence.push(format!("a new one was refused {refused} times"));
+        evidence.push(format!("a new task was refused {refused} times"));
     }
     let daemon = host.all_processes().iter().find(|process| {
         let inside = process.cgroup("pids") == Some(group.path.as_str());
@@ -113,7 +106,7 @@ fn full(host: &HostFacts, group: &PidsUse) -> Option<Finding> {
     });
     let found = of_cgroup(&group.path);
     let is_a_workload = found.pod.is_some() || found.id.is_some();
-    // A workload at its own limit harms itself; what serves all harms the node.
+    // A workload at its own limit affects only itself; a daemon affects the node.
     let confidence = match (daemon, is_a_workload) {
         (Some(_), _) => Confidence::Certain,
         (None, true) => Confidence::Low,
@@ -123,12 +116,12 @@ fn full(host: &HostFacts, group: &PidsUse) -> Option<Finding> {
     let (max, double) = (group.max, group.max.saturating_mul(2));
     let advice = match &who.unit {
         Some(unit) => format!(
-            "`systemctl set-property --runtime {unit} TasksMax={double}` gives room at once; \
-             it is {max} now"
+            "raise the limit (now {max}) with `systemctl set-property --runtime {unit} \
+             TasksMax={double}`"
         ),
         None => format!(
-            "see what makes so many in {}, which may have {max}; a pod's limit is the \
-             kubelet's podPidsLimit",
+            "find what creates so many tasks in {}, whose limit is {max}; for a pod, the limit is \
+             the kubelet's podPidsLimit",
             group.path
         ),
     };

@@ -1,5 +1,5 @@
-//! Who restarts the kubelet because the node is NotReady gives it three minutes in which it
-//! may hope, and cures nothing. A runtime that is started again and again is the same.
+//! Restarting the kubelet because the node is NotReady resets its timer for three minutes and
+//! fixes nothing. The same applies to a runtime that is restarted again and again.
 
 use causes::Cause;
 use causes::finding::{Confidence, Culprit, Finding};
@@ -12,24 +12,27 @@ use crate::evidence::who::go;
 use crate::facts::NodeFacts;
 use crate::facts::host::{HostFacts, Process, Service};
 
-/// So many starts systemd itself calls too many, if they are quick (DefaultStartLimitBurst).
-const MANY: u32 = 5;
-/// No round of a loop takes longer: PLEG is unhealthy 3 minutes after the start, `/healthz`
-/// fails 5 minutes later, the repair cools down for one, and a stop may take 90 s.
-const LONGEST_ROUND: f64 = 720.0;
-/// What has run for so many rounds, as they were on average, has come out of the loop.
-const OUT: f64 = 3.0;
+/// systemd's own limit for starts in quick succession (DefaultStartLimitBurst).
+const MIN_RESTARTS: u32 = 5;
+/// No round of a loop takes longer: PLEG is unhealthy 3 minutes after the start, `/healthz` fails 5
+/// minutes later, the repair cools down for one minute, and a stop may take 90 s.
+const MAX_ROUND_SECONDS: f64 = 720.0;
+/// A service that has run for this many average rounds has left the loop.
+const ROUNDS_TO_RECOVER: f64 = 3.0;
 
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let host = &facts.host;
     let known = &host.bus.services;
     let services = known.value().map_or(&[][..], Vec::as_slice);
     let nobody = known.value().filter(|services| services.is_empty());
-    let nobody = nobody.map(|_| "systemd runs neither a kubelet nor a runtime here".to_owned());
+    let nobody = nobody.map(|_| "systemd manages neither a kubelet nor a runtime here".to_owned());
     let uncounted = services.iter().find(|service| service.restarts.is_none());
     let uncounted = uncounted.map(|service| {
         let unit = &service.unit;
-        format!("systemd did not say how often it has restarted {unit}: it counts from 235 on")
+        format!(
+            "systemd did not report how often it has restarted {unit}; versions before 235 do \
+                 not count restarts"
+        )
     });
     let found = services.iter().filter_map(|service| again(host, service));
     let missing = [lack(known), nobody, uncounted, lack_of_processes(host)];
@@ -40,9 +43,9 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
 enum Now<'a> {
     /// It has run for so long.
     Runs(&'a Process),
-    /// It was started while we looked.
+    /// It was started after the processes were read.
     Started(u32),
-    /// It has ended, and waits to be started.
+    /// It has exited, and waits for its restart.
     Waits,
 }
 
@@ -52,11 +55,11 @@ impl<'a> Now<'a> {
             (_, "auto-restart" | "auto-restart-queued" | "start-pre") => Some(Self::Waits),
             (Some(pid), _) => match host.process(pid) {
                 Some(process) => Some(Self::Runs(process)),
-                // Only a systemd that is process 1 here counts processes as we do.
+                // PIDs are comparable only if that systemd is process 1 here.
                 None => (host.process(1)?.comm == "systemd" && host.shows_all_processes())
                     .then_some(Self::Started(pid)),
             },
-            // Stopped, or given up.
+            // Stopped, or systemd has given up.
             (None, _) => None,
         }
     }
@@ -72,41 +75,49 @@ impl<'a> Now<'a> {
         match self {
             Self::Runs(process) => {
                 let age = go(process.age_seconds.floor());
-                format!("{}, its main process, has run for {age}", process.label())
+                format!(
+                    "its main process, {}, has been running for {age}",
+                    process.label()
+                )
             }
-            Self::Started(pid) => format!("its main process {pid} began after we had looked"),
-            Self::Waits => format!("{unit} has ended, and waits to be started again"),
+            Self::Started(pid) => format!(
+                "its main process {pid} was started after the processes \
+                                           were read"
+            ),
+            Self::Waits => format!("{unit} has exited and waits for its restart"),
         }
     }
 }
 
 fn again(host: &HostFacts, service: &Service) -> Option<Finding> {
     let unit = &service.unit;
-    let restarts = service.restarts.filter(|restarts| *restarts >= MANY)?;
+    let restarts = service
+        .restarts
+        .filter(|restarts| *restarts >= MIN_RESTARTS)?;
     let now = Now::of(host, service)?;
     let lasts = now.seconds();
-    // At most: they may have begun long after the machine did.
+    // An upper bound: the restarts may have begun long after the machine started.
     let round = host
         .uptime_seconds
         .value()
         .map(|up| (up - lasts).max(0.0) / f64::from(restarts));
-    if lasts > LONGEST_ROUND || round.is_some_and(|round| lasts > OUT * round) {
+    if lasts > MAX_ROUND_SECONDS || round.is_some_and(|round| lasts > ROUNDS_TO_RECOVER * round) {
         return None;
     }
     let mut evidence = vec![
-        format!("NRestarts of {unit} is {restarts}, which counts restarts by systemd itself"),
+        format!("NRestarts of {unit} is {restarts}; it counts restarts by systemd itself"),
         now.says(unit),
     ];
-    let round = round.filter(|round| *round <= LONGEST_ROUND);
+    let round = round.filter(|round| *round <= MAX_ROUND_SECONDS);
     let confidence = match round {
         Some(round) => {
             let round = go(round.ceil());
             evidence.push(format!(
-                "that is one every {round} since the machine started, or more"
+                "that is at least one every {round} since the machine started"
             ));
             Confidence::High
         }
-        // Some of them may be of last month.
+        // Some of the restarts may be old.
         None => Confidence::Medium,
     };
     let who = match &now {
@@ -120,15 +131,15 @@ fn again(host: &HostFacts, service: &Service) -> Option<Finding> {
     let mut found = finding(Cause::RepairLoop, confidence, who, evidence);
     let last = match now {
         Now::Runs(_) => format!("the last time {} ago", go(lasts.floor())),
-        Now::Started(_) => "and just now again".to_owned(),
-        Now::Waits => "and is about to do so again".to_owned(),
+        Now::Started(_) => "most recently just now".to_owned(),
+        Now::Waits => "and is about to restart it again".to_owned(),
     };
     found.sentence = format!(
-        "systemd has restarted {unit} {restarts} times, {last}: restarts do not help this node"
+        "systemd has restarted {unit} {restarts} times, {last}; restarts do not fix this node"
     );
     found.advise_first(format!(
-        "see to whatever else is found here, which is the root; `journalctl -u {unit}` says how \
-         each run ended: by itself, killed, or by its watchdog"
+        "fix whatever else is found on this node, which is the root cause; `journalctl -u {unit}` \
+         shows how each run ended: by itself, killed, or by the watchdog"
     ));
     Some(found)
 }
@@ -181,13 +192,13 @@ mod tests {
         assert_eq!(found[0].confidence, Confidence::High);
         assert_eq!(
             found[0].said(),
-            "systemd has restarted kubelet.service 140 times, the last time 2m10s ago: \
-             restarts do not help this node"
+            "systemd has restarted kubelet.service 140 times, the last time 2m10s ago; restarts \
+             do not fix this node"
         );
         assert_eq!(found[0].culprit.pid, Some(600));
         assert_eq!(found[0].culprit.unit.as_deref(), Some("kubelet.service"));
         // 86400 - 130 by 140.
-        let every = "that is one every 10m17s since the machine started, or more";
+        let every = "that is at least one every 10m17s since the machine started";
         assert_eq!(found[0].evidence[2], every);
         assert!(found[0].advice[0].contains("which is the root"));
     }
@@ -196,13 +207,18 @@ mod tests {
     fn restarts_that_may_lie_months_apart_are_a_suspicion_while_the_last_is_fresh() {
         let young = found(judge(&kubelet(90.0 * DAY, Some(7), 40.0)));
         assert_eq!(young[0].confidence, Confidence::Medium);
-        let old = kubelet(90.0 * DAY, Some(7), LONGEST_ROUND + 1.0);
+        let old = kubelet(90.0 * DAY, Some(7), MAX_ROUND_SECONDS + 1.0);
         assert_eq!(judge(&old), Opinion::Clear);
     }
 
     #[test]
     fn a_kubelet_that_was_restarted_now_and_then_is_left_alone() {
-        for (restarts, age) in [(0, 30.0), (2, 30.0), (MANY - 1, 1.0), (2, 30.0 * DAY)] {
+        for (restarts, age) in [
+            (0, 30.0),
+            (2, 30.0),
+            (MIN_RESTARTS - 1, 1.0),
+            (2, 30.0 * DAY),
+        ] {
             let facts = kubelet(90.0 * DAY, Some(restarts), age);
             assert_eq!(judge(&facts), Opinion::Clear, "{restarts} {age}");
         }
@@ -223,13 +239,13 @@ mod tests {
         service(&mut waits).main_pid = None;
         service(&mut waits).state = "auto-restart".to_owned();
         let waiting = found(judge(&waits));
-        assert!(waiting[0].said().contains("about to do so again"));
+        assert!(waiting[0].said().contains("about to restart it again"));
         assert_eq!(waiting[0].culprit.pid, None);
 
         let mut begins = kubelet(3600.0, Some(300), 1.0);
         service(&mut begins).main_pid = Some(700);
         let began = found(judge(&begins));
-        assert!(began[0].evidence[1].contains("began after we had looked"));
+        assert!(began[0].evidence[1].contains("was started after"));
         // Of too many processes it may be one that was not read.
         let mut crowded = begins.clone();
         if let Fact::Known { value, .. } = &mut crowded.host.processes {

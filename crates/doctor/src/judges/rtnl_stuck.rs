@@ -1,5 +1,5 @@
-//! One lock guards all of the kernel's network configuration; a namespace that cannot be
-//! taken down keeps it.
+//! One lock (rtnl) protects all of the kernel's network configuration; a namespace that cannot
+//! be removed holds it.
 
 use causes::Cause;
 use causes::finding::{Confidence, Culprit};
@@ -8,19 +8,18 @@ use super::Opinion;
 use super::opinion::finding;
 use crate::evidence::lack::{lack, lack_of_processes};
 use crate::evidence::owner::culprit;
-use crate::evidence::waits::{Wait, kernel_says, unseen, waits};
-use crate::evidence::who::EXAMPLES;
+use crate::evidence::waits::{examples, kernel_says, unseen, waits};
 use crate::facts::NodeFacts;
 
-/// One alone may just be slow.
-const PILE: usize = 3;
+/// A single blocked thread may just be slow.
+const MIN_THREADS: usize = 3;
 
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let waits = waits(facts, Cause::RtnlStuck);
     let said = kernel_says(facts, Cause::RtnlStuck);
     let by_waits = match waits.len() {
         0 => None,
-        1..PILE => Some(Confidence::Medium),
+        1..MIN_THREADS => Some(Confidence::Medium),
         _ => Some(Confidence::High),
     };
     let by_log = said.as_ref().map(|(confidence, _)| *confidence);
@@ -34,10 +33,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         return Opinion::of(None, missing);
     };
     let both = by_waits.is_some() && by_log.is_some();
-    let mut evidence: Vec<String> = waits.iter().take(EXAMPLES).map(Wait::says).collect();
-    if waits.len() > EXAMPLES {
-        evidence.push(format!("{} threads wait for it in all", waits.len()));
-    }
+    let mut evidence = examples(&waits.iter().collect::<Vec<_>>());
     evidence.extend(said.into_iter().flat_map(|(_, lines)| lines));
     let who = waits
         .first()
@@ -49,7 +45,8 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let found = finding(Cause::RtnlStuck, confidence, who, evidence);
     Opinion::Found(vec![match waits.first() {
         Some(wait) => found.advising(format!(
-            "drain this node, then reboot it; ending {} frees nothing, as it only waits",
+            "drain this node, then reboot it; killing {} does not help, because it only waits for \
+             the lock",
             wait.process.label()
         )),
         None => found,

@@ -1,5 +1,5 @@
-//! runc freezes a control group while it changes it; if it is killed meanwhile, nobody
-//! thaws it.
+//! runc freezes a cgroup while it changes it; if runc is killed meanwhile, the cgroup stays
+//! frozen.
 
 use causes::Cause;
 use causes::finding::{Confidence, Finding};
@@ -12,8 +12,8 @@ use crate::evidence::owner::{culprit, of_cgroup};
 use crate::facts::NodeFacts;
 use crate::facts::host::{FrozenCgroup, HostFacts, Process};
 
-/// runc needs less than a second; it waits 30 s for systemd at most.
-const SURELY: f64 = 30.0;
+/// runc takes less than a second, and waits for systemd for at most 30 s.
+const STUCK_SECONDS: f64 = 30.0;
 
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let host = &facts.host;
@@ -34,7 +34,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     Opinion::of(findings, [lack_of_groups(host), lack(&host.cgroups.frozen)])
 }
 
-/// `frozen` is `None` where the control groups could not be read.
+/// `frozen` is `None` if the cgroups could not be read.
 fn stuck(process: &Process, frozen: Option<&[FrozenCgroup]>) -> Option<Finding> {
     let path = process.cgroup("freezer");
     let looked_at = path.zip(frozen);
@@ -52,23 +52,23 @@ fn stuck(process: &Process, frozen: Option<&[FrozenCgroup]>) -> Option<Finding> 
         return None;
     }
     let mut evidence = vec![format!(
-        "{} is {:.0} s old, in state {}",
+        "{} was started {:.0} s ago and is in state {}",
         process.label(),
         process.age_seconds,
         process.state
     )];
     evidence.push(match group {
-        Some(group) => format!("{} says {}", group.file, group.state),
+        Some(group) => format!("{} contains {}", group.file, group.state),
         None if looked_at.is_some() => {
-            "its control group does not say that it is frozen: a fault of the kernel".to_owned()
+            "its cgroup is not reported as frozen, which is a kernel bug".to_owned()
         }
-        None => "whether its control group is frozen could not be read".to_owned(),
+        None => "the freezer state of its cgroup could not be read".to_owned(),
     });
     evidence.extend(refrigerated.and_then(|thread| {
         let function = thread.functions().next()?;
         Some(format!("it waits in {function}"))
     }));
-    let confidence = match process.age_seconds >= SURELY {
+    let confidence = match process.age_seconds >= STUCK_SECONDS {
         true if group.is_some() && refrigerated.is_some() => Confidence::Certain,
         true => Confidence::High,
         false => Confidence::Medium,
@@ -82,8 +82,8 @@ fn stuck(process: &Process, frozen: Option<&[FrozenCgroup]>) -> Option<Finding> 
     let advice = match group {
         Some(group) => Some(thaw(group)),
         None if looked_at.is_some() => Some(format!(
-            "move {} to another group of the freezer, which frees it: echo {} > \
-             /sys/fs/cgroup/freezer/tasks",
+            "thaw {} by moving it to another freezer cgroup: `echo {} > \
+             /sys/fs/cgroup/freezer/tasks`",
             process.label(),
             process.pid
         )),
@@ -95,7 +95,7 @@ fn stuck(process: &Process, frozen: Option<&[FrozenCgroup]>) -> Option<Finding> 
     })
 }
 
-/// What to do by hand where no control group could be read.
+/// What to do by hand if no cgroup could be read.
 fn look(process: &Process) -> Option<String> {
     let path = process.cgroup("freezer").filter(|path| *path != "/")?;
     let mut hierarchies = process.cgroups.iter();
@@ -109,16 +109,16 @@ fn look(process: &Process) -> Option<String> {
         ),
     };
     Some(format!(
-        "`cat /sys/fs/cgroup/{file}` says whether it is frozen; if it says {frozen}, \
-         `echo {thaw} > /sys/fs/cgroup/{file}` thaws it"
+        "check whether it is frozen with `cat /sys/fs/cgroup/{file}`; if that prints {frozen}, \
+         thaw it with `echo {thaw} > /sys/fs/cgroup/{file}`"
     ))
 }
 
 fn thaw(group: &FrozenCgroup) -> String {
-    format!("`echo {} > {}` thaws it", group.thaw, group.file)
+    format!("thaw it with `echo {} > {}`", group.thaw, group.file)
 }
 
-/// A pod's group that is frozen with nobody of runc in it: paused by hand, or left over.
+/// A frozen cgroup of a pod without a runc process in it: paused on purpose, or left frozen.
 fn left_frozen(host: &HostFacts, group: &FrozenCgroup) -> Finding {
     let within = |process: &&Process| {
         let path = process.cgroup("freezer");
@@ -126,7 +126,7 @@ fn left_frozen(host: &HostFacts, group: &FrozenCgroup) -> Finding {
     };
     let held = host.all_processes().iter().filter(within).count();
     let evidence = vec![format!(
-        "{} says {}, with {} in it",
+        "{} contains {}, with {} in the cgroup",
         group.file,
         group.state,
         counted(held, "process")
@@ -137,7 +137,7 @@ fn left_frozen(host: &HostFacts, group: &FrozenCgroup) -> Finding {
         of_cgroup(&group.path),
         evidence,
     );
-    found.advising(format!("unless somebody paused it, {}", thaw(group)))
+    found.advising(format!("unless it was paused on purpose, {}", thaw(group)))
 }
 
 fn is_of_a_pod(path: &str) -> bool {

@@ -1,5 +1,5 @@
-//! runc 1.0.0-rc93 writes its filter into a pipe before anybody reads it; when the user's
-//! pipes have used up their pages, a new pipe is too small for that.
+//! runc 1.0.0-rc93 writes its filter to a pipe before it reads from it; when the user's pipes
+//! have used up their pages, a new pipe is too small for the filter.
 
 use causes::Cause;
 use causes::finding::{Confidence, Culprit, Finding};
@@ -9,15 +9,16 @@ use super::Opinion;
 use super::opinion::finding;
 use crate::evidence::lack::lack_of_processes;
 use crate::evidence::owner::culprit;
+use crate::evidence::remedy::raise_sysctl;
 use crate::facts::NodeFacts;
 use crate::facts::host::{HostFacts, Process};
 
-/// A write to a pipe that nobody empties.
-const LONG: f64 = 10.0;
-/// A new pipe has so many pages, and two ends.
-const PAGES: u64 = 16;
-/// From this share of the limit on it is time to act.
-const NEAR: f64 = 0.8;
+/// A write to a pipe takes this long only if nothing reads from the pipe.
+const STUCK_SECONDS: f64 = 10.0;
+/// The number of pages of a new pipe, which has two ends.
+const PAGES_PER_PIPE: u64 = 16;
+/// From this share of the limit on, a possible future problem is reported.
+const NEAR_SHARE: f64 = 0.8;
 
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let host = &facts.host;
@@ -25,14 +26,14 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         .versions
         .runc()
         .and_then(|version| runc_has(RUNC_SECCOMP_PIPE, version));
-    // Another version cannot do it, whatever it waits for.
+    // Other versions do not have the fault, whatever they wait for.
     if affected == Some(false) {
         return Opinion::Clear;
     }
     let stuck = host
         .all_processes()
         .iter()
-        .filter(|process| process.is_runc_init() && process.age_seconds > LONG)
+        .filter(|process| process.is_runc_init() && process.age_seconds > STUCK_SECONDS)
         .filter_map(|process| stuck(host, process, affected));
     let mut findings: Vec<Finding> = stuck.collect();
     if findings.is_empty() && affected == Some(true) {
@@ -50,14 +51,14 @@ fn stuck(host: &HostFacts, process: &Process, affected: Option<bool>) -> Option<
         Some(true) => Confidence::Certain,
         _ => Confidence::Medium,
     };
-    let version = host.versions.runc().unwrap_or("of unknown version");
+    let version = host.versions.runc().unwrap_or("unknown");
     let evidence = vec![
         format!(
-            "{} has waited in {function} for its {:.0} s",
+            "{} waits in {function}, {:.0} s after its start",
             process.label(),
             process.age_seconds
         ),
-        format!("runc is {version}"),
+        format!("version of runc: {version}"),
     ];
     let found = finding(
         Cause::RuncSeccompPipe,
@@ -67,8 +68,8 @@ fn stuck(host: &HostFacts, process: &Process, affected: Option<bool>) -> Option<
     );
     let pid = process.pid;
     Some(found.advising(format!(
-        "`kill -KILL {pid}` ends the one that waits, and its container does not start; others \
-         do once the pipes of root's processes are fewer"
+        "run `kill -KILL {pid}` to end the blocked process; its container does not start. Other \
+         containers start once root's processes use fewer pipes"
     )))
 }
 
@@ -80,13 +81,13 @@ fn soon(host: &HostFacts) -> Option<Finding> {
         .filter(|process| process.uid == 0)
         .filter_map(|process| process.fds.value())
         .fold(0, |sum, fds| sum.saturating_add(fds.pipes));
-    let pages = (ends / 2).saturating_mul(PAGES);
-    if limit == 0 || (pages as f64) < limit as f64 * NEAR {
+    let pages = (ends / 2).saturating_mul(PAGES_PER_PIPE);
+    if limit == 0 || (pages as f64) < limit as f64 * NEAR_SHARE {
         return None;
     }
     let version = host.versions.runc()?;
     let evidence = vec![
-        format!("runc is {version}"),
+        format!("version of runc: {version}"),
         format!("root's pipes use about {pages} of {limit} pages (fs.pipe-user-pages-soft)"),
     ];
     let found = finding(
@@ -95,8 +96,6 @@ fn soon(host: &HostFacts) -> Option<Finding> {
         Culprit::default(),
         evidence,
     );
-    Some(found.advising(format!(
-        "`sysctl -w fs.pipe-user-pages-soft={}` gives room at once; it is {limit} now",
-        limit.saturating_mul(4)
-    )))
+    let more = limit.saturating_mul(4);
+    Some(found.advising(raise_sysctl("fs.pipe-user-pages-soft", limit, more)))
 }

@@ -1,4 +1,4 @@
-//! Some versions of runc do not notice that what they executed has already ended.
+//! Some versions of runc miss the exit of a short-lived process that they started.
 
 use causes::Cause;
 use causes::finding::Confidence;
@@ -8,12 +8,12 @@ use super::Opinion;
 use super::opinion::finding;
 use crate::evidence::lack::lack_of_processes;
 use crate::evidence::owner::culprit;
-use crate::evidence::who::{EXAMPLES, names};
+use crate::evidence::who::{MAX_EXAMPLES, names};
 use crate::facts::NodeFacts;
 use crate::facts::host::{HostFacts, Process};
 
-/// Under a shim runc ends as soon as what it was asked for has begun.
-const LONG: f64 = 60.0;
+/// Under a shim, runc exits as soon as the process that it starts is running.
+const STUCK_SECONDS: f64 = 60.0;
 
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let host = &facts.host;
@@ -29,7 +29,8 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     if version.and_then(|version| runc_has(RUNC_SHORT_EXEC, version)) != Some(true) {
         let unknown = version.is_none().then(|| {
             format!(
-                "{} is old and has no child, but the version of runc is not known",
+                "the version of runc is not known; without a child process for more than \
+                 {STUCK_SECONDS:.0} s: {}",
                 names(stuck.iter().copied())
             )
         });
@@ -37,10 +38,11 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     }
     let evidence = vec![
         format!(
-            "{} under a shim for more than {LONG:.0} s, without a child, and not in the kernel",
+            "started by a shim more than {STUCK_SECONDS:.0} s ago, without a child process and not blocked \
+             in the kernel: {}",
             names(stuck.iter().copied())
         ),
-        format!("runc is {}", version.unwrap_or_default()),
+        format!("version of runc: {}", version.unwrap_or_default()),
     ];
     let found = finding(
         Cause::RuncShortExecStuck,
@@ -50,11 +52,12 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     );
     let pids: Vec<String> = stuck
         .iter()
-        .take(EXAMPLES)
+        .take(MAX_EXAMPLES)
         .map(|process| process.pid.to_string())
         .collect();
     Opinion::Found(vec![found.advising(format!(
-        "`kill -KILL {}` ends what waits for nobody; the containers do not notice",
+        "run `kill -KILL {}` to end these runc processes, which wait for an exit that they \
+         missed; the containers are not affected",
         pids.join(" ")
     ))])
 }
@@ -65,7 +68,7 @@ fn is_left_waiting(host: &HostFacts, process: &Process) -> bool {
         .children(process.pid)
         .filter(|child| child.state != 'Z');
     process.is_runc()
-        && process.age_seconds > LONG
+        && process.age_seconds > STUCK_SECONDS
         && under_shim
         && running.next().is_none()
         && process.threads.iter().all(|thread| thread.state != 'D')

@@ -1,4 +1,4 @@
-//! The runtime as a whole: stopped, gone, not accepting, or silent.
+//! The runtime as a whole does not respond: stopped, gone, not accepting, or silent.
 
 use std::borrow::Cow;
 
@@ -7,19 +7,21 @@ use causes::finding::{Confidence, Finding};
 use pleg::runtime::{CallError, NoConnection, Rpc, Unreachable};
 
 use super::Opinion;
+use crate::evidence::lack::NOT_PROBED;
 use crate::evidence::owner::culprit;
 use crate::evidence::plugins::is_any_old;
-use crate::evidence::who::{go, stacks, subject};
+use crate::evidence::remedy::resume_daemon;
+use crate::evidence::who::{go, stacks, unanswered};
 use crate::facts::NodeFacts;
 use crate::facts::probes::{End, MAX_SINGLED_OUT, Outcome, Probe, ProbeFacts};
 
 mod behind;
 mod failing;
 
-/// Statuses are slow of which half take so many seconds: a healthy one takes milliseconds.
-const SLOW: f64 = 2.0;
+/// If half of the status calls take longer, the runtime is slow: a healthy one takes milliseconds.
+const SLOW_SECONDS: f64 = 2.0;
 
-/// The tell: `Version`, which takes no lock, is not answered.
+/// The symptom: `Version`, which takes no lock, is not answered.
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let probes = &facts.probes;
     if let Some(finding) = behind::judge(facts) {
@@ -43,7 +45,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     }
 }
 
-/// Whether other calls are answered, and `Version` never was: they were made after it.
+/// Whether other calls, which were made later, are answered, although `Version` never was.
 fn answers_others(probes: &ProbeFacts) -> bool {
     if probes.runtime.is_some() {
         return false;
@@ -54,25 +56,21 @@ fn answers_others(probes: &ProbeFacts) -> bool {
 }
 
 fn all_but_version(facts: &NodeFacts, version: &Probe) -> Finding {
-    let sentence = "the container runtime answers other calls, and not Version".to_owned();
+    let sentence = "the container runtime answers other calls, but not Version".to_owned();
     let mut finding = finding(facts, Confidence::Medium, sentence);
-    finding.evidence.push(format!(
-        "Version has not answered for {}{}",
-        go(version.seconds),
-        version.source()
-    ));
+    finding.evidence.push(unanswered(version));
     finding
 }
 
-/// Where the unit of the runtime's process says more.
+/// Adds advice about the systemd unit of the runtime.
 fn with_unit(mut finding: Finding) -> Finding {
     let Some(unit) = &finding.culprit.unit else {
         return finding;
     };
-    // What is said already, such as to let it go on, stays first.
+    // Advice for this node, such as how to resume the process, stays first.
     let at = usize::from(matches!(finding.advice.first(), Some(Cow::Owned(_))));
     let advice = format!(
-        "`journalctl -u {unit} -n 100` shows what it says; `systemctl restart {unit}` leaves its \
+        "read its log with `journalctl -u {unit} -n 100`; `systemctl restart {unit}` leaves its \
          containers running"
     );
     finding.advice.insert(at, advice.into());
@@ -82,13 +80,13 @@ fn with_unit(mut finding: Finding) -> Finding {
 fn unasked(facts: &NodeFacts) -> Opinion {
     let probes = &facts.probes;
     let why = match (&probes.agent, probes.endpoint.is_empty()) {
-        // Both lists may hang in it.
+        // The agent may report that both lists hang.
         (Some(_), _) => match lists(facts) {
             found @ Opinion::Found(_) => return found,
-            _ => "the agent on this node has not been answered yet",
+            _ => "the runtime has not answered the agent on this node yet",
         },
-        (None, true) => "no container runtime was found; name its socket with --runtime-endpoint",
-        (None, false) => "the runtime was not asked",
+        (None, true) => "no container runtime was found; set its socket with --runtime-endpoint",
+        (None, false) => NOT_PROBED,
     };
     Opinion::CannotTell(why.to_owned())
 }
@@ -97,25 +95,26 @@ fn refused(facts: &NodeFacts, version: &Probe, why: &Unreachable) -> Opinion {
     let at = &facts.probes.endpoint;
     let (confidence, sentence) = match why.cause {
         NoConnection::Forbidden => {
-            return Opinion::CannotTell(format!("{at} may only be opened by root: {why}"));
+            return Opinion::CannotTell(format!("only root can open {at}: {why}"));
         }
         NoConnection::NoSocket => (
             Confidence::High,
             format!(
-                "no container runtime listens on {at}: it does not run, or its socket is elsewhere"
+                "no container runtime listens on {at}: it is not running, or its socket is \
+                 elsewhere"
             ),
         ),
         NoConnection::Refused => (
             Confidence::Certain,
             format!(
-                "the container runtime at {at} is gone: its socket is still there, and nobody \
-                 listens"
+                "the container runtime at {at} is gone: its socket exists, but no process listens \
+                 on it"
             ),
         ),
         NoConnection::QueueFull => (
             Confidence::Certain,
             format!(
-                "the container runtime at {at} accepts no connection: its accept queue is full"
+                "the container runtime at {at} accepts no connections: its accept queue is full"
             ),
         ),
         NoConnection::Lost | NoConnection::Other => (
@@ -144,17 +143,17 @@ fn silent(facts: &NodeFacts, version: &Probe) -> Finding {
         }
         (None, Some(who)) => {
             let who = who.label();
-            let sentence = format!("the container runtime {who} answers no call");
+            let sentence = format!("the container runtime {who} does not answer any call");
             (Confidence::High, sentence)
         }
         (None, None) => {
-            let sentence = format!("the container runtime at {at} answers no call");
+            let sentence = format!("the container runtime at {at} does not answer any call");
             (Confidence::High, sentence)
         }
     };
     let mut finding = finding(facts, confidence, sentence);
     finding.evidence.push(format!(
-        "it took a connection and has not answered Version for {}{}",
+        "it accepted a connection but has not answered Version for {}{}",
         go(version.seconds),
         version.source()
     ));
@@ -165,24 +164,20 @@ fn silent(facts: &NodeFacts, version: &Probe) -> Finding {
             .push(format!("{} {}", who.label(), who.doing()));
     }
     if let Some(who) = stopped {
-        finding.advise_first(format!(
-            "find out who stopped it (a debugger, a snapshot, SIGSTOP); `kill -CONT {}` lets it \
-             go on, and its containers have not noticed",
-            who.pid
-        ));
+        finding.advise_first(resume_daemon(who));
     }
     finding
 }
 
 fn nonsense(facts: &NodeFacts, why: &CallError) -> Finding {
     let at = &facts.probes.endpoint;
-    let sentence = format!("what listens on {at} does not speak CRI as it should");
+    let sentence = format!("the service at {at} does not implement CRI correctly");
     let mut finding = finding(facts, Confidence::High, sentence);
     finding.evidence.push(format!("Version failed: {why}"));
     finding
 }
 
-/// It lives, and yet neither list is answered, or one is answered with an error.
+/// `Version` is answered, but neither list is, or a list fails.
 fn lists(facts: &NodeFacts) -> Opinion {
     let probes = &facts.probes;
     let lists = [Rpc::ListPodSandbox, Rpc::ListContainers];
@@ -194,17 +189,12 @@ fn lists(facts: &NodeFacts) -> Opinion {
     let (hung, failed) = (bad(Outcome::Hung).count(), bad(Outcome::Error));
     if hung == 2 {
         let sentence = match probes.node(Rpc::Version) {
-            Some(_) => format!("{name} answers Version, and neither of its lists"),
-            None => format!("{name} answers neither of its lists"),
+            Some(_) => format!("{name} answers Version, but neither list call"),
+            None => format!("{name} answers neither list call"),
         };
         let mut found = finding(facts, Confidence::High, sentence);
         for probe in lists.into_iter().filter_map(|call| probes.node(call)) {
-            let call = probe.call.name();
-            let seconds = go(probe.seconds);
-            found.evidence.push(format!(
-                "{call} has not answered for {seconds}{}",
-                probe.source()
-            ));
+            found.evidence.push(unanswered(probe));
         }
         return Opinion::Found(vec![found]);
     }
@@ -213,7 +203,7 @@ fn lists(facts: &NodeFacts) -> Opinion {
     // A list that is too large is another cause.
     let failed = failed.filter(|(_, why)| !matches!(why, CallError::TooLarge(_)));
     let found = failed.map(|(call, why)| {
-        let mut found = finding(facts, Confidence::High, format!("{name} refuses {call}"));
+        let mut found = finding(facts, Confidence::High, format!("{name} fails {call}"));
         found.evidence.push(format!("{call} failed: {why}"));
         found
     });
@@ -231,39 +221,41 @@ fn lists(facts: &NodeFacts) -> Opinion {
     }
 }
 
-/// Which of its lists it refuses, an agent does not say.
+/// An agent does not report which of its list calls failed.
 fn refused_to_agent(facts: &NodeFacts, name: &str) -> Option<Finding> {
     let failure = facts.probes.agent.as_ref()?.failure.as_ref()?;
     if matches!(failure, CallError::TooLarge(_)) {
         return None;
     }
-    let sentence = format!("{name} refuses a list to the agent on this node");
+    let sentence = format!("{name} fails a list call of the agent on this node");
     let mut found = finding(facts, Confidence::High, sentence);
-    found.evidence.push(format!("it failed: {failure}"));
+    found
+        .evidence
+        .push(format!("the list call failed: {failure}"));
     Some(found)
 }
 
-/// It answers, and says of itself that it is not ready.
+/// It answers, but reports that it is not ready.
 fn not_ready(facts: &NodeFacts) -> Option<Finding> {
     let probes = &facts.probes;
     let condition = probes.unmet("RuntimeReady")?;
     let why = [&*condition.reason, &*condition.message].join(": ");
     let name = name(probes);
-    let sentence = format!("{name} says of itself that it is not ready ({why})");
+    let sentence = format!("{name} reports that it is not ready ({why})");
     let mut found = finding(facts, Confidence::High, sentence);
     found
         .evidence
-        .push(format!("its condition RuntimeReady is false: {why}"));
+        .push(format!("the condition RuntimeReady is false: {why}"));
     Some(found)
 }
 
-/// One call for the whole node that hangs, where no other cause explains it.
+/// One call for the whole node hangs, and no other cause explains it.
 fn hung_alone(facts: &NodeFacts) -> Option<Finding> {
     let probes = &facts.probes;
     let hung = |call: &Rpc| probes.outcome(*call) == Some(Outcome::Hung);
     let explained = |call: &Rpc| match call {
         Rpc::ListContainers => probes.may_be_containerd(),
-        // The plug-in that it waits for is named elsewhere.
+        // The plugin that it waits for is reported by another judge.
         Rpc::Status => is_any_old(facts),
         _ => false,
     };
@@ -272,18 +264,14 @@ fn hung_alone(facts: &NodeFacts) -> Option<Finding> {
     let probe = probes.node(calls.find(|call| !explained(call))?)?;
     let call = probe.call.name();
     let name = name(probes);
-    let sentence = format!("{name} answers Version, and not {call}");
+    let sentence = format!("{name} answers Version, but not {call}");
     let mut found = finding(facts, Confidence::Medium, sentence);
-    found.evidence.push(format!(
-        "{call} has not answered for {}{}",
-        go(probe.seconds),
-        probe.source()
-    ));
+    found.evidence.push(unanswered(probe));
     Some(found)
 }
 
-/// The status of no container is answered, or of no sandbox, while both lists are: then nothing
-/// singles out one of them.
+/// Both lists are answered, but no status call of one kind is: then no container is singled
+/// out.
 fn nobodys_status(facts: &NodeFacts, runtime: &str) -> Option<Finding> {
     let probes = &facts.probes;
     if probes.agent.is_some() || probes.outcome(Rpc::ListContainers) == Some(Outcome::Hung) {
@@ -292,47 +280,43 @@ fn nobodys_status(facts: &NodeFacts, runtime: &str) -> Option<Finding> {
     let calls = [Rpc::ContainerStatus, Rpc::PodSandboxStatus].into_iter();
     let mut silent = calls.filter(|call| probes.cost(*call).is_none());
     let call = silent.find(|call| probes.hung(*call).next().is_some())?;
-    let sentence = format!("{runtime} answers no {call} call");
+    let sentence = format!("{runtime} does not answer any {call} call");
     let mut found = finding(facts, Confidence::Low, sentence);
     let hung = probes.hung(call);
     let longest = hung.map(|probe| probe.seconds).fold(0.0, f64::max);
     let count = probes.hung(call).count();
     found.evidence.push(format!(
-        "{count} calls were made, and the oldest has not been answered for {}: the runtime is slow, \
-         or something that all of them need is held",
+        "{count} calls were made and none was answered, the oldest for {}: the runtime is slow, \
+         or all of them wait for the same resource",
         go(longest)
     ));
     Some(found)
 }
 
-/// The status of several is not answered, and that of others is: a daemon holds them up, of
-/// which each id is a victim.
+/// Several status calls hang while others are answered: a daemon blocks them, and each id is a
+/// victim.
 fn many_statuses(facts: &NodeFacts, runtime: &str) -> Option<Finding> {
     let probes = &facts.probes;
     let calls = [Rpc::ContainerStatus, Rpc::PodSandboxStatus].into_iter();
     let mut calls = calls.filter(|call| probes.cost(*call).is_some() || probes.agent.is_some());
     let call = calls.find(|call| probes.hung(*call).count() > MAX_SINGLED_OUT)?;
     let count = probes.hung(call).count();
-    let sentence = format!("{runtime} does not answer {call} for {count} ids at once");
+    let sentence = format!("{runtime} does not answer {call} for {count} ids at the same time");
     let mut found = finding(facts, Confidence::Medium, sentence);
-    for probe in probes.hung(call).take(MAX_SINGLED_OUT + 1) {
-        let (who, long) = (subject(probe), go(probe.seconds));
-        found
-            .evidence
-            .push(format!("{call} of {who} has not answered for {long}"));
-    }
+    let examples = probes.hung(call).take(MAX_SINGLED_OUT + 1);
+    found.evidence.extend(examples.map(unanswered));
     found.evidence.push(
-        "a call that hangs for many ids is held up by a daemon or a disk, not by each of them"
+        "a call that hangs for many ids is blocked by a daemon or a disk, not by each container"
             .to_owned(),
     );
     Some(found)
 }
 
-/// Statuses are answered, and each takes seconds: a kubelet asks for one after the other.
+/// Status calls are answered, but take seconds each: a kubelet makes one after the other.
 fn slow_statuses(facts: &NodeFacts, runtime: &str) -> Option<Finding> {
     let calls = [Rpc::ContainerStatus, Rpc::PodSandboxStatus].into_iter();
     let mut costs = calls.filter_map(|call| facts.probes.cost(call));
-    let slow = costs.find(|cost| cost.p50 >= SLOW)?;
+    let slow = costs.find(|cost| cost.p50 >= SLOW_SECONDS)?;
     let call = slow.call.name();
     let sentence = format!("{runtime} is slow: {call} takes {}", go(slow.p50));
     let mut found = finding(facts, Confidence::Low, sentence);
@@ -345,13 +329,13 @@ fn slow_statuses(facts: &NodeFacts, runtime: &str) -> Option<Finding> {
     Some(found)
 }
 
-/// Who knocks and is not let in.
+/// Connections that wait to be accepted.
 fn queue(facts: &NodeFacts) -> Option<String> {
     let path = facts.probes.endpoint.strip_prefix("unix://")?;
     let queue = facts.host.sockets.value()?.listener_at(path)?;
     (queue.waiting > 0).then(|| {
         format!(
-            "{} connections to {path} wait to be accepted, of {} that may",
+            "{} connections to {path} wait to be accepted; the queue is limited to {}",
             queue.waiting, queue.backlog
         )
     })
@@ -413,7 +397,7 @@ mod tests {
         let mut facts = others.facts();
         facts.probes.runtime = None;
         let findings = found(judge(&facts));
-        let said = "the container runtime answers other calls, and not Version";
+        let said = "the container runtime answers other calls, but not Version";
         assert_eq!(findings[0].sentence, said);
     }
 

@@ -1,30 +1,30 @@
-//! The shim of one pod that does not answer its runtime.
+//! The shim of one pod does not respond to the runtime.
 
 use causes::Cause;
 use causes::finding::{Confidence, Culprit, Finding};
 use cri::Rpc;
 
 use super::Opinion;
-use crate::evidence::lack::lack;
+use crate::evidence::lack::{NOT_PROBED, lack};
 use crate::evidence::remedy::blame;
 use crate::evidence::shims::{Shim, serving, shims, stopped_of_pod};
-use crate::evidence::who::{culprit, go, short, subject};
+use crate::evidence::who::{culprit, go, short, subject, unanswered};
 use crate::facts::NodeFacts;
 use crate::facts::probes::{Outcome, Probe, ProbeFacts};
 
 mod unnoticed;
 
 /// A healthy runtime answers within milliseconds.
-const SLOW: f64 = 1.0;
+const SLOW_SECONDS: f64 = 1.0;
 
-/// The tell: the status of one sandbox hangs, or a shim is stopped.
+/// The symptom: the status of one sandbox hangs, or a shim is stopped.
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let probes = &facts.probes;
     if probes.calls.is_empty() {
-        return Opinion::CannotTell("the runtime was not asked".to_owned());
+        return Opinion::CannotTell(NOT_PROBED.to_owned());
     }
     let alive = probes.outcome(Rpc::Version) == Some(Outcome::Ok);
-    // Nobody but containerd asks a shim for it: of others it is a lock that is held.
+    // Only containerd calls a shim for it; in other runtimes a lock is held.
     let hung = match alive && probes.may_be_containerd() {
         true => probes.singled_out(Rpc::PodSandboxStatus),
         false => Vec::new(),
@@ -38,13 +38,11 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         blamed.extend(shim.map(|shim| shim.process.pid));
         let mut finding = Finding::new(Cause::ShimUnresponsive, Confidence::High);
         finding.culprit = culprit(probe, shim);
-        finding.sentence = format!("the shim of {} does not answer its runtime", subject(probe));
-        finding.evidence.push(format!(
-            "PodSandboxStatus of {} has not answered for {}{}",
-            subject(probe),
-            go(probe.seconds),
-            probe.source()
-        ));
+        finding.sentence = format!(
+            "the shim of {} does not respond to the runtime",
+            subject(probe)
+        );
+        finding.evidence.push(unanswered(probe));
         if let Some(shim) = shim {
             blame(&mut finding, shim, probes);
         }
@@ -52,7 +50,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     }
     let stopped = shims.iter().filter(|shim| shim.process.is_stopped());
     let unnamed = stopped.filter(|shim| !blamed.contains(&shim.process.pid));
-    // One that a container's hanging status has led to is named there.
+    // A shim that explains a container's hanging status is reported with that container.
     findings.extend(
         unnamed
             .filter(|shim| !explains_a_container(probes, shim))
@@ -64,7 +62,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         true => "conmon",
         false => "shim",
     };
-    let unseen = unseen.map(|why| format!("no {role} could be looked at: {why}"));
+    let unseen = unseen.map(|why| format!("no {role} could be inspected: {why}"));
     Opinion::of(findings, [unseen])
 }
 
@@ -82,7 +80,7 @@ fn explains_a_container(probes: &ProbeFacts, shim: &Shim) -> bool {
 fn of_stopped(probes: &ProbeFacts, shim: &Shim) -> Finding {
     let mut finding = Finding::new(Cause::ShimUnresponsive, Confidence::Certain);
     if shim.is_conmon() {
-        // The page speaks of shims, and of what their end costs.
+        // The advice of the page is about shims, and what killing one costs.
         finding.advice.clear();
     }
     let who = shim.process.label();
@@ -102,12 +100,12 @@ fn of_stopped(probes: &ProbeFacts, shim: &Shim) -> Finding {
     let pod = pod.unwrap_or_else(|| format!("container {serves}"));
     finding.sentence = match shim.is_conmon() {
         true => format!(
-            "{who} of {pod} is stopped: nobody reads what its container writes, and its end will \
-             not be noticed"
+            "{who} of {pod} is stopped: the output of its container is not read, and its exit \
+             will not be noticed"
         ),
         false => format!(
-            "the shim {who} of {pod} is stopped: its containers can be neither started, stopped \
-             nor entered"
+            "the shim {who} of {pod} is stopped: its containers cannot be started, stopped or \
+             entered"
         ),
     };
     finding.culprit = Culprit {
@@ -117,10 +115,13 @@ fn of_stopped(probes: &ProbeFacts, shim: &Shim) -> Finding {
         process: Some(shim.process.comm.clone()),
         ..Culprit::default()
     };
-    let slow = probes.calls.iter().filter(|probe| probe.seconds >= SLOW);
+    let slow = probes
+        .calls
+        .iter()
+        .filter(|probe| probe.seconds >= SLOW_SECONDS);
     finding.evidence.extend(
         slow.filter(|probe| probe.id.as_deref().is_some_and(|id| shim.ids.contains(&id)))
-            .map(|probe| format!("{} of it took {}", probe.call.name(), go(probe.seconds))),
+            .map(|probe| format!("{} for it took {}", probe.call.name(), go(probe.seconds))),
     );
     finding
         .evidence

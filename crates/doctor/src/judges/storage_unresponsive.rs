@@ -1,4 +1,4 @@
-//! A process waits in the kernel for a file system that does not answer.
+//! A process is blocked in the kernel on a file system that does not respond.
 
 use causes::Cause;
 use causes::finding::{Confidence, Culprit, Finding};
@@ -8,8 +8,8 @@ use super::opinion::finding;
 use crate::evidence::lack::{lack, lack_of_processes};
 use crate::evidence::owner::culprit;
 use crate::evidence::victims::if_felt;
-use crate::evidence::waits::{Wait, kernel_says, unseen, waits};
-use crate::evidence::who::EXAMPLES;
+use crate::evidence::waits::{Wait, examples, kernel_says, unseen, waits};
+use crate::evidence::who::MAX_EXAMPLES;
 use crate::facts::NodeFacts;
 use crate::facts::host::{FuseConnection, HostFacts, RemoteMount};
 
@@ -31,32 +31,23 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     )
 }
 
-/// One finding for all that wait: who serves containers is named first.
+/// One finding for all blocked threads, those of processes that serve containers first.
 fn waiting(facts: &NodeFacts) -> Option<Finding> {
     let waits = waits(facts, Cause::StorageUnresponsive);
-    // A disk at work makes its own threads, and whoever writes much, wait in these.
+    // On a busy disk, kernel threads and processes that write a lot also wait in the others.
     let sure = |wait: &&Wait| wait.confidence >= Confidence::High;
     let first = waits.iter().find(sure)?;
     let confidence = match first.process.serves_containers() {
         true => Confidence::High,
         false => Confidence::Medium,
     };
-    let mut evidence: Vec<String> = waits
-        .iter()
-        .filter(sure)
-        .take(EXAMPLES)
-        .map(Wait::says)
-        .collect();
-    let count = waits.iter().filter(sure).count();
-    if count > EXAMPLES {
-        evidence.push(format!("{count} threads wait so in all"));
-    }
+    let mut evidence = examples(&waits.iter().filter(sure).collect::<Vec<_>>());
     let mounts = servers(&facts.host, first.function);
-    evidence.extend(mounts.iter().take(EXAMPLES).map(|mount| {
+    evidence.extend(mounts.iter().take(MAX_EXAMPLES).map(|mount| {
         let RemoteMount {
             kind, at, source, ..
         } = mount;
-        format!("{kind} at {at} is of {source}")
+        format!("{at} is a {kind} mount of {source}")
     }));
     let said = kernel_says(facts, Cause::StorageUnresponsive);
     evidence.extend(said.into_iter().flat_map(|(_, lines)| lines));
@@ -73,16 +64,16 @@ fn waiting(facts: &NodeFacts) -> Option<Finding> {
             let mut sources: Vec<&str> = several.iter().map(|mount| &*mount.source).collect();
             sources.sort_unstable();
             sources.dedup();
-            sources.truncate(EXAMPLES);
+            sources.truncate(MAX_EXAMPLES);
             found.advising(format!(
-                "see which of these does not answer: {}; `umount -f -l` of its mount gives it up",
+                "check which of these does not respond: {}; detach its mount with `umount -f -l`",
                 sources.join(", ")
             ))
         }
     })
 }
 
-/// How whoever waits for this mount goes on, the harmless first.
+/// How to unblock processes that wait for this mount, the least harmful way first.
 fn free(host: &HostFacts, mount: &RemoteMount) -> String {
     let RemoteMount {
         kind, at, source, ..
@@ -93,23 +84,23 @@ fn free(host: &HostFacts, mount: &RemoteMount) -> String {
         .iter()
         .find(|one| one.number.to_string() == number);
     match connection {
-        Some(connection) => format!("{}; {}", look_at_server(mount), abort(connection)),
+        Some(connection) => format!("{}; if not, {}", look_at_server(mount), abort(connection)),
         None => format!(
-            "see whether {source} answers; if it does not come back, `umount -f -l {at}` gives \
-             up this {kind} mount"
+            "check whether {source} responds; if it does not come back, detach this {kind} mount \
+             with `umount -f -l {at}`"
         ),
     }
 }
 
 fn look_at_server(mount: &RemoteMount) -> String {
     let RemoteMount { at, source, .. } = mount;
-    format!("see whether the process behind {source}, mounted at {at}, still works")
+    format!("check whether the process that serves {source}, mounted at {at}, still works")
 }
 
 fn abort(connection: &FuseConnection) -> String {
     format!(
-        "`echo 1 > /sys/fs/fuse/connections/{}/abort` gives it up, and whoever waits gets an \
-         error",
+        "`echo 1 > /sys/fs/fuse/connections/{}/abort` aborts the connection, and waiting \
+         processes get an error",
         connection.number
     )
 }
@@ -132,10 +123,10 @@ fn is_of_fuse(function: &str) -> bool {
     function.starts_with("fuse") || function == "request_wait_answer"
 }
 
-/// Requests without an answer at both looks.
+/// Unanswered requests in both samples.
 ///
-/// A server with readers has some on the way at any time: it is found only if a thread stands
-/// still for it, or if somebody whom the node needs is not served.
+/// A server in use always has some: it is reported only if a thread is blocked on it, or if a
+/// component that the node needs is affected.
 fn fuse(facts: &NodeFacts) -> Vec<Finding> {
     let host = &facts.host;
     let waits = waits(facts, Cause::StorageUnresponsive);
@@ -147,16 +138,16 @@ fn fuse(facts: &NodeFacts) -> Vec<Finding> {
         let mounts = host.mounts.value().map_or(&[][..], |mounts| &mounts.remote);
         let mount = mounts.iter().find(|mount| mount.device == device);
         let mut evidence = vec![format!(
-            "connection {} of FUSE has {} requests without an answer, as before",
+            "FUSE connection {} has {} unanswered requests, and had some in the sample before",
             connection.number, connection.waiting
         )];
         evidence.extend(mount.map(|mount| {
             format!(
-                "it is {} of {}, mounted at {}",
+                "it is a {} mount of {} at {}",
                 mount.kind, mount.source, mount.at
             )
         }));
-        // To cut off a server that works would break what it serves.
+        // Aborting the connection of a working server would break its users.
         let advice = match mount {
             Some(mount) if stands_still => Some(free(host, mount)),
             Some(mount) => Some(look_at_server(mount)),
@@ -180,7 +171,7 @@ fn fuse(facts: &NodeFacts) -> Vec<Finding> {
     findings.collect()
 }
 
-/// A local root whose own kernel did not return when it was asked how full it is.
+/// A local file system whose free space could not be read because the read did not return.
 fn silent_root(host: &HostFacts) -> Vec<Finding> {
     let roots = host.filesystems.iter();
     let silent = roots.filter_map(|root| {
@@ -188,7 +179,10 @@ fn silent_root(host: &HostFacts) -> Vec<Finding> {
         Some((root, why))
     });
     let findings = silent.map(|(root, why)| {
-        let evidence = vec![format!("asked how full {} is: {why}", root.source())];
+        let evidence = vec![format!(
+            "reading the free space of {}: {why}",
+            root.source()
+        )];
         let found = finding(
             Cause::StorageUnresponsive,
             Confidence::High,
@@ -196,8 +190,8 @@ fn silent_root(host: &HostFacts) -> Vec<Finding> {
             evidence,
         );
         found.advising(format!(
-            "see in `/proc/1/mountinfo` what is mounted at {}, and in `dmesg` what its device \
-             says; do not touch it with `df` or `ls`, which would wait too",
+            "find in `/proc/1/mountinfo` what is mounted at {}, and check `dmesg` for errors of \
+             its device; do not use `df` or `ls` on it, which would hang too",
             root.source()
         ))
     });

@@ -1,5 +1,5 @@
-//! Every message that systemd sends over the bus uses up one serial number of 32 bits.
-//! Versions without the repair cannot send another one after the last.
+//! Each message that systemd sends on the bus uses up one of 2^32 serial numbers. Versions
+//! without the fix cannot send any message after the last number.
 
 use causes::Cause;
 use causes::finding::{Confidence, Culprit, Finding};
@@ -11,11 +11,12 @@ use crate::evidence::lack::lack;
 use crate::facts::NodeFacts;
 use crate::facts::host::{HostFacts, Ping, Reach, Talk};
 
-/// Half of all numbers: months before the edge.
-const WARN: u32 = 0x8000_0000;
-const LAST: f64 = 4_294_967_295.0;
-/// A process 1 that is busier than this may simply be slow.
-const BUSY: f64 = 0.5;
+/// Half of all serial numbers: months before the overflow.
+const WARN_SERIAL: u32 = 0x8000_0000;
+/// The last serial number of 32 bits.
+const LAST_SERIAL: f64 = 4_294_967_295.0;
+/// If process 1 is busier than this, it may simply be slow.
+const BUSY_CPU_SHARE: f64 = 0.5;
 
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let host = &facts.host;
@@ -28,15 +29,15 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         return Opinion::Clear;
     }
     let found = match (host.bus.ping.value(), serial(host)) {
-        (_, Some(serial)) if serial >= WARN => Some(before_the_edge(host, serial, overflow)),
+        (_, Some(serial)) if serial >= WARN_SERIAL => Some(before_the_edge(host, serial, overflow)),
         (Some(Ping::Silent { seconds }), _) => past_the_edge(host, *seconds, overflow),
         _ => None,
     };
     Opinion::of(found, [lack(&host.bus.ping)])
 }
 
-/// How many seconds are left until systemd answers nobody any more, at the present rate; `None`
-/// if it goes on after its last number, or if the rate is not known.
+/// How many seconds are left until systemd stops answering, at the current rate; `None` if this
+/// version does not stop, or if the rate is not known.
 pub(crate) fn seconds_left(facts: &NodeFacts) -> Option<f64> {
     let host = &facts.host;
     if overflow(host) == SerialOverflow::Repaired {
@@ -44,7 +45,7 @@ pub(crate) fn seconds_left(facts: &NodeFacts) -> Option<f64> {
     }
     let serial = serial(host)?;
     let (rate, _) = rate(host, serial)?;
-    Some((LAST - f64::from(serial)) / rate)
+    Some((LAST_SERIAL - f64::from(serial)) / rate)
 }
 
 /// The newest serial number that systemd gave to a message on the system bus.
@@ -58,8 +59,8 @@ fn serial(host: &HostFacts) -> Option<u32> {
     }
 }
 
-/// By the systemd that runs: an installed package says nothing of an older one that was
-/// started from it.
+/// Judged by the running version: an updated package does not change a process that was
+/// started before the update.
 fn overflow(host: &HostFacts) -> SerialOverflow {
     let replaced = host.versions.init_replaced.value() == Some(&true);
     let package = host.versions.package("systemd").filter(|_| !replaced);
@@ -71,15 +72,15 @@ fn overflow(host: &HostFacts) -> SerialOverflow {
 }
 
 fn before_the_edge(host: &HostFacts, serial: u32, overflow: SerialOverflow) -> Finding {
-    let used = f64::from(serial) / LAST * 100.0;
+    let used = f64::from(serial) / LAST_SERIAL * 100.0;
     let mut evidence = vec![format!(
-        "systemd's answer on the system bus has the serial number {serial} ({serial:#010x}), \
-         {used:.1} % of all"
+        "systemd's reply on the system bus has the serial number {serial} ({serial:#010x}): \
+         {used:.1} % of all numbers are used"
     )];
     if let Some((rate, how)) = rate(host, serial) {
-        let left = (LAST - f64::from(serial)) / rate;
+        let left = (LAST_SERIAL - f64::from(serial)) / rate;
         evidence.push(format!(
-            "{rate:.1} messages a second ({how}): {} until systemd answers nobody any more",
+            "{rate:.1} messages per second ({how}): {} left until systemd stops answering",
             days(left)
         ));
     }
@@ -96,8 +97,8 @@ fn before_the_edge(host: &HostFacts, serial: u32, overflow: SerialOverflow) -> F
     )
 }
 
-/// It owns its name and does not answer, while its private socket, which counts for itself,
-/// does.
+/// It owns its name but does not answer, while its private socket, which has its own serial
+/// numbers, does.
 fn past_the_edge(host: &HostFacts, seconds: f64, overflow: SerialOverflow) -> Option<Finding> {
     host.bus.owner.value()?.as_ref()?;
     let private = match host.bus.private.value() {
@@ -106,19 +107,21 @@ fn past_the_edge(host: &HostFacts, seconds: f64, overflow: SerialOverflow) -> Op
         None => None,
     };
     let busy = host.process(1).and_then(|init| init.cpu_share);
-    if private == Some(false) || busy.is_some_and(|busy| busy > BUSY) {
+    if private == Some(false) || busy.is_some_and(|busy| busy > BUSY_CPU_SHARE) {
         return None;
     }
     let mut evidence = vec![format!(
-        "org.freedesktop.systemd1 has an owner on the system bus and did not answer a ping \
-         within {seconds:.0} s"
+        "org.freedesktop.systemd1 has an owner on the system bus but did not answer a ping within \
+         {seconds:.0} s"
     )];
     if private == Some(true) {
-        evidence.push("over its private socket, with its own numbers, it answers at once".into());
+        evidence.push(
+            "on its private socket, which has its own serial numbers, it answers at once".into(),
+        );
     }
     let unread = unread(host);
     evidence.extend(unread.map(|unread| {
-        format!("systemd has left {unread} bytes from the bus unread: it has stopped listening")
+        format!("{unread} bytes from the bus wait unread: systemd has stopped reading")
     }));
     evidence.push(version_says(host, overflow));
     let confidence = match (private, overflow) {
@@ -135,8 +138,8 @@ fn past_the_edge(host: &HostFacts, seconds: f64, overflow: SerialOverflow) -> Op
     ))
 }
 
-/// What has come to process 1 over the bus and lies there: after the overflow it is never
-/// read (systemd disables the connection's event source).
+/// Bytes from the bus that process 1 has not read: after the overflow it never reads them
+/// (systemd disables the connection's event source).
 fn unread(host: &HostFacts) -> Option<u32> {
     let sockets = host.sockets.value()?;
     let of_bus = |talk: &&Talk| talk.to.ends_with("/dbus/system_bus_socket");
@@ -144,8 +147,8 @@ fn unread(host: &HostFacts) -> Option<u32> {
     unread.max().filter(|unread| *unread > 0)
 }
 
-/// The faster of what was seen now and of the time since the start of the machine: bursts
-/// are as real as quiet nights.
+/// The current rate or the average since the start of the machine, whichever is higher, because
+/// the load varies.
 fn rate(host: &HostFacts, serial: u32) -> Option<(f64, &'static str)> {
     let now = host
         .bus
@@ -153,7 +156,7 @@ fn rate(host: &HostFacts, serial: u32) -> Option<(f64, &'static str)> {
         .value()
         .filter(|two| two.seconds > 0.0)
         .map(|two| {
-            // Our own questions cost numbers too: the version, and the second ping.
+            // The doctor's own calls use up numbers too: the version, and the second ping.
             let others = two.later.saturating_sub(two.first).saturating_sub(2);
             (f64::from(others) / two.seconds, "now")
         });
@@ -178,11 +181,11 @@ fn version_says(host: &HostFacts, overflow: SerialOverflow) -> String {
     let running = host.bus.systemd.value().map_or(unknown, String::as_str);
     let package = host.versions.package("systemd").unwrap_or("not known");
     let is = match overflow {
-        SerialOverflow::Affected => "which cannot go on behind the last number",
-        _ => "of which is not known whether it can go on behind the last number",
+        SerialOverflow::Affected => "which stops at the last serial number",
+        _ => "for which it is not known whether it stops at the last serial number",
     };
     let old = match host.versions.init_replaced.value() {
-        Some(true) => "; process 1 still runs a program that was replaced since",
+        Some(true) => "; process 1 still runs an executable that has since been replaced",
         _ => "",
     };
     format!("systemd {running} (package {package}), {is}{old}")

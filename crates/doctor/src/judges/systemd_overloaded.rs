@@ -1,4 +1,4 @@
-//! systemd reads the whole table of mounts again at each change of it, on one thread.
+//! systemd reads the whole mount table again at each change, in one thread.
 
 use causes::Cause;
 use causes::finding::Confidence;
@@ -13,9 +13,9 @@ use crate::facts::NodeFacts;
 use crate::facts::host::Ping;
 
 /// A ping that takes longer waits for systemd, not for the bus.
-const SLOW: f64 = 1.0;
-const BUSY: f64 = 0.5;
-/// From here on each change of the table costs milliseconds.
+const SLOW_PING_SECONDS: f64 = 1.0;
+const BUSY_CPU_SHARE: f64 = 0.5;
+/// From this number on, each change of the mount table costs milliseconds.
 const MANY_MOUNTS: u64 = 1000;
 
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
@@ -27,7 +27,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let share = init.cpu_share.unwrap_or(0.0);
     let mounts = host.mounts.value().map_or(0, |mounts| mounts.count);
     let (slow, answer) = match host.bus.ping.value() {
-        Some(Ping::Answered { seconds, .. }) if *seconds > SLOW => (
+        Some(Ping::Answered { seconds, .. }) if *seconds > SLOW_PING_SECONDS => (
             true,
             Some(format!("it took {seconds:.1} s to answer a ping")),
         ),
@@ -37,14 +37,14 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         ),
         _ => (false, None),
     };
-    let confidence = match (slow, share > BUSY, mounts > MANY_MOUNTS) {
+    let confidence = match (slow, share > BUSY_CPU_SHARE, mounts > MANY_MOUNTS) {
         (true, true, _) => Confidence::High,
         (false, true, true) => Confidence::Medium,
-        // Slow without being busy is another cause's: the serial numbers, or the bus.
+        // Slow but not busy is another cause: the serial numbers, or the bus.
         _ => return Opinion::of(None, missing),
     };
     let mut evidence = vec![format!(
-        "process 1 used {:.0} % of a processor, with {mounts} mounts to keep in mind",
+        "process 1 used {:.0} % of a CPU while tracking {mounts} mounts",
         share * 100.0
     )];
     evidence.extend(answer);
@@ -52,7 +52,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         && runc_has(RUNC_MOUNTS_FOR_EXEC, runc) == Some(true)
     {
         evidence.push(format!(
-            "runc {runc} mounts and unmounts itself at every exec"
+            "runc {runc} mounts and unmounts its own binary for every exec"
         ));
     }
     let found = finding(
@@ -61,7 +61,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         culprit(init),
         evidence,
     );
-    // One that is busy and answers at once does its work.
+    // A busy systemd that answers at once is not a problem by itself.
     let found = match slow {
         true => Some(found),
         false => if_felt(facts, Some(found)),

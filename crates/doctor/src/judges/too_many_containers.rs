@@ -1,4 +1,4 @@
-//! More to inspect than one relist gets done in time: arithmetic on measured calls.
+//! More to inspect than a relist can do in time, computed from measured calls.
 
 use causes::Cause;
 use causes::finding::{Confidence, Finding};
@@ -11,15 +11,15 @@ use crate::facts::NodeFacts;
 use crate::facts::probes::{Cost, End, ProbeFacts, Rows};
 
 /// How long a kubelet may go without a relist.
-const THRESHOLD: f64 = 180.0;
+const THRESHOLD_SECONDS: f64 = 180.0;
 
-/// An inspection of all that takes longer is slow on any node.
-const SLOW: f64 = 60.0;
+/// If inspecting all pods takes longer, the node is slow.
+const SLOW_SECONDS: f64 = 60.0;
 
-/// From this version on a kubelet makes no lists for a single pod.
+/// From this version on, a kubelet requests no lists to inspect a single pod.
 const WITHOUT_LISTS: &str = "1.36.0";
 
-/// What one relist costs a kubelet, which makes its calls one after the other.
+/// The cost of a relist for a kubelet, which makes its calls one after the other.
 struct Price {
     sandboxes_list: f64,
     containers_list: f64,
@@ -31,26 +31,27 @@ struct Price {
     lists_again: bool,
 }
 
-/// The tell: time per call, times what there is to call for.
+/// The symptom: the time per call, times the number of calls.
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let probes = &facts.probes;
     let Some((rows, price)) = priced(facts) else {
         return Opinion::CannotTell(
-            "it takes both lists and the status of a few containers and sandboxes".to_owned(),
+            "this check needs both lists and the status of some containers and sandboxes"
+                .to_owned(),
         );
     };
     let all = price.lists() + price.pod() * price.pods;
-    // Of each list there is one sample, which a busy moment multiplies by all pods; of the
-    // statuses there are many.
+    // There is only one sample of each list, so a busy moment would be multiplied by all pods;
+    // of the status calls there are many.
     let statuses = price.statuses() * price.pods;
     let confidence = match all {
-        _ if all >= THRESHOLD && statuses >= SLOW / 2.0 => Confidence::High,
-        _ if all >= THRESHOLD || statuses >= SLOW => Confidence::Medium,
+        _ if all >= THRESHOLD_SECONDS && statuses >= SLOW_SECONDS / 2.0 => Confidence::High,
+        _ if all >= THRESHOLD_SECONDS || statuses >= SLOW_SECONDS => Confidence::Medium,
         _ => return Opinion::Clear,
     };
     let mut finding = Finding::new(Cause::TooManyContainers, confidence);
     finding.sentence = format!(
-        "inspecting all {} pods of this node takes a kubelet about {}; {}",
+        "a kubelet needs about {1} to inspect all {0} pods of this node; {2}",
         price.pods,
         go(all),
         price.carries(),
@@ -58,7 +59,8 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     finding.evidence = price.evidence();
     finding.evidence.extend(measured(probes));
     finding.evidence.push(format!(
-        "{} sandboxes ({} dead) and {} containers ({} exited); a kubelet that starts inspects all",
+        "{} sandboxes ({} dead) and {} containers ({} exited); a kubelet inspects all of them \
+         when it starts",
         rows.sandboxes, rows.dead_sandboxes, rows.containers, rows.exited
     ));
     Opinion::Found(vec![finding])
@@ -83,19 +85,19 @@ fn priced(facts: &NodeFacts) -> Option<(&Rows, Price)> {
         },
         pods: rows.sandboxes.max(1) as f64,
         containers: rows.containers as f64,
-        // Where its version is not known, it is one of the many that make them.
+        // If its version is not known, it is probably one of the many that request them.
         lists_again: kubelet.is_none_or(|it| Some(it) < Version::parse(WITHOUT_LISTS)),
     };
     Some((rows, price))
 }
 
 impl Price {
-    /// A relist in which nothing has changed.
+    /// A relist without changes.
     fn lists(&self) -> f64 {
         self.sandboxes_list + self.containers_list
     }
 
-    /// The inspection of one pod. A filtered list costs the runtime all of it.
+    /// The inspection of one pod. A filtered list costs as much as a whole one.
     fn pod(&self) -> f64 {
         match self.lists_again {
             true => self.statuses() + self.lists(),
@@ -110,22 +112,24 @@ impl Price {
 
     /// How many pods may change at once.
     fn carries(&self) -> String {
-        let threshold = go(THRESHOLD);
-        let carries = ((THRESHOLD - self.lists()) / self.pod()).max(0.0).floor();
+        let threshold = go(THRESHOLD_SECONDS);
+        let carries = ((THRESHOLD_SECONDS - self.lists()) / self.pod())
+            .max(0.0)
+            .floor();
         match carries < self.pods {
             true => {
                 format!(
-                    "more than {carries} that change at once cost it its threshold of {threshold}"
+                    "if more than {carries} change at once, it exceeds its threshold of {threshold}"
                 )
             }
-            false => format!("all of them may change at once within its threshold of {threshold}"),
+            false => format!("all of them can change at once within its threshold of {threshold}"),
         }
     }
 
     fn evidence(&self) -> Vec<String> {
         let again = match self.lists_again {
             true => format!(
-                "both lists once more, filtered ({}; a kubelet from 1.36 on does without), ",
+                "both lists again, filtered ({}; not since kubelet 1.36), ",
                 go(self.lists())
             ),
             false => String::new(),
@@ -149,13 +153,13 @@ impl Price {
     }
 }
 
-/// What one call costs when no other is made: else the median, which at eight at once is
-/// rather too much.
+/// The cost of a call that is made alone, or else the median, which is too high because up to
+/// eight calls were made at once.
 fn each(cost: &Cost) -> f64 {
     cost.alone.unwrap_or(cost.p50)
 }
 
-/// The calls of a relist in the terms of the kubelet's own metrics.
+/// The calls of a relist, under the names of the kubelet's metrics.
 fn measured(probes: &ProbeFacts) -> Vec<String> {
     let costs = probes.costs.iter();
     let of_a_relist = costs.filter(|cost| {
@@ -176,7 +180,7 @@ fn measured(probes: &ProbeFacts) -> Vec<String> {
 fn percentiles(cost: &Cost) -> String {
     let operation = cost.call.operation_type();
     match cost.count {
-        // A list is asked for once, and one figure has no percentiles.
+        // A list is requested once, and one sample has no percentiles.
         1 => format!("{operation}: 1 call, {}", go(cost.max)),
         count => format!(
             "{operation}: {count} calls, at most eight at once, p50 {}, p90 {}, p99 {}, max {}",
@@ -235,10 +239,10 @@ mod tests {
         let said = &findings[0].sentence;
         assert!(said.contains("about 2m51.1s"), "{said}");
         // (180 - 0.1) / 0.475 is more than there are.
-        assert!(said.contains("all of them may change at once"), "{said}");
+        assert!(said.contains("all of them can change at once"), "{said}");
         assert!(!said.contains("more than"), "{said}");
         let evidence = findings[0].evidence.join("\n");
-        assert!(!evidence.contains("once more"), "{evidence}");
+        assert!(!evidence.contains("again, filtered"), "{evidence}");
     }
 
     #[test]

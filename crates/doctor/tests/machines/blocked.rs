@@ -115,5 +115,5 @@ fn what_was_read_until_the_deadline_is_kept_and_marked_as_incomplete() {
     assert!(!host.shows_all_processes());
     let diagnosis = diagnose(&seen, |cause| cause == Cause::StorageUnresponsive);
     let why = &diagnosis.not_checked[0].why;
-    assert!(why.contains("before the time was over"), "{why}");
+    assert!(why.contains("could not be read in time"), "{why}");
 }

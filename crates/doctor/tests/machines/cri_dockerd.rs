@@ -112,8 +112,8 @@ fn a_dockerd_that_was_killed_is_one_finding_with_how_to_start_it() {
 fn a_containerd_that_was_killed_behind_dockerd_is_told() {
     let machine = healthy().without(&format!("proc/{CONTAINERD}"));
     let finding = only(&machine, Cause::RuntimeUnresponsive);
-    assert!(finding.sentence.starts_with("containerd, which"));
-    shows(&finding, "no process is called containerd");
+    assert!(finding.sentence.starts_with("containerd, on which"));
+    shows(&finding, "there is no process named containerd");
 }
 
 #[test]

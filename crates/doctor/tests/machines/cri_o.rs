@@ -104,7 +104,7 @@ fn statuses_of_four_seconds_are_told_beside_the_conmon_that_they_waited_for() {
     };
     let machine = web_app_dead(web_conmon_stopped()).asked(slow);
     let finding = only(&machine, Cause::ShimUnresponsive);
-    shows(&finding, "ContainerStatus of it took 3.76s");
+    shows(&finding, "ContainerStatus for it took 3.76s");
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn while_cri_o_may_only_wait_for_an_exit_file_nothing_is_called_a_lock_for_sure(
     });
     let finding = only(&machine, Cause::ContainerLock);
     assert_eq!(finding.confidence, Confidence::Medium);
-    shows(&finding, "waits up to four seconds for the exit file");
+    shows(&finding, "waits up to four seconds for its exit file");
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn a_runc_start_that_was_stopped_is_what_the_lock_of_its_container_waits_for() {
     assert_eq!(finding.culprit.pid, Some(900));
     assert_eq!(finding.culprit.id, Some(WEB.container()));
     advises(&finding, "`kill -CONT 900`");
-    assert!(finding.sentence.contains("runc (900), for which it waits"));
+    assert!(finding.sentence.contains("it waits for runc (900)"));
 }
 
 #[test]

@@ -16,7 +16,7 @@ fn a_lock_of_the_network_that_many_wait_for_is_told_with_the_kernels_own_words()
     };
     let finding = piled().finding(Cause::RtnlStuck);
     assert_eq!(finding.confidence, Confidence::High);
-    shows(&finding, "7 threads wait for it in all");
+    shows(&finding, "7 blocked threads in total");
 
     let line = "4,9,999990000000,-;unregister_netdevice: waiting for lo to become free. \
                 Usage count = 1\n";
@@ -38,7 +38,7 @@ fn two_sleepers_on_a_kernel_that_loses_wake_ups_are_named_with_the_repaired_rele
         .finding(Cause::KernelRegression);
     assert_eq!(finding.confidence, Confidence::High);
     assert_eq!(finding.culprit.pid, Some(910));
-    shows(&finding, "repaired in 5.4.0-135");
+    shows(&finding, "fixed in 5.4.0-135");
     advises(&finding, "boot kernel 5.4.0-135");
 }
 

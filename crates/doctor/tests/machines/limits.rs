@@ -33,7 +33,7 @@ fn instances_of_inotify_are_counted_by_user_and_the_greediest_is_named() {
     let machine = Machine::healthy().task(&leaking).task(&other);
     let finding = machine.finding(Cause::FdOrInotifyExhausted);
     assert_eq!(finding.culprit.process.as_deref(), Some("leaky"));
-    shows(&finding, "128 of 128 instances of inotify");
+    shows(&finding, "128 of 128 inotify instances");
     let raised = "`sysctl -w fs.inotify.max_user_instances=8192`";
     advises(&finding, raised);
     Machine::healthy()
@@ -46,7 +46,10 @@ fn a_machine_without_free_process_ids_is_certain() {
     let machine = Machine::healthy().file("proc/loadavg", "9.0 9.0 9.0 9/32700 1\n");
     let finding = machine.finding(Cause::PidsExhausted);
     assert_eq!(finding.confidence, Confidence::Certain);
-    shows(&finding, "32700 tasks run, kernel.pid_max allows 32768");
+    shows(
+        &finding,
+        "there are 32700 tasks; kernel.pid_max allows 32768",
+    );
     advises(&finding, "`sysctl -w kernel.pid_max=65536`");
     Machine::healthy().is_silent(Cause::PidsExhausted);
 }
@@ -110,9 +113,9 @@ fn control_groups_that_are_gone_and_held_are_counted_against_the_folders() {
     assert_eq!(finding.confidence, Confidence::High);
     shows(
         &finding,
-        "55000 control groups of memory are counted, 54998 of them left over",
+        "the kernel counts 55000 memory cgroups, 54998 of them leaked",
     );
-    shows(&finding, "leaks them with every container");
+    shows(&finding, "leaks memory cgroups with every container");
     let other = counted("5.10.0-8-amd64\n", 20_000).finding(Cause::MemoryCgroupLeak);
     assert_eq!(other.confidence, Confidence::Medium);
     counted(leaking, 300).is_silent(Cause::MemoryCgroupLeak);
@@ -129,7 +132,7 @@ fn on_version_2_the_kernel_itself_says_how_many_are_dying() {
     };
     shows(
         &dying(64_000).finding(Cause::MemoryCgroupLeak),
-        "64000 of them left over",
+        "64000 of them leaked",
     );
     dying(40).is_silent(Cause::MemoryCgroupLeak);
 }

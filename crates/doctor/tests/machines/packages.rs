@@ -108,7 +108,7 @@ fn nothing_is_executed_where_an_exec_may_wait_for_a_permission() {
     let why = versions.packages.why().expect("no packages");
     assert_eq!(
         why.to_string(),
-        "something blocks in the kernel, so that nothing is executed"
+        "rpm was not run, because it might block in the kernel"
     );
 }
 

@@ -21,7 +21,7 @@ fn a_kubelet_that_waits_for_a_processor_is_named_with_how_long() {
     let finding = machine().suffering().finding(Cause::CpuStarved);
     assert_eq!(finding.confidence, Confidence::High);
     assert_eq!(finding.culprit.pid, Some(600));
-    shows(&finding, "kubelet (600) waited 1.5 s");
+    shows(&finding, "kubelet (600) waited for a CPU for 1.5 s");
     shows(&finding, "85 % of the last minute");
     shows(&finding, "95 % busy");
     shows(&finding, "ListContainers took 3.2s");
@@ -138,5 +138,5 @@ fn a_runtime_that_was_killed_among_many_others_is_named_before_them() {
         .finding(Cause::MemoryThrash);
     assert_eq!(finding.culprit.pid, Some(8));
     shows(&finding, "Killed process 8 (containerd)");
-    advises(&finding, "see whether containerd runs again");
+    advises(&finding, "check whether containerd is running again");
 }

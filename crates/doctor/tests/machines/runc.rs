@@ -30,7 +30,7 @@ fn a_frozen_init_is_named_with_the_file_that_thaws_it() {
     assert_eq!(finding.culprit.pid, Some(910));
     assert_eq!(finding.culprit.id.as_deref(), Some(ID));
     advises(&finding, "`echo THAWED > ");
-    advises(&finding, &format!("{state}` thaws it"));
+    advises(&finding, &format!("{state}`"));
     Machine::healthy()
         .file(&state, "THAWED\n")
         .task(&init('S', "ep_poll"))
@@ -60,14 +60,17 @@ fn where_no_group_could_be_read_the_kernel_is_not_accused() {
     assert_eq!(finding.confidence, Confidence::High);
     shows(
         &finding,
-        "whether its control group is frozen could not be read",
+        "the freezer state of its cgroup could not be read",
     );
     let file = format!("/sys/fs/cgroup/freezer{POD}/{ID}/freezer.state");
-    advises(&finding, &format!("`cat {file}` says whether it is frozen"));
-    advises(&finding, &format!("`echo THAWED > {file}` thaws it"));
+    advises(
+        &finding,
+        &format!("check whether it is frozen with `cat {file}`"),
+    );
+    advises(&finding, &format!("thaw it with `echo THAWED > {file}`"));
 
     let finding = refrigerated().finding(Cause::RuncInitFrozen);
-    shows(&finding, "a fault of the kernel");
+    shows(&finding, "a kernel bug");
     advises(&finding, "echo 910 > /sys/fs/cgroup/freezer/tasks");
 }
 
@@ -77,8 +80,11 @@ fn a_pod_that_is_frozen_with_nobody_of_runc_in_it_is_only_suspected() {
     let machine = Machine::healthy().file(&state, "FROZEN\n");
     let finding = machine.finding(Cause::RuncInitFrozen);
     assert_eq!(finding.confidence, Confidence::Low);
-    shows(&finding, "with 1 process in it");
-    advises(&finding, "unless somebody paused it, `echo THAWED > ");
+    shows(&finding, "with 1 process in the cgroup");
+    advises(
+        &finding,
+        "unless it was paused on purpose, thaw it with `echo THAWED > ",
+    );
 }
 
 #[test]
@@ -86,7 +92,7 @@ fn runc_of_the_wrong_candidate_that_writes_into_its_pipe_is_certain() {
     let stuck = version("1.0.0-rc93").task(&init('S', "pipe_write"));
     let finding = stuck.finding(Cause::RuncSeccompPipe);
     assert_eq!(finding.confidence, Confidence::Certain);
-    shows(&finding, "runc is 1.0.0-rc93");
+    shows(&finding, "version of runc: 1.0.0-rc93");
     advises(&finding, "`kill -KILL 910`");
     version("1.0.0-rc94")
         .task(&init('S', "pipe_write"))
@@ -112,7 +118,7 @@ fn an_exec_that_never_returns_is_told_by_version_and_by_its_lack_of_children() {
     let finding = left(version("1.3.2")).finding(Cause::RuncShortExecStuck);
     assert_eq!(finding.confidence, Confidence::High);
     assert_eq!(finding.culprit.pid, Some(900));
-    shows(&finding, "runc is 1.3.2");
+    shows(&finding, "version of runc: 1.3.2");
     advises(&finding, "`kill -KILL 900`");
 
     left(version("1.3.6")).is_silent(Cause::RuncShortExecStuck);

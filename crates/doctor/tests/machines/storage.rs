@@ -17,7 +17,7 @@ fn a_shim_that_waits_for_a_dead_server_is_named_with_the_server() {
     assert_eq!(finding.confidence, Confidence::High);
     assert_eq!(finding.culprit.pid, Some(700));
     shows(&finding, "of filer:/export");
-    advises(&finding, "see whether filer:/export answers");
+    advises(&finding, "check whether filer:/export responds");
     advises(
         &finding,
         "`umount -f -l /var/lib/kubelet/pods/p/volumes/data`",
@@ -63,8 +63,8 @@ fn a_fuse_server_that_answers_nothing_is_named_with_what_gives_it_up() {
     let app = Task::new(710, 700, "app").blocked_in("request_wait_answer");
     let findings = machine().task(&app).findings(Cause::StorageUnresponsive);
     let finding = &findings[1];
-    shows(finding, "9 requests without an answer");
-    shows(finding, "mounted at /mnt/s3");
+    shows(finding, "9 unanswered requests");
+    shows(finding, "of s3fs at /mnt/s3");
     advises(finding, "s3fs, mounted at /mnt/s3");
     advises(finding, "`echo 1 > /sys/fs/fuse/connections/61/abort`");
     // Busy for readers who go on: not to be cut off, and no finding if all are served.
@@ -109,7 +109,10 @@ fn the_agent_that_permits_nobody_is_the_culprit_and_not_its_victims() {
     let finding = agent().task(&victim).finding(Cause::FanotifyBlocked);
     assert_eq!(finding.confidence, Confidence::Certain);
     assert_eq!(finding.culprit.process.as_deref(), Some("twistlock"));
-    shows(&finding, "2 marks, 1 of which ask for its permission");
+    shows(
+        &finding,
+        "2 fanotify marks, 1 of which require its permission",
+    );
     shows(&finding, "kubelet (600) waits in fanotify_handle_event");
     advises(&finding, "`kill -KILL 800`");
     agent().is_silent(Cause::FanotifyBlocked);
@@ -128,7 +131,7 @@ fn a_listener_that_nobody_waits_for_is_shown_and_not_to_be_killed() {
         .finding(Cause::FanotifyBlocked);
     assert_eq!(finding.confidence, Confidence::Certain);
     assert_eq!(finding.culprit.process.as_deref(), Some("kubelet"));
-    shows(&finding, "watcher (800) listens with 1 marks, 0 of which");
+    shows(&finding, "watcher (800) has 1 fanotify marks, 0 of which");
     advises(&finding, "stop the agent that holds the fanotify marks");
 }
 
@@ -147,8 +150,8 @@ fn a_disk_that_everybody_waits_for_is_told_with_what_lies_on_it() {
     let finding = machine().suffering().finding(Cause::DiskSaturated);
     assert_eq!(finding.confidence, Confidence::High);
     shows(&finding, "70 % of the last 10 s");
-    shows(&finding, "sda (under /, /var/lib/containerd");
-    shows(&finding, "500 ms each, 12 on the way");
+    shows(&finding, "sda (holds /, /var/lib/containerd");
+    shows(&finding, "500 ms per request, 12 in flight");
     shows(&finding, "ListContainers took 3.2s");
     // Busy, and nobody minds: neither whom a node needs, nor anybody at all.
     machine().is_silent(Cause::DiskSaturated);
@@ -169,7 +172,7 @@ fn a_kernel_that_counts_no_pressure_has_its_disks_judged_by_their_answers() {
     };
     let finding = stuck().suffering().finding(Cause::DiskSaturated);
     assert_eq!(finding.confidence, Confidence::Medium);
-    shows(&finding, "none came back, 7 on the way");
+    shows(&finding, "none completed, 7 in flight");
     stuck().is_silent(Cause::DiskSaturated);
     old().suffering().is_silent(Cause::DiskSaturated);
 }

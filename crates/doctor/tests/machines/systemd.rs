@@ -46,13 +46,13 @@ fn serial_numbers_that_run_out_are_told_with_the_time_that_is_left() {
     let finding = machine.finding(Cause::SystemdCookieOverflow);
     assert_eq!(finding.confidence, Confidence::Certain);
     assert_eq!(finding.culprit.pid, Some(1));
-    shows(&finding, "93.8 % of all");
+    shows(&finding, "93.8 % of all numbers are used");
     // 4026531840 since a start 1000000 s ago, and 268 million left.
     shows(
         &finding,
-        "4026.5 messages a second (since the machine started): 19 hours",
+        "4026.5 messages per second (since the machine started): 19 hours left",
     );
-    shows(&finding, "cannot go on behind the last number");
+    shows(&finding, "which stops at the last serial number");
 }
 
 #[test]
@@ -86,7 +86,10 @@ fn an_update_that_was_installed_and_never_started_helps_nobody() {
     )
     .expect("a link");
     let finding = machine.finding(Cause::SystemdCookieOverflow);
-    shows(&finding, "still runs a program that was replaced");
+    shows(
+        &finding,
+        "still runs an executable that has since been replaced",
+    );
 }
 
 #[test]
@@ -120,8 +123,8 @@ fn a_systemd_that_reads_mounts_all_day_is_named_with_the_runc_that_makes_them() 
     };
     let finding = slow(busy(Machine::healthy())).finding(Cause::SystemdOverloaded);
     assert_eq!(finding.confidence, Confidence::High);
-    shows(&finding, "95 % of a processor, with 1500 mounts");
-    shows(&finding, "runc 1.1.12 mounts and unmounts itself");
+    shows(&finding, "95 % of a CPU while tracking 1500 mounts");
+    shows(&finding, "runc 1.1.12 mounts and unmounts its own binary");
     let quick = busy(Machine::healthy()).suffering();
     let quick = quick.finding(Cause::SystemdOverloaded);
     assert_eq!(quick.confidence, Confidence::Medium);
@@ -150,7 +153,7 @@ fn a_bus_without_systemd_or_without_room_is_unavailable() {
         .without("proc/400")
         .bus(|bus| bus.reach = Fact::known(Reach::Refused, "/run/dbus/system_bus_socket"));
     let finding = refused.finding(Cause::BusUnavailable);
-    shows(&finding, "no process of a bus runs");
+    shows(&finding, "no bus daemon is running");
     advises(&finding, "`systemctl start dbus`");
 }
 
@@ -174,7 +177,7 @@ fn a_kubelet_that_systemd_restarts_and_restarts_is_an_effect_of_what_else_is_fou
     assert_eq!(finding.confidence, Confidence::High);
     shows(
         &finding,
-        "kubelet (600), its main process, has run for 1m40s",
+        "its main process, kubelet (600), has been running for 1m40s",
     );
     restarted(4000, 5000).is_silent(Cause::RepairLoop);
 

@@ -87,7 +87,7 @@ fn where_others_wait_is_hidden_from_a_plain_user_which_is_not_called_well() {
             .iter()
             .find(|one| one.cause.id() == id);
         let why = why.map(|one| one.why.as_str());
-        let expected = "kubelet (600) is blocked in the kernel, and where could not be read";
+        let expected = "kubelet (600) is blocked in the kernel; the function could not be read";
         assert_eq!(why, Some(expected), "{id}");
     }
 }

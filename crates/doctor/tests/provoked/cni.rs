@@ -1,4 +1,4 @@
-//! A CNI plug-in that waits for its agent, as the kubelet has started it.
+//! A CNI plugin that waits for its agent, as the kubelet has started it.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -28,7 +28,7 @@ accept(my $plugin, $asked) if @ARGV == 1;
 sleep 1000;
 "#;
 
-/// A plug-in is old when it has taken ten seconds.
+/// A plugin is old when it has taken ten seconds.
 const OLD: Duration = Duration::from_secs(11);
 
 fn agent(socket: &str, more: &str) -> Running {
@@ -38,7 +38,7 @@ fn agent(socket: &str, more: &str) -> Running {
 }
 
 #[test]
-fn the_agent_that_a_plug_in_waits_for_is_named_whether_it_accepted_it_or_not() {
+fn the_agent_that_a_plugin_waits_for_is_named_whether_it_accepted_it_or_not() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name).display().to_string();
     let (busy, stuck) = (path("busy.socket"), path("stuck.socket"));
@@ -55,7 +55,7 @@ fn the_agent_that_a_plug_in_waits_for_is_named_whether_it_accepted_it_or_not() {
     let seen = facts(&Host::local());
     for ((kubelet, _), (agent, socket)) in kubelets.iter().zip(agents.iter().zip(asked)) {
         let mut children = seen.host.children(kubelet.pid());
-        let plugin = children.next().expect("a plug-in");
+        let plugin = children.next().expect("a plugin");
         // The oldest is the one that is told of: of each by itself.
         let mut seen = seen.clone();
         let doctor::facts::Fact::Known { value, .. } = &mut seen.host.processes else {

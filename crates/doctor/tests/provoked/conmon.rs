@@ -113,7 +113,7 @@ async fn a_container_that_has_ended_and_is_listed_as_running_for_seconds_is_told
     node.note(ended(), ended());
     let finding = node.finding().await;
     assert_eq!(finding.culprit.id.as_ref(), Some(&node.id));
-    let said = "has ended, and cri-o does not know it";
+    let said = "has exited, but cri-o lists it as running";
     assert!(finding.sentence.contains(said), "{finding:#?}");
 }
 

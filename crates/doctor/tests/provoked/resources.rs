@@ -72,7 +72,7 @@ fn a_daemon_that_its_quota_stops_is_found_with_the_periods() {
     let seen = facts(&Host::local());
     let found = about(&seen, Cause::CpuStarved, busy.pid()).expect("a finding");
     assert!(
-        found.evidence[0].contains("has a quota of processor time"),
+        found.evidence[0].contains("by the CPU quota of"),
         "{found:?}"
     );
     assert_eq!(about(&seen, Cause::CpuStarved, idle.pid()), None);
@@ -103,7 +103,7 @@ fn a_file_system_is_well_until_its_room_or_its_inodes_are_used_up() {
     }
     let found = findings(&facts(&only(inodes.path().to_owned())), Cause::DiskFull);
     assert!(
-        found[0].evidence[0].contains("0 inodes left of 32"),
+        found[0].evidence[0].contains("0 of 32 inodes left"),
         "{found:?}"
     );
 }

@@ -1,11 +1,10 @@
-//! Reads many things of which some may never return. One worker reads; whoever watches over
-//! it leaves it at a read that does not return, and the next worker goes on with the same
-//! thing, without that file.
+//! Reads many files, of which some may never return. One worker reads and is polled. If a read
+//! does not return, the worker is abandoned, and the next one continues without that file.
 //!
 //! ```text
-//!   items --> worker --announces each read--> board <-- looked at every 10 ms
+//!   items --> worker --announces each read--> board <-- polled every 10 ms
 //!               |                                            |
-//!               +-- hangs: left where it is, a new one <-----+
+//!               +-- hangs: abandoned, a new one starts <-----+
 //! ```
 
 use std::collections::{BTreeMap, HashSet};
@@ -18,33 +17,34 @@ use std::time::{Duration, Instant};
 use crate::facts::Missing;
 use crate::facts::host::{Gap, Gaps};
 
-/// A read takes microseconds; one that is the same at so many glances does not return. They are
-/// counted, and not timed: on a busy machine who glances gets as little time as who reads.
-const PATIENCE: u32 = 50;
+/// A read takes microseconds. If the same read is seen at this many polls in a row, it does not
+/// return. Polls are counted, not timed: on a busy machine, the poller is delayed as much as the
+/// reader.
+const MAX_POLLS: u32 = 50;
 
-/// The same for a kind of file that has not returned before.
-const PATIENCE_AGAIN: u32 = 10;
+/// The same for a kind of file of which a read did not return before.
+const MAX_POLLS_AGAIN: u32 = 10;
 
-/// When so many workers are left, no file is read of a kind that did not return.
-const MOST_LEFT: usize = 24;
+/// If this many workers were abandoned, files of a kind that did not return are not read any more.
+const MAX_LEFT_PER_KIND: usize = 24;
 
-/// When so many are left, nothing more is read.
-const MOST_LEFT_AT_ALL: usize = 32;
+/// If this many workers were abandoned, nothing more is read.
+const MAX_LEFT: usize = 32;
 
-/// So often the worker is looked at.
-const GLANCE: Duration = Duration::from_millis(10);
+/// How often the worker is polled.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// A worker reads small files; many may be left.
-const STACK: usize = 256 << 10;
+/// Workers read small files, and many may be abandoned.
+const STACK_BYTES: usize = 256 << 10;
 
-/// What came of it.
+/// The results.
 pub(in crate::collect) struct Outcome<T> {
     pub done: Vec<T>,
     pub gaps: Gaps,
 }
 
-/// Reads each of `items` by `job` until that is done or the time is over. A job may be begun
-/// again, and then its first attempt does not count.
+/// Reads each of `items` with `job`, until all are done or the time is over. If a job is started
+/// again, its first attempt does not count.
 pub(in crate::collect) fn read_all<I, T>(
     items: Vec<I>,
     until: Instant,
@@ -65,7 +65,7 @@ where
         let (items, job, results) = (items.clone(), job.clone(), results.clone());
         let builder = thread::Builder::new().name("reader".to_owned());
         let work = move || reads.work(&items, &*job, &results);
-        builder.stack_size(STACK).spawn(work).is_ok()
+        builder.stack_size(STACK_BYTES).spawn(work).is_ok()
     };
     let mut is_hired = hire(0);
     let mut board = desk.board();
@@ -75,18 +75,18 @@ where
         }
         if board.is_stuck() {
             board.leave();
-            is_hired = board.left.len() < MOST_LEFT_AT_ALL && hire(board.worker);
+            is_hired = board.left.len() < MAX_LEFT && hire(board.worker);
         }
         if !is_hired || Instant::now() >= until {
             break;
         }
-        let waited = desk.changed.wait_timeout(board, GLANCE);
+        let waited = desk.changed.wait_timeout(board, POLL_INTERVAL);
         board = waited.unwrap_or_else(PoisonError::into_inner).0;
         if let Some((_, glances)) = &mut board.reading {
             *glances += 1;
         }
     }
-    // Whoever still reads finds that nobody wants it.
+    // Workers that are still reading find that their results are not needed.
     board.worker = usize::MAX;
     let mut gaps = std::mem::take(&mut board.gaps);
     gaps.processes = items.len() - board.next;
@@ -103,13 +103,13 @@ struct Desk {
 
 #[derive(Default)]
 struct Board {
-    /// The worker that counts.
+    /// The current worker.
     worker: usize,
     /// The first item that is not done.
     next: usize,
-    /// What it reads, and how often it was seen at it.
+    /// What it reads, and at how many polls.
     reading: Option<(PathBuf, u32)>,
-    /// Who was left and has not come back, with where.
+    /// The abandoned workers that have not returned, with the file that they read.
     left: BTreeMap<usize, PathBuf>,
     /// Files that did not return.
     blocked: HashSet<PathBuf>,
@@ -131,8 +131,8 @@ impl Board {
 
     fn patience(&self, path: &Path) -> u32 {
         match self.is_of_blocked_kind(path) {
-            true => PATIENCE_AGAIN,
-            false => PATIENCE,
+            true => MAX_POLLS_AGAIN,
+            false => MAX_POLLS,
         }
     }
 
@@ -141,12 +141,12 @@ impl Board {
         self.blocked.iter().any(|other| other.file_name() == kind)
     }
 
-    /// Gives up the worker with what it reads.
+    /// Abandons the worker and the file that it reads.
     fn leave(&mut self) {
         if let Some((path, _)) = self.reading.take() {
             self.gaps.add(Gap {
                 file: path.display().to_string(),
-                why: Missing::blocked(GLANCE * self.patience(&path)),
+                why: Missing::blocked(POLL_INTERVAL * self.patience(&path)),
             });
             self.blocked.insert(path.clone());
             self.left.insert(self.worker, path);
@@ -162,7 +162,7 @@ pub(in crate::collect) struct Reads {
 }
 
 impl Reads {
-    /// Reads what is at `path`, unless that did not return before.
+    /// Reads `path`, unless a read of it did not return before.
     pub fn at<R>(&self, path: &Path, read: impl FnOnce() -> io::Result<R>) -> Result<R, Missing> {
         self.announce(path)?;
         let read = read();
@@ -174,18 +174,19 @@ impl Reads {
         Ok(read?)
     }
 
-    /// Says that it reads there now, once more if it takes several steps.
+    /// Announces the read of a path, repeatedly if it takes several steps.
     fn announce(&self, path: &Path) -> Result<(), Missing> {
         let mut board = self.desk.board();
         if board.worker != self.worker {
             return Err(self.come_back(&mut board));
         }
-        let is_refused = board.left.len() >= MOST_LEFT && board.is_of_blocked_kind(path);
+        let is_refused = board.left.len() >= MAX_LEFT_PER_KIND && board.is_of_blocked_kind(path);
         if board.blocked.contains(path) {
-            return Err(Missing::blocked(GLANCE * PATIENCE));
+            return Err(Missing::blocked(POLL_INTERVAL * MAX_POLLS));
         }
         if is_refused {
-            let why = "it was not read, because for others it did not return";
+            let why = "it was not read, because reads of this file did not return for other \
+                       processes";
             board.gaps.add(Gap {
                 file: path.display().to_string(),
                 why: why.into(),
@@ -198,7 +199,7 @@ impl Reads {
 
     fn come_back(&self, board: &mut Board) -> Missing {
         board.left.remove(&self.worker);
-        "another worker reads it".into()
+        "another worker is reading it".into()
     }
 
     fn work<I, T>(

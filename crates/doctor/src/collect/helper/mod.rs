@@ -53,7 +53,7 @@ struct Line {
     missing: Option<Missing>,
 }
 
-/// Somebody who reads for us.
+/// A helper: a process or, in tests, a thread that reads.
 pub struct Helper {
     requests: Box<dyn Write + Send>,
     answers: Receiver<io::Result<String>>,
@@ -129,8 +129,8 @@ impl Drop for Helper {
     }
 }
 
-/// All helpers have blocked, or ended.
-const NOBODY_LEFT: &str = "no helper is left to read it";
+/// All helpers are blocked or have exited.
+const NONE_LEFT: &str = "no helper process is left to read it";
 
 enum Lost {
     Blocked(Duration),
@@ -141,7 +141,7 @@ enum Lost {
 #[derive(Default)]
 pub struct Helpers {
     waiting: Vec<Helper>,
-    /// Those that are blocked: kept until the end, so that they are ended with the rest.
+    /// Blocked helpers, kept until the end so that they are killed with the others.
     blocked: Vec<Helper>,
 }
 
@@ -190,11 +190,11 @@ impl Helpers {
                 Err(Lost::Ended) => {}
             }
         }
-        Err(NOBODY_LEFT.into())
+        Err(NONE_LEFT.into())
     }
 }
 
-/// Opens a file that is read for its bytes, without waiting for whoever is at its other end.
+/// Opens a file without blocking on the other end of a pipe or device.
 pub(crate) fn open_without_waiting(path: &std::path::Path) -> io::Result<File> {
     use rustix::fs::{Mode, OFlags};
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -224,7 +224,7 @@ mod tests {
             helpers.ask::<()>(&sleeping, limit),
             Err(Missing::blocked(limit))
         );
-        assert_eq!(helpers.ask::<()>(&sleeping, limit), Err(NOBODY_LEFT.into()));
+        assert_eq!(helpers.ask::<()>(&sleeping, limit), Err(NONE_LEFT.into()));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::facts::Missing;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::collect) enum Request {
-    /// How full the file system under a local folder is.
+    /// The free space of the file system of a local directory.
     Filesystem { path: PathBuf },
     /// The kernel stack in this file: it takes a lock of the task.
     Stack { path: PathBuf },
@@ -24,7 +24,7 @@ pub(in crate::collect) enum Request {
     Link { path: PathBuf },
     /// The version in a program of Go: opening a file may wait for a listener of fanotify.
     ProgramVersion { path: PathBuf },
-    /// The versions of packages, of rpm itself: starting a program may block as well.
+    /// The versions of packages from rpm: starting a program may block, too.
     Rpm {
         program: PathBuf,
         packages: Vec<String>,
@@ -47,7 +47,7 @@ pub(in crate::collect) enum Request {
     },
     /// The table of unix sockets.
     UnixSockets,
-    /// Nothing, for so long: so that a test can see what a blocked helper does.
+    /// Does nothing for this long, to test a blocked helper.
     Sleep { seconds: u64 },
 }
 

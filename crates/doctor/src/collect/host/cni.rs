@@ -7,7 +7,7 @@ use super::file::{printable, text};
 use crate::facts::Fact;
 use crate::facts::host::CniNetwork;
 
-const MOST: usize = 50;
+const MAX_FILES: usize = 50;
 
 pub(super) fn read(host: &Host) -> Fact<Vec<CniNetwork>> {
     let folder = host.etc.join("cni/net.d");
@@ -22,13 +22,13 @@ pub(super) fn read(host: &Host) -> Fact<Vec<CniNetwork>> {
         matches!(ending, Some("conf" | "conflist" | "json"))
     });
     paths.sort();
-    let networks = paths.iter().take(MOST).filter_map(|path| {
+    let networks = paths.iter().take(MAX_FILES).filter_map(|path| {
         let config: Value = serde_json::from_str(&text(path).ok()?).ok()?;
         let name = |value: &Value, key: &str| value.get(key)?.as_str().map(printable);
         let plugins = match config.get("plugins").and_then(Value::as_array) {
             Some(list) => {
                 let types = list.iter().filter_map(|one| name(one, "type"));
-                types.take(MOST).collect()
+                types.take(MAX_FILES).collect()
             }
             None => name(&config, "type").into_iter().collect(),
         };

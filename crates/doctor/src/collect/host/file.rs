@@ -8,8 +8,8 @@ use std::str::FromStr;
 use crate::collect::helper::open_without_waiting;
 use crate::facts::Fact;
 
-/// No table of the kernel that is read here is longer.
-const LONGEST: u64 = 16 << 20;
+/// No kernel table that is read here is longer.
+const MAX_FILE_BYTES: u64 = 16 << 20;
 
 /// The text of a file; bytes that are no text are shown as such.
 pub(super) fn text(path: &Path) -> io::Result<String> {
@@ -19,7 +19,7 @@ pub(super) fn text(path: &Path) -> io::Result<String> {
 /// The text of a file that is open.
 pub(super) fn text_of(file: File) -> io::Result<String> {
     let mut bytes = Vec::new();
-    file.take(LONGEST).read_to_end(&mut bytes)?;
+    file.take(MAX_FILE_BYTES).read_to_end(&mut bytes)?;
     Ok(match String::from_utf8(bytes) {
         Ok(text) => text,
         Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
@@ -52,7 +52,7 @@ pub(super) fn fact<T>(path: &Path, read: impl FnOnce(&str) -> Option<T>) -> Fact
     match text(path) {
         Ok(text) => match read(&text) {
             Some(value) => Fact::known(value, source),
-            None => Fact::missing("it does not say what is looked for", source),
+            None => Fact::missing("the expected field is missing", source),
         },
         Err(error) => Fact::missing(error, source),
     }

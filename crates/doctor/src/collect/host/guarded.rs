@@ -11,13 +11,13 @@ use crate::collect::helper::{CgroupWalk, FanotifyMarks, Helpers, Request};
 use crate::facts::Fact;
 use crate::facts::host::{FanotifyListener, Filesystem, HostFacts, Process};
 
-/// Each read takes microseconds on a machine that is well.
+/// Each of these reads takes microseconds on a healthy machine.
 const LIMIT: Duration = Duration::from_secs(1);
-/// The helper ends rpm after 3 s.
+/// The helper kills rpm after 3 s.
 const RPM_LIMIT: Duration = Duration::from_secs(4);
-const MOST_STACKS: usize = 32;
-const MOST_LISTENERS: usize = 32;
-/// Where runc is, the first place first.
+const MAX_STACKS: usize = 32;
+const MAX_LISTENERS: usize = 32;
+/// Where runc may be installed, in the order of precedence.
 const RUNC: [&str; 4] = ["local/sbin/runc", "local/bin/runc", "sbin/runc", "bin/runc"];
 
 pub(super) fn collect(host: &Host, helpers: &mut Helpers, facts: &mut HostFacts) {
@@ -98,7 +98,7 @@ fn runc(host: &Host, helpers: &mut Helpers) -> Fact<String> {
     // Looking for it opens nothing, so nobody is asked for permission.
     let Some(path) = paths.find(|path| path.exists()) else {
         return Fact::missing(
-            "there is none where it usually is",
+            "runc is not in any of its usual places",
             host.usr.display().to_string(),
         );
     };
@@ -119,7 +119,7 @@ fn rpm(
     let packages = versions::PACKAGES.map(str::to_owned).to_vec();
     let source = format!("{} -q", program.display());
     if may_exec_block || helpers.is_any_blocked() {
-        let why = "something blocks in the kernel, so that nothing is executed";
+        let why = "rpm was not run, because it might block in the kernel";
         return Some(Fact::missing(why, source));
     }
     let request = Request::Rpm { program, packages };
@@ -154,7 +154,7 @@ fn fanotify(
                 listener.permission_marks += marks.permission;
             }
         }
-        if !numbers.is_empty() && listeners.len() < MOST_LISTENERS {
+        if !numbers.is_empty() && listeners.len() < MAX_LISTENERS {
             listeners.push(listener);
         }
     }
@@ -168,7 +168,7 @@ fn stacks(host: &Host, helpers: &mut Helpers, processes: &mut [Process]) {
         let blocked = threads.filter(|thread| thread.state == 'D' && thread.still);
         blocked.map(move |thread| (pid, thread))
     });
-    for (pid, thread) in blocked.take(MOST_STACKS) {
+    for (pid, thread) in blocked.take(MAX_STACKS) {
         let path = host.proc.join(format!("{pid}/task/{}/stack", thread.tid));
         // Without it there is still the one function that it waits in.
         if let Ok(stack) = helpers.ask(&Request::Stack { path }, LIMIT) {

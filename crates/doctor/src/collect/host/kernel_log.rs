@@ -1,4 +1,4 @@
-//! The kernel's log: only lines that tell of something are kept.
+//! The kernel's log: only relevant lines are kept.
 
 use std::io::{ErrorKind, Read};
 use std::path::Path;
@@ -13,10 +13,10 @@ use crate::facts::Fact;
 use crate::facts::host::KernelLine;
 
 /// A record of `/dev/kmsg` is shorter.
-const RECORD: usize = 8192;
-/// The ring is smaller.
-const LONGEST: usize = 32 << 20;
-const MOST: usize = 200;
+const MAX_RECORD_BYTES: usize = 8192;
+/// The kernel's log buffer is smaller.
+const MAX_LOG_BYTES: usize = 32 << 20;
+const MAX_LINES: usize = 200;
 
 pub(super) fn read(host: &Host) -> Fact<Vec<KernelLine>> {
     let path = host.dev.join("kmsg");
@@ -31,8 +31,8 @@ pub(super) fn read(host: &Host) -> Fact<Vec<KernelLine>> {
 fn records(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut device = open_without_waiting(path)?;
     let mut all = Vec::new();
-    let mut record = [0; RECORD];
-    while all.len() < LONGEST {
+    let mut record = [0; MAX_RECORD_BYTES];
+    while all.len() < MAX_LOG_BYTES {
         match device.read(&mut record) {
             Ok(0) => break,
             Ok(length) => all.extend_from_slice(&record[..length]),
@@ -46,7 +46,7 @@ fn records(path: &Path) -> std::io::Result<Vec<u8>> {
     Ok(all)
 }
 
-/// `6,339,5140900,-;text`: microseconds since the machine started stand third.
+/// `6,339,5140900,-;text`: the third field is the time since boot in microseconds.
 fn telling(records: &[u8]) -> Vec<KernelLine> {
     let signs = Signs::new();
     let mut kept = Vec::new();
@@ -68,6 +68,6 @@ fn telling(records: &[u8]) -> Vec<KernelLine> {
             text: printable(text),
         });
     }
-    // The newest say what is now.
-    kept.split_off(kept.len().saturating_sub(MOST))
+    // The newest lines show the current state.
+    kept.split_off(kept.len().saturating_sub(MAX_LINES))
 }

@@ -1,4 +1,4 @@
-//! Two looks at what moves, and what happened between them.
+//! Two samples of changing values, and the difference between them.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::facts::host::{
 };
 use crate::facts::{Fact, Missing};
 
-/// What the first look keeps.
+/// The first sample.
 pub(super) struct First {
     disks: Fact<HashMap<String, DiskCounts>>,
     fuse: Fact<FuseCounts>,
@@ -34,7 +34,7 @@ pub(super) fn first(host: &Host, daemons: Vec<Process>) -> First {
     }
 }
 
-/// The time between the looks, which is never none.
+/// The time between the samples, which is never zero.
 pub(super) fn seconds(elapsed: Duration) -> f64 {
     elapsed.as_secs_f64().max(0.001)
 }

@@ -1,7 +1,7 @@
 //! Reads the machine into [`HostFacts`].
 //!
 //! ```text
-//!   first look  ---- wait ---->  second look          what moves: disks, pressure; processes
+//!   first sample  -- wait -->  second sample          changing values: disks, pressure; processes
 //!   bus, versions, mounts, log                        what does not, meanwhile
 //!   helpers: processes, stacks, fanotify, space, …    what may block in the kernel
 //! ```
@@ -32,7 +32,7 @@ use sockets::Holders;
 
 pub(super) use process::Stat;
 
-/// A machine, as folders: its own, or one that was built for a test.
+/// A machine, as directories: the real one, or one that was built for a test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host {
     /// `/proc`.
@@ -49,15 +49,15 @@ pub struct Host {
     pub usr: PathBuf,
     /// `/dev`.
     pub dev: PathBuf,
-    /// Local folders whose space and inodes matter.
+    /// Local directories whose free space and inodes are read.
     pub roots: Vec<PathBuf>,
-    /// Whether the kernel that runs is this machine's, to be asked for what no file tells.
+    /// Whether the running kernel is this machine's, so that it can be queried beyond its files.
     pub asks_kernel: bool,
     /// How long a step may take.
     pub step: Duration,
 }
 
-/// What runc and the runtimes, the kubelet and everybody's logs write to.
+/// Where runc, the runtimes, the kubelet and logs are written.
 const ROOTS: [&str; 6] = [
     "",
     "run",
@@ -68,7 +68,7 @@ const ROOTS: [&str; 6] = [
 ];
 
 impl Host {
-    /// The machine whose root folder this is.
+    /// The machine with this root directory.
     pub fn at(root: impl Into<PathBuf>) -> Self {
         let root = root.into();
         Self {
@@ -94,7 +94,7 @@ impl Host {
     }
 }
 
-/// Collects what can be had. `wait` lets time pass between the two looks and says how much.
+/// Collects all facts. `wait` lets time pass between the two samples and returns how much.
 pub fn collect(host: &Host, helpers: &mut Helpers, wait: impl FnOnce() -> Duration) -> HostFacts {
     let limit = host.step;
     // Alone: nothing that runs beside it may look busy because of us.
@@ -104,7 +104,7 @@ pub fn collect(host: &Host, helpers: &mut Helpers, wait: impl FnOnce() -> Durati
     let daemons = processes.iter().filter(|process| process.is_daemon());
     let daemons: Vec<Process> = daemons.cloned().collect();
     let first = step(host, move |host| look::first(host, daemons)).finish();
-    let bus = Step::start(bus::LONGEST + limit + bus::GRACE, {
+    let bus = Step::start(bus::TIME_LIMIT + limit + bus::GRACE, {
         let host = host.clone();
         move || bus::collect(&host, &services)
     });
@@ -147,7 +147,7 @@ pub fn collect(host: &Host, helpers: &mut Helpers, wait: impl FnOnce() -> Durati
     facts
 }
 
-/// A plug-in that does not return waits for something, and so does its agent.
+/// A plugin that does not return waits for something, and so does its agent.
 fn who_is_waited_for(host: &Host, helpers: &mut Helpers, facts: &mut HostFacts) {
     let mut of = sockets::started_by_daemons(facts.all_processes());
     let talks = facts

@@ -12,7 +12,7 @@ const ROOTS: [&str; 5] = [
     "/var/lib/docker",
     "/var/lib/kubelet",
 ];
-/// Types behind which somebody else must answer.
+/// File systems that depend on a server.
 const REMOTE: [&str; 8] = [
     "nfs",
     "nfs4",
@@ -23,7 +23,7 @@ const REMOTE: [&str; 8] = [
     "glusterfs",
     "lustre",
 ];
-const MOST: usize = 100;
+const MAX_REMOTE: usize = 100;
 
 struct Mount<'a> {
     device: &'a str,
@@ -70,7 +70,7 @@ pub(super) fn read(host: &Host) -> Fact<Mounts> {
             count: text.lines().count() as u64,
             roots: ROOTS.into_iter().filter_map(under).collect(),
             remote: remote
-                .take(MOST)
+                .take(MAX_REMOTE)
                 .map(|mount| RemoteMount {
                     device: mount.device.to_owned(),
                     kind: printable(mount.kind),

@@ -1,4 +1,4 @@
-//! Processor, memory, and who waits for them.
+//! CPU, memory, and the waits for them.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -80,7 +80,7 @@ impl CpuTicks {
     }
 }
 
-/// Memory at one look.
+/// Memory in one sample.
 #[derive(Clone, Copy)]
 pub(super) struct MemoryCounts {
     total: u64,
@@ -129,8 +129,8 @@ impl MemoryCounts {
     }
 }
 
-/// A node has a kubelet and a runtime or two.
-const MOST_GROUPS: usize = 64;
+/// A node has a kubelet and one or two runtimes.
+const MAX_GROUPS: usize = 64;
 
 /// What the control groups of daemons have counted so far.
 pub(super) fn throttling(host: &Host, processes: &[Process]) -> Vec<Throttling> {
@@ -164,7 +164,7 @@ pub(super) fn throttling(host: &Host, processes: &[Process]) -> Vec<Throttling> 
             throttled: value("nr_throttled ")?,
         })
     });
-    groups.take(MOST_GROUPS).collect()
+    groups.take(MAX_GROUPS).collect()
 }
 
 /// What they counted between the looks, of those that were stopped at all.

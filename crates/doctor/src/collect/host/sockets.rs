@@ -1,4 +1,4 @@
-//! Unix sockets, as the kernel tells them: no process is asked.
+//! Unix sockets, from the kernel's table: no process is queried.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
@@ -11,13 +11,13 @@ use crate::facts::Fact;
 use crate::facts::host::sockets::{Connections, Listener, Talk, UnixSockets};
 use crate::facts::host::{HostFacts, Process};
 
-/// The kernel has it in memory.
+/// The kernel has this table in memory.
 const LIMIT: Duration = Duration::from_secs(2);
 
-/// So many of each are kept.
-const MOST: usize = 256;
+/// How many sockets of each kind are kept.
+const MAX_KEPT: usize = 256;
 
-/// Who everybody talks to, which is no reason to wait.
+/// Sockets that most processes are connected to, without waiting for them.
 const COMMON: [&str; 4] = [
     "/run/systemd/journal/",
     "/dev/log",
@@ -51,14 +51,11 @@ pub(super) fn read(
 ) -> Fact<UnixSockets> {
     let source = "sock_diag(7)";
     if !host.asks_kernel {
-        return Fact::missing("these are the files of another machine", source);
+        return Fact::missing("these files are not from this machine", source);
     }
     // It may start a program to load a module, and that would wait as well.
     if facts.waits_for_fanotify() {
-        return Fact::missing(
-            "whoever opens a file waits for a listener of fanotify",
-            source,
-        );
+        return Fact::missing("opening files is blocked by a fanotify listener", source);
     }
     match helpers.ask::<Vec<SocketRow>>(&Request::UnixSockets, LIMIT) {
         Ok(rows) => Fact::known(sorted(&rows, facts.all_processes(), holders), source),
@@ -138,9 +135,9 @@ fn sorted(rows: &[SocketRow], processes: &[Process], holders: &Holders) -> UnixS
     found
         .talks
         .sort_by(|one, other| (one.pid, &one.to).cmp(&(other.pid, &other.to)));
-    found.connections.truncate(MOST);
-    found.listeners.truncate(MOST);
-    found.talks.truncate(MOST);
+    found.connections.truncate(MAX_KEPT);
+    found.listeners.truncate(MAX_KEPT);
+    found.talks.truncate(MAX_KEPT);
     found
 }
 
@@ -167,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plug_in_talks_to_its_agent_and_not_to_whom_everybody_does() {
+    fn a_plugin_talks_to_its_agent_and_not_to_whom_everybody_does() {
         let processes = [
             process(1, 0, "systemd"),
             process(10, 1, "containerd"),

@@ -7,8 +7,8 @@ use super::file::{fact, line};
 use crate::facts::Fact;
 use crate::facts::host::{Disk, FuseConnection};
 
-const MOST: usize = 64;
-const MOST_CONNECTIONS: usize = 200;
+const MAX_STACKED: usize = 64;
+const MAX_CONNECTIONS: usize = 200;
 
 /// What a disk has counted so far.
 pub(super) struct DiskCounts {
@@ -68,7 +68,7 @@ pub(super) fn disks_between(
     disks.sort_by(|one, other| one.name.cmp(&other.name));
     // Those that do something are kept first.
     disks.sort_by(|one, other| other.busy.total_cmp(&one.busy));
-    disks.truncate(MOST);
+    disks.truncate(MAX_STACKED);
     disks
 }
 
@@ -87,7 +87,7 @@ pub(super) fn fuse_counts(host: &Host) -> Fact<FuseCounts> {
         let waiting = line(&entry.path().join("waiting")).ok()?;
         Some((number, waiting.trim().parse().ok()?))
     });
-    Fact::known(counts.take(MOST_CONNECTIONS).collect(), source)
+    Fact::known(counts.take(MAX_CONNECTIONS).collect(), source)
 }
 
 pub(super) fn fuse_between(before: FuseCounts, after: FuseCounts) -> Vec<FuseConnection> {

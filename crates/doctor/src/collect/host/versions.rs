@@ -1,4 +1,4 @@
-//! Releases and versions, from files, and from what rpm says.
+//! Versions, from files and from rpm.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use super::file::{fact, line, printable};
 use crate::facts::Fact;
 use crate::facts::host::VersionFacts;
 
-/// Packages whose version tells something.
+/// Packages whose version is relevant.
 pub(super) const PACKAGES: [&str; 13] = [
     "containerd",
     "containerd.io",

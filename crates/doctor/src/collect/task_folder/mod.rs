@@ -1,5 +1,5 @@
-//! What a runtime keeps of its running containers, in memory (`/run`): whose they are, their
-//! first process, and the conmon of each. It is there when no call is answered.
+//! A runtime's state directories below `/run`: the pod, the first process and the conmon of each
+//! running container. They can be read even if no call is answered.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -19,19 +19,19 @@ use names::describe;
 use place::Place;
 
 /// More than any node runs at once.
-const MOST: usize = 4096;
+const MAX_TASKS: usize = 4096;
 
-/// So many specifications are read; it takes about a tenth of a second.
-const MOST_READ: usize = 512;
+/// How many container specifications are read, which takes about 0.1 s.
+const MAX_SPECS: usize = 512;
 
-/// The folders of tasks.
+/// The state directories of a runtime.
 #[derive(Clone)]
 pub struct TaskFolder {
     places: Vec<Place>,
     proc: PathBuf,
 }
 
-/// A container, its first process, and where that is noted.
+/// A container, its first process, and where that is recorded.
 struct Noted<'a> {
     id: String,
     init: u32,
@@ -40,7 +40,7 @@ struct Noted<'a> {
 }
 
 impl TaskFolder {
-    /// The folders of the runtime that listens on `socket`.
+    /// The state directories of the runtime that listens on `socket`.
     pub fn of(socket: &Path, run: &Path, proc: &Path) -> Self {
         Self {
             places: Place::of(socket, run),
@@ -48,13 +48,13 @@ impl TaskFolder {
         }
     }
 
-    /// What runs, and whose it is by its specification.
+    /// The running tasks, with names from their specifications.
     pub fn all(&self) -> Fact<Vec<Task>> {
         self.tasks(&[], BTreeMap::new(), &BTreeSet::new())
     }
 
-    /// What runs, and whose it is: as `names` have it, else by its specification, those of
-    /// the `suspects` first. Some are `listed_though_dead`.
+    /// The running tasks, with names from `names` or else from their specifications, those of the
+    /// `suspects` first. Some are `listed_though_dead`.
     pub(super) fn tasks(
         &self,
         suspects: &[String],
@@ -69,9 +69,11 @@ impl TaskFolder {
         if noted.is_empty() && !self.places.iter().any(is_there) {
             let why = match geteuid().is_root() {
                 true => Missing::NotThere(
-                    "the runtime keeps no folder of tasks where it is looked for".to_owned(),
+                    "the runtime has no state directory in the usual places".to_owned(),
                 ),
-                false => Missing::Forbidden("only root may read the runtime's folders".to_owned()),
+                false => Missing::Forbidden(
+                    "only root can read the runtime's state directories".to_owned(),
+                ),
             };
             return Fact::missing(why, source);
         }
@@ -95,7 +97,7 @@ impl TaskFolder {
                 Some(told) if !suspects.contains(&one.id) => {
                     (task.pod, task.container) = (told.pod, told.container);
                 }
-                _ if read < MOST_READ => {
+                _ if read < MAX_SPECS => {
                     read += 1;
                     let _ = describe(&one.place.spec(&one.id), &mut task);
                 }
@@ -106,7 +108,7 @@ impl TaskFolder {
         Fact::known(tasks.collect(), source)
     }
 
-    /// Those of `ids` whose first process has ended, and which it was.
+    /// Those of `ids` whose first process has exited, with its PID.
     pub fn ended(&self, ids: &BTreeSet<Id>) -> BTreeMap<Id, u32> {
         let inits = ids.iter().filter_map(|id| {
             let mut inits = self.places.iter().map(|place| place.init(id.as_str()));
@@ -115,8 +117,7 @@ impl TaskFolder {
         inits.filter(|(_, init)| !self.lives(*init)).collect()
     }
 
-    /// Whether the ids of processes in the folders are those that we see: not if the runtime
-    /// is in another namespace of processes.
+    /// Whether the recorded PIDs are valid here: not if the runtime is in another PID namespace.
     pub fn has_our_pids(&self, runtime: u32) -> bool {
         let status = self.proc.join(runtime.to_string()).join("status");
         let status = std::fs::read_to_string(status).unwrap_or_default();
@@ -125,16 +126,16 @@ impl TaskFolder {
         namespaces.is_some_and(|pids| pids.split_ascii_whitespace().count() == 1)
     }
 
-    /// Each task that is noted, with its first process.
+    /// Each recorded task, with its first process.
     fn noted(&self) -> Vec<Noted<'_>> {
         let tasks = self.places.iter().flat_map(|place| {
             let entries = place.folder.read_dir().into_iter().flatten().flatten();
             entries.map(move |entry| (place, entry.file_name()))
         });
-        let noted = tasks.take(MOST).filter_map(|(place, id)| {
+        let noted = tasks.take(MAX_TASKS).filter_map(|(place, id)| {
             let id = id.into_string().ok()?;
             let init = place.init(&id)?;
-            // An old note may have the pid of somebody else.
+            // The PID in an old record may have been reused.
             let conmon = place.conmon(&id).filter(|pid| self.is_conmon(*pid));
             Some(Noted {
                 id,

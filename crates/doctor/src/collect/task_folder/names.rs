@@ -1,5 +1,5 @@
-//! Whose a container is, by the annotations of its specification, which containerd and CRI-O
-//! name each in their way; dockerd's have none.
+//! The pod and name of a container, from the annotations of its specification, which containerd
+//! and CRI-O name differently; dockerd's have none.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -12,10 +12,10 @@ use serde::Deserialize;
 use crate::collect::targets::bounded;
 use crate::facts::tasks::Task;
 
-/// A container's specification has some kilobytes.
-const LONGEST: u64 = 4 << 20;
+/// A container's specification has a few kilobytes.
+const MAX_SPEC_BYTES: u64 = 4 << 20;
 
-/// How containerd and CRI-O name the same.
+/// The annotations of containerd and of CRI-O.
 const UID: [&str; 2] = ["io.kubernetes.cri.sandbox-uid", "io.kubernetes.pod.uid"];
 const NAMESPACE: [&str; 2] = [
     "io.kubernetes.cri.sandbox-namespace",
@@ -31,7 +31,7 @@ const SANDBOX: [&str; 2] = [
     "io.kubernetes.cri-o.SandboxID",
 ];
 
-/// What CRI-O calls the container of a sandbox: no container of a pod may be called so.
+/// CRI-O's container name of a sandbox, which no container of a pod can have.
 const SANDBOX_NAME: &str = "POD";
 
 #[derive(Deserialize)]
@@ -39,11 +39,11 @@ struct Spec {
     annotations: BTreeMap<String, String>,
 }
 
-/// Whose the task is. Its specification also holds the environment of the container: only
+/// Adds the names to a task. The specification also contains the container's environment; only
 /// the names in its annotations are kept.
 pub(super) fn describe(spec: &Path, task: &mut Task) -> Option<()> {
     let file = File::open(spec).ok()?;
-    let spec: Spec = serde_json::from_reader(BufReader::new(file.take(LONGEST))).ok()?;
+    let spec: Spec = serde_json::from_reader(BufReader::new(file.take(MAX_SPEC_BYTES))).ok()?;
     let told = |names: [&str; 2]| {
         let mut told = names.iter().filter_map(|name| spec.annotations.get(*name));
         told.next().map(|name| bounded(name))

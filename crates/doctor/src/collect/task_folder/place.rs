@@ -9,19 +9,19 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Below containerd's state folder, which is the socket's or one of its own.
+/// Below containerd's state directory, which is that of the socket or a separate one.
 const CONTAINERD: [&str; 2] = [
     "io.containerd.runtime.v2.task/k8s.io",
     "state/io.containerd.runtime.v2.task/k8s.io",
 ];
 
-/// Below `/run`: dockerd starts a containerd of its own, or asks that of the machine.
+/// Below `/run`: dockerd starts its own containerd, or uses that of the machine.
 const DOCKER: [&str; 2] = [
     "docker/containerd/daemon/io.containerd.runtime.v2.task/moby",
     "containerd/io.containerd.runtime.v2.task/moby",
 ];
 
-/// Below `/run`, by the driver of the storage that CRI-O shares with podman.
+/// Below `/run`, by the storage driver that CRI-O shares with podman.
 const CRIO: [&str; 4] = [
     "containers/storage/overlay-containers",
     "containers/storage/vfs-containers",
@@ -29,7 +29,7 @@ const CRIO: [&str; 4] = [
     "containers/storage/zfs-containers",
 ];
 
-/// A folder with a folder for each container.
+/// A directory with a subdirectory for each container.
 #[derive(Clone, Debug)]
 pub(super) struct Place {
     pub folder: PathBuf,
@@ -37,7 +37,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Where the runtime that listens on `socket` keeps them.
+    /// The places of the runtime that listens on `socket`.
     pub fn of(socket: &Path, run: &Path) -> Vec<Self> {
         let parent = socket.parent().unwrap_or(Path::new("/"));
         let is_crio = socket.ends_with("crio/crio.sock");
@@ -57,7 +57,7 @@ impl Place {
 
     /// The first process of a container.
     pub fn init(&self, id: &str) -> Option<u32> {
-        // What podman keeps in the same folder has no file of this name.
+        // podman's containers in the same directory have no file with this name.
         if self.has_conmon && self.conmon(id).is_none() {
             return None;
         }
@@ -74,7 +74,7 @@ impl Place {
         self.has_conmon.then(|| number(&path)).flatten()
     }
 
-    /// Whether containers that have exited are there until they are removed.
+    /// Whether exited containers stay there until they are removed.
     pub fn keeps_notes_of_the_exited(&self) -> bool {
         self.has_conmon
     }

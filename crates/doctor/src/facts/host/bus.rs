@@ -10,7 +10,7 @@ use crate::facts::Fact;
 pub struct BusFacts {
     /// Whether it can be reached.
     pub reach: Fact<Reach>,
-    /// Who owns `org.freedesktop.systemd1`; `None` is nobody.
+    /// The owner of `org.freedesktop.systemd1`, or `None`.
     pub owner: Fact<Option<String>>,
     /// What systemd answered to a ping over the bus.
     pub ping: Fact<Ping>,
@@ -18,7 +18,7 @@ pub struct BusFacts {
     pub serial: Fact<Serial>,
     /// What systemd answered over its private socket, which has its own serial numbers.
     pub private: Fact<Ping>,
-    /// The version of the systemd that runs, in its own words.
+    /// The version that the running systemd reports.
     pub systemd: Fact<String>,
     /// The services that run a kubelet or a runtime, as far as systemd knows any.
     pub services: Fact<Vec<Service>>,
@@ -30,12 +30,12 @@ pub struct BusFacts {
 pub struct Service {
     /// Its unit: `kubelet.service`.
     pub unit: String,
-    /// In systemd's words: `running`, `auto-restart`.
+    /// systemd's SubState: `running`, `auto-restart`.
     pub state: String,
     /// Its main process, if it has one now.
     pub main_pid: Option<u32>,
-    /// How often systemd has started it again by itself; versions before 235 do not count.
-    /// A stop while it runs, or `systemctl reset-failed`, sets the count back.
+    /// How often systemd has restarted it by itself; versions before 235 do not count. A manual
+    /// restart, or `systemctl reset-failed`, resets the count.
     pub restarts: Option<u32>,
 }
 
@@ -43,17 +43,17 @@ pub struct Service {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "is")]
 pub enum Reach {
-    /// It took us.
+    /// It accepted the connection.
     Connected,
     /// There is no socket.
     NoSocket,
-    /// Nobody listens behind the socket.
+    /// No process listens on the socket.
     Refused,
-    /// It answered that it would not take us.
+    /// It rejected the connection.
     Rejected {
         /// The error's name.
         error: String,
-        /// What it said.
+        /// The error message.
         message: String,
     },
     /// It took longer than this.
@@ -63,18 +63,18 @@ pub enum Reach {
     },
 }
 
-/// A question that is answered before systemd's own code is entered.
+/// A call that the D-Bus library answers, before systemd's own code.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "is")]
 pub enum Ping {
-    /// There was an answer, if only an error.
+    /// There was a reply, possibly an error.
     Answered {
-        /// The serial number of the answer: how many messages have been sent.
+        /// The serial number of the reply: how many messages have been sent.
         serial: u32,
         /// How long it took.
         seconds: f64,
     },
-    /// There was none for so long.
+    /// There was no reply within this time.
     Silent {
         /// Seconds.
         seconds: f64,

@@ -8,13 +8,13 @@ use crate::facts::Fact;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CgroupFacts {
-    /// Those that are frozen by themselves, not by one above them.
+    /// Those that are frozen themselves, not by a parent.
     pub frozen: Fact<Vec<FrozenCgroup>>,
     /// Those near their limit of tasks.
     pub pids: Fact<Vec<PidsUse>>,
-    /// How many there are for memory, and how many are only left over.
+    /// How many memory cgroups there are, and how many of them leaked.
     pub memory: Fact<MemoryCgroups>,
-    /// Those of daemons that were kept from running.
+    /// Those of daemons that were throttled.
     pub throttled: Fact<Vec<Throttling>>,
 }
 
@@ -26,13 +26,13 @@ pub struct FrozenCgroup {
     pub path: String,
     /// The file to write to.
     pub file: String,
-    /// What stands in it.
+    /// The content of the file.
     pub state: String,
-    /// What thaws it when written there.
+    /// What to write to the file to thaw the cgroup.
     pub thaw: String,
 }
 
-/// How many tasks a control group has of those it may have.
+/// The number of tasks in a control group, and its limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PidsUse {
@@ -52,15 +52,15 @@ pub struct PidsUse {
 pub struct MemoryCgroups {
     /// As the kernel counts them.
     pub counted: u64,
-    /// As folders show them.
+    /// The number of directories.
     pub folders: u64,
-    /// Those that are gone and still held: what the kernel says, or the difference.
+    /// Those that were removed but are still held: as the kernel reports, or the difference.
     pub left_over: u64,
     /// The version of the hierarchy.
     pub version: u8,
 }
 
-/// A control group with a quota of processor time, over the time between the looks.
+/// A control group with a CPU quota, between the samples.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Throttling {
@@ -72,6 +72,6 @@ pub struct Throttling {
     pub pid: u32,
     /// Periods that passed.
     pub periods: u64,
-    /// Periods in which it was stopped.
+    /// Periods in which it was throttled.
     pub throttled: u64,
 }

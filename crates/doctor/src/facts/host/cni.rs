@@ -1,8 +1,8 @@
-//! The networks that pods are put into.
+//! The CNI networks of this node.
 
 use serde::{Deserialize, Serialize};
 
-/// A network of CNI.
+/// A CNI network.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CniNetwork {
@@ -10,6 +10,6 @@ pub struct CniNetwork {
     pub file: String,
     /// Its name.
     pub name: String,
-    /// The plug-ins, by the names of their programs.
+    /// The plugins, by the names of their executables.
     pub plugins: Vec<String>,
 }

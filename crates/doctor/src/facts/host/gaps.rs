@@ -1,21 +1,21 @@
-//! What of the processes could not be read.
+//! Files of processes that could not be read.
 
 use serde::{Deserialize, Serialize};
 
 use crate::facts::Missing;
 
-/// So many files are named.
-const MOST: usize = 128;
+/// How many unread files are named.
+const MAX_FILES: usize = 128;
 
-/// What of the processes could not be read, while all else was.
+/// Files of processes that could not be read, although everything else was.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Gaps {
     /// Files that could not be read.
     pub files: Vec<Gap>,
-    /// How many there are beyond those.
+    /// How many more there are.
     pub more: usize,
-    /// How many processes were not read, or not for the second look, before the time was over.
+    /// How many processes were not read in time, in the first or the second sample.
     pub processes: usize,
 }
 
@@ -30,15 +30,15 @@ pub struct Gap {
 }
 
 impl Gaps {
-    /// Names one more, as long as these are not too many.
+    /// Adds a file, or counts it if there are too many.
     pub(crate) fn add(&mut self, gap: Gap) {
-        match self.files.len() < MOST {
+        match self.files.len() < MAX_FILES {
             true => self.files.push(gap),
             false => self.more += 1,
         }
     }
 
-    /// Takes over those of another look.
+    /// Adds those of another sample.
     pub(crate) fn extend(&mut self, other: Self) {
         other.files.into_iter().for_each(|gap| self.add(gap));
         self.more += other.more;

@@ -1,4 +1,4 @@
-//! What the kernel allows in all, and how much of it is used.
+//! Limits of the whole machine, and how much of them is used.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,18 +10,18 @@ use crate::facts::Fact;
 pub struct KernelLimits {
     /// Open files of all processes.
     pub files_open: Fact<u64>,
-    /// How many there may be.
+    /// The maximum number of open files.
     pub files_max: Fact<u64>,
-    /// How many a single process may be allowed.
+    /// The maximum limit of a single process.
     pub files_of_process_max: Fact<u64>,
     /// Processes and threads.
     pub tasks: Fact<u64>,
-    /// The largest id of one, so how many there may be.
+    /// The largest PID, which limits the number of tasks.
     pub pid_max: Fact<u64>,
-    /// How many threads there may be.
+    /// The maximum number of threads.
     pub threads_max: Fact<u64>,
-    /// Instances of inotify that a user may have.
+    /// The maximum number of inotify instances per user.
     pub inotify_instances_max: Fact<u64>,
-    /// Pages that a user's pipes may use before new ones get a single page.
+    /// How many pages a user's pipes may use before new pipes get a single page.
     pub pipe_pages_soft: Fact<u64>,
 }

@@ -16,24 +16,24 @@ pub struct Process {
     pub uid: u32,
     /// Its name, as the kernel keeps it: at most fifteen bytes.
     pub comm: String,
-    /// Its state: `S`, `D`, `Z`. It is stopped (`T`) where both looks found it so.
+    /// Its state: `S`, `D`, `Z`; stopped (`T`) only if it was so in both samples.
     pub state: char,
     /// The kernel function that its main thread waits in.
     pub wchan: Option<String>,
-    /// For how many seconds it has lived.
+    /// How many seconds ago it was started.
     pub age_seconds: f64,
-    /// It is a thread of the kernel.
+    /// It is a kernel thread.
     pub kernel: bool,
-    /// The processor's time that it used: seconds for each second between the looks.
+    /// The CPU time that it used: seconds per second between the samples.
     pub cpu_share: Option<f64>,
-    /// How long its threads that wanted to run had to wait: seconds for each second.
+    /// How long its runnable threads waited for a CPU: seconds per second.
     pub run_delay: Option<f64>,
     /// How many threads it has.
     pub thread_count: u32,
-    /// Threads in uninterruptible sleep, and all of what runs containers, as far as they are
-    /// not too many.
+    /// Threads in uninterruptible sleep, and all threads of processes that run containers, up to
+    /// a limit.
     pub threads: Vec<Thread>,
-    /// Where it is in the hierarchies that matter here.
+    /// Its control groups in the relevant hierarchies.
     pub cgroups: Vec<CgroupPath>,
     /// Its file descriptors.
     pub fds: Fact<FdUse>,
@@ -51,14 +51,14 @@ pub struct Thread {
     pub state: char,
     /// The kernel function that it waits in.
     pub wchan: Option<String>,
-    /// Between the two looks it did not run once.
+    /// It did not run between the two samples.
     pub still: bool,
-    /// Its kernel stack from the innermost function outwards, where it could be read.
+    /// Its kernel stack from the innermost function outwards, if it could be read.
     pub stack: Vec<String>,
 }
 
 impl Thread {
-    /// Where it waits: the stack where there is one, else the one function.
+    /// Where it waits: the stack, if there is one, and the wait channel.
     pub fn functions(&self) -> impl Iterator<Item = &str> {
         let wchan = self.wchan.as_deref();
         self.stack.iter().map(String::as_str).chain(wchan)
@@ -81,19 +81,19 @@ pub struct CgroupPath {
 pub struct FdUse {
     /// How many are open.
     pub open: u64,
-    /// How many may be.
+    /// The soft limit.
     pub limit: Option<u64>,
-    /// To how many it may itself raise that.
+    /// The hard limit.
     pub hard_limit: Option<u64>,
-    /// Instances of inotify among them.
+    /// How many of them are inotify instances.
     pub inotify: u64,
-    /// Ends of pipes among them.
+    /// How many of them are ends of pipes.
     pub pipes: u64,
-    /// The numbers of those that are groups of fanotify.
+    /// The numbers of those that are fanotify groups.
     pub fanotify: Vec<u32>,
 }
 
-/// A process that the kernel asks, or tells, about what others open.
+/// A process that the kernel notifies, or asks for permission, when files are opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct FanotifyListener {
@@ -103,25 +103,25 @@ pub struct FanotifyListener {
     pub comm: String,
     /// How many marks it has set.
     pub marks: u64,
-    /// How many of them make others wait for its permission.
+    /// How many of them require its permission.
     pub permission_marks: u64,
 }
 
-/// No node has more that could be shown.
-pub(crate) const MOST_PROCESSES: usize = 20_000;
+/// More processes than this are not collected.
+pub(crate) const MAX_PROCESSES: usize = 20_000;
 
-/// Container runtimes, and what stands before them.
+/// Container runtimes, and the daemon in front of dockerd.
 const RUNTIMES: [&str; 4] = ["containerd", "dockerd", "crio", "cri-dockerd"];
-/// Programs that are a kubelet, or have one in them.
+/// Programs that are, or contain, a kubelet.
 const KUBELETS: [&str; 5] = ["kubelet", "k3s-server", "k3s-agent", "k0s", "kubelite"];
 
-/// Whether a task in this state was stopped, by a signal or a debugger.
+/// Whether a task in this state is stopped, by a signal or a debugger.
 pub(crate) fn is_stopped(state: char) -> bool {
     matches!(state, 'T' | 't')
 }
 
-/// The service of this machine's systemd that a control group is of: it stands below slices
-/// alone. In a container, or below a user's manager, there is another systemd.
+/// The service of this machine's systemd to which a control group belongs: only slices are
+/// above it. In a container, or below a user's manager, there is another systemd.
 pub(crate) fn unit_of(path: &str) -> Option<&str> {
     let mut parts = path.split('/').filter(|part| !part.is_empty());
     let unit = parts.find(|part| !part.ends_with(".slice"))?;
@@ -134,7 +134,7 @@ impl Process {
         self.is_kubelet() || self.is_runtime()
     }
 
-    /// A kubelet is in it.
+    /// It is, or contains, a kubelet.
     pub fn is_kubelet(&self) -> bool {
         KUBELETS.contains(&self.comm.as_str())
     }
@@ -144,12 +144,12 @@ impl Process {
         RUNTIMES.contains(&self.comm.as_str())
     }
 
-    /// It stands between a runtime and a container for as long as that lives.
+    /// A containerd shim, or a conmon.
     pub fn is_shim(&self) -> bool {
         self.comm.starts_with("containerd-shim") || self.comm == "conmon"
     }
 
-    /// `runc`, with its verb; it lives for less than a second.
+    /// A `runc` command; it runs for less than a second.
     pub fn is_runc(&self) -> bool {
         matches!(self.comm.as_str(), "runc" | "crun" | "docker-runc")
     }
@@ -159,25 +159,25 @@ impl Process {
         self.comm.starts_with("runc:[")
     }
 
-    /// It makes containers run, so that whoever asks for one waits for it.
+    /// It is part of how containers are run, so that calls for containers wait for it.
     pub fn serves_containers(&self) -> bool {
         self.is_daemon() || self.is_shim() || self.is_runc() || self.is_runc_init()
     }
 
-    /// Whether somebody stopped it (SIGSTOP, a debugger).
+    /// Whether it is stopped (SIGSTOP, a debugger).
     pub fn is_stopped(&self) -> bool {
         is_stopped(self.state)
     }
 
-    /// What it does, as a person would say it.
+    /// Its state as a phrase.
     pub fn doing(&self) -> String {
         let doing = match self.state {
             'R' => "runs",
             'S' | 'I' => "sleeps",
             'D' => "waits in the kernel and cannot be killed (state D)",
             'T' => "is stopped (state T)",
-            't' => "is held by a debugger (state t)",
-            'Z' => "has ended and was not waited for (state Z)",
+            't' => "is stopped by a debugger (state t)",
+            'Z' => "is a zombie (state Z)",
             _ => "is in an unknown state",
         };
         match &self.wchan {
@@ -197,7 +197,7 @@ impl Process {
         format!("{} ({})", self.comm, self.pid)
     }
 
-    /// The service of systemd that it belongs to, which its control group is named after.
+    /// The systemd service that it belongs to, according to its control group.
     pub fn service(&self) -> Option<&str> {
         self.cgroups.iter().find_map(|cgroup| unit_of(&cgroup.path))
     }

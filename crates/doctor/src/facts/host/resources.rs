@@ -1,4 +1,4 @@
-//! Processor, memory, and who waits for them.
+//! CPU, memory, and the waits for them.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ use crate::facts::Fact;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PressureFacts {
-    /// Waits for a processor.
+    /// Waits for a CPU.
     pub cpu: Fact<Pressure>,
     /// Waits for the disk.
     pub io: Fact<Pressure>,
@@ -20,13 +20,13 @@ pub struct PressureFacts {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Pressure {
-    /// Of the time, in which at least one task waited.
+    /// The time in which at least one task waited.
     pub some: Stalls,
-    /// In which all tasks that could run did.
+    /// The time in which all runnable tasks waited.
     pub full: Option<Stalls>,
 }
 
-/// Per cent of the time.
+/// Percentages of the time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[expect(missing_docs, reason = "the kernel's own names, in seconds")]
@@ -36,15 +36,15 @@ pub struct Stalls {
     pub avg300: f64,
 }
 
-/// Shares of all processors' time between the looks, from 0 to 1.
+/// Shares of the time of all CPUs between the samples, from 0 to 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CpuTimes {
-    /// Spent on something.
+    /// Not idle.
     pub busy: f64,
     /// Taken by the hypervisor.
     pub steal: f64,
-    /// Idle while a disk was waited for.
+    /// Idle while waiting for I/O.
     pub io_wait: f64,
 }
 
@@ -52,14 +52,14 @@ pub struct CpuTimes {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Memory {
-    /// All of it, in KiB.
+    /// Total memory, in KiB.
     pub total_kib: u64,
-    /// What could still be had, in KiB.
+    /// Available memory, in KiB.
     pub available_kib: u64,
-    /// What waits for the disk, in KiB.
+    /// Memory that is to be written to disk, in KiB.
     pub dirty_kib: u64,
-    /// Pages a second that were thrown away and needed again.
+    /// Evicted pages per second that were read again.
     pub refaults_per_second: f64,
-    /// Page faults a second that had to read from a disk.
+    /// Page faults per second that read from a disk.
     pub major_faults_per_second: f64,
 }

@@ -1,4 +1,4 @@
-//! Unix sockets: who waits for whom to accept, to read or to answer.
+//! Unix sockets: which processes wait for others to accept, to read or to respond.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct UnixSockets {
-    /// Those that listen and have connections that nobody has accepted, or are a daemon's.
+    /// Listening sockets of daemons, and those with connections that wait to be accepted.
     pub listeners: Vec<Listener>,
-    /// How many connections each path has, those with the most.
+    /// The paths with the most connections.
     pub connections: Vec<Connections>,
-    /// Whom process 1 talks to, and what runtimes and kubelets have started.
+    /// Connections of process 1, and of processes that a runtime or kubelet has started.
     pub talks: Vec<Talk>,
 }
 
@@ -20,9 +20,9 @@ pub struct UnixSockets {
 pub struct Listener {
     /// Its path.
     pub path: String,
-    /// Connections that nobody has accepted.
+    /// Connections that wait to be accepted.
     pub waiting: u32,
-    /// How many may wait; with more the next one blocks.
+    /// How many may wait; a further connect blocks.
     pub backlog: u32,
     /// The process that has it open, where it is visible.
     pub held_by: Option<u32>,
@@ -38,22 +38,22 @@ pub struct Connections {
     pub count: u32,
 }
 
-/// A connection from a process to whoever listens at a path.
+/// A connection from a process to the one that listens on a path.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Talk {
-    /// Whose it is.
+    /// The process that connected.
     pub pid: u32,
     /// The path.
     pub to: String,
     /// The process at the other end, where it is visible.
     pub with: Option<u32>,
-    /// Bytes that have come and were not read.
+    /// Bytes that were received but not read.
     pub unread: u32,
 }
 
 impl UnixSockets {
-    /// Who listens at a path.
+    /// The socket that listens on a path.
     pub fn listener_at(&self, path: &str) -> Option<&Listener> {
         let mut listeners = self.listeners.iter();
         listeners.find(|listener| resolved(&listener.path) == resolved(path))
@@ -66,7 +66,7 @@ impl UnixSockets {
         found.map(|connections| connections.count)
     }
 
-    /// Whom a process talks to.
+    /// The connections of a process.
     pub fn talks_of(&self, pid: u32) -> impl Iterator<Item = &Talk> {
         self.talks.iter().filter(move |talk| talk.pid == pid)
     }

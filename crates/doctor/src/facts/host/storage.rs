@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A disk over the time between the looks.
+/// A disk, between the samples.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Disk {
@@ -10,13 +10,13 @@ pub struct Disk {
     pub device: String,
     /// Its name.
     pub name: String,
-    /// Requests that it has not answered.
+    /// Requests that have not completed.
     pub in_flight: u64,
-    /// Requests that it had not answered at the first look.
+    /// The same in the first sample.
     pub in_flight_before: u64,
-    /// Requests a second that it answered.
+    /// Requests per second that completed.
     pub completed_per_second: f64,
-    /// The share of the time in which it had something to do.
+    /// The share of the time in which it had requests to process.
     pub busy: f64,
     /// How long a request took.
     pub wait_milliseconds: Option<f64>,
@@ -28,9 +28,9 @@ pub struct Disk {
 pub struct Mounts {
     /// How many mounts process 1 sees.
     pub count: u64,
-    /// What is under the roots that the runtime and the kubelet use.
+    /// The devices of the directories that the runtime and the kubelet use.
     pub roots: Vec<RootMount>,
-    /// What may be answered by somebody else.
+    /// Mounts that depend on a server or another process.
     pub remote: Vec<RemoteMount>,
 }
 
@@ -46,7 +46,7 @@ pub struct RootMount {
     pub kind: String,
 }
 
-/// A mount that a server, or a process, stands behind.
+/// A mount that depends on a server or another process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RemoteMount {
@@ -68,7 +68,7 @@ pub struct FuseConnection {
     pub number: u32,
     /// Requests that the process behind it has not answered.
     pub waiting: u64,
-    /// The same at the first look.
+    /// The same in the first sample.
     pub waiting_before: u64,
 }
 
@@ -76,16 +76,16 @@ pub struct FuseConnection {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Filesystem {
-    /// The folder that was asked for.
+    /// The directory that was read.
     pub path: String,
-    /// Bytes in all.
+    /// Total bytes.
     pub bytes: u64,
     /// Bytes that a plain user could still write.
     pub bytes_available: u64,
-    /// Inodes in all; 0 where they are made as needed.
+    /// Total inodes; 0 if the file system creates them as needed.
     pub inodes: u64,
     /// Inodes that are left.
     pub inodes_available: u64,
-    /// Nobody may write to it, so that it is full by design.
+    /// It is read-only, so it is always full.
     pub read_only: bool,
 }

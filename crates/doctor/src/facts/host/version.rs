@@ -1,4 +1,4 @@
-//! Releases and versions.
+//! Versions of the kernel, the distribution and packages.
 
 use std::collections::BTreeMap;
 
@@ -6,19 +6,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::facts::Fact;
 
-/// What runs here, and in which version.
+/// Versions of what runs on this node.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VersionFacts {
     /// The kernel's release, `5.4.0-132-generic`.
     pub kernel: Fact<String>,
-    /// The distribution in its own words.
+    /// The distribution's name.
     pub os: Fact<String>,
     /// Packages that matter here, with their versions.
     pub packages: Fact<BTreeMap<String, String>>,
-    /// The version that stands in the program `runc`.
+    /// The version that the executable `runc` contains.
     pub runc: Fact<String>,
-    /// The program that process 1 runs has been replaced since it started.
+    /// The executable of process 1 has been replaced since it started.
     pub init_replaced: Fact<bool>,
 }
 
@@ -28,7 +28,7 @@ impl VersionFacts {
         self.packages.value()?.get(name).map(String::as_str)
     }
 
-    /// The version of runc: of the program, else of its package.
+    /// The version of runc: of the executable, or else of its package.
     pub fn runc(&self) -> Option<&str> {
         let program = self.runc.value().map(String::as_str);
         program.or_else(|| self.package("runc"))

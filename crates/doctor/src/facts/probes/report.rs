@@ -1,4 +1,4 @@
-//! A call as reports show it: how it ended in one word, and why in a sentence.
+//! A call as shown in reports.
 
 use causes::finding::PodName;
 use pleg::runtime::Rpc;
@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{End, Outcome, Probe};
 
-/// A call as reports show it.
+/// A call as shown in reports.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ProbeReport<'a> {
@@ -29,7 +29,7 @@ impl<'a> From<&'a Probe> for ProbeReport<'a> {
     fn from(probe: &'a Probe) -> Self {
         let message = match &probe.end {
             End::Failed(error) => Some(error.to_string()),
-            End::Hung if probe.by_agent => Some("asked by the agent on this node".to_owned()),
+            End::Hung if probe.by_agent => Some("called by the agent on this node".to_owned()),
             End::Hung | End::Answered => None,
         };
         Self {

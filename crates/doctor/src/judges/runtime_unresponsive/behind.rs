@@ -1,14 +1,15 @@
-//! The daemons behind the socket: cri-dockerd asks dockerd, which asks a containerd. One of
+//! The daemons behind the socket: cri-dockerd calls dockerd, which calls a containerd. One of
 //! them may be stopped or dead while cri-dockerd still answers.
 
 use causes::finding::{Confidence, Finding};
 
 use super::finding;
 use crate::evidence::owner::{culprit, is_in_a_pod};
+use crate::evidence::remedy::resume_daemon;
 use crate::facts::NodeFacts;
 use crate::facts::host::Process;
 
-/// In the order in which they ask each other.
+/// In the order in which they call each other.
 const CHAIN: [&str; 2] = ["dockerd", "containerd"];
 
 pub(super) fn judge(facts: &NodeFacts) -> Option<Finding> {
@@ -20,15 +21,15 @@ pub(super) fn judge(facts: &NodeFacts) -> Option<Finding> {
     if let Some(who) = daemons.find(|process| process.is_stopped()) {
         return Some(stopped(facts, who));
     }
-    // From a namespace of processes of our own nobody would be seen to run.
+    // From another PID namespace, no daemon would be visible.
     let sees_all = facts.runtime_process().is_some() && facts.host.shows_all_processes();
     let mut gone = chain().filter(|(_, daemons)| daemons.is_empty());
     let (name, _) = gone.next().filter(|_| sees_all)?;
     Some(absent(facts, name))
 }
 
-/// The daemons of this name that serve the node: of several containerds the one that dockerd
-/// has started.
+/// The daemons with this name that serve the node: of several containerds, the one that dockerd
+/// started.
 fn running<'a>(facts: &'a NodeFacts, name: &str) -> Vec<&'a Process> {
     let host = &facts.host;
     let all = host.all_processes().iter();
@@ -50,37 +51,37 @@ fn running<'a>(facts: &'a NodeFacts, name: &str) -> Vec<&'a Process> {
     }
 }
 
-/// Before 18.09 docker's containerd was called `docker-containerd`, as far as the kernel keeps
-/// names.
+/// Before 18.09, docker's containerd was named `docker-containerd`, which the kernel truncates.
 fn is_named(process: &Process, name: &str) -> bool {
     process.comm == name || name == "containerd" && process.comm == "docker-containe"
 }
 
 fn stopped(facts: &NodeFacts, who: &Process) -> Finding {
     let label = who.label();
-    let sentence = format!("{label}, which the runtime behind the socket asks, is stopped");
+    let sentence = format!("{label}, on which the runtime behind the socket depends, is stopped");
     let mut found = finding(facts, Confidence::Certain, sentence);
     found.culprit = culprit(who);
     found.evidence.push(format!("{label} {}", who.doing()));
-    found.advise_first(format!(
-        "find out who stopped it (a debugger, a snapshot, SIGSTOP); `kill -CONT {}` lets it go \
-         on, and its containers have not noticed",
-        who.pid
-    ));
+    found.advise_first(resume_daemon(who));
     found
 }
 
 fn absent(facts: &NodeFacts, name: &str) -> Finding {
-    let sentence = format!("{name}, which the runtime behind the socket asks, does not run");
+    let sentence =
+        format!("{name}, on which the runtime behind the socket depends, is not running");
     let mut found = finding(facts, Confidence::High, sentence);
-    found.evidence.push(format!("no process is called {name}"));
+    found
+        .evidence
+        .push(format!("there is no process named {name}"));
     let advice = match name {
         "dockerd" => {
-            "`systemctl start docker` starts it; `journalctl -u docker -n 100` shows why it ended"
+            "start it with `systemctl start docker`; `journalctl -u docker -n 100` shows why it \
+             exited"
         }
         _ => {
-            "`systemctl start containerd` starts it, and dockerd its own by `systemctl restart \
-             docker`; `journalctl -u containerd -u docker -n 100` shows why it ended"
+            "start it with `systemctl start containerd` or, if dockerd starts its own, with \
+             `systemctl restart docker`; `journalctl -u containerd -u docker -n 100` shows why it \
+             exited"
         }
     };
     found.advise_first(advice);
@@ -158,7 +159,7 @@ mod tests {
         let alone = node("docker", "20.10.24").process(20, 1, "dockerd");
         let findings = found(judge(&alone.facts()));
         assert_eq!(findings.len(), 1);
-        assert!(findings[0].sentence.starts_with("containerd, which"));
+        assert!(findings[0].sentence.starts_with("containerd, on which"));
         assert!(findings[0].advice[0].contains("systemctl"));
         let both = node("docker", "20.10.24")
             .process(20, 1, "dockerd")

@@ -1,5 +1,4 @@
-//! A runtime that fails when it is asked for single containers: a
-//! kubelet then sees their pods as they were.
+//! A runtime that fails status calls: a kubelet then keeps the last known state of those pods.
 
 use causes::finding::{Confidence, Finding};
 use pleg::runtime::Rpc;
@@ -9,7 +8,7 @@ use crate::evidence::who::subject;
 use crate::facts::NodeFacts;
 use crate::facts::probes::{Failures, Probe};
 
-/// A finding for each kind of call that fails. What fails is a fact; that it is the runtime's
+/// A finding for each kind of call that fails. The failure is a fact; that the runtime is at
 /// fault is a suspicion.
 pub(super) fn statuses(facts: &NodeFacts, runtime: &str) -> Vec<Finding> {
     let of_ids = facts.probes.failures.iter();
@@ -31,12 +30,12 @@ fn of_kind(facts: &NodeFacts, runtime: &str, failures: &Failures) -> Option<Find
         1 => {
             let who = subject(first);
             (
-                format!("{runtime} cannot tell the status of {who}"),
+                format!("{runtime} cannot report the status of {who}"),
                 format!("{call} of {who} failed: {error}"),
             )
         }
         _ => (
-            format!("{runtime} fails {failed} of {made} {call} calls"),
+            format!("{failed} of {made} {call} calls to {runtime} fail"),
             format!("{failed} of {made} {call} calls failed: {error}"),
         ),
     };
@@ -54,10 +53,10 @@ fn is_failed_status(probe: &Probe) -> bool {
     probe.id.is_some() && probe.error().is_some()
 }
 
-/// `Status`, by which a kubelet knows whether the runtime is ready.
+/// `Status`, from which a kubelet learns whether the runtime is ready.
 fn of_itself(facts: &NodeFacts, runtime: &str) -> Option<Finding> {
     let error = facts.probes.node(Rpc::Status)?.error()?;
-    let sentence = format!("{runtime} cannot tell its own status");
+    let sentence = format!("{runtime} cannot report its own status");
     let mut found = finding(facts, Confidence::Medium, sentence);
     found.evidence.push(format!("Status failed: {error}"));
     Some(found)

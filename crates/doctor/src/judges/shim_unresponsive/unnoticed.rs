@@ -1,5 +1,5 @@
-//! A container whose process has ended, which the runtime goes on to call running: nobody
-//! told it, and a kubelet does not start it again.
+//! A container whose process has exited, but which the runtime still lists as running: its shim
+//! or conmon did not report the exit, so a kubelet does not restart it.
 
 use causes::Cause;
 use causes::finding::{Confidence, Culprit, Finding};
@@ -10,7 +10,7 @@ use crate::facts::NodeFacts;
 use crate::facts::probes::{MAX_SINGLED_OUT, ProbeFacts};
 use crate::facts::tasks::Task;
 
-/// One for each container; a shim or conmon that is stopped is named itself.
+/// One finding for each container; a stopped shim or conmon has a finding of its own.
 pub(super) fn judge(facts: &NodeFacts, shims: &[Shim]) -> Vec<Finding> {
     let stopped: Vec<&Shim> = shims
         .iter()
@@ -22,9 +22,8 @@ pub(super) fn judge(facts: &NodeFacts, shims: &[Shim]) -> Vec<Finding> {
         let mut finding = Finding::new(Cause::ShimUnresponsive, Confidence::High);
         let who = who(task);
         let runtime = runtime(&facts.probes);
-        finding.sentence = format!(
-            "{who} has ended, and {runtime} does not know it: it will not be started again"
-        );
+        finding.sentence =
+            format!("{who} has exited, but {runtime} lists it as running, so it is not restarted");
         finding.culprit = Culprit {
             pod: task.pod.clone(),
             container: task.container.clone(),
@@ -41,23 +40,23 @@ pub(super) fn judge(facts: &NodeFacts, shims: &[Shim]) -> Vec<Finding> {
                 shim.process.label(),
                 shim.process.doing()
             ),
-            None => "neither a shim nor a conmon of it is left, which would have told".to_owned(),
+            None => "its shim or conmon, which would have reported the exit, is gone".to_owned(),
         });
         let process = facts.runtime_process();
         let unit = process.and_then(|process| process.service());
         let restart = match unit {
-            Some(unit) => format!("`systemctl restart {unit}`"),
-            None => "a restart of the runtime".to_owned(),
+            Some(unit) => format!("run `systemctl restart {unit}`"),
+            None => "restart the runtime".to_owned(),
         };
         finding.advise_first(format!(
-            "{restart} makes it look at each container anew, and leaves those that run running"
+            "{restart}: it checks every container again and leaves running containers running"
         ));
         finding
     });
     findings.collect()
 }
 
-/// Those that this shim or conmon should have told of.
+/// The containers whose exit this shim or conmon should have reported.
 pub(super) fn of<'a>(probes: &'a ProbeFacts, shim: &Shim) -> impl Iterator<Item = &'a Task> {
     let its = all(probes).filter(|task| shim.ids.contains(&&*task.id));
     its.collect::<Vec<_>>().into_iter()
@@ -65,7 +64,7 @@ pub(super) fn of<'a>(probes: &'a ProbeFacts, shim: &Shim) -> impl Iterator<Item 
 
 pub(super) fn says(task: &Task) -> String {
     format!(
-        "process {} of {} has ended, and seconds later it was still listed as running",
+        "process {} of {} has exited, but seconds later it was still listed as running",
         task.init,
         who(task)
     )
@@ -126,9 +125,9 @@ mod tests {
         }
         let findings = found(judge(&facts));
         assert_eq!(findings.len(), 1);
-        let said = "container app of pod shop/web has ended, and cri-o does not know it";
+        let said = "container app of pod shop/web has exited, but cri-o lists it as running";
         assert!(findings[0].sentence.starts_with(said));
-        assert!(findings[0].advice[0].contains("look at each container anew"));
+        assert!(findings[0].advice[0].contains("checks every container again"));
         assert!(!findings[0].advice.join("").contains("-KILL"));
     }
 

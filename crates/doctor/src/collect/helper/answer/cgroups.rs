@@ -8,12 +8,12 @@ use super::read;
 use crate::facts::Fact;
 use crate::facts::host::{FrozenCgroup, MemoryCgroups, PidsUse};
 
-/// No node has more; the walk ends there.
-const MOST: usize = 100_000;
-/// Of each kind so many are kept.
-const MOST_KEPT: usize = 200;
-/// From this share of its tasks on a group is worth keeping.
-const NEAR: f64 = 0.8;
+/// The walk ends after this many cgroups; no node has more.
+const MAX_CGROUPS: usize = 100_000;
+/// How many cgroups of each kind are kept.
+const MAX_KEPT: usize = 200;
+/// From this share of its limit of tasks on, a cgroup is kept.
+const NEAR_SHARE: f64 = 0.8;
 
 /// What the walk found.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -36,13 +36,13 @@ pub(in super::super) fn cgroups(proc: &Path, sys: &Path) -> CgroupWalk {
     }
 }
 
-/// Visits a hierarchy from its root; `visit` is given the folder and its path in it.
+/// Visits a hierarchy from its root; `visit` receives the directory and its path in the hierarchy.
 fn walk(root: &Path, mut visit: impl FnMut(&Path, &str)) -> usize {
     let mut left = vec![PathBuf::new()];
     let mut seen = 0;
     while let Some(inner) = left.pop() {
         seen += 1;
-        if seen >= MOST {
+        if seen >= MAX_CGROUPS {
             break;
         }
         let folder = root.join(&inner);
@@ -78,7 +78,7 @@ fn named(folder: &Path, file: &str, name: &str) -> Option<u64> {
 }
 
 fn no_hierarchy<T>(of: &str, base: &Path) -> Fact<T> {
-    let why = format!("there is no hierarchy of control groups for {of}");
+    let why = format!("there is no {of} cgroup hierarchy");
     Fact::missing(why, base.display().to_string())
 }
 
@@ -93,8 +93,8 @@ fn frozen(base: &Path, unified: Option<&Path>) -> Fact<Vec<FrozenCgroup>> {
             else {
                 return;
             };
-            // Below a frozen one all are; only what was frozen itself can be thawed.
-            if number(folder, "freezer.self_freezing") != Some(0) && frozen.len() < MOST_KEPT {
+            // All cgroups below a frozen one are frozen; only that one itself can be thawed.
+            if number(folder, "freezer.self_freezing") != Some(0) && frozen.len() < MAX_KEPT {
                 frozen.push(FrozenCgroup {
                     path: path.to_owned(),
                     file: folder.join("freezer.state").display().to_string(),
@@ -107,7 +107,7 @@ fn frozen(base: &Path, unified: Option<&Path>) -> Fact<Vec<FrozenCgroup>> {
     if let Some(root) = unified {
         sources.push(root.display().to_string());
         walk(root, |folder, path| {
-            if number(folder, "cgroup.freeze") == Some(1) && frozen.len() < MOST_KEPT {
+            if number(folder, "cgroup.freeze") == Some(1) && frozen.len() < MAX_KEPT {
                 frozen.push(FrozenCgroup {
                     path: path.to_owned(),
                     file: folder.join("cgroup.freeze").display().to_string(),
@@ -134,7 +134,7 @@ fn pids(base: &Path, unified: Option<&Path>) -> Fact<Vec<PidsUse>> {
         let Some((current, max)) = limits.filter(|(_, max)| *max > 0) else {
             return;
         };
-        if current as f64 >= max as f64 * NEAR && near.len() < MOST_KEPT {
+        if current as f64 >= max as f64 * NEAR_SHARE && near.len() < MAX_KEPT {
             near.push(PidsUse {
                 path: path.to_owned(),
                 current,
@@ -161,7 +161,7 @@ fn memory(proc: &Path, base: &Path, unified: Option<&Path>) -> Fact<MemoryCgroup
             .and_then(|row| row.get(2)?.parse().ok());
         let source = format!("{}, {}", file.display(), old.display());
         let Some(counted) = counted else {
-            return Fact::missing("it has no row of memory", source);
+            return Fact::missing("it has no line for memory", source);
         };
         let folders = walk(&old, |_, _| ()) as u64;
         let found = MemoryCgroups {
@@ -187,6 +187,6 @@ fn memory(proc: &Path, base: &Path, unified: Option<&Path>) -> Fact<MemoryCgroup
             },
             source,
         ),
-        None => Fact::missing("it does not count groups that are dying", source),
+        None => Fact::missing("it does not count dying cgroups", source),
     }
 }

@@ -22,12 +22,12 @@ pub(crate) use sockets::SocketRow;
 pub(super) use sockets::unix_sockets;
 
 /// No file that is read here is longer.
-const LONGEST: u64 = 256 * 1024;
+const MAX_FILE_BYTES: u64 = 256 * 1024;
 
 fn read(path: &Path) -> io::Result<String> {
     let mut bytes = Vec::new();
     open_without_waiting(path)?
-        .take(LONGEST)
+        .take(MAX_FILE_BYTES)
         .read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
@@ -66,7 +66,7 @@ pub(super) fn link(path: &Path) -> io::Result<String> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FanotifyMarks {
     pub(crate) all: u64,
-    /// Those that make whoever opens, reads or executes wait for permission.
+    /// Those that make processes wait for permission to open, read or execute.
     pub(crate) permission: u64,
 }
 

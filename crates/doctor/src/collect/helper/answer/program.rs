@@ -1,4 +1,4 @@
-//! The version that stands in a program of Go, read without executing it.
+//! The version in a Go executable, read without executing it.
 
 use std::io::{self, BufReader, Read};
 use std::path::Path;
@@ -7,28 +7,31 @@ use memchr::memmem;
 
 use super::open_without_waiting;
 
-/// What the linker was told, as it is kept in a program that was built without -trimpath.
-const TOLD: &[u8] = b"main.version=";
-/// What the linker set stands alone, between zeroes; of runc there are versions 1 only.
-const SET: &[u8] = b"\x001.";
+/// The linker flag, as it is kept in a program that was built without -trimpath.
+const LINKER_FLAG: &[u8] = b"main.version=";
+/// A string set by the linker stands between zero bytes; all versions of runc begin with 1.
+const STRING_START: &[u8] = b"\x001.";
 /// No version is longer.
-const LONGEST_VERSION: usize = 40;
-/// The constant itself: programs built before Go 1.18 keep nothing else.
+const MAX_VERSION_BYTES: usize = 40;
+/// The constant itself: programs built before Go 1.18 contain nothing else.
 const CANDIDATE: &[u8] = b"1.0.0-rc";
-/// A piece that is searched at once, and what of it is searched again with the next.
-const PIECE: usize = 1 << 20;
+/// The size of a chunk that is searched at once, and the part that is searched again with the next
+/// one.
+const CHUNK_BYTES: usize = 1 << 20;
 const OVERLAP: usize = 64;
 /// No runtime is larger.
-const LONGEST: u64 = 128 << 20;
+const MAX_FILE_BYTES: u64 = 128 << 20;
 
 pub(in super::super) fn program_version(path: &Path) -> io::Result<String> {
     let file = open_without_waiting(path)?;
-    let mut file = BufReader::with_capacity(PIECE, file.take(LONGEST));
-    let mut window = Vec::with_capacity(PIECE + OVERLAP);
+    let mut file = BufReader::with_capacity(CHUNK_BYTES, file.take(MAX_FILE_BYTES));
+    let mut window = Vec::with_capacity(CHUNK_BYTES + OVERLAP);
     let mut candidate = None;
     loop {
         let before = window.len();
-        let read = (&mut file).take(PIECE as u64).read_to_end(&mut window)?;
+        let read = (&mut file)
+            .take(CHUNK_BYTES as u64)
+            .read_to_end(&mut window)?;
         if read == 0 && before <= OVERLAP {
             break;
         }
@@ -41,12 +44,12 @@ pub(in super::super) fn program_version(path: &Path) -> io::Result<String> {
         }
         window.drain(..window.len().saturating_sub(OVERLAP));
     }
-    candidate.ok_or_else(|| io::Error::other("the program does not tell its version"))
+    candidate.ok_or_else(|| io::Error::other("the executable contains no version"))
 }
 
 fn told(bytes: &[u8]) -> Option<String> {
-    memmem::find_iter(bytes, TOLD).find_map(|at| {
-        let rest = &bytes[at + TOLD.len()..];
+    memmem::find_iter(bytes, LINKER_FLAG).find_map(|at| {
+        let rest = &bytes[at + LINKER_FLAG.len()..];
         let length = rest
             .iter()
             .position(|byte| !(byte.is_ascii_alphanumeric() || b".-+~_".contains(byte)))?;
@@ -58,8 +61,8 @@ fn told(bytes: &[u8]) -> Option<String> {
 }
 
 fn set(bytes: &[u8]) -> Option<String> {
-    memmem::find_iter(bytes, SET).find_map(|at| {
-        let rest = bytes[at + 1..].iter().take(LONGEST_VERSION);
+    memmem::find_iter(bytes, STRING_START).find_map(|at| {
+        let rest = bytes[at + 1..].iter().take(MAX_VERSION_BYTES);
         let length = rest.clone().position(|byte| *byte == 0)?;
         let version: String = rest.take(length).map(|byte| char::from(*byte)).collect();
         let numbers = version.split(['-', '+', '~']).next()?;
@@ -93,11 +96,11 @@ mod tests {
 
     #[test]
     fn the_version_is_found_wherever_it_stands() {
-        let mut program = vec![0; PIECE - 5];
+        let mut program = vec![0; CHUNK_BYTES - 5];
         program.extend(b"build\t-ldflags=\"-X main.version=1.1.5+ds1 -s\"\n");
         assert_eq!(version_in(&program).as_deref(), Some("1.1.5+ds1"));
         // As it stands in Debian's: /usr/sbin/runc of bookworm.
-        let mut program = vec![0; PIECE - 5];
+        let mut program = vec![0; CHUNK_BYTES - 5];
         program.extend(b"go1.19.8\0\0\0\0\0\0\0\x001.1.5+ds1\0\0\0\x8b\x19");
         assert_eq!(version_in(&program).as_deref(), Some("1.1.5+ds1"));
         assert_eq!(version_in(b"\x001.5\0\x001.2.3 of x\0\x002.36.1\0"), None);

@@ -1,5 +1,5 @@
-//! The database of rpm has had three formats: rpm itself is asked, once. It may take so
-//! long and say so much, and then it is ended, whatever it does.
+//! Versions from rpm. Its database has had three formats, so `rpm` itself is run, once, with
+//! limits on its duration and output.
 
 use std::io::{self, Read};
 use std::os::unix::process::CommandExt;
@@ -13,15 +13,15 @@ use rustix::process::{Pid, Signal, geteuid, kill_process_group};
 
 /// A query by names takes tens of milliseconds.
 const LIMIT: Duration = Duration::from_secs(3);
-/// No answer about a handful of packages is longer.
-const LONGEST: u64 = 64 * 1024;
-/// After a request to end, and after the end of the output.
+/// The output for a few packages is shorter.
+const MAX_OUTPUT_BYTES: u64 = 64 * 1024;
+/// The time to exit after SIGTERM, and after the end of the output.
 const GRACE: Duration = Duration::from_millis(200);
-/// Nobody: who may write nowhere takes no lock of the database, so that being ended leaves
+/// The user nobody has no write access, so it takes no lock of the database, and killing it leaves
 /// none behind.
-const NOBODY: u32 = 65_534;
+const NOBODY_UID: u32 = 65_534;
 
-/// What `rpm -q` says of these packages, errors included: a row for each that is installed.
+/// The output of `rpm -q` for these packages, including errors: a line for each installed one.
 pub(in super::super) fn rpm(program: &Path, packages: &[String]) -> io::Result<String> {
     let (output, theirs) = io::pipe()?;
     let mut command = Command::new(program);
@@ -36,7 +36,7 @@ pub(in super::super) fn rpm(program: &Path, packages: &[String]) -> io::Result<S
         .stderr(theirs)
         .process_group(0);
     if geteuid().is_root() {
-        command.uid(NOBODY).gid(NOBODY);
+        command.uid(NOBODY_UID).gid(NOBODY_UID);
     }
     let mut child = command.spawn()?;
     // Our ends of its output, without which that never ends.
@@ -54,8 +54,8 @@ fn read(output: impl Read + Send + 'static) -> io::Result<String> {
         .name("output".to_owned())
         .spawn(move || {
             let mut bytes = Vec::new();
-            let read = output.take(LONGEST).read_to_end(&mut bytes);
-            // Whoever waited may have stopped.
+            let read = output.take(MAX_OUTPUT_BYTES).read_to_end(&mut bytes);
+            // The receiver may be gone.
             let _ = sender.send(read.map(|_| bytes));
         })?;
     let bytes = received

@@ -1,4 +1,4 @@
-//! The kernel's table of unix sockets, as it tells it over netlink (sock_diag(7)).
+//! The kernel's table of unix sockets, via netlink (sock_diag(7)).
 //!
 //! It is in memory; but the kernel may have to load its module `unix_diag` first, for which it
 //! starts a program. Our own few lines: the crates that speak netlink build on one that nobody
@@ -15,10 +15,10 @@ use rustix::net::{
 use serde::{Deserialize, Serialize};
 
 /// More than any node has.
-const MOST: usize = 50_000;
-/// More than any socket is told to keep.
-const MOST_PENDING: usize = 4096;
-/// For all of it.
+const MAX_SOCKETS: usize = 50_000;
+/// More than the backlog of any socket.
+const MAX_PENDING: usize = 4096;
+/// For the whole query.
 const LIMIT: Duration = Duration::from_secs(2);
 
 /// Of `linux/netlink.h`: the kind of a message, and that all rows are wanted.
@@ -48,7 +48,7 @@ pub(crate) struct SocketRow {
     pub path: Option<String>,
     /// The inode of the other end.
     pub peer: Option<u32>,
-    /// Of one that listens: the inodes of those who wait to be accepted.
+    /// If it listens: the inodes of the connections that wait to be accepted.
     pub pending: Vec<u32>,
     /// Of one that listens: connections that wait; else bytes that wait.
     pub queue: u32,
@@ -69,7 +69,7 @@ pub(in crate::collect::helper) fn unix_sockets() -> io::Result<Vec<SocketRow>> {
     let mut rows = Vec::new();
     let mut buffer = vec![MaybeUninit::uninit(); 64 << 10];
     let begun = Instant::now();
-    while rows.len() < MOST && begun.elapsed() < LIMIT {
+    while rows.len() < MAX_SOCKETS && begun.elapsed() < LIMIT {
         let ((datagram, _), _) = recv(&kernel, &mut buffer[..], RecvFlags::empty())?;
         if datagram.is_empty() || take(datagram, &mut rows)? {
             break;
@@ -133,7 +133,7 @@ fn row(body: &[u8]) -> Option<SocketRow> {
             NAME => row.path = path(value),
             PEER => row.peer = number(value, 0),
             PENDING => {
-                let numbers = value.chunks_exact(4).take(MOST_PENDING);
+                let numbers = value.chunks_exact(4).take(MAX_PENDING);
                 row.pending = numbers.filter_map(|bytes| number(bytes, 0)).collect();
             }
             QUEUES => {

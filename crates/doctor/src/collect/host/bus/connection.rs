@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 
-use super::wire::{self, Call, FRONT, Message};
+use super::wire::{self, Call, FIXED_HEADER, Message};
 use crate::facts::Missing;
 
 /// Why there is no answer.
@@ -35,13 +35,13 @@ impl From<Failure> for Missing {
     }
 }
 
-/// More messages than this between a question and its answer are a flood.
-const MOST_BETWEEN: usize = 1000;
-/// The longest line while it asks who we are.
-const LONGEST_LINE: usize = 1024;
+/// How many other messages may arrive between a call and its reply.
+const MAX_OTHER_MESSAGES: usize = 1000;
+/// The longest line during authentication.
+const MAX_LINE_BYTES: usize = 1024;
 
-/// How often to see whether there is room in a full queue.
-const LOOK: Duration = Duration::from_millis(20);
+/// How often to check whether a full accept queue has room again.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 pub(super) struct Connection {
     stream: UnixStream,
@@ -49,7 +49,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Connects, and says which user we are.
+    /// Connects and authenticates as the current user.
     pub(super) fn open(path: &Path, limit: Duration) -> Result<Self, Failure> {
         let deadline = Deadline::new(limit);
         let stream = connect(path, &deadline)?;
@@ -73,14 +73,14 @@ impl Connection {
         let deadline = Deadline::new(limit);
         self.serial += 1;
         self.write(&call.bytes(self.serial), &deadline)?;
-        for _ in 0..MOST_BETWEEN {
+        for _ in 0..MAX_OTHER_MESSAGES {
             let message = self.read_message(&deadline)?;
             if message.answers == Some(self.serial) {
                 return Ok(message);
             }
         }
         Err(Failure::Nonsense(
-            "messages without end, and none of them is the answer",
+            "too many messages, and none of them is the reply",
         ))
     }
 
@@ -113,8 +113,8 @@ impl Connection {
     fn read_line(&mut self, deadline: &Deadline) -> Result<Vec<u8>, Failure> {
         let mut line = Vec::new();
         while !line.ends_with(b"\r\n") {
-            if line.len() >= LONGEST_LINE {
-                return Err(Failure::Nonsense("its first line does not end"));
+            if line.len() >= MAX_LINE_BYTES {
+                return Err(Failure::Nonsense("its first line is too long"));
             }
             let mut byte = [0];
             self.fill(&mut byte, deadline)?;
@@ -124,17 +124,17 @@ impl Connection {
     }
 
     fn read_message(&mut self, deadline: &Deadline) -> Result<Message, Failure> {
-        let mut front = [0; FRONT];
+        let mut front = [0; FIXED_HEADER];
         self.fill(&mut front, deadline)?;
-        let rest = wire::length_of_rest(&front).ok_or(Failure::Nonsense("a wrong header"))?;
+        let rest = wire::length_of_rest(&front).ok_or(Failure::Nonsense("an invalid header"))?;
         let mut message = front.to_vec();
-        message.resize(FRONT + rest, 0);
-        self.fill(&mut message[FRONT..], deadline)?;
-        wire::read(&message).ok_or(Failure::Nonsense("a wrong message"))
+        message.resize(FIXED_HEADER + rest, 0);
+        self.fill(&mut message[FIXED_HEADER..], deadline)?;
+        wire::read(&message).ok_or(Failure::Nonsense("an invalid message"))
     }
 }
 
-/// Where nobody accepts and the queue is full, a common connect waits for ever.
+/// If the accept queue is full, a blocking connect would wait forever.
 fn connect(path: &Path, deadline: &Deadline) -> Result<UnixStream, Failure> {
     let failed = |errno: Errno| Failure::Socket(errno.into());
     let address = SocketAddrUnix::new(path).map_err(failed)?;
@@ -144,7 +144,7 @@ fn connect(path: &Path, deadline: &Deadline) -> Result<UnixStream, Failure> {
     loop {
         match net::connect(&socket, &address) {
             Ok(()) => break,
-            Err(Errno::AGAIN) => sleep(LOOK.min(deadline.left()?)),
+            Err(Errno::AGAIN) => sleep(POLL_INTERVAL.min(deadline.left()?)),
             Err(errno) => return Err(failed(errno)),
         }
     }

@@ -20,17 +20,17 @@ use wire::Call;
 const SYSTEMD: &str = "org.freedesktop.systemd1";
 const MANAGER: &str = "org.freedesktop.systemd1.Manager";
 const BUS: &str = "org.freedesktop.DBus";
-/// The bus itself is quick, or it is broken.
+/// A bus that works answers quickly.
 const BUS_LIMIT: Duration = Duration::from_secs(2);
-/// What all questions but the first ping take at most. To reach systemd over the bus and to
-/// see it count takes 10.5 s of that, on a bus that answers as slowly as it can: to connect
-/// 4 s, its owner, its version and the second ping 2 s each, and the time between. What comes
-/// after is asked while there is time for it.
-pub(super) const LONGEST: Duration = Duration::from_secs(11);
-/// A deadline is met a little late.
+/// The maximum duration of all calls except the first ping. On the slowest possible bus, 10.5 s
+/// of that are needed to reach systemd and to see its serial grow: 4 s to connect; 2 s each for
+/// the owner, the version and the second ping; and the time between. Further calls are made
+/// only if there is time left.
+pub(super) const TIME_LIMIT: Duration = Duration::from_secs(11);
+/// A deadline may be exceeded slightly.
 pub(super) const GRACE: Duration = Duration::from_secs(1);
-/// Between two answers, so that a rate can be told.
-const APART: Duration = Duration::from_millis(500);
+/// The time between two pings, from which the rate of messages is computed.
+const BETWEEN_PINGS: Duration = Duration::from_millis(500);
 
 /// Asks also about these services.
 pub(super) fn collect(host: &Host, services: &[String]) -> BusFacts {
@@ -40,7 +40,7 @@ pub(super) fn collect(host: &Host, services: &[String]) -> BusFacts {
     };
     let time = Time {
         start: Instant::now(),
-        limit: LONGEST + host.step,
+        limit: TIME_LIMIT + host.step,
     };
     let services = over_bus(host, services, &mut facts, &time);
     over_private_socket(host, services, &mut facts, &time);
@@ -54,7 +54,7 @@ struct Time {
 }
 
 impl Time {
-    /// Whether there is time for so many more questions.
+    /// Whether there is time for this many more calls.
     fn is_for(&self, questions: u32) -> bool {
         self.start.elapsed() + BUS_LIMIT * questions <= self.limit
     }
@@ -88,7 +88,7 @@ fn over_bus<'a>(
     };
     let first = *first;
     facts.systemd = version(&mut bus, Some(SYSTEMD));
-    sleep(APART);
+    sleep(BETWEEN_PINGS);
     let again = ping(&mut bus, BUS_LIMIT, Some(SYSTEMD));
     facts.serial = match again.value() {
         Some(Ping::Answered { serial, .. }) => Fact::known(
@@ -124,7 +124,7 @@ fn over_private_socket(
     let path = host.run.join("systemd/private");
     let source = path.display().to_string();
     if !time.is_for(2) {
-        facts.private = Fact::missing("the bus had taken all the time", source);
+        facts.private = Fact::missing("the calls on the bus took all the time", source);
         return;
     }
     let mut private = match Connection::open(&path, BUS_LIMIT) {
@@ -229,7 +229,7 @@ fn version(connection: &mut Connection, to: Option<&str>) -> Fact<String> {
         Ok(answer) => match (answer.error, answer.text) {
             (None, Some(version)) => Fact::known(super::file::printable(&version), source),
             (Some(error), _) => Fact::missing(error, source),
-            (None, None) => Fact::missing("the answer holds no text", source),
+            (None, None) => Fact::missing("the reply contains no text", source),
         },
         Err(failure) => Fact::missing(failure, source),
     }

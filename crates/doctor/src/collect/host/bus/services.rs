@@ -11,12 +11,12 @@ use crate::facts::host::{Process, Service};
 
 const UNIT: &str = "org.freedesktop.systemd1.Unit";
 const SERVICE: &str = "org.freedesktop.systemd1.Service";
-/// All of these questions together; a systemd that is well answers within milliseconds.
+/// For all of these calls together; a healthy systemd answers within milliseconds.
 const LIMIT: Duration = Duration::from_secs(2);
 /// No node has more daemons that serve its containers.
-const MOST: usize = 24;
+const MAX_SERVICES: usize = 24;
 
-/// Units of a kubelet, by the distributions that ship them.
+/// Unit names of the kubelet in various distributions.
 const KUBELETS: [&str; 11] = [
     "kubelet.service",
     "k3s.service",
@@ -30,7 +30,7 @@ const KUBELETS: [&str; 11] = [
     "origin-node.service",
     "atomic-openshift-node.service",
 ];
-/// Units of a runtime.
+/// Unit names of runtimes.
 const RUNTIMES: [&str; 5] = [
     "containerd.service",
     "docker.service",
@@ -53,7 +53,7 @@ pub(in super::super) fn wanted(processes: &[Process]) -> Vec<String> {
     }
     wanted.sort();
     wanted.dedup();
-    wanted.truncate(MOST);
+    wanted.truncate(MAX_SERVICES);
     wanted
 }
 
@@ -105,7 +105,7 @@ impl Asking<'_> {
 
     /// `None` if systemd has not loaded it.
     fn service(&mut self, unit: &str) -> Result<Option<Service>, Failure> {
-        // Its object's path could be told from its name, but asking that for a property
+        // The object path could be derived from the name, but reading a property of that
         // would make systemd load the unit.
         let call = Call::new("/org/freedesktop/systemd1", MANAGER, "GetUnit").with(unit);
         let answer = self.ask(call)?;

@@ -1,9 +1,9 @@
 //! As much of D-Bus' wire format as a few questions take.
 
-/// Do not start what is not there: an activation takes up to 25 seconds.
+/// Do not start the destination: an activation takes up to 25 seconds.
 const NO_AUTO_START: u8 = 2;
 const METHOD_CALL: u8 = 1;
-/// Numbers of the header's fields.
+/// Codes of the header fields.
 const PATH: u8 = 1;
 const INTERFACE: u8 = 2;
 const MEMBER: u8 = 3;
@@ -11,9 +11,9 @@ const ERROR_NAME: u8 = 4;
 const REPLY_SERIAL: u8 = 5;
 const DESTINATION: u8 = 6;
 const SIGNATURE: u8 = 8;
-/// What stands in front of every message: as many bytes, and what its lengths may be.
-pub(crate) const FRONT: usize = 16;
-const LONGEST: usize = 1 << 20;
+/// The fixed part of each message's header, in bytes; and the maximum length of the rest.
+pub(crate) const FIXED_HEADER: usize = 16;
+const MAX_REST: usize = 1 << 20;
 
 /// A call of a method whose arguments are texts.
 pub(crate) struct Call<'a> {
@@ -108,24 +108,24 @@ pub(crate) struct Message {
 }
 
 /// The length of what follows the front.
-pub(crate) fn length_of_rest(front: &[u8; FRONT]) -> Option<usize> {
+pub(crate) fn length_of_rest(front: &[u8; FIXED_HEADER]) -> Option<usize> {
     let order = Order::of(front[0])?;
     let body = order.number(front, 4)? as usize;
     let fields = order.number(front, 12)? as usize;
     let rest = fields.checked_next_multiple_of(8)?.checked_add(body)?;
-    (rest <= LONGEST).then_some(rest)
+    (rest <= MAX_REST).then_some(rest)
 }
 
 /// Reads a message, front and rest.
 pub(crate) fn read(message: &[u8]) -> Option<Message> {
     let order = Order::of(*message.first()?)?;
-    let fields_end = FRONT.checked_add(order.number(message, 12)? as usize)?;
+    let fields_end = FIXED_HEADER.checked_add(order.number(message, 12)? as usize)?;
     let mut read = Message {
         serial: order.number(message, 8)?,
         ..Message::default()
     };
     let mut signature = String::new();
-    let mut at = FRONT;
+    let mut at = FIXED_HEADER;
     while at < fields_end {
         at = at.next_multiple_of(8);
         let code = *message.get(at)?;
@@ -221,8 +221,8 @@ mod tests {
     fn whatever_a_message_is_cut_to_nothing_breaks() {
         let call = Call::new("/a", "b.c", "D").to("e.f").with("text");
         let bytes = call.bytes(7);
-        let front: [u8; FRONT] = bytes[..FRONT].try_into().expect("a front");
-        assert_eq!(length_of_rest(&front), Some(bytes.len() - FRONT));
+        let front: [u8; FIXED_HEADER] = bytes[..FIXED_HEADER].try_into().expect("a front");
+        assert_eq!(length_of_rest(&front), Some(bytes.len() - FIXED_HEADER));
         let message = read(&bytes).expect("a message");
         assert_eq!((message.serial, message.text.as_deref()), (7, Some("text")));
         for end in 0..bytes.len() {

@@ -1,4 +1,4 @@
-//! `/proc/PID/cgroup`: on kernels before 6.8 whoever reads it waits for a lock of all groups.
+//! `/proc/PID/cgroup`: on kernels before 6.8, reading it waits for a lock shared by all cgroups.
 
 use std::path::Path;
 
@@ -7,8 +7,8 @@ use crate::collect::helper::Reads;
 use crate::collect::host::file::printable_path;
 use crate::facts::host::{CgroupPath, Process};
 
-/// Hierarchies that a cause asks about, and the one by which systemd keeps its units; the
-/// empty name is that of version 2.
+/// The hierarchies that judges use, and the one in which systemd keeps its units; the empty name is
+/// that of version 2.
 const CONTROLLERS: [&str; 5] = ["freezer", "pids", "memory", "cpu", "name=systemd"];
 
 /// Where a process is; nowhere if that cannot be read.

@@ -7,22 +7,22 @@ use crate::collect::helper::Reads;
 use crate::facts::Fact;
 use crate::facts::host::FdUse;
 
-/// No process has more that would have to be counted to say that it has too many.
-const MOST: usize = 200_000;
+/// Counting ends here: a process with this many has too many.
+const MAX_FDS: usize = 200_000;
 
 /// An agent has one or two.
-const MOST_GROUPS: usize = 32;
+const MAX_FANOTIFY_GROUPS: usize = 32;
 
-/// So many links are read in one go, for which a healthy kernel needs a millisecond.
-const AT_ONCE: usize = 256;
+/// How many links are read in one step, which takes a millisecond on a healthy kernel.
+const LINKS_AT_ONCE: usize = 256;
 
-/// Counts them; `socket` is told the inode of each socket.
+/// Counts the file descriptors; `socket` receives the inode of each socket.
 pub(super) fn count(reads: &Reads, folder: &Path, mut socket: impl FnMut(u32)) -> Fact<FdUse> {
     let path = folder.join("fd");
     let source = path.display().to_string();
     let (limit, hard_limit) = limits(reads, folder);
     let mut entries = match reads.at(&path, || std::fs::read_dir(&path)) {
-        Ok(entries) => entries.flatten().take(MOST),
+        Ok(entries) => entries.flatten().take(MAX_FDS),
         Err(why) => return Fact::missing(why, source),
     };
     let mut found = FdUse {
@@ -32,7 +32,7 @@ pub(super) fn count(reads: &Reads, folder: &Path, mut socket: impl FnMut(u32)) -
     };
     loop {
         let links = reads.at(&path, || {
-            let links = entries.by_ref().take(AT_ONCE);
+            let links = entries.by_ref().take(LINKS_AT_ONCE);
             let links = links.map(|entry| (entry.file_name(), std::fs::read_link(entry.path())));
             Ok(links.collect::<Vec<_>>())
         });
@@ -60,7 +60,7 @@ fn add(found: &mut FdUse, number: &str, target: &str, socket: &mut impl FnMut(u3
         found.inotify += 1;
     } else if target.starts_with("pipe:") {
         found.pipes += 1;
-    } else if target.contains("[fanotify]") && found.fanotify.len() < MOST_GROUPS {
+    } else if target.contains("[fanotify]") && found.fanotify.len() < MAX_FANOTIFY_GROUPS {
         found.fanotify.extend(number.parse::<u32>().ok());
     }
 }

@@ -1,4 +1,4 @@
-//! The first look: what is read of each process, by a helper.
+//! The first sample: what a helper reads of each process.
 
 use std::io;
 use std::path::Path;
@@ -13,9 +13,9 @@ use crate::collect::helper::{Reads, read_all};
 use crate::collect::host::file::word;
 use crate::collect::host::sockets::Holders;
 use crate::facts::host::Process;
-use crate::facts::host::process::MOST_PROCESSES;
+use crate::facts::host::process::MAX_PROCESSES;
 
-/// As `clone(2)` has it: a thread of the kernel.
+/// The flag `PF_KTHREAD`.
 const KERNEL_THREAD: u64 = 0x0020_0000;
 
 /// One process.
@@ -31,7 +31,7 @@ pub(in crate::collect) fn first_look(proc: &Path, limit: Duration) -> io::Result
     let until = Instant::now() + limit;
     let names = std::fs::read_dir(proc)?.flatten();
     let pids = names.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    let pids: Vec<u32> = pids.take(MOST_PROCESSES).collect();
+    let pids: Vec<u32> = pids.take(MAX_PROCESSES).collect();
     let uptime = word::<f64>(&proc.join("uptime"), 0);
     let uptime = uptime.value().copied().unwrap_or(0.0);
     let room = Mutex::new(Room::default());

@@ -27,24 +27,24 @@ use second::{Again, Now, SecondLook, Threads};
 pub(in crate::collect) use second::{LookAt, second_look, threads_of};
 pub(in crate::collect) use stat::Stat;
 
-/// Of one process so many threads are shown.
-const MOST_THREADS: usize = 64;
-/// The threads of so many others are shown.
-const MOST_SHOWN: usize = 64;
-/// How long a helper that has read until its time was over takes to tell it.
+/// How many threads of one process are kept.
+const MAX_THREADS: usize = 64;
+/// Of how many other processes the threads are kept.
+const MAX_OTHER_PROCESSES: usize = 64;
+/// How long a helper that used all of its time takes to return its results.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Everything that runs, at the first look.
+/// All processes in the first sample.
 #[derive(Debug, Serialize, Deserialize)]
 pub(in crate::collect) struct Census {
     processes: Vec<Process>,
     before: HashMap<u32, Before>,
-    /// Who has which socket open.
+    /// Which process has which socket open.
     holders: Holders,
     gaps: Gaps,
 }
 
-/// What the first look saw of a process that the second is held against.
+/// The values of a process in the first sample that are compared with the second.
 #[derive(Debug, Serialize, Deserialize)]
 struct Before {
     /// When it began, in ticks.
@@ -125,7 +125,7 @@ impl Census {
 }
 
 impl Before {
-    /// What happened between the looks; false if it is another process by now.
+    /// Adds the changes between the samples; false if the PID was reused.
     fn compare(&self, process: &mut Process, now: &Again, seconds: f64) -> bool {
         if now.start != self.start {
             return false;
@@ -165,7 +165,7 @@ pub(super) fn show_threads(
     let shown = processes
         .iter_mut()
         .filter(|process| of.contains(&process.pid) && process.threads.is_empty());
-    let mut shown: Vec<&mut Process> = shown.take(MOST_SHOWN).collect();
+    let mut shown: Vec<&mut Process> = shown.take(MAX_OTHER_PROCESSES).collect();
     if shown.is_empty() {
         return Gaps::default();
     }

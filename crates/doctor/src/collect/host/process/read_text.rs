@@ -7,7 +7,7 @@ use crate::collect::helper::Reads;
 use crate::collect::host::file::text_of;
 use crate::facts::Missing;
 
-/// The text of a file. It is opened as it stands: who would wait for it is left.
+/// The text of a file. Opening it may block: the worker is then abandoned.
 pub(super) fn read_text(reads: &Reads, path: &Path) -> Result<String, Missing> {
     reads.at(path, || text_of(File::open(path)?))
 }

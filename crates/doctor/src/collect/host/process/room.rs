@@ -1,17 +1,17 @@
-//! What may be kept of all processes together, so that no machine makes a bundle too large to
+//! How much is kept of all processes together, so that no machine makes a bundle too large to
 //! be written.
 
-use super::MOST_THREADS;
+use super::MAX_THREADS;
 use crate::facts::host::CgroupPath;
 
-/// Of what runs containers, or says so by its name, so many threads in all.
-const MOST_SERVING_THREADS: usize = 8_000;
-/// Of all others.
-const MOST_OTHER_THREADS: usize = 4_000;
-/// Bytes of paths of control groups; on a usual node a process has some hundred.
-const MOST_PATHS: usize = 6 << 20;
+/// The total number of threads of processes that run containers, or have the name of one that does.
+const MAX_SERVING_THREADS: usize = 8_000;
+/// The total number of threads of all other processes.
+const MAX_OTHER_THREADS: usize = 4_000;
+/// The total length of cgroup paths; a process usually has a few hundred bytes.
+const MAX_PATH_BYTES: usize = 6 << 20;
 
-/// What may still be kept.
+/// How much more may be kept.
 pub(super) struct Room {
     serving_threads: usize,
     other_threads: usize,
@@ -22,9 +22,9 @@ pub(super) struct Room {
 impl Default for Room {
     fn default() -> Self {
         Self {
-            serving_threads: MOST_SERVING_THREADS,
-            other_threads: MOST_OTHER_THREADS,
-            paths: MOST_PATHS,
+            serving_threads: MAX_SERVING_THREADS,
+            other_threads: MAX_OTHER_THREADS,
+            paths: MAX_PATH_BYTES,
         }
     }
 }
@@ -32,7 +32,7 @@ impl Default for Room {
 impl Room {
     /// How many threads of a process there is room for.
     pub(super) fn for_threads(&mut self, serving: bool) -> usize {
-        MOST_THREADS.min(*self.threads(serving))
+        MAX_THREADS.min(*self.threads(serving))
     }
 
     /// These threads are kept.
@@ -65,7 +65,7 @@ impl Room {
 mod tests {
     use super::*;
     use crate::facts::Fact;
-    use crate::facts::host::process::MOST_PROCESSES;
+    use crate::facts::host::process::MAX_PROCESSES;
     use crate::facts::host::{FdUse, Process, Thread};
 
     /// As long as anything gets that the kernel lets others choose.
@@ -79,7 +79,7 @@ mod tests {
             still: true,
             stack: Vec::new(),
         };
-        let threads = MOST_SERVING_THREADS + MOST_OTHER_THREADS;
+        let threads = MAX_SERVING_THREADS + MAX_OTHER_THREADS;
         let process = |number: usize| Process {
             pid: 4_000_000 + number as u32,
             ppid: 4_000_000,
@@ -98,7 +98,7 @@ mod tests {
                 .collect(),
             cgroups: vec![CgroupPath {
                 controllers: "freezer,pids,memory,cpu,cpuacct".to_owned(),
-                path: "\"".repeat(MOST_PATHS / MOST_PROCESSES),
+                path: "\"".repeat(MAX_PATH_BYTES / MAX_PROCESSES),
             }],
             fds: Fact::known(
                 FdUse {
@@ -112,13 +112,13 @@ mod tests {
                 "/proc/4000000/fd",
             ),
         };
-        (0..MOST_PROCESSES).map(process).collect()
+        (0..MAX_PROCESSES).map(process).collect()
     }
 
     #[test]
     fn the_fullest_machine_fits_a_bundle_with_room_to_spare() {
         let text = serde_json::to_vec(&fullest()).expect("JSON");
-        let most = crate::bundle::LONGEST as usize * 7 / 8;
+        let most = crate::bundle::MAX_BYTES as usize * 7 / 8;
         assert!(text.len() < most, "{} of {most}", text.len());
     }
 }

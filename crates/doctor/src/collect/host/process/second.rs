@@ -1,4 +1,4 @@
-//! The second look, and all threads of a few processes: what a helper reads later.
+//! The second sample, and all threads of a few processes, which a helper reads later.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::stat::Stat;
-use super::{MOST_THREADS, threads};
+use super::{MAX_THREADS, threads};
 use crate::collect::helper::{Reads, read_all};
 use crate::facts::Missing;
 use crate::facts::host::{Gaps, Thread};
 
-/// What to look at once more.
+/// What to read again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::collect) struct LookAt {
     pub pid: u32,
@@ -21,14 +21,14 @@ pub(in crate::collect) struct LookAt {
     pub threads: Vec<u32>,
 }
 
-/// What the second look found.
+/// The second sample.
 #[derive(Debug, Serialize, Deserialize)]
 pub(in crate::collect) struct SecondLook {
     pub found: Vec<(u32, Now)>,
     pub gaps: Gaps,
 }
 
-/// A process at the second look.
+/// A process in the second sample.
 #[derive(Debug, Serialize, Deserialize)]
 pub(in crate::collect) enum Now {
     Gone,
@@ -60,7 +60,7 @@ pub(in crate::collect) struct Threads {
     pub gaps: Gaps,
 }
 
-/// Looks at these once more, within `limit`.
+/// Reads these again, within `limit`.
 pub(in crate::collect) fn second_look(
     proc: PathBuf,
     at: Vec<LookAt>,
@@ -103,7 +103,7 @@ pub(in crate::collect) fn threads_of(proc: PathBuf, of: Vec<u32>, limit: Duratio
     let until = Instant::now() + limit;
     let outcome = read_all(of, until, move |reads: &Reads, pid: &u32| {
         let folder = proc.join(pid.to_string());
-        Some((*pid, threads::of(reads, &folder, true, MOST_THREADS)))
+        Some((*pid, threads::of(reads, &folder, true, MAX_THREADS)))
     });
     Threads {
         found: outcome.done,

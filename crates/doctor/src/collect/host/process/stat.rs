@@ -25,14 +25,14 @@ impl Stat {
         Self::parse(&text(&folder.join("stat")).ok()?)
     }
 
-    /// The same, by one who is watched over.
+    /// The same, by a worker that is polled.
     pub(super) fn of(reads: &Reads, folder: &Path) -> Result<Self, Missing> {
         let text = read_text(reads, &folder.join("stat"))?;
-        let nonsense = || Missing::System("it does not say what is looked for".to_owned());
+        let nonsense = || Missing::System("the expected field is missing".to_owned());
         Self::parse(&text).ok_or_else(nonsense)
     }
 
-    /// `1 (systemd) S 0 1 1 0 -1 4194560 …`; the name may hold anything, `) S 1` as well.
+    /// `1 (systemd) S 0 1 1 0 -1 4194560 …`; the name may contain anything, even `) S 1`.
     fn parse(text: &str) -> Option<Self> {
         let (front, back) = text.rsplit_once(") ")?;
         let (_, comm) = front.split_once(" (")?;

@@ -8,8 +8,8 @@ use crate::collect::helper::Reads;
 use crate::collect::host::file::printable;
 use crate::facts::host::Thread;
 
-/// Of one process so many are looked at.
-const MOST_LOOKED_AT: usize = 4096;
+/// How many threads of one process are read.
+const MAX_READ: usize = 4096;
 
 /// The kernel function that a task waits in.
 pub(super) fn wchan(reads: &Reads, folder: &Path) -> Option<String> {
@@ -47,7 +47,7 @@ fn tasks(reads: &Reads, folder: &Path) -> Vec<u32> {
     let tasks = reads.at(&folder, || {
         let names = std::fs::read_dir(&folder)?.flatten();
         let tasks = names.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        Ok(tasks.take(MOST_LOOKED_AT).collect())
+        Ok(tasks.take(MAX_READ).collect())
     });
     tasks.unwrap_or_default()
 }

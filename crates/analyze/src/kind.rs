@@ -32,10 +32,10 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// How many there are.
+    /// The number of kinds.
     pub const COUNT: usize = Self::KNOWN.len() + 1;
 
-    /// All but the unknown.
+    /// All kinds except unknown.
     pub const KNOWN: [Self; 12] = [
         Self::KubeletLog,
         Self::RuntimeLog,

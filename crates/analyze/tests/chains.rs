@@ -58,9 +58,9 @@ fn a_status_lock_is_followed_from_the_relist_to_the_unmount() {
         found.summary
     );
     assert!(
-        found
-            .summary
-            .starts_with("The kubelet's relist has waited for 45 minutes in ListContainers; ")
+        found.summary.starts_with(
+            "The kubelet's relist has been waiting for 45 minutes in ListContainers; "
+        )
     );
     assert!(
         found

@@ -60,7 +60,11 @@ fn the_holder_of_a_pile_works_on_the_same_object() {
         (Some(777), Some(46)),
         "{holder:#?}"
     );
-    assert!(holder.why.contains("the very object"), "{}", holder.why);
+    assert!(
+        holder.why.contains("on the object whose lock"),
+        "{}",
+        holder.why
+    );
     assert_eq!(causes(&found)[0], "container-status-lock");
     assert_eq!(found.findings[0].confidence.as_str(), "certain");
 }

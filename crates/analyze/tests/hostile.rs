@@ -4,7 +4,7 @@ mod read;
 
 use std::time::{Duration, Instant};
 
-use analyze::input::LONGEST_LINE;
+use analyze::input::MAX_LINE_BYTES;
 use read::text;
 
 /// No line of a megabyte takes longer, even unoptimised on a busy machine.
@@ -28,7 +28,7 @@ fn line_of(piece: &str) -> Vec<u8> {
         .iter()
         .copied()
         .cycle()
-        .take(LONGEST_LINE)
+        .take(MAX_LINE_BYTES)
         .collect()
 }
 
@@ -73,7 +73,7 @@ fn one_long_line_of_anything_ends_in_time() {
 
 #[test]
 fn a_line_beyond_the_bound_is_one_unread_line() {
-    let mut bytes = vec![b'x'; 5 * LONGEST_LINE];
+    let mut bytes = vec![b'x'; 5 * MAX_LINE_BYTES];
     bytes.extend(b"\nMay 05 13:59:56 n1 systemd[1]: Started x.\n");
     let found = ends_in_time("long", &bytes);
     assert_eq!(

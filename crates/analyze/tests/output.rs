@@ -23,7 +23,7 @@ fn trouble(page: &str) {
         "{found:#?}"
     );
     assert!(
-        found.summary.starts_with("Something is wrong"),
+        found.summary.starts_with("There is a problem"),
         "{}",
         found.summary
     );

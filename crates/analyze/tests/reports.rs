@@ -24,9 +24,9 @@ fn the_way_from_the_kubelet_to_the_kernel_is_one_sentence() {
         found.summary,
         "The kubelet's relist waits in PodSandboxStatus; its handler in the kubelet waits for the lock of \
          network.(*PluginManager); that lock is held by a goroutine in network.(*PluginManager).SetUpPod, which \
-         waits for the end of a process that it started; that process is the CNI plug-in, which waits for its agent \
-         (main.rpcCall); in the CNI agent goroutine 67570 has waited for 1595 minutes for an answer of the kernel over \
-         netlink (netlink.LinkSetNsFd); the kernel's stack confirms it: terwayd (19246) is in netlink_recvmsg."
+         waits for a child process to exit; that process is the CNI plugin, which waits for its agent \
+         (main.rpcCall); in the CNI agent goroutine 67570 has been waiting for 1595 minutes for a netlink reply from the \
+         kernel (netlink.LinkSetNsFd); the kernel stack confirms this: terwayd (19246) is in netlink_recvmsg."
     );
     let kinds: Vec<Kind> = found.inputs.iter().map(|input| input.kind).collect();
     let dump = Kind::GoroutineDump;

@@ -110,7 +110,7 @@ fn lists_that_run_out_of_time_say_so() {
     assert!(
         pleg(&found)
             .reading
-            .contains("does not answer a list within its deadline")
+            .contains("does not answer a list call within its deadline")
     );
 }
 

@@ -1,22 +1,22 @@
-//! Lines like the line before them: of one log most lines differ in digits and in what they say,
-//! and say nothing that is of interest. They are counted and not read, but for the last of them,
+//! Lines that begin like an earlier one: most lines of a log differ only in digits and in their
+//! message, and are of no interest. They are counted but not parsed, except the last of them,
 //! whose time the next line may need.
 
 use crate::kind::Writer;
 
-/// A longer head is none that many lines have.
-const LONGEST: usize = 256;
+/// Longer line heads are not shared by many lines.
+const MAX_HEAD_BYTES: usize = 256;
 
-/// In a journal the lines of a few writers and severities alternate.
-const MOST: usize = 6;
+/// In a journal, the lines of a few writers and severities alternate.
+const MAX_HEADS: usize = 6;
 
-/// How the last lines began that were of no interest.
+/// The heads of the last lines that were of no interest.
 #[derive(Debug, Default)]
 pub(super) struct Alikes {
     known: Vec<Alike>,
     /// Which of them has the head of the last line, if that was only counted.
     unread: Option<usize>,
-    /// Which is given up next.
+    /// Which head is replaced next.
     oldest: usize,
 }
 
@@ -30,16 +30,16 @@ struct Alike {
 impl Alikes {
     /// A line was read that begins with `head`, by which alone it was told to be this writer's.
     pub(super) fn add(&mut self, head: &[u8], writer: Writer) {
-        if head.len() > LONGEST {
+        if head.len() > MAX_HEAD_BYTES {
             return;
         }
         let head = head.to_owned();
         let alike = Alike { head, writer };
-        if self.known.len() < MOST {
+        if self.known.len() < MAX_HEADS {
             self.known.push(alike);
         } else {
             self.known[self.oldest] = alike;
-            self.oldest = (self.oldest + 1) % MOST;
+            self.oldest = (self.oldest + 1) % MAX_HEADS;
         }
     }
 

@@ -1,4 +1,4 @@
-//! Calls to the runtime that failed, as the kubelet tells of them.
+//! Failed calls to the runtime, as logged by the kubelet.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::names;
 use crate::line::has;
 use crate::series::Around;
 
-/// What a call was for.
+/// The method of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Method {
     ListPodSandbox,
@@ -19,14 +19,14 @@ pub enum Method {
     RunPodSandbox,
     StopPodSandbox,
     Status,
-    /// Lists by the kubelet's own words, which do not tell which.
+    /// A list call, if the kubelet's message does not show which.
     AnyList,
-    /// A pod's status, of which the words do not tell which call it was.
+    /// A status call of a pod, if the message does not show which.
     AnyStatus,
     Other,
 }
 
-/// The longer name first where one is a part of another.
+/// If one name is a part of another, the longer one comes first.
 const NAMES: [(&str, Method); 13] = [
     ("ListPodSandbox", Method::ListPodSandbox),
     ("ListContainers", Method::ListContainers),
@@ -46,29 +46,29 @@ const NAMES: [(&str, Method); 13] = [
     ("from runtime service failed", Method::Other),
 ];
 
-/// Calls of one kind that ran out of time.
+/// Calls of one kind that timed out.
 #[derive(Clone, Debug, Default)]
 pub struct Late {
-    /// How many lines tell of one.
+    /// The number of lines.
     pub lines: u64,
-    /// Whom they were about, and how often.
+    /// The containers or pods that they were about, and how often.
     pub whom: BTreeMap<String, (u64, Culprit)>,
     /// The first lines.
     pub quotes: Vec<Quote>,
 }
 
-/// All that failed.
+/// All failed calls.
 #[derive(Debug, Default)]
 pub struct Calls {
-    /// By what they were for.
+    /// By method.
     pub late: BTreeMap<Method, Late>,
 }
 
-const MOST_NAMES: usize = 500;
-const MOST_QUOTES: usize = 3;
+const MAX_NAMES: usize = 500;
+const MAX_QUOTES: usize = 3;
 
 impl Calls {
-    /// Takes a line in that tells of a failed call.
+    /// Adds a line about a failed call.
     pub fn line(&mut self, line: &[u8], around: &mut Around, quote: impl FnOnce() -> Quote) {
         let Some((_, method)) = NAMES.iter().find(|(name, _)| has(line, name)) else {
             return;
@@ -98,7 +98,7 @@ impl Calls {
         around.statuses_late += u64::from(of_status);
         let entry = self.late.entry(*method).or_default();
         entry.lines += 1;
-        if entry.quotes.len() < MOST_QUOTES {
+        if entry.quotes.len() < MAX_QUOTES {
             entry.quotes.push(quote());
         }
         let culprit = names::in_line(line);
@@ -109,12 +109,12 @@ impl Calls {
         entry.asked_for(key, 1, culprit);
     }
 
-    /// Takes in what another input tells.
+    /// Adds the calls of another input.
     pub fn absorb(&mut self, other: Self) {
         for (method, late) in other.late {
             let known = self.late.entry(method).or_default();
             known.lines += late.lines;
-            let room = MOST_QUOTES.saturating_sub(known.quotes.len());
+            let room = MAX_QUOTES.saturating_sub(known.quotes.len());
             known.quotes.extend(late.quotes.into_iter().take(room));
             for (key, (count, culprit)) in late.whom {
                 known.asked_for(key, count, culprit);
@@ -122,7 +122,7 @@ impl Calls {
         }
     }
 
-    /// How many lines tell of such a call that ran out of time.
+    /// How many lines report a timeout of this method.
     pub fn lines(&self, method: Method) -> u64 {
         self.late.get(&method).map_or(0, |late| late.lines)
     }
@@ -130,14 +130,14 @@ impl Calls {
 
 impl Late {
     fn asked_for(&mut self, key: String, times: u64, culprit: Culprit) {
-        if self.whom.len() < MOST_NAMES || self.whom.contains_key(&key) {
+        if self.whom.len() < MAX_NAMES || self.whom.contains_key(&key) {
             let (count, known) = self.whom.entry(key).or_default();
             *count += times;
             known.learn(culprit);
         }
     }
 
-    /// The one that was asked for in vain most often.
+    /// The container or pod with the most timeouts.
     pub fn most(&self) -> Option<&Culprit> {
         let most = self.whom.values().max_by_key(|(count, _)| *count);
         most.map(|(_, culprit)| culprit)

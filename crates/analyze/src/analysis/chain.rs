@@ -1,7 +1,7 @@
-//! The way from one daemon to the next: who waits for whom, until nobody is left to ask.
+//! The chain of waits from one daemon to the next, as far as the dumps show it.
 //!
 //! ```text
-//!   relist --call--> handler --lock--> its holder --process--> plug-in --call--> agent --> kernel
+//!   relist --call--> handler --lock--> its holder --process--> plugin --call--> agent --> kernel
 //! ```
 
 use serde::Serialize;
@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::goroutines::{Group, Program, Wait, short};
 use crate::kernel::KernelStack;
 
-/// One who waits.
+/// One link of the chain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Link {
@@ -17,17 +17,17 @@ pub struct Link {
     pub program: Option<String>,
     /// The goroutine's number, if its header is there.
     pub goroutine: Option<u64>,
-    /// What it is in.
+    /// The function that it is in.
     pub function: String,
-    /// For what it waits.
+    /// What it waits for.
     pub waits_for: String,
-    /// Where it stands.
+    /// The input.
     pub file: String,
-    /// Where in that input.
+    /// The line of the input.
     pub line: u64,
 }
 
-/// Those who wait for each other, and all of it in one sentence.
+/// The links, and a sentence about all of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Chain {
     /// The sentence.
@@ -54,7 +54,7 @@ const METHODS: [&str; 6] = [
     "StopPodSandbox",
 ];
 
-/// Follows those who wait; nothing where there are not two of them.
+/// Follows the waits; `None` if there are fewer than two links.
 pub(super) fn follow(groups: &[Group], kernel: &[(String, KernelStack)]) -> Option<Found> {
     let mut way = vec![start(groups)?];
     while let Some(next) = next(groups, *way.last()?, &way) {
@@ -93,7 +93,7 @@ fn is_relist(group: &Group) -> bool {
     RELIST.iter().any(|call| group.calls(call))
 }
 
-/// The relist; without one, a handler of the runtime's that waits for a lock.
+/// The relist or, without one, a handler of the runtime that waits for a lock.
 fn start(groups: &[Group]) -> Option<usize> {
     let relist = groups
         .iter()
@@ -106,7 +106,7 @@ fn start(groups: &[Group]) -> Option<usize> {
     })
 }
 
-/// The call of CRI that a client's stack is in.
+/// The CRI method that a client's stack is calling.
 fn method(group: &Group) -> Option<&'static str> {
     let clients = [
         "emoteRuntimeService).",
@@ -121,7 +121,7 @@ fn method(group: &Group) -> Option<&'static str> {
     METHODS.into_iter().find(|method| calls(method))
 }
 
-/// Whether the stack answers such a call.
+/// Whether the stack is the handler of such a call.
 fn handles(group: &Group, method: &str) -> bool {
     let servers = [
         format!("_RuntimeService_{method}_Handler"),
@@ -176,7 +176,7 @@ fn next(groups: &[Group], at: usize, way: &[usize]) -> Option<usize> {
             };
             best(&|group| group.program == Some(wanted))
         }
-        // Whoever answers in the shim waits for another one there, if the shim is not dead.
+        // The handler in the shim waits for another goroutine there, if the shim is not dead.
         Wait::Shim => {
             let shim = |group: &Group| group.program == Some(Program::Shim);
             best(&|group| shim(group) && group.wait == Wait::Lock).or_else(|| best(&shim))
@@ -191,7 +191,7 @@ fn says(group: &Group, before: Option<&Group>) -> String {
         .program
         .map_or("a process".to_owned(), |program| program.to_string());
     let waits_so_long = match group.oldest.minutes {
-        Some(minutes) => format!("has waited for {minutes} minutes"),
+        Some(minutes) => format!("has been waiting for {minutes} minutes"),
         None => "waits".to_owned(),
     };
     let who = match group.oldest.id {
@@ -243,7 +243,7 @@ fn link(group: &Group) -> Link {
     }
 }
 
-/// The kernel's stack of the thread in which the last one waits.
+/// The kernel stack of the thread in which the last link waits.
 fn in_kernel<'a>(
     last: &Group,
     kernel: &'a [(String, KernelStack)],
@@ -278,7 +278,7 @@ fn in_kernel<'a>(
 fn kernel_says(stack: &KernelStack) -> String {
     let who = stack.who().unwrap_or_else(|| "it".to_owned());
     format!(
-        "the kernel's stack confirms it: {who} is in {}",
+        "the kernel stack confirms this: {who} is in {}",
         telling(stack)
     )
 }
@@ -294,7 +294,7 @@ fn kernel_link(file: &str, stack: &KernelStack) -> Link {
     }
 }
 
-/// The function that tells what the kernel does, beneath the scheduler's.
+/// The function that shows what the kernel waits for, below those of the scheduler.
 fn telling(stack: &KernelStack) -> &str {
     let known = stack
         .functions

@@ -1,4 +1,4 @@
-//! Evidence by cause, within bounds, until it becomes findings.
+//! Evidence by cause, in limited memory, from which findings are made.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use causes::finding::{Confidence, Culprit, Finding};
 
 use crate::proof::Proof;
 
-/// What speaks for each cause.
+/// The evidence for each cause.
 #[derive(Debug, Default)]
 pub struct Collected(BTreeMap<Cause, Evidence>);
 
@@ -19,11 +19,11 @@ struct Evidence {
     more: u64,
 }
 
-/// As much as people read.
-const MOST: usize = 12;
+/// As many as a person reads.
+const MAX_QUOTES: usize = 12;
 
 impl Collected {
-    /// Something speaks for a cause.
+    /// Adds evidence for a cause.
     pub fn add(&mut self, cause: Cause, confidence: Confidence, said: String, culprit: Culprit) {
         let evidence = self.0.entry(cause).or_insert_with(|| Evidence {
             confidence,
@@ -36,34 +36,34 @@ impl Collected {
         evidence.say(said);
     }
 
-    /// What a piece of this file proves.
+    /// Adds a proof from this file.
     pub fn prove(&mut self, file: &str, proof: Proof) {
         let said = format!("{file}:{}: {}", proof.line, proof.says);
         self.add(proof.cause, proof.confidence, said, proof.culprit);
     }
 
-    /// More that speaks for a cause which is collected already.
+    /// Adds evidence to a cause for which there is some already.
     pub fn also(&mut self, cause: Cause, said: String) {
         if let Some(evidence) = self.0.get_mut(&cause) {
             evidence.say(said);
         }
     }
 
-    /// What says most goes first.
+    /// Puts the most important evidence first.
     pub fn lead(&mut self, cause: Cause, said: String) {
         if let Some(evidence) = self.0.get_mut(&cause) {
             evidence.said.insert(0, said);
         }
     }
 
-    /// What several kinds of evidence say is surer than what one says.
+    /// Raises the confidence if several kinds of evidence agree.
     pub fn confirm(&mut self, cause: Cause, confidence: Confidence) {
         if let Some(evidence) = self.0.get_mut(&cause) {
             evidence.confidence = evidence.confidence.max(confidence);
         }
     }
 
-    /// The findings, the surest first.
+    /// The findings, those with the highest confidence first.
     pub fn findings(self) -> Vec<Finding> {
         let finding = |(cause, evidence): (Cause, Evidence)| {
             let mut finding = Finding::new(cause, evidence.confidence);
@@ -72,7 +72,7 @@ impl Collected {
             if evidence.more > 0 {
                 finding
                     .evidence
-                    .push(format!("and {} more of that kind", evidence.more));
+                    .push(format!("and {} more lines of this kind", evidence.more));
             }
             finding
         };
@@ -87,7 +87,7 @@ impl Evidence {
         if self.said.contains(&said) {
             return;
         }
-        if self.said.len() < MOST {
+        if self.said.len() < MAX_QUOTES {
             self.said.push(said);
         } else {
             self.more += 1;

@@ -1,4 +1,4 @@
-//! From what the inputs have told to findings.
+//! Derives the findings from all inputs.
 
 use std::time::Duration;
 
@@ -80,7 +80,7 @@ fn goroutines_of(
     if total == 0 {
         return None;
     }
-    // Where a chain leads to its end, its end is in everybody's way.
+    // The end of a chain blocks all of its links.
     let at_the_end = chain
         .map(|found| &groups[found.last])
         .filter(|group| group.wait.is_outside());
@@ -88,7 +88,7 @@ fn goroutines_of(
     if let Some(group) = at_the_end {
         let mut end = goroutines::Holder::of(group);
         end.why
-            .push_str(", and everybody in the chain waits for it");
+            .push_str(", and all others in the chain wait for it");
         let same = holder
             .as_ref()
             .is_some_and(|holder| holder.goroutine == end.goroutine);
@@ -109,7 +109,7 @@ fn of_signs(told: &mut Told, signs: &Signs) {
         if seen.lines < sign.lines {
             continue;
         }
-        // What is said again and again is surer than what is said once.
+        // A message that is repeated gives a higher confidence.
         let confidence = match sign.confidence {
             Confidence::High if sign.cause == Cause::RtnlStuck && seen.lines > 2 => {
                 Confidence::Certain
@@ -128,7 +128,7 @@ fn of_signs(told: &mut Told, signs: &Signs) {
         if more > 0 {
             told.collected.also(
                 sign.cause,
-                format!("{more} more lines with {:?}", sign.text),
+                format!("{more} more lines contain {:?}", sign.text),
             );
         }
         if let Some(first) = seen.quotes.into_iter().next() {
@@ -139,7 +139,7 @@ fn of_signs(told: &mut Told, signs: &Signs) {
 
 fn of_kernel(told: &mut Told) {
     for (file, stack) in &told.kernel {
-        // A listing beside it tells whose stack it is.
+        // A process listing may contain the process of the stack.
         let row = told.rows.iter().find(|(_, row)| Some(row.pid) == stack.pid);
         let process = row.map(|(_, row)| row.command.clone());
         let stack = KernelStack {
@@ -167,15 +167,12 @@ fn of_listings(told: &mut Told) {
             .get(listing[0].0)
             .map(|input| input.path.clone());
         let rows: Vec<ps::Row> = listing.iter().map(|(_, row)| row.clone()).collect();
-        // A plug-in lasts a second, and the calls that wait for one have run out of time.
+        // A plugin runs for about a second, and calls that wait for one have timed out.
         let calls = [Method::RunPodSandbox, Method::StopPodSandbox];
         if let Some(row) = ps::plugin(&rows)
             && calls.iter().any(|method| told.calls.lines(*method) > 0)
         {
-            let says = format!(
-                "{} runs while calls for sandboxes run out of time",
-                row.command
-            );
+            let says = format!("{} is running while sandbox calls time out", row.command);
             let proof = Proof::new(Cause::CniPluginHang, Confidence::High, row.line, says);
             told.collected
                 .prove(file.as_deref().unwrap_or_default(), proof);
@@ -196,7 +193,7 @@ fn of_output(told: &mut Told) {
     told.troubles.truncate(MAX_TROUBLES);
 }
 
-/// As much as people read.
+/// As many as a person reads.
 const MAX_TROUBLES: usize = 12;
 
 fn of_goroutines(told: &mut Told, groups: &[Group]) {
@@ -225,15 +222,15 @@ fn of_series(told: &mut Told, pleg: Option<&PlegReading>) {
         .add(cause, confidence, pleg.reading.clone(), culprit);
 }
 
-/// Whoever carries the kubelet's lines was starved with it.
+/// The journal, which stores the kubelet's lines, was starved too.
 fn of_lateness(told: &mut Told) {
     let Some((late, quote)) = told.lateness.take() else {
         return;
     };
     let late = GoDuration(Duration::from_secs(late.unsigned_abs() / 1_000_000_000));
     let said = format!(
-        "the journal wrote a line {late} after the kubelet did: the whole node was starved, the journal included, \
-         of its disk or else of memory"
+        "the journal wrote a line {late} after the kubelet: the whole node, including the \
+         journal, waited for the disk or for memory"
     );
     told.collected.add(
         Cause::DiskSaturated,
@@ -270,7 +267,7 @@ fn of_metrics(told: &mut Told, metrics: Option<&MetricsReading>) {
     }
 }
 
-/// A chain that leads from the kubelet to its end is more than its parts.
+/// A complete chain is stronger evidence than its links.
 fn of_chain(told: &mut Told, chain: Option<&chain::Found>, groups: &[Group]) {
     let Some(found) = chain else {
         return;
@@ -305,16 +302,16 @@ fn summary(analysis: &Analysis) -> String {
             .and_then(|all| all.likely_holder.as_ref())
         {
             Some(holder) => capital(format!(
-                "{} is probably in the way: {}.",
+                "{} probably blocks the others: {}.",
                 short(&holder.function),
                 holder.why
             )),
             None if analysis.unexplained.is_empty() => {
-                "Nothing wrong was found in what was given.".to_owned()
+                "No problem was found in the input.".to_owned()
             }
             None => {
                 let first = &analysis.unexplained[0];
-                format!("Something is wrong, and its cause cannot be told from this: {first}.")
+                format!("There is a problem, but the input does not show its cause: {first}.")
             }
         },
     }

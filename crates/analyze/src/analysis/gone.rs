@@ -1,7 +1,7 @@
-//! The runtime cannot be reached: nobody listens on its socket, or hangs up.
+//! The runtime cannot be reached: no process listens on its socket, or the connection is closed.
 //!
-//! A kubelet without a runtime complains every second. So a log that goes on without such
-//! complaints shows that the runtime came back.
+//! A kubelet without a runtime logs an error every second. So a log that continues without such
+//! errors shows that the runtime is back.
 
 use causes::Cause;
 use causes::finding::{Confidence, Culprit};
@@ -10,7 +10,7 @@ use super::{Quote, Told};
 use crate::line::has;
 use crate::series::SECOND;
 
-/// A time in which the runtime could not be reached.
+/// A period in which the runtime could not be reached.
 #[derive(Clone, Debug)]
 pub(super) struct Outage {
     lines: u64,
@@ -19,27 +19,27 @@ pub(super) struct Outage {
     quotes: Vec<Quote>,
 }
 
-/// Complaints of one input.
+/// Such errors in one input.
 #[derive(Debug, Default)]
 pub(super) struct Gone {
     lines: u64,
     first: Option<i64>,
     last: Option<i64>,
-    /// Lines of a log since the last complaint.
+    /// Lines of a log since the last error.
     since: u64,
-    /// It has answered since the last complaint.
+    /// It has answered since the last error.
     is_back: bool,
     quotes: Vec<Quote>,
 }
 
 const MAX_QUOTES: usize = 3;
-/// After so long without a complaint, or so many lines where they have no time, it is back.
+/// After this time without an error, or this many lines if they have no time, the runtime is back.
 const SILENCE: i64 = 30 * SECOND;
 const OTHER_LINES: u64 = 20;
-/// Restarts of a runtime take no longer.
-const RESTART: i64 = 60;
+/// A restart of a runtime takes no longer.
+const MAX_RESTART_SECONDS: i64 = 60;
 
-/// What says that the line is about the runtime, and not about another server.
+/// Parts of messages that are about the runtime, not about another server.
 const RUNTIME: [&str; 23] = [
     "grpc: the connection is unavailable",
     "containerd.sock",
@@ -66,7 +66,7 @@ const RUNTIME: [&str; 23] = [
     "runtime status",
 ];
 
-/// What every start says; what is another server after all; and what is no connection that failed.
+/// Messages of every start, of other servers, and of errors that are not failed connections.
 const OTHERS: [&str; 8] = [
     "2562047h47m16",
     "yet to be successful",
@@ -78,7 +78,7 @@ const OTHERS: [&str; 8] = [
     "DeadlineExceeded",
 ];
 
-/// Whether a line that tells of a failed connection is about the runtime's.
+/// Whether a line about a failed connection is about the runtime.
 pub(super) fn is_about_the_runtime(line: &[u8]) -> bool {
     RUNTIME.iter().any(|text| has(line, text)) && !OTHERS.iter().any(|text| has(line, text))
 }
@@ -140,10 +140,15 @@ pub(super) fn conclude(told: &mut Told) {
             lines => format!("{lines} lines"),
         };
         let (confidence, says) = match outage.ended {
-            true if outage.seconds.is_none_or(|seconds| seconds <= RESTART) => continue,
+            true if outage
+                .seconds
+                .is_none_or(|seconds| seconds <= MAX_RESTART_SECONDS) =>
+            {
+                continue;
+            }
             true => (
                 Confidence::Low,
-                "the runtime could not be reached, and came back later",
+                "the runtime could not be reached, but became reachable again",
             ),
             false if lines >= 3 => (Confidence::High, "the runtime cannot be reached"),
             false => (Confidence::Medium, "the runtime cannot be reached"),

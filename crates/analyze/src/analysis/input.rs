@@ -1,4 +1,4 @@
-//! One input while it is read.
+//! An input that is being read.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use times::WallTime;
 use super::InputReport;
 use super::alike::Alikes;
 use super::gone::Gone;
-use super::told::{MOST_KERNEL_STACKS, Told};
+use super::told::{MAX_KERNEL_STACKS, Told};
 use crate::goroutines::{ProfileReader, StackReader};
 use crate::kernel::KernelStackReader;
 use crate::kind::Kind;
@@ -17,7 +17,7 @@ use crate::output::OutputReader;
 use crate::ps::PsReader;
 use crate::series::Intervals;
 
-/// What is known of the input until now.
+/// The state of an input.
 #[derive(Debug)]
 pub(super) struct Input {
     pub(super) path: String,
@@ -26,7 +26,7 @@ pub(super) struct Input {
     /// How many lines are of each kind.
     kinds: [u64; Kind::COUNT],
     pub(super) calendar: Calendar,
-    /// A time that tells more than those which the series had begun with.
+    /// A time that is more complete than those at the start of the series.
     pub(super) learnt_late: Option<Stamp>,
     /// The last line's time.
     pub(super) last: Option<Stamp>,
@@ -40,11 +40,11 @@ pub(super) struct Input {
     pub(super) ps: PsReader,
     pub(super) metrics: Exposition,
     pub(super) output: OutputReader,
-    /// The line before was of klog, whose messages may go on over several lines.
+    /// The previous line was klog's, whose messages may span several lines.
     pub(super) in_klog: bool,
     pub(super) gone: Gone,
     pub(super) alikes: Alikes,
-    /// That the API server could not be told was noted.
+    /// A failure to update the node status was recorded.
     pub(super) lost_api_server: bool,
 }
 
@@ -78,13 +78,13 @@ impl Input {
         self.kinds[kind as usize] += 1;
     }
 
-    /// So many lines that were thought unread are of this kind after all.
+    /// This many lines that were counted as unread are of this kind after all.
     pub(super) fn read_after_all(&mut self, kind: Kind, lines: u64) {
         self.unread = self.unread.saturating_sub(lines);
         self.kinds[kind as usize] += lines;
     }
 
-    /// Hands over what is complete.
+    /// Moves complete stacks to the results.
     pub(super) fn drain(&mut self, told: &mut Told) {
         if !self.stacks.has_done() && !self.profile.has_done() && !self.kernel.has_done() {
             return;
@@ -96,7 +96,7 @@ impl Input {
             told.groups.add(stack, &self.path);
         }
         for stack in self.kernel.take_done() {
-            if told.kernel.len() < MOST_KERNEL_STACKS {
+            if told.kernel.len() < MAX_KERNEL_STACKS {
                 told.kernel.push((self.path.clone(), stack));
             } else {
                 told.dropped.kernel_stacks += 1;
@@ -104,7 +104,7 @@ impl Input {
         }
     }
 
-    /// What most of its lines are.
+    /// The kind of most of its lines.
     fn kind(&self) -> Kind {
         let counted = Kind::KNOWN.map(|kind| (self.kinds[kind as usize], kind));
         let read = counted.into_iter().filter(|(count, _)| *count > 0);
@@ -112,7 +112,7 @@ impl Input {
         most.map_or(Kind::Unknown, |(_, kind)| kind)
     }
 
-    /// By how much all times of the series must move, now that more is known.
+    /// The correction for all times of the series, once the date is known.
     fn correction(&self) -> i64 {
         let (Some(late), Some(last)) = (&self.learnt_late, &self.last) else {
             return 0;

@@ -31,8 +31,8 @@ struct Fields {
     message: Finder<'static>,
 }
 
-/// No number of a time is longer, with what ends it.
-const LONGEST_NUMBER: usize = 24;
+/// No number of a time is longer, including the byte that ends it.
+const MAX_NUMBER_BYTES: usize = 24;
 
 impl Input {
     /// A line of JSON: a log, or the carrier of one.
@@ -73,7 +73,7 @@ impl Input {
         }
         self.log(line, &carried, Some(writer), found, told);
         // The time must have its end in the head.
-        let end = end.max(ts.map_or(0, |ts| ts + LONGEST_NUMBER));
+        let end = end.max(ts.map_or(0, |ts| ts + MAX_NUMBER_BYTES));
         if depth == 0
             && let Some(rest) = body.get(end..)
         {

@@ -1,5 +1,5 @@
-//! What calls prove that ran out of time, by the ways in which they are told apart when
-//! one probes: which kind hangs, and about whom.
+//! What timed-out calls show: which method hangs, and for which containers, as when probing a
+//! live runtime.
 
 use causes::Cause;
 use causes::finding::Confidence;
@@ -41,14 +41,14 @@ pub(super) fn conclude(told: &mut Told) {
             Method::ListContainers,
             Cause::ContainerStatusLock,
             confidence,
-            "ListContainers runs out of time while ListPodSandbox does not",
+            "ListContainers times out, but ListPodSandbox does not",
         );
     } else if sandboxes > 0 && !starved {
         add(
             Method::ListPodSandbox,
             Cause::RuntimeUnresponsive,
             Medium,
-            "ListPodSandbox runs out of time",
+            "ListPodSandbox times out",
         );
     }
     if lists == 0 && sandboxes == 0 && !starved {
@@ -56,39 +56,40 @@ pub(super) fn conclude(told: &mut Told) {
             Method::AnyList,
             Cause::RuntimeUnresponsive,
             Medium,
-            "a list runs out of time",
+            "a list call times out",
         );
     }
     add(
         Method::ContainerStatus,
         Cause::ContainerLock,
         Medium,
-        "ContainerStatus runs out of time",
+        "ContainerStatus times out",
     );
     add(
         Method::PodSandboxStatus,
         Cause::ShimUnresponsive,
         Medium,
-        "PodSandboxStatus runs out of time",
+        "PodSandboxStatus times out",
     );
     add(
         Method::RunPodSandbox,
         Cause::CniPluginHang,
         Low,
-        "RunPodSandbox runs out of time, most often in a CNI plug-in",
+        "RunPodSandbox times out, most often in a CNI plugin",
     );
     add(
         Method::StopPodSandbox,
         Cause::CniPluginHang,
         Low,
-        "StopPodSandbox runs out of time, most often in a CNI plug-in",
+        "StopPodSandbox times out, most often in a CNI plugin",
     );
     if lists == 0 && sandboxes == 0 {
         add(
             Method::Status,
             Cause::CniPluginHang,
             Low,
-            "Status runs out of time while lists do not: containerd before 1.3 waits there for a CNI plug-in",
+            "Status times out, but list calls do not: in containerd before 1.3, Status waits for \
+             a CNI plugin",
         );
     }
 }
@@ -96,8 +97,8 @@ pub(super) fn conclude(told: &mut Told) {
 fn lines(late: &Late) -> String {
     let whom = match late.whom.len() {
         0 => String::new(),
-        1 => ", all about one".to_owned(),
-        many => format!(", about {many} different ones"),
+        1 => ", all about one container or pod".to_owned(),
+        many => format!(", about {many} different containers or pods"),
     };
     match late.lines {
         1 => "1 line".to_owned(),

@@ -1,7 +1,7 @@
-//! What a line of a log tells: signs of causes, points of the series, calls that failed.
+//! What a log line contains: signs of causes, points of the series, failed calls.
 
 use super::input::Input;
-use super::told::MOST_QUOTES;
+use super::told::MAX_QUOTES;
 use super::{Quote, Told, gone, names};
 use crate::kind::{Kind, Writer};
 use crate::line::prefix::Carried;
@@ -10,8 +10,8 @@ use crate::line::{after, klog};
 use crate::series::{Intervals, Said};
 use crate::signs::{Found, Interest};
 
-/// More nodes are not told apart.
-const MOST_HOSTS: usize = 16;
+/// Further nodes are not distinguished.
+const MAX_HOSTS: usize = 16;
 const SECOND: i64 = 1_000_000_000;
 
 impl Input {
@@ -44,7 +44,7 @@ impl Input {
         }
     }
 
-    /// A line of the writer's was read that tells nothing.
+    /// An irrelevant line of this writer was read.
     pub(super) fn nothing_of(&mut self, writer: Writer, told: &mut Told) {
         self.read_as(writer.kind());
         self.gone.other_line();
@@ -53,7 +53,7 @@ impl Input {
         }
     }
 
-    /// Whether a line has told the year.
+    /// Whether a line has contained the year.
     pub(super) fn knows_year(&self) -> bool {
         self.calendar.has_year() || self.learnt_late.is_some()
     }
@@ -95,7 +95,7 @@ impl Input {
         for &index in &found.signs {
             let seen = told.signs.entry(index).or_default();
             seen.lines += 1;
-            if seen.quotes.len() < MOST_QUOTES {
+            if seen.quotes.len() < MAX_QUOTES {
                 seen.quotes.push(quote(&self.path, self.lines));
                 seen.culprit.learn(names::in_line(line));
             }
@@ -128,7 +128,7 @@ impl Input {
         self.lateness(carried, inner, told, || quote(&self.path, self.lines));
     }
 
-    /// Adds to the series of the line's node; says whether an interval begins.
+    /// Adds to the series of the line's node; returns whether an interval begins.
     fn series(
         &mut self,
         line: &[u8],
@@ -154,7 +154,7 @@ impl Input {
     }
 
     fn intervals(&mut self, host: &[u8]) -> &mut Intervals {
-        let host = match self.hosts.len() < MOST_HOSTS || self.hosts.contains_key(host) {
+        let host = match self.hosts.len() < MAX_HOSTS || self.hosts.contains_key(host) {
             true => host,
             false => b"",
         };
@@ -190,7 +190,7 @@ impl Input {
         }
     }
 
-    /// The carrier's time is later than the line's own: whoever carries was starved, too.
+    /// If the journal's time is later than the line's own, the journal was starved, too.
     fn lateness(
         &self,
         carried: &Carried,

@@ -1,15 +1,15 @@
-//! What was saved of a node, and what it tells.
+//! The analysis of files saved from a node.
 //!
 //! ```text
 //!   inputs: lines --> input: by the form of each line, to
 //!                       |    series · signs · calls · goroutines · kernel · ps · metrics
 //!                       v
-//!                     Analyzer: what all inputs have told, within bounds
+//!                     Analyzer: the evidence of all inputs, in limited memory
 //!                       v
 //!                     conclude: one pattern, one likely holder, one chain, findings
 //! ```
 //!
-//! Nothing here reads files or knows the time: lines and the time of the last one come in.
+//! Nothing here reads files or the clock: lines, and the time of the last one, are passed in.
 //!
 //! ```
 //! use analyze::analysis::Analyzer;
@@ -61,9 +61,9 @@ use told::Told;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InputReport {
-    /// As it was named.
+    /// Its path, as given.
     pub path: String,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// How many lines it has.
     pub lines: u64,
@@ -74,7 +74,7 @@ pub struct InputReport {
     pub error: Option<String>,
 }
 
-/// What was read, but did not fit into the bounds of what is kept.
+/// What was read but exceeded the limits of what is kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Dropped {
@@ -90,36 +90,36 @@ impl Dropped {
     }
 }
 
-/// What all inputs together tell.
+/// The result of the analysis of all inputs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Analysis {
-    /// All of it in one sentence.
+    /// A summary in one sentence.
     pub summary: String,
     /// Each input.
     pub inputs: Vec<InputReport>,
-    /// What the kubelet's series proves; null where no kubelet has written anything.
+    /// What the kubelet's series shows; null without a kubelet's log.
     pub pleg: Option<PlegReading>,
     /// Null where there are none.
     pub goroutines: Option<Goroutines>,
-    /// The way from one daemon to the next; null where there is none.
+    /// The chain of waits from one daemon to the next; null if there is none.
     pub chain: Option<Chain>,
     /// Null where there are none.
     pub metrics: Option<MetricsReading>,
-    /// The lines that matter in the order of time.
+    /// The relevant lines in chronological order.
     pub story: Vec<Quote>,
-    /// What was found, the surest first.
+    /// The findings, those with the highest confidence first.
     pub findings: Vec<Finding>,
-    /// What is wrong without a known cause; with file and line in front.
+    /// Problems without a known cause, with file and line in front.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unexplained: Vec<String>,
-    /// What did not fit.
+    /// What exceeded the limits.
     #[serde(skip_serializing_if = "Dropped::is_nothing")]
     pub dropped: Dropped,
 }
 
 impl Analysis {
-    /// Whether anything is wrong.
+    /// Whether there is any problem.
     pub fn has_problem(&self) -> bool {
         let unhealthy = self
             .pleg
@@ -132,7 +132,7 @@ impl Analysis {
         unhealthy || held || !self.findings.is_empty() || !self.unexplained.is_empty()
     }
 
-    /// The finding to begin with.
+    /// The first finding.
     pub fn leading(&self) -> Option<&Finding> {
         let problem = self
             .findings
@@ -142,7 +142,7 @@ impl Analysis {
     }
 }
 
-/// Takes inputs: line by line, or as they were read beside each other.
+/// Analyzes inputs, line by line, or after several were read in parallel.
 #[derive(Debug)]
 pub struct Analyzer {
     signs: Arc<Signs>,
@@ -150,7 +150,7 @@ pub struct Analyzer {
     reading: Option<Reading>,
 }
 
-/// An input that is being read, by whatever thread.
+/// An input that is being read, in any thread.
 #[derive(Debug)]
 pub struct Reading {
     signs: Arc<Signs>,
@@ -163,7 +163,7 @@ pub struct Reading {
 pub struct Read(Told);
 
 impl Reading {
-    /// An input begins, whose last line is not much later than `latest`.
+    /// Begins an input whose last line is not much later than `latest`.
     pub fn begin(path: &str, latest: WallTime, signs: Arc<Signs>) -> Self {
         Self {
             signs,
@@ -172,12 +172,12 @@ impl Reading {
         }
     }
 
-    /// Its next line; `cut` is set where the line was longer and its rest is missing.
+    /// Adds its next line; `cut` is set if the line was longer and the rest is missing.
     pub fn line(&mut self, line: &[u8], cut: bool) {
         self.input.line(line, cut, &self.signs, &mut self.told);
     }
 
-    /// The input ends, perhaps because it could not be read further.
+    /// Ends the input, possibly because of a read error.
     pub fn end(mut self, error: Option<String>) -> Read {
         self.input.end(error, &mut self.told);
         Read(self.told)
@@ -185,7 +185,7 @@ impl Reading {
 }
 
 impl Read {
-    /// An input that could not be read at all.
+    /// Adds an input that could not be read at all.
     pub fn nothing(path: &str, error: String) -> Self {
         let mut told = Told::default();
         told.inputs.push(InputReport {
@@ -212,32 +212,32 @@ impl Analyzer {
         self.signs.clone()
     }
 
-    /// Takes an input in that was read. The order matters where not all of it can be kept.
+    /// Adds an input that was read. The order matters if not everything can be kept.
     pub fn add(&mut self, read: Read) {
         self.told.absorb(read.0);
     }
 
-    /// An input begins, whose last line is not much later than `latest`.
+    /// Begins an input whose last line is not much later than `latest`.
     pub fn begin(&mut self, path: &str, latest: WallTime) {
         self.end(None);
         self.reading = Some(Reading::begin(path, latest, self.signs()));
     }
 
-    /// Its next line; `cut` is set where the line was longer and its rest is missing.
+    /// Adds its next line; `cut` is set if the line was longer and the rest is missing.
     pub fn line(&mut self, line: &[u8], cut: bool) {
         if let Some(reading) = &mut self.reading {
             reading.line(line, cut);
         }
     }
 
-    /// The input ends, perhaps because it could not be read further.
+    /// Ends the input, possibly because of a read error.
     pub fn end(&mut self, error: Option<String>) {
         if let Some(reading) = self.reading.take() {
             self.add(reading.end(error));
         }
     }
 
-    /// What all of it tells.
+    /// The result.
     pub fn finish(mut self) -> Analysis {
         self.end(None);
         conclude::conclude(self.told, &self.signs)

@@ -1,11 +1,11 @@
-//! Who a line names: a pod, a container, a process.
+//! Names in a line: of a pod, a container, a process.
 
 use causes::finding::{Culprit, PodName};
 use serde_json::Value;
 
 use crate::line::{after, quoted, text, until};
 
-/// Everybody whom a line names, as far as it does.
+/// All names in a line.
 pub fn in_line(line: &[u8]) -> Culprit {
     Culprit {
         pod: pod(line),
@@ -30,17 +30,17 @@ pub fn id(line: &[u8]) -> Option<String> {
     None
 }
 
-/// The pod, in whatever form.
+/// The pod, in any of the known forms.
 pub fn pod(line: &[u8]) -> Option<PodName> {
     let mut pod = any_pod(line)?;
     for name in [&mut pod.uid, &mut pod.namespace, &mut pod.name] {
-        *name = name.take().filter(|name| name.len() <= LONGEST);
+        *name = name.take().filter(|name| name.len() <= MAX_NAME_BYTES);
     }
     Some(pod)
 }
 
-/// Kubernetes has no longer names.
-const LONGEST: usize = 253;
+/// Kubernetes names are no longer.
+const MAX_NAME_BYTES: usize = 253;
 
 fn any_pod(line: &[u8]) -> Option<PodName> {
     let slashed = |name: &str| {
@@ -99,7 +99,7 @@ fn process(line: &[u8]) -> Culprit {
             .split_once('(')
             .and_then(|(_, rest)| rest.split_once(')'));
         let name = name.map(|(name, _)| name.to_owned());
-        culprit.process = name.filter(|name| name.len() <= LONGEST);
+        culprit.process = name.filter(|name| name.len() <= MAX_NAME_BYTES);
     }
     if crate::line::has(line, "kubelet.service") {
         culprit.unit = Some("kubelet.service".to_owned());

@@ -1,34 +1,34 @@
-//! Lines as evidence: file and number in front, nothing in them that disturbs a terminal.
+//! Lines as evidence: with file and line number in front, and without control characters.
 
 use std::fmt;
 
 use serde::Serialize;
 use times::WallTime;
 
-/// A line that matters.
+/// A relevant line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Quote {
-    /// When it was written, if it tells.
+    /// When it was written, if the line contains the time.
     pub time: Option<WallTime>,
     /// The input.
     pub file: String,
     /// Its number, from 1.
     pub line: u64,
-    /// What it says, cut if it is long.
+    /// Its text, cut if it is long.
     pub text: String,
 }
 
-/// As much of a line as people read.
-const LONGEST: usize = 300;
+/// As much of a line as a person reads.
+const MAX_QUOTE_CHARS: usize = 300;
 
 impl Quote {
     /// Quotes a line.
     pub fn new(file: &str, line: u64, time: Option<i64>, bytes: &[u8]) -> Self {
         // A character has four bytes at most.
-        let near = &bytes[..bytes.len().min(LONGEST * 4)];
+        let near = &bytes[..bytes.len().min(MAX_QUOTE_CHARS * 4)];
         let whole = String::from_utf8_lossy(near);
         let mut characters = whole.chars().map(|c| if c.is_control() { ' ' } else { c });
-        let mut text: String = characters.by_ref().take(LONGEST).collect();
+        let mut text: String = characters.by_ref().take(MAX_QUOTE_CHARS).collect();
         if characters.next().is_some() {
             text.push('…');
         }
@@ -42,7 +42,7 @@ impl Quote {
 }
 
 impl Quote {
-    /// Moves it in time.
+    /// Corrects its time.
     pub(super) fn shift(&mut self, by: i64) {
         let moved = self
             .time

@@ -1,4 +1,4 @@
-//! Where a line goes: by its form, the cheapest questions first.
+//! Passes each line to its reader, by its form, with the cheapest checks first.
 
 use super::Told;
 use super::input::Input;
@@ -14,8 +14,8 @@ use crate::line::{bare, klog, lossy, quoted};
 use crate::output;
 use crate::signs::{Found, Interest, Signs};
 
-/// Logs in logs in logs are read no deeper.
-const DEEPEST: u8 = 2;
+/// How deeply nested logs are read.
+const MAX_DEPTH: u8 = 2;
 
 impl Input {
     /// Reads the next line.
@@ -160,7 +160,7 @@ impl Input {
             return;
         }
         match body[0] {
-            b'{' if depth < DEEPEST && self.json(line, &carried, found, signs, told, depth) => {
+            b'{' if depth < MAX_DEPTH && self.json(line, &carried, found, signs, told, depth) => {
                 return;
             }
             b't' if body.starts_with(b"time=") => {

@@ -16,10 +16,10 @@ use crate::ps::Row;
 use crate::series::{Around, Interval};
 
 /// More is counted and not kept.
-pub(super) const MOST_KERNEL_STACKS: usize = 1000;
-const MOST_ROWS: usize = 10_000;
-const MOST_INTERVALS: usize = 10_000;
-pub(super) const MOST_QUOTES: usize = 4;
+pub(super) const MAX_KERNEL_STACKS: usize = 1000;
+const MAX_ROWS: usize = 10_000;
+const MAX_INTERVALS: usize = 10_000;
+pub(super) const MAX_QUOTES: usize = 4;
 
 /// What the inputs have told until now.
 #[derive(Debug, Default)]
@@ -56,8 +56,8 @@ pub(super) struct Seen {
     pub(super) culprit: Culprit,
 }
 
-/// More lines than that are no story.
-const LONGEST_STORY: usize = 200;
+/// A timeline with more lines is not readable.
+const MAX_STORY_LINES: usize = 200;
 
 impl Told {
     /// Takes in what another input, which comes after these, has told.
@@ -65,7 +65,7 @@ impl Told {
         let first = self.inputs.len();
         self.inputs.extend(other.inputs);
         self.dropped_intervals += other.dropped_intervals;
-        self.dropped_intervals += take(&mut self.intervals, other.intervals, MOST_INTERVALS);
+        self.dropped_intervals += take(&mut self.intervals, other.intervals, MAX_INTERVALS);
         self.around.absorb(other.around);
         self.groups.absorb(other.groups);
         self.calls.absorb(other.calls);
@@ -73,15 +73,15 @@ impl Told {
             self.signs.entry(sign).or_default().absorb(seen);
         }
         self.dropped.kernel_stacks += other.dropped.kernel_stacks;
-        self.dropped.kernel_stacks += take(&mut self.kernel, other.kernel, MOST_KERNEL_STACKS);
+        self.dropped.kernel_stacks += take(&mut self.kernel, other.kernel, MAX_KERNEL_STACKS);
         let rows = other
             .rows
             .into_iter()
             .map(|(input, row)| (first + input, row));
         self.dropped.processes += other.dropped.processes;
-        self.dropped.processes += take(&mut self.rows, rows.collect(), MOST_ROWS);
+        self.dropped.processes += take(&mut self.rows, rows.collect(), MAX_ROWS);
         self.samples.extend(other.samples);
-        take(&mut self.story, other.story, LONGEST_STORY);
+        take(&mut self.story, other.story, MAX_STORY_LINES);
         self.proofs.extend(other.proofs);
         self.troubles.extend(other.troubles);
         self.gone.extend(other.gone);
@@ -92,7 +92,7 @@ impl Told {
     }
 
     pub(super) fn tell(&mut self, quote: Quote) {
-        if self.story.len() < LONGEST_STORY {
+        if self.story.len() < MAX_STORY_LINES {
             self.story.push(quote);
         }
     }
@@ -101,7 +101,7 @@ impl Told {
 impl Seen {
     fn absorb(&mut self, other: Self) {
         self.lines += other.lines;
-        take(&mut self.quotes, other.quotes, MOST_QUOTES);
+        take(&mut self.quotes, other.quotes, MAX_QUOTES);
         self.culprit.learn(other.culprit);
     }
 }

@@ -10,7 +10,7 @@ pub struct Call {
 }
 
 /// Longer names are cut.
-const LONGEST: usize = 400;
+const MAX_NAME_BYTES: usize = 400;
 
 impl Call {
     /// Reads a call at the start of the text, and gives what follows it.
@@ -80,12 +80,12 @@ fn arguments(text: &str) -> Option<usize> {
 }
 
 /// No arguments are longer.
-const LONGEST_ARGUMENTS: usize = 4096;
+const MAX_ARGUMENTS_BYTES: usize = 4096;
 
 /// Where the parenthesis closes that the text begins with.
 fn closing(text: &str) -> Option<usize> {
     let mut depth = 0usize;
-    let near = &text.as_bytes()[..text.len().min(LONGEST_ARGUMENTS)];
+    let near = &text.as_bytes()[..text.len().min(MAX_ARGUMENTS_BYTES)];
     for at in memchr::memchr2_iter(b'(', b')', near) {
         if near[at] == b'(' {
             depth += 1;
@@ -117,7 +117,7 @@ fn is_plain(name: &str) -> bool {
     name.bytes().all(|byte| PLAIN[usize::from(byte)]) || name.chars().all(plain)
 }
 
-/// The bytes of ASCII that names of functions have.
+/// The ASCII bytes that function names consist of.
 const PLAIN: [bool; 256] = {
     let signs = b"._-/*()[]%~@+,:$";
     let mut plain = [false; 256];
@@ -151,7 +151,7 @@ fn address(word: &str) -> Option<u64> {
 }
 
 fn shortened(name: &str) -> &str {
-    let mut end = name.len().min(LONGEST);
+    let mut end = name.len().min(MAX_NAME_BYTES);
     while !name.is_char_boundary(end) {
         end -= 1;
     }

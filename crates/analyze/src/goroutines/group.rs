@@ -52,10 +52,10 @@ pub struct Groups {
 }
 
 /// More different stacks than any program has.
-const MOST_GROUPS: usize = 2048;
-/// No more text of stacks is kept than this.
-const MOST_BYTES: usize = 6 << 20;
-const MOST_LOCKS: usize = 64;
+const MAX_GROUPS: usize = 2048;
+/// The total length of the stacks that are kept.
+const MAX_STACK_BYTES: usize = 6 << 20;
+const MAX_LOCKS: usize = 64;
 
 impl Groups {
     /// Takes a stack in.
@@ -96,7 +96,7 @@ impl Groups {
         }
         let names = stack.calls.iter().map(|call| &call.function);
         let bytes: usize = names.map(|name| 2 * name.len() + 64).sum();
-        if self.groups.len() >= MOST_GROUPS || self.bytes + bytes > MOST_BYTES {
+        if self.groups.len() >= MAX_GROUPS || self.bytes + bytes > MAX_STACK_BYTES {
             return None;
         }
         self.bytes += bytes;
@@ -204,7 +204,7 @@ impl Group {
 
     /// So many wait for this lock.
     fn waits_for(&mut self, lock: u64, count: u64) {
-        if self.locks.len() < MOST_LOCKS || self.locks.contains_key(&lock) {
+        if self.locks.len() < MAX_LOCKS || self.locks.contains_key(&lock) {
             *self.locks.entry(lock).or_default() += count;
         }
     }

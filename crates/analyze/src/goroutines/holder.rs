@@ -41,12 +41,13 @@ impl Holder {
     }
 }
 
-/// What lies within so many minutes cannot be told apart.
-const TIE: u64 = 3;
-/// A wait for something outside is unusual after so many minutes, even if no lock is waited for.
-const LONG: u64 = 2;
-/// What must speak for a goroutine at least.
-const ENOUGH: i32 = 25;
+/// Wait times that differ by less than this many minutes count as equal.
+const TIE_MINUTES: u64 = 3;
+/// A wait for something outside the process is unusual after this many minutes, even if no
+/// goroutine waits for a lock.
+const LONG_MINUTES: u64 = 2;
+/// The score that a candidate needs.
+const MIN_SCORE: i32 = 25;
 
 /// Those that wait for one and the same lock, or for locks of one and the same type.
 struct Pile<'a> {
@@ -68,13 +69,13 @@ pub fn likely(groups: &[Group]) -> Option<(usize, Holder)> {
     let best = match &pile {
         Some(pile) => candidates
             .map(|(at, group)| (score(group, pile), at, group))
-            .filter(|(score, _, _)| *score >= ENOUGH)
+            .filter(|(score, _, _)| *score >= MIN_SCORE)
             .max_by_key(|(score, _, group)| (*score, std::cmp::Reverse(group.oldest.id))),
         None => candidates
             .filter(|(_, group)| group.wait.is_outside() && is_long(group) || is_relist(group))
             .map(|(at, group)| (0, at, group))
             .max_by_key(|(_, _, group)| {
-                let bucket = group.max_minutes.unwrap_or(0) / TIE;
+                let bucket = group.max_minutes.unwrap_or(0) / TIE_MINUTES;
                 (
                     group.wait != Wait::Rpc,
                     bucket,
@@ -87,7 +88,9 @@ pub fn likely(groups: &[Group]) -> Option<(usize, Holder)> {
 }
 
 fn is_long(group: &Group) -> bool {
-    group.max_minutes.is_some_and(|minutes| minutes >= LONG)
+    group
+        .max_minutes
+        .is_some_and(|minutes| minutes >= LONG_MINUTES)
 }
 
 /// The relist itself is in nobody's way but everybody's.
@@ -177,8 +180,8 @@ fn score(group: &Group, pile: &Pile) -> i32 {
         _ => 0,
     };
     let in_time = match (group.max_minutes, pile.oldest) {
-        (Some(wait), Some(first)) if wait + TIE < first => -30,
-        (Some(wait), Some(first)) if wait <= first + TIE => 25,
+        (Some(wait), Some(first)) if wait + TIE_MINUTES < first => -30,
+        (Some(wait), Some(first)) if wait <= first + TIE_MINUTES => 25,
         (Some(_), _) => 20,
         (None, Some(_)) => -10,
         (None, None) => 0,
@@ -189,7 +192,7 @@ fn score(group: &Group, pile: &Pile) -> i32 {
 fn why(group: &Group, pile: Option<&Pile>) -> String {
     let waits = match group.oldest.minutes {
         Some(minutes) => format!(
-            "it has waited for {minutes} minutes for {}",
+            "it has been waiting for {minutes} minutes for {}",
             group.wait.what()
         ),
         None => format!("it waits for {}", group.wait.what()),
@@ -197,25 +200,28 @@ fn why(group: &Group, pile: Option<&Pile>) -> String {
     let Some(pile) = pile else {
         return match is_relist(group) {
             true => format!("{waits}, and it is the relist itself"),
-            false => format!("{waits}, longer than any other that is not idle"),
+            false => format!("{waits}, longer than any other goroutine that is not idle"),
         };
     };
     let victims = match pile.count {
-        1 => "the one that waits".to_owned(),
-        count => format!("the {count} that wait"),
+        1 => "the waiting goroutine".to_owned(),
+        count => format!("the {count} waiting goroutines"),
     };
     let related = match relation(group, pile) {
-        Relation::Object => format!(", it works on the very object whose lock {victims} for"),
+        Relation::Object => format!(
+            ", it is inside a call on the object whose lock blocks \
+                                     {victims}"
+        ),
         Relation::Type => format!(
-            ", it is inside {}, whose lock {victims} for",
+            ", it is inside a method of {}, whose lock blocks {victims}",
             receiver_type(pile.taker).unwrap_or(pile.taker)
         ),
         _ => String::new(),
     };
     let first = match (group.oldest.minutes, pile.oldest) {
-        (Some(wait), Some(first)) if wait + TIE >= first => {
+        (Some(wait), Some(first)) if wait + TIE_MINUTES >= first => {
             format!(
-                ", and it began no later than {victims} for {} ({first} minutes)",
+                ", and it began to wait no later than {victims} in {} ({first} minutes)",
                 pile.taker
             )
         }

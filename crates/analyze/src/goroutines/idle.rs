@@ -1,9 +1,9 @@
-//! How goroutines of a healthy process wait, for days: their stacks accuse nobody.
+//! How goroutines of a healthy process wait, possibly for days: these stacks show no problem.
 
 use super::Call;
 use super::waits::contains;
 
-/// States that are Go's own affair.
+/// States of the Go runtime's own goroutines.
 const STATES: [&str; 16] = [
     "idle",
     "running",
@@ -23,7 +23,7 @@ const STATES: [&str; 16] = [
     "sync.Cond.Wait",
 ];
 
-/// Functions in which servers, watchers and workers wait for the next thing to do.
+/// Functions in which servers, watchers and workers wait for their next task.
 const FUNCTIONS: [&str; 48] = [
     "sync.(*Cond).Wait",
     "sync.(*WaitGroup).Wait",
@@ -75,7 +75,7 @@ const FUNCTIONS: [&str; 48] = [
     "(*Daemon).execCommandGC",
 ];
 
-/// Loops that call what has work to do: they are idle only where they wait themselves.
+/// Loops that call the function that works: they are idle only if they wait themselves.
 const LOOPS: [&str; 12] = [
     "wait.JitterUntil",
     "wait.BackoffUntil",

@@ -1,10 +1,10 @@
-//! Goroutine dumps and profiles: who waits for what, and who is probably in the way.
+//! Goroutine dumps and profiles: what waits for what, and which goroutine blocks the others.
 //!
 //! ```text
 //!   lines --> reader, profile: stacks --> groups (same state, same functions)
 //!                                           |  waits: for a lock, a process, netlink …
 //!                                           v
-//!                    holder: who has the lock that the pile waits for
+//!                    holder: which goroutine holds the lock that the others wait for
 //!                    rules:  stacks that prove a cause
 //! ```
 //!
@@ -49,24 +49,24 @@ pub use reader::{StackReader, Took};
 pub use rules::proof;
 pub use waits::Wait;
 
-/// One goroutine, or so many of a profile with the same stack.
+/// One goroutine, or several of a profile with the same stack.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stack {
     /// How many.
     pub count: u64,
     /// Its number, unless the header is missing.
     pub id: Option<u64>,
-    /// What it does or waits for; a profile and a missing header do not tell.
+    /// Its state; `None` in a profile or without a header.
     pub state: Option<String>,
-    /// For how long at least.
+    /// Its minimum wait time.
     pub minutes: Option<u64>,
-    /// It has an operating system thread for itself.
+    /// It is locked to its thread.
     pub locked_to_thread: bool,
     /// From the innermost call outwards.
     pub calls: Vec<Call>,
     /// The function that started it.
     pub created_by: Option<String>,
-    /// Who the carrier says it was: `dockerd`.
+    /// The program that the surrounding log names: `dockerd`.
     pub ident: String,
     /// The first line.
     pub line: u64,
@@ -80,9 +80,9 @@ pub struct Goroutines {
     pub total: u64,
     /// The largest group first.
     pub groups: Vec<ShownGroup>,
-    /// Who is probably in everybody's way.
+    /// The goroutine that probably blocks the others.
     pub likely_holder: Option<Holder>,
-    /// Goroutines of groups beyond the bound, which are counted only.
+    /// The number of goroutines in groups beyond the limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dropped: Option<u64>,
 }
@@ -93,13 +93,13 @@ pub struct Goroutines {
 pub struct ShownGroup {
     /// How many.
     pub count: u64,
-    /// What they do or wait for; null where nothing tells.
+    /// Their state; null if unknown.
     pub state: Option<String>,
-    /// The shortest wait; null where none is told.
+    /// The shortest wait; null if unknown.
     pub min_wait_minutes: Option<u64>,
     /// The longest wait.
     pub max_wait_minutes: Option<u64>,
-    /// The function that tells what they are about: the first outside of Go's own library.
+    /// The first function outside of Go's standard library, which shows their purpose.
     pub function: String,
     /// Functions from the innermost outwards.
     pub frames: Vec<String>,
@@ -109,7 +109,7 @@ pub struct ShownGroup {
     pub idle: bool,
     /// The address of the lock that most of them wait for, if all its digits are certain.
     pub lock: Option<String>,
-    /// How many wait for that very lock.
+    /// How many of them wait for that lock.
     pub lock_waiters: Option<u64>,
 }
 

@@ -73,7 +73,7 @@ impl ProfileReader {
         true
     }
 
-    /// How many goroutines the profile says that there are beyond those that it lists.
+    /// How many more goroutines the profile counts than it lists.
     pub fn unlisted(&self) -> u64 {
         self.total.unwrap_or(0).saturating_sub(self.seen)
     }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::Call;
 
-/// A program that matters on the way from the kubelet to the kernel.
+/// A program between the kubelet and the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Program {
@@ -18,7 +18,7 @@ pub enum Program {
     CniAgent,
 }
 
-/// From the most telling package to the least: programs carry parts of each other along.
+/// From the most specific package to the least: programs contain parts of each other.
 const PACKAGES: [(&str, Program); 27] = [
     ("containernetworking/cni/pkg/skel.", Program::CniPlugin),
     ("AliyunContainerService/terway/daemon", Program::CniAgent),
@@ -97,7 +97,7 @@ impl fmt::Display for Program {
             Self::Shim => "the shim",
             Self::CriO => "CRI-O",
             Self::Runc => "runc",
-            Self::CniPlugin => "the CNI plug-in",
+            Self::CniPlugin => "the CNI plugin",
             Self::CniAgent => "the CNI agent",
         })
     }

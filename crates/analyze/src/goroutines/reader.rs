@@ -1,4 +1,4 @@
-//! Lines become stacks. A header begins one; frames without a header begin one, too.
+//! Parses lines into stacks. A stack begins with a header, or with frames without a header.
 
 use super::{Call, Header, Stack, unmangle};
 use crate::line::{colon, first_chars};
@@ -27,10 +27,10 @@ enum Last {
     Place,
 }
 
-/// Go prints no more frames than a hundred.
-const MOST_CALLS: usize = 128;
+/// Go prints at most a hundred frames.
+const MAX_CALLS: usize = 128;
 
-/// What a line was taken for.
+/// How a line was classified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Took {
     /// A part of a dump, and so many lines before it that were not certain.
@@ -242,7 +242,7 @@ impl StackReader {
                 };
             } else if let Some((call, after)) = Call::take(rest) {
                 if let Some(stack) = &mut self.current
-                    && stack.calls.len() < MOST_CALLS
+                    && stack.calls.len() < MAX_CALLS
                 {
                     stack.calls.push(call);
                     self.last = Last::Call;
@@ -260,7 +260,7 @@ impl StackReader {
 
 /// Adds a call, unless there are more than Go prints.
 fn push(stack: &mut Stack, call: Call) {
-    if stack.calls.len() < MOST_CALLS {
+    if stack.calls.len() < MAX_CALLS {
         stack.calls.push(call);
     }
 }

@@ -1,4 +1,4 @@
-//! Stacks that prove a cause: a table.
+//! A table of stacks that prove a cause.
 
 use causes::Cause;
 use causes::finding::{Confidence, Culprit};
@@ -9,10 +9,10 @@ use crate::proof::Proof;
 struct Rule {
     /// One of these is among the calls.
     calls: &'static [&'static str],
-    /// They wait for one of these; empty is anything.
+    /// They wait for one of these; empty for any wait.
     waits: &'static [Wait],
     program: Option<Program>,
-    /// The wait is told, and at least so long.
+    /// The wait is known, and at least this long.
     minutes: u64,
     cause: Cause,
     confidence: Confidence,
@@ -37,7 +37,8 @@ const RULES: [Rule; 25] = [
         calls: &["pleg.(*GenericPLEG).relist", "pleg.(*GenericPLEG).Relist"],
         waits: &[Send],
         confidence: Certain,
-        says: "the relist waits for room in its own event channel: it and the sync loop wait for each other",
+        says: "the relist waits for space in its own event channel, and the sync loop waits for \
+               the relist: a deadlock",
         ..ANY
     },
     Rule {
@@ -45,7 +46,7 @@ const RULES: [Rule; 25] = [
         waits: &[Lock],
         cause: Cause::CniPluginHang,
         confidence: High,
-        says: "sandbox statuses wait for the lock of a pod whose CNI plug-in has not returned",
+        says: "sandbox status calls wait for the lock of a pod whose CNI plugin has not returned",
         ..ANY
     },
     Rule {
@@ -57,7 +58,7 @@ const RULES: [Rule; 25] = [
         waits: &[Process],
         cause: Cause::CniPluginHang,
         confidence: High,
-        says: "a CNI plug-in was started and has not ended",
+        says: "a CNI plugin was started and has not exited",
         ..ANY
     },
     Rule {
@@ -65,7 +66,7 @@ const RULES: [Rule; 25] = [
         waits: &[Rpc],
         cause: Cause::CniPluginHang,
         confidence: High,
-        says: "the CNI plug-in waits for its agent",
+        says: "the CNI plugin waits for its agent",
         ..ANY
     },
     Rule {
@@ -74,7 +75,7 @@ const RULES: [Rule; 25] = [
         minutes: 1,
         cause: Cause::CniPluginHang,
         confidence: High,
-        says: "a netlink request has had no answer, and has no deadline",
+        says: "a netlink request has received no reply and has no deadline",
         ..ANY
     },
     Rule {
@@ -82,7 +83,7 @@ const RULES: [Rule; 25] = [
         waits: &[Lock],
         cause: Cause::CniPluginHang,
         confidence: High,
-        says: "the runtime's status waits for a CNI plug-in that is still setting up a pod",
+        says: "the runtime's Status call waits for a CNI plugin that is still setting up a pod",
         ..ANY
     },
     Rule {
@@ -91,7 +92,8 @@ const RULES: [Rule; 25] = [
         program: Some(Program::Containerd),
         cause: Cause::ContainerStatusLock,
         confidence: Certain,
-        says: "an update of a container's resources waits for its shim and holds the status lock meanwhile",
+        says: "an update of a container's resources waits for the shim while it holds the \
+               container's status lock",
         ..ANY
     },
     Rule {
@@ -166,7 +168,8 @@ const RULES: [Rule; 25] = [
         program: Some(Program::Runc),
         cause: Cause::SystemdCookieOverflow,
         confidence: Low,
-        says: "runc has the system bus open and waits; an overloaded systemd or a dead bus looks the same",
+        says: "runc is connected to the system bus and waits; an overloaded systemd or a dead bus \
+               looks the same",
         ..ANY
     },
     Rule {
@@ -181,14 +184,14 @@ const RULES: [Rule; 25] = [
         waits: &[Shim],
         cause: Cause::ShimUnresponsive,
         confidence: High,
-        says: "a status waits for the answer of a shim",
+        says: "a status call waits for the response of a shim",
         ..ANY
     },
     Rule {
         waits: &[Shim],
         minutes: 2,
         cause: Cause::ShimUnresponsive,
-        says: "a call to a shim has had no answer",
+        says: "a call to a shim has received no response",
         ..ANY
     },
     Rule {
@@ -204,7 +207,7 @@ const RULES: [Rule; 25] = [
         calls: &["go-metrics.", "cgroups.(*Collector)", "metrics/cgroups"],
         waits: &[Lock],
         cause: Cause::ShimUnresponsive,
-        says: "containerd's collector of cgroup metrics waits for itself",
+        says: "containerd's cgroup metrics collector is deadlocked",
         ..ANY
     },
     Rule {
@@ -251,7 +254,7 @@ const RULES: [Rule; 25] = [
         minutes: 2,
         cause: Cause::StorageUnresponsive,
         confidence: Medium,
-        says: "dockerd waits for a volume plug-in",
+        says: "dockerd waits for a volume plugin",
     },
     Rule {
         calls: &[
@@ -261,13 +264,13 @@ const RULES: [Rule; 25] = [
         waits: &[Lock],
         minutes: 2,
         confidence: Medium,
-        says: "goroutines of the kubelet wait for the lock of its cAdvisor",
+        says: "goroutines of the kubelet wait for a lock of cAdvisor",
         ..ANY
     },
     Rule {
         calls: &["pleg.(*EventedPLEG)"],
         waits: &[Lock, Send],
-        says: "the evented PLEG waits for itself",
+        says: "the evented PLEG is deadlocked",
         ..ANY
     },
 ];

@@ -1,4 +1,4 @@
-//! What issue trackers make of a stack: links around every path, marks of emphasis.
+//! Undoes what issue trackers do to a stack: links around paths, and emphasis.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! For what a goroutine waits, by its state and its innermost calls.
+//! What a goroutine waits for, by its state and its innermost calls.
 
 use std::sync::LazyLock;
 
@@ -11,21 +11,21 @@ use super::Call;
 pub enum Wait {
     /// A mutex.
     Lock,
-    /// An answer of the kernel over netlink.
+    /// A netlink reply from the kernel.
     Netlink,
-    /// The end of a process.
+    /// A child process to exit.
     Process,
     /// A reply on the system bus.
     Bus,
     /// A shim.
     Shim,
-    /// An answer of another daemon, or of another part of this one.
+    /// A response from another daemon, or from another part of this one.
     Rpc,
     /// A file system.
     Storage,
-    /// Room in a channel.
+    /// Space in a channel.
     Send,
-    /// Something in a channel, or one of several.
+    /// A message on one or several channels.
     Receive,
     /// Something else, or nothing.
     Other,
@@ -79,8 +79,8 @@ impl Wait {
         }
     }
 
-    /// Whether what is waited for is outside of the process, so that no other goroutine of
-    /// it can be in the way.
+    /// Whether the wait is for something outside the process, so that no other goroutine of the
+    /// process can be the cause.
     pub fn is_outside(self) -> bool {
         matches!(
             self,
@@ -88,18 +88,18 @@ impl Wait {
         )
     }
 
-    /// As the end of "it waits for …".
+    /// A phrase to follow "it waits for".
     pub fn what(self) -> &'static str {
         match self {
             Self::Lock => "a lock",
-            Self::Netlink => "an answer of the kernel over netlink",
-            Self::Process => "the end of a process that it started",
+            Self::Netlink => "a netlink reply from the kernel",
+            Self::Process => "a child process to exit",
             Self::Bus => "a reply on the system bus",
-            Self::Shim => "an answer of a shim",
-            Self::Rpc => "the answer to a call",
+            Self::Shim => "a response from a shim",
+            Self::Rpc => "the response to a call",
             Self::Storage => "a file system",
-            Self::Send => "room in a channel",
-            Self::Receive => "something in a channel",
+            Self::Send => "space in a channel",
+            Self::Receive => "a message on a channel",
             Self::Other => "something else",
         }
     }

@@ -1,4 +1,4 @@
-//! Several sources at once, each in a thread; whoever observes hears of all of them in one.
+//! Reads several sources at once, each in a thread; the observer is called in one thread.
 
 use std::num::NonZeroUsize;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -11,7 +11,7 @@ use super::Observer;
 use super::source::{Ended, Source};
 use crate::signs::Signs;
 
-/// What a thread tells.
+/// A message from a thread.
 enum Word {
     Begins(String, Option<u64>),
     Read(u64),
@@ -23,7 +23,7 @@ struct Teller(SyncSender<Word>);
 
 impl Teller {
     fn tell(&self, word: Word) {
-        // Nobody hears it only when the process ends.
+        // The receiver is gone only when the process ends.
         let _ = self.0.send(word);
     }
 }
@@ -42,7 +42,7 @@ impl Observer for Teller {
     }
 }
 
-/// Reads all of them; gives what was read in their order.
+/// Reads all of them; returns the results in their order.
 pub(super) fn read_all(
     sources: Vec<Source>,
     now: WallTime,

@@ -1,12 +1,12 @@
-//! Bytes become lines, with a bound on each.
+//! Splits bytes into lines of limited length.
 
 use std::io::{self, Read};
 
-/// What is longer is cut here; the rest is read, but not kept.
-pub const LONGEST_LINE: usize = 1 << 20;
+/// Longer lines are cut; the rest is read but not kept.
+pub const MAX_LINE_BYTES: usize = 1 << 20;
 const CHUNK: usize = 256 << 10;
 
-/// Gives every line, without its end, and whether its rest is missing.
+/// Passes on each line without its line break, and whether its rest is missing.
 pub fn each_line(mut bytes: impl Read, mut line: impl FnMut(&[u8], bool)) -> io::Result<()> {
     let mut chunk = vec![0; CHUNK];
     // The beginning of a line whose end has not come yet.
@@ -44,9 +44,9 @@ pub fn each_line(mut bytes: impl Read, mut line: impl FnMut(&[u8], bool)) -> io:
     Ok(())
 }
 
-/// Keeps as much as fits, and says whether something did not.
+/// Keeps as much as fits, and returns whether something did not.
 fn keep(begun: &mut Vec<u8>, more: &[u8]) -> bool {
-    let room = LONGEST_LINE.saturating_sub(begun.len());
+    let room = MAX_LINE_BYTES.saturating_sub(begun.len());
     begun.extend_from_slice(&more[..more.len().min(room)]);
     more.len() > room
 }
@@ -70,9 +70,9 @@ mod tests {
 
     #[test]
     fn a_line_that_is_too_long_is_one_cut_line() {
-        let mut bytes = vec![b'x'; 3 * LONGEST_LINE];
+        let mut bytes = vec![b'x'; 3 * MAX_LINE_BYTES];
         bytes.extend(b"\nnext\n");
-        assert_eq!(lines(&bytes), [(LONGEST_LINE, true), (4, false)]);
-        assert_eq!(lines(&vec![0; LONGEST_LINE]), [(LONGEST_LINE, false)]);
+        assert_eq!(lines(&bytes), [(MAX_LINE_BYTES, true), (4, false)]);
+        assert_eq!(lines(&vec![0; MAX_LINE_BYTES]), [(MAX_LINE_BYTES, false)]);
     }
 }

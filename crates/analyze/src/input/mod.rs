@@ -1,8 +1,8 @@
-//! Files, pipes and folders become lines: the edge at which the analysis meets the machine.
+//! Reads files, pipes and directories as lines: the only IO of the analysis.
 //!
 //! ```text
 //!   path --open--> bytes --gunzip, zstd--> bytes --lines--> Analyzer
-//!     |  folder: its files, by name
+//!     |  directory: its files, by name
 //! ```
 //!
 //! ```
@@ -36,20 +36,20 @@ use times::WallTime;
 use crate::analysis::Analyzer;
 use source::sources;
 
-pub use lines::{LONGEST_LINE, each_line};
+pub use lines::{MAX_LINE_BYTES, each_line};
 pub use zstd::Frames;
 
-/// Who is told how far the reading is.
+/// Observes the progress of reading.
 pub trait Observer {
-    /// An input begins, of so many bytes where that is known.
+    /// An input begins, with its size in bytes if it is known.
     fn begins(&mut self, _path: &str, _bytes: Option<u64>) {}
-    /// So many more bytes were read, as they are stored.
+    /// This many more (compressed) bytes were read.
     fn read(&mut self, _bytes: u64) {}
-    /// A pipe is open, but nothing comes.
+    /// A pipe is open, but has no data yet.
     fn waits(&mut self, _path: &str) {}
 }
 
-/// For whom it is all the same.
+/// An observer that does nothing.
 #[derive(Debug)]
 pub struct NoObserver;
 
@@ -59,19 +59,19 @@ impl Observer for NoObserver {}
 #[derive(Debug, thiserror::Error)]
 #[error("cannot read {path}")]
 pub struct Unreadable {
-    /// As it was named.
+    /// Its path, as given.
     pub path: String,
     /// Why.
     #[source]
     pub source: io::Error,
 }
 
-/// So many sources for each thread are read before what they tell is put together: the first waits
-/// for the last of them.
+/// How many sources per thread are read before their results are merged: the first one waits for
+/// the last.
 const BATCH: usize = 4;
 
-/// Reads files, pipes, folders and, as `-`, standard input to their ends, so many `at_once`. What they
-/// tell is put together in the order of their names; what could not be read is told, too.
+/// Reads files, pipes, directories and, as `-`, standard input, `at_once` of them in parallel. The
+/// results are merged in the order of the paths. Returns the inputs that could not be read.
 pub fn read(
     paths: &[impl AsRef<str>],
     now: WallTime,

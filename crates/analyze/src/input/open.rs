@@ -1,4 +1,4 @@
-//! Opening without waiting: a pipe without a writer must not hold us up here.
+//! Opens a source without blocking, even a pipe without a writer.
 
 use std::fs::File;
 use std::io;
@@ -10,7 +10,7 @@ use times::WallTime;
 /// What was opened.
 pub(super) struct Opened {
     pub(super) kind: Kind,
-    /// When it was last written.
+    /// Its modification time.
     pub(super) modified: Option<WallTime>,
     /// Its size, if it has one.
     pub(super) bytes: Option<u64>,
@@ -19,7 +19,7 @@ pub(super) struct Opened {
 /// How it is read.
 pub(super) enum Kind {
     File(File),
-    /// It gives nothing while nobody writes.
+    /// A pipe: there is no data while no process writes.
     Pipe(File),
 }
 

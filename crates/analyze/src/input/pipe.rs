@@ -1,4 +1,4 @@
-//! Reading from a pipe: waits for whoever writes, but not for ever for one to come.
+//! Reads from a pipe: waits for a writer, but not forever for the first one.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -7,10 +7,10 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::Observer;
 
-/// So long a writer may take to come.
-const FIRST: u32 = 10;
-/// After so long without a word whoever waits with us is told.
-const QUIET: i64 = 1;
+/// How long to wait for the first data.
+const FIRST_WRITE_SECONDS: u32 = 10;
+/// After this time without data, the user is told that the command waits.
+const NOTICE_SECONDS: i64 = 1;
 
 pub(super) struct Patient<'a> {
     file: File,
@@ -29,12 +29,12 @@ impl<'a> Patient<'a> {
         }
     }
 
-    /// Until there is something to read, or the last writer has gone.
+    /// Waits until there is data, or the last writer has closed the pipe.
     fn wait(&mut self) -> io::Result<()> {
         let mut waited = 0;
         loop {
             let quiet = Timespec {
-                tv_sec: QUIET,
+                tv_sec: NOTICE_SECONDS,
                 tv_nsec: 0,
             };
             let mut polled = [PollFd::new(&self.file, PollFlags::IN)];
@@ -45,8 +45,8 @@ impl<'a> Patient<'a> {
             if waited == 1 {
                 self.observer.waits(self.path);
             }
-            if !self.begun && waited >= FIRST {
-                let why = format!("nobody has written to this pipe for {FIRST} s");
+            if !self.begun && waited >= FIRST_WRITE_SECONDS {
+                let why = format!("nothing was written to this pipe for {FIRST_WRITE_SECONDS} s");
                 return Err(io::Error::new(io::ErrorKind::TimedOut, why));
             }
         }

@@ -12,23 +12,23 @@ use super::{Observer, Unreadable, open, pipe};
 use crate::analysis::{Read, Reading};
 use crate::signs::Signs;
 
-/// Files of one folder, its folders included; more are not read.
-const MOST_FILES: usize = 10_000;
-const DEEPEST: usize = 8;
+/// How many files and subdirectories of a directory are read.
+const MAX_FILES: usize = 10_000;
+const MAX_DEPTH: usize = 8;
 
 /// What is read.
 #[derive(Debug)]
 pub(super) enum Source {
     StandardInput,
     File(String),
-    /// A folder whose files cannot all be listed.
+    /// A directory whose files cannot all be listed.
     Folder(String, io::Error),
 }
 
-/// What was read of a source, and why not all of it, if so.
+/// What was read of a source, and the error, if there was one.
 pub(super) type Ended = (Read, Option<Unreadable>);
 
-/// A file, or the files of a folder by their names.
+/// A file, or the files of a directory sorted by name.
 pub(super) fn sources(path: &str) -> Vec<Source> {
     if path == "-" {
         return vec![Source::StandardInput];
@@ -48,12 +48,12 @@ fn walk(folder: &Path, depth: usize, files: &mut Vec<std::path::PathBuf>) -> io:
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
         let kind = entry.file_type()?;
-        if files.len() >= MOST_FILES {
+        if files.len() >= MAX_FILES {
             return Err(io::Error::other(format!(
-                "it has more than {MOST_FILES} files"
+                "the directory contains more than {MAX_FILES} files"
             )));
         }
-        if kind.is_dir() && depth < DEEPEST {
+        if kind.is_dir() && depth < MAX_DEPTH {
             walk(&entry.path(), depth + 1, files)?;
         } else if kind.is_file() || kind.is_symlink() && entry.path().is_file() {
             files.push(entry.path());
@@ -103,7 +103,7 @@ fn unreadable(path: String, source: io::Error) -> Ended {
     (read, Some(Unreadable { path, source }))
 }
 
-/// Feeds all lines of what may be compressed.
+/// Reads all lines of a possibly compressed source.
 fn feed(path: &str, mut reading: Reading, bytes: &mut dyn io::Read) -> Ended {
     match lines_of(bytes, |line, cut| reading.line(line, cut)) {
         Ok(()) => (reading.end(None), None),
@@ -129,7 +129,7 @@ fn lines_of(bytes: &mut dyn io::Read, line: impl FnMut(&[u8], bool)) -> io::Resu
     }
 }
 
-/// Tells the observer what is read.
+/// Reports to the observer how much is read.
 struct Counting<'a, R: ?Sized>(&'a mut R, &'a mut dyn Observer);
 
 impl<R: io::Read + ?Sized> io::Read for Counting<'_, R> {

@@ -1,14 +1,14 @@
-//! Zstandard: frame after frame, as `logrotate` and `cat` put them, each within a bound.
+//! Zstandard: a sequence of frames, as written by `logrotate` or `cat`, with limited memory.
 
 use std::io::{self, Read};
 
 use ruzstd::decoding::StreamingDecoder;
 
 pub(super) const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-/// A frame's header is no longer.
-const HEADER: usize = 18;
-/// What every level up to 19 needs; `--long` and `--ultra` want more.
-const LARGEST_WINDOW: u64 = 8 << 20;
+/// A frame header is no longer.
+const MAX_HEADER_BYTES: usize = 18;
+/// Enough for all levels up to 19; `--long` and `--ultra` need more.
+const MAX_WINDOW: u64 = 8 << 20;
 
 /// Reads all frames as one stream.
 pub struct Frames<R: Read> {
@@ -21,7 +21,7 @@ enum State<R: Read> {
     Done,
 }
 
-/// A stream whose first bytes were looked at.
+/// A stream with its first bytes, which were read to detect the format.
 struct Peeked<R> {
     head: Vec<u8>,
     inner: R,
@@ -30,16 +30,16 @@ struct Peeked<R> {
 impl<R: Read> Frames<R> {
     /// Reads from the first frame on.
     pub fn new(inner: R) -> Self {
-        let head = Vec::with_capacity(HEADER);
+        let head = Vec::with_capacity(MAX_HEADER_BYTES);
         Self {
             state: State::Between(Peeked { head, inner }),
         }
     }
 
-    /// Into the next frame, or to the end.
+    /// Continues with the next frame, or ends.
     fn advance(mut peeked: Peeked<R>) -> io::Result<State<R>> {
         loop {
-            peeked.look(HEADER)?;
+            peeked.look(MAX_HEADER_BYTES)?;
             let head = &peeked.head;
             if head.is_empty() {
                 return Ok(State::Done);
@@ -50,14 +50,15 @@ impl<R: Read> Frames<R> {
                 continue;
             }
             if !head.starts_with(&MAGIC) {
-                return Err(invalid("what follows is no frame of zstd"));
+                return Err(invalid("the data that follows is not a zstd frame"));
             }
-            let window = window(head).ok_or_else(|| invalid("the header of a frame is cut off"))?;
-            if window > LARGEST_WINDOW {
+            let window = window(head).ok_or_else(|| invalid("a frame header is truncated"))?;
+            if window > MAX_WINDOW {
                 return Err(invalid(&format!(
-                    "it was compressed with a window of {} MiB, and no more than {} MiB are kept: use `zstd -dc`",
+                    "it was compressed with a window of {} MiB; the maximum is {} MiB: decompress \
+                     it with `zstd -dc`",
                     window >> 20,
-                    LARGEST_WINDOW >> 20
+                    MAX_WINDOW >> 20
                 )));
             }
             let decoder = StreamingDecoder::new(peeked).map_err(io::Error::other)?;

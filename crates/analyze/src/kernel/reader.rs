@@ -1,4 +1,4 @@
-//! Lines become kernel stacks.
+//! Parses lines into kernel stacks.
 
 use std::sync::LazyLock;
 
@@ -42,7 +42,7 @@ pub struct KernelStackReader {
     done: Vec<KernelStack>,
 }
 
-const MOST_FUNCTIONS: usize = 64;
+const MAX_FUNCTIONS: usize = 64;
 
 impl KernelStackReader {
     /// Takes a line without its carrier, if it is a part of a kernel stack.
@@ -71,7 +71,7 @@ impl KernelStackReader {
                 true => &mut stack.functions,
                 false => unreliable,
             };
-            if frames.len() < MOST_FUNCTIONS {
+            if frames.len() < MAX_FUNCTIONS {
                 frames.push(first_chars(function, 100).to_owned());
             }
             return true;

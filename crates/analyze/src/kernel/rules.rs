@@ -9,8 +9,8 @@ use crate::proof::Proof;
 use Cause::*;
 use Confidence::*;
 
-/// Functions in which a task waits, and what for. Of a stack's frames the innermost that is
-/// listed here tells; `nfs_` stands for all functions that begin so.
+/// Functions in which a task waits, and the cause that each shows. The innermost frame that is
+/// listed here decides; `nfs_` stands for all functions with this prefix.
 const FUNCTIONS: &[(&str, Cause, Confidence)] = &[
     ("fanotify_handle_event", FanotifyBlocked, Certain),
     ("fanotify_get_response", FanotifyBlocked, Certain),
@@ -87,7 +87,7 @@ const FUNCTIONS: &[(&str, Cause, Confidence)] = &[
     ("audit_log_start", CpuStarved, Low),
 ];
 
-/// Functions that tell only where no other does: whoever waits there waits for many things.
+/// Functions that decide only if no other does: tasks wait in them for many reasons.
 const WEAK: &[(&str, Cause, Confidence)] = &[
     ("cleanup_net", RtnlStuck, Medium),
     ("netlink_recvmsg", CniPluginHang, Medium),
@@ -98,9 +98,9 @@ const WEAK: &[(&str, Cause, Confidence)] = &[
     ("ext4_", StorageUnresponsive, Low),
 ];
 
-/// Locks of the kernel's own, which no disk and no network holds: only a processor that does
-/// not get round to something, or a fault of the kernel.
-const OF_THE_KERNEL: &[&str] = &[
+/// Locks of the kernel itself, which no disk and no network holds, but only a CPU that makes no
+/// progress, or a kernel bug.
+const KERNEL_LOCKS: &[&str] = &[
     "synchronize_srcu",
     "__synchronize_srcu",
     "synchronize_rcu",
@@ -149,8 +149,8 @@ pub fn proof(stack: &KernelStack) -> Option<Proof> {
     };
     let of_the_kernel = || {
         let mut functions = stack.functions.iter();
-        let found = functions.find(|name| OF_THE_KERNEL.contains(&name.as_str()))?;
-        let function = OF_THE_KERNEL.iter().find(|known| *known == found)?;
+        let found = functions.find(|name| KERNEL_LOCKS.contains(&name.as_str()))?;
+        let function = KERNEL_LOCKS.iter().find(|known| *known == found)?;
         Some((*function, KernelRegression, Low))
     };
     let found = innermost(FUNCTIONS)

@@ -3,7 +3,7 @@
 use super::lossy;
 use super::stamp::Stamp;
 
-/// With which a terminal's sequences begin.
+/// The first byte of a terminal's control sequences.
 pub(crate) const ESCAPE: u8 = 0x1b;
 
 /// `INFO[2019-11-06T10:41:22.114820771+08:00] `

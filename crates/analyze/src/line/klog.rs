@@ -26,7 +26,7 @@ pub struct Klog<'a> {
     pub message: &'a [u8],
 }
 
-/// So far a header tells the time: `E1008 16:23:14.139967 `.
+/// The length of a header up to the time: `E1008 16:23:14.139967 `.
 pub const TIMED: usize = 22;
 
 /// Whether a header begins here; cheap enough for every line.

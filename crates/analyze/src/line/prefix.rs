@@ -26,14 +26,14 @@ pub struct Carried<'a> {
     pub is_of_dmesg: bool,
 }
 
-/// No carrier has more layers than these.
-const LAYERS: usize = 6;
+/// No line has more nested prefixes.
+const MAX_LAYERS: usize = 6;
 
 /// Takes the carriers off.
 pub fn split(line: &[u8]) -> Carried<'_> {
     let mut carried = Carried::default();
     let mut rest = line;
-    for _ in 0..LAYERS {
+    for _ in 0..MAX_LAYERS {
         let trimmed = rest.trim_ascii_start();
         let Some(next) = layer(trimmed, &mut carried) else {
             break;

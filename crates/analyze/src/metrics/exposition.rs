@@ -23,7 +23,7 @@ pub struct Exposition {
     seen_type: bool,
 }
 
-const MOST_SAMPLES: usize = 5000;
+const MAX_SAMPLES: usize = 5000;
 
 impl Exposition {
     /// Takes a line, if it is one of this format.
@@ -41,7 +41,7 @@ impl Exposition {
             return self.seen_type || sample.name.starts_with("kubelet_");
         }
         // What does not fit is not read.
-        let fits = self.samples.len() < MOST_SAMPLES;
+        let fits = self.samples.len() < MAX_SAMPLES;
         if fits {
             self.samples.push(sample);
         }

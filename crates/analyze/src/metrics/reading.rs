@@ -244,19 +244,22 @@ fn sentence(reading: &MetricsReading) -> String {
         reading.relist.median_seconds,
         reading.relist.p99_seconds,
     ) {
-        (None, None, None) => parts.push("nothing tells what a relist costs".to_owned()),
+        (None, None, None) => {
+            parts.push("the metrics do not show how long a relist takes".to_owned())
+        }
         (mean, median, slow) => {
             let usual = median
                 .or(mean)
                 .map(|seconds| format!("a relist usually takes {}", go(seconds)));
-            let slow = slow.map(|seconds| format!("99 of 100 no more than {}", go(seconds)));
+            let slow =
+                slow.map(|seconds| format!("99 of 100 relists take at most {}", go(seconds)));
             parts.extend(usual.into_iter().chain(slow));
         }
     }
     let dominant = reading.operations.first().filter(|at| at.share > 0.0);
     if let Some(operation) = dominant {
         parts.push(format!(
-            "{:.0} % of the time in the runtime is spent in {}",
+            "{:.0} % of the time in runtime calls is spent in {}",
             operation.share * 100.0,
             operation.operation
         ));
@@ -264,17 +267,17 @@ fn sentence(reading: &MetricsReading) -> String {
     match reading.headroom {
         Some(headroom) if reading.is_slow() => {
             parts.push(format!(
-                "only {headroom:.1} times that is left before the node is NotReady"
+                "the node becomes NotReady if relists take only {headroom:.1} times as long"
             ));
         }
         Some(headroom) => parts.push(format!(
-            "it could become {headroom:.0} times slower before the node is NotReady"
+            "the node becomes NotReady if relists take {headroom:.0} times as long"
         )),
         None => {}
     }
     if reading.discarded_events > 0.0 {
         parts.push(format!(
-            "{} events were lost in the kubelet's full channel",
+            "{} events were lost because the kubelet's event channel was full",
             reading.discarded_events
         ));
     }

@@ -36,7 +36,7 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
     } else if has_any(text, &gone)
         && has_any(text, &["systemd1", "system bus", "Failed to connect"])
     {
-        "nobody answers for systemd on the system bus"
+        "systemd is not reachable on the system bus"
     } else {
         return;
     };

@@ -16,7 +16,8 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
         return match check {
             "syncloop" => seen.trouble(
                 line,
-                "the kubelet's sync loop has not turned for minutes: it skips all work, or waits in a call",
+                "the kubelet's sync loop has made no progress for minutes: it skips its work or \
+                 is blocked in a call",
             ),
             _ => seen.trouble(line, format!("the kubelet's health check {check} failed")),
         };

@@ -6,7 +6,7 @@ use causes::finding::Confidence;
 use super::Seen;
 use crate::proof::Proof;
 
-/// Conditions by whom they are set: the kubelet, the cloud, node-problem-detector.
+/// Types of conditions that are set by the kubelet, cloud providers or node-problem-detector.
 const TYPES: [&str; 24] = [
     "Ready",
     "OutOfDisk",
@@ -34,7 +34,7 @@ const TYPES: [&str; 24] = [
     "StorageReady",
 ];
 
-/// What a start says of itself for some seconds.
+/// Messages of a start, for some seconds.
 const STARTING: &[&str] = &["yet to be successful", "may not have completed yet"];
 
 /// Whether only such a page has this line.
@@ -96,13 +96,13 @@ fn not_ready(text: &str, line: u64, seen: &mut Seen) {
     } else if text.contains("stopped posting node status") {
         seen.trouble(
             line,
-            "the kubelet stopped posting the status of the node: the kubelet, the node or its way to the API server \
-             failed",
+            "the kubelet stopped posting node status: the kubelet, the node or its connection to \
+             the API server failed",
         );
     } else if text.contains("NetworkReady=false") || text.contains("network plugin is not ready") {
         seen.trouble(
             line,
-            "the node is NotReady: its network plug-in is not ready",
+            "the node is NotReady: the network plugin is not ready",
         );
     } else if !text.contains("PLEG is not healthy") {
         seen.trouble(line, "the node is NotReady");

@@ -14,7 +14,7 @@ pub(super) fn begins(words: &[&str]) -> bool {
             .any(|word| word.ends_with("Use%") || *word == "Capacity")
 }
 
-/// What is full by nature: images that are mounted, and views of the kernel's.
+/// File systems that are always full: mounted images and kernel interfaces.
 const ALWAYS_FULL: [&str; 6] = [
     "/dev/loop",
     "squashfs",
@@ -24,8 +24,8 @@ const ALWAYS_FULL: [&str; 6] = [
     "efivarfs",
 ];
 
-/// What a runtime and a kubelet write to.
-const OF_A_NODE: [&str; 3] = ["/var", "/run", "/mnt"];
+/// Where a runtime and a kubelet write.
+const NODE_ROOTS: [&str; 3] = ["/var", "/run", "/mnt"];
 
 /// Reads a row.
 pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
@@ -42,7 +42,7 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
     if is_image || used < 95 {
         return;
     }
-    let of_a_node = *mount == "/" || OF_A_NODE.iter().any(|root| mount.starts_with(root));
+    let of_a_node = *mount == "/" || NODE_ROOTS.iter().any(|root| mount.starts_with(root));
     let confidence = match (used, of_a_node) {
         (99.., true) => Confidence::High,
         (_, true) => Confidence::Medium,

@@ -3,11 +3,11 @@
 use causes::Cause;
 use causes::finding::Confidence;
 
-use super::{LATE, Seen, has_any};
+use super::{Seen, TIMED_OUT, has_any};
 use crate::proof::Proof;
 
-/// So often a node that flaps becomes NotReady, or a kubelet starts that somebody restarts.
-const OFTEN: u64 = 3;
+/// How often a flapping node becomes NotReady, or a kubelet in a repair loop is started.
+const MIN_COUNT: u64 = 3;
 
 /// The header of a table of events.
 pub(super) fn is_header(words: &[&str]) -> bool {
@@ -68,7 +68,7 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
     };
     let count = count(text).unwrap_or(1);
     match *reason {
-        "NodeNotReady" if count >= OFTEN => {
+        "NodeNotReady" if count >= MIN_COUNT => {
             seen.trouble(line, format!("the node became NotReady {count} times"));
         }
         "SystemOOM" => prove(
@@ -83,7 +83,7 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
         | "FreeDiskSpaceFailed"
         | "ImageGCFailed"
         | "NodeHasDiskPressure" => pressure(reason, text, line, seen),
-        "Starting" if count >= OFTEN && text.contains("kubelet") => prove(
+        "Starting" if count >= MIN_COUNT && text.contains("kubelet") => prove(
             Cause::RepairLoop,
             Confidence::Medium,
             &format!("the kubelet was started {count} times"),
@@ -99,7 +99,7 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
     if is_call {
         seen.trouble(line, format!("event {reason}"));
     }
-    if has_any(text, LATE) {
+    if has_any(text, TIMED_OUT) {
         late(reason, text, line, seen);
     }
     if has_any(text, &["is reserved for", "name is reserved"]) {
@@ -108,8 +108,8 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
     }
     if text.contains("Starting kubelet.") {
         seen.kubelet_starts += 1;
-        if seen.kubelet_starts == OFTEN {
-            let says = format!("the kubelet was started {OFTEN} times and more");
+        if seen.kubelet_starts == MIN_COUNT {
+            let says = format!("the kubelet was started {MIN_COUNT} times or more");
             prove(Cause::RepairLoop, Confidence::Medium, &says, line, seen);
         }
     }
@@ -160,7 +160,7 @@ fn late(reason: &str, text: &str, line: u64, seen: &mut Seen) {
         "ContainerGCFailed" | "ImageGCFailed" => (Cause::RuntimeUnresponsive, Medium),
         _ => return,
     };
-    let says = format!("event {reason}: a call to the runtime ran out of time");
+    let says = format!("event {reason}: a call to the runtime timed out");
     prove(cause, confidence, &says, line, seen);
 }
 

@@ -27,10 +27,10 @@ enum Table {
 }
 
 /// Percent of the time.
-const BUSY: f64 = 95.0;
-const MUCH: f64 = 30.0;
-/// Milliseconds that a request waits on a disk that does not keep up.
-const LONG: f64 = 50.0;
+const BUSY_PERCENT: f64 = 95.0;
+const HIGH_PERCENT: f64 = 30.0;
+/// How long a request waits on a disk that is too slow for its load.
+const SLOW_MILLISECONDS: f64 = 50.0;
 
 /// Whether only such a table has this line.
 pub(super) fn begins(words: &[&str]) -> bool {
@@ -76,7 +76,7 @@ impl Io {
         let (cause, says) = match self.table {
             Table::Devices => {
                 let busy = words.last().and_then(|word| number(word)).unwrap_or(0.0);
-                if busy < BUSY || waiting < LONG {
+                if busy < BUSY_PERCENT || waiting < SLOW_MILLISECONDS {
                     return;
                 }
                 let says = format!(
@@ -85,12 +85,12 @@ impl Io {
                 );
                 (Cause::DiskSaturated, says)
             }
-            Table::Processors | Table::System if stolen > MUCH => {
-                let says = format!("{stolen} % of the processors' time was stolen by the host");
+            Table::Processors | Table::System if stolen > HIGH_PERCENT => {
+                let says = format!("the host took {stolen} % of the CPU time (steal)");
                 (Cause::CpuStarved, says)
             }
-            Table::Processors | Table::System if waiting > MUCH => {
-                let says = format!("the processors wait for disks {waiting} % of the time");
+            Table::Processors | Table::System if waiting > HIGH_PERCENT => {
+                let says = format!("the CPUs wait for I/O {waiting} % of the time");
                 (Cause::DiskSaturated, says)
             }
             _ => return,

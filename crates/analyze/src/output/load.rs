@@ -14,18 +14,18 @@ pub(super) struct Load {
     processor_column: Option<usize>,
 }
 
-/// More that want to run than any but the largest machines have processors.
+/// More than the number of CPUs of all but the largest machines.
 const HIGH_LOAD: f64 = 16.0;
-/// Percent of idle time that leaves nothing to give.
-const NO_IDLE: f64 = 5.0;
-/// Percent of time in which all wait for the disk, or for the host.
-const MUCH: f64 = 30.0;
+/// With less idle time than this percentage, the machine is fully used.
+const NO_IDLE_PERCENT: f64 = 5.0;
+/// The percentage of time spent waiting for I/O, or taken by the host.
+const HIGH_PERCENT: f64 = 30.0;
 
 /// Percent of a processor.
-const HALF: f64 = 50.0;
-const NEARLY_ALL: f64 = 90.0;
-/// Where `top` has `%CPU` without a configuration.
-const USUAL_COLUMN: usize = 8;
+const HALF_CPU_PERCENT: f64 = 50.0;
+const WHOLE_CPU_PERCENT: f64 = 90.0;
+/// The column of `%CPU` in `top`'s default layout.
+const DEFAULT_COLUMN: usize = 8;
 
 /// `top - 14:31:55 up 3 days, …`
 pub(super) fn begins(text: &str) -> bool {
@@ -48,7 +48,7 @@ impl Load {
         } else if let Some(column) = self.processor_column {
             process(text, column, line, seen);
         } else if is_row(&text.split_ascii_whitespace().collect::<Vec<_>>()) {
-            process(text, USUAL_COLUMN, line, seen);
+            process(text, DEFAULT_COLUMN, line, seen);
         }
     }
 
@@ -67,17 +67,15 @@ impl Load {
             return;
         };
         let average = self.average;
-        let (cause, says) = if stolen > MUCH {
-            let says = format!("{stolen} % of the processors' time was stolen by the host");
+        let (cause, says) = if stolen > HIGH_PERCENT {
+            let says = format!("the host took {stolen} % of the CPU time (steal)");
             (Cause::CpuStarved, says)
-        } else if waiting > MUCH {
-            let says = format!(
-                "the processors wait for disks {waiting} % of the time, load average {average}"
-            );
-            (Cause::DiskSaturated, says)
-        } else if idle < NO_IDLE && average > HIGH_LOAD {
+        } else if waiting > HIGH_PERCENT {
             let says =
-                format!("the processors are idle {idle} % of the time, load average {average}");
+                format!("the CPUs wait for I/O {waiting} % of the time, load average {average}");
+            (Cause::DiskSaturated, says)
+        } else if idle < NO_IDLE_PERCENT && average > HIGH_LOAD {
+            let says = format!("the CPUs are idle {idle} % of the time, load average {average}");
             (Cause::CpuStarved, says)
         } else {
             return;
@@ -100,11 +98,11 @@ fn process(text: &str, column: usize, line: u64, seen: &mut Seen) {
     };
     let name = name.trim_matches(['[', ']']);
     // The kernel's own reclaim takes half a processor only where memory has run out.
-    let (cause, says) = if name.starts_with("kswapd") && share > HALF {
-        let says = format!("kswapd uses {share} % of a processor to find free memory");
+    let (cause, says) = if name.starts_with("kswapd") && share > HALF_CPU_PERCENT {
+        let says = format!("kswapd uses {share} % of a CPU to reclaim memory");
         (Cause::MemoryThrash, says)
-    } else if *pid == "1" && name == "systemd" && share > NEARLY_ALL {
-        let says = format!("process 1, systemd, uses {share} % of a processor");
+    } else if *pid == "1" && name == "systemd" && share > WHOLE_CPU_PERCENT {
+        let says = format!("process 1 (systemd) uses {share} % of a CPU");
         (Cause::SystemdOverloaded, says)
     } else {
         return;

@@ -13,8 +13,8 @@ pub(super) struct Memory {
     total: f64,
 }
 
-/// Less of all memory leaves no room for what the kernel must keep of running programs.
-const SHORT: f64 = 0.02;
+/// If less than this share is available, the kernel evicts pages of running programs.
+const SHORT_SHARE: f64 = 0.02;
 
 impl Memory {
     /// `total  used  free  shared  buff/cache  available`
@@ -40,7 +40,7 @@ impl Memory {
         let Some(available) = available.and_then(|available| amount(available)) else {
             return;
         };
-        if self.total > 0.0 && available < self.total * SHORT {
+        if self.total > 0.0 && available < self.total * SHORT_SHARE {
             let share = available / self.total * 100.0;
             let says = format!("{share:.1} % of the memory is available");
             seen.proof(Proof::new(

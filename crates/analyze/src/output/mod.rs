@@ -84,7 +84,7 @@ pub enum Took {
     No,
 }
 
-/// More is not kept.
+/// Further proofs are not kept.
 const MAX_PROOFS: usize = 200;
 
 /// `systemctl status` prints ten lines of the journal, `crictl` one or two of its own.
@@ -201,8 +201,8 @@ fn has_any(line: &str, texts: &[&str]) -> bool {
     texts.iter().any(|text| line.contains(text))
 }
 
-/// Words of a line that says that somebody waited too long.
-const LATE: &[&str] = &[
+/// Parts of messages that report a timeout.
+const TIMED_OUT: &[&str] = &[
     "DeadlineExceeded",
     "deadline exceeded",
     "timed out",

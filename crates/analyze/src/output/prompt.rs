@@ -21,7 +21,7 @@ pub(super) struct Command {
     line: u64,
 }
 
-/// Commands that are told from prose even where only `#` or `$` stands in front.
+/// Commands that are recognised even if only `#` or `$` precedes them.
 const COMMANDS: &[&str] = &[
     "bash",
     "containerd",
@@ -75,8 +75,8 @@ const COMMANDS: &[&str] = &[
     "microk8s",
 ];
 
-/// Commands that run another.
-const IN_FRONT: [&str; 6] = ["sudo", "time", "watch", "nohup", "microk8s", "k3s"];
+/// Commands that run another command.
+const WRAPPERS: [&str; 6] = ["sudo", "time", "watch", "nohup", "microk8s", "k3s"];
 
 const MAX_LENGTH: usize = 300;
 
@@ -194,7 +194,7 @@ fn without_prefixes(mut command: &str) -> &str {
             return command;
         };
         let is_variable = word.contains('=') && !word.starts_with('-');
-        if is_variable || IN_FRONT.contains(&word) || word.starts_with('-') {
+        if is_variable || WRAPPERS.contains(&word) || word.starts_with('-') {
             command = rest;
         } else if word == "timeout" {
             command = rest

@@ -3,7 +3,7 @@
 use causes::Cause;
 use causes::finding::Confidence;
 
-use super::{LATE, Seen, has_any};
+use super::{Seen, TIMED_OUT, has_any};
 use crate::proof::Proof;
 
 /// Whether only such output has this line.
@@ -19,7 +19,7 @@ pub(super) fn begins(text: &str, words: &[&str]) -> bool {
         || words.starts_with(&["TYPE", "ID", "PLATFORMS", "STATUS"])
 }
 
-/// Nobody listens behind the socket, or whoever does is not answering.
+/// No process listens on the socket, or the one that does is not answering.
 const UNREACHABLE: [&str; 8] = [
     "validate service connection",
     "validate CRI v1",
@@ -31,7 +31,7 @@ const UNREACHABLE: [&str; 8] = [
     "getting the runtime version",
 ];
 
-/// What a shell says to those who are not root.
+/// Errors of commands that were not run as root.
 const NOT_ALLOWED: [&str; 3] = ["permission denied", "Permission denied", "are you root"];
 
 /// Reads a line.
@@ -61,20 +61,24 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
         text,
         &["API is not implemented", "unknown service runtime."],
     ) {
-        let says = "the runtime answers, and its CRI plug-in is not there: it did not load, or is disabled";
+        let says = "the runtime responds, but its CRI plugin is missing: it failed to load or is \
+                    disabled";
         return prove(Confidence::Medium, says);
     }
     if is_dialing && is_gone {
-        return prove(Confidence::High, "nobody listens on the runtime's socket");
+        return prove(
+            Confidence::High,
+            "no process listens on the runtime's socket",
+        );
     }
-    if is_dialing && has_any(text, LATE) {
+    if is_dialing && has_any(text, TIMED_OUT) {
         return prove(
             Confidence::High,
             "the runtime does not answer on its socket",
         );
     }
     if is_plugin_row(text) {
-        return prove(Confidence::Medium, "containerd's CRI plug-in did not load");
+        return prove(Confidence::Medium, "containerd's CRI plugin failed to load");
     }
     let is_error = text.starts_with("FATA[") || text.starts_with("ctr: ");
     if is_error && !text.contains("not found") {

@@ -13,8 +13,8 @@ pub(super) struct Strace {
     on_the_bus: bool,
 }
 
-/// Whoever reads it so often polls for a cgroup that does not freeze.
-const POLLS: u32 = 3;
+/// A process that reads it this often polls for a cgroup that does not freeze.
+const MIN_POLLS: u32 = 3;
 
 /// `16:03:12.118204 futex(0x12a0ff0, FUTEX_WAIT, …`, `[pid 4119] read(37, …`, `futex(0x…`.
 pub(super) fn begins(text: &str) -> bool {
@@ -77,8 +77,8 @@ impl Strace {
         }
         if name == "read" && arguments.contains("\"FREEZING") {
             self.freezing += 1;
-            if self.freezing == POLLS {
-                let says = "a control group stays FREEZING";
+            if self.freezing == MIN_POLLS {
+                let says = "a cgroup stays in state FREEZING";
                 seen.proof(Proof::new(
                     Cause::RuncInitFrozen,
                     Confidence::Medium,
@@ -93,7 +93,7 @@ impl Strace {
         );
         if self.on_the_bus && waits && is_unfinished {
             self.on_the_bus = false;
-            let says = "the process waits for an answer on the system bus";
+            let says = "the process waits for a reply on the system bus";
             seen.proof(Proof::new(
                 Cause::BusUnavailable,
                 Confidence::Medium,
@@ -102,7 +102,7 @@ impl Strace {
             ));
         }
         if arguments.contains("xtables.lock") && name == "flock" && is_unfinished {
-            let says = "the process waits for the lock of iptables";
+            let says = "the process waits for the iptables lock (xtables.lock)";
             seen.proof(Proof::new(
                 Cause::CniPluginHang,
                 Confidence::Medium,

@@ -84,7 +84,7 @@ pub(super) fn read(unit: &Unit, text: &str, line: u64, seen: &mut Seen) {
         if let (Some(tasks), Some(limit)) = (number(tasks), number(limit))
             && tasks >= limit.saturating_sub(limit / 50)
         {
-            let says = format!("{name} has {tasks} tasks of at most {limit}");
+            let says = format!("{name} has {tasks} of at most {limit} tasks");
             let proof = Proof::new(Cause::PidsExhausted, Confidence::High, line, says);
             seen.proof(proof.of(culprit()));
         }

@@ -28,8 +28,8 @@ pub struct PsReader {
     rows: Vec<Row>,
 }
 
-const MOST_ROWS: usize = 8000;
-const LONGEST: usize = 300;
+const MAX_ROWS: usize = 8000;
+const MAX_COMMAND_CHARS: usize = 300;
 
 impl PsReader {
     /// Takes a line, if it is one of such a listing.
@@ -53,7 +53,7 @@ impl PsReader {
         row.line = number;
         self.place_in_tree(&mut row);
         // What does not fit is not read.
-        let fits = self.rows.len() < MOST_ROWS;
+        let fits = self.rows.len() < MAX_ROWS;
         if fits {
             self.rows.push(row);
         }
@@ -200,7 +200,7 @@ fn wchan(word: &str) -> Option<String> {
 }
 
 fn shortened(text: &str) -> String {
-    text.trim_end().chars().take(LONGEST).collect()
+    text.trim_end().chars().take(MAX_COMMAND_CHARS).collect()
 }
 
 #[cfg(test)]

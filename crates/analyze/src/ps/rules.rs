@@ -9,7 +9,7 @@ use super::Row;
 use crate::kernel::cause_of_function;
 use crate::proof::Proof;
 
-/// As they are installed under /opt/cni/bin.
+/// File names under /opt/cni/bin.
 const PLUGINS: [&str; 24] = [
     "terway",
     "calico",
@@ -36,8 +36,8 @@ const PLUGINS: [&str; 24] = [
     "bandwidth",
     "tuning",
 ];
-/// More plug-ins at once than a node starts.
-const PILE: usize = 20;
+/// A node does not start more plugins at once.
+const MAX_PLUGINS: usize = 20;
 
 /// What these rows prove.
 pub fn proofs(rows: &[Row]) -> Vec<Proof> {
@@ -103,7 +103,7 @@ fn uninterruptible(rows: &[Row]) -> Option<Proof> {
         false => Confidence::Low,
     };
     let says = format!(
-        "{} processes wait uninterruptibly, as for a disk",
+        "{} processes are in uninterruptible sleep (state D), usually waiting for a disk",
         blocked.len()
     );
     (confidence == Confidence::Medium || blocked.len() >= 3)
@@ -142,14 +142,15 @@ fn lost_wakeup(rows: &[Row]) -> Option<Proof> {
         Cause::KernelRegression,
         Confidence::Medium,
         format!(
-            "{} times a runc and its `runc init` have slept side by side for long with nobody blocked in the kernel: \
-             lost epoll wake-ups look so (kernels 5.4.210 and later of 2022)",
+            "{} old runc processes and their `runc init` are asleep, and no process is blocked in \
+             the kernel: this is what lost epoll wake-ups look like (kernels 5.4.210 and later of \
+             2022)",
             pairs.len()
         ),
     ))
 }
 
-/// A CNI plug-in that runs, however young.
+/// A CNI plugin that runs, however young.
 pub fn plugin(rows: &[Row]) -> Option<&Row> {
     rows.iter().find(is_plugin)
 }
@@ -162,13 +163,14 @@ fn plugins(rows: &[Row]) -> Option<Proof> {
     let plugins: Vec<&Row> = rows.iter().filter(is_plugin).collect();
     let old = plugins.iter().filter(|row| row.old).count();
     let row = plugins.iter().find(|row| row.old).or(plugins.first())?;
-    (plugins.len() >= PILE || old > 0).then(|| {
+    (plugins.len() >= MAX_PLUGINS || old > 0).then(|| {
         of(
             row,
             Cause::CniPluginHang,
             Confidence::High,
             format!(
-                "{} processes of CNI plug-ins, {old} of them old, where each should last a second",
+                "{} CNI plugin processes, {old} of them old; a plugin normally runs for about a \
+                 second",
                 plugins.len()
             ),
         )

@@ -31,13 +31,13 @@ pub struct Interval {
     pub closed: bool,
 }
 
-/// A start-up shows it for no longer than this...
+/// A start takes no longer than this...
 const STARTUP: i64 = 8 * SECOND;
-/// ...or, where it ends by itself, than this.
+/// ...or, if the interval ends by itself, than this.
 const SLOW_STARTUP: i64 = THRESHOLD;
-/// The kubelet says it every five seconds; after three times that it has stopped.
-const OVER: i64 = 15 * SECOND;
-/// How far the beginning of one and the same relist may seem to move: clocks are slewed.
+/// The kubelet logs the message every five seconds; after three times that, it has stopped.
+const END_OF_INTERVAL: i64 = 15 * SECOND;
+/// By how much the computed start of the same relist may vary, because clocks are slewed.
 const SAME_RELIST: i64 = 10 * SECOND;
 
 impl Interval {
@@ -81,7 +81,7 @@ impl Interval {
         let silent = self
             .silence_before
             .is_some_and(|silence| silence >= late / 2);
-        !self.never && late > 20 * SECOND && self.spans() < OVER && silent
+        !self.never && late > 20 * SECOND && self.spans() < END_OF_INTERVAL && silent
     }
 
     fn takes(&self, time: Option<i64>, said: Said, life: u64) -> bool {
@@ -128,8 +128,8 @@ pub struct Intervals {
     pid: Option<u32>,
 }
 
-/// More intervals are not kept, only counted.
-const MOST: usize = 2000;
+/// Further intervals are only counted.
+const MAX_INTERVALS: usize = 2000;
 
 impl Intervals {
     /// Those of this node.
@@ -202,7 +202,7 @@ impl Intervals {
             return;
         };
         interval.closed = goes_on;
-        if self.done.len() < MOST {
+        if self.done.len() < MAX_INTERVALS {
             self.done.push(interval);
         } else {
             self.dropped += 1;
@@ -212,7 +212,9 @@ impl Intervals {
     /// The input ends, at this time.
     pub fn end(mut self, time: Option<i64>) -> (Vec<Interval>, u64) {
         let end = self.current.as_ref().and_then(|current| current.end);
-        let over = end.zip(time).is_some_and(|(end, time)| time - end > OVER);
+        let over = end
+            .zip(time)
+            .is_some_and(|(end, time)| time - end > END_OF_INTERVAL);
         self.close(over);
         (self.done, self.dropped)
     }

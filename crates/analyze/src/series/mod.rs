@@ -38,7 +38,7 @@ pub use interval::{Interval, Intervals};
 pub use pattern::Pattern;
 pub use point::Said;
 
-/// The kubelet's own threshold, where a line does not tell it.
+/// The kubelet's default threshold, if a line does not contain it.
 pub const THRESHOLD: i64 = 180 * SECOND;
 pub(crate) const SECOND: i64 = 1_000_000_000;
 

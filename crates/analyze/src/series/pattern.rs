@@ -47,10 +47,10 @@ impl Pattern {
     }
 }
 
-/// Longer than any number of calls that usually run out of time in one relist.
+/// Longer than the calls that usually time out in one relist.
 pub(super) const LONG: i64 = 600 * SECOND;
-/// The kubelet's runtimeRequestTimeout, unless it was changed.
-pub(super) const CALL: i64 = 120 * SECOND;
+/// The kubelet's default runtimeRequestTimeout.
+pub(super) const CALL_TIMEOUT: i64 = 120 * SECOND;
 
 /// The shape of these intervals.
 pub fn of(intervals: &[Interval], around: &Around) -> Pattern {
@@ -109,7 +109,7 @@ fn of_one(only: &Interval, around: &Around) -> Pattern {
         _ if lists => Pattern::ListNeverSucceeds,
         _ if statuses => Pattern::StuckContainers,
         true if peak < LONG && is_multiple(peak) => Pattern::StuckContainers,
-        true if peak < CALL * 2 => Pattern::Overload,
+        true if peak < CALL_TIMEOUT * 2 => Pattern::Overload,
         _ => Pattern::ListNeverSucceeds,
     }
 }
@@ -143,11 +143,11 @@ fn of_teeth(teeth: &[&Interval], around: &Around) -> Pattern {
 /// line comes up to five seconds before the peak.
 pub(super) fn is_multiple(peak: i64) -> bool {
     let calls = calls(peak);
-    let beyond = peak - calls * CALL;
+    let beyond = peak - calls * CALL_TIMEOUT;
     calls >= 2 && (-6 * SECOND..=8 * SECOND).contains(&beyond)
 }
 
 /// To how many calls a peak comes.
 pub(super) fn calls(peak: i64) -> i64 {
-    (peak + CALL / 2) / CALL
+    (peak + CALL_TIMEOUT / 2) / CALL_TIMEOUT
 }

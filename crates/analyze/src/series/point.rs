@@ -25,16 +25,16 @@ pub enum Said {
     Cut,
 }
 
-/// The sentence's beginning.
+/// The start of the message.
 pub const LAST_SEEN: &str = "pleg was last seen active";
 /// Looked for in every unhealthy line.
 static SENTENCE: LazyLock<Finder> = LazyLock::new(|| Finder::new(LAST_SEEN));
-/// The sentence of a kubelet that has not relisted yet.
+/// The message of a kubelet that has not relisted yet.
 pub const NEVER: &str = "pleg has yet to be successful";
 
-/// Before 1.14 a kubelet that had never relisted said 292 years: the longest of Go's
-/// durations. Whatever is longer than this is meant so.
-const NO_NODE_IS_SO_OLD: i64 = 20 * 365 * 86_400 * super::SECOND;
+/// Before 1.14, a kubelet that had never relisted logged 292 years, the longest Go duration. Longer
+/// durations than this mean never.
+const MAX_AGE: i64 = 20 * 365 * 86_400 * super::SECOND;
 
 impl Said {
     /// What a line says, if it says anything.
@@ -52,7 +52,7 @@ impl Said {
         let Some(age) = duration(behind) else {
             return Some(Self::Cut);
         };
-        if age > NO_NODE_IS_SO_OLD {
+        if age > MAX_AGE {
             return Some(Self::Never);
         }
         let near = &behind[..behind.len().min(100)];

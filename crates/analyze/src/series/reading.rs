@@ -5,7 +5,7 @@ use std::time::Duration;
 use times::GoDuration;
 use times::WallTime;
 
-use super::pattern::{CALL, LONG, calls, is_multiple};
+use super::pattern::{CALL_TIMEOUT, LONG, calls, is_multiple};
 use super::{Around, Interval, Pattern, SECOND};
 
 /// The sentence.
@@ -13,31 +13,31 @@ pub fn sentence(pattern: Pattern, intervals: &[Interval], around: &Around) -> St
     let faults: Vec<&Interval> = intervals.iter().filter(|at| !at.is_startup()).collect();
     let longest = faults.iter().map(|at| at.peak()).max().unwrap_or(0);
     match pattern {
-        Pattern::None => "No line says that the PLEG is not healthy.".to_owned(),
+        Pattern::None => "No line reports that the PLEG is not healthy.".to_owned(),
         Pattern::Startup => {
-            "The PLEG was not healthy only before its first relist: every kubelet starts so."
+            "The PLEG was unhealthy only before its first relist, as at every start of a kubelet."
                 .to_owned()
         }
         Pattern::NeverRelisted => format!(
-            "The kubelet has not relisted once since it started, for {} at least: {}.",
+            "The kubelet has not completed a relist since it started, at least {} ago: {}.",
             go(longest),
             why_no_list(around),
         ),
         Pattern::Stall => format!(
-            "The kubelet itself did not run for about {}, and went on as if nothing had been: \
-             the machine was paused, its clock was set or its CPU was taken; no call hung.",
+            "The kubelet itself did not run for about {} and then continued normally: the machine \
+             was paused, its clock was changed or it got no CPU time; no call hung.",
             go(longest)
         ),
         Pattern::RestartLoop => format!(
-            "The kubelet was started {} times and was unhealthy again soon after each start: something hangs \
-             from the start, and restarting the kubelet only resets its clock.",
+            "The kubelet was started {} times and became unhealthy again soon after each start: \
+             something hangs from the start, and restarting the kubelet only resets its timer.",
             lives(&faults)
         ),
         Pattern::ListNeverSucceeds => list_never_succeeds(&faults, longest, around),
         Pattern::StuckContainers => stuck_containers(&faults, around),
         Pattern::Overload => format!(
-            "{} of up to {}, each followed by a relist that succeeded, of no common length: relists are slow, \
-             but nothing hangs.",
+            "{} of up to {} and of different lengths, each followed by a successful relist: \
+             relists are slow, but nothing hangs.",
             count(faults.len(), "unhealthy interval"),
             go(longest)
         ),
@@ -46,7 +46,7 @@ pub fn sentence(pattern: Pattern, intervals: &[Interval], around: &Around) -> St
 
 fn list_never_succeeds(faults: &[&Interval], longest: i64, around: &Around) -> String {
     if longest == 0 {
-        return "The PLEG is not healthy, but the lines are cut off before they say for how long."
+        return "The PLEG is not healthy, but the lines are cut off before they show for how long."
             .to_owned();
     }
     let worst = faults.iter().max_by_key(|at| at.peak());
@@ -57,13 +57,14 @@ fn list_never_succeeds(faults: &[&Interval], longest: i64, around: &Around) -> S
         .map(|time| format!(" (since {time})"))
         .unwrap_or_default();
     let open = worst.is_some_and(|at| !at.closed);
-    let multiple = around.lists_failed == 0 && open && longest < CALL * 2 + 10 * SECOND;
+    let multiple = around.lists_failed == 0 && open && longest < CALL_TIMEOUT * 2 + 10 * SECOND;
     let caveat = match multiple {
         true => {
-            "; the lines end before four minutes, so it may still be one relist in which two calls run out of time"
+            "; the lines end before four minutes, so it may still be one relist in which two \
+             calls time out"
         }
         false if around.lists_failed == 0 && longest < LONG => {
-            "; a relist in which several calls run out of time looks the same until it ends"
+            "; a relist in which several calls time out looks the same until it ends"
         }
         false => "",
     };
@@ -71,27 +72,30 @@ fn list_never_succeeds(faults: &[&Interval], longest: i64, around: &Around) -> S
     let longest = go(longest);
     match faults.iter().map(|at| at.lines).sum::<u64>() {
         1 => format!(
-            "No relist has got its lists for {longest}{since}: {why}{caveat}; one line alone shows no shape."
+            "No relist has completed its list calls for {longest}{since}: {why}{caveat}; one line \
+             alone does not show a pattern."
         ),
         _ => format!(
-            "No relist has got its lists for {longest}{since}, and X grows with the clock without a reset: {why}{caveat}."
+            "No relist has completed its list calls for {longest}{since}, and the time since the \
+             last relist grows without a reset: {why}{caveat}."
         ),
     }
 }
 
-/// Fewer other lines are an excerpt: what is not in it may have been left out.
-const ENOUGH_LINES: u64 = 20;
+/// With fewer other lines, the input is an excerpt, from which lines may be missing.
+const MIN_OTHER_LINES: u64 = 20;
 
 fn why_no_list(around: &Around) -> &'static str {
     match around {
-        _ if around.lists_late > 0 => "the runtime does not answer a list within its deadline",
-        _ if around.lists_failed > 0 => "the runtime answers a list with an error, again and again",
+        _ if around.lists_late > 0 => "the runtime does not answer a list call within its deadline",
+        _ if around.lists_failed > 0 => "the runtime repeatedly answers a list call with an error",
         _ if around.lists_refused > 1 => "the runtime cannot be reached",
-        _ if around.other_lines >= ENOUGH_LINES => {
-            "no list runs out of time either, so relist waits inside one call that has no deadline"
+        _ if around.other_lines >= MIN_OTHER_LINES => {
+            "no list call times out, so the relist is blocked in a call that has no deadline"
         }
         _ => {
-            "a list hangs, or relist waits inside a call that has no deadline (these lines alone do not tell which)"
+            "a list call hangs, or the relist is blocked in a call that has no deadline (these \
+             lines alone do not show which)"
         }
     }
 }
@@ -116,11 +120,12 @@ fn stuck_containers(faults: &[&Interval], around: &Around) -> String {
     };
     let why = match is_multiple(high) {
         true => format!(
-            "each relist gets its lists, then waits for {} status calls until they run out of time after 2m0s",
+            "each relist completes its list calls, then waits for {} status calls until they time \
+             out after 2m0s",
             calls(high)
         ),
         false => {
-            "each relist gets its lists, then waits for status calls until they run out of time"
+            "each relist completes its list calls, then waits for status calls until they time out"
                 .to_owned()
         }
     };
@@ -130,7 +135,8 @@ fn stuck_containers(faults: &[&Interval], around: &Around) -> String {
     };
     let share = (high - 180 * SECOND).max(0) as f64 / high.max(1) as f64 * 100.0;
     format!(
-        "{peaks}: {why}{seen}, so one or a few containers are stuck, and the node is NotReady for {share:.0} % of the time."
+        "{peaks}: {why}{seen}. One or a few containers are stuck, and the node is NotReady for \
+         {share:.0} % of the time."
     )
 }
 

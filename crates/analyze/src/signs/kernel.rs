@@ -6,7 +6,7 @@ use causes::finding::Confidence::*;
 use super::{Sign, sign};
 use crate::kind::Writer::Kernel;
 
-/// What must not die on a node.
+/// Processes that a node needs.
 const DAEMONS: &[&str] = &[
     "(containerd",
     "(dockerd",

@@ -13,20 +13,20 @@
 
 use std::collections::HashSet;
 
-/// So many bytes are looked up at once.
+/// How many bytes are looked up at once.
 const PIECE: usize = 4;
 
-/// From one place that is looked at to the next.
+/// The distance between two places that are looked up.
 const STRIDE: usize = 6;
 
-/// No text may be shorter: each of its pieces lies within.
-const SHORTEST: usize = PIECE + STRIDE - 1;
+/// The minimum length of a text, so that each of its pieces lies within it.
+const MIN_TEXT: usize = PIECE + STRIDE - 1;
 
 const PIECES: usize = 1 << 16;
 const BUCKETS: usize = 1 << 12;
 
-/// What the lines of every node have in them: a piece that is in these too is chosen only where
-/// the text has no better one.
+/// Lines of every node: a piece that also occurs in these is chosen only if the text has no better
+/// one.
 const USUAL: [&str; 12] = [
     "kubelet.go:2055] \"SyncLoop (PLEG): event for pod\" pod=\"kube-system/\" event=&{ID: Type:ContainerStarted",
     "reconciler_common.go:251] \"operationExecutor.VerifyControllerAttachedVolume started for volume",
@@ -64,12 +64,12 @@ pub(super) struct Search {
 }
 
 impl Search {
-    /// A search for these texts, all of them of [`SHORTEST`] bytes or more.
+    /// A search for these texts, all of them of [`MIN_TEXT`] bytes or more.
     pub(super) fn new(texts: Vec<&'static str>) -> Self {
         let usual: HashSet<[u8; PIECE]> = USUAL.iter().flat_map(|line| windows(line)).collect();
         let mut pieces: Vec<Piece> = Vec::with_capacity(texts.len() * STRIDE);
         for (number, text) in texts.iter().enumerate() {
-            assert!(text.len() >= SHORTEST, "{text:?} is too short");
+            assert!(text.len() >= MIN_TEXT, "{text:?} is too short");
             let all: Vec<[u8; PIECE]> = windows(text).collect();
             let is_usual = |piece: &&[u8; PIECE]| usual.contains(*piece);
             let begin = (0..=all.len() - STRIDE)

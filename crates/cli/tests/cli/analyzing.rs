@@ -224,7 +224,7 @@ fn a_pipe_is_read_to_its_end_and_not_waited_for_without_a_writer() {
         .end(PATIENCE);
     assert_eq!(said.code, Some(2));
     assert!(
-        said.err.contains("waiting for somebody") && said.err.contains("nobody has written"),
+        said.err.contains("waiting for data") && said.err.contains("nothing was written"),
         "{}",
         said.err
     );

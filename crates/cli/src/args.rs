@@ -46,7 +46,7 @@ pub enum Format {
     /// Aligned, with colours on a terminal.
     #[default]
     Text,
-    /// One JSON value; on streams and in an agent's log, one object a line.
+    /// One JSON value; for streams and an agent's log, one object per line.
     Json,
 }
 
@@ -57,10 +57,10 @@ pub struct Relisting {
     /// How changes are found [default: auto]
     #[arg(long, value_enum)]
     pub mode: Option<Mode>,
-    /// Detect container exits with pidfds: at once, on any runtime [default: auto]
+    /// Detect container exits immediately with pidfds, on any runtime [default: auto]
     #[arg(long, value_enum)]
     pub kernel_hints: Option<KernelHints>,
-    /// From the end of one relist to the next [default: 1s]
+    /// Time between the end of one relist and the start of the next [default: 1s]
     #[arg(long, value_name = "DURATION", value_parser = period)]
     pub relist_period: Option<Duration>,
     /// Report Unhealthy if no pod was seen for this long [default: 3m]
@@ -85,11 +85,11 @@ impl Relisting {
 /// How changes are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Mode {
-    /// By relisting, and by the runtime's events where available.
+    /// By relisting, and from the runtime's events where available.
     Auto,
-    /// By relisting alone, as the kubelet does.
+    /// By relisting only, like the kubelet.
     Generic,
-    /// As auto, with a warning if the runtime has no event stream.
+    /// Like auto, with a warning if the runtime has no event stream.
     Evented,
 }
 
@@ -148,9 +148,9 @@ pub struct Agent {
     /// Configuration file: YAML in camelCase, with KubeletConfiguration's names and units.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Where to serve. A path replaces the unix socket, which serves everything (default:
+    /// Address to serve on. A path replaces the unix socket, which serves everything (default:
     /// /run/pleg/agent.sock, key `socket`). An address replaces the TCP address of health and
-    /// metrics (default: 127.0.0.1:20258, key `listen`). May be given once for each.
+    /// metrics (default: 127.0.0.1:20258, key `listen`). Can be set once for each.
     #[arg(long, value_name = "ADDR|PATH", action = ArgAction::Append)]
     pub listen: Vec<Listen>,
 }
@@ -173,7 +173,7 @@ impl FromStr for Listen {
         }
         match text.parse::<Endpoint>() {
             Ok(socket) => Ok(Self::Socket(socket.path().to_owned())),
-            Err(_) => Err("write an address with a port, or an absolute path".to_owned()),
+            Err(_) => Err("expected an address with a port, or an absolute path".to_owned()),
         }
     }
 }
@@ -183,8 +183,8 @@ Each line of a scenario has a time and an action:
 
   0s    run web nginx                          # a pod with a container that runs
   10s   hang ContainerStatus of web/nginx      # slow, fail, oversize, malformed
-  20s   status-lock web/nginx                  # ListContainers hangs for all
-  +5s   lift all                               # five seconds after the line before
+  20s   status-lock web/nginx                  # ListContainers hangs
+  +5s   lift all                               # five seconds after the previous line
   40s   churn 5/s for 1m                       # exit, restart, stop, remove
   40s   events drop every 3                    # duplicate, swap, delay, scatter, silent
   2m    restart-runtime for 3s
@@ -196,18 +196,18 @@ is interrupted, or until the scenario's `end`. docs/sim.md documents all actions
 #[derive(Args, Debug)]
 #[command(after_help = SIM_HELP)]
 pub struct Sim {
-    /// Where to listen: unix:///path or a path. A socket without a listener is replaced;
-    /// anything else is left alone, and is an error.
+    /// Socket to listen on: unix:///path or a path. A socket without a listener is replaced;
+    /// any other existing file is kept, and is an error.
     #[arg(long, value_name = "URL")]
     pub listen: Endpoint,
-    /// How many pods exist from the beginning: pod-0, pod-1 and so on. Default: 10, or 0 with
+    /// Number of pods at the start: pod-0, pod-1 and so on. Default: 10, or 0 with
     /// --scenario.
     #[arg(long, value_name = "N")]
     pub pods: Option<usize>,
-    /// How many containers each of these pods has: app-0, app-1 and so on.
+    /// Number of containers in each of these pods: app-0, app-1 and so on.
     #[arg(long, value_name = "N", default_value_t = 2)]
     pub containers: usize,
-    /// Scenario file: what happens, and when.
+    /// Scenario file: actions and their times.
     #[arg(long, value_name = "FILE")]
     pub scenario: Option<PathBuf>,
 }
@@ -236,7 +236,7 @@ impl PodFilter {
 /// Which agent to ask.
 #[derive(Args, Debug)]
 pub struct AgentOption {
-    /// The socket of the agent to ask, or `off` to ask the runtime directly. Default:
+    /// The socket of the agent to query, or `off` to query the runtime directly. Default:
     /// /run/pleg/agent.sock, if an agent of root or of this user listens there and watches
     /// the same runtime.
     #[arg(long, value_name = "PATH|off")]
@@ -261,7 +261,7 @@ fn period(text: &str) -> Result<Duration, String> {
 /// A duration in Go's form.
 pub fn duration(text: &str) -> Result<Duration, String> {
     match text.parse::<GoDuration>() {
-        Ok(GoDuration(Duration::ZERO)) => Err("it must be longer than nothing".to_owned()),
+        Ok(GoDuration(Duration::ZERO)) => Err("it must be greater than zero".to_owned()),
         Ok(duration) => Ok(duration.0),
         Err(error) => Err(error.to_string()),
     }

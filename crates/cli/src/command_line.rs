@@ -13,12 +13,12 @@ use crate::commands::man_pages::ManPages;
 const AFTER_HELP: &str = "\
 Examples:
   pleg watch                     lifecycle events of this node, live
-  pleg watch -n shop -o json     one namespace, one JSON object a line
-  pleg status                    is pod status up to date, and what hangs
+  pleg watch -n shop -o json     one namespace, one JSON object per line
+  pleg status                    whether all pods are up to date, and what hangs
   pleg demo                      what pleg does, on a simulated node
   pleg doctor                    why this node is NotReady, and what to do now
-  pleg explain                   the known causes
-  pleg analyze kubelet.log       explain a saved file
+  pleg explain                   list the known causes
+  pleg analyze kubelet.log       explain a saved log
   pleg agent                     the daemon: events and status for other commands, metrics
   pleg guard                     keep a kubelet Ready while one container is stuck
   pleg sim --listen /tmp/s.sock  a simulated runtime for any CRI client
@@ -59,7 +59,7 @@ pub enum Command {
     DoctorHelper,
     /// Explain logs, goroutine dumps and other files saved from a node.
     Analyze(Analyze),
-    /// Show on a simulated node, in half a minute, what one stuck container does to a kubelet.
+    /// Show how one stuck container affects a kubelet, on a simulated node, in half a minute.
     Demo,
     /// Serve a simulated runtime, driven by a scenario file.
     Sim(Sim),

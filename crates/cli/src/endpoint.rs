@@ -81,7 +81,7 @@ pub struct NoRuntime(pub String);
 
 impl fmt::Display for NoRuntime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let advice = "name one with --runtime-endpoint, or see `pleg demo`";
+        let advice = "set one with --runtime-endpoint, or try `pleg demo`";
         write!(f, "no container runtime found; {advice}. Tried:{}", self.0)
     }
 }
@@ -128,7 +128,7 @@ pub async fn connect(endpoint: &Endpoint) -> anyhow::Result<(GrpcRuntime, Option
     let step = match &answer {
         Err(CallError::Unavailable(_)) if !endpoint.path().exists() => "no container runtime at",
         Err(CallError::Unavailable(_)) => "cannot speak with",
-        _ => "no CRI runtime answers at",
+        _ => "no CRI runtime responds at",
     };
     let version = answer.with_context(|| format!("{step} {endpoint}"))?;
     Ok((runtime, version))

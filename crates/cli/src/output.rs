@@ -18,7 +18,7 @@ use crate::endpoint::NoRuntime;
 /// The reader of our output has gone. A type of its own, because a connection to an agent or
 /// a runtime breaks with the same error code, and that is a failure.
 #[derive(Debug, thiserror::Error)]
-#[error("the reader of the output has gone")]
+#[error("the output was closed by its reader")]
 struct ReaderGone;
 
 /// Whether the reader of our output has gone: `pleg watch | head` ends well.

@@ -22,7 +22,7 @@ pub struct Analyze {
     /// zstd), directories, and - for standard input. The kind is recognised by content.
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<String>,
-    /// How many files are read at once. Default: as many as there are processors, 8 at most.
+    /// Number of files to read at once. Default: the number of CPUs, at most 8.
     #[arg(short, long, value_name = "N")]
     pub jobs: Option<NonZeroUsize>,
 }
@@ -120,9 +120,6 @@ impl Observer for Progress {
     }
 
     fn waits(&mut self, path: &str) {
-        tracing::warn!(
-            "{} is a pipe: waiting for somebody to write to it",
-            text::printable(path)
-        );
+        tracing::warn!("{} is a pipe: waiting for data", text::printable(path));
     }
 }

@@ -5,12 +5,14 @@ use clap_complete::Shell;
 
 use crate::{Found, output};
 
-const AFTER_HELP: &str = "\
-  pleg completion bash > /etc/bash_completion.d/pleg
-  pleg completion zsh  > /usr/local/share/zsh/site-functions/_pleg
-  pleg completion fish > /etc/fish/completions/pleg.fish
+const AFTER_HELP: &str = "pleg completion bash > /etc/bash_completion.d/pleg
+  pleg completion \
+                          zsh  > /usr/local/share/zsh/site-functions/_pleg
+  pleg completion fish \
+                          > /etc/fish/completions/pleg.fish
 
-Debian's package has installed them already.";
+The Debian package already contains \
+                          these scripts.";
 
 /// Arguments of `pleg completion`.
 #[derive(Args, Debug)]

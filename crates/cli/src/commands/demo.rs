@@ -16,8 +16,8 @@ use crate::args::{Format, Global};
 use crate::{Found, output, signals, text};
 
 /// What the kubelet was measured to do under this fault, held for 290 s.
-const KUBELET: &str = "Kubernetes 1.36 with containerd 1.6, measured: \
-    the same death was noticed after 4 min 50 s, and the node's pods were gated at 4 min 0 s.";
+const KUBELET: &str = "Measured with Kubernetes 1.36 on containerd 1.6: the kubelet noticed the \
+                       same exit after 4 min 50 s, and its pods became NotReady after 4 min 0 s.";
 
 const PODS: [(&str, &[&str]); 4] = [
     ("web-0", &["nginx"]),

@@ -51,10 +51,10 @@ const WRITING: Duration = Duration::from_secs(5);
 const KUBELET_HEALTHZ: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 10248);
 
 const AFTER_HELP: &str = "\
-Harmless: every call to the runtime has a deadline and is made once (Version twice if others
-hang or the connection is lost, the lists twice if a listed object does not exist), and reads of
-files that block are abandoned. Where packages are managed by rpm, `rpm -q` runs once. Ends within
-30 seconds whatever hangs, usually within 10.
+Harmless: each call to the runtime has a deadline and is made once (Version twice if other calls
+hang or the connection is lost, the lists twice if a listed object does not exist), and reads that
+block are abandoned. On nodes with rpm, `rpm -q` runs once. Ends within 30
+seconds whatever hangs, usually within 10.
 
 Exit codes: 0 healthy, 1 problem found, 2 could not determine. These are also the exit codes that
 node-problem-detector expects of custom plugins (--npd).";
@@ -71,13 +71,13 @@ pub struct Doctor {
     /// Diagnose a bundle instead of this machine.
     #[arg(long, value_name = "FILE")]
     pub from: Option<PathBuf>,
-    /// Print one line of less than 80 characters, for node-problem-detector.
+    /// Print one line of fewer than 80 characters, for node-problem-detector.
     #[arg(long)]
     pub npd: bool,
     /// Check only this cause.
     #[arg(long, value_name = "ID", value_parser = cause(), hide_possible_values = true)]
     pub check: Option<Cause>,
-    /// If a call hangs, make containerd dump its goroutines by SIGUSR1, which is harmless,
+    /// If a call hangs, make containerd dump its goroutines with SIGUSR1, which is harmless,
     /// and report which of them blocks the others.
     #[arg(long)]
     pub allow_signals: bool,
@@ -141,7 +141,7 @@ fn shown(path: &Path) -> String {
 }
 
 fn unwritten(path: &Path) -> String {
-    format!("the bundle {} cannot be written", shown(path))
+    format!("cannot write the bundle {}", shown(path))
 }
 
 /// Refuses what can only be a mistake. A disk that is full, or does not answer, may be what
@@ -167,7 +167,7 @@ async fn on_disk<T: Send + 'static>(
 ) -> anyhow::Result<T> {
     match timeout(limit, spawn_blocking(work)).await {
         Ok(done) => Ok(done?),
-        Err(_) => bail!("the disk for the bundle does not answer"),
+        Err(_) => bail!("the disk for the bundle does not respond"),
     }
 }
 
@@ -240,7 +240,10 @@ fn helpers() -> anyhow::Result<Helpers> {
     match started() {
         Ok(helpers) => Ok(Helpers::new(helpers)),
         Err(error) => {
-            tracing::warn!("no helper can be started, so a read that blocks may hold us: {error}");
+            tracing::warn!(
+                "cannot start helper processes, so a read that blocks may delay the \
+                            diagnosis: {error}"
+            );
             Ok(Helpers::threads(HELPERS)?)
         }
     }

@@ -20,7 +20,7 @@ use crate::text::fleet as show;
 use crate::text::fleet::Columns;
 use crate::{Found, output, signals};
 
-/// The name that kubectl finds a plug-in by.
+/// The name that kubectl finds a plugin by.
 const PLUGIN: &str = "kubectl-pleg";
 
 /// Before a watch that has failed is tried again.
@@ -28,18 +28,19 @@ const PAUSE: Duration = Duration::from_secs(2);
 
 const AFTER_HELP: &str = "\
 Examples:
-  kubectl pleg                        all nodes, those that fail first
-  kubectl pleg -l pool=web -o wide    some of them, with what their agents say
-  kubectl pleg --watch                and each change from now on
+  kubectl pleg                        all nodes, failing nodes first
+  kubectl pleg -l pool=web -o wide    some nodes, with their agents' messages
+  kubectl pleg --watch                all nodes, then each change
   kubectl pleg node-1                 one node: what is stuck, its events, what to do
   kubectl pleg -o json | jq -r '.[] | select(.state == \"Unhealthy\").node'
 
-PLEG is what the agent on the node says: Healthy, Degraded or Unhealthy; Stale if it has not
-confirmed that for eleven minutes, NotReported if no agent writes a condition.
+The column PLEG shows the state that the agent on the node reports: Healthy, Degraded or
+Unhealthy; Stale if the agent has not confirmed it for eleven minutes; NotReported if no agent
+writes a condition.
 
-Exit codes: 0 all nodes are well, 1 some are not, 2 it could not be done.";
+Exit codes: 0 all nodes are healthy, 1 some are not, 2 the command failed.";
 
-/// Show how relisting goes on all nodes of a cluster, or on one of them.
+/// Show the PLEG state of all nodes of a cluster, or of one node.
 #[derive(Debug, Parser)]
 #[command(name = PLUGIN, bin_name = "kubectl pleg", version, after_help = AFTER_HELP)]
 pub struct Kubectl {
@@ -52,13 +53,13 @@ pub struct Kubectl {
     /// Output format [default: a table]
     #[arg(short, long, value_enum)]
     output: Option<Output>,
-    /// Go on with each change, until interrupted.
+    /// Show each change, until interrupted.
     #[arg(short, long)]
     watch: bool,
-    /// Leave out the header of the table.
+    /// Do not print the header of the table.
     #[arg(long)]
     no_headers: bool,
-    /// How many nodes are asked for at once.
+    /// Number of nodes per request.
     #[arg(long, value_name = "N", default_value_t = 250, value_parser = clap::value_parser!(u32).range(1..=1000))]
     chunk_size: u32,
     #[command(flatten)]
@@ -67,9 +68,9 @@ pub struct Kubectl {
 
 /// kubectl's flags that say which server, and as whom.
 #[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Which cluster")]
+#[command(next_help_heading = "Cluster options")]
 struct Server {
-    /// The kubeconfig file [default: that of KUBECONFIG, ~/.kube/config, or what a pod has]
+    /// The kubeconfig file [default: KUBECONFIG, ~/.kube/config, or the pod's service account]
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
     /// The context in the kubeconfig.
@@ -90,19 +91,19 @@ struct Server {
     /// Act as this user.
     #[arg(long = "as", value_name = "USER")]
     act_as: Option<String>,
-    /// Act as in this group; may be given more than once.
+    /// Act as a member of this group; can be repeated.
     #[arg(long = "as-group", value_name = "GROUP")]
     act_as_group: Vec<String>,
-    /// The certificate that has signed the server's.
+    /// The certificate authority file for the API server.
     #[arg(long, value_name = "FILE")]
     certificate_authority: Option<PathBuf>,
-    /// The name that the server's certificate is for.
+    /// The server name for which the certificate is checked.
     #[arg(long, value_name = "NAME")]
     tls_server_name: Option<String>,
-    /// Believe whatever certificate the server shows.
+    /// Do not check the server's certificate. Insecure.
     #[arg(long)]
     insecure_skip_tls_verify: bool,
-    /// How long everything may take, as 5s or 2m [default: no limit beyond that of each request]
+    /// Time limit for the whole command, such as 5s or 2m [default: only each request is limited]
     #[arg(long, value_name = "DURATION", value_parser = crate::args::duration)]
     request_timeout: Option<Duration>,
 }
@@ -112,7 +113,7 @@ struct Server {
 enum Output {
     /// A table with more columns.
     Wide,
-    /// A JSON array of nodes; with --watch one object a line.
+    /// A JSON array of nodes; with --watch, one object per line.
     Json,
 }
 
@@ -125,7 +126,7 @@ struct NodePage<'a> {
     events: Vec<FleetEvent>,
 }
 
-/// Whether kubectl has started us as its plug-in.
+/// Whether kubectl has started us as its plugin.
 pub fn is_plugin(program: &Path) -> bool {
     program.file_name().is_some_and(|name| name == PLUGIN)
 }
@@ -145,7 +146,7 @@ pub async fn run(options: Kubectl) -> anyhow::Result<Found> {
     match limit {
         Some(limit) => timeout(limit, shown)
             .await
-            .context("it has taken longer than --request-timeout allows")?,
+            .context("the command exceeded --request-timeout")?,
         None => shown.await,
     }
 }
@@ -180,14 +181,14 @@ async fn listed(fleet: &Fleet, options: &Kubectl) -> anyhow::Result<(Vec<NodeVie
 
 async fn show_node(fleet: &Fleet, name: &str, options: &Kubectl) -> anyhow::Result<Found> {
     let node = match fleet.node(name).await {
-        Err(Failure::NotFound(_)) => bail!("there is no node {name:?}"),
+        Err(Failure::NotFound(_)) => bail!("node {name:?} not found"),
         node => node?,
     };
     let events = match fleet.events(&node).await {
         Ok(events) => events,
         // What is known of the node is worth more than its history.
         Err(failure) => {
-            tracing::warn!("its events are not shown: {failure}");
+            tracing::warn!("cannot show the node's events: {failure}");
             Vec::new()
         }
     };
@@ -222,7 +223,7 @@ async fn watch(fleet: &Fleet, options: &Kubectl) -> anyhow::Result<Found> {
             Ok(()) => false,
             Err(failure) => {
                 if failure != Failure::Expired {
-                    tracing::warn!("watching the nodes: {failure}");
+                    tracing::warn!("cannot watch the nodes: {failure}");
                 }
                 true
             }

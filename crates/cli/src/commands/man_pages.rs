@@ -15,7 +15,7 @@ use crate::commands::kubectl::Kubectl;
 /// Arguments of `pleg man-pages`.
 #[derive(Args, Debug)]
 pub struct ManPages {
-    /// Where to write them; it is created.
+    /// Directory to write to; it is created if necessary.
     #[arg(value_name = "DIRECTORY")]
     directory: PathBuf,
 }

@@ -63,7 +63,7 @@ async fn look_at_pods(endpoint: &Endpoint) -> anyhow::Result<(Vec<PodReport>, St
     let look = look(endpoint).await?;
     if look.status.relist.count == 0 {
         let why = text::sentence(&look.status.health.message);
-        bail!("no pod can be seen: {why}");
+        bail!("no pod can be shown: {why}");
     }
     Ok((pod_reports(&look.pleg), look.status))
 }

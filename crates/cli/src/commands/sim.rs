@@ -49,7 +49,7 @@ pub async fn run(global: &Global, options: Sim) -> anyhow::Result<Found> {
     };
     // Nobody listens any more, unless somebody else does already.
     if let Err(error) = socket::remove(path).await {
-        tracing::warn!("the socket stays behind: {error}");
+        tracing::warn!("cannot remove the socket: {error}");
     }
     result.map(|()| Found::Well)
 }
@@ -182,8 +182,8 @@ impl Line {
                 containers,
                 ..
             } => format!(
-                "Listening on {endpoint}: CRI v1, {}, {}\n\
-                 See it with: pleg watch --agent off -r {endpoint}\n",
+                "Listening on {endpoint}: CRI v1, {}, {}\nWatch it with: pleg watch --agent off \
+                 -r {endpoint}\n",
                 counted(*pods, "pod"),
                 counted(*containers, "container")
             ),

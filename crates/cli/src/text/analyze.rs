@@ -9,6 +9,7 @@ use analyze::metrics::MetricsReading;
 use analyze::series::PlegReading;
 use causes::finding::{Culprit, Finding, Verdict};
 use pleg::model::wall_time::WallTime;
+use pleg::out::words::counted;
 use times::GoDuration;
 
 use super::{BAD, BOLD, DIM, GOOD, WARN, printable, sentence, styled};
@@ -71,7 +72,7 @@ fn more(page: &mut String, all: usize, shown: usize, what: &str) {
             page,
             &styled(
                 DIM,
-                format_args!("  and {} more {what} (-o json has them)", all - shown),
+                format_args!("  and {} more {what} (shown by -o json)", all - shown),
             ),
         );
     }
@@ -86,7 +87,7 @@ fn of_input(input: &InputReport) -> String {
     );
     if input.unread_lines > 0 {
         // Writing to a string cannot fail.
-        let _ = write!(text, ", {} of them not understood", input.unread_lines);
+        let _ = write!(text, ", {} of them not recognised", input.unread_lines);
     }
     match &input.error {
         Some(error) => styled(WARN, format_args!("{text}; {}", sentence(error))),
@@ -126,9 +127,9 @@ fn of_goroutines(page: &mut String, goroutines: &Goroutines) {
     head(
         page,
         &format!(
-            "Goroutines: {} in {} groups",
+            "Goroutines: {} in {}",
             goroutines.total,
-            goroutines.groups.len()
+            counted(goroutines.groups.len(), "group")
         ),
     );
     let busy: Vec<&ShownGroup> = goroutines
@@ -174,14 +175,14 @@ fn of_goroutines(page: &mut String, goroutines: &Goroutines) {
             page,
             &styled(
                 WARN,
-                format_args!("  {dropped} are counted only: too many different stacks"),
+                format_args!("  {dropped} more are not shown: too many different stacks"),
             ),
         );
     }
     if let Some(holder) = &goroutines.likely_holder {
         let who = match holder.goroutine {
             Some(id) => format!("goroutine {id}"),
-            None => "a goroutine without a number".to_owned(),
+            None => "a goroutine".to_owned(),
         };
         line(
             page,
@@ -216,7 +217,7 @@ fn of_finding(page: &mut String, finding: &Finding) {
     );
     line(page, &format!("{} {id}", styled(style, title)));
     if let Some(who) = who(&finding.culprit) {
-        line(page, &format!("  Who: {}", sentence(&who)));
+        line(page, &format!("  Culprit: {}", sentence(&who)));
     }
     for evidence in &finding.evidence {
         line(page, &format!("  {}", sentence(evidence)));

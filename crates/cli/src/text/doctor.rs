@@ -34,7 +34,7 @@ pub fn page(diagnosis: &Diagnosis, facts: &NodeFacts) -> String {
             page.push('\n');
             let (style, word) = match finding.verdict {
                 Verdict::Problem => (BAD, "Also"),
-                Verdict::Suspect => (WARN, "Perhaps also"),
+                Verdict::Suspect => (WARN, "Also suspected"),
             };
             said(&mut page, style, word, finding.said());
         }
@@ -44,7 +44,7 @@ pub fn page(diagnosis: &Diagnosis, facts: &NodeFacts) -> String {
     if more > 0 {
         head(
             &mut page,
-            &format!("And {more} more findings; -o json has them all"),
+            &format!("And {more} more findings, shown by -o json"),
         );
     }
     if let Some(guard) = &facts.probes.guard {
@@ -78,11 +78,13 @@ fn of_guard(page: &mut String, guard: &GuardFacts) {
             format!("it has answered lists in place of the runtime for {since}")
         }
         (GuardMode::Guard, None) if guard.limit_reached => {
-            "the limit of guarding one fault is reached: every call passes".to_owned()
+            "the time limit for guarding one fault is reached: all calls pass through".to_owned()
         }
-        (GuardMode::Guard, None) => "every list passes now".to_owned(),
-        (GuardMode::Shadow, _) => "it only compares: every call passes (mode shadow)".to_owned(),
-        (GuardMode::Pass | GuardMode::Off, _) => "every call passes (mode pass)".to_owned(),
+        (GuardMode::Guard, None) => "all list calls currently pass through".to_owned(),
+        (GuardMode::Shadow, _) => {
+            "it only compares: all calls pass through (mode shadow)".to_owned()
+        }
+        (GuardMode::Pass | GuardMode::Off, _) => "all calls pass through (mode pass)".to_owned(),
     };
     wrap(page, "  - ", &does);
     let ready = match guard.kubelet_ready {
@@ -168,11 +170,11 @@ fn unread(page: &mut String, gaps: &Gaps) {
         wrap(
             page,
             "  - ",
-            &format!("{} of processes more", counted(more, "file")),
+            &format!("{} of other processes", counted(more, "file")),
         );
     }
     if gaps.processes > 0 {
-        let said = format!("{}, for lack of time", counted(gaps.processes, "process"));
+        let said = format!("{} (time limit)", counted(gaps.processes, "process"));
         wrap(page, "  - ", &said);
     }
 }
@@ -183,12 +185,12 @@ fn not_as_root(page: &mut String, facts: &NodeFacts) {
     }
     let said = match facts.probes.agent {
         Some(_) => {
-            "Not as root: what the runtime does is the word of the agent on this node, and \
-             processes of others were hardly visible; as root it sees more."
+            "Not run as root: the state of the runtime is reported by the agent on this node, and \
+             other users' processes were mostly hidden. Run it as root to see more."
         }
         None => {
-            "Not as root: processes of others, and so shims and CNI plug-ins, were hardly \
-             visible; as root it sees more."
+            "Not run as root: other users' processes, such as shims and CNI plugins, were mostly \
+             hidden. Run it as root to see more."
         }
     };
     page.push('\n');

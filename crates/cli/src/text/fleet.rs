@@ -188,15 +188,16 @@ fn advice(page: &mut String, node: &NodeView) {
         }
         (None, FleetState::Healthy) => return,
         (None, FleetState::NotReported) => vec![format!(
-            "Install the agent on {node_name}, or see whether it runs: \
-             kubectl -n pleg get pods -o wide"
+            "Install the agent on {node_name}, or check whether it is running: kubectl -n pleg \
+             get pods -o wide"
         )],
         (None, FleetState::Stale) => vec![format!(
-            "See whether the agent on {node_name} runs, and what its log says of the API server"
+            "Check whether the agent on {node_name} is running, and check its log for errors of \
+             the API server"
         )],
         (None, FleetState::Degraded | FleetState::Unhealthy) => vec![
-            format!("On {node_name}: pleg doctor. It names the cause, harmlessly"),
-            "Do not restart the runtime or the node before: that destroys the evidence".to_owned(),
+            format!("Run pleg doctor on {node_name}: it identifies the cause, and is harmless"),
+            "Do not restart the runtime or the node first: that destroys the evidence".to_owned(),
         ],
     };
     let _ = writeln!(page, "\n{}", styled(BOLD, "What to do"));
@@ -209,7 +210,7 @@ fn history(page: &mut String, events: &[FleetEvent], now: WallTime) {
     if events.is_empty() {
         return;
     }
-    let _ = writeln!(page, "\n{}", styled(BOLD, "Events, the newest first"));
+    let _ = writeln!(page, "\n{}", styled(BOLD, "Events, newest first"));
     let mut table = Table::new();
     for event in events.iter().take(MOST_EVENTS) {
         let when = event.time.map_or_else(none, |time| age(now.since(time)));
@@ -223,7 +224,7 @@ fn history(page: &mut String, events: &[FleetEvent], now: WallTime) {
     }
     page.push_str(&aligned(table));
     if events.len() > MOST_EVENTS {
-        let _ = writeln!(page, "  and {} older ones", events.len() - MOST_EVENTS);
+        let _ = writeln!(page, "  and {} older events", events.len() - MOST_EVENTS);
     }
 }
 

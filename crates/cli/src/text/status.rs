@@ -68,23 +68,23 @@ fn seen(status: &StatusReport) -> String {
 fn guard(guard: &GuardStatus) -> Option<String> {
     if let Some(idle) = guard.idle_seconds.filter(|_| guard.is_bypassed()) {
         let idle = duration(idle);
-        let bypassed = format!("the kubelet does not use it: not asked for lists for {idle}");
+        let bypassed = format!("the kubelet does not use it: no list call for {idle}");
         return Some(styled(BAD, bypassed));
     }
     let mode = match (guard.mode, guard.since_seconds) {
         (GuardMode::Off, _) => return None,
-        (GuardMode::Pass, _) => "passes every call".to_owned(),
+        (GuardMode::Pass, _) => "all calls pass through".to_owned(),
         (GuardMode::Shadow, _) => {
             return Some(format!(
-                "passes every call; {} lists compared, {} entries would differ",
+                "all calls pass through; {} lists compared, {} entries would differ",
                 guard.compared, guard.differences
             ));
         }
         (GuardMode::Guard, None) if guard.limit_reached => styled(
             BAD,
-            "the limit of guarding one fault is reached: every call passes",
+            "the time limit for guarding one fault is reached: all calls pass through",
         ),
-        (GuardMode::Guard, None) => "every list passes".to_owned(),
+        (GuardMode::Guard, None) => "all list calls pass through".to_owned(),
         (GuardMode::Guard, Some(since)) => {
             let since = duration(since);
             let answering = format!("answers in place of the runtime, for {since}");
@@ -133,7 +133,7 @@ fn stream(status: &StatusReport) -> String {
     let stream = &status.stream;
     match stream.state.as_str() {
         "live" | "retrying" => format!(
-            "{}; {} events, {} changes missed, opened again {} times",
+            "{}; {} events, {} changes missed, reopened {} times",
             stream.state, stream.events, stream.missed, stream.reconnects
         ),
         state => state.to_owned(),

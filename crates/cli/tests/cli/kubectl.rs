@@ -287,8 +287,8 @@ fn what_cannot_be_done_is_said_in_a_sentence_without_the_credentials() {
         assert!(!said.contains("secret"), "{said}");
         said
     };
-    assert!(sentence(&["b"]).contains("there is no node \"b\""));
-    assert!(sentence(&["../../../x"]).contains("there is no node"));
+    assert!(sentence(&["b"]).contains("node \"b\" not found"));
+    assert!(sentence(&["../../../x"]).contains("not found"));
     assert!(sentence(&["--context", "nowhere"]).contains("cannot be reached"));
     assert!(sentence(&["--context", "missing"]).contains("missing"));
     assert!(sentence(&["--kubeconfig", "/nowhere"]).contains("/nowhere"));

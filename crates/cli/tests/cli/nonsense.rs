@@ -62,7 +62,7 @@ fn what_speaks_no_cri_is_named_with_the_cause_at_the_end() {
         let (begin, cause) = match nonsense {
             RawServer::GarbageLists => ("cannot list the pods at ", "the response is malformed: "),
             RawServer::NoSuchMethod => (
-                "no CRI runtime answers at ",
+                "no CRI runtime responds at ",
                 "not implemented by the runtime: unknown service",
             ),
             RawServer::PlainHttp => (begin, "frame with invalid size"),

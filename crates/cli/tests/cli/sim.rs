@@ -140,7 +140,7 @@ fn people_are_told_where_it_listens_and_what_happens() {
     let shown = ended.assert_code(0).out;
     let expected = format!(
         "Listening on unix://{0}: CRI v1, 0 pods, 0 containers\n\
-         See it with: pleg watch --agent off -r unix://{0}\n        \
+         Watch it with: pleg watch --agent off -r unix://{0}\n        \
                  0s  run web nginx\n     \
               100ms  end\n",
         place.socket

@@ -53,7 +53,7 @@ pub struct Install {
 pub struct Uninstall {
     #[command(flatten)]
     place: Place,
-    /// Remove the guard although a kubelet is configured to use it.
+    /// Remove the guard even if a kubelet is configured to use it.
     #[arg(long)]
     force: bool,
 }
@@ -61,7 +61,7 @@ pub struct Uninstall {
 /// Where the units are.
 #[derive(Args, Debug)]
 struct Place {
-    /// The directory of the units. With another one than the default systemd is not called.
+    /// The directory of the units. If it is not the default, systemd is not called.
     #[arg(long, value_name = "DIR", default_value = UNIT_DIRECTORY)]
     unit_directory: PathBuf,
 }
@@ -105,13 +105,14 @@ pub async fn install(global: &Global, install: Install) -> anyhow::Result<Found>
     for path in [listen.as_path(), runtime.path()] {
         ensure!(
             can_name(path),
-            "{} cannot stand in a unit of systemd",
+            "{} cannot be used in a systemd unit",
             path.display()
         );
     }
     let installation = Installation {
         arguments: options.command_line(&runtime, &listen),
-        program: std::env::current_exe().context("this program's path is not known")?,
+        program: std::env::current_exe()
+            .context("the path of this program could not be determined")?,
         access: access(runtime.path()),
         runtime,
         listen,
@@ -119,7 +120,7 @@ pub async fn install(global: &Global, install: Install) -> anyhow::Result<Found>
     let mut files = Vec::new();
     for (name, text) in UNITS.into_iter().zip(installation.units()) {
         let path = place.unit(name);
-        write(&path, &text).with_context(|| format!("{} cannot be written", path.display()))?;
+        write(&path, &text).with_context(|| format!("cannot write {}", path.display()))?;
         files.push(path);
     }
     let called_systemd = place.is_live();
@@ -158,7 +159,7 @@ pub fn uninstall(global: &Global, uninstall: &Uninstall) -> anyhow::Result<Found
             );
         }
         Err(error) => {
-            return Err(error).with_context(|| format!("{} cannot be read", service.display()));
+            return Err(error).with_context(|| format!("cannot read {}", service.display()));
         }
     };
     let Some([runtime, listen]) = endpoints_of(&text) else {
@@ -171,8 +172,8 @@ pub fn uninstall(global: &Global, uninstall: &Uninstall) -> anyhow::Result<Found
     let kubelet_files = naming(Path::new(listen_path));
     if let Some(file) = kubelet_files.first().filter(|_| !force) {
         bail!(
-            "{} still names {listen_path}: set containerRuntimeEndpoint to {runtime}, restart the \
-             kubelet, and try again (--force removes the guard all the same)",
+            "{} still contains {listen_path}: set containerRuntimeEndpoint to {runtime}, restart \
+             the kubelet, and try again (--force removes the guard anyway)",
             file.display()
         );
     }
@@ -186,7 +187,7 @@ pub fn uninstall(global: &Global, uninstall: &Uninstall) -> anyhow::Result<Found
             Ok(()) => files.push(path),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => {
-                return Err(error).with_context(|| format!("{} cannot be removed", path.display()));
+                return Err(error).with_context(|| format!("cannot remove {}", path.display()));
             }
         }
     }
@@ -220,25 +221,25 @@ fn installed(report: &Report, installation: &Installation) -> String {
         text += &format!("Wrote {}\n", file.display());
     }
     text += match report.called_systemd {
-        true => "Started both; they start with the node from now on\n",
+        true => "Started both units; they also start at boot\n",
         false => {
             "systemd was not called: run `systemctl daemon-reload`, and \
                   `systemctl enable --now pleg-guard.socket pleg-guard.service`\n"
         }
     };
-    text += "\nNow change one setting of the kubelet, and restart it:\n\n";
+    text += "\nNow change this kubelet setting and restart the kubelet:\n\n";
     text += &format!(
         "  containerRuntimeEndpoint: {}\n\n",
         report.kubelet_endpoint
     );
     text += &match report.kubelet_files.as_slice() {
-        [] => "It is in the file of the kubelet's --config, or its flag \
+        [] => "Set it in the file of the kubelet's --config, or with its flag \
                --container-runtime-endpoint.\n"
             .to_owned(),
         files => {
             let files = files.iter().map(|file| file.display().to_string());
             let files = files.collect::<Vec<_>>().join(", ");
-            format!("{} is named in {files} now.\n", installation.runtime)
+            format!("{} is currently set in {files}.\n", installation.runtime)
         }
     };
     text += "`pleg guard uninstall` removes the units.\n";
@@ -265,9 +266,9 @@ fn uninstalled(report: &Report) -> String {
         text += &format!("Started {AGENT_UNIT} again\n");
     }
     let endpoint = &report.kubelet_endpoint;
-    text += &format!("The kubelet's containerRuntimeEndpoint must be {endpoint} again.\n");
+    text += &format!("Set the kubelet's containerRuntimeEndpoint back to {endpoint}.\n");
     for file in &report.kubelet_files {
-        text += &format!("{} names the guard's socket still.\n", file.display());
+        text += &format!("{} still contains the guard's socket.\n", file.display());
     }
     text
 }
@@ -310,7 +311,7 @@ fn write(path: &Path, text: &str) -> io::Result<()> {
 fn systemctl(arguments: &[&str]) -> anyhow::Result<()> {
     let command = format!("systemctl {}", arguments.join(" "));
     let output = Command::new("systemctl").args(arguments).output();
-    let output = output.with_context(|| format!("{command} cannot be run"))?;
+    let output = output.with_context(|| format!("cannot run {command}"))?;
     let said = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "{command} failed: {}", said.trim());
     Ok(())

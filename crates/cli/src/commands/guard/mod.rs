@@ -30,15 +30,15 @@ mod units;
 const HELP: &str = "\
 Configure the kubelet to use the guard's socket instead of the runtime's
 (containerRuntimeEndpoint: unix:///run/pleg/cri.sock). The runtime's responses pass through
-unchanged. While a list is overdue, the guard answers it from its own records, if every
-container except the stuck one was confirmed by its own status; `pleg status` shows what the
-guard does. docs/guard.md explains what is answered, and what never is.
+unchanged. While a list call is overdue, the guard answers it from its own records, provided that
+every container except the stuck one was confirmed by its own status call. `pleg status` shows the
+state of the guard. docs/guard.md explains what is answered, and what never is.
 
   pleg guard -r unix:///run/containerd/containerd.sock
-  pleg guard install       run it under systemd; `uninstall` removes it
-  pleg guard --mode shadow passes everything, and counts where its lists would differ
-  pleg guard mode pass     a running guard passes everything from now on
-  pleg guard mode guard    and answers again";
+  pleg guard install       run a guard under systemd; `uninstall` removes it
+  pleg guard --mode shadow answer nothing, and count where the guard's lists would differ
+  pleg guard mode pass     make a running guard pass all calls through
+  pleg guard mode guard    make it answer again";
 
 /// Arguments of `pleg guard`.
 #[derive(Args, Debug)]
@@ -58,18 +58,18 @@ struct Options {
     /// /run/pleg/run/crio/crio.sock, because a kubelet identifies CRI-O by the end of the path.
     #[arg(long, value_name = "URL")]
     listen: Option<Endpoint>,
-    /// What to do.
+    /// What the guard does.
     #[arg(long, value_enum, default_value_t)]
     mode: Mode,
-    /// How long the guard answers during one fault. After that every call passes, until the
-    /// runtime answers its lists in time again.
+    /// How long the guard answers during one fault. After that, all calls pass through until
+    /// the runtime answers its list calls in time again.
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "30m")]
     limit: Duration,
-    /// What to do about the shim of a container that has held up the lists for the time of
-    /// --remedy-after, if the doctor is certain of it: at most once an hour.
+    /// What to do about the shim of a container that has blocked the lists for the time set
+    /// by --remedy-after, if the doctor is certain of it. At most once per hour.
     #[arg(long, value_enum, default_value_t)]
     remedy: Remedy,
-    /// For how long one container must have held up the lists before a remedy.
+    /// How long one container must have blocked the lists before the remedy is applied.
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "2m")]
     remedy_after: Duration,
     /// Configuration file of the agent: see `pleg agent`.
@@ -104,13 +104,13 @@ impl Options {
 /// What else there is to do.
 #[derive(Debug, Subcommand)]
 enum Other {
-    /// Write and start systemd units that run a guard, and say what to change in the kubelet.
+    /// Write and start systemd units that run a guard, and print what to change in the kubelet.
     Install(Install),
-    /// Stop and remove these units, and say what to put back.
+    /// Stop and remove these units, and print what to change back.
     Uninstall(Uninstall),
     /// Change what a running guard does.
     Mode {
-        /// What to do from now on.
+        /// What the guard does from now on.
         mode: Mode,
         #[command(flatten)]
         agent: AgentOption,
@@ -120,12 +120,12 @@ enum Other {
 /// What a guard does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum Mode {
-    /// Answer what the runtime does not.
+    /// Answer calls that the runtime does not answer.
     #[default]
     Guard,
-    /// Pass everything, and compare what would have been answered with the runtime's lists.
+    /// Pass all calls through, and compare what would have been answered with the runtime's lists.
     Shadow,
-    /// Pass everything.
+    /// Pass all calls through.
     Pass,
 }
 
@@ -181,7 +181,7 @@ async fn runtime_of(global: &Global, options: &Options) -> anyhow::Result<Endpoi
     };
     // A runtime that hangs is not asked who it is: a kubelet is to be answered all the same.
     let present = endpoint::present(named.or(configured)).await;
-    present.context("no container runtime found; name its socket with --runtime-endpoint")
+    present.context("no container runtime found; set its socket with --runtime-endpoint")
 }
 
 /// The guard's own socket.
@@ -252,7 +252,7 @@ fn default_socket(runtime: &Path) -> PathBuf {
 
 async fn switch(mode: Mode, agent: &AgentOption) -> anyhow::Result<Found> {
     let Some((client, _)) = AgentClient::find(&agent.choice(), None).await? else {
-        anyhow::bail!("no guard answers on this node; name its socket with --agent");
+        anyhow::bail!("no guard responds on this node; set its socket with --agent");
     };
     let name = mode.to_possible_value();
     let name = name.as_ref().map_or("", |name| name.get_name());

@@ -45,12 +45,12 @@ const SELDOM: Duration = Duration::from_secs(3600);
 /// What is done about the shim of a container that holds up the lists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Remedy {
-    /// Nothing.
+    /// Do nothing.
     #[default]
     None,
     /// Continue it if it is stopped (SIGCONT).
     Shim,
-    /// Kill it (SIGKILL): its pod is lost, the node is free.
+    /// Kill it (SIGKILL): its pod is lost, and the node recovers.
     ShimKill,
 }
 
@@ -149,7 +149,7 @@ impl Remedies {
             Action::Kill => "killed",
         };
         tracing::warn!(
-            "{label} of container {id} holds up the node: it will be {what} in {seconds} s"
+            "{label} of container {id} blocks the node: it will be {what} in {seconds} s"
         );
         let mut record = Record {
             time: system_clock()(),
@@ -186,7 +186,7 @@ impl Remedies {
         let pid = i32::try_from(shim.pid).ok().and_then(Pid::from_raw);
         let held = pidfd_open(pid.context("no such process")?, PidfdFlags::empty())?;
         let still = self.certain_shim(node, id).await?;
-        ensure!(still.pid == shim.pid, "its shim is another one now");
+        ensure!(still.pid == shim.pid, "its shim has changed");
         let signal = match self.action {
             Action::Continue => Signal::CONT,
             Action::Kill => Signal::KILL,

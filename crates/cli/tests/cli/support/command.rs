@@ -53,7 +53,7 @@ impl Pleg {
         Self(command)
     }
 
-    /// The same, as kubectl starts a plug-in.
+    /// The same, as kubectl starts a plugin.
     pub fn as_plugin(args: &[&str]) -> Self {
         let mut pleg = Self::new(args);
         pleg.0.arg0("kubectl-pleg");

@@ -27,7 +27,7 @@ const LISTS: usize = 20;
 pub async fn measure(effort: Effort, progress: &Progress) -> anyhow::Result<Table> {
     progress.say("the guard");
     let mut table = Table::new(
-        "The guard, before a simulated runtime of 110 pods x 2 containers",
+        "The guard in front of a simulated runtime of 110 pods x 2 containers",
         &["", "direct", "through the guard", "added", "ratio"],
     );
     passing(effort, &mut table).await?;

@@ -19,7 +19,7 @@ use crate::cpu::Progress;
 use crate::idle;
 use crate::table::{Table, time};
 
-const TITLE: &str = "An event with a healthy stream, from the runtime's time stamp to our record";
+const TITLE: &str = "An event with a healthy stream, from the runtime's timestamp to pleg's event";
 
 /// containerd 1.7 first brings what it kept while nobody read.
 const SETTLED: Duration = Duration::from_secs(5);
@@ -150,8 +150,8 @@ pub async fn measure_containerd(
     row(table, "containerd 1.7", &events);
     let half = |times: &Latencies| time(times.quantile(0.5).as_nanos() as f64);
     table.note(format!(
-        "On containerd half of its events are here after {}; a look at the pod takes {} (p50), \
-         {:.1} status calls one after the other (mean) of {} each (p50).",
+        "On containerd, half of the events arrive within {}; an inspection takes {} (p50): {:.1} \
+         status calls, one after the other (mean), of {} each (p50).",
         half(&arrivals),
         half(&looks),
         calls.told() as f64 / looks.told().max(1) as f64,

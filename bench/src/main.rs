@@ -38,7 +38,7 @@ mod table;
 use cpu::Progress;
 
 const AFTER_HELP: &str = "\
-Exit codes: 0 all was measured, 1 something had to be left out, 2 it could not be done.";
+Exit codes: 0 everything was measured, 1 something was left out, 2 the command failed.";
 
 /// Measure what pleg costs: a relist of a quiet node, of larger nodes, and its parts.
 #[derive(Debug, Parser)]

@@ -83,7 +83,7 @@ pub async fn measure(
         };
         table.row([what, ours, share, time(cpu.runtime)]);
     };
-    row("nobody watches".into(), nobody, false);
+    row("no client".into(), nobody, false);
     row("lists each second".into(), lists, true);
     row(
         format!("proven stream, lists each {period} s"),

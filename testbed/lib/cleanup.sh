@@ -30,7 +30,7 @@ remove_shim_sockets() {
         xargs --no-run-if-empty rm -f || true
 }
 
-# What every instance writes to goes with the last one: a shim or a CNI plug-in of another may have just made sure that its folder is there.
+# What every instance writes to goes with the last one: a shim or a CNI plugin of another may have just made sure that its folder is there.
 remove_shared_folders() {
     if [[ -z $(instances) ]]; then
         rmdir /run/containerd/s /run/containerd /var/lib/cni/results /var/lib/cni 2>/dev/null || true

@@ -26,7 +26,7 @@ write_cni() {
 JSON
 }
 
-# libcni keeps what plug-ins answered in a folder that cannot be configured; ours name a network namespace in our state folder.
+# libcni keeps what plugins answered in a folder that cannot be configured; ours name a network namespace in our state folder.
 remove_cni() {
     local results=/var/lib/cni/results
     grep -lsF "$run_dir/" "$results"/* | xargs --no-run-if-empty rm -f || true

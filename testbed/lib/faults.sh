@@ -119,12 +119,12 @@ fault_runc_free() {
 
 fault_cni_hang() {
     raise_flag cni
-    echo 'the CNI plug-in hangs from now on'
+    echo 'the CNI plugin hangs from now on'
 }
 
 fault_cni_free() {
     release_flag cni
-    echo 'the CNI plug-in goes on'
+    echo 'the CNI plugin goes on'
 }
 
 # in_seconds THOUSANDTHS MS: that share of so many milliseconds.

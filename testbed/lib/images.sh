@@ -36,7 +36,7 @@ build_images() {
     tar -cf "$2/images.tar" -C "$archive" manifest.json workload.json sandbox.json layer.tar
 }
 
-# The CRI plug-in learns of an image a moment after the import; it then adds the image's id, a name that begins with sha256.
+# The CRI plugin learns of an image a moment after the import; it then adds the image's id, a name that begins with sha256.
 images_known_to_cri() {
     local listed
     listed=$(ctr images list --quiet)
@@ -50,5 +50,5 @@ import_images() {
     [[ $(<"$lib_dir/version") != 2 ]] || how=(--local)
     problem=$(ctr images import "${how[@]}" --snapshotter "$snapshotter" "$packages/images.tar" 2>&1) ||
         fail "the images could not be imported: $(tail -n 1 <<<"$problem")"
-    wait_until 10 images_known_to_cri || fail "the CRI plug-in of containerd did not notice the imported images; its log is $log_file"
+    wait_until 10 images_known_to_cri || fail "the CRI plugin of containerd did not notice the imported images; its log is $log_file"
 }

@@ -64,7 +64,7 @@ start_containerd() {
     (
         join_cgroup runtime
         forget_lock
-        # The PATH makes containerd find its own shim; sbin for the tools of CNI plug-ins.
+        # The PATH makes containerd find its own shim; sbin for the tools of CNI plugins.
         PATH=$packages/usr/bin:$PATH:/usr/sbin:/sbin exec setsid "$packages/usr/bin/containerd" --config "$lib_dir/containerd.toml"
     ) </dev/null >>"$log_file" 2>&1 &
     started=$!

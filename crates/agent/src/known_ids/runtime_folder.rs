@@ -14,7 +14,7 @@ use pleg::model::id::Id;
 /// containerd's state folder, from the socket's; the second is where it has one of its own.
 const STATE: [&str; 2] = ["", "state"];
 
-/// Below the state folder: what the CRI plug-in keeps, and the running tasks.
+/// Below the state folder: what the CRI plugin keeps, and the running tasks.
 const KEPT: [&str; 3] = [
     "io.containerd.grpc.v1.cri/containers",
     "io.containerd.grpc.v1.cri/sandboxes",

@@ -33,7 +33,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// A call that works in the runtime alone is overdue after this.
 const OVERDUE: Duration = Duration::from_secs(5);
 
-/// One that waits for the network's plug-ins.
+/// One that waits for the network's plugins.
 const NETWORK_OVERDUE: Duration = Duration::from_secs(30);
 
 /// The changes that are outstanding.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub struct Conditions {
     /// `RuntimeReady` and `NetworkReady`, by which the kubelet goes.
     pub conditions: Vec<Condition>,
-    /// The types of the CNI plug-ins of the networks that are loaded, where it tells them.
+    /// The types of the CNI plugins of the networks that are loaded, where it tells them.
     pub network_plugins: Vec<String>,
 }
 
@@ -28,7 +28,7 @@ pub struct Condition {
     pub message: String,
 }
 
-/// Of containerd's `cniconfig` the part that names plug-ins; all else is dropped unread.
+/// Of containerd's `cniconfig` the part that names plugins; all else is dropped unread.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 struct CniConfig {
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_plug_ins_of_containerds_verbose_status_are_told() {
+    fn the_plugins_of_containerds_verbose_status_are_told() {
         let config = r#"{"PluginDirs":["/opt/cni/bin"],"Networks":[{"Config":{"Name":"cni-loopback",
             "Plugins":[{"Network":{"type":"loopback","ipam":{}},"Source":"{}"}]},"IFName":"lo"},
             {"Config":{"Plugins":[{"Network":{"type":"calico"}},{"Network":{"type":"portmap"}}]}}]}"#;

@@ -10,6 +10,7 @@ use crate::model::id::{Id, PodUid};
 use crate::model::listed::ContainerState;
 use crate::model::status::{ContainerStatus, PodStatus};
 use crate::model::wall_time::{Moment, WallTime};
+use crate::out::cache::Inspection;
 use crate::out::coverage::Failing;
 use crate::out::failure::InspectError;
 use crate::out::health::INSPECTIONS_FAIL;
@@ -80,7 +81,11 @@ impl Engine {
                 }
                 // All that the pod still has was answered, when this was begun.
                 self.failures.forget_until(uid, inspected_since);
-                let begun = now.back_at(commit.begun);
+                let inspection = Inspection {
+                    begun: now.back_at(commit.begun),
+                    listed: commit.listed,
+                    differs: self.records.is_pending(uid),
+                };
                 let listed = self.records.listed_as(uid);
                 let contradictions = match &commit.after {
                     Some(asked) => contradictions(&status, asked, listed),
@@ -94,14 +99,12 @@ impl Engine {
                     is_listed_since,
                     now.instant,
                 );
-                let differs = self.records.is_pending(uid);
                 let status = match (&judged, listed) {
                     (Judged::Fails { error, last_good }, Some(listed)) => {
                         let in_doubt = (last_good.as_ref(), listed, error.clone());
-                        self.cache
-                            .set_in_doubt(uid, status, in_doubt, begun, differs)
+                        self.cache.set_in_doubt(uid, status, in_doubt, inspection)
                     }
-                    _ => self.cache.set(uid, status, begun, differs),
+                    _ => self.cache.set(uid, status, inspection),
                 };
                 if let (Judged::Contradicts, Some(listed)) = (&judged, listed) {
                     self.cache.keep_told(uid, listed);
@@ -109,7 +112,7 @@ impl Engine {
                 self.note_contradiction(&status, now.instant);
                 if let Some(error) = self.failures.of(uid).map(|failing| failing.error.clone()) {
                     // What failed since this was begun is asked for again.
-                    self.cache.set_error(uid, error, begun.instant);
+                    self.cache.set_error(uid, error, commit.begun);
                     self.records.retry(uid);
                 }
                 if let Judged::Contradicts | Judged::Fails { .. } = judged {

@@ -117,10 +117,8 @@ impl Engine {
                     }
                     _ => self.cache.set(uid, status, inspection),
                 };
-                if let (Judged::Contradicts { .. } | Judged::Changes { .. }, Some(listed)) =
-                    (&judged, listed)
-                {
-                    self.cache.keep_told(uid, listed);
+                if let Some(told) = &commit.after {
+                    self.cache.keep_told(uid, told);
                 }
                 self.note_contradiction(&status, now.instant);
                 if let Some(error) = self.failures.of(uid).map(|failing| failing.error.clone()) {
@@ -246,6 +244,9 @@ impl Engine {
         };
         self.inspector.exited(uid, &status);
         if let Some(status) = self.cache.set_container(uid, status) {
+            if let Some(told) = &commit.after {
+                self.cache.keep_told(uid, told);
+            }
             self.doubts.exited(&status, now.instant);
             self.tell(&commit, Some(&status), now);
         }

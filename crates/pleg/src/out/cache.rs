@@ -109,9 +109,9 @@ struct Contents {
     /// Pods that differ from what the cache holds: no look vouches for their entry
     /// until they are inspected.
     pending: BTreeSet<PodUid>,
-    /// Pods of which something was told that is still listed and was not found: whoever begins to
-    /// listen is told of it as of the rest.
-    unfound: BTreeMap<PodUid, ListedPod>,
+    /// What was told of pods that were found otherwise: whoever begins to listen is told the same,
+    /// and then what all others are.
+    told: BTreeMap<PodUid, Arc<ListedPod>>,
     /// The newest look, which vouches for the pods that are known.
     looked: Option<Moment>,
     /// The beginning of the newest look that would have seen a new pod.
@@ -146,11 +146,12 @@ impl Contents {
     /// What was told of an inspected pod.
     fn told(&self, uid: &PodUid) -> Option<Arc<PodStatus>> {
         let entry = self.pods.get(uid).filter(|entry| entry.inspected)?;
-        let Some(listed) = self.unfound.get(uid) else {
+        let Some(listed) = self.told.get(uid) else {
             return Some(entry.status.clone());
         };
         let mut told = PodStatus::clone(&entry.status);
-        told.keep_parts_of(&PodStatus::from(listed), listed);
+        told.keep_parts_of(&PodStatus::from(&**listed), listed);
+        told.take_states_of(listed);
         Some(Arc::new(told))
     }
 
@@ -231,9 +232,9 @@ impl Cache {
     /// them: then [`Entry::complete_as_of`] is not newer than `time`. An answer with an
     /// [error](Entry::error) shows what was known before.
     ///
-    /// A pod of which nothing changes is vouched for by relists alone, which are up to
-    /// [`Config::relist_ceiling`](crate::Config::relist_ceiling) apart; who cannot wait asks
-    /// for one ([`Pleg::request_relist`](crate::Pleg::request_relist)).
+    /// So an answer may have to wait for the next relist, also if a hint has told of the pod since.
+    /// Relists are up to [`Config::relist_ceiling`](crate::Config::relist_ceiling) apart; who
+    /// cannot wait asks for one ([`Pleg::request_relist`](crate::Pleg::request_relist)).
     ///
     /// Dropping the future gives up, so a deadline is `tokio::time::timeout` around it.
     /// For a pod that the runtime does not have this is the default status, as soon as a
@@ -303,10 +304,15 @@ impl CacheWriter {
         status
     }
 
-    /// What is `listed` of the pod has been told, and the inspection that was written last did not
-    /// find all of it.
-    pub(crate) fn keep_told(&self, uid: &PodUid, listed: &ListedPod) {
-        self.write().unfound.insert(uid.clone(), listed.clone());
+    /// Notes what has been told of a pod, where that is not what was written last.
+    pub(crate) fn keep_told(&self, uid: &PodUid, told: &Arc<ListedPod>) {
+        let mut contents = self.write();
+        let entry = contents.pods.get(uid);
+        if entry.is_none_or(|entry| entry.status.is_as_listed(told)) {
+            contents.told.remove(uid);
+        } else {
+            contents.told.insert(uid.clone(), told.clone());
+        }
     }
 
     /// Writes what an inspection found that contradicts what is `listed`: what it did not find
@@ -369,7 +375,7 @@ impl CacheWriter {
         let mut contents = self.write();
         contents.pods.remove(uid);
         contents.pending.remove(uid);
-        contents.unfound.remove(uid);
+        contents.told.remove(uid);
         drop(contents);
         self.changed.send_replace(());
     }
@@ -420,7 +426,6 @@ impl Contents {
     /// A pod was inspected. A look that was begun later did not wait for it, and so does not
     /// vouch for it: the next one will.
     fn note_inspected(&mut self, uid: &PodUid, inspection: Inspection) {
-        self.unfound.remove(uid);
         let begun = inspection.begun.instant;
         let looked = self.looked.is_some_and(|look| look.instant > begun);
         if inspection.differs {

@@ -5,12 +5,13 @@ mod node;
 
 use std::time::Duration;
 
-use node::{Node, STATUSES, broken, many, seconds};
+use node::{Node, STATUSES, broken, generic, many, seconds};
+use pleg::Config;
 use pleg::model::id::PodUid;
 use pleg::model::listed::ContainerState;
 use pleg::out::health::HealthState;
-use pleg::runtime::Rpc;
-use sim::Fault;
+use pleg::runtime::{CallError, Rpc};
+use sim::{Fault, Sim, StreamFault};
 use tokio::time::Instant;
 
 fn victim() -> PodUid {
@@ -184,15 +185,18 @@ async fn a_pod_whose_sandbox_cannot_be_listed_is_not_complete() {
     node.at(8.4).await;
     node.sim.fault(Rpc::ListPodSandbox, None, broken());
     node.at(20.0).await;
+    let created = Instant::now();
     node.sim.run("new", &["app"]);
     node.pass(10.0).await;
     let uid: PodUid = "uid-new".into();
     let entry = node.pleg.cache().get(&uid);
     assert!(!entry.status.containers.is_empty() && entry.status.sandboxes.is_empty());
-    assert!(!entry.is_complete);
+    assert!(entry.complete_as_of < Some(created));
+    let lifted = Instant::now();
     node.sim.lift_all();
     node.pass(5.0).await;
-    assert!(node.pleg.cache().get(&uid).is_complete);
+    let complete_as_of = node.pleg.cache().get(&uid).complete_as_of;
+    assert!(complete_as_of > Some(lifted));
 }
 
 /// Whether the cache says without an error that this container ran at this time or later.
@@ -206,7 +210,7 @@ fn runs_as_of(node: &Node, uid: &PodUid, container: &str, time: Instant) -> bool
 
 #[tokio::test(start_paused = true)]
 async fn the_answer_with_a_pid_is_no_look_at_a_container() {
-    let node = Node::watch_with_kernel(node::generic(), |sim| {
+    let node = Node::watch_with_kernel(generic(), |sim| {
         many(sim, 150, &["app"]);
         sim.fault(Rpc::ContainerStatus, None, Fault::Slow(seconds(0.3)));
     })
@@ -271,4 +275,97 @@ async fn a_new_pod_is_seen_with_the_containers_that_its_sandbox_tells() {
         assert!(!is_hidden, "at {at}: {}", status.health.message);
     })
     .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_has_started_a_container_is_not_told_that_there_is_none() {
+    for (config, kernel) in [(generic(), true), (Config::default(), false)] {
+        let prepare = |sim: &Sim| {
+            sim.run("victim", &["app"]);
+            many(sim, 3, &["app"]);
+        };
+        let node = match kernel {
+            true => Node::watch_with_kernel(config, prepare).await,
+            false => Node::watch_with(config, prepare).await,
+        };
+        node.at(8.1).await;
+        // The stream, if there is one, loses that it was created and started.
+        node.sim.disturb_stream(StreamFault::Silent);
+        let now = node.sim.now();
+        node.sim.world().pod("victim").create("new", now).start(now);
+        node.pass(0.05).await;
+        node.sim.calm_stream();
+        let started = Instant::now();
+        node.pass(0.01).await;
+        // Which the kernel or the stream tells, and an inspection of what is known follows.
+        node.sim.exit("victim", "app", 1);
+        let uid = victim();
+        let newer = node.pleg.cache().newer_than(&uid, started);
+        let entry = newer.await.unwrap();
+        let mut containers = entry.status.containers.iter();
+        let new = containers.find(|container| &*container.name == "new");
+        let state = new.map(|container| container.state);
+        assert_eq!(state, Some(ContainerState::Running), "kernel: {kernel}");
+        assert!(entry.complete_as_of > Some(started), "kernel: {kernel}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_says_that_it_lacks_what_was_started_while_containers_cannot_be_listed() {
+    let node = Node::watch_knowing_no_host(|sim| {
+        sim.run("victim", &["app"]);
+        many(sim, 3, &["app"]);
+    })
+    .await;
+    node.at(8.1).await;
+    node.sim.fault(Rpc::ListContainers, None, Fault::Hang);
+    node.pass(5.0).await;
+    let now = node.sim.now();
+    node.sim.world().pod("victim").create("new", now).start(now);
+    let started = Instant::now();
+    let entry = node.pleg.cache().newer_than(&victim(), started).await;
+    let entry = entry.unwrap();
+    assert_eq!(entry.status.containers.len(), 1);
+    assert!(entry.complete_as_of < Some(started));
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_asks_while_a_container_is_not_found_is_not_told_that_it_is_gone() {
+    for kernel in [false, true] {
+        let prepare = |sim: &Sim| {
+            sim.run("victim", &["app", "side"]);
+            many(sim, 3, &["app"]);
+        };
+        let node = match kernel {
+            true => Node::watch_with_kernel(generic(), prepare).await,
+            false => Node::watch(prepare).await,
+        };
+        node.at(8.4).await;
+        let not_found = CallError::NotFound("for a moment".into());
+        let app = Some("victim/app.0");
+        node.sim
+            .fault(Rpc::ContainerStatus, app, Fault::Fail(not_found));
+        node.sim.exit("victim", "side", 1);
+        let (uid, cache) = (victim(), node.pleg.cache().clone());
+        let exited = Instant::now();
+        let asked = tokio::spawn(async move { cache.newer_than(&uid, exited).await });
+        for _ in 0..8 {
+            node.pass(0.1).await;
+            let entry = node.pleg.cache().get(&victim());
+            let app = entry.status.container(&"victim/app.0".into());
+            let state = app.map(|app| app.state);
+            assert_eq!(state, Some(ContainerState::Running), "kernel: {kernel}");
+        }
+        node.sim.lift_all();
+        let entry = asked.await.unwrap().unwrap();
+        assert_eq!(entry.error, None, "kernel: {kernel}");
+        let states = |name: &str| {
+            let mut containers = entry.status.containers.iter();
+            let found = containers.find(|container| &*container.name == name);
+            found.map(|container| container.state)
+        };
+        assert_eq!(states("app"), Some(ContainerState::Running));
+        assert_eq!(states("side"), Some(ContainerState::Exited));
+        assert!(exited.elapsed() < seconds(3.0), "kernel: {kernel}");
+    }
 }

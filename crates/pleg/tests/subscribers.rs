@@ -135,3 +135,42 @@ async fn who_subscribes_while_a_container_is_not_found_is_told_that_it_runs() {
     let is_told = told.iter().any(|it| it.starts_with("Started victim/app.0"));
     assert!(is_told, "{told:#?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn who_subscribes_between_two_lists_is_told_once_what_the_next_one_shows() {
+    let node = Node::watch(|sim| {
+        many(sim, 3, &["app"]);
+        sim.run("victim", &["app", "side"]);
+    })
+    .await;
+    node.at(8.4).await;
+    node.sim.exit("victim", "side", 1);
+    let slow = Fault::Slow(seconds(0.2));
+    let sandbox = Some("victim.0");
+    node.sim.fault(Rpc::PodSandboxStatus, sandbox, slow.clone());
+    let side = Some("victim/side.0");
+    node.sim.fault(Rpc::ContainerStatus, side, slow);
+    node.at(9.05).await;
+    // Which its status tells now, and the next list.
+    let now = node.sim.now();
+    {
+        let mut world = node.sim.world();
+        let pod = world.pod("victim");
+        pod.stop(now);
+        pod.create("late", now).start(now);
+    }
+    node.at(9.6).await;
+    let mut subscription = node.pleg.subscribe().await.unwrap();
+    node.pass(20.0).await;
+    let records = read_all(&mut subscription).await;
+    let told: Vec<String> = records.iter().map(line).collect();
+    for what in [
+        "Died victim.0",
+        "Died victim/app.0",
+        "Died victim/side.0",
+        "Started victim/late.0",
+    ] {
+        let times = told.iter().filter(|it| it.starts_with(what)).count();
+        assert_eq!(times, 1, "{what}: {told:#?}");
+    }
+}

@@ -222,6 +222,7 @@ impl Engine {
         let mut pending = self.records.pending();
         let contradicted = self.processes.contradicted();
         pending.extend(contradicted.map(|pod| pod.uid.clone()));
+        pending.extend(self.doubts.contradicted().cloned());
         pending
     }
 

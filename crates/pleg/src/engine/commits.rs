@@ -10,6 +10,7 @@ use crate::model::id::{Id, PodUid};
 use crate::model::listed::ContainerState;
 use crate::model::status::{ContainerStatus, PodStatus};
 use crate::model::wall_time::{Moment, WallTime};
+use crate::out::cache::Inspection;
 use crate::out::coverage::Failing;
 use crate::out::failure::InspectError;
 use crate::out::health::INSPECTIONS_FAIL;
@@ -80,7 +81,6 @@ impl Engine {
                 }
                 // All that the pod still has was answered, when this was begun.
                 self.failures.forget_until(uid, inspected_since);
-                let begun = now.back_at(commit.begun);
                 let listed = self.records.listed_as(uid);
                 let contradictions = match &commit.after {
                     Some(asked) => contradictions(&status, asked, listed),
@@ -94,25 +94,39 @@ impl Engine {
                     is_listed_since,
                     now.instant,
                 );
-                let differs = self.records.is_pending(uid);
+                let mut inspection = Inspection {
+                    begun: now.back_at(commit.begun),
+                    listed: commit.listed,
+                    differs: self.records.is_pending(uid),
+                };
                 let status = match (&judged, listed) {
                     (Judged::Fails { error, last_good }, Some(listed)) => {
-                        let in_doubt = (last_good.as_ref(), listed, error.clone());
-                        self.cache
-                            .set_in_doubt(uid, status, in_doubt, begun, differs)
+                        let in_doubt = (last_good.as_ref(), listed, Some(error.clone()));
+                        self.cache.set_in_doubt(uid, status, in_doubt, inspection)
                     }
-                    _ => self.cache.set(uid, status, begun, differs),
+                    (Judged::Contradicts { last_good }, Some(listed)) => {
+                        inspection.differs = true;
+                        let in_doubt = (last_good.as_ref(), listed, None);
+                        self.cache.set_in_doubt(uid, status, in_doubt, inspection)
+                    }
+                    (Judged::Changes { last_good }, Some(listed)) => {
+                        let lists = commit.listed.unwrap_or(commit.begun);
+                        inspection.begun = now.back_at(lists.min(commit.begun));
+                        status.keep_parts_of(last_good, listed);
+                        self.cache.set(uid, status, inspection)
+                    }
+                    _ => self.cache.set(uid, status, inspection),
                 };
-                if let (Judged::Contradicts, Some(listed)) = (&judged, listed) {
-                    self.cache.keep_told(uid, listed);
+                if let Some(told) = &commit.after {
+                    self.cache.keep_told(uid, told);
                 }
                 self.note_contradiction(&status, now.instant);
                 if let Some(error) = self.failures.of(uid).map(|failing| failing.error.clone()) {
                     // What failed since this was begun is asked for again.
-                    self.cache.set_error(uid, error, begun.instant);
+                    self.cache.set_error(uid, error, commit.begun);
                     self.records.retry(uid);
                 }
-                if let Judged::Contradicts | Judged::Fails { .. } = judged {
+                if !matches!(judged, Judged::Agrees) {
                     self.hurry(now);
                 }
                 self.tell(&commit, Some(&status), now);
@@ -230,6 +244,9 @@ impl Engine {
         };
         self.inspector.exited(uid, &status);
         if let Some(status) = self.cache.set_container(uid, status) {
+            if let Some(told) = &commit.after {
+                self.cache.keep_told(uid, told);
+            }
             self.doubts.exited(&status, now.instant);
             self.tell(&commit, Some(&status), now);
         }

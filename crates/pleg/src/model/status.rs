@@ -315,6 +315,33 @@ impl PodStatus {
         keep(&mut self.containers, last_good, of, place);
     }
 
+    /// Whether it has all that is listed, in the same states.
+    pub(crate) fn is_as_listed(&self, listed: &ListedPod) -> bool {
+        let is_so = |id: &Id, state| self.container(id).is_some_and(|it| it.state == state);
+        let mut rows = listed.containers.iter();
+        rows.all(|row| is_so(&row.id, row.state))
+            && listed.sandboxes.iter().all(|row| {
+                let mut found = self.sandboxes.iter();
+                found.any(|found| found.id == row.id && found.state == row.state)
+            })
+    }
+
+    /// Takes over the states in which it is listed.
+    pub(crate) fn take_states_of(&mut self, listed: &ListedPod) {
+        for status in &mut self.containers {
+            let mut rows = listed.containers.iter();
+            if let Some(row) = rows.find(|row| row.id == status.id) {
+                status.state = row.state;
+            }
+        }
+        for status in &mut self.sandboxes {
+            let mut rows = listed.sandboxes.iter();
+            if let Some(row) = rows.find(|row| row.id == status.id) {
+                status.state = row.state;
+            }
+        }
+    }
+
     /// Keeps the addresses of the last good status where this one has none although no
     /// sandbox runs: a pod that is ending is still known by its address.
     ///

@@ -1,8 +1,10 @@
 //! The pod status cache: one writer, many readers.
 //!
 //! A pod's entry is current as of the time at which its last inspection was begun, or, if
-//! nothing about it differed, as of the last relist. [`Cache::newer_than`] waits for
-//! that. Times are those of the monotonic clock and never go backwards.
+//! nothing about it differed, as of the last relist. **What is new in a pod only the lists show**:
+//! an inspection that follows a hint looks at what was known, so an entry also says as of when it
+//! is complete. [`Cache::newer_than`] waits for both. Times are those of the monotonic clock and
+//! never go backwards.
 //!
 //! ```
 //! use std::time::Duration;
@@ -51,9 +53,9 @@ pub struct Entry {
     /// As of when the status was last confirmed: by an inspection, or by a look that found
     /// nothing changed.
     pub as_of: Option<Moment>,
-    /// Whether sandboxes and containers that were created before that would be seen. They are
-    /// not while either of them cannot be listed.
-    pub is_complete: bool,
+    /// As of when the status is complete: it has every sandbox and container that was there then,
+    /// unless it is gone. It stays behind while either of them cannot be listed.
+    pub complete_as_of: Option<Instant>,
 }
 
 impl Entry {
@@ -64,9 +66,28 @@ impl Entry {
             error: None,
             modified: None,
             as_of: None,
-            is_complete: false,
+            complete_as_of: None,
         }
     }
+
+    /// A look that was begun then found nothing changed, and nothing new since it was `listed`.
+    fn confirm(&mut self, looked: Option<Moment>, listed: Option<Instant>) {
+        if self.inspected && self.error.is_none() {
+            self.as_of = later(self.as_of, looked);
+            self.complete_as_of = self.complete_as_of.max(listed);
+        }
+    }
+}
+
+/// As of when that is known which an inspection found.
+#[derive(Clone, Copy, Debug)]
+pub struct Inspection {
+    /// When it was begun, or the look that showed what to inspect.
+    pub begun: Moment,
+    /// When the lists were begun that showed what to ask for.
+    pub listed: Option<Instant>,
+    /// The pod differs again, so nothing vouches for it.
+    pub differs: bool,
 }
 
 /// What a look vouches for: every pod but those that are `pending`.
@@ -88,9 +109,9 @@ struct Contents {
     /// Pods that differ from what the cache holds: no look vouches for their entry
     /// until they are inspected.
     pending: BTreeSet<PodUid>,
-    /// Pods of which something was told that is still listed and was not found: whoever begins to
-    /// listen is told of it as of the rest.
-    unfound: BTreeMap<PodUid, ListedPod>,
+    /// What was told of pods that were found otherwise: whoever begins to listen is told the same,
+    /// and then what all others are.
+    told: BTreeMap<PodUid, Arc<ListedPod>>,
     /// The newest look, which vouches for the pods that are known.
     looked: Option<Moment>,
     /// The beginning of the newest look that would have seen a new pod.
@@ -102,44 +123,55 @@ struct Contents {
 impl Contents {
     fn newer_than(&self, uid: &PodUid, time: Instant) -> Option<Entry> {
         let vouched = !self.pending.contains(uid);
-        let newer = |look: Option<Instant>| vouched && look.is_some_and(|look| look > time);
+        let newer = |look: Option<Instant>| vouched && look > Some(time);
         match self.pods.get(uid) {
-            Some(entry)
-                if newer(self.looked.map(|look| look.instant))
-                    || entry.modified.is_some_and(|modified| modified > time) =>
-            {
-                Some(self.entry(uid, entry))
+            Some(entry) => {
+                let is_seen = newer(self.looked.map(|look| look.instant));
+                let says_all = entry.error.is_some() || entry.complete_as_of > Some(time);
+                let is_inspected = says_all && entry.modified > Some(time);
+                (is_seen || is_inspected).then(|| self.entry(uid, entry))
             }
-            None if newer(self.complete) => Some(Entry::unknown(uid)),
-            _ => None,
+            None => newer(self.complete).then(|| Entry {
+                complete_as_of: self.listed(),
+                ..Entry::unknown(uid)
+            }),
         }
+    }
+
+    /// When the newest look was begun that would have seen whatever is new.
+    fn listed(&self) -> Option<Instant> {
+        self.complete.min(self.containers_complete)
     }
 
     /// What was told of an inspected pod.
     fn told(&self, uid: &PodUid) -> Option<Arc<PodStatus>> {
         let entry = self.pods.get(uid).filter(|entry| entry.inspected)?;
-        let Some(listed) = self.unfound.get(uid) else {
+        let Some(listed) = self.told.get(uid) else {
             return Some(entry.status.clone());
         };
         let mut told = PodStatus::clone(&entry.status);
-        told.keep_parts_of(&PodStatus::from(listed), listed);
+        told.keep_parts_of(&PodStatus::from(&**listed), listed);
+        told.take_states_of(listed);
         Some(Arc::new(told))
     }
 
     /// The entry as far as the last look vouches for it.
     fn entry(&self, uid: &PodUid, entry: &Entry) -> Entry {
         let mut entry = entry.clone();
-        let is_pending = self.pending.contains(uid);
-        if !is_pending && entry.inspected && entry.error.is_none() {
-            entry.as_of = later(entry.as_of, self.looked);
+        if !self.pending.contains(uid) {
+            entry.confirm(self.looked, self.listed());
         }
-        let as_of = entry.as_of.map(|as_of| as_of.instant);
-        // The lists that show that something came make the pod pending.
-        entry.is_complete = !is_pending
-            && as_of.is_some()
-            && self.containers_complete >= as_of
-            && self.complete >= as_of;
         entry
+    }
+
+    /// Notes as of when the last look vouches for a pod, for the next one may not.
+    fn note_confirmed(&mut self, uid: &PodUid) {
+        let (looked, listed) = (self.looked, self.listed());
+        if !self.pending.contains(uid)
+            && let Some(entry) = self.pods.get_mut(uid)
+        {
+            entry.confirm(looked, listed);
+        }
     }
 }
 
@@ -193,11 +225,16 @@ impl Cache {
         self.read().told(uid)
     }
 
-    /// Waits for an entry that is newer than `time`.
+    /// Waits for an entry that is newer than `time`, with whatever was created before.
     ///
-    /// A pod of which nothing changes is vouched for by relists alone, which are up to
-    /// [`Config::relist_ceiling`](crate::Config::relist_ceiling) apart; who cannot wait asks
-    /// for one ([`Pleg::request_relist`](crate::Pleg::request_relist)).
+    /// Whoever has started a container by then finds it in the answer, unless it is gone. Only
+    /// while sandboxes or containers cannot be listed there are answers that may lack some of
+    /// them: then [`Entry::complete_as_of`] is not newer than `time`. An answer with an
+    /// [error](Entry::error) shows what was known before.
+    ///
+    /// So an answer may have to wait for the next relist, also if a hint has told of the pod since.
+    /// Relists are up to [`Config::relist_ceiling`](crate::Config::relist_ceiling) apart; who
+    /// cannot wait asks for one ([`Pleg::request_relist`](crate::Pleg::request_relist)).
     ///
     /// Dropping the future gives up, so a deadline is `tokio::time::timeout` around it.
     /// For a pod that the runtime does not have this is the default status, as soon as a
@@ -241,25 +278,24 @@ pub fn cache() -> (CacheWriter, Cache) {
 }
 
 impl CacheWriter {
-    /// Writes what an inspection begun at `begun` found, and returns it as it stands in
-    /// the cache: a pod that is ending keeps its addresses, and an exit code that was known.
-    /// Nothing vouches for it while it `differs` again.
+    /// Writes what an inspection found, and returns it as it stands in the cache: a pod that is
+    /// ending keeps its addresses, and an exit code that was known.
     pub fn set(
         &self,
         uid: &PodUid,
         mut status: PodStatus,
-        begun: Moment,
-        differs: bool,
+        inspection: Inspection,
     ) -> Arc<PodStatus> {
         let mut contents = self.write();
-        contents.note_inspected(uid, begun, differs);
+        contents.note_inspected(uid, inspection);
         let entry = contents.entry_of(uid);
         status.keep_ips_of(&entry.status);
         status.keep_exit_codes_of(&entry.status);
         entry.status = Arc::new(status);
         entry.inspected = true;
         entry.error = None;
-        entry.as_of = later(entry.as_of, Some(begun));
+        entry.as_of = later(entry.as_of, Some(inspection.begun));
+        entry.complete_as_of = entry.complete_as_of.max(inspection.listed);
         // An error that was noted since this was begun tells nothing of how old the status is.
         entry.modified = entry.as_of.map(|as_of| as_of.instant);
         let status = entry.status.clone();
@@ -268,31 +304,39 @@ impl CacheWriter {
         status
     }
 
-    /// What is `listed` of the pod has been told, and the inspection that was written last did not
-    /// find all of it.
-    pub(crate) fn keep_told(&self, uid: &PodUid, listed: &ListedPod) {
-        self.write().unfound.insert(uid.clone(), listed.clone());
+    /// Notes what has been told of a pod, where that is not what was written last.
+    pub(crate) fn keep_told(&self, uid: &PodUid, told: &Arc<ListedPod>) {
+        let mut contents = self.write();
+        let entry = contents.pods.get(uid);
+        if entry.is_none_or(|entry| entry.status.is_as_listed(told)) {
+            contents.told.remove(uid);
+        } else {
+            contents.told.insert(uid.clone(), told.clone());
+        }
     }
 
-    /// Writes what an inspection begun at `begun` found that contradicts what is `listed`: what
-    /// it did not find stays as it was last known, and nothing of it is confirmed.
+    /// Writes what an inspection found that contradicts what is `listed`: what it did not find
+    /// stays as it was last known, and nothing of it is confirmed. There is an error once lists
+    /// that were asked for since say the same.
     pub fn set_in_doubt(
         &self,
         uid: &PodUid,
         mut status: PodStatus,
-        (last_good, listed, error): (&PodStatus, &ListedPod, InspectError),
-        begun: Moment,
-        differs: bool,
+        (last_good, listed, error): (&PodStatus, &ListedPod, Option<InspectError>),
+        inspection: Inspection,
     ) -> Arc<PodStatus> {
         let mut contents = self.write();
-        contents.note_inspected(uid, begun, differs);
+        contents.note_inspected(uid, inspection);
         let entry = contents.entry_of(uid);
         status.keep_parts_of(last_good, listed);
         status.keep_ips_of(last_good);
         entry.status = Arc::new(status);
         entry.inspected = true;
-        entry.error = Some(error);
-        entry.modified = entry.modified.max(Some(begun.instant));
+        entry.modified = match error {
+            Some(_) => entry.modified.max(Some(inspection.begun.instant)),
+            None => entry.as_of.map(|as_of| as_of.instant),
+        };
+        entry.error = error;
         let status = entry.status.clone();
         drop(contents);
         self.changed.send_replace(());
@@ -315,15 +359,11 @@ impl CacheWriter {
     /// Notes that an inspection begun at `begun` failed. The last good status stays.
     pub fn set_error(&self, uid: &PodUid, error: InspectError, begun: Instant) {
         let mut contents = self.write();
-        let looked = contents.looked;
-        let vouched = !contents.pending.contains(uid);
+        // From now on no look vouches for it.
+        contents.note_confirmed(uid);
         let Some(entry) = contents.pods.get_mut(uid) else {
             return;
         };
-        // From now on no look vouches for it.
-        if vouched && entry.inspected && entry.error.is_none() {
-            entry.as_of = later(entry.as_of, looked);
-        }
         entry.error = Some(error);
         entry.modified = entry.modified.max(Some(begun));
         drop(contents);
@@ -335,7 +375,7 @@ impl CacheWriter {
         let mut contents = self.write();
         contents.pods.remove(uid);
         contents.pending.remove(uid);
-        contents.unfound.remove(uid);
+        contents.told.remove(uid);
         drop(contents);
         self.changed.send_replace(());
     }
@@ -344,18 +384,11 @@ impl CacheWriter {
     /// pod that is listed is known from here on, by what the lists tell of it.
     pub fn set_pending(&self, uid: &PodUid, listed: Option<&ListedPod>) {
         let mut contents = self.write();
-        let looked = contents.looked;
-        let was_vouched = contents.pending.insert(uid.clone());
-        match (contents.pods.get_mut(uid), listed) {
-            (Some(entry), _) if entry.inspected => {
-                if was_vouched && entry.error.is_none() {
-                    entry.as_of = later(entry.as_of, looked);
-                }
-            }
-            (_, Some(listed)) => {
-                contents.entry_of(uid).status = Arc::new(PodStatus::from(listed));
-            }
-            (_, None) => {}
+        contents.note_confirmed(uid);
+        contents.pending.insert(uid.clone());
+        let is_inspected = contents.pods.get(uid).is_some_and(|entry| entry.inspected);
+        if let Some(listed) = listed.filter(|_| !is_inspected) {
+            contents.entry_of(uid).status = Arc::new(PodStatus::from(listed));
         }
     }
 
@@ -363,16 +396,8 @@ impl CacheWriter {
     pub fn vouch(&self, vouch: Vouch) {
         let mut contents = self.write();
         // Who is pending from now on was vouched for by the look before.
-        if let Some(looked) = contents.looked {
-            let Contents { pods, pending, .. } = &mut *contents;
-            for uid in vouch.pending.difference(pending) {
-                if let Some(entry) = pods.get_mut(uid)
-                    && entry.inspected
-                    && entry.error.is_none()
-                {
-                    entry.as_of = later(entry.as_of, Some(looked));
-                }
-            }
+        for uid in &vouch.pending {
+            contents.note_confirmed(uid);
         }
         let begun = vouch.begun.instant;
         if contents.looked.is_some_and(|looked| looked.instant > begun) {
@@ -400,10 +425,10 @@ impl CacheWriter {
 impl Contents {
     /// A pod was inspected. A look that was begun later did not wait for it, and so does not
     /// vouch for it: the next one will.
-    fn note_inspected(&mut self, uid: &PodUid, begun: Moment, differs: bool) {
-        self.unfound.remove(uid);
-        let looked = self.looked.is_some_and(|look| look.instant > begun.instant);
-        if differs {
+    fn note_inspected(&mut self, uid: &PodUid, inspection: Inspection) {
+        let begun = inspection.begun.instant;
+        let looked = self.looked.is_some_and(|look| look.instant > begun);
+        if inspection.differs {
             self.pending.insert(uid.clone());
         } else if !looked {
             self.pending.remove(uid);

@@ -50,9 +50,14 @@ impl Freshness {
         }
     }
 
+    /// When the last list was begun.
+    pub(super) fn listed(&self) -> Option<Instant> {
+        self.list
+    }
+
     /// Whether the last list was begun after `time`.
     pub(super) fn is_listed_after(&self, time: Instant) -> bool {
-        self.list.is_some_and(|begun| begun > time)
+        self.list > Some(time)
     }
 
     /// Whether a list says something newer.

@@ -139,6 +139,9 @@ pub struct Commit {
     /// When the inspection before this one was planned, if there was one: the changes are
     /// not older.
     pub since: Option<Instant>,
+    /// When the lists were begun by which it was inspected: whatever was there before was asked
+    /// for. A hint knows of nothing newer but what it named.
+    pub listed: Option<Instant>,
 }
 
 impl Records {
@@ -208,10 +211,12 @@ impl Records {
             begun,
             hint: None,
             since: record.inspected,
+            listed: None,
         })
     }
 
     fn begin(&mut self, uid: &PodUid, listed: Arc<ListedPod>, begun: Instant) -> Step {
+        let lists = self.listed_at(uid);
         let Some(record) = self.pods.get_mut(uid) else {
             return Step::Nothing;
         };
@@ -235,6 +240,7 @@ impl Records {
             version: listed.clone(),
             begun,
             planned: begun,
+            listed: lists,
             hint,
         });
         Step::Inspect {
@@ -262,6 +268,7 @@ impl Records {
             begun: inspected.begun,
             hint: inspected.hint,
             since: record.inspected.replace(inspected.planned),
+            listed: inspected.listed,
         };
         if record.wants_step() {
             self.unsettled.insert(ticket.uid.clone());
@@ -343,6 +350,7 @@ impl Records {
             begun: look.begun,
             hint: None,
             since: record.inspected,
+            listed: None,
         })
     }
 
@@ -356,14 +364,18 @@ impl Records {
         self.pods.len()
     }
 
+    /// When the lists were begun, the older of both, as in which the pod is listed.
+    fn listed_at(&self, uid: &PodUid) -> Option<Instant> {
+        if let Some((_, looked)) = &self.as_of {
+            return Some(looked.begun);
+        }
+        let record = self.pods.get(uid)?;
+        record.sandboxes.listed().min(record.containers.listed())
+    }
+
     /// Whether the pod is listed as in lists that were begun after `time`.
     pub(crate) fn is_listed_since(&self, uid: &PodUid, time: Instant) -> bool {
-        if let Some((_, looked)) = &self.as_of {
-            return looked.begun > time;
-        }
-        let record = self.pods.get(uid);
-        let parts = record.map(|record| [record.sandboxes, record.containers]);
-        parts.is_some_and(|parts| parts.iter().all(|part| part.is_listed_after(time)))
+        self.listed_at(uid) > Some(time)
     }
 
     /// Whether this pod is known.

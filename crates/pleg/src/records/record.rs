@@ -56,6 +56,8 @@ pub(crate) struct Inspecting {
     pub(super) begun: Instant,
     /// When it was said what to ask for: ids that were announced since are not in it.
     pub(super) planned: Instant,
+    /// When the lists were begun that `version` is of.
+    pub(super) listed: Option<Instant>,
     /// The hint that it follows, if no list asked for it.
     pub(super) hint: Option<Hint>,
 }

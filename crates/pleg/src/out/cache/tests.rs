@@ -32,6 +32,23 @@ fn look(begun: Instant, pending: BTreeSet<PodUid>) -> Vouch {
     }
 }
 
+/// An inspection that lists asked for which were begun then.
+fn listed(begun: Instant) -> Inspection {
+    Inspection {
+        begun: moment(begun),
+        listed: Some(begun),
+        differs: false,
+    }
+}
+
+/// One that a hint asked for, after lists that were begun then.
+fn hinted(begun: Instant, lists: Instant) -> Inspection {
+    Inspection {
+        listed: Some(lists),
+        ..listed(begun)
+    }
+}
+
 /// Whether the cache has something newer than `time` without waiting.
 async fn has_newer(cache: &Cache, time: Instant) -> bool {
     let uid = uid();
@@ -52,7 +69,7 @@ async fn nothing_is_newer_than_anything_before_the_first_relist() {
 async fn an_entry_is_as_new_as_its_inspection_or_the_last_relist() {
     let (writer, cache) = cache();
     let first = Instant::now();
-    writer.set(&uid(), status(), moment(first + SECOND), false);
+    writer.set(&uid(), status(), listed(first + SECOND));
     assert!(has_newer(&cache, first).await);
     assert!(
         !has_newer(&cache, first + SECOND).await,
@@ -69,7 +86,11 @@ async fn a_pod_that_the_runtime_does_not_have_is_as_new_as_the_last_relist() {
     let asked = Instant::now();
     writer.vouch(look(asked + SECOND, BTreeSet::new()));
     let entry = cache.newer_than(&uid(), asked).await.unwrap();
-    assert_eq!(entry, Entry::unknown(&uid()));
+    let unknown = Entry {
+        complete_as_of: Some(asked + SECOND),
+        ..Entry::unknown(&uid())
+    };
+    assert_eq!(entry, unknown);
 }
 
 #[tokio::test(start_paused = true)]
@@ -78,7 +99,7 @@ async fn no_relist_vouches_for_a_pod_that_differs_from_its_entry() {
     let asked = Instant::now();
     writer.vouch(look(asked + SECOND, [uid()].into()));
     assert!(!has_newer(&cache, asked).await);
-    writer.set(&uid(), status(), moment(asked + SECOND), false);
+    writer.set(&uid(), status(), listed(asked + SECOND));
     assert!(has_newer(&cache, asked).await);
 }
 
@@ -93,11 +114,36 @@ async fn a_look_that_lists_no_sandboxes_says_of_no_pod_that_it_does_not_exist() 
     };
     writer.vouch(sweep);
     assert!(!has_newer(&cache, asked).await);
-    writer.set(&uid(), status(), moment(asked), false);
+    writer.set(&uid(), status(), listed(asked));
     assert!(has_newer(&cache, asked).await, "known pods were seen");
-    assert!(!cache.get(&uid()).is_complete);
+    assert_eq!(cache.get(&uid()).complete_as_of, Some(asked));
     writer.vouch(look(asked + SECOND * 2, BTreeSet::new()));
-    assert!(cache.get(&uid()).is_complete);
+    let complete_as_of = cache.get(&uid()).complete_as_of;
+    assert_eq!(complete_as_of, Some(asked + SECOND * 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_inspection_that_follows_a_hint_is_no_answer_before_the_next_list() {
+    let (writer, cache) = cache();
+    let start = Instant::now();
+    writer.vouch(look(start, BTreeSet::new()));
+    let begun = start + SECOND * 2;
+    writer.set(&uid(), status(), hinted(begun, start));
+    assert!(!has_newer(&cache, start + SECOND).await);
+    let entry = cache.get(&uid());
+    let times = (entry.modified, entry.complete_as_of);
+    assert_eq!(times, (Some(begun), Some(start)));
+    // Lists show that something is new, which is inspected then.
+    let lists = start + SECOND * 3;
+    writer.vouch(look(lists, [uid()].into()));
+    assert!(!has_newer(&cache, start + SECOND).await);
+    let again = Inspection {
+        differs: true,
+        ..listed(lists)
+    };
+    writer.set(&uid(), status(), again);
+    assert!(has_newer(&cache, start + SECOND).await);
+    assert!(!has_newer(&cache, lists).await);
 }
 
 #[tokio::test(start_paused = true)]
@@ -105,13 +151,13 @@ async fn a_pod_that_differs_is_as_of_the_last_look_that_confirmed_it() {
     let (writer, cache) = cache();
     let start = Instant::now();
     let as_of = || cache.get(&uid()).as_of.map(|as_of| as_of.instant);
-    writer.set(&uid(), status(), moment(start), false);
+    writer.set(&uid(), status(), listed(start));
     writer.vouch(look(start + SECOND, BTreeSet::new()));
     writer.vouch(look(start + SECOND * 2, [uid()].into()));
     assert_eq!(as_of(), Some(start + SECOND));
     writer.vouch(look(start + SECOND * 3, [uid()].into()));
     assert_eq!(as_of(), Some(start + SECOND));
-    writer.set(&uid(), status(), moment(start + SECOND * 3), false);
+    writer.set(&uid(), status(), listed(start + SECOND * 3));
     assert_eq!(as_of(), Some(start + SECOND * 3));
 }
 
@@ -123,7 +169,7 @@ async fn a_waiter_is_released_by_an_inspection_an_error_a_relist_and_a_removal()
     };
     type Release = fn(&CacheWriter, Instant, InspectError);
     let releases: [Release; 4] = [
-        |writer, now, _| drop(writer.set(&uid(), status(), moment(now), false)),
+        |writer, now, _| drop(writer.set(&uid(), status(), listed(now))),
         |writer, now, error| writer.set_error(&uid(), error, now),
         |writer, now, _| writer.vouch(look(now, BTreeSet::new())),
         |writer, now, _| {
@@ -133,7 +179,7 @@ async fn a_waiter_is_released_by_an_inspection_an_error_a_relist_and_a_removal()
     ];
     for release in releases {
         let (writer, cache) = cache();
-        writer.set(&uid(), status(), moment(Instant::now()), false);
+        writer.set(&uid(), status(), listed(Instant::now()));
         let asked = Instant::now();
         let waiter = tokio::spawn(async move { cache.newer_than(&uid(), asked).await });
         advance(SECOND).await;
@@ -160,8 +206,8 @@ async fn a_waiter_can_have_a_deadline_and_learns_that_nobody_writes_any_more() {
 async fn times_never_go_backwards() {
     let (writer, cache) = cache();
     let start = Instant::now();
-    writer.set(&uid(), status(), moment(start + SECOND * 5), false);
-    writer.set(&uid(), status(), moment(start + SECOND), false);
+    writer.set(&uid(), status(), listed(start + SECOND * 5));
+    writer.set(&uid(), status(), listed(start + SECOND));
     assert_eq!(cache.get(&uid()).modified, Some(start + SECOND * 5));
     writer.vouch(look(start + SECOND * 9, BTreeSet::new()));
     writer.vouch(look(start + SECOND * 2, BTreeSet::new()));
@@ -175,11 +221,11 @@ async fn an_error_is_kept_beside_the_last_good_status_until_the_next() {
         call: crate::runtime::Rpc::PodSandboxStatus,
         id: "s".into(),
     };
-    writer.set(&uid(), status(), moment(Instant::now()), false);
+    writer.set(&uid(), status(), listed(Instant::now()));
     writer.set_error(&uid(), error.clone(), Instant::now());
     let entry = cache.get(&uid());
     assert_eq!((entry.error, &*entry.status.name), (Some(error), "p"));
-    writer.set(&uid(), status(), moment(Instant::now()), false);
+    writer.set(&uid(), status(), listed(Instant::now()));
     assert_eq!(cache.get(&uid()).error, None);
     writer.remove(&uid());
     assert_eq!(cache.get(&uid()), Entry::unknown(&uid()));

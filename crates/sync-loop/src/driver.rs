@@ -325,6 +325,7 @@ impl<S> Sync<S> {
         let turn = Turn {
             pod: self.pod,
             goal: self.goal,
+            is_complete: entry.complete_as_of > Some(self.since),
             entry,
             network_ready: self.network_ready,
         };

@@ -21,9 +21,13 @@ pub struct Turn<S> {
     pub pod: PodRef,
     /// What is to become of it.
     pub goal: Goal<S>,
-    /// What the runtime has of it, inspected since the last sync of this pod ended. Its last
-    /// inspection did not fail.
+    /// What the runtime has of it, seen since the last sync of this pod ended. Its last inspection
+    /// did not fail.
     pub entry: Entry,
+    /// Whether the entry has whatever was created before the last sync ended. It has not while
+    /// sandboxes or containers cannot be listed: only what it shows is known then, and whatever
+    /// it does not show may be there.
+    pub is_complete: bool,
     /// Whether the runtime's network is ready: until then only pods on the host's are started.
     pub network_ready: bool,
 }

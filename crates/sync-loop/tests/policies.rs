@@ -1,6 +1,7 @@
 //! The same bad day of a node by both policies: how long an innocent pod stays down.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use pleg::model::id::PodRef;
@@ -24,8 +25,8 @@ impl Source for Told {
     }
 }
 
-/// Starts what has exited again.
-struct Restart(Sim);
+/// Starts what has exited again. Remembers whether it was told once that an entry may not have all.
+struct Restart(Sim, Arc<AtomicBool>);
 
 impl SyncPod for Restart {
     type Spec = ();
@@ -35,6 +36,7 @@ impl SyncPod for Restart {
             self.0.world().remove(&turn.pod.name);
             return Outcome::Ended;
         }
+        self.1.fetch_or(!turn.is_complete, Relaxed);
         let containers = &turn.entry.status.containers;
         let exited = containers
             .iter()
@@ -56,6 +58,7 @@ struct Node {
     sim: Sim,
     sync_loop: SyncLoop,
     wanted: mpsc::UnboundedSender<Change<()>>,
+    incomplete: Arc<AtomicBool>,
     began: Instant,
 }
 
@@ -78,13 +81,14 @@ impl Node {
             ..Config::default()
         };
         let pleg = Pleg::start(Arc::new(sim.clone()), config, environment);
+        let incomplete = Arc::new(AtomicBool::new(false));
         let (wanted, told) = mpsc::unbounded_channel();
         for name in names {
             wanted.send(Change::Set(pod(&sim, name), ())).unwrap();
         }
         let sync_loop = SyncLoop::start(Parts {
             source: Told(told),
-            sync_pod: Arc::new(Restart(sim.clone())),
+            sync_pod: Arc::new(Restart(sim.clone(), incomplete.clone())),
             pleg,
             conditions: || async { Ok::<_, CallError>(well()) },
             policy,
@@ -96,6 +100,7 @@ impl Node {
             sim,
             sync_loop,
             wanted,
+            incomplete,
             began: Instant::now(),
         }
     }
@@ -199,6 +204,9 @@ async fn a_runtime_that_answers_nothing_stops_all_and_they_go_on_when_it_is_back
 #[tokio::test(start_paused = true)]
 async fn a_pod_whose_status_hangs_stops_only_itself_and_is_synced_when_it_is_seen_again() {
     let node = Node::up(Policy::Pod).await;
+    node.sim.exit("innocent", "app", 1);
+    node.at(10).await;
+    assert!(!node.incomplete.load(Relaxed), "all was listed until now");
     node.sim.status_lock("stuck", "app");
     node.at(20).await;
     for name in ["innocent", "other"] {
@@ -206,6 +214,7 @@ async fn a_pod_whose_status_hangs_stops_only_itself_and_is_synced_when_it_is_see
         let down = node.until_it_runs(name).await;
         assert!(down < Duration::from_secs(2), "{name}: {down:?}");
     }
+    assert!(node.incomplete.load(Relaxed), "containers were not listed");
     node.sim.exit("stuck", "app", 1);
     node.at(60).await;
     assert!(!node.runs("stuck"), "what is not seen is not touched");

@@ -37,6 +37,9 @@ impl KernelStack {
 #[derive(Debug, Default)]
 pub struct KernelStackReader {
     current: Option<KernelStack>,
+    /// What the worker does whose stack it is: its outermost function, which is there even where
+    /// the stack is cut.
+    work: Option<String>,
     /// Frames that the kernel marks with `?`: left over on the stack, perhaps of earlier calls.
     unreliable: Vec<String>,
     done: Vec<KernelStack>,
@@ -77,8 +80,9 @@ impl KernelStackReader {
             return true;
         }
         let around = self.current.is_some() && is_around(line);
-        if !around {
-            self.finish();
+        match around {
+            true => self.work = self.work.take().or_else(|| work(line)),
+            false => self.finish(),
         }
         around
     }
@@ -86,10 +90,16 @@ impl KernelStackReader {
     /// The input, or what belongs together, ends.
     pub fn finish(&mut self) {
         let unreliable = std::mem::take(&mut self.unreliable);
+        let work = self.work.take();
         let mut stack = self.current.take();
         // Kernels without frame pointers mark all of them.
         if let Some(stack) = stack.as_mut().filter(|stack| stack.functions.is_empty()) {
             stack.functions = unreliable;
+        }
+        if let Some((stack, work)) = stack.as_mut().zip(work)
+            && !stack.functions.contains(&work)
+        {
+            stack.functions.push(work);
         }
         let real =
             stack.filter(|stack| !stack.functions.is_empty() || stack.blocked_seconds.is_some());
@@ -202,6 +212,22 @@ fn is_symbol(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(plain)
 }
 
+/// The function of `Workqueue: netns cleanup_net`.
+fn work(line: &str) -> Option<String> {
+    let function = behind(line, "Workqueue: ")?.split(' ').nth(1)?;
+    is_symbol(function).then(|| first_chars(function, 100).to_owned())
+}
+
+/// ` ffff88008d8cfc48 0000000000000046 ffff88029e428000`: the stack as it is in memory, which
+/// kernels before 4.9 print in front of the functions.
+fn is_raw_words(line: &str) -> bool {
+    let is_word = |word: &str| {
+        matches!(word.len(), 8 | 16) && word.bytes().all(|byte| byte.is_ascii_hexdigit())
+    };
+    let words = line.split_ascii_whitespace();
+    !line.is_empty() && words.take(9).all(is_word)
+}
+
 fn is_around(line: &str) -> bool {
     const TEXTS: [&str; 12] = [
         "Workqueue: ",
@@ -223,7 +249,8 @@ fn is_around(line: &str) -> bool {
         .split_ascii_whitespace()
         .nth(1)
         .is_some_and(|state| matches!(state, "D" | "S" | "R"));
-    task || TEXTS.iter().any(|text| line.contains(text))
+    task || is_raw_words(line)
+        || TEXTS.iter().any(|text| line.contains(text))
         || registers.iter().any(|register| line.starts_with(register))
 }
 
@@ -292,6 +319,25 @@ mod tests {
             ]
         );
         assert_eq!(read[0].blocked_seconds, Some(328));
+    }
+
+    #[test]
+    fn raw_words_do_not_cut_a_stack_and_its_work_is_its_end() {
+        let mut reader = KernelStackReader::default();
+        for line in [
+            "INFO: task kworker/u16:2:4127 blocked for more than 120 seconds.",
+            "kworker/u16:2   D ffff8801fbc12f40     0  4127      2 0x00000000",
+            "Workqueue: netns cleanup_net",
+            " ffff8800b9a4bc48 0000000000000046 ffff8801f0d1a180 0000000000012f40",
+            "Call Trace:",
+            " [<ffffffff814d1c59>] schedule+0x29/0x70",
+        ] {
+            assert!(reader.line(line, 1), "{line}");
+        }
+        reader.finish();
+        let read = reader.take_done();
+        assert_eq!(read.len(), 1);
+        assert_eq!(read[0].functions, ["schedule", "cleanup_net"]);
     }
 
     #[test]

@@ -116,6 +116,10 @@ const OF_THE_KERNEL: &[&str] = &[
     "cgroup_attach_lock",
 ];
 
+/// Threads and commands that wait for nothing but a file system or its device.
+const THREADS_OF_STORAGE: &[&str] = &["jbd2/", "xfsaild", "xfs-", "btrfs-", "flush-", "mount."];
+const COMMANDS_OF_STORAGE: &[&str] = &["mount", "sync", "umount"];
+
 /// The first entry that a function's name begins with; `ps` cuts names.
 fn entry(
     table: &'static [(&str, Cause, Confidence)],
@@ -159,9 +163,13 @@ pub fn proof(stack: &KernelStack) -> Option<Proof> {
     if let Some((function, cause, confidence)) = found {
         return Some(of(stack, cause, confidence, function));
     }
-    // The kernel itself says that it hangs; where it waits is not known here.
-    let is_hung = stack.blocked_seconds.is_some() && stack.functions.is_empty();
-    is_hung.then(|| of(stack, StorageUnresponsive, Low, ""))
+    // Without a stack only the task itself can tell for what it waits.
+    let is_hung = stack.blocked_seconds.is_some();
+    let is_of_storage = COMMANDS_OF_STORAGE.contains(&process)
+        || THREADS_OF_STORAGE
+            .iter()
+            .any(|name| process.starts_with(name));
+    (is_hung && is_of_storage).then(|| of(stack, StorageUnresponsive, Medium, ""))
 }
 
 fn of(stack: &KernelStack, cause: Cause, confidence: Confidence, function: &str) -> Proof {

@@ -129,7 +129,7 @@ fn pressure(reason: &str, text: &str, line: u64, seen: &mut Seen) {
         "disk space",
         "image filesystem",
         "bytes eligible to free",
-        "wanted to free",
+        "anted to free",
     ];
     let says = format!("event {reason}");
     if has_any(text, &disk) && !text.contains("invalid capacity 0") {

@@ -24,6 +24,7 @@
 //! ```
 
 mod bus;
+mod cgroups;
 mod cluster;
 mod conditions;
 mod disk;

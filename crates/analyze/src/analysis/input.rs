@@ -7,6 +7,7 @@ use times::WallTime;
 use super::InputReport;
 use super::alike::Alikes;
 use super::gone::Gone;
+use super::services::Services;
 use super::told::{MOST_KERNEL_STACKS, Told};
 use crate::goroutines::{ProfileReader, StackReader};
 use crate::kernel::KernelStackReader;
@@ -43,6 +44,7 @@ pub(super) struct Input {
     /// The line before was of klog, whose messages may go on over several lines.
     pub(super) in_klog: bool,
     pub(super) gone: Gone,
+    pub(super) services: Services,
     pub(super) alikes: Alikes,
     /// That the API server could not be told was noted.
     pub(super) lost_api_server: bool,
@@ -68,6 +70,7 @@ impl Input {
             output: OutputReader::default(),
             in_klog: false,
             gone: Gone::default(),
+            services: Services::default(),
             alikes: Alikes::default(),
             lost_api_server: false,
         }
@@ -158,6 +161,9 @@ impl Input {
         for trouble in self.output.take_troubles() {
             let place = format!("{}:{}", self.path, trouble.line);
             told.troubles.push(format!("{place}: {}", trouble.says));
+        }
+        for (line, says) in self.services.end() {
+            told.troubles.push(format!("{}:{line}: {says}", self.path));
         }
         told.gone.extend(self.gone.end(last));
         told.inputs.push(InputReport {

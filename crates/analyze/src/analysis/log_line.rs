@@ -111,6 +111,12 @@ impl Input {
                 "{place}: the kubelet cannot report the status of the node to the API server"
             ));
         }
+        if let Some(failure) = found.failure {
+            told.failed(failure.says, || format!("{}:{}", self.path, self.lines));
+        }
+        if found.is(Interest::Service) {
+            self.services.line(line, self.lines);
+        }
         if found.is(Interest::Answered) {
             self.gone.answered();
         }

@@ -42,7 +42,7 @@ pub(super) const SIGNS: &[Sign] = &[
     sign("libceph: osd", Kernel, StorageUnresponsive, Medium)
         .with(&["socket closed", "down"])
         .lines(3),
-    sign("soft lockup - CPU#", Kernel, KernelRegression, Medium),
+    sign("BUG: soft lockup", Kernel, KernelRegression, Medium),
     sign(
         "self-detected stall on CPU",
         Kernel,

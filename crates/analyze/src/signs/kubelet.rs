@@ -61,12 +61,6 @@ pub(super) const SIGNS: &[Sign] = &[
         Medium,
     ),
     sign(
-        "Timed out while waiting for systemd to",
-        Kubelet,
-        SystemdOverloaded,
-        Medium,
-    ),
-    sign(
         "destination has a full message queue",
         Kubelet,
         SystemdCookieOverflow,
@@ -106,6 +100,23 @@ pub(super) const SIGNS: &[Sign] = &[
     .lines(2),
     sign("NetworkPlugin cni failed", Kubelet, CniPluginHang, Medium).with(LATE),
     sign("networkPlugin cni failed", Kubelet, CniPluginHang, Medium).with(LATE),
+    // The dockershim's own words, behind which is only what the plug-in said.
+    sign("Error adding network: ", Kubelet, CniPluginHang, Medium).with(LATE),
+    sign("Error deleting network: ", Kubelet, CniPluginHang, Medium).with(LATE),
+    sign(
+        "Error adding pod to network",
+        Kubelet,
+        CniPluginHang,
+        Medium,
+    )
+    .with(LATE),
+    sign(
+        "Error deleting pod from network",
+        Kubelet,
+        CniPluginHang,
+        Medium,
+    )
+    .with(LATE),
     sign(
         "failed to setup network for sandbox",
         Kubelet,

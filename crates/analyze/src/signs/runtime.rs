@@ -95,7 +95,9 @@ pub(super) const SIGNS: &[Sign] = &[
         Runtime,
         PidsExhausted,
         High,
-    ),
+    )
+    // ENOMEM is no limit of threads.
+    .without(&["errno=12"]),
     sign("error reserving ctr name", Runtime, ContainerLock, Low).lines(3),
     sign("slow fdatasync", Runtime, DiskSaturated, Medium),
     sign("apply request took too long", Runtime, DiskSaturated, Low).lines(3),

@@ -13,6 +13,8 @@ pub struct KernelStack {
     pub process: Option<String>,
     /// Its number.
     pub pid: Option<u32>,
+    /// It was running when the kernel printed it: it waits for nothing.
+    pub is_running: bool,
     /// For how long the kernel says that it has been blocked.
     pub blocked_seconds: Option<u64>,
     /// Functions from the innermost outwards.
@@ -154,6 +156,15 @@ fn beginning(line: &str, number: u64) -> Option<KernelStack> {
             ..stack
         });
     }
+    // CPU: 1 PID: 20417 Comm: exe Not tainted 5.3.0, in front of what a CPU was just doing
+    if let Some((process, pid)) = running(line) {
+        return Some(KernelStack {
+            process: Some(first_chars(process, 100).to_owned()),
+            pid: Some(pid),
+            is_running: true,
+            ..stack
+        });
+    }
     // PID: 19246  TASK: ffff880951f70fd0  CPU: 16  COMMAND: "terwayd"
     if let Some(rest) = line.strip_prefix("PID: ") {
         let command = behind(rest, "COMMAND: ")?.trim_matches('"');
@@ -172,6 +183,17 @@ fn beginning(line: &str, number: u64) -> Option<KernelStack> {
         pid: Some(pid),
         ..stack
     })
+}
+
+/// The process of `CPU: 1 PID: 20417 Comm: exe Not tainted 5.3.0-1034-azure`.
+fn running(line: &str) -> Option<(&str, u32)> {
+    let rest = line.strip_prefix("CPU: ")?;
+    let (before, behind_name) = rest.split_once(" Comm: ")?;
+    let pid = behind(before, "PID: ")?.split(' ').next()?;
+    let ends = [" Not tainted", " Tainted: ", " Kdump: "];
+    let end = ends.iter().filter_map(|end| behind_name.find(end)).min();
+    let name = &behind_name[..end.unwrap_or(behind_name.len())];
+    Some((name, pid.parse().ok()?))
 }
 
 /// The function, and whether it was surely called: of `[<0>] __refrigerator+0x4c/0x130`, ` ? schedule+0x67/0x90 [xfs]` or
@@ -319,6 +341,30 @@ mod tests {
             ]
         );
         assert_eq!(read[0].blocked_seconds, Some(328));
+    }
+
+    #[test]
+    fn what_a_cpu_was_doing_is_no_wait() {
+        let mut reader = KernelStackReader::default();
+        for line in [
+            "CPU: 11 UID: 0 PID: 318 Comm: tmux: server Not tainted 6.12.0 #1",
+            "Call Trace:",
+            " ext4_filemap_fault+0x31/0x44",
+            "INFO: task dockerd:1810 blocked for more than 120 seconds.",
+            "ovl_sync_fs+0x2f/0x50",
+        ] {
+            assert!(reader.line(line, 1), "{line}");
+        }
+        reader.finish();
+        let read = reader.take_done();
+        let tasks: Vec<_> = read
+            .iter()
+            .map(|stack| (stack.process.as_deref(), stack.is_running))
+            .collect();
+        assert_eq!(
+            tasks,
+            [(Some("tmux: server"), true), (Some("dockerd"), false)]
+        );
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub enum Program {
 }
 
 /// From the most telling package to the least: programs carry parts of each other along.
-const PACKAGES: [(&str, Program); 28] = [
+const PACKAGES: [(&str, Program); 29] = [
     ("containernetworking/cni/pkg/skel.", Program::CniPlugin),
     ("AliyunContainerService/terway/daemon", Program::CniAgent),
     ("projectcalico/felix", Program::CniAgent),
@@ -43,6 +43,7 @@ const PACKAGES: [(&str, Program); 28] = [
     ("containerd/cmd/containerd-shim", Program::Shim),
     // Of containerd 1.0 and 1.1; its clients, which containerd has, are in packages below.
     ("containerd/linux/shim.(*Service)", Program::Shim),
+    ("containerd/linux/proc.", Program::Shim),
     ("containerd/containerd/v2/pkg/shim", Program::Shim),
     ("containerd/containerd/", Program::Containerd),
     ("containerd/cri/", Program::Containerd),

@@ -47,7 +47,7 @@ const fn failure(text: &'static str, says: &'static str) -> Failure {
     }
 }
 
-pub(super) const FAILURES: [Failure; 8] = [
+pub(super) const FAILURES: [Failure; 10] = [
     failure("failed to destroy network for sandbox", NETWORK_FAILED),
     failure("failed to setup network for sandbox", NETWORK_FAILED),
     failure("etworkPlugin cni failed", NETWORK_FAILED),
@@ -64,6 +64,23 @@ pub(super) const FAILURES: [Failure; 8] = [
         with: UNITS,
         ..failure(".service failed.", UNIT_FAILED)
     },
+    Failure {
+        with: &[
+            "caused \"no space",
+            "caused \\\"no space",
+            "caused \\\\\\\"no space",
+            "(via /proc/self/fd/",
+            "mount through procfd",
+        ],
+        ..failure(
+            "no space left on device",
+            "a file system cannot be mounted: the limit of mounts (fs.mount-max) is reached",
+        )
+    },
+    failure(
+        "error allocating lock for new",
+        "podman has no lock left for another container",
+    ),
     failure(
         // systemd waits for the processes in it: that they do not end says nothing of systemd.
         "Timed out while waiting for systemd to remove",

@@ -43,6 +43,8 @@ pub(super) struct Input {
     pub(super) output: OutputReader,
     /// The line before was of klog, whose messages may go on over several lines.
     pub(super) in_klog: bool,
+    /// When the kubelet last said that it starts.
+    pub(super) started: Option<i64>,
     pub(super) gone: Gone,
     pub(super) services: Services,
     pub(super) alikes: Alikes,
@@ -69,6 +71,7 @@ impl Input {
             metrics: Exposition::default(),
             output: OutputReader::default(),
             in_klog: false,
+            started: None,
             gone: Gone::default(),
             services: Services::default(),
             alikes: Alikes::default(),

@@ -6,7 +6,7 @@ use causes::finding::Confidence;
 use super::{LATE, Seen, has_any};
 use crate::proof::Proof;
 
-/// So often a node that flaps becomes NotReady, or a kubelet starts that somebody restarts.
+/// So often a node that flaps becomes NotReady.
 const OFTEN: u64 = 3;
 
 /// The header of a table of events.
@@ -83,13 +83,8 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
         | "FreeDiskSpaceFailed"
         | "ImageGCFailed"
         | "NodeHasDiskPressure" => pressure(reason, text, line, seen),
-        "Starting" if count >= OFTEN && text.contains("kubelet") => prove(
-            Cause::RepairLoop,
-            Confidence::Medium,
-            &format!("the kubelet was started {count} times"),
-            line,
-            seen,
-        ),
+        "Starting" if text.contains("kubelet") => seen.starts.kubelet(count, line),
+        "Rebooted" => seen.starts.reboot(count, line),
         _ => {}
     }
     let is_call = matches!(
@@ -105,13 +100,6 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
     if has_any(text, &["is reserved for", "name is reserved"]) {
         let says = "an earlier attempt to create the same container or sandbox has not returned";
         seen.trouble(line, says);
-    }
-    if text.contains("Starting kubelet.") {
-        seen.kubelet_starts += 1;
-        if seen.kubelet_starts == OFTEN {
-            let says = format!("the kubelet was started {OFTEN} times and more");
-            prove(Cause::RepairLoop, Confidence::Medium, &says, line, seen);
-        }
     }
 }
 

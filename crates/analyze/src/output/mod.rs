@@ -36,6 +36,7 @@ mod memory;
 mod process;
 mod prompt;
 mod runtime;
+mod starts;
 mod strace;
 mod unit;
 
@@ -43,6 +44,7 @@ use crate::kind::Kind;
 use crate::proof::Proof;
 use form::Form;
 use prompt::Command;
+use starts::Starts;
 
 /// Reads what commands print, line by line.
 #[derive(Debug, Default)]
@@ -58,7 +60,7 @@ pub struct OutputReader {
 /// What the output shows.
 #[derive(Debug, Default)]
 struct Seen {
-    kubelet_starts: u64,
+    starts: Starts,
     /// crictl asks wherever a runtime might be, for want of a configuration.
     tries_defaults: bool,
     proofs: Vec<Proof>,
@@ -171,12 +173,16 @@ impl OutputReader {
 
     /// What was proved.
     pub fn take_proofs(&mut self) -> Vec<Proof> {
-        std::mem::take(&mut self.seen.proofs)
+        let mut proofs = std::mem::take(&mut self.seen.proofs);
+        proofs.extend(self.seen.starts.proof());
+        proofs
     }
 
     /// What is wrong without a known cause.
     pub fn take_troubles(&mut self) -> Vec<Trouble> {
-        std::mem::take(&mut self.seen.troubles)
+        let mut troubles = std::mem::take(&mut self.seen.troubles);
+        troubles.extend(self.seen.starts.trouble());
+        troubles
     }
 }
 

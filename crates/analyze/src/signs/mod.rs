@@ -115,7 +115,7 @@ pub enum Interest {
     Service,
 }
 
-const INTERESTS: [(&str, Interest); 54] = [
+const INTERESTS: [(&str, Interest); 55] = [
     ("pleg was last seen active", Interest::Pleg),
     ("pleg has yet to be successful", Interest::Pleg),
     ("from runtime service failed", Interest::Call),
@@ -158,6 +158,7 @@ const INTERESTS: [(&str, Interest); 54] = [
     ("Started Kubelet", Interest::Start),
     ("Started kubelet:", Interest::Start),
     ("Running kubelet ", Interest::Start),
+    ("Starting Kubelet Volume Manager", Interest::Start),
     ("LastHeartbeatTime", Interest::Calendar),
     ("Log file created at: ", Interest::Calendar),
     ("Logs begin at ", Interest::Calendar),

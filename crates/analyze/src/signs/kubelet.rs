@@ -152,5 +152,9 @@ pub(super) const SIGNS: &[Sign] = &[
         Low,
     )
     .lines(3),
+    // du of one container's directory: a disk that is too slow for it, or that du itself fills.
+    sign("killing cmd ", Kubelet, DiskSaturated, Low)
+        .with(&["due to timeout"])
+        .lines(2),
     sign("name is reserved", Kubelet, ContainerLock, Low).lines(3),
 ];

@@ -38,6 +38,7 @@ mod prompt;
 mod runtime;
 mod starts;
 mod strace;
+mod top_memory;
 mod unit;
 
 use crate::kind::Kind;

@@ -47,7 +47,7 @@ const fn failure(text: &'static str, says: &'static str) -> Failure {
     }
 }
 
-pub(super) const FAILURES: [Failure; 10] = [
+pub(super) const FAILURES: [Failure; 11] = [
     failure("failed to destroy network for sandbox", NETWORK_FAILED),
     failure("failed to setup network for sandbox", NETWORK_FAILED),
     failure("etworkPlugin cni failed", NETWORK_FAILED),
@@ -77,6 +77,10 @@ pub(super) const FAILURES: [Failure; 10] = [
             "a file system cannot be mounted: the limit of mounts (fs.mount-max) is reached",
         )
     },
+    failure(
+        "Another app is currently holding the xtables lock",
+        "a program did not get the lock of iptables",
+    ),
     failure(
         "error allocating lock for new",
         "podman has no lock left for another container",

@@ -7,6 +7,7 @@ pub(super) fn begins(text: &str, words: &[&str]) -> bool {
     text.starts_with("[+]")
         || text.starts_with("[-]")
         || words.starts_with(&["NAME", "STATUS", "ROLES"])
+        || words.starts_with(&["NAME", "STATUS", "AGE"])
         || words.starts_with(&["NODE", "SERVICE", "STATE", "HEALTH"])
         || *words == ["HEALTH", "OK"]
         || *words == ["HEALTH", "Fail"]

@@ -18,6 +18,7 @@ pub enum Method {
     ContainerStatus,
     RunPodSandbox,
     StopPodSandbox,
+    StopContainer,
     Status,
     /// Lists by the kubelet's own words, which do not tell which.
     AnyList,
@@ -27,13 +28,14 @@ pub enum Method {
 }
 
 /// The longer name first where one is a part of another.
-const NAMES: [(&str, Method); 13] = [
+const NAMES: [(&str, Method); 14] = [
     ("ListPodSandbox", Method::ListPodSandbox),
     ("ListContainers", Method::ListContainers),
     ("PodSandboxStatus", Method::PodSandboxStatus),
     ("ContainerStatus", Method::ContainerStatus),
     ("RunPodSandbox", Method::RunPodSandbox),
     ("StopPodSandbox", Method::StopPodSandbox),
+    ("StopContainer", Method::StopContainer),
     ("listing containers: ", Method::ListContainers),
     ("listing pod sandboxes: ", Method::ListPodSandbox),
     (

@@ -67,7 +67,9 @@ const RUNTIME: [&str; 23] = [
 ];
 
 /// What every start says; what is another server after all; and what is no connection that failed.
-const OTHERS: [&str; 8] = [
+const OTHERS: [&str; 9] = [
+    // The API server, or the agent of a CNI plug-in: runtimes listen on sockets and pipes.
+    "dial tcp ",
     "2562047h47m16",
     "yet to be successful",
     "may not have completed yet",

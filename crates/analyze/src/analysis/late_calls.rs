@@ -34,6 +34,7 @@ pub(super) fn conclude(told: &mut Told) {
         count(calls, Method::ListContainers),
         count(calls, Method::ListPodSandbox),
     );
+    let stops = count(calls, Method::StopContainer);
     let starved = lateness.is_some();
     if lists > 0 && sandboxes == 0 && !starved {
         let confidence = if lists > 1 { Medium } else { Low };
@@ -77,12 +78,22 @@ pub(super) fn conclude(told: &mut Told) {
         Low,
         "RunPodSandbox runs out of time, most often in a CNI plug-in",
     );
-    add(
-        Method::StopPodSandbox,
-        Cause::CniPluginHang,
-        Low,
-        "StopPodSandbox runs out of time, most often in a CNI plug-in",
-    );
+    // Whose containers cannot be stopped, its sandbox does not even get to the CNI plug-in.
+    if stops > 0 {
+        add(
+            Method::StopContainer,
+            Cause::ShimUnresponsive,
+            Low,
+            "StopContainer runs out of time",
+        );
+    } else {
+        add(
+            Method::StopPodSandbox,
+            Cause::CniPluginHang,
+            Low,
+            "StopPodSandbox runs out of time, most often in a CNI plug-in",
+        );
+    }
     if lists == 0 && sandboxes == 0 {
         add(
             Method::Status,

@@ -71,13 +71,11 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
         "NodeNotReady" if count >= OFTEN => {
             seen.trouble(line, format!("the node became NotReady {count} times"));
         }
-        "SystemOOM" => prove(
-            Cause::MemoryThrash,
-            Confidence::Medium,
-            "the node ran out of memory (event SystemOOM)",
-            line,
-            seen,
-        ),
+        "SystemOOM" => {
+            seen.has_oom = true;
+            let says = "the node ran out of memory (event SystemOOM)";
+            prove(Cause::MemoryThrash, Confidence::Medium, says, line, seen);
+        }
         "EvictionThresholdMet"
         | "Evicted"
         | "FreeDiskSpaceFailed"
@@ -95,6 +93,9 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
         seen.trouble(line, format!("event {reason}"));
     }
     if has_any(text, LATE) {
+        if *reason == "FailedMount" {
+            seen.trouble(line, "event FailedMount: volumes were not mounted in time");
+        }
         late(reason, text, line, seen);
     }
     if has_any(text, &["is reserved for", "name is reserved"]) {
@@ -145,7 +146,11 @@ fn late(reason: &str, text: &str, line: u64, seen: &mut Seen) {
         }
         "FailedKillPod" if text.contains("KillContainer") => (Cause::ShimUnresponsive, Medium),
         "FailedKillPod" => (Cause::ShimUnresponsive, Low),
-        "ContainerGCFailed" | "ImageGCFailed" => (Cause::RuntimeUnresponsive, Medium),
+        "ContainerGCFailed" | "ImageGCFailed" => {
+            let says = format!("event {reason}: a call to the runtime ran out of time");
+            let proof = Proof::new(Cause::RuntimeUnresponsive, Medium, line, says);
+            return seen.late_collection(proof);
+        }
         _ => return,
     };
     let says = format!("event {reason}: a call to the runtime ran out of time");

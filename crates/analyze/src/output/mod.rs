@@ -41,6 +41,8 @@ mod strace;
 mod top_memory;
 mod unit;
 
+use causes::finding::Confidence;
+
 use crate::kind::Kind;
 use crate::proof::Proof;
 use form::Form;
@@ -62,6 +64,10 @@ pub struct OutputReader {
 #[derive(Debug, Default)]
 struct Seen {
     starts: Starts,
+    /// The node ran out of memory, which makes everything late.
+    has_oom: bool,
+    /// Garbage collections that ran into a late runtime.
+    late_collections: Vec<Proof>,
     /// crictl asks wherever a runtime might be, for want of a configuration.
     tries_defaults: bool,
     proofs: Vec<Proof>,
@@ -176,6 +182,16 @@ impl OutputReader {
     pub fn take_proofs(&mut self) -> Vec<Proof> {
         let mut proofs = std::mem::take(&mut self.seen.proofs);
         proofs.extend(self.seen.starts.proof());
+        let late = std::mem::take(&mut self.seen.late_collections);
+        let has_oom = self.seen.has_oom;
+        proofs.extend(late.into_iter().map(|proof| Proof {
+            confidence: if has_oom {
+                Confidence::Low
+            } else {
+                proof.confidence
+            },
+            ..proof
+        }));
         proofs
     }
 
@@ -191,6 +207,12 @@ impl Seen {
     fn proof(&mut self, proof: Proof) {
         if self.proofs.len() < MAX_PROOFS {
             self.proofs.push(proof);
+        }
+    }
+
+    fn late_collection(&mut self, proof: Proof) {
+        if self.late_collections.len() < MAX_PROOFS {
+            self.late_collections.push(proof);
         }
     }
 

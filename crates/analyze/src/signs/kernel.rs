@@ -93,6 +93,20 @@ pub(super) const SIGNS: &[Sign] = &[
     .without(&["/system.slice"]),
     sign("audit: backlog limit exceeded", Kernel, CpuStarved, Low).lines(3),
     sign("file-max limit", Kernel, FdOrInotifyExhausted, High),
+    // What a RAID controller says every five seconds while it waits for its disks.
+    sign(
+        "commands to complete for scsi",
+        Kernel,
+        StorageUnresponsive,
+        High,
+    )
+    .lines(3),
+    sign(
+        "rejecting I/O to offline device",
+        Kernel,
+        StorageUnresponsive,
+        High,
+    ),
     sign("EXT4-fs error", Kernel, StorageUnresponsive, Medium),
     sign(
         "Remounting filesystem read-only",

@@ -23,6 +23,11 @@ struct Evidence {
 const MAX_QUOTES: usize = 12;
 
 impl Collected {
+    /// Whether there is no evidence for any cause.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Adds evidence for a cause.
     pub fn add(&mut self, cause: Cause, confidence: Confidence, said: String, culprit: Culprit) {
         let evidence = self.0.entry(cause).or_insert_with(|| Evidence {

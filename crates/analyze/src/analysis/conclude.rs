@@ -10,6 +10,7 @@ use super::calls::Method;
 use super::chain;
 use super::gone;
 use super::late_calls;
+use super::unexplained;
 use super::{Analysis, Quote, Told};
 use crate::goroutines::{self, Goroutines, Group, short};
 use crate::kernel::{self, KernelStack};
@@ -37,6 +38,7 @@ pub(super) fn conclude(mut told: Told, signs: &Signs) -> Analysis {
     of_lateness(&mut told);
     of_metrics(&mut told, metrics.as_ref());
     of_chain(&mut told, chain.as_ref(), &groups);
+    unexplained::conclude(&mut told);
     let mut story = told.story;
     story.sort_by(|one, other| {
         let key = |quote: &Quote| (quote.time.is_none(), quote.time, quote.line);

@@ -67,7 +67,9 @@ const RUNTIME: [&str; 23] = [
 ];
 
 /// Messages of every start, of other servers, and of errors that are not failed connections.
-const OTHERS: [&str; 8] = [
+const OTHERS: [&str; 9] = [
+    // The API server, or the agent of a CNI plugin: runtimes listen on sockets and pipes.
+    "dial tcp ",
     "2562047h47m16",
     "yet to be successful",
     "may not have completed yet",

@@ -7,6 +7,7 @@ use times::WallTime;
 use super::InputReport;
 use super::alike::Alikes;
 use super::gone::Gone;
+use super::services::Services;
 use super::told::{MAX_KERNEL_STACKS, Told};
 use crate::goroutines::{ProfileReader, StackReader};
 use crate::kernel::KernelStackReader;
@@ -42,7 +43,10 @@ pub(super) struct Input {
     pub(super) output: OutputReader,
     /// The previous line was klog's, whose messages may span several lines.
     pub(super) in_klog: bool,
+    /// When the kubelet last said that it starts.
+    pub(super) started: Option<i64>,
     pub(super) gone: Gone,
+    pub(super) services: Services,
     pub(super) alikes: Alikes,
     /// A failure to update the node status was recorded.
     pub(super) lost_api_server: bool,
@@ -67,7 +71,9 @@ impl Input {
             metrics: Exposition::default(),
             output: OutputReader::default(),
             in_klog: false,
+            started: None,
             gone: Gone::default(),
+            services: Services::default(),
             alikes: Alikes::default(),
             lost_api_server: false,
         }
@@ -158,6 +164,9 @@ impl Input {
         for trouble in self.output.take_troubles() {
             let place = format!("{}:{}", self.path, trouble.line);
             told.troubles.push(format!("{place}: {}", trouble.says));
+        }
+        for (line, says) in self.services.end() {
+            told.troubles.push(format!("{}:{line}: {says}", self.path));
         }
         told.gone.extend(self.gone.end(last));
         told.inputs.push(InputReport {

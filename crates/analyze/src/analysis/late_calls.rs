@@ -34,6 +34,7 @@ pub(super) fn conclude(told: &mut Told) {
         count(calls, Method::ListContainers),
         count(calls, Method::ListPodSandbox),
     );
+    let stops = count(calls, Method::StopContainer);
     let starved = lateness.is_some();
     if lists > 0 && sandboxes == 0 && !starved {
         let confidence = if lists > 1 { Medium } else { Low };
@@ -77,12 +78,22 @@ pub(super) fn conclude(told: &mut Told) {
         Low,
         "RunPodSandbox times out, most often in a CNI plugin",
     );
-    add(
-        Method::StopPodSandbox,
-        Cause::CniPluginHang,
-        Low,
-        "StopPodSandbox times out, most often in a CNI plugin",
-    );
+    // If its containers cannot be stopped, a sandbox does not even get to the CNI plugin.
+    if stops > 0 {
+        add(
+            Method::StopContainer,
+            Cause::ShimUnresponsive,
+            Low,
+            "StopContainer times out",
+        );
+    } else {
+        add(
+            Method::StopPodSandbox,
+            Cause::CniPluginHang,
+            Low,
+            "StopPodSandbox times out, most often in a CNI plugin",
+        );
+    }
     if lists == 0 && sandboxes == 0 {
         add(
             Method::Status,

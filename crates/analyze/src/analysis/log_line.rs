@@ -6,13 +6,14 @@ use super::{Quote, Told, gone, names};
 use crate::kind::{Kind, Writer};
 use crate::line::prefix::Carried;
 use crate::line::stamp::{self, Stamp};
-use crate::line::{after, klog};
+use crate::line::{after, has, klog};
 use crate::series::{Intervals, Said};
 use crate::signs::{Found, Interest};
 
 /// Further nodes are not distinguished.
 const MAX_HOSTS: usize = 16;
 const SECOND: i64 = 1_000_000_000;
+const FIRST_CHECK: i64 = 10 * SECOND;
 
 impl Input {
     pub(super) fn log(
@@ -92,7 +93,14 @@ impl Input {
         };
         let time = stamp.and_then(|stamp| self.calendar.resolve(&stamp));
         let quote = |path: &str, number| Quote::new(path, number, time, line);
+        if found.is(Interest::Start) {
+            self.started = time.or(self.started);
+        }
+        let is_first_check = has(line, "container runtime is down") && self.has_just_started(time);
         for &index in &found.signs {
+            if is_first_check {
+                break;
+            }
             let seen = told.signs.entry(index).or_default();
             seen.lines += 1;
             if seen.quotes.len() < MAX_QUOTES {
@@ -100,8 +108,12 @@ impl Input {
                 seen.culprit.learn(names::in_line(line));
             }
         }
-        let is_a_try = self.output.tries_defaults() && crate::line::has(line, "dockershim.sock");
-        if found.is(Interest::Connection) && !is_a_try && gone::is_about_the_runtime(line) {
+        let is_a_try = self.output.tries_defaults() && has(line, "dockershim.sock");
+        if found.is(Interest::Connection)
+            && !is_a_try
+            && !is_first_check
+            && gone::is_about_the_runtime(line)
+        {
             let (path, number) = (&self.path, self.lines);
             self.gone.complaint(time, || quote(path, number));
         }
@@ -110,6 +122,12 @@ impl Input {
             told.troubles.push(format!(
                 "{place}: the kubelet cannot report the status of the node to the API server"
             ));
+        }
+        if let Some(failure) = found.failure {
+            told.failed(failure.says, || format!("{}:{}", self.path, self.lines));
+        }
+        if found.is(Interest::Service) {
+            self.services.line(line, self.lines);
         }
         if found.is(Interest::Answered) {
             self.gone.answered();
@@ -126,6 +144,13 @@ impl Input {
             }
         }
         self.lateness(carried, inner, told, || quote(&self.path, self.lines));
+    }
+
+    /// A kubelet up to 1.14 reports the runtime as down until its first check of it, and it checks
+    /// every five seconds.
+    fn has_just_started(&self, time: Option<i64>) -> bool {
+        let since = time.zip(self.started).map(|(time, started)| time - started);
+        since.is_some_and(|since| (0..FIRST_CHECK).contains(&since))
     }
 
     /// Adds to the series of the line's node; returns whether an interval begins.

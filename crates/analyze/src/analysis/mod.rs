@@ -38,7 +38,9 @@ mod log_line;
 mod names;
 mod quote;
 mod route;
+mod services;
 mod told;
+mod unexplained;
 
 use std::sync::Arc;
 

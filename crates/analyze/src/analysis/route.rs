@@ -214,7 +214,9 @@ impl Input {
         let pleg = found.is(Interest::Pleg).then_some(Writer::Kubelet);
         match known.or(pleg) {
             Some(writer) => self.log(line, &carried, Some(writer), found, told),
-            None if carried_line || body.starts_with(b"Log line format") => {
+            None if carried_line && found.failure.is_none()
+                || body.starts_with(b"Log line format") =>
+            {
                 self.read_as(Kind::Unknown)
             }
             None if found.is_nothing() && !is_log_file_header(body) => match klog::find(body) {

@@ -42,6 +42,8 @@ pub(super) struct Told {
     pub(super) proofs: Vec<(String, Proof)>,
     /// What is wrong without a known cause.
     pub(super) troubles: Vec<String>,
+    /// What failed without telling why, and where it did first.
+    pub(super) failures: Vec<(&'static str, String)>,
     /// When the runtime could not be reached.
     pub(super) gone: Vec<Outage>,
     /// The longest time by which a line's carrier was later than the line, and where.
@@ -85,9 +87,19 @@ impl Told {
         self.proofs.extend(other.proofs);
         self.troubles.extend(other.troubles);
         self.gone.extend(other.gone);
+        for (says, place) in other.failures {
+            self.failed(says, || place);
+        }
         let longer = |late: &(i64, Quote)| self.lateness.as_ref().is_none_or(|it| it.0 < late.0);
         if let Some(late) = other.lateness.filter(longer) {
             self.lateness = Some(late);
+        }
+    }
+
+    /// Something failed, the line there does not tell why; each is kept once.
+    pub(super) fn failed(&mut self, says: &'static str, place: impl FnOnce() -> String) {
+        if self.failures.iter().all(|(known, _)| *known != says) {
+            self.failures.push((says, place()));
         }
     }
 

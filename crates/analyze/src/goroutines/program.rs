@@ -19,7 +19,7 @@ pub enum Program {
 }
 
 /// From the most specific package to the least: programs contain parts of each other.
-const PACKAGES: [(&str, Program); 27] = [
+const PACKAGES: [(&str, Program); 29] = [
     ("containernetworking/cni/pkg/skel.", Program::CniPlugin),
     ("AliyunContainerService/terway/daemon", Program::CniAgent),
     ("projectcalico/felix", Program::CniAgent),
@@ -41,6 +41,9 @@ const PACKAGES: [(&str, Program); 27] = [
     ("containerd/runtime/v2/runc", Program::Shim),
     ("containerd/runtime/v1/shim", Program::Shim),
     ("containerd/cmd/containerd-shim", Program::Shim),
+    // Of containerd 1.0 and 1.1; its clients, which containerd has, are in packages below.
+    ("containerd/linux/shim.(*Service)", Program::Shim),
+    ("containerd/linux/proc.", Program::Shim),
     ("containerd/containerd/v2/pkg/shim", Program::Shim),
     ("containerd/containerd/", Program::Containerd),
     ("containerd/cri/", Program::Containerd),

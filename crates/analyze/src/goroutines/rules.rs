@@ -32,7 +32,7 @@ const ANY: Rule = Rule {
 use Confidence::{Certain, High, Low, Medium};
 use Wait::{Bus, Lock, Netlink, Process, Receive, Rpc, Send, Shim, Storage};
 
-const RULES: [Rule; 25] = [
+const RULES: [Rule; 27] = [
     Rule {
         calls: &["pleg.(*GenericPLEG).relist", "pleg.(*GenericPLEG).Relist"],
         waits: &[Send],
@@ -134,6 +134,16 @@ const RULES: [Rule; 25] = [
         ..ANY
     },
     Rule {
+        // dockerd up to 1.13 waits for the end of the output with the container's lock held.
+        calls: &["daemon.(*Daemon).StateChanged"],
+        waits: &[Wait::Other],
+        program: Some(Program::Dockerd),
+        minutes: 2,
+        cause: Cause::ContainerLock,
+        says: "the exit of a container waits for its output to end and holds the container's lock meanwhile",
+        ..ANY
+    },
+    Rule {
         waits: &[Lock],
         program: Some(Program::Dockerd),
         minutes: 2,
@@ -202,6 +212,15 @@ const RULES: [Rule; 25] = [
         confidence: High,
         says: "goroutines of a shim wait for a lock",
         ..ANY
+    },
+    Rule {
+        calls: &["copyPipes"],
+        waits: &[Receive],
+        program: Some(Program::Shim),
+        minutes: 2,
+        cause: Cause::ShimUnresponsive,
+        confidence: High,
+        says: "the start of a process waits for the other end of its fifo and holds the shim's lock meanwhile",
     },
     Rule {
         calls: &["go-metrics.", "cgroups.(*Collector)", "metrics/cgroups"],

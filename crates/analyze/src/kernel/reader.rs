@@ -13,6 +13,8 @@ pub struct KernelStack {
     pub process: Option<String>,
     /// Its number.
     pub pid: Option<u32>,
+    /// It was running when the kernel printed it: it waits for nothing.
+    pub is_running: bool,
     /// For how long the kernel says that it has been blocked.
     pub blocked_seconds: Option<u64>,
     /// Functions from the innermost outwards.
@@ -37,6 +39,9 @@ impl KernelStack {
 #[derive(Debug, Default)]
 pub struct KernelStackReader {
     current: Option<KernelStack>,
+    /// What the worker does whose stack it is: its outermost function, which is there even where
+    /// the stack is cut.
+    work: Option<String>,
     /// Frames that the kernel marks with `?`: left over on the stack, perhaps of earlier calls.
     unreliable: Vec<String>,
     done: Vec<KernelStack>,
@@ -77,8 +82,9 @@ impl KernelStackReader {
             return true;
         }
         let around = self.current.is_some() && is_around(line);
-        if !around {
-            self.finish();
+        match around {
+            true => self.work = self.work.take().or_else(|| work(line)),
+            false => self.finish(),
         }
         around
     }
@@ -86,10 +92,16 @@ impl KernelStackReader {
     /// The input, or what belongs together, ends.
     pub fn finish(&mut self) {
         let unreliable = std::mem::take(&mut self.unreliable);
+        let work = self.work.take();
         let mut stack = self.current.take();
         // Kernels without frame pointers mark all of them.
         if let Some(stack) = stack.as_mut().filter(|stack| stack.functions.is_empty()) {
             stack.functions = unreliable;
+        }
+        if let Some((stack, work)) = stack.as_mut().zip(work)
+            && !stack.functions.contains(&work)
+        {
+            stack.functions.push(work);
         }
         let real =
             stack.filter(|stack| !stack.functions.is_empty() || stack.blocked_seconds.is_some());
@@ -144,6 +156,15 @@ fn beginning(line: &str, number: u64) -> Option<KernelStack> {
             ..stack
         });
     }
+    // CPU: 1 PID: 20417 Comm: exe Not tainted 5.3.0, in front of what a CPU was just doing
+    if let Some((process, pid)) = running(line) {
+        return Some(KernelStack {
+            process: Some(first_chars(process, 100).to_owned()),
+            pid: Some(pid),
+            is_running: true,
+            ..stack
+        });
+    }
     // PID: 19246  TASK: ffff880951f70fd0  CPU: 16  COMMAND: "terwayd"
     if let Some(rest) = line.strip_prefix("PID: ") {
         let command = behind(rest, "COMMAND: ")?.trim_matches('"');
@@ -162,6 +183,17 @@ fn beginning(line: &str, number: u64) -> Option<KernelStack> {
         pid: Some(pid),
         ..stack
     })
+}
+
+/// The process of `CPU: 1 PID: 20417 Comm: exe Not tainted 5.3.0-1034-azure`.
+fn running(line: &str) -> Option<(&str, u32)> {
+    let rest = line.strip_prefix("CPU: ")?;
+    let (before, behind_name) = rest.split_once(" Comm: ")?;
+    let pid = behind(before, "PID: ")?.split(' ').next()?;
+    let ends = [" Not tainted", " Tainted: ", " Kdump: "];
+    let end = ends.iter().filter_map(|end| behind_name.find(end)).min();
+    let name = &behind_name[..end.unwrap_or(behind_name.len())];
+    Some((name, pid.parse().ok()?))
 }
 
 /// The function, and whether it was surely called: of `[<0>] __refrigerator+0x4c/0x130`, ` ? schedule+0x67/0x90 [xfs]` or
@@ -202,6 +234,22 @@ fn is_symbol(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(plain)
 }
 
+/// The function of `Workqueue: netns cleanup_net`.
+fn work(line: &str) -> Option<String> {
+    let function = behind(line, "Workqueue: ")?.split(' ').nth(1)?;
+    is_symbol(function).then(|| first_chars(function, 100).to_owned())
+}
+
+/// ` ffff88008d8cfc48 0000000000000046 ffff88029e428000`: the stack as it is in memory, which
+/// kernels before 4.9 print in front of the functions.
+fn is_raw_words(line: &str) -> bool {
+    let is_word = |word: &str| {
+        matches!(word.len(), 8 | 16) && word.bytes().all(|byte| byte.is_ascii_hexdigit())
+    };
+    let words = line.split_ascii_whitespace();
+    !line.is_empty() && words.take(9).all(is_word)
+}
+
 fn is_around(line: &str) -> bool {
     const TEXTS: [&str; 12] = [
         "Workqueue: ",
@@ -223,7 +271,8 @@ fn is_around(line: &str) -> bool {
         .split_ascii_whitespace()
         .nth(1)
         .is_some_and(|state| matches!(state, "D" | "S" | "R"));
-    task || TEXTS.iter().any(|text| line.contains(text))
+    task || is_raw_words(line)
+        || TEXTS.iter().any(|text| line.contains(text))
         || registers.iter().any(|register| line.starts_with(register))
 }
 
@@ -292,6 +341,49 @@ mod tests {
             ]
         );
         assert_eq!(read[0].blocked_seconds, Some(328));
+    }
+
+    #[test]
+    fn what_a_cpu_was_doing_is_no_wait() {
+        let mut reader = KernelStackReader::default();
+        for line in [
+            "CPU: 11 UID: 0 PID: 318 Comm: tmux: server Not tainted 6.12.0 #1",
+            "Call Trace:",
+            " ext4_filemap_fault+0x31/0x44",
+            "INFO: task dockerd:1810 blocked for more than 120 seconds.",
+            "ovl_sync_fs+0x2f/0x50",
+        ] {
+            assert!(reader.line(line, 1), "{line}");
+        }
+        reader.finish();
+        let read = reader.take_done();
+        let tasks: Vec<_> = read
+            .iter()
+            .map(|stack| (stack.process.as_deref(), stack.is_running))
+            .collect();
+        assert_eq!(
+            tasks,
+            [(Some("tmux: server"), true), (Some("dockerd"), false)]
+        );
+    }
+
+    #[test]
+    fn raw_words_do_not_cut_a_stack_and_its_work_is_its_end() {
+        let mut reader = KernelStackReader::default();
+        for line in [
+            "INFO: task kworker/u16:2:4127 blocked for more than 120 seconds.",
+            "kworker/u16:2   D ffff8801fbc12f40     0  4127      2 0x00000000",
+            "Workqueue: netns cleanup_net",
+            " ffff8800b9a4bc48 0000000000000046 ffff8801f0d1a180 0000000000012f40",
+            "Call Trace:",
+            " [<ffffffff814d1c59>] schedule+0x29/0x70",
+        ] {
+            assert!(reader.line(line, 1), "{line}");
+        }
+        reader.finish();
+        let read = reader.take_done();
+        assert_eq!(read.len(), 1);
+        assert_eq!(read[0].functions, ["schedule", "cleanup_net"]);
     }
 
     #[test]

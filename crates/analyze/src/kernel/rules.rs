@@ -116,6 +116,10 @@ const KERNEL_LOCKS: &[&str] = &[
     "cgroup_attach_lock",
 ];
 
+/// Threads and commands that wait for nothing but a file system or its device.
+const THREADS_OF_STORAGE: &[&str] = &["jbd2/", "xfsaild", "xfs-", "btrfs-", "flush-", "mount."];
+const COMMANDS_OF_STORAGE: &[&str] = &["mount", "sync", "umount"];
+
 /// The first entry that a function's name begins with; `ps` cuts names.
 fn entry(
     table: &'static [(&str, Cause, Confidence)],
@@ -135,6 +139,9 @@ pub fn cause_of_function(name: &str) -> Option<(Cause, Confidence)> {
 
 /// What the stack proves; `None` where it tells nothing that is known.
 pub fn proof(stack: &KernelStack) -> Option<Proof> {
+    if stack.is_running {
+        return of_running(stack);
+    }
     let process = stack.process.as_deref().unwrap_or_default();
     let calls = |function: &str| {
         let mut functions = stack.functions.iter();
@@ -159,9 +166,31 @@ pub fn proof(stack: &KernelStack) -> Option<Proof> {
     if let Some((function, cause, confidence)) = found {
         return Some(of(stack, cause, confidence, function));
     }
-    // The kernel itself says that it hangs; where it waits is not known here.
-    let is_hung = stack.blocked_seconds.is_some() && stack.functions.is_empty();
-    is_hung.then(|| of(stack, StorageUnresponsive, Low, ""))
+    // Without a stack only the task itself can tell for what it waits.
+    let is_hung = stack.blocked_seconds.is_some();
+    let is_of_storage = COMMANDS_OF_STORAGE.contains(&process)
+        || THREADS_OF_STORAGE
+            .iter()
+            .any(|name| process.starts_with(name));
+    (is_hung && is_of_storage).then(|| of(stack, StorageUnresponsive, Medium, ""))
+}
+
+/// A task that runs does not wait, whatever its frames; one that finds no page tells that the
+/// memory is used up, unless it is only that of a memory cgroup.
+fn of_running(stack: &KernelStack) -> Option<Proof> {
+    let calls = |function: &str| {
+        stack
+            .functions
+            .iter()
+            .any(|name| name.starts_with(function))
+    };
+    let is_global = calls("out_of_memory") && calls("__alloc_pages");
+    let is_of_a_group = calls("mem_cgroup") || calls("try_charge");
+    (is_global && !is_of_a_group).then(|| {
+        let who = stack.who().unwrap_or_else(|| "a task".to_owned());
+        let says = format!("{who} finds no free page on the whole node");
+        Proof::new(MemoryThrash, Medium, stack.line, says)
+    })
 }
 
 fn of(stack: &KernelStack, cause: Cause, confidence: Confidence, function: &str) -> Proof {

@@ -184,6 +184,9 @@ fn named<'a>(line: &'a [u8], carried: &mut Carried<'a>) -> Option<&'a [u8]> {
     Some(&line[colon + 2..])
 }
 
+/// Who writes to the kernel's log, as `talosctl dmesg` has it: Talos's own init is a user.
+const FACILITIES: [&[u8]; 3] = [b"kern:", b"user:", b"daemon:"];
+
 /// `10.200.1.3: ` of talosctl, also before `kern:    info: `.
 fn addressed<'a>(line: &'a [u8], carried: &mut Carried<'a>) -> Option<&'a [u8]> {
     let colon = super::colon(&line[..line.len().min(50)])?;
@@ -198,12 +201,15 @@ fn addressed<'a>(line: &'a [u8], carried: &mut Carried<'a>) -> Option<&'a [u8]> 
     }
     carried.host = address;
     let rest = &line[colon + 2..];
-    let Some(facility) = rest.strip_prefix(b"kern:") else {
+    let facility = |name: &&[u8]| rest.strip_prefix(*name);
+    let Some(behind) = FACILITIES.iter().find_map(facility) else {
         return Some(rest);
     };
-    carried.ident = b"kernel";
-    let level = super::colon(facility)?;
-    Some(&facility[level + 2..])
+    if rest.starts_with(FACILITIES[0]) {
+        carried.ident = b"kernel";
+    }
+    let level = super::colon(behind)?;
+    Some(&behind[level + 2..])
 }
 
 /// `1 | ` of a page that numbers its lines.

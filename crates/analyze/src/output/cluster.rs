@@ -1,4 +1,4 @@
-//! `kubectl get`, and the kubelet's own health.
+//! `kubectl get`, `talosctl service`, and the kubelet's own health.
 
 use super::Seen;
 
@@ -7,6 +7,10 @@ pub(super) fn begins(text: &str, words: &[&str]) -> bool {
     text.starts_with("[+]")
         || text.starts_with("[-]")
         || words.starts_with(&["NAME", "STATUS", "ROLES"])
+        || words.starts_with(&["NAME", "STATUS", "AGE"])
+        || words.starts_with(&["NODE", "SERVICE", "STATE", "HEALTH"])
+        || *words == ["HEALTH", "OK"]
+        || *words == ["HEALTH", "Fail"]
 }
 
 /// Reads a line.
@@ -21,6 +25,18 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
             ),
             _ => seen.trouble(line, format!("the kubelet's health check {check} failed")),
         };
+    }
+    // HEALTH  Fail, or NODE  SERVICE  Running  Fail
+    let first: Vec<&str> = text.split_ascii_whitespace().take(4).collect();
+    match first[..] {
+        ["HEALTH", "Fail"] => {
+            return seen.trouble(line, "Talos reports a service as unhealthy");
+        }
+        [_, service, _, "Fail"] => {
+            let says = format!("Talos reports its service {service} as unhealthy");
+            return seen.trouble(line, says);
+        }
+        _ => {}
     }
     let mut words = text.split_ascii_whitespace();
     if let (Some(node), Some(status)) = (words.next(), words.next())

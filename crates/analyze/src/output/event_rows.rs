@@ -6,7 +6,7 @@ use causes::finding::Confidence;
 use super::{Seen, TIMED_OUT, has_any};
 use crate::proof::Proof;
 
-/// How often a flapping node becomes NotReady, or a kubelet in a repair loop is started.
+/// How often a flapping node becomes NotReady.
 const MIN_COUNT: u64 = 3;
 
 /// The header of a table of events.
@@ -71,25 +71,18 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
         "NodeNotReady" if count >= MIN_COUNT => {
             seen.trouble(line, format!("the node became NotReady {count} times"));
         }
-        "SystemOOM" => prove(
-            Cause::MemoryThrash,
-            Confidence::Medium,
-            "the node ran out of memory (event SystemOOM)",
-            line,
-            seen,
-        ),
+        "SystemOOM" => {
+            seen.has_oom = true;
+            let says = "the node ran out of memory (event SystemOOM)";
+            prove(Cause::MemoryThrash, Confidence::Medium, says, line, seen);
+        }
         "EvictionThresholdMet"
         | "Evicted"
         | "FreeDiskSpaceFailed"
         | "ImageGCFailed"
         | "NodeHasDiskPressure" => pressure(reason, text, line, seen),
-        "Starting" if count >= MIN_COUNT && text.contains("kubelet") => prove(
-            Cause::RepairLoop,
-            Confidence::Medium,
-            &format!("the kubelet was started {count} times"),
-            line,
-            seen,
-        ),
+        "Starting" if text.contains("kubelet") => seen.starts.kubelet(count, line),
+        "Rebooted" => seen.starts.reboot(count, line),
         _ => {}
     }
     let is_call = matches!(
@@ -100,18 +93,14 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
         seen.trouble(line, format!("event {reason}"));
     }
     if has_any(text, TIMED_OUT) {
+        if *reason == "FailedMount" {
+            seen.trouble(line, "event FailedMount: volumes were not mounted in time");
+        }
         late(reason, text, line, seen);
     }
     if has_any(text, &["is reserved for", "name is reserved"]) {
         let says = "an earlier attempt to create the same container or sandbox has not returned";
         seen.trouble(line, says);
-    }
-    if text.contains("Starting kubelet.") {
-        seen.kubelet_starts += 1;
-        if seen.kubelet_starts == MIN_COUNT {
-            let says = format!("the kubelet was started {MIN_COUNT} times or more");
-            prove(Cause::RepairLoop, Confidence::Medium, &says, line, seen);
-        }
     }
 }
 
@@ -129,7 +118,7 @@ fn pressure(reason: &str, text: &str, line: u64, seen: &mut Seen) {
         "disk space",
         "image filesystem",
         "bytes eligible to free",
-        "wanted to free",
+        "anted to free",
     ];
     let says = format!("event {reason}");
     if has_any(text, &disk) && !text.contains("invalid capacity 0") {
@@ -157,7 +146,11 @@ fn late(reason: &str, text: &str, line: u64, seen: &mut Seen) {
         }
         "FailedKillPod" if text.contains("KillContainer") => (Cause::ShimUnresponsive, Medium),
         "FailedKillPod" => (Cause::ShimUnresponsive, Low),
-        "ContainerGCFailed" | "ImageGCFailed" => (Cause::RuntimeUnresponsive, Medium),
+        "ContainerGCFailed" | "ImageGCFailed" => {
+            let says = format!("event {reason}: a call to the runtime timed out");
+            let proof = Proof::new(Cause::RuntimeUnresponsive, Medium, line, says);
+            return seen.late_collection(proof);
+        }
         _ => return,
     };
     let says = format!("event {reason}: a call to the runtime timed out");

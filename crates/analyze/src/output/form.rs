@@ -6,7 +6,9 @@ use super::memory::Memory;
 use super::process::ProcessStatus;
 use super::strace::Strace;
 use super::unit::Unit;
-use super::{Seen, bus, cluster, conditions, disk, event_rows, io, load, runtime, strace, unit};
+use super::{
+    Seen, bus, cgroups, cluster, conditions, disk, event_rows, io, load, runtime, strace, unit,
+};
 use crate::kind::Kind;
 
 /// The output of a command, with what its next lines need.
@@ -30,6 +32,8 @@ pub(super) enum Form {
     Disk,
     /// `free`.
     Memory(Memory),
+    /// `/proc/cgroups`.
+    Cgroups,
     /// `/proc/PID/status`.
     Process(ProcessStatus),
     /// `busctl`, `dbus-send`, `dbus-monitor`.
@@ -99,6 +103,9 @@ impl Form {
         if matches!(now, Some(Self::Io(_))) {
             return None;
         }
+        if cgroups::begins(&words) {
+            return Some(Self::Cgroups);
+        }
         if disk::begins(&words) {
             return Some(Self::Disk);
         }
@@ -134,6 +141,7 @@ impl Form {
             Self::Unit(unit) => unit::read(unit, text, line, seen),
             Self::Load(load) => load.read(text, line, seen),
             Self::Io(io) => io.read(text, line, seen),
+            Self::Cgroups => cgroups::read(text, line, seen),
             Self::Disk => disk::read(text, line, seen),
             Self::Memory(memory) => memory.read(text, line, seen),
             Self::Process(status) => status.read(text, line, seen),

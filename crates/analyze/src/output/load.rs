@@ -4,12 +4,14 @@ use causes::Cause;
 use causes::finding::{Confidence, Culprit};
 
 use super::Seen;
+use super::top_memory::TopMemory;
 use crate::proof::Proof;
 
 /// What the head of the page said.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Load {
     average: f64,
+    memory: TopMemory,
     /// The column of `%CPU`, once its header was read.
     processor_column: Option<usize>,
 }
@@ -35,6 +37,7 @@ pub(super) fn begins(text: &str) -> bool {
 impl Load {
     /// Reads a line.
     pub(super) fn read(&mut self, text: &str, line: u64, seen: &mut Seen) {
+        self.memory.read(text, line, seen);
         if let Some((_, averages)) = text.split_once("load average: ") {
             let first = averages.split([',', ' ']).next();
             self.average = first.and_then(|first| first.parse().ok()).unwrap_or(0.0);

@@ -24,6 +24,7 @@
 //! ```
 
 mod bus;
+mod cgroups;
 mod cluster;
 mod conditions;
 mod disk;
@@ -35,13 +36,18 @@ mod memory;
 mod process;
 mod prompt;
 mod runtime;
+mod starts;
 mod strace;
+mod top_memory;
 mod unit;
+
+use causes::finding::Confidence;
 
 use crate::kind::Kind;
 use crate::proof::Proof;
 use form::Form;
 use prompt::Command;
+use starts::Starts;
 
 /// Reads what commands print, line by line.
 #[derive(Debug, Default)]
@@ -57,7 +63,11 @@ pub struct OutputReader {
 /// What the output shows.
 #[derive(Debug, Default)]
 struct Seen {
-    kubelet_starts: u64,
+    starts: Starts,
+    /// The node ran out of memory, which makes everything late.
+    has_oom: bool,
+    /// Garbage collections that ran into a late runtime.
+    late_collections: Vec<Proof>,
     /// crictl asks wherever a runtime might be, for want of a configuration.
     tries_defaults: bool,
     proofs: Vec<Proof>,
@@ -170,12 +180,26 @@ impl OutputReader {
 
     /// What was proved.
     pub fn take_proofs(&mut self) -> Vec<Proof> {
-        std::mem::take(&mut self.seen.proofs)
+        let mut proofs = std::mem::take(&mut self.seen.proofs);
+        proofs.extend(self.seen.starts.proof());
+        let late = std::mem::take(&mut self.seen.late_collections);
+        let has_oom = self.seen.has_oom;
+        proofs.extend(late.into_iter().map(|proof| Proof {
+            confidence: if has_oom {
+                Confidence::Low
+            } else {
+                proof.confidence
+            },
+            ..proof
+        }));
+        proofs
     }
 
     /// What is wrong without a known cause.
     pub fn take_troubles(&mut self) -> Vec<Trouble> {
-        std::mem::take(&mut self.seen.troubles)
+        let mut troubles = std::mem::take(&mut self.seen.troubles);
+        troubles.extend(self.seen.starts.trouble());
+        troubles
     }
 }
 
@@ -183,6 +207,12 @@ impl Seen {
     fn proof(&mut self, proof: Proof) {
         if self.proofs.len() < MAX_PROOFS {
             self.proofs.push(proof);
+        }
+    }
+
+    fn late_collection(&mut self, proof: Proof) {
+        if self.late_collections.len() < MAX_PROOFS {
+            self.late_collections.push(proof);
         }
     }
 

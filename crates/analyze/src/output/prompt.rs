@@ -66,6 +66,7 @@ const COMMANDS: &[&str] = &[
     "sysctl",
     "systemctl",
     "tail",
+    "talosctl",
     "top",
     "uname",
     "uptime",
@@ -117,8 +118,8 @@ impl Command {
             "kubectl" | "k" | "oc" if has("events") || has("event") || has("ev") => {
                 Some(Form::Events)
             }
-            _ if has("logs") || has("log") => None,
-            "kubectl" | "k" | "oc" => Some(Form::Cluster),
+            _ if has("logs") || has("log") || has("dmesg") => None,
+            "kubectl" | "k" | "oc" | "talosctl" => Some(Form::Cluster),
             "crictl" | "ctr" | "docker" | "nerdctl" | "podman" | "runc" => Some(Form::Runtime),
             "systemctl" | "service" => Some(Form::Unit(Unit::default())),
             "top" => Some(Form::Load(Load::default())),

@@ -154,6 +154,21 @@ fn guessed(words: &[&str], line: &str) -> Option<Row> {
             ..Row::default()
         });
     }
+    // 20117 ? Zs 0:11 command, of `ps ax`
+    let is_terminal =
+        |word: &&str| *word == "?" || word.starts_with("pts/") || word.starts_with("tty");
+    if let Some(pid) = number(0)
+        && words.get(1).is_some_and(is_terminal)
+        && is_state(words.get(2)?)
+        && is_clock(3)
+    {
+        return Some(Row {
+            pid,
+            state: Some(words[2].to_owned()),
+            command: shortened(from(4)?),
+            ..Row::default()
+        });
+    }
     // root 1 0 0 Nov26 ? 00:01:02 command
     if let (Some(pid), Some(ppid), Some(_)) = (number(1), number(2), number(3))
         && is_clock(6)
@@ -230,6 +245,11 @@ mod tests {
         assert_eq!(
             (full.pid, full.ppid, full.old, &*full.command),
             (1, Some(0), false, "/sbin/init splash")
+        );
+        let short = row(&["20117 ?        Zs     0:11      |   \\_ [sh] <defunct>"]);
+        assert_eq!(
+            (short.pid, short.state.as_deref(), &*short.command),
+            (20117, Some("Zs"), "[sh] <defunct>")
         );
         let named = row(&[
             "  PID  PPID ELAPSED COMMAND",

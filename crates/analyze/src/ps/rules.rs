@@ -38,6 +38,8 @@ const PLUGINS: [&str; 24] = [
 ];
 /// A node does not start more plugins at once.
 const MAX_PLUGINS: usize = 20;
+/// One or two may just have died.
+const MIN_UNREAPED: usize = 3;
 
 /// What these rows prove.
 pub fn proofs(rows: &[Row]) -> Vec<Proof> {
@@ -46,6 +48,7 @@ pub fn proofs(rows: &[Row]) -> Vec<Proof> {
     proofs.extend(rows.iter().filter_map(stopped));
     proofs.extend(uninterruptible(rows));
     proofs.extend(lost_wakeup(rows));
+    proofs.extend(unreaped(rows));
     proofs.extend(plugins(rows));
     proofs
 }
@@ -117,6 +120,31 @@ fn of(row: &Row, cause: Cause, confidence: Confidence, says: String) -> Proof {
         ..Culprit::default()
     };
     Proof::new(cause, confidence, row.line, says).of(culprit)
+}
+
+/// A shim reaps its children within milliseconds; one that has several dead ones does not. Those
+/// of which threads are still alive (`l`) cannot be reaped by anybody.
+fn unreaped(rows: &[Row]) -> Option<Proof> {
+    let dead = |row: &&Row| {
+        let state = row.state.as_deref().unwrap_or_default();
+        state.starts_with('Z') && !state.contains('l')
+    };
+    let mut by_parent: HashMap<u32, usize> = HashMap::new();
+    for parent in rows.iter().filter(dead).filter_map(|row| row.ppid) {
+        *by_parent.entry(parent).or_default() += 1;
+    }
+    let unreaped = |row: &Row| by_parent.get(&row.pid).copied().unwrap_or(0);
+    let shims = rows
+        .iter()
+        .filter(|row| name(row).contains("containerd-shim"));
+    let shim = shims.max_by_key(|row| unreaped(row))?;
+    let count = unreaped(shim);
+    let says = format!(
+        "process {} ({}) has not reaped {count} dead children",
+        shim.pid,
+        name(shim)
+    );
+    (count >= MIN_UNREAPED).then(|| of(shim, Cause::ShimUnresponsive, Confidence::Medium, says))
 }
 
 /// `runc create` and its `runc init` sleep side by side for long, and nobody is in the

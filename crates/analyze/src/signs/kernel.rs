@@ -42,7 +42,7 @@ pub(super) const SIGNS: &[Sign] = &[
     sign("libceph: osd", Kernel, StorageUnresponsive, Medium)
         .with(&["socket closed", "down"])
         .lines(3),
-    sign("soft lockup - CPU#", Kernel, KernelRegression, Medium),
+    sign("BUG: soft lockup", Kernel, KernelRegression, Medium),
     sign(
         "self-detected stall on CPU",
         Kernel,
@@ -93,6 +93,20 @@ pub(super) const SIGNS: &[Sign] = &[
     .without(&["/system.slice"]),
     sign("audit: backlog limit exceeded", Kernel, CpuStarved, Low).lines(3),
     sign("file-max limit", Kernel, FdOrInotifyExhausted, High),
+    // What a RAID controller says every five seconds while it waits for its disks.
+    sign(
+        "commands to complete for scsi",
+        Kernel,
+        StorageUnresponsive,
+        High,
+    )
+    .lines(3),
+    sign(
+        "rejecting I/O to offline device",
+        Kernel,
+        StorageUnresponsive,
+        High,
+    ),
     sign("EXT4-fs error", Kernel, StorageUnresponsive, Medium),
     sign(
         "Remounting filesystem read-only",

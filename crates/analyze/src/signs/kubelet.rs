@@ -61,12 +61,6 @@ pub(super) const SIGNS: &[Sign] = &[
         Medium,
     ),
     sign(
-        "Timed out while waiting for systemd to",
-        Kubelet,
-        SystemdOverloaded,
-        Medium,
-    ),
-    sign(
         "destination has a full message queue",
         Kubelet,
         SystemdCookieOverflow,
@@ -106,6 +100,23 @@ pub(super) const SIGNS: &[Sign] = &[
     .lines(2),
     sign("NetworkPlugin cni failed", Kubelet, CniPluginHang, Medium).with(LATE),
     sign("networkPlugin cni failed", Kubelet, CniPluginHang, Medium).with(LATE),
+    // The dockershim's own words, behind which is only what the plugin said.
+    sign("Error adding network: ", Kubelet, CniPluginHang, Medium).with(LATE),
+    sign("Error deleting network: ", Kubelet, CniPluginHang, Medium).with(LATE),
+    sign(
+        "Error adding pod to network",
+        Kubelet,
+        CniPluginHang,
+        Medium,
+    )
+    .with(LATE),
+    sign(
+        "Error deleting pod from network",
+        Kubelet,
+        CniPluginHang,
+        Medium,
+    )
+    .with(LATE),
     sign(
         "failed to setup network for sandbox",
         Kubelet,
@@ -141,5 +152,9 @@ pub(super) const SIGNS: &[Sign] = &[
         Low,
     )
     .lines(3),
+    // du of one container's directory: a disk that is too slow for it, or that du itself fills.
+    sign("killing cmd ", Kubelet, DiskSaturated, Low)
+        .with(&["due to timeout"])
+        .lines(2),
     sign("name is reserved", Kubelet, ContainerLock, Low).lines(3),
 ];

@@ -11,6 +11,7 @@
 //! assert_eq!(causes, [Cause::FdOrInotifyExhausted]);
 //! ```
 
+mod failures;
 mod kernel;
 mod kubelet;
 mod runtime;
@@ -23,6 +24,9 @@ use causes::finding::Confidence;
 use crate::kind::Writer;
 use crate::line::has;
 use search::Search;
+
+use failures::FAILURES;
+pub use failures::Failure;
 
 /// A text that tells of a cause.
 #[derive(Clone, Copy, Debug)]
@@ -105,9 +109,13 @@ pub enum Interest {
     Carrier,
     /// A dump of goroutines within one message.
     Dump,
+    /// Something failed; the line does not tell why.
+    Failure,
+    /// Talos tells how one of its services is.
+    Service,
 }
 
-const INTERESTS: [(&str, Interest); 53] = [
+const INTERESTS: [(&str, Interest); 55] = [
     ("pleg was last seen active", Interest::Pleg),
     ("pleg has yet to be successful", Interest::Pleg),
     ("from runtime service failed", Interest::Call),
@@ -150,6 +158,7 @@ const INTERESTS: [(&str, Interest); 53] = [
     ("Started Kubelet", Interest::Start),
     ("Started kubelet:", Interest::Start),
     ("Running kubelet ", Interest::Start),
+    ("Starting Kubelet Volume Manager", Interest::Start),
     ("LastHeartbeatTime", Interest::Calendar),
     ("Log file created at: ", Interest::Calendar),
     ("Logs begin at ", Interest::Calendar),
@@ -164,6 +173,7 @@ const INTERESTS: [(&str, Interest); 53] = [
     ("system_stats_monitor.go", Interest::OtherProgram),
     ("\"MESSAGE\"", Interest::Carrier),
     ("goroutine stack dump", Interest::Dump),
+    ("[talos] service[", Interest::Service),
 ];
 
 /// Those that tell how a line is to be read, and nothing of the node.
@@ -180,6 +190,8 @@ impl Interest {
 pub struct Found {
     /// For [`Signs::sign`].
     pub signs: Vec<usize>,
+    /// What failed, for an unknown reason.
+    pub failure: Option<&'static Failure>,
     /// What else, a bit for each.
     interests: u16,
 }
@@ -193,6 +205,13 @@ impl Found {
     /// Whether it also has nothing by which it would be read in another way.
     pub fn is_nothing_at_all(&self) -> bool {
         self.signs.is_empty() && self.interests == 0
+    }
+
+    fn failed(&mut self, failure: &'static Failure, line: &[u8]) {
+        if self.failure.is_none() && failure.holds(line) {
+            self.failure = Some(failure);
+            self.interests |= Interest::Failure.bit();
+        }
     }
 
     /// Whether it is of this interest.
@@ -221,6 +240,7 @@ impl Signs {
         assert!(table.len() <= 128, "a search has a bit for each sign");
         let texts = table.iter().map(|sign| sign.text);
         let texts = texts.chain(INTERESTS.iter().map(|(text, _)| *text));
+        let texts = texts.chain(FAILURES.iter().map(|failure| failure.text));
         let search = Search::new(texts.collect());
         Self { table, search }
     }
@@ -237,8 +257,11 @@ impl Signs {
         let mut seen = 0u128;
         self.search.each(line, |index| {
             let Some(sign) = self.table.get(index) else {
-                let (_, interest) = INTERESTS[index - self.table.len()];
-                found.interests |= interest.bit();
+                let index = index - self.table.len();
+                match INTERESTS.get(index) {
+                    Some((_, interest)) => found.interests |= interest.bit(),
+                    None => found.failed(&FAILURES[index - INTERESTS.len()], line),
+                }
                 return;
             };
             let bit = 1u128 << index;

@@ -6,6 +6,19 @@ use causes::finding::Confidence::*;
 use super::{Sign, sign};
 use crate::kind::Writer::Runtime;
 
+/// ENOSPC of limits: of cgroups, inotify watches and podman's locks, and of mount(2), whose error
+/// stands alone where that of a file stands behind `open` or `mkdir`.
+const NO_DISK: &[&str] = &[
+    "/sys/fs/cgroup",
+    "inotify",
+    "allocating lock for new",
+    "caused \"no space",
+    "caused \\\"no space",
+    "caused \\\\\\\"no space",
+    "(via /proc/self/fd/",
+    "mount through procfd",
+];
+
 pub(super) const SIGNS: &[Sign] = &[
     sign("get state for ", Runtime, ShimUnresponsive, High).with(&["context deadline exceeded"]),
     sign(
@@ -77,8 +90,7 @@ pub(super) const SIGNS: &[Sign] = &[
         BusUnavailable,
         High,
     ),
-    sign("no space left on device", Runtime, DiskFull, Medium)
-        .without(&["/sys/fs/cgroup", "inotify"]),
+    sign("no space left on device", Runtime, DiskFull, Medium).without(NO_DISK),
     sign("/sys/fs/cgroup/memory", Runtime, MemoryCgroupLeak, High)
         .with(&["cannot allocate memory", "no space left on device"]),
     sign(
@@ -95,7 +107,9 @@ pub(super) const SIGNS: &[Sign] = &[
         Runtime,
         PidsExhausted,
         High,
-    ),
+    )
+    // ENOMEM is no limit of threads.
+    .without(&["errno=12"]),
     sign("error reserving ctr name", Runtime, ContainerLock, Low).lines(3),
     sign("slow fdatasync", Runtime, DiskSaturated, Medium),
     sign("apply request took too long", Runtime, DiskSaturated, Low).lines(3),

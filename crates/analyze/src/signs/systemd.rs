@@ -34,6 +34,12 @@ pub(super) const SIGNS: &[Sign] = &[
         BusUnavailable,
         High,
     ),
+    sign(
+        "Activation of org.freedesktop.systemd1 timed out",
+        Systemd,
+        BusUnavailable,
+        High,
+    ),
     sign("Freezing execution", Systemd, BusUnavailable, Certain),
     sign(
         "Failed to connect to system bus",

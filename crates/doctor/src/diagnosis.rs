@@ -8,6 +8,8 @@ use causes::finding::Finding;
 use serde::Serialize;
 use times::GoDuration;
 
+pub use crate::evidence::rights::NotPermitted;
+use crate::evidence::rights::not_permitted;
 use crate::facts::NodeFacts;
 use crate::facts::probes::{AgentsWord, End, ProbeFacts};
 use crate::judges::{JUDGES, Opinion, systemd_cookie_overflow};
@@ -24,6 +26,8 @@ pub struct Diagnosis {
     pub findings: Vec<Finding>,
     /// Causes that could not be judged, and why.
     pub not_checked: Vec<NotChecked>,
+    /// What could not be read for lack of a right.
+    pub not_permitted: Vec<NotPermitted>,
     /// How long systemd can go on sending messages on the system bus
     /// (`systemd-cookie-overflow`).
     #[serde(skip_serializing_if = "SerialsLeft::is_unknown")]
@@ -109,6 +113,7 @@ pub fn diagnose(facts: &NodeFacts, wanted: impl Fn(Cause) -> bool) -> Diagnosis 
         },
         findings,
         not_checked,
+        not_permitted: not_permitted(facts),
         systemd_cookie_left_seconds: systemd_cookie_overflow::serials_left(facts),
     }
 }

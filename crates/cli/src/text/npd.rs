@@ -77,6 +77,7 @@ mod tests {
             summary: String::new(),
             findings: vec![finding],
             not_checked: Vec::new(),
+            not_permitted: Vec::new(),
             systemd_cookie_left_seconds: SerialsLeft::Unknown,
         };
         let said = line(&diagnosis(finding.clone()));
@@ -121,6 +122,7 @@ mod tests {
                     summary: name.clone(),
                     findings: Vec::new(),
                     not_checked: Vec::new(),
+                    not_permitted: Vec::new(),
                     systemd_cookie_left_seconds: SerialsLeft::Unknown,
                 };
                 assert!(plain(&line(&diagnosis)), "{odd:?} {count}");

@@ -19,56 +19,77 @@ pub struct NotPermitted {
     pub needs: &'static str,
 }
 
-/// To follow the links in `/proc/PID/fd`, and to see where others wait.
-const PTRACE: &str = "CAP_SYS_PTRACE";
-/// To read the kernel's log, where `kernel.dmesg_restrict` is set.
-const SYSLOG: &str = "CAP_SYSLOG";
-/// To read kernel stacks.
-const ADMIN: &str = "CAP_SYS_ADMIN";
-/// To read files that belong to others.
-const READ: &str = "CAP_DAC_READ_SEARCH";
-/// To send a signal.
-const KILL: &str = "CAP_KILL";
+/// A capability, with its number.
+#[derive(Clone, Copy)]
+enum Capability {
+    /// To read files that belong to others.
+    DacReadSearch = 2,
+    /// To send a signal.
+    Kill = 5,
+    /// To follow the links in `/proc/PID/fd`, and to see where others wait.
+    SysPtrace = 19,
+    /// To read kernel stacks.
+    SysAdmin = 21,
+    /// To read the kernel's log, where `kernel.dmesg_restrict` is set.
+    Syslog = 34,
+}
+
+use Capability::{DacReadSearch, Kill, SysAdmin, SysPtrace, Syslog};
+
+impl Capability {
+    fn name(self) -> &'static str {
+        match self {
+            DacReadSearch => "CAP_DAC_READ_SEARCH",
+            Kill => "CAP_KILL",
+            SysPtrace => "CAP_SYS_PTRACE",
+            SysAdmin => "CAP_SYS_ADMIN",
+            Syslog => "CAP_SYSLOG",
+        }
+    }
+}
 
 /// All of it, one entry for each right and kind of file.
 pub(crate) fn not_permitted(facts: &NodeFacts) -> Vec<NotPermitted> {
     let NodeFacts { probes, host, .. } = facts;
     let mut found = Found {
         as_root: probes.as_root,
+        held: host.capabilities.value().copied().unwrap_or_default(),
         all: Vec::new(),
     };
     found.processes(host);
-    found.fact(&host.kernel_log, SYSLOG);
-    found.fact(&probes.stacks, KILL);
-    found.fact(&probes.tasks, READ);
-    found.fact(&host.processes, READ);
-    found.fact(&host.fanotify, READ);
-    found.fact(&host.sockets, READ);
-    found.fact(&host.cgroups.frozen, READ);
-    found.fact(&host.cgroups.pids, READ);
-    found.fact(&host.cgroups.memory, READ);
-    found.fact(&host.pressure.cpu, READ);
-    found.fact(&host.pressure.io, READ);
-    found.fact(&host.pressure.memory, READ);
-    found.fact(&host.mounts, READ);
-    found.fact(&host.fuse, READ);
+    found.fact(&host.kernel_log, Syslog);
+    found.fact(&probes.stacks, Kill);
+    found.fact(&probes.tasks, DacReadSearch);
+    found.fact(&host.processes, DacReadSearch);
+    found.fact(&host.fanotify, DacReadSearch);
+    found.fact(&host.sockets, DacReadSearch);
+    found.fact(&host.cgroups.frozen, DacReadSearch);
+    found.fact(&host.cgroups.pids, DacReadSearch);
+    found.fact(&host.cgroups.memory, DacReadSearch);
+    found.fact(&host.pressure.cpu, DacReadSearch);
+    found.fact(&host.pressure.io, DacReadSearch);
+    found.fact(&host.pressure.memory, DacReadSearch);
+    found.fact(&host.mounts, DacReadSearch);
+    found.fact(&host.fuse, DacReadSearch);
     for filesystem in &host.filesystems {
-        found.fact(filesystem, READ);
+        found.fact(filesystem, DacReadSearch);
     }
-    found.fact(&host.bus.reach, READ);
-    found.fact(&host.versions.packages, READ);
-    found.fact(&host.versions.runc, READ);
-    found.fact(&host.cni, READ);
+    found.fact(&host.bus.reach, DacReadSearch);
+    found.fact(&host.versions.packages, DacReadSearch);
+    found.fact(&host.versions.runc, DacReadSearch);
+    found.fact(&host.cni, DacReadSearch);
     found.all
 }
 
 struct Found {
     as_root: bool,
+    /// Our own capabilities, as bits.
+    held: u64,
     all: Vec<NotPermitted>,
 }
 
 impl Found {
-    fn fact<T>(&mut self, fact: &Fact<T>, needs: &'static str) {
+    fn fact<T>(&mut self, fact: &Fact<T>, needs: Capability) {
         if let Some(why) = fact.why() {
             self.add(fact.source(), why, needs);
         }
@@ -86,7 +107,7 @@ impl Found {
                 "/proc/PID/wchan and /proc/PID/fd of {}",
                 counted(hidden, "process")
             );
-            self.add(&source, &denied(), PTRACE);
+            self.add(&source, &denied(), SysPtrace);
         }
         let threads = processes.iter().flat_map(|process| &process.threads);
         let is_forbidden =
@@ -94,19 +115,21 @@ impl Found {
         let stacks = threads.filter(is_forbidden).count();
         if stacks > 0 {
             let source = format!("/proc/PID/stack of {}", counted(stacks, "blocked thread"));
-            self.add(&source, &denied(), ADMIN);
+            self.add(&source, &denied(), SysAdmin);
         }
     }
 
-    fn add(&mut self, source: &str, why: &Missing, needs: &'static str) {
-        if !why.is_forbidden() {
+    fn add(&mut self, source: &str, why: &Missing, needs: Capability) {
+        // Where it is held, a security module refuses, or another namespace: nothing can be granted.
+        let is_held = self.held & (1 << needs as u64) != 0;
+        if is_held || !why.is_forbidden() {
             return;
         }
         let one = NotPermitted {
             source: source.to_owned(),
             why: why.to_string(),
             // Capabilities are of no use to somebody else, who cannot connect to the runtime.
-            needs: if self.as_root { needs } else { "root" },
+            needs: if self.as_root { needs.name() } else { "root" },
         };
         if !self.all.contains(&one) {
             self.all.push(one);
@@ -179,6 +202,10 @@ mod tests {
             "/dev/kmsg: operation not permitted; CAP_SYSLOG",
         ];
         assert_eq!(lines(&facts), expected);
+        // Of these two, what is held cannot be what is missing.
+        facts.host.capabilities = Fact::known(1 << 19 | 1 << 34, "/proc/self/status");
+        assert_eq!(lines(&facts), expected[1..2]);
+        facts.host.capabilities = Fact::default();
         facts.probes.as_root = false;
         assert!(lines(&facts).iter().all(|line| line.ends_with("; root")));
     }

@@ -16,7 +16,7 @@ use times::GoDuration;
 
 use crate::default_socket;
 use crate::diagnosis::DiagnosisConfig;
-use crate::yaml_words::Words;
+use crate::yaml_words::explain;
 
 /// Where the agent serves health and metrics by default.
 pub const DEFAULT_LISTEN: SocketAddr =
@@ -150,7 +150,7 @@ impl AgentConfig {
         // An empty document is a configuration that says nothing.
         serde_saphyr::from_str(text)
             .map(Option::unwrap_or_default)
-            .map_err(|error| error.render_with_formatter(&Words))
+            .map_err(|error| explain(&error))
     }
 
     /// Refuses what cannot work.

@@ -5,8 +5,20 @@ use std::borrow::Cow;
 
 use serde_saphyr::{Error, MessageFormatter, UserMessageFormatter};
 
+/// What is wrong with a file, and the line. The library says the first twice, before the line and
+/// below it, so the list of keys comes once, at the end.
+pub fn explain(error: &Error) -> String {
+    let said = error.render_with_formatter(&Words);
+    match error.without_snippet() {
+        Error::SerdeUnknownField { expected, .. } => {
+            format!("{}\nThe keys are {}", said.trim_end(), expected.join(", "))
+        }
+        _ => said,
+    }
+}
+
 /// Says what is wrong; where it is, the library shows.
-pub struct Words;
+struct Words;
 
 impl MessageFormatter for Words {
     fn format_message<'a>(&self, error: &'a Error) -> Cow<'a, str> {
@@ -18,9 +30,7 @@ impl MessageFormatter for Words {
                 format!("{key} is given a second time")
             }
             Error::DuplicateMappingKey { .. } => "a key is given a second time".into(),
-            Error::SerdeUnknownField {
-                field, expected, ..
-            } => format!("{field} is not a key; the keys are {}", expected.join(", ")),
+            Error::SerdeUnknownField { field, .. } => format!("{field} is not a key"),
             // Whatever is no text here is of this kind.
             Error::InvalidScalar { .. } => {
                 "a positive whole number of at most 19 digits is expected".into()
@@ -62,11 +72,7 @@ mod tests {
                 2,
                 "relistPeriod is given a second time",
             ),
-            (
-                "relistperiod: 1s",
-                1,
-                "relistperiod is not a key; the keys are",
-            ),
+            ("relistperiod: 1s", 1, "relistperiod is not a key"),
             ("maxMessageSize: null", 1, "a positive whole number"),
             ("maxMessageSize: big", 1, "a positive whole number"),
             ("relistPeriod: [1s]", 1, "neither a list nor a mapping"),
@@ -78,7 +84,7 @@ mod tests {
             ),
         ] {
             let error = serde_saphyr::from_str::<AgentConfig>(text).unwrap_err();
-            let said = error.render_with_formatter(&Words);
+            let said = explain(&error);
             assert!(said.contains(&format!("line {line} ")), "{text:?}: {said}");
             assert!(said.contains(words), "{text:?}: {said}");
             for rust in [
@@ -91,6 +97,20 @@ mod tests {
             ] {
                 assert!(!said.contains(rust), "{text:?}: {said}");
             }
+        }
+    }
+    #[test]
+    fn after_a_wrong_key_the_keys_of_its_section_are_listed_once() {
+        for (text, key, keys) in [
+            ("relistperiod: 1s\n", "relistperiod", "relistPeriod"),
+            ("diagnosis:\n  dir: /x\n", "dir", "directory, checkUp"),
+        ] {
+            let error = serde_saphyr::from_str::<AgentConfig>(text).unwrap_err();
+            let said = explain(&error);
+            assert_eq!(said.matches(keys).count(), 1, "{said}");
+            assert!(said.contains(&format!("{key} is not a key\n")), "{said}");
+            let last = said.lines().last().unwrap();
+            assert!(last.starts_with("The keys are "), "{said}");
         }
     }
 }

@@ -9,6 +9,7 @@
 //!                  text, for people | json, for scripts
 //!
 //!   started as kubectl-pleg --> commands::kubectl, which asks an API server
+//!   started as kubectl_complete-pleg --> commands::kubectl::complete, for kubectl's completion
 //! ```
 
 use std::path::Path;
@@ -46,6 +47,11 @@ enum Found {
 fn main() -> ExitCode {
     settle_the_heap();
     let program = std::env::args_os().next().unwrap_or_default();
+    if kubectl::is_completer(Path::new(&program)) {
+        let words = std::env::args_os().skip(1);
+        let words = words.map(|word| word.to_string_lossy().into_owned());
+        return finish(kubectl::complete(words.collect()), Format::Text);
+    }
     if kubectl::is_plugin(Path::new(&program)) {
         let options = Kubectl::parse();
         log::to_stderr(0, Format::Text);

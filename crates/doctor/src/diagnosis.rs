@@ -8,6 +8,8 @@ use causes::finding::Finding;
 use serde::Serialize;
 use times::GoDuration;
 
+pub use crate::evidence::rights::NotPermitted;
+use crate::evidence::rights::not_permitted;
 use crate::facts::NodeFacts;
 use crate::facts::probes::{AgentsWord, End, ProbeFacts};
 use crate::judges::{JUDGES, Opinion, systemd_cookie_overflow};
@@ -24,10 +26,32 @@ pub struct Diagnosis {
     pub findings: Vec<Finding>,
     /// Causes that could not be judged, and why.
     pub not_checked: Vec<NotChecked>,
-    /// How long systemd can go on sending messages on the system bus, if its version stops
-    /// after the last serial number (`systemd-cookie-overflow`).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub systemd_cookie_left_seconds: Option<f64>,
+    /// What could not be read for lack of a right.
+    pub not_permitted: Vec<NotPermitted>,
+    /// How long systemd can go on sending messages on the system bus
+    /// (`systemd-cookie-overflow`).
+    #[serde(skip_serializing_if = "SerialsLeft::is_unknown")]
+    pub systemd_cookie_left_seconds: SerialsLeft,
+}
+
+/// How long the serial numbers of systemd's messages last: a number of seconds in JSON, `null` if
+/// they never run out, and absent if that is not known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum SerialsLeft {
+    /// So many seconds, at the present rate.
+    Seconds(f64),
+    /// This systemd continues after the last number.
+    Unlimited,
+    /// The bus, or systemd on it, could not be asked.
+    #[default]
+    Unknown,
+}
+
+impl SerialsLeft {
+    fn is_unknown(&self) -> bool {
+        *self == Self::Unknown
+    }
 }
 
 /// The verdict on a node.
@@ -89,7 +113,8 @@ pub fn diagnose(facts: &NodeFacts, wanted: impl Fn(Cause) -> bool) -> Diagnosis 
         },
         findings,
         not_checked,
-        systemd_cookie_left_seconds: systemd_cookie_overflow::seconds_left(facts),
+        not_permitted: not_permitted(facts),
+        systemd_cookie_left_seconds: systemd_cookie_overflow::serials_left(facts),
     }
 }
 

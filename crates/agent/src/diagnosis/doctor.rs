@@ -31,7 +31,22 @@ pub(super) struct Doctor {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Said {
     pub(super) findings: Vec<Found>,
-    pub(super) systemd_cookie_left_seconds: Option<f64>,
+    #[serde(default)]
+    pub(super) systemd_cookie_left_seconds: SerialsLeft,
+}
+
+/// How long systemd can go on sending messages on the system bus.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(untagged)]
+pub(super) enum SerialsLeft {
+    /// So many seconds.
+    Seconds(f64),
+    /// For ever: `null`.
+    Unlimited,
+    /// It does not say, because it could not ask.
+    #[default]
+    #[serde(skip)]
+    Unknown,
 }
 
 #[derive(Debug, Deserialize)]

@@ -22,7 +22,7 @@ use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout};
 
-use self::doctor::{Doctor, Said};
+use self::doctor::{Doctor, Said, SerialsLeft};
 use self::occasions::{Occasion, Occasions};
 use crate::metrics::{Diagnosed, Metrics};
 
@@ -73,6 +73,18 @@ pub(crate) type Reports = watch::Receiver<Option<StatusReport>>;
 pub(crate) struct Told<'a> {
     pub(crate) findings: &'a Findings,
     pub(crate) metrics: &'a Metrics,
+}
+
+impl Told<'_> {
+    /// A known time stays known: a bus that does not answer may be the fault itself.
+    fn systemd_cookie(&self, left: SerialsLeft, now: WallTime) {
+        let overflow = match left {
+            SerialsLeft::Seconds(left) => Some(now.as_unix_seconds() + left),
+            SerialsLeft::Unlimited => None,
+            SerialsLeft::Unknown => return,
+        };
+        self.metrics.systemd_cookie_overflow(overflow);
+    }
 }
 
 /// What was found, for whoever makes a report.
@@ -159,9 +171,7 @@ impl Diagnosis {
         let Ok(said) = said else {
             return;
         };
-        let left = said.systemd_cookie_left_seconds;
-        let overflow = left.map(|left| time.as_unix_seconds() + left);
-        told.metrics.systemd_cookie_overflow(overflow);
+        told.systemd_cookie(said.systemd_cookie_left_seconds, time);
         match occasion {
             Occasion::Trouble => {
                 let leading = said.into_findings(time, bundle.as_deref()).next();
@@ -225,5 +235,40 @@ impl Said {
             time,
             bundle: bundle.clone(),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_known_overflow_stays_known_until_a_diagnosis_knows_better() {
+        let (metrics, findings) = (Metrics::new().unwrap(), Findings::default());
+        let told = Told {
+            findings: &findings,
+            metrics: &metrics,
+        };
+        let now = WallTime::from_unix_nanos(1_800_000_000_000_000_000).unwrap();
+        for (left, shown) in [
+            ("", None),
+            (
+                r#","systemdCookieLeftSeconds":1000.5"#,
+                Some(1_800_001_000.5),
+            ),
+            ("", Some(1_800_001_000.5)),
+            (r#","systemdCookieLeftSeconds":7"#, Some(1_800_000_007.0)),
+            (r#","systemdCookieLeftSeconds":null"#, None),
+            ("", None),
+        ] {
+            let said = format!(r#"{{"verdict":"ok","findings":[]{left}}}"#);
+            let said: Said = serde_json::from_str(&said).unwrap();
+            told.systemd_cookie(said.systemd_cookie_left_seconds, now);
+            assert_eq!(
+                metrics.shown("pleg_systemd_cookie_overflow_seconds"),
+                shown,
+                "{left}"
+            );
+        }
     }
 }

@@ -61,6 +61,14 @@ impl Metrics {
         self.own.systemd_cookie_overflow(time);
     }
 
+    /// What `/metrics` shows of a gauge without labels.
+    #[cfg(test)]
+    pub(crate) fn shown(&self, gauge: &str) -> Option<f64> {
+        let families = self.own_registry.gather();
+        let family = families.iter().find(|family| family.name() == gauge)?;
+        Some(family.get_metric().first()?.get_gauge().get_value())
+    }
+
     /// `/metrics`: our own names. What is true only now (health, ages of calls) comes from
     /// the report.
     pub fn own_text(&self, now: &StatusReport) -> prometheus::Result<String> {

@@ -1,18 +1,22 @@
 //! `pleg completion`: the completion script of a shell.
 
-use clap::{Args, Command};
+use clap::{Args, Command, CommandFactory, ValueEnum};
 use clap_complete::Shell;
 
+use crate::commands::kubectl::Kubectl;
 use crate::{Found, output};
 
-const AFTER_HELP: &str = "pleg completion bash > /etc/bash_completion.d/pleg
-  pleg completion \
-                          zsh  > /usr/local/share/zsh/site-functions/_pleg
-  pleg completion fish \
-                          > /etc/fish/completions/pleg.fish
+const AFTER_HELP: &str = "\
+  pleg completion bash > /etc/bash_completion.d/pleg
+  pleg completion zsh  > /usr/local/share/zsh/site-functions/_pleg
+  pleg completion fish > /etc/fish/completions/pleg.fish
 
-The Debian package already contains \
-                          these scripts.";
+For `kubectl pleg`, kubectl's own completion runs kubectl_complete-pleg, which is this program under
+another name:
+  ln -s pleg /usr/local/bin/kubectl-pleg
+  ln -s pleg /usr/local/bin/kubectl_complete-pleg
+
+The Debian package already contains all of them.";
 
 /// Arguments of `pleg completion`.
 #[derive(Args, Debug)]
@@ -21,12 +25,28 @@ pub struct Completion {
     /// The shell.
     #[arg(value_enum)]
     shell: Shell,
+    /// The command to complete.
+    #[arg(value_enum, default_value_t = Program::Pleg)]
+    program: Program,
 }
 
-/// Completes `all` of the command line.
+/// A name of this program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Program {
+    /// The command.
+    Pleg,
+    /// The kubectl plugin, called by its own name.
+    KubectlPleg,
+}
+
+/// Completes `all` of the command line, or the plugin's.
 pub fn run(options: &Completion, all: &Command) -> anyhow::Result<Found> {
+    let (mut command, name) = match options.program {
+        Program::Pleg => (visible(all), "pleg"),
+        Program::KubectlPleg => (Kubectl::command(), "kubectl-pleg"),
+    };
     let mut script = Vec::new();
-    clap_complete::generate(options.shell, &mut visible(all), "pleg", &mut script);
+    clap_complete::generate(options.shell, &mut command, name, &mut script);
     output::generated(&script)?;
     Ok(Found::Well)
 }

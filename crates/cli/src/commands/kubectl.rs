@@ -20,6 +20,10 @@ use crate::text::fleet as show;
 use crate::text::fleet::Columns;
 use crate::{Found, output, signals};
 
+mod complete;
+
+pub use complete::{complete, is_completer};
+
 /// The name that kubectl finds a plugin by.
 const PLUGIN: &str = "kubectl-pleg";
 

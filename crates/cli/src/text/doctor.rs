@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use causes::finding::{Finding, Verdict};
-use doctor::diagnosis::{Diagnosis, NodeVerdict};
+use doctor::diagnosis::{Diagnosis, NodeVerdict, NotChecked, NotPermitted};
 use doctor::facts::NodeFacts;
 use doctor::facts::host::Gaps;
 use doctor::facts::probes::GuardFacts;
@@ -52,9 +52,16 @@ pub fn page(diagnosis: &Diagnosis, facts: &NodeFacts) -> String {
     }
     unread(&mut page, &facts.host.gaps);
     // By another's word it is well as far as that goes.
-    if diagnosis.verdict != NodeVerdict::Ok || facts.probes.agent.is_some() {
-        not_checked(&mut page, diagnosis);
-    }
+    let causes = match diagnosis.verdict != NodeVerdict::Ok || facts.probes.agent.is_some() {
+        true => &diagnosis.not_checked[..],
+        false => &[],
+    };
+    // Who is not root lacks the same rights each time, and is told so at the end.
+    let rights = match facts.probes.as_root || !causes.is_empty() {
+        true => &diagnosis.not_permitted[..],
+        false => &[],
+    };
+    not_checked(&mut page, causes, rights);
     not_as_root(&mut page, facts);
     page
 }
@@ -131,21 +138,32 @@ fn of_finding(page: &mut String, finding: &Finding) {
     );
 }
 
-/// The causes that nobody could judge, by the reason.
-fn not_checked(page: &mut String, diagnosis: &Diagnosis) {
-    let mut by_reason: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for not in &diagnosis.not_checked {
-        by_reason.entry(&not.why).or_default().push(not.cause.id());
+/// The causes that nobody could judge, by the reason, and what could not be read for lack of a right.
+fn not_checked(page: &mut String, causes: &[NotChecked], rights: &[NotPermitted]) {
+    let mut by_reason: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for not in causes {
+        let causes = by_reason.entry(not.why.clone()).or_default();
+        causes.push(not.cause.id());
     }
-    if by_reason.is_empty() {
+    // A cause may have the same reason.
+    let rights = rights.iter().map(|right| {
+        let why = right.sentence();
+        let causes = by_reason.remove(&why).unwrap_or_default();
+        (format!("{why}; needs {}", right.needs), causes)
+    });
+    let rights: Vec<_> = rights.collect();
+    if by_reason.is_empty() && rights.is_empty() {
         return;
     }
     head(page, "Not checked");
     // What has a reason of its own comes before what many have in common.
-    let mut by_reason: Vec<_> = by_reason.into_iter().collect();
+    let mut by_reason: Vec<_> = by_reason.into_iter().chain(rights).collect();
     by_reason.sort_by_key(|(_, causes)| causes.len());
     for (why, causes) in by_reason {
-        let said = format!("{}: {}", causes.join(", "), sentence(why));
+        let said = match causes.is_empty() {
+            true => sentence(&why).into_owned(),
+            false => format!("{}: {}", causes.join(", "), sentence(&why)),
+        };
         let mut part = String::new();
         wrap(&mut part, "  - ", &said);
         for line in part.lines() {

@@ -56,6 +56,7 @@ fn who(culprit: &Culprit) -> Option<String> {
 mod tests {
     use causes::Cause;
     use causes::finding::{Confidence, PodName};
+    use doctor::diagnosis::SerialsLeft;
 
     use super::*;
 
@@ -76,7 +77,8 @@ mod tests {
             summary: String::new(),
             findings: vec![finding],
             not_checked: Vec::new(),
-            systemd_cookie_left_seconds: None,
+            not_permitted: Vec::new(),
+            systemd_cookie_left_seconds: SerialsLeft::Unknown,
         };
         let said = line(&diagnosis(finding.clone()));
         assert_eq!(said, "container-status-lock: shop/web app\n");
@@ -120,7 +122,8 @@ mod tests {
                     summary: name.clone(),
                     findings: Vec::new(),
                     not_checked: Vec::new(),
-                    systemd_cookie_left_seconds: None,
+                    not_permitted: Vec::new(),
+                    systemd_cookie_left_seconds: SerialsLeft::Unknown,
                 };
                 assert!(plain(&line(&diagnosis)), "{odd:?} {count}");
                 diagnosis.findings = vec![finding];

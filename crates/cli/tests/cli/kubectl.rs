@@ -324,3 +324,52 @@ fn its_help_is_kubectls_and_nothing_of_a_node_reaches_a_terminal_raw() {
         assert!(!out.contains("\nnode-2"), "{out:?}");
     }
 }
+
+#[test]
+fn kubectl_completes_nodes_options_and_their_values() {
+    let server = ApiServer::start(vec![well("node-1"), stuck("node-2"), well("other")]);
+    let nodes = "node-1\tHealthy\nnode-2\tDegraded\n";
+    let output = "wide\tA table with more columns\n";
+    let context = "--context\tThe context in the kubeconfig\n";
+    for (words, expected) in [
+        (&["no"][..], format!("{nodes}:4\n")),
+        (&["-o", "wide", "no"], format!("{nodes}:4\n")),
+        (&["--", "no"], format!("{nodes}:4\n")),
+        // A value that looks like an option, and a node after it.
+        (&["-l", "-o", "no"], format!("{nodes}:4\n")),
+        (&["-o", "w"], format!("{output}:4\n")),
+        (&["--watch", "--output", "w"], format!("{output}:4\n")),
+        // The shell keeps what is before the value.
+        (&["--output=w"], format!("{output}:4\n")),
+        (&["--con"], format!("{context}:4\n")),
+        (&["node-1", "--con"], format!("{context}:4\n")),
+        // The shell offers files.
+        (&["--kubeconfig", ""], ":0\n".to_owned()),
+        (&["--kubeconfig=/e"], ":0\n".to_owned()),
+        // There are no candidates.
+        (&["node-1", "no"], ":4\n".to_owned()),
+        (&["--", "node-1", "no"], ":4\n".to_owned()),
+        (&["--", "-o"], ":4\n".to_owned()),
+        (&["--token", ""], ":4\n".to_owned()),
+        (&["--watch=x"], ":4\n".to_owned()),
+        (&["--nonsense=x"], ":4\n".to_owned()),
+    ] {
+        assert_eq!(server.complete(words), expected, "{words:?}");
+    }
+    let all = server.complete(&["-"]);
+    for part in ["-o\tOutput format", "--output\tOutput format", "--help\t"] {
+        assert!(all.contains(part), "{part}: {all}");
+    }
+}
+
+#[test]
+fn a_completion_without_an_answer_has_no_candidates_and_says_nothing() {
+    let server = ApiServer::start(vec![well("a"), well("b\tc\nd")]);
+    assert_eq!(server.complete(&[""]), "a\tHealthy\n:4\n");
+    // It asks the server that the words before select.
+    assert_eq!(server.complete(&["--context", "nowhere", ""]), ":4\n");
+    assert_eq!(server.complete(&["--kubeconfig", "/nowhere", ""]), ":4\n");
+    assert_eq!(server.complete(&[]), "a\tHealthy\n:4\n");
+    server.go_wrong("/api/v1/nodes", Wrong::Status(403));
+    assert_eq!(server.complete(&[""]), ":4\n");
+}

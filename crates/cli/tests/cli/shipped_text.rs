@@ -40,6 +40,18 @@ fn every_listed_command_and_no_hidden_one_has_a_completion_in_each_shell() {
 }
 
 #[test]
+fn the_plug_in_has_a_completion_by_its_own_name_in_each_shell() {
+    for shell in ["bash", "zsh", "fish"] {
+        let args = ["completion", shell, "kubectl-pleg"];
+        let script = Pleg::new(&args).run().assert_code(0).out;
+        for part in ["kubectl-pleg", "kubeconfig", "wide"] {
+            assert!(script.contains(part), "{shell}: {part}");
+        }
+        assert!(!script.contains("relist-period"), "{shell}");
+    }
+}
+
+#[test]
 fn every_listed_command_has_a_manual_page_and_no_hidden_one_has() {
     let directory = TempDir::new().unwrap();
     let man = directory.path().join("share/man1");

@@ -5,6 +5,7 @@ pub(crate) mod lack;
 pub(crate) mod owner;
 pub(crate) mod plugins;
 pub(crate) mod remedy;
+pub(crate) mod rights;
 pub(crate) mod runc;
 pub(crate) mod shims;
 pub(crate) mod victims;

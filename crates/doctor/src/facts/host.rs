@@ -36,6 +36,8 @@ pub struct HostFacts {
     pub processes: Fact<Vec<Process>>,
     /// Which of their files could not be read.
     pub gaps: Gaps,
+    /// The effective capabilities of the doctor, as bits.
+    pub capabilities: Fact<u64>,
     /// Processes that are notified of, or asked to permit, every open or exec.
     pub fanotify: Fact<Vec<FanotifyListener>>,
     /// Which processes wait for each other on unix sockets.

@@ -44,6 +44,11 @@ impl Missing {
         Self::Overdue(GoDuration(limit))
     }
 
+    /// Whether we lack the right to read it.
+    pub fn is_forbidden(&self) -> bool {
+        matches!(self, Self::Forbidden(_))
+    }
+
     /// Whether a read of it did not return.
     pub fn is_blocked(&self) -> bool {
         matches!(self, Self::Blocked(_))

@@ -7,6 +7,7 @@ use causes::versions::{SerialOverflow, serial_overflow};
 
 use super::Opinion;
 use super::opinion::finding;
+use crate::diagnosis::SerialsLeft;
 use crate::evidence::lack::lack;
 use crate::facts::NodeFacts;
 use crate::facts::host::{HostFacts, Ping, Reach, Talk};
@@ -36,16 +37,18 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     Opinion::of(found, [lack(&host.bus.ping)])
 }
 
-/// How many seconds are left until systemd stops answering, at the current rate; `None` if this
-/// version does not stop, or if the rate is not known.
-pub(crate) fn seconds_left(facts: &NodeFacts) -> Option<f64> {
+/// How long it is until systemd stops answering, at the current rate.
+pub(crate) fn serials_left(facts: &NodeFacts) -> SerialsLeft {
     let host = &facts.host;
     if overflow(host) == SerialOverflow::Repaired {
-        return None;
+        return SerialsLeft::Unlimited;
     }
-    let serial = serial(host)?;
-    let (rate, _) = rate(host, serial)?;
-    Some((LAST_SERIAL - f64::from(serial)) / rate)
+    let left = || {
+        let serial = serial(host)?;
+        let (rate, _) = rate(host, serial)?;
+        Some((LAST_SERIAL - f64::from(serial)) / rate)
+    };
+    left().map_or(SerialsLeft::Unknown, SerialsLeft::Seconds)
 }
 
 /// The newest serial number that systemd gave to a message on the system bus.

@@ -59,14 +59,24 @@ fn serial_numbers_that_run_out_are_told_with_the_time_that_is_left() {
 fn the_time_that_is_left_is_known_long_before_it_is_a_finding() {
     let machine = counted(rhel("219-62.el7"), 0x7000_0000);
     // 1879049192 since a start 1000000 s ago, and 2415918103 left.
-    let left = diagnose(&machine.facts(), |_| true).systemd_cookie_left_seconds;
-    assert!(
-        left.is_some_and(|left| (1.28e6..1.29e6).contains(&left)),
-        "{left:?}"
-    );
+    let left = |machine: Machine| {
+        let diagnosis = serde_json::to_value(diagnose(&machine.facts(), |_| true)).expect("JSON");
+        diagnosis.get("systemdCookieLeftSeconds").cloned()
+    };
+    let seconds = left(machine).expect("a number");
+    let seconds = seconds.as_f64().expect("a number");
+    assert!((1.28e6..1.29e6).contains(&seconds), "{seconds}");
     let repaired = counted(rhel("219-78.el7_9.3"), 0x7000_0000);
-    let left = diagnose(&repaired.facts(), |_| true).systemd_cookie_left_seconds;
-    assert_eq!(left, None);
+    assert_eq!(left(repaired), Some(serde_json::Value::Null));
+    // A bus that does not answer says neither.
+    for reach in [Reach::NoSocket, Reach::Refused] {
+        let unreachable = rhel("219-62.el7").bus(|bus| {
+            bus.reach = Fact::known(reach, "bus");
+            bus.ping = Fact::missing("the bus cannot be reached", "bus");
+        });
+        assert_eq!(left(unreachable), None);
+    }
+    assert_eq!(left(silent(rhel("219-62.el7"))), None);
 }
 
 #[test]

@@ -31,6 +31,15 @@ impl ApiServer {
         let kubeconfig = self.kubeconfig();
         Pleg::as_plugin(args).env("KUBECONFIG", kubeconfig.to_str().unwrap())
     }
+
+    /// `kubectl pleg WORDS<TAB>`: what its completion is answered.
+    pub fn complete(&self, words: &[&str]) -> String {
+        let kubeconfig = self.kubeconfig();
+        let pleg = Pleg::as_completer(words).env("KUBECONFIG", kubeconfig.to_str().unwrap());
+        let ended = pleg.run().assert_code(0);
+        assert_eq!(ended.err, "");
+        ended.out
+    }
 }
 
 impl Deref for ApiServer {

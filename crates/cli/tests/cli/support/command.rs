@@ -60,6 +60,13 @@ impl Pleg {
         pleg
     }
 
+    /// As kubectl starts it to complete a command line.
+    pub fn as_completer(words: &[&str]) -> Self {
+        let mut pleg = Self::new(words);
+        pleg.0.arg0("/usr/bin/kubectl_complete-pleg");
+        pleg
+    }
+
     pub fn env(mut self, name: &str, value: &str) -> Self {
         self.0.env(name, value);
         self

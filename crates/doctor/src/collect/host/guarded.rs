@@ -171,8 +171,9 @@ fn stacks(host: &Host, helpers: &mut Helpers, processes: &mut [Process]) {
     for (pid, thread) in blocked.take(MAX_STACKS) {
         let path = host.proc.join(format!("{pid}/task/{}/stack", thread.tid));
         // Without it there is still the one function that it waits in.
-        if let Ok(stack) = helpers.ask(&Request::Stack { path }, LIMIT) {
-            thread.stack = stack;
+        match helpers.ask(&Request::Stack { path }, LIMIT) {
+            Ok(stack) => thread.stack = stack,
+            Err(why) => thread.no_stack = Some(why),
         }
     }
 }

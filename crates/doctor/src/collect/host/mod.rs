@@ -134,6 +134,7 @@ pub fn collect(host: &Host, helpers: &mut Helpers, wait: impl FnOnce() -> Durati
     facts.kernel_log = log.finish().unwrap_or_else(|why| missing(host, why));
     facts.cni = cni.finish().unwrap_or_else(|why| missing(host, why));
     facts.versions = versions.finish().unwrap_or_default();
+    facts.capabilities = process::capabilities(host);
     facts.limits = limits.finish().unwrap_or_default();
     guarded::collect(host, helpers, &mut facts);
     facts.sockets = sockets::read(host, helpers, &facts, &holders);

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::facts::Fact;
+use crate::facts::{Fact, Missing};
 
 /// A process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -55,6 +55,9 @@ pub struct Thread {
     pub still: bool,
     /// Its kernel stack from the innermost function outwards, if it could be read.
     pub stack: Vec<String>,
+    /// Why its kernel stack could not be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub no_stack: Option<Missing>,
 }
 
 impl Thread {
@@ -91,6 +94,9 @@ pub struct FdUse {
     pub pipes: u64,
     /// The numbers of those that are fanotify groups.
     pub fanotify: Vec<u32>,
+    /// How many of them we may not follow. The kernel asks for the same right before it shows where
+    /// the process waits.
+    pub hidden: u64,
 }
 
 /// A process that the kernel notifies, or asks for permission, when files are opened.

@@ -1,5 +1,6 @@
 //! File descriptors, by where their links lead; nothing behind them is touched.
 
+use std::io::ErrorKind;
 use std::path::Path;
 
 use super::read_text::read_text;
@@ -41,9 +42,17 @@ pub(super) fn count(reads: &Reads, folder: &Path, mut socket: impl FnMut(u32)) -
             Ok(links) => {
                 for (number, target) in links {
                     found.open += 1;
-                    let Ok(target) = target else { continue };
-                    let target = target.to_string_lossy();
-                    add(&mut found, &number.to_string_lossy(), &target, &mut socket);
+                    match target {
+                        Ok(target) => {
+                            let target = target.to_string_lossy();
+                            add(&mut found, &number.to_string_lossy(), &target, &mut socket);
+                        }
+                        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                            found.hidden += 1;
+                        }
+                        // It was closed meanwhile.
+                        Err(_) => {}
+                    }
                 }
             }
             Err(why) => return Fact::missing(why, source),

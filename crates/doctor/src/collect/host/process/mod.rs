@@ -26,6 +26,7 @@ pub(in crate::collect) use first::first_look;
 use second::{Again, Now, SecondLook, Threads};
 pub(in crate::collect) use second::{LookAt, second_look, threads_of};
 pub(in crate::collect) use stat::Stat;
+pub(super) use stat::capabilities;
 
 /// How many threads of one process are kept.
 const MAX_THREADS: usize = 64;

@@ -78,6 +78,7 @@ mod tests {
             wchan: Some("f".repeat(60)),
             still: true,
             stack: Vec::new(),
+            no_stack: None,
         };
         let threads = MAX_SERVING_THREADS + MAX_OTHER_THREADS;
         let process = |number: usize| Process {
@@ -108,6 +109,7 @@ mod tests {
                     inotify: 1_000_000,
                     pipes: 1_000_000,
                     fanotify: Vec::new(),
+                    hidden: 1_000_000,
                 },
                 "/proc/4000000/fd",
             ),

@@ -4,8 +4,9 @@ use std::path::Path;
 
 use super::read_text::read_text;
 use crate::collect::helper::Reads;
-use crate::collect::host::file::{printable, text};
-use crate::facts::Missing;
+use crate::collect::host::Host;
+use crate::collect::host::file::{fact, printable, text};
+use crate::facts::{Fact, Missing};
 
 /// What of `stat` is of use.
 pub(in crate::collect) struct Stat {
@@ -56,9 +57,31 @@ pub(super) fn uid(status: &str) -> Option<u32> {
     line.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
+/// Our own effective capabilities: `CapEff: 000001ffffffffff`.
+pub(in crate::collect::host) fn capabilities(host: &Host) -> Fact<u64> {
+    fact(&host.proc.join("self/status"), |status| {
+        let mut lines = status.lines();
+        let bits = lines.find_map(|line| line.strip_prefix("CapEff:"))?;
+        u64::from_str_radix(bits.trim(), 16).ok()
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn capabilities_are_read_as_bits() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let host = Host::at(folder.path());
+        assert!(capabilities(&host).why().is_some());
+        let own = host.proc.join("self");
+        std::fs::create_dir_all(&own).expect("a folder");
+        let status = "CapPrm:\t0000000000000003\nCapEff:\t0000000400080001\n";
+        std::fs::write(own.join("status"), status).expect("to write");
+        let expected = 1 << 34 | 1 << 19 | 1;
+        assert_eq!(capabilities(&host).value(), Some(&expected));
+    }
 
     #[test]
     fn a_name_that_looks_like_fields_does_not_mislead() {

@@ -1,0 +1,190 @@
+//! `kubectl pleg <TAB>`. For a plugin, kubectl runs `kubectl_complete-NAME` with the words that
+//! follow its name, the last of which is to be completed. It expects Cobra's protocol on standard
+//! output:
+//!
+//! ```text
+//!   node-1 TAB Degraded      a candidate, and what the shell shows beside it
+//!   :4                       the directive: 4 is "no file names", 0 is "file names if nothing else"
+//! ```
+//!
+//! The shell itself puts `--name=` before the value of an option that is written so.
+
+use std::path::Path;
+use std::time::Duration;
+
+use clap::{Arg, ArgAction, Command, CommandFactory, FromArgMatches, ValueHint};
+use cluster::fleet::Fleet;
+use pleg::model::wall_time::system_clock;
+use tokio::time::timeout;
+
+use super::Kubectl;
+use crate::{Found, output};
+
+/// The name that kubectl finds the completion of a plugin by.
+const COMPLETER: &str = "kubectl_complete-pleg";
+
+/// Nobody waits longer for a key.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// How many nodes are asked for at once.
+const CHUNK: usize = 500;
+
+/// Cobra's directives.
+const FILE_NAMES: u8 = 0;
+const NO_FILE_NAMES: u8 = 4;
+
+/// Whether kubectl has started us to complete a command line.
+pub fn is_completer(program: &Path) -> bool {
+    program.file_name().is_some_and(|name| name == COMPLETER)
+}
+
+/// Prints how the last of these words may go on. What cannot be found out is no candidate, and
+/// nothing is said of it: the user is typing.
+pub async fn complete(words: Vec<String>) -> anyhow::Result<Found> {
+    let mut command = Kubectl::command();
+    command.build();
+    let (last, before) = match words.split_last() {
+        Some((last, before)) => (last.as_str(), before),
+        None => ("", &[][..]),
+    };
+    let mut directive = NO_FILE_NAMES;
+    let candidates = match Completing::of(&command, before, last) {
+        Completing::Option => options(&command),
+        Completing::Value(arg) => {
+            if takes_path(arg) {
+                directive = FILE_NAMES;
+            }
+            values(arg)
+        }
+        Completing::Node => {
+            let listed = timeout(PATIENCE, nodes(&command, before)).await;
+            listed.ok().flatten().unwrap_or_default()
+        }
+        Completing::Nothing => Vec::new(),
+    };
+    let typed = match last.split_once('=') {
+        Some((option, value)) if option.starts_with("--") => value,
+        _ => last,
+    };
+    let mut lines = String::new();
+    for (candidate, about) in candidates {
+        if candidate.starts_with(typed) {
+            let line = format!("{candidate}\t{about}");
+            lines.push_str(line.trim_end());
+            lines.push('\n');
+        }
+    }
+    output::generated(format!("{lines}:{directive}\n").as_bytes())?;
+    Ok(Found::Well)
+}
+
+/// What a word is.
+#[derive(Debug)]
+enum Completing<'a> {
+    Option,
+    Value(&'a Arg),
+    Node,
+    Nothing,
+}
+
+impl<'a> Completing<'a> {
+    /// What the word after `before` is.
+    fn of(command: &'a Command, before: &[String], word: &str) -> Self {
+        let mut nodes = 0;
+        let mut before = before.iter();
+        let mut is_option = true;
+        while let Some(earlier) = before.next() {
+            match earlier.as_str() {
+                "--" => {
+                    is_option = false;
+                    nodes += before.by_ref().count();
+                }
+                option if option.starts_with('-') => {
+                    let arg = option_named(command, option).filter(|arg| takes_value(arg));
+                    if let Some(arg) = arg
+                        && before.next().is_none()
+                    {
+                        return Self::Value(arg);
+                    }
+                }
+                _ => nodes += 1,
+            }
+        }
+        match word.split_once('=') {
+            Some((option, _)) if is_option && option.starts_with("--") => {
+                let arg = option_named(command, option).filter(|arg| takes_value(arg));
+                arg.map_or(Self::Nothing, Self::Value)
+            }
+            _ if is_option && word.starts_with('-') => Self::Option,
+            _ if nodes == 0 => Self::Node,
+            _ => Self::Nothing,
+        }
+    }
+}
+
+fn option_named<'a>(command: &'a Command, option: &str) -> Option<&'a Arg> {
+    command.get_arguments().find(|arg| {
+        let long = arg.get_long().map(|long| format!("--{long}"));
+        let short = arg.get_short().map(|short| format!("-{short}"));
+        [long, short].iter().flatten().any(|name| name == option)
+    })
+}
+
+fn takes_value(arg: &Arg) -> bool {
+    matches!(arg.get_action(), ArgAction::Set | ArgAction::Append)
+}
+
+fn takes_path(arg: &Arg) -> bool {
+    matches!(
+        arg.get_value_hint(),
+        ValueHint::AnyPath | ValueHint::FilePath
+    )
+}
+
+/// All options, with the first line of their help.
+fn options(command: &Command) -> Vec<(String, String)> {
+    let mut options = Vec::new();
+    for arg in command.get_arguments().filter(|arg| !arg.is_hide_set()) {
+        let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+        let help = help.lines().next().unwrap_or_default();
+        let long = arg.get_long().map(|long| format!("--{long}"));
+        let short = arg.get_short().map(|short| format!("-{short}"));
+        options.extend(
+            [long, short]
+                .into_iter()
+                .flatten()
+                .map(|name| (name, help.to_owned())),
+        );
+    }
+    options
+}
+
+/// The values that an option may have, where they are few.
+fn values(arg: &Arg) -> Vec<(String, String)> {
+    let values = arg.get_possible_values();
+    let values = values.iter().map(|value| {
+        let help = value.get_help().map(ToString::to_string);
+        (value.get_name().to_owned(), help.unwrap_or_default())
+    });
+    values.collect()
+}
+
+/// The nodes of the cluster that the words before select, with their states.
+async fn nodes(command: &Command, before: &[String]) -> Option<Vec<(String, String)>> {
+    let words = std::iter::once(super::PLUGIN).chain(before.iter().map(String::as_str));
+    let command = command.clone().ignore_errors(true);
+    let matches = command.try_get_matches_from(words).ok()?;
+    let options = Kubectl::from_arg_matches(&matches).ok()?;
+    let fleet = Fleet::open(&options.server.access(), system_clock())
+        .await
+        .ok()?;
+    let listed = fleet.nodes(None, CHUNK, |_, _| {}).await.ok()?;
+    // What a server sends is one word of a line.
+    let is_word = |name: &str| !name.is_empty() && name.chars().all(|it| it.is_ascii_graphic());
+    let nodes = listed.nodes.into_iter().filter(|view| is_word(&view.node));
+    Some(
+        nodes
+            .map(|view| (view.node, view.state.as_str().to_owned()))
+            .collect(),
+    )
+}

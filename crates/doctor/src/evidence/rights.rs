@@ -1,0 +1,227 @@
+//! What could not be read for lack of a right, and what grants it. What does not exist on this
+//! machine, or did not answer, is no matter of rights.
+
+use pleg::out::words::counted;
+use serde::Serialize;
+
+use crate::facts::host::{FdUse, HostFacts, Thread};
+use crate::facts::{Fact, Missing, NodeFacts};
+
+/// Something that could not be read for lack of a right.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NotPermitted {
+    /// Where it would have been read.
+    pub source: String,
+    /// The system's words.
+    pub why: String,
+    /// What grants the right: a capability, or to be root.
+    pub needs: &'static str,
+}
+
+/// A capability, with its number.
+#[derive(Clone, Copy)]
+enum Capability {
+    /// To read files that belong to others.
+    DacReadSearch = 2,
+    /// To send a signal.
+    Kill = 5,
+    /// To follow the links in `/proc/PID/fd`, and to see where others wait.
+    SysPtrace = 19,
+    /// To read kernel stacks.
+    SysAdmin = 21,
+    /// To read the kernel's log, where `kernel.dmesg_restrict` is set.
+    Syslog = 34,
+}
+
+use Capability::{DacReadSearch, Kill, SysAdmin, SysPtrace, Syslog};
+
+impl Capability {
+    fn name(self) -> &'static str {
+        match self {
+            DacReadSearch => "CAP_DAC_READ_SEARCH",
+            Kill => "CAP_KILL",
+            SysPtrace => "CAP_SYS_PTRACE",
+            SysAdmin => "CAP_SYS_ADMIN",
+            Syslog => "CAP_SYSLOG",
+        }
+    }
+}
+
+/// All of it, one entry for each right and kind of file.
+pub(crate) fn not_permitted(facts: &NodeFacts) -> Vec<NotPermitted> {
+    let NodeFacts { probes, host, .. } = facts;
+    let mut found = Found {
+        as_root: probes.as_root,
+        held: host.capabilities.value().copied().unwrap_or_default(),
+        all: Vec::new(),
+    };
+    found.processes(host);
+    found.fact(&host.kernel_log, Syslog);
+    found.fact(&probes.stacks, Kill);
+    found.fact(&probes.tasks, DacReadSearch);
+    found.fact(&host.processes, DacReadSearch);
+    found.fact(&host.fanotify, DacReadSearch);
+    found.fact(&host.sockets, DacReadSearch);
+    found.fact(&host.cgroups.frozen, DacReadSearch);
+    found.fact(&host.cgroups.pids, DacReadSearch);
+    found.fact(&host.cgroups.memory, DacReadSearch);
+    found.fact(&host.pressure.cpu, DacReadSearch);
+    found.fact(&host.pressure.io, DacReadSearch);
+    found.fact(&host.pressure.memory, DacReadSearch);
+    found.fact(&host.mounts, DacReadSearch);
+    found.fact(&host.fuse, DacReadSearch);
+    for filesystem in &host.filesystems {
+        found.fact(filesystem, DacReadSearch);
+    }
+    found.fact(&host.bus.reach, DacReadSearch);
+    found.fact(&host.versions.packages, DacReadSearch);
+    found.fact(&host.versions.runc, DacReadSearch);
+    found.fact(&host.cni, DacReadSearch);
+    found.all
+}
+
+struct Found {
+    as_root: bool,
+    /// Our own capabilities, as bits.
+    held: u64,
+    all: Vec<NotPermitted>,
+}
+
+impl Found {
+    fn fact<T>(&mut self, fact: &Fact<T>, needs: Capability) {
+        if let Some(why) = fact.why() {
+            self.add(fact.source(), why, needs);
+        }
+    }
+
+    fn processes(&mut self, host: &HostFacts) {
+        let processes = host.all_processes();
+        let is_hidden = |fds: &Fact<FdUse>| match fds {
+            Fact::Known { value, .. } => value.hidden > 0,
+            Fact::Missing { why, .. } => why.is_forbidden(),
+        };
+        let hidden = processes.iter().filter(|one| is_hidden(&one.fds)).count();
+        if hidden > 0 {
+            let source = format!(
+                "/proc/PID/wchan and /proc/PID/fd of {}",
+                counted(hidden, "process")
+            );
+            self.add(&source, &denied(), SysPtrace);
+        }
+        let threads = processes.iter().flat_map(|process| &process.threads);
+        let is_forbidden =
+            |thread: &&Thread| thread.no_stack.as_ref().is_some_and(Missing::is_forbidden);
+        let stacks = threads.filter(is_forbidden).count();
+        if stacks > 0 {
+            let source = format!("/proc/PID/stack of {}", counted(stacks, "blocked thread"));
+            self.add(&source, &denied(), SysAdmin);
+        }
+    }
+
+    fn add(&mut self, source: &str, why: &Missing, needs: Capability) {
+        // Where it is held, a security module refuses, or another namespace: nothing can be granted.
+        let is_held = self.held & (1 << needs as u64) != 0;
+        if is_held || !why.is_forbidden() {
+            return;
+        }
+        let one = NotPermitted {
+            source: source.to_owned(),
+            why: why.to_string(),
+            // Capabilities are of no use to somebody else, who cannot connect to the runtime.
+            needs: if self.as_root { needs.name() } else { "root" },
+        };
+        if !self.all.contains(&one) {
+            self.all.push(one);
+        }
+    }
+}
+
+/// As the kernel has it for all of these.
+fn denied() -> Missing {
+    Missing::Forbidden("permission denied".to_owned())
+}
+
+impl NotPermitted {
+    /// Where and why, as a cause that needs it says it.
+    pub fn sentence(&self) -> String {
+        format!("{}: {}", self.source, self.why)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::facts::host::Process;
+    use crate::node::node;
+
+    fn forbidden<T>(source: &str) -> Fact<T> {
+        Fact::missing(Missing::Forbidden("operation not permitted".into()), source)
+    }
+
+    fn process(pid: u32, hidden: u64, no_stack: Option<Missing>) -> Process {
+        let fds = FdUse {
+            open: 7,
+            hidden,
+            ..FdUse::default()
+        };
+        let thread = Thread {
+            no_stack,
+            ..Thread::default()
+        };
+        Process {
+            pid,
+            fds: Fact::known(fds, format!("/proc/{pid}/fd")),
+            threads: vec![thread],
+            ..Process::default()
+        }
+    }
+
+    fn lines(facts: &NodeFacts) -> Vec<String> {
+        let all = not_permitted(facts);
+        let line = |one: &NotPermitted| format!("{}; {}", one.sentence(), one.needs);
+        all.iter().map(line).collect()
+    }
+
+    #[test]
+    fn each_right_that_root_lacks_is_one_line_with_what_grants_it() {
+        let mut facts = node("containerd", "2.1.4").facts();
+        facts.probes.as_root = true;
+        assert_eq!(lines(&facts), [""; 0]);
+        facts.host.kernel_log = forbidden("/dev/kmsg");
+        let refused = Some(Missing::Forbidden("permission denied".into()));
+        let processes = vec![
+            process(1, 7, refused.clone()),
+            process(2, 0, None),
+            process(3, 1, refused),
+        ];
+        facts.host.processes = Fact::known(processes, "/proc");
+        let expected = [
+            "/proc/PID/wchan and /proc/PID/fd of 2 processes: permission denied; CAP_SYS_PTRACE",
+            "/proc/PID/stack of 2 blocked threads: permission denied; CAP_SYS_ADMIN",
+            "/dev/kmsg: operation not permitted; CAP_SYSLOG",
+        ];
+        assert_eq!(lines(&facts), expected);
+        // Of these two, what is held cannot be what is missing.
+        facts.host.capabilities = Fact::known(1 << 19 | 1 << 34, "/proc/self/status");
+        assert_eq!(lines(&facts), expected[1..2]);
+        facts.host.capabilities = Fact::default();
+        facts.probes.as_root = false;
+        assert!(lines(&facts).iter().all(|line| line.ends_with("; root")));
+    }
+
+    #[test]
+    fn what_is_not_there_or_does_not_answer_lacks_no_right() {
+        let mut facts = node("containerd", "2.1.4").facts();
+        for why in [
+            Missing::NotThere("no such file or directory".into()),
+            Missing::blocked(std::time::Duration::from_secs(1)),
+            Missing::System("no such device".into()),
+        ] {
+            facts.host.kernel_log = Fact::missing(&why, "/dev/kmsg");
+            facts.host.fuse = Fact::missing(&why, "/sys/fs/fuse/connections");
+            facts.host.processes = Fact::known(vec![process(1, 0, Some(why))], "/proc");
+            assert_eq!(lines(&facts), [""; 0]);
+        }
+    }
+}

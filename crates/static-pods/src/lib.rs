@@ -15,3 +15,7 @@
 
 pub mod logs;
 pub mod spec;
+pub mod volumes;
+
+#[cfg(test)]
+mod testing;

@@ -14,6 +14,7 @@
 //! goes further than the module that reads or makes it.
 
 pub mod logs;
+pub mod runtime;
 pub mod spec;
 pub mod volumes;
 

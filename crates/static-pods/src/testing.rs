@@ -1,10 +1,13 @@
 //! Pods for tests: what a manifest that says little comes to.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use pleg::model::id::PodRef;
 
+use crate::runtime::{CgroupDriver, CgroupVersion, Cgroups, Host};
 use crate::spec::{
     ContainerSecurity, ContainerSpec, Network, PodSecurity, PodSpec, Probes, PullPolicy, Resources,
     RestartPolicy, Role,
@@ -49,5 +52,19 @@ pub(crate) fn container(name: &str) -> ContainerSpec {
         pre_stop: None,
         stdin: false,
         tty: false,
+    }
+}
+
+pub(crate) fn host() -> Host {
+    Host {
+        owner: "run".to_owned(),
+        node_name: "node-1".to_owned(),
+        node_ip: Some(IpAddr::from([192, 168, 0, 1])),
+        memory: 8 << 30,
+        cgroups: Cgroups {
+            driver: CgroupDriver::Cgroupfs,
+            version: CgroupVersion::V1,
+        },
+        log_root: PathBuf::from("/var/log/pods"),
     }
 }

@@ -314,7 +314,9 @@ PodSandboxConfig {
             resources: Some(
                 LinuxContainerResources {
                     cpu_period: 100000,
+                    cpu_quota: 50000,
                     cpu_shares: 256,
+                    memory_limit_in_bytes: 2147483648,
                 },
             ),
         },
@@ -387,7 +389,9 @@ PodSandboxConfig {
             resources: Some(
                 LinuxContainerResources {
                     cpu_period: 100000,
+                    cpu_quota: 50000,
                     cpu_shares: 256,
+                    memory_limit_in_bytes: 2147483648,
                 },
             ),
         },

@@ -143,7 +143,9 @@ fn link_name(pod: &PodRef, container: &str, id: &Id) -> io::Result<String> {
         plain(&pod.name)?,
         plain(&pod.namespace)?
     );
-    name.truncate(name.floor_char_boundary(LONGEST_NAME - SUFFIX.len()));
+    while name.len() > LONGEST_NAME - SUFFIX.len() {
+        name.pop();
+    }
     Ok(name + SUFFIX)
 }
 

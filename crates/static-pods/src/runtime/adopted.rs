@@ -69,7 +69,7 @@ impl Adopted {
         let running: Vec<_> = self.containers.iter().filter(has_process).collect();
         let (mut sidecars, others): (Vec<_>, Vec<_>) =
             running.into_iter().partition(|it| it.role == Role::Sidecar);
-        sidecars.sort_by(|a, b| b.position.cmp(&a.position));
+        sidecars.sort_by_key(|it| std::cmp::Reverse(it.position));
         let first = Some(others).filter(|others| !others.is_empty());
         first
             .into_iter()

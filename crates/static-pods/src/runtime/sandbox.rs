@@ -58,10 +58,11 @@ impl SandboxConfig {
 
 /// A host name of a length that the kernel takes, and without an end that DNS does not.
 fn shortened(hostname: &str) -> String {
-    let end = hostname.floor_char_boundary(LONGEST_HOSTNAME);
-    match end < hostname.len() {
-        true => hostname[..end].trim_end_matches(['-', '.']).to_owned(),
-        false => hostname.to_owned(),
+    // It has been checked to be a DNS label, whose characters are a byte each.
+    let cut: String = hostname.chars().take(LONGEST_HOSTNAME).collect();
+    match cut.len() < hostname.len() {
+        true => cut.trim_end_matches(['-', '.']).to_owned(),
+        false => cut,
     }
 }
 

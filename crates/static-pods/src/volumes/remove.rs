@@ -34,7 +34,8 @@ pub(super) fn folder(path: &Path) -> io::Result<()> {
     match path.symlink_metadata() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Ok(found) if !found.is_dir() => return fs::remove_file(&path),
-        found => drop(found?),
+        Ok(_) => {}
+        Err(error) => return Err(error),
     }
     for point in super::mounts::below(&path)? {
         unmount(&point, UnmountFlags::NOFOLLOW)?;

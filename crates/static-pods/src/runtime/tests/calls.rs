@@ -93,7 +93,7 @@ async fn a_pod_is_run_looked_at_and_ended() {
     client.reopen_log(&id).await.unwrap();
     {
         let world = node.sim.world();
-        assert_eq!(world.reopened_logs, [id.clone()]);
+        assert_eq!(world.reopened_logs, std::slice::from_ref(&id));
         let (_, container) = world.container_by_id(id.as_str()).unwrap();
         let given = container.given.as_ref().unwrap().container_config.as_ref();
         assert_eq!(given.unwrap().log_path, "app/0.log");

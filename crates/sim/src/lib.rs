@@ -66,4 +66,4 @@ pub use stream::Serving;
 pub use stream_faults::StreamFault;
 pub use tally::Outstanding;
 pub use watched::WorldGuard;
-pub use world::{Container, Given, Pod, Sandbox, World};
+pub use world::{CommandEnd, Container, Given, Pod, Sandbox, World};

@@ -3,7 +3,7 @@
 use cri::Rpc;
 
 /// What can be called, and so be made to go wrong.
-pub const SERVED: [Rpc; 20] = [
+pub const SERVED: [Rpc; 23] = [
     Rpc::Version,
     Rpc::Status,
     Rpc::ListPodSandbox,
@@ -20,6 +20,9 @@ pub const SERVED: [Rpc; 20] = [
     Rpc::StartContainer,
     Rpc::StopContainer,
     Rpc::RemoveContainer,
+    Rpc::ReopenContainerLog,
+    Rpc::ExecSync,
+    Rpc::RuntimeConfig,
     Rpc::ListImages,
     Rpc::ImageStatus,
     Rpc::PullImage,

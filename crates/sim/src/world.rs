@@ -8,6 +8,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cri::v1;
 use pleg::model::id::{Id, PodRef};
 use pleg::model::listed::{ContainerState, SandboxState};
 use pleg::model::wall_time::WallTime;
@@ -25,12 +26,16 @@ pub struct World {
     pub pods: BTreeMap<String, Pod>,
     /// Images that were pulled.
     pub images: BTreeSet<String>,
+    /// How commands end, by the container's name and the command. Others succeed at once.
+    pub commands: BTreeMap<(String, Vec<String>), CommandEnd>,
+    /// The containers whose logs were opened anew, in the order of the calls.
+    pub reopened_logs: Vec<Id>,
     /// Ids that clients were given: none is given again.
     pub(crate) given_ids: BTreeSet<Id>,
 }
 
 /// What a client gave when it made a sandbox or a container, to be told as it was.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Given {
     /// Labels.
     pub labels: BTreeMap<String, String>,
@@ -42,6 +47,21 @@ pub struct Given {
     pub log_path: String,
     /// A sandbox's runtime handler.
     pub runtime_handler: String,
+    /// All of a sandbox.
+    pub sandbox_config: Option<v1::PodSandboxConfig>,
+    /// All of a container.
+    pub container_config: Option<v1::ContainerConfig>,
+}
+
+/// How a command in a container ends.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CommandEnd {
+    /// Its exit code.
+    pub exit_code: i32,
+    /// What it wrote to standard output.
+    pub stdout: String,
+    /// What it wrote to standard error.
+    pub stderr: String,
 }
 
 /// A pod with its sandboxes and containers, oldest first.

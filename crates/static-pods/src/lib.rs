@@ -14,5 +14,11 @@
 //! goes further than the module that reads or makes it.
 
 pub mod folder;
+pub mod logs;
 pub mod manifest;
+pub mod runtime;
 pub mod spec;
+pub mod volumes;
+
+#[cfg(test)]
+mod testing;

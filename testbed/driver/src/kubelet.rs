@@ -88,7 +88,9 @@ pub(crate) fn sandbox_config(
             cgroup_parent,
             security_context: Some(LinuxSandboxSecurityContext {
                 namespace_options: Some(namespaces(network)),
+                ..Default::default()
             }),
+            ..Default::default()
         }),
         // No log folder: containerd drops what the workload says.
         ..PodSandboxConfig::default()
@@ -106,6 +108,7 @@ pub(crate) fn container_config(pod: &PodSandboxMetadata, spec: &ContainerSpec) -
         }),
         image: Some(ImageSpec {
             image: IMAGE.into(),
+            ..ImageSpec::default()
         }),
         command: spec.command.clone(),
         labels,
@@ -129,6 +132,7 @@ pub(crate) fn container_config(pod: &PodSandboxMetadata, spec: &ContainerSpec) -
             resources: None,
             security_context: Some(LinuxContainerSecurityContext {
                 namespace_options: Some(namespaces(spec.network)),
+                ..Default::default()
             }),
         }),
         ..ContainerConfig::default()

@@ -47,6 +47,18 @@ pub struct RuntimeCondition {
     #[prost(string, tag = "4")]
     pub message: ::prost::alloc::string::String,
 }
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RuntimeConfigRequest {}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RuntimeConfigResponse {
+    #[prost(message, optional, tag = "1")]
+    pub linux: ::core::option::Option<LinuxRuntimeConfiguration>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LinuxRuntimeConfiguration {
+    #[prost(enumeration = "CgroupDriver", tag = "1")]
+    pub cgroup_driver: i32,
+}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct PodSandboxMetadata {
     #[prost(string, tag = "1")]
@@ -177,17 +189,116 @@ pub struct NamespaceOption {
     #[prost(enumeration = "NamespaceMode", tag = "3")]
     pub ipc: i32,
 }
+/// A number that may be absent, as 0 is root.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Int64Value {
+    #[prost(int64, tag = "1")]
+    pub value: i64,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SecurityProfile {
+    #[prost(enumeration = "security_profile::ProfileType", tag = "1")]
+    pub profile_type: i32,
+    /// The path of the profile, for Localhost alone.
+    #[prost(string, tag = "2")]
+    pub localhost_ref: ::prost::alloc::string::String,
+}
+/// Nested message and enum types in `SecurityProfile`.
+pub mod security_profile {
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        Hash,
+        PartialOrd,
+        Ord,
+        ::prost::Enumeration
+    )]
+    #[repr(i32)]
+    pub enum ProfileType {
+        RuntimeDefault = 0,
+        Unconfined = 1,
+        Localhost = 2,
+    }
+    impl ProfileType {
+        /// String value of the enum field names used in the ProtoBuf definition.
+        ///
+        /// The values are not transformed in any way and thus are considered stable
+        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+        pub fn as_str_name(&self) -> &'static str {
+            match self {
+                Self::RuntimeDefault => "RuntimeDefault",
+                Self::Unconfined => "Unconfined",
+                Self::Localhost => "Localhost",
+            }
+        }
+        /// Creates an enum from field names used in the ProtoBuf definition.
+        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+            match value {
+                "RuntimeDefault" => Some(Self::RuntimeDefault),
+                "Unconfined" => Some(Self::Unconfined),
+                "Localhost" => Some(Self::Localhost),
+                _ => None,
+            }
+        }
+    }
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct LinuxSandboxSecurityContext {
     #[prost(message, optional, tag = "1")]
     pub namespace_options: ::core::option::Option<NamespaceOption>,
+    #[prost(message, optional, tag = "3")]
+    pub run_as_user: ::core::option::Option<Int64Value>,
+    #[prost(bool, tag = "4")]
+    pub readonly_rootfs: bool,
+    #[prost(int64, repeated, tag = "5")]
+    pub supplemental_groups: ::prost::alloc::vec::Vec<i64>,
+    /// Whether a container of the pod is to be.
+    #[prost(bool, tag = "6")]
+    pub privileged: bool,
+    #[prost(message, optional, tag = "8")]
+    pub run_as_group: ::core::option::Option<Int64Value>,
+    #[prost(message, optional, tag = "9")]
+    pub seccomp: ::core::option::Option<SecurityProfile>,
 }
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct LinuxPodSandboxConfig {
     #[prost(string, tag = "1")]
     pub cgroup_parent: ::prost::alloc::string::String,
     #[prost(message, optional, tag = "2")]
     pub security_context: ::core::option::Option<LinuxSandboxSecurityContext>,
+    #[prost(map = "string, string", tag = "3")]
+    pub sysctls: ::std::collections::HashMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
+    #[prost(message, optional, tag = "4")]
+    pub overhead: ::core::option::Option<LinuxContainerResources>,
+    /// Of all its containers together: runtimes that start a virtual machine size it by them.
+    #[prost(message, optional, tag = "5")]
+    pub resources: ::core::option::Option<LinuxContainerResources>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DnsConfig {
+    #[prost(string, repeated, tag = "1")]
+    pub servers: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(string, repeated, tag = "2")]
+    pub searches: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(string, repeated, tag = "3")]
+    pub options: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PortMapping {
+    #[prost(enumeration = "Protocol", tag = "1")]
+    pub protocol: i32,
+    #[prost(int32, tag = "2")]
+    pub container_port: i32,
+    #[prost(int32, tag = "3")]
+    pub host_port: i32,
+    #[prost(string, tag = "4")]
+    pub host_ip: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct PodSandboxConfig {
@@ -197,6 +308,10 @@ pub struct PodSandboxConfig {
     pub hostname: ::prost::alloc::string::String,
     #[prost(string, tag = "3")]
     pub log_directory: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "4")]
+    pub dns_config: ::core::option::Option<DnsConfig>,
+    #[prost(message, repeated, tag = "5")]
+    pub port_mappings: ::prost::alloc::vec::Vec<PortMapping>,
     #[prost(map = "string, string", tag = "6")]
     pub labels: ::std::collections::HashMap<
         ::prost::alloc::string::String,
@@ -262,10 +377,22 @@ pub struct ContainerFilter {
         ::prost::alloc::string::String,
     >,
 }
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ImageSpec {
     #[prost(string, tag = "1")]
     pub image: ::prost::alloc::string::String,
+    #[prost(map = "string, string", tag = "2")]
+    pub annotations: ::std::collections::HashMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
+    /// As the manifest names it, where `image` is what it was resolved to.
+    #[prost(string, tag = "18")]
+    pub user_specified_image: ::prost::alloc::string::String,
+    #[prost(string, tag = "19")]
+    pub runtime_handler: ::prost::alloc::string::String,
+    #[prost(string, tag = "20")]
+    pub image_ref: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ListContainersRequest {
@@ -370,7 +497,7 @@ pub struct ContainerStatus {
     #[prost(string, tag = "15")]
     pub log_path: ::prost::alloc::string::String,
 }
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct LinuxContainerResources {
     #[prost(int64, tag = "1")]
     pub cpu_period: i64,
@@ -382,18 +509,103 @@ pub struct LinuxContainerResources {
     pub memory_limit_in_bytes: i64,
     #[prost(int64, tag = "5")]
     pub oom_score_adj: i64,
+    #[prost(string, tag = "6")]
+    pub cpuset_cpus: ::prost::alloc::string::String,
+    #[prost(string, tag = "7")]
+    pub cpuset_mems: ::prost::alloc::string::String,
+    #[prost(message, repeated, tag = "8")]
+    pub hugepage_limits: ::prost::alloc::vec::Vec<HugepageLimit>,
+    /// Files of cgroup v2 and what is written to them.
+    #[prost(map = "string, string", tag = "9")]
+    pub unified: ::std::collections::HashMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
+    #[prost(int64, tag = "10")]
+    pub memory_swap_limit_in_bytes: i64,
 }
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct HugepageLimit {
+    #[prost(string, tag = "1")]
+    pub page_size: ::prost::alloc::string::String,
+    #[prost(uint64, tag = "2")]
+    pub limit: u64,
+}
+/// Names without CAP_.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Capability {
+    #[prost(string, repeated, tag = "1")]
+    pub add_capabilities: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(string, repeated, tag = "2")]
+    pub drop_capabilities: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(string, repeated, tag = "3")]
+    pub add_ambient_capabilities: ::prost::alloc::vec::Vec<
+        ::prost::alloc::string::String,
+    >,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct LinuxContainerSecurityContext {
+    #[prost(message, optional, tag = "1")]
+    pub capabilities: ::core::option::Option<Capability>,
+    #[prost(bool, tag = "2")]
+    pub privileged: bool,
     #[prost(message, optional, tag = "3")]
     pub namespace_options: ::core::option::Option<NamespaceOption>,
+    #[prost(message, optional, tag = "5")]
+    pub run_as_user: ::core::option::Option<Int64Value>,
+    /// Where the image names its user by a name.
+    #[prost(string, tag = "6")]
+    pub run_as_username: ::prost::alloc::string::String,
+    #[prost(bool, tag = "7")]
+    pub readonly_rootfs: bool,
+    #[prost(int64, repeated, tag = "8")]
+    pub supplemental_groups: ::prost::alloc::vec::Vec<i64>,
+    #[prost(bool, tag = "11")]
+    pub no_new_privs: bool,
+    #[prost(message, optional, tag = "12")]
+    pub run_as_group: ::core::option::Option<Int64Value>,
+    #[prost(string, repeated, tag = "13")]
+    pub masked_paths: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(string, repeated, tag = "14")]
+    pub readonly_paths: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "15")]
+    pub seccomp: ::core::option::Option<SecurityProfile>,
 }
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct LinuxContainerConfig {
     #[prost(message, optional, tag = "1")]
     pub resources: ::core::option::Option<LinuxContainerResources>,
     #[prost(message, optional, tag = "2")]
     pub security_context: ::core::option::Option<LinuxContainerSecurityContext>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct KeyValue {
+    #[prost(string, tag = "1")]
+    pub key: ::prost::alloc::string::String,
+    #[prost(bytes = "vec", tag = "2")]
+    pub value: ::prost::alloc::vec::Vec<u8>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Mount {
+    #[prost(string, tag = "1")]
+    pub container_path: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub host_path: ::prost::alloc::string::String,
+    #[prost(bool, tag = "3")]
+    pub readonly: bool,
+    #[prost(bool, tag = "4")]
+    pub selinux_relabel: bool,
+    #[prost(enumeration = "MountPropagation", tag = "5")]
+    pub propagation: i32,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Device {
+    #[prost(string, tag = "1")]
+    pub container_path: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub host_path: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub permissions: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ContainerConfig {
@@ -405,6 +617,14 @@ pub struct ContainerConfig {
     pub command: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     #[prost(string, repeated, tag = "4")]
     pub args: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(string, tag = "5")]
+    pub working_dir: ::prost::alloc::string::String,
+    #[prost(message, repeated, tag = "6")]
+    pub envs: ::prost::alloc::vec::Vec<KeyValue>,
+    #[prost(message, repeated, tag = "7")]
+    pub mounts: ::prost::alloc::vec::Vec<Mount>,
+    #[prost(message, repeated, tag = "8")]
+    pub devices: ::prost::alloc::vec::Vec<Device>,
     #[prost(map = "string, string", tag = "9")]
     pub labels: ::std::collections::HashMap<
         ::prost::alloc::string::String,
@@ -415,8 +635,15 @@ pub struct ContainerConfig {
         ::prost::alloc::string::String,
         ::prost::alloc::string::String,
     >,
+    /// Below the sandbox's log_directory.
     #[prost(string, tag = "11")]
     pub log_path: ::prost::alloc::string::String,
+    #[prost(bool, tag = "12")]
+    pub stdin: bool,
+    #[prost(bool, tag = "13")]
+    pub stdin_once: bool,
+    #[prost(bool, tag = "14")]
+    pub tty: bool,
     #[prost(message, optional, tag = "15")]
     pub linux: ::core::option::Option<LinuxContainerConfig>,
 }
@@ -458,7 +685,7 @@ pub struct RemoveContainerRequest {
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct RemoveContainerResponse {}
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct UpdateContainerResourcesRequest {
     #[prost(string, tag = "1")]
     pub container_id: ::prost::alloc::string::String,
@@ -467,6 +694,32 @@ pub struct UpdateContainerResourcesRequest {
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct UpdateContainerResourcesResponse {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReopenContainerLogRequest {
+    #[prost(string, tag = "1")]
+    pub container_id: ::prost::alloc::string::String,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReopenContainerLogResponse {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ExecSyncRequest {
+    #[prost(string, tag = "1")]
+    pub container_id: ::prost::alloc::string::String,
+    #[prost(string, repeated, tag = "2")]
+    pub cmd: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Seconds until the runtime kills the command; 0 is never.
+    #[prost(int64, tag = "3")]
+    pub timeout: i64,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ExecSyncResponse {
+    #[prost(bytes = "vec", tag = "1")]
+    pub stdout: ::prost::alloc::vec::Vec<u8>,
+    #[prost(bytes = "vec", tag = "2")]
+    pub stderr: ::prost::alloc::vec::Vec<u8>,
+    #[prost(int32, tag = "3")]
+    pub exit_code: i32,
+}
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GetEventsRequest {}
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -483,12 +736,12 @@ pub struct ContainerEventResponse {
     #[prost(message, repeated, tag = "5")]
     pub containers_statuses: ::prost::alloc::vec::Vec<ContainerStatus>,
 }
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ImageFilter {
     #[prost(message, optional, tag = "1")]
     pub image: ::core::option::Option<ImageSpec>,
 }
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ListImagesRequest {
     #[prost(message, optional, tag = "1")]
     pub filter: ::core::option::Option<ImageFilter>,
@@ -503,13 +756,18 @@ pub struct Image {
     pub repo_digests: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     #[prost(uint64, tag = "4")]
     pub size: u64,
+    /// Whom the image runs as: a number or a name, or neither, which is root.
+    #[prost(message, optional, tag = "5")]
+    pub uid: ::core::option::Option<Int64Value>,
+    #[prost(string, tag = "6")]
+    pub username: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ListImagesResponse {
     #[prost(message, repeated, tag = "1")]
     pub images: ::prost::alloc::vec::Vec<Image>,
 }
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ImageStatusRequest {
     #[prost(message, optional, tag = "1")]
     pub image: ::core::option::Option<ImageSpec>,
@@ -521,10 +779,12 @@ pub struct ImageStatusResponse {
     #[prost(message, optional, tag = "1")]
     pub image: ::core::option::Option<Image>,
 }
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct PullImageRequest {
     #[prost(message, optional, tag = "1")]
     pub image: ::core::option::Option<ImageSpec>,
+    #[prost(message, optional, tag = "3")]
+    pub sandbox_config: ::core::option::Option<PodSandboxConfig>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct PullImageResponse {
@@ -535,6 +795,33 @@ pub struct PullImageResponse {
 pub struct ImageFsInfoRequest {}
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ImageFsInfoResponse {}
+/// Who makes cgroups decides how a cgroup_parent is spelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum CgroupDriver {
+    Systemd = 0,
+    Cgroupfs = 1,
+}
+impl CgroupDriver {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Systemd => "SYSTEMD",
+            Self::Cgroupfs => "CGROUPFS",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "SYSTEMD" => Some(Self::Systemd),
+            "CGROUPFS" => Some(Self::Cgroupfs),
+            _ => None,
+        }
+    }
+}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum PodSandboxState {
@@ -595,6 +882,35 @@ impl NamespaceMode {
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
+pub enum Protocol {
+    Tcp = 0,
+    Udp = 1,
+    Sctp = 2,
+}
+impl Protocol {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Tcp => "TCP",
+            Self::Udp => "UDP",
+            Self::Sctp => "SCTP",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "TCP" => Some(Self::Tcp),
+            "UDP" => Some(Self::Udp),
+            "SCTP" => Some(Self::Sctp),
+            _ => None,
+        }
+    }
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
 pub enum ContainerState {
     ContainerCreated = 0,
     ContainerRunning = 1,
@@ -621,6 +937,35 @@ impl ContainerState {
             "CONTAINER_RUNNING" => Some(Self::ContainerRunning),
             "CONTAINER_EXITED" => Some(Self::ContainerExited),
             "CONTAINER_UNKNOWN" => Some(Self::ContainerUnknown),
+            _ => None,
+        }
+    }
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum MountPropagation {
+    PropagationPrivate = 0,
+    PropagationHostToContainer = 1,
+    PropagationBidirectional = 2,
+}
+impl MountPropagation {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::PropagationPrivate => "PROPAGATION_PRIVATE",
+            Self::PropagationHostToContainer => "PROPAGATION_HOST_TO_CONTAINER",
+            Self::PropagationBidirectional => "PROPAGATION_BIDIRECTIONAL",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "PROPAGATION_PRIVATE" => Some(Self::PropagationPrivate),
+            "PROPAGATION_HOST_TO_CONTAINER" => Some(Self::PropagationHostToContainer),
+            "PROPAGATION_BIDIRECTIONAL" => Some(Self::PropagationBidirectional),
             _ => None,
         }
     }
@@ -807,6 +1152,27 @@ pub mod runtime_service_server {
             request: tonic::Request<super::UpdateContainerResourcesRequest>,
         ) -> std::result::Result<
             tonic::Response<super::UpdateContainerResourcesResponse>,
+            tonic::Status,
+        >;
+        async fn reopen_container_log(
+            &self,
+            request: tonic::Request<super::ReopenContainerLogRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ReopenContainerLogResponse>,
+            tonic::Status,
+        >;
+        async fn exec_sync(
+            &self,
+            request: tonic::Request<super::ExecSyncRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ExecSyncResponse>,
+            tonic::Status,
+        >;
+        async fn runtime_config(
+            &self,
+            request: tonic::Request<super::RuntimeConfigRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RuntimeConfigResponse>,
             tonic::Status,
         >;
     }
@@ -1660,6 +2026,142 @@ pub mod runtime_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = UpdateContainerResourcesSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/runtime.v1.RuntimeService/ReopenContainerLog" => {
+                    #[allow(non_camel_case_types)]
+                    struct ReopenContainerLogSvc<T: RuntimeService>(pub Arc<T>);
+                    impl<
+                        T: RuntimeService,
+                    > tonic::server::UnaryService<super::ReopenContainerLogRequest>
+                    for ReopenContainerLogSvc<T> {
+                        type Response = super::ReopenContainerLogResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ReopenContainerLogRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as RuntimeService>::reopen_container_log(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ReopenContainerLogSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/runtime.v1.RuntimeService/ExecSync" => {
+                    #[allow(non_camel_case_types)]
+                    struct ExecSyncSvc<T: RuntimeService>(pub Arc<T>);
+                    impl<
+                        T: RuntimeService,
+                    > tonic::server::UnaryService<super::ExecSyncRequest>
+                    for ExecSyncSvc<T> {
+                        type Response = super::ExecSyncResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ExecSyncRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as RuntimeService>::exec_sync(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ExecSyncSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/runtime.v1.RuntimeService/RuntimeConfig" => {
+                    #[allow(non_camel_case_types)]
+                    struct RuntimeConfigSvc<T: RuntimeService>(pub Arc<T>);
+                    impl<
+                        T: RuntimeService,
+                    > tonic::server::UnaryService<super::RuntimeConfigRequest>
+                    for RuntimeConfigSvc<T> {
+                        type Response = super::RuntimeConfigResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::RuntimeConfigRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as RuntimeService>::runtime_config(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = RuntimeConfigSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -81,6 +81,6 @@ fn image(name: String) -> v1::Image {
         id: name.clone(),
         size: name.len() as u64,
         repo_tags: vec![name],
-        repo_digests: Vec::new(),
+        ..Default::default()
     }
 }

@@ -23,6 +23,8 @@ pub(super) fn run_sandbox(
     now: WallTime,
 ) -> Result<String, Status> {
     let config = request.config.unwrap_or_default();
+    let sandbox_config = Some(config.clone());
+    let on_host = is_on_host(&config);
     let metadata = config
         .metadata
         .ok_or_else(|| Status::invalid_argument("sandbox config must include metadata"))?;
@@ -42,6 +44,7 @@ pub(super) fn run_sandbox(
         labels: config.labels.into_iter().collect(),
         annotations: config.annotations.into_iter().collect(),
         runtime_handler: request.runtime_handler,
+        sandbox_config,
         ..Given::default()
     };
     let id = new_id(world, format!("{key}.{attempt}"));
@@ -56,7 +59,7 @@ pub(super) fn run_sandbox(
         state: SandboxState::Ready,
         attempt,
         created_at: now,
-        ips: vec![address],
+        ips: if on_host { Vec::new() } else { vec![address] },
         given: Some(Arc::new(given)),
     });
     Ok(id.to_string())
@@ -70,6 +73,7 @@ pub(super) fn create_container(
 ) -> Result<String, Status> {
     let sandbox_id = Id::from(request.pod_sandbox_id);
     let config = request.config.unwrap_or_default();
+    let container_config = Some(config.clone());
     let metadata = config
         .metadata
         .ok_or_else(|| Status::invalid_argument("container config must include metadata"))?;
@@ -90,6 +94,7 @@ pub(super) fn create_container(
         annotations: sorted(config.annotations),
         image: config.image.unwrap_or_default().image,
         log_path: config.log_path,
+        container_config,
         ..Given::default()
     };
     if let Some(pod) = world.pod_of_sandbox(sandbox_id.as_str()) {
@@ -131,12 +136,53 @@ pub(super) fn stop_container(world: &mut World, id: &Id, now: WallTime) {
     }
 }
 
+/// Runs a command in a container that runs.
+pub(super) fn exec(
+    world: &World,
+    id: &Id,
+    command: Vec<String>,
+) -> Result<v1::ExecSyncResponse, Status> {
+    let found = world.container_by_id(id.as_str());
+    let (_, container) = found.ok_or_else(|| no_container(id))?;
+    if container.state != ContainerState::Running {
+        let state = format!("{:?}", container.state).to_uppercase();
+        let why = format!("container is in CONTAINER_{state} state");
+        return Err(Status::unknown(why));
+    }
+    let end = world.commands.get(&(container.name.clone(), command));
+    let end = end.cloned().unwrap_or_default();
+    Ok(v1::ExecSyncResponse {
+        stdout: end.stdout.into(),
+        stderr: end.stderr.into(),
+        exit_code: end.exit_code,
+    })
+}
+
+/// Opens the log of a container anew, if it runs.
+pub(super) fn reopen_log(world: &mut World, id: &Id) -> Result<(), Status> {
+    let found = world.container_by_id(id.as_str());
+    let (_, container) = found.ok_or_else(|| no_container(id))?;
+    if container.state != ContainerState::Running {
+        return Err(Status::unknown("container is not running"));
+    }
+    world.reopened_logs.push(id.clone());
+    Ok(())
+}
+
 pub(super) fn no_container(id: &Id) -> Status {
     Status::not_found(format!("container {id}"))
 }
 
 pub(super) fn no_sandbox(id: &Id) -> Status {
     Status::not_found(format!("sandbox {id}"))
+}
+
+/// A sandbox on the host's network has no address of its own.
+fn is_on_host(config: &v1::PodSandboxConfig) -> bool {
+    let linux = config.linux.as_ref();
+    let security = linux.and_then(|linux| linux.security_context.as_ref());
+    let namespaces = security.and_then(|security| security.namespace_options.as_ref());
+    namespaces.is_some_and(|them| them.network() == v1::NamespaceMode::Node)
 }
 
 fn reserved(what: &str, name: &str) -> Status {

@@ -148,6 +148,7 @@ fn container_metadata(container: &Container) -> v1::ContainerMetadata {
 fn image(container: &Container) -> v1::ImageSpec {
     v1::ImageSpec {
         image: container.image().to_owned(),
+        ..Default::default()
     }
 }
 

@@ -322,6 +322,40 @@ impl RuntimeService for Service {
         .await
     }
 
+    async fn reopen_container_log(
+        &self,
+        request: Request<v1::ReopenContainerLogRequest>,
+    ) -> Answer<v1::ReopenContainerLogResponse> {
+        let id = ids::container(&self.sim.world(), request.into_inner().container_id)?;
+        self.answer(Rpc::ReopenContainerLog, Some(&id), |sim| {
+            lifecycle::reopen_log(&mut sim.world(), &id)?;
+            Ok(v1::ReopenContainerLogResponse {})
+        })
+        .await
+    }
+
+    async fn exec_sync(
+        &self,
+        request: Request<v1::ExecSyncRequest>,
+    ) -> Answer<v1::ExecSyncResponse> {
+        let request = request.into_inner();
+        let id = ids::container(&self.sim.world(), request.container_id)?;
+        self.answer(Rpc::ExecSync, Some(&id), |sim| {
+            lifecycle::exec(&sim.world(), &id, request.cmd)
+        })
+        .await
+    }
+
+    async fn runtime_config(
+        &self,
+        _: Request<v1::RuntimeConfigRequest>,
+    ) -> Answer<v1::RuntimeConfigResponse> {
+        let cgroup_driver = v1::CgroupDriver::Cgroupfs.into();
+        let linux = Some(v1::LinuxRuntimeConfiguration { cgroup_driver });
+        let config = v1::RuntimeConfigResponse { linux };
+        self.answer(Rpc::RuntimeConfig, None, |_| Ok(config)).await
+    }
+
     /// The resources of nothing that runs cannot be changed.
     async fn update_container_resources(
         &self,

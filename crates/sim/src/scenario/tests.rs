@@ -150,9 +150,9 @@ fn what_is_wrong_is_shown_with_its_line_and_what_was_expected() {
            10s hang ListContainer # typo\n           ^^^^^^^^^^^^^"
     );
     assert_eq!(
-        refused("0s run web\n10s hang ExecSync"),
-        "a.scenario:2: the simulated runtime has no method ExecSync\n  \
-           10s hang ExecSync\n           ^^^^^^^^"
+        refused("0s run web\n10s hang Attach"),
+        "a.scenario:2: the simulated runtime has no method Attach\n  \
+           10s hang Attach\n           ^^^^^^"
     );
     assert_eq!(
         refused("5s slow Version by"),

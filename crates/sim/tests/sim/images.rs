@@ -24,8 +24,10 @@ where
 }
 
 fn spec(name: &str) -> Option<v1::ImageSpec> {
-    let image = name.to_owned();
-    Some(v1::ImageSpec { image })
+    Some(v1::ImageSpec {
+        image: name.to_owned(),
+        ..Default::default()
+    })
 }
 
 #[tokio::test]
@@ -42,6 +44,7 @@ async fn an_image_is_there_once_it_was_pulled() {
     assert_eq!(status().await, None);
     let request = v1::PullImageRequest {
         image: spec("registry/app:1"),
+        ..Default::default()
     };
     let pulled: v1::PullImageResponse = call(&served, Rpc::PullImage, request).await.unwrap();
     let image = status().await.unwrap();

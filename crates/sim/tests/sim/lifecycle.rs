@@ -39,6 +39,7 @@ async fn create(served: &Served, sandbox: &str) -> Result<String, Status> {
         }),
         image: Some(v1::ImageSpec {
             image: "registry/app:1".to_owned(),
+            ..Default::default()
         }),
         annotations: HashMap::from([("hash".to_owned(), "1".to_owned())]),
         log_path: "app/0.log".to_owned(),
@@ -172,4 +173,63 @@ async fn making_a_pod_suffers_faults_too() {
     let refused = run_sandbox(&served, "shop", "uid-1").await.unwrap_err();
     assert_eq!(refused.message(), "failed to setup network");
     assert!(sim.world().pods.is_empty(), "nothing came of it");
+}
+
+#[tokio::test]
+async fn a_command_ends_as_it_was_told_to_and_only_in_what_runs() {
+    let sim = Sim::new();
+    let served = Served::new(&sim);
+    let sandbox = run_sandbox(&served, "default", "1").await.unwrap();
+    let id = create(&served, &sandbox).await.unwrap();
+    let command = vec!["cat".to_owned(), "/ready".to_owned()];
+    let exec = async || {
+        let request = v1::ExecSyncRequest {
+            container_id: id.clone(),
+            cmd: command.clone(),
+            timeout: 1,
+        };
+        let answer: Result<v1::ExecSyncResponse, _> = served.call(Rpc::ExecSync, request).await;
+        answer
+    };
+    assert_eq!(
+        exec().await.unwrap_err().message(),
+        "container is in CONTAINER_CREATED state"
+    );
+    start(&served, &id).await.unwrap();
+    assert_eq!(exec().await.unwrap().exit_code, 0);
+    let end = sim::CommandEnd {
+        exit_code: 1,
+        stderr: "no such file".to_owned(),
+        ..Default::default()
+    };
+    let key = ("app".to_owned(), command.clone());
+    sim.world().commands.insert(key, end);
+    let answer = exec().await.unwrap();
+    assert_eq!(
+        (answer.exit_code, &answer.stderr[..]),
+        (1, &b"no such file"[..])
+    );
+}
+
+#[tokio::test]
+async fn what_a_client_gave_can_be_looked_at_and_logs_are_reopened() {
+    let sim = Sim::new();
+    let served = Served::new(&sim);
+    let sandbox = run_sandbox(&served, "default", "1").await.unwrap();
+    let id = create(&served, &sandbox).await.unwrap();
+    let request = v1::ReopenContainerLogRequest {
+        container_id: id.clone(),
+    };
+    let refused: Result<v1::ReopenContainerLogResponse, _> =
+        served.call(Rpc::ReopenContainerLog, request.clone()).await;
+    assert_eq!(refused.unwrap_err().message(), "container is not running");
+    start(&served, &id).await.unwrap();
+    let _: v1::ReopenContainerLogResponse =
+        served.call(Rpc::ReopenContainerLog, request).await.unwrap();
+    let world = sim.world();
+    assert_eq!(world.reopened_logs, [id.as_str().into()]);
+    let (_, container) = world.container_by_id(&id).unwrap();
+    let given = container.given.as_ref().unwrap();
+    let config = given.container_config.as_ref().unwrap();
+    assert_eq!(config.log_path, "app/0.log");
 }

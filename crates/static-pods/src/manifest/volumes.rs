@@ -111,20 +111,22 @@ fn read_one(volume: v1::Volume, at: &At<'_>) -> (String, Volume) {
 
 fn read_empty_dir(source: v1::EmptyDirVolumeSource, at: &At<'_>) -> Volume {
     let v1::EmptyDirVolumeSource { medium, size_limit } = source;
-    let at_medium = at.field("medium");
+    let (at_medium, at_limit) = (at.field("medium"), at.field("sizeLimit"));
+    let size_limit = size_limit.map(|Quantity(it)| amount(&it, Unit::Ones, &at_limit));
+    let size_limit = size_limit.filter(|it| *it > 0);
+    let memory = Medium::Memory { size_limit };
     let medium = match medium.as_deref() {
         Some(it) if it.starts_with("HugePages") => {
             at_medium.unsupported("only Memory is");
-            Medium::Memory
+            memory
         }
-        it => at_medium.one_of(it, Medium::Disk, &[("Memory", Medium::Memory)]),
+        it => at_medium.one_of(it, Medium::Disk, &[("Memory", memory)]),
     };
-    let at = at.field("sizeLimit");
-    let size_limit = size_limit.map(|Quantity(it)| amount(&it, Unit::Ones, &at));
-    Volume::EmptyDir {
-        medium,
-        size_limit: size_limit.filter(|it| *it > 0),
+    if medium == Medium::Disk && size_limit.is_some() {
+        // A kubelet measures the volumes now and then, and evicts a pod that exceeds it.
+        at_limit.unsupported("only with medium: Memory");
     }
+    Volume::EmptyDir { medium }
 }
 
 fn read_host_path(source: v1::HostPathVolumeSource, at: &At<'_>) -> Volume {

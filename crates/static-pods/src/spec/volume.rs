@@ -9,8 +9,6 @@ pub enum Volume {
     EmptyDir {
         /// Where its files are.
         medium: Medium,
-        /// `sizeLimit` in bytes: the size of the file system, if it is in memory.
-        size_limit: Option<u64>,
     },
     /// `hostPath`: a path of the host.
     HostPath {
@@ -27,7 +25,10 @@ pub enum Medium {
     /// A folder of the host.
     Disk,
     /// A tmpfs.
-    Memory,
+    Memory {
+        /// `sizeLimit` in bytes: the size of the file system.
+        size_limit: Option<u64>,
+    },
 }
 
 /// `hostPath.type`: what must be there, or is made.

@@ -162,15 +162,15 @@ fn a_pod_of_most_that_can_be_asked_for_is_expressed() {
     assert_eq!(
         pod.volumes["fast"],
         Volume::EmptyDir {
-            medium: Medium::Memory,
-            size_limit: Some(1 << 20)
+            medium: Medium::Memory {
+                size_limit: Some(1 << 20)
+            },
         }
     );
     assert_eq!(
         pod.volumes["plain"],
         Volume::EmptyDir {
-            medium: Medium::Disk,
-            size_limit: None
+            medium: Medium::Disk
         }
     );
 }

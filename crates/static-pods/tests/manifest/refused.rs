@@ -307,6 +307,10 @@ fn invalid_values_of_a_pod_are_refused() {
             "11: spec.volumes[0].hostPath.path: \"/a/../b\" contains ..",
         ),
         (
+            "volumes:\n- name: a\n  emptyDir: {sizeLimit: 1Gi}",
+            "11: spec.volumes[0].emptyDir.sizeLimit: not supported: only with medium: Memory",
+        ),
+        (
             "volumes:\n- name: a\n  hostPath: {path: a}",
             "11: spec.volumes[0].hostPath.path: \"a\" is not an absolute path",
         ),

@@ -1,0 +1,177 @@
+//! The logs of containers, where a kubelet has them and what ships logs looks for them.
+//!
+//! ```text
+//!   /var/log/pods/<namespace>_<name>_<uid>/<container>/<attempt>.log     the runtime writes it
+//!                                                     /<attempt>.log.<time>[.gz]      rotated
+//!   /var/log/containers/<name>_<namespace>_<container>-<id>.log -> .../<attempt>.log
+//! ```
+//!
+//! All of this is file work that may block: the caller runs it on a thread of its own.
+
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, symlink};
+use std::path::{Path, PathBuf};
+
+use pleg::model::id::{Id, PodRef};
+
+mod compress;
+mod rotation;
+
+pub use rotation::{Limits, LogFile, Reopen, Rotated, RotationStep, plan, rotate};
+
+/// Where the logs of pods are.
+pub const POD_LOGS: &str = "/var/log/pods";
+
+/// Where links to them are.
+pub const LOG_LINKS: &str = "/var/log/containers";
+
+/// The longest name of a file.
+const LONGEST_NAME: usize = 255;
+
+const SUFFIX: &str = ".log";
+
+/// The log folder of a pod, as the runtime is told.
+pub(crate) fn folder_name(root: &Path, pod: &PodRef) -> String {
+    let name = format!("{}_{}_{}", pod.namespace, pod.name, pod.uid);
+    root.join(name).to_string_lossy().into_owned()
+}
+
+/// The log of a container below it.
+pub(crate) fn file_name(container: &str, attempt: u32) -> String {
+    format!("{container}/{attempt}{SUFFIX}")
+}
+
+/// The folders of logs and of links to them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogFolders {
+    /// Where the logs of pods are.
+    pub pods: PathBuf,
+    /// Where links to them are.
+    pub links: PathBuf,
+}
+
+impl Default for LogFolders {
+    fn default() -> Self {
+        Self {
+            pods: POD_LOGS.into(),
+            links: LOG_LINKS.into(),
+        }
+    }
+}
+
+impl LogFolders {
+    /// Makes the folder of a container's log, in which the runtime then writes.
+    pub fn make(&self, pod: &PodRef, container: &str) -> io::Result<()> {
+        let folder = self.of_pod(pod)?.join(plain(container)?);
+        DirBuilder::new().recursive(true).mode(0o755).create(folder)
+    }
+
+    /// Where a container's log is.
+    pub fn log(&self, pod: &PodRef, container: &str, attempt: u32) -> io::Result<PathBuf> {
+        Ok(self
+            .of_pod(pod)?
+            .join(file_name(plain(container)?, attempt)))
+    }
+
+    /// Makes the link to the log of a container that has been started.
+    pub fn link(&self, pod: &PodRef, container: &str, attempt: u32, id: &Id) -> io::Result<()> {
+        let target = self.log(pod, container, attempt)?;
+        let link = self.links.join(link_name(pod, container, id)?);
+        if fs::read_link(&link).is_ok_and(|known| known == target) {
+            return Ok(());
+        }
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o755)
+            .create(&self.links)?;
+        remove_file(&link)?;
+        symlink(target, link)
+    }
+
+    /// Removes the logs of one container, with those that were rotated, and the link to them.
+    pub fn remove_container(
+        &self,
+        pod: &PodRef,
+        container: &str,
+        attempt: u32,
+        id: &Id,
+    ) -> io::Result<()> {
+        remove_file(&self.links.join(link_name(pod, container, id)?))?;
+        let folder = self.of_pod(pod)?.join(plain(container)?);
+        let its = format!("{attempt}{SUFFIX}");
+        for name in names(&folder)? {
+            let rest = name.strip_prefix(&its);
+            if rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.')) {
+                remove_file(&folder.join(name))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes all logs of a pod, and the links to them.
+    pub fn remove_pod(&self, pod: &PodRef) -> io::Result<()> {
+        let folder = self.of_pod(pod)?;
+        let its = format!("{}_{}_", pod.name, pod.namespace);
+        for name in names(&self.links)? {
+            let link = self.links.join(&name);
+            // Another pod of this name, with another UID, has its links here too.
+            if name.starts_with(&its)
+                && fs::read_link(&link).is_ok_and(|it| it.starts_with(&folder))
+            {
+                remove_file(&link)?;
+            }
+        }
+        match fs::remove_dir_all(folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed,
+        }
+    }
+
+    fn of_pod(&self, pod: &PodRef) -> io::Result<PathBuf> {
+        for part in [&*pod.namespace, &*pod.name, pod.uid.as_str()] {
+            plain(part)?;
+        }
+        Ok(folder_name(&self.pods, pod).into())
+    }
+}
+
+fn link_name(pod: &PodRef, container: &str, id: &Id) -> io::Result<String> {
+    let (container, id) = (plain(container)?, plain(id.as_str())?);
+    let mut name = format!(
+        "{}_{}_{container}-{id}",
+        plain(&pod.name)?,
+        plain(&pod.namespace)?
+    );
+    while name.len() > LONGEST_NAME - SUFFIX.len() {
+        name.pop();
+    }
+    Ok(name + SUFFIX)
+}
+
+/// A part of a path that stays in its folder: ids and labels are a runtime's.
+fn plain(part: &str) -> io::Result<&str> {
+    let is_plain = !matches!(part, "" | "." | "..") && !part.contains(['/', '\0']);
+    let error = || io::Error::other(format!("{part:?} cannot be part of the name of a log"));
+    is_plain.then_some(part).ok_or_else(error)
+}
+
+/// The names in a folder; none where it is not there.
+fn names(folder: &Path) -> io::Result<Vec<String>> {
+    let entries = match folder.read_dir() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let names = entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
+    names.collect()
+}
+
+fn remove_file(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
+}
+
+#[cfg(test)]
+mod tests;

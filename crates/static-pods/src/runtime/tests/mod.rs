@@ -1,0 +1,5 @@
+//! Requests, as text that can be read and compared; and every call against a simulated runtime.
+
+mod calls;
+mod promises;
+mod requests;

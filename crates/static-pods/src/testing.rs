@@ -1,0 +1,71 @@
+//! Pods for tests: what a manifest that says little comes to.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use pleg::model::id::PodRef;
+
+use crate::runtime::{CgroupDriver, CgroupVersion, Cgroups, Host};
+use crate::spec::{
+    ContainerSecurity, ContainerSpec, Network, PodSecurity, PodSpec, Probes, PullPolicy, Resources,
+    RestartPolicy, Role,
+};
+
+pub(crate) fn pod() -> PodSpec {
+    PodSpec {
+        pod: PodRef {
+            uid: "0b2c".into(),
+            namespace: "default".into(),
+            name: "web".into(),
+        },
+        labels: BTreeMap::new(),
+        annotations: BTreeMap::new(),
+        network: Network::Pod {
+            hostname: "web".to_owned(),
+        },
+        restart_policy: RestartPolicy::Always,
+        grace_period: Duration::from_secs(30),
+        node_critical: false,
+        dns: None,
+        security: PodSecurity::default(),
+        volumes: BTreeMap::new(),
+        containers: vec![container("app")],
+    }
+}
+
+pub(crate) fn container(name: &str) -> ContainerSpec {
+    ContainerSpec {
+        name: name.to_owned(),
+        role: Role::Container,
+        image: "registry/app:1".to_owned(),
+        pull_policy: PullPolicy::IfNotPresent,
+        command: Vec::new(),
+        args: Vec::new(),
+        working_dir: None,
+        env: Vec::new(),
+        mounts: Vec::new(),
+        ports: Vec::new(),
+        resources: Resources::default(),
+        security: ContainerSecurity::default(),
+        probes: Probes::default(),
+        pre_stop: None,
+        stdin: false,
+        tty: false,
+    }
+}
+
+pub(crate) fn host() -> Host {
+    Host {
+        owner: "run".to_owned(),
+        node_name: "node-1".to_owned(),
+        node_ip: Some(IpAddr::from([192, 168, 0, 1])),
+        memory: 8 << 30,
+        cgroups: Cgroups {
+            driver: CgroupDriver::Cgroupfs,
+            version: CgroupVersion::V1,
+        },
+        log_root: PathBuf::from("/var/log/pods"),
+    }
+}

@@ -1,0 +1,58 @@
+//! What cannot be made or removed on the host.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A volume, or a pod's folder, could not be made or removed.
+#[derive(Debug, thiserror::Error)]
+pub enum VolumeError {
+    /// A name that would lead out of its folder.
+    #[error("{0:?} cannot be the name of a directory")]
+    Name(String),
+    /// A mount names a volume that the pod does not have.
+    #[error("the pod has no volume {0:?}")]
+    Unknown(String),
+    /// A volume.
+    #[error("volume {volume:?}: {}: {error}", path.display())]
+    Volume {
+        /// Which of the pod's.
+        volume: String,
+        /// The path.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// A part of a volume.
+    #[error("volume {volume:?}: subPath {sub_path:?}: {error}")]
+    SubPath {
+        /// Which of the pod's.
+        volume: String,
+        /// Which part of it.
+        sub_path: String,
+        /// Why.
+        error: io::Error,
+    },
+    /// Something else of the pod.
+    #[error("{}: {error}", path.display())]
+    Folder {
+        /// The path.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+}
+
+impl VolumeError {
+    pub(super) fn of_volume(volume: &str, path: &Path, error: io::Error) -> Self {
+        Self::Volume {
+            volume: volume.to_owned(),
+            path: path.to_owned(),
+            error,
+        }
+    }
+
+    pub(super) fn of_folder(path: &Path, error: io::Error) -> Self {
+        let path = path.to_owned();
+        Self::Folder { path, error }
+    }
+}

@@ -1,0 +1,52 @@
+//! `hostPath`: what must be there already, or is made.
+
+use std::fs::{self, DirBuilder, FileType, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, OpenOptionsExt};
+use std::path::Path;
+
+use crate::spec::HostPathType;
+
+/// Checks that the path is what the manifest says, and makes it where it says so.
+pub(super) fn check(path: &Path, kind: HostPathType) -> io::Result<()> {
+    match kind {
+        HostPathType::Any => return Ok(()),
+        HostPathType::DirectoryOrCreate if !exists(path)? => {
+            DirBuilder::new().recursive(true).mode(0o755).create(path)?;
+        }
+        HostPathType::FileOrCreate if !exists(path)? => make_file(path)?,
+        _ => {}
+    }
+    let found = fs::metadata(path)?.file_type();
+    let (is_right, expected): (fn(&FileType) -> bool, _) = match kind {
+        HostPathType::Any => return Ok(()),
+        HostPathType::DirectoryOrCreate | HostPathType::Directory => {
+            (FileType::is_dir, "a directory")
+        }
+        HostPathType::FileOrCreate | HostPathType::File => (FileType::is_file, "a file"),
+        HostPathType::Socket => (FileType::is_socket, "a socket"),
+        HostPathType::CharDevice => (FileType::is_char_device, "a character device"),
+        HostPathType::BlockDevice => (FileType::is_block_device, "a block device"),
+    };
+    match is_right(&found) {
+        true => Ok(()),
+        false => Err(io::Error::other(format!(
+            "hostPath type check failed: not {expected}"
+        ))),
+    }
+}
+
+/// Links are followed, as the runtime follows them when it mounts.
+fn exists(path: &Path) -> io::Result<bool> {
+    path.try_exists()
+}
+
+/// The folder of a file is not made: a manifest that wants it says so by another volume.
+fn make_file(path: &Path) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).mode(0o644);
+    match options.open(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,138 @@
+//! `subPath`: a part of a volume, which must not lead out of it.
+//!
+//! Containers write to volumes, so what is a folder when it is checked may be a link to the
+//! host's `/` when the runtime mounts it. So the path is opened once, by the kernel's own rule
+//! that nothing on the way may leave the volume (`RESOLVE_BENEATH`, since Linux 5.6), and what was
+//! opened is bound to a place in which no container can change anything. The runtime gets that.
+
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{
+    CWD, FileType, Mode, OFlags, ResolveFlags, fchmod, fstat, mkdirat, openat, openat2,
+};
+use rustix::io::Errno;
+use rustix::mount::{UnmountFlags, mount_bind, unmount};
+
+use super::empty_dir::make_parents;
+use super::mounts;
+
+/// The kernel gives up where something is renamed while it looks; it is then to be asked again.
+const TRIES: usize = 16;
+
+/// Opens the part of the volume at that path. Folders that are not there are made, with the mode
+/// of the volume.
+pub(super) fn open(volume: &Path, sub_path: &str) -> io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let volume = openat(CWD, volume, flags, Mode::empty())?;
+    match beneath(&volume, Path::new(sub_path), OFlags::PATH) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            make_folders(&volume, Path::new(sub_path))?;
+            beneath(&volume, Path::new(sub_path), OFlags::PATH)
+        }
+        opened => opened,
+    }
+}
+
+/// Binds what was opened to a place that is the pod's and that no container sees otherwise.
+pub(super) fn bind(opened: &OwnedFd, place: &Path) -> io::Result<()> {
+    let wanted = fstat(opened)?;
+    let is_folder = FileType::from_raw_mode(wanted.st_mode) == FileType::Directory;
+    if place.symlink_metadata().is_ok() && mounts::is_mounted(place)? {
+        let bound = fs::metadata(place)?;
+        if (bound.dev(), bound.ino()) == (wanted.st_dev, wanted.st_ino) {
+            return Ok(());
+        }
+        unmount(place, UnmountFlags::NOFOLLOW)?;
+    }
+    make_place(place, is_folder)?;
+    // The kernel follows this to what was opened, and not to its name.
+    let opened = format!("/proc/self/fd/{}", opened.as_raw_fd());
+    mount_bind(opened.as_str(), place)?;
+    Ok(())
+}
+
+/// An empty folder or an empty file, as what is bound to it must be of its kind.
+fn make_place(place: &Path, is_folder: bool) -> io::Result<()> {
+    match place.symlink_metadata() {
+        Ok(known) if known.is_dir() && is_folder => return Ok(()),
+        Ok(known) if known.is_file() && !is_folder => return Ok(()),
+        Ok(known) if known.is_dir() => fs::remove_dir(place)?,
+        Ok(_) => fs::remove_file(place)?,
+        Err(_) => {}
+    }
+    if is_folder {
+        return make_parents(place);
+    }
+    if let Some(parent) = place.parent() {
+        make_parents(parent)?;
+    }
+    let mut options = OpenOptions::new();
+    options
+        .write(true)
+        .create_new(true)
+        .mode(0o640)
+        .open(place)?;
+    Ok(())
+}
+
+fn make_folders(volume: &OwnedFd, sub_path: &Path) -> io::Result<()> {
+    let mode = Mode::from_raw_mode(fstat(volume)?.st_mode & 0o7777);
+    let mut made = PathBuf::new();
+    let mut parent = beneath(volume, Path::new("."), OFlags::PATH)?;
+    for component in sub_path.components() {
+        let Component::Normal(name) = component else {
+            return Err(leads_out());
+        };
+        made.push(name);
+        let folder = OFlags::PATH | OFlags::DIRECTORY;
+        parent = match beneath(volume, &made, folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                match mkdirat(&parent, name, mode) {
+                    // Somebody else was faster, or it is a link that leads nowhere.
+                    Err(Errno::EXIST) => {}
+                    result => {
+                        result?;
+                        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
+                        let folder = openat(&parent, name, flags | OFlags::CLOEXEC, Mode::empty())?;
+                        // The process' umask took its part.
+                        fchmod(&folder, mode)?;
+                    }
+                }
+                beneath(volume, &made, folder)?
+            }
+            opened => opened?,
+        };
+    }
+    Ok(())
+}
+
+/// Opens a path of which no part leads out of the folder.
+fn beneath(folder: impl AsFd, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+    let mut opened = Err(Errno::AGAIN);
+    for _ in 0..TRIES {
+        opened = openat2(
+            &folder,
+            path,
+            flags | OFlags::CLOEXEC,
+            Mode::empty(),
+            resolve,
+        );
+        if !matches!(opened, Err(Errno::AGAIN | Errno::INTR)) {
+            break;
+        }
+    }
+    opened.map_err(|error| match error {
+        Errno::XDEV => leads_out(),
+        Errno::NOSYS => io::Error::other("subPath needs Linux 5.6 or later (openat2)"),
+        error => error.into(),
+    })
+}
+
+fn leads_out() -> io::Error {
+    io::Error::other("it leads out of the volume")
+}

@@ -14,4 +14,5 @@
 //! goes further than the module that reads or makes it.
 
 pub mod backoff;
+pub mod probe;
 pub mod spec;

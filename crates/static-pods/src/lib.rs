@@ -14,5 +14,7 @@
 //! goes further than the module that reads or makes it.
 
 pub mod backoff;
+pub mod collect;
+pub mod decide;
 pub mod probe;
 pub mod spec;

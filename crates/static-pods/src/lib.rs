@@ -13,9 +13,13 @@
 //! What is wanted of a pod is a [`PodSpec`](spec::PodSpec): no Kubernetes type and no CRI message
 //! goes further than the module that reads or makes it.
 
+pub mod backoff;
+pub mod collect;
+pub mod decide;
 pub mod folder;
 pub mod logs;
 pub mod manifest;
+pub mod probe;
 pub mod runtime;
 pub mod spec;
 pub mod volumes;

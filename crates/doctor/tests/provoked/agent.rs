@@ -56,7 +56,7 @@ fn the_agent_that_permits_nobody_is_named_while_its_victim_waits() {
         "{found:?}"
     );
     assert!(
-        says("1 marks, 1 of which ask for its permission"),
+        says("1 fanotify marks, 1 of which require its permission"),
         "{found:?}"
     );
 

@@ -51,7 +51,7 @@ fn a_group_that_may_not_fork_is_found_until_its_limit_is_raised() {
     group.write("pids.max", "4");
     let full = |host: &Host| {
         let found = findings(&facts(host), Cause::PidsExhausted);
-        let of_ours = |line: &String| line == &format!("{} has 4 of 4 tasks", group.path());
+        let of_ours = |line: &String| line == &format!("{} has 4 of at most 4 tasks", group.path());
         found.iter().any(|one| one.evidence.iter().any(of_ours))
     };
     assert!(full(&Host::local()));

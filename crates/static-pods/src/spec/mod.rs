@@ -3,6 +3,8 @@
 
 mod container;
 mod probe;
+#[cfg(test)]
+pub(crate) mod sample;
 mod security;
 mod volume;
 

@@ -1,0 +1,160 @@
+//! How pods end.
+
+use std::time::Duration;
+
+use pleg::model::listed::ContainerState;
+
+use super::super::{Outcome, Step, Why};
+use super::world::{SECOND, World, pod};
+use crate::spec::RestartPolicy::Always;
+
+fn kills(world: &World) -> Vec<(&str, Duration, bool)> {
+    let calls = world.calls.iter();
+    let kills = calls.filter_map(|call| match &call.step {
+        Step::KillContainer {
+            container,
+            grace,
+            pre_stop,
+            ..
+        } => Some((&**container, *grace, pre_stop.is_some())),
+        _ => None,
+    });
+    kills.collect()
+}
+
+fn end_begins(containers: &[&str]) -> World {
+    let mut spec = pod(Always, containers);
+    for container in &mut spec.containers {
+        if container.name == "app" {
+            container.pre_stop = Some(vec!["drain".into()]);
+        }
+    }
+    let mut world = World::new(spec);
+    world.settle(30 * SECOND);
+    world.ending = Some(Why::ManifestRemoved);
+    world.decide();
+    world
+}
+
+#[test]
+fn containers_end_side_by_side_and_sidecars_after_them_the_last_one_first() {
+    let mut world = end_begins(&["s:one", "s:two", "app", "log"]);
+    assert_eq!(
+        kills(&world),
+        [("app", 30 * SECOND, true), ("log", 30 * SECOND, false)]
+    );
+    world.pass(10 * SECOND);
+    world.perform();
+    world.look();
+    world.decide();
+    assert_eq!(kills(&world).len(), 1);
+    let (name, grace, _) = kills(&world)[0];
+    assert_eq!(name, "two");
+    assert!(grace > 19 * SECOND && grace <= 20 * SECOND);
+    world.perform();
+    world.look();
+    world.decide();
+    assert_eq!(kills(&world)[0].0, "one");
+    world.settle(30 * SECOND);
+    assert!(world.decision().is_gone);
+    assert!(world.containers.is_empty() && world.sandboxes.is_empty() && !world.has_volumes);
+}
+
+#[test]
+fn sidecars_do_not_wait_longer_than_the_grace_period() {
+    let mut world = end_begins(&["s:one", "app"]);
+    assert_eq!(kills(&world)[0].0, "app");
+    let deadline = world.decision().wake_at.unwrap();
+    assert_eq!(deadline, world.now + 30 * SECOND);
+    world.now = deadline;
+    world.decide();
+    let (name, grace, _) = kills(&world)[1];
+    assert_eq!((name, grace), ("one", 2 * SECOND));
+}
+
+#[test]
+fn a_pod_ends_by_what_the_runtime_has_after_each_kill_of_the_run() {
+    for killed_at in 0..20 {
+        let mut world = end_begins(&["s:one", "app"]);
+        for event in 0..20 {
+            if event == killed_at {
+                world.restart();
+            }
+            match event % 3 {
+                0 => world.look(),
+                1 => world.decide(),
+                _ => world.perform(),
+            }
+        }
+        world.settle(60 * SECOND);
+        assert!(world.decision().is_gone, "killed at {killed_at}");
+        assert!(world.containers.is_empty() && world.sandboxes.is_empty() && !world.has_volumes);
+    }
+}
+
+#[test]
+fn a_pod_that_is_not_in_the_runtime_is_gone_once_that_was_seen() {
+    let mut world = World::new(pod(Always, &["app"]));
+    world.ending = Some(Why::ManifestRemoved);
+    world.decide();
+    assert!(!world.decision().is_gone);
+    assert!(world.calls.is_empty());
+    assert!(world.decision().look_after.is_some());
+    world.settle(10 * SECOND);
+    assert!(world.decision().is_gone && !world.has_volumes);
+}
+
+#[test]
+fn a_pod_with_a_container_whose_status_hangs_stays_until_it_is_seen() {
+    let mut world = World::new(pod(Always, &["app", "log"]));
+    world.settle(30 * SECOND);
+    world.stuck = Some(world.running("log").id.clone());
+    world.look();
+    world.ending = Some(Why::ManifestRemoved);
+    world.settle(600 * SECOND);
+    assert_eq!(world.live_names(), ["log"]);
+    assert!(world.has_volumes && world.sandboxes[0].is_ready);
+    world.stuck = None;
+    world.settle(60 * SECOND);
+    assert!(world.decision().is_gone && world.containers.is_empty());
+}
+
+#[test]
+fn a_container_that_is_being_created_is_waited_for_and_removed() {
+    let mut world = World::new(pod(Always, &["app"]));
+    let is_creation = |step: &Step| matches!(step, Step::CreateContainer { .. });
+    while !world.calls.iter().any(|call| is_creation(&call.step)) {
+        world.perform();
+        world.look();
+        world.decide();
+    }
+    let call = world.calls.remove(0);
+    world.ending = Some(Why::ManifestRemoved);
+    world.settle(10 * SECOND);
+    assert!(!world.decision().is_gone && world.has_volumes);
+    world.sandboxes[0].is_ready = true;
+    let outcome = world.effect(&call.step);
+    assert_eq!(world.containers[0].state, ContainerState::Created);
+    world.memory.ended(&call.step, outcome, world.now);
+    world.settle(10 * SECOND);
+    assert!(world.decision().is_gone && world.containers.is_empty());
+    assert!(world.times("StartContainer").is_empty());
+}
+
+#[test]
+fn what_the_runtime_refuses_to_stop_is_tried_again_with_back_off() {
+    let mut world = end_begins(&["app"]);
+    let end = world.now + 60 * SECOND;
+    while world.now < end {
+        for call in &mut world.calls {
+            call.outcome = Some(Outcome::Failed("busy".into()));
+        }
+        world.perform();
+        world.pass(SECOND / 5);
+        world.look();
+        world.decide();
+    }
+    assert!((5..9).contains(&world.times("KillContainer").len()));
+    world.settle(100 * SECOND);
+    assert!(world.decision().is_gone);
+}

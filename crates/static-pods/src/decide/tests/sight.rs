@@ -1,0 +1,319 @@
+//! What is done while not all is seen.
+
+use pleg::model::listed::ContainerState;
+
+use super::super::view::Extent;
+use super::super::{ContainerView, Outcome, Sight, Step, Why};
+use super::world::{SECOND, World, pod};
+use crate::spec::RestartPolicy::Always;
+
+fn two_running() -> World {
+    let mut world = World::new(pod(Always, &["app", "log"]));
+    world.settle(30 * SECOND);
+    assert_eq!(world.live_names(), ["app", "log"]);
+    world
+}
+
+#[test]
+fn a_container_restarts_at_once_while_the_status_of_another_hangs() {
+    let mut world = two_running();
+    world.stuck = Some(world.running("log").id.clone());
+    let stuck = world.running("log").id.clone();
+    world.exit("app", 1);
+    let exit = world.now;
+    world.settle(SECOND);
+    assert_eq!(world.live_names(), ["app", "log"]);
+    assert!(world.now < exit + 2 * SECOND);
+    assert_eq!(world.memory.sight(), Sight::KnownIdsOnly);
+    let log = &world.decision().report.containers[1];
+    assert_eq!(log.waits, Some(Why::StatusStuck));
+    assert_eq!(world.running("log").id, stuck, "it stays as it is");
+}
+
+#[test]
+fn a_container_whose_status_hangs_is_neither_restarted_nor_killed_until_it_is_seen() {
+    let mut world = two_running();
+    let id = world.running("log").id.clone();
+    world.stuck = Some(id.clone());
+    world.failed.insert(id.clone());
+    world.exit("log", 1);
+    world.settle(600 * SECOND);
+    assert_eq!(world.live_names(), ["app"]);
+    world.stuck = None;
+    world.settle(SECOND);
+    assert_eq!(world.live_names(), ["app", "log"]);
+    assert_ne!(world.running("log").id, id);
+}
+
+#[test]
+fn a_container_restarts_while_containers_cannot_be_listed() {
+    let mut world = two_running();
+    world.lists_hang = true;
+    world.exit("app", 1);
+    world.settle(2 * SECOND);
+    assert_eq!(world.live_names(), ["app", "log"]);
+    assert_eq!(world.memory.sight(), Sight::KnownIdsOnly);
+}
+
+#[test]
+fn a_run_that_begins_while_containers_cannot_be_listed_creates_nothing() {
+    let mut world = two_running();
+    world.exit("app", 1);
+    world.lists_hang = true;
+    world.restart();
+    world.settle(100 * SECOND);
+    assert_eq!(world.live_names(), ["log"]);
+    assert_eq!(world.memory.sight(), Sight::Blind);
+    assert!(world.decision().look_after.is_some());
+    world.lists_hang = false;
+    world.settle(2 * SECOND);
+    assert_eq!(world.live_names(), ["app", "log"]);
+    assert_eq!(world.sandboxes.len(), 1);
+}
+
+#[test]
+fn nothing_is_created_while_it_is_not_clear_what_there_is() {
+    let mut world = two_running();
+    world.exit("app", 1);
+    world.look();
+    world.view.extent = Extent::Unclear;
+    for _ in 0..10 {
+        world.decide();
+        world.pass(SECOND);
+    }
+    assert!(world.calls.is_empty());
+    let app = &world.decision().report.containers[0];
+    assert_eq!(app.state, ContainerView::Waiting(Why::NotSeen));
+}
+
+/// The step of this container, or of the sandbox, that is under way.
+fn place(world: &World, action: &str) -> usize {
+    let mut calls = world.calls.iter();
+    calls
+        .position(|call| call.step.action() == action)
+        .expect("it is under way")
+}
+
+#[test]
+fn a_creation_whose_answer_was_lost_is_repeated_under_the_same_name_after_a_complete_look() {
+    let mut world = two_running();
+    world.exit("app", 1);
+    world.look();
+    world.decide();
+    world.perform();
+    world.decide();
+    let index = place(&world, "CreateContainer");
+    world.answer(index, Outcome::Unanswered);
+    // Without a newer look nothing is created, and the other container goes on.
+    world.exit("log", 1);
+    world.lists_hang = true;
+    world.look();
+    for _ in 0..100 {
+        world.decide();
+        world.pass(SECOND);
+    }
+    assert_eq!(world.times("CreateContainer app").len(), 2);
+    assert_eq!(world.times("PullImage log").len(), 2);
+    let app = &world.decision().report.containers[0];
+    assert_eq!(app.state, ContainerView::Waiting(Why::AnswerLost));
+    // The look shows none: the same attempt is made again, and refused while the first goes on.
+    world.lists_hang = false;
+    world.look();
+    world.decide();
+    let mut lost = world.calls.remove(index);
+    for _ in 0..4 {
+        world.perform();
+        world.look();
+        world.calls.push(lost.clone());
+        world.decide();
+        lost = world.calls.remove(0);
+    }
+    let attempts = world.calls.iter().chain([&lost]);
+    let attempts: Vec<_> = attempts
+        .filter_map(|call| match &call.step {
+            Step::CreateContainer {
+                container, attempt, ..
+            } if &**container == "app" => Some(attempt.number()),
+            _ => None,
+        })
+        .collect();
+    assert!(attempts.iter().all(|attempt| *attempt == 1), "{attempts:?}");
+    world.calls.push(lost);
+    world.perform();
+    world.settle(100 * SECOND);
+    assert_eq!(world.live_names(), ["app", "log"]);
+}
+
+#[test]
+fn what_was_done_counts_although_its_call_still_hangs() {
+    let mut world = World::new(pod(Always, &["app"]));
+    let mut hanging = Vec::new();
+    for _ in 0..20 {
+        world.look();
+        world.decide();
+        for mut call in std::mem::take(&mut world.calls) {
+            let outcome = world.effect(&call.step);
+            if let Step::PullImage { .. } = call.step {
+                world.memory.ended(&call.step, outcome, world.now);
+            } else {
+                call.outcome = Some(outcome);
+                hanging.push(call);
+            }
+        }
+    }
+    assert_eq!(world.live_names(), ["app"]);
+    assert_eq!(hanging.len(), 3);
+    // The late answers change nothing.
+    for call in hanging {
+        world
+            .memory
+            .ended(&call.step, call.outcome.unwrap(), world.now);
+    }
+    world.settle(30 * SECOND);
+    assert_eq!(world.live_names(), ["app"]);
+    assert_eq!(world.containers.len(), 1);
+}
+
+#[test]
+fn a_container_that_an_earlier_run_left_unstarted_is_started() {
+    let mut world = World::new(pod(Always, &["app"]));
+    while world.containers.is_empty() {
+        world.look();
+        world.decide();
+        world.perform();
+    }
+    world.restart();
+    world.settle(30 * SECOND);
+    assert_eq!(world.live_names(), ["app"]);
+    assert_eq!(world.containers.len(), 1, "no attempt is lost");
+    assert_eq!(world.times("StartContainer app: LeftUnstarted").len(), 1);
+}
+
+#[test]
+fn a_container_that_cannot_be_started_is_removed_and_made_again_with_back_off() {
+    let mut world = World::new(pod(Always, &["app"]));
+    let end = world.now + 60 * SECOND;
+    while world.now < end {
+        world.look();
+        world.decide();
+        for call in &mut world.calls {
+            if let Step::StartContainer { .. } = call.step {
+                call.outcome = Some(Outcome::Failed("no such file".into()));
+            }
+        }
+        world.perform();
+        world.pass(SECOND / 5);
+    }
+    let creations = world.times("CreateContainer");
+    assert!((5..9).contains(&creations.len()), "{creations:?}");
+    let removals = world.times("RemoveContainer app: StartFailed");
+    assert_eq!(removals.len(), creations.len());
+    let app = &world.decision().report.containers[0];
+    assert!(matches!(
+        &app.waits,
+        Some(Why::CreateContainerError { message, .. }) if &**message == "no such file"
+    ));
+    world.settle(100 * SECOND);
+    assert_eq!(world.live_names(), ["app"]);
+}
+
+#[test]
+fn a_container_in_an_unknown_state_is_killed_and_restarted() {
+    for policy in [Always, crate::spec::RestartPolicy::Never] {
+        let mut world = World::new(pod(policy, &["app", "log"]));
+        world.settle(30 * SECOND);
+        let id = world.running("app").id.clone();
+        let mut all = world.containers.iter_mut();
+        let app = all.find(|it| it.id == id).unwrap();
+        app.state = ContainerState::Unknown;
+        world.settle(30 * SECOND);
+        assert_eq!(world.live_names(), ["app", "log"]);
+        assert_ne!(world.running("app").id, id);
+        let kills = world.times("KillContainer app: StateUnknown");
+        assert_eq!(kills.len(), 1);
+    }
+}
+
+#[test]
+fn a_run_that_is_killed_after_each_single_event_doubles_and_loses_nothing() {
+    let pods: [&[&str]; 2] = [&["i:setup", "s:mesh", "app"], &["app", "log"]];
+    for spec in pods {
+        for killed_at in 0..25 {
+            let mut world = World::new(pod(Always, spec));
+            let mut events = 0;
+            while events < 60 {
+                for part in 0..4 {
+                    if events == killed_at {
+                        world.restart();
+                    }
+                    events += 1;
+                    match part {
+                        0 => world.look(),
+                        1 => world.decide(),
+                        2 => {
+                            for index in 0..world.calls.len() {
+                                let step = world.calls[index].step.clone();
+                                if world.calls[index].outcome.is_none() {
+                                    let outcome = world.effect(&step);
+                                    world.calls[index].outcome = Some(outcome);
+                                }
+                            }
+                        }
+                        _ => world.perform(),
+                    }
+                }
+                if world.live_names().contains(&"setup") {
+                    world.exit("setup", 0);
+                }
+            }
+            world.settle(30 * SECOND);
+            let last = world.live_names();
+            assert_eq!(
+                last.last(),
+                Some(spec.last().unwrap()).map(|it| if *it == "app" { &"mesh" } else { it })
+            );
+            assert_eq!(last.len(), 2);
+            assert_eq!(world.sandboxes.len(), 1);
+            let restarts = world.live().iter().map(|it| it.attempt).max();
+            assert_eq!(restarts, Some(0), "killed at {killed_at}: {:?}", world.log);
+        }
+    }
+}
+
+#[test]
+fn a_view_from_before_a_removal_does_not_bring_back_what_was_removed() {
+    let mut world = two_running();
+    world.exit("app", 1);
+    world.settle(SECOND);
+    world.exit("app", 1);
+    world.look();
+    world.decide();
+    let removal = "RemoveContainer app: GarbageCollected";
+    world.perform();
+    assert_eq!(world.times(removal).len(), 1);
+    for _ in 0..5 {
+        world.decide();
+        world.perform();
+    }
+    assert_eq!(world.times(removal).len(), 1);
+}
+
+#[test]
+fn a_sandbox_that_only_seems_dead_is_stopped_before_another_is_created() {
+    let mut world = two_running();
+    // The runtime was restarted, and cannot read it.
+    world.look();
+    let mut status = pleg::model::status::PodStatus::clone(&world.view.status);
+    status.sandboxes[0].state = pleg::model::listed::SandboxState::NotReady;
+    world.view.status = std::sync::Arc::new(status);
+    for _ in 0..6 {
+        world.decide();
+        world.perform();
+    }
+    assert!(!world.sandboxes[0].is_ready);
+    world.settle(30 * SECOND);
+    assert_eq!(world.live_names(), ["app", "log"]);
+    let lines = world.actions();
+    let place = |line: &str| lines.iter().rposition(|it| it.starts_with(line)).unwrap();
+    assert!(place("StopSandbox: SandboxNotReady") < place("CreateSandbox: SandboxNotReady"));
+}

@@ -1,0 +1,242 @@
+//! Random histories: whatever happens, nothing is doubled; and once nothing happens any more, all
+//! is as it should be.
+
+use pleg::model::listed::ContainerState;
+
+use super::super::view::Extent;
+use super::super::{Memory, Outcome, Phase, Why};
+use super::world::{SECOND, World, pod};
+use crate::spec::{RestartPolicy, Role};
+
+const HISTORIES: u64 = 1500;
+const EVENTS: usize = 250;
+
+#[test]
+fn whatever_happens_nothing_is_doubled_and_all_runs_once_it_is_calm() {
+    let mut ends = [0; 4];
+    for seed in 0..HISTORIES {
+        let result = std::panic::catch_unwind(|| history(seed));
+        let end = result.unwrap_or_else(|_| panic!("in the history of seed {seed}"));
+        ends[end] += 1;
+    }
+    // Each kind of end was reached, or the histories are not what they should be.
+    assert!(ends.iter().all(|count| *count > 50), "{ends:?}");
+}
+
+/// Gives how it ended: 0 is running, 1 succeeded, 2 failed, 3 gone.
+fn history(seed: u64) -> usize {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let policies = [
+        RestartPolicy::Always,
+        RestartPolicy::OnFailure,
+        RestartPolicy::Never,
+    ];
+    let policy = policies[random.usize(..3)];
+    let shapes: [&[&str]; 4] = [
+        &["app"],
+        &["app", "log"],
+        &["i:setup", "app", "log"],
+        &["i:setup", "s:mesh", "i:check", "app"],
+    ];
+    let mut world = World::new(pod(policy, shapes[random.usize(..4)]));
+    for _ in 0..EVENTS {
+        event(&mut world, &mut random);
+        world.check();
+    }
+    calm(&mut world, &mut random);
+    verify(&world)
+}
+
+fn event(world: &mut World, random: &mut fastrand::Rng) {
+    match random.u32(..100) {
+        0..25 => {
+            world.decide();
+            if world.decision().is_gone {
+                // The manifest comes back. What an earlier life left in the runtime is over.
+                world.calls.clear();
+                world.ending = None;
+                world.memory = Memory::new(world.now);
+            }
+        }
+        25..45 => world.look(),
+        45..52 => world.pass(random.u32(1..20_000) * SECOND / 1000),
+        52..80 => call(world, random),
+        80..86 => exit(world, random),
+        86..88 => world.restart(),
+        88..90 => world.lists_hang = !world.lists_hang,
+        90..92 => {
+            let count = world.containers.len();
+            let is_over = world.stuck.take().is_some();
+            if count > 0 && !is_over {
+                world.stuck = Some(world.containers[random.usize(..count)].id.clone());
+            }
+        }
+        92 => world.sandbox_dies(),
+        93 if random.bool() => world.view.extent = Extent::Unclear,
+        93 => {
+            // An old view comes late.
+            if !world.older.is_empty() {
+                let old = world.older[random.usize(..world.older.len())].clone();
+                let newest = std::mem::replace(&mut world.view, old);
+                world.decide();
+                world.view = newest;
+            }
+        }
+        94 => {
+            let running = |state| state == ContainerState::Running;
+            let mut all = world.containers.iter_mut();
+            if let Some(container) = all.find(|it| running(it.state)) {
+                container.state = ContainerState::Unknown;
+            }
+        }
+        95 => {
+            // Somebody removes what is dead.
+            let dead = |state| state == ContainerState::Exited;
+            if let Some(place) = world.containers.iter().position(|it| dead(it.state)) {
+                world.containers.remove(place);
+            }
+        }
+        96 => {
+            let all = world.live();
+            let id = (!all.is_empty()).then(|| all[random.usize(..all.len())].id.clone());
+            world.failed.extend(id);
+        }
+        97 if random.u32(..6) == 0 => world.ending = Some(Why::ManifestRemoved),
+        _ => world.perform(),
+    }
+}
+
+/// Something happens to a call that is under way.
+fn call(world: &mut World, random: &mut fastrand::Rng) {
+    if world.calls.is_empty() {
+        return;
+    }
+    let index = random.usize(..world.calls.len());
+    match random.u32(..10) {
+        // It takes effect; the answer comes later, or not.
+        0..5 => {
+            if world.calls[index].outcome.is_none() {
+                let step = world.calls[index].step.clone();
+                let outcome = world.effect(&step);
+                world.calls[index].outcome = Some(outcome);
+            }
+        }
+        5..8 => {
+            let call = world.calls.swap_remove(index);
+            let (step, outcome) = world.finish(call);
+            if let Some(outcome) = outcome {
+                world.memory.ended(&step, outcome, world.now);
+            }
+        }
+        // Its connection is lost, and it goes on.
+        8 => world.answer(index, Outcome::Unanswered),
+        _ => {
+            if world.calls[index].outcome.is_none() {
+                let refused = Outcome::Failed("out of luck".into());
+                world.calls[index].outcome = Some(refused);
+            }
+        }
+    }
+}
+
+fn exit(world: &mut World, random: &mut fastrand::Rng) {
+    let running = |state| state == ContainerState::Running;
+    let all = world.containers.iter().filter(|it| running(it.state));
+    let names: Vec<_> = all.map(|it| it.name.clone()).collect();
+    if !names.is_empty() {
+        let name = names[random.usize(..names.len())].clone();
+        world.exit(&name, if random.bool() { 0 } else { 1 });
+    }
+}
+
+/// All faults end, each call comes to an end, and init containers do what they should.
+fn calm(world: &mut World, random: &mut fastrand::Rng) {
+    world.stuck = None;
+    world.lists_hang = false;
+    world.failed.clear();
+    world.calls.retain(|call| call.is_awaited || random.bool());
+    world.perform();
+    go_on(world, 200);
+    if world.decision().is_gone {
+        return;
+    }
+    // Some pods get to their end.
+    let code = random.i32(..4) % 3;
+    let is_over = world.spec.restart_policy != RestartPolicy::Always && code < 2;
+    let names: Vec<_> = world.live().iter().map(|it| it.name.clone()).collect();
+    for container in world.spec.containers.clone() {
+        let name = container.name.as_str();
+        let runs = names.iter().any(|it| **it == *name);
+        if is_over && runs && container.role == Role::Container {
+            world.exit(name, code);
+        }
+    }
+    go_on(world, 70);
+}
+
+/// Time passes, and init containers succeed.
+fn go_on(world: &mut World, rounds: u32) {
+    for _ in 0..rounds {
+        world.settle(30 * SECOND);
+        for container in world.spec.containers.clone() {
+            let name = container.name.as_str();
+            if container.role == Role::Init && world.live_names().contains(&name) {
+                world.exit(name, 0);
+            }
+        }
+        if world.decision().is_gone {
+            return;
+        }
+    }
+}
+
+fn verify(world: &World) -> usize {
+    let decision = world.decision();
+    assert_eq!(decision.steps, [], "it is not calm: {:?}", world.actions());
+    let ready: Vec<_> = world.sandboxes.iter().filter(|it| it.is_ready).collect();
+    if world.ending.is_some() {
+        assert!(decision.is_gone, "{:?}", decision);
+        assert!(world.containers.is_empty() && world.sandboxes.is_empty());
+        return 3;
+    }
+    for container in &world.spec.containers {
+        let dead = world.containers.iter();
+        let dead = dead.filter(|it| *it.name == *container.name && it.code.is_some());
+        assert!(dead.count() <= 1, "garbage: {:?}", world.containers);
+    }
+    let phase = decision.report.phase;
+    match phase {
+        Phase::Pending | Phase::Running => {
+            assert_eq!(phase, Phase::Running, "{:?}", decision.report);
+            assert_eq!(ready.len(), 1);
+            let mut wanted = Vec::new();
+            for container in &world.spec.containers {
+                let name = container.name.as_str();
+                let mut all = world.containers.iter();
+                let done = all.find(|it| &*it.name == name && it.code.is_some());
+                let is_done = container.role == Role::Container
+                    && done.is_some_and(|done| match world.spec.restart_policy {
+                        RestartPolicy::Always => false,
+                        RestartPolicy::OnFailure => done.code == Some(0),
+                        RestartPolicy::Never => !world.live_names().contains(&name),
+                    });
+                if container.role != Role::Init && !is_done {
+                    wanted.push(name);
+                }
+            }
+            wanted.sort_unstable();
+            assert_eq!(world.live_names(), wanted, "{:?}", world.containers);
+            assert!(!wanted.is_empty());
+            let here = world.live().iter().all(|it| it.sandbox == ready[0].id);
+            assert!(here, "not all in one sandbox: {:?}", world.containers);
+            assert!(world.spec.restart_policy != RestartPolicy::Always || decision.report.is_ready);
+            0
+        }
+        _ => {
+            assert!(world.live().is_empty(), "{:?}", world.containers);
+            assert!(ready.is_empty());
+            assert_ne!(world.spec.restart_policy, RestartPolicy::Always);
+            usize::from(phase == Phase::Failed) + 1
+        }
+    }
+}

@@ -1,0 +1,349 @@
+//! A runtime, what is seen of it, and a run that keeps one pod on it.
+//!
+//! ```text
+//!   World::decide --steps--> calls --effect--> sandboxes, containers --look--> view
+//!        ^                     |                                                 |
+//!        \---- ended <--answer-/------------------- (or it is lost)              |
+//!        \-----------------------------------------------------------------------/
+//! ```
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pleg::model::id::Id;
+use pleg::model::listed::{ContainerState, SandboxState};
+use pleg::model::status::{ContainerStatus, PodStatus, SandboxStatus};
+use tokio::time::Instant;
+
+use super::super::view::Extent;
+use super::super::{Decision, Memory, Outcome, Step, Termination, View, Want, Why};
+use super::calls::Call;
+use crate::probe::Health;
+use crate::spec::PodSpec;
+pub(super) use crate::spec::sample::pod;
+
+pub(super) const SECOND: Duration = Duration::from_secs(1);
+
+#[derive(Clone, Debug)]
+pub(super) struct Sandbox {
+    pub(super) id: Id,
+    pub(super) attempt: u32,
+    pub(super) is_ready: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Container {
+    pub(super) id: Id,
+    pub(super) name: Arc<str>,
+    pub(super) attempt: u32,
+    pub(super) sandbox: Id,
+    pub(super) state: ContainerState,
+    pub(super) code: Option<i32>,
+}
+
+pub(super) struct World {
+    pub(super) now: Instant,
+    pub(super) spec: PodSpec,
+    pub(super) ending: Option<Why>,
+    pub(super) sandboxes: Vec<Sandbox>,
+    pub(super) containers: Vec<Container>,
+    pub(super) has_volumes: bool,
+    pub(super) calls: Vec<Call>,
+    pub(super) ids: u32,
+    /// Its status call hangs.
+    pub(super) stuck: Option<Id>,
+    /// What is created is not seen.
+    pub(super) lists_hang: bool,
+    pub(super) view: View,
+    /// Views of this run that are older.
+    pub(super) older: Vec<View>,
+    pub(super) memory: Memory,
+    /// Those whose liveness probe has failed.
+    pub(super) failed: BTreeSet<Id>,
+    /// Those whose startup probe has not succeeded.
+    pub(super) slow: BTreeSet<Arc<str>>,
+    pub(super) last: Option<Decision>,
+    /// What was decided, with the seconds since the beginning.
+    pub(super) log: Vec<(u64, String)>,
+    began: Instant,
+}
+
+impl World {
+    pub(super) fn new(spec: PodSpec) -> Self {
+        let now = Instant::now();
+        let status = PodStatus::unknown(spec.pod.uid.clone());
+        Self {
+            now,
+            began: now,
+            ending: None,
+            sandboxes: Vec::new(),
+            containers: Vec::new(),
+            has_volumes: true,
+            calls: Vec::new(),
+            ids: 0,
+            stuck: None,
+            lists_hang: false,
+            view: View {
+                status: Arc::new(status),
+                as_of: None,
+                extent: Extent::Unclear,
+            },
+            older: Vec::new(),
+            memory: Memory::new(now),
+            failed: BTreeSet::new(),
+            slow: BTreeSet::new(),
+            last: None,
+            log: Vec::new(),
+            spec,
+        }
+    }
+
+    pub(super) fn pass(&mut self, time: Duration) {
+        self.now += time;
+    }
+
+    /// The run is killed, and another begins: it knows nothing.
+    pub(super) fn restart(&mut self) {
+        for call in &mut self.calls {
+            call.is_awaited = false;
+        }
+        self.memory = Memory::new(self.now);
+        self.older.clear();
+        let status = PodStatus::unknown(self.spec.pod.uid.clone());
+        self.view = View {
+            status: Arc::new(status),
+            as_of: None,
+            extent: Extent::Unclear,
+        };
+    }
+
+    /// The PLEG looks, as far as it can.
+    pub(super) fn look(&mut self) {
+        self.pass(Duration::from_millis(1));
+        self.older.push(self.view.clone());
+        let stuck = self.stuck.clone();
+        let stuck = stuck.filter(|id| self.containers.iter().any(|it| it.id == *id));
+        let was_seen = self.view.extent != Extent::Unclear;
+        let known = self.view.status.clone();
+        let mut status = self.status();
+        let is_known = |id: &Id| known.container(id).is_some();
+        self.view = match stuck {
+            Some(_) if !was_seen => return,
+            Some(stuck) => {
+                // The pod's last good status stays, but for the exits of its other containers.
+                let mut last = PodStatus::clone(&known);
+                for shown in &mut last.containers {
+                    if let Some(now) = status.container(&shown.id)
+                        && now.state == ContainerState::Exited
+                        && shown.id != stuck
+                    {
+                        *shown = now.clone();
+                    }
+                }
+                View {
+                    status: Arc::new(last),
+                    as_of: self.view.as_of,
+                    extent: Extent::AllBut(stuck),
+                }
+            }
+            // A PLEG that begins so has sandboxes, and no id of a container.
+            None if self.lists_hang => {
+                status.containers.retain(|it| is_known(&it.id));
+                View {
+                    status: Arc::new(status),
+                    as_of: Some(self.now),
+                    extent: Extent::Known,
+                }
+            }
+            None => View {
+                status: Arc::new(status),
+                as_of: Some(self.now),
+                extent: Extent::All,
+            },
+        };
+        self.pass(Duration::from_millis(1));
+    }
+
+    fn status(&self) -> PodStatus {
+        let mut status = PodStatus::unknown(self.spec.pod.uid.clone());
+        status.sandboxes.extend(self.sandboxes.iter().map(|it| {
+            let state = if it.is_ready {
+                SandboxState::Ready
+            } else {
+                SandboxState::NotReady
+            };
+            SandboxStatus {
+                id: it.id.clone(),
+                state,
+                attempt: it.attempt,
+                created_at: None,
+                ips: Vec::new(),
+                pod: None,
+                containers: Vec::new(),
+            }
+        }));
+        status
+            .containers
+            .extend(self.containers.iter().map(|it| ContainerStatus {
+                id: it.id.clone(),
+                name: it.name.clone(),
+                state: it.state,
+                attempt: it.attempt,
+                exit_code: it.code,
+                reason: None,
+                created_at: None,
+                started_at: None,
+                finished_at: None,
+                image: "image".into(),
+                pod: None,
+            }));
+        status
+    }
+
+    /// Decides, and makes the calls.
+    pub(super) fn decide(&mut self) {
+        let slow = |it: &&Container| self.slow.contains(&it.name);
+        let started = self.containers.iter().filter(|it| !slow(it));
+        let health = Health::of_test(started.map(|it| &it.id), &self.failed);
+        let pod = Termination::from(&self.spec);
+        let want = match &self.ending {
+            None => Want::Run(&self.spec),
+            Some(why) => Want::End { pod: &pod, why },
+        };
+        let decision = self.memory.decide(want, &self.view, &health, self.now);
+        let seconds = (self.now - self.began).as_secs();
+        for planned in &decision.steps {
+            self.check_step(&planned.step);
+            let container = planned.step.container();
+            let container = container.map_or(String::new(), |name| format!(" {name}"));
+            let line = format!(
+                "{}{container}: {}",
+                planned.step.action(),
+                planned.why.name()
+            );
+            self.log.push((seconds, line));
+            let call = self.arrive(planned.step.clone());
+            self.calls.push(call);
+        }
+        self.last = Some(decision);
+    }
+
+    fn check_step(&self, step: &Step) {
+        let id = match step {
+            Step::StartContainer { id, .. }
+            | Step::KillContainer { id, .. }
+            | Step::RemoveContainer { id, .. } => id,
+            Step::RemoveVolumes => {
+                assert!(self.live().is_empty(), "volumes of what runs are removed");
+                return;
+            }
+            _ => return,
+        };
+        let stuck = Extent::AllBut(id.clone());
+        assert!(self.view.extent != stuck, "{step:?} of a stuck container");
+    }
+
+    pub(super) fn decision(&self) -> &Decision {
+        self.last.as_ref().expect("a decision was made")
+    }
+
+    /// All that has a process.
+    pub(super) fn live(&self) -> Vec<&Container> {
+        let live = [ContainerState::Running, ContainerState::Unknown];
+        let all = self.containers.iter();
+        all.filter(|it| live.contains(&it.state)).collect()
+    }
+
+    pub(super) fn live_names(&self) -> Vec<&str> {
+        let mut names: Vec<_> = self.live().iter().map(|it| &*it.name).collect();
+        names.sort_unstable();
+        names
+    }
+
+    pub(super) fn exit(&mut self, name: &str, code: i32) {
+        let mut all = self.containers.iter_mut();
+        let found = all.find(|it| &*it.name == name && it.state == ContainerState::Running);
+        let found = found.expect("a container of this name runs");
+        found.state = ContainerState::Exited;
+        found.code = Some(code);
+    }
+
+    pub(super) fn running(&self, name: &str) -> &Container {
+        let mut all = self.containers.iter();
+        let found = all.find(|it| &*it.name == name && it.state == ContainerState::Running);
+        found.expect("a container of this name runs")
+    }
+
+    pub(super) fn sandbox_dies(&mut self) {
+        for sandbox in &mut self.sandboxes {
+            sandbox.is_ready = false;
+        }
+        for container in &mut self.containers {
+            if container.state == ContainerState::Running {
+                container.state = ContainerState::Exited;
+                container.code = Some(137);
+            }
+        }
+    }
+
+    /// Performs and answers all that is under way.
+    pub(super) fn perform(&mut self) {
+        while let Some(call) = self.calls.pop() {
+            let (step, outcome) = self.finish(call);
+            if let Some(outcome) = outcome {
+                self.memory.ended(&step, outcome, self.now);
+            }
+        }
+        self.check();
+    }
+
+    /// Goes on until nothing happens any more, in steps of up to this time.
+    pub(super) fn settle(&mut self, limit: Duration) {
+        let end = self.now + limit;
+        while self.now < end {
+            self.look();
+            self.decide();
+            if self.calls.is_empty() {
+                let decision = self.decision();
+                let next = decision.wake_at.map_or(end, |at| at.max(self.now));
+                let is_seen = decision.look_after.is_none();
+                if !is_seen {
+                    self.pass(SECOND);
+                } else if next >= end {
+                    self.now = end;
+                    return;
+                } else {
+                    self.now = next;
+                }
+            }
+            self.perform();
+        }
+    }
+
+    /// Never two live containers of one name, and never two sandboxes.
+    pub(super) fn check(&self) {
+        let ready = self.sandboxes.iter().filter(|it| it.is_ready).count();
+        assert!(ready <= 1, "two sandboxes: {:?}", self.sandboxes);
+        let mut names = self.live_names();
+        names.dedup();
+        assert!(names.len() == self.live().len(), "two of {:?}", self.live());
+    }
+
+    pub(super) fn actions(&self) -> Vec<&str> {
+        self.log.iter().map(|(_, line)| line.as_str()).collect()
+    }
+
+    /// The steps whose line begins so, by the second.
+    pub(super) fn times(&self, line: &str) -> Vec<u64> {
+        let lines = self.log.iter().filter(|(_, it)| it.starts_with(line));
+        lines.map(|(seconds, _)| *seconds).collect()
+    }
+
+    pub(super) fn answer(&mut self, index: usize, outcome: Outcome) {
+        let call = &mut self.calls[index];
+        if std::mem::replace(&mut call.is_awaited, false) {
+            self.memory.ended(&call.step, outcome, self.now);
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! What was seen of a pod, and what may be concluded from it.
+
+use std::sync::Arc;
+
+use pleg::model::id::{Id, PodUid};
+use pleg::model::status::PodStatus;
+use pleg::out::cache::Entry;
+use pleg::out::failure::InspectError;
+use pleg::runtime::{CallError, Rpc};
+use tokio::time::Instant;
+
+/// A pod's status as the PLEG's cache has it, and how far it goes.
+#[derive(Clone, Debug)]
+pub struct View {
+    pub(super) status: Arc<PodStatus>,
+    /// Begun at this time, or later.
+    pub(super) as_of: Option<Instant>,
+    pub(super) extent: Extent,
+}
+
+/// What a view shows of a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Extent {
+    /// All that there was of the pod.
+    All,
+    /// All that was known of it. What was created since is not seen, as a list does not come.
+    Known,
+    /// What was known of it, but for a container whose status call fails or hangs. An exit of the
+    /// others is seen.
+    AllBut(Id),
+    /// Nothing can be concluded from what is missing in it.
+    Unclear,
+}
+
+impl View {
+    /// The pod is not in the runtime: a look that was begun after `as_of` did not find it
+    /// ([`Cache::newer_than`](pleg::out::cache::Cache::newer_than) gives the default entry then).
+    pub fn not_found(uid: PodUid, as_of: Instant) -> Self {
+        Self {
+            status: Arc::new(PodStatus::unknown(uid)),
+            as_of: Some(as_of),
+            extent: Extent::All,
+        }
+    }
+}
+
+impl From<&Entry> for View {
+    fn from(entry: &Entry) -> Self {
+        let as_of = entry.as_of.map(|as_of| as_of.instant);
+        let extent = match &entry.error {
+            _ if !entry.inspected => Extent::Unclear,
+            None if as_of.is_some() && entry.complete_as_of >= as_of => Extent::All,
+            None => Extent::Known,
+            Some(error) => match stuck_container(error) {
+                Some(id) => Extent::AllBut(id.clone()),
+                None => Extent::Unclear,
+            },
+        };
+        Self {
+            status: entry.status.clone(),
+            as_of,
+            extent,
+        }
+    }
+}
+
+/// The container that alone keeps the pod from being seen, if it is one.
+fn stuck_container(error: &InspectError) -> Option<&Id> {
+    match error {
+        // Then it is not about this container.
+        InspectError::Failed {
+            error: CallError::Unavailable(_),
+            ..
+        } => None,
+        InspectError::Failed {
+            call: Rpc::ContainerStatus,
+            id,
+            ..
+        }
+        | InspectError::Overdue {
+            call: Rpc::ContainerStatus,
+            id,
+        }
+        | InspectError::Disagrees {
+            call: Rpc::ContainerStatus,
+            id,
+        }
+        | InspectError::Contradicted { id } => Some(id),
+        _ => None,
+    }
+}
+
+/// How far what is known of a pod can be trusted now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sight {
+    /// All that the pod has is seen, as of after our last action.
+    Complete,
+    /// What is new is not seen, but all that the pod has is known: all of it was seen since our
+    /// start, and nobody but us creates anything of it. Each id is as it was last seen; that a
+    /// container has exited is final.
+    KnownIdsOnly,
+    /// Neither: nothing is created.
+    Blind,
+}

@@ -1,0 +1,217 @@
+//! HTTP probes.
+//!
+//! As a kubelet's, with one connection for each request, no proxy, and certificates that are not
+//! verified. A redirect is followed up to ten times; one to another host is not, and is a success.
+//! `Location` may be a URL, `//host/path`, a path, or a last part of the path; dots in it
+//! (`../x`) are sent as they are.
+
+use http_body_util::{BodyExt, Empty};
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::http1;
+use hyper::header::{ACCEPT, CONNECTION, HOST, LOCATION, USER_AGENT};
+use hyper::rt::{Read, Write};
+use hyper::{Request, Response, Uri};
+use hyper_util::rt::TokioIo;
+
+use super::perform::open;
+use super::tls;
+use crate::spec::Scheme;
+
+/// A kubelet follows so many redirects.
+const MAX_REDIRECTS: usize = 10;
+
+/// So much of an answer is read. A server that breaks off before has failed.
+const MAX_BODY: usize = 10 * 1024;
+
+const OUR_NAME: &str = concat!("pleg-probe/", env!("CARGO_PKG_VERSION"));
+
+/// What is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Target {
+    pub(super) scheme: Scheme,
+    /// A name or an address; IPv6 with or without brackets.
+    pub(super) host: String,
+    pub(super) port: u16,
+    /// With the query; begins with `/`.
+    pub(super) path: String,
+}
+
+/// Asks, and tells why that is a failure.
+pub(super) async fn get(mut target: Target, headers: &[(String, String)]) -> Result<(), String> {
+    for _ in 0..=MAX_REDIRECTS {
+        let response = send(&target, headers).await?;
+        let status = response.status().as_u16();
+        let location = response.headers().get(LOCATION).cloned();
+        match (status, location) {
+            (301 | 302 | 303 | 307 | 308, Some(location)) => {
+                let location = location.to_str().map_err(|_| "the redirect is not text")?;
+                let next = target.resolve(location)?;
+                if next.bare_host() != target.bare_host() {
+                    return Ok(());
+                }
+                target = next;
+            }
+            (200..=399, _) => return read(response).await,
+            _ => return Err(format!("HTTP status {status}")),
+        }
+    }
+    Err(format!("more than {MAX_REDIRECTS} redirects"))
+}
+
+async fn send(target: &Target, headers: &[(String, String)]) -> Result<Response<Incoming>, String> {
+    let request = request(target, headers)?;
+    let stream = open(&target.host, target.port).await?;
+    match target.scheme {
+        Scheme::Http => exchange(TokioIo::new(stream), request).await,
+        Scheme::Https => {
+            let stream = tls::wrap(stream, target.bare_host()).await?;
+            exchange(TokioIo::new(stream), request).await
+        }
+    }
+}
+
+async fn exchange<T: Read + Write + Unpin + Send + 'static>(
+    stream: T,
+    request: Request<Empty<Bytes>>,
+) -> Result<Response<Incoming>, String> {
+    let (mut sender, connection) = http1::handshake(stream).await.map_err(in_words)?;
+    // Ends with the answer, or with whoever waits for it.
+    tokio::spawn(connection);
+    sender.send_request(request).await.map_err(in_words)
+}
+
+fn request(target: &Target, headers: &[(String, String)]) -> Result<Request<Empty<Bytes>>, String> {
+    let is_given = |name: &str| headers.iter().any(|(it, _)| it.eq_ignore_ascii_case(name));
+    let mut request = Request::get(&target.path).header(CONNECTION, "close");
+    for (name, value) in [
+        (HOST, target.authority()),
+        (USER_AGENT, OUR_NAME.to_owned()),
+        (ACCEPT, "*/*".to_owned()),
+    ] {
+        if !is_given(name.as_str()) {
+            request = request.header(name, value);
+        }
+    }
+    for (name, value) in headers {
+        request = request.header(name, value);
+    }
+    let body = Empty::new();
+    request
+        .body(body)
+        .map_err(|error| format!("the request cannot be made: {error}"))
+}
+
+async fn read(response: Response<Incoming>) -> Result<(), String> {
+    let mut body = response.into_body();
+    let mut length = 0;
+    while length < MAX_BODY {
+        match body.frame().await {
+            None => break,
+            Some(Ok(frame)) => length += frame.data_ref().map_or(0, Bytes::len),
+            Some(Err(error)) => return Err(in_words(error)),
+        }
+    }
+    Ok(())
+}
+
+fn in_words(error: hyper::Error) -> String {
+    format!("no answer: {error}")
+}
+
+impl Target {
+    fn bare_host(&self) -> &str {
+        let inner = self.host.strip_prefix('[');
+        let inner = inner.and_then(|it| it.strip_suffix(']'));
+        inner.unwrap_or(&self.host)
+    }
+
+    fn authority(&self) -> String {
+        let host = self.bare_host();
+        let host = if host.contains(':') {
+            format!("[{host}]")
+        } else {
+            host.to_owned()
+        };
+        match (self.scheme, self.port) {
+            (Scheme::Http, 80) | (Scheme::Https, 443) => host,
+            (_, port) => format!("{host}:{port}"),
+        }
+    }
+
+    /// Where a `Location` leads from here.
+    fn resolve(&self, location: &str) -> Result<Self, String> {
+        let scheme = match self.scheme {
+            Scheme::Http => "http",
+            Scheme::Https => "https",
+        };
+        // A part after `#` is not sent.
+        let location = location.split('#').next().unwrap_or_default();
+        let (path, _) = self.path.split_once('?').unwrap_or((&self.path, ""));
+        let absolute = if location.contains("://") {
+            location.to_owned()
+        } else if location.starts_with("//") {
+            format!("{scheme}:{location}")
+        } else {
+            let rest = if location.starts_with('/') {
+                location.to_owned()
+            } else if location.is_empty() || location.starts_with('?') {
+                format!("{path}{location}")
+            } else {
+                let (folder, _) = path.rsplit_once('/').unwrap_or_default();
+                format!("{folder}/{location}")
+            };
+            return Ok(Self {
+                path: rest,
+                ..self.clone()
+            });
+        };
+        let bad = || format!("the redirect to {location:?} is not a URL");
+        let uri: Uri = absolute.parse().map_err(|_| bad())?;
+        let (scheme, port) = match uri.scheme_str() {
+            Some("http") => (Scheme::Http, 80),
+            Some("https") => (Scheme::Https, 443),
+            _ => return Err(bad()),
+        };
+        let path = uri.path_and_query().map_or("/", |it| it.as_str());
+        Ok(Self {
+            scheme,
+            host: uri.host().ok_or_else(bad)?.to_owned(),
+            port: uri.port_u16().unwrap_or(port),
+            path: path.to_owned(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(host: &str, port: u16, path: &str) -> Target {
+        Target {
+            scheme: Scheme::Http,
+            host: host.into(),
+            port,
+            path: path.into(),
+        }
+    }
+
+    #[test]
+    fn a_location_is_understood_in_each_of_its_forms() {
+        let from = target("10.0.0.1", 8080, "/a/b?c=d");
+        let leads = |location: &str| from.resolve(location).unwrap();
+        assert_eq!(leads("/x?y"), target("10.0.0.1", 8080, "/x?y"));
+        assert_eq!(leads("x#part"), target("10.0.0.1", 8080, "/a/x"));
+        assert_eq!(leads("?y"), target("10.0.0.1", 8080, "/a/b?y"));
+        assert_eq!(leads("http://other/x"), target("other", 80, "/x"));
+        assert_eq!(leads("//10.0.0.1:81"), target("10.0.0.1", 81, "/"));
+        assert!(from.resolve("ftp://other/x").is_err());
+        assert!(from.resolve("http://").is_err());
+    }
+
+    #[test]
+    fn the_host_header_has_brackets_where_needed_and_no_default_port() {
+        assert_eq!(target("fd00::1", 8080, "/").authority(), "[fd00::1]:8080");
+        assert_eq!(target("[fd00::1]", 80, "/").authority(), "[fd00::1]");
+        assert_eq!(target("web", 80, "/").authority(), "web");
+    }
+}

@@ -1,0 +1,130 @@
+//! Making a check: a command in the container, a request, a connection.
+//!
+//! | the check | success | failure | could not be made |
+//! |---|---|---|---|
+//! | exec | exit code 0 | any other, or the timeout | the runtime could not run it |
+//! | HTTP | 200 to 399 | any other, no connection, the timeout | |
+//! | TCP | a connection | none, the timeout | |
+
+use std::future::Future;
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pleg::model::id::Id;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::http;
+use super::{CheckToMake, Finding};
+use crate::spec::Check;
+
+/// So much of a command's output is shown.
+const OUTPUT_SHOWN: usize = 1024;
+
+/// Runs commands in containers.
+pub trait Exec: Sync {
+    /// Runs a command in a container; the runtime ends it after `timeout`.
+    ///
+    /// This waits for the runtime's answer as long as it takes: an `ExecSync` that hangs says
+    /// nothing about the container, and as long as it does, no other is begun.
+    fn exec(
+        &self,
+        id: &Id,
+        command: &[String],
+        timeout: Duration,
+    ) -> impl Future<Output = ExecEnd> + Send;
+}
+
+/// How a command ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ExecEnd {
+    /// By itself.
+    Exited {
+        /// With this exit code.
+        code: i32,
+        /// What it wrote.
+        output: String,
+    },
+    /// The runtime ended it after the timeout.
+    TimedOut,
+    /// The runtime could not run it, or did not say what became of it.
+    NotRun(Arc<str>),
+}
+
+/// Makes a check of a pod with this address.
+pub async fn perform(check: &CheckToMake, pod_ip: Option<IpAddr>, exec: &impl Exec) -> Finding {
+    let limit = check.timeout;
+    let found = match &check.check {
+        Check::Exec(command) => return run(exec, &check.id, command, limit).await,
+        Check::Http {
+            scheme,
+            host,
+            port,
+            path,
+            headers,
+        } => {
+            let Some(host) = address(host, pod_ip) else {
+                return no_address();
+            };
+            let target = http::Target {
+                scheme: *scheme,
+                host,
+                port: *port,
+                path: path.clone(),
+            };
+            timeout(limit, http::get(target, headers)).await
+        }
+        Check::Tcp { host, port } => {
+            let Some(host) = address(host, pod_ip) else {
+                return no_address();
+            };
+            timeout(limit, connect(&host, *port)).await
+        }
+    };
+    match found {
+        Ok(Ok(())) => Finding::Success,
+        Ok(Err(message)) => Finding::Failure(message.into()),
+        Err(_) => Finding::Failure(format!("no answer within {} s", limit.as_secs_f32()).into()),
+    }
+}
+
+async fn run(exec: &impl Exec, id: &Id, command: &[String], limit: Duration) -> Finding {
+    match exec.exec(id, command, limit).await {
+        ExecEnd::Exited { code: 0, .. } => Finding::Success,
+        ExecEnd::Exited { code, output } => {
+            let shown: String = output.trim().chars().take(OUTPUT_SHOWN).collect();
+            let colon = if shown.is_empty() { "" } else { ": " };
+            Finding::Failure(format!("exit code {code}{colon}{shown}").into())
+        }
+        ExecEnd::TimedOut => {
+            let seconds = limit.as_secs_f32();
+            Finding::Failure(format!("the command took longer than {seconds} s").into())
+        }
+        ExecEnd::NotRun(message) => Finding::Unknown(message),
+    }
+}
+
+fn address(host: &Option<String>, pod_ip: Option<IpAddr>) -> Option<String> {
+    host.clone().or_else(|| pod_ip.map(|ip| ip.to_string()))
+}
+
+/// That is not the container's fault.
+fn no_address() -> Finding {
+    Finding::Unknown("the pod has no IP address yet".into())
+}
+
+async fn connect(host: &str, port: u16) -> Result<(), String> {
+    open(host, port).await.map(|_| ())
+}
+
+/// A connection to a name or an address, with or without the brackets of IPv6.
+pub(super) async fn open(host: &str, port: u16) -> Result<TcpStream, String> {
+    let bare = host.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
+    let stream: io::Result<_> = TcpStream::connect((bare.unwrap_or(host), port)).await;
+    stream.map_err(|error| format!("no connection to {host} port {port}: {error}"))
+}
+
+#[cfg(test)]
+mod tests;

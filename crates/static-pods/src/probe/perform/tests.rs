@@ -1,0 +1,268 @@
+use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+
+use super::*;
+use crate::probe::Kind;
+use crate::spec::Scheme;
+
+const HOME: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+/// Ends each command in the same way.
+struct Ends(ExecEnd);
+
+impl Exec for Ends {
+    async fn exec(&self, _: &Id, _: &[String], _: Duration) -> ExecEnd {
+        self.0.clone()
+    }
+}
+
+fn check(check: Check) -> CheckToMake {
+    CheckToMake {
+        container: "app".into(),
+        id: "one".into(),
+        kind: Kind::Liveness,
+        check,
+        timeout: Duration::from_millis(700),
+    }
+}
+
+fn http(port: u16, path: &str, headers: &[(&str, &str)]) -> CheckToMake {
+    let headers = headers.iter();
+    check(Check::Http {
+        scheme: Scheme::Http,
+        host: None,
+        port,
+        path: path.into(),
+        headers: headers
+            .map(|(name, value)| (name.to_string(), value.to_string()))
+            .collect(),
+    })
+}
+
+async fn find(check: &CheckToMake) -> Finding {
+    let never = Ends(ExecEnd::NotRun("no runtime".into()));
+    perform(check, Some(HOME), &never).await
+}
+
+/// Answers each request with what `answer` makes of its path; gives the port and the requests.
+async fn server(
+    answer: impl Fn(&str) -> String + Send + 'static,
+) -> (u16, mpsc::UnboundedReceiver<String>) {
+    let listener = TcpListener::bind((HOME, 0)).await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (sender, requests) = mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut request = vec![0; 4096];
+            let length = stream.read(&mut request).await.unwrap_or(0);
+            let request = String::from_utf8_lossy(&request[..length]).into_owned();
+            let path = request.split(' ').nth(1).unwrap_or("").to_owned();
+            let _ = sender.send(request);
+            let _ = stream.write_all(answer(&path).as_bytes()).await;
+        }
+    });
+    (port, requests)
+}
+
+fn status(status: &str) -> String {
+    format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n")
+}
+
+fn redirect(location: &str) -> String {
+    format!("HTTP/1.1 302 Found\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n")
+}
+
+fn failure(message: &str) -> Finding {
+    Finding::Failure(message.into())
+}
+
+#[tokio::test]
+async fn answers_from_200_to_399_are_a_success() {
+    let (port, _requests) = server(|path| status(&path[1..])).await;
+    for well in ["200", "204", "302", "304", "399"] {
+        let check = http(port, &format!("/{well}"), &[]);
+        assert_eq!(find(&check).await, Finding::Success, "{well}");
+    }
+    for bad in ["400", "404", "500", "503"] {
+        let check = http(port, &format!("/{bad}"), &[]);
+        assert_eq!(find(&check).await, failure(&format!("HTTP status {bad}")));
+    }
+}
+
+#[tokio::test]
+async fn a_request_names_us_and_bears_the_headers_of_the_manifest() {
+    let (port, mut requests) = server(|_| status("200 OK")).await;
+    let plain = http(port, "/health?full", &[]);
+    assert_eq!(find(&plain).await, Finding::Success);
+    let request = requests.recv().await.unwrap().to_lowercase();
+    assert!(request.starts_with("get /health?full http/1.1\r\n"));
+    assert!(request.contains("\r\nuser-agent: pleg-probe/"));
+    assert!(request.contains("\r\naccept: */*\r\n"));
+    assert!(request.contains(&format!("\r\nhost: 127.0.0.1:{port}\r\n")));
+
+    let headers = [("Host", "web"), ("X-Key", "1"), ("user-agent", "me")];
+    assert_eq!(find(&http(port, "/", &headers)).await, Finding::Success);
+    let request = requests.recv().await.unwrap().to_lowercase();
+    assert!(request.contains("\r\nhost: web\r\n"));
+    assert!(request.contains("\r\nx-key: 1\r\n"));
+    assert!(request.contains("\r\nuser-agent: me\r\n"));
+    assert!(!request.contains("pleg-probe"));
+}
+
+#[tokio::test]
+async fn redirects_are_followed_on_the_same_host_only_and_ten_times_at_most() {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    let (port, _requests) = server(|path| match path {
+        "/here" => redirect("/bad"),
+        "/elsewhere" => redirect("http://192.0.2.1/bad"),
+        "/round" => {
+            COUNT.fetch_add(1, Ordering::Relaxed);
+            redirect("round")
+        }
+        _ => status("500"),
+    })
+    .await;
+    let here = find(&http(port, "/here", &[])).await;
+    assert_eq!(here, failure("HTTP status 500"));
+    let elsewhere = find(&http(port, "/elsewhere", &[])).await;
+    assert_eq!(elsewhere, Finding::Success);
+    let round = find(&http(port, "/round", &[])).await;
+    assert_eq!(round, failure("more than 10 redirects"));
+    assert_eq!(COUNT.load(Ordering::Relaxed), 11);
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_answer_or_breaks_off_has_failed() {
+    let listener = TcpListener::bind((HOME, 0)).await.unwrap();
+    let silent = listener.local_addr().unwrap().port();
+    let finding = find(&http(silent, "/", &[])).await;
+    assert_eq!(finding, failure("no answer within 0.7 s"));
+
+    let cut = "HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nshort";
+    let (port, _requests) = server(|_| cut.into()).await;
+    assert!(matches!(
+        find(&http(port, "/", &[])).await,
+        Finding::Failure(_)
+    ));
+}
+
+#[tokio::test]
+async fn an_endless_answer_is_a_success_after_ten_kilobytes() {
+    let listener = TcpListener::bind((HOME, 0)).await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let head = "HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n";
+        stream.write_all(head.as_bytes()).await.unwrap();
+        while stream.write_all(&[b'x'; 1024]).await.is_ok() {}
+    });
+    assert_eq!(find(&http(port, "/", &[])).await, Finding::Success);
+}
+
+#[tokio::test]
+async fn what_does_not_speak_tls_fails_an_https_probe() {
+    let (port, _requests) = server(|_| status("200 OK")).await;
+    let https = check(Check::Http {
+        scheme: Scheme::Https,
+        host: None,
+        port,
+        path: "/".into(),
+        headers: Vec::new(),
+    });
+    let Finding::Failure(message) = find(&https).await else {
+        panic!("plain HTTP was taken for HTTPS");
+    };
+    assert!(message.starts_with("no TLS: "), "{message}");
+}
+
+/// The certificate is nobody's, and was valid for a day.
+#[tokio::test]
+async fn any_certificate_will_do_for_an_https_probe() {
+    use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+
+    let certificate = CertificateDer::from(&include_bytes!("nobody.cert.der")[..]);
+    let key = PrivatePkcs8KeyDer::from(&include_bytes!("nobody.key.der")[..]);
+    let provider = rustls::crypto::ring::default_provider();
+    let config = rustls::ServerConfig::builder_with_provider(provider.into())
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate], PrivateKeyDer::from(key))
+        .unwrap();
+    let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
+    let listener = TcpListener::bind((HOME, 0)).await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        let (stream, _) = listener.accept().await.unwrap();
+        let mut stream = acceptor.accept(stream).await.unwrap();
+        let mut request = vec![0; 4096];
+        let _ = stream.read(&mut request).await;
+        let answer = status("200 OK");
+        stream.write_all(answer.as_bytes()).await.unwrap();
+        let _ = stream.shutdown().await;
+    });
+    let https = check(Check::Http {
+        scheme: Scheme::Https,
+        host: None,
+        port,
+        path: "/".into(),
+        headers: Vec::new(),
+    });
+    assert_eq!(find(&https).await, Finding::Success);
+}
+
+#[tokio::test]
+async fn a_connection_is_a_success_of_a_tcp_probe() {
+    let listener = TcpListener::bind((HOME, 0)).await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let tcp = |host: Option<&str>| {
+        let host = host.map(str::to_owned);
+        check(Check::Tcp { host, port })
+    };
+    assert_eq!(find(&tcp(None)).await, Finding::Success);
+    assert_eq!(find(&tcp(Some("localhost"))).await, Finding::Success);
+    drop(listener);
+    let Finding::Failure(message) = find(&tcp(None)).await else {
+        panic!("nobody listens");
+    };
+    assert!(message.starts_with(&format!("no connection to 127.0.0.1 port {port}: ")));
+}
+
+#[tokio::test]
+async fn a_pod_without_an_address_is_not_blamed() {
+    let tcp = check(Check::Tcp {
+        host: None,
+        port: 80,
+    });
+    let never = Ends(ExecEnd::TimedOut);
+    let finding = perform(&tcp, None, &never).await;
+    assert!(matches!(finding, Finding::Unknown(_)));
+}
+
+#[tokio::test]
+async fn a_command_is_judged_by_its_exit_code_and_the_runtime_is_not_the_container() {
+    let run = check(Check::Exec(vec!["test".into()]));
+    let exited = |code, output: &str| ExecEnd::Exited {
+        code,
+        output: output.into(),
+    };
+    for (end, finding) in [
+        (exited(0, "well"), Finding::Success),
+        (exited(2, " no file\n"), failure("exit code 2: no file")),
+        (exited(1, ""), failure("exit code 1")),
+        (
+            ExecEnd::TimedOut,
+            failure("the command took longer than 0.7 s"),
+        ),
+        (
+            ExecEnd::NotRun("unavailable".into()),
+            Finding::Unknown("unavailable".into()),
+        ),
+    ] {
+        assert_eq!(perform(&run, None, &Ends(end)).await, finding);
+    }
+}

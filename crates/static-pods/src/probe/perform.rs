@@ -9,7 +9,6 @@
 use std::future::Future;
 use std::io;
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use pleg::model::id::Id;
@@ -18,6 +17,7 @@ use tokio::time::timeout;
 
 use super::http;
 use super::{CheckToMake, Finding};
+use crate::runtime::{CallFailed, ExecEnd, RuntimeClient};
 use crate::spec::Check;
 
 /// So much of a command's output is shown.
@@ -25,7 +25,8 @@ const OUTPUT_SHOWN: usize = 1024;
 
 /// Runs commands in containers.
 pub trait Exec: Sync {
-    /// Runs a command in a container; the runtime ends it after `timeout`.
+    /// Runs a command in a container; the runtime ends it after `timeout`. An error says that it
+    /// could not be run, or that nobody knows what became of it.
     ///
     /// This waits for the runtime's answer as long as it takes: an `ExecSync` that hangs says
     /// nothing about the container, and as long as it does, no other is begun.
@@ -34,23 +35,18 @@ pub trait Exec: Sync {
         id: &Id,
         command: &[String],
         timeout: Duration,
-    ) -> impl Future<Output = ExecEnd> + Send;
+    ) -> impl Future<Output = Result<ExecEnd, CallFailed>> + Send;
 }
 
-/// How a command ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ExecEnd {
-    /// By itself.
-    Exited {
-        /// With this exit code.
-        code: i32,
-        /// What it wrote.
-        output: String,
-    },
-    /// The runtime ended it after the timeout.
-    TimedOut,
-    /// The runtime could not run it, or did not say what became of it.
-    NotRun(Arc<str>),
+impl Exec for RuntimeClient {
+    async fn exec(
+        &self,
+        id: &Id,
+        command: &[String],
+        timeout: Duration,
+    ) -> Result<ExecEnd, CallFailed> {
+        self.exec_sync(id, command, timeout).await
+    }
 }
 
 /// Makes a check of a pod with this address.
@@ -92,17 +88,23 @@ pub async fn perform(check: &CheckToMake, pod_ip: Option<IpAddr>, exec: &impl Ex
 
 async fn run(exec: &impl Exec, id: &Id, command: &[String], limit: Duration) -> Finding {
     match exec.exec(id, command, limit).await {
-        ExecEnd::Exited { code: 0, .. } => Finding::Success,
-        ExecEnd::Exited { code, output } => {
+        Ok(ExecEnd::Exited { code: 0, .. }) => Finding::Success,
+        Ok(ExecEnd::Exited {
+            code,
+            stdout,
+            stderr,
+        }) => {
+            let output = [stdout, stderr].concat();
+            let output = String::from_utf8_lossy(&output);
             let shown: String = output.trim().chars().take(OUTPUT_SHOWN).collect();
             let colon = if shown.is_empty() { "" } else { ": " };
             Finding::Failure(format!("exit code {code}{colon}{shown}").into())
         }
-        ExecEnd::TimedOut => {
+        Ok(ExecEnd::TimedOut) => {
             let seconds = limit.as_secs_f32();
             Finding::Failure(format!("the command took longer than {seconds} s").into())
         }
-        ExecEnd::NotRun(message) => Finding::Unknown(message),
+        Err(failed) => Finding::Unknown(failed.to_string().into()),
     }
 }
 

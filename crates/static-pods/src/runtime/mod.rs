@@ -42,7 +42,7 @@ pub use host::Host;
 pub use image::{Image, ImageUser, RootRefused, with_tag};
 pub use oom::{QosClass, qos_class};
 pub use owned::{OwnedContainer, OwnedSandbox};
-pub use pull::{PullBackOff, PullDecision, Waiting, decide};
+pub use pull::{PullDecision, decide_pull};
 pub use sandbox::SandboxConfig;
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use pleg::runtime::{CallError, Rpc};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
@@ -12,11 +14,20 @@ use crate::spec::Scheme;
 const HOME: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// Ends each command in the same way.
-struct Ends(ExecEnd);
+struct Ends(Result<ExecEnd, CallFailed>);
 
 impl Exec for Ends {
-    async fn exec(&self, _: &Id, _: &[String], _: Duration) -> ExecEnd {
+    async fn exec(&self, _: &Id, _: &[String], _: Duration) -> Result<ExecEnd, CallFailed> {
         self.0.clone()
+    }
+}
+
+fn unavailable() -> CallFailed {
+    CallFailed {
+        call: Rpc::ExecSync,
+        subject: "one".into(),
+        code: tonic::Code::Unavailable,
+        why: CallError::Refused("no runtime".into()),
     }
 }
 
@@ -44,7 +55,7 @@ fn http(port: u16, path: &str, headers: &[(&str, &str)]) -> CheckToMake {
 }
 
 async fn find(check: &CheckToMake) -> Finding {
-    let never = Ends(ExecEnd::NotRun("no runtime".into()));
+    let never = Ends(Err(unavailable()));
     perform(check, Some(HOME), &never).await
 }
 
@@ -238,7 +249,7 @@ async fn a_pod_without_an_address_is_not_blamed() {
         host: None,
         port: 80,
     });
-    let never = Ends(ExecEnd::TimedOut);
+    let never = Ends(Ok(ExecEnd::TimedOut));
     let finding = perform(&tcp, None, &never).await;
     assert!(matches!(finding, Finding::Unknown(_)));
 }
@@ -246,21 +257,27 @@ async fn a_pod_without_an_address_is_not_blamed() {
 #[tokio::test]
 async fn a_command_is_judged_by_its_exit_code_and_the_runtime_is_not_the_container() {
     let run = check(Check::Exec(vec!["test".into()]));
-    let exited = |code, output: &str| ExecEnd::Exited {
-        code,
-        output: output.into(),
+    let exited = |code, stdout: &str, stderr: &str| {
+        Ok(ExecEnd::Exited {
+            code,
+            stdout: stdout.into(),
+            stderr: stderr.into(),
+        })
     };
     for (end, finding) in [
-        (exited(0, "well"), Finding::Success),
-        (exited(2, " no file\n"), failure("exit code 2: no file")),
-        (exited(1, ""), failure("exit code 1")),
+        (exited(0, "well", ""), Finding::Success),
         (
-            ExecEnd::TimedOut,
+            exited(2, "reading\n", " no file\n"),
+            failure("exit code 2: reading\n no file"),
+        ),
+        (exited(1, "", ""), failure("exit code 1")),
+        (
+            Ok(ExecEnd::TimedOut),
             failure("the command took longer than 0.7 s"),
         ),
         (
-            ExecEnd::NotRun("unavailable".into()),
-            Finding::Unknown("unavailable".into()),
+            Err(unavailable()),
+            Finding::Unknown(unavailable().to_string().into()),
         ),
     ] {
         assert_eq!(perform(&run, None, &Ends(end)).await, finding);

@@ -309,6 +309,14 @@ impl Plan {
         self.backoffs.entry(kind).or_default()
     }
 
+    /// Whether something that was written must be seen before it can be taken back.
+    pub(crate) fn awaits_sight(&self, now: Instant) -> bool {
+        match &self.node {
+            Known::There(node) => self.taint.is_still_unseen(node, now),
+            Known::Nothing | Known::Gone | Known::Unreadable => false,
+        }
+    }
+
     /// What is to be taken back before we stop: the conditions that we wrote, and our taint.
     pub(crate) fn farewell(&self) -> (Vec<OurCondition>, Option<Value>) {
         let written = self.conditions.iter();

@@ -136,6 +136,13 @@ impl Taint {
         }
     }
 
+    /// Whether it was set a moment ago, and the Node that was last seen does not show it yet.
+    pub(crate) fn is_still_unseen(&self, node: &Node, now: Instant) -> bool {
+        let is_wanted = self.wanted.is_some_and(|(wanted, _)| wanted != Wanted::No);
+        let is_recent = self.written.is_some_and(|written| now < written + UNSEEN);
+        is_wanted && is_recent && !self.is_ours(node)
+    }
+
     fn is_ours(&self, node: &Node) -> bool {
         let mark = node.annotations().and_then(|all| all.get(MARK));
         mark.is_some_and(|mark| *mark == self.key)

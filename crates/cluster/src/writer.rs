@@ -193,7 +193,24 @@ impl Writer {
                 () = sleep_until(alarm) => {}
             }
         }
-        let _ = timeout(FAREWELL, self.farewell()).await;
+        let _ = timeout(FAREWELL, async {
+            // What was written a moment ago is taken back too.
+            let settled = async {
+                while writing.is_some() || self.plan.awaits_sight(Instant::now()) {
+                    tokio::select! {
+                        Some(sight) = seen.recv() => self.on_sight(sight),
+                        outcome = ended(&mut writing) => {
+                            if let Some((write, _)) = writing.take() {
+                                self.on_written(&write, outcome);
+                            }
+                        }
+                    }
+                }
+            };
+            let _ = timeout(FAREWELL / 2, settled).await;
+            self.farewell().await;
+        })
+        .await;
     }
 
     fn now(&self) -> Moment {

@@ -399,14 +399,24 @@ async fn a_missing_right_holds_up_nothing_else() {
 
 #[tokio::test]
 async fn the_condition_and_the_taint_go_with_a_stop() {
+    they_go_with_a_stop(&Double::start().await).await;
+}
+
+#[tokio::test]
+async fn they_go_although_the_taint_was_set_only_now_and_no_watch_shows_it() {
     let double = Double::start().await;
+    double.watch_late(Duration::from_millis(100));
+    they_go_with_a_stop(&double).await;
+}
+
+async fn they_go_with_a_stop(double: &Double) {
     let config = KubernetesConfig {
         taint: vec![TaintWhen::Unhealthy],
-        ..config(&double)
+        ..config(double)
     };
     let (teller, _) = teller(config);
     teller.tell(unhealthy());
-    says(&double, "True", "RuntimeSilent").await;
+    says(double, "True", "RuntimeSilent").await;
     until("the taint", || {
         double.node()["spec"]["taints"].as_array().unwrap().len() == 2
     })

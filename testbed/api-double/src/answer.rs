@@ -8,6 +8,7 @@ use axum::extract::{Query, Request, State};
 use axum::http::{Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
+use tokio::time::sleep;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::BroadcastStream;
 
@@ -131,7 +132,11 @@ fn watched(double: &Double, server: &Server, query: &Parameters) -> Response {
         .into_iter()
         .map(|node| json!({"type": "ADDED", "object": node}));
     let changes = BroadcastStream::new(double.changes.subscribe());
-    let changes = changes.filter_map(Result::ok);
+    let late = server.watches_late;
+    let changes = changes.filter_map(Result::ok).then(move |line| async move {
+        sleep(late).await;
+        line
+    });
     let lines = tokio_stream::iter(known).chain(changes);
     let lines = lines.filter(move |line| is_wanted(&line["object"]));
     let lines = lines.map(|line| Ok::<_, Infallible>(Bytes::from(format!("{line}\n"))));

@@ -63,6 +63,8 @@ struct Server {
     asked: Vec<Asked>,
     /// For requests whose path holds this.
     wrong: VecDeque<(&'static str, Wrong)>,
+    /// So long after a change watches show it.
+    watches_late: Duration,
     /// What is refused always, by a part of its path, and how.
     refused: Vec<(&'static str, u16)>,
 }
@@ -179,6 +181,11 @@ impl Double {
     /// Every request whose path holds this is refused.
     pub fn refuse(&self, path: &'static str, status: u16) {
         self.lock().refused.push((path, status));
+    }
+
+    /// Watches that begin from now on show each change late.
+    pub fn watch_late(&self, late: Duration) {
+        self.lock().watches_late = late;
     }
 
     fn tell(&self, what: &str, node: Value) {

@@ -10,7 +10,7 @@ use pleg::Config;
 use pleg::model::id::PodUid;
 use pleg::model::listed::ContainerState;
 use pleg::out::health::HealthState;
-use pleg::runtime::{CallError, Rpc};
+use pleg::runtime::Rpc;
 use sim::{Fault, Sim, StreamFault};
 use tokio::time::Instant;
 
@@ -327,45 +327,4 @@ async fn an_answer_says_that_it_lacks_what_was_started_while_containers_cannot_b
     let entry = entry.unwrap();
     assert_eq!(entry.status.containers.len(), 1);
     assert!(entry.complete_as_of < Some(started));
-}
-
-#[tokio::test(start_paused = true)]
-async fn whoever_asks_while_a_container_is_not_found_is_not_told_that_it_is_gone() {
-    for kernel in [false, true] {
-        let prepare = |sim: &Sim| {
-            sim.run("victim", &["app", "side"]);
-            many(sim, 3, &["app"]);
-        };
-        let node = match kernel {
-            true => Node::watch_with_kernel(generic(), prepare).await,
-            false => Node::watch(prepare).await,
-        };
-        node.at(8.4).await;
-        let not_found = CallError::NotFound("for a moment".into());
-        let app = Some("victim/app.0");
-        node.sim
-            .fault(Rpc::ContainerStatus, app, Fault::Fail(not_found));
-        node.sim.exit("victim", "side", 1);
-        let (uid, cache) = (victim(), node.pleg.cache().clone());
-        let exited = Instant::now();
-        let asked = tokio::spawn(async move { cache.newer_than(&uid, exited).await });
-        for _ in 0..8 {
-            node.pass(0.1).await;
-            let entry = node.pleg.cache().get(&victim());
-            let app = entry.status.container(&"victim/app.0".into());
-            let state = app.map(|app| app.state);
-            assert_eq!(state, Some(ContainerState::Running), "kernel: {kernel}");
-        }
-        node.sim.lift_all();
-        let entry = asked.await.unwrap().unwrap();
-        assert_eq!(entry.error, None, "kernel: {kernel}");
-        let states = |name: &str| {
-            let mut containers = entry.status.containers.iter();
-            let found = containers.find(|container| &*container.name == name);
-            found.map(|container| container.state)
-        };
-        assert_eq!(states("app"), Some(ContainerState::Running));
-        assert_eq!(states("side"), Some(ContainerState::Exited));
-        assert!(exited.elapsed() < seconds(3.0), "kernel: {kernel}");
-    }
 }

@@ -222,7 +222,6 @@ impl Engine {
         let mut pending = self.records.pending();
         let contradicted = self.processes.contradicted();
         pending.extend(contradicted.map(|pod| pod.uid.clone()));
-        pending.extend(self.doubts.contradicted().cloned());
         pending
     }
 

@@ -81,6 +81,11 @@ impl Engine {
                 }
                 // All that the pod still has was answered, when this was begun.
                 self.failures.forget_until(uid, inspected_since);
+                let inspection = Inspection {
+                    begun: now.back_at(commit.begun),
+                    listed: commit.listed,
+                    differs: self.records.is_pending(uid),
+                };
                 let listed = self.records.listed_as(uid);
                 let contradictions = match &commit.after {
                     Some(asked) => contradictions(&status, asked, listed),
@@ -94,26 +99,10 @@ impl Engine {
                     is_listed_since,
                     now.instant,
                 );
-                let mut inspection = Inspection {
-                    begun: now.back_at(commit.begun),
-                    listed: commit.listed,
-                    differs: self.records.is_pending(uid),
-                };
                 let status = match (&judged, listed) {
                     (Judged::Fails { error, last_good }, Some(listed)) => {
-                        let in_doubt = (last_good.as_ref(), listed, Some(error.clone()));
+                        let in_doubt = (last_good.as_ref(), listed, error.clone());
                         self.cache.set_in_doubt(uid, status, in_doubt, inspection)
-                    }
-                    (Judged::Contradicts { last_good }, Some(listed)) => {
-                        inspection.differs = true;
-                        let in_doubt = (last_good.as_ref(), listed, None);
-                        self.cache.set_in_doubt(uid, status, in_doubt, inspection)
-                    }
-                    (Judged::Changes { last_good }, Some(listed)) => {
-                        let lists = commit.listed.unwrap_or(commit.begun);
-                        inspection.begun = now.back_at(lists.min(commit.begun));
-                        status.keep_parts_of(last_good, listed);
-                        self.cache.set(uid, status, inspection)
                     }
                     _ => self.cache.set(uid, status, inspection),
                 };
@@ -126,7 +115,7 @@ impl Engine {
                     self.cache.set_error(uid, error, commit.begun);
                     self.records.retry(uid);
                 }
-                if !matches!(judged, Judged::Agrees) {
+                if let Judged::Contradicts | Judged::Fails { .. } = judged {
                     self.hurry(now);
                 }
                 self.tell(&commit, Some(&status), now);

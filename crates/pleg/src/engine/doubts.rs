@@ -43,21 +43,10 @@ pub(crate) struct Doubts {
 struct Contradicted {
     /// When it first did, perhaps in other ids than now.
     first: Instant,
-    lists: Lists,
+    /// Lists that were asked for since did not say the same.
+    is_denied: bool,
     /// What was known of it before.
     last_good: Arc<PodStatus>,
-}
-
-/// What lists that were asked for since say of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Lists {
-    /// None has come.
-    NotAsked,
-    /// The same.
-    Confirm,
-    /// Not the same. Of a pod that always changes it is another contradiction each time: what was
-    /// listed is gone by the time that it is asked for.
-    Deny,
 }
 
 #[derive(Debug)]
@@ -84,15 +73,7 @@ pub(crate) enum Judged {
     /// It does not contradict it.
     Agrees,
     /// It does, and new lists will tell which of both is so.
-    Contradicts {
-        /// What was known before.
-        last_good: Arc<PodStatus>,
-    },
-    /// It does, each time in something else: of what was not found, the lists say how it was.
-    Changes {
-        /// What was known before.
-        last_good: Arc<PodStatus>,
-    },
+    Contradicts,
     /// It does, and lists that were asked for since say the same.
     Fails {
         error: InspectError,
@@ -153,24 +134,16 @@ impl Doubts {
         }
         let mut failing = doubts.values().filter_map(|doubt| doubt.failing.as_ref());
         let judged = match failing.next() {
-            Some(failing) => {
-                let contradicted = remember(&mut self.contradicted, &status.uid, last_good, now);
-                contradicted.lists = Lists::Confirm;
-                Judged::Fails {
-                    error: failing.error.clone(),
-                    last_good: contradicted.last_good.clone(),
-                }
-            }
+            Some(failing) => Judged::Fails {
+                error: failing.error.clone(),
+                last_good: self.remember(&status.uid, last_good, now),
+            },
             None if contradicts => {
-                let newest = last_good.clone();
-                let contradicted = remember(&mut self.contradicted, &status.uid, last_good, now);
-                if is_listed_since(contradicted.first) {
-                    contradicted.lists = Lists::Deny;
-                    Judged::Changes { last_good: newest }
-                } else {
-                    let last_good = contradicted.last_good.clone();
-                    Judged::Contradicts { last_good }
+                self.remember(&status.uid, last_good, now);
+                if let Some(contradicted) = self.contradicted.get_mut(&status.uid) {
+                    contradicted.is_denied |= is_listed_since(contradicted.first);
                 }
+                Judged::Contradicts
             }
             None => {
                 self.contradicted.remove(&status.uid);
@@ -181,6 +154,21 @@ impl Doubts {
             self.pods.insert(status.uid.clone(), doubts);
         }
         judged
+    }
+
+    fn remember(
+        &mut self,
+        uid: &PodUid,
+        last_good: Arc<PodStatus>,
+        now: Instant,
+    ) -> Arc<PodStatus> {
+        let new = Contradicted {
+            first: now,
+            is_denied: false,
+            last_good,
+        };
+        let known = self.contradicted.entry(uid.clone()).or_insert(new);
+        known.last_good.clone()
     }
 
     /// A container was found to have exited, by a look at it alone.
@@ -226,10 +214,11 @@ impl Doubts {
     }
 
     /// The pods of which a status contradicts the list, which no later list could confirm or deny
-    /// yet.
+    /// yet. Of a pod that always changes it is another contradiction each time: what was listed
+    /// is gone by the time that it is asked for.
     pub(crate) fn contradicted(&self) -> impl Iterator<Item = &PodUid> {
         let new = self.contradicted.iter();
-        let new = new.filter(|(_, contradicted)| contradicted.lists == Lists::NotAsked);
+        let new = new.filter(|(_, contradicted)| !contradicted.is_denied);
         new.map(|(uid, _)| uid)
     }
 
@@ -238,21 +227,6 @@ impl Doubts {
         let doubts = self.pods.values().flat_map(BTreeMap::values);
         doubts.filter_map(|doubt| doubt.failing.clone())
     }
-}
-
-/// The contradiction of a pod that is known, or else one that begins now.
-fn remember<'a>(
-    contradicted: &'a mut BTreeMap<PodUid, Contradicted>,
-    uid: &PodUid,
-    last_good: Arc<PodStatus>,
-    now: Instant,
-) -> &'a mut Contradicted {
-    let known = contradicted.entry(uid.clone());
-    known.or_insert(Contradicted {
-        first: now,
-        lists: Lists::NotAsked,
-        last_good,
-    })
 }
 
 impl Doubt {

@@ -316,13 +316,12 @@ impl CacheWriter {
     }
 
     /// Writes what an inspection found that contradicts what is `listed`: what it did not find
-    /// stays as it was last known, and nothing of it is confirmed. There is an error once lists
-    /// that were asked for since say the same.
+    /// stays as it was last known, and nothing of it is confirmed.
     pub fn set_in_doubt(
         &self,
         uid: &PodUid,
         mut status: PodStatus,
-        (last_good, listed, error): (&PodStatus, &ListedPod, Option<InspectError>),
+        (last_good, listed, error): (&PodStatus, &ListedPod, InspectError),
         inspection: Inspection,
     ) -> Arc<PodStatus> {
         let mut contents = self.write();
@@ -332,11 +331,8 @@ impl CacheWriter {
         status.keep_ips_of(last_good);
         entry.status = Arc::new(status);
         entry.inspected = true;
-        entry.modified = match error {
-            Some(_) => entry.modified.max(Some(inspection.begun.instant)),
-            None => entry.as_of.map(|as_of| as_of.instant),
-        };
-        entry.error = error;
+        entry.error = Some(error);
+        entry.modified = entry.modified.max(Some(inspection.begun.instant));
         let status = entry.status.clone();
         drop(contents);
         self.changed.send_replace(());

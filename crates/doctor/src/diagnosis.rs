@@ -182,7 +182,7 @@ fn well(probes: &ProbeFacts) -> String {
         0 => String::new(),
         unasked => format!(", {unasked} not made"),
     };
-    format!("{who} responds{well}: {calls} calls, the slowest in {slowest}{failed}{unasked}")
+    format!("{who} responds{well}: {calls} calls, slowest {slowest}{failed}{unasked}")
 }
 
 #[cfg(test)]

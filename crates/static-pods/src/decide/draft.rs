@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
+use super::retry::Retry;
 use super::step::{Planned, Step};
 use super::why::Why;
 
@@ -42,6 +43,17 @@ impl Draft {
                 .or_insert(Why::ContainerCreating);
         }
         self.steps.push(Planned { step, why });
+    }
+
+    /// A step towards the pod's end, or a wait after the failure of the last attempt.
+    pub(super) fn end_step(&mut self, step: Step, retry: &Retry, why: &Why) {
+        match retry.holds(self.now) {
+            Some(failure) => {
+                let (until, message) = (failure.until, failure.message.clone());
+                self.sandbox_waits(Why::StopError { until, message });
+            }
+            None => self.step(step, why.clone()),
+        }
     }
 
     /// The sandbox waits.

@@ -205,15 +205,9 @@ impl Memory {
     /// Removes all sandboxes; tells whether none is left.
     fn remove_sandboxes(&self, why: &Why, draft: &mut Draft) -> bool {
         for (id, known) in &self.sandboxes.known {
-            if known.is_busy {
-                continue;
+            if !known.is_busy {
+                draft.end_step(Step::RemoveSandbox { id: id.clone() }, &known.retry, why);
             }
-            if let Some(failure) = known.retry.holds(draft.now) {
-                let (until, message) = (failure.until, failure.message.clone());
-                draft.sandbox_waits(Why::StopError { until, message });
-                continue;
-            }
-            draft.step(Step::RemoveSandbox { id: id.clone() }, why.clone());
         }
         self.sandboxes.known.is_empty()
     }
@@ -224,15 +218,9 @@ impl Memory {
             draft.sandbox_waits(Why::NotSeen);
             return;
         }
-        if self.volumes != Volumes::Kept {
-            return;
+        if self.volumes == Volumes::Kept {
+            draft.end_step(Step::RemoveVolumes, &self.volume_errors, why);
         }
-        if let Some(failure) = self.volume_errors.holds(draft.now) {
-            let (until, message) = (failure.until, failure.message.clone());
-            draft.sandbox_waits(Why::StopError { until, message });
-            return;
-        }
-        draft.step(Step::RemoveVolumes, why.clone());
     }
 }
 

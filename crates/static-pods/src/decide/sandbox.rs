@@ -95,15 +95,9 @@ impl Memory {
                 continue;
             }
             is_done = false;
-            if known.is_busy {
-                continue;
+            if !known.is_busy {
+                draft.end_step(Step::StopSandbox { id: id.clone() }, &known.retry, why);
             }
-            if let Some(failure) = known.retry.holds(draft.now) {
-                let (until, message) = (failure.until, failure.message.clone());
-                draft.sandbox_waits(Why::StopError { until, message });
-                continue;
-            }
-            draft.step(Step::StopSandbox { id: id.clone() }, why.clone());
         }
         is_done
     }

@@ -181,11 +181,7 @@ impl Writer {
                     }
                 }
                 Some(sight) = seen.recv() => self.on_sight(sight),
-                outcome = ended(&mut writing) => {
-                    if let Some((write, _)) = writing.take() {
-                        self.on_written(&write, outcome);
-                    }
-                }
+                (write, outcome) = ended(&mut writing) => self.on_written(&write, outcome),
                 _ = look.tick() => {
                     self.look_for_node();
                     self.look_at_credentials().await;
@@ -199,11 +195,7 @@ impl Writer {
                 while writing.is_some() || self.plan.awaits_sight(Instant::now()) {
                     tokio::select! {
                         Some(sight) = seen.recv() => self.on_sight(sight),
-                        outcome = ended(&mut writing) => {
-                            if let Some((write, _)) = writing.take() {
-                                self.on_written(&write, outcome);
-                            }
-                        }
+                        (write, outcome) = ended(&mut writing) => self.on_written(&write, outcome),
                     }
                 }
             };
@@ -352,12 +344,15 @@ async fn perform(api: Api, write: Write) -> Outcome {
     }
 }
 
-/// When the write under way has come to an end; never, if there is none.
-async fn ended(writing: &mut Option<(Write, JoinHandle<Outcome>)>) -> Outcome {
-    match writing {
-        Some((_, task)) => task.await.unwrap_or_else(|panicked| resume(panicked)),
-        None => std::future::pending().await,
-    }
+/// The write under way, once it has come to an end; never, if there is none.
+async fn ended(writing: &mut Option<(Write, JoinHandle<Outcome>)>) -> (Write, Outcome) {
+    let Some((write, task)) = writing else {
+        return std::future::pending().await;
+    };
+    let outcome = task.await.unwrap_or_else(|panicked| resume(panicked));
+    let write = write.clone();
+    *writing = None;
+    (write, outcome)
 }
 
 /// A bug ends the process, and is not waited for in silence.

@@ -71,13 +71,13 @@ pub enum Input<S> {
 /// What is to be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action<S> {
-    /// Sync this pod, by a status that is newer than its last sync.
+    /// Sync this pod, by a status that is newer than its last sync that changed something.
     Sync {
         /// Which.
         pod: PodRef,
         /// To what end.
         goal: Goal<S>,
-        /// When its last sync ended.
+        /// When that one ended.
         since: Option<Instant>,
     },
     /// Say that nothing is begun.
@@ -100,8 +100,8 @@ pub enum Action<S> {
 struct Worker<S> {
     pod: PodRef,
     goal: Aim<S>,
-    /// When its last sync ended.
-    synced: Option<Instant>,
+    /// When the last sync ended that changed something, or may have.
+    changed: Option<Instant>,
     state: State,
 }
 
@@ -227,7 +227,9 @@ impl<S: Clone> SyncLoop<S> {
         let State::Syncing { again } = worker.state else {
             return None;
         };
-        worker.synced = Some(now);
+        if !matches!(outcome, Outcome::Done { changed: false, .. }) {
+            worker.changed = Some(now);
+        }
         let resync = jittered(&mut self.jitter, RESYNC);
         let pause = match outcome {
             Outcome::Done { again_in, .. } => again_in.map_or(resync, |soon| soon.min(resync)),
@@ -283,7 +285,7 @@ impl<S: Clone> Worker<S> {
         Self {
             pod,
             goal,
-            synced: None,
+            changed: None,
             state: State::Idle { due: now },
         }
     }
@@ -320,7 +322,7 @@ impl<S: Clone> Worker<S> {
                 Aim::Run(spec) => Goal::Run(spec.clone()),
                 Aim::End { .. } => Goal::End,
             },
-            since: self.synced,
+            since: self.changed,
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pleg::Pleg;
 use pleg::model::event::EventType;
-use pleg::model::id::PodRef;
+use pleg::model::id::{PodRef, PodUid};
 use pleg::model::wall_time::WallClock;
 use pleg::out::cache::{Entry, Stopped};
 use pleg::out::health::{HealthState, Reason};
@@ -13,14 +13,14 @@ use pleg::out::status_report::StatusReport;
 use pleg::out::subscribers::Subscription;
 use pleg::out::told::Record;
 use pleg::runtime::{CallError, Conditions};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 
 use crate::core::{self, Action, Input};
 use crate::ready_condition::{Inputs, ReadyCondition, Transition};
 use crate::runtime_state::{FailedCheck, RuntimeState, STATUS_PERIOD, aggregate};
-use crate::{Goal, Outcome, Policy, Source, SyncPod, Turn};
+use crate::{Goal, Outcome, Policy, Source, SyncPod, Turn, Waker};
 
 /// How often it is looked at what stops all pods: a kubelet's `syncTicker`.
 const TICK: Duration = Duration::from_secs(1);
@@ -119,6 +119,7 @@ where
         shown,
     };
     let mut events = pleg.subscribe().await?;
+    let (wakers, mut wakes) = mpsc::unbounded_channel();
     let mut syncs = JoinSet::new();
     let mut asked = JoinSet::new();
     asked.spawn(conditions());
@@ -139,6 +140,7 @@ where
                 }
             },
             input = woken(&mut events) => input.ok_or(Stopped)?,
+            Some(uid) = wakes.recv() => Input::Woken(uid),
             Some(ended) = syncs.join_next() => match ended {
                 Ok((pod, outcome)) => {
                     tell(&pod, &outcome);
@@ -171,6 +173,7 @@ where
                         goal,
                         since: since.unwrap_or(started),
                         network_ready: node.state.network_error().is_none(),
+                        wakers: wakers.clone(),
                     };
                     let sync_pod = sync_pod.clone();
                     let pleg = pleg.clone();
@@ -293,10 +296,11 @@ struct Sync<S> {
     goal: Goal<S>,
     since: Instant,
     network_ready: bool,
+    wakers: mpsc::UnboundedSender<PodUid>,
 }
 
 impl<S> Sync<S> {
-    /// What the runtime has of the pod, seen since its last sync.
+    /// What the runtime has of the pod, seen since its last sync that changed something.
     async fn status(&self, pleg: &Pleg) -> Result<Entry, String> {
         let newer = || pleg.cache().newer_than(&self.pod.uid, self.since);
         let known = timeout(Duration::ZERO, newer()).await;
@@ -318,16 +322,17 @@ impl<S> Sync<S> {
             Ok(entry) => entry,
             Err(why) => return (pod, Outcome::Failed(why)),
         };
-        if let Some(error) = &entry.error {
-            let why = format!("error determining status: {error}");
-            return (pod, Outcome::Failed(why));
-        }
         let turn = Turn {
             pod: self.pod,
             goal: self.goal,
+            since: self.since,
             is_complete: entry.complete_as_of > Some(self.since),
             entry,
             network_ready: self.network_ready,
+            waker: Waker {
+                pod: pod.uid.clone(),
+                woken: self.wakers,
+            },
         };
         let outcome = sync_pod.sync(turn).await;
         if let Outcome::Done { changed: true, .. } | Outcome::Ended = outcome {

@@ -4,7 +4,8 @@
 //! ```text
 //!   source: pods are wanted, or not any more --\
 //!   PLEG: something happened to a pod ---------+--> core: who is synced when (pure)
-//!   a sync ended, with or without success -----/       |   ^
+//!   what a sync left to be done has ended ------+       |   ^
+//!   a sync ended, with or without success -----/       |   |
 //!                                                      |   | gate: what the runtime and the
 //!                                                      v   | health checks say of the node
 //!                                  worker: a status newer than the last sync --> SyncPod
@@ -44,8 +45,12 @@
 //!     type Spec = ();
 //!
 //!     async fn sync(&self, turn: Turn<()>) -> Outcome {
+//!         let status = match turn.status() {
+//!             Ok(status) => status,
+//!             Err(outcome) => return outcome,
+//!         };
 //!         let mut changed = false;
-//!         for container in &turn.entry.status.containers {
+//!         for container in &status.containers {
 //!             if container.state == ContainerState::Exited {
 //!                 self.0.start_again(&turn.pod.name, &container.name);
 //!                 changed = true;
@@ -95,4 +100,4 @@ mod sync_pod;
 pub use driver::{Parts, SyncLoop};
 pub use gate::Policy;
 pub use source::{Change, Source};
-pub use sync_pod::{Goal, Outcome, SyncPod, Turn};
+pub use sync_pod::{Goal, Outcome, SyncPod, Turn, Waker};

@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
-use pleg::model::id::PodRef;
+use pleg::model::id::{PodRef, PodUid};
+use pleg::model::status::PodStatus;
 use pleg::out::cache::Entry;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 /// What is to become of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,15 +24,44 @@ pub struct Turn<S> {
     pub pod: PodRef,
     /// What is to become of it.
     pub goal: Goal<S>,
-    /// What the runtime has of it, seen since the last sync of this pod ended. Its last inspection
-    /// did not fail.
+    /// What the runtime has of it, seen after `since`. If its last inspection failed, it shows what
+    /// was known before: see [`Self::status`].
     pub entry: Entry,
-    /// Whether the entry has whatever was created before the last sync ended. It has not while
-    /// sandboxes or containers cannot be listed: only what it shows is known then, and whatever
-    /// it does not show may be there.
+    /// When the last sync ended that changed something; before the first one, when the loop began.
+    pub since: Instant,
+    /// Whether the entry has whatever was created before `since`. It has not while sandboxes or
+    /// containers cannot be listed: only what it shows is known then, and whatever it does not
+    /// show may be there.
     pub is_complete: bool,
     /// Whether the runtime's network is ready: until then only pods on the host's are started.
     pub network_ready: bool,
+    /// Has this pod synced once more.
+    pub waker: Waker,
+}
+
+impl<S> Turn<S> {
+    /// The status, if the last inspection was good; or else the outcome with which a sync ends that
+    /// depends on it.
+    pub fn status(&self) -> Result<&PodStatus, Outcome> {
+        match &self.entry.error {
+            None => Ok(&self.entry.status),
+            Some(error) => Err(Outcome::Failed(format!("error determining status: {error}"))),
+        }
+    }
+}
+
+/// Wakes a pod: it is synced once more, soon. For whatever goes on after a sync has ended.
+#[derive(Clone, Debug)]
+pub struct Waker {
+    pub(crate) pod: PodUid,
+    pub(crate) woken: mpsc::UnboundedSender<PodUid>,
+}
+
+impl Waker {
+    /// Wakes the pod. Without effect once the loop has ended.
+    pub fn wake(&self) {
+        let _ = self.woken.send(self.pod.clone());
+    }
 }
 
 /// How a sync ended.
@@ -37,7 +69,8 @@ pub struct Turn<S> {
 pub enum Outcome {
     /// What could be done was done.
     Done {
-        /// Whether anything was: then the PLEG is asked to look again at once.
+        /// Whether anything was: then the PLEG is asked to look again at once, and the next sync
+        /// is by a status that is newer than this one's end.
         changed: bool,
         /// When there is more to do, such as the end of a back-off, if nothing happens before.
         again_in: Option<Duration>,

@@ -37,8 +37,12 @@ impl SyncPod for Restart {
             return Outcome::Ended;
         }
         self.1.fetch_or(!turn.is_complete, Relaxed);
-        let containers = &turn.entry.status.containers;
-        let exited = containers
+        let status = match turn.status() {
+            Ok(status) => status,
+            Err(outcome) => return outcome,
+        };
+        let exited = status
+            .containers
             .iter()
             .filter(|it| it.state == ContainerState::Exited);
         let mut changed = false;

@@ -20,6 +20,11 @@ fn named(name: &str, uid: &str) -> PodRef {
 }
 
 const DONE: Outcome = Outcome::Done {
+    changed: true,
+    again_in: None,
+};
+
+const NOTHING_DONE: Outcome = Outcome::Done {
     changed: false,
     again_in: None,
 };
@@ -86,6 +91,21 @@ impl Trace {
     fn pass(&mut self, seconds: u64) {
         self.now += Duration::from_secs(seconds);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_what_a_sync_has_changed_must_be_seen_before_the_next_one() {
+    let mut trace = Trace::open(Policy::Pod);
+    trace.set("a", "v1");
+    trace.ended("a", DONE);
+    trace.pass(5);
+    assert_eq!(trace.step(Input::Woken("a".into())), ["a: run v1 since 0"]);
+    trace.ended("a", NOTHING_DONE);
+    trace.pass(5);
+    assert_eq!(trace.step(Input::Woken("a".into())), ["a: run v1 since 0"]);
+    trace.ended("a", Outcome::Failed("it may have begun".to_owned()));
+    trace.pass(5);
+    assert_eq!(trace.step(Input::Woken("a".into())), ["a: run v1 since 10"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -20,6 +20,7 @@ pub(crate) fn pod() -> PodSpec {
             namespace: "default".into(),
             name: "web".into(),
         },
+        file: "web.yaml".into(),
         labels: BTreeMap::new(),
         annotations: BTreeMap::new(),
         network: Network::Pod {

@@ -45,7 +45,9 @@ impl<S> Turn<S> {
     pub fn status(&self) -> Result<&PodStatus, Outcome> {
         match &self.entry.error {
             None => Ok(&self.entry.status),
-            Some(error) => Err(Outcome::Failed(format!("error determining status: {error}"))),
+            Some(error) => Err(Outcome::Failed(format!(
+                "error determining status: {error}"
+            ))),
         }
     }
 }

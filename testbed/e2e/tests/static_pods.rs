@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use e2e::{VERSIONS, newest};
 use pleg::model::id::{Id, PodRef};
-use pleg::model::listed::ContainerState;
 use pleg::model::wall_time::WallTime;
 use pleg::runtime::Runtime;
 use pleg::runtime::grpc::{GrpcRuntime, MAX_MESSAGE_SIZE};
+use static_pods::decide::Termination;
 use static_pods::logs::{Limits, LogFolders, Rotated, rotate};
 use static_pods::runtime::{
     CgroupVersion, Cgroups, ContainerConfig, ContainerStart, ExecEnd, Host, RuntimeClient,
@@ -89,6 +89,7 @@ fn pod(name: &str) -> PodSpec {
             namespace: "default".into(),
             name: "web".into(),
         },
+        file: "web.yaml".into(),
         labels: BTreeMap::new(),
         annotations: BTreeMap::new(),
         network: Network::Pod {
@@ -270,24 +271,12 @@ async fn run_and_end(testbed: &Testbed) {
     );
 
     // As a later run would find it, without its manifest.
-    let sandboxes = client.sandboxes(OWNER).await.unwrap();
-    let containers = client.containers(OWNER).await.unwrap();
-    let pods = adopted(sandboxes, containers);
+    let pods = adopted(client.sandboxes(OWNER).await.unwrap());
     let found = &pods[&pod.pod.uid];
     assert_eq!(found.pod, pod.pod);
-    assert_eq!(found.grace_period, pod.grace_period);
-    let steps = found.steps_to_end();
-    let [step] = &steps[..] else {
-        panic!("{steps:?}");
-    };
-    assert_eq!(step[0].id, id);
-    assert_eq!(step[0].pre_stop, app.pre_stop);
-    client
-        .stop_container(&step[0].id, found.grace_period)
-        .await
-        .unwrap();
-    let ended = client.containers(OWNER).await.unwrap();
-    assert_eq!(ended[0].state, ContainerState::Exited);
+    assert_eq!(found.termination, Termination::from(&pod));
+    let grace = found.termination.grace_period;
+    client.stop_container(&id, grace).await.unwrap();
     for _ in 0..2 {
         client.remove_container(&id).await.unwrap();
         client.stop_sandbox(&sandbox).await.unwrap();

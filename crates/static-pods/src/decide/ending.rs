@@ -49,6 +49,16 @@ pub struct LastContainer {
     pub pre_stop: Option<Vec<String>>,
 }
 
+impl Default for Termination {
+    /// A kubelet's.
+    fn default() -> Self {
+        Self {
+            grace_period: Duration::from_secs(30),
+            containers: Vec::new(),
+        }
+    }
+}
+
 impl From<&PodSpec> for Termination {
     fn from(spec: &PodSpec) -> Self {
         let last = |container: &ContainerSpec| LastContainer {

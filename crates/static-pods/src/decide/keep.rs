@@ -159,9 +159,13 @@ impl Memory {
         } else {
             Why::LeftUnstarted
         };
-        let (container, id) = (name.clone(), id.clone());
         if is_free(name, known, draft) {
-            draft.step(Step::StartContainer { container, id }, why);
+            let step = Step::StartContainer {
+                container: name.clone(),
+                id: id.clone(),
+                attempt: known.attempt,
+            };
+            draft.step(step, why);
         }
     }
 
@@ -219,9 +223,16 @@ impl Memory {
         draft: &mut Draft,
     ) {
         if is_free(name, known, draft) {
-            let (container, id) = (name.clone(), id.clone());
-            draft.step(Step::RemoveContainer { container, id }, why);
+            draft.step(removal(name, id, known), why);
         }
+    }
+}
+
+pub(super) fn removal(name: &Arc<str>, id: &Id, known: &Known) -> Step {
+    Step::RemoveContainer {
+        container: name.clone(),
+        id: id.clone(),
+        attempt: known.attempt,
     }
 }
 

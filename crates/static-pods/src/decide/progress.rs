@@ -43,14 +43,18 @@ impl Memory {
                 slot.note_restart(now);
                 slot.attempts.begin(*attempt);
             }
-            Step::StartContainer { container, id } => self.doing(container, id, Doing::Starting),
+            Step::StartContainer { container, id, .. } => {
+                self.doing(container, id, Doing::Starting)
+            }
             Step::KillContainer { container, id, .. } => {
                 if let Some(known) = self.slot(container).known.get_mut(id) {
                     known.was_unknown |= planned.why == Why::StateUnknown;
                 }
                 self.doing(container, id, Doing::Killing);
             }
-            Step::RemoveContainer { container, id } => self.doing(container, id, Doing::Removing),
+            Step::RemoveContainer { container, id, .. } => {
+                self.doing(container, id, Doing::Removing)
+            }
             Step::RemoveVolumes => self.volumes = Volumes::BeingRemoved,
         }
     }
@@ -120,9 +124,9 @@ impl Memory {
                     }
                 }
             }
-            Step::StartContainer { container, id }
+            Step::StartContainer { container, id, .. }
             | Step::KillContainer { container, id, .. }
-            | Step::RemoveContainer { container, id } => {
+            | Step::RemoveContainer { container, id, .. } => {
                 self.container_ended(container, id, step, outcome, now);
             }
             Step::RemoveVolumes => match outcome {

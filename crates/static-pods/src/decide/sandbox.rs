@@ -14,6 +14,7 @@ use pleg::model::id::Id;
 use super::attempts::Creation;
 use super::draft::Draft;
 use super::ending::Termination;
+use super::keep::removal;
 use super::memory::Memory;
 use super::slot::{Known, Life};
 use super::step::{Planned, Step};
@@ -178,10 +179,8 @@ impl Memory {
         if let Some(failure) = known.retry.holds(draft.now) {
             draft.wake(failure.until);
         } else if known.doing.is_none() {
-            let (container, id) = (name.clone(), id.clone());
-            let step = Step::RemoveContainer { container, id };
             draft.steps.push(Planned {
-                step,
+                step: removal(name, id, known),
                 why: Why::GarbageCollected,
             });
         }

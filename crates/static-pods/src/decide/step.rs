@@ -68,6 +68,8 @@ pub enum Step {
         container: Arc<str>,
         /// Its id.
         id: Id,
+        /// The attempt in its name.
+        attempt: u32,
     },
     /// Runs `pre_stop` in the container, then `StopContainer` with what is left of `grace`
     /// (2 s at least).
@@ -87,6 +89,8 @@ pub enum Step {
         container: Arc<str>,
         /// Its id.
         id: Id,
+        /// The attempt in its name.
+        attempt: u32,
     },
     /// Removes what was made of the pod on this machine: its volumes and logs. Nothing of the pod
     /// is left in the runtime.

@@ -107,7 +107,7 @@ pub fn parse(content: &[u8], file: &str, node: &str) -> Result<PodSpec, Refused>
         .filter(|_| !problems.has_type_errors())
         .map(|decoded| {
             let uid = uid::of(&decoded, node, &file);
-            pod::spec(decoded, uid, node, &At::root(&problems))
+            pod::spec(decoded, uid, &file, node, &At::root(&problems))
         });
     match spec {
         Some(spec) if problems.is_empty() => Ok(spec),

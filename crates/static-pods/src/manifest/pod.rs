@@ -1,6 +1,7 @@
 //! A `v1.Pod` taken apart.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1;
@@ -15,7 +16,7 @@ use crate::spec::{ContainerSpec, Dns, Network, PodSpec, RestartPolicy, Role};
 const NEEDS_API_SERVER: &str = "there is no API server";
 
 /// The pod as it is wanted. What was reported to `at` decides whether it can be used.
-pub(super) fn spec(pod: v1::Pod, uid: PodUid, node: &str, at: &At<'_>) -> PodSpec {
+pub(super) fn spec(pod: v1::Pod, uid: PodUid, file: &Arc<str>, node: &str, at: &At<'_>) -> PodSpec {
     let v1::Pod {
         metadata,
         spec,
@@ -172,6 +173,7 @@ pub(super) fn spec(pod: v1::Pod, uid: PodUid, node: &str, at: &At<'_>) -> PodSpe
     PodSpec {
         network: network(on_host, hostname, &pod.name, &at.field("hostname")),
         pod,
+        file: file.clone(),
         labels,
         annotations,
         restart_policy: at.field("restartPolicy").one_of(

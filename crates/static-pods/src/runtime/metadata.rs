@@ -1,29 +1,27 @@
 //! Labels and annotations: the kubelet's, and those by which our pods are known again.
 
 use std::collections::HashMap;
-use std::time::Duration;
 
 use pleg::model::id::PodRef;
-use serde::{Deserialize, Serialize};
 
 use super::Host;
-use crate::spec::{ContainerSpec, PodSpec, Role};
+use crate::decide::Termination;
+use crate::spec::{ContainerSpec, PodSpec};
 
 /// The label that says whose a sandbox or container is; what is not ours is never touched.
 pub(super) const OWNER: &str = "pleg.dev/owner";
 
-/// Which of the pod's containers it is, from 0: sidecars are ended in the reverse order.
-pub(super) const POSITION: &str = "pleg.dev/position";
+/// The file that the manifest of a pod was in.
+pub(super) const FILE: &str = "pleg.dev/file";
 
-/// When it runs: the kubelet's own annotation does not tell sidecars from init containers.
-pub(super) const ROLE: &str = "pleg.dev/role";
+/// What it takes to end a pod whose manifest is gone.
+const TERMINATION: &str = "pleg.dev/termination";
 
 pub(super) const POD_NAME: &str = "io.kubernetes.pod.name";
 pub(super) const POD_NAMESPACE: &str = "io.kubernetes.pod.namespace";
 pub(super) const POD_UID: &str = "io.kubernetes.pod.uid";
 pub(super) const CONTAINER_NAME: &str = "io.kubernetes.container.name";
-pub(super) const GRACE_PERIOD: &str = "io.kubernetes.pod.terminationGracePeriod";
-pub(super) const PRE_STOP: &str = "io.kubernetes.container.preStopHandler";
+const GRACE_PERIOD: &str = "io.kubernetes.pod.terminationGracePeriod";
 
 const HASH: &str = "io.kubernetes.container.hash";
 const RESTART_COUNT: &str = "io.kubernetes.container.restartCount";
@@ -33,17 +31,6 @@ const CONFIG_HASH: &str = "kubernetes.io/config.hash";
 const CONFIG_SOURCE: &str = "kubernetes.io/config.source";
 
 pub(super) type Map = HashMap<String, String>;
-
-/// A preStop hook as the API writes it.
-#[derive(Serialize, Deserialize)]
-struct Handler {
-    exec: Exec,
-}
-
-#[derive(Serialize, Deserialize)]
-struct Exec {
-    command: Vec<String>,
-}
 
 pub(super) fn sandbox_labels(pod: &PodSpec, host: &Host) -> Map {
     let mut labels: Map = pod.labels.clone().into_iter().collect();
@@ -67,69 +54,35 @@ fn identity(pod: &PodRef, host: &Host) -> Map {
 }
 
 pub(super) fn sandbox_annotations(pod: &PodSpec) -> Map {
+    // Of strings and numbers alone, which JSON can always hold.
+    let termination = serde_json::to_string(&Termination::from(pod)).unwrap_or_default();
     let mut annotations: Map = pod.annotations.clone().into_iter().collect();
     annotations.extend(map([
         (CONFIG_HASH, pod.pod.uid.to_string()),
         (CONFIG_SOURCE, "file".to_owned()),
         (GRACE_PERIOD, pod.grace_period.as_secs().to_string()),
+        (FILE, pod.file.to_string()),
+        (TERMINATION, termination),
     ]));
     annotations
 }
 
 pub(super) fn container_annotations(pod: &PodSpec, container: &ContainerSpec, attempt: u32) -> Map {
-    let mut containers = pod.containers.iter();
-    let position = containers.position(|it| it.name == container.name);
-    let mut annotations = map([
+    map([
         (HASH, hash(container)),
         (RESTART_COUNT, attempt.to_string()),
         (MESSAGE_PATH, "/dev/termination-log".to_owned()),
         (MESSAGE_POLICY, "File".to_owned()),
         (GRACE_PERIOD, pod.grace_period.as_secs().to_string()),
-        (ROLE, role_name(container.role).to_owned()),
-        (POSITION, position.unwrap_or_default().to_string()),
-    ]);
-    if let Some(command) = container.pre_stop.clone() {
-        let exec = Exec { command };
-        // Of strings alone, which JSON can always hold.
-        let handler = serde_json::to_string(&Handler { exec }).unwrap_or_default();
-        annotations.insert(PRE_STOP.to_owned(), handler);
-    }
-    annotations
+    ])
 }
 
-/// The grace period that annotations hold: the kubelet's default where they hold none.
-pub(super) fn grace_period(annotations: &Map) -> Duration {
-    let seconds = annotations.get(GRACE_PERIOD).and_then(|it| it.parse().ok());
-    seconds.map_or(Duration::from_secs(30), Duration::from_secs)
-}
-
-/// The preStop command that annotations hold.
-pub(super) fn pre_stop(annotations: &Map) -> Option<Vec<String>> {
-    let handler = annotations.get(PRE_STOP)?;
-    let handler: Handler = serde_json::from_str(handler).ok()?;
-    Some(handler.exec.command)
-}
-
-/// The role that annotations hold; what does not say is ended as most are.
-pub(super) fn role(annotations: &Map) -> Role {
-    match annotations.get(ROLE).map(String::as_str) {
-        Some("init") => Role::Init,
-        Some("sidecar") => Role::Sidecar,
-        _ => Role::Container,
-    }
-}
-
-pub(super) fn position(annotations: &Map) -> usize {
-    let position = annotations.get(POSITION).and_then(|it| it.parse().ok());
-    position.unwrap_or_default()
-}
-
-fn role_name(role: Role) -> &'static str {
-    match role {
-        Role::Init => "init",
-        Role::Sidecar => "sidecar",
-        Role::Container => "container",
-    }
+/// What it takes to end the pod with these annotations; a kubelet's defaults where they do not
+/// say.
+pub(super) fn termination(annotations: &Map) -> Termination {
+    let text = annotations.get(TERMINATION);
+    let termination = text.and_then(|text| serde_json::from_str(text).ok());
+    termination.unwrap_or_default()
 }
 
 /// FNV-1a of all that is wanted of a container. Only the pod's UID decides what is replaced; this

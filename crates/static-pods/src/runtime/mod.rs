@@ -5,16 +5,13 @@
 //!                                                 |
 //!   decided step -----------------------> RuntimeClient ------ CRI ------> runtime
 //!                                                 |
-//!   OwnedSandbox, OwnedContainer <-- lists, by the owner's label <-----------+
-//!         |
-//!      Adopted: how a pod is ended whose manifest is gone
+//!   Adopted <-- OwnedSandbox, OwnedContainer <-- lists, by the owner's label <--+
 //! ```
 //!
 //! Requests are made as a kubelet makes them, so that a runtime treats our pods as it treats a
 //! kubelet's. What must be known of a pod after a restart of ours stands in the annotations of
-//! its sandbox and containers ([`OwnedContainer`]): a manifest may be gone by then.
+//! its sandbox ([`Adopted`]): a manifest may be gone by then.
 
-mod adopted;
 mod cgroup;
 mod client;
 mod container;
@@ -31,7 +28,6 @@ mod resources;
 mod sandbox;
 mod security;
 
-pub use adopted::{Adopted, adopted};
 pub use cgroup::{CgroupDriver, CgroupVersion, Cgroups};
 pub use client::{ExecEnd, RuntimeClient};
 pub use container::{ContainerConfig, ContainerStart};
@@ -41,7 +37,7 @@ pub use expansion::expand;
 pub use host::Host;
 pub use image::{Image, ImageUser, RootRefused, with_tag};
 pub use oom::{QosClass, qos_class};
-pub use owned::{OwnedContainer, OwnedSandbox};
+pub use owned::{Adopted, OwnedContainer, OwnedSandbox, adopted};
 pub use pull::{PullDecision, decide_pull};
 pub use sandbox::SandboxConfig;
 

@@ -1,15 +1,13 @@
 //! What the lists tell of our sandboxes and containers, a manifest or not.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use cri::v1;
-use pleg::model::id::{Id, PodRef};
-use pleg::model::listed::{ContainerState, SandboxState};
-use pleg::model::wall_time::WallTime;
+use pleg::model::id::{Id, PodRef, PodUid};
 
 use super::metadata::{self, Map};
-use crate::spec::Role;
+use crate::decide::Termination;
 
 /// A sandbox of ours, as its row and its annotations tell it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,15 +18,13 @@ pub struct OwnedSandbox {
     pub pod: PodRef,
     /// Which sandbox of its pod it is, from 0.
     pub attempt: u32,
-    /// Its state.
-    pub state: SandboxState,
-    /// When it was created.
-    pub created_at: Option<WallTime>,
-    /// The pod's grace period.
-    pub grace_period: Duration,
+    /// The file that the manifest was in.
+    pub file: Arc<str>,
+    /// How the pod is ended.
+    pub termination: Termination,
 }
 
-/// A container of ours, as its row and its annotations tell it.
+/// A container of ours, as its row tells it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnedContainer {
     /// Its id.
@@ -37,39 +33,49 @@ pub struct OwnedContainer {
     pub sandbox_id: Id,
     /// Its pod.
     pub pod: PodRef,
-    /// Its name in the pod.
-    pub name: Arc<str>,
-    /// Which of that name it is, from 0.
-    pub attempt: u32,
-    /// Its state.
-    pub state: ContainerState,
-    /// When it was created.
-    pub created_at: Option<WallTime>,
-    /// When it runs in its pod.
-    pub role: Role,
-    /// Which of the pod's containers it is, from 0.
-    pub position: usize,
-    /// The pod's grace period.
-    pub grace_period: Duration,
-    /// What runs in it before it is asked to end.
-    pub pre_stop: Option<Vec<String>>,
+}
+
+/// A pod that an earlier run left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Adopted {
+    /// Which pod.
+    pub pod: PodRef,
+    /// The file that its manifest was in.
+    pub file: Arc<str>,
+    /// How it is ended.
+    pub termination: Termination,
+}
+
+/// The pods of the sandboxes that were listed, by UID: of each one, its newest sandbox tells.
+pub fn adopted(mut sandboxes: Vec<OwnedSandbox>) -> BTreeMap<PodUid, Adopted> {
+    sandboxes.sort_by_key(|sandbox| sandbox.attempt);
+    let pods = sandboxes.into_iter().map(|sandbox| {
+        let OwnedSandbox {
+            pod,
+            file,
+            termination,
+            ..
+        } = sandbox;
+        let adopted = Adopted {
+            pod,
+            file,
+            termination,
+        };
+        (adopted.pod.uid.clone(), adopted)
+    });
+    pods.collect()
 }
 
 impl OwnedSandbox {
     /// A row of ours; `None` for any other, which a runtime that does not filter may list.
     pub(super) fn read(row: v1::PodSandbox, owner: &str) -> Option<Self> {
-        let state = match v1::PodSandboxState::try_from(row.state) {
-            Ok(v1::PodSandboxState::SandboxReady) => SandboxState::Ready,
-            Ok(v1::PodSandboxState::SandboxNotready) => SandboxState::NotReady,
-            Err(_) => SandboxState::Unknown,
-        };
+        let file = row.annotations.get(metadata::FILE);
         Some(Self {
             pod: pod(&row.labels, owner)?,
             id: row.id.into(),
             attempt: row.metadata?.attempt,
-            state,
-            created_at: WallTime::from_unix_nanos(row.created_at),
-            grace_period: metadata::grace_period(&row.annotations),
+            file: file.cloned().unwrap_or_default().into(),
+            termination: metadata::termination(&row.annotations),
         })
     }
 }
@@ -77,25 +83,10 @@ impl OwnedSandbox {
 impl OwnedContainer {
     /// The same for a container.
     pub(super) fn read(row: v1::Container, owner: &str) -> Option<Self> {
-        let state = match v1::ContainerState::try_from(row.state) {
-            Ok(v1::ContainerState::ContainerCreated) => ContainerState::Created,
-            Ok(v1::ContainerState::ContainerRunning) => ContainerState::Running,
-            Ok(v1::ContainerState::ContainerExited) => ContainerState::Exited,
-            Ok(v1::ContainerState::ContainerUnknown) | Err(_) => ContainerState::Unknown,
-        };
-        let metadata = row.metadata?;
         Some(Self {
             pod: pod(&row.labels, owner)?,
             id: row.id.into(),
             sandbox_id: row.pod_sandbox_id.into(),
-            name: metadata.name.into(),
-            attempt: metadata.attempt,
-            state,
-            created_at: WallTime::from_unix_nanos(row.created_at),
-            role: metadata::role(&row.annotations),
-            position: metadata::position(&row.annotations),
-            grace_period: metadata::grace_period(&row.annotations),
-            pre_stop: metadata::pre_stop(&row.annotations),
         })
     }
 }

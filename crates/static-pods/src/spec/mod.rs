@@ -9,6 +9,7 @@ mod security;
 mod volume;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use pleg::model::id::PodRef;
@@ -26,6 +27,8 @@ pub struct PodSpec {
     /// Its names. The UID is a hash of the manifest, as a kubelet's for static pods: a changed
     /// manifest is another pod of the same name.
     pub pod: PodRef,
+    /// The name of the file that its manifest is in.
+    pub file: Arc<str>,
     /// `metadata.labels`.
     pub labels: BTreeMap<String, String>,
     /// `metadata.annotations`.

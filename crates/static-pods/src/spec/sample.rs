@@ -42,6 +42,7 @@ pub(crate) fn pod(policy: RestartPolicy, containers: &[&str]) -> PodSpec {
             namespace: "default".into(),
             name: "web".into(),
         },
+        file: "web.yaml".into(),
         labels: Default::default(),
         annotations: Default::default(),
         network: Network::Host,

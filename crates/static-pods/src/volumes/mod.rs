@@ -119,22 +119,6 @@ impl PodFolder {
         Ok(mounts)
     }
 
-    /// Unbinds the subPaths of a container that has been removed for good.
-    pub fn release_container(&self, container: &str) -> Result<(), VolumeError> {
-        let container = plain_name(container)?;
-        let folder = self.path.join("volume-subpaths");
-        let failed = |error| VolumeError::of_folder(&folder, error);
-        let volumes = match folder.read_dir() {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            volumes => volumes.map_err(failed)?,
-        };
-        for volume in volumes {
-            let its = volume.map_err(failed)?.path().join(container);
-            remove::folder(&its).map_err(failed)?;
-        }
-        Ok(())
-    }
-
     /// Removes all of the pod on the host, once its sandboxes are removed. What the pod only saw
     /// of the host stays: mounts are taken off and never gone into, and no link is followed.
     pub fn remove(&self) -> Result<(), VolumeError> {

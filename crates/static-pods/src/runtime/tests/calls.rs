@@ -9,6 +9,7 @@ use pleg::runtime::{CallError, Rpc};
 use sim::{CommandEnd, Fault, Sim, grpc};
 use tempfile::TempDir;
 
+use crate::decide::Termination;
 use crate::runtime::{
     CgroupDriver, ContainerConfig, ContainerStart, ExecEnd, ImageUser, RuntimeClient,
     SandboxConfig, adopted,
@@ -95,13 +96,13 @@ async fn a_pod_is_run_looked_at_and_ended() {
         let world = node.sim.world();
         assert_eq!(world.reopened_logs, std::slice::from_ref(&id));
         let (_, container) = world.container_by_id(id.as_str()).unwrap();
+        assert_eq!(container.state, ContainerState::Running);
         let given = container.given.as_ref().unwrap().container_config.as_ref();
         assert_eq!(given.unwrap().log_path, "app/0.log");
     }
 
     let listed = client.containers("run").await.unwrap();
     assert_eq!(listed[0].id, id);
-    assert_eq!(listed[0].state, ContainerState::Running);
     assert_eq!(listed[0].pod, pod.pod);
 
     client
@@ -111,8 +112,8 @@ async fn a_pod_is_run_looked_at_and_ended() {
     client.remove_container(&id).await.unwrap();
     assert_eq!(client.containers("run").await.unwrap(), []);
     client.stop_sandbox(&sandbox.0).await.unwrap();
-    let listed = client.sandboxes("run").await.unwrap();
-    assert_eq!(listed[0].state, SandboxState::NotReady);
+    let state = node.sim.world().pod("web").sandboxes[0].state;
+    assert_eq!(state, SandboxState::NotReady);
     client.remove_sandbox(&sandbox.0).await.unwrap();
     assert_eq!(client.sandboxes("run").await.unwrap(), []);
     // Once more, as after a kill in between.
@@ -234,26 +235,14 @@ async fn a_pod_whose_manifest_is_gone_can_be_ended_by_what_the_runtime_tells() {
         }
     }
 
-    let sandboxes = node.client.sandboxes("run").await.unwrap();
     let containers = node.client.containers("run").await.unwrap();
-    let pods = adopted(sandboxes, containers);
+    assert!(containers.iter().all(|it| it.sandbox_id == sandbox.0));
+    assert_eq!(containers.len(), 5);
+    let pods = adopted(node.client.sandboxes("run").await.unwrap());
     let found = &pods[&pod.pod.uid];
     assert_eq!(found.pod, pod.pod);
-    assert_eq!(found.grace_period, Duration::from_secs(45));
-    assert_eq!(found.sandboxes[0].id, sandbox.0);
-    let steps = found.steps_to_end();
-    let names = |step: &Vec<&super::super::OwnedContainer>| {
-        let mut names: Vec<_> = step.iter().map(|it| it.name.to_string()).collect();
-        names.sort();
-        names
-    };
-    let names: Vec<_> = steps.iter().map(names).collect();
-    assert_eq!(names, [vec!["app", "other"], vec!["second"], vec!["first"]]);
-    let app = steps[0].iter().find(|it| &*it.name == "app").unwrap();
-    assert_eq!(app.pre_stop, Some(command));
-    let other = steps[0].iter().find(|it| &*it.name == "other").unwrap();
-    assert_eq!(other.pre_stop, None);
-    assert_eq!(other.grace_period, Duration::from_secs(45));
+    assert_eq!(found.file, pod.file);
+    assert_eq!(found.termination, Termination::from(&pod));
 }
 
 #[tokio::test]

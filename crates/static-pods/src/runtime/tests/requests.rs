@@ -183,6 +183,8 @@ label pleg.dev/owner = run
 annotation io.kubernetes.pod.terminationGracePeriod = 30
 annotation kubernetes.io/config.hash = 0b2c
 annotation kubernetes.io/config.source = file
+annotation pleg.dev/file = web.yaml
+annotation pleg.dev/termination = {"gracePeriod":{"secs":30,"nanos":0},"containers":[]}
 PodSandboxConfig {
     metadata: Some(
         PodSandboxMetadata {
@@ -241,6 +243,8 @@ annotation io.kubernetes.pod.terminationGracePeriod = 30
 annotation kubernetes.io/config.hash = 0b2c
 annotation kubernetes.io/config.source = file
 annotation note = kept
+annotation pleg.dev/file = web.yaml
+annotation pleg.dev/termination = {"gracePeriod":{"secs":30,"nanos":0},"containers":[{"name":"app","isSidecar":false,"preStop":["/bin/sh","-c","sleep 1"]},{"name":"sidecar","isSidecar":true,"preStop":null}]}
 PodSandboxConfig {
     metadata: Some(
         PodSandboxMetadata {
@@ -356,6 +360,8 @@ annotation io.kubernetes.pod.terminationGracePeriod = 30
 annotation kubernetes.io/config.hash = 0b2c
 annotation kubernetes.io/config.source = file
 annotation note = kept
+annotation pleg.dev/file = web.yaml
+annotation pleg.dev/termination = {"gracePeriod":{"secs":30,"nanos":0},"containers":[{"name":"app","isSidecar":false,"preStop":["/bin/sh","-c","sleep 1"]},{"name":"sidecar","isSidecar":true,"preStop":null}]}
 PodSandboxConfig {
     metadata: Some(
         PodSandboxMetadata {
@@ -419,8 +425,6 @@ annotation io.kubernetes.container.restartCount = 3
 annotation io.kubernetes.container.terminationMessagePath = /dev/termination-log
 annotation io.kubernetes.container.terminationMessagePolicy = File
 annotation io.kubernetes.pod.terminationGracePeriod = 30
-annotation pleg.dev/position = 0
-annotation pleg.dev/role = container
 ContainerConfig {
     metadata: Some(
         ContainerMetadata {
@@ -524,13 +528,10 @@ label io.kubernetes.pod.name = web
 label io.kubernetes.pod.namespace = default
 label io.kubernetes.pod.uid = 0b2c
 label pleg.dev/owner = run
-annotation io.kubernetes.container.preStopHandler = {"exec":{"command":["/bin/sh","-c","sleep 1"]}}
 annotation io.kubernetes.container.restartCount = 3
 annotation io.kubernetes.container.terminationMessagePath = /dev/termination-log
 annotation io.kubernetes.container.terminationMessagePolicy = File
 annotation io.kubernetes.pod.terminationGracePeriod = 30
-annotation pleg.dev/position = 0
-annotation pleg.dev/role = container
 ContainerConfig {
     metadata: Some(
         ContainerMetadata {
@@ -690,8 +691,6 @@ annotation io.kubernetes.container.restartCount = 3
 annotation io.kubernetes.container.terminationMessagePath = /dev/termination-log
 annotation io.kubernetes.container.terminationMessagePolicy = File
 annotation io.kubernetes.pod.terminationGracePeriod = 30
-annotation pleg.dev/position = 0
-annotation pleg.dev/role = sidecar
 ContainerConfig {
     metadata: Some(
         ContainerMetadata {

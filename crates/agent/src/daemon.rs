@@ -21,6 +21,7 @@ use crate::diagnosis::{Diagnosis, Findings, Reports, Told};
 use crate::doors::{Listeners, MAX_CONNECTIONS, serve};
 use crate::http::{Agent, health_router, report, router};
 use crate::known_ids::{SavedSet, known_ids};
+use crate::static_pods::{self, StaticPods, StaticPodsError, StaticPodsView};
 use crate::{AgentConfig, KernelHints, Metrics, kernel, supervisor};
 
 /// How often a report is made for those in this process who act on it.
@@ -39,6 +40,8 @@ pub struct Daemon {
     pub guard: Option<guard::Handle>,
     /// The program that diagnoses the node: `pleg`, for its command `doctor`.
     pub doctor: OsString,
+    /// The static pods that are kept running, if any are.
+    pub static_pods: Option<StaticPods>,
 }
 
 /// Why a daemon ended without being told to.
@@ -56,6 +59,9 @@ pub enum RunError {
     /// The thread that writes to Kubernetes ended, which is a bug.
     #[error("the thread that writes to Kubernetes has stopped")]
     Writer,
+    /// Static pods cannot be kept at all.
+    #[error(transparent)]
+    StaticPods(#[from] StaticPodsError),
     /// The metrics cannot be registered, which is a bug.
     #[error("cannot set up the metrics")]
     Metrics(#[from] prometheus::Error),
@@ -74,6 +80,7 @@ pub async fn run(
         state_directory,
         guard,
         doctor,
+        static_pods,
     } = daemon;
     let metrics = Arc::new(Metrics::new()?);
     if let Some(guard) = &guard {
@@ -91,12 +98,24 @@ pub async fn run(
         Some(guard) => GrpcRuntime::via(guard.connect(), config.max_message_size),
         None => GrpcRuntime::new(&endpoint, config.max_message_size),
     };
-    let pleg = Pleg::start(Arc::new(runtime), config.library(), environment);
+    let runtime = Arc::new(runtime);
+    let pleg = Pleg::start(runtime.clone(), config.library(), environment);
+    let (ready, is_ready) = watch::channel(None);
     let agent = Agent {
         pleg,
         metrics,
         guard,
         findings: Findings::default(),
+        static_pods: static_pods.as_ref().map(|of| StaticPodsView {
+            ready: is_ready,
+            pods: of.pods.subscribe(),
+        }),
+    };
+    let static_pods = async {
+        match static_pods {
+            Some(of) => static_pods::keep(of, agent.pleg.clone(), runtime, ready).await,
+            None => pending().await,
+        }
     };
     let diagnosis = config
         .diagnosis
@@ -120,6 +139,7 @@ pub async fn run(
         stopped = saved.keep(agent.pleg.clone()) => Err(stopped.into()),
         never = diagnose(&agent, diagnosis.as_ref(), reports.subscribe()) => match never {},
         never = make_reports(&agent, &reports) => match never {},
+        Err(error) = static_pods => Err(error.into()),
         () = guard_ended(&agent) => Err(RunError::Guard),
         () = tell_kubernetes(kubernetes.as_ref(), reports.subscribe()) => Err(RunError::Writer),
         () = shutdown => Ok(()),

@@ -31,6 +31,8 @@ use tokio::time::{Instant, timeout};
 
 use crate::diagnosis::Findings;
 use crate::doors::{Endless, MAX_CONNECTIONS};
+use crate::pods::with_static_pods;
+use crate::static_pods::StaticPodsView;
 use crate::{Metrics, pod_reports};
 
 /// How many may read `/v1/events` at once; the other connections are for everything else.
@@ -47,11 +49,14 @@ pub struct Agent {
     pub guard: Option<guard::Handle>,
     /// What diagnoses of the node have found.
     pub findings: Findings,
+    /// The static pods that this process keeps running, if it does.
+    pub static_pods: Option<StaticPodsView>,
 }
 
 /// Health and metrics: what may be served to anybody.
 pub fn health_router(agent: Agent) -> Router {
     Router::new()
+        .route("/v1/node", get(node))
         .route("/livez", get(livez))
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
@@ -167,7 +172,22 @@ async fn switch_guard(State(agent): State<Agent>, mode: String) -> Answer {
 }
 
 async fn pods(State(agent): State<Agent>) -> Response {
-    json(&pod_reports(&agent.pleg))
+    let reports = pod_reports(&agent.pleg);
+    match &agent.static_pods {
+        Some(shown) => json(&with_static_pods(reports, &shown.pods.borrow())),
+        None => json(&reports),
+    }
+}
+
+/// The Ready condition of a node whose pods this process keeps running.
+async fn node(State(agent): State<Agent>) -> Answer {
+    let Some(shown) = &agent.static_pods else {
+        let why = "this process runs no pods: /v1/node is served by `pleg run`\n";
+        return Err((StatusCode::NOT_FOUND, why.to_owned()));
+    };
+    let ready = shown.ready.borrow().clone();
+    let ready = ready.ok_or_else(|| unavailable("the runtime was not looked at yet"))?;
+    Ok(json(&ready))
 }
 
 fn json(value: &impl Serialize) -> Response {

@@ -7,6 +7,7 @@
 //!        daemon: Pleg ---> http: /healthz /readyz /livez
 //!                 |              /v1/status /v1/pods /v1/events  <--- client: other commands
 //!                 |---> Metrics: /metrics, /metrics/kubelet
+//!                 |---> static_pods: the sync loop of `pleg run`; /v1/node
 //!                 |---> supervisor: systemd is told that we turn
 //!                 '---> known_ids: saved for whoever starts while a list hangs
 //! ```
@@ -24,6 +25,7 @@ mod kernel;
 mod known_ids;
 mod metrics;
 mod pods;
+mod static_pods;
 mod supervisor;
 mod yaml_words;
 
@@ -36,6 +38,7 @@ pub use kernel::kernel;
 pub use known_ids::{host_ids, known_ids};
 pub use metrics::Metrics;
 pub use pods::pod_reports;
+pub use static_pods::{StaticPods, StaticPodsError, StaticPodsView};
 pub use supervisor::while_waiting;
 
 use std::path::PathBuf;

@@ -40,6 +40,7 @@ async fn what_a_client_does_not_read_is_conflated_and_kept_nowhere() {
             metrics,
             guard: None,
             findings: agent::Findings::default(),
+            static_pods: None,
         }),
         8,
     );

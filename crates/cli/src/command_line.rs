@@ -9,6 +9,7 @@ use crate::commands::doctor::Doctor;
 use crate::commands::explain::Explain;
 use crate::commands::guard::Guard;
 use crate::commands::man_pages::ManPages;
+use crate::commands::run::Run;
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -21,6 +22,7 @@ Examples:
   pleg analyze kubelet.log       explain a saved log
   pleg agent                     the daemon: events and status for other commands, metrics
   pleg guard                     keep a kubelet Ready while one container is stuck
+  pleg run --manifests pods/     keep static pods running, without a kubelet
   pleg sim --listen /tmp/s.sock  a simulated runtime for any CRI client
 
 Exit codes: 0 healthy, 1 problem found, 2 could not determine.";
@@ -50,6 +52,8 @@ pub enum Command {
     Agent(Agent),
     /// Serve CRI to a kubelet, and keep it Ready while one container is stuck.
     Guard(Guard),
+    /// Keep the static pods of a directory running, without a kubelet.
+    Run(Run),
     /// Diagnose this node without changing it: what is wrong, and what to do.
     Doctor(Doctor),
     /// Describe a cause, or list all known causes.

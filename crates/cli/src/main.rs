@@ -110,6 +110,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<Found> {
         Command::Status(options) => commands::status::run(&global, options).await,
         Command::Agent(options) => commands::agent::run(&global, options).await,
         Command::Guard(options) => commands::guard::run(&global, options).await,
+        Command::Run(options) => commands::run::run(&global, options).await,
         Command::Doctor(options) => commands::doctor::run(&global, options).await,
         Command::DoctorHelper => commands::doctor::help(),
         Command::Explain(options) => commands::explain::run(&global, options),

@@ -19,10 +19,13 @@ pub mod decide;
 pub mod folder;
 pub mod logs;
 pub mod manifest;
+pub mod pods;
 pub mod probe;
 pub mod runtime;
+pub mod source;
 pub mod spec;
 pub mod volumes;
+pub mod worker;
 
 #[cfg(test)]
 mod testing;

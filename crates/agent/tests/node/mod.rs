@@ -41,6 +41,7 @@ impl Node {
             state_directory: place.path().join("state"),
             guard: None,
             doctor: "false".into(),
+            static_pods: None,
         };
         let daemon = tokio::spawn(run(daemon, listeners, async {
             let _ = told.await;

@@ -60,6 +60,7 @@ async fn prepare(global: &Global, options: Options) -> anyhow::Result<(Daemon, L
         state_directory: state_directory(),
         guard: None,
         doctor: program(),
+        static_pods: None,
     };
     Ok((daemon, listeners))
 }

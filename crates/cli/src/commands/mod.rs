@@ -10,6 +10,7 @@ pub mod guard;
 pub mod kubectl;
 pub mod man_pages;
 pub mod pods;
+pub mod run;
 pub mod sim;
 pub mod status;
 pub mod watch;

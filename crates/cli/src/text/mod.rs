@@ -3,6 +3,7 @@
 
 use anstyle::{AnsiColor, Style};
 use comfy_table::{Table, presets};
+use pleg::model::wall_time::WallTime;
 use pleg::out::health::HealthState;
 
 pub mod analyze;
@@ -10,6 +11,7 @@ pub mod doctor;
 pub mod fleet;
 pub mod npd;
 pub mod pods;
+pub mod run;
 pub mod status;
 pub mod watch;
 
@@ -40,6 +42,14 @@ pub fn aligned(mut table: Table) -> String {
     }
     let lines = table.lines().map(|line| format!("{}\n", line.trim_end()));
     lines.collect()
+}
+
+/// Hours to milliseconds, in UTC.
+pub fn clock(time: WallTime) -> String {
+    time.to_string()
+        .split_once('T')
+        .and_then(|(_, clock)| clock.get(..12).map(str::to_owned))
+        .unwrap_or_default()
 }
 
 /// The text in a style.

@@ -4,20 +4,22 @@ use comfy_table::Table;
 use pleg::model::listed::ContainerState;
 use pleg::model::status::ContainerStatus;
 use pleg::out::health::short;
-use pleg::out::pods::PodReport;
+use pleg::out::pods::{PodReport, StaticContainerReport, Waiting};
 
 use super::{aligned, printable};
 
 /// Marks the state of what could not be inspected.
 const LAST_KNOWN: &str = "last known";
 
-/// A row for each container, and one for a pod without.
+/// A row for each container, and one for a pod without. Of static pods also whether they are ready,
+/// and what they wait for.
 pub fn table(pods: &[PodReport]) -> String {
     if pods.is_empty() {
         return "No pods found.\n".to_owned();
     }
+    let has_static_pods = pods.iter().any(|pod| pod.static_pod.is_some());
     let mut table = Table::new();
-    table.set_header([
+    let header = [
         "NAMESPACE",
         "POD",
         "IP",
@@ -25,7 +27,10 @@ pub fn table(pods: &[PodReport]) -> String {
         "STATE",
         "ATTEMPT",
         "ID",
-    ]);
+    ];
+    let of_static_pods = ["READY", "WAITING"];
+    let more = of_static_pods.iter().filter(|_| has_static_pods);
+    table.set_header(header.iter().chain(more));
     for report in pods {
         let pod = &report.status;
         let ip = pod.ips().first().map(ToString::to_string);
@@ -39,20 +44,52 @@ pub fn table(pods: &[PodReport]) -> String {
                 .collect::<Vec<_>>()
         };
         for container in &pod.containers {
-            table.add_row(named([
+            let row = named([
                 printable(&container.name).into_owned(),
                 state(container, report.error.is_some()),
                 container.attempt.to_string(),
                 printable(short(&container.id)).into_owned(),
-            ]));
+            ]);
+            table.add_row(row.into_iter().chain(kept(report, container)));
         }
         if pod.containers.is_empty() {
             let state = report.error.as_ref().map(|_| LAST_KNOWN.to_owned());
             let state = state.unwrap_or_default();
-            table.add_row(named([String::new(), state, String::new(), String::new()]));
+            let row = named([String::new(), state, String::new(), String::new()]);
+            let pod = report.static_pod.as_ref();
+            let waiting = pod.map(|pod| [String::new(), waiting(pod.waiting.as_ref())]);
+            table.add_row(row.into_iter().chain(waiting.into_iter().flatten()));
         }
     }
     aligned(table)
+}
+
+/// Whether a container of a static pod is ready, and what it waits for, or its pod does. Of older
+/// containers of the same name nothing is told.
+fn kept(report: &PodReport, container: &ContainerStatus) -> Vec<String> {
+    let Some(pod) = &report.static_pod else {
+        return Vec::new();
+    };
+    let is_its = |it: &&StaticContainerReport| {
+        *it.name == *container.name && it.restarts == container.attempt
+    };
+    let Some(its) = pod.containers.iter().find(is_its) else {
+        return Vec::new();
+    };
+    let ready = if its.ready { "yes" } else { "no" };
+    let waits = its.waiting.as_ref().or(pod.waiting.as_ref());
+    vec![ready.to_owned(), waiting(waits)]
+}
+
+fn waiting(waiting: Option<&Waiting>) -> String {
+    let Some(waiting) = waiting else {
+        return String::new();
+    };
+    let reason = printable(&waiting.reason);
+    match waiting.seconds {
+        Some(seconds) => format!("{reason} ({seconds:.0} s)"),
+        None => reason.into_owned(),
+    }
 }
 
 fn state(container: &ContainerStatus, is_last_known: bool) -> String {

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use cri::Endpoint;
 use pleg::model::event::{Event, EventType};
-use pleg::model::wall_time::WallTime;
 use pleg::out::health::{HealthReport, short};
 use pleg::out::status_report::StatusReport;
 use pleg::out::told::Record;
@@ -13,7 +12,7 @@ use pleg::records::diff::Subject;
 use pleg::runtime::RuntimeVersion;
 use times::GoDuration;
 
-use super::{BAD, BOLD, DIM, GOOD, WARN, health_style, printable, sentence, styled};
+use super::{BAD, BOLD, DIM, GOOD, WARN, clock, health_style, printable, sentence, styled};
 
 /// What is watched, and what the columns mean.
 pub fn header(version: Option<&RuntimeVersion>, endpoint: &Endpoint, period: Duration) -> String {
@@ -132,12 +131,4 @@ fn health_line(health: &HealthReport) -> String {
     let message = sentence(&health.message);
     let what = format!("{}  {}: {message}", clock(health.time), health.state);
     styled(health_style(health.state), what)
-}
-
-/// Hours to milliseconds, in UTC.
-fn clock(time: WallTime) -> String {
-    time.to_string()
-        .split_once('T')
-        .and_then(|(_, clock)| clock.get(..12).map(str::to_owned))
-        .unwrap_or_default()
 }

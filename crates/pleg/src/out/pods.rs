@@ -19,6 +19,7 @@
 //!     status: PodStatus::clone(&entry.status),
 //!     as_of: entry.as_of.map(|as_of| as_of.wall),
 //!     error: entry.error.as_ref().map(|error| error.to_string()),
+//!     static_pod: None,
 //! };
 //! assert!(report.as_of.is_some());
 //! # Ok(())
@@ -42,4 +43,50 @@ pub struct PodReport {
     /// Why the newest inspection of the pod failed, if it did: then the status is the last
     /// known one.
     pub error: Option<String>,
+    /// How far a static pod is, which this process keeps running.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub static_pod: Option<StaticPodReport>,
+}
+
+/// How far a static pod is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StaticPodReport {
+    /// `status.phase`, as Kubernetes defines it.
+    pub phase: String,
+    /// Whether all its containers are ready.
+    pub ready: bool,
+    /// What the pod as a whole waits for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting: Option<Waiting>,
+    /// Its containers, in the order of the manifest.
+    pub containers: Vec<StaticContainerReport>,
+}
+
+/// How far a container of a static pod is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StaticContainerReport {
+    /// Its name.
+    pub name: String,
+    /// Whether it runs, and its probes say that it is ready.
+    pub ready: bool,
+    /// How often it was started again.
+    pub restarts: u32,
+    /// What keeps it from being what it should be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting: Option<Waiting>,
+}
+
+/// What is waited for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Waiting {
+    /// In a word, such as `CrashLoopBackOff`.
+    pub reason: String,
+    /// In a sentence.
+    pub message: String,
+    /// For how many more seconds, if it is a matter of time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<f64>,
 }

@@ -44,6 +44,28 @@ pub enum Phase {
     Failed,
 }
 
+impl Phase {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "Pending",
+            Self::Running => "Running",
+            Self::Succeeded => "Succeeded",
+            Self::Failed => "Failed",
+        }
+    }
+
+    /// What it means.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Self::Pending => "not all of its containers have run yet",
+            Self::Running => "all of its containers have been started",
+            Self::Succeeded => "all of its containers have succeeded, and none is restarted",
+            Self::Failed => "all of its containers have ended, at least one of them in failure",
+        }
+    }
+}
+
 /// A container's state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContainerReport {

@@ -116,7 +116,7 @@ impl Step {
             Self::CreateSandbox { .. } => "CreateSandbox",
             Self::StopSandbox { .. } => "StopSandbox",
             Self::RemoveSandbox { .. } => "RemoveSandbox",
-            Self::PullImage { .. } => "PullImage",
+            Self::PullImage { .. } => "EnsureImage",
             Self::CreateContainer { .. } => "CreateContainer",
             Self::StartContainer { .. } => "StartContainer",
             Self::KillContainer { .. } => "KillContainer",

@@ -1,6 +1,7 @@
 //! What was seen of a pod, and what may be concluded from it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use pleg::model::id::{Id, PodUid};
 use pleg::model::status::PodStatus;
@@ -38,9 +39,25 @@ impl View {
     pub fn not_found(uid: PodUid, as_of: Instant) -> Self {
         Self {
             status: Arc::new(PodStatus::unknown(uid)),
-            as_of: Some(as_of),
+            // Strictly after, and so is what it shows.
+            as_of: Some(as_of + Duration::from_nanos(1)),
             extent: Extent::All,
         }
+    }
+
+    /// What [`Cache::newer_than`](pleg::out::cache::Cache::newer_than) gave for a pod and a time.
+    pub fn newer_than(entry: &Entry, uid: &PodUid, time: Instant) -> Self {
+        let status = &entry.status;
+        let is_default = status.sandboxes.is_empty() && status.containers.is_empty();
+        match is_default && !entry.inspected && entry.error.is_none() {
+            true => Self::not_found(uid.clone(), time),
+            false => entry.into(),
+        }
+    }
+
+    /// Whether what it shows was seen later.
+    pub fn is_newer_than(&self, other: &Self) -> bool {
+        self.as_of > other.as_of
     }
 }
 

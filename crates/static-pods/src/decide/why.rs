@@ -130,6 +130,19 @@ pub enum Why {
 }
 
 impl Why {
+    /// Until when it is waited, if that is a matter of time.
+    pub fn until(&self) -> Option<Instant> {
+        match self {
+            Self::CrashLoopBackOff { until, .. }
+            | Self::SandboxBackOff { until, .. }
+            | Self::ImagePullBackOff { until, .. }
+            | Self::CreateContainerError { until, .. }
+            | Self::CreateSandboxError { until, .. }
+            | Self::StopError { until, .. } => Some(*until),
+            _ => None,
+        }
+    }
+
     /// The word for it.
     pub fn name(&self) -> &'static str {
         match self {

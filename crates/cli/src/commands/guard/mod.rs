@@ -208,6 +208,7 @@ async fn prepare(global: &Global, options: Options) -> anyhow::Result<(Daemon, L
         state_directory: state_directory(),
         guard: Some(guard),
         doctor: program(),
+        static_pods: None,
     };
     Ok((daemon, listeners))
 }
@@ -235,7 +236,7 @@ async fn start(endpoint: &Endpoint, options: &Options) -> anyhow::Result<Handle>
 }
 
 /// Where the guard of this runtime keeps something for its next start.
-fn kept_in(runtime: &Path, what: &str) -> PathBuf {
+pub fn kept_in(runtime: &Path, what: &str) -> PathBuf {
     let name = runtime.to_string_lossy();
     let name = name.trim_start_matches('/').replace('/', "-");
     state_directory().join(format!("{name}.{what}"))

@@ -1,0 +1,185 @@
+//! Static pods beside the daemon: the sync loop over a folder of manifests, whose calls go through
+//! the guard in this process.
+//!
+//! ```text
+//!   folder --> source --> sync loop --> workers --calls--> guard --> runtime
+//!                            ^                               ^
+//!                            \------- Pleg ---relists--------/
+//! ```
+
+use std::convert::Infallible;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use cri::Endpoint;
+use pleg::Pleg;
+use pleg::model::wall_time::system_clock;
+use pleg::runtime::grpc::GrpcRuntime;
+use static_pods::folder::Folder;
+use static_pods::logs::{Limits, LogFolders};
+use static_pods::pods::Pods;
+use static_pods::runtime::{CallFailed, CgroupVersion, Cgroups, Host, RuntimeClient};
+use static_pods::source::Manifests;
+use static_pods::worker::{Lines, OnHost, Workers, keep_logs_short};
+use sync_loop::ready_condition::ReadyCondition;
+use sync_loop::{Parts, Policy, SyncLoop};
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+
+/// Between two attempts to learn who the runtime is.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// For so long it is waited for.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Static pods that are to be kept running.
+#[derive(Clone, Debug)]
+pub struct StaticPods {
+    /// The folder of their manifests; without one, what earlier runs left is ended.
+    pub manifests: Option<PathBuf>,
+    /// Whose they are: the value of the label `pleg.dev/owner`.
+    pub owner: String,
+    /// The node's name.
+    pub node_name: String,
+    /// Where their volumes are.
+    pub root: PathBuf,
+    /// Where their logs are.
+    pub logs: LogFolders,
+    /// What stops all of them.
+    pub policy: Policy,
+    /// Where the guard of this process listens.
+    pub guard: Endpoint,
+    /// Where decisions are told.
+    pub lines: Lines,
+    /// How far they are.
+    pub pods: Arc<watch::Sender<Pods>>,
+}
+
+/// What others are shown of static pods.
+#[derive(Clone, Debug)]
+pub struct StaticPodsView {
+    /// The node's Ready condition.
+    pub ready: watch::Receiver<Option<ReadyCondition>>,
+    /// How far the pods are.
+    pub pods: watch::Receiver<Pods>,
+}
+
+/// Why static pods cannot be kept at all.
+#[derive(Debug, thiserror::Error)]
+pub enum StaticPodsError {
+    /// The folder cannot be watched.
+    #[error("cannot watch the manifests")]
+    Folder(#[source] io::Error),
+    /// The node's memory is not known.
+    #[error("cannot read the size of the memory")]
+    Memory(#[source] io::Error),
+    /// The sync loop ended, which is a bug.
+    #[error("the sync loop has stopped")]
+    Stopped,
+}
+
+/// Keeps them, for as long as it is polled.
+pub(crate) async fn keep(
+    of: StaticPods,
+    pleg: Pleg,
+    runtime: Arc<GrpcRuntime>,
+    shown: watch::Sender<Option<ReadyCondition>>,
+) -> Result<Infallible, StaticPodsError> {
+    let client = Arc::new(RuntimeClient::new(&of.guard));
+    answer("version", || client.version()).await;
+    let cgroups = Cgroups {
+        driver: answer("cgroup driver", || client.cgroup_driver(systemd_runs())).await,
+        version: CgroupVersion::of(Path::new("/sys/fs/cgroup")),
+    };
+    let host = Host {
+        owner: of.owner.clone(),
+        node_name: of.node_name.clone(),
+        node_ip: node_ip(),
+        memory: Host::read_memory(Path::new("/proc")).map_err(StaticPodsError::Memory)?,
+        cgroups,
+        log_root: of.logs.pods.clone(),
+    };
+    let perform = OnHost::new(client.clone(), runtime, host, of.root, of.logs.clone());
+    let folder = of
+        .manifests
+        .map(|path| Folder::open(path, &of.node_name))
+        .transpose()
+        .map_err(StaticPodsError::Folder)?;
+    let source = Manifests::new(
+        folder,
+        client.clone(),
+        of.owner,
+        of.pods.clone(),
+        of.lines.clone(),
+        system_clock(),
+    );
+    let workers = Workers::new(
+        Arc::new(perform),
+        pleg.clone(),
+        of.pods.clone(),
+        of.lines,
+        system_clock(),
+    );
+    let asked = client.clone();
+    let mut sync_loop = SyncLoop::start(Parts {
+        source,
+        sync_pod: Arc::new(workers),
+        pleg,
+        conditions: move || {
+            let client = asked.clone();
+            async move { client.conditions().await.map_err(|error| error.why) }
+        },
+        policy: of.policy,
+        clock: system_clock(),
+        jitter: fastrand::Rng::new(),
+    });
+    let mut ready = sync_loop.ready();
+    let show = async {
+        while ready.changed().await.is_ok() {
+            shown.send_replace(ready.borrow_and_update().clone());
+        }
+    };
+    let pods = of.pods.subscribe();
+    let rotate = keep_logs_short(client, of.logs, Limits::default(), pods, system_clock());
+    tokio::select! {
+        () = sync_loop.stopped() => Err(StaticPodsError::Stopped),
+        () = show => Err(StaticPodsError::Stopped),
+        never = rotate => match never {},
+    }
+}
+
+/// Asks until there is an answer: a runtime that is not there yet has not failed.
+async fn answer<T, A>(what: &str, ask: impl Fn() -> A) -> T
+where
+    A: Future<Output = Result<T, CallFailed>>,
+{
+    loop {
+        match timeout(PATIENCE, ask()).await {
+            Ok(Ok(answer)) => return answer,
+            Ok(Err(error)) => tracing::warn!("waiting for the runtime's {what}: {error}"),
+            Err(_) => tracing::warn!("waiting for the runtime's {what}: it does not answer"),
+        }
+        sleep(AGAIN).await;
+    }
+}
+
+/// As sd_booted(3).
+fn systemd_runs() -> bool {
+    Path::new("/run/systemd/system").exists()
+}
+
+/// The address by which this node would reach others; nothing is sent. Its own alone if it has no
+/// network.
+fn node_ip() -> Option<std::net::IpAddr> {
+    use std::net::{Ipv4Addr, UdpSocket};
+    let local = || {
+        let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
+        // A block that is for documentation (RFC 5737): it leads where the default route does.
+        socket.connect((Ipv4Addr::new(192, 0, 2, 1), 9))?;
+        socket.local_addr()
+    };
+    let found: io::Result<_> = local();
+    Some(found.map_or(Ipv4Addr::LOCALHOST.into(), |address| address.ip()))
+}

@@ -1,0 +1,312 @@
+//! `pleg run`: static pods without a kubelet.
+
+use std::future::pending;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use agent::{AgentConfig, Daemon, Listeners, StaticPods, host_ids, open_cri_door, state_directory};
+use anyhow::{Context, bail, ensure};
+use clap::builder::NonEmptyStringValueParser;
+use clap::{ArgAction, Args, ValueEnum};
+use cri::Endpoint;
+use guard::core::{Mode, Settings};
+use guard::{Handle, Proxy};
+use pleg::model::wall_time::system_clock;
+use static_pods::logs::{LogFolders, POD_LOGS};
+use static_pods::pods::{Finished, Pods};
+use static_pods::volumes::DEFAULT_ROOT;
+use static_pods::worker::{Line, Lines};
+use tokio::net::TcpStream;
+use tokio::sync::{mpsc, watch};
+use tokio::time::timeout;
+
+use crate::args::{Format, Global, Listen};
+use crate::commands::agent::program;
+use crate::commands::guard::kept_in;
+use crate::{Found, endpoint, output, signals, text};
+
+/// Where a kubelet says that it is well (`healthzPort`).
+const KUBELET: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 10248);
+
+/// A kubelet on this machine takes a connection in this time.
+const KUBELET_PATIENCE: Duration = Duration::from_secs(1);
+
+const HELP: &str = "\
+Each file in the directory is the manifest of one pod, in YAML or JSON. A changed manifest replaces
+its pod, and a removed one ends it. Ctrl-C and SIGTERM leave the pods running; the next `pleg run`
+takes them over. A field that cannot be honoured is refused by name.
+
+  pleg run --manifests /etc/kubernetes/manifests
+  pleg run --manifests pods/ -o json     one JSON object per decision
+  pleg run --manifests jobs/ --once      exit code 0 if all pods succeed, 1 if one fails
+  pleg run --down                        end all pods and remove what is left of them
+  pleg pods                              restarts, back-off, readiness (in another terminal)
+  curl 127.0.0.1:20258/v1/node           the Ready condition
+
+docs/run.md has a first pod step by step, and what differs from a kubelet.";
+
+/// Arguments of `pleg run`.
+#[derive(Args, Debug)]
+#[command(after_help = HELP)]
+pub struct Run {
+    /// Directory of the pods' manifests.
+    #[arg(
+        long,
+        value_name = "DIR",
+        required_unless_present = "down",
+        conflicts_with = "down"
+    )]
+    manifests: Option<PathBuf>,
+    /// Run until each pod whose restartPolicy is not Always has finished. Exit code 0 if all of
+    /// them succeeded, 1 otherwise.
+    #[arg(long, conflicts_with = "down")]
+    once: bool,
+    /// End all pods that `pleg run` left running, remove them, and exit.
+    #[arg(long)]
+    down: bool,
+    /// What stops the work on pods.
+    #[arg(long, value_enum, default_value_t)]
+    policy: Policy,
+    /// Start even if a kubelet runs on this node.
+    #[arg(long)]
+    beside_kubelet: bool,
+    /// Whose pods these are: the value of the label pleg.dev/owner. Pods of others are not
+    /// touched.
+    #[arg(long, value_name = "NAME", default_value = "pleg-run", value_parser = owner)]
+    owner: String,
+    /// Name of this node [default: its host name]
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    node_name: Option<String>,
+    /// Directory of the pods' volumes.
+    #[arg(long, value_name = "DIR", default_value = DEFAULT_ROOT)]
+    root_dir: PathBuf,
+    /// Directory of the pods' logs.
+    #[arg(long, value_name = "DIR", default_value = POD_LOGS)]
+    pod_logs_dir: PathBuf,
+    /// Address to serve on, as for `pleg agent`: a path replaces the unix socket, an address the
+    /// TCP address. Can be set once for each.
+    #[arg(long, value_name = "ADDR|PATH", action = ArgAction::Append)]
+    listen: Vec<Listen>,
+    /// Configuration file of the agent: see `pleg agent`.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+/// What stops the work on pods.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Policy {
+    /// A pod whose calls hang waits alone.
+    #[default]
+    Pod,
+    /// An unhealthy PLEG stops the work on all pods, as in a kubelet.
+    Node,
+}
+
+impl From<Policy> for sync_loop::Policy {
+    fn from(policy: Policy) -> Self {
+        match policy {
+            Policy::Pod => Self::Pod,
+            Policy::Node => Self::Node,
+        }
+    }
+}
+
+pub async fn run(global: &Global, options: Run) -> anyhow::Result<Found> {
+    let interrupted = signals::interrupted()?;
+    let mut interrupted = pin!(async {
+        let _ = interrupted.await;
+    });
+    let (lines, told) = Lines::new();
+    let pods = Arc::new(watch::Sender::new(Pods::default()));
+    let (once, down) = (options.once, options.down);
+    // A runtime that has not said yet whether it is one does not hold up a stop either.
+    let (daemon, listeners) = tokio::select! {
+        ready = prepare(global, options, lines, pods.clone()) => ready?,
+        () = &mut interrupted => return Ok(Found::Well),
+    };
+    let mut found = Ok(Found::Well);
+    let ended = async {
+        tokio::select! {
+            () = interrupted => {}
+            all = finished(pods.subscribe()), if once => found = all,
+            () = nothing_left(pods.subscribe()), if down => {}
+        }
+    };
+    let mut telling = Telling {
+        told,
+        format: global.output,
+    };
+    telling.header()?;
+    tokio::select! {
+        ran = agent::run(daemon, listeners, ended) => ran?,
+        failed = telling.keep() => failed?,
+        () = output::reader_gone() => {}
+    }
+    telling.rest().await?;
+    found
+}
+
+/// Prints what is decided.
+struct Telling {
+    told: mpsc::Receiver<Line>,
+    format: Format,
+}
+
+impl Telling {
+    fn header(&self) -> anyhow::Result<()> {
+        match self.format {
+            Format::Text => output::text(&text::run::columns()),
+            Format::Json => Ok(()),
+        }
+    }
+
+    async fn keep(&mut self) -> anyhow::Result<()> {
+        while let Some(line) = self.told.recv().await {
+            self.tell(line).await?;
+        }
+        pending().await
+    }
+
+    /// What was decided last.
+    async fn rest(&mut self) -> anyhow::Result<()> {
+        while let Ok(line) = self.told.try_recv() {
+            self.tell(line).await?;
+        }
+        Ok(())
+    }
+
+    async fn tell(&self, line: Line) -> anyhow::Result<()> {
+        let format = self.format;
+        output::patiently(move || match format {
+            Format::Json => output::json(&line),
+            Format::Text => output::text(&text::run::line(&line)),
+        })
+        .await
+    }
+}
+
+/// How all pods ended that can.
+async fn finished(mut pods: watch::Receiver<Pods>) -> anyhow::Result<Found> {
+    {
+        let pods = pods.wait_for(|pods| pods.is_synced).await?;
+        if let Some(file) = pods.refused.first() {
+            bail!("{file} was refused, so not all pods can be run");
+        }
+        ensure!(
+            pods.can_finish(),
+            "no pod can finish: the restartPolicy of each is Always"
+        );
+    }
+    let pods = pods.wait_for(|pods| pods.finished().is_some()).await?;
+    Ok(match pods.finished() {
+        Some(Finished::Succeeded) => Found::Well,
+        _ => Found::Problem,
+    })
+}
+
+async fn nothing_left(mut pods: watch::Receiver<Pods>) {
+    if pods.wait_for(Pods::is_empty).await.is_err() {
+        pending().await
+    }
+}
+
+async fn prepare(
+    global: &Global,
+    options: Run,
+    lines: Lines,
+    pods: Arc<watch::Sender<Pods>>,
+) -> anyhow::Result<(Daemon, Listeners)> {
+    if let Some(directory) = &options.manifests {
+        let read = directory.read_dir();
+        read.with_context(|| format!("cannot read the manifests in {}", directory.display()))?;
+    }
+    if !options.beside_kubelet && is_taken(KUBELET).await {
+        bail!(
+            "a kubelet runs on this node (it answers on {KUBELET}); \
+             --beside-kubelet starts anyway"
+        );
+    }
+    let mut config = match &options.config {
+        Some(path) => AgentConfig::read(path)?,
+        None => AgentConfig::default(),
+    };
+    for listen in options.listen {
+        match listen {
+            Listen::Address(address) => config.listen = address,
+            Listen::Socket(path) => config.socket = path,
+        }
+    }
+    config.check()?;
+    let named = global.named_endpoint()?.or(config.endpoint()?);
+    let endpoint = endpoint::present(named).await;
+    let endpoint =
+        endpoint.context("no container runtime found; set its socket with --runtime-endpoint")?;
+    let listeners = Listeners::bind(&config).await?;
+    let socket = state_directory().join(format!("{}.sock", options.owner));
+    let guard = guard(&endpoint, &socket, &options.owner).await?;
+    let static_pods = StaticPods {
+        manifests: options.manifests,
+        node_name: options.node_name.unwrap_or_else(host_name),
+        root: options.root_dir,
+        logs: LogFolders {
+            pods: options.pod_logs_dir,
+            ..LogFolders::default()
+        },
+        policy: options.policy.into(),
+        guard: Endpoint::new(socket),
+        owner: options.owner,
+        lines,
+        pods,
+    };
+    let daemon = Daemon {
+        endpoint,
+        config,
+        state_directory: state_directory(),
+        guard: Some(guard),
+        doctor: program(),
+        static_pods: Some(static_pods),
+    };
+    Ok((daemon, listeners))
+}
+
+/// Between us and the runtime, as between a kubelet and its: what hangs after it was done is
+/// answered.
+async fn guard(runtime: &Endpoint, socket: &Path, owner: &str) -> anyhow::Result<Handle> {
+    let listener = open_cri_door(socket, runtime.path()).await?;
+    let proxy = Proxy {
+        runtime: runtime.path().to_owned(),
+        settings: Settings::default(),
+        state: Some(kept_in(runtime.path(), &format!("{owner}.rows"))),
+        ids: host_ids(runtime),
+        unix_nanos: system_clock()().as_unix_nanos(),
+    };
+    Ok(proxy.start(listener, Mode::Guard)?)
+}
+
+/// Whether somebody takes connections there.
+async fn is_taken(address: SocketAddr) -> bool {
+    let connected = timeout(KUBELET_PATIENCE, TcpStream::connect(address)).await;
+    matches!(connected, Ok(Ok(_)))
+}
+
+/// As a kubelet names its node.
+fn host_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    match name.trim().to_lowercase() {
+        name if name.is_empty() => "localhost".to_owned(),
+        name => name,
+    }
+}
+
+/// A value of a label that is also a part of a file's name.
+fn owner(text: &str) -> Result<String, String> {
+    let is_plain = |it: char| it.is_ascii_alphanumeric() || matches!(it, '-' | '_' | '.');
+    let starts_well = text.starts_with(|it: char| it.is_ascii_alphanumeric());
+    match starts_well && text.chars().all(is_plain) && text.len() <= 63 {
+        true => Ok(text.to_owned()),
+        false => Err("use up to 63 letters, digits, '-', '_' and '.'".to_owned()),
+    }
+}

@@ -1,0 +1,220 @@
+//! The folder of manifests as the source of a sync loop, and what an earlier run left.
+//!
+//! ```text
+//!   sandboxes of ours --once--> adopted -----------------------\
+//!   folder ---> Set ---------------------------------------+---> Change::Set
+//!          ---> Removed -----------------------------------+---> Change::Remove
+//!          ---> Synced: who was adopted and is not wanted -/
+//!               (but not while its file has a mistake)
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use pleg::model::id::{PodRef, PodUid};
+use pleg::model::wall_time::WallClock;
+use sync_loop::Source;
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+
+use crate::decide::Why;
+use crate::folder::{self, Folder, Subject};
+use crate::pods::Writer;
+use crate::runtime::{Adopted, OwnedContainer, RuntimeClient, adopted};
+use crate::spec::PodSpec;
+use crate::worker::{Kind, Line, Lines};
+
+type Change = sync_loop::Change<Arc<PodSpec>>;
+
+/// Between two attempts to learn what an earlier run left.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// For so long sandboxes are waited for; another attempt is made then.
+const LIST: Duration = Duration::from_secs(30);
+
+/// For so long containers are waited for. While one of them hangs, nothing is told of any; and what
+/// is not known of them only delays the removal of old sandboxes.
+const CONTAINERS: Duration = Duration::from_secs(2);
+
+/// The pods that are wanted.
+pub struct Manifests {
+    /// None: nothing is wanted, and all is ended.
+    folder: Option<Folder>,
+    adoption: Adoption,
+    ready: VecDeque<Change>,
+    pods: Writer,
+    lines: Lines,
+    clock: WallClock,
+}
+
+enum Adoption {
+    Asking(JoinHandle<(BTreeMap<PodUid, Adopted>, Vec<OwnedContainer>)>),
+    /// Those of which it is not decided yet whether they are wanted.
+    Known(BTreeMap<PodUid, Adopted>),
+}
+
+impl Manifests {
+    /// The pods of a folder, or none: then all that `owner` has in the runtime is ended. Must be
+    /// called within a tokio runtime.
+    pub fn new(
+        folder: Option<Folder>,
+        client: Arc<RuntimeClient>,
+        owner: String,
+        pods: Writer,
+        lines: Lines,
+        clock: WallClock,
+    ) -> Self {
+        Self {
+            folder,
+            adoption: Adoption::Asking(tokio::spawn(what_is_left(client, owner))),
+            ready: VecDeque::new(),
+            pods,
+            lines,
+            clock,
+        }
+    }
+
+    fn adopt(&mut self, left: BTreeMap<PodUid, Adopted>, containers: Vec<OwnedContainer>) {
+        self.pods.send_modify(|pods| {
+            for container in containers {
+                let of_pod = pods.adopted.entry(container.pod.uid).or_default();
+                of_pod.push((container.id, container.sandbox_id));
+            }
+        });
+        self.adoption = Adoption::Known(left);
+        if self.folder.is_none() {
+            self.end_unwanted(&Why::ShuttingDown);
+            self.pods.send_modify(|pods| pods.is_synced = true);
+        }
+    }
+
+    fn take(&mut self, change: folder::Change) {
+        let line = |pod: Option<&PodRef>, action, why: String| Line {
+            kind: Kind::Manifest,
+            time: (self.clock)(),
+            pod: pod.cloned(),
+            container: None,
+            action,
+            why,
+        };
+        match change {
+            folder::Change::Set { spec, file } => {
+                self.lines
+                    .tell(line(Some(&spec.pod), "Add", file.to_string()));
+                self.end_namesakes(&spec.pod);
+                self.pods.send_modify(|pods| pods.want(spec.clone()));
+                self.ready.push_back(Change::Set(spec.pod.clone(), spec));
+            }
+            folder::Change::Removed { pod, file } => {
+                self.lines
+                    .tell(line(Some(&pod), "Remove", file.to_string()));
+                self.pods
+                    .send_modify(|pods| pods.end(&pod, Why::ManifestRemoved, None));
+                self.ready.push_back(Change::Remove(pod));
+            }
+            folder::Change::Problem {
+                ref subject,
+                ref kept,
+                ..
+            } => {
+                self.lines
+                    .tell(line(kept.as_ref(), "Refuse", change.to_string()));
+                if let Subject::File(file) = subject {
+                    self.pods.send_modify(|pods| {
+                        pods.refused.insert(file.clone());
+                    });
+                }
+            }
+            folder::Change::Solved { ref subject } => {
+                self.lines.tell(line(None, "Solve", change.to_string()));
+                if let Subject::File(file) = subject {
+                    self.pods.send_modify(|pods| {
+                        pods.refused.remove(file);
+                    });
+                }
+            }
+            folder::Change::Synced => self.pods.send_modify(|pods| pods.is_synced = true),
+        }
+        if self.pods.borrow().is_synced {
+            self.end_unwanted(&Why::ManifestRemoved);
+        }
+    }
+
+    /// Whoever was adopted under the name of a pod that is wanted now makes room for it.
+    fn end_namesakes(&mut self, wanted: &PodRef) {
+        let name = |pod: &PodRef| (pod.namespace.clone(), pod.name.clone());
+        self.end_adopted(&Why::ManifestChanged, |it, _| {
+            name(&it.pod) == name(wanted) && it.pod.uid != wanted.uid
+        });
+    }
+
+    /// All manifests are known: what was adopted and is not wanted is ended, unless its manifest has
+    /// a mistake.
+    fn end_unwanted(&mut self, why: &Why) {
+        self.end_adopted(why, |it, refused| !refused.contains(&it.file));
+    }
+
+    fn end_adopted(&mut self, why: &Why, is_over: impl Fn(&Adopted, &BTreeSet<Arc<str>>) -> bool) {
+        let Adoption::Known(left) = &mut self.adoption else {
+            return;
+        };
+        let over: Vec<Adopted> = {
+            let pods = self.pods.borrow();
+            left.retain(|uid, _| !pods.wanted.contains_key(uid));
+            let over = left.extract_if(.., |_, it| is_over(it, &pods.refused));
+            over.map(|(_, adopted)| adopted).collect()
+        };
+        for adopted in over {
+            let Adopted {
+                pod, termination, ..
+            } = adopted;
+            self.pods
+                .send_modify(|pods| pods.end(&pod, why.clone(), Some(termination)));
+            self.ready.push_back(Change::Remove(pod));
+        }
+    }
+}
+
+impl Source for Manifests {
+    type Spec = Arc<PodSpec>;
+
+    async fn next(&mut self) -> Option<Change> {
+        loop {
+            if let Some(change) = self.ready.pop_front() {
+                return Some(change);
+            }
+            if let Adoption::Asking(task) = &mut self.adoption {
+                let (left, containers) = match task.await {
+                    Ok(left) => left,
+                    Err(error) => std::panic::resume_unwind(error.into_panic()),
+                };
+                self.adopt(left, containers);
+                continue;
+            }
+            let change = self.folder.as_mut()?.next().await;
+            self.take(change);
+        }
+    }
+}
+
+/// What an earlier run left: asked for until the runtime tells it, since nothing is started before.
+async fn what_is_left(
+    client: Arc<RuntimeClient>,
+    owner: String,
+) -> (BTreeMap<PodUid, Adopted>, Vec<OwnedContainer>) {
+    let sandboxes = loop {
+        match timeout(LIST, client.sandboxes(&owner)).await {
+            Ok(Ok(sandboxes)) => break sandboxes,
+            Ok(Err(error)) => tracing::warn!(%error, "cannot list the pods of an earlier run"),
+            Err(_) => tracing::warn!("the pods of an earlier run are not listed in time"),
+        }
+        sleep(AGAIN).await;
+    };
+    let containers = match sandboxes.is_empty() {
+        true => Ok(Ok(Vec::new())),
+        false => timeout(CONTAINERS, client.containers(&owner)).await,
+    };
+    let containers = containers.ok().and_then(Result::ok);
+    (adopted(sandboxes), containers.unwrap_or_default())
+}

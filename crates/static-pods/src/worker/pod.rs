@@ -1,0 +1,268 @@
+//! One pod at work: what is known of it, and what is under way.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pleg::model::id::{Id, PodRef};
+use pleg::model::wall_time::{WallClock, WallTime};
+use sync_loop::Waker;
+use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+
+use super::line::{Kind, Line, Lines};
+use crate::decide::{Decision, Memory, Outcome, Planned, Report, Step, View, Why};
+use crate::probe::{Change, CheckToMake, Finding, Prober};
+use crate::spec::PodSpec;
+
+/// A look that did not show what was waited for is not asked for again before this.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// What has happened to a pod since its last sync.
+pub(super) enum News {
+    /// A step has ended.
+    Ended(Step, Outcome, Instant),
+    /// A check was made.
+    Found(CheckToMake, Finding),
+    /// A look was made that was waited for.
+    Looked(View),
+}
+
+/// Where news of a pod goes; each wakes it.
+#[derive(Clone)]
+pub(super) struct Reporter {
+    news: mpsc::UnboundedSender<News>,
+    waker: Waker,
+}
+
+impl Reporter {
+    pub(super) fn tell(&self, news: News) {
+        // The pod may be gone.
+        let _ = self.news.send(news);
+        self.waker.wake();
+    }
+}
+
+pub(super) struct Pod {
+    pub(super) pod: PodRef,
+    pub(super) memory: Memory,
+    pub(super) prober: Prober,
+    /// Its manifest, once it was read.
+    pub(super) spec: Option<Arc<PodSpec>>,
+    news: mpsc::UnboundedReceiver<News>,
+    reporter: Reporter,
+    /// The newest look that was waited for.
+    looked: Option<View>,
+    looking: Looking,
+    /// What was last told of it.
+    told: Option<Report>,
+}
+
+/// Whether a look is waited for.
+enum Looking {
+    No,
+    /// One that was begun after this.
+    For(Instant, AbortHandle),
+    /// The last one has come, and another is not asked for before this.
+    NotBefore(Instant),
+}
+
+impl Pod {
+    /// `since` is when the sync loop began, or the end of the pod of the same UID before.
+    pub(super) fn new(pod: PodRef, since: Instant, adopted: &[(Id, Id)], waker: Waker) -> Self {
+        let (sender, news) = mpsc::unbounded_channel();
+        let mut memory = Memory::new(since);
+        for (container, sandbox) in adopted {
+            memory.adopt(container.clone(), sandbox.clone());
+        }
+        Self {
+            pod,
+            memory,
+            prober: Prober::new(Instant::now(), fastrand::Rng::new()),
+            spec: None,
+            news,
+            reporter: Reporter {
+                news: sender,
+                waker,
+            },
+            looked: None,
+            looking: Looking::No,
+            told: None,
+        }
+    }
+
+    pub(super) fn reporter(&self) -> Reporter {
+        self.reporter.clone()
+    }
+
+    /// Takes in what has happened since the last sync.
+    pub(super) fn take_news(&mut self, clock: &WallClock, lines: &Lines) {
+        while let Ok(news) = self.news.try_recv() {
+            match news {
+                News::Ended(step, outcome, at) => self.memory.ended(&step, outcome, at),
+                News::Looked(view) => {
+                    self.looked = Some(view);
+                    self.looking = Looking::NotBefore(Instant::now() + LOOK_AGAIN);
+                }
+                News::Found(check, finding) => {
+                    if let Some(spec) = &self.spec
+                        && let Some(change) = self.prober.found(spec, &check, finding)
+                    {
+                        lines.tell(probed(clock(), &self.pod, &check, change));
+                    }
+                }
+            }
+        }
+    }
+
+    /// The newer one of what the sync loop saw and the look that was waited for.
+    pub(super) fn newest(&mut self, seen: View) -> View {
+        match self.looked.take() {
+            Some(looked) if looked.is_newer_than(&seen) => {
+                self.looked = Some(looked.clone());
+                looked
+            }
+            _ => seen,
+        }
+    }
+
+    /// When a look is to be asked for that is begun after `wanted`: now, or at this time. `None` if
+    /// nothing is waited for, or the look is under way.
+    pub(super) fn look_at(&mut self, wanted: Option<Instant>, now: Instant) -> Option<Instant> {
+        let Some(wanted) = wanted else {
+            if let Looking::For(_, task) = &self.looking {
+                task.abort();
+                self.looking = Looking::No;
+            }
+            return None;
+        };
+        match &self.looking {
+            Looking::For(after, _) if *after >= wanted => None,
+            Looking::For(_, task) => {
+                task.abort();
+                Some(now)
+            }
+            Looking::No => Some(now),
+            Looking::NotBefore(time) => Some(now.max(*time)),
+        }
+    }
+
+    pub(super) fn looks(&mut self, after: Instant, task: AbortHandle) {
+        self.looking = Looking::For(after, task);
+    }
+
+    /// One line for each step, and for whatever else has changed since the last sync. How far a pod
+    /// is that is being ended its steps tell.
+    pub(super) fn tell(
+        &mut self,
+        now: WallTime,
+        decision: &Decision,
+        is_ending: bool,
+        lines: &Lines,
+    ) {
+        let line = |kind, container: Option<&Arc<str>>, action, why: String| {
+            lines.tell(Line {
+                kind,
+                time: now,
+                pod: Some(self.pod.clone()),
+                container: container.cloned(),
+                action,
+                why,
+            });
+        };
+        for Planned { step, why } in &decision.steps {
+            line(Kind::Step, step.container(), step.action(), why.to_string());
+        }
+        if decision.is_gone {
+            line(Kind::Pod, None, "Gone", "nothing is left of it".to_owned());
+        }
+        let report = &decision.report;
+        let told = self.told.as_ref();
+        let old = told.and_then(|told| told.waits.as_ref());
+        let waits = report.waits.as_ref();
+        // Each complete look of an end is waited for.
+        let waits = waits.filter(|why| !(is_ending && **why == Why::NotSeen));
+        if let Some(why) = waits.filter(|why| is_news(why, old)) {
+            line(Kind::Wait, None, why.name(), why.to_string());
+        }
+        for container in &report.containers {
+            let old = told.and_then(|told| {
+                let mut containers = told.containers.iter();
+                containers
+                    .find(|it| it.name == container.name)?
+                    .waits
+                    .as_ref()
+            });
+            let waits = container.waits.as_ref();
+            if let Some(why) = waits.filter(|why| is_news(why, old)) {
+                line(
+                    Kind::Wait,
+                    Some(&container.name),
+                    why.name(),
+                    why.to_string(),
+                );
+            }
+        }
+        if is_ending {
+            self.told = Some(report.clone());
+            return;
+        }
+        let was_ready = told.is_some_and(|told| told.is_ready);
+        if told.is_none_or(|told| told.phase != report.phase) {
+            line(
+                Kind::Pod,
+                None,
+                report.phase.as_str(),
+                report.phase.meaning().to_owned(),
+            );
+        }
+        match (was_ready, report.is_ready) {
+            (false, true) => line(
+                Kind::Pod,
+                None,
+                "Ready",
+                "all its containers are ready".into(),
+            ),
+            (true, false) => line(Kind::Pod, None, "NotReady", not_ready(report)),
+            _ => {}
+        }
+        self.told = Some(report.clone());
+    }
+}
+
+/// Whether what is waited for is told: the usual course of things is not.
+fn is_news(why: &Why, old: Option<&Why>) -> bool {
+    let is_usual = matches!(
+        why,
+        Why::ContainerCreating | Why::PodInitializing | Why::ExitCodePending | Why::Terminating
+    );
+    !is_usual && old != Some(why)
+}
+
+fn not_ready(report: &Report) -> String {
+    let mut containers = report.containers.iter().filter(|it| !it.is_ready);
+    match containers.next() {
+        Some(container) => format!("container {} is not ready", container.name),
+        None => "the pod is not running".to_owned(),
+    }
+}
+
+fn probed(time: WallTime, pod: &PodRef, check: &CheckToMake, change: Change) -> Line {
+    let (action, why) = match change {
+        Change::Started => ("Started", "its startup probe has succeeded".to_owned()),
+        Change::Ready => ("Ready", "its readiness probe has succeeded".to_owned()),
+        Change::NotReady(message) => ("NotReady", format!("readiness probe failed: {message}")),
+        Change::Failed(failed) => (
+            "Unhealthy",
+            format!("{} probe failed: {}", failed.kind, failed.message),
+        ),
+    };
+    Line {
+        kind: Kind::Probe,
+        time,
+        pod: Some(pod.clone()),
+        container: Some(check.container.clone()),
+        action,
+        why,
+    }
+}

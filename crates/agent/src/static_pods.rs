@@ -101,7 +101,13 @@ pub(crate) async fn keep(
         cgroups,
         log_root: of.logs.pods.clone(),
     };
-    let perform = OnHost::new(client.clone(), runtime, host, of.root, of.logs.clone());
+    let perform = OnHost::new(
+        client.clone(),
+        runtime,
+        host,
+        of.root.clone(),
+        of.logs.clone(),
+    );
     let folder = of
         .manifests
         .map(|path| Folder::open(path, &of.node_name))
@@ -111,6 +117,7 @@ pub(crate) async fn keep(
         folder,
         client.clone(),
         of.owner,
+        of.root.clone(),
         of.pods.clone(),
         of.lines.clone(),
         system_clock(),

@@ -13,6 +13,7 @@
 //! What is wanted of a pod is a [`PodSpec`](spec::PodSpec): no Kubernetes type and no CRI message
 //! goes further than the module that reads or makes it.
 
+pub mod adopted;
 pub mod backoff;
 pub mod collect;
 pub mod decide;

@@ -1,7 +1,7 @@
 //! The folder of manifests as the source of a sync loop, and what an earlier run left.
 //!
 //! ```text
-//!   sandboxes of ours --once--> adopted -----------------------\
+//!   sandboxes of ours, notes on this host --once--> adopted ---\
 //!   folder ---> Set ---------------------------------------+---> Change::Set
 //!          ---> Removed -----------------------------------+---> Change::Remove
 //!          ---> Synced: who was adopted and is not wanted -/
@@ -9,20 +9,23 @@
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use pleg::model::id::{PodRef, PodUid};
 use pleg::model::wall_time::WallClock;
 use sync_loop::Source;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{sleep, timeout};
 
+use crate::adopted::{Adopted, adopted};
 use crate::decide::Why;
 use crate::folder::{self, Folder, Subject};
 use crate::pods::Writer;
-use crate::runtime::{Adopted, OwnedContainer, RuntimeClient, adopted};
+use crate::runtime::{OwnedContainer, RuntimeClient};
 use crate::spec::PodSpec;
+use crate::volumes::noted;
 use crate::worker::{Kind, Line, Lines};
 
 type Change = sync_loop::Change<Arc<PodSpec>>;
@@ -55,19 +58,20 @@ enum Adoption {
 }
 
 impl Manifests {
-    /// The pods of a folder, or none: then all that `owner` has in the runtime is ended. Must be
-    /// called within a tokio runtime.
+    /// The pods of a folder, or none: then all that `owner` has in the runtime is ended. `root` is
+    /// where the folders of pods are. Must be called within a tokio runtime.
     pub fn new(
         folder: Option<Folder>,
         client: Arc<RuntimeClient>,
         owner: String,
+        root: PathBuf,
         pods: Writer,
         lines: Lines,
         clock: WallClock,
     ) -> Self {
         Self {
             folder,
-            adoption: Adoption::Asking(tokio::spawn(what_is_left(client, owner))),
+            adoption: Adoption::Asking(tokio::spawn(what_is_left(client, owner, root))),
             ready: VecDeque::new(),
             pods,
             lines,
@@ -202,6 +206,7 @@ impl Source for Manifests {
 async fn what_is_left(
     client: Arc<RuntimeClient>,
     owner: String,
+    root: PathBuf,
 ) -> (BTreeMap<PodUid, Adopted>, Vec<OwnedContainer>) {
     let sandboxes = loop {
         match timeout(LIST, client.sandboxes(&owner)).await {
@@ -216,5 +221,11 @@ async fn what_is_left(
         false => timeout(CONTAINERS, client.containers(&owner)).await,
     };
     let containers = containers.ok().and_then(Result::ok);
-    (adopted(sandboxes), containers.unwrap_or_default())
+    let noted = spawn_blocking(move || noted(&root, &owner)).await;
+    let noted = noted.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
+    let noted = noted.unwrap_or_else(|error| {
+        tracing::warn!(%error, "cannot read what an earlier run left on this host");
+        Vec::new()
+    });
+    (adopted(noted, sandboxes), containers.unwrap_or_default())
 }

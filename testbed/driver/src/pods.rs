@@ -52,7 +52,12 @@ impl Driver {
 
     /// The driver's pods, by namespace, name and attempt of the sandbox, with all their containers.
     pub async fn pods(&self) -> Result<Vec<Pod>> {
-        let mut pods = self.sandboxes().await?;
+        self.pods_with(kubelet::OURS).await
+    }
+
+    /// The same of those with this label, whoever made them.
+    pub async fn pods_with(&self, label: (&str, &str)) -> Result<Vec<Pod>> {
+        let mut pods = self.sandboxes_with(label).await?;
         let request = ListContainersRequest { filter: None };
         let answer: ListContainersResponse = self.call(Rpc::ListContainers, "", request).await?;
         let mut containers = HashMap::<String, Vec<Container>>::new();
@@ -79,8 +84,12 @@ impl Driver {
 
     /// The pods without their containers, which is known even while ListContainers hangs.
     pub async fn sandboxes(&self) -> Result<Vec<Pod>> {
+        self.sandboxes_with(kubelet::OURS).await
+    }
+
+    async fn sandboxes_with(&self, label: (&str, &str)) -> Result<Vec<Pod>> {
         let filter = PodSandboxFilter {
-            label_selector: HashMap::from([(kubelet::OURS.0.into(), kubelet::OURS.1.into())]),
+            label_selector: HashMap::from([(label.0.into(), label.1.into())]),
             ..PodSandboxFilter::default()
         };
         let request = ListPodSandboxRequest {

@@ -85,8 +85,12 @@ impl Running {
 
     /// Any command that writes JSON lines, or nothing.
     pub fn start(arguments: &[&str]) -> Self {
-        let mut child = command()
-            .args(arguments)
+        Self::of(command().args(arguments))
+    }
+
+    /// The same with an environment.
+    pub fn of(command: &mut Command) -> Self {
+        let mut child = command
             .stdout(Stdio::piped())
             .spawn()
             .expect("the binary was built");

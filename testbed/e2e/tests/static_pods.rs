@@ -11,11 +11,11 @@ use pleg::model::id::{Id, PodRef};
 use pleg::model::wall_time::WallTime;
 use pleg::runtime::Runtime;
 use pleg::runtime::grpc::{GrpcRuntime, MAX_MESSAGE_SIZE};
-use static_pods::decide::Termination;
+use static_pods::adopted::{Adopted, adopted};
 use static_pods::logs::{Limits, LogFolders, Rotated, rotate};
 use static_pods::runtime::{
     CgroupVersion, Cgroups, ContainerConfig, ContainerStart, ExecEnd, Host, RuntimeClient,
-    SandboxConfig, adopted,
+    SandboxConfig,
 };
 use static_pods::spec::{
     ContainerSecurity, ContainerSpec, EnvVar, Field, Medium, Mount, Network, PodSecurity, PodSpec,
@@ -271,10 +271,9 @@ async fn run_and_end(testbed: &Testbed) {
     );
 
     // As a later run would find it, without its manifest.
-    let pods = adopted(client.sandboxes(OWNER).await.unwrap());
+    let pods = adopted(Vec::new(), client.sandboxes(OWNER).await.unwrap());
     let found = &pods[&pod.pod.uid];
-    assert_eq!(found.pod, pod.pod);
-    assert_eq!(found.termination, Termination::from(&pod));
+    assert_eq!(*found, Adopted::from(&pod));
     let grace = found.termination.grace_period;
     client.stop_container(&id, grace).await.unwrap();
     for _ in 0..2 {

@@ -129,7 +129,7 @@ impl Memory {
                     draft.waits(name, Why::ImagePullBackOff { until, message });
                 }
                 None => draft.step(
-                    Step::PullImage {
+                    Step::EnsureImage {
                         container: name.clone(),
                         image: spec.image.clone(),
                         policy: spec.pull_policy,

@@ -35,7 +35,7 @@ impl Memory {
                     known.is_busy = true;
                 }
             }
-            Step::PullImage { container, .. } => self.slot(container).image = Image::Pulling,
+            Step::EnsureImage { container, .. } => self.slot(container).image = Image::Pulling,
             Step::CreateContainer {
                 container, attempt, ..
             } => {
@@ -88,7 +88,7 @@ impl Memory {
                 let is_removal = matches!(step, Step::RemoveSandbox { .. });
                 self.sandbox_ended(id, is_removal, outcome, now);
             }
-            Step::PullImage { container, .. } => {
+            Step::EnsureImage { container, .. } => {
                 let slot = self.slot(container);
                 slot.image = Image::Unchecked;
                 match outcome {

@@ -41,7 +41,7 @@ pub enum Step {
         id: Id,
     },
     /// Sees to it that the runtime has the image, by the policy. Ends with [`Outcome::Pulled`].
-    PullImage {
+    EnsureImage {
         /// For which container.
         container: Arc<str>,
         /// The image as the manifest names it.
@@ -101,7 +101,7 @@ impl Step {
     /// The container of the pod that it concerns.
     pub fn container(&self) -> Option<&Arc<str>> {
         match self {
-            Self::PullImage { container, .. }
+            Self::EnsureImage { container, .. }
             | Self::CreateContainer { container, .. }
             | Self::StartContainer { container, .. }
             | Self::KillContainer { container, .. }
@@ -116,7 +116,7 @@ impl Step {
             Self::CreateSandbox { .. } => "CreateSandbox",
             Self::StopSandbox { .. } => "StopSandbox",
             Self::RemoveSandbox { .. } => "RemoveSandbox",
-            Self::PullImage { .. } => "EnsureImage",
+            Self::EnsureImage { .. } => "EnsureImage",
             Self::CreateContainer { .. } => "CreateContainer",
             Self::StartContainer { .. } => "StartContainer",
             Self::KillContainer { .. } => "KillContainer",

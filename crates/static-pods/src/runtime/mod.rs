@@ -5,12 +5,12 @@
 //!                                                 |
 //!   decided step -----------------------> RuntimeClient ------ CRI ------> runtime
 //!                                                 |
-//!   Adopted <-- OwnedSandbox, OwnedContainer <-- lists, by the owner's label <--+
+//!   OwnedSandbox, OwnedContainer <-- lists, by the owner's label <-----------+
 //! ```
 //!
 //! Requests are made as a kubelet makes them, so that a runtime treats our pods as it treats a
 //! kubelet's. What must be known of a pod after a restart of ours stands in the annotations of
-//! its sandbox ([`Adopted`]): a manifest may be gone by then.
+//! its sandbox ([`OwnedSandbox`]): a manifest may be gone by then.
 
 mod cgroup;
 mod client;
@@ -37,7 +37,7 @@ pub use expansion::expand;
 pub use host::Host;
 pub use image::{Image, ImageUser, RootRefused, with_tag};
 pub use oom::{QosClass, qos_class};
-pub use owned::{Adopted, OwnedContainer, OwnedSandbox, adopted};
+pub use owned::{OwnedContainer, OwnedSandbox};
 pub use pull::{PullDecision, decide_pull};
 pub use sandbox::SandboxConfig;
 

@@ -1,13 +1,10 @@
 //! What the lists tell of our sandboxes and containers, a manifest or not.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
 use cri::v1;
-use pleg::model::id::{Id, PodRef, PodUid};
+use pleg::model::id::{Id, PodRef};
 
 use super::metadata::{self, Map};
-use crate::decide::Termination;
+use crate::adopted::Adopted;
 
 /// A sandbox of ours, as its row and its annotations tell it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,13 +12,9 @@ pub struct OwnedSandbox {
     /// Its id.
     pub id: Id,
     /// Its pod.
-    pub pod: PodRef,
+    pub pod: Adopted,
     /// Which sandbox of its pod it is, from 0.
     pub attempt: u32,
-    /// The file that the manifest was in.
-    pub file: Arc<str>,
-    /// How the pod is ended.
-    pub termination: Termination,
 }
 
 /// A container of ours, as its row tells it.
@@ -35,47 +28,18 @@ pub struct OwnedContainer {
     pub pod: PodRef,
 }
 
-/// A pod that an earlier run left.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Adopted {
-    /// Which pod.
-    pub pod: PodRef,
-    /// The file that its manifest was in.
-    pub file: Arc<str>,
-    /// How it is ended.
-    pub termination: Termination,
-}
-
-/// The pods of the sandboxes that were listed, by UID: of each one, its newest sandbox tells.
-pub fn adopted(mut sandboxes: Vec<OwnedSandbox>) -> BTreeMap<PodUid, Adopted> {
-    sandboxes.sort_by_key(|sandbox| sandbox.attempt);
-    let pods = sandboxes.into_iter().map(|sandbox| {
-        let OwnedSandbox {
-            pod,
-            file,
-            termination,
-            ..
-        } = sandbox;
-        let adopted = Adopted {
-            pod,
-            file,
-            termination,
-        };
-        (adopted.pod.uid.clone(), adopted)
-    });
-    pods.collect()
-}
-
 impl OwnedSandbox {
     /// A row of ours; `None` for any other, which a runtime that does not filter may list.
     pub(super) fn read(row: v1::PodSandbox, owner: &str) -> Option<Self> {
         let file = row.annotations.get(metadata::FILE);
         Some(Self {
-            pod: pod(&row.labels, owner)?,
+            pod: Adopted {
+                pod: pod(&row.labels, owner)?,
+                file: file.cloned().unwrap_or_default().into(),
+                termination: metadata::termination(&row.annotations),
+            },
             id: row.id.into(),
             attempt: row.metadata?.attempt,
-            file: file.cloned().unwrap_or_default().into(),
-            termination: metadata::termination(&row.annotations),
         })
     }
 }

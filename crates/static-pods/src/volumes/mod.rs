@@ -1,6 +1,7 @@
 //! What a pod has on the host: its volumes, and its `/etc/hosts`.
 //!
 //! ```text
+//!   <root>/pods/<uid>.json                                    whose pod it is, for the next run
 //!   <root>/pods/<uid>/volumes/<name>                          emptyDir, on disk or a tmpfs
 //!                    /volume-subpaths/<volume>/<container>/N  a subPath, bound after it was checked
 //!                    /etc-hosts                               what its containers see as /etc/hosts
@@ -23,10 +24,12 @@ mod error;
 mod host_path;
 mod hosts;
 mod mounts;
+mod note;
 mod remove;
 mod sub_path;
 
 pub use error::VolumeError;
+pub use note::noted;
 
 /// Where the folders of pods are by default.
 pub const DEFAULT_ROOT: &str = "/var/lib/pleg/run";
@@ -65,6 +68,19 @@ impl PodFolder {
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Leaves a note of the pod, by which the next run finds whatever is made after. `owner` is whose
+    /// it is.
+    pub fn note(&self, owner: &str, pod: &PodSpec) -> Result<(), VolumeError> {
+        let written = note::write(&self.path, owner, pod.into());
+        written.map_err(|error| VolumeError::of_folder(&note::path(&self.path), error))
+    }
+
+    /// Removes the note, once nothing is left of the pod.
+    pub fn forget(&self) -> Result<(), VolumeError> {
+        let removed = note::remove(&self.path);
+        removed.map_err(|error| VolumeError::of_folder(&note::path(&self.path), error))
     }
 
     /// Makes the pod's volumes, and checks those of the host, before its sandbox is made.

@@ -192,7 +192,7 @@ impl<R: Runtime> OnHost<R> {
                 let created = self.create_sandbox(spec, attempt).await;
                 created.map(Outcome::Created)
             }
-            Step::PullImage {
+            Step::EnsureImage {
                 container,
                 image,
                 policy,
@@ -229,7 +229,9 @@ impl<R: Runtime> OnHost<R> {
     async fn create_sandbox(&self, spec: Arc<PodSpec>, attempt: Attempt) -> Result<Id, NotDone> {
         let config = SandboxConfig::new(&spec, &self.host, attempt.number());
         let (folder, logs) = (self.folder(&spec.pod)?, self.logs.clone());
+        let owner = self.host.owner.clone();
         blocking(move || {
+            folder.note(&owner, &spec)?;
             folder.set_up(&spec)?;
             for container in &spec.containers {
                 logs.make(&spec.pod, &container.name)?;
@@ -388,7 +390,8 @@ impl<R: Runtime> OnHost<R> {
         blocking(move || {
             folder.remove()?;
             logs.remove_pod(&pod)?;
-            Ok(cgroups.remove(Path::new(CGROUPS), &pod.uid)?)
+            cgroups.remove(Path::new(CGROUPS), &pod.uid)?;
+            Ok(folder.forget()?)
         })
         .await
     }

@@ -88,7 +88,7 @@ impl World {
                 self.sandboxes.retain(|it| it.id != *id);
                 Outcome::Done
             }
-            Step::PullImage { .. } => Outcome::Pulled("image".into()),
+            Step::EnsureImage { .. } => Outcome::Pulled("image".into()),
             Step::CreateContainer {
                 container,
                 attempt,

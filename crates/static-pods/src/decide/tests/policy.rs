@@ -150,14 +150,14 @@ fn an_image_that_cannot_be_pulled_is_tried_again_after_10_20_40_seconds() {
         world.look();
         world.decide();
         for index in 0..world.calls.len() {
-            if let Step::PullImage { .. } = world.calls[index].step {
+            if let Step::EnsureImage { .. } = world.calls[index].step {
                 world.calls[index].outcome = Some(Outcome::Failed("no such image".into()));
             }
         }
         world.perform();
         world.pass(Duration::from_millis(200));
     }
-    let times = world.times("PullImage");
+    let times = world.times("EnsureImage");
     let gaps: Vec<_> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
     let about = |gap: &u64, wait: u64| (wait..=wait + 1).contains(gap);
     assert_eq!(gaps.len(), 3, "{gaps:?}");
@@ -236,14 +236,14 @@ fn the_lines_of_a_pod_that_starts_can_be_read() {
         world.actions(),
         [
             "CreateSandbox: PodAdded",
-            "PullImage app: ContainerAdded",
+            "EnsureImage app: ContainerAdded",
             "CreateContainer app: ContainerAdded",
             "StartContainer app: ContainerCreated",
         ]
     );
     world.exit("app", 3);
     world.settle(SECOND);
-    assert_eq!(world.actions()[4], "PullImage app: ContainerDied");
+    assert_eq!(world.actions()[4], "EnsureImage app: ContainerDied");
     let why = Why::ContainerDied { exit_code: Some(3) };
     assert_eq!(why.to_string(), "the container exited with code 3");
 }

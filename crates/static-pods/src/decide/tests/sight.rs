@@ -113,7 +113,7 @@ fn a_creation_whose_answer_was_lost_is_repeated_under_the_same_name_after_a_comp
         world.pass(SECOND);
     }
     assert_eq!(world.times("CreateContainer app").len(), 2);
-    assert_eq!(world.times("PullImage log").len(), 2);
+    assert_eq!(world.times("EnsureImage log").len(), 2);
     let app = &world.decision().report.containers[0];
     assert_eq!(app.state, ContainerView::Waiting(Why::AnswerLost));
     // The look shows none: the same attempt is made again, and refused while the first goes on.
@@ -153,7 +153,7 @@ fn what_was_done_counts_although_its_call_still_hangs() {
         world.decide();
         for mut call in std::mem::take(&mut world.calls) {
             let outcome = world.effect(&call.step);
-            if let Step::PullImage { .. } = call.step {
+            if let Step::EnsureImage { .. } = call.step {
                 world.memory.ended(&call.step, outcome, world.now);
             } else {
                 call.outcome = Some(outcome);

@@ -9,10 +9,9 @@ use pleg::runtime::{CallError, Rpc};
 use sim::{CommandEnd, Fault, Sim, grpc};
 use tempfile::TempDir;
 
-use crate::decide::Termination;
+use crate::adopted::{Adopted, adopted};
 use crate::runtime::{
-    CgroupDriver, ContainerConfig, ContainerStart, ExecEnd, ImageUser, RuntimeClient,
-    SandboxConfig, adopted,
+    CgroupDriver, ContainerConfig, ContainerStart, ExecEnd, ImageUser, RuntimeClient, SandboxConfig,
 };
 use crate::spec::{ContainerSpec, PodSpec, Role};
 use crate::testing;
@@ -238,11 +237,8 @@ async fn a_pod_whose_manifest_is_gone_can_be_ended_by_what_the_runtime_tells() {
     let containers = node.client.containers("run").await.unwrap();
     assert!(containers.iter().all(|it| it.sandbox_id == sandbox.0));
     assert_eq!(containers.len(), 5);
-    let pods = adopted(node.client.sandboxes("run").await.unwrap());
-    let found = &pods[&pod.pod.uid];
-    assert_eq!(found.pod, pod.pod);
-    assert_eq!(found.file, pod.file);
-    assert_eq!(found.termination, Termination::from(&pod));
+    let pods = adopted(Vec::new(), node.client.sandboxes("run").await.unwrap());
+    assert_eq!(pods[&pod.pod.uid], Adopted::from(&pod));
 }
 
 #[tokio::test]

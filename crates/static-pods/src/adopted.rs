@@ -1,0 +1,42 @@
+//! The pods that an earlier run left: in the runtime, or on this host alone.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use pleg::model::id::{PodRef, PodUid};
+use serde::{Deserialize, Serialize};
+
+use crate::decide::Termination;
+use crate::runtime::OwnedSandbox;
+use crate::spec::PodSpec;
+
+/// A pod that an earlier run left.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Adopted {
+    /// Which pod.
+    pub pod: PodRef,
+    /// The file that its manifest was in.
+    pub file: Arc<str>,
+    /// How it is ended.
+    pub termination: Termination,
+}
+
+impl From<&PodSpec> for Adopted {
+    fn from(spec: &PodSpec) -> Self {
+        Self {
+            pod: spec.pod.clone(),
+            file: spec.file.clone(),
+            termination: spec.into(),
+        }
+    }
+}
+
+/// All of them by UID. A pod with sandboxes is what the newest of them tells; one without was ended
+/// or killed before it had any, and is `noted` on this host alone.
+pub fn adopted(noted: Vec<Adopted>, mut sandboxes: Vec<OwnedSandbox>) -> BTreeMap<PodUid, Adopted> {
+    sandboxes.sort_by_key(|sandbox| sandbox.attempt);
+    let sandboxes = sandboxes.into_iter().map(|sandbox| sandbox.pod);
+    let pods = noted.into_iter().chain(sandboxes);
+    pods.map(|it| (it.pod.uid.clone(), it)).collect()
+}

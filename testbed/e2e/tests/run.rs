@@ -1,0 +1,265 @@
+//! Static pods on real containerd: kept through crashes, kills and the status lock.
+
+#![allow(
+    clippy::print_stdout,
+    reason = "the times are what a person wants to see"
+)]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use cri::v1::ContainerState;
+use e2e::{Running, VERSIONS, command, newest};
+use serde_json::Value;
+use tempfile::TempDir;
+use testbed_driver::{Driver, Pod, Testbed};
+
+/// As everything that `pleg run` makes is labelled.
+const OURS: (&str, &str) = ("pleg.dev/owner", "pleg-run");
+
+/// Until a container that was killed runs again, with room for a noisy machine: what is asked for
+/// is seconds.
+const DOWN: Duration = Duration::from_secs(15);
+
+/// How often a run is killed.
+const KILLS: u64 = 20;
+
+/// A containerd, and a folder of manifests.
+struct Node {
+    testbed: Testbed,
+    driver: Driver,
+    place: TempDir,
+}
+
+impl Node {
+    fn on(testbed: Testbed) -> Self {
+        let place = tempfile::tempdir().unwrap();
+        fs::create_dir(place.path().join("manifests")).unwrap();
+        let driver = Driver::new(&testbed.endpoint()).unwrap();
+        Self {
+            testbed,
+            driver,
+            place,
+        }
+    }
+
+    fn manifest(&self, name: &str) -> PathBuf {
+        self.place.path().join(format!("manifests/{name}.yaml"))
+    }
+
+    /// A pod on the host's network with one container that runs this.
+    fn want(&self, name: &str, policy: &str, script: &str) {
+        let script = serde_json::to_string(script).unwrap();
+        let text = format!(
+            "apiVersion: v1\n\
+             kind: Pod\n\
+             metadata: {{name: {name}}}\n\
+             spec:\n  \
+               hostNetwork: true\n  \
+               restartPolicy: {policy}\n  \
+               terminationGracePeriodSeconds: 0\n  \
+               containers:\n  \
+               - name: app\n    \
+                 image: pleg.test/busybox:latest\n    \
+                 imagePullPolicy: Never\n    \
+                 command: [/bin/sh, -c, {script}]\n"
+        );
+        fs::write(self.manifest(name), text).unwrap();
+    }
+
+    fn forever(&self, name: &str) {
+        self.want(name, "Always", "exec sleep 1000");
+    }
+
+    fn command(&self, more: &[&str]) -> Command {
+        let path = |name: &str| self.place.path().join(name).display().to_string();
+        let mut command = command();
+        command.env("PLEG_STATE_DIR", self.place.path().join("state"));
+        command.args(["-o", "json", "run", "--beside-kubelet"]);
+        command.args(["-r", &self.testbed.endpoint().to_string()]);
+        command.args(["--listen", "127.0.0.1:0", "--listen", &path("agent.sock")]);
+        command.args(["--root-dir", &path("root"), "--pod-logs-dir", &path("logs")]);
+        command.args(more);
+        command
+    }
+
+    fn run(&self) -> Running {
+        let folder = self.place.path().join("manifests").display().to_string();
+        Running::of(&mut self.command(&["--manifests", &folder]))
+    }
+
+    async fn pods(&self) -> Vec<Pod> {
+        self.driver.pods_with(OURS).await.unwrap()
+    }
+
+    /// Ends all pods, and proves that nothing is left of them.
+    async fn down(&self) {
+        let output = self.command(&["--down"]).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        assert!(self.pods().await.is_empty());
+        let left = |name: &str| match fs::read_dir(self.place.path().join(name)) {
+            Ok(entries) => entries.count(),
+            Err(_) => 0,
+        };
+        assert_eq!(left("root/pods"), 0, "volumes");
+        assert_eq!(left("logs"), 0, "logs");
+    }
+}
+
+fn is(line: &Value, action: &str, pod: &str) -> bool {
+    line["action"] == action && line["pod"]["name"] == pod
+}
+
+#[track_caller]
+fn until(run: &Running, action: &str, pod: &str) -> Vec<Value> {
+    let lines = run.until(&format!("{action} of {pod}"), |line| is(line, action, pod));
+    lines.into_iter().map(|(_, line)| line).collect()
+}
+
+async fn keep_others_running_under_the_status_lock(version: &str, testbed: Testbed) {
+    let node = Node::on(testbed);
+    for name in ["stuck", "one", "two"] {
+        node.forever(name);
+    }
+    let run = node.run();
+    for name in ["stuck", "one", "two"] {
+        run.ever(name, |line| is(line, "Ready", name));
+    }
+    let pods = node.pods().await;
+    let pods: BTreeMap<&str, &Pod> = pods.iter().map(|pod| (&*pod.name, pod)).collect();
+    let stuck = pods["stuck"];
+    let mut victims = Vec::new();
+    for name in ["one", "two"] {
+        let id = pods[name].id("app").unwrap();
+        victims.push((name, id, node.driver.pid(id).await.unwrap()));
+    }
+    let stop = ["shim-stop", &stuck.sandbox_id];
+    node.testbed.verb(&stop).await.unwrap();
+    let update = node.driver.hold_update(stuck.id("app").unwrap()).await;
+    assert!(update.is_held());
+
+    for (name, id, pid) in victims {
+        let killed = Instant::now();
+        node.driver.kill(id, pid).unwrap();
+        let mut lines = until(&run, "NotReady", name);
+        lines.extend(until(&run, "Ready", name));
+        let down = killed.elapsed();
+        println!("containerd {version}: {name} ran again {down:?} after its death");
+        assert!(down < DOWN, "{down:?}");
+        let touched = |line: &&Value| line["kind"] == "step" && line["pod"]["name"] == "stuck";
+        assert_eq!(lines.iter().find(touched), None, "it was not touched");
+    }
+    let added = Instant::now();
+    node.forever("new");
+    until(&run, "Ready", "new");
+    println!(
+        "containerd {version}: a new pod ran {:?} after its manifest was written",
+        added.elapsed()
+    );
+
+    drop(update);
+    node.testbed
+        .verb(&["shim-cont", &stuck.sandbox_id])
+        .await
+        .unwrap();
+    fs::remove_file(node.manifest("one")).unwrap();
+    until(&run, "Gone", "one");
+    drop(run);
+    let pods = node.pods().await;
+    let names: Vec<_> = pods.iter().map(|pod| &*pod.name).collect();
+    assert_eq!(names, ["new", "stuck", "two"]);
+    node.down().await;
+}
+
+#[tokio::test]
+async fn under_the_status_lock_of_one_pod_the_others_run_again_and_a_new_one_starts() {
+    for version in VERSIONS {
+        let name = format!("e2e-run-{version}");
+        let testbed = Testbed::up(version, &name).await.unwrap();
+        keep_others_running_under_the_status_lock(version, testbed).await;
+    }
+    if let Some(testbed) = newest("e2e-run-2").await {
+        keep_others_running_under_the_status_lock("2", testbed).await;
+    }
+}
+
+/// No two of anything: of each pod at most one sandbox and one container that runs.
+fn assert_nothing_twice(pods: &[Pod]) {
+    let mut ready = BTreeMap::<&str, usize>::new();
+    let mut running = BTreeMap::<(&str, &str), usize>::new();
+    for pod in pods {
+        *ready.entry(&pod.name).or_default() += usize::from(pod.ready);
+        for container in &pod.containers {
+            let runs = container.state == ContainerState::ContainerRunning;
+            *running.entry((&pod.name, &container.name)).or_default() += usize::from(runs);
+        }
+    }
+    assert!(ready.values().all(|ready| *ready <= 1), "{pods:#?}");
+    assert!(running.values().all(|running| *running <= 1), "{pods:#?}");
+}
+
+#[tokio::test]
+async fn a_run_that_is_killed_at_any_moment_leaves_nothing_twice_and_nothing_is_lost() {
+    let node = Node::on(Testbed::up("1.7", "e2e-run-kill").await.unwrap());
+    node.forever("calm");
+    // Of the time a run has, by which it is killed: from its first call to long after.
+    let moments = (0..KILLS).map(|number| Duration::from_millis(50 + number * number * 5));
+    for (number, moment) in moments.enumerate() {
+        // Pods that begin, change and end meanwhile.
+        node.want(
+            "changing",
+            "Always",
+            &format!("exec sleep {}", 1000 + number),
+        );
+        node.want("dies", "Always", "sleep 0.2; exit 1");
+        match number % 2 {
+            0 => node.forever("sometimes"),
+            _ => fs::remove_file(node.manifest("sometimes")).unwrap(),
+        }
+        let run = node.run();
+        tokio::time::sleep(moment).await;
+        drop(run);
+        assert_nothing_twice(&node.pods().await);
+    }
+    fs::remove_file(node.manifest("dies")).unwrap();
+    let run = node.run();
+    until(&run, "Gone", "dies");
+    for name in ["calm", "changing"] {
+        run.ever(name, |line| is(line, "Ready", name));
+    }
+    let pods = node.pods().await;
+    assert_nothing_twice(&pods);
+    let names: Vec<_> = pods.iter().map(|pod| &*pod.name).collect();
+    assert_eq!(names, ["calm", "changing"], "{pods:#?}");
+    drop(run);
+    node.down().await;
+}
+
+#[tokio::test]
+async fn one_run_for_ci_ends_as_its_pods_do() {
+    let node = Node::on(Testbed::up("1.7", "e2e-run-once").await.unwrap());
+    let folder = node.place.path().join("manifests").display().to_string();
+    let once = || {
+        let mut command = node.command(&["--once", "--manifests", &folder]);
+        command.output().unwrap().status.code()
+    };
+    node.forever("service");
+    node.want("job", "Never", "echo done");
+    assert_eq!(once(), Some(0));
+    let log = find_log(&node);
+    assert!(log.ends_with(" stdout F done\n"), "{log}");
+    node.want("job", "OnFailure", "exit 0");
+    node.want("other", "Never", "exit 3");
+    assert_eq!(once(), Some(1));
+    node.down().await;
+}
+
+fn find_log(node: &Node) -> String {
+    let pods = fs::read_dir(node.place.path().join("logs")).unwrap();
+    let mut pods = pods.map(|pod| pod.unwrap().path());
+    let job = pods.find(|pod| pod.to_string_lossy().contains("_job_"));
+    fs::read_to_string(job.unwrap().join("app/0.log")).unwrap()
+}

@@ -227,7 +227,10 @@ impl Input {
                     self.unread += 1;
                 }
             },
-            None => self.log(line, &carried, None, found, told),
+            None => {
+                let writer = klog::find(body).map(|_| Writer::Kubelet);
+                self.log(line, &carried, writer, found, told);
+            }
         }
     }
 

@@ -26,6 +26,7 @@ use crate::line::has;
 use search::Search;
 
 use failures::FAILURES;
+pub(crate) use failures::FATAL;
 pub use failures::Failure;
 
 /// A text that tells of a cause.

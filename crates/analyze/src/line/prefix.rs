@@ -176,12 +176,18 @@ fn named<'a>(line: &'a [u8], carried: &mut Carried<'a>) -> Option<&'a [u8]> {
     let near = &line[..line.len().min(80)];
     let colon = super::colon(near)?;
     let word = &line[..colon];
+    let rest = &line[colon + 2..];
+    // `worker-2.internal: {"msg":`, of talosctl for a node that has a name.
+    if rest.starts_with(b"{\"") && carried.host.is_empty() && is_ident(word) {
+        carried.host = word;
+        return Some(rest);
+    }
     let (ident, pid) = ident_and_pid(word);
     if !is_ident(word) || pid.is_empty() && crate::kind::Writer::of_ident(ident).is_none() {
         return None;
     }
     (carried.ident, carried.pid) = (ident, pid);
-    Some(&line[colon + 2..])
+    Some(rest)
 }
 
 /// Who writes to the kernel's log, as `talosctl dmesg` has it: Talos's own init is a user.
@@ -308,6 +314,13 @@ mod tests {
             "",
             "",
             "I0505 13:59:56.8 1 x.go:1] y",
+        );
+        check(
+            "worker-2.internal: {\"msg\":\"x\"}",
+            "worker-2.internal",
+            "",
+            "",
+            "{\"msg\":\"x\"}",
         );
         check("kubelet[3694]: I0220 x", "", "kubelet", "3694", "I0220 x");
         check(

@@ -116,7 +116,7 @@ pub enum Interest {
     Service,
 }
 
-const INTERESTS: [(&str, Interest); 55] = [
+const INTERESTS: [(&str, Interest); 56] = [
     ("pleg was last seen active", Interest::Pleg),
     ("pleg has yet to be successful", Interest::Pleg),
     ("from runtime service failed", Interest::Call),
@@ -126,6 +126,7 @@ const INTERESTS: [(&str, Interest); 55] = [
     ("ListPodSandbox failed", Interest::Call),
     ("PLEG: Ignoring events for pod", Interest::Call),
     ("container status from runtime", Interest::Call),
+    ("Container garbage collection failed", Interest::Call),
     ("listing containers: ", Interest::Call),
     ("listing pod sandboxes: ", Interest::Call),
     ("getting the status of the container", Interest::Call),

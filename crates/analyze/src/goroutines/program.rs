@@ -19,7 +19,7 @@ pub enum Program {
 }
 
 /// From the most specific package to the least: programs contain parts of each other.
-const PACKAGES: [(&str, Program); 29] = [
+const PACKAGES: [(&str, Program); 31] = [
     ("containernetworking/cni/pkg/skel.", Program::CniPlugin),
     ("AliyunContainerService/terway/daemon", Program::CniAgent),
     ("projectcalico/felix", Program::CniAgent),
@@ -45,6 +45,9 @@ const PACKAGES: [(&str, Program); 29] = [
     ("containerd/linux/shim.(*Service)", Program::Shim),
     ("containerd/linux/proc.", Program::Shim),
     ("containerd/containerd/v2/pkg/shim", Program::Shim),
+    // containerd 0.2, by which dockerd is known only if it is in none of dockerd's own packages.
+    ("docker/containerd/containerd-shim", Program::Shim),
+    ("docker/containerd/", Program::Containerd),
     ("containerd/containerd/", Program::Containerd),
     ("containerd/cri/", Program::Containerd),
     ("opencontainers/runc/vendor/", Program::Runc),

@@ -32,7 +32,7 @@ const ANY: Rule = Rule {
 use Confidence::{Certain, High, Low, Medium};
 use Wait::{Bus, Lock, Netlink, Process, Receive, Rpc, Send, Shim, Storage};
 
-const RULES: [Rule; 27] = [
+const RULES: [Rule; 28] = [
     Rule {
         calls: &["pleg.(*GenericPLEG).relist", "pleg.(*GenericPLEG).Relist"],
         waits: &[Send],
@@ -221,6 +221,17 @@ const RULES: [Rule; 27] = [
         cause: Cause::ShimUnresponsive,
         confidence: High,
         says: "the start of a process waits for the other end of its fifo and holds the shim's lock meanwhile",
+    },
+    Rule {
+        // At rest it waits for an event and processes none.
+        calls: &["supervisor.(*Monitor).processEvent"],
+        program: Some(Program::Containerd),
+        minutes: 2,
+        cause: Cause::RuntimeUnresponsive,
+        confidence: High,
+        says: "the only event loop of containerd 0.2 has not finished an event, so no container \
+               is started or ends",
+        ..ANY
     },
     Rule {
         calls: &["go-metrics.", "cgroups.(*Collector)", "metrics/cgroups"],

@@ -94,8 +94,12 @@ fn stopped(row: &Row) -> Option<Proof> {
 
 /// Many that wait uninterruptibly, of which the listing does not tell where.
 fn uninterruptible(rows: &[Row]) -> Option<Proof> {
-    let waits =
-        |row: &&Row| is_in(row, 'D') && row.wchan.is_none() && !row.command.starts_with('[');
+    let waits = |row: &&Row| {
+        is_in(row, 'D')
+            && row.wchan.is_none()
+            && !row.command.starts_with('[')
+            && !is_of_gpu_driver(row)
+    };
     let blocked: Vec<&Row> = rows.iter().filter(waits).collect();
     let mounts = |row: &&&Row| {
         matches!(name(row), "umount" | "mount" | "df" | "sync") || name(row).starts_with("mount.")
@@ -111,6 +115,17 @@ fn uninterruptible(rows: &[Row]) -> Option<Proof> {
     );
     (confidence == Confidence::Medium || blocked.len() >= 3)
         .then(|| of(row, Cause::StorageUnresponsive, confidence, says))
+}
+
+/// A program of the GPU driver that waits uninterruptibly: for the driver, not for a disk.
+pub fn waits_for_gpu_driver(rows: &[Row]) -> Option<&Row> {
+    let waits = |row: &&Row| is_in(row, 'D') && row.wchan.is_none() && is_of_gpu_driver(row);
+    rows.iter().find(waits)
+}
+
+fn is_of_gpu_driver(row: &Row) -> bool {
+    let name = name(row);
+    name.starts_with("nvidia-") || name.starts_with("nvc:")
 }
 
 fn of(row: &Row, cause: Cause, confidence: Confidence, says: String) -> Proof {

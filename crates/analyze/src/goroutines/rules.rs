@@ -12,7 +12,7 @@ struct Rule {
     /// They wait for one of these; empty for any wait.
     waits: &'static [Wait],
     program: Option<Program>,
-    /// The wait is known, and at least this long.
+    /// The minimum wait time; 0 also matches unknown waits.
     minutes: u64,
     cause: Cause,
     confidence: Confidence,
@@ -134,7 +134,7 @@ const RULES: [Rule; 28] = [
         ..ANY
     },
     Rule {
-        // dockerd up to 1.13 waits for the end of the output with the container's lock held.
+        // dockerd up to 1.13 holds the container's lock while it waits for the end of the output.
         calls: &["daemon.(*Daemon).StateChanged"],
         waits: &[Wait::Other],
         program: Some(Program::Dockerd),
@@ -223,7 +223,7 @@ const RULES: [Rule; 28] = [
         says: "the start of a process waits for the other end of its fifo and holds the shim's lock meanwhile",
     },
     Rule {
-        // At rest it waits for an event and processes none.
+        // An idle monitor waits in EpollWait and is not in this function.
         calls: &["supervisor.(*Monitor).processEvent"],
         program: Some(Program::Containerd),
         minutes: 2,

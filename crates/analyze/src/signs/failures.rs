@@ -75,6 +75,8 @@ pub(super) const FAILURES: [Failure; 29] = [
             "container runtime is down",
             "may not have completed yet",
             "yet to be successful",
+            // An old kubelet on kubenet, until its node has a PodCIDR.
+            "Kubenet does not have netConfig",
         ],
         lines: 2,
         ..failure(

@@ -278,3 +278,17 @@ fn what_ends_the_kubelet_is_a_problem() {
     assert!(!text(skipped).has_problem());
     assert!(text(format!("{skipped}{skipped}")).has_problem());
 }
+
+#[test]
+fn a_container_that_cannot_be_created_is_a_problem_unless_its_command_is_wrong() {
+    let line = |reason: &str| {
+        format!("Nov 18 14:55:52 n1 conmon[2154]: runtime stderr: runc create failed: {reason}\n")
+    };
+    assert!(text(line("can't get final child's PID from pipe: EOF")).has_problem());
+    for of_the_pod in [
+        "exec: \"top\": executable file not found in $PATH",
+        "exec /entrypoint.sh: exec format error",
+    ] {
+        assert!(!text(line(of_the_pod)).has_problem(), "{of_the_pod}");
+    }
+}

@@ -208,6 +208,10 @@ impl Input {
         let in_dump = self.stacks.is_inside() || self.stacks.seen_header() || begins_dump(body);
         let is_log = carried_line && !in_dump;
         if !is_log && self.structured(&carried, told) {
+            // The line before a dump, which tells why there is one.
+            if let Some(failure) = found.failure {
+                told.failed(failure, 1, || format!("{}:{}", self.path, self.lines));
+            }
             return;
         }
         let known = writer.or_else(|| found.signs.first().map(|sign| signs.sign(*sign).writer));

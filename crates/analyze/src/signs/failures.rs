@@ -39,6 +39,28 @@ const UNITS: &[&str] = &[
 /// Errors of a request that got no response in time.
 const NO_RESPONSE: &[&str] = &["context deadline exceeded", "Client.Timeout exceeded"];
 
+/// Mistakes in a pod's own command, which fail in the same way.
+const OF_THE_POD: &[&str] = &[
+    "executable file",
+    "no such file or directory",
+    "permission denied",
+    "not a directory",
+    "exec format error",
+];
+
+/// Daemons that a node needs, as the journal and syslog name them.
+const DAEMONS: &[&str] = &[
+    "kubelet",
+    "containerd",
+    "dockerd",
+    "crio",
+    "k3s",
+    "rke2",
+    "k0s",
+];
+
+const NOT_CREATED: &str = "the OCI runtime cannot create a container";
+const CRASHED: &str = "the kubelet or the runtime crashed";
 const UNIT_GIVEN_UP: &str =
     "systemd no longer starts the unit of the kubelet or of the runtime, which exits at once";
 const NOT_KILLED: &str = "a container cannot be killed";
@@ -60,7 +82,7 @@ const fn failure(text: &'static str, says: &'static str) -> Failure {
     }
 }
 
-pub(super) const FAILURES: [Failure; 29] = [
+pub(super) const FAILURES: [Failure; 34] = [
     failure("failed to destroy network for sandbox", NETWORK_FAILED),
     failure("failed to setup network for sandbox", NETWORK_FAILED),
     failure("etworkPlugin cni failed", NETWORK_FAILED),
@@ -98,6 +120,30 @@ pub(super) const FAILURES: [Failure; 29] = [
         ..failure(
             "ransport endpoint is not connected",
             "a FUSE file system is mounted, but its program has exited",
+        )
+    },
+    Failure {
+        without: OF_THE_POD,
+        ..failure("OCI runtime create failed", NOT_CREATED)
+    },
+    Failure {
+        without: OF_THE_POD,
+        ..failure("runc create failed", NOT_CREATED)
+    },
+    Failure {
+        with: DAEMONS,
+        ..failure("]: fatal error: ", CRASHED)
+    },
+    Failure {
+        with: DAEMONS,
+        ..failure("]: panic: ", CRASHED)
+    },
+    Failure {
+        with: NO_RESPONSE,
+        lines: 2,
+        ..failure(
+            "retrying of unary invoker failed",
+            "etcd does not respond in time",
         )
     },
     failure("to be killed: wait container", NOT_KILLED),

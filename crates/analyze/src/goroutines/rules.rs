@@ -32,7 +32,7 @@ const ANY: Rule = Rule {
 use Confidence::{Certain, High, Low, Medium};
 use Wait::{Bus, Lock, Netlink, Process, Receive, Rpc, Send, Shim, Storage};
 
-const RULES: [Rule; 28] = [
+const RULES: [Rule; 29] = [
     Rule {
         calls: &["pleg.(*GenericPLEG).relist", "pleg.(*GenericPLEG).Relist"],
         waits: &[Send],
@@ -253,6 +253,21 @@ const RULES: [Rule; 28] = [
         confidence: High,
         says: "the kubelet waits for the file system of a volume",
         ..ANY
+    },
+    Rule {
+        calls: &[
+            "mount.(*Mounter)",
+            "mount.(*NsenterMounter)",
+            "mount.(*SafeFormatAndMount)",
+            "mount-utils.(*Mounter)",
+            "mount-utils.(*SafeFormatAndMount)",
+        ],
+        waits: &[Process, Storage],
+        program: Some(Program::Kubelet),
+        minutes: 2,
+        cause: Cause::StorageUnresponsive,
+        confidence: High,
+        says: "a program that mounts, unmounts or checks a volume has not exited",
     },
     Rule {
         calls: &["bolt.(*DB)", "bbolt.(*DB)", "bbolt.(*Tx)", "bolt.(*Tx)"],

@@ -258,3 +258,37 @@ fn a_year_that_is_told_late_is_the_year_of_all() {
     let told = found.story[0].time.unwrap();
     assert_eq!(told.to_string(), "2021-01-09T11:48:52.100000000Z");
 }
+
+const LATE_LEASE: &str = "E0412 10:49:32.719846   23221 controller.go:178] failed to update node lease, error: Put https://192.0.2.49:6443/x?timeout=10s: context deadline exceeded\n";
+
+#[test]
+fn one_late_lease_is_usual_and_two_are_a_problem() {
+    assert!(!text(LATE_LEASE).has_problem());
+    let found = text(format!("{LATE_LEASE}{LATE_LEASE}"));
+    assert!(found.has_problem() && found.findings.is_empty());
+    assert!(found.summary.contains("API server"), "{}", found.summary);
+}
+
+#[test]
+fn what_ends_the_kubelet_is_a_problem() {
+    let fatal = "F0412 10:49:32.719846   23221 server.go:196] failed to load Kubelet config file\n";
+    assert!(text(fatal).has_problem());
+    assert!(!text(fatal.replace('F', "E")).has_problem());
+    let skipped = "I0802 14:51:42.855708   19214 kubelet.go:1752] skipping pod synchronization - [x already exists.]\n";
+    assert!(!text(skipped).has_problem());
+    assert!(text(format!("{skipped}{skipped}")).has_problem());
+}
+
+#[test]
+fn a_container_that_cannot_be_created_is_a_problem_unless_its_command_is_wrong() {
+    let line = |reason: &str| {
+        format!("Nov 18 14:55:52 n1 conmon[2154]: runtime stderr: runc create failed: {reason}\n")
+    };
+    assert!(text(line("can't get final child's PID from pipe: EOF")).has_problem());
+    for of_the_pod in [
+        "exec: \"top\": executable file not found in $PATH",
+        "exec /entrypoint.sh: exec format error",
+    ] {
+        assert!(!text(line(of_the_pod)).has_problem(), "{of_the_pod}");
+    }
+}

@@ -335,3 +335,27 @@ fn a_log_behind_a_page_is_a_log() {
     ));
     assert_eq!(found.inputs[0].kind, Kind::KubeletLog);
 }
+
+#[test]
+fn pods_that_do_not_end_are_a_problem_if_they_are_many() {
+    let table = |pods: usize| {
+        let row = "default   web-6af85cd969-2fgwb   1/1   Terminating   1 (12d ago)   12d\n";
+        format!(
+            "NAMESPACE   NAME   READY   STATUS   RESTARTS   AGE\n{}",
+            row.repeat(pods)
+        )
+    };
+    healthy(&table(2));
+    trouble(&table(3));
+}
+
+#[test]
+fn volumes_that_are_not_mounted_again_and_again_are_a_problem() {
+    let event = |count: &str| {
+        format!(
+            "Events:\n  Type     Reason       Age   From     Message\n  ----     ------       ----  ----     -------\n  Warning  FailedMount  15m{count}   kubelet  MountVolume.SetUp failed for volume \"x\" : mount error(112): Host is down\n"
+        )
+    };
+    healthy(&event(""));
+    trouble(&event(" (x16 over 33m)"));
+}

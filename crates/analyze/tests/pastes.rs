@@ -82,8 +82,8 @@ fn mistake(paste: &Paste, found: &Analysis) -> Option<String> {
         Some(format!("{wrong:?} named for sure"))
     } else if !kinds.iter().all(is_kind) {
         Some(format!("{kinds:?} and not {:?}", paste.kinds))
-    } else if paste.is_fault && found.summary.starts_with("Nothing wrong") {
-        Some("a fault, and it says that nothing is wrong".to_owned())
+    } else if paste.is_fault && !found.has_problem() {
+        Some(format!("a fault, and it says: {}", found.summary))
     } else {
         None
     }

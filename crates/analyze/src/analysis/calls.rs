@@ -28,7 +28,7 @@ pub enum Method {
 }
 
 /// If one name is a part of another, the longer one comes first.
-const NAMES: [(&str, Method); 14] = [
+const NAMES: [(&str, Method); 15] = [
     ("ListPodSandbox", Method::ListPodSandbox),
     ("ListContainers", Method::ListContainers),
     ("PodSandboxStatus", Method::PodSandboxStatus),
@@ -43,6 +43,8 @@ const NAMES: [(&str, Method); 14] = [
         Method::ContainerStatus,
     ),
     ("GenericPLEG: Unable to retrieve pods", Method::AnyList),
+    // It begins with a list of the containers.
+    ("Container garbage collection failed", Method::AnyList),
     ("PLEG: Ignoring events for pod", Method::AnyStatus),
     ("Status from runtime service failed", Method::Status),
     ("from runtime service failed", Method::Other),

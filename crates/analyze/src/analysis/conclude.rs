@@ -179,6 +179,13 @@ fn of_listings(told: &mut Told) {
             told.collected
                 .prove(file.as_deref().unwrap_or_default(), proof);
         }
+        if let Some(row) = ps::waits_for_gpu_driver(&rows) {
+            let place = format!("{}:{}", file.as_deref().unwrap_or_default(), row.line);
+            let (command, pid) = (&row.command, row.pid);
+            told.troubles.push(format!(
+                "{place}: {command} ({pid}) is blocked in the kernel, probably in the GPU driver"
+            ));
+        }
         for proof in ps::proofs(&rows) {
             told.collected
                 .prove(file.as_deref().unwrap_or_default(), proof);

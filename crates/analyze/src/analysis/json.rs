@@ -31,6 +31,10 @@ struct Fields {
     message: Finder<'static>,
 }
 
+/// Where the names of fields are looked for.
+const MAX_HEAD: usize = 400;
+const MAX_HEAD_WITH_ERROR: usize = 4096;
+
 /// No number of a time is longer, including the byte that ends it.
 const MAX_NUMBER_BYTES: usize = 24;
 
@@ -46,7 +50,12 @@ impl Input {
         depth: u8,
     ) -> bool {
         let body = carried.body;
-        let near = &body[..body.len().min(400)];
+        // An error is as long as it likes, and a runtime's is often the first field.
+        let head = match body.starts_with(b"{\"error\":") {
+            true => MAX_HEAD_WITH_ERROR,
+            false => MAX_HEAD,
+        };
+        let near = &body[..body.len().min(head)];
         // Where the name of a field ends.
         let end_of = |name: &Finder| Some(name.find(near)? + name.needle().len());
         let fields = &*FIELDS;

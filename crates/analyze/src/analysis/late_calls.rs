@@ -72,12 +72,15 @@ pub(super) fn conclude(told: &mut Told) {
         Medium,
         "PodSandboxStatus times out",
     );
-    add(
-        Method::RunPodSandbox,
-        Cause::CniPluginHang,
-        Low,
-        "RunPodSandbox times out, most often in a CNI plugin",
-    );
+    // Lists do not wait for a CNI plugin: if they are late, too, it is the runtime.
+    if lists == 0 && sandboxes == 0 && count(calls, Method::AnyList) == 0 {
+        add(
+            Method::RunPodSandbox,
+            Cause::CniPluginHang,
+            Low,
+            "RunPodSandbox times out, most often in a CNI plugin",
+        );
+    }
     // If its containers cannot be stopped, a sandbox does not even get to the CNI plugin.
     if stops > 0 {
         add(

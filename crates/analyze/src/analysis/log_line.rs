@@ -8,7 +8,7 @@ use crate::line::prefix::Carried;
 use crate::line::stamp::{self, Stamp};
 use crate::line::{after, has, klog};
 use crate::series::{Intervals, Said};
-use crate::signs::{Found, Interest};
+use crate::signs::{FATAL, Found, Interest};
 
 /// Further nodes are not distinguished.
 const MAX_HOSTS: usize = 16;
@@ -39,6 +39,9 @@ impl Input {
         self.learn_time(carried, inner);
         if writer == Some(Writer::Kubelet) && found.is_nothing() {
             told.around.other_lines += 1;
+        }
+        if writer == Some(Writer::Kubelet) && inner.is_some_and(|inner| inner.starts_with(b"F")) {
+            told.failed(&FATAL, 1, || format!("{}:{}", self.path, self.lines));
         }
         if !found.is_nothing() {
             self.telling(line, carried, inner, found, told);
@@ -124,7 +127,7 @@ impl Input {
             ));
         }
         if let Some(failure) = found.failure {
-            told.failed(failure.says, || format!("{}:{}", self.path, self.lines));
+            told.failed(failure, 1, || format!("{}:{}", self.path, self.lines));
         }
         if found.is(Interest::Service) {
             self.services.line(line, self.lines);

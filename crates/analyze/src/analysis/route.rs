@@ -208,6 +208,10 @@ impl Input {
         let in_dump = self.stacks.is_inside() || self.stacks.seen_header() || begins_dump(body);
         let is_log = carried_line && !in_dump;
         if !is_log && self.structured(&carried, told) {
+            // The line before a dump, which tells why there is one.
+            if let Some(failure) = found.failure {
+                told.failed(failure, 1, || format!("{}:{}", self.path, self.lines));
+            }
             return;
         }
         let known = writer.or_else(|| found.signs.first().map(|sign| signs.sign(*sign).writer));
@@ -227,7 +231,10 @@ impl Input {
                     self.unread += 1;
                 }
             },
-            None => self.log(line, &carried, None, found, told),
+            None => {
+                let writer = klog::find(body).map(|_| Writer::Kubelet);
+                self.log(line, &carried, writer, found, told);
+            }
         }
     }
 

@@ -14,6 +14,7 @@ use crate::metrics::Sample;
 use crate::proof::Proof;
 use crate::ps::Row;
 use crate::series::{Around, Interval};
+use crate::signs::Failure;
 
 /// More is counted and not kept.
 pub(super) const MAX_KERNEL_STACKS: usize = 1000;
@@ -42,12 +43,21 @@ pub(super) struct Told {
     pub(super) proofs: Vec<(String, Proof)>,
     /// What is wrong without a known cause.
     pub(super) troubles: Vec<String>,
-    /// What failed without telling why, and where it did first.
-    pub(super) failures: Vec<(&'static str, String)>,
+    /// What failed without telling why.
+    pub(super) failures: Vec<Failed>,
     /// When the runtime could not be reached.
     pub(super) gone: Vec<Outage>,
     /// The longest time by which a line's carrier was later than the line, and where.
     pub(super) lateness: Option<(i64, Quote)>,
+}
+
+/// A failure, as often as it was seen.
+#[derive(Debug)]
+pub(super) struct Failed {
+    pub(super) failure: &'static Failure,
+    /// Of its first line.
+    pub(super) place: String,
+    pub(super) lines: u64,
 }
 
 /// A sign, as often as it was seen.
@@ -87,8 +97,8 @@ impl Told {
         self.proofs.extend(other.proofs);
         self.troubles.extend(other.troubles);
         self.gone.extend(other.gone);
-        for (says, place) in other.failures {
-            self.failed(says, || place);
+        for failed in other.failures {
+            self.failed(failed.failure, failed.lines, || failed.place);
         }
         let longer = |late: &(i64, Quote)| self.lateness.as_ref().is_none_or(|it| it.0 < late.0);
         if let Some(late) = other.lateness.filter(longer) {
@@ -96,10 +106,21 @@ impl Told {
         }
     }
 
-    /// Something failed, the line there does not tell why; each is kept once.
-    pub(super) fn failed(&mut self, says: &'static str, place: impl FnOnce() -> String) {
-        if self.failures.iter().all(|(known, _)| *known != says) {
-            self.failures.push((says, place()));
+    /// Something failed in so many lines, which do not tell why; each is kept once.
+    pub(super) fn failed(
+        &mut self,
+        failure: &'static Failure,
+        lines: u64,
+        place: impl FnOnce() -> String,
+    ) {
+        let is_known = |failed: &&mut Failed| failed.failure.says == failure.says;
+        match self.failures.iter_mut().find(is_known) {
+            Some(known) => known.lines += lines,
+            None => self.failures.push(Failed {
+                failure,
+                place: place(),
+                lines,
+            }),
         }
     }
 

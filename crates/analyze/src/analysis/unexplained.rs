@@ -13,7 +13,10 @@ pub(super) fn conclude(told: &mut Told) {
         told.troubles
             .push(format!("{place}: a call to the runtime timed out"));
     }
-    for (says, place) in std::mem::take(&mut told.failures) {
-        told.troubles.push(format!("{place}: {says}"));
+    for failed in std::mem::take(&mut told.failures) {
+        if failed.lines >= failed.failure.lines {
+            let (place, says) = (failed.place, failed.failure.says);
+            told.troubles.push(format!("{place}: {says}"));
+        }
     }
 }

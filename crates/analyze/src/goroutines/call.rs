@@ -1,11 +1,11 @@
-//! One call of a stack: `pkg.(*T).Method(0xc42069ea20, ...)`.
+//! Parses a call in a stack: `pkg.(*T).Method(0xc42069ea20, ...)`.
 
-/// A function, and its first argument where it is an address and certain.
+/// A function, and its first argument if that is an address whose digits are certain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Call {
     /// With its import path.
     pub function: String,
-    /// Of a method it is the receiver.
+    /// For a method, this is the receiver.
     pub first: Option<u64>,
 }
 
@@ -13,7 +13,7 @@ pub struct Call {
 const MAX_NAME_BYTES: usize = 400;
 
 impl Call {
-    /// Reads a call at the start of the text, and gives what follows it.
+    /// Parses a call at the start of the text, and returns the rest.
     pub fn take(text: &str) -> Option<(Self, &str)> {
         let open = arguments(text)?;
         let function = &text[..open];
@@ -34,11 +34,10 @@ impl Call {
         Some((call, rest))
     }
 
-    /// A line that is one call and nothing else, whoever looks at it: without what a carrier, a
-    /// link or an entity has in it.
+    /// Parses a line that is a call and can be nothing else: it contains no prefix, link or entity.
     pub fn of_frame(line: &[u8]) -> Option<Self> {
         let is_odd = |byte: &u8| !byte.is_ascii() || matches!(byte, b':' | b'&' | b'`');
-        // Without a branch for each byte, the compiler looks at many at once.
+        // Without a branch per byte, the compiler can vectorise the loop.
         if line.iter().fold(false, |odd, byte| odd | is_odd(byte)) {
             return None;
         }
@@ -46,8 +45,8 @@ impl Call {
         rest.is_empty().then_some(call)
     }
 
-    /// The same where nothing tells that a stack is here: the arguments must look like
-    /// those of a stack, too, and nothing else may follow.
+    /// Parses a call outside of a known stack: the arguments must also look like those in a stack,
+    /// and nothing may follow them.
     pub fn take_strictly(text: &str) -> Option<(Self, &str)> {
         let open = arguments(text)?;
         let inside = match closing(&text[open..]) {
@@ -63,7 +62,7 @@ impl Call {
     }
 }
 
-/// Where the arguments begin: at the first parenthesis that opens no receiver.
+/// The start of the arguments: the first parenthesis that does not belong to a receiver.
 fn arguments(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     let mut at = 0;
@@ -82,7 +81,7 @@ fn arguments(text: &str) -> Option<usize> {
 /// No arguments are longer.
 const MAX_ARGUMENTS_BYTES: usize = 4096;
 
-/// Where the parenthesis closes that the text begins with.
+/// The position of the parenthesis that closes the first one.
 fn closing(text: &str) -> Option<usize> {
     let mut depth = 0usize;
     let near = &text.as_bytes()[..text.len().min(MAX_ARGUMENTS_BYTES)];
@@ -110,7 +109,7 @@ fn is_function(name: &str) -> bool {
         && !is_address()
 }
 
-/// Whether a name has only what names of functions have. Nearly all are of ASCII alone.
+/// Whether all characters may occur in a function name. Nearly all names are ASCII.
 fn is_plain(name: &str) -> bool {
     let other = |c: char| !c.is_ascii() && (c.is_alphanumeric() || c == '·');
     let plain = |c: char| other(c) || u8::try_from(c).is_ok_and(|byte| PLAIN[usize::from(byte)]);
@@ -180,7 +179,8 @@ pub(super) fn package(function: &str) -> &str {
     &function[..dot]
 }
 
-/// Whether it is Go's own, or stands in the same place: it says how one waits, not for what.
+/// Whether it is a function of Go's standard library or similar, which shows how a goroutine waits
+/// rather than for what.
 pub(super) fn is_library(function: &str) -> bool {
     let package = package(function);
     let first = package.split('/').next().unwrap_or_default();

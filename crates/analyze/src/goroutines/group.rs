@@ -1,4 +1,4 @@
-//! Stacks put together: the same state and the same functions are one group.
+//! Groups goroutines with the same state and the same functions.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
@@ -16,10 +16,10 @@ pub struct Place {
     pub line: u64,
 }
 
-/// Goroutines that do the same.
+/// Goroutines with the same state and functions.
 #[derive(Clone, Debug)]
 pub struct Group {
-    /// How many.
+    /// The number of goroutines.
     pub count: u64,
     /// The goroutine that has waited longest; the lowest number among equals.
     pub oldest: Stack,
@@ -27,22 +27,22 @@ pub struct Group {
     pub min_minutes: Option<u64>,
     /// The longest wait.
     pub max_minutes: Option<u64>,
-    /// Addresses of locks, and how many wait for each.
+    /// Addresses of locks, and the number of goroutines that wait for each.
     pub locks: BTreeMap<u64, u64>,
-    /// For what they wait.
+    /// What they wait for.
     pub wait: Wait,
-    /// They wait as those of a healthy process do.
+    /// Whether they wait as in a healthy process.
     pub idle: bool,
-    /// Whose they are.
+    /// The program that they belong to.
     pub program: Option<Program>,
     /// Where the first was seen.
     pub place: Place,
 }
 
-/// All groups, within bounds.
+/// All groups, up to a limit.
 #[derive(Debug, Default)]
 pub struct Groups {
-    /// By a hash of what the stacks of a group have in common, which its oldest one has, too.
+    /// Groups by a hash of what all their stacks have in common.
     index: HashMap<u64, Vec<usize>>,
     hashes: RandomState,
     groups: Vec<Group>,
@@ -51,14 +51,14 @@ pub struct Groups {
     dropped: u64,
 }
 
-/// More different stacks than any program has.
+/// No program has more different stacks.
 const MAX_GROUPS: usize = 2048;
 /// The total length of the stacks that are kept.
 const MAX_STACK_BYTES: usize = 6 << 20;
 const MAX_LOCKS: usize = 64;
 
 impl Groups {
-    /// Takes a stack in.
+    /// Adds a stack.
     pub fn add(&mut self, stack: Stack, file: &str) {
         self.total = self.total.saturating_add(stack.count);
         match self.place_of(&stack, || Group::new(&stack, file)) {
@@ -67,7 +67,7 @@ impl Groups {
         }
     }
 
-    /// Takes in the groups of another input.
+    /// Adds the groups of another input.
     pub fn absorb(&mut self, other: Self) {
         self.total = self.total.saturating_add(other.total);
         self.dropped = self.dropped.saturating_add(other.dropped);
@@ -86,7 +86,7 @@ impl Groups {
         }
     }
 
-    /// Where the group of the stack is, which is made if there is room for another.
+    /// The index of the group for this stack; it is created if there is room.
     fn place_of(&mut self, stack: &Stack, make: impl FnOnce() -> Group) -> Option<usize> {
         let hash = self.hash(stack);
         let known = self.index.get(&hash).into_iter().flatten();
@@ -115,7 +115,7 @@ impl Groups {
         hasher.finish()
     }
 
-    /// Goroutines of which only the number is known.
+    /// Counts goroutines without a stack.
     pub fn add_unlisted(&mut self, count: u64) {
         self.total = self.total.saturating_add(count);
     }
@@ -172,7 +172,7 @@ impl Group {
         {
             self.waits_for(address, stack.count);
         }
-        // Less than a minute is not written.
+        // Waits of less than a minute are not printed.
         let minutes = stack.minutes.unwrap_or(0);
         let told = stack.minutes.is_some() || self.max_minutes.is_some();
         if stack.state.is_some() && told {
@@ -181,7 +181,7 @@ impl Group {
         self.count(stack.count, stack);
     }
 
-    /// Takes in the same group of another input.
+    /// Adds the same group of another input.
     fn absorb(&mut self, other: Self) {
         for (address, count) in other.locks {
             self.waits_for(address, count);
@@ -194,7 +194,7 @@ impl Group {
         self.count(other.count, other.oldest);
     }
 
-    /// So many more, of whom this one has waited longest.
+    /// Adds this many goroutines, of which this one has waited longest.
     fn count(&mut self, more: u64, oldest: Stack) {
         self.count = self.count.saturating_add(more);
         if age(&oldest) > age(&self.oldest) {
@@ -202,14 +202,14 @@ impl Group {
         }
     }
 
-    /// So many wait for this lock.
+    /// Adds this number of goroutines that wait for this lock.
     fn waits_for(&mut self, lock: u64, count: u64) {
         if self.locks.len() < MAX_LOCKS || self.locks.contains_key(&lock) {
             *self.locks.entry(lock).or_default() += count;
         }
     }
 
-    /// Some wait for so many minutes.
+    /// Adds a wait time in minutes.
     fn waited(&mut self, least: u64, most: u64) {
         let known = self
             .min_minutes
@@ -218,7 +218,7 @@ impl Group {
         self.max_minutes = Some(self.max_minutes.unwrap_or(0).max(most));
     }
 
-    /// The function that tells what it is about: the first outside of Go's own library.
+    /// The function that shows the purpose: the first outside of Go's standard library.
     pub fn function(&self) -> &str {
         function_of(&self.oldest.calls)
     }
@@ -250,7 +250,7 @@ impl Group {
         calls.find(|function| receiver_type(function) == Some(kind))
     }
 
-    /// What it is about, beyond how it waits: of netlink the request, not the socket.
+    /// The call that shows the purpose, not the wait: for netlink the request, not the socket.
     pub fn purpose(&self) -> &str {
         let inner = [
             "netlink/nl.",
@@ -265,7 +265,7 @@ impl Group {
         outer.unwrap_or_else(|| self.function())
     }
 
-    /// As the report has it.
+    /// The group as it is reported.
     pub fn shown(&self) -> ShownGroup {
         let lock = self.locks.iter().max_by_key(|(_, count)| **count);
         ShownGroup {
@@ -288,13 +288,13 @@ impl Group {
     }
 }
 
-/// By what the oldest is chosen: who waits longest, and of equals the lowest number.
+/// Orders goroutines by age: the longest wait first, then the lowest number.
 fn age(stack: &Stack) -> (Option<u64>, std::cmp::Reverse<u64>) {
     let number = stack.id.unwrap_or(u64::MAX);
     (stack.minutes, std::cmp::Reverse(number))
 }
 
-/// The first call outside of Go's own library, or the first of all.
+/// The first call outside of Go's standard library, or the innermost call.
 pub fn function_of(calls: &[Call]) -> &str {
     let telling = calls.iter().find(|call| !is_library(&call.function));
     telling.or(calls.first()).map_or("", |call| &call.function)

@@ -2,22 +2,22 @@
 
 use crate::line::first_chars;
 
-/// What a header tells.
+/// A parsed header.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Header {
-    /// Its number; none if it overflows.
+    /// The number of the goroutine; `None` if it overflows.
     pub id: Option<u64>,
-    /// What it does or waits for.
+    /// Its state.
     pub state: String,
-    /// For how long.
+    /// Its wait time in minutes.
     pub minutes: Option<u64>,
-    /// It has a thread for itself.
+    /// Whether it is locked to a thread.
     pub locked_to_thread: bool,
 }
 
 impl Header {
-    /// Reads a header at the start of the text, and gives what follows it; a header that
-    /// was cut off is read as far as it goes.
+    /// Parses a header at the start of the text, and returns the rest. A header that was cut off is
+    /// parsed as far as possible.
     pub fn take(text: &str) -> Option<(Self, &str)> {
         let (number, inside, rest) = parts(text)?;
         let mut words = inside.split(',').map(str::trim);
@@ -44,7 +44,7 @@ impl Header {
     }
 }
 
-/// The number, what stands in brackets, and what follows.
+/// The number, the text in brackets, and the rest.
 fn parts(text: &str) -> Option<(&str, &str, &str)> {
     let rest = text.strip_prefix("goroutine ")?;
     let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
@@ -63,7 +63,7 @@ fn parts(text: &str) -> Option<(&str, &str, &str)> {
     })
 }
 
-/// Without what does not belong to the state.
+/// The state, without other words in the brackets.
 fn state(text: &str) -> String {
     let mut state = text;
     for mark in [" (scan)", " (leaked)", " (durable)"] {

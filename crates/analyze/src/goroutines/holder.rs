@@ -1,9 +1,9 @@
-//! Who probably holds the lock that a pile of goroutines waits for.
+//! Finds the goroutine that probably holds the lock that others wait for.
 //!
-//! Nothing in a dump says who holds a lock. What speaks for a goroutine: it works on the
-//! same object as those who wait, it waits for something outside of the process, and it
-//! began to wait no later than the first of them. Waits are told in whole minutes and with
-//! an error of two, so what lies within three minutes is equal; then the lower number wins.
+//! A dump does not record who holds a lock. Evidence for a goroutine: it works on the same object
+//! as the waiting ones, it waits for something outside the process, and it began to wait no later
+//! than the first of them. Dumps give wait times in minutes, with an error of up to two, so times
+//! that differ by less than three minutes are equal; then the lowest number is chosen.
 
 use serde::Serialize;
 
@@ -11,22 +11,22 @@ use super::call::{package, receiver_type};
 use super::group::Group;
 use super::{Wait, call};
 
-/// The goroutine that is probably in everybody's way.
+/// The goroutine that probably blocks the others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Holder {
-    /// Its number; null where its header is missing.
+    /// Its number; null if its header is missing.
     pub goroutine: Option<u64>,
-    /// What it is in.
+    /// The function that it executes.
     pub function: String,
-    /// For how long it has waited; null where nothing tells.
+    /// Its wait time in minutes; null if unknown.
     pub wait_minutes: Option<u64>,
-    /// Why it is taken for the holder.
+    /// The evidence.
     pub why: String,
 }
 
 impl Holder {
-    /// The oldest goroutine of this group, by itself.
+    /// The oldest goroutine of this group.
     pub fn of(group: &Group) -> Self {
         Self::with(group, None)
     }
@@ -49,7 +49,7 @@ const LONG_MINUTES: u64 = 2;
 /// The score that a candidate needs.
 const MIN_SCORE: i32 = 25;
 
-/// Those that wait for one and the same lock, or for locks of one and the same type.
+/// Goroutines that wait for the same lock, or for locks of the same type.
 struct Pile<'a> {
     count: u64,
     /// The function that takes the lock.
@@ -59,7 +59,7 @@ struct Pile<'a> {
     oldest: Option<u64>,
 }
 
-/// The likely holder, and which group it is of.
+/// The likely holder, and the index of its group.
 pub fn likely(groups: &[Group]) -> Option<(usize, Holder)> {
     let pile = largest_pile(groups);
     let candidates = groups
@@ -93,7 +93,7 @@ fn is_long(group: &Group) -> bool {
         .is_some_and(|minutes| minutes >= LONG_MINUTES)
 }
 
-/// The relist itself is in nobody's way but everybody's.
+/// A blocked relist blocks the whole kubelet, even if no goroutine waits for it.
 fn is_relist(group: &Group) -> bool {
     group.wait == Wait::Send
         && (group.calls("pleg.(*GenericPLEG).relist") || group.calls("pleg.(*GenericPLEG).Relist"))

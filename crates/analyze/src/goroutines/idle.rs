@@ -75,7 +75,7 @@ const FUNCTIONS: [&str; 48] = [
     "(*Daemon).execCommandGC",
 ];
 
-/// Loops that call the function that works: they are idle only if they wait themselves.
+/// Loops that call a worker function: they are idle only if they wait themselves.
 const LOOPS: [&str; 12] = [
     "wait.JitterUntil",
     "wait.BackoffUntil",
@@ -91,8 +91,8 @@ const LOOPS: [&str; 12] = [
     "plugin.(*Manager)",
 ];
 
-/// Whether it waits as one does that has nothing to do. One that waits for a lock, or for
-/// another daemon, never does.
+/// Whether the goroutine waits for its next task. One that waits for a lock or for another daemon
+/// is never idle.
 pub fn is_idle(state: Option<&str>, calls: &[Call], created_by: Option<&str>) -> bool {
     let state = state.unwrap_or_default();
     if STATES.contains(&state) || state.starts_with("GC ") {
@@ -102,7 +102,7 @@ pub fn is_idle(state: Option<&str>, calls: &[Call], created_by: Option<&str>) ->
     if matches!(waits, super::Wait::Lock | super::Wait::Send) {
         return false;
     }
-    // What is found deeper in the stack only started what really waits.
+    // Functions deeper in the stack only called the function that waits.
     let near = calls
         .iter()
         .take(7)
@@ -131,7 +131,7 @@ pub fn is_idle(state: Option<&str>, calls: &[Call], created_by: Option<&str>) ->
     near && (!waits.is_outside() || of_connection(calls)) || in_loop || own_loop || from_signal
 }
 
-/// Connections wait for the network for ever; what calls over them is another goroutine.
+/// Connections always wait for the network; the calls over them are made by other goroutines.
 fn of_connection(calls: &[Call]) -> bool {
     calls.iter().any(|call| {
         contains(

@@ -1,4 +1,4 @@
-//! Profiles (`debug=1`): stacks with counts, without numbers, states and times.
+//! Parses profiles (`debug=1`): stacks with counts, without ids, states and times.
 //!
 //! ```text
 //! goroutine profile: total 15003
@@ -19,7 +19,7 @@ pub struct ProfileReader {
 }
 
 impl ProfileReader {
-    /// Takes a line, if it is one of a profile.
+    /// Parses a line; returns whether it belongs to a profile.
     pub fn line(&mut self, line: &str, number: u64) -> bool {
         if let Some(total) = line.strip_prefix("goroutine profile: total ") {
             self.finish();
@@ -73,7 +73,7 @@ impl ProfileReader {
         true
     }
 
-    /// How many more goroutines the profile counts than it lists.
+    /// The number of goroutines that the profile counts but does not list.
     pub fn unlisted(&self) -> u64 {
         self.total.unwrap_or(0).saturating_sub(self.seen)
     }
@@ -93,7 +93,7 @@ impl ProfileReader {
         std::mem::take(&mut self.done)
     }
 
-    /// The input ends.
+    /// Ends the input.
     pub fn finish(&mut self) {
         self.done.extend(self.current.take());
     }

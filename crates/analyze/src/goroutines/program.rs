@@ -1,4 +1,4 @@
-//! Which program a stack belongs to, by the packages in it.
+//! Determines the program that a stack belongs to, by the packages in it.
 
 use std::fmt;
 
@@ -18,8 +18,8 @@ pub enum Program {
     CniAgent,
 }
 
-/// From the most specific package to the least: programs contain parts of each other.
-const PACKAGES: [(&str, Program); 29] = [
+/// The most specific packages come first, because programs contain packages of each other.
+const PACKAGES: [(&str, Program); 31] = [
     ("containernetworking/cni/pkg/skel.", Program::CniPlugin),
     ("AliyunContainerService/terway/daemon", Program::CniAgent),
     ("projectcalico/felix", Program::CniAgent),
@@ -41,10 +41,13 @@ const PACKAGES: [(&str, Program); 29] = [
     ("containerd/runtime/v2/runc", Program::Shim),
     ("containerd/runtime/v1/shim", Program::Shim),
     ("containerd/cmd/containerd-shim", Program::Shim),
-    // Of containerd 1.0 and 1.1; its clients, which containerd has, are in packages below.
+    // The shim of containerd 1.0 and 1.1; its clients in containerd are in packages below this one.
     ("containerd/linux/shim.(*Service)", Program::Shim),
     ("containerd/linux/proc.", Program::Shim),
     ("containerd/containerd/v2/pkg/shim", Program::Shim),
+    // containerd 0.2; dockerd uses its client, but is recognised by its own packages above.
+    ("docker/containerd/containerd-shim", Program::Shim),
+    ("docker/containerd/", Program::Containerd),
     ("containerd/containerd/", Program::Containerd),
     ("containerd/cri/", Program::Containerd),
     ("opencontainers/runc/vendor/", Program::Runc),

@@ -7,13 +7,13 @@ use crate::line::{colon, first_chars};
 #[derive(Debug, Default)]
 pub struct StackReader {
     current: Option<Stack>,
-    /// What the line before was.
+    /// The kind of the previous line.
     last: Last,
-    /// Between the lines of this stack there are empty ones.
+    /// Whether this stack has empty lines between its lines.
     double_spaced: bool,
-    /// A header was seen in this input, so what stands around stacks is known, too.
+    /// Whether this input had a header; if so, lines around stacks are recognised, too.
     seen_header: bool,
-    /// Lines of a stack that has no header yet, and may turn out to be none.
+    /// Lines that may belong to a stack without a header.
     unproven: u64,
     done: Vec<Stack>,
 }
@@ -33,22 +33,23 @@ const MAX_CALLS: usize = 128;
 /// How a line was classified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Took {
-    /// A part of a dump, and so many lines before it that were not certain.
+    /// A part of a dump, together with this number of earlier uncertain lines.
     Yes(u64),
-    /// It looks like a part of a stack; the next line will tell.
+    /// Possibly a part of a stack; the next line decides.
     Perhaps,
-    /// Nothing of a dump.
+    /// Not a part of a dump.
     No,
 }
 
 impl StackReader {
-    /// Takes a line without its carrier. `number` and `ident` tell where it stands.
+    /// Parses a line without its prefix. `number` is its line number, `ident` the writer that the
+    /// prefix names.
     pub fn line(&mut self, line: &str, number: u64, ident: &str) -> Took {
         let is_fence = !line.trim().is_empty();
         let line = unmangle::plain(line);
         let line = line.trim();
         if line.is_empty() {
-            // The mark of a block of code belongs to a dump only if one stands there.
+            // The fence of a code block belongs to a dump only next to one.
             let ours = !is_fence || self.seen_header || self.is_inside();
             self.blank();
             return if ours { Took::Yes(0) } else { Took::No };
@@ -76,8 +77,8 @@ impl StackReader {
         Took::No
     }
 
-    /// Takes a line that can be nothing but a call or a place of the stack that is being read:
-    /// most lines of a dump, which need not be asked what else they might be.
+    /// Parses a line that can only be a call or a source position of the current stack. Most lines
+    /// of a dump are of this kind, so other checks are skipped for them.
     pub fn frame(&mut self, line: &[u8]) -> bool {
         let Some(stack) = self.current.as_mut().filter(|it| it.state.is_some()) else {
             return false;
@@ -118,7 +119,7 @@ impl StackReader {
         std::mem::take(&mut self.done)
     }
 
-    /// The input ends.
+    /// Ends the input.
     pub fn finish(&mut self) {
         self.double_spaced = false;
         self.last = Last::Nothing;
@@ -126,7 +127,7 @@ impl StackReader {
         let Some(stack) = self.current.take() else {
             return;
         };
-        // A single call without anything around it is more likely source code.
+        // A single call without context is more likely source code.
         if stack.state.is_some() || stack.calls.len() >= 2 {
             self.done.push(stack);
         }
@@ -216,7 +217,7 @@ impl StackReader {
             ..Stack::default()
         });
         push(stack, call);
-        // Two lines that a copy has glued together.
+        // Two lines that were joined when they were copied.
         while let Some((call, after)) = glued(rest) {
             push(stack, call);
             rest = after;
@@ -265,12 +266,12 @@ fn push(stack: &mut Stack, call: Call) {
     }
 }
 
-/// A call right behind another one, perhaps with the writer's name in between.
+/// A call directly after another one, perhaps with the writer's name in between.
 fn glued(rest: &str) -> Option<(Call, &str)> {
     if rest.is_empty() || rest.starts_with([' ', '\t']) {
         return None;
     }
-    // A name is short, and the text may be long.
+    // Only the start is searched: a name is short, but the text may be long.
     let colon = colon(&rest.as_bytes()[..rest.len().min(60)]);
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.[]".contains(byte);
     let named = colon.filter(|at| *at > 0 && rest.as_bytes()[..*at].iter().all(plain));
@@ -278,7 +279,7 @@ fn glued(rest: &str) -> Option<(Call, &str)> {
 }
 
 fn is_place(line: &str) -> bool {
-    // Cut off, or of an assembler: a path alone.
+    // A path without a line number: cut off, or an assembler file.
     is_numbered_place(line.as_bytes())
         || line.starts_with('/') && !line.contains(": ")
         || line.starts_with("_cgo_")
@@ -302,7 +303,7 @@ fn is_numbered_place(line: &[u8]) -> bool {
     ends.iter().any(|end| file.ends_with(end)) || file.starts_with(b"_cgo")
 }
 
-/// What stands around stacks: the reason of the dump, marks of what was left out, registers.
+/// Lines around stacks: the reason for the dump, omitted frames, registers.
 fn is_around(line: &str, seen_header: bool) -> bool {
     const STARTS: [&str; 14] = [
         "panic: ",

@@ -12,7 +12,7 @@ struct Rule {
     /// They wait for one of these; empty for any wait.
     waits: &'static [Wait],
     program: Option<Program>,
-    /// The wait is known, and at least this long.
+    /// The minimum wait time; 0 also matches unknown waits.
     minutes: u64,
     cause: Cause,
     confidence: Confidence,
@@ -32,7 +32,7 @@ const ANY: Rule = Rule {
 use Confidence::{Certain, High, Low, Medium};
 use Wait::{Bus, Lock, Netlink, Process, Receive, Rpc, Send, Shim, Storage};
 
-const RULES: [Rule; 27] = [
+const RULES: [Rule; 29] = [
     Rule {
         calls: &["pleg.(*GenericPLEG).relist", "pleg.(*GenericPLEG).Relist"],
         waits: &[Send],
@@ -134,7 +134,7 @@ const RULES: [Rule; 27] = [
         ..ANY
     },
     Rule {
-        // dockerd up to 1.13 waits for the end of the output with the container's lock held.
+        // dockerd up to 1.13 holds the container's lock while it waits for the end of the output.
         calls: &["daemon.(*Daemon).StateChanged"],
         waits: &[Wait::Other],
         program: Some(Program::Dockerd),
@@ -223,6 +223,17 @@ const RULES: [Rule; 27] = [
         says: "the start of a process waits for the other end of its fifo and holds the shim's lock meanwhile",
     },
     Rule {
+        // An idle monitor waits in EpollWait and is not in this function.
+        calls: &["supervisor.(*Monitor).processEvent"],
+        program: Some(Program::Containerd),
+        minutes: 2,
+        cause: Cause::RuntimeUnresponsive,
+        confidence: High,
+        says: "the only event loop of containerd 0.2 has not finished an event, so no container \
+               is started or ends",
+        ..ANY
+    },
+    Rule {
         calls: &["go-metrics.", "cgroups.(*Collector)", "metrics/cgroups"],
         waits: &[Lock],
         cause: Cause::ShimUnresponsive,
@@ -242,6 +253,21 @@ const RULES: [Rule; 27] = [
         confidence: High,
         says: "the kubelet waits for the file system of a volume",
         ..ANY
+    },
+    Rule {
+        calls: &[
+            "mount.(*Mounter)",
+            "mount.(*NsenterMounter)",
+            "mount.(*SafeFormatAndMount)",
+            "mount-utils.(*Mounter)",
+            "mount-utils.(*SafeFormatAndMount)",
+        ],
+        waits: &[Process, Storage],
+        program: Some(Program::Kubelet),
+        minutes: 2,
+        cause: Cause::StorageUnresponsive,
+        confidence: High,
+        says: "a program that mounts, unmounts or checks a volume has not exited",
     },
     Rule {
         calls: &["bolt.(*DB)", "bbolt.(*DB)", "bbolt.(*Tx)", "bolt.(*Tx)"],

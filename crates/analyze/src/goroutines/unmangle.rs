@@ -1,8 +1,8 @@
-//! Undoes what issue trackers do to a stack: links around paths, and emphasis.
+//! Removes the markup that issue trackers add to stacks: links around paths, and emphasis.
 
 use std::borrow::Cow;
 
-/// `[text](http://text)` becomes `text` again, and marks around a line are taken off.
+/// `[text](http://text)` becomes `text`, and markup around a line is removed.
 pub fn plain(line: &str) -> Cow<'_, str> {
     let mut line = line.trim();
     if line.starts_with('`') || line.ends_with('`') {
@@ -22,7 +22,7 @@ pub fn plain(line: &str) -> Cow<'_, str> {
             }
             None => plain.push_str(text),
         }
-        // Addresses hold parentheses of their own, but neither spaces nor commas.
+        // URLs may contain parentheses, but neither spaces nor commas.
         let address = &rest[at + 2..];
         let end = address.find([' ', ',']).unwrap_or(address.len());
         rest = &address[end..];

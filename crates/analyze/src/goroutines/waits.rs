@@ -1,4 +1,4 @@
-//! What a goroutine waits for, by its state and its innermost calls.
+//! Determines what a goroutine waits for, by its state and its innermost calls.
 
 use std::sync::LazyLock;
 
@@ -32,7 +32,7 @@ pub enum Wait {
 }
 
 impl Wait {
-    /// By its state, if known, and its calls.
+    /// Determines the wait by the state, if known, and the calls.
     pub fn of(state: Option<&str>, calls: &[Call]) -> Self {
         let state = state.unwrap_or_default();
         let any = |texts: &[&str]| calls.iter().any(|call| contains(&call.function, texts));
@@ -141,7 +141,7 @@ pub(super) fn contains(function: &str, texts: &[&str]) -> bool {
     texts.iter().any(|text| function.contains(text))
 }
 
-/// Old versions of Go call the waits for locks, groups and conditions alike.
+/// Old versions of Go print the same state for locks, wait groups and conditions.
 fn is_lock(state: &str, calls: &[Call]) -> bool {
     if state.starts_with("sync.Mutex.") || state.starts_with("sync.RWMutex.") {
         return true;
@@ -161,7 +161,7 @@ fn is_lock(state: &str, calls: &[Call]) -> bool {
     waits && (named || state == "semacquire")
 }
 
-/// The address of the lock that is waited for.
+/// The address of the lock that the goroutine waits for.
 pub fn lock_address(calls: &[Call]) -> Option<u64> {
     let told = calls.iter().take(8).filter_map(|call| {
         let address = call.first?;
@@ -171,7 +171,7 @@ pub fn lock_address(calls: &[Call]) -> Option<u64> {
     Some(address)
 }
 
-/// How directly the function's first argument tells the lock: none, if it does not at all.
+/// How directly the function's first argument identifies the lock; `None` if it does not.
 fn directness(function: &str) -> Option<usize> {
     static PACKAGE: LazyLock<Finder> = LazyLock::new(|| Finder::new("sync."));
     const METHODS: [&[&str]; 3] = [

@@ -1,11 +1,11 @@
-//! A place in a line, for grammars that are read by hand.
+//! A position in a line, for hand-written parsers.
 
-/// The bytes that are still to be read.
+/// The bytes that have not been parsed yet.
 #[derive(Clone, Copy)]
 pub(super) struct Cursor<'a>(pub &'a [u8]);
 
 impl Cursor<'_> {
-    /// Goes past this byte, if it is next.
+    /// Skips this byte if it is next.
     #[inline]
     pub fn eat(&mut self, byte: u8) -> Option<()> {
         match self.0 {
@@ -17,7 +17,7 @@ impl Cursor<'_> {
         }
     }
 
-    /// Goes past spaces, and says how many.
+    /// Skips spaces, and returns their number.
     #[inline]
     pub fn spaces(&mut self) -> usize {
         let spaces = self.0.iter().take_while(|byte| **byte == b' ').count();
@@ -43,7 +43,7 @@ impl Cursor<'_> {
         Some(value)
     }
 
-    /// The digits behind a point, as nanoseconds.
+    /// The digits after a decimal point, as nanoseconds.
     #[inline]
     pub fn nanos(&mut self) -> u32 {
         let digits = self.0.iter().take_while(|b| b.is_ascii_digit()).count();

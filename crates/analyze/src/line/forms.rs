@@ -1,4 +1,4 @@
-//! Forms of lines that are told apart before they are read, and what stands around them.
+//! Recognises the form of a line before it is parsed, and removes what surrounds the text.
 
 use super::lossy;
 use super::stamp::Stamp;
@@ -16,7 +16,7 @@ pub(crate) fn is_logrus_on_a_terminal(body: &[u8]) -> bool {
         && body.get(9) == Some(&b'-')
 }
 
-/// The line without the sequences by which a terminal changes colours.
+/// The line without the escape sequences for colours.
 pub(crate) fn without_colours(line: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(line.len());
     let mut rest = line;
@@ -36,12 +36,12 @@ pub(crate) fn without_colours(line: &[u8]) -> Vec<u8> {
     plain
 }
 
-/// What a message of several lines goes on with: indented, or the end of a structure.
+/// Whether the line continues a message of several lines: indented, or the end of a structure.
 pub(crate) fn is_continuation(line: &[u8]) -> bool {
     line.starts_with(b"  ") || line.starts_with(b"\t") || line.starts_with(b"}")
 }
 
-/// `[450528.013688] ` and `[  +0.000016] `, of the kernel.
+/// `[450528.013688] ` and `[  +0.000016] `, as the kernel's log shows the uptime.
 pub(crate) fn is_uptime(body: &[u8]) -> bool {
     let inside = body[1..].trim_ascii_start();
     let inside = inside.strip_prefix(b"+").unwrap_or(inside);
@@ -54,7 +54,7 @@ pub(crate) fn is_uptime(body: &[u8]) -> bool {
         && memchr::memchr(b']', &inside[..inside.len().min(20)]).is_some()
 }
 
-/// Takes `[   T61]` away, which tells who wrote the line.
+/// Removes `[   T61]`, the caller id.
 pub(crate) fn without_caller(body: &[u8]) -> &[u8] {
     let Some(inside) = body.strip_prefix(b"[") else {
         return body;
@@ -68,7 +68,7 @@ pub(crate) fn without_caller(body: &[u8]) -> &[u8] {
     }
 }
 
-/// What glog writes at the top of a file.
+/// The header that glog writes at the top of a file.
 pub(crate) fn is_log_file_header(body: &[u8]) -> bool {
     let starts: [&[u8]; 4] = [
         b"Log file created at: ",
@@ -83,7 +83,7 @@ pub(crate) fn is_log_file_header(body: &[u8]) -> bool {
         || body.starts_with(b"-- Journal begins at ")
 }
 
-/// Milliseconds since 1970 with a fraction, as klog's JSON has them; seconds are taken, too.
+/// Milliseconds since 1970 with a fraction, as in klog's JSON; seconds are accepted, too.
 pub(crate) fn milliseconds(text: &[u8]) -> Option<Stamp> {
     let end = memchr::memchr2(b',', b'}', text);
     let text = lossy(&text[..end.unwrap_or(text.len())]);
@@ -96,7 +96,7 @@ pub(crate) fn milliseconds(text: &[u8]) -> Option<Stamp> {
     } else {
         (1_000_000_000, 9)
     };
-    // Digit by digit: a float of this size is only good to a tenth of a microsecond.
+    // A float of this size is only accurate to a tenth of a microsecond, so digits are parsed.
     let padded = fraction.bytes().chain(std::iter::repeat(b'0')).take(digits);
     let parts = padded.map(|digit| i64::from(digit.saturating_sub(b'0')).min(9));
     let part = parts.fold(0, |number, digit| number * 10 + digit);

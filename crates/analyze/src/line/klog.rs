@@ -1,4 +1,4 @@
-//! The header of klog and of glog before it: `E1008 16:23:14.139967    1636 kubelet.go:1846] `.
+//! The header of klog and glog: `E1008 16:23:14.139967    1636 kubelet.go:1846] `.
 //!
 //! ```
 //! use analyze::line::klog;
@@ -11,31 +11,31 @@
 use super::cursor::Cursor;
 use super::stamp::Stamp;
 
-/// A line with its header taken apart.
+/// A parsed line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Klog<'a> {
     /// `I`, `W`, `E` or `F`.
     pub severity: u8,
-    /// In the node's own time, without a year.
+    /// In the local time of the node, without a year.
     pub time: Stamp,
-    /// The process's id, or a thread's.
+    /// The id of the process or of a thread.
     pub pid: u32,
-    /// The source file, sometimes with its folder.
+    /// The source file, sometimes with its directory.
     pub file: &'a [u8],
-    /// What was said.
+    /// The message.
     pub message: &'a [u8],
 }
 
 /// The length of a header up to the time: `E1008 16:23:14.139967 `.
 pub const TIMED: usize = 22;
 
-/// Whether a header begins here; cheap enough for every line.
+/// Whether a header begins here. This check runs for every line, so it is cheap.
 pub fn begins(line: &[u8]) -> bool {
     matches!(line, [b'I' | b'W' | b'E' | b'F', m1, m2, d1, d2, b' ', h1, h2, b':', _, _, b':', _, _, b'.', ..]
         if [m1, m2, d1, d2, h1, h2].iter().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Reads the header that begins here. What is cut off behind the time is left out.
+/// Parses the header that begins here. The parts after the time may be missing.
 pub fn parse(line: &[u8]) -> Option<Klog<'_>> {
     if !begins(line) {
         return None;
@@ -59,7 +59,7 @@ pub fn parse(line: &[u8]) -> Option<Klog<'_>> {
     })
 }
 
-/// Where in a line of unknown form a header begins.
+/// The position of a header in a line of unknown form.
 pub fn find(line: &[u8]) -> Option<usize> {
     let near = line.len().min(300);
     (0..near).find(|&at| {
@@ -68,9 +68,9 @@ pub fn find(line: &[u8]) -> Option<usize> {
     })
 }
 
-/// Whether the line is another program's: of those whose logs stand beside a kubelet's.
+/// Whether another program wrote the line, whose log often appears beside that of a kubelet.
 pub fn is_of_another_program(line: &[u8]) -> bool {
-    /// Files of node-problem-detector.
+    /// Source files of node-problem-detector.
     const FILES: [&[u8]; 8] = [
         b"log_monitor.go",
         b"log_buffer.go",

@@ -1,4 +1,4 @@
-//! One line, whoever wrote it and whatever carried it:
+//! Parses a single line, with the prefixes that were added to it:
 //!
 //! ```text
 //! <30>Oct  8 16:29:51 worker9 k3s[1636]: E1008 16:23:14.139967    1636 kubelet.go:1846] skipping …
@@ -25,8 +25,8 @@ mod cursor;
 
 use memchr::memmem;
 
-/// Without what carried it along: returns, NUL bytes that a crash left in front, the mark
-/// of a byte order, and the signs of a quotation.
+/// Removes carriage returns, NUL bytes that a crash left in front, a byte order mark, and `> ` of
+/// a quotation.
 pub fn bare(line: &[u8]) -> &[u8] {
     let mut line = line;
     while let [first, rest @ ..] = line {
@@ -43,23 +43,23 @@ pub fn bare(line: &[u8]) -> &[u8] {
     line
 }
 
-/// Whether the text is in it.
+/// Whether the line contains the text.
 pub fn has(line: &[u8], text: &str) -> bool {
     memmem::find(line, text.as_bytes()).is_some()
 }
 
-/// What stands behind the text.
+/// The rest of the line after the text.
 pub fn after<'a>(line: &'a [u8], text: &str) -> Option<&'a [u8]> {
     memmem::find(line, text.as_bytes()).map(|at| &line[at + text.len()..])
 }
 
-/// Where a colon stands before a space. So short a text is found faster without a search that
-/// has to be made ready first.
+/// The position of the first colon that is followed by a space. For two bytes, a scan is faster
+/// than a prepared search.
 pub fn colon(line: &[u8]) -> Option<usize> {
     memchr::memchr_iter(b':', line).find(|at| line.get(at + 1) == Some(&b' '))
 }
 
-/// No more than so many characters of the text.
+/// The text, cut to this many characters.
 pub fn first_chars(text: &str, most: usize) -> &str {
     // No character is shorter than a byte.
     if text.len() <= most {
@@ -69,13 +69,13 @@ pub fn first_chars(text: &str, most: usize) -> &str {
     end.map_or(text, |(end, _)| &text[..end])
 }
 
-/// As far as the first of these bytes, or to the end.
+/// The text up to the first of these bytes, or all of it.
 pub fn until<'a>(line: &'a [u8], ends: &[u8]) -> &'a [u8] {
     let end = line.iter().position(|byte| ends.contains(byte));
     &line[..end.unwrap_or(line.len())]
 }
 
-/// The same without a copy where all of it is UTF-8.
+/// The bytes as text, without a copy if they are valid UTF-8.
 pub fn lossy(bytes: &[u8]) -> std::borrow::Cow<'_, str> {
     match std::str::from_utf8(bytes) {
         Ok(text) => text.into(),
@@ -83,7 +83,7 @@ pub fn lossy(bytes: &[u8]) -> std::borrow::Cow<'_, str> {
     }
 }
 
-/// The bytes as text; what is no UTF-8 is shown as such.
+/// The bytes as text; invalid UTF-8 is replaced.
 pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

@@ -1,4 +1,5 @@
-//! What carried the line: journald, syslog, `talosctl`, a container's log, a paste.
+//! Removes prefixes that were added to a line: by journald, syslog, `talosctl`, a container's log
+//! or a web page.
 //!
 //! ```
 //! let line = b"Oct  8 16:29:51 worker9 containerd[812]: starting";
@@ -9,27 +10,27 @@
 
 use super::stamp::{self, Stamp};
 
-/// A line without what carried it.
+/// A line without its prefixes, and what they say.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Carried<'a> {
-    /// The carrier's own time.
+    /// The time in the prefix.
     pub time: Option<Stamp>,
     /// The node.
     pub host: &'a [u8],
-    /// Who wrote it: `kubelet`, `systemd`.
+    /// The program that wrote the line: `kubelet`, `systemd`.
     pub ident: &'a [u8],
     /// The writer's process id.
     pub pid: &'a [u8],
-    /// What was written.
+    /// The line without its prefixes.
     pub body: &'a [u8],
-    /// Whether `dmesg -T` has printed it.
+    /// Whether `dmesg -T` printed it.
     pub is_of_dmesg: bool,
 }
 
 /// No line has more nested prefixes.
 const MAX_LAYERS: usize = 6;
 
-/// Takes the carriers off.
+/// Removes all prefixes.
 pub fn split(line: &[u8]) -> Carried<'_> {
     let mut carried = Carried::default();
     let mut rest = line;
@@ -44,7 +45,7 @@ pub fn split(line: &[u8]) -> Carried<'_> {
     carried
 }
 
-/// What is under the outermost layer.
+/// Removes the outermost prefix.
 fn layer<'a>(line: &'a [u8], carried: &mut Carried<'a>) -> Option<&'a [u8]> {
     match *line.first()? {
         b'<' => priority(line),
@@ -64,15 +65,15 @@ fn layer<'a>(line: &'a [u8], carried: &mut Carried<'a>) -> Option<&'a [u8]> {
     }
 }
 
-/// `<30>` of syslog; a number only.
+/// The priority of syslog: `<30>`.
 fn priority(line: &[u8]) -> Option<&[u8]> {
     let end = line.iter().take(5).position(|byte| *byte == b'>')?;
     let number = &line[1..end];
     (!number.is_empty() && number.iter().all(u8::is_ascii_digit)).then(|| &line[end + 1..])
 }
 
-/// `[Mon May  5 13:59:56 2017] ` of `dmesg -T`, `[2021-11-10T10:09:37Z]: ` of Talos,
-/// `[pod/calico-node-x/calico-node] ` of kubectl.
+/// `[Mon May  5 13:59:56 2017] ` from `dmesg -T`, `[2021-11-10T10:09:37Z]: ` from Talos,
+/// `[pod/calico-node-x/calico-node] ` from kubectl.
 fn bracketed<'a>(line: &'a [u8], carried: &mut Carried<'a>) -> Option<&'a [u8]> {
     if line.starts_with(b"[pod/") {
         let end = memchr::memchr(b']', &line[..line.len().min(400)])?;
@@ -93,7 +94,7 @@ fn bracketed<'a>(line: &'a [u8], carried: &mut Carried<'a>) -> Option<&'a [u8]> 
     Some(&line[end + 1..])
 }
 
-/// `Di Mär 16 04:12:37 2021`: as `dmesg -T` has it in any language.
+/// `Di Mär 16 04:12:37 2021`, as `dmesg -T` prints it in any language.
 fn is_local_time(text: &[u8]) -> bool {
     let mut words = text
         .split(|byte| *byte == b' ')
@@ -101,7 +102,7 @@ fn is_local_time(text: &[u8]) -> bool {
     let is_clock = |word: &[u8]| {
         word.len() == 8 && word[2] == b':' && word[5] == b':' && word[0].is_ascii_digit()
     };
-    // `Jun 3 22:08`, as `dmesg -H` has it at the start of a minute.
+    // `Jun 3 22:08`, as `dmesg -H` prints it once a minute.
     let is_minute = text.len() >= 10 && text[0].is_ascii_uppercase() && {
         let clock = &text[text.len() - 5..];
         clock[2] == b':' && clock[0].is_ascii_digit() && clock[4].is_ascii_digit()
@@ -113,7 +114,7 @@ fn is_local_time(text: &[u8]) -> bool {
     is_year && words.any(is_clock)
 }
 
-/// A time, and behind it perhaps the host and the writer.
+/// A time, perhaps followed by the host and the writer.
 fn stamped<'a>(line: &'a [u8], carried: &mut Carried<'a>) -> Option<&'a [u8]> {
     let (time, rest) = stamp::take(line)?;
     let rest = match rest {
@@ -148,7 +149,7 @@ fn writer<'a>(line: &'a [u8], carried: &mut Carried<'a>) -> Option<&'a [u8]> {
         (carried.ident, carried.pid) = ident_and_pid(ident);
         return Some(&line[colon + 2..]);
     }
-    // `kubelet[12]:` with nothing behind it.
+    // `kubelet[12]:` at the end of the line.
     let line = line.strip_suffix(b":")?;
     let mut words = line.split(|byte| *byte == b' ');
     let (host, ident) = (words.next()?, words.next()?);
@@ -160,7 +161,7 @@ fn writer<'a>(line: &'a [u8], carried: &mut Carried<'a>) -> Option<&'a [u8]> {
     Some(&line[line.len()..])
 }
 
-/// `kubelet skipping …`, as a report has it that was typed off.
+/// `kubelet skipping …`, as in reports that were typed by hand.
 fn known_word<'a>(line: &'a [u8], carried: &mut Carried<'a>) -> Option<&'a [u8]> {
     let word = super::until(line, b" ");
     crate::kind::Writer::of_ident(word)?;
@@ -168,7 +169,7 @@ fn known_word<'a>(line: &'a [u8], carried: &mut Carried<'a>) -> Option<&'a [u8]>
     Some(&line[word.len()..])
 }
 
-/// `kubelet[3694]: ` without a time, or `kubelet: ` where the writer is known.
+/// `kubelet[3694]: ` without a time, or `kubelet: ` for a known writer.
 fn named<'a>(line: &'a [u8], carried: &mut Carried<'a>) -> Option<&'a [u8]> {
     if !carried.ident.is_empty() {
         return None;
@@ -176,18 +177,24 @@ fn named<'a>(line: &'a [u8], carried: &mut Carried<'a>) -> Option<&'a [u8]> {
     let near = &line[..line.len().min(80)];
     let colon = super::colon(near)?;
     let word = &line[..colon];
+    let rest = &line[colon + 2..];
+    // `worker-2.internal: {"msg":`, as talosctl prints it for a node that has a name.
+    if rest.starts_with(b"{\"") && carried.host.is_empty() && is_ident(word) {
+        carried.host = word;
+        return Some(rest);
+    }
     let (ident, pid) = ident_and_pid(word);
     if !is_ident(word) || pid.is_empty() && crate::kind::Writer::of_ident(ident).is_none() {
         return None;
     }
     (carried.ident, carried.pid) = (ident, pid);
-    Some(&line[colon + 2..])
+    Some(rest)
 }
 
-/// Who writes to the kernel's log, as `talosctl dmesg` has it: Talos's own init is a user.
+/// Facilities in the output of `talosctl dmesg`; Talos's own init writes as `user`.
 const FACILITIES: [&[u8]; 3] = [b"kern:", b"user:", b"daemon:"];
 
-/// `10.200.1.3: ` of talosctl, also before `kern:    info: `.
+/// `10.200.1.3: ` from talosctl, also in front of `kern:    info: `.
 fn addressed<'a>(line: &'a [u8], carried: &mut Carried<'a>) -> Option<&'a [u8]> {
     let colon = super::colon(&line[..line.len().min(50)])?;
     let address = &line[..colon];
@@ -212,7 +219,7 @@ fn addressed<'a>(line: &'a [u8], carried: &mut Carried<'a>) -> Option<&'a [u8]> 
     Some(&behind[level + 2..])
 }
 
-/// `1 | ` of a page that numbers its lines.
+/// Line numbers, as in `1 | `.
 fn numbered(line: &[u8]) -> Option<&[u8]> {
     let digits = line
         .iter()
@@ -239,7 +246,7 @@ fn is_ident(word: &[u8]) -> bool {
     !ident.is_empty() && ident.len() < 100 && ident.iter().all(allowed)
 }
 
-/// `kubelet[2858]` taken apart.
+/// Splits `kubelet[2858]`.
 fn ident_and_pid(word: &[u8]) -> (&[u8], &[u8]) {
     let Some(inside) = word.strip_suffix(b"]") else {
         return (word, &[]);
@@ -308,6 +315,13 @@ mod tests {
             "",
             "",
             "I0505 13:59:56.8 1 x.go:1] y",
+        );
+        check(
+            "worker-2.internal: {\"msg\":\"x\"}",
+            "worker-2.internal",
+            "",
+            "",
+            "{\"msg\":\"x\"}",
         );
         check("kubelet[3694]: I0220 x", "", "kubelet", "3694", "I0220 x");
         check(

@@ -1,5 +1,4 @@
-//! Texts inside texts: Go's and JSON's escapes, key=value pairs, and what web pages make
-//! of quotation marks.
+//! Quoted texts: Go's and JSON's escapes, key=value pairs, and the HTML entities of web pages.
 //!
 //! ```
 //! use analyze::line::quoted;
@@ -11,7 +10,7 @@
 
 use std::borrow::Cow;
 
-/// The value of `key="…"` or `key=word`, with its escapes undone.
+/// The value of `key="…"` or `key=word`, unescaped.
 pub fn value<'a>(line: &'a [u8], key: &str) -> Option<Cow<'a, [u8]>> {
     let mut rest = line;
     loop {
@@ -34,7 +33,7 @@ pub fn value<'a>(line: &'a [u8], key: &str) -> Option<Cow<'a, [u8]>> {
     }
 }
 
-/// As far as the quotation mark that ends it; a text that was cut off goes to its end.
+/// The text up to the closing quotation mark, or all of it if it was cut off.
 fn inside(text: &[u8]) -> &[u8] {
     let mut at = 0;
     while at < text.len() {
@@ -47,7 +46,7 @@ fn inside(text: &[u8]) -> &[u8] {
     text
 }
 
-/// Undoes `\n`, `\t`, `\"` and `\\`; others stay as they are.
+/// Replaces the escapes `\n`, `\t`, `\"` and `\\`; other escapes are kept.
 pub fn unescape(text: &[u8]) -> Cow<'_, [u8]> {
     if memchr::memchr(b'\\', text).is_none() {
         return Cow::Borrowed(text);
@@ -71,7 +70,7 @@ pub fn unescape(text: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(plain)
 }
 
-/// Undoes what a web page does to signs.
+/// Replaces HTML entities.
 pub fn without_entities(line: &[u8]) -> Cow<'_, [u8]> {
     const ENTITIES: [(&[u8], u8); 8] = [
         (b"&lt;", b'<'),

@@ -1,5 +1,5 @@
-//! Times as lines give them: often without a year, sometimes without a date, mostly
-//! without a zone. A [`Calendar`] fills in what the rest of the input tells.
+//! Times in lines: often without a year, sometimes without a date, mostly without a time zone. A
+//! [`Calendar`] adds what is missing, from the rest of the input.
 //!
 //! ```
 //! use analyze::line::stamp;
@@ -15,16 +15,16 @@ use times::WallTime;
 
 use super::cursor::Cursor;
 
-/// A time with what it leaves out.
+/// A time, of which parts may be missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stamp {
     /// The year, if it is written.
     pub year: Option<i16>,
     /// Month and day, if they are written.
     pub day: Option<(i8, i8)>,
-    /// Since midnight.
+    /// Seconds since midnight.
     pub second: u32,
-    /// Of the second.
+    /// Nanoseconds of the second.
     pub nanos: u32,
     /// Seconds east of Greenwich, if they are written.
     pub offset: Option<i32>,
@@ -48,7 +48,7 @@ pub fn take(line: &[u8]) -> Option<(Stamp, &[u8])> {
     Some((stamp, at.0))
 }
 
-/// `2021-01-09T19:48:52.460628029+08:00` and its relatives; also with slashes, as Go's log has it.
+/// `2021-01-09T19:48:52.460628029+08:00` and similar, also with slashes as in Go's log.
 fn iso(at: &mut Cursor) -> Option<Stamp> {
     let mut try_at = *at;
     let year = try_at.number(4, 4)?;
@@ -118,7 +118,7 @@ fn named(at: &mut Cursor) -> Option<Stamp> {
     })
 }
 
-/// `1714917596.123456`, as `journalctl -o short-unix` has it.
+/// `1714917596.123456`, as `journalctl -o short-unix` prints it.
 fn of_unix(at: &mut Cursor) -> Option<Stamp> {
     let mut try_at = *at;
     let seconds = try_at.number(10, 10)?;
@@ -201,7 +201,7 @@ impl Stamp {
         })
     }
 
-    /// A time since 1970, which leaves nothing out.
+    /// A time in nanoseconds since 1970, which is complete.
     pub fn of_unix_nanos(nanos: i64) -> Option<Self> {
         let time = WallTime::from_unix_nanos(nanos)?.timestamp();
         let time = Offset::UTC.to_datetime(time);
@@ -218,14 +218,14 @@ impl Stamp {
     }
 }
 
-/// What is known of the input's time beyond its lines.
+/// The year and the time zone that an input shows for lines without them.
 #[derive(Clone, Copy, Debug)]
 pub struct Calendar {
-    /// When the file was last written, or now: no line is much later.
+    /// When the file was last modified, or now: no line is much later.
     latest: WallTime,
-    /// The last year that a line told.
+    /// The year in the last line that had one.
     year: Option<i16>,
-    /// The last offset that a line told.
+    /// The offset in the last line that had one.
     offset: Option<i32>,
 }
 
@@ -241,19 +241,18 @@ impl Calendar {
         }
     }
 
-    /// Whether a line has told the year.
+    /// Whether a line contained the year.
     pub fn has_year(&self) -> bool {
         self.year.is_some()
     }
 
-    /// Takes over what a line tells for those that tell less.
+    /// Remembers the year and the offset of a line for lines without them.
     pub fn learn(&mut self, stamp: &Stamp) {
         self.year = stamp.year.or(self.year);
         self.offset = stamp.offset.or(self.offset);
     }
 
-    /// Nanoseconds since 1970, with what is left out filled in; `None` for a day that no
-    /// calendar has.
+    /// Nanoseconds since 1970, with missing parts added; `None` for a day that does not exist.
     pub fn resolve(&self, stamp: &Stamp) -> Option<i64> {
         let latest = Offset::UTC.to_datetime(self.latest.timestamp());
         let (month, day) = stamp.day.unwrap_or((latest.month(), latest.day()));
@@ -272,7 +271,7 @@ impl Calendar {
         };
         let latest_nanos = self.latest.as_unix_nanos();
         if stamp.day.is_none() {
-            // The last time that the clock stood so.
+            // The latest such time before `now`.
             let today = at(latest.year())?;
             return Some(if today > latest_nanos {
                 today - DAY

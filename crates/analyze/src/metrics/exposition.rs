@@ -1,12 +1,11 @@
-//! Lines of Prometheus' text format; of all samples only those about the PLEG and the
-//! runtime are kept.
+//! Parses Prometheus' text format. Only samples about the PLEG and the runtime are kept.
 
 /// One sample.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sample {
     /// Its name.
     pub name: String,
-    /// Of the labels only those that matter here.
+    /// The operation type, from the labels.
     pub operation: Option<String>,
     /// The `le` of a bucket.
     pub le: Option<f64>,
@@ -16,7 +15,7 @@ pub struct Sample {
     pub value: f64,
 }
 
-/// What was read of one text.
+/// Reads metrics line by line.
 #[derive(Debug, Default)]
 pub struct Exposition {
     samples: Vec<Sample>,
@@ -26,7 +25,7 @@ pub struct Exposition {
 const MAX_SAMPLES: usize = 5000;
 
 impl Exposition {
-    /// Takes a line, if it is one of this format.
+    /// Parses a line; returns whether it has this format.
     pub fn line(&mut self, line: &str) -> bool {
         if line.starts_with("# HELP ") || line.starts_with("# TYPE ") {
             self.seen_type = true;
@@ -40,7 +39,7 @@ impl Exposition {
         if !ours {
             return self.seen_type || sample.name.starts_with("kubelet_");
         }
-        // What does not fit is not read.
+        // Samples beyond the limit count as unread.
         let fits = self.samples.len() < MAX_SAMPLES;
         if fits {
             self.samples.push(sample);

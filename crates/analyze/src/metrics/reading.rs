@@ -1,4 +1,4 @@
-//! What the samples say.
+//! What the samples show.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,17 +11,17 @@ use super::Sample;
 /// The kubelet's threshold.
 const THRESHOLD: f64 = 180.0;
 
-/// How long something takes.
+/// Durations of an operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Spread {
-    /// How often it was.
+    /// The number of operations.
     pub count: f64,
-    /// On average, where the sum is told.
+    /// The mean, if the sum is known.
     pub mean_seconds: Option<f64>,
-    /// Half of them took no longer.
+    /// The median.
     pub median_seconds: Option<f64>,
-    /// Of a hundred, 99 took no longer; from a histogram it is an estimate.
+    /// The 99th percentile; estimated if it is computed from a histogram.
     pub p99_seconds: Option<f64>,
 }
 
@@ -31,36 +31,36 @@ pub struct Spread {
 pub struct Operation {
     /// `list_containers`.
     pub operation: String,
-    /// How many have failed.
+    /// The number of failed calls.
     pub errors: f64,
-    /// Its part of all time that was spent in calls, as far as it is told.
+    /// Its share of the known total time of all calls.
     pub share: f64,
-    /// How long it takes.
+    /// How long the calls take.
     #[serde(flatten)]
     pub spread: Spread,
 }
 
-/// What a kubelet's metrics say; `metrics` in the JSON.
+/// What a kubelet's metrics show; `metrics` in the JSON.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MetricsReading {
-    /// One relist.
+    /// The duration of a relist.
     pub relist: Spread,
-    /// From one relist to the next.
+    /// The interval between relists.
     pub interval: Spread,
-    /// The dearest first.
+    /// Calls by type, the largest share of time first.
     pub operations: Vec<Operation>,
-    /// The call that most time is spent in.
+    /// The call with the largest share of time.
     pub dominant_operation: Option<String>,
-    /// How many times dearer the slowest relists may become before the node is NotReady.
+    /// By which factor the slowest relists may grow before the node becomes NotReady.
     pub headroom: Option<f64>,
-    /// Events that were lost because the kubelet's channel was full.
+    /// Events that the kubelet discarded because its channel was full.
     pub discarded_events: f64,
-    /// All of it in one sentence.
+    /// A summary in one sentence.
     pub reading: String,
 }
 
-/// Reads the samples; nothing where none is about the PLEG or the runtime.
+/// Analyses the samples; `None` if none of them is about the PLEG or the runtime.
 pub fn read(samples: &[Sample]) -> Option<MetricsReading> {
     if samples.is_empty() {
         return None;
@@ -103,7 +103,7 @@ pub fn read(samples: &[Sample]) -> Option<MetricsReading> {
 }
 
 impl MetricsReading {
-    /// Whether relists are so slow that the usual alert would ring.
+    /// Whether relists are slow enough to trigger the usual alert.
     pub fn is_slow(&self) -> bool {
         self.relist
             .p99_seconds
@@ -176,7 +176,7 @@ fn operations(samples: &[Sample]) -> Vec<Operation> {
     operations
 }
 
-/// Of a histogram in seconds or a summary in microseconds, whichever is there.
+/// From a histogram in seconds or a summary in microseconds.
 fn spread(samples: &[Sample], names: &[&str], operation: Option<&str>) -> Spread {
     for name in names {
         let unit = if name.ends_with("_microseconds") {
@@ -214,7 +214,7 @@ fn spread(samples: &[Sample], names: &[&str], operation: Option<&str>) -> Spread
     Spread::default()
 }
 
-/// As Prometheus estimates it: evenly spread within a bucket.
+/// The estimate that Prometheus makes: samples are evenly distributed within a bucket.
 fn of_buckets<'a>(buckets: impl Iterator<Item = &'a Sample>, quantile: f64) -> Option<f64> {
     let mut bounds: Vec<(f64, f64)> = buckets.filter_map(|at| Some((at.le?, at.value))).collect();
     bounds.sort_by(|one, other| one.0.total_cmp(&other.0));
@@ -288,7 +288,7 @@ fn sentence(reading: &MetricsReading) -> String {
     text + "."
 }
 
-/// No more digits than a person reads.
+/// Rounded to a readable number of digits.
 fn go(seconds: f64) -> GoDuration {
     let micros = (seconds.clamp(0.0, 1e9) * 1e6).round() as u64;
     let step = if micros > 1_000_000 { 1_000 } else { 1 };

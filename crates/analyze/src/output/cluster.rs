@@ -1,6 +1,33 @@
 //! `kubectl get`, `talosctl service`, and the kubelet's own health.
 
-use super::Seen;
+use super::{Seen, Trouble};
+
+/// Pods that are being deleted, of `kubectl get pods`.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Terminating {
+    pods: u64,
+    /// Of the first.
+    line: u64,
+}
+
+/// One or two are usual.
+const MANY: u64 = 3;
+
+impl Terminating {
+    fn pod(&mut self, line: u64) {
+        if self.pods == 0 {
+            self.line = line;
+        }
+        self.pods += 1;
+    }
+
+    pub(super) fn trouble(self) -> Option<Trouble> {
+        (self.pods >= MANY).then(|| Trouble {
+            says: format!("{} pods are Terminating", self.pods),
+            line: self.line,
+        })
+    }
+}
 
 /// Whether only such output has this line.
 pub(super) fn begins(text: &str, words: &[&str]) -> bool {
@@ -8,6 +35,8 @@ pub(super) fn begins(text: &str, words: &[&str]) -> bool {
         || text.starts_with("[-]")
         || words.starts_with(&["NAME", "STATUS", "ROLES"])
         || words.starts_with(&["NAME", "STATUS", "AGE"])
+        || words.starts_with(&["NAME", "READY", "STATUS", "RESTARTS"])
+        || words.starts_with(&["NAMESPACE", "NAME", "READY", "STATUS"])
         || words.starts_with(&["NODE", "SERVICE", "STATE", "HEALTH"])
         || *words == ["HEALTH", "OK"]
         || *words == ["HEALTH", "Fail"]
@@ -38,10 +67,24 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
         }
         _ => {}
     }
+    if is_terminating(&first) {
+        return seen.terminating.pod(line);
+    }
     let mut words = text.split_ascii_whitespace();
     if let (Some(node), Some(status)) = (words.next(), words.next())
         && (status == "NotReady" || status.starts_with("NotReady,"))
     {
         seen.trouble(line, format!("node {node} is NotReady"));
     }
+}
+
+/// `web-1  1/1  Terminating  …`, perhaps behind a namespace.
+fn is_terminating(words: &[&str]) -> bool {
+    let is_ready = |word: &str| {
+        let number = |text: &str| text.parse::<u32>().is_ok();
+        word.split_once('/')
+            .is_some_and(|(ready, all)| number(ready) && number(all))
+    };
+    let mut pairs = words.windows(2).skip(1);
+    pairs.any(|pair| is_ready(pair[0]) && pair[1] == "Terminating")
 }

@@ -6,7 +6,7 @@ use causes::finding::Confidence;
 use super::{Seen, TIMED_OUT, has_any};
 use crate::proof::Proof;
 
-/// How often a flapping node becomes NotReady.
+/// How often a flapping node becomes NotReady, and an attempt fails that is not just too early.
 const MIN_COUNT: u64 = 3;
 
 /// The header of a table of events.
@@ -92,10 +92,18 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
     if is_call {
         seen.trouble(line, format!("event {reason}"));
     }
-    if has_any(text, TIMED_OUT) {
-        if *reason == "FailedMount" {
+    let is_late = has_any(text, TIMED_OUT);
+    match *reason {
+        "FailedMount" if is_late => {
             seen.trouble(line, "event FailedMount: volumes were not mounted in time");
         }
+        // At the start of a pod, what it mounts may be created a moment later.
+        "FailedMount" | "FailedAttachVolume" if count >= MIN_COUNT => {
+            seen.trouble(line, format!("event {reason} ({count} times)"));
+        }
+        _ => {}
+    }
+    if is_late {
         late(reason, text, line, seen);
     }
     if has_any(text, &["is reserved for", "name is reserved"]) {

@@ -74,10 +74,12 @@ impl Form {
         if let Some(unit) = Unit::begins(text) {
             return Some(Self::Unit(unit));
         }
-        if load::begins(text) {
+        // The header of the processes belongs to the head above it.
+        let is_in_load = matches!(now, Some(Self::Load(_)));
+        if load::begins(text, &words) && (!is_in_load || text.starts_with("top - ")) {
             return Some(Self::Load(Load::default()));
         }
-        if matches!(now, Some(Self::Load(_))) {
+        if is_in_load {
             return None;
         }
         if event_rows::is_described(&words) {

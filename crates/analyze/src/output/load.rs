@@ -29,9 +29,10 @@ const WHOLE_CPU_PERCENT: f64 = 90.0;
 /// The column of `%CPU` in `top`'s default layout.
 const DEFAULT_COLUMN: usize = 8;
 
-/// `top - 14:31:55 up 3 days, …`
-pub(super) fn begins(text: &str) -> bool {
+/// `top - 14:31:55 up 3 days, …`, or the header of the processes, if the lines above are missing.
+pub(super) fn begins(text: &str, words: &[&str]) -> bool {
     text.starts_with("top - ") && text.contains("load average")
+        || words.starts_with(&["PID", "USER", "PR", "NI", "VIRT", "RES"])
 }
 
 impl Load {

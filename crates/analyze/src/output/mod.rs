@@ -45,6 +45,7 @@ use causes::finding::Confidence;
 
 use crate::kind::Kind;
 use crate::proof::Proof;
+use cluster::Terminating;
 use form::Form;
 use prompt::Command;
 use starts::Starts;
@@ -64,6 +65,7 @@ pub struct OutputReader {
 #[derive(Debug, Default)]
 struct Seen {
     starts: Starts,
+    terminating: Terminating,
     /// The node ran out of memory, which makes everything late.
     has_oom: bool,
     /// Garbage collections that ran into a late runtime.
@@ -199,6 +201,7 @@ impl OutputReader {
     pub fn take_troubles(&mut self) -> Vec<Trouble> {
         let mut troubles = std::mem::take(&mut self.seen.troubles);
         troubles.extend(self.seen.starts.trouble());
+        troubles.extend(self.seen.terminating.trouble());
         troubles
     }
 }

@@ -19,4 +19,4 @@ mod row;
 mod rules;
 
 pub use row::{PsReader, Row};
-pub use rules::{plugin, proofs};
+pub use rules::{plugin, proofs, waits_for_gpu_driver};

@@ -1,21 +1,21 @@
-//! Lines become rows, with or without the line that names the columns.
+//! Parses lines into rows, with or without a header.
 
 /// A process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Row {
-    /// Its number.
+    /// The process id.
     pub pid: u32,
-    /// Its parent's number; of a tree it is worked out from the drawing.
+    /// The parent's process id; in a tree (`ps f`) it is derived from the indentation.
     pub ppid: Option<u32>,
     /// `S`, `D`, `Ssl`.
     pub state: Option<String>,
-    /// The kernel function that it waits in, perhaps cut.
+    /// The kernel function that it waits in, possibly truncated.
     pub wchan: Option<String>,
-    /// It is known to be older than an hour.
+    /// Whether it is known to be older than an hour.
     pub old: bool,
     /// The command with its arguments.
     pub command: String,
-    /// Where it stands.
+    /// Its line in the input.
     pub line: u64,
 }
 
@@ -23,7 +23,7 @@ pub struct Row {
 #[derive(Debug, Default)]
 pub struct PsReader {
     columns: Option<Vec<String>>,
-    /// The last process of each depth of the tree.
+    /// The last process at each depth of the tree.
     branch: Vec<(usize, u32)>,
     rows: Vec<Row>,
 }
@@ -32,7 +32,7 @@ const MAX_ROWS: usize = 8000;
 const MAX_COMMAND_CHARS: usize = 300;
 
 impl PsReader {
-    /// Takes a line, if it is one of such a listing.
+    /// Parses a line; returns whether it belongs to a listing.
     pub fn line(&mut self, line: &str, number: u64) -> bool {
         if self.columns.is_none() && !may_be_row(line) {
             return false;
@@ -52,7 +52,7 @@ impl PsReader {
         };
         row.line = number;
         self.place_in_tree(&mut row);
-        // What does not fit is not read.
+        // Rows beyond the limit count as unread.
         let fits = self.rows.len() < MAX_ROWS;
         if fits {
             self.rows.push(row);
@@ -78,7 +78,7 @@ impl PsReader {
     }
 }
 
-/// Cheap enough for every line: a number is the first or the second word, or names follow.
+/// A cheap check for every line: the first or second word is a number, or it is a header.
 fn may_be_row(line: &str) -> bool {
     let mut words = line.split_ascii_whitespace();
     let is_number = |word: &str| word.bytes().all(|byte| byte.is_ascii_digit());
@@ -92,7 +92,7 @@ fn is_header(words: &[&str]) -> bool {
     words.contains(&"PID") && words.iter().any(command)
 }
 
-/// A row whose columns are named; the last one takes what is left.
+/// Parses a row by its header; the last column takes the rest of the line.
 fn by_columns(columns: &[String], line: &str) -> Option<Row> {
     let mut row = Row::default();
     let mut rest = line;
@@ -100,7 +100,7 @@ fn by_columns(columns: &[String], line: &str) -> Option<Row> {
         let trimmed = rest.trim_start();
         let last = at + 1 == columns.len();
         let (word, after) = match trimmed.split_once(' ') {
-            // The drawing of a tree begins with spaces.
+            // The indentation of a tree is part of the command.
             _ if last => (rest.strip_prefix(' ').unwrap_or(rest), ""),
             Some(split) => split,
             None => (trimmed, ""),
@@ -121,7 +121,7 @@ fn by_columns(columns: &[String], line: &str) -> Option<Row> {
     (row.pid > 0 && !row.command.is_empty()).then_some(row)
 }
 
-/// A row without a header, by what its columns look like.
+/// Parses a row without a header, by the format of its columns.
 fn guessed(words: &[&str], line: &str) -> Option<Row> {
     let number = |at: usize| words.get(at)?.parse::<u32>().ok();
     let is_clock = |at: usize| words.get(at).is_some_and(|word| word.contains(':'));
@@ -185,7 +185,7 @@ fn guessed(words: &[&str], line: &str) -> Option<Row> {
     None
 }
 
-/// What stands behind so many words; spaces before a tree's drawing stay.
+/// The rest of the line after this many words, with the indentation of a tree.
 fn behind_words(line: &str, count: usize) -> Option<&str> {
     let mut rest = line.trim_start();
     for _ in 0..count {
@@ -205,7 +205,7 @@ fn is_state(word: &str) -> bool {
             .all(|c| c.is_ascii_alphabetic() || c == '<' || c == '+')
 }
 
-/// A process of today shows the time at which it started, an older one the day.
+/// `ps` shows the time of a start within the last day, and the date of an earlier one.
 fn is_old_start(word: &str) -> bool {
     !word.contains(':') && word.chars().any(|c| c.is_ascii_digit())
 }

@@ -36,9 +36,9 @@ const PLUGINS: [&str; 24] = [
     "bandwidth",
     "tuning",
 ];
-/// A node does not start more plugins at once.
+/// A healthy node does not run more plugins at once.
 const MAX_PLUGINS: usize = 20;
-/// One or two may just have died.
+/// One or two may have exited just now.
 const MIN_UNREAPED: usize = 3;
 
 /// What these rows prove.
@@ -92,10 +92,14 @@ fn stopped(row: &Row) -> Option<Proof> {
     is_in(row, 'T').then(|| of(row, cause, Confidence::High, says))
 }
 
-/// Many that wait uninterruptibly, of which the listing does not tell where.
+/// Several processes in uninterruptible sleep, if the listing does not show where they wait.
 fn uninterruptible(rows: &[Row]) -> Option<Proof> {
-    let waits =
-        |row: &&Row| is_in(row, 'D') && row.wchan.is_none() && !row.command.starts_with('[');
+    let waits = |row: &&Row| {
+        is_in(row, 'D')
+            && row.wchan.is_none()
+            && !row.command.starts_with('[')
+            && !is_of_gpu_driver(row)
+    };
     let blocked: Vec<&Row> = rows.iter().filter(waits).collect();
     let mounts = |row: &&&Row| {
         matches!(name(row), "umount" | "mount" | "df" | "sync") || name(row).starts_with("mount.")
@@ -113,6 +117,17 @@ fn uninterruptible(rows: &[Row]) -> Option<Proof> {
         .then(|| of(row, Cause::StorageUnresponsive, confidence, says))
 }
 
+/// A program of the GPU driver in uninterruptible sleep: it waits for the driver, not for a disk.
+pub fn waits_for_gpu_driver(rows: &[Row]) -> Option<&Row> {
+    let waits = |row: &&Row| is_in(row, 'D') && row.wchan.is_none() && is_of_gpu_driver(row);
+    rows.iter().find(waits)
+}
+
+fn is_of_gpu_driver(row: &Row) -> bool {
+    let name = name(row);
+    name.starts_with("nvidia-") || name.starts_with("nvc:")
+}
+
 fn of(row: &Row, cause: Cause, confidence: Confidence, says: String) -> Proof {
     let culprit = Culprit {
         pid: Some(row.pid),
@@ -122,8 +137,8 @@ fn of(row: &Row, cause: Cause, confidence: Confidence, says: String) -> Proof {
     Proof::new(cause, confidence, row.line, says).of(culprit)
 }
 
-/// A shim reaps its children within milliseconds; one that has several dead ones does not. Those
-/// of which threads are still alive (`l`) cannot be reaped by anybody.
+/// A healthy shim reaps its children within milliseconds. Zombies whose other threads are still
+/// alive (`l`) cannot be reaped yet, so they are not counted.
 fn unreaped(rows: &[Row]) -> Option<Proof> {
     let dead = |row: &&Row| {
         let state = row.state.as_deref().unwrap_or_default();
@@ -147,8 +162,8 @@ fn unreaped(rows: &[Row]) -> Option<Proof> {
     (count >= MIN_UNREAPED).then(|| of(shim, Cause::ShimUnresponsive, Confidence::Medium, says))
 }
 
-/// `runc create` and its `runc init` sleep side by side for long, and nobody is in the
-/// kernel: all that they wait for is there, but the wake-up was lost.
+/// `runc create` and its `runc init` have both been asleep for long, and no process is blocked in
+/// the kernel: an epoll wake-up was probably lost.
 fn lost_wakeup(rows: &[Row]) -> Option<Proof> {
     let by_pid: HashMap<u32, &Row> = rows.iter().map(|row| (row.pid, row)).collect();
     let parent = |row: &Row| row.ppid.and_then(|pid| by_pid.get(&pid).copied());
@@ -178,7 +193,7 @@ fn lost_wakeup(rows: &[Row]) -> Option<Proof> {
     ))
 }
 
-/// A CNI plugin that runs, however young.
+/// A running CNI plugin of any age.
 pub fn plugin(rows: &[Row]) -> Option<&Row> {
     rows.iter().find(is_plugin)
 }

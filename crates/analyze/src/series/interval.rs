@@ -1,8 +1,8 @@
-//! Unhealthy intervals: the points that tell of one and the same relist.
+//! Unhealthy intervals: consecutive points that refer to the same relist.
 
 use super::{SECOND, Said, THRESHOLD};
 
-/// A time in which the kubelet said that its PLEG is not healthy.
+/// A period in which the kubelet reported that its PLEG is not healthy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Interval {
     /// The node, or empty.
@@ -15,19 +15,19 @@ pub struct Interval {
     pub first: i64,
     /// The largest X.
     pub last: i64,
-    /// What X may be.
+    /// The threshold for X.
     pub threshold: i64,
-    /// How many lines tell it.
+    /// The number of lines.
     pub lines: u64,
     /// The kubelet has not relisted since it started.
     pub never: bool,
-    /// Which of the kubelet's lives in this input it was.
+    /// Counts the starts of the kubelet in this input before the interval.
     pub life: u64,
-    /// When that life began, if a line told.
+    /// When the kubelet started, if a line shows it.
     pub life_began: Option<i64>,
     /// For how long the log was silent before it.
     pub silence_before: Option<i64>,
-    /// The log goes on after it without such lines.
+    /// Whether the log continues after it without such lines.
     pub closed: bool,
 }
 
@@ -57,25 +57,25 @@ impl Interval {
         }
     }
 
-    /// When the relist began that nobody followed.
+    /// When the last successful relist began.
     pub fn relist_began(&self) -> Option<i64> {
         self.end.filter(|_| !self.never)?.checked_sub(self.last)
     }
 
-    /// Moves it in time.
+    /// Shifts all of its times.
     pub fn shift(&mut self, by: i64) {
         for time in [&mut self.start, &mut self.end, &mut self.life_began] {
             *time = time.map(|time| time.saturating_add(by));
         }
     }
 
-    /// Whether it is how every kubelet starts.
+    /// Whether it belongs to the normal start of a kubelet.
     pub fn is_startup(&self) -> bool {
         self.never && (self.spans() < STARTUP || self.closed && self.spans() < SLOW_STARTUP)
     }
 
-    /// Whether the kubelet itself did not run meanwhile: it notices within ten seconds of
-    /// the threshold, unless it sleeps as well.
+    /// Whether the kubelet itself did not run: otherwise it reports an exceeded threshold within
+    /// ten seconds.
     pub fn is_stall(&self) -> bool {
         let late = self.first.saturating_sub(self.threshold);
         let silent = self
@@ -116,7 +116,7 @@ impl Interval {
     }
 }
 
-/// The intervals of one node in one input, as lines come.
+/// Builds the intervals of one node in one input, line by line.
 #[derive(Debug, Default)]
 pub struct Intervals {
     host: String,
@@ -132,7 +132,7 @@ pub struct Intervals {
 const MAX_INTERVALS: usize = 2000;
 
 impl Intervals {
-    /// Those of this node.
+    /// Intervals of this node.
     pub fn of_host(host: &str) -> Self {
         Self {
             host: host.to_owned(),
@@ -140,9 +140,9 @@ impl Intervals {
         }
     }
 
-    /// The kubelet has started, as a line of its own says.
+    /// A line says that the kubelet has started.
     pub fn started(&mut self, time: Option<i64>) {
-        // A start is told by several lines.
+        // The kubelet logs several lines at a start.
         if let (Some(time), Some(began)) = (time, self.life_began)
             && (time - began).abs() < 30 * SECOND
         {
@@ -157,7 +157,7 @@ impl Intervals {
         self.life
     }
 
-    /// A line was written by this process; another one is another life.
+    /// A line was written by this process; a new process id is a new start.
     pub fn seen_pid(&mut self, pid: u32, time: Option<i64>) {
         if pid == 0 || self.pid == Some(pid) {
             return;
@@ -167,8 +167,8 @@ impl Intervals {
         }
     }
 
-    /// A line says this; `silence` is asked for how long there was none before. Whether an
-    /// interval begins.
+    /// Adds what a line says; `silence` returns for how long the log was silent before it. Returns
+    /// whether an interval begins.
     pub fn point(
         &mut self,
         time: Option<i64>,
@@ -209,7 +209,7 @@ impl Intervals {
         }
     }
 
-    /// The input ends, at this time.
+    /// Ends the input at this time.
     pub fn end(mut self, time: Option<i64>) -> (Vec<Interval>, u64) {
         let end = self.current.as_ref().and_then(|current| current.end);
         let over = end
@@ -220,7 +220,7 @@ impl Intervals {
     }
 }
 
-/// Intervals of several inputs in the order of time; what a rotated log cut in two is one.
+/// Sorts the intervals of several inputs by time, and joins those that log rotation split.
 pub fn in_one_story(mut intervals: Vec<Interval>) -> Vec<Interval> {
     intervals.sort_by_key(|interval| (interval.start.is_none(), interval.start));
     let mut story: Vec<Interval> = Vec::with_capacity(intervals.len());

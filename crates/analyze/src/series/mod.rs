@@ -1,9 +1,9 @@
 //! The series of "pleg was last seen active X ago", and what it proves.
 //!
 //! ```text
-//!   lines --> points (time, X) --> intervals: one for each relist that nobody followed
-//!                                     |   since time - X is when that relist began, points of
-//!                                     |   one interval have it in common, whatever X is
+//!   lines --> points (time, X) --> intervals: one for each relist that is overdue
+//!                                     |   time - X is when the last relist began; it is the
+//!                                     |   same for all points of one interval
 //!                                     v
 //!             calls that failed, --> pattern --> reading, one sentence
 //!             starts of the kubelet
@@ -42,25 +42,25 @@ pub use point::Said;
 pub const THRESHOLD: i64 = 180 * SECOND;
 pub(crate) const SECOND: i64 = 1_000_000_000;
 
-/// What a kubelet's log tells beside the series.
+/// What a kubelet's log contains besides the series.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Around {
     /// Lists that failed because the runtime could not be reached.
     pub lists_refused: u64,
-    /// Lists that failed otherwise.
+    /// Lists that failed for another reason.
     pub lists_failed: u64,
-    /// Lists that ran out of time.
+    /// Lists that timed out.
     pub lists_late: u64,
-    /// Status calls of single containers or sandboxes that ran out of time.
+    /// Status calls for single containers or sandboxes that timed out.
     pub statuses_late: u64,
-    /// Lines that tell of anything but the PLEG.
+    /// Lines about anything but the PLEG.
     pub other_lines: u64,
     /// Starts of the kubelet.
     pub starts: u64,
 }
 
 impl Around {
-    /// Adds what stands in another input.
+    /// Adds the counts of another input.
     pub fn absorb(&mut self, other: Self) {
         self.lists_refused += other.lists_refused;
         self.lists_failed += other.lists_failed;
@@ -75,18 +75,18 @@ impl Around {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PlegReading {
-    /// The shape of the series.
+    /// The pattern of the series.
     pub pattern: Pattern,
     /// What it proves, in one sentence.
     pub reading: String,
-    /// Unhealthy intervals in the order of time; those of a start-up are none.
+    /// Unhealthy intervals in order of time, without those of normal starts.
     pub intervals: Vec<Shown>,
-    /// Intervals beyond the bound, which are counted only.
+    /// The number of intervals beyond the limit.
     #[serde(skip_serializing_if = "is_zero")]
     pub dropped_intervals: u64,
 }
 
-/// An interval as it is told.
+/// An interval as it is reported.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Shown {
@@ -94,11 +94,11 @@ pub struct Shown {
     pub start: Option<WallTime>,
     /// The last line's time.
     pub end: Option<WallTime>,
-    /// The largest X; for a kubelet that never relisted, how long its lines go on.
+    /// The largest X; for a kubelet that never relisted, the time from its first line to its last.
     pub peak_seconds: f64,
-    /// How many lines tell it.
+    /// The number of lines.
     pub lines: u64,
-    /// The node, where the lines name it.
+    /// The node, if the lines name it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub host: String,
 }
@@ -107,7 +107,7 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// Reads the series of all inputs.
+/// Analyses the series of all inputs.
 pub fn read(intervals: Vec<Interval>, dropped: u64, around: &Around) -> PlegReading {
     let intervals = interval::in_one_story(intervals);
     let pattern = pattern::of(&intervals, around);

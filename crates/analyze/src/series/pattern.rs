@@ -1,16 +1,16 @@
-//! The shape of the series: which of the ways in which a PLEG fails it is.
+//! The pattern of the series, which shows how the PLEG fails.
 
 use serde::Serialize;
 
 use super::{Around, Interval, SECOND};
 
-/// The shapes that are told apart.
+/// The patterns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pattern {
     /// X grows with the clock and never resets.
     ListNeverSucceeds,
-    /// A saw-tooth of equal teeth: so many calls run out of time in each relist.
+    /// A sawtooth with equal peaks: this many calls time out in each relist.
     StuckContainers,
     /// Irregular peaks just above the threshold: slow, but nothing hangs.
     Overload,
@@ -18,16 +18,16 @@ pub enum Pattern {
     NeverRelisted,
     /// Unhealthy again three minutes after each start.
     RestartLoop,
-    /// The kubelet itself did not run for a while.
+    /// The kubelet itself did not run for some time.
     Stall,
-    /// How every kubelet starts.
+    /// The normal start of a kubelet.
     Startup,
     /// No series.
     None,
 }
 
 impl Pattern {
-    /// The word.
+    /// The name of the pattern.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::ListNeverSucceeds => "list-never-succeeds",
@@ -52,10 +52,10 @@ pub(super) const LONG: i64 = 600 * SECOND;
 /// The kubelet's default runtimeRequestTimeout.
 pub(super) const CALL_TIMEOUT: i64 = 120 * SECOND;
 
-/// The shape of these intervals.
+/// The pattern of these intervals.
 pub fn of(intervals: &[Interval], around: &Around) -> Pattern {
     let mut faults: Vec<&Interval> = intervals.iter().filter(|at| !at.is_startup()).collect();
-    // What has no time has no place in the order.
+    // Intervals without a time cannot be ordered.
     if faults.iter().any(|at| at.start.is_some()) {
         faults.retain(|at| at.start.is_some());
     }
@@ -115,7 +115,7 @@ fn of_one(only: &Interval, around: &Around) -> Pattern {
 }
 
 fn of_teeth(teeth: &[&Interval], around: &Around) -> Pattern {
-    // The last may still grow, or be where the log was cut.
+    // The last interval may be incomplete.
     let closed: Vec<i64> = teeth
         .iter()
         .filter(|at| at.closed)
@@ -139,15 +139,15 @@ fn of_teeth(teeth: &[&Interval], around: &Around) -> Pattern {
     }
 }
 
-/// Whether the peak is a whole number of calls that ran out of time, two or more. The last
-/// line comes up to five seconds before the peak.
+/// Whether the peak is a multiple of the call timeout, at least twice. The last line is logged up
+/// to five seconds before the peak.
 pub(super) fn is_multiple(peak: i64) -> bool {
     let calls = calls(peak);
     let beyond = peak - calls * CALL_TIMEOUT;
     calls >= 2 && (-6 * SECOND..=8 * SECOND).contains(&beyond)
 }
 
-/// To how many calls a peak comes.
+/// The number of timed-out calls that a peak corresponds to.
 pub(super) fn calls(peak: i64) -> i64 {
     (peak + CALL_TIMEOUT / 2) / CALL_TIMEOUT
 }

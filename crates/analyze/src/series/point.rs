@@ -1,4 +1,4 @@
-//! What one line says of the PLEG.
+//! What a single line says about the PLEG.
 
 use std::str::FromStr;
 use std::sync::LazyLock;
@@ -9,25 +9,25 @@ use times::GoDuration;
 use super::THRESHOLD;
 use crate::line::{has, lossy};
 
-/// What a line says of the last relist.
+/// What a line says about the last relist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Said {
-    /// It began so many nanoseconds ago, and may be so old at most.
+    /// It began this long ago, in nanoseconds, with this threshold.
     Ago {
         /// X.
         age: i64,
         /// The threshold.
         threshold: i64,
     },
-    /// There has been none since the kubelet started.
+    /// No relist has completed since the kubelet started.
     Never,
-    /// The line was cut before it said how long.
+    /// The line was cut off before the duration.
     Cut,
 }
 
 /// The start of the message.
 pub const LAST_SEEN: &str = "pleg was last seen active";
-/// Looked for in every unhealthy line.
+/// Every line about an unhealthy PLEG contains this.
 static SENTENCE: LazyLock<Finder> = LazyLock::new(|| Finder::new(LAST_SEEN));
 /// The message of a kubelet that has not relisted yet.
 pub const NEVER: &str = "pleg has yet to be successful";
@@ -37,7 +37,7 @@ pub const NEVER: &str = "pleg has yet to be successful";
 const MAX_AGE: i64 = 20 * 365 * 86_400 * super::SECOND;
 
 impl Said {
-    /// What a line says, if it says anything.
+    /// What the line says, if it is about the PLEG.
     pub fn of(line: &[u8]) -> Option<Self> {
         let Some(at) = SENTENCE.find(line) else {
             return has(line, NEVER).then_some(Self::Never);
@@ -45,7 +45,7 @@ impl Said {
         let behind = &line[at + LAST_SEEN.len()..];
         let digits = behind.trim_ascii_start().first();
         let Some(b'0'..=b'9' | b'-') = digits else {
-            // Source code has `%v` here; a line that was cut has nothing or `>`.
+            // Source code contains `%v` here; a line that was cut off ends here, or with `>`.
             let cut = matches!(digits, None | Some(b'>') | Some(b'.'));
             return cut.then_some(Self::Cut);
         };
@@ -68,7 +68,7 @@ impl Said {
     }
 }
 
-/// A Go duration at the start; spaces that a copy brought in are taken out.
+/// A Go duration at the start, without spaces that were added when it was copied.
 fn duration(text: &[u8]) -> Option<i64> {
     let text = text.trim_ascii_start();
     let end = text.iter().position(|byte| !is_part(*byte));
@@ -96,7 +96,7 @@ fn damaged(text: &[u8]) -> Option<i64> {
             _ => break,
         }
     }
-    // What follows a duration may begin with one of its letters; a cut one may lack its unit.
+    // The next word may begin with the letter of a unit, and a unit may be cut off.
     let last_unit = written.rfind(['s', 'm', 'h'])?;
     written.truncate(last_unit + 1);
     let whole = written.strip_suffix('s').filter(|rest| rest.ends_with('s'));

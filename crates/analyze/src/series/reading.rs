@@ -8,7 +8,7 @@ use times::WallTime;
 use super::pattern::{CALL_TIMEOUT, LONG, calls, is_multiple};
 use super::{Around, Interval, Pattern, SECOND};
 
-/// The sentence.
+/// What this pattern proves, as a sentence.
 pub fn sentence(pattern: Pattern, intervals: &[Interval], around: &Around) -> String {
     let faults: Vec<&Interval> = intervals.iter().filter(|at| !at.is_startup()).collect();
     let longest = faults.iter().map(|at| at.peak()).max().unwrap_or(0);
@@ -153,7 +153,7 @@ fn count(number: usize, what: &str) -> String {
     }
 }
 
-/// To the tenth of a second, which is what people compare.
+/// Rounded to a tenth of a second.
 fn go(nanos: i64) -> GoDuration {
     let tenth = nanos.max(0) / (SECOND / 10) * (SECOND / 10);
     GoDuration(Duration::from_nanos(tenth.unsigned_abs()))

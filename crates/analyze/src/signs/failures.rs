@@ -16,6 +16,8 @@ pub struct Failure {
     without: &'static [&'static str],
     /// What failed, in a sentence without a full stop.
     pub says: &'static str,
+    /// The number of lines that are needed: a single one is usual.
+    pub lines: u64,
 }
 
 /// The units without which a node is not Ready.
@@ -34,6 +36,38 @@ const UNITS: &[&str] = &[
     "origin-node.service",
 ];
 
+/// Errors of a request that got no response in time.
+const NO_RESPONSE: &[&str] = &["context deadline exceeded", "Client.Timeout exceeded"];
+
+/// Mistakes in a pod's own command, which fail in the same way.
+const OF_THE_POD: &[&str] = &[
+    "executable file",
+    "no such file or directory",
+    "permission denied",
+    "not a directory",
+    "exec format error",
+];
+
+/// Daemons that a node needs, as the journal and syslog name them.
+const DAEMONS: &[&str] = &[
+    "kubelet",
+    "containerd",
+    "dockerd",
+    "crio",
+    "k3s",
+    "rke2",
+    "k0s",
+];
+
+const NOT_CREATED: &str = "the OCI runtime cannot create a container";
+const CRASHED: &str = "the kubelet or the runtime crashed";
+const UNIT_GIVEN_UP: &str =
+    "systemd no longer starts the unit of the kubelet or of the runtime, which exits at once";
+const NOT_KILLED: &str = "a container cannot be killed";
+const NO_CONTROL_GROUP: &str =
+    "a container cannot be started: its control group cannot be configured";
+const API_SERVER_LATE: &str = "the API server does not respond to the kubelet in time";
+const NO_KERNEL_MEMORY: &str = "the kernel cannot allocate memory";
 const UNIT_FAILED: &str = "the unit of the kubelet or of the runtime failed";
 const NETWORK_FAILED: &str =
     "a CNI plugin fails to set up or remove the network of a sandbox, without a timeout";
@@ -44,17 +78,117 @@ const fn failure(text: &'static str, says: &'static str) -> Failure {
         with: &[],
         without: &[],
         says,
+        lines: 1,
     }
 }
 
-pub(super) const FAILURES: [Failure; 11] = [
+pub(super) const FAILURES: [Failure; 34] = [
     failure("failed to destroy network for sandbox", NETWORK_FAILED),
     failure("failed to setup network for sandbox", NETWORK_FAILED),
     failure("etworkPlugin cni failed", NETWORK_FAILED),
     Failure {
         // A process that has just ended is killed in vain every day.
         without: &["not found", "already finished", "no such process"],
-        ..failure("failed to kill container", "a container cannot be killed")
+        ..failure("failed to kill container", NOT_KILLED)
+    },
+    Failure {
+        without: &[
+            "PLEG",
+            "container runtime is down",
+            "may not have completed yet",
+            "yet to be successful",
+            // An old kubelet on kubenet, until its node has a PodCIDR.
+            "Kubenet does not have netConfig",
+        ],
+        lines: 2,
+        ..failure(
+            "kipping pod synchronization",
+            "the kubelet skips the synchronization of all pods",
+        )
+    },
+    failure(
+        "Failed to start ContainerManager",
+        "the kubelet cannot start: it cannot set up its control groups",
+    ),
+    failure(
+        "topped posting node status",
+        "the kubelet stopped posting node status: the kubelet, the node or its connection to the \
+         API server failed",
+    ),
+    Failure {
+        with: &["stat /", "mount"],
+        ..failure(
+            "ransport endpoint is not connected",
+            "a FUSE file system is mounted, but its program has exited",
+        )
+    },
+    Failure {
+        without: OF_THE_POD,
+        ..failure("OCI runtime create failed", NOT_CREATED)
+    },
+    Failure {
+        without: OF_THE_POD,
+        ..failure("runc create failed", NOT_CREATED)
+    },
+    Failure {
+        with: DAEMONS,
+        ..failure("]: fatal error: ", CRASHED)
+    },
+    Failure {
+        with: DAEMONS,
+        ..failure("]: panic: ", CRASHED)
+    },
+    Failure {
+        with: NO_RESPONSE,
+        lines: 2,
+        ..failure(
+            "retrying of unary invoker failed",
+            "etcd does not respond in time",
+        )
+    },
+    failure("to be killed: wait container", NOT_KILLED),
+    failure("of kill - trying direct SIGKILL", NOT_KILLED),
+    failure(
+        "not yet finished. Currently at stage",
+        "CRI-O was asked again for a container or sandbox that it is still creating",
+    ),
+    failure("setting cgroup config", NO_CONTROL_GROUP),
+    failure("applying cgroup configuration", NO_CONTROL_GROUP),
+    Failure {
+        with: &["EOF", "connection reset"],
+        ..failure(
+            "error during connect: ",
+            "the Docker daemon closed the connection during a request",
+        )
+    },
+    failure(
+        "conntrack: table full, dropping packet",
+        "the kernel's table of connections is full, so packets are dropped (nf_conntrack_max)",
+    ),
+    failure("vmalloc: allocation failure", NO_KERNEL_MEMORY),
+    failure("page allocation failure: order:0", NO_KERNEL_MEMORY),
+    Failure {
+        with: NO_RESPONSE,
+        lines: 2,
+        ..failure("ailed to update node lease", API_SERVER_LATE)
+    },
+    Failure {
+        with: NO_RESPONSE,
+        lines: 2,
+        ..failure("ailed to update lease", API_SERVER_LATE)
+    },
+    Failure {
+        with: NO_RESPONSE,
+        lines: 2,
+        ..failure("rror updating node status, will retry", API_SERVER_LATE)
+    },
+    failure(
+        "can only access node lease with the same name",
+        "the API server refuses the kubelet's lease: its certificate is for another node name",
+    ),
+    Failure {
+        with: UNITS,
+        ..failure("tart request repeated too quickly", UNIT_GIVEN_UP)
     },
     Failure {
         with: UNITS,
@@ -99,6 +233,12 @@ pub(super) const FAILURES: [Failure; 11] = [
         )
     },
 ];
+
+/// The kubelet ends with a fatal error.
+pub(crate) const FATAL: Failure = failure(
+    "",
+    "the kubelet, or another program that logs in the same way, exited with a fatal error",
+);
 
 impl Failure {
     pub(super) fn holds(&self, line: &[u8]) -> bool {

@@ -13,6 +13,20 @@ const LATE: &[&str] = &[
     "timed out",
 ];
 
+/// What the eviction manager reclaims from a disk.
+const DISK_RESOURCES: &[&str] = &[
+    "ephemeral-storage",
+    "nodefs",
+    "imagefs",
+    "containerfs",
+    "inodes",
+];
+
+const MINUTES: &[&str] = &[
+    "took 1m", "took 2m", "took 3m", "took 4m", "took 5m", "took 6m", "took 7m", "took 8m",
+    "took 9m",
+];
+
 pub(super) const SIGNS: &[Sign] = &[
     sign(
         "trying to send message larger than max",
@@ -152,6 +166,39 @@ pub(super) const SIGNS: &[Sign] = &[
         Low,
     )
     .lines(3),
+    // Seconds are usual; minutes are logged for one container after the other.
+    sign("following dirs took", Kubelet, DiskSaturated, Low)
+        .with(MINUTES)
+        .lines(2),
+    sign(
+        "arbage collect required amount of images",
+        Kubelet,
+        DiskFull,
+        Medium,
+    )
+    // At a start the size of the file system may not be known yet.
+    .without(&["invalid capacity 0"]),
+    sign(
+        "viction manager: attempting to reclaim",
+        Kubelet,
+        DiskFull,
+        Medium,
+    )
+    .with(DISK_RESOURCES),
+    sign(
+        "viction manager: attempting to reclaim",
+        Kubelet,
+        MemoryThrash,
+        Low,
+    )
+    .with(&["reclaim memory", "resourceName=\"memory\""]),
+    sign(
+        "viction manager: must evict pod(s) to reclaim",
+        Kubelet,
+        DiskFull,
+        Medium,
+    )
+    .with(DISK_RESOURCES),
     // du of one container's directory: a disk that is too slow for it, or that du itself fills.
     sign("killing cmd ", Kubelet, DiskSaturated, Low)
         .with(&["due to timeout"])

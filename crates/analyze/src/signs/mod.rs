@@ -26,6 +26,7 @@ use crate::line::has;
 use search::Search;
 
 use failures::FAILURES;
+pub(crate) use failures::FATAL;
 pub use failures::Failure;
 
 /// A text that tells of a cause.
@@ -115,7 +116,7 @@ pub enum Interest {
     Service,
 }
 
-const INTERESTS: [(&str, Interest); 55] = [
+const INTERESTS: [(&str, Interest); 56] = [
     ("pleg was last seen active", Interest::Pleg),
     ("pleg has yet to be successful", Interest::Pleg),
     ("from runtime service failed", Interest::Call),
@@ -125,6 +126,7 @@ const INTERESTS: [(&str, Interest); 55] = [
     ("ListPodSandbox failed", Interest::Call),
     ("PLEG: Ignoring events for pod", Interest::Call),
     ("container status from runtime", Interest::Call),
+    ("Container garbage collection failed", Interest::Call),
     ("listing containers: ", Interest::Call),
     ("listing pod sandboxes: ", Interest::Call),
     ("getting the status of the container", Interest::Call),
@@ -311,6 +313,27 @@ mod tests {
             ),
             ("accept4: too many open files", Cause::FdOrInotifyExhausted),
             (
+                "inotify_add_watch /sys/fs/cgroup/memory/x: no space left on device",
+                Cause::FdOrInotifyExhausted,
+            ),
+            (
+                "\"Eviction manager: attempting to reclaim\" resourceName=\"ephemeral-storage\"",
+                Cause::DiskFull,
+            ),
+            (
+                "eviction manager: attempting to reclaim memory",
+                Cause::MemoryThrash,
+            ),
+            (
+                "err=\"Failed to garbage collect required amount of images. Attempted to free 9 \
+                 bytes, but only found 0 bytes eligible to free.\"",
+                Cause::DiskFull,
+            ),
+            (
+                "fs: disk usage and inodes count on following dirs took 2m3.1s: [/var/lib/x]",
+                Cause::DiskSaturated,
+            ),
+            (
                 "error loading seccomp filter: errno 524",
                 Cause::KernelRegression,
             ),
@@ -337,6 +360,8 @@ mod tests {
         for line in [
             "Memory cgroup out of memory: Killed process 12 (java)",
             "cleaning up dead shim",
+            "fs: disk usage and inodes count on following dirs took 1.231s: [/var/lib/x]",
+            "Disk usage on image filesystem is over the high threshold, trying to free bytes",
             "inotify_add_watch /x: no such file or directory",
             "Container abc failed to exit within 10 seconds of signal 15 - using the force",
             "SyncLoop (PLEG): \"pod_ns(uid)\", event: &pleg.PodLifecycleEvent{}",

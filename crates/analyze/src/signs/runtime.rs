@@ -20,7 +20,22 @@ const NO_DISK: &[&str] = &[
 ];
 
 pub(super) const SIGNS: &[Sign] = &[
+    // The state of a task, in the words of containerd 1.0 and 1.1.
+    sign(
+        "converting task to protobuf",
+        Runtime,
+        ShimUnresponsive,
+        High,
+    )
+    .with(&["context deadline exceeded"]),
     sign("get state for ", Runtime, ShimUnresponsive, High).with(&["context deadline exceeded"]),
+    // docker up to 17.03; on a busy node a single exec may be late, too.
+    sign(
+        "shim error: context deadline exceeded",
+        Runtime,
+        ShimUnresponsive,
+        Low,
+    ),
     sign(
         "failed to get task status",
         Runtime,
@@ -92,7 +107,9 @@ pub(super) const SIGNS: &[Sign] = &[
     ),
     sign("no space left on device", Runtime, DiskFull, Medium).without(NO_DISK),
     sign("/sys/fs/cgroup/memory", Runtime, MemoryCgroupLeak, High)
-        .with(&["cannot allocate memory", "no space left on device"]),
+        .with(&["cannot allocate memory", "no space left on device"])
+        // The directory is watched, and the limit is that of watches.
+        .without(&["inotify_add_watch"]),
     sign(
         "resource temporarily unavailable",
         Runtime,

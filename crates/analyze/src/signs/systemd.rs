@@ -72,17 +72,5 @@ pub(super) const SIGNS: &[Sign] = &[
         RepairLoop,
         Medium,
     ),
-    sign(
-        "kubelet.service: Start request repeated too quickly",
-        Systemd,
-        RepairLoop,
-        Medium,
-    ),
-    sign(
-        "kubelet.service start request repeated too quickly",
-        Systemd,
-        RepairLoop,
-        Medium,
-    ),
     sign("Under memory pressure", Systemd, MemoryThrash, Low),
 ];

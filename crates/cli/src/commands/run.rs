@@ -34,6 +34,9 @@ const KUBELET: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCAL
 /// A kubelet on this machine takes a connection in this time.
 const KUBELET_PATIENCE: Duration = Duration::from_secs(1);
 
+/// For so long a reader may take for the last lines.
+const LAST_LINES: Duration = Duration::from_secs(5);
+
 const HELP: &str = "\
 Each file in the directory is the manifest of one pod, in YAML or JSON. A changed manifest replaces
 its pod, and a removed one ends it. Ctrl-C and SIGTERM leave the pods running; the next `pleg run`
@@ -135,57 +138,30 @@ pub async fn run(global: &Global, options: Run) -> anyhow::Result<Found> {
             () = nothing_left(pods.subscribe()), if down => {}
         }
     };
-    let mut telling = Telling {
-        told,
-        format: global.output,
-    };
-    telling.header()?;
+    let mut telling = pin!(tell(told, global.output));
     tokio::select! {
         ran = agent::run(daemon, listeners, ended) => ran?,
-        failed = telling.keep() => failed?,
-        () = output::reader_gone() => {}
+        failed = &mut telling => failed?,
+        () = output::reader_gone() => return found,
     }
-    telling.rest().await?;
+    // Nobody decides any more, and what was decided is still told.
+    timeout(LAST_LINES, telling).await??;
     found
 }
 
-/// Prints what is decided.
-struct Telling {
-    told: mpsc::Receiver<Line>,
-    format: Format,
-}
-
-impl Telling {
-    fn header(&self) -> anyhow::Result<()> {
-        match self.format {
-            Format::Text => output::text(&text::run::columns()),
-            Format::Json => Ok(()),
-        }
+/// Prints what is decided, for as long as somebody decides.
+async fn tell(mut told: mpsc::Receiver<Line>, format: Format) -> anyhow::Result<()> {
+    if format == Format::Text {
+        output::text(&text::run::columns())?;
     }
-
-    async fn keep(&mut self) -> anyhow::Result<()> {
-        while let Some(line) = self.told.recv().await {
-            self.tell(line).await?;
-        }
-        pending().await
-    }
-
-    /// What was decided last.
-    async fn rest(&mut self) -> anyhow::Result<()> {
-        while let Ok(line) = self.told.try_recv() {
-            self.tell(line).await?;
-        }
-        Ok(())
-    }
-
-    async fn tell(&self, line: Line) -> anyhow::Result<()> {
-        let format = self.format;
+    while let Some(line) = told.recv().await {
         output::patiently(move || match format {
             Format::Json => output::json(&line),
             Format::Text => output::text(&text::run::line(&line)),
         })
-        .await
+        .await?;
     }
+    Ok(())
 }
 
 /// How all pods ended that can.

@@ -213,8 +213,10 @@ impl Prober {
                 Some(Change::Ready)
             }
             (Kind::Readiness, Verdict::Failure(message)) => {
-                let was_ready = std::mem::replace(&mut health.is_ready, false);
-                was_ready.then_some(Change::NotReady(message))
+                // Also of one that never was: who waits for it wants to read why it is not.
+                health.is_ready = false;
+                // Of one that is being killed, that is why.
+                health.failed.is_none().then_some(Change::NotReady(message))
             }
             (kind, Verdict::Failure(message)) => {
                 let failed = FailedProbe { kind, message };

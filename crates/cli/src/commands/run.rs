@@ -20,7 +20,7 @@ use static_pods::pods::{Finished, Pods};
 use static_pods::volumes::DEFAULT_ROOT;
 use static_pods::worker::{Line, Lines};
 use tokio::net::TcpStream;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
 
 use crate::args::{Format, Global, Listen};
@@ -138,10 +138,17 @@ pub async fn run(global: &Global, options: Run) -> anyhow::Result<Found> {
             () = nothing_left(pods.subscribe()), if down => {}
         }
     };
-    let mut telling = pin!(tell(told, global.output));
+    let (failed, failure) = oneshot::channel();
+    let format = global.output;
+    let telling = tokio::spawn(async move {
+        if let Err(error) = tell(told, format).await {
+            // Whoever would hear of it has ended.
+            let _ = failed.send(error);
+        }
+    });
     tokio::select! {
         ran = agent::run(daemon, listeners, ended) => ran?,
-        failed = &mut telling => failed?,
+        Ok(error) = failure => return Err(error),
         () = output::reader_gone() => return found,
     }
     // Nobody decides any more, and what was decided is still told.

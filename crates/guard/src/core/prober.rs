@@ -34,8 +34,8 @@ const HOST: Duration = Duration::from_secs(1);
 /// What the host told so long ago is not all.
 const LATELY: Duration = Duration::from_secs(2);
 
-/// One that is neither a container nor a sandbox is asked for again after this.
-const NEITHER: Duration = Duration::from_millis(500);
+/// One of which it is still not known what it is, is asked for again after this.
+const AGAIN: Duration = Duration::from_millis(500);
 
 /// How many ids of which nobody knows what they are may be in question at once.
 const MOST_UNKNOWN: usize = 1024;
@@ -156,6 +156,13 @@ impl Prober {
         }
     }
 
+    /// It is asked what this id is. Whatever the answer is, it is not asked again at once.
+    fn asks_for(&mut self, id: &Id, now: Instant) {
+        if let Some(unknown) = self.unknown.get_mut(id) {
+            unknown.next = now + AGAIN;
+        }
+    }
+
     /// It is known now what this id is.
     pub(super) fn found(&mut self, id: &Id) {
         self.unknown.remove(id);
@@ -167,11 +174,13 @@ impl Prober {
             return;
         };
         match kind {
-            Kind::Container => unknown.kind = Kind::Sandbox,
+            Kind::Container => {
+                unknown.kind = Kind::Sandbox;
+                unknown.next = now;
+            }
             Kind::Sandbox => {
                 unknown.kind = Kind::Container;
                 unknown.is_neither = true;
-                unknown.next = now + NEITHER;
             }
         }
     }
@@ -211,10 +220,14 @@ impl Prober {
         let refresh = self.queues.iter().filter_map(|queue| queue.begun);
         let next = (waits && self.governor.has_room()).then_some(self.next);
         let host = (self.host.is_wanted && self.host.asking.is_none()).then_some(self.host.next);
+        let has_room = self.governor.has_room();
+        let unknown = self.unknown.values();
+        let unknown = unknown.filter(|it| has_room && !it.is_neither);
         refresh
             .map(|begun| begun + REFRESH)
             .chain(next)
             .chain(host)
+            .chain(unknown.map(|it| it.next))
             .chain(self.governor.alarm(now))
             .filter(|time| *time > now)
             .min()
@@ -254,6 +267,7 @@ impl Guard {
                 && self.prober.governor.has_room()
                 && !self.reads.is_outstanding(kind, &id)
             {
+                self.prober.asks_for(&id, now);
                 self.start_read(kind, &id, now);
             }
         }

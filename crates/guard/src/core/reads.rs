@@ -228,6 +228,8 @@ impl Guard {
             None => self.sandbox_of(kind, &status),
         };
         if is_known && !is_made {
+            // A list may have shown it since it was asked for.
+            self.prober.found(id);
             self.rows_mut(kind).tell(id, status.state, asked.0);
         } else if let Ok(row) = row_of_status(kind, &status.bytes, sandbox.as_ref())
             && (kind == Kind::Sandbox || sandbox.is_some())

@@ -50,6 +50,29 @@ fn without_rows_a_list_is_given_up_in_time_and_comes_when_the_runtime_answers() 
 }
 
 #[test]
+fn an_id_that_a_list_has_shown_before_its_status_came_is_not_asked_for_again_and_again() {
+    let mut node = Node::new(20, CONTAINERS);
+    node.hangs = |rpc, id| rpc == Rpc::ContainerStatus && id == MADE;
+    node.makes = true;
+    node.announce(MADE);
+    node.call(Rpc::ListContainers, "")
+        .0
+        .expect("it is answered");
+    node.lift();
+    node.pass(SECOND * 10);
+    assert_eq!(node.asked_for(MADE), 1);
+}
+
+#[test]
+fn an_id_whose_status_does_not_tell_what_it_is_in_is_asked_for_twice_a_second_at_most() {
+    let mut node = Node::new(20, CONTAINERS);
+    node.announce(MADE);
+    node.pass(SECOND * 10);
+    let asked = node.asked_for(MADE);
+    assert!((2..=21).contains(&asked), "{asked}");
+}
+
+#[test]
 fn who_asks_for_both_lists_uses_the_guard_whether_they_are_answered_or_not() {
     let mut node = Node::new(20, CONTAINERS);
     assert_eq!(node.asked_ago(), None, "the guard's own lists do not count");

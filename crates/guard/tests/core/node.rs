@@ -119,6 +119,17 @@ impl Node {
         self.step(Input::Mode(mode));
     }
 
+    /// The runtime's stream speaks of this id.
+    pub fn announce(&mut self, id: &str) {
+        self.step(Input::Announced(id.into()));
+    }
+
+    /// How often the guard has asked for the status of this container by itself.
+    pub fn asked_for(&self, id: &str) -> usize {
+        let status = |(rpc, of): &&(Rpc, String)| *rpc == Rpc::ContainerStatus && of == id;
+        self.asked.iter().filter(status).count()
+    }
+
     /// Nothing hangs any more.
     pub fn lift(&mut self) {
         self.hangs = |_, _| false;

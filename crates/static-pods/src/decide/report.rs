@@ -44,6 +44,19 @@ pub enum Phase {
     Failed,
 }
 
+impl Report {
+    /// That of a pod with which nothing is done yet.
+    pub(crate) fn pending() -> Self {
+        Self {
+            phase: Phase::Pending,
+            is_ready: false,
+            ips: Vec::new(),
+            waits: None,
+            containers: Vec::new(),
+        }
+    }
+}
+
 impl Phase {
     /// The word for it.
     pub fn as_str(self) -> &'static str {

@@ -153,6 +153,22 @@ impl Pod {
 
     /// One line for each step, and for whatever else has changed since the last sync. How far a pod
     /// is that is being ended its steps tell.
+    /// Nothing is done, and the pod stays as it was.
+    pub(super) fn wait_for_network(&self) -> Decision {
+        let report = self.told.clone().unwrap_or_else(Report::pending);
+        Decision {
+            steps: Vec::new(),
+            wake_at: None,
+            look_after: None,
+            report: Report {
+                is_ready: false,
+                waits: Some(Why::NetworkNotReady),
+                ..report
+            },
+            is_gone: false,
+        }
+    }
+
     pub(super) fn tell(
         &mut self,
         now: WallTime,

@@ -90,7 +90,8 @@ pub struct ContainerReport {
     pub state: ContainerView,
     /// What keeps it from being what it should be.
     pub waits: Option<Why>,
-    /// It runs, and its readiness probe, if it has one, says that it is ready.
+    /// It runs, and its readiness probe, if it has one, says that it is ready; of an init
+    /// container, that it has succeeded. Nothing of a pod that is being ended is.
     pub is_ready: bool,
     /// How often it was started again.
     pub restarts: u32,
@@ -140,8 +141,11 @@ impl Memory {
                 for container in &spec.containers {
                     let name: Arc<str> = container.name.as_str().into();
                     let slot = self.slots.get(&name);
-                    let report = shown(name, slot, &container.probes, health, draft);
-                    if container.role != Role::Init {
+                    let mut report = shown(name, slot, &container.probes, health, draft);
+                    if container.role == Role::Init {
+                        let current = slot.and_then(Slot::current);
+                        report.is_ready = current.is_some_and(|(_, it)| it.life.succeeded());
+                    } else {
                         is_ready &= report.is_ready;
                     }
                     if container.role == Role::Container {
@@ -156,9 +160,10 @@ impl Memory {
                 is_ready = false;
                 let none = Probes::default();
                 let slots = self.slots.iter();
-                containers.extend(
-                    slots.map(|(name, slot)| shown(name.clone(), Some(slot), &none, health, draft)),
-                );
+                containers.extend(slots.map(|(name, slot)| ContainerReport {
+                    is_ready: false,
+                    ..shown(name.clone(), Some(slot), &none, health, draft)
+                }));
             }
         }
         let phase = match verdict {

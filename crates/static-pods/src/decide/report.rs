@@ -10,7 +10,7 @@ use super::Want;
 use super::draft::Draft;
 use super::memory::Memory;
 use super::run::Verdict;
-use super::slot::{Known, Life, Slot};
+use super::slot::{Known, Life, Slot, Start};
 use super::view::View;
 use super::why::Why;
 use crate::probe::Health;
@@ -122,6 +122,8 @@ pub struct Exit {
     pub reason: Option<Arc<str>>,
     /// When.
     pub finished_at: Option<WallTime>,
+    /// The runtime's words if it has not even started: it refused.
+    pub message: Option<Arc<str>>,
 }
 
 impl Memory {
@@ -253,5 +255,9 @@ fn exit_of(known: &Known) -> Exit {
         code,
         reason: status.and_then(|status| status.reason.clone()),
         finished_at: status.and_then(|status| status.finished_at),
+        message: match known.start {
+            Start::Refused => known.retry.message().cloned(),
+            Start::Untried => None,
+        },
     }
 }

@@ -220,6 +220,9 @@ async fn prepare(
     let endpoint = endpoint::present(named).await;
     let endpoint =
         endpoint.context("no container runtime found; set its socket with --runtime-endpoint")?;
+    // A wrong path is not waited for. One that hangs is gone on with, and so is one that restarts
+    // later.
+    endpoint::connect(&endpoint).await?;
     let listeners = Listeners::bind(&config).await?;
     let socket = state_directory().join(format!("{}.sock", options.owner));
     let guard = guard(&endpoint, &socket, &options.owner).await?;

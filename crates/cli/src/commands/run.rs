@@ -86,7 +86,7 @@ pub struct Run {
     /// Directory of the pods' volumes.
     #[arg(long, value_name = "DIR", default_value = DEFAULT_ROOT)]
     root_dir: PathBuf,
-    /// Directory of the pods' logs.
+    /// Directory of the pods' logs. The directory `containers` next to it has the links to them.
     #[arg(long, value_name = "DIR", default_value = POD_LOGS)]
     pod_logs_dir: PathBuf,
     /// Address to serve on, as for `pleg agent`: a path replaces the unix socket, an address the
@@ -229,11 +229,8 @@ async fn prepare(
     let static_pods = StaticPods {
         manifests: options.manifests,
         node_name: options.node_name.unwrap_or_else(host_name),
-        root: options.root_dir,
-        logs: LogFolders {
-            pods: options.pod_logs_dir,
-            ..LogFolders::default()
-        },
+        root: absolute(&options.root_dir)?,
+        logs: log_folders(&options.pod_logs_dir)?,
         policy: options.policy.into(),
         guard: Endpoint::new(socket),
         owner: options.owner,
@@ -263,6 +260,23 @@ async fn guard(runtime: &Endpoint, socket: &Path, owner: &str) -> anyhow::Result
         unix_nanos: system_clock()().as_unix_nanos(),
     };
     Ok(proxy.start(listener, Mode::Guard)?)
+}
+
+/// The runtime is told paths, and does not share our working directory.
+fn absolute(path: &Path) -> anyhow::Result<PathBuf> {
+    std::path::absolute(path).with_context(|| format!("{} is not a directory", path.display()))
+}
+
+/// The links are next to the logs, as `/var/log/containers` is next to `/var/log/pods`.
+fn log_folders(pods: &Path) -> anyhow::Result<LogFolders> {
+    let pods = absolute(pods)?;
+    let links = pods.with_file_name("containers");
+    ensure!(
+        pods != links && pods.file_name().is_some(),
+        "{} cannot be the directory of the pods' logs",
+        pods.display()
+    );
+    Ok(LogFolders { pods, links })
 }
 
 /// Whether somebody takes connections there.

@@ -139,13 +139,22 @@ pub async fn run(global: &Global, options: Run) -> anyhow::Result<Found> {
         }
     };
     let mut telling = pin!(tell(told, global.output));
+    let mut is_all_told = false;
+    let failed = async {
+        telling.as_mut().await?;
+        // Nobody decides any more: the daemon is about to end.
+        is_all_told = true;
+        pending::<anyhow::Result<()>>().await
+    };
     tokio::select! {
         ran = agent::run(daemon, listeners, ended) => ran?,
-        failed = &mut telling => failed?,
+        failed = failed => failed?,
         () = output::reader_gone() => return found,
     }
-    // Nobody decides any more, and what was decided is still told.
-    timeout(LAST_LINES, telling).await??;
+    // What was decided is still told, but whoever does not read does not hold up the end.
+    if !is_all_told && let Ok(told) = timeout(LAST_LINES, telling).await {
+        told?;
+    }
     found
 }
 

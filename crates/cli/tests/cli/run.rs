@@ -5,10 +5,12 @@ use std::io::Write;
 use std::net::TcpListener;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use pleg::model::listed::ContainerState;
 use pleg::runtime::Rpc;
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -438,6 +440,38 @@ fn after_kill_9_the_next_run_adopts_them_too() {
 }
 
 #[test]
+fn it_stops_although_nobody_reads_what_it_writes() {
+    let node = Node::new();
+    // More than a pipe holds.
+    let wrong = "x: 0\n".repeat(20);
+    for number in 0..200 {
+        node.write(&format!("{number}.yaml"), &pod("web", &wrong));
+    }
+    node.write("ok.yaml", &pod("ok", ""));
+    let text = |name: &str| node.path(name).display().to_string();
+    let mut run = Command::new(env!("CARGO_BIN_EXE_pleg"))
+        .args(["run", "--beside-kubelet", "-r", &node.runtime.endpoint()])
+        .args([
+            "--manifests",
+            &text("manifests"),
+            "--root-dir",
+            &text("root"),
+        ])
+        .args(["--pod-logs-dir", &text("logs/pods")])
+        .args(["--listen", &node.socket("test"), "--listen", "127.0.0.1:0"])
+        .env("PLEG_STATE_DIR", text("state"))
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    node.wait_running("ok");
+    let begun = Instant::now();
+    kill_process(Pid::from_child(&run), Signal::TERM).unwrap();
+    let status = eventually("it ends", || run.try_wait().unwrap());
+    assert_eq!(status.code(), Some(0));
+    assert!(begun.elapsed() < PATIENCE / 3, "{:?}", begun.elapsed());
+}
+
+#[test]
 fn what_happened_to_manifests_meanwhile_is_done_by_the_next_run() {
     let node = Node::with("a.yaml", &pod("kept", ""));
     node.write("b.yaml", &pod("changed", ""));
@@ -499,6 +533,7 @@ fn once_ends_well_when_all_pods_have_succeeded() {
     // What never finishes is not waited for.
     node.write("server.yaml", &pod("server", ""));
     let mut run = node.run_with(&["--once"]);
+    node.wait_running("server");
     node.exit("ok", 0);
     run.pod("Succeeded");
     run.0.end(PATIENCE).assert_code(0);
@@ -769,6 +804,31 @@ fn init_containers_that_have_succeeded_are_ready_and_do_not_make_the_pod_unready
     let containers = &pods.assert_code(0).value()[0]["staticPod"]["containers"];
     assert_eq!(containers[0]["name"], "first");
     assert_eq!(containers[0]["ready"], true);
+}
+
+#[test]
+fn beside_a_stuck_pod_the_others_are_worked_on_and_the_node_stays_ready() {
+    let node = Node::with("innocent.yaml", &pod("innocent", ""));
+    node.runtime.sim.run("stuck", &["app"]);
+    let config = "relistPeriod: 100ms\nrelistThreshold: 2s\n";
+    fs::write(node.path("agent.yaml"), config).unwrap();
+    let mut run = node.run();
+    run.pod("Ready");
+    node.runtime.sim.status_lock("stuck", "app");
+    let socket = node.socket("test");
+    eventually("the lists hang", || {
+        let status = get(&socket, "/v1/status").json();
+        (status["health"]["state"] == "Degraded").then_some(())
+    });
+    // Twice the threshold.
+    std::thread::sleep(Duration::from_secs(4));
+    let condition = get(&socket, "/v1/node").json();
+    assert_eq!(condition["status"], "True", "{condition}");
+    node.runtime.sim.exit("innocent", "app", 1);
+    // The simulated runtime creates nothing while the lock is held.
+    run.action("CreateContainer");
+    node.runtime.sim.status_unlock("stuck", "app");
+    run.pod("Ready");
 }
 
 #[test]

@@ -30,6 +30,8 @@ pub struct World {
     pub commands: BTreeMap<(String, Vec<String>), CommandEnd>,
     /// The containers whose logs were opened anew, in the order of the calls.
     pub reopened_logs: Vec<Id>,
+    /// Why the network of pods is not ready, where it is not.
+    pub network_error: Option<String>,
     /// Ids that clients were given: none is given again.
     pub(crate) given_ids: BTreeSet<Id>,
 }

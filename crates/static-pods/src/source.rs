@@ -166,8 +166,9 @@ impl Manifests {
         let over: Vec<Adopted> = {
             let pods = self.pods.borrow();
             left.retain(|uid, _| !pods.wanted.contains_key(uid));
-            let over = left.extract_if(.., |_, it| is_over(it, &pods.refused));
-            over.map(|(_, adopted)| adopted).collect()
+            let over = left.iter().filter(|(_, it)| is_over(it, &pods.refused));
+            let over: Vec<PodUid> = over.map(|(uid, _)| uid.clone()).collect();
+            over.iter().filter_map(|uid| left.remove(uid)).collect()
         };
         for adopted in over {
             let Adopted {

@@ -20,7 +20,7 @@ use static_pods::pods::{Finished, Pods};
 use static_pods::volumes::DEFAULT_ROOT;
 use static_pods::worker::{Line, Lines};
 use tokio::net::TcpStream;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
 use crate::args::{Format, Global, Listen};
@@ -86,7 +86,7 @@ pub struct Run {
     /// Directory of the pods' volumes.
     #[arg(long, value_name = "DIR", default_value = DEFAULT_ROOT)]
     root_dir: PathBuf,
-    /// Directory of the pods' logs.
+    /// Directory of the pods' logs. The directory `containers` next to it has the links to them.
     #[arg(long, value_name = "DIR", default_value = POD_LOGS)]
     pod_logs_dir: PathBuf,
     /// Address to serve on, as for `pleg agent`: a path replaces the unix socket, an address the
@@ -138,21 +138,23 @@ pub async fn run(global: &Global, options: Run) -> anyhow::Result<Found> {
             () = nothing_left(pods.subscribe()), if down => {}
         }
     };
-    let (failed, failure) = oneshot::channel();
-    let format = global.output;
-    let telling = tokio::spawn(async move {
-        if let Err(error) = tell(told, format).await {
-            // Whoever would hear of it has ended.
-            let _ = failed.send(error);
-        }
-    });
+    let mut telling = pin!(tell(told, global.output));
+    let mut is_all_told = false;
+    let failed = async {
+        telling.as_mut().await?;
+        // Nobody decides any more: the daemon is about to end.
+        is_all_told = true;
+        pending::<anyhow::Result<()>>().await
+    };
     tokio::select! {
         ran = agent::run(daemon, listeners, ended) => ran?,
-        Ok(error) = failure => return Err(error),
+        failed = failed => failed?,
         () = output::reader_gone() => return found,
     }
-    // Nobody decides any more, and what was decided is still told.
-    timeout(LAST_LINES, telling).await??;
+    // What was decided is still told, but whoever does not read does not hold up the end.
+    if !is_all_told && let Ok(told) = timeout(LAST_LINES, telling).await {
+        told?;
+    }
     found
 }
 
@@ -227,17 +229,17 @@ async fn prepare(
     let endpoint = endpoint::present(named).await;
     let endpoint =
         endpoint.context("no container runtime found; set its socket with --runtime-endpoint")?;
+    // A wrong path is not waited for. One that hangs is gone on with, and so is one that restarts
+    // later.
+    endpoint::connect(&endpoint).await?;
     let listeners = Listeners::bind(&config).await?;
     let socket = state_directory().join(format!("{}.sock", options.owner));
     let guard = guard(&endpoint, &socket, &options.owner).await?;
     let static_pods = StaticPods {
         manifests: options.manifests,
         node_name: options.node_name.unwrap_or_else(host_name),
-        root: options.root_dir,
-        logs: LogFolders {
-            pods: options.pod_logs_dir,
-            ..LogFolders::default()
-        },
+        root: absolute(&options.root_dir)?,
+        logs: log_folders(&options.pod_logs_dir)?,
         policy: options.policy.into(),
         guard: Endpoint::new(socket),
         owner: options.owner,
@@ -267,6 +269,23 @@ async fn guard(runtime: &Endpoint, socket: &Path, owner: &str) -> anyhow::Result
         unix_nanos: system_clock()().as_unix_nanos(),
     };
     Ok(proxy.start(listener, Mode::Guard)?)
+}
+
+/// The runtime is told paths, and does not share our working directory.
+fn absolute(path: &Path) -> anyhow::Result<PathBuf> {
+    std::path::absolute(path).with_context(|| format!("{} is not a directory", path.display()))
+}
+
+/// The links are next to the logs, as `/var/log/containers` is next to `/var/log/pods`.
+fn log_folders(pods: &Path) -> anyhow::Result<LogFolders> {
+    let pods = absolute(pods)?;
+    let links = pods.with_file_name("containers");
+    ensure!(
+        pods != links && pods.file_name().is_some(),
+        "{} cannot be the directory of the pods' logs",
+        pods.display()
+    );
+    Ok(LogFolders { pods, links })
 }
 
 /// Whether somebody takes connections there.

@@ -8,7 +8,7 @@ use pleg::model::listed::{ContainerState, SandboxState};
 use pleg::model::wall_time::WallTime;
 
 use crate::runtime::reason;
-use crate::world::{Container, Pod, Sandbox};
+use crate::world::{Container, Pod, Sandbox, World};
 
 type Map = HashMap<String, String>;
 
@@ -16,15 +16,20 @@ type Map = HashMap<String, String>;
 const UNHEARD_OF: i32 = 99;
 
 /// The answer of a runtime that is well.
-pub(super) fn ready() -> v1::StatusResponse {
-    let condition = |name: &str| v1::RuntimeCondition {
+pub(super) fn readiness(world: &World) -> v1::StatusResponse {
+    let condition = |name: &str, error: Option<&str>| v1::RuntimeCondition {
         r#type: name.to_owned(),
-        status: true,
-        ..Default::default()
+        status: error.is_none(),
+        reason: error.map_or_else(String::new, |_| format!("{name}False")),
+        message: error.unwrap_or_default().to_owned(),
     };
-    let conditions = ["RuntimeReady", "NetworkReady"].map(condition).into();
+    let network = world.network_error.as_deref();
+    let conditions = [("RuntimeReady", None), ("NetworkReady", network)];
+    let conditions = conditions.map(|(name, error)| condition(name, error));
     v1::StatusResponse {
-        status: Some(v1::RuntimeStatus { conditions }),
+        status: Some(v1::RuntimeStatus {
+            conditions: conditions.into(),
+        }),
         info: Map::new(),
     }
 }

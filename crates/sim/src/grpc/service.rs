@@ -101,7 +101,7 @@ impl RuntimeService for Service {
         self.answer_or_spoil(
             Rpc::Status,
             None,
-            |_, _| Ok(messages::ready()),
+            |sim, _| Ok(messages::readiness(&sim.world())),
             |answer| answer.status = None,
         )
         .await

@@ -10,7 +10,7 @@ use super::Want;
 use super::draft::Draft;
 use super::memory::Memory;
 use super::run::Verdict;
-use super::slot::{Known, Life, Slot};
+use super::slot::{Known, Life, Slot, Start};
 use super::view::View;
 use super::why::Why;
 use crate::probe::Health;
@@ -42,6 +42,19 @@ pub enum Phase {
     Succeeded,
     /// All have ended, one of them not with 0, and none is restarted.
     Failed,
+}
+
+impl Report {
+    /// That of a pod with which nothing is done yet.
+    pub(crate) fn pending() -> Self {
+        Self {
+            phase: Phase::Pending,
+            is_ready: false,
+            ips: Vec::new(),
+            waits: None,
+            containers: Vec::new(),
+        }
+    }
 }
 
 impl Phase {
@@ -77,7 +90,8 @@ pub struct ContainerReport {
     pub state: ContainerView,
     /// What keeps it from being what it should be.
     pub waits: Option<Why>,
-    /// It runs, and its readiness probe, if it has one, says that it is ready.
+    /// It runs, and its readiness probe, if it has one, says that it is ready; of an init
+    /// container, that it has succeeded. Nothing of a pod that is being ended is.
     pub is_ready: bool,
     /// How often it was started again.
     pub restarts: u32,
@@ -108,6 +122,8 @@ pub struct Exit {
     pub reason: Option<Arc<str>>,
     /// When.
     pub finished_at: Option<WallTime>,
+    /// The runtime's words if it has not even started: it refused.
+    pub message: Option<Arc<str>>,
 }
 
 impl Memory {
@@ -127,8 +143,11 @@ impl Memory {
                 for container in &spec.containers {
                     let name: Arc<str> = container.name.as_str().into();
                     let slot = self.slots.get(&name);
-                    let report = shown(name, slot, &container.probes, health, draft);
-                    if container.role != Role::Init {
+                    let mut report = shown(name, slot, &container.probes, health, draft);
+                    if container.role == Role::Init {
+                        let current = slot.and_then(Slot::current);
+                        report.is_ready = current.is_some_and(|(_, it)| it.life.succeeded());
+                    } else {
                         is_ready &= report.is_ready;
                     }
                     if container.role == Role::Container {
@@ -143,9 +162,10 @@ impl Memory {
                 is_ready = false;
                 let none = Probes::default();
                 let slots = self.slots.iter();
-                containers.extend(
-                    slots.map(|(name, slot)| shown(name.clone(), Some(slot), &none, health, draft)),
-                );
+                containers.extend(slots.map(|(name, slot)| ContainerReport {
+                    is_ready: false,
+                    ..shown(name.clone(), Some(slot), &none, health, draft)
+                }));
             }
         }
         let phase = match verdict {
@@ -235,5 +255,9 @@ fn exit_of(known: &Known) -> Exit {
         code,
         reason: status.and_then(|status| status.reason.clone()),
         finished_at: status.and_then(|status| status.finished_at),
+        message: match known.start {
+            Start::Refused => known.retry.message().cloned(),
+            Start::Untried => None,
+        },
     }
 }

@@ -120,6 +120,8 @@ pub enum Why {
     ExitCodePending,
     /// Its status call is not answered: nothing is done to it until it is.
     StatusStuck,
+    /// The runtime says that the network of pods is not ready.
+    NetworkNotReady,
     /// What runs of the pod is not known: nothing is created until it is.
     NotSeen,
     /// The answer to a creation is lost: nothing is created until the runtime has shown what
@@ -176,6 +178,7 @@ impl Why {
             Self::PodInitializing => "PodInitializing",
             Self::ExitCodePending => "ExitCodePending",
             Self::StatusStuck => "StatusStuck",
+            Self::NetworkNotReady => "NetworkNotReady",
             Self::NotSeen => "NotSeen",
             Self::AnswerLost => "AnswerLost",
             Self::Terminating => "Terminating",
@@ -243,6 +246,9 @@ impl fmt::Display for Why {
             Self::PodInitializing => f.write_str("waiting for the containers before it"),
             Self::ExitCodePending => f.write_str("waiting for the exit code"),
             Self::StatusStuck => f.write_str("its status call has not been answered"),
+            Self::NetworkNotReady => {
+                f.write_str("the runtime's network is not ready (pods with hostNetwork need none)")
+            }
             Self::NotSeen => f.write_str("it is not known which containers of the pod run"),
             Self::AnswerLost => {
                 f.write_str("the runtime has not shown yet what became of a creation")

@@ -20,7 +20,7 @@ struct Note {
 }
 
 pub(super) fn path(folder: &Path) -> PathBuf {
-    folder.with_added_extension(SUFFIX)
+    with_end(folder, SUFFIX)
 }
 
 /// Leaves the note of a pod's folder, if there is none.
@@ -36,9 +36,16 @@ pub(super) fn write(folder: &Path, owner: &str, pod: Adopted) -> io::Result<()> 
         owner: owner.to_owned(),
         pod,
     };
-    let new = path.with_added_extension("new");
+    let new = with_end(&path, "new");
     fs::write(&new, serde_json::to_vec(&note)?)?;
     fs::rename(new, path)
+}
+
+fn with_end(path: &Path, end: &str) -> PathBuf {
+    let mut path = path.as_os_str().to_owned();
+    path.push(".");
+    path.push(end);
+    path.into()
 }
 
 pub(super) fn remove(folder: &Path) -> io::Result<()> {

@@ -161,7 +161,14 @@ impl<P: Perform> SyncPod for Workers<P> {
         let pod = pod.or_insert_with(|| self.pod(&turn));
         pod.take_news(&self.clock, &self.lines);
         match &turn.goal {
-            Goal::Run(spec) if waits_for_network(spec, &turn) => return Outcome::NetworkNotReady,
+            Goal::Run(spec) if waits_for_network(spec, &turn) => {
+                let decision = pod.wait_for_network();
+                pod.tell((self.clock)(), &decision, false, &self.lines);
+                self.pods.send_modify(|pods| {
+                    pods.reports.insert(uid.clone(), decision.report);
+                });
+                return Outcome::NetworkNotReady;
+            }
             Goal::Run(spec) => pod.spec = Some(spec.clone()),
             Goal::End => pod.prober.end(),
         }

@@ -11,7 +11,9 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use super::line::{Kind, Line, Lines};
-use crate::decide::{Decision, Memory, Outcome, Planned, Report, Step, View, Why};
+use crate::decide::{
+    ContainerView, Decision, Memory, Outcome, Phase, Planned, Report, Step, View, Why,
+};
 use crate::probe::{Change, CheckToMake, Finding, Prober};
 use crate::spec::PodSpec;
 
@@ -151,6 +153,22 @@ impl Pod {
         self.looking = Looking::For(after, task);
     }
 
+    /// Nothing is done, and the pod stays as it was.
+    pub(super) fn wait_for_network(&self) -> Decision {
+        let report = self.told.clone().unwrap_or_else(Report::pending);
+        Decision {
+            steps: Vec::new(),
+            wake_at: None,
+            look_after: None,
+            report: Report {
+                is_ready: false,
+                waits: Some(Why::NetworkNotReady),
+                ..report
+            },
+            is_gone: false,
+        }
+    }
+
     /// One line for each step, and for whatever else has changed since the last sync. How far a pod
     /// is that is being ended its steps tell.
     pub(super) fn tell(
@@ -209,12 +227,7 @@ impl Pod {
         }
         let was_ready = told.is_some_and(|told| told.is_ready);
         if told.is_none_or(|told| told.phase != report.phase) {
-            line(
-                Kind::Pod,
-                None,
-                report.phase.as_str(),
-                report.phase.meaning().to_owned(),
-            );
+            line(Kind::Pod, None, report.phase.as_str(), meaning(report));
         }
         match (was_ready, report.is_ready) {
             (false, true) => line(
@@ -237,6 +250,24 @@ fn is_news(why: &Why, old: Option<&Why>) -> bool {
         Why::ContainerCreating | Why::PodInitializing | Why::ExitCodePending | Why::Terminating
     );
     !is_usual && old != Some(why)
+}
+
+/// What the phase means; of a pod that has failed also by which container.
+fn meaning(report: &Report) -> String {
+    let meaning = report.phase.meaning().to_owned();
+    let mut containers = report.containers.iter();
+    let failed = containers.find_map(|it| match &it.state {
+        ContainerView::Terminated(exit) if exit.code != Some(0) => Some((&it.name, exit)),
+        _ => None,
+    });
+    let (Phase::Failed, Some((name, exit))) = (report.phase, failed) else {
+        return meaning;
+    };
+    let code = exit.code.map(|code| format!(" with code {code}"));
+    let reason = exit.reason.as_ref().map(|reason| format!(" ({reason})"));
+    let message = exit.message.as_ref().map(|message| format!(": {message}"));
+    let how = [code, reason, message].map(Option::unwrap_or_default);
+    format!("{meaning}: container {name} exited{}", how.concat())
 }
 
 fn not_ready(report: &Report) -> String {

@@ -15,6 +15,7 @@ mod rotation;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use pleg::Pleg;
 use pleg::model::id::PodUid;
@@ -27,11 +28,14 @@ pub use line::{Kind, Line, Lines};
 pub use perform::{OnHost, Perform};
 pub use rotation::keep_logs_short;
 
-use crate::decide::{Decision, Report, Termination, View, Want, Why};
+use crate::decide::{Decision, Report, Step, Termination, View, Want, Why};
 use crate::pods::Writer;
 use crate::probe::CheckToMake;
 use crate::spec::{Network, PodSpec};
 use pod::{News, Pod};
+
+/// What a pod waits for by time alone does not come sooner: a mistake here must not cost a core.
+const LEAST_PAUSE: Duration = Duration::from_millis(10);
 
 /// The workers of all pods.
 pub struct Workers<P> {
@@ -188,13 +192,14 @@ impl<P: Perform> SyncPod for Workers<P> {
         let probes_at = pod.spec.as_ref().and_then(|spec| pod.prober.wake_at(spec));
         let times = [decision.wake_at, looks_at, probes_at];
         let next = times.into_iter().flatten().min();
+        let pause = next.map(|next| next.saturating_duration_since(now));
         self.pods.send_modify(|pods| {
             pods.reports.insert(uid.clone(), decision.report);
         });
         Outcome::Done {
             // What must be seen of a change is known to the pod's memory.
             changed: false,
-            again_in: next.map(|next| next.saturating_duration_since(now)),
+            again_in: pause.map(|pause| pause.max(LEAST_PAUSE)),
         }
     }
 }
@@ -207,8 +212,7 @@ fn waits_for_network(spec: &PodSpec, turn: &Turn<Arc<PodSpec>>) -> bool {
     !turn.network_ready && !has_one && spec.network != Network::Host
 }
 
-fn starts_or_ends(step: &crate::decide::Step) -> bool {
-    use crate::decide::Step;
+fn starts_or_ends(step: &Step) -> bool {
     matches!(
         step,
         Step::StartContainer { .. } | Step::RemoveSandbox { .. }

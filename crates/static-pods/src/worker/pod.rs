@@ -65,8 +65,12 @@ enum Looking {
     No,
     /// One that was begun after this.
     For(Instant, AbortHandle),
-    /// The last one has come, and another is not asked for before this.
-    NotBefore(Instant),
+    /// One that was begun after this has come. If it did not show what was waited for, another one
+    /// is asked for at that time.
+    Came {
+        after: Instant,
+        again_at: Instant,
+    },
 }
 
 impl Pod {
@@ -104,7 +108,10 @@ impl Pod {
                 News::Ended(step, outcome, at) => self.memory.ended(&step, outcome, at),
                 News::Looked(view) => {
                     self.looked = Some(view);
-                    self.looking = Looking::NotBefore(Instant::now() + LOOK_AGAIN);
+                    if let Looking::For(after, _) = self.looking {
+                        let again_at = Instant::now() + LOOK_AGAIN;
+                        self.looking = Looking::Came { after, again_at };
+                    }
                 }
                 News::Found(check, finding) => {
                     if let Some(spec) = &self.spec
@@ -144,8 +151,8 @@ impl Pod {
                 task.abort();
                 Some(now)
             }
-            Looking::No => Some(now),
-            Looking::NotBefore(time) => Some(now.max(*time)),
+            Looking::Came { after, again_at } if *after >= wanted => Some(now.max(*again_at)),
+            Looking::No | Looking::Came { .. } => Some(now),
         }
     }
 

@@ -1,11 +1,13 @@
 //! Performing a step: the calls of it, and the work on the host that goes with them.
 
+mod create;
+
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::io;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pleg::model::id::{Id, PodRef};
@@ -13,31 +15,22 @@ use pleg::runtime::{CallError, Runtime};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout};
 
-use crate::decide::{Attempt, Outcome, Step};
+use crate::decide::{Outcome, Step};
 use crate::logs::LogFolders;
 use crate::probe::perform::perform as check;
 use crate::probe::{CheckToMake, Finding};
-use crate::runtime::{
-    CallFailed, ContainerConfig, ContainerStart, Host, Image, PullDecision, RuntimeClient,
-    SandboxConfig, decide_pull,
-};
-use crate::spec::{ContainerSpec, Network, PodSpec, PullPolicy};
+use crate::runtime::{CallFailed, Host, Image, RuntimeClient};
+use crate::spec::PodSpec;
 use crate::volumes::{PodFolder, VolumeError};
 
 /// A kubelet's `runtimeRequestTimeout`.
 const CALL: Duration = Duration::from_secs(2 * 60);
-
-/// The same for a sandbox, whose image may have to be pulled.
-const SANDBOX_CALL: Duration = Duration::from_secs(4 * 60);
 
 /// A runtime is left at least this much of a grace period.
 const LEAST_GRACE: Duration = Duration::from_secs(2);
 
 /// Where the kernel shows cgroups.
 const CGROUPS: &str = "/sys/fs/cgroup";
-
-/// Where the host looks up names.
-const HOSTS: &str = "/etc/hosts";
 
 /// Does what was decided.
 pub trait Perform: Send + Sync + 'static {
@@ -185,155 +178,6 @@ impl<R: Runtime> Perform for OnHost<R> {
 }
 
 impl<R: Runtime> OnHost<R> {
-    /// A step that needs the manifest.
-    async fn create(&self, step: Step, spec: Arc<PodSpec>, ip: Option<IpAddr>) -> Outcome {
-        let done = match step {
-            Step::CreateSandbox { attempt } => {
-                let created = self.create_sandbox(spec, attempt).await;
-                created.map(Outcome::Created)
-            }
-            Step::EnsureImage {
-                container,
-                image,
-                policy,
-            } => {
-                let pulled = self.pull(&spec, &container, &image, policy).await;
-                pulled.map(Outcome::Pulled)
-            }
-            Step::CreateContainer {
-                container,
-                attempt,
-                sandbox,
-                sandbox_attempt,
-                image,
-            } => {
-                let config = SandboxConfig::new(&spec, &self.host, sandbox_attempt);
-                let sandbox = (&sandbox, &config);
-                let created = self
-                    .create_container(spec.clone(), &container, attempt, sandbox, &image, ip)
-                    .await;
-                created.map(Outcome::Created)
-            }
-            other => Err(NotDone::Here(format!("{} creates nothing", other.action()))),
-        };
-        match done {
-            Ok(outcome) => outcome,
-            // That a sandbox or an image does not exist refuses a creation; it undoes none.
-            Err(NotDone::Call(error)) if error.is_not_found() => {
-                Outcome::Failed(error.to_string().into())
-            }
-            Err(why) => why.into(),
-        }
-    }
-
-    async fn create_sandbox(&self, spec: Arc<PodSpec>, attempt: Attempt) -> Result<Id, NotDone> {
-        let config = SandboxConfig::new(&spec, &self.host, attempt.number());
-        let (folder, logs) = (self.folder(&spec.pod)?, self.logs.clone());
-        let owner = self.host.owner.clone();
-        blocking(move || {
-            folder.note(&owner, &spec)?;
-            folder.set_up(&spec)?;
-            for container in &spec.containers {
-                logs.make(&spec.pod, &container.name)?;
-            }
-            Ok(())
-        })
-        .await?;
-        in_time(SANDBOX_CALL, self.client.run_sandbox(&config)).await
-    }
-
-    /// The runtime has the image when this ends well. A pull takes as long as it takes: the runtime
-    /// itself gives up when nothing comes.
-    async fn pull(
-        &self,
-        spec: &PodSpec,
-        container: &str,
-        image: &str,
-        policy: PullPolicy,
-    ) -> Result<Arc<str>, NotDone> {
-        let present = in_time(CALL, self.client.image_status(image)).await?;
-        let found = match (decide_pull(policy, present.is_some()), present) {
-            (PullDecision::Present, Some(image)) => image,
-            (PullDecision::NeverPull, _) | (PullDecision::Present, None) => {
-                let why = format!(
-                    "image {image} of container {container} is not present with pull policy Never"
-                );
-                return Err(NotDone::Here(why));
-            }
-            (PullDecision::Pull, _) => {
-                let config = SandboxConfig::new(spec, &self.host, 0);
-                self.client.pull_image(image, &config).await?;
-                let pulled = in_time(CALL, self.client.image_status(image)).await?;
-                let lost = || NotDone::Here(format!("image {image} is gone after its pull"));
-                pulled.ok_or_else(lost)?
-            }
-        };
-        let reference: Arc<str> = found.reference.as_str().into();
-        let mut images = self.images.lock().unwrap_or_else(PoisonError::into_inner);
-        images.insert(reference.clone(), found);
-        Ok(reference)
-    }
-
-    async fn create_container(
-        &self,
-        spec: Arc<PodSpec>,
-        name: &str,
-        attempt: Attempt,
-        (sandbox, config): (&Id, &SandboxConfig),
-        image: &str,
-        seen: Option<IpAddr>,
-    ) -> Result<Id, NotDone> {
-        let unknown = || NotDone::Here(format!("the manifest has no container {name}"));
-        let container = spec.container(name).ok_or_else(unknown)?.clone();
-        let image = {
-            let images = self.images.lock().unwrap_or_else(PoisonError::into_inner);
-            images.get(image).cloned()
-        };
-        let image = image.ok_or_else(|| NotDone::Here("the image was not looked for".into()))?;
-        if let Err(refused) = image.check_user(&container.security) {
-            return Err(NotDone::Here(refused.to_string()));
-        }
-        let ip = match (&spec.network, seen) {
-            (Network::Host, _) => self.host.node_ip,
-            (Network::Pod { .. }, Some(ip)) => Some(ip),
-            (Network::Pod { .. }, None) => self.address(sandbox).await?,
-        };
-        let mounts = self.mounts(spec.clone(), container.clone(), ip).await?;
-        let start = ContainerStart {
-            pod: &spec,
-            container: &container,
-            attempt: attempt.number(),
-            image: &image,
-            pod_ip: ip,
-            mounts: &mounts,
-        };
-        let its = ContainerConfig::new(start, &self.host);
-        in_time(CALL, self.client.create_container(sandbox, &its, config)).await
-    }
-
-    /// The address of a sandbox that the PLEG has not seen yet.
-    async fn address(&self, sandbox: &Id) -> Result<Option<IpAddr>, NotDone> {
-        let asked = timeout(CALL, self.runtime.sandbox_status(sandbox)).await;
-        let status = asked.map_err(|_| NotDone::Late)?;
-        let status = status.map_err(|error| NotDone::Here(error.to_string()))?;
-        Ok(status.ips.first().copied())
-    }
-
-    async fn mounts(
-        &self,
-        spec: Arc<PodSpec>,
-        container: ContainerSpec,
-        ip: Option<IpAddr>,
-    ) -> Result<Vec<crate::volumes::BindMount>, NotDone> {
-        let (folder, logs) = (self.folder(&spec.pod)?, self.logs.clone());
-        blocking(move || {
-            // An earlier run may have ended in between, and somebody have cleaned up since.
-            logs.make(&spec.pod, &container.name)?;
-            Ok(folder.container_mounts(&spec, &container, ip, Path::new(HOSTS))?)
-        })
-        .await
-    }
-
     async fn start(
         &self,
         pod: &PodRef,

@@ -1,6 +1,7 @@
 //! `pleg agent`: the daemon.
 
 use std::ffi::OsString;
+use std::path::Path;
 use std::pin::pin;
 
 use agent::{AgentConfig, Daemon, Listeners, state_directory};
@@ -35,18 +36,24 @@ pub fn program() -> OsString {
     "/proc/self/exe".into()
 }
 
-async fn prepare(global: &Global, options: Options) -> anyhow::Result<(Daemon, Listeners)> {
-    let mut config = match &options.config {
+/// The configuration of this file, if there is one, with the addresses of the flags.
+pub fn configured(file: Option<&Path>, listen: Vec<Listen>) -> anyhow::Result<AgentConfig> {
+    let mut config = match file {
         Some(path) => AgentConfig::read(path)?,
         None => AgentConfig::default(),
     };
-    for listen in options.listen {
+    for listen in listen {
         match listen {
             Listen::Address(address) => config.listen = address,
             Listen::Socket(path) => config.socket = path,
         }
     }
     config.check()?;
+    Ok(config)
+}
+
+async fn prepare(global: &Global, options: Options) -> anyhow::Result<(Daemon, Listeners)> {
+    let config = configured(options.config.as_deref(), options.listen)?;
     // A flag says more than the file, the file more than a guess.
     let endpoint = match global.named_endpoint()? {
         Some(endpoint) => endpoint,

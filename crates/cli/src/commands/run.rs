@@ -7,14 +7,12 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::{AgentConfig, Daemon, Listeners, StaticPods, host_ids, open_cri_door, state_directory};
+use agent::{Daemon, Listeners, StaticPods, state_directory};
 use anyhow::{Context, bail, ensure};
 use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgAction, Args, ValueEnum};
 use cri::Endpoint;
 use guard::core::{Mode, Settings};
-use guard::{Handle, Proxy};
-use pleg::model::wall_time::system_clock;
 use static_pods::logs::{LogFolders, POD_LOGS};
 use static_pods::pods::{Finished, Pods};
 use static_pods::volumes::DEFAULT_ROOT;
@@ -24,8 +22,8 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
 use crate::args::{Format, Global, Listen};
-use crate::commands::agent::program;
-use crate::commands::guard::kept_in;
+use crate::commands::agent::{configured, program};
+use crate::commands::guard::guarding;
 use crate::{Found, endpoint, output, signals, text};
 
 /// Where a kubelet says that it is well (`healthzPort`).
@@ -214,17 +212,7 @@ async fn prepare(
              --beside-kubelet starts anyway"
         );
     }
-    let mut config = match &options.config {
-        Some(path) => AgentConfig::read(path)?,
-        None => AgentConfig::default(),
-    };
-    for listen in options.listen {
-        match listen {
-            Listen::Address(address) => config.listen = address,
-            Listen::Socket(path) => config.socket = path,
-        }
-    }
-    config.check()?;
+    let config = configured(options.config.as_deref(), options.listen)?;
     let named = global.named_endpoint()?.or(config.endpoint()?);
     let endpoint = endpoint::present(named).await;
     let endpoint =
@@ -234,7 +222,10 @@ async fn prepare(
     endpoint::connect(&endpoint).await?;
     let listeners = Listeners::bind(&config).await?;
     let socket = state_directory().join(format!("{}.sock", options.owner));
-    let guard = guard(&endpoint, &socket, &options.owner).await?;
+    // Between us and the runtime, as between a kubelet and its: what hangs after it was done is
+    // answered.
+    let kept = format!("{}.rows", options.owner);
+    let guard = guarding(&endpoint, &socket, Settings::default(), Mode::Guard, &kept).await?;
     let static_pods = StaticPods {
         manifests: options.manifests,
         node_name: options.node_name.unwrap_or_else(host_name),
@@ -255,20 +246,6 @@ async fn prepare(
         static_pods: Some(static_pods),
     };
     Ok((daemon, listeners))
-}
-
-/// Between us and the runtime, as between a kubelet and its: what hangs after it was done is
-/// answered.
-async fn guard(runtime: &Endpoint, socket: &Path, owner: &str) -> anyhow::Result<Handle> {
-    let listener = open_cri_door(socket, runtime.path()).await?;
-    let proxy = Proxy {
-        runtime: runtime.path().to_owned(),
-        settings: Settings::default(),
-        state: Some(kept_in(runtime.path(), &format!("{owner}.rows"))),
-        ids: host_ids(runtime),
-        unix_nanos: system_clock()().as_unix_nanos(),
-    };
-    Ok(proxy.start(listener, Mode::Guard)?)
 }
 
 /// The runtime is told paths, and does not share our working directory.

@@ -18,7 +18,7 @@ use times::GoDuration;
 use tokio::sync::oneshot;
 
 use crate::args::{AgentOption, Global, duration};
-use crate::commands::agent::{program, serve};
+use crate::commands::agent::{configured, program, serve};
 use crate::{Found, endpoint};
 use install::{Install, Uninstall};
 use remedy::{Node, Remedies, Remedy};
@@ -193,11 +193,7 @@ fn socket_of(options: &Options, runtime: &Endpoint) -> PathBuf {
 }
 
 async fn prepare(global: &Global, options: Options) -> anyhow::Result<(Daemon, Listeners)> {
-    let config = match &options.config {
-        Some(path) => AgentConfig::read(path)?,
-        None => AgentConfig::default(),
-    };
-    config.check()?;
+    let config = configured(options.config.as_deref(), Vec::new())?;
     let endpoint = runtime_of(global, &options).await?;
     // Before anything is learnt: a kubelet that starts now waits, and is not refused.
     let guard = start(&endpoint, &options).await?;
@@ -215,18 +211,11 @@ async fn prepare(global: &Global, options: Options) -> anyhow::Result<(Daemon, L
 
 async fn start(endpoint: &Endpoint, options: &Options) -> anyhow::Result<Handle> {
     let path = socket_of(options, endpoint);
-    let listener = open_cri_door(&path, endpoint.path()).await?;
-    let proxy = Proxy {
-        runtime: endpoint.path().to_owned(),
-        settings: Settings {
-            limit: options.limit,
-            ..Settings::default()
-        },
-        state: Some(kept_in(endpoint.path(), "rows")),
-        ids: host_ids(endpoint),
-        unix_nanos: system_clock()().as_unix_nanos(),
+    let settings = Settings {
+        limit: options.limit,
+        ..Settings::default()
     };
-    let guard = proxy.start(listener, options.mode.into())?;
+    let guard = guarding(endpoint, &path, settings, options.mode.into(), "rows").await?;
     tracing::info!(
         "guarding {endpoint} on unix://{} (mode {:?})",
         path.display(),
@@ -235,8 +224,27 @@ async fn start(endpoint: &Endpoint, options: &Options) -> anyhow::Result<Handle>
     Ok(guard)
 }
 
+/// A guard of this runtime that listens on `path`, and keeps what it knows under the name `kept`.
+pub async fn guarding(
+    runtime: &Endpoint,
+    path: &Path,
+    settings: Settings,
+    mode: guard::core::Mode,
+    kept: &str,
+) -> anyhow::Result<Handle> {
+    let listener = open_cri_door(path, runtime.path()).await?;
+    let proxy = Proxy {
+        runtime: runtime.path().to_owned(),
+        settings,
+        state: Some(kept_in(runtime.path(), kept)),
+        ids: host_ids(runtime),
+        unix_nanos: system_clock()().as_unix_nanos(),
+    };
+    Ok(proxy.start(listener, mode)?)
+}
+
 /// Where the guard of this runtime keeps something for its next start.
-pub fn kept_in(runtime: &Path, what: &str) -> PathBuf {
+fn kept_in(runtime: &Path, what: &str) -> PathBuf {
     let name = runtime.to_string_lossy();
     let name = name.trim_start_matches('/').replace('/', "-");
     state_directory().join(format!("{name}.{what}"))

@@ -17,11 +17,9 @@ use testbed_driver::{Driver, HeldUpdate, Pid, Pod, PodSpec, Testbed};
 /// and what containerd takes itself (60 to 100 ms), with room for a noisy machine.
 const BY_SWEEP: Duration = Duration::from_millis(1500);
 
-/// By the kernel, what most deaths take: little more than containerd itself.
-const BY_KERNEL: Duration = Duration::from_millis(200);
-
-/// By the kernel, with room for a noisy machine: still sooner than a sweep is sure to be.
-const BY_KERNEL_AT_MOST: Duration = Duration::from_millis(600);
+/// By the kernel: what containerd takes itself, with room for a noisy machine; still sooner than
+/// a sweep is sure to be.
+const BY_KERNEL: Duration = Duration::from_millis(600);
 
 /// From the list's being asked for to the culprit's name: 3.5 s, with room for a noisy machine.
 const NAMED_WITHIN: f64 = 5.0;
@@ -104,11 +102,8 @@ async fn under_the_status_lock_the_kernel_tells_other_deaths_as_soon_as_containe
         // A sweep may happen to come first, once in thirty times.
         let by_kernel = sources.iter().filter(|source| *source == "kernel").count();
         assert!(by_kernel > sources.len() / 2, "{sources:?}");
-        assert!(latencies[latencies.len() / 2] <= BY_KERNEL, "{latencies:?}");
         assert!(
-            latencies
-                .iter()
-                .all(|latency| *latency <= BY_KERNEL_AT_MOST),
+            latencies.iter().all(|latency| *latency <= BY_KERNEL),
             "{latencies:?}"
         );
     }

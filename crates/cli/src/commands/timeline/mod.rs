@@ -59,11 +59,8 @@ pub async fn run(_global: &Global, options: Timeline) -> anyhow::Result<Found> {
     let now = system_clock()();
     let from = options.from;
     let read = spawn_blocking(move || read::read(&from, now)).await??;
-    let Some(picture) = read.picture else {
-        bail!(
-            "no line has a time, so there is nothing to draw ({})",
-            read.sources.join(", ")
-        );
+    let Some(picture) = read else {
+        bail!("no line has a time, so there is nothing to draw; pleg analyze reads such files");
     };
     let picture = match options.since {
         Some(since) => {

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroUsize;
 
-use analyze::analysis::{Analysis, Analyzer};
+use analyze::analysis::{Analysis, Analyzer, InputReport};
 use analyze::input::{self, NoObserver};
 use anyhow::anyhow;
 use pleg::model::wall_time::WallTime;
@@ -10,16 +10,8 @@ use timeline::{Advice, Picture};
 
 use crate::output::sentence;
 
-/// What was read.
-pub struct Read {
-    /// What to draw; none if nothing has a time.
-    pub picture: Option<Picture>,
-    /// The inputs, with what they are.
-    pub sources: Vec<String>,
-}
-
-/// Reads all paths.
-pub fn read(paths: &[String], now: WallTime) -> anyhow::Result<Read> {
+/// Reads all paths. None if nothing in them has a time.
+pub fn read(paths: &[String], now: WallTime) -> anyhow::Result<Option<Picture>> {
     let mut analyzer = Analyzer::new();
     let unreadable = input::read(
         paths,
@@ -43,27 +35,20 @@ pub fn read(paths: &[String], now: WallTime) -> anyhow::Result<Read> {
             analysis.dropped.episodes
         ));
     }
-    let sources: Vec<String> = analysis
-        .inputs
-        .iter()
-        .map(|input| {
-            format!(
-                "{} ({}, {} lines)",
-                input.path,
-                input.kind.as_str(),
-                input.lines
-            )
-        })
-        .collect();
+    let source = |input: &InputReport| {
+        let kind = input.kind.as_str();
+        format!("{} ({kind}, {} lines)", input.path, input.lines)
+    };
+    let sources = analysis.inputs.iter().map(source).collect();
     let advice = advice(&analysis);
     let summary = summary(&analysis);
-    let picture = Picture::new(summary, analysis.episodes).map(|picture| Picture {
+    let picture = Picture::new(summary, analysis.episodes);
+    Ok(picture.map(|picture| Picture {
         advice,
-        sources: sources.clone(),
+        sources,
         notes,
         ..picture
-    });
-    Ok(Read { picture, sources })
+    }))
 }
 
 /// What the analysis says, if it found something; otherwise what the picture shows.

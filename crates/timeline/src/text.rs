@@ -8,6 +8,7 @@ use escape::{printable, sentence};
 use times::GoDuration;
 
 use crate::Picture;
+use crate::picture::why;
 use crate::rows::{Row, rows};
 use crate::scale::{marks, title};
 
@@ -127,7 +128,8 @@ fn line(episode: &Episode) -> String {
         let line = source.line.map_or(String::new(), |line| format!(":{line}"));
         format!("  [{}{line}]", printable(&source.file))
     });
-    let reason = sentence(&episode.reason);
+    let why = why(episode);
+    let reason = sentence(&why);
     format!(
         "{time}  {lasted:10} {}:{whom} {reason}{source}",
         episode.what.title()

@@ -1,0 +1,22 @@
+//! The flight recorder: a node's history on disk, for whoever looks into an incident afterwards.
+//!
+//! ```text
+//!   events, health --------------\
+//!   StatusReport --> changes -----+--> Recorder: a bounded queue --> store: segments on disk
+//!   pods, times of lists --------/                                          |
+//!                                                                   store::read: entries
+//!                                                                           |
+//!                       pictures <-- Recording: the state at a time <-------+
+//! ```
+//!
+//! The unit is an [`Entry`]: one thing that was recorded, with its time of day. Nothing in here may
+//! disturb the daemon that records: a queue that is full drops what does not fit, a disk that hangs
+//! holds up one thread, and what is lost is counted and recorded later.
+
+pub mod changes;
+mod record;
+mod recorder;
+pub mod store;
+
+pub use record::{Began, Entry, ListTimes, Loss, Lost, Recorded, Status};
+pub use recorder::{Recorder, Written};

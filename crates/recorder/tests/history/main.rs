@@ -1,0 +1,9 @@
+//! The recorder as a whole, on real files.
+
+mod clock;
+mod disk;
+mod hostile;
+mod killed;
+mod noted;
+mod readers;
+mod support;

@@ -68,7 +68,7 @@ pub struct PodName {
 }
 
 /// Who it is, as far as it is known.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Culprit {
     /// The pod.
     pub pod: Option<PodName>,

@@ -1,0 +1,155 @@
+//! Episodes as they are found, in limited memory: what repeats is one episode.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use times::WallTime;
+
+use crate::{Episode, What};
+
+/// So many are kept; the others are counted.
+pub const MAX_EPISODES: usize = 100_000;
+
+/// What is repeated after a shorter time is one episode: a kubelet repeats most of its messages
+/// every few seconds, and tries again what failed for good within five minutes.
+const REPEATED_WITHIN: Duration = Duration::from_secs(60);
+
+/// Episodes, in the order in which they began to be collected.
+#[derive(Clone, Debug, Default)]
+pub struct Collected {
+    all: Vec<Episode>,
+    /// The last episode of each subject.
+    last: HashMap<(String, String), usize>,
+    dropped: u64,
+}
+
+impl Collected {
+    /// Adds an episode. It becomes a part of the last one with the same subject if it began soon
+    /// after that one had ended; things that happened at one time each stay apart.
+    pub fn add(&mut self, episode: Episode) {
+        let is_event = matches!(episode.what, What::Event { .. });
+        let key = (episode.what.title(), episode.whom());
+        if !is_event && let Some(&index) = self.last.get(&key) {
+            let before = &mut self.all[index];
+            let end = before.to.unwrap_or(before.from);
+            let touches = episode.from.since(end) <= REPEATED_WITHIN
+                && before.from.since(episode.to.unwrap_or(episode.from)) <= REPEATED_WITHIN;
+            if touches {
+                before.absorb(episode);
+                return;
+            }
+        }
+        if self.all.len() == MAX_EPISODES {
+            self.dropped += 1;
+            return;
+        }
+        self.last.insert(key, self.all.len());
+        self.all.push(episode);
+    }
+
+    /// Adds those of another source.
+    pub fn absorb(&mut self, other: Self) {
+        self.dropped += other.dropped;
+        other.all.into_iter().for_each(|episode| self.add(episode));
+    }
+
+    /// Moves all of them in time.
+    pub fn shift(&mut self, nanoseconds: i64) {
+        for episode in &mut self.all {
+            episode.from = shifted(episode.from, nanoseconds);
+            episode.to = episode.to.map(|to| shifted(to, nanoseconds));
+        }
+    }
+
+    /// All in order of time, and how many there was no room for.
+    pub fn sorted(mut self) -> (Vec<Episode>, u64) {
+        self.all.sort_by_key(|episode| episode.from);
+        (self.all, self.dropped)
+    }
+}
+
+fn shifted(time: WallTime, nanoseconds: i64) -> WallTime {
+    let shifted = time.as_unix_nanos().saturating_add(nanoseconds);
+    WallTime::from_unix_nanos(shifted).unwrap_or(time)
+}
+
+impl Episode {
+    /// Takes in a repetition.
+    fn absorb(&mut self, other: Self) {
+        self.from = self.from.min(other.from);
+        self.to = self.to.zip(other.to).map(|(one, other)| one.max(other));
+        self.count += other.count;
+        self.who.learn(other.who);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use causes::finding::Culprit;
+
+    use super::*;
+
+    fn second(second: i64) -> WallTime {
+        WallTime::from_unix_nanos((1_700_000_000 + second) * 1_000_000_000).unwrap()
+    }
+
+    fn hangs(from: i64, to: i64, id: &str) -> Episode {
+        let call = What::HungCall {
+            call: "ContainerStatus".into(),
+        };
+        let who = Culprit {
+            id: Some(id.into()),
+            ..Culprit::default()
+        };
+        Episode::new(second(from), Some(second(to)), call, "").about(who)
+    }
+
+    fn spans(collected: Collected) -> Vec<(i64, i64, u64)> {
+        let of = |time: WallTime| (time.as_unix_nanos() / 1_000_000_000) - 1_700_000_000;
+        let (all, _) = collected.sorted();
+        let span = |it: &Episode| (of(it.from), of(it.to.unwrap()), it.count);
+        all.iter().map(span).collect()
+    }
+
+    #[test]
+    fn what_repeats_is_one_episode_until_it_pauses() {
+        let mut collected = Collected::default();
+        for (from, to) in [(0, 120), (121, 241), (300, 310), (500, 510)] {
+            collected.add(hangs(from, to, "a"));
+        }
+        assert_eq!(spans(collected), [(0, 310, 3), (500, 510, 1)]);
+    }
+
+    #[test]
+    fn different_subjects_and_moments_in_one_second_stay_apart() {
+        let mut collected = Collected::default();
+        collected.add(hangs(0, 120, "a"));
+        collected.add(hangs(0, 120, "b"));
+        let died = || What::Event {
+            event: "ContainerDied".into(),
+            source: "kernel".into(),
+            delay_seconds: None,
+        };
+        collected.add(Episode::at(second(1), died(), ""));
+        collected.add(Episode::at(second(1), died(), ""));
+        assert_eq!(spans(collected).len(), 4);
+    }
+
+    #[test]
+    fn older_lines_of_another_file_are_no_part_of_a_later_episode() {
+        let mut collected = Collected::default();
+        collected.add(hangs(1000, 1010, "a"));
+        collected.add(hangs(0, 10, "a"));
+        assert_eq!(spans(collected), [(0, 10, 1), (1000, 1010, 1)]);
+    }
+
+    #[test]
+    fn no_more_than_there_is_room_for_is_kept_and_the_rest_is_counted() {
+        let mut collected = Collected::default();
+        for number in 0..MAX_EPISODES + 3 {
+            collected.add(hangs(0, 1, &number.to_string()));
+        }
+        let (all, dropped) = collected.sorted();
+        assert_eq!((all.len(), dropped), (MAX_EPISODES, 3));
+    }
+}

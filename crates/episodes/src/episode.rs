@@ -1,0 +1,211 @@
+//! One thing that happened or lasted.
+
+use std::time::Duration;
+
+use causes::finding::Culprit;
+use serde::{Deserialize, Serialize};
+use times::WallTime;
+
+use crate::What;
+
+/// Something that happened at one time, or lasted.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Episode {
+    /// When it began.
+    pub from: WallTime,
+    /// When it ended: the same time, if it only happened; none, if it had not ended when its
+    /// source did.
+    pub to: Option<WallTime>,
+    /// What it is.
+    #[serde(flatten)]
+    pub what: What,
+    /// Whom it is about, as far as that is known.
+    #[serde(default)]
+    pub who: Culprit,
+    /// One sentence with names.
+    pub reason: String,
+    /// Of how many lines or records it was made.
+    pub count: u64,
+    /// Where it is written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<Source>,
+}
+
+/// Where an episode is written first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Source {
+    /// The file, or what else was read.
+    pub file: String,
+    /// The line's number, from 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<u64>,
+    /// The line itself, cut if it is long; empty if there is none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub text: String,
+}
+
+impl Episode {
+    /// One that is about nobody yet, and written nowhere.
+    pub fn new(
+        from: WallTime,
+        to: Option<WallTime>,
+        what: What,
+        reason: impl Into<String>,
+    ) -> Self {
+        Self {
+            from,
+            to: to.map(|to| to.max(from)),
+            what,
+            who: Culprit::default(),
+            reason: reason.into(),
+            count: 1,
+            source: None,
+        }
+    }
+
+    /// Something that happened at one time.
+    pub fn at(time: WallTime, what: What, reason: impl Into<String>) -> Self {
+        Self::new(time, Some(time), what, reason)
+    }
+
+    /// The same about somebody.
+    pub fn about(mut self, who: Culprit) -> Self {
+        self.who = who;
+        self
+    }
+
+    /// The same, as it is written there.
+    pub fn written(mut self, source: Source) -> Self {
+        self.source = Some(source);
+        self
+    }
+
+    /// How long it lasted; none if its end is not known.
+    pub fn lasted(&self) -> Option<Duration> {
+        self.to.map(|to| to.since(self.from))
+    }
+
+    /// Whether it only happened.
+    pub fn is_moment(&self) -> bool {
+        self.to == Some(self.from)
+    }
+
+    /// Whom it is about, in a few words: `namespace/pod/container`, or an id; empty for nobody.
+    pub fn whom(&self) -> String {
+        let Culprit {
+            pod,
+            container,
+            id,
+            pid,
+            process,
+            unit,
+        } = &self.who;
+        let pod_name = pod.as_ref().and_then(|pod| pod.name.as_deref());
+        let namespace = pod.as_ref().and_then(|pod| pod.namespace.as_deref());
+        let parts: Vec<&str> = [namespace, pod_name, container.as_deref()]
+            .into_iter()
+            .flatten()
+            .collect();
+        if !parts.is_empty() {
+            return parts.join("/");
+        }
+        let uid = pod.as_ref().and_then(|pod| pod.uid.as_deref());
+        match (id.as_deref().or(uid), unit, process, pid) {
+            (Some(id), ..) => id.to_owned(),
+            (_, Some(unit), ..) => unit.clone(),
+            (_, _, Some(process), Some(pid)) => format!("{process} ({pid})"),
+            (_, _, Some(process), None) => process.clone(),
+            (_, _, None, Some(pid)) => format!("process {pid}"),
+            _ => String::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use causes::finding::PodName;
+
+    use super::*;
+
+    fn second(second: i64) -> WallTime {
+        WallTime::from_unix_nanos((1_700_000_000 + second) * 1_000_000_000).unwrap()
+    }
+
+    #[test]
+    fn an_episode_in_json_is_flat_and_reads_back() {
+        let call = What::HungCall {
+            call: "ListContainers".into(),
+        };
+        let who = Culprit {
+            id: Some("61ac".into()),
+            ..Culprit::default()
+        };
+        let source = Source {
+            file: "kubelet.log".into(),
+            line: Some(7),
+            text: String::new(),
+        };
+        let episode = Episode::new(second(0), None, call, "it hangs")
+            .about(who)
+            .written(source);
+        let json = serde_json::to_value(&episode).unwrap();
+        assert_eq!(json["what"], "hungCall");
+        assert_eq!(json["call"], "ListContainers");
+        assert_eq!(json["to"], serde_json::Value::Null);
+        assert_eq!(json["source"]["line"], 7);
+        assert_eq!(serde_json::from_value::<Episode>(json).unwrap(), episode);
+    }
+
+    #[test]
+    fn an_end_before_the_beginning_is_the_beginning() {
+        let episode = Episode::new(second(5), Some(second(3)), What::NotReady, "");
+        assert!(episode.is_moment());
+        assert_eq!(episode.lasted(), Some(Duration::ZERO));
+    }
+
+    #[test]
+    fn somebody_is_called_by_pod_and_container_or_by_what_else_is_known() {
+        let whom = |who: Culprit| Episode::at(second(0), What::NotReady, "").about(who).whom();
+        let pod = PodName {
+            uid: Some("u".into()),
+            namespace: Some("default".into()),
+            name: Some("web-0".into()),
+        };
+        let nobody = Culprit::default;
+        let cases = [
+            (nobody(), ""),
+            (
+                Culprit {
+                    pod: Some(pod.clone()),
+                    container: Some("app".into()),
+                    id: Some("61ac".into()),
+                    ..nobody()
+                },
+                "default/web-0/app",
+            ),
+            (
+                Culprit {
+                    pod: Some(PodName {
+                        name: None,
+                        namespace: None,
+                        ..pod
+                    }),
+                    ..nobody()
+                },
+                "u",
+            ),
+            (
+                Culprit {
+                    pid: Some(7),
+                    process: Some("runc".into()),
+                    ..nobody()
+                },
+                "runc (7)",
+            ),
+        ];
+        for (who, expected) in cases {
+            assert_eq!(whom(who), expected);
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! What happened on a node, and from when to when.
+//!
+//! ```text
+//!   saved logs ----- analyze --\
+//!   the recorder --- fold ------+--> Episode --> timeline: HTML, SVG, JSON, text
+//! ```
+//!
+//! An [`Episode`] is the unit in which a log and our own recording can be compared: it says from
+//! when to when, what, who, why, and where that is written.
+//!
+//! ```
+//! use episodes::{Episode, What};
+//! use times::WallTime;
+//!
+//! let from = WallTime::from_unix_nanos(1_700_000_000_000_000_000).unwrap();
+//! let to = WallTime::from_unix_nanos(1_700_000_120_000_000_000).unwrap();
+//! let call = What::HungCall { call: "ContainerStatus".into() };
+//! let episode = Episode::new(from, Some(to), call, "the call did not return for 2m0s");
+//! assert_eq!(episode.lasted().unwrap().as_secs(), 120);
+//! ```
+
+mod collected;
+mod episode;
+pub mod intervals;
+mod what;
+
+pub use collected::{Collected, MAX_EPISODES};
+pub use episode::{Episode, Source};
+pub use what::{Level, What};

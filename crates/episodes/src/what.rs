@@ -1,0 +1,121 @@
+//! What an episode is: the rows of a timeline.
+
+use causes::Cause;
+use serde::{Deserialize, Serialize};
+
+/// What happened, or lasted.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(
+    tag = "what",
+    rename_all = "camelCase",
+    rename_all_fields = "camelCase"
+)]
+pub enum What {
+    /// A call to the runtime did not return, or returned too late.
+    HungCall {
+        /// The CRI method.
+        call: String,
+    },
+    /// The node was NotReady, as the kubelet itself reported.
+    NotReady,
+    /// A kubelet on this node would have been NotReady.
+    WouldBeNotReady,
+    /// The kubelet started and stopped no pods, because its PLEG was not healthy.
+    PodsSkipped,
+    /// pleg was not healthy.
+    Health {
+        /// `Degraded` or `Unhealthy`.
+        state: String,
+    },
+    /// What happens to a pod could not be seen.
+    PodWaited,
+    /// The runtime could not be reached.
+    RuntimeUnreachable,
+    /// The runtime has started.
+    RuntimeStarted,
+    /// The kubelet has started.
+    KubeletStarted,
+    /// The guard answered lists in the runtime's place.
+    Guarding,
+    /// Something happened to a container or sandbox.
+    Event {
+        /// The kubelet's name of it, such as `ContainerDied`.
+        event: String,
+        /// What reported it: `relist`, `sweep`, `stream` or `kernel`.
+        source: String,
+        /// How long after it had happened it was reported, in seconds; none if the runtime does
+        /// not tell when it happened.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        delay_seconds: Option<f64>,
+    },
+    /// Events or exits could not be received early, from the runtime or the kernel.
+    HintsMissing,
+    /// A diagnosis of the node.
+    Finding {
+        /// The cause.
+        cause: Cause,
+        /// `low`, `medium`, `high` or `certain`.
+        confidence: String,
+    },
+    /// A line that points to a cause.
+    Sign {
+        /// The cause.
+        cause: Cause,
+    },
+    /// Nothing was recorded, or what was recorded is lost.
+    NotRecorded,
+}
+
+/// How much it matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub enum Level {
+    /// It is good to know.
+    Info,
+    /// It hurts a part of the node, or may hurt all of it.
+    Warning,
+    /// It hurts the whole node.
+    Error,
+}
+
+impl What {
+    /// How much it matters.
+    pub fn level(&self) -> Level {
+        match self {
+            Self::NotReady
+            | Self::WouldBeNotReady
+            | Self::PodsSkipped
+            | Self::RuntimeUnreachable => Level::Error,
+            Self::Health { state } if state == "Unhealthy" => Level::Error,
+            Self::HungCall { .. }
+            | Self::Health { .. }
+            | Self::PodWaited
+            | Self::Guarding
+            | Self::HintsMissing
+            | Self::Finding { .. }
+            | Self::Sign { .. }
+            | Self::NotRecorded => Level::Warning,
+            Self::RuntimeStarted | Self::KubeletStarted | Self::Event { .. } => Level::Info,
+        }
+    }
+
+    /// What it is called in a list.
+    pub fn title(&self) -> String {
+        match self {
+            Self::HungCall { call } => format!("{call} hangs"),
+            Self::NotReady => "NotReady".into(),
+            Self::WouldBeNotReady => "would be NotReady".into(),
+            Self::PodsSkipped => "pods are not synced".into(),
+            Self::Health { state } => state.clone(),
+            Self::PodWaited => "pod not seen".into(),
+            Self::RuntimeUnreachable => "runtime unreachable".into(),
+            Self::RuntimeStarted => "runtime started".into(),
+            Self::KubeletStarted => "kubelet started".into(),
+            Self::Guarding => "guarding".into(),
+            Self::Event { event, .. } => event.clone(),
+            Self::HintsMissing => "no early events".into(),
+            Self::Finding { cause, .. } => cause.id().into(),
+            Self::Sign { cause } => cause.id().into(),
+            Self::NotRecorded => "not recorded".into(),
+        }
+    }
+}

@@ -93,8 +93,8 @@ impl Recorder {
         }
     }
 
-    /// Whether an entry with all pods is due, because a segment was begun. It counts as recorded.
-    pub fn takes_pods(&self) -> bool {
+    /// Whether an entry with all pods is due, because a segment was begun; said once.
+    pub fn wants_pods(&self) -> bool {
         self.shared.wants_pods.swap(false, Ordering::Relaxed)
     }
 

@@ -98,11 +98,11 @@ fn a_folder_that_is_removed_is_made_again() {
     let folder = place.path().join("history");
     let recorder = recorder(&folder, Limits::default());
     write(&recorder, (0..3).map(death));
-    assert!(recorder.takes_pods() && !recorder.takes_pods());
+    assert!(recorder.wants_pods() && !recorder.wants_pods());
     fs::remove_dir_all(&folder).unwrap();
     write(&recorder, (3..6).map(death));
     assert_eq!(numbers(&all(&folder).0), [3, 4, 5]);
-    assert!(recorder.takes_pods(), "the new segment has no pods yet");
+    assert!(recorder.wants_pods(), "the new segment has no pods yet");
     stop(recorder);
 }
 

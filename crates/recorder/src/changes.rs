@@ -32,7 +32,7 @@ const BURST: u32 = 60;
 const REFILL: Duration = Duration::from_secs(5);
 
 /// An outstanding call that is as old as this belongs to the picture.
-const OVERDUE_SECONDS: f64 = 2.0;
+pub(crate) const OVERDUE_SECONDS: f64 = 2.0;
 
 /// Decides which reports are recorded.
 #[derive(Debug)]

@@ -6,7 +6,8 @@
 //!   pods, times of lists --------/                                          |
 //!                                                                   store::read: entries
 //!                                                                           |
-//!                       pictures <-- Recording: the state at a time <-------+
+//!              live screens <-- replay: the state at a time <---------------+
+//!              timelines <-- fold: episodes, from when to when <------------/
 //! ```
 //!
 //! The unit is an [`Entry`]: one thing that was recorded, with its time of day. Nothing in here may
@@ -14,9 +15,11 @@
 //! holds up one thread, and what is lost is counted and recorded later.
 
 pub mod changes;
+pub mod fold;
 mod record;
 mod recorder;
+pub mod replay;
 pub mod store;
 
-pub use record::{Began, Entry, ListTimes, Loss, Lost, Recorded, Status};
+pub use record::{Began, Entry, ListTimes, Loss, Lost, Recorded, Status, Told};
 pub use recorder::{Recorder, Written};

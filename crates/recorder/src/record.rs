@@ -43,7 +43,7 @@ pub enum Recorded {
     /// It was stopped. Without this entry it was killed, or the node lost power.
     Ended,
     /// What a subscriber was told: an event, a change of health, or a gap.
-    Told(Record),
+    Told(Told),
     /// The status of the agent: every minute, and when it changed.
     Status(Box<Status>),
     /// All pods: at the beginning of a segment and every hour.
@@ -64,6 +64,17 @@ pub struct Began {
     pub endpoint: String,
     /// Whether a guard is in the same process.
     pub guard: bool,
+}
+
+/// What a subscriber was told.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Told {
+    /// The record.
+    pub record: Record,
+    /// When it had happened, by the runtime: the start or the death of a container.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub happened: Option<WallTime>,
 }
 
 /// A status with lists of a bounded length.
@@ -148,8 +159,9 @@ impl Entry {
         Self { time, what }
     }
 
-    /// The entry for what a subscriber was told; `None` for what is in the history already.
-    pub fn told(record: Record) -> Option<Self> {
+    /// The entry for what a subscriber was told, and when that had happened; `None` for what is in
+    /// the history already.
+    pub fn told(record: Record, happened: Option<WallTime>) -> Option<Self> {
         let (time, record) = match record {
             // What was there before is in the entry with all pods.
             Record::Event(event) if event.initial => return None,
@@ -162,7 +174,7 @@ impl Entry {
             }
             Record::Gap { time, .. } => (time, record),
         };
-        let what = Recorded::Told(record);
+        let what = Recorded::Told(Told { record, happened });
         Some(Self { time, what })
     }
 }

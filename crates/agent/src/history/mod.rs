@@ -13,9 +13,11 @@ use std::convert::Infallible;
 use std::future::pending;
 use std::time::Duration;
 
-use pleg::model::wall_time::system_clock;
+use pleg::model::event::EventType;
+use pleg::model::wall_time::{WallTime, system_clock};
 use pleg::out::status_report::StatusReport;
 use pleg::out::told::Record;
+use pleg::records::diff::Subject;
 use recorder::changes::Changes;
 use recorder::{Began, Entry, Recorded, Recorder};
 use tokio::time::Instant;
@@ -155,7 +157,8 @@ impl<'a> Feed<'a> {
         if matches!(record, Record::Gap { .. }) {
             self.pods = None;
         }
-        if let Some(entry) = Entry::told(record) {
+        let happened = happened(&record, self.agent);
+        if let Some(entry) = Entry::told(record, happened) {
             self.history.recorder.record(&entry);
         }
     }
@@ -182,5 +185,22 @@ impl<'a> Feed<'a> {
             }
         }
         self.history.figures.show(recorder.written());
+    }
+}
+
+/// When a container had started or died, by the runtime.
+fn happened(record: &Record, agent: &Agent) -> Option<WallTime> {
+    let Record::Event(event) = record else {
+        return None;
+    };
+    if event.initial || event.subject != Some(Subject::Container) {
+        return None;
+    }
+    let status = agent.pleg.cache().get(&event.pod.uid).status;
+    let container = status.container(event.id.as_ref()?)?;
+    match event.event_type {
+        EventType::ContainerStarted => container.started_at,
+        EventType::ContainerDied => container.finished_at,
+        EventType::ContainerRemoved | EventType::PodSync => None,
     }
 }

@@ -2,8 +2,10 @@
 
 mod clock;
 mod disk;
+mod folded;
 mod hostile;
 mod killed;
 mod noted;
 mod readers;
+mod replayed;
 mod support;

@@ -124,6 +124,6 @@ fn what_was_there_before_is_no_event_of_the_history() {
             "source": "relist"});
         serde_json::from_value(json).unwrap()
     };
-    assert!(Entry::told(event(true)).is_none());
-    assert!(Entry::told(event(false)).is_some());
+    assert!(Entry::told(event(true), None).is_none());
+    assert!(Entry::told(event(false), None).is_some());
 }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use pleg::model::wall_time::{WallClock, WallTime, system_clock};
 use pleg::out::status_report::StatusReport;
+use pleg::out::told::Record;
 use recorder::store::{Limits, Range, Reader, read};
 use recorder::{Entry, Recorded, Recorder};
 use serde_json::json;
@@ -28,15 +29,16 @@ pub fn death_at(number: u64, time: WallTime) -> Entry {
         "subject": "container", "container": "app", "exitCode": number, "reason": "Error",
         "initial": false, "source": "kernel"});
     let record = serde_json::from_value(event).unwrap();
-    Entry::told(record).unwrap()
+    Entry::told(record, None).unwrap()
 }
 
 /// The number that the death was made with; `None` for other entries.
 pub fn number(entry: &Entry) -> Option<u64> {
     match &entry.what {
-        Recorded::Told(pleg::out::told::Record::Event(event)) => {
-            event.exit_code.map(|code| code as u64)
-        }
+        Recorded::Told(told) => match &told.record {
+            Record::Event(event) => event.exit_code.map(|code| code as u64),
+            _ => None,
+        },
         _ => None,
     }
 }

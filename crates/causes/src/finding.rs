@@ -59,7 +59,7 @@ impl Confidence {
 }
 
 /// A pod, as far as it is known.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the words say it")]
 pub struct PodName {
     pub uid: Option<String>,
@@ -68,7 +68,7 @@ pub struct PodName {
 }
 
 /// Who it is, as far as it is known.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Culprit {
     /// The pod.
     pub pod: Option<PodName>,

@@ -6,13 +6,14 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use agent::AgentChoice;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args, ValueEnum};
 use cri::{Endpoint, EndpointError};
 use times::GoDuration;
 
 /// What every command takes.
 #[derive(Args, Debug)]
-pub struct Global {
+pub struct GlobalArguments {
     /// The runtime's socket: unix:///path or a path. Default: the first of the usual sockets
     /// that answers (containerd, CRI-O, cri-dockerd, k3s, k0s, MicroK8s).
     #[arg(
@@ -22,13 +23,44 @@ pub struct Global {
         env = "CONTAINER_RUNTIME_ENDPOINT",
         global = true
     )]
-    pub runtime_endpoint: Option<String>,
-    /// Output format.
-    #[arg(short, long, value_enum, default_value_t, global = true)]
-    pub output: Format,
+    runtime_endpoint: Option<String>,
+    /// Output format [default: text]
+    // A command that writes more formats has an argument of the same name and type.
+    #[arg(short, long, value_parser = text_or_json(), global = true)]
+    output: Option<Output>,
     /// Log more to standard error; twice for debug. RUST_LOG gives finer control.
     #[arg(short, long, action = clap::ArgAction::Count, global = true)]
+    verbose: u8,
+}
+
+fn text_or_json() -> impl TypedValueParser<Value = Output> {
+    let formats = Format::value_variants().iter();
+    let values = formats.filter_map(ValueEnum::to_possible_value);
+    PossibleValuesParser::new(values).try_map(|name| Output::from_str(&name, false))
+}
+
+/// What every command takes, as commands use it.
+#[derive(Debug)]
+pub struct Global {
+    /// The runtime's socket, if it is named.
+    pub runtime_endpoint: Option<String>,
+    /// How to write results.
+    pub output: Format,
+    /// How much more to log.
     pub verbose: u8,
+}
+
+impl From<GlobalArguments> for Global {
+    fn from(arguments: GlobalArguments) -> Self {
+        Self {
+            runtime_endpoint: arguments.runtime_endpoint,
+            output: match arguments.output {
+                Some(Output::Json) => Format::Json,
+                _ => Format::Text,
+            },
+            verbose: arguments.verbose,
+        }
+    }
 }
 
 impl Global {
@@ -48,6 +80,21 @@ pub enum Format {
     Text,
     /// One JSON value; for streams and an agent's log, one object per line.
     Json,
+}
+
+/// All formats, of which each command writes some.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    /// One page: no network, any browser.
+    Html,
+    /// A picture without a script, for a README or a ticket.
+    Svg,
+    /// One JSON value.
+    Json,
+    /// JSON as OpenShift's test tools read it.
+    Intervals,
+    /// For a terminal.
+    Text,
 }
 
 /// How to relist, where no agent does. What is not said is the library's default, and

@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::args::{Agent, Global, Pods, Sim, Status, Watch};
+use crate::args::{Agent, GlobalArguments, Pods, Sim, Status, Watch};
 use crate::commands::analyze::Analyze;
 use crate::commands::completion::Completion;
 use crate::commands::doctor::Doctor;
@@ -10,6 +10,7 @@ use crate::commands::explain::Explain;
 use crate::commands::guard::Guard;
 use crate::commands::man_pages::ManPages;
 use crate::commands::run::Run;
+use crate::commands::timeline::Timeline;
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -20,6 +21,7 @@ Examples:
   pleg doctor                    why this node is NotReady, and what to do now
   pleg explain                   list the known causes
   pleg analyze kubelet.log       explain a saved log
+  pleg timeline --from *.log     a picture of an incident, from saved logs
   pleg agent                     the daemon: events and status for other commands, metrics
   pleg guard                     keep a kubelet Ready while one container is stuck
   pleg run --manifests pods/     keep static pods running, without a kubelet
@@ -33,7 +35,7 @@ Exit codes: 0 healthy, 1 problem found, 2 could not determine.";
 pub struct Arguments {
     /// What every command takes.
     #[command(flatten)]
-    pub global: Global,
+    pub global: GlobalArguments,
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
@@ -63,6 +65,8 @@ pub enum Command {
     DoctorHelper,
     /// Explain logs, goroutine dumps and other files saved from a node.
     Analyze(Analyze),
+    /// Draw what happened on a node as one page: what hung, who waited, what the kubelet did.
+    Timeline(Timeline),
     /// Show how one stuck container affects a kubelet, on a simulated node, in half a minute.
     Demo,
     /// Serve a simulated runtime, driven by a scenario file.

@@ -29,7 +29,7 @@ mod progress;
 mod signals;
 mod text;
 
-use args::Format;
+use args::{Format, Global};
 use command_line::{Arguments, Command};
 use commands::kubectl::{self, Kubectl};
 
@@ -58,15 +58,12 @@ fn main() -> ExitCode {
         return finish(kubectl::run(options), Format::Text);
     }
     let arguments = Arguments::parse();
+    let global = Global::from(arguments.global);
     let daemon = matches!(arguments.command, Command::Agent(_) | Command::Guard(_));
     // All that a daemon writes is its log.
-    let log_format = if daemon {
-        arguments.global.output
-    } else {
-        Format::Text
-    };
-    log::to_stderr(arguments.global.verbose + u8::from(daemon), log_format);
-    finish(run(arguments), log_format)
+    let log_format = if daemon { global.output } else { Format::Text };
+    log::to_stderr(global.verbose + u8::from(daemon), log_format);
+    finish(run(global, arguments.command), log_format)
 }
 
 /// Runs a command to its end.
@@ -102,9 +99,8 @@ fn settle_the_heap() {
     drop(std::hint::black_box(Vec::<u8>::with_capacity(4 << 20)));
 }
 
-async fn run(arguments: Arguments) -> anyhow::Result<Found> {
-    let global = arguments.global;
-    match arguments.command {
+async fn run(global: Global, command: Command) -> anyhow::Result<Found> {
+    match command {
         Command::Watch(options) => commands::watch::run(&global, options).await,
         Command::Pods(options) => commands::pods::run(&global, options).await,
         Command::Status(options) => commands::status::run(&global, options).await,
@@ -115,6 +111,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<Found> {
         Command::DoctorHelper => commands::doctor::help(),
         Command::Explain(options) => commands::explain::run(&global, options),
         Command::Analyze(options) => commands::analyze::run(&global, options).await,
+        Command::Timeline(options) => commands::timeline::run(&global, options).await,
         Command::Demo => commands::demo::run(&global).await,
         Command::Sim(options) => commands::sim::run(&global, options).await,
         Command::Completion(options) => commands::completion::run(&options, &Arguments::command()),

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use causes::finding::Culprit;
 use times::WallTime;
 
 use crate::{Episode, What};
@@ -19,7 +20,7 @@ const REPEATED_WITHIN: Duration = Duration::from_secs(60);
 pub struct Collected {
     all: Vec<Episode>,
     /// The last episode of each subject.
-    last: HashMap<(String, String), usize>,
+    last: HashMap<(String, Culprit), usize>,
     dropped: u64,
 }
 
@@ -28,7 +29,7 @@ impl Collected {
     /// after that one had ended; things that happened at one time each stay apart.
     pub fn add(&mut self, episode: Episode) {
         let is_event = matches!(episode.what, What::Event { .. });
-        let key = (episode.what.title(), episode.whom());
+        let key = (episode.what.title(), episode.who.clone());
         if !is_event && let Some(&index) = self.last.get(&key) {
             let before = &mut self.all[index];
             let end = before.to.unwrap_or(before.from);
@@ -85,8 +86,6 @@ impl Episode {
 
 #[cfg(test)]
 mod tests {
-    use causes::finding::Culprit;
-
     use super::*;
 
     fn second(second: i64) -> WallTime {

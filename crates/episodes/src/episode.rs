@@ -45,6 +45,9 @@ pub struct Source {
     pub text: String,
 }
 
+/// As many characters of an id as crictl shows.
+const ID_CHARACTERS: usize = 13;
+
 impl Episode {
     /// One that is about nobody yet, and written nowhere.
     pub fn new(
@@ -91,7 +94,8 @@ impl Episode {
         self.to == Some(self.from)
     }
 
-    /// Whom it is about, in a few words: `namespace/pod/container`, or an id; empty for nobody.
+    /// Whom it is about, in a few words: `namespace/pod/container`, or the beginning of an id, as
+    /// crictl shows it; empty for nobody.
     pub fn whom(&self) -> String {
         let Culprit {
             pod,
@@ -112,7 +116,7 @@ impl Episode {
         }
         let uid = pod.as_ref().and_then(|pod| pod.uid.as_deref());
         match (id.as_deref().or(uid), unit, process, pid) {
-            (Some(id), ..) => id.to_owned(),
+            (Some(id), ..) => id.get(..ID_CHARACTERS).unwrap_or(id).to_owned(),
             (_, Some(unit), ..) => unit.clone(),
             (_, _, Some(process), Some(pid)) => format!("{process} ({pid})"),
             (_, _, Some(process), None) => process.clone(),

@@ -27,6 +27,8 @@ pub enum What {
         /// `Degraded` or `Unhealthy`.
         state: String,
     },
+    /// No relist completed.
+    NoRelist,
     /// What happens to a pod could not be seen.
     PodWaited,
     /// The runtime could not be reached.
@@ -88,6 +90,7 @@ impl What {
             Self::Health { state } if state == "Unhealthy" => Level::Error,
             Self::HungCall { .. }
             | Self::Health { .. }
+            | Self::NoRelist
             | Self::PodWaited
             | Self::Guarding
             | Self::HintsMissing
@@ -106,6 +109,7 @@ impl What {
             Self::WouldBeNotReady => "would be NotReady".into(),
             Self::PodsSkipped => "pods are not synced".into(),
             Self::Health { state } => state.clone(),
+            Self::NoRelist => "no relist".into(),
             Self::PodWaited => "pod not seen".into(),
             Self::RuntimeUnreachable => "runtime unreachable".into(),
             Self::RuntimeStarted => "runtime started".into(),

@@ -27,6 +27,34 @@ pub enum Method {
     Other,
 }
 
+impl Method {
+    /// Its name in CRI; none if the message does not show which it is.
+    pub fn name(self) -> Option<&'static str> {
+        match self {
+            Self::ListPodSandbox => Some("ListPodSandbox"),
+            Self::ListContainers => Some("ListContainers"),
+            Self::PodSandboxStatus => Some("PodSandboxStatus"),
+            Self::ContainerStatus => Some("ContainerStatus"),
+            Self::RunPodSandbox => Some("RunPodSandbox"),
+            Self::StopPodSandbox => Some("StopPodSandbox"),
+            Self::StopContainer => Some("StopContainer"),
+            Self::Status => Some("Status"),
+            Self::AnyList => Some("a list"),
+            Self::AnyStatus => Some("a status call"),
+            Self::Other => None,
+        }
+    }
+
+    /// Whether a kubelet waits for it as long as `runtimeRequestTimeout` says. It waits longer
+    /// for sandboxes that start and containers that stop.
+    pub fn waits_for_request_timeout(self) -> bool {
+        !matches!(
+            self,
+            Self::RunPodSandbox | Self::StopContainer | Self::Other
+        )
+    }
+}
+
 /// If one name is a part of another, the longer one comes first.
 const NAMES: [(&str, Method); 15] = [
     ("ListPodSandbox", Method::ListPodSandbox),
@@ -82,10 +110,14 @@ const MAX_QUOTES: usize = 3;
 
 impl Calls {
     /// Adds a line about a failed call.
-    pub fn line(&mut self, line: &[u8], around: &mut Around, quote: impl FnOnce() -> Quote) {
-        let Some((_, method)) = NAMES.iter().find(|(name, _)| has(line, name)) else {
-            return;
-        };
+    /// Returns the method and whom the call was about if it timed out.
+    pub fn line(
+        &mut self,
+        line: &[u8],
+        around: &mut Around,
+        quote: impl FnOnce() -> Quote,
+    ) -> Option<(Method, Culprit)> {
+        let (_, method) = NAMES.iter().find(|(name, _)| has(line, name))?;
         let is_of_no_plugin = *method == Method::RunPodSandbox
             && BEFORE_THE_NETWORK.iter().any(|stage| has(line, stage));
         let method = if is_of_no_plugin {
@@ -95,7 +127,7 @@ impl Calls {
         };
         // A probe that takes longer than its own limit is everyday.
         if has(line, "ExecSync") {
-            return;
+            return None;
         }
         let late = has(line, "eadlineExceeded")
             || has(line, "deadline exceeded")
@@ -113,7 +145,7 @@ impl Calls {
             around.lists_late += u64::from(late);
         }
         if !late {
-            return;
+            return None;
         }
         let of_status = matches!(
             method,
@@ -127,10 +159,10 @@ impl Calls {
         }
         let culprit = names::in_line(line);
         let pod = culprit.pod.as_ref().and_then(|pod| pod.name.clone());
-        let Some(key) = culprit.id.clone().or(pod) else {
-            return;
-        };
-        entry.asked_for(key, 1, culprit);
+        if let Some(key) = culprit.id.clone().or(pod) {
+            entry.asked_for(key, 1, culprit.clone());
+        }
+        Some((*method, culprit))
     }
 
     /// Adds the calls of another input.

@@ -8,6 +8,7 @@ use times::GoDuration;
 
 use super::calls::Method;
 use super::chain;
+use super::episodes;
 use super::gone;
 use super::late_calls;
 use super::unexplained;
@@ -31,6 +32,7 @@ pub(super) fn conclude(mut told: Told, signs: &Signs) -> Analysis {
     of_kernel(&mut told);
     of_listings(&mut told);
     of_output(&mut told);
+    episodes::of_outages(&told.gone, &mut told.episodes);
     gone::conclude(&mut told);
     of_goroutines(&mut told, &groups);
     late_calls::conclude(&mut told);
@@ -47,6 +49,9 @@ pub(super) fn conclude(mut told: Told, signs: &Signs) -> Analysis {
             .then_with(|| one.file.cmp(&other.file))
     });
     story.dedup();
+    let findings = told.collected.findings();
+    let (episodes, dropped) = episodes::conclude(told.episodes, &findings);
+    told.dropped.episodes = dropped;
     let mut analysis = Analysis {
         summary: String::new(),
         inputs: told.inputs,
@@ -55,9 +60,10 @@ pub(super) fn conclude(mut told: Told, signs: &Signs) -> Analysis {
         chain: chain.map(|found| found.chain),
         metrics,
         story,
-        findings: told.collected.findings(),
+        findings,
         unexplained: told.troubles,
         dropped: told.dropped,
+        episodes,
     };
     analysis.summary = summary(&analysis);
     analysis
@@ -69,6 +75,8 @@ fn series_of(told: &mut Told) -> Option<PlegReading> {
         .iter()
         .any(|input| input.kind == Kind::KubeletLog);
     let intervals = std::mem::take(&mut told.intervals);
+    let story = series::in_one_story(intervals.clone());
+    episodes::of_series(&story, &told.story, &mut told.episodes);
     (is_kubelet || !intervals.is_empty())
         .then(|| series::read(intervals, told.dropped_intervals, &told.around))
 }

@@ -5,6 +5,8 @@
 
 use causes::Cause;
 use causes::finding::{Confidence, Culprit};
+use episodes::{Episode, What};
+use times::WallTime;
 
 use super::{Quote, Told};
 use crate::line::has;
@@ -14,9 +16,28 @@ use crate::series::SECOND;
 #[derive(Clone, Debug)]
 pub(super) struct Outage {
     lines: u64,
-    seconds: Option<i64>,
+    /// The times of the first and the last line, in nanoseconds.
+    between: Option<(i64, i64)>,
     ended: bool,
     quotes: Vec<Quote>,
+}
+
+impl Outage {
+    /// As an episode.
+    pub(super) fn episode(&self) -> Option<Episode> {
+        let (first, last) = self.between?;
+        let first = WallTime::from_unix_nanos(first)?;
+        let last = WallTime::from_unix_nanos(last).filter(|_| self.ended);
+        let reason = "the runtime could not be reached";
+        let mut episode = Episode::new(first, last, What::RuntimeUnreachable, reason);
+        episode.count = self.lines;
+        episode.source = self.quotes.first().cloned().map(Quote::source);
+        Some(episode)
+    }
+
+    fn seconds(&self) -> Option<i64> {
+        self.between.map(|(first, last)| (last - first) / SECOND)
+    }
 }
 
 /// Such errors in one input.
@@ -119,10 +140,9 @@ impl Gone {
                 Some(silent) => silent > SILENCE,
                 None => self.since > OTHER_LINES,
             };
-        let seconds = self.first.zip(self.last);
         Some(Outage {
             lines: self.lines,
-            seconds: seconds.map(|(first, last)| (last - first) / SECOND),
+            between: self.first.zip(self.last),
             ended,
             quotes: self.quotes,
         })
@@ -133,7 +153,7 @@ impl Gone {
 pub(super) fn conclude(told: &mut Told) {
     for outage in std::mem::take(&mut told.gone) {
         let lines = outage.lines;
-        let long = match outage.seconds {
+        let long = match outage.seconds() {
             Some(seconds) if seconds > 0 => format!(" for at least {seconds} s"),
             _ => String::new(),
         };
@@ -143,7 +163,7 @@ pub(super) fn conclude(told: &mut Told) {
         };
         let (confidence, says) = match outage.ended {
             true if outage
-                .seconds
+                .seconds()
                 .is_none_or(|seconds| seconds <= MAX_RESTART_SECONDS) =>
             {
                 continue;

@@ -6,6 +6,7 @@ use times::WallTime;
 
 use super::InputReport;
 use super::alike::Alikes;
+use super::episodes::Readiness;
 use super::gone::Gone;
 use super::services::Services;
 use super::told::{MAX_KERNEL_STACKS, Told};
@@ -50,6 +51,7 @@ pub(super) struct Input {
     pub(super) alikes: Alikes,
     /// A failure to update the node status was recorded.
     pub(super) lost_api_server: bool,
+    pub(super) readiness: Readiness,
 }
 
 impl Input {
@@ -76,6 +78,7 @@ impl Input {
             services: Services::default(),
             alikes: Alikes::default(),
             lost_api_server: false,
+            readiness: Readiness::default(),
         }
     }
 
@@ -149,6 +152,10 @@ impl Input {
         for quote in &mut told.story {
             quote.shift(correction);
         }
+        for episode in std::mem::take(&mut self.readiness).end() {
+            told.episodes.add(episode);
+        }
+        told.episodes.shift(correction);
         for (_, intervals) in std::mem::take(&mut self.hosts) {
             told.around.starts += intervals.starts();
             let (mut intervals, dropped) = intervals.end(last);

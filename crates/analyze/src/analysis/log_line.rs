@@ -2,7 +2,7 @@
 
 use super::input::Input;
 use super::told::MAX_QUOTES;
-use super::{Quote, Told, gone, names};
+use super::{Quote, Told, episodes, gone, names};
 use crate::kind::{Kind, Writer};
 use crate::line::prefix::Carried;
 use crate::line::stamp::{self, Stamp};
@@ -11,7 +11,7 @@ use crate::series::{Intervals, Said};
 use crate::signs::{FATAL, Found, Interest};
 
 /// Further nodes are not distinguished.
-const MAX_HOSTS: usize = 16;
+pub(super) const MAX_HOSTS: usize = 16;
 const SECOND: i64 = 1_000_000_000;
 const FIRST_CHECK: i64 = 10 * SECOND;
 
@@ -111,6 +111,16 @@ impl Input {
                 seen.culprit.learn(names::in_line(line));
             }
         }
+        if !is_first_check {
+            let episodes = found.causes.iter().filter_map(|&cause| {
+                episodes::sign(
+                    cause,
+                    || names::in_line(line),
+                    quote(&self.path, self.lines),
+                )
+            });
+            episodes.for_each(|episode| told.episodes.add(episode));
+        }
         let is_a_try = self.output.tries_defaults() && has(line, "dockershim.sock");
         if found.is(Interest::Connection)
             && !is_a_try
@@ -135,10 +145,22 @@ impl Input {
         if found.is(Interest::Answered) {
             self.gone.answered();
         }
+        self.readiness.line(
+            carried.host,
+            found,
+            || quote(&self.path, self.lines),
+            &mut told.episodes,
+        );
         if found.is(Interest::Call) {
             let (path, number) = (&self.path, self.lines);
-            told.calls
+            let late = told
+                .calls
                 .line(line, &mut told.around, || quote(path, number));
+            let episode = late
+                .and_then(|(method, who)| episodes::late_call(method, who, quote(path, number)));
+            if let Some(episode) = episode {
+                told.episodes.add(episode);
+            }
         }
         if found.is(Interest::Pleg) || found.is(Interest::Start) {
             let begins = self.series(line, carried, inner, found, time);

@@ -30,6 +30,7 @@ mod calls;
 mod chain;
 mod collected;
 mod conclude;
+mod episodes;
 mod gone;
 mod input;
 mod json;
@@ -44,6 +45,7 @@ mod unexplained;
 
 use std::sync::Arc;
 
+use ::episodes::Episode;
 use serde::Serialize;
 use times::WallTime;
 
@@ -84,6 +86,9 @@ pub struct Dropped {
     pub kernel_stacks: u64,
     /// Rows of listings.
     pub processes: u64,
+    /// Episodes.
+    #[serde(skip)]
+    pub episodes: u64,
 }
 
 impl Dropped {
@@ -118,6 +123,9 @@ pub struct Analysis {
     /// What exceeded the limits.
     #[serde(skip_serializing_if = "Dropped::is_nothing")]
     pub dropped: Dropped,
+    /// What happened from when to when, for a timeline, in order of time.
+    #[serde(skip)]
+    pub episodes: Vec<Episode>,
 }
 
 impl Analysis {

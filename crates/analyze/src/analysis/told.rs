@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use causes::finding::Culprit;
+use episodes::Collected as Episodes;
 
 use super::calls::Calls;
 use super::collected::Collected;
@@ -39,6 +40,7 @@ pub(super) struct Told {
     pub(super) samples: Vec<Sample>,
     pub(super) story: Vec<Quote>,
     pub(super) dropped: Dropped,
+    pub(super) episodes: Episodes,
     /// What commands printed, by input.
     pub(super) proofs: Vec<(String, Proof)>,
     /// What is wrong without a known cause.
@@ -94,6 +96,7 @@ impl Told {
         self.dropped.processes += take(&mut self.rows, rows.collect(), MAX_ROWS);
         self.samples.extend(other.samples);
         take(&mut self.story, other.story, MAX_STORY_LINES);
+        self.episodes.absorb(other.episodes);
         self.proofs.extend(other.proofs);
         self.troubles.extend(other.troubles);
         self.gone.extend(other.gone);

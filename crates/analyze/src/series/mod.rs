@@ -34,6 +34,7 @@ mod reading;
 use serde::Serialize;
 use times::WallTime;
 
+pub(crate) use interval::in_one_story;
 pub use interval::{Interval, Intervals};
 pub use pattern::Pattern;
 pub use point::Said;
@@ -109,7 +110,7 @@ fn is_zero(number: &u64) -> bool {
 
 /// Analyses the series of all inputs.
 pub fn read(intervals: Vec<Interval>, dropped: u64, around: &Around) -> PlegReading {
-    let intervals = interval::in_one_story(intervals);
+    let intervals = in_one_story(intervals);
     let pattern = pattern::of(&intervals, around);
     let reading = reading::sentence(pattern, &intervals, around);
     let faults = intervals.iter().filter(|interval| !interval.is_startup());

@@ -114,9 +114,15 @@ pub enum Interest {
     Failure,
     /// Talos tells how one of its services is.
     Service,
+    /// The runtime has started.
+    RuntimeStart,
+    /// The kubelet reports that the node is ready.
+    Ready,
+    /// The kubelet reports that the node is not ready.
+    NotReady,
 }
 
-const INTERESTS: [(&str, Interest); 56] = [
+const INTERESTS: [(&str, Interest); 61] = [
     ("pleg was last seen active", Interest::Pleg),
     ("pleg has yet to be successful", Interest::Pleg),
     ("from runtime service failed", Interest::Call),
@@ -133,8 +139,13 @@ const INTERESTS: [(&str, Interest); 56] = [
     ("Container runtime initialized", Interest::Answered),
     ("it just became ready", Interest::Answered),
     ("NodeReady", Interest::Answered),
+    ("NodeReady", Interest::Ready),
+    ("NodeNotReady", Interest::NotReady),
+    ("ode became not ready", Interest::NotReady),
     ("containerd successfully booted", Interest::Answered),
+    ("containerd successfully booted", Interest::RuntimeStart),
     ("API listen on ", Interest::Answered),
+    ("API listen on ", Interest::RuntimeStart),
     ("aemon has completed initialization", Interest::Answered),
     (
         "update node status exceeds retry count",
@@ -192,6 +203,8 @@ impl Interest {
 pub struct Found {
     /// For [`Signs::sign`].
     pub signs: Vec<usize>,
+    /// The cause of each of them.
+    pub causes: Vec<Cause>,
     /// What failed, for an unknown reason.
     pub failure: Option<&'static Failure>,
     /// What else, a bit for each.
@@ -269,6 +282,7 @@ impl Signs {
             let bit = 1u128 << index;
             if seen & bit == 0 && sign.holds(line) {
                 found.signs.push(index);
+                found.causes.push(sign.cause);
             }
             seen |= bit;
         });

@@ -1,0 +1,168 @@
+//! From lines to episodes, for a timeline.
+//!
+//! ```text
+//!   a call that timed out ------\
+//!   a line that shows a cause ---+--> Collected: what repeats is one episode
+//!   not ready, ready, started --/         |
+//!   the series, outages ------------------+--> conclude: those of causes that were found
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use causes::Cause;
+use causes::finding::{Culprit, Finding};
+use episodes::{Collected, Episode, Source, What};
+use times::{GoDuration, WallTime};
+
+use super::Quote;
+use super::calls::Method;
+use super::gone::Outage;
+use super::log_line::MAX_HOSTS;
+use crate::series::Interval;
+use crate::signs::{Found, Interest};
+
+/// For how long a kubelet waits for a list or a status: `runtimeRequestTimeout`, by default.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// Since when the kubelet says that its node is not ready, by node.
+#[derive(Debug, Default)]
+pub(super) struct Readiness(BTreeMap<Vec<u8>, Episode>);
+
+impl Readiness {
+    /// A line about a node's readiness, or about a start.
+    pub(super) fn line(
+        &mut self,
+        node: &[u8],
+        found: &Found,
+        quote: impl Fn() -> Quote,
+        to: &mut Collected,
+    ) {
+        let mut started = |what, reason| {
+            let quote = quote();
+            if let Some(time) = quote.time {
+                to.add(Episode::at(time, what, reason).written(quote.source()));
+            }
+        };
+        if found.is(Interest::Start) {
+            started(What::KubeletStarted, "the kubelet has started");
+        }
+        if found.is(Interest::RuntimeStart) {
+            started(What::RuntimeStarted, "the runtime has started");
+        }
+        if found.is(Interest::NotReady) {
+            self.not_ready(node, quote());
+        }
+        if found.is(Interest::Ready)
+            && let Some(mut episode) = self.0.remove(node)
+        {
+            episode.to = quote().time;
+            to.add(episode);
+        }
+    }
+
+    fn not_ready(&mut self, node: &[u8], quote: Quote) {
+        let is_known = self.0.contains_key(node) || self.0.len() == MAX_HOSTS;
+        let Some(time) = quote.time.filter(|_| !is_known) else {
+            return;
+        };
+        let reason = "the kubelet reported that the node is not ready";
+        let episode = Episode::new(time, None, What::NotReady, reason);
+        self.0
+            .insert(node.to_owned(), episode.written(quote.source()));
+    }
+
+    /// The input ends: those that have not ended.
+    pub(super) fn end(self) -> impl Iterator<Item = Episode> {
+        self.0.into_values()
+    }
+}
+
+impl Quote {
+    /// As the source of an episode.
+    pub(super) fn source(self) -> Source {
+        Source {
+            file: self.file,
+            line: Some(self.line),
+            text: self.text,
+        }
+    }
+}
+
+/// A call of this method timed out at the quote's time.
+pub(super) fn late_call(method: Method, who: Culprit, quote: Quote) -> Option<Episode> {
+    let call = method.name()?;
+    let to = quote.time?;
+    let (from, reason) = match method.waits_for_request_timeout() {
+        true => (
+            to.before(REQUEST_TIMEOUT),
+            format!("{call} timed out; a kubelet waits for it for 2m0s by default"),
+        ),
+        false => (to, format!("{call} timed out")),
+    };
+    let what = What::HungCall { call: call.into() };
+    let episode = Episode::new(from, Some(to), what, reason);
+    Some(episode.about(who).written(quote.source()))
+}
+
+/// A line that shows a cause.
+pub(super) fn sign(cause: Cause, who: impl FnOnce() -> Culprit, quote: Quote) -> Option<Episode> {
+    let title = cause.about().title.as_str();
+    let episode = Episode::at(quote.time?, What::Sign { cause }, title);
+    Some(episode.about(who()).written(quote.source()))
+}
+
+/// Intervals in which a kubelet reported that its PLEG was not healthy.
+pub(super) fn of_series(intervals: &[Interval], quotes: &[Quote], to: &mut Collected) {
+    let time = |nanos: i64| WallTime::from_unix_nanos(nanos);
+    let first_line = |start| quotes.iter().find(|quote| quote.time == Some(start));
+    for interval in intervals.iter().filter(|interval| !interval.is_startup()) {
+        let Some((start, end)) = interval
+            .start
+            .and_then(time)
+            .zip(interval.end.and_then(time))
+        else {
+            continue;
+        };
+        let ended = |end| Some(end).filter(|_| interval.closed);
+        let peak = Duration::from_nanos(interval.peak().unsigned_abs());
+        let peak = GoDuration(Duration::from_secs(peak.as_secs()));
+        let began = interval.relist_began().and_then(time);
+        let reason = match began {
+            Some(_) => {
+                format!("the kubelet skipped all pods; no relist had completed for up to {peak}")
+            }
+            None => {
+                "the kubelet skipped all pods; no relist had completed since it started".to_owned()
+            }
+        };
+        let mut episode = Episode::new(start, ended(end), What::PodsSkipped, reason);
+        episode.count = interval.lines;
+        episode.source = first_line(start).cloned().map(Quote::source);
+        to.add(episode);
+        if let Some(began) = began {
+            let reason = "the last relist that completed began here";
+            to.add(Episode::new(began, ended(end), What::NoRelist, reason));
+        }
+    }
+}
+
+/// Periods in which the runtime could not be reached.
+pub(super) fn of_outages(outages: &[Outage], to: &mut Collected) {
+    outages
+        .iter()
+        .filter_map(Outage::episode)
+        .for_each(|episode| to.add(episode));
+}
+
+/// All of them in order of time. Lines that show a cause count only if the cause was found: some
+/// are common at every start.
+pub(super) fn conclude(all: Collected, findings: &[Finding]) -> (Vec<Episode>, u64) {
+    let found: BTreeSet<Cause> = findings.iter().map(|finding| finding.cause).collect();
+    let (mut all, dropped) = all.sorted();
+    all.retain(|episode| match episode.what {
+        What::Sign { cause } => found.contains(&cause),
+        _ => true,
+    });
+    (all, dropped)
+}

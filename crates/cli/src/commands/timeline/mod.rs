@@ -1,0 +1,151 @@
+//! `pleg timeline`: a picture of an incident.
+//!
+//! ```text
+//!   --from FILE...  --> read: episodes, causes --> Picture --> html | svg | json | intervals | text
+//! ```
+
+mod read;
+
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use clap::Args;
+use episodes::Episode;
+use pleg::model::wall_time::{WallTime, system_clock};
+use serde::Serialize;
+use timeline::Picture;
+use tokio::task::spawn_blocking;
+
+use crate::args::{Global, Output, duration};
+use crate::{Found, output};
+
+const AFTER_HELP: &str = "\
+Examples:
+  pleg timeline --from kubelet.log --from containerd.log --output-file night.html
+  pleg timeline --from /var/log/pods.tar.d -o svg > incident.svg
+  journalctl -u kubelet -o short-iso | pleg timeline --from - -o text
+
+Without -o, the extension of --output-file decides: .html, .svg, .json or .txt. Without both it is
+text on a terminal, and html otherwise.
+
+The page works without a network. In it: drag to zoom, j and k step through the episodes, 0 shows
+everything, and the address always leads to the range that is shown.";
+
+/// Of the picture for a terminal.
+const COLUMNS: usize = 100;
+
+/// Arguments of `pleg timeline`.
+#[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub struct Timeline {
+    /// What to draw: everything that `pleg analyze` reads; - for standard input. Can be repeated.
+    #[arg(long, value_name = "FILE", num_args = 1.., required = true)]
+    pub from: Vec<String>,
+    /// Only what lasted until this long before the last entry, or happened later.
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub since: Option<Duration>,
+    /// Output format
+    #[arg(id = "output", short, long, value_enum)]
+    output: Option<Output>,
+    /// File to write to instead of standard output.
+    #[arg(long, value_name = "FILE")]
+    pub output_file: Option<PathBuf>,
+}
+
+pub async fn run(_global: &Global, options: Timeline) -> anyhow::Result<Found> {
+    let form = form(&options)?;
+    let now = system_clock()();
+    let from = options.from;
+    let read = spawn_blocking(move || read::read(&from, now)).await??;
+    let Some(picture) = read.picture else {
+        bail!(
+            "no line has a time, so there is nothing to draw ({})",
+            read.sources.join(", ")
+        );
+    };
+    let picture = match options.since {
+        Some(since) => {
+            let begin = picture.to.before(since);
+            picture.since(begin)
+        }
+        None => picture,
+    };
+    let drawn = draw(&picture, form)?;
+    match options.output_file {
+        Some(path) => spawn_blocking(move || save(&path, &drawn)).await??,
+        None if form == Output::Text => output::text(&drawn)?,
+        None => output::generated(drawn.as_bytes())?,
+    }
+    Ok(Found::Well)
+}
+
+fn form(options: &Timeline) -> anyhow::Result<Output> {
+    if let Some(output) = options.output {
+        return Ok(output);
+    }
+    let Some(path) = &options.output_file else {
+        return Ok(match std::io::stdout().is_terminal() {
+            true => Output::Text,
+            false => Output::Html,
+        });
+    };
+    let extension = path.extension().and_then(|extension| extension.to_str());
+    Ok(match extension {
+        Some("html" | "htm") | None => Output::Html,
+        Some("svg") => Output::Svg,
+        Some("json") => Output::Json,
+        Some("txt") => Output::Text,
+        Some(other) => bail!(
+            "the extension .{} tells no format: add -o html, svg, json, intervals or text",
+            escape::printable(other)
+        ),
+    })
+}
+
+/// The picture as JSON; `pleg analyze` has the findings.
+#[derive(Serialize)]
+struct Json<'a> {
+    summary: &'a str,
+    node: Option<&'a str>,
+    from: WallTime,
+    to: WallTime,
+    sources: &'a [String],
+    notes: &'a [String],
+    episodes: &'a [Episode],
+}
+
+fn draw(picture: &Picture, form: Output) -> anyhow::Result<String> {
+    let line = |json: String| escape::json(json) + "\n";
+    Ok(match form {
+        Output::Html => timeline::html(picture),
+        Output::Svg => timeline::svg(picture),
+        Output::Text => timeline::text(picture, COLUMNS),
+        Output::Json => line(serde_json::to_string(&Json {
+            summary: &picture.summary,
+            node: picture.node.as_deref(),
+            from: picture.from,
+            to: picture.to,
+            sources: &picture.sources,
+            notes: &picture.notes,
+            episodes: &picture.episodes,
+        })?),
+        Output::Intervals => {
+            let node = picture.node.as_deref().unwrap_or("node");
+            let intervals = episodes::intervals::intervals(&picture.episodes, node);
+            line(serde_json::to_string(&intervals)?)
+        }
+    })
+}
+
+/// Replaces the file as a whole, so that nobody opens half a page.
+fn save(path: &Path, drawn: &str) -> anyhow::Result<()> {
+    let context = || {
+        format!(
+            "cannot write {}",
+            escape::printable(&path.to_string_lossy())
+        )
+    };
+    std::fs::write(path, drawn).with_context(context)
+}

@@ -1,0 +1,145 @@
+//! The data of the page: short, because a day has thousands of episodes.
+
+use std::collections::HashMap;
+
+use escape::line;
+use serde::Serialize;
+use times::WallTime;
+
+use crate::Picture;
+use crate::rows::{Section, class, rows};
+
+#[derive(Serialize)]
+struct Data {
+    /// Milliseconds since 1970.
+    from: i64,
+    to: i64,
+    rows: Vec<RowData>,
+    /// Texts that episodes name by number.
+    texts: Vec<String>,
+    episodes: Vec<EpisodeData>,
+}
+
+#[derive(Serialize)]
+struct RowData {
+    label: String,
+    section: &'static str,
+}
+
+/// Row, class, from, to (0 if it has not ended), title, whom, reason, file, line, text, count, id.
+/// Times are milliseconds after the beginning of the picture.
+type EpisodeData = (
+    usize,
+    &'static str,
+    i64,
+    i64,
+    usize,
+    usize,
+    usize,
+    usize,
+    u64,
+    usize,
+    u64,
+    usize,
+);
+
+/// Texts, each once.
+#[derive(Default)]
+struct Texts {
+    all: Vec<String>,
+    known: HashMap<String, usize>,
+}
+
+impl Texts {
+    /// Its number. Nothing in it can act: control and format characters are escaped.
+    fn number(&mut self, text: &str) -> usize {
+        let text = line(text);
+        if let Some(number) = self.known.get(&*text) {
+            return *number;
+        }
+        let number = self.all.len();
+        self.all.push(text.clone().into_owned());
+        self.known.insert(text.into_owned(), number);
+        number
+    }
+}
+
+/// The data as JSON that may stand in a script element.
+pub(super) fn json(picture: &Picture) -> String {
+    let rows = rows(picture);
+    let mut row_of = vec![0; picture.episodes.len()];
+    for (number, row) in rows.iter().enumerate() {
+        row.episodes
+            .iter()
+            .for_each(|index| row_of[*index] = number);
+    }
+    let millis = |time: WallTime| time.as_unix_nanos() / 1_000_000;
+    let begin = millis(picture.from);
+    let mut texts = Texts::default();
+    texts.number("");
+    let episodes = picture.episodes.iter().zip(row_of).map(|(episode, row)| {
+        let source = episode.source.as_ref();
+        let from = millis(episode.from) - begin;
+        // 0 says that it has not ended, so what ended in the first millisecond ends in the next.
+        let to = episode.to.map_or(0, |to| (millis(to) - begin).max(1));
+        (
+            row,
+            class(&episode.what),
+            from,
+            to,
+            texts.number(&episode.what.title()),
+            texts.number(&episode.whom()),
+            texts.number(&episode.reason),
+            source.map_or(0, |source| texts.number(&source.file)),
+            source.and_then(|source| source.line).unwrap_or(0),
+            source.map_or(0, |source| texts.number(&source.text)),
+            episode.count,
+            texts.number(episode.who.id.as_deref().unwrap_or_default()),
+        )
+    });
+    let episodes = episodes.collect();
+    let shown = rows.iter().map(|row| RowData {
+        label: line(&row.label).into_owned(),
+        section: Section::title(row.section),
+    });
+    let data = Data {
+        from: begin,
+        to: millis(picture.to),
+        rows: shown.collect(),
+        texts: texts.all,
+        episodes,
+    };
+    // Within strings only: JSON itself has none of these.
+    serde_json::to_string(&data)
+        .unwrap_or_default()
+        .replace('<', "\\u003c")
+        .replace('>', "\\u003e")
+        .replace('&', "\\u0026")
+}
+
+#[cfg(test)]
+mod tests {
+    use causes::finding::{Culprit, PodName};
+    use episodes::{Episode, What};
+
+    use super::*;
+
+    #[test]
+    fn no_name_ends_the_script() {
+        let time = WallTime::from_unix_nanos(1_700_000_000_000_000_000).unwrap();
+        let name = "</script><!--\u{202e}\u{1b}[2J".to_owned();
+        let who = Culprit {
+            pod: Some(PodName {
+                name: Some(name),
+                ..PodName::default()
+            }),
+            ..Culprit::default()
+        };
+        let episode = Episode::at(time, What::PodWaited, "</script>").about(who);
+        let json = json(&Picture::new("", vec![episode]).unwrap());
+        assert!(!json.contains(['<', '>', '\u{202e}', '\u{1b}']), "{json}");
+        let read: serde_json::Value = serde_json::from_str(&json).unwrap();
+        let label = read["rows"][0]["label"].as_str().unwrap();
+        assert_eq!(label, "</script><!--\\u{202e}\\u{1b}[2J");
+    }
+}

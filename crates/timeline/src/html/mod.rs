@@ -1,0 +1,118 @@
+//! The picture as one page: no network, no framework.
+//!
+//! ```text
+//!   page.html   head, summary, causes       filled in here
+//!   page.css    on a screen, on paper
+//!   page.js     draws the rows from the data, zooms, answers the mouse and the keys
+//!   data        JSON; only text is made of it
+//!   noscript    the SVG
+//! ```
+//!
+//! What the page holds of a pod's name or a line is JSON in which `<` is escaped, and is shown as
+//! text only.
+
+mod data;
+
+use std::fmt::Write;
+
+use crate::Picture;
+use crate::scale::title;
+use crate::svg::{COLOURS, text};
+
+const PAGE: &str = include_str!("page.html");
+const STYLE: &str = include_str!("page.css");
+const SCRIPT: &str = include_str!("page.js");
+
+/// The whole page.
+pub fn html(picture: &Picture) -> String {
+    let data = data::json(picture);
+    let filled = [
+        ("TITLE", text(&title(picture))),
+        ("NODE", node(picture)),
+        ("SUMMARY", text(&picture.summary)),
+        ("CAUSES", causes(picture)),
+        ("NOTES", notes(picture)),
+        ("COLOURS", COLOURS.to_owned()),
+        ("STYLE", STYLE.to_owned()),
+        ("SCRIPT", SCRIPT.to_owned()),
+        ("PICTURE", crate::svg(picture)),
+        ("DATA", data),
+    ];
+    fill(PAGE, &filled)
+}
+
+/// Puts each text in its place, once: what a text itself contains is no place.
+fn fill(page: &str, filled: &[(&str, String)]) -> String {
+    let mut rest = page;
+    let mut out = String::with_capacity(page.len());
+    while let Some((before, after)) = rest.split_once("{{") {
+        let (name, after) = after.split_once("}}").unwrap_or((after, ""));
+        out.push_str(before);
+        let value = filled.iter().find(|(its, _)| *its == name);
+        out.push_str(value.map_or("", |(_, value)| value));
+        rest = after;
+    }
+    out.push_str(rest);
+    out
+}
+
+fn node(picture: &Picture) -> String {
+    let node = picture.node.as_deref();
+    node.map_or(String::new(), |node| format!("{} · ", text(node)))
+}
+
+fn causes(picture: &Picture) -> String {
+    if picture.advice.is_empty() {
+        return String::new();
+    }
+    let mut out = String::from("<ol class=\"causes\">");
+    for advice in &picture.advice {
+        let _ = write!(
+            out,
+            "<li><b>{}</b> <span class=\"quiet\">{} confidence</span><br>{}",
+            text(&advice.cause),
+            text(&advice.confidence),
+            marked(&advice.sentence)
+        );
+        if !advice.steps.is_empty() {
+            out.push_str("<ul>");
+            for step in &advice.steps {
+                let _ = write!(out, "<li>{}</li>", marked(step));
+            }
+            out.push_str("</ul>");
+        }
+        out.push_str("</li>");
+    }
+    out + "</ol>"
+}
+
+/// Text in which what stands between backticks is code.
+fn marked(sentence: &str) -> String {
+    let parts = sentence.split('`').enumerate();
+    let part = |(number, part)| match number % 2 {
+        0 => text(part),
+        _ => format!("<code>{}</code>", text(part)),
+    };
+    parts.map(part).collect()
+}
+
+fn notes(picture: &Picture) -> String {
+    let sources = match picture.sources.is_empty() {
+        true => None,
+        false => Some(format!("Read: {}.", picture.sources.join(", "))),
+    };
+    let notes = sources.iter().chain(&picture.notes);
+    let line = |note: &String| format!("<p>{}</p>", text(note));
+    notes.map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_that_looks_like_a_place_is_not_filled_in() {
+        let filled = [("A", "{{B}}".to_owned()), ("B", "b".to_owned())];
+        assert_eq!(fill("<{{A}}{{B}}>", &filled), "<{{B}}b>");
+    }
+}

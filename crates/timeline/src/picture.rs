@@ -1,0 +1,90 @@
+//! What is drawn.
+
+use std::time::Duration;
+
+use episodes::Episode;
+use times::WallTime;
+
+/// What a picture shows.
+#[derive(Clone, Debug)]
+pub struct Picture {
+    /// What happened, in one sentence.
+    pub summary: String,
+    /// The node, if it is known.
+    pub node: Option<String>,
+    /// The probable causes, the most probable one first.
+    pub advice: Vec<Advice>,
+    /// What was read.
+    pub sources: Vec<String>,
+    /// Restrictions that a reader has to know, a sentence each.
+    pub notes: Vec<String>,
+    /// All episodes, in order of time.
+    pub episodes: Vec<Episode>,
+    /// The beginning of the picture.
+    pub from: WallTime,
+    /// Its end: what has not ended is drawn until here.
+    pub to: WallTime,
+}
+
+/// A probable cause, and what to do.
+#[derive(Clone, Debug, Default)]
+pub struct Advice {
+    /// The id of the cause.
+    pub cause: String,
+    /// `low`, `medium`, `high` or `certain`.
+    pub confidence: String,
+    /// What it is, with names.
+    pub sentence: String,
+    /// What to do, the first thing first.
+    pub steps: Vec<String>,
+}
+
+/// A picture of one moment needs some width.
+const SHORTEST: Duration = Duration::from_secs(1);
+
+impl Picture {
+    /// A picture of all these episodes, which are sorted by their beginning. None without any.
+    pub fn new(summary: impl Into<String>, mut episodes: Vec<Episode>) -> Option<Self> {
+        episodes.sort_by_key(|episode| episode.from);
+        let from = episodes.first()?.from;
+        let last = |episode: &Episode| episode.to.unwrap_or(episode.from);
+        let to = episodes.iter().map(last).max()?;
+        Some(Self {
+            summary: summary.into(),
+            node: None,
+            advice: Vec::new(),
+            sources: Vec::new(),
+            notes: Vec::new(),
+            episodes,
+            from,
+            to: to.max(after(from, SHORTEST)),
+        })
+    }
+
+    /// The same without what had ended before `from`.
+    pub fn since(mut self, from: WallTime) -> Self {
+        self.episodes
+            .retain(|episode| episode.to.is_none_or(|to| to >= from));
+        self.from = self.from.max(from).min(self.to.before(SHORTEST));
+        self
+    }
+
+    /// How much time it shows.
+    pub fn spans(&self) -> Duration {
+        self.to.since(self.from)
+    }
+
+    /// Where the episode begins and ends in this picture, as parts of its width. An episode
+    /// may begin before the picture does.
+    pub(crate) fn place(&self, episode: &Episode) -> (f64, f64) {
+        let whole = self.spans().as_secs_f64();
+        let part = |time: WallTime| (time.since(self.from).as_secs_f64() / whole).clamp(0.0, 1.0);
+        let from = part(episode.from);
+        (from, episode.to.map_or(1.0, part).max(from))
+    }
+}
+
+fn after(time: WallTime, duration: Duration) -> WallTime {
+    let nanos = i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX);
+    WallTime::from_unix_nanos(time.as_unix_nanos().saturating_add(nanos)).unwrap_or(time)
+}

@@ -1,0 +1,224 @@
+//! Which episodes share a row, and the order of the rows: who hung first, then the node, then
+//! who had to wait, then what happened.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use episodes::{Level, What};
+
+use crate::Picture;
+
+/// A row of the picture.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Row {
+    /// What stands in front of it.
+    pub label: String,
+    /// In which part of the picture it is.
+    pub section: Section,
+    /// Which episodes are drawn in it, in order of time.
+    pub episodes: Vec<usize>,
+}
+
+/// The parts of a picture, from top to bottom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Section {
+    /// Calls that hung.
+    Calls,
+    /// The node as a whole.
+    Node,
+    /// Pods that had to wait.
+    Pods,
+    /// Lines and diagnoses that point to a cause.
+    Causes,
+    /// What happened to containers, and when it was reported.
+    Events,
+}
+
+impl Section {
+    /// Its heading.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Calls => "Hung calls",
+            Self::Node => "Node",
+            Self::Pods => "Pods not seen",
+            Self::Causes => "Causes",
+            Self::Events => "Events",
+        }
+    }
+}
+
+/// A section with more rows is not readable: the others share one.
+const MAX_ROWS: usize = 30;
+
+/// The rows of a picture.
+pub(crate) fn rows(picture: &Picture) -> Vec<Row> {
+    let mut rows: BTreeMap<(Section, u8, String), Vec<usize>> = BTreeMap::new();
+    for (index, episode) in picture.episodes.iter().enumerate() {
+        let whom = episode.whom();
+        let (section, order) = place(&episode.what, whom.is_empty());
+        let label = match &episode.what {
+            What::HungCall { call } if whom.is_empty() => call.clone(),
+            What::HungCall { call } => format!("{whom} ({call})"),
+            What::PodWaited => whom,
+            What::Event { event, source, .. } => format!("{event} ({source})"),
+            What::Health { .. } => "pleg".to_owned(),
+            what => what.title(),
+        };
+        let its = rows.entry((section, order, label)).or_default();
+        its.push(index);
+    }
+    let rows = rows.into_iter().map(|((section, order, label), episodes)| {
+        let row = Row {
+            label,
+            section,
+            episodes,
+        };
+        (order, row)
+    });
+    let mut rows: Vec<(u8, Row)> = rows.collect();
+    // Whoever hung or waited longest comes first.
+    rows.sort_by_key(|(order, row)| (row.section, *order, Reverse(lasted(picture, row))));
+    together(rows.into_iter().map(|(_, row)| row).collect())
+}
+
+/// The section, and the order of kinds within it: a list hangs because of somebody, so whoever
+/// hung comes before it.
+fn place(what: &What, is_of_nobody: bool) -> (Section, u8) {
+    match what {
+        What::HungCall { .. } => (Section::Calls, u8::from(is_of_nobody)),
+        What::NotReady => (Section::Node, 0),
+        What::WouldBeNotReady => (Section::Node, 1),
+        What::PodsSkipped => (Section::Node, 2),
+        What::NoRelist => (Section::Node, 3),
+        What::RuntimeUnreachable => (Section::Node, 4),
+        What::Health { .. } => (Section::Node, 5),
+        What::Guarding => (Section::Node, 6),
+        What::HintsMissing => (Section::Node, 7),
+        What::NotRecorded => (Section::Node, 8),
+        What::KubeletStarted => (Section::Node, 9),
+        What::RuntimeStarted => (Section::Node, 10),
+        What::PodWaited => (Section::Pods, 0),
+        What::Finding { .. } => (Section::Causes, 0),
+        What::Sign { .. } => (Section::Causes, 1),
+        What::Event { .. } => (Section::Events, 0),
+    }
+}
+
+fn lasted(picture: &Picture, row: &Row) -> Duration {
+    if !matches!(row.section, Section::Calls | Section::Pods) {
+        return Duration::ZERO;
+    }
+    let episodes = row.episodes.iter().map(|index| &picture.episodes[*index]);
+    let each = episodes.map(|episode| {
+        let to = episode.to.unwrap_or(picture.to);
+        to.since(episode.from)
+    });
+    each.sum()
+}
+
+/// Rows beyond the limit of their section become one.
+fn together(rows: Vec<Row>) -> Vec<Row> {
+    let mut kept: Vec<Row> = Vec::new();
+    let mut more: BTreeMap<Section, Vec<Row>> = BTreeMap::new();
+    for row in rows {
+        let in_section = kept.iter().filter(|kept| kept.section == row.section);
+        match in_section.count() < MAX_ROWS {
+            true => kept.push(row),
+            false => more.entry(row.section).or_default().push(row),
+        }
+    }
+    for (section, rows) in more {
+        let label = format!("{} more", rows.len());
+        let mut episodes: Vec<usize> = rows.into_iter().flat_map(|row| row.episodes).collect();
+        episodes.sort_unstable();
+        let after = kept.iter().rposition(|row| row.section == section);
+        let row = Row {
+            label,
+            section,
+            episodes,
+        };
+        kept.insert(after.map_or(0, |last| last + 1), row);
+    }
+    kept
+}
+
+/// The class of an episode in styles: its colour.
+pub(crate) fn class(what: &What) -> &'static str {
+    match what {
+        What::HungCall { .. } => "hung",
+        What::Guarding => "guard",
+        What::PodWaited | What::NoRelist => "wait",
+        What::NotRecorded => "none",
+        what => match what.level() {
+            Level::Error => "error",
+            Level::Warning => "warning",
+            Level::Info => "info",
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use causes::finding::{Culprit, PodName};
+    use episodes::Episode;
+    use times::WallTime;
+
+    use super::*;
+
+    fn second(second: i64) -> WallTime {
+        WallTime::from_unix_nanos((1_700_000_000 + second) * 1_000_000_000).unwrap()
+    }
+
+    fn pod(name: &str) -> Culprit {
+        Culprit {
+            pod: Some(PodName {
+                uid: None,
+                namespace: Some("default".into()),
+                name: Some(name.into()),
+            }),
+            ..Culprit::default()
+        }
+    }
+
+    fn hangs(from: i64, to: i64, who: Culprit) -> Episode {
+        let call = What::HungCall {
+            call: "ContainerStatus".into(),
+        };
+        Episode::new(second(from), Some(second(to)), call, "").about(who)
+    }
+
+    fn labels(episodes: Vec<Episode>) -> Vec<String> {
+        let picture = Picture::new("", episodes).unwrap();
+        rows(&picture).into_iter().map(|row| row.label).collect()
+    }
+
+    #[test]
+    fn who_hung_longest_comes_first_and_the_node_after_all_calls() {
+        let episodes = vec![
+            Episode::new(second(0), Some(second(900)), What::NotReady, ""),
+            hangs(0, 10, pod("short")),
+            hangs(5, 500, pod("long")),
+            hangs(600, 700, pod("short")),
+        ];
+        assert_eq!(
+            labels(episodes),
+            [
+                "default/long (ContainerStatus)",
+                "default/short (ContainerStatus)",
+                "NotReady"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_thousand_pods_that_hang_do_not_make_a_thousand_rows() {
+        let hang = |number: i64| hangs(0, 1000 - number, pod(&format!("p{number}")));
+        let mut episodes: Vec<Episode> = (0..1000).map(hang).collect();
+        episodes.push(Episode::new(second(0), None, What::NotReady, ""));
+        let labels = labels(episodes);
+        assert_eq!(labels.len(), MAX_ROWS + 2);
+        assert_eq!(labels[0], "default/p0 (ContainerStatus)");
+        assert_eq!(labels[MAX_ROWS..], ["970 more", "NotReady"]);
+    }
+}

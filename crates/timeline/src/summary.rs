@@ -1,0 +1,102 @@
+//! What happened, in one sentence.
+
+use std::time::Duration;
+
+use episodes::{Episode, What};
+use times::{GoDuration, WallTime};
+
+/// What these episodes say at most, until `end` where they have not ended: who hung longest, and
+/// what the node suffered from it.
+pub fn summary(episodes: &[Episode], end: WallTime) -> String {
+    let lasted = |episode: &Episode| episode.to.unwrap_or(end).since(episode.from);
+    let total = |is: fn(&What) -> bool| -> Duration {
+        // Episodes of one kind do not overlap in one source.
+        let its = episodes.iter().filter(|episode| is(&episode.what));
+        its.map(lasted).sum()
+    };
+    let hung = |episode: &&Episode| matches!(episode.what, What::HungCall { .. });
+    // A call for somebody says more than a list, which hangs because of somebody.
+    let longest = episodes
+        .iter()
+        .filter(hung)
+        .max_by_key(|episode| (!episode.whom().is_empty(), lasted(episode)));
+    let mut parts = Vec::new();
+    if let Some(episode) = longest
+        && let What::HungCall { call } = &episode.what
+    {
+        let whom = episode.whom();
+        let whom = match whom.is_empty() {
+            true => String::new(),
+            false => format!(" for {whom}"),
+        };
+        let time = shown(lasted(episode));
+        parts.push(format!("{call}{whom} did not return for {time}"));
+    }
+    let suffered = [
+        (
+            "the node was NotReady",
+            total(|what| matches!(what, What::NotReady)),
+        ),
+        (
+            "a kubelet would have been NotReady",
+            total(|what| matches!(what, What::WouldBeNotReady)),
+        ),
+        (
+            "the kubelet skipped all pods",
+            total(|what| matches!(what, What::PodsSkipped)),
+        ),
+        (
+            "the runtime could not be reached",
+            total(|what| matches!(what, What::RuntimeUnreachable)),
+        ),
+    ];
+    for (what, time) in suffered {
+        if !time.is_zero() {
+            parts.push(format!("{what} for {}", shown(time)));
+        }
+    }
+    match parts.is_empty() {
+        true => "No call hung, and the node was not seen to suffer.".to_owned(),
+        false => {
+            let sentence = parts.join("; ");
+            let mut characters = sentence.chars();
+            let first = characters.next().map(|first| first.to_ascii_uppercase());
+            first.into_iter().chain(characters).chain(['.']).collect()
+        }
+    }
+}
+
+fn shown(time: Duration) -> GoDuration {
+    match time.as_secs() {
+        0 => GoDuration(Duration::from_millis(time.as_millis() as u64)),
+        seconds => GoDuration(Duration::from_secs(seconds)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use causes::finding::Culprit;
+
+    use super::*;
+
+    #[test]
+    fn the_sentence_names_who_hung_and_what_the_node_suffered() {
+        let second = |second: i64| WallTime::from_unix_nanos(second * 1_000_000_000).unwrap();
+        let hung = |call: &str| What::HungCall { call: call.into() };
+        let who = Culprit {
+            id: Some("61ac".into()),
+            ..Culprit::default()
+        };
+        let list = Episode::new(second(1), Some(second(301)), hung("ListContainers"), "");
+        let status = Episode::new(second(3), Some(second(300)), hung("ContainerStatus"), "");
+        let skipped = Episode::new(second(200), None, What::PodsSkipped, "");
+        let all = [list, status.about(who), skipped];
+        assert_eq!(
+            summary(&all, second(302)),
+            "ContainerStatus for 61ac did not return for 4m57s; the kubelet skipped all pods for \
+             1m42s."
+        );
+        let nothing = "No call hung, and the node was not seen to suffer.";
+        assert_eq!(summary(&[], second(1)), nothing);
+    }
+}

@@ -1,0 +1,162 @@
+//! The picture as SVG: no script, states are classes, light and dark.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use escape::{printable, sentence};
+
+use crate::Picture;
+use crate::rows::{Row, class, rows};
+use crate::scale::{marks, title};
+
+/// The colours, for both pictures.
+pub(crate) const COLOURS: &str = include_str!("colours.css");
+
+const WIDTH: f64 = 1200.0;
+const LABELS: f64 = 330.0;
+const ROW: f64 = 20.0;
+const HEAD: f64 = 74.0;
+/// Wider characters are cut.
+const LABEL_CHARACTERS: usize = 46;
+const SUMMARY_CHARACTERS: usize = 170;
+
+/// The whole picture as one SVG file.
+pub fn svg(picture: &Picture) -> String {
+    let rows = rows(picture);
+    let mut lines = Vec::new();
+    let mut section = None;
+    for row in &rows {
+        if section.replace(row.section) != Some(row.section) {
+            lines.push(Line::Section(row.section.title()));
+        }
+        lines.push(Line::Row(row));
+    }
+    let height = HEAD + lines.len() as f64 * ROW + 10.0;
+    let mut out = String::new();
+    let _ = writeln!(
+        out,
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" \
+         width=\"{WIDTH}\" height=\"{height}\" role=\"img\" class=\"pleg\">\n\
+         <title>{}</title>\n<style>{COLOURS}</style>\n\
+         <rect class=\"page\" width=\"{WIDTH}\" height=\"{height}\"/>\n\
+         <text class=\"summary\" x=\"12\" y=\"24\">{}</text>\n\
+         <text class=\"quiet\" x=\"12\" y=\"44\">{}</text>",
+        text(&picture.summary),
+        text(&cut(&sentence(&picture.summary), SUMMARY_CHARACTERS)),
+        text(&title(picture)),
+    );
+    for mark in marks(picture, 9) {
+        let x = LABELS + mark.at * (WIDTH - LABELS - 12.0);
+        let _ = writeln!(
+            out,
+            "<line class=\"mark\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{:.0}\" y2=\"{height:.0}\"/>\
+             <text class=\"quiet\" x=\"{:.1}\" y=\"{:.0}\">{}</text>",
+            HEAD - 6.0,
+            x + 3.0,
+            HEAD - 8.0,
+            text(&mark.text)
+        );
+    }
+    for (number, line) in lines.iter().enumerate() {
+        let y = HEAD + number as f64 * ROW;
+        match line {
+            Line::Section(title) => {
+                let _ = writeln!(
+                    out,
+                    "<text class=\"section\" x=\"12\" y=\"{:.0}\">{title}</text>",
+                    y + 15.0
+                );
+            }
+            Line::Row(row) => draw(picture, row, y, &mut out),
+        }
+    }
+    out.push_str("</svg>\n");
+    out
+}
+
+enum Line<'a> {
+    Section(&'static str),
+    Row(&'a Row),
+}
+
+fn draw(picture: &Picture, row: &Row, y: f64, out: &mut String) {
+    let label = cut(&printable(&row.label), LABEL_CHARACTERS);
+    let _ = writeln!(
+        out,
+        "<g><title>{}</title><text class=\"label\" x=\"24\" y=\"{:.0}\">{}</text>",
+        text(&printable(&row.label)),
+        y + 14.0,
+        text(&label)
+    );
+    let room = WIDTH - LABELS - 12.0;
+    // Of bars that would be drawn on the same pixels one is drawn.
+    let mut drawn: BTreeMap<(i64, i64), u64> = BTreeMap::new();
+    for episode in row.episodes.iter().map(|index| &picture.episodes[*index]) {
+        let (from, to) = picture.place(episode);
+        let x = LABELS + from * room;
+        let width = ((to - from) * room).max(2.0);
+        let pixels = (x.round() as i64, (x + width).round() as i64);
+        let count = drawn.entry(pixels).or_default();
+        *count += 1;
+        if *count > 1 {
+            continue;
+        }
+        let open = if episode.to.is_none() { " open" } else { "" };
+        let _ = writeln!(
+            out,
+            "<rect class=\"{}{open}\" x=\"{x:.1}\" y=\"{:.0}\" width=\"{width:.1}\" \
+             height=\"{:.0}\" rx=\"2\"><title>{}</title></rect>",
+            class(&episode.what),
+            y + 3.0,
+            ROW - 6.0,
+            text(&told(episode)),
+        );
+    }
+    out.push_str("</g>\n");
+}
+
+/// `12:29:55 ContainerStatus hangs default/web-0/app: the reason`.
+fn told(episode: &episodes::Episode) -> String {
+    let whom = episode.whom();
+    let from = episode.from.timestamp().strftime("%H:%M:%S");
+    let what = episode.what.title();
+    let line = format!("{from} {what} {whom}: {}", episode.reason);
+    sentence(&line).into_owned()
+}
+
+fn cut(text: &str, most: usize) -> String {
+    let mut characters = text.chars();
+    let kept: String = characters.by_ref().take(most).collect();
+    match characters.next() {
+        Some(_) => kept + "…",
+        None => kept,
+    }
+}
+
+/// Text within an element or an attribute.
+pub(crate) fn text(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in escape::line(text).chars() {
+        match character {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            character => escaped.push(character),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_name_ends_an_element() {
+        let name = "<script>alert('1')</script>\u{202e}&\"\u{1b}[2J";
+        let shown = text(name);
+        assert!(!shown.contains(['<', '>', '"', '\'', '\u{202e}', '\u{1b}']));
+    }
+}

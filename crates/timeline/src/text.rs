@@ -1,0 +1,135 @@
+//! The picture for a terminal.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use episodes::{Episode, What};
+use escape::{printable, sentence};
+use times::GoDuration;
+
+use crate::Picture;
+use crate::rows::{Row, rows};
+use crate::scale::{marks, title};
+
+/// A line a second would be too much to read.
+const MAX_LINES: usize = 60;
+const LABEL: usize = 36;
+
+/// The picture in lines of `width` characters: its rows, and what each bar is.
+pub fn text(picture: &Picture, width: usize) -> String {
+    let bars = width.saturating_sub(LABEL + 1).max(20);
+    let mut page = String::new();
+    // Writing to a string cannot fail.
+    let _ = writeln!(page, "{}\n\n{}", title(picture), sentence(&picture.summary));
+    let _ = writeln!(page, "\n{:LABEL$} {}", "", axis(picture, bars).trim_end());
+    let rows = rows(picture);
+    let mut section = None;
+    for row in &rows {
+        if section.replace(row.section) != Some(row.section) {
+            let _ = writeln!(page, "{}", row.section.title());
+        }
+        let label = label(&row.label);
+        let _ = writeln!(
+            page,
+            "  {label:width$} {}",
+            drawn(picture, row, bars),
+            width = LABEL - 2
+        );
+    }
+    page.push('\n');
+    list(picture, &mut page);
+    page
+}
+
+/// Cut at its beginning: names differ at their ends.
+fn label(text: &str) -> String {
+    let text = printable(text);
+    let length = text.chars().count();
+    let room = LABEL - 2;
+    match length <= room {
+        true => text.into_owned(),
+        false => {
+            let tail = text.chars().skip(length - room + 1);
+            format!("…{}", tail.collect::<String>())
+        }
+    }
+}
+
+fn axis(picture: &Picture, width: usize) -> String {
+    let mut axis = vec![' '; width];
+    let mut free = 0;
+    for mark in marks(picture, width / 12) {
+        let at = (mark.at * width as f64) as usize;
+        let end = at + mark.text.chars().count();
+        if at >= free && end <= width {
+            for (place, character) in axis[at..end].iter_mut().zip(mark.text.chars()) {
+                *place = character;
+            }
+            free = end + 1;
+        }
+    }
+    axis.into_iter().collect()
+}
+
+fn drawn(picture: &Picture, row: &Row, width: usize) -> String {
+    let mut cells = vec!['·'; width];
+    for episode in row.episodes.iter().map(|index| &picture.episodes[*index]) {
+        let (from, to) = picture.place(episode);
+        let first = ((from * width as f64) as usize).min(width - 1);
+        let last = ((to * width as f64).ceil() as usize).clamp(first + 1, width);
+        let drawn = if episode.is_moment() { '|' } else { '█' };
+        for cell in &mut cells[first..last] {
+            if *cell != '█' {
+                *cell = drawn;
+            }
+        }
+        if episode.to.is_none() {
+            cells[width - 1] = '▶';
+        }
+    }
+    cells.into_iter().collect()
+}
+
+/// What lasted, and what happened, in order of time. Of many events of containers only their
+/// number is told.
+fn list(picture: &Picture, page: &mut String) {
+    let is_event = |episode: &&Episode| matches!(episode.what, What::Event { .. });
+    let events = picture.episodes.iter().filter(is_event).count();
+    let show_events = picture.episodes.len() <= MAX_LINES;
+    let wanted = |episode: &&Episode| show_events || !is_event(episode);
+    let shown: Vec<&Episode> = picture.episodes.iter().filter(wanted).collect();
+    for episode in shown.iter().take(MAX_LINES) {
+        let _ = writeln!(page, "{}", line(episode));
+    }
+    let more = shown.len().saturating_sub(MAX_LINES);
+    if more > 0 {
+        let _ = writeln!(page, "and {more} more; -o html or -o json shows all");
+    }
+    if !show_events && events > 0 {
+        let _ = writeln!(page, "and {events} events of containers");
+    }
+}
+
+fn line(episode: &Episode) -> String {
+    let time = episode.from.timestamp().strftime("%H:%M:%S");
+    let lasted = match episode.lasted() {
+        None => "to the end".to_owned(),
+        Some(Duration::ZERO) => String::new(),
+        Some(lasted) if lasted < Duration::from_secs(1) => "< 1s".to_owned(),
+        Some(lasted) => GoDuration(Duration::from_secs(lasted.as_secs())).to_string(),
+    };
+    let whom = episode.whom();
+    let whom = match whom.is_empty() {
+        true => String::new(),
+        false => format!(" {}:", printable(&whom)),
+    };
+    let source = episode.source.as_ref().map_or(String::new(), |source| {
+        let line = source.line.map_or(String::new(), |line| format!(":{line}"));
+        format!("  [{}{line}]", printable(&source.file))
+    });
+    let reason = sentence(&episode.reason);
+    format!(
+        "{time}  {lasted:10} {}:{whom} {reason}{source}",
+        episode.what.title()
+    )
+}

@@ -16,6 +16,7 @@ use times::GoDuration;
 
 use crate::default_socket;
 use crate::diagnosis::DiagnosisConfig;
+use crate::history::HistoryConfig;
 use crate::yaml_words::explain;
 
 /// Where the agent serves health and metrics by default.
@@ -67,6 +68,8 @@ pub struct AgentConfig {
     pub metrics_listen: Option<SocketAddr>,
     /// Whether the node is diagnosed when something is wrong; without the section it is not.
     pub diagnosis: Option<DiagnosisConfig>,
+    /// Whether and where what happens is recorded.
+    pub history: HistoryConfig,
     /// What Kubernetes is told; without the section nothing is.
     pub kubernetes: Option<KubernetesConfig>,
 }
@@ -127,6 +130,7 @@ impl Default for AgentConfig {
             listen: DEFAULT_LISTEN,
             metrics_listen: None,
             diagnosis: None,
+            history: HistoryConfig::default(),
             kubernetes: None,
         }
     }
@@ -199,6 +203,7 @@ impl AgentConfig {
         if let Some(diagnosis) = &self.diagnosis {
             diagnosis.check().map_err(ConfigError::Senseless)?;
         }
+        self.history.check().map_err(ConfigError::Senseless)?;
         if let Some(kubernetes) = &self.kubernetes {
             kubernetes.check().map_err(ConfigError::Senseless)?;
         }
@@ -246,6 +251,7 @@ fn read_bounded(path: &Path) -> io::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::history::HistoryFolder;
 
     #[test]
     fn a_file_that_says_nothing_is_the_default() {
@@ -292,6 +298,13 @@ mod tests {
             ("# a\n\nlisten: nowhere\n", "line 3", "nowhere"),
             ("a: b: c\n", "line 1", "a: b: c"),
             ("maxMessageSize: -1\n", "line 1", "-1"),
+            ("mode: auto\nhistory: on a disk\n", "line 2", "must be off"),
+            (
+                "history:\n  directory: /x\n  maxbytes: 3\n",
+                "line 3",
+                "maxbytes",
+            ),
+            ("history: [1]\n", "line 1", "off, or a section"),
         ] {
             let error = AgentConfig::parse(text).unwrap_err();
             assert!(
@@ -299,6 +312,21 @@ mod tests {
                 "{text:?}: {error}"
             );
         }
+    }
+
+    #[test]
+    fn the_history_is_on_off_or_elsewhere() {
+        let history = |text: &str| AgentConfig::parse(text).unwrap().history;
+        assert_eq!(history("history: off"), HistoryConfig::Off);
+        assert_eq!(history("history: false"), HistoryConfig::Off);
+        assert_eq!(history("history: {}"), HistoryConfig::default());
+        let elsewhere = HistoryConfig::On(HistoryFolder {
+            directory: "/x".into(),
+            max_bytes: 2 << 20,
+            max_age: GoDuration(Duration::from_secs(86_400)),
+        });
+        let text = "history:\n  directory: /x\n  maxBytes: 2097152\n  maxAge: 24h\n";
+        assert_eq!(history(text), elsewhere);
     }
 
     #[test]
@@ -315,6 +343,18 @@ mod tests {
             (
                 "maxConcurrentInspections: 0",
                 "maxConcurrentInspections must be between 1 and 1000",
+            ),
+            (
+                "history: {maxBytes: 1000}",
+                "history.maxBytes must be between 1048576 and 1099511627776",
+            ),
+            (
+                "history: {maxAge: 1m}",
+                "history.maxAge is 1m0s: it must be at least 1h0m0s",
+            ),
+            (
+                "history: {directory: here}",
+                "history.directory is \"here\": it must be an absolute path",
             ),
             (
                 "socket: agent.sock",

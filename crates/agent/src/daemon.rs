@@ -19,6 +19,7 @@ use tokio::time::sleep;
 
 use crate::diagnosis::{Diagnosis, Findings, Reports, Told};
 use crate::doors::{Listeners, MAX_CONNECTIONS, serve};
+use crate::history::{self, History, HistoryConfig};
 use crate::http::{Agent, health_router, report, router};
 use crate::known_ids::{SavedSet, known_ids};
 use crate::static_pods::{self, StaticPods, StaticPodsError, StaticPodsView};
@@ -127,6 +128,13 @@ pub async fn run(
         }
         None => None,
     };
+    let history = match config.history {
+        HistoryConfig::Off => None,
+        on => {
+            let figures = agent.metrics.count_history()?;
+            History::start(on, endpoint.to_string(), agent.guard.is_some(), figures)
+        }
+    };
     let reports = watch::Sender::new(None);
     let saved = SavedSet::new(&endpoint, &state_directory);
 
@@ -138,6 +146,7 @@ pub async fn run(
         stopped = agent.pleg.stopped() => Err(stopped.into()),
         stopped = saved.keep(agent.pleg.clone()) => Err(stopped.into()),
         never = diagnose(&agent, diagnosis.as_ref(), reports.subscribe()) => match never {},
+        never = history::keep(history.as_ref(), &agent, reports.subscribe()) => match never {},
         never = make_reports(&agent, &reports) => match never {},
         Err(error) = static_pods => Err(error.into()),
         () = guard_ended(&agent) => Err(RunError::Guard),
@@ -145,9 +154,12 @@ pub async fn run(
         () = shutdown => Ok(()),
     };
     supervisor::stopping().await;
-    if let Some(kubernetes) = kubernetes {
-        kubernetes.stop().await;
-    }
+    let kubernetes_stops = async {
+        if let Some(kubernetes) = kubernetes {
+            kubernetes.stop().await;
+        }
+    };
+    tokio::join!(kubernetes_stops, history::stop(history));
     ended
 }
 

@@ -5,7 +5,6 @@
 //! runtime must not get its observer killed.
 
 use std::convert::Infallible;
-use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,22 +16,21 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, put};
 use bytes::Bytes;
 use futures_util::stream;
-use guard::Turns;
 use guard::core::Mode;
 use pleg::Pleg;
 use pleg::model::wall_time::{Moment, system_clock};
 use pleg::out::health::HealthState;
+use pleg::out::pods::PodReport;
 use pleg::out::status_report::StatusReport;
-use pleg::out::subscribers::Subscription;
-use pleg::out::told::Record;
 use serde::Serialize;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 
 use crate::diagnosis::Findings;
 use crate::doors::{Endless, MAX_CONNECTIONS};
 use crate::pods::with_static_pods;
 use crate::static_pods::StaticPodsView;
+use crate::told::Told;
 use crate::{Metrics, pod_reports};
 
 /// How many may read `/v1/events` at once; the other connections are for everything else.
@@ -172,10 +170,15 @@ async fn switch_guard(State(agent): State<Agent>, mode: String) -> Answer {
 }
 
 async fn pods(State(agent): State<Agent>) -> Response {
+    json(&pods_now(&agent))
+}
+
+/// All pods, the static ones with how far they are.
+pub(crate) fn pods_now(agent: &Agent) -> Vec<PodReport> {
     let reports = pod_reports(&agent.pleg);
     match &agent.static_pods {
-        Some(shown) => json(&with_static_pods(reports, &shown.pods.borrow())),
-        None => json(&reports),
+        Some(shown) => with_static_pods(reports, &shown.pods.borrow()),
+        None => reports,
     }
 }
 
@@ -205,56 +208,15 @@ async fn events(
             "{MAX_EVENT_STREAMS} event streams are open already"
         ))
     })?;
-    let subscription = agent.pleg.subscribe().await;
-    let subscription = subscription.map_err(|stopped| unavailable(&stopped.to_string()))?;
-    let told = Told {
-        turns: agent.guard.as_ref().map(guard::Handle::turns),
-        subscription,
-        agent,
-        _place: place,
-    };
+    let told = Told::subscribe(agent).await;
+    let told = told.map_err(|stopped| unavailable(&stopped.to_string()))?;
     // The next record is made when the last one was taken: nothing piles up here.
-    let lines = stream::unfold(told, |mut told| async {
+    let lines = stream::unfold((told, place), |(mut told, place)| async {
         let record = told.next().await?;
-        Some((Ok::<_, Infallible>(json_line(&record)), told))
+        Some((Ok::<_, Infallible>(json_line(&record)), (told, place)))
     });
     let headers = [(header::CONTENT_TYPE, "application/x-ndjson")];
     Ok((headers, Extension(Endless), Body::from_stream(lines)).into_response())
-}
-
-/// What a reader of events is told: while a guard answers in the runtime's place, that is our
-/// health.
-struct Told {
-    agent: Agent,
-    subscription: Subscription,
-    turns: Option<Turns>,
-    _place: OwnedSemaphorePermit,
-}
-
-impl Told {
-    async fn next(&mut self) -> Option<Record> {
-        loop {
-            let turned = async {
-                match &mut self.turns {
-                    Some(turns) => turns.next().await,
-                    None => pending().await,
-                }
-            };
-            let mut record = tokio::select! {
-                biased;
-                record = self.subscription.next() => record?,
-                () = turned => match report(&self.agent).await {
-                    Ok(report) => return Some(Record::Health(report.into_health(system_clock()()))),
-                    // Nobody knows how we are: the next record says.
-                    Err(_) => continue,
-                },
-            };
-            if let (Record::Health(health), Some(guard)) = (&mut record, &self.agent.guard) {
-                guard.show_change(health);
-            }
-            return Some(record);
-        }
-    }
 }
 
 fn json_line(record: &impl Serialize) -> Bytes {

@@ -8,6 +8,7 @@
 //!                 |              /v1/status /v1/pods /v1/events  <--- client: other commands
 //!                 |---> Metrics: /metrics, /metrics/kubelet
 //!                 |---> static_pods: the sync loop of `pleg run`; /v1/node
+//!                 |---> history: what happened, recorded on disk
 //!                 |---> supervisor: systemd is told that we turn
 //!                 '---> known_ids: saved for whoever starts while a list hangs
 //! ```
@@ -20,6 +21,7 @@ mod config;
 mod daemon;
 mod diagnosis;
 mod doors;
+mod history;
 pub mod http;
 mod kernel;
 mod known_ids;
@@ -27,6 +29,7 @@ mod metrics;
 mod pods;
 mod static_pods;
 mod supervisor;
+mod told;
 mod yaml_words;
 
 pub use client::{AgentChoice, AgentClient, ClientError, Events};
@@ -34,6 +37,7 @@ pub use config::{AgentConfig, ConfigError, DEFAULT_LISTEN, KernelHints};
 pub use daemon::{Daemon, RunError, run};
 pub use diagnosis::{DiagnosisConfig, Findings};
 pub use doors::{Endless, ListenError, Listeners, MAX_CONNECTIONS, UnixDoor, open_cri_door, serve};
+pub use history::{HistoryConfig, HistoryFolder};
 pub use kernel::kernel;
 pub use known_ids::{host_ids, known_ids};
 pub use metrics::Metrics;
@@ -48,9 +52,20 @@ const STATE_DIRECTORY: &str = "/run/pleg";
 
 /// Where the agent keeps its socket and the known ids.
 pub fn state_directory() -> PathBuf {
-    match std::env::var_os("PLEG_STATE_DIR") {
-        Some(directory) if !directory.is_empty() => directory.into(),
-        _ => STATE_DIRECTORY.into(),
+    named_state_directory().unwrap_or_else(|| STATE_DIRECTORY.into())
+}
+
+fn named_state_directory() -> Option<PathBuf> {
+    let directory = std::env::var_os("PLEG_STATE_DIR")?;
+    (!directory.is_empty()).then(|| directory.into())
+}
+
+/// Where the history is recorded by default: it outlives the node's next start, unless the state
+/// directory is another one.
+pub fn history_directory() -> PathBuf {
+    match named_state_directory() {
+        Some(directory) => directory.join("history"),
+        None => recorder::store::DIRECTORY.into(),
     }
 }
 

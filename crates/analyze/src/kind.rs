@@ -27,6 +27,7 @@ pub enum Kind {
     KubectlDescribe,
     KubectlEvents,
     ToolOutput,
+    Snapshot,
     #[default]
     Unknown,
 }
@@ -36,7 +37,7 @@ impl Kind {
     pub const COUNT: usize = Self::KNOWN.len() + 1;
 
     /// All kinds except unknown.
-    pub const KNOWN: [Self; 12] = [
+    pub const KNOWN: [Self; 13] = [
         Self::KubeletLog,
         Self::RuntimeLog,
         Self::SystemdLog,
@@ -49,6 +50,7 @@ impl Kind {
         Self::KubectlDescribe,
         Self::KubectlEvents,
         Self::ToolOutput,
+        Self::Snapshot,
     ];
 
     /// The word.
@@ -66,6 +68,7 @@ impl Kind {
             Self::KubectlDescribe => "kubectl-describe",
             Self::KubectlEvents => "kubectl-events",
             Self::ToolOutput => "tool-output",
+            Self::Snapshot => "snapshot",
             Self::Unknown => "unknown",
         }
     }

@@ -10,6 +10,7 @@ use crate::commands::explain::Explain;
 use crate::commands::guard::Guard;
 use crate::commands::man_pages::ManPages;
 use crate::commands::run::Run;
+use crate::commands::snapshot::Snapshot;
 use crate::commands::timeline::Timeline;
 
 const AFTER_HELP: &str = "\
@@ -20,6 +21,7 @@ Examples:
   pleg demo                      what pleg does, on a simulated node
   pleg doctor                    why this node is NotReady, and what to do now
   pleg explain                   list the known causes
+  pleg snapshot                  one file for a ticket: history, status and a bundle
   pleg analyze kubelet.log       explain a saved log
   pleg timeline --from *.log     a picture of an incident, from saved logs
   pleg agent                     the daemon: events and status for other commands, metrics
@@ -63,6 +65,8 @@ pub enum Command {
     /// Reads for `doctor` what may block in the kernel.
     #[command(hide = true)]
     DoctorHelper,
+    /// Write what is known of this node to one file: history, status, pods and a bundle.
+    Snapshot(Snapshot),
     /// Explain logs, goroutine dumps and other files saved from a node.
     Analyze(Analyze),
     /// Draw what happened on a node as one page: what hung, who waited, what the kubelet did.

@@ -110,6 +110,7 @@ async fn run(global: Global, command: Command) -> anyhow::Result<Found> {
         Command::Doctor(options) => commands::doctor::run(&global, options).await,
         Command::DoctorHelper => commands::doctor::help(),
         Command::Explain(options) => commands::explain::run(&global, options),
+        Command::Snapshot(options) => commands::snapshot::run(&global, options).await,
         Command::Analyze(options) => commands::analyze::run(&global, options).await,
         Command::Timeline(options) => commands::timeline::run(&global, options).await,
         Command::Demo => commands::demo::run(&global).await,

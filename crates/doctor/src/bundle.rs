@@ -138,31 +138,33 @@ pub fn write(path: &Path, facts: &NodeFacts) -> io::Result<()> {
     let mut file = tempfile::NamedTempFile::new_in(folder_of(path))?;
     file.as_file()
         .set_permissions(Permissions::from_mode(0o600))?;
-    let bundle = Written {
-        kind: KIND,
-        version: VERSION,
-        made_by: concat!("pleg ", env!("CARGO_PKG_VERSION")),
-        facts,
-    };
     if path.extension().is_some_and(|end| end == "gz") {
         let mut gzip = GzEncoder::new(&mut file, Compression::default());
-        write_json(&mut gzip, &bundle)?;
+        write_to(&mut gzip, facts)?;
+        gzip.write_all(b"\n")?;
         gzip.finish()?;
     } else {
-        write_json(&mut file, &bundle)?;
+        write_to(&mut file, facts)?;
+        file.write_all(b"\n")?;
     }
     file.as_file().sync_all()?;
     file.persist(path)?;
     Ok(())
 }
 
-fn write_json(into: impl Write, bundle: &Written) -> io::Result<()> {
+/// Writes the JSON of a bundle, as one line.
+pub fn write_to(into: impl Write, facts: &NodeFacts) -> io::Result<()> {
+    let bundle = Written {
+        kind: KIND,
+        version: VERSION,
+        made_by: concat!("pleg ", env!("CARGO_PKG_VERSION")),
+        facts,
+    };
     let mut bounded = BufWriter::new(Bounded {
         into,
         left: MAX_BYTES,
     });
-    serde_json::to_writer(&mut bounded, bundle)?;
-    bounded.write_all(b"\n")?;
+    serde_json::to_writer(&mut bounded, &bundle)?;
     bounded.flush()
 }
 
@@ -191,10 +193,11 @@ impl<W: Write> Write for Bounded<W> {
 /// Reads the facts of a bundle.
 pub fn read(path: &Path) -> Result<NodeFacts, BundleError> {
     let file = File::open(path).map_err(BundleError::Unreadable)?;
-    facts_of(BufReader::new(file))
+    read_from(BufReader::new(file))
 }
 
-fn facts_of(mut file: impl Read) -> Result<NodeFacts, BundleError> {
+/// Reads the facts of a bundle that is a part of something else.
+pub fn read_from(mut file: impl Read) -> Result<NodeFacts, BundleError> {
     let mut first = Vec::new();
     let head = (&mut file).take(2).read_to_end(&mut first);
     head.map_err(BundleError::Unreadable)?;
@@ -321,13 +324,13 @@ mod tests {
         let mut bundle = serde_json::json!({"kind": KIND, "version": VERSION, "facts": facts()});
         let cost = serde_json::json!({"call": "Version", "count": 1, "p95": 0.5, "max": 0.5});
         bundle["facts"]["probes"]["costs"] = serde_json::json!([cost]);
-        let read = facts_of(bundle.to_string().as_bytes()).unwrap();
+        let read = read_from(bundle.to_string().as_bytes()).unwrap();
         assert_eq!(read.probes.costs[0].max, 0.5);
     }
 
     #[test]
     fn what_is_no_bundle_is_said_to_be_none() {
-        let said = |text: &[u8]| facts_of(text).unwrap_err().to_string();
+        let said = |text: &[u8]| read_from(text).unwrap_err().to_string();
         for text in ["", "x", "[]", "{}", r#"{"kind":"other"}"#] {
             assert!(said(text.as_bytes()).contains("not a bundle"), "{text}");
         }

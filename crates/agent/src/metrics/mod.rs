@@ -11,12 +11,17 @@ use pleg::out::coverage::{Look, LookKind};
 use pleg::out::status_report::StatusReport;
 use pleg::runtime::{CallError, Rpc};
 use prometheus::{Registry, TextEncoder};
+use recorder::ListTimes;
+
+use crate::history::ListCalls;
 
 mod diagnosed;
+mod history;
 mod kubelet;
 mod own;
 
 pub(crate) use diagnosed::Diagnosed;
+pub(crate) use history::HistoryFigures;
 
 use kubelet::Kubelet;
 use own::Own;
@@ -27,6 +32,8 @@ pub struct Metrics {
     own_registry: Registry,
     kubelet: Kubelet,
     kubelet_registry: Registry,
+    /// For the history.
+    lists: ListCalls,
 }
 
 impl Metrics {
@@ -38,6 +45,7 @@ impl Metrics {
             own_registry,
             kubelet: Kubelet::new(&kubelet_registry)?,
             kubelet_registry,
+            lists: ListCalls::default(),
         })
     }
 
@@ -49,6 +57,16 @@ impl Metrics {
     /// The writer to a Kubernetes API counts what it writes.
     pub fn count_kubernetes(&self) -> prometheus::Result<cluster::Figures> {
         cluster::Figures::register(&self.own_registry)
+    }
+
+    /// The history counts what it records.
+    pub(crate) fn count_history(&self) -> prometheus::Result<HistoryFigures> {
+        HistoryFigures::register(&self.own_registry)
+    }
+
+    /// How lists were answered since that was last taken.
+    pub(crate) fn take_lists(&self) -> Vec<ListTimes> {
+        self.lists.take()
     }
 
     /// A diagnosis has ended.
@@ -84,11 +102,13 @@ impl Metrics {
 
 impl Observer for Metrics {
     fn call_ended(&self, call: Rpc, took: Duration, error: Option<&CallError>) {
+        self.lists.ended(call, took, error.is_some());
         self.own.operations.ended(call, took, error);
         self.kubelet.operations.ended(call, took, error);
     }
 
     fn list_received(&self, call: Rpc, bytes: usize) {
+        self.lists.received(call, bytes);
         self.own.list_received(call, bytes);
     }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use agent::{AgentConfig, Daemon, Listeners, RunError, run};
+use agent::{AgentConfig, Daemon, HistoryConfig, HistoryFolder, Listeners, RunError, run};
 use cri::Endpoint;
 use sim::Sim;
 use sim::grpc::{serve, socket};
@@ -28,11 +28,17 @@ impl Node {
         let endpoint = Endpoint::new(place.path().join("runtime.sock"));
         let listener = socket::listen(endpoint.path()).await.unwrap();
         tokio::spawn(serve(sim.clone(), listener));
-        let config = AgentConfig {
+        let mut config = AgentConfig {
             socket: place.path().join("agent.sock"),
             listen: "127.0.0.1:0".parse().unwrap(),
             ..config
         };
+        if config.history == HistoryConfig::default() {
+            config.history = HistoryConfig::On(HistoryFolder {
+                directory: place.path().join("history"),
+                ..HistoryFolder::default()
+            });
+        }
         let listeners = Listeners::bind(&config).await.unwrap();
         let (shutdown, told) = oneshot::channel();
         let daemon = Daemon {

@@ -1,11 +1,14 @@
 //! `pleg analyze`: explain a saved file.
 
 use std::num::NonZeroUsize;
+use std::path::Path;
 
 use analyze::analysis::{Analysis, Analyzer, InputReport};
 use analyze::input::{self, Observer, Unreadable};
+use analyze::kind::Kind;
 use anyhow::anyhow;
 use clap::Args;
+use doctor::diagnosis::{NodeVerdict, diagnose};
 use indicatif::{ProgressBar, ProgressStyle};
 use pleg::model::wall_time::system_clock;
 
@@ -19,7 +22,7 @@ pub struct Analyze {
     /// kernel stacks, a kubelet's metrics, /proc/PID/status, and output of kubectl describe,
     /// kubectl get events, crictl, ctr, docker, systemctl status, ps, top, df, free, iostat,
     /// vmstat, busctl, dbus-send, strace and the kubelet's /healthz. Also compressed files (gzip,
-    /// zstd), directories, and - for standard input. The kind is recognised by content.
+    /// zstd), directories, - for standard input, and the bundle in a snapshot. The kind is recognised by content.
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<String>,
     /// Number of files to read at once. Default: the number of CPUs, at most 8.
@@ -62,6 +65,60 @@ fn processors() -> NonZeroUsize {
 }
 
 fn read(files: &[String], at_once: NonZeroUsize) -> (Analysis, Vec<Unreadable>) {
+    let (snapshots, files): (Vec<_>, Vec<_>) = files
+        .iter()
+        .cloned()
+        .partition(|file| snapshot::is_snapshot(Path::new(file)));
+    let (mut analysis, unreadable) = match files.is_empty() {
+        true => (Analyzer::new().finish(), Vec::new()),
+        false => read_files(&files, at_once),
+    };
+    for path in snapshots {
+        add_snapshot(&mut analysis, path, files.is_empty());
+    }
+    (analysis, unreadable)
+}
+
+/// Of a snapshot the bundle is diagnosed, as by `pleg doctor --from`.
+fn add_snapshot(analysis: &mut Analysis, path: String, is_alone: bool) {
+    let read = snapshot::open(Path::new(&path));
+    let mut input = InputReport {
+        path,
+        kind: Kind::Snapshot,
+        lines: 0,
+        unread_lines: 0,
+        error: None,
+    };
+    match read {
+        Ok(read) => {
+            input.lines = read.entries.len() as u64 + read.skipped_lines;
+            input.unread_lines = read.skipped_lines;
+            if !read.is_whole {
+                input.error = Some("its end is missing".to_owned());
+            }
+            match read.parts.facts {
+                Some(facts) => {
+                    let diagnosis = diagnose(&facts, |_| true);
+                    if is_alone || diagnosis.verdict == NodeVerdict::Problem {
+                        analysis.summary = diagnosis.summary;
+                    }
+                    analysis.findings.extend(diagnosis.findings);
+                }
+                None if is_alone => {
+                    analysis.summary = "The snapshot has no bundle to be diagnosed.".to_owned();
+                }
+                None => {}
+            }
+        }
+        Err(error) => {
+            let error = anyhow::Error::from(error);
+            input.error = Some(output::sentence(&error));
+        }
+    }
+    analysis.inputs.push(input);
+}
+
+fn read_files(files: &[String], at_once: NonZeroUsize) -> (Analysis, Vec<Unreadable>) {
     let now = system_clock()();
     let mut analyzer = Analyzer::new();
     let mut progress = Progress::default();

@@ -68,7 +68,7 @@ pub struct Doctor {
     /// or annotations.
     #[arg(long, value_name = "FILE", conflicts_with = "from")]
     pub bundle: Option<PathBuf>,
-    /// Diagnose a bundle instead of this machine.
+    /// Diagnose a bundle, or the one in a snapshot, instead of this machine.
     #[arg(long, value_name = "FILE")]
     pub from: Option<PathBuf>,
     /// Print one line of fewer than 80 characters, for node-problem-detector.
@@ -107,9 +107,7 @@ pub async fn run(global: &Global, options: Doctor) -> anyhow::Result<Found> {
         None => Ok(()),
     };
     let facts = match options.from.clone() {
-        Some(path) => {
-            spawn_blocking(move || bundle::read(&path).with_context(|| shown(&path))).await??
-        }
+        Some(path) => spawn_blocking(move || read_facts(&path)).await??,
         None => {
             let asking = What {
                 endpoint: endpoint::present(global.named_endpoint()?).await,
@@ -179,15 +177,33 @@ struct What {
     allow_signals: bool,
 }
 
-/// Looks at the node whose runtime is at `endpoint`, and whose agent serves on `agent`.
-pub async fn look(endpoint: Endpoint, agent: PathBuf) -> anyhow::Result<(NodeFacts, Diagnosis)> {
+/// Collects what a bundle has.
+pub async fn collect_facts(
+    endpoint: Option<Endpoint>,
+    agent: AgentChoice,
+) -> anyhow::Result<NodeFacts> {
     let what = What {
-        endpoint: Some(endpoint),
-        agent: AgentChoice::Named(agent),
+        endpoint,
+        agent,
         kubelet_healthz: KUBELET_HEALTHZ,
         allow_signals: false,
     };
-    let facts = facts(what, Instant::now() + COLLECTING).await?;
+    facts(what, Instant::now() + COLLECTING).await
+}
+
+/// The facts in a bundle, or in a snapshot.
+fn read_facts(path: &Path) -> anyhow::Result<NodeFacts> {
+    if !snapshot::is_snapshot(path) {
+        return bundle::read(path).with_context(|| shown(path));
+    }
+    let read = snapshot::open(path).with_context(|| shown(path))?;
+    let without = || format!("{}: the snapshot has no bundle", shown(path));
+    read.parts.facts.with_context(without)
+}
+
+/// Looks at the node whose runtime is at `endpoint`, and whose agent serves on `agent`.
+pub async fn look(endpoint: Endpoint, agent: PathBuf) -> anyhow::Result<(NodeFacts, Diagnosis)> {
+    let facts = collect_facts(Some(endpoint), AgentChoice::Named(agent)).await?;
     let diagnosis = diagnose(&facts, |_| true);
     Ok((facts, diagnosis))
 }

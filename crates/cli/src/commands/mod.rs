@@ -12,6 +12,7 @@ pub mod man_pages;
 pub mod pods;
 pub mod run;
 pub mod sim;
+pub mod snapshot;
 pub mod status;
 pub mod timeline;
 pub mod watch;

@@ -174,7 +174,7 @@ mod tests {
 
     fn read(facts: Value) -> NodeFacts {
         let bundle = json!({"kind": "pleg-bundle", "version": 1, "facts": facts});
-        super::super::facts_of(bundle.to_string().as_bytes()).expect("facts")
+        super::super::read_from(bundle.to_string().as_bytes()).expect("facts")
     }
 
     fn call(method: &str, id: Option<&str>, outcome: &str, message: Option<&str>) -> Value {

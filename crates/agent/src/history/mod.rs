@@ -1,0 +1,206 @@
+//! The flight recorder in the daemon: what subscribers are told and what reports say is recorded
+//! on disk, for whoever looks into an incident afterwards.
+//!
+//! ```text
+//!   events, health, gaps (a subscription) ---\
+//!   reports, once a second --> Changes -------+--> Recorder --> /var/lib/pleg/history
+//!   all pods, hourly; list times, minutely --/
+//! ```
+//!
+//! Nothing here waits for a disk.
+
+use std::convert::Infallible;
+use std::future::pending;
+use std::time::Duration;
+
+use pleg::model::event::EventType;
+use pleg::model::wall_time::{WallTime, system_clock};
+use pleg::out::status_report::StatusReport;
+use pleg::out::told::Record;
+use pleg::records::diff::Subject;
+use recorder::changes::Changes;
+use recorder::{Began, Entry, Recorded, Recorder};
+use tokio::time::Instant;
+
+use crate::diagnosis::Reports;
+use crate::http::{Agent, pods_now};
+use crate::metrics::HistoryFigures;
+use crate::told::Told;
+
+mod config;
+mod lists;
+
+pub use config::{HistoryConfig, HistoryFolder};
+pub(crate) use lists::ListCalls;
+
+/// How often all pods are recorded, besides at the beginning of a segment: events alone do not
+/// tell all of a pod.
+const PODS: Duration = Duration::from_secs(3600);
+
+/// How often the times of lists are recorded.
+const LISTS: Duration = Duration::from_secs(60);
+
+/// Who records.
+pub(crate) struct History {
+    recorder: Recorder,
+    figures: HistoryFigures,
+}
+
+impl History {
+    /// Starts to record; `None` if that is off, or if there can be no thread for it.
+    pub(crate) fn start(
+        config: HistoryConfig,
+        endpoint: String,
+        guard: bool,
+        figures: HistoryFigures,
+    ) -> Option<Self> {
+        let HistoryConfig::On(folder) = config else {
+            return None;
+        };
+        let limits = folder.limits();
+        let recorder = match Recorder::start(folder.directory, limits, system_clock()) {
+            Ok(recorder) => recorder,
+            Err(error) => {
+                tracing::warn!("history is not recorded: no thread can be started: {error}");
+                return None;
+            }
+        };
+        let history = Self { recorder, figures };
+        history.record(Recorded::Began(Began {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            endpoint,
+            guard,
+        }));
+        Some(history)
+    }
+
+    fn record(&self, what: Recorded) {
+        let time = system_clock()();
+        self.recorder.record(&Entry { time, what });
+    }
+
+    /// Records what happens, for as long as it does.
+    async fn keep(&self, agent: &Agent, mut reports: Reports) -> Infallible {
+        let Ok(mut told) = Told::subscribe(agent.clone()).await else {
+            // The daemon ends for the same reason.
+            return pending().await;
+        };
+        let mut feed = Feed::new(self, agent);
+        loop {
+            tokio::select! {
+                record = told.next() => match record {
+                    Some(record) => feed.told(record),
+                    None => return pending().await,
+                },
+                changed = reports.changed() => {
+                    if changed.is_err() {
+                        return pending().await;
+                    }
+                    // What is not known is not recorded; the minutes without a status show it.
+                    if let Some(report) = reports.borrow_and_update().as_ref() {
+                        feed.report(report, Instant::now());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Records that this was a regular end.
+    async fn stop(self) {
+        self.record(Recorded::Ended);
+        self.recorder.stop().await;
+    }
+}
+
+/// Records, if that is on.
+pub(crate) async fn keep(history: Option<&History>, agent: &Agent, reports: Reports) -> Infallible {
+    match history {
+        Some(history) => history.keep(agent, reports).await,
+        None => {
+            drop(reports);
+            pending().await
+        }
+    }
+}
+
+/// Ends the history, if there is one.
+pub(crate) async fn stop(history: Option<History>) {
+    if let Some(history) = history {
+        history.stop().await;
+    }
+}
+
+/// Decides when what is recorded.
+struct Feed<'a> {
+    history: &'a History,
+    agent: &'a Agent,
+    changes: Changes,
+    /// When all pods were recorded last; none while they must be at the next opportunity.
+    pods: Option<Instant>,
+    lists: Instant,
+}
+
+impl<'a> Feed<'a> {
+    fn new(history: &'a History, agent: &'a Agent) -> Self {
+        let now = Instant::now();
+        Self {
+            history,
+            agent,
+            changes: Changes::new(now),
+            pods: None,
+            lists: now,
+        }
+    }
+
+    fn told(&mut self, record: Record) {
+        // What the merged events would have told.
+        if matches!(record, Record::Gap { .. }) {
+            self.pods = None;
+        }
+        let happened = happened(&record, self.agent);
+        if let Some(entry) = Entry::told(record, happened) {
+            self.history.recorder.record(&entry);
+        }
+    }
+
+    fn report(&mut self, report: &StatusReport, now: Instant) {
+        let recorder = &self.history.recorder;
+        let is_known = report.relist.count > 0;
+        if recorder.wants_pods() {
+            self.pods = None;
+        }
+        if is_known && self.pods.is_none_or(|last| now >= last + PODS) {
+            self.pods = Some(now);
+            self.history.record(Recorded::Pods(pods_now(self.agent)));
+        }
+        if self.changes.is_due(report, now) {
+            let time = system_clock()();
+            recorder.record(&Entry::status(time, report.clone()));
+        }
+        if now >= self.lists + LISTS {
+            self.lists = now;
+            let lists = self.agent.metrics.take_lists();
+            if !lists.is_empty() {
+                self.history.record(Recorded::Lists(lists));
+            }
+        }
+        self.history.figures.show(recorder.written());
+    }
+}
+
+/// When a container had started or died, by the runtime.
+fn happened(record: &Record, agent: &Agent) -> Option<WallTime> {
+    let Record::Event(event) = record else {
+        return None;
+    };
+    if event.initial || event.subject != Some(Subject::Container) {
+        return None;
+    }
+    let status = agent.pleg.cache().get(&event.pod.uid).status;
+    let container = status.container(event.id.as_ref()?)?;
+    match event.event_type {
+        EventType::ContainerStarted => container.started_at,
+        EventType::ContainerDied => container.finished_at,
+        EventType::ContainerRemoved | EventType::PodSync => None,
+    }
+}

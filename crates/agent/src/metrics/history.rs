@@ -1,0 +1,50 @@
+//! How much history was recorded. Where none is, there are no such figures.
+
+use prometheus::{
+    IntCounter, IntGauge, Registry, opts, register_int_counter_with_registry,
+    register_int_gauge_with_registry,
+};
+use recorder::Written;
+
+#[derive(Clone, Debug)]
+pub(crate) struct HistoryFigures {
+    bytes: IntGauge,
+    written: IntCounter,
+    lost: IntCounter,
+}
+
+impl HistoryFigures {
+    pub(super) fn register(registry: &Registry) -> prometheus::Result<Self> {
+        Ok(Self {
+            bytes: register_int_gauge_with_registry!(
+                opts!(
+                    "pleg_history_bytes",
+                    "Size of the recorded history on disk."
+                ),
+                registry
+            )?,
+            written: register_int_counter_with_registry!(
+                opts!(
+                    "pleg_history_written_total",
+                    "Entries that were written to the history."
+                ),
+                registry
+            )?,
+            lost: register_int_counter_with_registry!(
+                opts!(
+                    "pleg_history_lost_total",
+                    "Entries that were not written to the history, because the disk was full, too \
+                     slow or failed."
+                ),
+                registry
+            )?,
+        })
+    }
+
+    pub(crate) fn show(&self, now: Written) {
+        self.bytes.set(i64::try_from(now.bytes).unwrap_or(i64::MAX));
+        for (counter, now) in [(&self.written, now.written), (&self.lost, now.lost)] {
+            counter.inc_by(now.saturating_sub(counter.get()));
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! `pleg snapshot`: what is known of this node, in one file for a ticket.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use agent::{AgentClient, history_directory, pod_reports};
+use anyhow::{Context, bail};
+use clap::Args;
+use cri::Endpoint;
+use doctor::bundle;
+use pleg::model::wall_time::{WallTime, system_clock};
+use recorder::store::{Range, Reader, read};
+use serde::Serialize;
+use snapshot::{Head, Parts};
+use times::GoDuration;
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
+
+use super::doctor::collect_facts;
+use crate::args::{AgentOption, Format, Global, duration};
+use crate::look::look;
+use crate::{Found, endpoint, output, text};
+
+/// How long a look of our own may take, where no agent is.
+const LOOKING: Duration = Duration::from_secs(25);
+
+/// How long the disks may take to give the history and to take the file.
+const WRITING: Duration = Duration::from_secs(120);
+
+const AFTER_HELP: &str = "\
+The file is compressed and readable by its owner only. It contains the history that the agent
+recorded, what `pleg status` and `pleg pods` show, and what `pleg doctor --bundle` collects; no
+environment variables, command lines or annotations. What could not be collected is listed in it.
+
+  pleg snapshot                       the last day, in a new file in this directory
+  pleg snapshot --since 1h node.gz
+  pleg doctor --from node.gz          diagnose it on another machine
+  pleg analyze node.gz";
+
+/// Arguments of `pleg snapshot`.
+#[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub struct Snapshot {
+    /// The file to write; an existing file is replaced [default: pleg-TIME.snapshot.gz]
+    #[arg(value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// How much of the history to include.
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "24h")]
+    since: Duration,
+    /// Directory of the history [default: /var/lib/pleg/history]
+    #[arg(long, value_name = "DIR")]
+    history: Option<PathBuf>,
+    #[command(flatten)]
+    agent: AgentOption,
+}
+
+/// What scripts read.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Report<'a> {
+    file: &'a Path,
+    entries: u64,
+    missing: &'a [String],
+}
+
+pub async fn run(global: &Global, options: Snapshot) -> anyhow::Result<Found> {
+    let taken = system_clock()();
+    let since = taken.before(options.since);
+    let file = options.file.clone().unwrap_or_else(|| name(taken));
+    let place = file.clone();
+    on_disk(move || bundle::check_place(&place))
+        .await?
+        .with_context(|| unwritten(&file))?;
+    let mut missing = Vec::new();
+    let parts = parts(global, &options, &mut missing).await?;
+    let folder = options.history.unwrap_or_else(history_directory);
+    let range = Range::since(since);
+    let history = on_disk(move || History::read(&folder, range, options.since)).await?;
+    if let Err(why) = &history {
+        missing.push(why.clone());
+    }
+    let history = history.ok();
+    if parts.status.is_none() && history.is_none() {
+        bail!("there is nothing to write: {}", missing.join("; "));
+    }
+    let head = Head::new(taken, since, missing.clone());
+    let path = file.clone();
+    let written = on_disk(move || {
+        let entries = history.into_iter().flat_map(History::entries);
+        snapshot::write(&path, &head, &parts, entries)
+    });
+    let entries = written.await?.with_context(|| unwritten(&file))?;
+    let report = Report {
+        file: &file,
+        entries,
+        missing: &missing,
+    };
+    match global.output {
+        Format::Json => output::json(&report)?,
+        Format::Text => output::text(&page(&report))?,
+    }
+    Ok(Found::Well)
+}
+
+fn page(report: &Report) -> String {
+    let file = shown(report.file);
+    let entries = match report.entries {
+        1 => "1 entry".to_owned(),
+        count => format!("{count} entries"),
+    };
+    let mut page = format!("Wrote {file}: {entries} of history\n");
+    for missing in report.missing {
+        page.push_str(&format!("Missing: {}\n", text::sentence(missing)));
+    }
+    page
+}
+
+fn name(taken: WallTime) -> PathBuf {
+    let time = taken.timestamp().strftime("%Y%m%dT%H%M%SZ");
+    format!("pleg-{time}.snapshot.gz").into()
+}
+
+fn shown(path: &Path) -> String {
+    text::printable(&path.display().to_string()).into_owned()
+}
+
+fn unwritten(path: &Path) -> String {
+    format!("cannot write the snapshot {}", shown(path))
+}
+
+/// Status, pods and facts, and a sentence for each that is not to be had.
+async fn parts(
+    global: &Global,
+    options: &Snapshot,
+    missing: &mut Vec<String>,
+) -> anyhow::Result<Parts> {
+    let named = global.named_endpoint()?;
+    let choice = options.agent.choice();
+    let mut parts = Parts::default();
+    match AgentClient::find(&choice, named.as_ref()).await {
+        Ok(Some((agent, status))) => {
+            parts.status = Some(status);
+            match agent.pods().await {
+                Ok(pods) => parts.pods = Some(pods),
+                Err(error) => missing.push(format!("pods: {}", because(error.into()))),
+            }
+        }
+        without => {
+            match without {
+                Err(error) => missing.push(format!("agent: {}", because(error.into()))),
+                Ok(_) => missing.push("agent: none responds on this node".to_owned()),
+            }
+            if let Err(error) = own_look(named.clone(), &mut parts).await {
+                missing.push(format!("status and pods: {}", because(error)));
+            }
+        }
+    }
+    match collect_facts(endpoint::present(named).await, choice).await {
+        Ok(facts) => parts.facts = Some(facts),
+        Err(error) => missing.push(format!("bundle: {}", because(error))),
+    }
+    Ok(parts)
+}
+
+async fn own_look(named: Option<Endpoint>, parts: &mut Parts) -> anyhow::Result<()> {
+    let looking = async {
+        let endpoint = endpoint::find(named).await?;
+        look(&endpoint).await
+    };
+    let Ok(look) = timeout(LOOKING, looking).await else {
+        bail!("the runtime does not respond");
+    };
+    let look = look?;
+    parts.pods = Some(pod_reports(&look.pleg));
+    parts.status = Some(look.status);
+    Ok(())
+}
+
+/// The error on one line.
+fn because(error: anyhow::Error) -> String {
+    let sentence = output::sentence(&error);
+    let lines: Vec<_> = sentence.lines().map(str::trim).collect();
+    lines.join(" ")
+}
+
+/// Entries, of which there is at least one.
+struct History {
+    first: recorder::Entry,
+    others: Reader,
+}
+
+impl History {
+    fn read(folder: &Path, range: Range, since: Duration) -> Result<Self, String> {
+        let shown = shown(folder);
+        let mut others = read(folder, range)
+            .map_err(|error| format!("history: {shown} cannot be read: {error}"))?;
+        let first = others.next().ok_or_else(|| {
+            let since = GoDuration(since);
+            format!("history: {shown} has no entries of the last {since}")
+        })?;
+        Ok(Self { first, others })
+    }
+
+    fn entries(self) -> impl Iterator<Item = recorder::Entry> {
+        std::iter::once(self.first).chain(self.others)
+    }
+}
+
+/// What a disk that hangs may keep from returning.
+async fn on_disk<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> anyhow::Result<T> {
+    match timeout(WRITING, spawn_blocking(work)).await {
+        Ok(done) => Ok(done?),
+        Err(_) => bail!("the disk does not respond"),
+    }
+}

@@ -1,0 +1,51 @@
+//! Events: deaths and starts.
+
+use causes::finding::{Culprit, PodName};
+use episodes::{Episode, What};
+use pleg::model::event::{Event, EventType};
+use pleg::model::id::PodRef;
+use pleg::model::wall_time::WallTime;
+use pleg::records::diff::Subject;
+
+/// The episode of an event; `None` for what nobody looks for in a timeline.
+pub(super) fn episode(event: &Event, happened: Option<WallTime>) -> Option<Episode> {
+    let verb = match event.event_type {
+        EventType::ContainerStarted => "started",
+        EventType::ContainerDied => "died",
+        EventType::ContainerRemoved | EventType::PodSync => return None,
+    };
+    let what = What::Event {
+        event: event.event_type.as_str().to_owned(),
+        source: event.source.as_str().to_owned(),
+        delay_seconds: happened.map(|happened| event.time.since(happened).as_secs_f64()),
+    };
+    let pod = &event.pod;
+    let mut reason = match (&event.container, event.subject) {
+        (Some(container), _) => format!("container {container} of pod {pod} {verb}"),
+        (None, Some(Subject::Sandbox)) => format!("the sandbox of pod {pod} {verb}"),
+        (None, _) => format!("a container of pod {pod} {verb}"),
+    };
+    if let Some(code) = event.exit_code {
+        reason.push_str(&format!(" with exit code {code}"));
+    }
+    if let Some(why) = &event.reason {
+        reason.push_str(&format!(" ({why})"));
+    }
+    let who = Culprit {
+        pod: Some(pod_name(pod)),
+        container: event.container.as_deref().map(str::to_owned),
+        id: event.id.as_ref().map(ToString::to_string),
+        ..Culprit::default()
+    };
+    // In the picture it is when it happened, if that is known.
+    let time = happened.map_or(event.time, |happened| happened.min(event.time));
+    Some(Episode::at(time, what, reason).about(who))
+}
+
+pub(super) fn pod_name(pod: &PodRef) -> PodName {
+    PodName {
+        uid: Some(pod.uid.to_string()),
+        namespace: Some(pod.namespace.to_string()),
+        name: Some(pod.name.to_string()),
+    }
+}

@@ -1,0 +1,107 @@
+//! What lasts at a time.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use causes::Cause;
+use episodes::Episode;
+use pleg::model::id::Id;
+use pleg::model::wall_time::WallTime;
+use pleg::out::health::{HealthState, Reason};
+use pleg::runtime::Rpc;
+
+use super::found::Found;
+
+/// What it is, and whom it is about.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Key {
+    /// A call does not return.
+    Hung(Rpc, Option<Id>),
+    /// An inspection fails.
+    Failing(Rpc, Id),
+    Health(HealthState, Reason),
+    Unreachable,
+    WouldBeNotReady,
+    Guarding,
+    /// Events of the runtime's stream.
+    Stream,
+    /// Exits reported by the kernel.
+    Kernel,
+}
+
+impl Key {
+    /// Whether it is about a call, of which only so many are recorded.
+    pub(super) fn is_call(&self) -> bool {
+        matches!(self, Self::Hung(..) | Self::Failing(..))
+    }
+
+    /// Whether a change of health tells it.
+    pub(super) fn is_health(&self) -> bool {
+        matches!(self, Self::Health(..) | Self::Unreachable)
+    }
+}
+
+/// The episodes that have no end yet, and what was added once.
+#[derive(Debug, Default)]
+pub(super) struct Lasting {
+    open: BTreeMap<Key, Episode>,
+    once: BTreeSet<(Cause, WallTime)>,
+}
+
+/// How many findings are remembered.
+const MAX_REMEMBERED: usize = 10_000;
+
+impl Lasting {
+    /// Of the keys that are `shown`, these last now; the others have ended.
+    pub(super) fn replace(
+        &mut self,
+        shown: impl Fn(&Key) -> bool,
+        now: Vec<(Key, Episode)>,
+        time: WallTime,
+        found: &mut Found,
+    ) {
+        let keys: BTreeSet<&Key> = now.iter().map(|(key, _)| key).collect();
+        let ended = |key: &&Key| shown(key) && !keys.contains(key);
+        let ended: Vec<Key> = self.open.keys().filter(ended).cloned().collect();
+        let ended = ended.iter().filter_map(|key| self.open.remove(key));
+        ended.for_each(|episode| found.add(ended_at(episode, time)));
+        for (key, episode) in now {
+            match self.open.get_mut(&key) {
+                // The newest words, and the oldest beginning.
+                Some(open) => {
+                    open.reason = episode.reason;
+                    open.who.learn(episode.who);
+                    open.count += 1;
+                }
+                None => {
+                    self.open.insert(key, episode);
+                }
+            }
+        }
+    }
+
+    /// All of it ends.
+    pub(super) fn end_all(&mut self, time: WallTime, found: &mut Found) {
+        for episode in std::mem::take(&mut self.open).into_values() {
+            found.add(ended_at(episode, time));
+        }
+    }
+
+    /// Nobody knows when it ended.
+    pub(super) fn leave_open(&mut self, found: &mut Found) {
+        for episode in std::mem::take(&mut self.open).into_values() {
+            found.add(episode);
+        }
+    }
+
+    /// A finding, which every status repeats.
+    pub(super) fn once(&mut self, (cause, finding): (Cause, Episode), found: &mut Found) {
+        if self.once.len() < MAX_REMEMBERED && self.once.insert((cause, finding.from)) {
+            found.add(finding);
+        }
+    }
+}
+
+fn ended_at(episode: Episode, time: WallTime) -> Episode {
+    let to = Some(time.max(episode.from));
+    Episode { to, ..episode }
+}

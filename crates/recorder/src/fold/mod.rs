@@ -1,0 +1,128 @@
+//! Entries become episodes: what happened, and from when to when.
+//!
+//! ```text
+//!   Began, Ended, silence --> not recorded
+//!   Status --> what lasts now --> Lasting --begins, ends--> episodes
+//!   Told   --> deaths and starts; health at once ----------> episodes
+//! ```
+//!
+//! Whatever lasts is keyed by what it is and whom it is about. It begins when a status first shows
+//! it, or earlier, if the status tells since when; it ends with the first status that does not.
+
+use std::time::Duration;
+
+use episodes::{Episode, What};
+use pleg::model::wall_time::WallTime;
+use pleg::out::told::Record;
+use times::GoDuration;
+
+use crate::{Entry, Recorded};
+
+mod event;
+mod found;
+mod lasting;
+mod status;
+
+use found::Found;
+use lasting::{Key, Lasting};
+
+/// An agent records a status every minute. After a longer silence it did not run.
+const SILENCE: Duration = Duration::from_secs(150);
+
+/// The episodes of these entries in order of time, and how many there was no room for.
+pub fn episodes(entries: impl IntoIterator<Item = Entry>) -> (Vec<Episode>, u64) {
+    let mut fold = Fold::default();
+    for entry in entries {
+        fold.take(entry);
+    }
+    fold.finish()
+}
+
+/// What is known after some entries.
+#[derive(Debug, Default)]
+pub struct Fold {
+    found: Found,
+    lasting: Lasting,
+    last: Option<Last>,
+}
+
+/// The entry before.
+#[derive(Clone, Copy, Debug)]
+struct Last {
+    time: WallTime,
+    /// Whether it was the regular end of an agent.
+    is_end: bool,
+}
+
+impl Fold {
+    /// Takes in the next entry.
+    pub fn take(&mut self, entry: Entry) {
+        let Entry { time, what } = entry;
+        let is_end = what == Recorded::Ended;
+        let begins = matches!(what, Recorded::Began(_));
+        if let Some(last) = self.last {
+            self.not_recorded(last, time, begins);
+        }
+        match what {
+            Recorded::Began(_) | Recorded::Pods(_) | Recorded::Lists(_) => {}
+            // What is unknown from now on has no known end.
+            Recorded::Ended => self.lasting.end_all(time, &mut self.found),
+            Recorded::Told(told) => match told.record {
+                Record::Event(event) => {
+                    if let Some(episode) = event::episode(&event, told.happened) {
+                        self.found.add(episode);
+                    }
+                }
+                Record::Health(health) => {
+                    let now = status::health_change(&health);
+                    self.lasting
+                        .replace(Key::is_health, now, time, &mut self.found);
+                }
+                Record::Gap { conflated, .. } => {
+                    let reason = format!("{conflated} events were merged: the node was too fast");
+                    let gap = Episode::at(time, What::NotRecorded, reason);
+                    self.found.add(gap);
+                }
+                Record::Synced { .. } => {}
+            },
+            Recorded::Status(status) => {
+                let (lasts, happened) = status::of(&status.report, time);
+                // A list that was cut does not show what has ended.
+                let is_shown = |key: &Key| status.left_out == 0 || !key.is_call();
+                self.lasting.replace(is_shown, lasts, time, &mut self.found);
+                for finding in happened {
+                    self.lasting.once(finding, &mut self.found);
+                }
+            }
+            Recorded::Lost(lost) => {
+                let reason = format!("{} entries were lost: {}", lost.entries, lost.why.as_str());
+                let gap = Episode::new(lost.since, Some(time), What::NotRecorded, reason);
+                self.found.add(gap);
+            }
+        }
+        self.last = Some(Last { time, is_end });
+    }
+
+    /// The episodes. What lasts still has no end.
+    pub fn finish(mut self) -> (Vec<Episode>, u64) {
+        self.lasting.leave_open(&mut self.found);
+        self.found.sorted()
+    }
+
+    fn not_recorded(&mut self, last: Last, time: WallTime, begins: bool) {
+        let silence = time.since(last.time);
+        if !begins && silence < SILENCE {
+            return;
+        }
+        self.lasting.end_all(last.time, &mut self.found);
+        let why = match (begins, last.is_end) {
+            (true, true) => "the agent was stopped",
+            (true, false) => "the agent was killed, or the node was down",
+            (false, _) => "the agent did not run, or the entries are lost",
+        };
+        let silence = GoDuration(Duration::from_secs(silence.as_secs()));
+        let reason = format!("nothing was recorded for {silence}: {why}");
+        let gap = Episode::new(last.time, Some(time), What::NotRecorded, reason);
+        self.found.add(gap);
+    }
+}

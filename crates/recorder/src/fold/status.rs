@@ -1,0 +1,142 @@
+//! What a status says that lasts, and what it says that was found.
+
+use std::time::Duration;
+
+use causes::Cause;
+use causes::finding::Culprit;
+use episodes::{Episode, What};
+use pleg::model::id::{Id, PodRef};
+use pleg::model::wall_time::WallTime;
+use pleg::out::health::{HealthReport, HealthState, Reason};
+use pleg::out::status_report::{Finding, StatusReport};
+use pleg::runtime::Rpc;
+
+use super::event::pod_name;
+use super::lasting::Key;
+use crate::changes::OVERDUE_SECONDS;
+
+/// All that lasts by this report, and the findings in it.
+pub(super) fn of(
+    report: &StatusReport,
+    time: WallTime,
+) -> (Vec<(Key, Episode)>, Vec<(Cause, Episode)>) {
+    let ago = |seconds: f64| time.before(Duration::try_from_secs_f64(seconds).unwrap_or_default());
+    let open = |from: WallTime, what, reason: &str| Episode::new(from, None, what, reason);
+    let mut lasts = Vec::new();
+    for call in &report.stuck {
+        let episode = open(ago(call.since_seconds), hung(call.call), &call.to_string());
+        let who = who(
+            call.pod.as_ref(),
+            call.container.as_deref(),
+            call.id.as_ref(),
+        );
+        lasts.push((Key::Hung(call.call, call.id.clone()), episode.about(who)));
+    }
+    let overdue = report.in_flight.iter();
+    for call in overdue.filter(|call| call.age_seconds >= OVERDUE_SECONDS) {
+        let key = Key::Hung(call.call, call.id.clone());
+        // A stuck call has a name.
+        if lasts.iter().all(|(known, _)| *known != key) {
+            let reason = format!("{} has not answered yet", call.call);
+            let episode = open(ago(call.age_seconds), hung(call.call), &reason);
+            lasts.push((key, episode.about(who(None, None, call.id.as_ref()))));
+        }
+    }
+    for call in &report.failing {
+        let episode = open(ago(call.since_seconds), What::PodWaited, &call.to_string());
+        let who = who(call.pod.as_ref(), call.container.as_deref(), Some(&call.id));
+        lasts.push((Key::Failing(call.call, call.id.clone()), episode.about(who)));
+    }
+    let health = &report.health;
+    lasts.extend(of_health(
+        health.state,
+        health.reason,
+        &health.message,
+        health.since,
+    ));
+    if !report.kubelet_view.ready {
+        let message = &report.kubelet_view.message;
+        lasts.push((
+            Key::WouldBeNotReady,
+            open(time, What::WouldBeNotReady, message),
+        ));
+    }
+    if report.guard.guarding {
+        let culprits: Vec<_> = report
+            .guard
+            .culprits
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        let from = report.guard.since_seconds.map_or(time, ago);
+        lasts.push((
+            Key::Guarding,
+            open(from, What::Guarding, &culprits.join("; ")),
+        ));
+    }
+    if report.stream.state == "retrying" {
+        let reason = "the runtime's event stream is down";
+        lasts.push((Key::Stream, open(time, What::HintsMissing, reason)));
+    }
+    if report.kernel.state == "unavailable" {
+        let why = report
+            .kernel
+            .why
+            .as_deref()
+            .unwrap_or("it is not known why");
+        let reason = format!("the kernel does not report exits: {why}");
+        lasts.push((Key::Kernel, open(time, What::HintsMissing, &reason)));
+    }
+    let found = report.finding.iter().chain(&report.warnings);
+    (lasts, found.filter_map(finding).collect())
+}
+
+/// What a change of health tells, sooner than the next status.
+pub(super) fn health_change(health: &HealthReport) -> Vec<(Key, Episode)> {
+    of_health(health.state, health.reason, &health.message, health.time)
+}
+
+fn of_health(
+    state: HealthState,
+    reason: Reason,
+    message: &str,
+    since: WallTime,
+) -> Vec<(Key, Episode)> {
+    let mut lasts = Vec::new();
+    if matches!(state, HealthState::Degraded | HealthState::Unhealthy) {
+        let what = What::Health {
+            state: state.as_str().to_owned(),
+        };
+        let episode = Episode::new(since, None, what, format!("{reason}: {message}"));
+        lasts.push((Key::Health(state, reason), episode));
+    }
+    if reason == Reason::RuntimeUnreachable {
+        let episode = Episode::new(since, None, What::RuntimeUnreachable, message);
+        lasts.push((Key::Unreachable, episode));
+    }
+    lasts
+}
+
+fn finding(finding: &Finding) -> Option<(Cause, Episode)> {
+    let cause: Cause = finding.cause.parse().ok()?;
+    let what = What::Finding {
+        cause,
+        confidence: finding.confidence.clone(),
+    };
+    Some((cause, Episode::at(finding.time, what, &*finding.sentence)))
+}
+
+fn hung(call: Rpc) -> What {
+    What::HungCall {
+        call: call.name().to_owned(),
+    }
+}
+
+fn who(pod: Option<&PodRef>, container: Option<&str>, id: Option<&Id>) -> Culprit {
+    Culprit {
+        pod: pod.map(pod_name),
+        container: container.map(str::to_owned),
+        id: id.map(ToString::to_string),
+        ..Culprit::default()
+    }
+}

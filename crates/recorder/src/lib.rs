@@ -1,0 +1,25 @@
+//! The flight recorder: a node's history on disk, for whoever looks into an incident afterwards.
+//!
+//! ```text
+//!   events, health --------------\
+//!   StatusReport --> changes -----+--> Recorder: a bounded queue --> store: segments on disk
+//!   pods, times of lists --------/                                          |
+//!                                                                   store::read: entries
+//!                                                                           |
+//!              live screens <-- replay: the state at a time <---------------+
+//!              timelines <-- fold: episodes, from when to when <------------/
+//! ```
+//!
+//! The unit is an [`Entry`]: one thing that was recorded, with its time of day. Nothing in here may
+//! disturb the daemon that records: a queue that is full drops what does not fit, a disk that hangs
+//! holds up one thread, and what is lost is counted and recorded later.
+
+pub mod changes;
+pub mod fold;
+mod record;
+mod recorder;
+pub mod replay;
+pub mod store;
+
+pub use record::{Began, Entry, ListTimes, Loss, Lost, Recorded, Status, Told};
+pub use recorder::{Recorder, Written};

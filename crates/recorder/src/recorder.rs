@@ -1,0 +1,136 @@
+//! Records entries from a daemon that must not wait for a disk.
+//!
+//! ```text
+//!   record(entry) --> queue: 4 MB of JSON --> thread: frames --> Store
+//!        |  full                                 |  error
+//!        v                                       v
+//!     lost: counted, recorded later        back-off, 1 s to 1 min, with a new segment
+//! ```
+//!
+//! While writing fails, the queue keeps the beginning of what happened, and drops what does not
+//! fit.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use pleg::model::wall_time::{WallClock, WallTime};
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use crate::store::Limits;
+use crate::{Entry, Loss};
+
+mod queue;
+mod thread;
+
+use queue::Queue;
+use thread::Writer;
+
+/// How long a stop waits for the last entries: a daemon stops within a second.
+const LAST_ENTRIES: Duration = Duration::from_millis(300);
+
+/// Records, until it is dropped.
+#[derive(Debug)]
+pub struct Recorder {
+    shared: Arc<Shared>,
+    ended: oneshot::Receiver<()>,
+}
+
+/// What the thread and its feeder share.
+#[derive(Debug, Default)]
+struct Shared {
+    queue: Queue,
+    figures: Figures,
+    /// Whether a segment was begun that has no entry with all pods yet.
+    wants_pods: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct Figures {
+    bytes: AtomicU64,
+    written: AtomicU64,
+    lost: AtomicU64,
+}
+
+/// How much was recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// The size of all segments on the disk.
+    pub bytes: u64,
+    /// How many entries were written.
+    pub written: u64,
+    /// How many entries were lost.
+    pub lost: u64,
+}
+
+impl Recorder {
+    /// Starts a thread that writes in this folder. An error of the disk is none of this function:
+    /// the thread logs it, and goes on trying.
+    pub fn start(folder: PathBuf, limits: Limits, clock: WallClock) -> std::io::Result<Self> {
+        let shared = Arc::<Shared>::default();
+        let (ends, ended) = oneshot::channel();
+        let writer = Writer::new(folder, limits, clock, shared.clone());
+        let thread = std::thread::Builder::new().name("history".to_owned());
+        thread.spawn(move || {
+            writer.run();
+            // Nobody waits for it if the recorder was dropped.
+            let _ = ends.send(());
+        })?;
+        Ok(Self { shared, ended })
+    }
+
+    /// Records an entry. Never waits for the disk.
+    pub fn record(&self, entry: &Entry) {
+        let Ok(json) = serde_json::to_vec(entry) else {
+            // Every entry has a JSON form: its keys are text.
+            self.shared.lose(entry.time, Loss::WriteError);
+            return;
+        };
+        if let Err(why) = self.shared.queue.push(entry.time, json) {
+            self.shared.lose(entry.time, why);
+        }
+    }
+
+    /// Whether an entry with all pods is due, because a segment was begun; said once.
+    pub fn wants_pods(&self) -> bool {
+        self.shared.wants_pods.swap(false, Ordering::Relaxed)
+    }
+
+    /// How much was recorded.
+    pub fn written(&self) -> Written {
+        self.shared.figures.written()
+    }
+
+    /// Writes what is in the queue, as far as the disk takes it at once.
+    pub async fn stop(mut self) {
+        self.shared.queue.close();
+        if timeout(LAST_ENTRIES, &mut self.ended).await.is_err() {
+            tracing::warn!("the end of the history was not written: the disk does not respond");
+        }
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        self.shared.queue.close();
+    }
+}
+
+impl Shared {
+    fn lose(&self, time: WallTime, why: Loss) {
+        self.figures.lost.fetch_add(1, Ordering::Relaxed);
+        self.queue.lose(time, why);
+    }
+}
+
+impl Figures {
+    fn written(&self) -> Written {
+        Written {
+            bytes: self.bytes.load(Ordering::Relaxed),
+            written: self.written.load(Ordering::Relaxed),
+            lost: self.lost.load(Ordering::Relaxed),
+        }
+    }
+}

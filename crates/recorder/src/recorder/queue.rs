@@ -1,0 +1,131 @@
+//! The queue between the daemon and the thread that writes: bounded in bytes, and its lock is never
+//! held while anything waits for a disk.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use pleg::model::wall_time::WallTime;
+
+use crate::{Loss, Lost};
+
+/// How many bytes may wait to be written: on a quiet node more than an hour.
+pub(super) const MAX_BYTES: usize = 4 << 20;
+
+/// What an entry takes besides its JSON.
+const OVERHEAD: usize = 64;
+
+/// An entry that is to be written.
+#[derive(Debug)]
+pub(super) struct Queued {
+    pub(super) time: WallTime,
+    pub(super) json: Vec<u8>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    inner: Mutex<Inner>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    entries: VecDeque<Queued>,
+    /// The size of what is queued, and of what was taken and is not written yet.
+    bytes: usize,
+    /// What was lost and is not recorded yet: at most one for each reason.
+    lost: Vec<Lost>,
+    /// Why nothing can be written now.
+    fault: Option<Loss>,
+    is_closed: bool,
+}
+
+/// What is to be written next.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    pub(super) entries: VecDeque<Queued>,
+    pub(super) lost: Vec<Lost>,
+}
+
+impl Queued {
+    /// The room that it takes.
+    pub(super) fn bytes(&self) -> usize {
+        self.json.len() + OVERHEAD
+    }
+}
+
+impl Queue {
+    /// Adds an entry, unless it does not fit.
+    pub(super) fn push(&self, time: WallTime, json: Vec<u8>) -> Result<(), Loss> {
+        let queued = Queued { time, json };
+        let mut inner = self.lock();
+        if inner.bytes + queued.bytes() > MAX_BYTES {
+            return Err(inner.fault.unwrap_or(Loss::SlowDisk));
+        }
+        inner.bytes += queued.bytes();
+        inner.entries.push_back(queued);
+        drop(inner);
+        self.changed.notify_one();
+        Ok(())
+    }
+
+    /// Counts what is lost, to be recorded later.
+    pub(super) fn lose(&self, since: WallTime, why: Loss) {
+        let lost = &mut self.lock().lost;
+        match lost.iter_mut().find(|lost| lost.why == why) {
+            Some(lost) => lost.entries += 1,
+            None => lost.push(Lost {
+                entries: 1,
+                since,
+                why,
+            }),
+        }
+    }
+
+    /// Takes all that is queued; `None` once the queue is closed and empty.
+    pub(super) fn take(&self) -> Option<Batch> {
+        let inner = self.lock();
+        let waiting = self.changed.wait_while(inner, |inner| {
+            inner.entries.is_empty() && inner.lost.is_empty() && !inner.is_closed
+        });
+        let mut inner = waiting.unwrap_or_else(PoisonError::into_inner);
+        let batch = Batch {
+            entries: std::mem::take(&mut inner.entries),
+            lost: std::mem::take(&mut inner.lost),
+        };
+        (!batch.entries.is_empty() || !batch.lost.is_empty()).then_some(batch)
+    }
+
+    /// What was taken needs so much room no more.
+    pub(super) fn release(&self, bytes: usize) {
+        self.lock().bytes -= bytes;
+    }
+
+    /// Why nothing can be written from now on, or that it can.
+    pub(super) fn set_fault(&self, fault: Option<Loss>) {
+        self.lock().fault = fault;
+    }
+
+    /// Waits so long, or until the queue is closed, which it says.
+    pub(super) fn pause(&self, pause: Duration) -> bool {
+        let until = Instant::now() + pause;
+        let mut inner = self.lock();
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if inner.is_closed || left.is_zero() {
+                return inner.is_closed;
+            }
+            let waited = self.changed.wait_timeout(inner, left);
+            inner = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    pub(super) fn close(&self) {
+        self.lock().is_closed = true;
+        self.changed.notify_one();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

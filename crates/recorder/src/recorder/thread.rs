@@ -1,0 +1,198 @@
+//! The thread that writes. It may hang in the disk for as long as the disk likes.
+
+use std::collections::VecDeque;
+use std::io::ErrorKind;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use pleg::model::wall_time::WallClock;
+
+use super::Shared;
+use super::queue::{Batch, Queued};
+use crate::store::{Limits, Now, Store, WriteError, frame};
+use crate::{Entry, Loss, Lost, Recorded};
+
+/// As much is written with one system call.
+const CHUNK: usize = 256 << 10;
+
+/// From one attempt to write to the next, while writing fails.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+pub(super) struct Writer {
+    folder: PathBuf,
+    limits: Limits,
+    clock: WallClock,
+    started: Instant,
+    shared: Arc<Shared>,
+    /// None before the first attempt and after each error.
+    store: Option<Store>,
+    /// While writing fails: the pause after the next error.
+    failing: Option<Duration>,
+}
+
+/// Frames that are written at once.
+#[derive(Default)]
+struct Chunk {
+    frames: Vec<u8>,
+    entries: u64,
+    /// The room that they take in the queue.
+    queued: usize,
+}
+
+/// The queue was closed while nothing could be written.
+struct Closed;
+
+impl Writer {
+    pub(super) fn new(
+        folder: PathBuf,
+        limits: Limits,
+        clock: WallClock,
+        shared: Arc<Shared>,
+    ) -> Self {
+        Self {
+            folder,
+            limits,
+            clock,
+            started: Instant::now(),
+            shared,
+            store: None,
+            failing: None,
+        }
+    }
+
+    /// Writes until the queue is closed and empty, or closed while nothing can be written.
+    pub(super) fn run(mut self) {
+        while let Some(Batch { entries, lost }) = self.shared.queue.take() {
+            if self.write_batch(entries, lost).is_err() {
+                return;
+            }
+        }
+    }
+
+    /// What was lost goes after what was queued when it was lost.
+    fn write_batch(
+        &mut self,
+        mut entries: VecDeque<Queued>,
+        lost: Vec<Lost>,
+    ) -> Result<(), Closed> {
+        while !entries.is_empty() {
+            let chunk = self.chunk(&mut entries);
+            self.write(&chunk)?;
+            self.shared.queue.release(chunk.queued);
+        }
+        for lost in lost {
+            let mut chunk = Chunk::default();
+            let time = (self.clock)();
+            let what = Recorded::Lost(lost);
+            let json = serde_json::to_vec(&Entry { time, what }).unwrap_or_default();
+            if let Ok(frame) = frame(time, &json) {
+                chunk.add(&frame);
+            }
+            self.write(&chunk)?;
+        }
+        Ok(())
+    }
+
+    /// The frames of the first entries.
+    fn chunk(&self, entries: &mut VecDeque<Queued>) -> Chunk {
+        let mut chunk = Chunk::default();
+        while chunk.frames.len() < CHUNK
+            && let Some(entry) = entries.pop_front()
+        {
+            chunk.queued += entry.bytes();
+            match frame(entry.time, &entry.json) {
+                Ok(frame) => chunk.add(&frame),
+                Err(_) => self.shared.lose(entry.time, Loss::TooLarge),
+            }
+        }
+        chunk
+    }
+
+    /// Writes the frames, however long that takes.
+    fn write(&mut self, chunk: &Chunk) -> Result<(), Closed> {
+        while !chunk.frames.is_empty() {
+            match self.append(&chunk.frames) {
+                Ok(()) => {
+                    self.succeeded(chunk.entries);
+                    break;
+                }
+                Err(error) => {
+                    let pause = self.failed(&error);
+                    if self.shared.queue.pause(pause) {
+                        return Err(Closed);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn append(&mut self, frames: &[u8]) -> Result<(), WriteError> {
+        let now = Now {
+            elapsed: self.started.elapsed(),
+            wall: (self.clock)(),
+        };
+        let mut store = match self.store.take() {
+            Some(store) => store,
+            None => Store::open(&self.folder, self.limits, now)?,
+        };
+        if store.append(frames, now)? {
+            self.shared.wants_pods.store(true, Ordering::Relaxed);
+        }
+        let bytes = &self.shared.figures.bytes;
+        bytes.store(store.bytes(), Ordering::Relaxed);
+        self.store = Some(store);
+        Ok(())
+    }
+
+    fn succeeded(&mut self, entries: u64) {
+        let written = &self.shared.figures.written;
+        written.fetch_add(entries, Ordering::Relaxed);
+        if self.failing.take().is_some() {
+            self.shared.queue.set_fault(None);
+            let lost = self.shared.figures.lost.load(Ordering::Relaxed);
+            tracing::info!("history is recorded again; {lost} entries were lost since the start");
+        }
+    }
+
+    /// How long to wait before the next attempt.
+    fn failed(&mut self, error: &WriteError) -> Duration {
+        // The next attempt creates it.
+        if self.failing.is_none() && matches!(error, WriteError::Removed) {
+            self.failing = Some(FIRST_PAUSE);
+            return Duration::ZERO;
+        }
+        if self.failing.is_none() {
+            let folder = self.folder.display();
+            tracing::warn!("history cannot be recorded in {folder}: {error}");
+        }
+        let pause = self.failing.unwrap_or(FIRST_PAUSE);
+        self.failing = Some((pause * 2).min(LONGEST_PAUSE));
+        self.shared.queue.set_fault(Some(loss(error)));
+        pause
+    }
+}
+
+impl Chunk {
+    fn add(&mut self, frame: &[u8]) {
+        self.frames.extend_from_slice(frame);
+        self.entries += 1;
+    }
+}
+
+fn loss(error: &WriteError) -> Loss {
+    match error {
+        WriteError::Io(error)
+            if matches!(
+                error.kind(),
+                ErrorKind::StorageFull | ErrorKind::QuotaExceeded
+            ) =>
+        {
+            Loss::FullDisk
+        }
+        _ => Loss::WriteError,
+    }
+}

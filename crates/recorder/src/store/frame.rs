@@ -1,0 +1,229 @@
+//! Frames: how an entry becomes bytes, and how bytes of any origin become entries again.
+//!
+//! ```text
+//!   0       4        8          12     13      21
+//!   | marker | length | checksum | flags | time | payload: `length` bytes
+//!                     |  CRC-32 of length, and of all that follows
+//! ```
+//!
+//! Numbers are little-endian. The time is in nanoseconds since 1970, so that entries outside a
+//! range are skipped without parsing. After damage, reading goes on at the next marker whose frame
+//! has the right checksum.
+
+use std::io::{self, Read};
+
+use flate2::read::{DeflateDecoder, DeflateEncoder};
+use flate2::{Compression, Crc};
+use memchr::memmem;
+use pleg::model::wall_time::WallTime;
+
+use crate::Entry;
+
+/// What a frame begins with. The first byte occurs in no JSON.
+const MARKER: [u8; 4] = [0xf5, b'p', b'l', b'g'];
+
+/// Where the checksum is, what it covers besides the length, and where the payload begins.
+const LENGTH: usize = 4;
+const CHECKSUM: usize = 8;
+const COVERED: usize = 12;
+const TIME: usize = 13;
+const PAYLOAD: usize = 21;
+
+/// The flag of a payload that is deflated.
+const DEFLATED: u8 = 1;
+
+/// Shorter payloads hardly become smaller.
+const DEFLATE_FROM: usize = 512;
+
+/// The maximum length of a payload in a file.
+const MAX_PAYLOAD: usize = 2 << 20;
+
+/// The maximum length of an entry's JSON.
+const MAX_JSON: usize = 16 << 20;
+
+/// Why an entry has no frame.
+#[derive(Debug, thiserror::Error)]
+#[error("the entry is too large")]
+pub(crate) struct TooLarge;
+
+/// The frame of an entry that is serialized already.
+pub(crate) fn frame(time: WallTime, json: &[u8]) -> Result<Vec<u8>, TooLarge> {
+    if json.len() > MAX_JSON {
+        return Err(TooLarge);
+    }
+    let mut bytes = vec![0; PAYLOAD];
+    let flags = match json.len() < DEFLATE_FROM {
+        true => {
+            bytes.extend_from_slice(json);
+            0
+        }
+        false => {
+            let mut deflated = DeflateEncoder::new(json, Compression::fast());
+            deflated.read_to_end(&mut bytes).map_err(|_| TooLarge)?;
+            DEFLATED
+        }
+    };
+    let length = bytes.len() - PAYLOAD;
+    if length > MAX_PAYLOAD {
+        return Err(TooLarge);
+    }
+    bytes[..LENGTH].copy_from_slice(&MARKER);
+    bytes[LENGTH..CHECKSUM].copy_from_slice(&(length as u32).to_le_bytes());
+    bytes[COVERED] = flags;
+    bytes[TIME..PAYLOAD].copy_from_slice(&time.as_unix_nanos().to_le_bytes());
+    let checksum = checksum(&bytes).to_le_bytes();
+    bytes[CHECKSUM..COVERED].copy_from_slice(&checksum);
+    Ok(bytes)
+}
+
+/// Of a whole frame.
+fn checksum(frame: &[u8]) -> u32 {
+    let mut crc = Crc::new();
+    crc.update(&frame[LENGTH..CHECKSUM]);
+    crc.update(&frame[COVERED..]);
+    crc.sum()
+}
+
+/// What is next in the bytes of a segment.
+#[derive(Debug)]
+pub(crate) enum Next<'a> {
+    /// A frame that is as it was written.
+    Frame(Frame<'a>),
+    /// So many bytes that belong to no frame.
+    Damaged(usize),
+    /// A frame that was not written to its end: at the end of a segment whose writer was killed,
+    /// or is writing.
+    Torn,
+    /// Nothing.
+    End,
+}
+
+/// A frame with the right checksum.
+#[derive(Debug)]
+pub(crate) struct Frame<'a> {
+    /// The time of its entry, in nanoseconds since 1970.
+    pub(crate) nanos: i64,
+    flags: u8,
+    payload: &'a [u8],
+}
+
+/// Reads the frames of a segment, one after the other.
+#[derive(Debug)]
+pub(crate) struct Frames<'a> {
+    rest: &'a [u8],
+    /// How many more bytes may be hashed in search of the next frame: a hostile file could have
+    /// a marker everywhere.
+    search: usize,
+}
+
+/// What the beginning of the rest is.
+enum Beginning<'a> {
+    Frame(Frame<'a>, usize),
+    /// It has the form of a frame, whose end is missing.
+    Torn,
+    /// It is no frame; so many bytes were hashed to find out.
+    None(usize),
+}
+
+impl<'a> Frames<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+        Self {
+            rest: bytes,
+            search: bytes.len().saturating_mul(4),
+        }
+    }
+
+    pub(crate) fn next(&mut self) -> Next<'a> {
+        match beginning(self.rest) {
+            _ if self.rest.is_empty() => Next::End,
+            Beginning::Frame(frame, length) => {
+                self.rest = &self.rest[length..];
+                Next::Frame(frame)
+            }
+            beginning => {
+                let next = self.next_frame();
+                let skipped = next.unwrap_or(self.rest.len());
+                self.rest = &self.rest[skipped..];
+                match (beginning, next) {
+                    (Beginning::Torn, None) => Next::Torn,
+                    _ => Next::Damaged(skipped),
+                }
+            }
+        }
+    }
+
+    /// Where the next frame after the first byte is.
+    fn next_frame(&mut self) -> Option<usize> {
+        let mut from = 1;
+        loop {
+            let after = self.rest.get(from..)?;
+            let place = from + memmem::find(after, &MARKER)?;
+            match beginning(&self.rest[place..]) {
+                Beginning::Frame(..) => return Some(place),
+                Beginning::Torn => {}
+                Beginning::None(hashed) => {
+                    self.search = self.search.checked_sub(hashed)?;
+                }
+            }
+            from = place + 1;
+        }
+    }
+}
+
+fn beginning(bytes: &[u8]) -> Beginning<'_> {
+    let number = |place: usize| -> Option<u32> {
+        let bytes = bytes.get(place..place + 4)?;
+        Some(u32::from_le_bytes(bytes.try_into().ok()?))
+    };
+    if bytes.len() < MARKER.len() {
+        return match MARKER.starts_with(bytes) {
+            true => Beginning::Torn,
+            false => Beginning::None(0),
+        };
+    }
+    if !bytes.starts_with(&MARKER) {
+        return Beginning::None(0);
+    }
+    let (Some(length), Some(sum)) = (number(LENGTH), number(CHECKSUM)) else {
+        return Beginning::Torn;
+    };
+    let length = length as usize;
+    if length > MAX_PAYLOAD {
+        return Beginning::None(0);
+    }
+    let Some(frame) = bytes.get(..PAYLOAD + length) else {
+        return Beginning::Torn;
+    };
+    if checksum(frame) != sum {
+        return Beginning::None(frame.len());
+    }
+    let nanos = frame[TIME..PAYLOAD].try_into().map(i64::from_le_bytes);
+    let frame = Frame {
+        nanos: nanos.unwrap_or_default(),
+        flags: frame[COVERED],
+        payload: &frame[PAYLOAD..],
+    };
+    Beginning::Frame(frame, PAYLOAD + length)
+}
+
+impl Frame<'_> {
+    /// The entry; `None` if this version of pleg cannot read it.
+    pub(crate) fn entry(&self) -> Option<Entry> {
+        match self.flags {
+            0 => serde_json::from_slice(self.payload).ok(),
+            DEFLATED => serde_json::from_slice(&inflated(self.payload).ok()?).ok(),
+            _ => None,
+        }
+    }
+}
+
+/// A few bytes may inflate to gigabytes.
+fn inflated(payload: &[u8]) -> io::Result<Vec<u8>> {
+    let mut json = Vec::new();
+    let mut bounded = DeflateDecoder::new(payload).take(MAX_JSON as u64 + 1);
+    bounded.read_to_end(&mut json)?;
+    match json.len() > MAX_JSON {
+        true => Err(io::ErrorKind::FileTooLarge.into()),
+        false => Ok(json),
+    }
+}

@@ -1,0 +1,198 @@
+//! Writes segments. Any error ends a [`Store`]; the next one begins a new segment, because the
+//! last frame of the old one may be torn.
+
+use std::fs::{self, DirBuilder, File, TryLockError};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use pleg::model::wall_time::WallTime;
+
+use super::Limits;
+use super::clock::{Now, Steadiness};
+use super::segment::{self, HEADER};
+
+/// The name of the file that the writer of a folder holds a lock on.
+const LOCK: &str = "lock";
+
+/// How often old segments are looked for, besides when a segment is begun.
+const PRUNE: Duration = Duration::from_secs(3600);
+
+/// Why nothing can be written.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum WriteError {
+    /// Another process writes in this folder.
+    #[error("another agent records in this directory")]
+    InUse,
+    /// The folder was removed.
+    #[error("the directory was removed")]
+    Removed,
+    /// The disk said no.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+/// A folder of segments, and the one that is written to.
+#[derive(Debug)]
+pub(crate) struct Store {
+    folder: PathBuf,
+    limits: Limits,
+    /// The lock is released with it.
+    _lock: File,
+    next: u64,
+    current: Option<Current>,
+    /// The size of all segments but the current one.
+    older_bytes: u64,
+    pruned: Now,
+    steadiness: Steadiness,
+}
+
+/// The segment that is written to.
+#[derive(Debug)]
+struct Current {
+    path: PathBuf,
+    file: File,
+    bytes: u64,
+    begun: Now,
+}
+
+impl Store {
+    /// Opens the folder, which is created if it does not exist. Nothing is written to what is in
+    /// there.
+    pub(crate) fn open(folder: &Path, limits: Limits, now: Now) -> Result<Self, WriteError> {
+        let mut builder = DirBuilder::new();
+        builder.recursive(true).mode(0o700).create(folder)?;
+        let lock = lock(folder)?;
+        let last = segment::list(folder)?.last().map_or(0, |it| it.sequence);
+        let mut store = Self {
+            folder: folder.to_owned(),
+            limits,
+            _lock: lock,
+            next: last.saturating_add(1),
+            current: None,
+            older_bytes: 0,
+            pruned: now,
+            steadiness: Steadiness::new(now),
+        };
+        store.prune(0, now)?;
+        Ok(store)
+    }
+
+    /// Appends whole frames, all or none of them. Says whether they are the first of a segment.
+    pub(crate) fn append(&mut self, frames: &[u8], now: Now) -> Result<bool, WriteError> {
+        self.steadiness.see(now);
+        let length = frames.len() as u64;
+        if self.must_begin(length, now) {
+            self.current = None;
+            self.prune(self.limits.segment_bytes().max(length), now)?;
+        } else if now.elapsed >= self.pruned.elapsed + PRUNE {
+            self.prune(0, now)?;
+        }
+        let is_new = self.current.is_none();
+        let current = match &mut self.current {
+            Some(current) => current,
+            none => none.insert(Current::begin(&self.folder, self.next, now)?),
+        };
+        if is_new {
+            self.next = self.next.saturating_add(1);
+        }
+        if let Err(error) = current.append(frames) {
+            self.current = None;
+            return Err(error);
+        }
+        Ok(is_new)
+    }
+
+    /// The size of all segments.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.older_bytes + self.current.as_ref().map_or(0, |current| current.bytes)
+    }
+
+    fn must_begin(&self, more: u64, now: Now) -> bool {
+        self.current.as_ref().is_some_and(|current| {
+            let is_full = current.bytes + more > self.limits.segment_bytes();
+            is_full || now.elapsed >= current.begun.elapsed + self.limits.segment_age()
+        })
+    }
+
+    /// Removes old segments until `more` bytes can be written, and takes stock of the others.
+    fn prune(&mut self, more: u64, now: Now) -> io::Result<()> {
+        self.pruned = now;
+        let written = self.current.as_ref().map(|current| &current.path);
+        let mut older = Vec::new();
+        for segment in segment::list(&self.folder)? {
+            // It may be removed by somebody else at any time.
+            let Ok(about) = fs::symlink_metadata(&segment.path) else {
+                continue;
+            };
+            if Some(&segment.path) == written || !about.is_file() {
+                continue;
+            }
+            let nanos = about.mtime().saturating_mul(1_000_000_000);
+            let age = WallTime::from_unix_nanos(nanos).map(|written| now.wall.since(written));
+            let age = age.filter(|_| self.steadiness.is_steady(now));
+            older.push((segment.path, (about.len(), age)));
+        }
+        let sizes: Vec<_> = older.iter().map(|(_, about)| *about).collect();
+        let current = self.current.as_ref().map_or(0, |current| current.bytes);
+        let surplus = self.limits.surplus(&sizes, more + current);
+        for (path, _) in &older[..surplus] {
+            match fs::remove_file(path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        self.older_bytes = sizes[surplus..].iter().map(|(bytes, _)| bytes).sum();
+        Ok(())
+    }
+}
+
+impl Current {
+    fn begin(folder: &Path, sequence: u64, now: Now) -> io::Result<Self> {
+        let path = folder.join(segment::name(sequence, now.wall));
+        let mut file = segment::create(&path)?;
+        if let Err(error) = file.write_all(&segment::header()) {
+            let _ = fs::remove_file(&path);
+            return Err(error);
+        }
+        Ok(Self {
+            path,
+            file,
+            bytes: HEADER as u64,
+            begun: now,
+        })
+    }
+
+    fn append(&mut self, frames: &[u8]) -> Result<(), WriteError> {
+        // What is written to a removed file is seen by nobody.
+        if self.file.metadata()?.nlink() == 0 {
+            return Err(WriteError::Removed);
+        }
+        if let Err(error) = self.file.write_all(frames) {
+            self.undo();
+            return Err(error.into());
+        }
+        self.bytes += frames.len() as u64;
+        Ok(())
+    }
+
+    /// Takes back what was written in part. If that fails too, readers skip it.
+    fn undo(&self) {
+        let _ = match self.bytes > HEADER as u64 {
+            true => self.file.set_len(self.bytes),
+            false => fs::remove_file(&self.path),
+        };
+    }
+}
+
+fn lock(folder: &Path) -> Result<File, WriteError> {
+    let mut options = File::options();
+    let options = options.create(true).truncate(false).write(true);
+    let file = std::os::unix::fs::OpenOptionsExt::mode(options, 0o600).open(folder.join(LOCK))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(WriteError::InUse),
+        Err(TryLockError::Error(error)) => Err(error.into()),
+    }
+}

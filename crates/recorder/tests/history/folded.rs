@@ -1,0 +1,234 @@
+//! What a recorded history tells, as episodes.
+
+use episodes::{Episode, What};
+use pleg::model::wall_time::WallTime;
+use pleg::out::status_report::StatusReport;
+use recorder::fold::episodes;
+use recorder::{Began, Entry, Loss, Lost, Recorded};
+use serde_json::{Value, json};
+
+use crate::support::{death_at, report, time};
+
+fn at(seconds: u64, what: Recorded) -> Entry {
+    Entry {
+        time: time(seconds),
+        what,
+    }
+}
+
+fn began(seconds: u64) -> Entry {
+    let began = Began {
+        version: "1".to_owned(),
+        endpoint: "unix:///x".to_owned(),
+        guard: false,
+    };
+    at(seconds, Recorded::Began(began))
+}
+
+fn healthy(seconds: u64) -> Entry {
+    Entry::status(time(seconds), report("Healthy", "AllSeen", 0))
+}
+
+/// A status in which these places are others.
+fn status(seconds: u64, changes: &[(&str, Value)]) -> Entry {
+    let mut json = serde_json::to_value(report("Healthy", "AllSeen", 0)).unwrap();
+    json["warnings"] = json!([]);
+    json["finding"] = json!(null);
+    for (pointer, value) in changes {
+        *json.pointer_mut(pointer).unwrap() = value.clone();
+    }
+    let report: StatusReport = serde_json::from_value(json).unwrap();
+    Entry::status(time(seconds), report)
+}
+
+fn stuck(id: &str, seconds: f64) -> Value {
+    json!([{"call": "ContainerStatus", "id": id, "container": "app", "sinceSeconds": seconds,
+        "pod": {"uid": "u", "namespace": "default", "name": "web-0"}}])
+}
+
+/// The title, whom it is about, from when to when.
+type Row = (String, String, u64, Option<u64>);
+
+fn rows(entries: Vec<Entry>) -> Vec<Row> {
+    let seconds = |at: WallTime| at.since(time(0)).as_secs();
+    let row = |it: Episode| {
+        (
+            it.what.title(),
+            it.whom(),
+            seconds(it.from),
+            it.to.map(seconds),
+        )
+    };
+    episodes(entries).0.into_iter().map(row).collect()
+}
+
+fn row(title: &str, whom: &str, from: u64, to: impl Into<Option<u64>>) -> Row {
+    (title.to_owned(), whom.to_owned(), from, to.into())
+}
+
+#[test]
+fn a_stuck_call_is_one_bar_from_when_it_was_made_until_it_is_gone() {
+    let degraded = [
+        ("/health/state", json!("Degraded")),
+        ("/health/reason", json!("ContainerStuck")),
+        ("/health/since", json!(time(12).to_string())),
+    ];
+    let with = |seconds, id, age| {
+        let mut changes = vec![("/stuck", stuck(id, age))];
+        changes.extend(degraded.clone());
+        status(seconds, &changes)
+    };
+    let entries = vec![
+        began(0),
+        healthy(1),
+        with(12, "a", 2.0),
+        with(72, "a", 62.0),
+        with(80, "b", 3.0),
+        healthy(90),
+        at(100, Recorded::Ended),
+    ];
+    let expected = [
+        row("ContainerStatus hangs", "default/web-0/app", 10, 80),
+        row("Degraded", "", 12, 90),
+        row("ContainerStatus hangs", "default/web-0/app", 77, 90),
+    ];
+    assert_eq!(rows(entries), expected);
+}
+
+#[test]
+fn what_lasts_when_the_history_ends_has_no_end() {
+    let flights = json!([{"call": "ListContainers", "id": null, "ageSeconds": 5.0}]);
+    let entries = vec![began(0), status(30, &[("/inFlight", flights)])];
+    let expected = [row("ListContainers hangs", "", 25, None)];
+    assert_eq!(rows(entries), expected);
+}
+
+#[test]
+fn everything_that_a_status_shows_is_an_episode_of_its_own() {
+    let finding = json!({"cause": "disk-full", "sentence": "it is full", "confidence": "high",
+        "time": time(5).to_string()});
+    let failing = json!([{"call": "ContainerStatus", "id": "c", "container": "app",
+        "pod": {"uid": "u", "namespace": "n", "name": "p"}, "error": "no", "sinceSeconds": 4.0}]);
+    for (changes, expected) in [
+        (
+            vec![("/kubeletView/ready", json!(false))],
+            row("would be NotReady", "", 10, 20),
+        ),
+        (
+            vec![
+                ("/guard/guarding", json!(true)),
+                ("/guard/sinceSeconds", json!(3.0)),
+            ],
+            row("guarding", "", 7, 20),
+        ),
+        (
+            vec![("/stream/state", json!("retrying"))],
+            row("no early events", "", 10, 20),
+        ),
+        (
+            vec![("/kernel/state", json!("unavailable"))],
+            row("no early events", "", 10, 20),
+        ),
+        (
+            vec![("/failing", failing)],
+            row("pod not seen", "n/p/app", 6, 20),
+        ),
+        (vec![("/finding", finding)], row("disk-full", "", 5, 5)),
+    ] {
+        let entries = vec![
+            began(0),
+            status(10, &changes),
+            status(15, &changes),
+            healthy(20),
+        ];
+        assert_eq!(rows(entries), [expected]);
+    }
+}
+
+#[test]
+fn a_runtime_that_is_down_is_unreachable_from_the_change_of_health_on() {
+    let health = |seconds: u64, state: &str, reason: &str| {
+        let health = json!({"kind": "health", "time": time(seconds).to_string(), "state": state,
+            "reason": reason, "message": "m", "stuck": [], "failing": [], "blind": []});
+        Entry::told(serde_json::from_value(health).unwrap(), None).unwrap()
+    };
+    let entries = vec![
+        began(0),
+        health(10, "Degraded", "RuntimeUnreachable"),
+        health(190, "Unhealthy", "RuntimeUnreachable"),
+        health(300, "Healthy", "AllSeen"),
+        healthy(301),
+    ];
+    // Silences of more than two and a half minutes are told too.
+    let rows = rows(entries);
+    let without: Vec<_> = rows.iter().filter(|row| row.0 != "not recorded").collect();
+    let expected = [
+        row("Degraded", "", 10, 10),
+        row("runtime unreachable", "", 10, 10),
+        row("Unhealthy", "", 190, 300),
+        row("runtime unreachable", "", 190, 300),
+    ];
+    assert_eq!(without, expected.iter().collect::<Vec<_>>());
+}
+
+#[test]
+fn a_death_is_told_with_its_source_and_its_delay() {
+    let mut entry = death_at(137, time(10));
+    let Recorded::Told(told) = &mut entry.what else {
+        panic!("it is told");
+    };
+    told.happened = Some(time(9));
+    let (episodes, _) = episodes([began(0), entry]);
+    let expected = What::Event {
+        event: "ContainerDied".to_owned(),
+        source: "kernel".to_owned(),
+        delay_seconds: Some(1.0),
+    };
+    assert_eq!(episodes[0].what, expected);
+    assert_eq!(episodes[0].from, time(9));
+    let reason = "container app of pod default/web-0 died with exit code 137 (Error)";
+    assert_eq!(episodes[0].reason, reason);
+}
+
+#[test]
+fn times_in_which_nothing_was_recorded_are_shown_with_the_reason() {
+    let lost = Lost {
+        entries: 7,
+        since: time(1000),
+        why: Loss::FullDisk,
+    };
+    let entries = [
+        began(0),
+        status(10, &[("/guard/guarding", json!(true))]),
+        // It was killed.
+        began(100),
+        healthy(110),
+        at(120, Recorded::Ended),
+        began(600),
+        // It was suspended.
+        healthy(900),
+        at(1060, Recorded::Lost(lost)),
+    ];
+    let (episodes, _) = episodes(entries);
+    let gaps: Vec<_> = episodes
+        .iter()
+        .filter(|it| it.what == What::NotRecorded)
+        .map(|it| (it.from, it.to.unwrap(), it.reason.as_str()))
+        .collect();
+    let stopped = "nothing was recorded for 8m0s: the agent was stopped";
+    let silent = "nothing was recorded for 5m0s: the agent did not run, or the entries are lost";
+    let killed = "nothing was recorded for 1m30s: the agent was killed, or the node was down";
+    assert_eq!(gaps[0], (time(10), time(100), killed));
+    assert_eq!(gaps[1], (time(120), time(600), stopped));
+    assert_eq!(gaps[2].2, silent);
+    let guarding = episodes
+        .iter()
+        .find(|it| it.what == What::Guarding)
+        .unwrap();
+    assert_eq!(guarding.to, Some(time(10)), "no longer than it was seen");
+    assert!(
+        episodes
+            .iter()
+            .any(|it| it.reason.starts_with("7 entries were lost"))
+    );
+}

@@ -1,0 +1,150 @@
+//! The writer is killed: whatever was written before is read, and nothing else.
+
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use recorder::store::{Limits, Skipped};
+
+use crate::support::{all, death, number, numbers, recorder, segments, status, stop, time, write};
+
+/// Small segments, so that there are several.
+fn small() -> Limits {
+    Limits {
+        max_bytes: 256 << 10,
+        ..Limits::default()
+    }
+}
+
+/// A kill ends a segment at any byte, and no later segment exists.
+#[test]
+fn killed_at_any_of_a_thousand_moments_all_that_was_written_before_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let written = recorder(folder.path(), small());
+    write(
+        &written,
+        (0..250).map(|it| match it % 10 {
+            9 => status(time(it), 20),
+            _ => death(it),
+        }),
+    );
+    stop(written);
+    let (whole, _) = all(folder.path());
+    assert_eq!(whole.len(), 250);
+    let segments = segments(folder.path());
+    assert!(segments.len() > 1);
+    let segments: Vec<_> = segments
+        .iter()
+        .map(|path| (path.file_name().unwrap(), fs::read(path).unwrap()))
+        .collect();
+    let total: usize = segments.iter().map(|(_, bytes)| bytes.len()).sum();
+    let mut random = fastrand::Rng::with_seed(7);
+    let mut entries_before = Vec::new();
+    for moment in 0..1000 {
+        let mut left = match moment {
+            0 => 0,
+            1 => total,
+            _ => random.usize(..total),
+        };
+        let cut = tempfile::tempdir().unwrap();
+        for (name, bytes) in &segments {
+            let kept = left.min(bytes.len());
+            fs::write(cut.path().join(name), &bytes[..kept]).unwrap();
+            left -= kept;
+            if left == 0 {
+                break;
+            }
+        }
+        let (entries, reader) = all(cut.path());
+        assert_eq!(entries, whole[..entries.len()], "cut at moment {moment}");
+        let skipped = reader.skipped();
+        assert!(skipped.torn_segments + skipped.unreadable_segments <= 1);
+        assert_eq!(skipped.damaged_bytes, 0);
+        entries_before.push(entries.len());
+    }
+    assert_eq!(entries_before[..2], [0, 250]);
+}
+
+/// What the test below starts and kills: it does nothing in an ordinary run of all tests.
+#[test]
+fn a_process_that_records_until_it_is_killed() {
+    let Some(folder) = std::env::var_os("RECORDER_TEST_FOLDER") else {
+        return;
+    };
+    let recorder = recorder(Path::new(&folder), Limits::default());
+    for it in 0.. {
+        write(&recorder, [death(it)]);
+        // Whoever kills us knows what was on the disk.
+        println!("{it}");
+    }
+}
+
+#[test]
+fn a_process_killed_while_it_writes_loses_nothing_that_it_had_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut expected_sessions = 0;
+    for lines in [1, 7, 40, 200, 900] {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args([
+                "--exact",
+                "killed::a_process_that_records_until_it_is_killed",
+            ])
+            .arg("--nocapture")
+            .env("RECORDER_TEST_FOLDER", folder.path())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut out = child.stdout.take().unwrap();
+        let mut said = String::new();
+        while said
+            .lines()
+            .filter(|line| line.parse::<u64>().is_ok())
+            .count()
+            <= lines
+        {
+            let mut more = [0; 64];
+            let read = out.read(&mut more).unwrap();
+            said.push_str(std::str::from_utf8(&more[..read]).unwrap());
+        }
+        // SIGKILL.
+        child.kill().unwrap();
+        child.wait().unwrap();
+        out.read_to_string(&mut said).unwrap();
+        // The last line may be cut, as the process was.
+        let whole = said.trim_end_matches(|it: char| it.is_ascii_digit());
+        let told = whole.lines().filter_map(|line| line.parse::<u64>().ok());
+        let told = told.max().unwrap();
+        expected_sessions += 1;
+        let (entries, reader) = all(folder.path());
+        assert_eq!(reader.skipped().damaged_bytes, 0);
+        let starts = entries.iter().filter(|entry| number(entry) == Some(0));
+        assert_eq!(starts.count(), expected_sessions);
+        let from = numbers(&entries).iter().rposition(|it| *it == 0).unwrap();
+        let last: Vec<_> = numbers(&entries)[from..].to_vec();
+        assert!(last.len() as u64 > told, "{} of {told}", last.len());
+        assert_eq!(last, (0..last.len() as u64).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn a_new_start_never_appends_to_a_torn_segment() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = recorder(folder.path(), Limits::default());
+    write(&first, (0..10).map(death));
+    stop(first);
+    let torn = segments(folder.path()).remove(0);
+    let bytes = fs::read(&torn).unwrap();
+    fs::write(&torn, &bytes[..bytes.len() - 3]).unwrap();
+    let second = recorder(folder.path(), Limits::default());
+    write(&second, (10..20).map(death));
+    stop(second);
+    let (entries, reader) = all(folder.path());
+    let expected: Vec<_> = (0..9).chain(10..20).collect();
+    assert_eq!(numbers(&entries), expected);
+    let torn = Skipped {
+        torn_segments: 1,
+        ..Skipped::default()
+    };
+    assert_eq!(reader.skipped(), torn);
+}

@@ -1,0 +1,107 @@
+//! The state of a node at a time of its history.
+
+use pleg::model::listed::ContainerState;
+use pleg::out::pods::PodReport;
+use recorder::replay::{Recording, Update};
+use recorder::{Entry, Recorded};
+use serde_json::json;
+
+use crate::support::{death, number, report, time};
+
+fn pods(seconds: u64) -> Entry {
+    let pods = json!([{"uid": "u", "namespace": "default", "name": "web-0", "asOf": null,
+        "error": null,
+        "sandboxes": [{"id": "s", "state": "ready", "attempt": 0, "createdAt": null, "ips": []}],
+        "containers": [{"id": "61ac7eca54e9", "name": "app", "state": "running", "attempt": 0,
+            "exitCode": null, "reason": null, "createdAt": null, "startedAt": null,
+            "finishedAt": null, "image": "nginx"}]}]);
+    Entry {
+        time: time(seconds),
+        what: Recorded::Pods(serde_json::from_value(pods).unwrap()),
+    }
+}
+
+fn event(seconds: u64, kind: &str, subject: &str, id: &str) -> Entry {
+    let event = json!({"kind": "event", "time": time(seconds).to_string(), "type": kind,
+        "pod": {"uid": "u", "namespace": "default", "name": "web-0"}, "id": id,
+        "subject": subject, "container": "app", "exitCode": null, "reason": null,
+        "initial": false, "source": "stream"});
+    Entry::told(
+        serde_json::from_value(event).unwrap(),
+        Some(time(seconds - 1)),
+    )
+    .unwrap()
+}
+
+fn shown(recording: &Recording, seconds: u64) -> Vec<PodReport> {
+    let updates = recording.at(time(seconds)).into_iter();
+    let pods = updates.filter_map(|update| match update {
+        Update::Pods(pods) => Some(pods),
+        _ => None,
+    });
+    pods.last().unwrap_or_default()
+}
+
+#[test]
+fn the_pods_are_as_the_events_left_them() {
+    let recording = Recording::new(vec![
+        pods(10),
+        death(20),
+        event(30, "ContainerRemoved", "container", "61ac7eca54e9"),
+        event(31, "ContainerStarted", "container", "b"),
+        event(40, "ContainerDied", "sandbox", "s"),
+        event(50, "ContainerRemoved", "container", "b"),
+        event(51, "ContainerRemoved", "sandbox", "s"),
+        pods(60),
+    ])
+    .unwrap();
+    assert_eq!(shown(&recording, 9), []);
+    let container = |seconds| shown(&recording, seconds)[0].status.containers[0].clone();
+    assert_eq!(container(10).state, ContainerState::Running);
+    assert_eq!(container(20).state, ContainerState::Exited);
+    assert_eq!(container(29).exit_code, Some(20));
+    assert_eq!(container(29).image.as_ref(), "nginx");
+    assert_eq!(shown(&recording, 29)[0].as_of, Some(time(20)));
+    assert_eq!(shown(&recording, 30)[0].status.containers, []);
+    let new = container(35);
+    assert_eq!(
+        (new.state, new.started_at),
+        (ContainerState::Running, Some(time(30)))
+    );
+    assert_eq!(shown(&recording, 55), [], "nothing of the pod is left");
+    assert_eq!(container(60).state, ContainerState::Running);
+}
+
+#[test]
+fn one_steps_from_entry_to_entry_in_both_directions() {
+    let recording = Recording::new(vec![death(10), death(20), death(20), death(35)]).unwrap();
+    assert_eq!(recording.span(), (time(10), time(35)));
+    let next = |seconds| recording.next_after(time(seconds));
+    let previous = |seconds| recording.previous_before(time(seconds));
+    assert_eq!(next(0), Some(time(10)));
+    assert_eq!(next(10), Some(time(20)));
+    assert_eq!(next(20), Some(time(35)));
+    assert_eq!(next(35), None);
+    assert_eq!(previous(40), Some(time(35)));
+    assert_eq!(previous(35), Some(time(20)));
+    assert_eq!(previous(10), None);
+    assert!(Recording::new(Vec::new()).is_none());
+}
+
+#[test]
+fn the_last_status_and_the_events_shortly_before_are_shown() {
+    let status =
+        |seconds, stuck| Entry::status(time(seconds), report("Degraded", "ListStuck", stuck));
+    let mut entries: Vec<_> = (1000..2000).map(death).collect();
+    entries.extend([status(1500, 1), status(1600, 2)]);
+    let recording = Recording::new(entries).unwrap();
+    let at = |seconds| recording.at(time(seconds));
+    assert!(matches!(&at(1599)[0], Update::Status(report) if report.stuck.len() == 1));
+    assert!(matches!(&at(1600)[0], Update::Status(report) if report.stuck.len() == 2));
+    assert!(matches!(&at(1400)[0], Update::Record(_)));
+    let records = at(1599).len() - 1;
+    assert_eq!(records, 200);
+    assert_eq!(at(1002).len(), 3);
+    assert_eq!(at(5000).len(), 1, "they are too old");
+    assert_eq!(number(&death(3)), Some(3));
+}

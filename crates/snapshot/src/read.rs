@@ -1,0 +1,142 @@
+//! Reads a snapshot, of whatever origin.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+
+use doctor::bundle::{self, BundleError};
+use doctor::facts::NodeFacts;
+use flate2::read::MultiGzDecoder;
+use pleg::out::pods::PodReport;
+use pleg::out::status_report::StatusReport;
+use recorder::Entry;
+use serde::Deserialize;
+
+use crate::{BEGINNING, BUNDLE, End, Head, KIND, Parts, VERSION};
+
+/// The maximum length of a line: a bundle has up to 32 MiB.
+const MAX_LINE: u64 = 40 << 20;
+
+/// The maximum size of all lines together: a history of 64 MB inflates to a few hundred.
+const MAX_BYTES: u64 = 2 << 30;
+
+/// Why a snapshot cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The file could not be read.
+    #[error("the file cannot be read")]
+    Unreadable(#[source] io::Error),
+    /// It is something else.
+    #[error("it is not a snapshot of `pleg snapshot`")]
+    Other,
+    /// It was written by a later version.
+    #[error(
+        "it was written by a newer pleg, in version {0} of the format; this pleg reads version {VERSION}"
+    )]
+    Newer(u32),
+    /// Its bundle cannot be read.
+    #[error("its bundle cannot be read")]
+    Bundle(#[source] BundleError),
+}
+
+/// A snapshot in memory.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// Who took it and when, and what is missing.
+    pub head: Head,
+    /// The status, the pods and the facts.
+    pub parts: Parts,
+    /// The history, oldest first.
+    pub entries: Vec<Entry>,
+    /// How many lines were skipped, because this version of pleg does not know them or they are
+    /// damaged.
+    pub skipped_lines: u64,
+    /// Whether it was read to its end: a part of a file was not copied otherwise.
+    pub is_whole: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum Line {
+    Status(Box<StatusReport>),
+    Pods(Vec<PodReport>),
+    Entry(Box<Entry>),
+    End(End),
+}
+
+/// Whether a file is a snapshot, by its first bytes.
+pub fn is_snapshot(path: &Path) -> bool {
+    let Ok(file) = File::open(path) else {
+        return false;
+    };
+    if !file.metadata().is_ok_and(|about| about.is_file()) {
+        return false;
+    }
+    let mut beginning = vec![0; BEGINNING.len()];
+    let read = MultiGzDecoder::new(BufReader::new(file)).read_exact(&mut beginning);
+    read.is_ok() && beginning == BEGINNING.as_bytes()
+}
+
+/// Reads a snapshot.
+pub fn open(path: &Path) -> Result<Snapshot, ReadError> {
+    let file = File::open(path).map_err(ReadError::Unreadable)?;
+    let lines = MultiGzDecoder::new(BufReader::new(file)).take(MAX_BYTES);
+    let mut lines = BufReader::new(lines);
+    let mut line = Vec::new();
+    // What is no gzip has no first line either.
+    let first = next_line(&mut lines, &mut line);
+    if !first.unwrap_or_default() || !line.starts_with(BEGINNING.as_bytes()) {
+        return Err(ReadError::Other);
+    }
+    let head: Head = serde_json::from_slice(&line).map_err(|_| ReadError::Other)?;
+    if head.kind != KIND || head.version > VERSION {
+        return Err(ReadError::Newer(head.version));
+    }
+    let mut snapshot = Snapshot {
+        head,
+        parts: Parts::default(),
+        entries: Vec::new(),
+        skipped_lines: 0,
+        is_whole: false,
+    };
+    // The end of a file that is cut is an error of the decoder.
+    while next_line(&mut lines, &mut line).unwrap_or_default() {
+        snapshot.take(&line)?;
+    }
+    Ok(snapshot)
+}
+
+/// Whether there is another line; one that is too long is cut.
+fn next_line(lines: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
+    line.clear();
+    lines.by_ref().take(MAX_LINE).read_until(b'\n', line)?;
+    if line.last() != Some(&b'\n') && line.len() as u64 == MAX_LINE {
+        lines.skip_until(b'\n')?;
+    }
+    Ok(!line.is_empty())
+}
+
+impl Snapshot {
+    fn take(&mut self, line: &[u8]) -> Result<(), ReadError> {
+        if let Some(facts) = bundle_of(line) {
+            self.parts.facts = Some(facts.map_err(ReadError::Bundle)?);
+            return Ok(());
+        }
+        match serde_json::from_slice(line) {
+            Ok(Line::Status(status)) => self.parts.status = Some(*status),
+            Ok(Line::Pods(pods)) => self.parts.pods = Some(pods),
+            Ok(Line::Entry(entry)) => self.entries.push(*entry),
+            Ok(Line::End(end)) => {
+                let read = self.entries.len() as u64 + self.skipped_lines;
+                self.is_whole = end.entries <= read;
+            }
+            Err(_) => self.skipped_lines += 1,
+        }
+        Ok(())
+    }
+}
+
+fn bundle_of(line: &[u8]) -> Option<Result<NodeFacts, BundleError>> {
+    let bundle = line.trim_ascii_end().strip_prefix(BUNDLE.0)?;
+    Some(bundle::read_from(bundle.strip_suffix(BUNDLE.1)?))
+}

@@ -33,10 +33,6 @@ pub struct Entry {
 /// What was recorded.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "most entries are of the largest kind, an event"
-)]
 pub enum Recorded {
     /// An agent began to record.
     Began(Began),

@@ -27,6 +27,7 @@ mod run;
 mod saved_set;
 mod shipped_text;
 mod sim;
+mod snapshot;
 mod stopping;
 mod terminal;
 mod timeline;

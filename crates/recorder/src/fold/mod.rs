@@ -86,11 +86,12 @@ impl Fold {
                 Record::Synced { .. } => {}
             },
             Recorded::Status(status) => {
-                let (lasts, happened) = status::of(&status.report, time);
+                let told = status::of(&status.report, time);
                 // A list that was cut does not show what has ended.
                 let is_shown = |key: &Key| status.left_out == 0 || !key.is_call();
-                self.lasting.replace(is_shown, lasts, time, &mut self.found);
-                for finding in happened {
+                self.lasting
+                    .replace(is_shown, told.lasts, time, &mut self.found);
+                for finding in told.findings {
                     self.lasting.once(finding, &mut self.found);
                 }
             }

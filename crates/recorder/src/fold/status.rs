@@ -15,11 +15,16 @@ use super::event::pod_name;
 use super::lasting::Key;
 use crate::changes::OVERDUE_SECONDS;
 
-/// All that lasts by this report, and the findings in it.
-pub(super) fn of(
-    report: &StatusReport,
-    time: WallTime,
-) -> (Vec<(Key, Episode)>, Vec<(Cause, Episode)>) {
+/// What a status tells.
+pub(super) struct Told {
+    /// What lasts now.
+    pub(super) lasts: Vec<(Key, Episode)>,
+    /// What diagnoses have found.
+    pub(super) findings: Vec<(Cause, Episode)>,
+}
+
+/// All that this report tells.
+pub(super) fn of(report: &StatusReport, time: WallTime) -> Told {
     let ago = |seconds: f64| time.before(Duration::try_from_secs_f64(seconds).unwrap_or_default());
     let open = |from: WallTime, what, reason: &str| Episode::new(from, None, what, reason);
     let mut lasts = Vec::new();
@@ -88,7 +93,8 @@ pub(super) fn of(
         lasts.push((Key::Kernel, open(time, What::HintsMissing, &reason)));
     }
     let found = report.finding.iter().chain(&report.warnings);
-    (lasts, found.filter_map(finding).collect())
+    let findings = found.filter_map(finding).collect();
+    Told { lasts, findings }
 }
 
 /// What a change of health tells, sooner than the next status.

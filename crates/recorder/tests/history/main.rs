@@ -1,5 +1,11 @@
 //! The recorder as a whole, on real files.
 
+#![expect(
+    clippy::print_stderr,
+    clippy::print_stdout,
+    reason = "what is left out is said aloud, and a process that is killed says how far it came"
+)]
+
 mod clock;
 mod disk;
 mod folded;

@@ -18,6 +18,8 @@ pub struct Agent {
     pub metrics_address: Option<String>,
     _place: Option<TempDir>,
     _config: NamedTempFile,
+    /// Where it records.
+    pub history: TempDir,
 }
 
 impl Agent {
@@ -54,7 +56,14 @@ impl Agent {
             (None, socket) => socket.unwrap_or_default().to_owned(),
         };
         let mut config = NamedTempFile::new().unwrap();
-        write!(config, "relistPeriod: 50ms\n{lines}").unwrap();
+        let history = tempfile::tempdir().unwrap();
+        // Each has its own, wherever its state is.
+        let folder = history.path().display();
+        let recorded = match lines.contains("history:") {
+            true => String::new(),
+            false => format!("history:\n  directory: {folder}\n"),
+        };
+        write!(config, "relistPeriod: 50ms\n{lines}{recorded}").unwrap();
         let path = config.path().to_str().unwrap().to_owned();
         let args = ["-v", "agent", "-r", endpoint, "--config", &path];
         let listen = ["--listen", &socket, "--listen", "127.0.0.1:0"];
@@ -71,6 +80,7 @@ impl Agent {
             metrics_address,
             _place: place,
             _config: config,
+            history,
         }
     }
 

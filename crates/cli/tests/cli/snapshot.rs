@@ -1,0 +1,117 @@
+//! `pleg snapshot`: one file for a ticket, and who reads it.
+
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use flate2::read::GzDecoder;
+
+use crate::support::{Agent, FakeRuntime, Pleg, eventually};
+
+fn lines(path: &Path) -> String {
+    let mut text = String::new();
+    let file = std::fs::File::open(path).unwrap();
+    GzDecoder::new(file).read_to_string(&mut text).unwrap();
+    text
+}
+
+/// Waits until something was recorded.
+fn recorded(agent: &Agent) {
+    eventually("all pods are recorded", || {
+        let metrics = agent.get("/metrics").body;
+        let written = crate::support::value(&metrics, "pleg_history_written_total");
+        (written? >= 3.0).then_some(())
+    });
+}
+
+#[test]
+fn a_snapshot_has_history_status_pods_and_a_bundle_that_others_read() {
+    let runtime = FakeRuntime::with_pods(&[("a", &["x"]), ("b", &["y"])]);
+    let agent = Agent::watching(&runtime.path());
+    agent.wait_healthy();
+    recorded(&agent);
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("node.gz");
+    let path = file.to_str().unwrap();
+    let history = agent.history.path().to_str().unwrap().to_owned();
+    let args = ["snapshot", "-o", "json", "--agent", &agent.socket];
+    let args = [&args[..], &["--history", &history, path]].concat();
+    let report = Pleg::new(&args).run().assert_code(0).value();
+    assert_eq!(report["file"], path);
+    assert_eq!(report["missing"], serde_json::json!([]));
+    assert!(report["entries"].as_u64().unwrap() >= 3, "{report}");
+    let mode = file.metadata().unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+
+    let text = lines(&file);
+    let kinds: Vec<_> = text
+        .lines()
+        .map(|line| line.split('"').nth(1).unwrap())
+        .collect();
+    assert_eq!(kinds[..5], ["kind", "status", "pods", "bundle", "entry"]);
+    assert_eq!(*kinds.last().unwrap(), "end");
+    // The command line and the environment of the agent, which is one of the node's processes.
+    for secret in ["--config", "PLEG_STATE_DIR", "CARGO"] {
+        assert!(!text.contains(secret), "{secret}");
+    }
+
+    let diagnosed = Pleg::new(&["doctor", "-o", "json", "--from", path]).run();
+    let diagnosed = diagnosed.value();
+    let analyzed = Pleg::new(&["analyze", "-o", "json", path]).run().value();
+    assert_eq!(analyzed["findings"], diagnosed["findings"]);
+    assert_eq!(analyzed["summary"], diagnosed["summary"]);
+    assert_eq!(analyzed["inputs"][0]["kind"], "snapshot");
+    assert_eq!(analyzed["inputs"][0]["lines"], report["entries"]);
+}
+
+#[test]
+fn without_an_agent_and_a_runtime_there_is_the_history_or_nothing() {
+    let runtime = FakeRuntime::with_pods(&[("a", &["x"])]);
+    let agent = Agent::watching(&runtime.path());
+    agent.wait_healthy();
+    recorded(&agent);
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("node.gz");
+    let path = file.to_str().unwrap();
+    let nowhere = place.path().join("none.sock");
+    let nowhere = nowhere.to_str().unwrap();
+    let snapshot = |history: &Path| {
+        let history = history.to_str().unwrap();
+        let args = [
+            "snapshot",
+            "--agent",
+            "off",
+            "-r",
+            nowhere,
+            "--history",
+            history,
+            path,
+        ];
+        Pleg::new(&args).run()
+    };
+    let written = snapshot(agent.history.path()).assert_code(0);
+    assert!(
+        written.out.starts_with(&format!("Wrote {path}: ")),
+        "{}",
+        written.out
+    );
+    assert!(
+        written
+            .out
+            .contains("Missing: agent: none responds on this node\n")
+    );
+    assert!(written.out.contains("Missing: status and pods: "));
+    assert!(lines(&file).contains("{\"entry\":"));
+
+    std::fs::remove_file(&file).unwrap();
+    let said = snapshot(place.path()).assert_code(2).sentence();
+    assert!(said.contains("there is nothing to write"), "{said}");
+    assert!(
+        said.contains("has no entries of the last 24h0m0s"),
+        "{said}"
+    );
+    assert!(!file.exists());
+    let directory = ["snapshot", "--agent", "off", "-r", nowhere, "/"];
+    let said = Pleg::new(&directory).run().assert_code(2).sentence();
+    assert!(said.contains("cannot write the snapshot /"), "{said}");
+}

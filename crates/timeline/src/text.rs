@@ -14,7 +14,7 @@ use crate::scale::{marks, title};
 
 /// A line a second would be too much to read.
 const MAX_LINES: usize = 60;
-const LABEL: usize = 36;
+const LABEL: usize = 42;
 
 /// The picture in lines of `width` characters: its rows, and what each bar is.
 pub fn text(picture: &Picture, width: usize) -> String {

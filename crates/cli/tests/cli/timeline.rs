@@ -3,9 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use pleg::runtime::Rpc;
 use serde_json::Value;
+use sim::Fault;
 
-use crate::support::{Ended, Pleg};
+use crate::support::{Agent, Ended, FakeRuntime, Pleg, eventually};
 
 const LATE: &str = "E0506 12:02:00.000000 9 remote_runtime.go:600] \"ContainerStatus from runtime service \
                     failed\" err=\"rpc error: code = DeadlineExceeded desc = context deadline exceeded\" \
@@ -119,6 +121,58 @@ fn three_saved_files_make_one_picture_that_says_what_happened() {
         "{titles:?}"
     );
     assert_eq!(value["sources"].as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn without_from_the_history_of_this_node_is_drawn() {
+    let runtime = FakeRuntime::with_pods(&[("web", &["app"]), ("db", &["app"])]);
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().to_str().unwrap();
+    let timeline = |more: &[&str]| {
+        let args = [&["timeline", "-o", "json"], more].concat();
+        Pleg::new(&args).env("PLEG_STATE_DIR", state).run()
+    };
+    let sentence = timeline(&[]).sentence();
+    assert!(sentence.contains("no history in"), "{sentence}");
+
+    let history = folder.path().join("history").display().to_string();
+    let lines = format!("history:\n  directory: {history}\n");
+    let agent = Agent::configured(&runtime.endpoint(), &lines);
+    agent.wait_healthy();
+    let call = Some("db/app.0");
+    runtime.sim.fault(Rpc::ListContainers, None, Fault::Hang);
+    runtime.sim.fault(Rpc::ContainerStatus, call, Fault::Hang);
+    let value = eventually("the culprit is in the history", || {
+        let ended = timeline(&["--since", "1h"]);
+        let value = (ended.code == Some(0)).then(|| ended.value())?;
+        let summary = value["summary"].as_str().unwrap_or_default();
+        summary
+            .contains("ContainerStatus for default/db")
+            .then_some(value)
+    });
+    let episodes = value["episodes"].as_array().unwrap();
+    let goes_on =
+        |episode: &&Value| episode["call"] == "ContainerStatus" && episode["to"].is_null();
+    assert!(
+        episodes.iter().any(|episode| goes_on(&episode)),
+        "{value:#}"
+    );
+    let by_path = timeline(&["--from", &history]);
+    assert!(by_path.assert_code(0).out.contains("(history, "));
+
+    let snapshot = folder.path().join("node.gz");
+    let file = snapshot.to_str().unwrap();
+    let args = ["snapshot", file, "--agent", &agent.socket];
+    Pleg::new(&args)
+        .env("PLEG_STATE_DIR", state)
+        .run()
+        .assert_code(0);
+    let value = timeline(&["--from", file]).assert_code(0).value();
+    assert!(
+        value["sources"].to_string().contains("(snapshot, "),
+        "{value:#}"
+    );
+    assert!(titles(&value).contains(&"hungCall"), "{value:#}");
 }
 
 #[test]

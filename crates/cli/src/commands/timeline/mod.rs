@@ -39,7 +39,7 @@ everything, and the address always leads to the range that is shown.";
 const DAY: Duration = Duration::from_secs(86_400);
 
 /// Of the picture for a terminal.
-const COLUMNS: usize = 100;
+const COLUMNS: usize = 110;
 
 /// Arguments of `pleg timeline`.
 #[derive(Args, Debug)]

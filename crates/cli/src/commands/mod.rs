@@ -13,4 +13,5 @@ pub mod pods;
 pub mod run;
 pub mod sim;
 pub mod status;
+pub mod top;
 pub mod watch;

@@ -29,6 +29,7 @@ mod shipped_text;
 mod sim;
 mod stopping;
 mod terminal;
+mod top;
 mod watching;
 mod which_agent;
 mod with_agent;

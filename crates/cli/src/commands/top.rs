@@ -80,6 +80,11 @@ pub async fn run(global: &Global, options: Top) -> anyhow::Result<Found> {
     let ended = signals::screen_ended()?;
     let (sender, updates) = mpsc::channel(WAITING);
     let failed = in_a_thread(live::follow(watching, sender));
+    let failed = async {
+        failed
+            .await
+            .unwrap_or_else(|_| anyhow!("watching the node failed"))
+    };
     let feed = Feed::Live(Live {
         updates,
         examine: Box::new(move || Box::pin(examine::run(runtime.clone(), choice.clone()))),
@@ -142,12 +147,13 @@ fn in_a_thread(
     failed
 }
 
-/// Shows a feed on the terminal until the reader quits, or a signal ends it.
+/// Shows a feed on the terminal until the reader quits, a signal ends it, or its source has failed,
+/// which a recording never does.
 async fn show(
     state: State,
     feed: Feed,
     ended: impl Future<Output = &'static str>,
-    failed: oneshot::Receiver<anyhow::Error>,
+    failed: impl Future<Output = anyhow::Error>,
 ) -> anyhow::Result<Found> {
     let has_colours = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     log::keep_off_the_terminal();
@@ -158,7 +164,7 @@ async fn show(
             result.map_err(anyhow::Error::from)
         }
         _ = ended => Ok(()),
-        failed = failed => Err(failed.unwrap_or_else(|_| anyhow!("watching the node failed"))),
+        error = failed => Err(error),
     };
     drop(screen);
     log::resume();

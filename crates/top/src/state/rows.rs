@@ -98,11 +98,18 @@ impl State {
     /// The place of the selected row in a table; `None` if the table is empty.
     pub fn selected(&self, panel: Panel) -> Option<usize> {
         match panel {
-            Panel::Pods => self.cursors.pods.place(&self.pod_keys()),
+            Panel::Pods => self.selected_among(&self.pods()),
             Panel::Outstanding => self.cursors.outstanding.place(&self.call_keys()),
             Panel::Events => self.cursors.events.place(&self.event_keys()),
             Panel::Findings => self.cursors.findings.place(&self.finding_keys()),
         }
+    }
+
+    /// The place of the selected pod among those that are shown: to sort thousands again for that
+    /// would be half the work of a frame.
+    pub fn selected_among(&self, pods: &[&Pod]) -> Option<usize> {
+        let uids = pods.iter().map(|pod| pod.report.status.uid.clone());
+        self.cursors.pods.place(&uids.collect::<Vec<_>>())
     }
 
     /// Moves the cursor of the table that keys move in.

@@ -41,10 +41,6 @@ impl Sort {
 
     /// Which of two pods comes first. Pods that are equal by the column are sorted by name.
     pub fn compare(self, node: &Node, a: &Pod, b: &Pod) -> Ordering {
-        let name = |pod: &Pod| {
-            let status = &pod.report.status;
-            (status.namespace.clone(), status.name.clone())
-        };
         let order = match self.column {
             Column::State => node.condition(a).cmp(node.condition(b)),
             Column::Name => name(a).cmp(&name(b)),
@@ -59,4 +55,9 @@ impl Sort {
         };
         order.then_with(|| name(a).cmp(&name(b)))
     }
+}
+
+fn name(pod: &Pod) -> (&str, &str) {
+    let status = &pod.report.status;
+    (&status.namespace, &status.name)
 }

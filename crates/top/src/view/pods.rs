@@ -11,7 +11,6 @@ use super::Theme;
 use super::table::Table;
 use super::words::{age, name, whole_age};
 use crate::state::State;
-use crate::state::page::Panel;
 use crate::state::pods::{Condition, Pod};
 use crate::state::sort::Column;
 
@@ -25,6 +24,7 @@ pub fn table<'a>(state: &'a State, width: u16, theme: &'a Theme) -> Table<'a> {
     let is_wide = width >= WIDE;
     let pods = state.pods();
     let count = pods.len();
+    let selected = state.selected_among(&pods);
     let (state_width, time_width) = if is_wide { (22, 9) } else { (16, 8) };
     let mut widths = vec![
         Constraint::Fill(1),
@@ -70,7 +70,7 @@ pub fn table<'a>(state: &'a State, width: u16, theme: &'a Theme) -> Table<'a> {
             }
             cells
         }),
-        selected: state.selected(Panel::Pods),
+        selected,
     }
 }
 

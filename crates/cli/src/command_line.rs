@@ -12,12 +12,14 @@ use crate::commands::man_pages::ManPages;
 use crate::commands::run::Run;
 use crate::commands::snapshot::Snapshot;
 use crate::commands::timeline::Timeline;
+use crate::commands::top::Top;
 
 const AFTER_HELP: &str = "\
 Examples:
   pleg watch                     lifecycle events of this node, live
   pleg watch -n shop -o json     one namespace, one JSON object per line
   pleg status                    whether all pods are up to date, and what hangs
+  pleg top                       the node at a glance, live
   pleg demo                      what pleg does, on a simulated node
   pleg doctor                    why this node is NotReady, and what to do now
   pleg explain                   list the known causes
@@ -52,6 +54,8 @@ pub enum Command {
     Pods(Pods),
     /// Show whether pod status is up to date, which calls hang, and what a kubelet would report.
     Status(Status),
+    /// Show the node on a live screen: pods, outstanding calls, events, findings.
+    Top(Top),
     /// Run the daemon: metrics, health and events over HTTP.
     Agent(Agent),
     /// Serve CRI to a kubelet, and keep it Ready while one container is stuck.

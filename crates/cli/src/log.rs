@@ -7,6 +7,7 @@
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 
@@ -109,6 +110,20 @@ pub fn flush() {
     }
 }
 
+/// From now on loses what would be logged to a terminal: a screen is shown on it.
+pub fn keep_off_the_terminal() {
+    flush();
+    OFF.store(io::stderr().is_terminal(), Ordering::Relaxed);
+}
+
+/// The screen has gone: logs again.
+pub fn resume() {
+    OFF.store(false, Ordering::Relaxed);
+}
+
+/// Whether lines are lost.
+static OFF: AtomicBool = AtomicBool::new(false);
+
 static QUEUE: OnceLock<Queue> = OnceLock::new();
 
 enum Entry {
@@ -126,6 +141,7 @@ impl Queue {
         std::thread::spawn(move || {
             for entry in entries {
                 match entry {
+                    Entry::Line(_) if OFF.load(Ordering::Relaxed) => {}
                     // There is no other place to say that this failed.
                     Entry::Line(line) => drop(io::stderr().write_all(&line)),
                     Entry::Flush(written) => drop(written.try_send(())),

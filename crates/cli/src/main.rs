@@ -104,6 +104,7 @@ async fn run(global: Global, command: Command) -> anyhow::Result<Found> {
         Command::Watch(options) => commands::watch::run(&global, options).await,
         Command::Pods(options) => commands::pods::run(&global, options).await,
         Command::Status(options) => commands::status::run(&global, options).await,
+        Command::Top(options) => commands::top::run(&global, options).await,
         Command::Agent(options) => commands::agent::run(&global, options).await,
         Command::Guard(options) => commands::guard::run(&global, options).await,
         Command::Run(options) => commands::run::run(&global, options).await,

@@ -29,9 +29,19 @@ const MAX_RECORDS: usize = 200;
 #[derive(Clone, Debug, PartialEq)]
 pub enum Update {
     /// The last status that was recorded.
-    Status(Box<StatusReport>),
+    Status {
+        /// When it was recorded.
+        taken: WallTime,
+        /// What it said.
+        report: Box<StatusReport>,
+    },
     /// All pods.
-    Pods(Vec<PodReport>),
+    Pods {
+        /// The time of the state.
+        taken: WallTime,
+        /// Each with its last known state.
+        pods: Vec<PodReport>,
+    },
     /// Something that had happened shortly before.
     Record(Record),
 }
@@ -72,10 +82,14 @@ impl Recording {
     pub fn at(&self, time: WallTime) -> Vec<Update> {
         let known = &self.entries[..self.known(time)];
         let status = known.iter().rev().find_map(|entry| match &entry.what {
-            Recorded::Status(status) => Some(Update::Status(Box::new(status.report.clone()))),
+            Recorded::Status(status) => Some(Update::Status {
+                taken: entry.time,
+                report: Box::new(status.report.clone()),
+            }),
             _ => None,
         });
-        let pods = self.pods_at(known).map(Update::Pods);
+        let pods = self.pods_at(known);
+        let pods = pods.map(|pods| Update::Pods { taken: time, pods });
         let shortly = time.before(SHORTLY);
         let recent = known.iter().rev().take_while(|entry| entry.time >= shortly);
         let records = recent.filter_map(|entry| match &entry.what {

@@ -15,4 +15,5 @@ pub mod sim;
 pub mod snapshot;
 pub mod status;
 pub mod timeline;
+pub mod top;
 pub mod watch;

@@ -91,7 +91,8 @@ async fn watch_agent(
     }
 }
 
-fn config(relisting: &Relisting) -> anyhow::Result<Config> {
+/// How a generator of our own relists.
+pub fn config(relisting: &Relisting) -> anyhow::Result<Config> {
     let default = Config::default();
     let period = relisting.relist_period.unwrap_or(default.relist_period);
     let threshold = relisting
@@ -112,7 +113,7 @@ fn config(relisting: &Relisting) -> anyhow::Result<Config> {
 }
 
 /// An agent relists as its own configuration says.
-fn warn_of_flags_without_effect(relisting: &Relisting) {
+pub fn warn_of_flags_without_effect(relisting: &Relisting) {
     let given = relisting.given();
     let (flags, verb) = match &given[..] {
         [] => return,

@@ -31,6 +31,7 @@ mod snapshot;
 mod stopping;
 mod terminal;
 mod timeline;
+mod top;
 mod watching;
 mod which_agent;
 mod with_agent;

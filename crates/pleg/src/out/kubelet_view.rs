@@ -35,7 +35,7 @@ use crate::out::health::{RELIST_THRESHOLD, kubelet_healthy};
 use times::GoDuration;
 
 /// The kubelet's `runtimeRequestTimeout`.
-pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
+pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The kubelet's relist period.
 const PERIOD: Duration = Duration::from_secs(1);

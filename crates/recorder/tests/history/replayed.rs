@@ -36,7 +36,7 @@ fn event(seconds: u64, kind: &str, subject: &str, id: &str) -> Entry {
 fn shown(recording: &Recording, seconds: u64) -> Vec<PodReport> {
     let updates = recording.at(time(seconds)).into_iter();
     let pods = updates.filter_map(|update| match update {
-        Update::Pods(pods) => Some(pods),
+        Update::Pods { pods, .. } => Some(pods),
         _ => None,
     });
     pods.last().unwrap_or_default()
@@ -96,8 +96,8 @@ fn the_last_status_and_the_events_shortly_before_are_shown() {
     entries.extend([status(1500, 1), status(1600, 2)]);
     let recording = Recording::new(entries).unwrap();
     let at = |seconds| recording.at(time(seconds));
-    assert!(matches!(&at(1599)[0], Update::Status(report) if report.stuck.len() == 1));
-    assert!(matches!(&at(1600)[0], Update::Status(report) if report.stuck.len() == 2));
+    assert!(matches!(&at(1599)[0], Update::Status { report, .. } if report.stuck.len() == 1));
+    assert!(matches!(&at(1600)[0], Update::Status { report, .. } if report.stuck.len() == 2));
     assert!(matches!(&at(1400)[0], Update::Record(_)));
     let records = at(1599).len() - 1;
     assert_eq!(records, 200);

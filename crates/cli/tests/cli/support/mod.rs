@@ -13,6 +13,7 @@ mod raw;
 mod rows;
 mod runtime;
 mod shapes;
+mod tmux;
 
 pub use agent::Agent;
 pub use api_server::ApiServer;
@@ -24,6 +25,7 @@ pub use raw::{RawAnswer, RawRuntime, RawServer, every_nonsense};
 pub use rows::{container, rows_of, sandbox};
 pub use runtime::FakeRuntime;
 pub use shapes::{assert_keys, assert_status_shape, assert_time};
+pub use tmux::Tmux;
 
 /// How long anything may take on a machine that has other things to do.
 pub const PATIENCE: Duration = Duration::from_secs(30);

@@ -1,0 +1,88 @@
+//! What an event changes in the status of its pod, until the pod is listed again.
+
+use pleg::model::event::{Event, EventType};
+use pleg::model::id::Id;
+use pleg::model::listed::{ContainerState, SandboxState};
+use pleg::model::status::{ContainerStatus, PodStatus, SandboxStatus};
+use pleg::records::diff::Subject;
+
+/// Applies an event. Applying it twice changes nothing more.
+pub fn change(status: &mut PodStatus, event: &Event) {
+    let Some(id) = &event.id else {
+        return;
+    };
+    match (event.subject, event.event_type) {
+        (_, EventType::PodSync) => {}
+        (Some(Subject::Sandbox), EventType::ContainerRemoved) => {
+            status.sandboxes.retain(|it| it.id != *id);
+        }
+        (Some(Subject::Sandbox), EventType::ContainerStarted) => {
+            sandbox(status, id).state = SandboxState::Ready;
+        }
+        (Some(Subject::Sandbox), EventType::ContainerDied) => {
+            sandbox(status, id).state = SandboxState::NotReady;
+        }
+        (_, EventType::ContainerRemoved) => {
+            status.containers.retain(|it| it.id != *id);
+        }
+        (_, EventType::ContainerStarted) => {
+            container(status, id, event).state = ContainerState::Running;
+        }
+        (_, EventType::ContainerDied) => {
+            let container = container(status, id, event);
+            container.state = ContainerState::Exited;
+            container.exit_code = event.exit_code.or(container.exit_code);
+            if event.reason.is_some() {
+                container.reason.clone_from(&event.reason);
+            }
+        }
+    }
+}
+
+fn sandbox<'a>(status: &'a mut PodStatus, id: &Id) -> &'a mut SandboxStatus {
+    let sandboxes = &mut status.sandboxes;
+    let place = sandboxes.iter().position(|it| it.id == *id);
+    let place = place.unwrap_or_else(|| {
+        let attempt = sandboxes.iter().map(|it| it.attempt + 1).max();
+        let new = SandboxStatus {
+            id: id.clone(),
+            state: SandboxState::Unknown,
+            attempt: attempt.unwrap_or(0),
+            created_at: None,
+            ips: Vec::new(),
+            pod: None,
+            containers: Vec::new(),
+        };
+        sandboxes.insert(0, new);
+        0
+    });
+    &mut sandboxes[place]
+}
+
+fn container<'a>(status: &'a mut PodStatus, id: &Id, event: &Event) -> &'a mut ContainerStatus {
+    let containers = &mut status.containers;
+    let name = event.container.clone().unwrap_or_else(|| "".into());
+    let place = containers.iter().position(|it| it.id == *id);
+    let place = place.unwrap_or_else(|| {
+        // Events do not carry the attempt. A kubelet counts them in order; the next list of pods
+        // has the number itself.
+        let same_name = containers.iter().filter(|it| it.name == name);
+        let attempt = same_name.map(|it| it.attempt + 1).max();
+        let new = ContainerStatus {
+            id: id.clone(),
+            name,
+            state: ContainerState::Unknown,
+            attempt: attempt.unwrap_or(0),
+            exit_code: None,
+            reason: None,
+            created_at: None,
+            started_at: None,
+            finished_at: None,
+            image: "".into(),
+            pod: None,
+        };
+        containers.insert(0, new);
+        0
+    });
+    &mut containers[place]
+}

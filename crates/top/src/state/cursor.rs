@@ -1,0 +1,80 @@
+//! Which row of a table is selected.
+
+/// A selected row. It stays with what it selects while rows come and go.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Cursor<K> {
+    /// The reader has not moved it: the first row, whatever that is.
+    #[default]
+    First,
+    /// On this.
+    On {
+        /// What is selected.
+        key: K,
+        /// Where it was last: the row that is selected when it has gone.
+        place: usize,
+    },
+}
+
+impl<K: Clone + PartialEq> Cursor<K> {
+    /// The place of the selected row among `keys`; `None` if there are none.
+    pub fn place(&self, keys: &[K]) -> Option<usize> {
+        let last = keys.len().checked_sub(1)?;
+        Some(match self {
+            Self::First => 0,
+            Self::On { key, place } => {
+                let found = keys.iter().position(|it| it == key);
+                found.unwrap_or(*place).min(last)
+            }
+        })
+    }
+
+    /// What is selected.
+    pub fn selected(&self, keys: &[K]) -> Option<K> {
+        self.place(keys).map(|place| keys[place].clone())
+    }
+
+    /// Moves by so many rows, or as far as there are any.
+    pub fn step(&mut self, keys: &[K], rows: isize) {
+        let (Some(place), Some(last)) = (self.place(keys), keys.len().checked_sub(1)) else {
+            return;
+        };
+        let place = place.saturating_add_signed(rows).min(last);
+        *self = match place {
+            // At the top it follows what comes to the top.
+            0 => Self::First,
+            place => Self::On {
+                key: keys[place].clone(),
+                place,
+            },
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_stays_with_what_it_selects() {
+        let mut cursor = Cursor::First;
+        cursor.step(&["a", "b", "c"], 1);
+        assert_eq!(cursor.selected(&["b", "a", "c"]), Some("b"));
+        assert_eq!(cursor.selected(&["c", "a", "b"]), Some("b"));
+    }
+
+    #[test]
+    fn at_the_top_it_follows_what_comes_to_the_top() {
+        let mut cursor = Cursor::First;
+        cursor.step(&["a", "b"], 1);
+        cursor.step(&["a", "b"], -1);
+        assert_eq!(cursor.selected(&["new", "a", "b"]), Some("new"));
+    }
+
+    #[test]
+    fn when_its_row_has_gone_it_selects_the_row_in_its_place() {
+        let mut cursor = Cursor::First;
+        cursor.step(&["a", "b", "c"], isize::MAX);
+        assert_eq!(cursor.selected(&["a", "b"]), Some("b"));
+        assert_eq!(cursor.selected(&[]), None);
+    }
+}

@@ -1,0 +1,154 @@
+//! The state of the screen: what is known of the node, and what the reader has chosen to see.
+//!
+//! ```text
+//!   Update --> node: status, pods, events, outstanding, examination
+//!                        |  filter, sort, faults only
+//!                        v
+//!                      rows of each panel, with a cursor
+//!   Action --> act: panel, cursor, pages, prompt --> Request, for what a state cannot do
+//! ```
+
+use pleg::model::wall_time::WallTime;
+
+use crate::input::Mode;
+use crate::recording::Position;
+use crate::update::{Source, Update};
+
+mod act;
+mod change;
+pub mod cursor;
+pub mod events;
+pub mod filter;
+pub mod node;
+pub mod outstanding;
+pub mod page;
+pub mod pods;
+mod rows;
+pub mod sort;
+
+pub use act::Request;
+use filter::Filter;
+use node::Node;
+use page::{Page, Panel, Prompt};
+use rows::Cursors;
+use sort::Sort;
+
+/// A status that is older than this is not shown as current.
+const STALE_SECONDS: u64 = 5;
+
+/// What is on the screen.
+#[derive(Debug)]
+pub struct State {
+    /// The time that is shown, and to which ages refer.
+    pub now: WallTime,
+    /// What is known of the node.
+    pub node: Node,
+    /// Where we are in a recording; `None` for a live node.
+    pub position: Option<Position>,
+    /// Only the pods of this namespace are shown, if there is one.
+    pub namespace: Option<String>,
+    /// Which rows are shown.
+    pub filter: Filter,
+    /// Whether only faults are shown.
+    pub is_faults_only: bool,
+    /// The order of the pods.
+    pub sort: Sort,
+    /// The table that keys move in.
+    pub panel: Panel,
+    /// What lies over the tables, the topmost last.
+    pub pages: Vec<Page>,
+    /// What is being typed.
+    pub prompt: Option<Prompt>,
+    cursors: Cursors,
+    extent: Extent,
+}
+
+/// How much of what could be shown fits on the screen, as it was last drawn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Extent {
+    /// The rows of the table, or the lines of the page, that are on the screen.
+    pub rows: usize,
+    /// How far the page can be scrolled.
+    pub last_scroll: usize,
+}
+
+impl State {
+    /// A live node of which nothing is known yet.
+    pub fn live(now: WallTime, namespace: Option<String>) -> Self {
+        Self {
+            now,
+            node: Node::default(),
+            position: None,
+            namespace,
+            filter: Filter::default(),
+            is_faults_only: false,
+            sort: Sort::default(),
+            panel: Panel::default(),
+            pages: Vec::new(),
+            prompt: None,
+            cursors: Cursors::default(),
+            extent: Extent::default(),
+        }
+    }
+
+    /// Takes in what was learned of a live node.
+    pub fn apply(&mut self, update: Update, now: WallTime) {
+        self.now = now;
+        self.node.apply(update);
+    }
+
+    /// Shows a recording as it was at a position, made of all these updates.
+    pub fn replay(&mut self, position: Position, updates: Vec<Update>) {
+        self.now = position.at;
+        self.position = Some(position);
+        self.node = Node::default();
+        for update in updates {
+            self.node.apply(update);
+        }
+    }
+
+    /// Time has passed. A recording has a time of its own.
+    pub fn tick(&mut self, now: WallTime) {
+        if self.position.is_none() {
+            self.now = now;
+        }
+    }
+
+    /// Notes what has fit on the screen.
+    pub fn drawn(&mut self, extent: Extent) {
+        self.extent = extent;
+    }
+
+    /// How to read keys now.
+    pub fn mode(&self) -> Mode {
+        match (&self.prompt, self.position) {
+            (Some(_), _) => Mode::Prompt,
+            (None, Some(_)) => Mode::Replay,
+            (None, None) => Mode::Live,
+        }
+    }
+
+    /// Since when what is shown is not current; `None` while it is.
+    pub fn stale_since(&self) -> Option<WallTime> {
+        if self.position.is_some() {
+            return None;
+        }
+        let taken = self.node.status.as_ref().map(|status| status.at);
+        match &self.node.source {
+            Source::Disconnected { since, .. } => Some(*since),
+            _ => taken.filter(|at| self.now.since(*at).as_secs() >= STALE_SECONDS),
+        }
+    }
+
+    /// Up to when the node is known: a fault is not shown to last on while nobody watches it.
+    pub fn known_until(&self) -> WallTime {
+        self.stale_since().unwrap_or(self.now)
+    }
+
+    /// Whether anybody has seen the pods yet.
+    pub fn has_seen_pods(&self) -> bool {
+        let status = self.node.status.as_ref();
+        let has_looked = status.is_none_or(|status| status.value.relist.count > 0);
+        self.node.pods_taken.is_some() && has_looked
+    }
+}

@@ -1,0 +1,63 @@
+//! In which order the pods are shown.
+
+use std::cmp::Ordering;
+
+use super::node::Node;
+use super::pods::Pod;
+
+/// By which column.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Column {
+    /// The worst first.
+    #[default]
+    State,
+    /// By namespace and name.
+    Name,
+    /// The most restarts first.
+    Restarts,
+    /// The newest change first.
+    Changed,
+    /// The longest latency first.
+    Latency,
+}
+
+/// An order of pods.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sort {
+    /// By which column.
+    pub column: Column,
+    /// The other way round.
+    pub is_reversed: bool,
+}
+
+impl Sort {
+    /// Sorts by a column, or the other way round if it was sorted by it already.
+    pub fn by(self, column: Column) -> Self {
+        Self {
+            column,
+            is_reversed: self.column == column && !self.is_reversed,
+        }
+    }
+
+    /// Which of two pods comes first. Pods that are equal by the column are sorted by name.
+    pub fn compare(self, node: &Node, a: &Pod, b: &Pod) -> Ordering {
+        let order = match self.column {
+            Column::State => node.condition(a).cmp(node.condition(b)),
+            Column::Name => name(a).cmp(&name(b)),
+            Column::Restarts => b.restarts.cmp(&a.restarts),
+            Column::Changed => b.changed.cmp(&a.changed),
+            Column::Latency => b.latency.cmp(&a.latency),
+        };
+        let order = if self.is_reversed {
+            order.reverse()
+        } else {
+            order
+        };
+        order.then_with(|| name(a).cmp(&name(b)))
+    }
+}
+
+fn name(pod: &Pod) -> (&str, &str) {
+    let status = &pod.report.status;
+    (&status.namespace, &status.name)
+}

@@ -1,0 +1,99 @@
+//! The terminal: taken over while the screen is shown, and given back as it was, whatever ends
+//! the screen.
+//!
+//! ```text
+//!   enter: raw mode, alternate screen, no cursor
+//!     |  draw, draw, draw: only the cells that differ, between marks for one update
+//!   restore: on drop (the end, an error, a signal) and before a panic is reported
+//! ```
+
+use std::io::{self, BufWriter, IsTerminal, Stdout, stdout};
+use std::panic;
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crossterm::cursor::Show;
+use crossterm::terminal::{
+    BeginSynchronizedUpdate, EndSynchronizedUpdate, EnterAlternateScreen, LeaveAlternateScreen,
+    disable_raw_mode, enable_raw_mode,
+};
+use crossterm::{execute, queue};
+use ratatui::Terminal;
+use ratatui::backend::CrosstermBackend;
+
+use crate::state::{Extent, State};
+use crate::view::{self, Theme};
+
+/// Whether the terminal is taken over.
+static TAKEN: AtomicBool = AtomicBool::new(false);
+
+/// The terminal, taken over until this is dropped.
+#[derive(Debug)]
+pub struct Screen {
+    terminal: Terminal<CrosstermBackend<BufWriter<Stdout>>>,
+    theme: Theme,
+}
+
+impl Screen {
+    /// Takes the terminal over.
+    pub fn enter(theme: Theme) -> io::Result<Self> {
+        report_panics_on_the_restored_terminal();
+        TAKEN.store(true, Ordering::SeqCst);
+        let entered = enable_raw_mode()
+            .and_then(|()| execute!(stdout(), EnterAlternateScreen))
+            .and_then(|()| {
+                // One write for each frame, so that no terminal shows half of it.
+                let out = BufWriter::with_capacity(1 << 16, stdout());
+                Terminal::new(CrosstermBackend::new(out))
+            });
+        match entered {
+            Ok(terminal) => Ok(Self { terminal, theme }),
+            Err(error) => {
+                restore();
+                Err(error)
+            }
+        }
+    }
+
+    /// Draws a state.
+    pub fn draw(&mut self, state: &State) -> io::Result<Extent> {
+        let mut extent = Extent::default();
+        queue!(self.terminal.backend_mut(), BeginSynchronizedUpdate)?;
+        self.terminal
+            .draw(|frame| extent = view::draw(frame, state, &self.theme))?;
+        execute!(self.terminal.backend_mut(), EndSynchronizedUpdate)?;
+        Ok(extent)
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        restore();
+    }
+}
+
+/// Whether there is a terminal on both sides: keys come from one, and the screen goes to one.
+pub fn is_available() -> bool {
+    io::stdin().is_terminal() && stdout().is_terminal()
+}
+
+/// Gives the terminal back, if it is taken over. What fails here fails because the terminal has
+/// gone, and with it whoever could be told.
+pub fn restore() {
+    if TAKEN.swap(false, Ordering::SeqCst) {
+        let _ = execute!(stdout(), EndSynchronizedUpdate, LeaveAlternateScreen, Show);
+        let _ = disable_raw_mode();
+    }
+}
+
+/// A panic that is reported on the alternate screen is gone with it.
+fn report_panics_on_the_restored_terminal() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let report = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            restore();
+            report(info);
+        }));
+    });
+}

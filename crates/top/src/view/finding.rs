@@ -1,0 +1,33 @@
+//! The page of a finding: what it is, what shows it, what to do.
+
+use ratatui::style::Style;
+use ratatui::text::Line;
+
+use super::Theme;
+use super::findings::style;
+use super::words::{indented, wrapped};
+use crate::state::State;
+
+pub fn lines(state: &State, place: usize, width: u16, theme: &Theme) -> Vec<Line<'static>> {
+    let Some(finding) = state.findings().get(place) else {
+        return wrapped("The doctor has been asked again since.", width, theme.dim());
+    };
+    let mut lines = wrapped(finding.said(), width, style(finding, theme));
+    let about = format!(
+        "{}, {} confidence; `pleg explain {}` describes it",
+        finding.verdict, finding.confidence, finding.cause
+    );
+    lines.extend(wrapped(&about, width, theme.dim()));
+    lines.push(Line::default());
+    lines.push(Line::styled("Evidence", theme.bold()));
+    for evidence in &finding.evidence {
+        lines.extend(indented(evidence, width, "  - ", Style::new()));
+    }
+    lines.push(Line::default());
+    lines.push(Line::styled("What to do now", theme.bold()));
+    for (number, advice) in finding.advice.iter().enumerate() {
+        let mark = format!("  {}. ", number + 1);
+        lines.extend(indented(advice, width, &mark, Style::new()));
+    }
+    lines
+}

@@ -1,0 +1,66 @@
+//! What the doctor found, once it was asked.
+
+use ratatui::layout::Constraint;
+use ratatui::style::Style;
+use ratatui::widgets::Cell;
+
+use super::Theme;
+use super::table::Table;
+use super::words::{fit, name, whole_age};
+use crate::diagnosis::Finding;
+use crate::state::State;
+use crate::state::node::Examination;
+use crate::state::page::Panel;
+
+pub fn table<'a>(state: &'a State, width: u16, theme: &'a Theme) -> Table<'a> {
+    let findings = state.findings();
+    let rest = usize::from(width.saturating_sub(7 + 8 + 4));
+    Table {
+        title: title(state),
+        header: None,
+        widths: vec![
+            Constraint::Length(7),
+            Constraint::Length(8),
+            Constraint::Fill(1),
+        ],
+        count: findings.len(),
+        row: Box::new(move |place| {
+            let finding = &findings[place];
+            vec![
+                Cell::from(name(&finding.verdict, 7)).style(style(finding, theme)),
+                Cell::from(name(&finding.confidence, 8)),
+                Cell::from(fit(&escape::sentence(finding.said()), rest)),
+            ]
+        }),
+        selected: state.selected(Panel::Findings),
+    }
+}
+
+fn title(state: &State) -> String {
+    let ago = |at| whole_age(state.now.since(at));
+    match &state.node.examination {
+        Examination::NotAsked => "Doctor: d asks it".to_owned(),
+        Examination::Running { since } => {
+            format!(
+                "Doctor: looking at the node for {}, at most 30s",
+                ago(*since)
+            )
+        }
+        Examination::Done { at, diagnosis } => {
+            let summary = escape::sentence(&diagnosis.summary);
+            format!("Doctor, {} ago: {summary}", ago(*at))
+        }
+        Examination::Failed { at, why } => {
+            let why = escape::sentence(why);
+            format!("Doctor, {} ago, failed: {why}", ago(*at))
+        }
+    }
+}
+
+/// How a finding is set off.
+pub fn style(finding: &Finding, theme: &Theme) -> Style {
+    match finding.verdict.as_str() {
+        "problem" => theme.bad(),
+        _ => theme.warning(),
+    }
+}

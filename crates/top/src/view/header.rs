@@ -1,0 +1,321 @@
+//! The node at a glance: a line for each part of the status, as `pleg status` has them.
+
+use std::time::Duration;
+
+use pleg::out::status_report::{GuardMode, StatusReport};
+use pleg::out::words::counted;
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{RenderDirection, Sparkline};
+
+use super::Theme;
+use super::words::{clock, fit, seconds, whole_age};
+use crate::state::State;
+use crate::state::node::Taken;
+use crate::update::Source;
+
+/// The columns of a label.
+const LABEL: usize = 10;
+
+/// The columns of the sparkline.
+const SPARKLINE: u16 = 20;
+
+/// The line that says whether all others are current.
+pub const SOURCE_ROW: u16 = 1;
+
+/// The line with the sparkline is so many above the end of the header.
+const RELIST_FROM_END: u16 = 2;
+
+/// The lines that the health may take: its reason names the culprit.
+const HEALTH_LINES: usize = 2;
+
+/// The lines of the header before a status is known.
+const WITHOUT_STATUS: u16 = 2;
+
+/// The lines of the header.
+pub fn lines(state: &State, width: u16, theme: &Theme) -> Vec<Line<'static>> {
+    let columns = usize::from(width);
+    let mut lines = vec![title(state, columns, theme), source(state, columns, theme)];
+    let Some(Taken { at, value: report }) = &state.node.status else {
+        return lines;
+    };
+    let line = |label: &str, mut spans: Vec<Span<'static>>| {
+        spans.insert(0, Span::styled(format!("{label:<LABEL$}"), theme.bold()));
+        cut(spans, columns)
+    };
+    lines.extend(health(state, report, columns, theme));
+    lines.push(line("Kubelet", kubelet(state, report, *at, theme)));
+    let mut relist = relist(report);
+    let room = columns.saturating_sub(LABEL + usize::from(SPARKLINE) + 1);
+    relist = fit(&relist, room);
+    lines.push(line("Relist", vec![Span::raw(relist)]));
+    lines.push(line("Guard", inner(report, theme)));
+    lines
+}
+
+/// The cost of the last relists, the newest on the right.
+pub fn sparkline(frame: &mut Frame<'_>, state: &State, header: Rect, theme: &Theme) {
+    if header.height <= WITHOUT_STATUS || header.width < 2 * SPARKLINE {
+        return;
+    }
+    let costs = state.node.relists.iter().rev();
+    let costs: Vec<u64> = costs
+        .map(|took| took.as_micros() as u64)
+        .take(SPARKLINE.into())
+        .collect();
+    let longest = costs.iter().copied().max().unwrap_or(0).max(1);
+    // A relist that took next to nothing beside another is to be seen, too.
+    let heights = costs.iter().map(|took| 1 + 7 * took / longest);
+    let sparkline = Sparkline::default()
+        .direction(RenderDirection::RightToLeft)
+        .style(theme.dim())
+        .max(8)
+        .data(heights.collect::<Vec<_>>());
+    let area = Rect {
+        x: header.right() - SPARKLINE,
+        y: header.bottom() - RELIST_FROM_END,
+        width: SPARKLINE,
+        height: 1,
+    };
+    frame.render_widget(sparkline, area);
+}
+
+fn title(state: &State, columns: usize, theme: &Theme) -> Line<'static> {
+    let runtime = match &state.node.status {
+        Some(Taken { value: report, .. }) => runtime(report),
+        None => String::new(),
+    };
+    let time = match state.position {
+        Some(position) => format!(
+            "{} of {} to {} UTC",
+            clock(position.at),
+            clock(position.first),
+            clock(position.last)
+        ),
+        None => format!("{} UTC", clock(state.now)),
+    };
+    let room = columns.saturating_sub(LABEL + 2 + time.len());
+    let runtime = fit(&runtime, room);
+    let gap = room.saturating_sub(Span::raw(&runtime).width()) + 2;
+    let name = "pleg top";
+    Line::from(vec![
+        Span::styled(format!("{name:<LABEL$}"), theme.bold()),
+        Span::raw(runtime),
+        Span::raw(" ".repeat(gap)),
+        Span::styled(time, theme.bold()),
+    ])
+}
+
+fn runtime(report: &StatusReport) -> String {
+    let runtime = &report.runtime;
+    let endpoint = &runtime.endpoint;
+    let text = match (&runtime.name, &runtime.version) {
+        (Some(name), Some(version)) => format!("{name} {version} at {endpoint}"),
+        _ => format!("unidentified runtime at {endpoint}"),
+    };
+    escape::sentence(&text).into_owned()
+}
+
+/// Who reports, and since when nobody does.
+fn source(state: &State, columns: usize, theme: &Theme) -> Line<'static> {
+    let label = "Source";
+    let label = Span::styled(format!("{label:<LABEL$}"), theme.bold());
+    let since = |since| {
+        format!(
+            "{} ({} ago)",
+            clock(since),
+            whole_age(state.now.since(since))
+        )
+    };
+    let (text, style) = match (&state.node.source, state.stale_since(), state.position) {
+        (_, _, Some(_)) => (recorded(state), Style::new()),
+        (Source::Disconnected { why, .. }, Some(away), None) => {
+            let why = escape::sentence(why);
+            let text = format!("NOT CURRENT since {}: {why}", since(away));
+            (text, theme.banner())
+        }
+        (_, Some(taken), None) => {
+            let text = format!("NOT CURRENT: the last status is of {}", since(taken));
+            (text, theme.banner())
+        }
+        (Source::Connected { to }, None, None) => {
+            let to = escape::sentence(to);
+            (format!("{to} · {}", pods(state)), Style::new())
+        }
+        (_, None, None) => ("waiting for the first status".to_owned(), theme.warning()),
+    };
+    cut(vec![label, Span::styled(text, style)], columns)
+}
+
+/// How old the parts of a recording are that make what is shown.
+fn recorded(state: &State) -> String {
+    let of = |taken: Option<_>| taken.map_or_else(|| "none".to_owned(), clock);
+    let status = of(state.node.status.as_ref().map(|status| status.at));
+    let listed = of(state.node.pods_taken);
+    format!(
+        "a recording: status of {status}, pods of {listed} · {}",
+        pods(state)
+    )
+}
+
+fn pods(state: &State) -> String {
+    let Some(Taken { value: report, .. }) = &state.node.status else {
+        return "no status yet".to_owned();
+    };
+    if report.relist.count == 0 {
+        return "no pod was seen yet".to_owned();
+    }
+    let count = |name: &str| report.containers.get(name).copied().unwrap_or(0);
+    format!(
+        "{}, {} running, {} exited",
+        counted(report.pods, "pod"),
+        count("running"),
+        count("exited")
+    )
+}
+
+/// The health with its reason, on as many lines as it may take.
+fn health(
+    state: &State,
+    report: &StatusReport,
+    columns: usize,
+    theme: &Theme,
+) -> Vec<Line<'static>> {
+    let health = &report.health;
+    let lasting = whole_age(state.known_until().since(health.since));
+    let text = format!(
+        "{} for {lasting} ({}): {}",
+        health.state, health.reason, health.message
+    );
+    let text = escape::sentence(&text);
+    let room = columns.saturating_sub(LABEL);
+    let mut wrapped = textwrap::wrap(&text, room).into_iter();
+    let first = wrapped.next().unwrap_or_default();
+    // What does not fit on the lines is cut on the last of them.
+    let rest: Vec<_> = wrapped.collect();
+    let rest = fit(&rest.join(" "), room);
+    let state_name = health.state.as_str();
+    let after = first.strip_prefix(state_name).unwrap_or_default();
+    let mut lines = vec![Line::from(vec![
+        Span::styled(format!("{:<LABEL$}", "Health"), theme.bold()),
+        Span::styled(state_name, theme.health(health.state)),
+        Span::raw(after.to_owned()),
+    ])];
+    if !rest.is_empty() && lines.len() < HEALTH_LINES {
+        lines.push(Line::raw(format!("{:<LABEL$}{rest}", "")));
+    }
+    lines
+}
+
+/// What a kubelet here would say, with the time that is left.
+fn kubelet(
+    state: &State,
+    report: &StatusReport,
+    taken: pleg::model::wall_time::WallTime,
+    theme: &Theme,
+) -> Vec<Span<'static>> {
+    let view = &report.kubelet_view;
+    let left = view.not_ready_in_seconds.filter(|_| view.ready);
+    let left = left.map(|left| {
+        let left = Duration::try_from_secs_f64(left).unwrap_or_default();
+        // Nothing counts down once nobody says that it does.
+        let passed = match state.stale_since() {
+            Some(_) => Duration::ZERO,
+            None => state.now.since(taken),
+        };
+        left.saturating_sub(passed)
+    });
+    let (word, style) = match (view.ready, left) {
+        (false, _) => ("NotReady".to_owned(), theme.bad()),
+        (true, Some(left)) => (format!("NotReady in {}", whole_age(left)), theme.bad()),
+        (true, None) => ("would be Ready".to_owned(), theme.good()),
+    };
+    let why = match left {
+        Some(_) => without_countdown(&view.message),
+        None => &view.message,
+    };
+    let why = escape::sentence(why);
+    vec![Span::styled(word, style), Span::raw(format!(": {why}"))]
+}
+
+/// The reason in `ready, but REASON: NotReady in 2m17s if nothing changes`: the rest is shown in
+/// front of it.
+fn without_countdown(message: &str) -> &str {
+    let reason = message.strip_prefix("ready, but ").unwrap_or(message);
+    reason
+        .rsplit_once(": NotReady in ")
+        .map_or(reason, |(reason, _)| reason)
+}
+
+fn relist(report: &StatusReport) -> String {
+    let relist = &report.relist;
+    let period = seconds(relist.period_seconds).replace(".0s", "s");
+    let kind = relist.last_kind.map(|kind| kind.as_str());
+    let seen = match report.health.age_seconds {
+        Some(age) => format!(", seen {} ago", seconds(age)),
+        None => ", nothing seen yet".to_owned(),
+    };
+    match (relist.last_duration_seconds, kind) {
+        (Some(took), Some(kind)) => {
+            let took = seconds(took);
+            format!("{}, every {period}, {took} by {kind}{seen}", relist.mode)
+        }
+        _ => format!("{}, every {period}{seen}", relist.mode),
+    }
+}
+
+/// The guard, the stream and the kernel's hints.
+fn inner(report: &StatusReport, theme: &Theme) -> Vec<Span<'static>> {
+    let (guard, style) = guard(report, theme);
+    let stream = match report.stream.state.as_str() {
+        "live" | "retrying" => format!(
+            "{}, {} events, {} missed",
+            report.stream.state, report.stream.events, report.stream.missed
+        ),
+        state => state.to_owned(),
+    };
+    let kernel = match report.kernel.state.as_str() {
+        "live" => format!("live, {}", counted(report.kernel.watched, "process")),
+        state => state.to_owned(),
+    };
+    let label = |text: &str| Span::styled(format!("  {text}  "), theme.bold());
+    vec![
+        Span::styled(guard, style),
+        label("Stream"),
+        Span::raw(escape::printable(&stream).into_owned()),
+        label("Kernel"),
+        Span::raw(escape::printable(&kernel).into_owned()),
+    ]
+}
+
+fn guard(report: &StatusReport, theme: &Theme) -> (String, Style) {
+    let guard = &report.guard;
+    match (guard.mode, guard.since_seconds) {
+        (GuardMode::Guard, Some(since)) => {
+            (format!("answering for {}", seconds(since)), theme.warning())
+        }
+        (GuardMode::Guard, None) if guard.limit_reached => {
+            ("time limit reached".to_owned(), theme.bad())
+        }
+        _ if guard.is_bypassed() => ("not used by the kubelet".to_owned(), theme.bad()),
+        (GuardMode::Shadow, _) => {
+            let text = format!("shadow, {} differences", guard.differences);
+            (text, Style::new())
+        }
+        (mode, _) => (mode.as_str().to_owned(), Style::new()),
+    }
+}
+
+/// Cuts a line where the screen ends, with a mark.
+fn cut(spans: Vec<Span<'static>>, columns: usize) -> Line<'static> {
+    let mut room = columns;
+    let mut kept = Vec::new();
+    for span in spans {
+        let content = fit(&span.content, room);
+        room -= Span::raw(&content).width().min(room);
+        kept.push(Span::styled(content, span.style));
+    }
+    Line::from(kept)
+}

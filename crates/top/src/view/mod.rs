@@ -1,0 +1,142 @@
+//! Draws a state. Nothing here decides or changes anything.
+//!
+//! ```text
+//!   pleg top  containerd 1.7.24 at unix:///run/containerd/…     14:33:52 UTC   |
+//!   Source    agent at /run/pleg/agent.sock · 12 pods, 23 running, 1 exited    |
+//!   Health    Degraded for 41s (ContainerStuck): ListContainers is unavail…    | header
+//!   Kubelet   NotReady in 2m17s: list calls are stuck or failing               |
+//!   Relist    generic, every 1s, 3ms by list, seen 400ms ago      ▁▁▂▁▁▃       |
+//!   Guard     off  Stream  live, 12 events  Kernel  live, 23 processes         |
+//!   ─ Pods 12 ───────────────────────────────────────────────────────────      |
+//!   POD               STATE    RESTARTS  CHANGED  LATENCY                      | pods
+//!   default/db        Stuck    0         41s      12ms                         |
+//!   ─ Outstanding 1 ─────────────────────────────────────────────────────      |
+//!   ContainerStatus  0123456789abc  default/db postgres  41s  ███│███░░░░░░    | outstanding
+//!   ─ Events 7 ──────────────────────────────────────────────────────────      |
+//!   14:33:11.024  ContainerDied  default/web nginx  exit 137, by kernel, 2ms   | events
+//!   ─ Doctor ────────────────────────────────────────────────────────────      |
+//!   problem  certain  containerd holds the status lock of …                    | findings
+//!   / filter  ^z faults  enter story  d doctor  ? help  q quit                 | footer
+//! ```
+//!
+//! `story`, `finding` and `help` are pages over the tables.
+
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use ratatui::text::Line;
+use ratatui::widgets::Paragraph;
+
+use crate::state::page::{Panel, Topic};
+use crate::state::{Extent, State};
+
+mod events;
+mod finding;
+mod findings;
+mod footer;
+mod header;
+mod heights;
+mod help;
+mod outstanding;
+mod pods;
+mod story;
+mod table;
+mod theme;
+pub mod words;
+
+pub use theme::Theme;
+
+/// What is smaller shows nothing that helps.
+const SMALLEST: (u16, u16) = (40, 12);
+
+/// Draws a state, and says how much of it fits.
+pub fn draw(frame: &mut Frame<'_>, state: &State, theme: &Theme) -> Extent {
+    let area = frame.area();
+    if area.width < SMALLEST.0 || area.height < SMALLEST.1 {
+        let text = format!(
+            "The terminal is too small: {} columns and {} rows. 80 and 24 are enough.",
+            area.width, area.height
+        );
+        let lines = words::wrapped(&text, area.width, Style::new());
+        frame.render_widget(Paragraph::new(lines), area);
+        return Extent::default();
+    }
+    let header = header::lines(state, area.width, theme);
+    let (top, rest) = split(area, header.len() as u16);
+    let (body, bottom) = split(rest, rest.height.saturating_sub(1));
+    frame.render_widget(Paragraph::new(header), top);
+    header::sparkline(frame, state, top, theme);
+    let extent = match state.pages.last() {
+        Some(page) => {
+            let lines = match &page.topic {
+                Topic::Pod { uid, name } => story::lines(state, (uid, name), body.width, theme),
+                Topic::Finding(place) => finding::lines(state, *place, body.width, theme),
+                Topic::Help => help::lines(state, body.width, theme),
+            };
+            scrolled(frame, body, lines, page.scroll)
+        }
+        None => tables(frame, body, state, theme),
+    };
+    // What is not current is grey. The banner in the header, which says so, is not.
+    if state.stale_since().is_some() {
+        for row in area.top()..area.bottom().saturating_sub(1) {
+            if row != top.y + header::SOURCE_ROW {
+                let line = Rect::new(area.x, row, area.width, 1);
+                frame.buffer_mut().set_style(line, theme.stale());
+            }
+        }
+    }
+    frame.render_widget(Paragraph::new(footer::line(state, theme)), bottom);
+    extent
+}
+
+/// The first rows of an area, and the others.
+fn split(area: Rect, rows: u16) -> (Rect, Rect) {
+    let rows = rows.min(area.height);
+    let first = Rect {
+        height: rows,
+        ..area
+    };
+    let second = Rect {
+        y: area.y + rows,
+        height: area.height - rows,
+        ..area
+    };
+    (first, second)
+}
+
+/// The lines of a page from `scroll` on.
+fn scrolled(frame: &mut Frame<'_>, area: Rect, lines: Vec<Line<'static>>, scroll: usize) -> Extent {
+    let rows = usize::from(area.height);
+    let last_scroll = lines.len().saturating_sub(rows);
+    let lines = lines.into_iter().skip(scroll.min(last_scroll)).take(rows);
+    frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()), area);
+    Extent { rows, last_scroll }
+}
+
+/// The tables one below the other. The one that keys move in has the room that is left.
+fn tables(frame: &mut Frame<'_>, area: Rect, state: &State, theme: &Theme) -> Extent {
+    let tables = [
+        pods::table(state, area.width, theme),
+        outstanding::table(state, area.width, theme),
+        events::table(state, area.width, theme),
+        findings::table(state, area.width, theme),
+    ];
+    let wanted = tables.each_ref().map(|table| table.height());
+    let heights = heights::heights(area.height, wanted, state.panel);
+    let mut rest = area;
+    let mut rows = 0;
+    for ((table, height), panel) in tables.into_iter().zip(heights).zip(Panel::ALL) {
+        let (place, below) = split(rest, height);
+        rest = below;
+        let is_focused = panel == state.panel;
+        let shown = table.draw(frame, place, is_focused, theme);
+        if is_focused {
+            rows = shown;
+        }
+    }
+    Extent {
+        rows,
+        last_scroll: 0,
+    }
+}

@@ -1,0 +1,79 @@
+//! A table with a title: as many of its rows as fit, the selected one among them.
+
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Rect};
+use ratatui::text::Line;
+use ratatui::widgets::{Cell, Paragraph, Row};
+
+use super::Theme;
+use super::words::fit;
+
+/// A table. Only the rows that are shown are made.
+pub struct Table<'a> {
+    /// What it shows, and how much of it.
+    pub title: String,
+    /// The names of the columns; none if there is no room for them, or no need.
+    pub header: Option<Row<'static>>,
+    /// The widths of the columns.
+    pub widths: Vec<Constraint>,
+    /// How many rows it has.
+    pub count: usize,
+    /// Makes a row.
+    pub row: Box<dyn Fn(usize) -> Vec<Cell<'static>> + 'a>,
+    /// The selected row.
+    pub selected: Option<usize>,
+}
+
+impl Table<'_> {
+    /// The rows of the screen that it would fill. An empty table is its title alone.
+    pub fn height(&self) -> u16 {
+        let rows = match self.count {
+            0 => 0,
+            count => count + usize::from(self.header.is_some()),
+        };
+        u16::try_from(rows + 1).unwrap_or(u16::MAX)
+    }
+
+    /// Draws it, and says how many rows are shown.
+    pub fn draw(self, frame: &mut Frame<'_>, area: Rect, is_focused: bool, theme: &Theme) -> usize {
+        if area.height == 0 {
+            return 0;
+        }
+        let width = usize::from(area.width);
+        let rule = format!("─ {} {}", self.title, "─".repeat(width));
+        let style = match is_focused {
+            true => theme.bold(),
+            false => theme.dim(),
+        };
+        // The rule is cut without a mark, the title with one.
+        let title = fit(&format!("─ {} ", self.title), width);
+        let rule: String = match title.ends_with('…') {
+            true => title,
+            false => rule.chars().take(width).collect(),
+        };
+        let title_area = Rect { height: 1, ..area };
+        frame.render_widget(Paragraph::new(Line::styled(rule, style)), title_area);
+        let (_, area) = super::split(area, 1);
+        let header = self.header.filter(|_| area.height > 1 && self.count > 0);
+        let rows = usize::from(area.height) - usize::from(header.is_some());
+        let rows = rows.min(self.count);
+        let first = match self.selected.filter(|_| is_focused) {
+            // The selected row is in the middle, but for the ends of the table.
+            Some(selected) => selected.saturating_sub(rows / 2).min(self.count - rows),
+            None => 0,
+        };
+        let shown = (first..first + rows).map(|place| {
+            let row = Row::new((self.row)(place));
+            match is_focused && self.selected == Some(place) {
+                true => row.style(theme.selected()),
+                false => row,
+            }
+        });
+        let mut table = ratatui::widgets::Table::new(shown, self.widths).column_spacing(2);
+        if let Some(header) = header {
+            table = table.header(header.style(theme.dim()));
+        }
+        frame.render_widget(table, area);
+        rows
+    }
+}

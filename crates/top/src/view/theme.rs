@@ -1,0 +1,73 @@
+//! Colours, and what stands for them where there shall be none (NO_COLOR).
+
+use pleg::out::health::HealthState;
+use ratatui::style::{Color, Modifier, Style};
+
+/// How things are set off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Theme {
+    has_colours: bool,
+}
+
+impl Theme {
+    /// With colours, or with bold and reversed text alone.
+    pub fn new(has_colours: bool) -> Self {
+        Self { has_colours }
+    }
+
+    fn colour(self, colour: Color, otherwise: Modifier) -> Style {
+        match self.has_colours {
+            true => Style::new().fg(colour),
+            false => Style::new().add_modifier(otherwise),
+        }
+    }
+
+    /// As it should be.
+    pub fn good(self) -> Style {
+        self.colour(Color::Green, Modifier::empty())
+    }
+
+    /// To be watched.
+    pub fn warning(self) -> Style {
+        self.colour(Color::Yellow, Modifier::BOLD)
+    }
+
+    /// A fault.
+    pub fn bad(self) -> Style {
+        self.colour(Color::Red, Modifier::BOLD)
+    }
+
+    /// Of less interest.
+    pub fn dim(self) -> Style {
+        Style::new().add_modifier(Modifier::DIM)
+    }
+
+    /// A label or a heading.
+    pub fn bold(self) -> Style {
+        Style::new().add_modifier(Modifier::BOLD)
+    }
+
+    /// The selected row.
+    pub fn selected(self) -> Style {
+        Style::new().add_modifier(Modifier::REVERSED)
+    }
+
+    /// What cannot be overlooked.
+    pub fn banner(self) -> Style {
+        self.bad().add_modifier(Modifier::REVERSED | Modifier::BOLD)
+    }
+
+    /// What was so, and may be so no more.
+    pub fn stale(self) -> Style {
+        Style::reset().add_modifier(Modifier::DIM)
+    }
+
+    /// A state of health.
+    pub fn health(self, state: HealthState) -> Style {
+        match state {
+            HealthState::Healthy => self.good(),
+            HealthState::Starting | HealthState::Degraded => self.warning(),
+            HealthState::Unhealthy => self.bad(),
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Text as the screen shows it: nothing from a runtime that could drive a terminal, durations
+//! with no more digits than a person reads, and `…` where something is cut off.
+
+use std::time::Duration;
+
+use pleg::model::wall_time::WallTime;
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+
+/// A duration in two units at most: `12ms`, `3.2s`, `41s`, `1m53s`, `2h5m`, `3d4h`.
+pub fn age(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    match seconds {
+        0 if duration.as_millis() == 0 && !duration.is_zero() => "<1ms".to_owned(),
+        0 => format!("{}ms", duration.as_millis()),
+        1..10 => format!("{seconds}.{}s", duration.subsec_millis() / 100),
+        10..60 => format!("{seconds}s"),
+        60..3600 => format!("{}m{}s", seconds / 60, seconds % 60),
+        3600..86_400 => format!("{}h{}m", seconds / 3600, seconds / 60 % 60),
+        _ => format!("{}d{}h", seconds / 86_400, seconds / 3600 % 24),
+    }
+}
+
+/// The same without fractions of a second, for what is counted each second.
+pub fn whole_age(duration: Duration) -> String {
+    age(Duration::from_secs(duration.as_secs()))
+        .replace("0ms", "0s")
+        .replace(".0s", "s")
+}
+
+/// The same for a number of seconds.
+pub fn seconds(seconds: f64) -> String {
+    age(Duration::try_from_secs_f64(seconds).unwrap_or_default())
+}
+
+/// The time of day in UTC, to the second.
+pub fn clock(time: WallTime) -> String {
+    part_of_day(time, 8)
+}
+
+/// The same to the millisecond.
+pub fn precise_clock(time: WallTime) -> String {
+    part_of_day(time, 12)
+}
+
+fn part_of_day(time: WallTime, length: usize) -> String {
+    let text = time.to_string();
+    let clock = text
+        .split_once('T')
+        .and_then(|(_, clock)| clock.get(..length));
+    clock.unwrap_or_default().to_owned()
+}
+
+/// A name, safe to show, in so many columns.
+pub fn name(text: &str, width: usize) -> String {
+    fit(&escape::printable(text), width)
+}
+
+/// Text that is safe to show, in so many columns.
+pub fn fit(text: &str, width: usize) -> String {
+    if Span::raw(text).width() <= width {
+        return text.to_owned();
+    }
+    let mut fitting = String::new();
+    let mut room = width.saturating_sub(1);
+    for grapheme in Span::raw(text).styled_graphemes(Style::new()) {
+        let wide = Span::raw(grapheme.symbol).width();
+        if wide > room {
+            break;
+        }
+        room -= wide;
+        fitting.push_str(grapheme.symbol);
+    }
+    if width > 0 {
+        fitting.push('…');
+    }
+    fitting
+}
+
+/// A sentence, made safe to show, on as many lines as it needs.
+pub fn wrapped(text: &str, width: u16, style: Style) -> Vec<Line<'static>> {
+    indented(text, width, "", style)
+}
+
+/// The same with a mark in front of its first line and the others below.
+pub fn indented(text: &str, width: u16, mark: &str, style: Style) -> Vec<Line<'static>> {
+    let text = escape::sentence(text);
+    let below = " ".repeat(mark.chars().count());
+    let options = textwrap::Options::new(usize::from(width.max(1)))
+        .initial_indent(mark)
+        .subsequent_indent(&below);
+    let lines = textwrap::wrap(&text, options);
+    let lines = lines
+        .into_iter()
+        .map(|line| Line::styled(line.into_owned(), style));
+    lines.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_duration_has_two_units_at_most() {
+        for (millis, text) in [
+            (0, "0ms"),
+            (12, "12ms"),
+            (3_250, "3.2s"),
+            (41_900, "41s"),
+            (113_000, "1m53s"),
+            (7_500_000, "2h5m"),
+            (273_600_000, "3d4h"),
+        ] {
+            assert_eq!(age(Duration::from_millis(millis)), text);
+        }
+        assert_eq!(age(Duration::from_nanos(1)), "<1ms");
+        assert_eq!(whole_age(Duration::from_millis(9_999)), "9s");
+        assert_eq!(whole_age(Duration::from_millis(999)), "0s");
+        assert_eq!(whole_age(Duration::from_secs(10)), "10s");
+    }
+
+    #[test]
+    fn what_does_not_fit_is_cut_between_characters_and_says_so() {
+        assert_eq!(fit("web-0", 5), "web-0");
+        assert_eq!(fit("web-10", 5), "web-…");
+        assert_eq!(fit("名前名前", 5), "名前…");
+        assert_eq!(fit("名前名前", 4), "名…");
+        assert_eq!(fit("x", 0), "");
+        assert_eq!(name("a\u{1b}[2Jb", 40), "a\\u{1b}[2Jb");
+    }
+}

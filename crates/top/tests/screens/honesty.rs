@@ -1,0 +1,249 @@
+//! Nothing is shown as current that is not, and nothing that a runtime says drives the terminal.
+
+use std::io::Write;
+use std::sync::{Arc, Mutex};
+
+use ratatui::Terminal;
+use ratatui::backend::CrosstermBackend;
+use ratatui::layout::Rect;
+use ratatui::style::{Color, Modifier};
+use ratatui::{TerminalOptions, Viewport};
+use serde_json::json;
+use top::Update;
+use top::update::Source;
+use top::view::{Theme, draw};
+
+use crate::support::*;
+
+fn away(seconds: f64) -> Update {
+    Update::Source(Source::Disconnected {
+        since: at(seconds),
+        why: "the agent ended its events".to_owned(),
+    })
+}
+
+#[test]
+fn when_the_agent_is_away_it_says_since_when_and_all_else_is_grey() {
+    let mut screen = Screen::new().coloured();
+    let three = [pod("a", json!({})), pod("b", json!({}))];
+    screen.feed(
+        3.0,
+        [
+            connected(),
+            pods(0.0, &three),
+            status(1.0, json!({})),
+            away(3.0),
+        ],
+    );
+    screen.feed(15.0, []);
+    let banner = screen.line("NOT CURRENT");
+    assert!(
+        banner.contains("(12s ago): the agent ended its events"),
+        "{banner}"
+    );
+    let buffer = screen.buffer();
+    for (place, cell) in buffer.content().iter().enumerate() {
+        let (row, column) = (place / 80, place % 80);
+        if row == 1 || row == 23 {
+            continue;
+        }
+        assert_eq!(cell.fg, Color::Reset, "{row} {column}");
+        assert!(cell.modifier.contains(Modifier::DIM), "{row} {column}");
+    }
+    // It was healthy for 3 s. What has been since is not known.
+    screen.line("Healthy for 3s");
+    // It is back.
+    screen.feed(16.0, [connected(), status(16.0, json!({}))]);
+    assert!(!screen.text().contains("NOT CURRENT"));
+}
+
+#[test]
+fn no_pods_are_shown_as_none_before_anybody_has_looked() {
+    let mut screen = Screen::new();
+    let relist = json!({"mode": "generic", "count": 0, "periodSeconds": 1.0, "sweeping": false});
+    let report = status(1.0, json!({"relist": relist, "pods": 0, "containers": {}}));
+    screen.feed(1.0, [connected(), pods(0.0, &[]), report]);
+    screen.line("Pods: not known yet");
+    screen.line("no pod was seen yet");
+    screen.feed(2.0, [status(2.0, json!({"pods": 0}))]);
+    screen.line("Pods 0");
+}
+
+#[test]
+fn an_old_status_is_not_current_either() {
+    let mut screen = Screen::new();
+    screen.feed(1.0, [connected(), status(1.0, json!({}))]);
+    screen.feed(4.0, []);
+    assert!(!screen.text().contains("NOT CURRENT"));
+    screen.feed(7.0, []);
+    let banner = screen.line("NOT CURRENT");
+    assert!(
+        banner.contains("the last status is of 03:04:06 (6s ago)"),
+        "{banner}"
+    );
+}
+
+#[test]
+fn the_countdown_goes_on_between_two_statuses_and_stops_when_nobody_says_so() {
+    let mut screen = Screen::new();
+    screen.feed(42.0, [connected(), locked(42.0, 41.0)]);
+    assert!(screen.line("Kubelet").contains("NotReady in 2m17s:"));
+    screen.feed(44.5, []);
+    assert!(screen.line("Kubelet").contains("NotReady in 2m14s:"));
+    screen.feed(45.0, [away(45.0)]);
+    screen.feed(90.0, []);
+    assert!(screen.line("Kubelet").contains("NotReady in 2m17s:"));
+}
+
+#[test]
+fn hostile_names_show_themselves_and_do_nothing_else() {
+    let evil = "x\u{1b}[2J\u{202e}\n\u{9b}31m\u{200b}";
+    let mut hostile = pod(
+        evil,
+        json!({"name": evil, "reason": evil, "image": evil,
+                                       "state": "exited", "exitCode": 1}),
+    );
+    hostile["error"] = json!(evil);
+    let who = json!({"uid": format!("uid-{evil}"), "namespace": evil, "name": evil});
+    let mut screen = Screen::sized(200, 50);
+    screen.state.namespace = None;
+    let health = json!({
+        "kind": "health", "time": at(1.0), "state": "Degraded", "reason": "ContainerStuck",
+        "message": evil, "stuck": [], "failing": [], "blind": [],
+    });
+    let diagnosis = json!({
+        "verdict": evil, "summary": evil,
+        "findings": [{"cause": evil, "title": evil, "verdict": evil, "confidence": evil,
+                      "evidence": [evil], "advice": [evil]}],
+    });
+    screen.feed(
+        2.0,
+        [
+            Update::Source(Source::Connected { to: evil.to_owned() }),
+            pods(0.0, &[hostile]),
+            event(1.0, evil, "ContainerDied", json!({"container": evil, "reason": evil,
+                  "exitCode": 1, "pod": who, "id": evil})),
+            Update::Record(serde_json::from_value(health).unwrap()),
+            Update::Findings {
+                taken: at(2.0),
+                result: Ok(serde_json::from_value(diagnosis).unwrap()),
+            },
+            status(2.0, json!({
+                "health": {"state": "Degraded", "reason": "ContainerStuck", "since": at(0.0),
+                           "thresholdSeconds": 180.0, "message": evil},
+                "kubeletView": {"ready": true, "message": evil},
+                "stuck": [{"call": "ContainerStatus", "id": evil, "container": evil, "pod": who,
+                           "sinceSeconds": 9.0}],
+                "stream": {"state": evil, "events": 0, "missed": 0, "reconnects": 0},
+                "kernel": {"state": evil, "watched": 0},
+                "runtime": {"name": evil, "version": evil, "apiVersion": "v1", "endpoint": evil},
+            })),
+        ],
+    );
+    let screens = [
+        "",
+        "<enter>",
+        "<esc><tab>",
+        "<enter>",
+        "<esc><tab>",
+        "<enter>",
+        "<esc><tab>",
+        "<enter>",
+        "<esc>/\u{1b}x",
+    ];
+    for keys in screens {
+        screen.press(keys);
+        for cell in screen.buffer().content() {
+            assert!(
+                cell.symbol().chars().all(escape::is_printable),
+                "{:?}",
+                cell.symbol()
+            );
+        }
+        assert!(screen.text().contains("\\u{1b}"), "{}", screen.text());
+    }
+    screen.press("<esc>");
+    screen.feed(
+        3.0,
+        [Update::Source(Source::Disconnected {
+            since: at(3.0),
+            why: evil.into(),
+        })],
+    );
+    assert!(
+        screen
+            .text()
+            .chars()
+            .all(|c| c == '\n' || escape::is_printable(c))
+    );
+}
+
+#[test]
+fn without_colours_there_are_none() {
+    let mut screen = Screen::new();
+    screen.feed(
+        42.0,
+        [
+            connected(),
+            pods(0.0, &[pod("db", json!({}))]),
+            locked(42.0, 41.0),
+        ],
+    );
+    for keys in ["", "<tab>", "<enter>", "?"] {
+        screen.press(keys);
+        for cell in screen.buffer().content() {
+            assert_eq!((cell.fg, cell.bg), (Color::Reset, Color::Reset));
+        }
+    }
+}
+
+#[derive(Clone, Default)]
+struct Written(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Written {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn sixty_frames_clear_nothing_and_write_only_what_has_changed() {
+    let written = Written::default();
+    let area = Rect::new(0, 0, 80, 24);
+    let options = TerminalOptions {
+        viewport: Viewport::Fixed(area),
+    };
+    let backend = CrosstermBackend::new(written.clone());
+    let mut terminal = Terminal::with_options(backend, options).unwrap();
+    let mut screen = Screen::new();
+    let theme = Theme::new(true);
+    let many: Vec<_> = (0..100)
+        .map(|n| pod(&format!("web-{n}"), json!({})))
+        .collect();
+    screen.feed(42.0, [connected(), pods(0.0, &many)]);
+    let mut sizes = Vec::new();
+    for frame in 0..60 {
+        let seconds = 42.0 + f64::from(frame);
+        screen.feed(seconds, [locked(seconds, seconds - 1.0)]);
+        terminal
+            .draw(|frame| {
+                draw(frame, &screen.state, &theme);
+            })
+            .unwrap();
+        let bytes = std::mem::take(&mut *written.0.lock().unwrap());
+        let text = String::from_utf8(bytes).unwrap();
+        assert!(
+            !text.contains("\u{1b}[2J") && !text.contains("\u{1b}[J"),
+            "{text:?}"
+        );
+        sizes.push(text.len());
+    }
+    // The first frame is the whole screen; in the others a few ages have changed.
+    let later = sizes[1..].iter().max().unwrap();
+    assert!(*later < sizes[0] / 2, "{sizes:?}");
+}

@@ -1,0 +1,259 @@
+//! A screen that a test feeds, presses keys on, and reads.
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use pleg::model::wall_time::WallTime;
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::buffer::Buffer;
+use serde_json::{Value, json};
+use top::input::action;
+use top::state::Request;
+use top::update::Source;
+use top::view::{Theme, draw};
+use top::{State, Update};
+
+/// So many seconds after the beginning of every test.
+pub fn at(seconds: f64) -> WallTime {
+    let nanos = 1_767_323_045_000_000_000 + (seconds * 1e9) as i64;
+    WallTime::from_unix_nanos(nanos).unwrap()
+}
+
+/// A status with these fields in place of those of a healthy node.
+pub fn status(seconds: f64, changes: Value) -> Update {
+    let mut report = json!({
+        "health": {"state": "Healthy", "message": "all pods are up to date", "reason": "AllSeen",
+                   "since": at(0.0), "lastSeen": at(seconds), "ageSeconds": 0.4,
+                   "thresholdSeconds": 180.0},
+        "kubeletView": {"ready": true, "message": "no problem expected"},
+        "relist": {"mode": "generic", "count": 7, "periodSeconds": 1.0,
+                   "lastDurationSeconds": 0.0032, "lastKind": "list", "sweeping": false},
+        "stuck": [], "failing": [], "blind": [], "inFlight": [],
+        "stream": {"state": "live", "events": 12, "missed": 0, "reconnects": 0},
+        "kernel": {"state": "live", "watched": 5},
+        "runtime": {"name": "containerd", "version": "1.7.24", "apiVersion": "v1",
+                    "endpoint": "unix:///run/containerd/containerd.sock"},
+        "pods": 3, "containers": {"running": 3, "exited": 1},
+    });
+    for (key, value) in changes.as_object().unwrap() {
+        report[key] = value.clone();
+    }
+    Update::Status {
+        taken: at(seconds),
+        report: Box::new(serde_json::from_value(report).unwrap()),
+    }
+}
+
+/// A pod with a container `app`, whose fields can be others.
+pub fn pod(name: &str, changes: Value) -> Value {
+    let mut app = json!({
+        "id": format!("{name}/app.0"), "name": "app", "state": "running", "attempt": 0,
+        "exitCode": null, "reason": null, "createdAt": at(-60.0), "startedAt": at(-60.0),
+        "finishedAt": null, "image": "nginx",
+    });
+    for (key, value) in changes.as_object().unwrap() {
+        app[key] = value.clone();
+    }
+    json!({
+        "uid": format!("uid-{name}"), "namespace": "default", "name": name,
+        "sandboxes": [{"id": name, "state": "ready", "attempt": 0, "createdAt": at(-60.0),
+                       "ips": ["10.0.0.7"]}],
+        "containers": [app], "asOf": at(0.0), "error": null,
+    })
+}
+
+/// All pods.
+pub fn pods(seconds: f64, pods: &[Value]) -> Update {
+    let pods = pods.iter().cloned();
+    Update::Pods {
+        taken: at(seconds),
+        pods: pods
+            .map(|pod| serde_json::from_value(pod).unwrap())
+            .collect(),
+    }
+}
+
+/// An event of the container `app` of a pod.
+pub fn event(seconds: f64, name: &str, event_type: &str, changes: Value) -> Update {
+    let mut event = json!({
+        "kind": "event", "time": at(seconds), "type": event_type, "id": format!("{name}/app.0"),
+        "pod": {"uid": format!("uid-{name}"), "namespace": "default", "name": name},
+        "subject": "container", "container": "app", "exitCode": null, "reason": null,
+        "initial": false, "source": "kernel",
+    });
+    for (key, value) in changes.as_object().unwrap() {
+        event[key] = value.clone();
+    }
+    Update::Record(serde_json::from_value(event).unwrap())
+}
+
+pub fn connected() -> Update {
+    Update::Source(Source::Connected {
+        to: "agent at /run/pleg/agent.sock".to_owned(),
+    })
+}
+
+/// The node on which one status call hangs for so long, and with it the list.
+pub fn locked(seconds: f64, age: f64) -> Update {
+    let db = json!({"uid": "uid-db", "namespace": "default", "name": "db"});
+    let stuck = json!([
+        {"call": "ListContainers", "id": null, "container": null, "pod": null,
+         "sinceSeconds": age + 1.0},
+        {"call": "ContainerStatus", "id": "db/app.0", "container": "app", "pod": db,
+         "sinceSeconds": age},
+    ]);
+    let message = "ListContainers is unavailable; polling containers one by one, new containers \
+                   may be missed: ListContainers has not answered for 42s";
+    status(
+        seconds,
+        json!({
+            "health": {"state": "Degraded", "reason": "ContainerStuck", "since": at(seconds - age),
+                       "lastSeen": at(seconds), "ageSeconds": 0.4, "thresholdSeconds": 180.0,
+                       "message": message},
+            "kubeletView": {"ready": true, "notReadyInSeconds": 137.2, "message":
+                "ready, but list calls are stuck or failing: NotReady in 2m17s if nothing changes"},
+            "stuck": stuck,
+            "inFlight": [{"call": "ListContainers", "id": null, "ageSeconds": age + 1.0},
+                         {"call": "ContainerStatus", "id": "db/app.0", "ageSeconds": age},
+                         {"call": "PodSandboxStatus", "id": "web", "ageSeconds": 0.02}],
+        }),
+    )
+}
+
+/// A screen, and the state that it shows.
+pub struct Screen {
+    pub state: State,
+    pub now: WallTime,
+    theme: Theme,
+    size: (u16, u16),
+}
+
+impl Screen {
+    /// 80 columns, 24 rows, no colours.
+    pub fn new() -> Self {
+        Self::sized(80, 24)
+    }
+
+    pub fn sized(width: u16, height: u16) -> Self {
+        Self {
+            state: State::live(at(0.0), None),
+            now: at(0.0),
+            theme: Theme::new(false),
+            size: (width, height),
+        }
+    }
+
+    pub fn coloured(mut self) -> Self {
+        self.theme = Theme::new(true);
+        self
+    }
+
+    /// Feeds it at a time.
+    pub fn feed(&mut self, seconds: f64, updates: impl IntoIterator<Item = Update>) -> &mut Self {
+        self.now = at(seconds);
+        for update in updates {
+            self.state.apply(update, self.now);
+        }
+        self
+    }
+
+    /// Presses keys: characters, and names in angle brackets.
+    #[track_caller]
+    pub fn press(&mut self, keys: &str) -> Option<Request> {
+        let mut request = None;
+        let mut rest = keys;
+        while !rest.is_empty() {
+            let (key, after) = match rest.strip_prefix('<') {
+                Some(named) => {
+                    let (name, after) = named.split_once('>').expect("a closed name");
+                    (key_named(name), after)
+                }
+                None => {
+                    let mut characters = rest.chars();
+                    let character = characters.next().unwrap();
+                    (
+                        KeyEvent::new(KeyCode::Char(character), KeyModifiers::NONE),
+                        characters.as_str(),
+                    )
+                }
+            };
+            rest = after;
+            // Where a page ends is known once it was drawn.
+            self.buffer();
+            let wanted = action(key, self.state.mode());
+            request = wanted.and_then(|action| self.state.act(action));
+        }
+        request
+    }
+
+    pub fn buffer(&mut self) -> Buffer {
+        self.state.tick(self.now);
+        let backend = TestBackend::new(self.size.0, self.size.1);
+        let mut terminal = Terminal::new(backend).unwrap();
+        let mut extent = Default::default();
+        terminal
+            .draw(|frame| extent = draw(frame, &self.state, &self.theme))
+            .unwrap();
+        self.state.drawn(extent);
+        terminal.backend().buffer().clone()
+    }
+
+    /// What is on it: a line for each row.
+    pub fn text(&mut self) -> String {
+        let buffer = self.buffer();
+        let width = usize::from(self.size.0);
+        let mut text = String::new();
+        for row in buffer.content().chunks(width) {
+            let mut line = String::new();
+            let mut covered = 0;
+            for cell in row {
+                if covered > 0 {
+                    covered -= 1;
+                    continue;
+                }
+                line.push_str(cell.symbol());
+                covered = ratatui::text::Span::raw(cell.symbol())
+                    .width()
+                    .saturating_sub(1);
+            }
+            text.push_str(line.trim_end());
+            text.push('\n');
+        }
+        text
+    }
+
+    /// The line that contains a text.
+    #[track_caller]
+    pub fn line(&mut self, part: &str) -> String {
+        let text = self.text();
+        let line = text.lines().find(|line| line.contains(part));
+        line.unwrap_or_else(|| panic!("no {part:?} in\n{text}"))
+            .to_owned()
+    }
+
+    /// The first words of the rows of the pods.
+    pub fn shown_pods(&mut self) -> Vec<String> {
+        let text = self.text();
+        let rows = text.lines().skip_while(|line| !line.starts_with("─ Pods"));
+        let rows = rows.skip(1).take_while(|line| !line.starts_with('─'));
+        let names = rows.filter_map(|line| line.split_whitespace().next());
+        // The names of the columns come first, if there are rows.
+        names.skip(1).map(str::to_owned).collect()
+    }
+}
+
+fn key_named(name: &str) -> KeyEvent {
+    let code = match name {
+        "enter" => KeyCode::Enter,
+        "esc" => KeyCode::Esc,
+        "tab" => KeyCode::Tab,
+        "backtab" => KeyCode::BackTab,
+        "up" => KeyCode::Up,
+        "down" => KeyCode::Down,
+        "pgdn" => KeyCode::PageDown,
+        "backspace" => KeyCode::Backspace,
+        "ctrl-z" => return KeyEvent::new(KeyCode::Char('z'), KeyModifiers::CONTROL),
+        "ctrl-c" => return KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL),
+        name => panic!("no key {name:?}"),
+    };
+    KeyEvent::new(code, KeyModifiers::NONE)
+}

@@ -2,7 +2,7 @@
 //! facts and nothing else: no environment, no command lines, no labels or annotations.
 
 use std::fs::{File, Permissions};
-use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
@@ -188,6 +188,30 @@ impl<W: Write> Write for Bounded<W> {
     fn flush(&mut self) -> io::Result<()> {
         self.into.flush()
     }
+}
+
+/// Whether a file is a bundle, by its first bytes.
+pub fn is_bundle(path: &Path) -> bool {
+    const BEGINNING: u64 = 64;
+    let Ok(file) = File::open(path) else {
+        return false;
+    };
+    if !file.metadata().is_ok_and(|about| about.is_file()) {
+        return false;
+    }
+    let mut file = BufReader::new(file);
+    let is_gzip = file
+        .fill_buf()
+        .is_ok_and(|first| first.starts_with(&GZIP_MAGIC));
+    let mut bytes = Vec::new();
+    let read = match is_gzip {
+        true => MultiGzDecoder::new(file)
+            .take(BEGINNING)
+            .read_to_end(&mut bytes),
+        false => file.take(BEGINNING).read_to_end(&mut bytes),
+    };
+    let text = String::from_utf8_lossy(&bytes);
+    read.is_ok() && text.trim_start().starts_with('{') && text.contains(KIND)
 }
 
 /// Reads the facts of a bundle.

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use episodes::Episode;
-use times::WallTime;
+use episodes::{Episode, What};
+use times::{GoDuration, WallTime};
 
 /// What a picture shows.
 #[derive(Clone, Debug)]
@@ -80,7 +80,41 @@ impl Picture {
         let whole = self.spans().as_secs_f64();
         let part = |time: WallTime| (time.since(self.from).as_secs_f64() / whole).clamp(0.0, 1.0);
         let from = part(episode.from);
-        (from, episode.to.map_or(1.0, part).max(from))
+        (from, drawn_until(episode).map_or(1.0, part).max(from))
+    }
+}
+
+/// Where a bar ends; none if it goes on to the end. An event is drawn until it was reported.
+pub(crate) fn drawn_until(episode: &Episode) -> Option<WallTime> {
+    match delay(episode) {
+        Some(delay) => Some(after(episode.from, delay)),
+        None => episode.to,
+    }
+}
+
+/// How long after an event had happened it was reported, if that is known.
+fn delay(episode: &Episode) -> Option<Duration> {
+    match episode.what {
+        What::Event {
+            delay_seconds: Some(delay),
+            ..
+        } => Duration::try_from_secs_f64(delay).ok(),
+        _ => None,
+    }
+}
+
+/// Why, with how an event was reported.
+pub(crate) fn why(episode: &Episode) -> String {
+    let reason = &episode.reason;
+    let What::Event { source, .. } = &episode.what else {
+        return reason.clone();
+    };
+    match delay(episode) {
+        Some(delay) => {
+            let delay = GoDuration(Duration::from_millis(delay.as_millis() as u64));
+            format!("{reason}; reported after {delay} by {source}")
+        }
+        None => format!("{reason}; reported by {source}"),
     }
 }
 

@@ -6,8 +6,8 @@ use episodes::{Episode, What};
 use times::{GoDuration, WallTime};
 
 /// What these episodes say at most, until `end` where they have not ended: who hung longest, and
-/// what the node suffered from it.
-pub fn summary(episodes: &[Episode], end: WallTime) -> String {
+/// what the node suffered from it. None if nothing hung or suffered.
+pub fn summary(episodes: &[Episode], end: WallTime) -> Option<String> {
     let lasted = |episode: &Episode| episode.to.unwrap_or(end).since(episode.from);
     let total = |is: fn(&What) -> bool| -> Duration {
         // Episodes of one kind do not overlap in one source.
@@ -55,15 +55,13 @@ pub fn summary(episodes: &[Episode], end: WallTime) -> String {
             parts.push(format!("{what} for {}", shown(time)));
         }
     }
-    match parts.is_empty() {
-        true => "No call hung, and the node was not seen to suffer.".to_owned(),
-        false => {
-            let sentence = parts.join("; ");
-            let mut characters = sentence.chars();
-            let first = characters.next().map(|first| first.to_ascii_uppercase());
-            first.into_iter().chain(characters).chain(['.']).collect()
-        }
+    if parts.is_empty() {
+        return None;
     }
+    let sentence = parts.join("; ");
+    let mut characters = sentence.chars();
+    let first = characters.next().map(|first| first.to_ascii_uppercase());
+    Some(first.into_iter().chain(characters).chain(['.']).collect())
 }
 
 fn shown(time: Duration) -> GoDuration {
@@ -92,11 +90,10 @@ mod tests {
         let skipped = Episode::new(second(200), None, What::PodsSkipped, "");
         let all = [list, status.about(who), skipped];
         assert_eq!(
-            summary(&all, second(302)),
+            summary(&all, second(302)).unwrap(),
             "ContainerStatus for 61ac did not return for 4m57s; the kubelet skipped all pods for \
              1m42s."
         );
-        let nothing = "No call hung, and the node was not seen to suffer.";
-        assert_eq!(summary(&[], second(1)), nothing);
+        assert_eq!(summary(&[], second(1)), None);
     }
 }

@@ -6,6 +6,7 @@ use std::fmt::Write;
 use escape::{printable, sentence};
 
 use crate::Picture;
+use crate::picture::why;
 use crate::rows::{Row, class, rows};
 use crate::scale::{marks, title};
 
@@ -120,7 +121,7 @@ fn told(episode: &episodes::Episode) -> String {
     let whom = episode.whom();
     let from = episode.from.timestamp().strftime("%H:%M:%S");
     let what = episode.what.title();
-    let line = format!("{from} {what} {whom}: {}", episode.reason);
+    let line = format!("{from} {what} {whom}: {}", why(episode));
     sentence(&line).into_owned()
 }
 

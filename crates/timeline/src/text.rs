@@ -8,12 +8,13 @@ use escape::{printable, sentence};
 use times::GoDuration;
 
 use crate::Picture;
+use crate::picture::why;
 use crate::rows::{Row, rows};
 use crate::scale::{marks, title};
 
 /// A line a second would be too much to read.
 const MAX_LINES: usize = 60;
-const LABEL: usize = 36;
+const LABEL: usize = 42;
 
 /// The picture in lines of `width` characters: its rows, and what each bar is.
 pub fn text(picture: &Picture, width: usize) -> String {
@@ -127,7 +128,8 @@ fn line(episode: &Episode) -> String {
         let line = source.line.map_or(String::new(), |line| format!(":{line}"));
         format!("  [{}{line}]", printable(&source.file))
     });
-    let reason = sentence(&episode.reason);
+    let why = why(episode);
+    let reason = sentence(&why);
     format!(
         "{time}  {lasted:10} {}:{whom} {reason}{source}",
         episode.what.title()

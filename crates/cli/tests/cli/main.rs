@@ -30,6 +30,7 @@ mod sim;
 mod snapshot;
 mod stopping;
 mod terminal;
+mod timeline;
 mod watching;
 mod which_agent;
 mod with_agent;

@@ -25,5 +25,5 @@ pub(crate) use clock::Now;
 pub(crate) use frame::frame;
 pub use limits::Limits;
 pub use read::{Range, Reader, Skipped, read};
-pub use segment::{DIRECTORY, is_segment};
+pub use segment::{DIRECTORY, is_history};
 pub(crate) use write::{Store, WriteError};

@@ -121,6 +121,14 @@ pub fn is_segment(path: &Path) -> bool {
     read.is_ok() && magic == MAGIC
 }
 
+/// Whether it is a segment, or a folder of segments.
+pub fn is_history(path: &Path) -> bool {
+    match path.is_dir() {
+        true => list(path).is_ok_and(|segments| !segments.is_empty()),
+        false => is_segment(path),
+    }
+}
+
 /// A new file that only its owner reads.
 pub(super) fn create(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();

@@ -7,6 +7,7 @@ use serde::Serialize;
 use times::WallTime;
 
 use crate::Picture;
+use crate::picture::{drawn_until, why};
 use crate::rows::{Section, class, rows};
 
 #[derive(Serialize)]
@@ -81,7 +82,7 @@ pub(super) fn json(picture: &Picture) -> String {
         let source = episode.source.as_ref();
         let from = millis(episode.from) - begin;
         // 0 says that it has not ended, so what ended in the first millisecond ends in the next.
-        let to = episode.to.map_or(0, |to| (millis(to) - begin).max(1));
+        let to = drawn_until(episode).map_or(0, |to| (millis(to) - begin).max(1));
         (
             row,
             class(&episode.what),
@@ -89,7 +90,7 @@ pub(super) fn json(picture: &Picture) -> String {
             to,
             texts.number(&episode.what.title()),
             texts.number(&episode.whom()),
-            texts.number(&episode.reason),
+            texts.number(&why(episode)),
             source.map_or(0, |source| texts.number(&source.file)),
             source.and_then(|source| source.line).unwrap_or(0),
             source.map_or(0, |source| texts.number(&source.text)),

@@ -1,7 +1,8 @@
 //! `pleg timeline`: a picture of an incident.
 //!
 //! ```text
-//!   --from FILE...  --> read: episodes, causes --> Picture --> html | svg | json | intervals | text
+//!   --from FILE..., or the history --> read: episodes, causes --> Picture
+//!                                          html | svg | json | intervals | text <--/
 //! ```
 
 mod read;
@@ -24,7 +25,8 @@ use crate::{Found, output};
 const AFTER_HELP: &str = "\
 Examples:
   pleg timeline --from kubelet.log --from containerd.log --output-file night.html
-  pleg timeline --from /var/log/pods.tar.d -o svg > incident.svg
+  pleg timeline --since 2h --output-file now.html
+  pleg timeline --from node.snapshot.gz -o svg > incident.svg
   journalctl -u kubelet -o short-iso | pleg timeline --from - -o text
 
 Without -o, the extension of --output-file decides: .html, .svg, .json or .txt. Without both it is
@@ -33,17 +35,22 @@ text on a terminal, and html otherwise.
 The page works without a network. In it: drag to zoom, j and k step through the episodes, 0 shows
 everything, and the address always leads to the range that is shown.";
 
+/// How much of the history is drawn, unless more is asked for.
+const DAY: Duration = Duration::from_secs(86_400);
+
 /// Of the picture for a terminal.
-const COLUMNS: usize = 100;
+const COLUMNS: usize = 110;
 
 /// Arguments of `pleg timeline`.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub struct Timeline {
-    /// What to draw: everything that `pleg analyze` reads; - for standard input. Can be repeated.
-    #[arg(long, value_name = "FILE", num_args = 1.., required = true)]
+    /// What to draw: the history of an agent, a snapshot, a bundle, and everything that `pleg
+    /// analyze` reads; - for standard input [default: the history on this node, /var/lib/pleg/history]
+    #[arg(long, value_name = "FILE", num_args = 1..)]
     pub from: Vec<String>,
-    /// Only what lasted until this long before the last entry, or happened later.
+    /// Only so much time before the end; of the history on this node, before now [default: of the
+    /// history on this node 24h, otherwise all]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub since: Option<Duration>,
     /// Output format
@@ -58,12 +65,14 @@ pub async fn run(_global: &Global, options: Timeline) -> anyhow::Result<Found> {
     let form = form(&options)?;
     let now = system_clock()();
     let from = options.from;
-    let read = spawn_blocking(move || read::read(&from, now)).await??;
-    let Some(picture) = read.picture else {
-        bail!(
-            "no line has a time, so there is nothing to draw ({})",
-            read.sources.join(", ")
-        );
+    let since = match (options.since, from.is_empty()) {
+        (since, true) => Some(now.before(since.unwrap_or(DAY))),
+        // What the end is, only the files tell.
+        (_, false) => None,
+    };
+    let read = spawn_blocking(move || read::read(&from, since, now)).await??;
+    let Some(picture) = read else {
+        bail!("no line has a time, so there is nothing to draw; pleg analyze reads such files");
     };
     let picture = match options.since {
         Some(since) => {

@@ -1,90 +1,267 @@
 //! What a picture is made of, from everything that can be read.
+//!
+//! ```text
+//!   a history, a snapshot --> entries --fold--> episodes ----\
+//!   a bundle, a snapshot's --> facts --diagnose--> causes ----+--> Picture
+//!   logs, dumps, ... --> analysis --> episodes, causes ------/
+//! ```
 
 use std::num::NonZeroUsize;
+use std::path::Path;
 
-use analyze::analysis::{Analysis, Analyzer};
+use agent::history_directory;
+use analyze::analysis::{Analysis, Analyzer, InputReport};
 use analyze::input::{self, NoObserver};
-use anyhow::anyhow;
+use anyhow::{Context, bail};
+use causes::finding::{Finding, Verdict};
+use doctor::bundle;
+use doctor::diagnosis::diagnose;
+use doctor::facts::NodeFacts;
+use episodes::{Episode, Source, What};
 use pleg::model::wall_time::WallTime;
+use recorder::Entry;
+use recorder::fold::Fold;
+use recorder::store::{Range, Skipped, is_history};
 use timeline::{Advice, Picture};
 
 use crate::output::sentence;
+use crate::text::printable;
 
-/// What was read.
-pub struct Read {
-    /// What to draw; none if nothing has a time.
-    pub picture: Option<Picture>,
-    /// The inputs, with what they are.
-    pub sources: Vec<String>,
+/// Everything that was read.
+#[derive(Default)]
+struct Read {
+    episodes: Vec<Episode>,
+    findings: Vec<Finding>,
+    /// What a diagnosis or an analysis says, if it has found the cause.
+    summary: Option<String>,
+    /// The same if it only suspects something.
+    suspicion: Option<String>,
+    sources: Vec<String>,
+    notes: Vec<String>,
 }
 
-/// Reads all paths.
-pub fn read(paths: &[String], now: WallTime) -> anyhow::Result<Read> {
-    let mut analyzer = Analyzer::new();
-    let unreadable = input::read(
-        paths,
-        now,
-        NonZeroUsize::MIN,
-        &mut analyzer,
-        &mut NoObserver,
-    );
-    let analysis = analyzer.finish();
-    let mut notes: Vec<String> = Vec::new();
-    for error in unreadable {
-        let error = anyhow::Error::from(error);
-        if !analysis.inputs.iter().any(|input| input.error.is_none()) {
-            return Err(error);
-        }
-        notes.push(format!("Not complete: {}.", sentence(&anyhow!(error))));
+/// Reads all paths; without any, the history of this node since `since`. None if nothing that was
+/// read has a time.
+pub fn read(
+    paths: &[String],
+    since: Option<WallTime>,
+    now: WallTime,
+) -> anyhow::Result<Option<Picture>> {
+    let mut read = Read::default();
+    let mut files = Vec::new();
+    let own = [history_directory().display().to_string()];
+    let paths = if paths.is_empty() { &own } else { paths };
+    let range = Range {
+        from: since,
+        to: None,
+    };
+    let mut unreadable = Vec::new();
+    for path in paths {
+        let place = Path::new(path);
+        let result = match place {
+            _ if is_history(place) => read.history(path, range),
+            _ if snapshot::is_snapshot(place) => read.snapshot(path),
+            _ if bundle::is_bundle(place) => read.bundle(path),
+            _ => {
+                files.push(path.clone());
+                continue;
+            }
+        };
+        unreadable.extend(result.err());
     }
-    if analysis.dropped.episodes > 0 {
-        notes.push(format!(
-            "{} more episodes were read than can be kept; they are missing here.",
-            analysis.dropped.episodes
-        ));
+    if std::ptr::eq(paths, &own) && !files.is_empty() {
+        bail!(
+            "there is no history in {}: an agent or a guard records one; --from draws saved files",
+            printable(&own[0])
+        );
     }
-    let sources: Vec<String> = analysis
-        .inputs
+    if !files.is_empty() {
+        unreadable.extend(read.files(&files, now));
+    }
+    if unreadable.len() == paths.len() {
+        return Err(unreadable.remove(0));
+    }
+    let incomplete = unreadable
         .iter()
-        .map(|input| {
-            format!(
-                "{} ({}, {} lines)",
-                input.path,
-                input.kind.as_str(),
-                input.lines
-            )
-        })
-        .collect();
-    let advice = advice(&analysis);
-    let summary = summary(&analysis);
-    let picture = Picture::new(summary, analysis.episodes).map(|picture| Picture {
-        advice,
-        sources: sources.clone(),
-        notes,
-        ..picture
-    });
-    Ok(Read { picture, sources })
+        .map(|error| format!("Not complete: {}.", sentence(error)));
+    read.notes.extend(incomplete);
+    Ok(read.picture())
 }
 
-/// What the analysis says, if it found something; otherwise what the picture shows.
-fn summary(analysis: &Analysis) -> String {
-    let end = analysis.episodes.iter().map(|it| it.to.unwrap_or(it.from));
-    match end.max() {
-        Some(end) if !analysis.has_problem() => timeline::summary(&analysis.episodes, end),
-        _ => analysis.summary.clone(),
+impl Read {
+    /// A folder of segments, or one.
+    fn history(&mut self, path: &str, range: Range) -> anyhow::Result<()> {
+        let mut entries = recorder::store::read(Path::new(path), range)
+            .with_context(|| printable(path).into_owned())?;
+        let count = self.fold(path, &mut entries);
+        self.sources
+            .push(format!("{path} (history, {count} entries)"));
+        self.notes.extend(skipped(entries.skipped()));
+        Ok(())
+    }
+
+    fn snapshot(&mut self, path: &str) -> anyhow::Result<()> {
+        let read = snapshot::open(Path::new(path)).with_context(|| printable(path).into_owned())?;
+        let count = self.fold(path, read.entries);
+        self.sources
+            .push(format!("{path} (snapshot, {count} entries)"));
+        if !read.is_whole {
+            self.notes
+                .push(format!("{path} is cut off: its end is missing."));
+        }
+        if let Some(facts) = read.parts.facts {
+            self.diagnosed(path, &facts);
+        }
+        Ok(())
+    }
+
+    fn bundle(&mut self, path: &str) -> anyhow::Result<()> {
+        let facts = bundle::read(Path::new(path)).with_context(|| printable(path).into_owned())?;
+        self.sources.push(format!("{path} (bundle)"));
+        self.diagnosed(path, &facts);
+        Ok(())
+    }
+
+    fn fold(&mut self, path: &str, entries: impl IntoIterator<Item = Entry>) -> u64 {
+        let mut fold = Fold::default();
+        let mut count = 0;
+        for entry in entries {
+            fold.take(entry);
+            count += 1;
+        }
+        let (episodes, dropped) = fold.finish();
+        self.dropped(path, dropped);
+        self.episodes.extend(episodes);
+        count
+    }
+
+    /// What a bundle shows was so when it was taken.
+    fn diagnosed(&mut self, path: &str, facts: &NodeFacts) {
+        let diagnosis = diagnose(facts, |_| true);
+        let source = Source {
+            file: path.to_owned(),
+            line: None,
+            text: String::new(),
+        };
+        let episodes = diagnosis.findings.iter().map(|finding| {
+            let what = What::Finding {
+                cause: finding.cause,
+                confidence: finding.confidence.as_str().to_owned(),
+            };
+            Episode::at(facts.taken, what, told(finding))
+                .about(finding.culprit.clone())
+                .written(source.clone())
+        });
+        self.episodes.extend(episodes);
+        self.found(diagnosis.findings, diagnosis.summary);
+    }
+
+    /// Logs, dumps and everything else. Gives those that cannot be read.
+    fn files(&mut self, paths: &[String], now: WallTime) -> Vec<anyhow::Error> {
+        let mut analyzer = Analyzer::new();
+        let one = NonZeroUsize::MIN;
+        let unreadable = input::read(paths, now, one, &mut analyzer, &mut NoObserver);
+        let analysis = analyzer.finish();
+        let was_read = |input: &&InputReport| input.error.is_none() || input.lines > 0;
+        let inputs = analysis.inputs.iter().filter(was_read);
+        self.sources.extend(inputs.map(|input| {
+            let kind = input.kind.as_str();
+            format!("{} ({kind}, {} lines)", input.path, input.lines)
+        }));
+        self.dropped("the files", analysis.dropped.episodes);
+        let has_problem = analysis.has_problem();
+        let Analysis {
+            summary,
+            findings,
+            episodes,
+            ..
+        } = analysis;
+        self.episodes.extend(episodes);
+        if has_problem {
+            self.found(findings, summary);
+        }
+        unreadable.into_iter().map(Into::into).collect()
+    }
+
+    fn found(&mut self, findings: Vec<Finding>, summary: String) {
+        let is_certain = |finding: &Finding| finding.verdict == Verdict::Problem;
+        let place = match findings.iter().any(is_certain) {
+            true => &mut self.summary,
+            false => &mut self.suspicion,
+        };
+        if !summary.is_empty() {
+            place.get_or_insert(summary);
+        }
+        self.findings.extend(findings);
+    }
+
+    fn dropped(&mut self, path: &str, dropped: u64) {
+        if dropped > 0 {
+            self.notes.push(format!(
+                "{path} has {dropped} more episodes than can be kept; they are missing here."
+            ));
+        }
+    }
+
+    fn picture(mut self) -> Option<Picture> {
+        self.findings
+            .sort_by_key(|finding| std::cmp::Reverse(finding.confidence));
+        let mut advice: Vec<Advice> = self.findings.iter().map(advice).collect();
+        advice.dedup_by(|one, other| one.cause == other.cause && one.sentence == other.sentence);
+        let picture = Picture::new(String::new(), self.episodes)?;
+        let shown = timeline::summary(&picture.episodes, picture.to);
+        Some(Picture {
+            summary: self
+                .summary
+                .or(shown)
+                .or(self.suspicion)
+                .unwrap_or_else(|| "No call hung, and the node was not seen to suffer.".to_owned()),
+            advice,
+            sources: self.sources,
+            notes: self.notes,
+            ..picture
+        })
     }
 }
 
-fn advice(analysis: &Analysis) -> Vec<Advice> {
-    let findings = analysis.findings.iter();
-    let advice = findings.map(|finding| Advice {
+fn told(finding: &Finding) -> String {
+    match finding.sentence.is_empty() {
+        true => finding.title.to_owned(),
+        false => finding.sentence.clone(),
+    }
+}
+
+fn advice(finding: &Finding) -> Advice {
+    Advice {
         cause: finding.cause.id().to_owned(),
         confidence: finding.confidence.as_str().to_owned(),
-        sentence: match finding.sentence.is_empty() {
-            true => finding.title.to_owned(),
-            false => finding.sentence.clone(),
-        },
+        sentence: told(finding),
         steps: finding.advice.iter().map(ToString::to_string).collect(),
-    });
-    advice.collect()
+    }
+}
+
+/// What could not be read of a history.
+fn skipped(skipped: Skipped) -> Option<String> {
+    let Skipped {
+        damaged_bytes,
+        // The writer is writing, or was killed.
+        torn_segments: _,
+        unknown_entries,
+        newer_segments,
+        removed_segments,
+        unreadable_segments,
+    } = skipped;
+    let parts = [
+        (damaged_bytes, "damaged bytes"),
+        (unknown_entries, "entries of a newer pleg"),
+        (newer_segments, "segments of a newer pleg"),
+        (removed_segments, "segments that were removed meanwhile"),
+        (unreadable_segments, "segments that cannot be read"),
+    ];
+    let parts = parts.into_iter().filter(|(count, _)| *count > 0);
+    let parts: Vec<String> = parts
+        .map(|(count, what)| format!("{count} {what}"))
+        .collect();
+    let list = parts.join(", ");
+    (!list.is_empty()).then(|| format!("Skipped in the history: {list}."))
 }

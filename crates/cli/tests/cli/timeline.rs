@@ -1,0 +1,229 @@
+//! `pleg timeline`: a picture of an incident, from saved files.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use pleg::runtime::Rpc;
+use serde_json::Value;
+use sim::Fault;
+
+use crate::support::{Agent, Ended, FakeRuntime, Pleg, eventually};
+
+const LATE: &str = "E0506 12:02:00.000000 9 remote_runtime.go:600] \"ContainerStatus from runtime service \
+                    failed\" err=\"rpc error: code = DeadlineExceeded desc = context deadline exceeded\" \
+                    containerID=\"61ac7eca54e961ac7eca54e961ac7eca54e961ac7eca54e961ac7eca54e961ac\"\n";
+const SKIPPED: &str = "E0506 12:03:00.000000 9 kubelet.go:2055] \"Skipping pod synchronization\" \
+                       err=\"PLEG is not healthy: pleg was last seen active 3m1s ago; threshold is 3m0s\"\n";
+
+fn samples() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../analyze/tests/samples")
+}
+
+fn timeline(path: &Path, more: &[&str]) -> Ended {
+    let mut args = vec!["timeline", "--from", path.to_str().unwrap()];
+    args.extend(more);
+    Pleg::new(&args).run()
+}
+
+/// A log in a folder of its own.
+fn log() -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("kubelet.log");
+    fs::write(&path, [LATE, SKIPPED].concat()).unwrap();
+    (folder, path)
+}
+
+fn titles(value: &Value) -> Vec<&str> {
+    let episodes = value["episodes"].as_array().unwrap().iter();
+    episodes
+        .filter_map(|episode| episode["what"].as_str())
+        .collect()
+}
+
+#[test]
+fn a_picture_has_each_of_its_formats() {
+    let (_folder, log) = log();
+    let json = timeline(&log, &["-o", "json"]).assert_code(0).value();
+    assert_eq!(titles(&json), ["noRelist", "hungCall", "podsSkipped"]);
+    assert_eq!(json["episodes"][1]["call"], "ContainerStatus");
+    assert_eq!(json["episodes"][1]["source"]["line"], 1);
+    assert_eq!(json["episodes"][2]["to"], Value::Null);
+    let intervals = timeline(&log, &["-o", "intervals"]).assert_code(0).value();
+    assert_eq!(
+        intervals["items"][1]["message"]["reason"],
+        "ContainerStatusHangs"
+    );
+    let svg = timeline(&log, &["-o", "svg"]).assert_code(0).out;
+    assert!(
+        svg.starts_with("<svg ") && svg.ends_with("</svg>\n"),
+        "{svg}"
+    );
+    let html = timeline(&log, &["-o", "html"]).assert_code(0).out;
+    assert!(html.starts_with("<!doctype html>"), "{html}");
+    let text = timeline(&log, &["-o", "text"]).assert_code(0).out;
+    for part in [
+        "61ac7eca54e96 (ContainerStatus)",
+        "pods are not synced",
+        "kubelet.log:2",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+#[test]
+fn a_pipe_receives_the_page_and_a_file_what_its_extension_says() {
+    let (folder, log) = log();
+    let piped = timeline(&log, &[]).assert_code(0).out;
+    assert!(piped.starts_with("<!doctype html>"));
+    for (name, begin) in [
+        ("a.html", "<!doctype html>"),
+        ("a", "<!doctype html>"),
+        ("a.svg", "<svg "),
+        ("a.json", "{\"summary\""),
+        ("a.txt", "6 May "),
+    ] {
+        let path = folder.path().join(name);
+        let ended = timeline(&log, &["--output-file", path.to_str().unwrap()]);
+        assert_eq!(ended.assert_code(0).out, "");
+        let written = fs::read_to_string(&path).unwrap();
+        assert!(written.starts_with(begin), "{name}: {written}");
+    }
+    let path = folder.path().join("a.png");
+    let ended = timeline(&log, &["--output-file", path.to_str().unwrap()]);
+    let stderr = ended.sentence();
+    assert!(
+        stderr.contains(".png") && stderr.contains("svg"),
+        "{stderr}"
+    );
+}
+
+#[test]
+fn three_saved_files_make_one_picture_that_says_what_happened() {
+    let files = [
+        "log-kubelet-1.23-eks-structured-eksworkshop447.log",
+        "dump-crio-1.29-mutex-crio9406.txt",
+        "log-systemd-cookie-overflow-systemdrhel266.log",
+    ];
+    let mut args = vec![
+        "timeline".to_owned(),
+        "-o".into(),
+        "json".into(),
+        "--from".into(),
+    ];
+    args.extend(files.map(|name| samples().join(name).to_string_lossy().into_owned()));
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let value = Pleg::new(&args).run().assert_code(0).value();
+    let summary = value["summary"].as_str().unwrap();
+    assert!(summary.contains("D-Bus serial numbers"), "{summary}");
+    let titles = titles(&value);
+    assert!(
+        titles.contains(&"podsSkipped") && titles.contains(&"sign"),
+        "{titles:?}"
+    );
+    assert_eq!(value["sources"].as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn without_from_the_history_of_this_node_is_drawn() {
+    let runtime = FakeRuntime::with_pods(&[("web", &["app"]), ("db", &["app"])]);
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().to_str().unwrap();
+    let timeline = |more: &[&str]| {
+        let args = [&["timeline", "-o", "json"], more].concat();
+        Pleg::new(&args).env("PLEG_STATE_DIR", state).run()
+    };
+    let sentence = timeline(&[]).sentence();
+    assert!(sentence.contains("no history in"), "{sentence}");
+
+    let history = folder.path().join("history").display().to_string();
+    let lines = format!("history:\n  directory: {history}\n");
+    let agent = Agent::configured(&runtime.endpoint(), &lines);
+    agent.wait_healthy();
+    let call = Some("db/app.0");
+    runtime.sim.fault(Rpc::ListContainers, None, Fault::Hang);
+    runtime.sim.fault(Rpc::ContainerStatus, call, Fault::Hang);
+    let value = eventually("the culprit is in the history", || {
+        let ended = timeline(&["--since", "1h"]);
+        let value = (ended.code == Some(0)).then(|| ended.value())?;
+        let summary = value["summary"].as_str().unwrap_or_default();
+        summary
+            .contains("ContainerStatus for default/db")
+            .then_some(value)
+    });
+    let episodes = value["episodes"].as_array().unwrap();
+    let goes_on =
+        |episode: &&Value| episode["call"] == "ContainerStatus" && episode["to"].is_null();
+    assert!(
+        episodes.iter().any(|episode| goes_on(&episode)),
+        "{value:#}"
+    );
+    let by_path = timeline(&["--from", &history]);
+    assert!(by_path.assert_code(0).out.contains("(history, "));
+
+    let snapshot = folder.path().join("node.gz");
+    let file = snapshot.to_str().unwrap();
+    let args = ["snapshot", file, "--agent", &agent.socket];
+    Pleg::new(&args)
+        .env("PLEG_STATE_DIR", state)
+        .run()
+        .assert_code(0);
+    let value = timeline(&["--from", file]).assert_code(0).value();
+    assert!(
+        value["sources"].to_string().contains("(snapshot, "),
+        "{value:#}"
+    );
+    assert!(titles(&value).contains(&"hungCall"), "{value:#}");
+}
+
+#[test]
+fn what_has_no_time_is_not_drawn_and_the_error_says_so() {
+    let ended = timeline(&samples().join("dump-crio-1.29-mutex-crio9406.txt"), &[]);
+    let stderr = ended.sentence();
+    assert!(stderr.contains("no line has a time"), "{stderr}");
+    assert!(stderr.contains("pleg analyze"), "{stderr}");
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_an_error_alone_and_a_note_beside_others() {
+    let (folder, log) = log();
+    let missing = folder.path().join("missing.log");
+    let stderr = timeline(&missing, &[]).sentence();
+    assert!(
+        stderr.contains("missing.log") && stderr.contains("no such file"),
+        "{stderr}"
+    );
+    let more = ["-o", "json", "--from", missing.to_str().unwrap()];
+    let value = timeline(&log, &more).assert_code(0).value();
+    let notes = value["notes"].to_string();
+    assert!(notes.contains("missing.log"), "{notes}");
+}
+
+#[test]
+fn since_leaves_out_what_had_ended_before() {
+    let (_folder, log) = log();
+    let value = timeline(&log, &["-o", "json", "--since", "30s"])
+        .assert_code(0)
+        .value();
+    assert_eq!(titles(&value), ["noRelist", "podsSkipped"]);
+    let stderr = timeline(&log, &["--since", "soon"]).assert_code(2).err;
+    assert!(stderr.contains("is not a duration"), "{stderr}");
+}
+
+#[test]
+fn a_hostile_line_drives_neither_a_terminal_nor_a_browser() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("kubelet.log");
+    let hostile = "<script>x</script>\u{1b}[2J\u{202e}";
+    fs::write(
+        &path,
+        SKIPPED.replace("9 kubelet.go", &format!("9 kubelet.go:1] {hostile} x.go")),
+    )
+    .unwrap();
+    for format in ["html", "svg", "text", "json", "intervals"] {
+        let out = timeline(&path, &["-o", format]).assert_code(0).out;
+        assert!(!out.contains(['\u{1b}', '\u{202e}']), "{format}: {out}");
+        if format == "html" || format == "svg" {
+            assert!(!out.contains("<script>x"), "{format}: {out}");
+        }
+    }
+}

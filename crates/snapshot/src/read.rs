@@ -66,12 +66,13 @@ enum Line {
 
 /// Whether a file is a snapshot, by its first bytes.
 pub fn is_snapshot(path: &Path) -> bool {
+    // Opening a pipe takes it from who reads it.
+    if !path.metadata().is_ok_and(|about| about.is_file()) {
+        return false;
+    }
     let Ok(file) = File::open(path) else {
         return false;
     };
-    if !file.metadata().is_ok_and(|about| about.is_file()) {
-        return false;
-    }
     let mut beginning = vec![0; BEGINNING.len()];
     let read = MultiGzDecoder::new(BufReader::new(file)).read_exact(&mut beginning);
     read.is_ok() && beginning == BEGINNING.as_bytes()

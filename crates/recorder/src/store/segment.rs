@@ -112,6 +112,10 @@ pub(super) fn load(path: &Path) -> io::Result<Content> {
 
 /// Whether the file is a segment, by its first bytes.
 pub fn is_segment(path: &Path) -> bool {
+    // Opening a pipe takes it from who reads it.
+    if !path.metadata().is_ok_and(|about| about.is_file()) {
+        return false;
+    }
     let mut magic = [0; MAGIC.len()];
     let read = File::open(path).and_then(|mut file| file.read_exact(&mut magic));
     read.is_ok() && magic == MAGIC

@@ -184,9 +184,11 @@ impl Engine {
         }
         let older = self.records.newest_ticket();
         self.settle(now);
-        let pending = self.pending();
+        let mut pending = self.pending();
         self.differing.keep(&pending, begun.instant);
         self.failures.keep(&pending);
+        // Which of both is so, the next status of them tells.
+        pending.extend(self.doubts.awaiting_lists().cloned());
         self.cache.vouch(Vouch {
             begun,
             pending,

@@ -279,6 +279,40 @@ async fn a_new_pod_is_seen_with_the_containers_that_its_sandbox_tells() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_sweep_that_only_finds_out_that_sandboxes_tell_their_containers_has_not_seen_all() {
+    let node = Node::watch_knowing_no_host(|sim| {
+        sim.fill_sandboxes();
+        many(sim, 3, &["app"]);
+    })
+    .await;
+    node.at(8.4).await;
+    node.sim.fault(Rpc::ListContainers, None, Fault::Hang);
+    node.at(9.5).await;
+    let now = node.sim.now();
+    for pod in ["p0", "p1", "p2"] {
+        node.sim.world().pod(pod).create("late", now).start(now);
+    }
+    let created = Instant::now();
+    let cache = node.pleg.cache().clone();
+    for _ in 0..80 {
+        node.pass(0.05).await;
+        for entry in cache.all() {
+            let lacks_late = state_of(&entry, "late").is_none();
+            let is_complete = entry.complete_as_of > Some(created);
+            assert!(
+                !(lacks_late && is_complete),
+                "{}: {entry:?}",
+                node.elapsed()
+            );
+        }
+    }
+    for entry in cache.all() {
+        assert!(state_of(&entry, "late").is_some());
+        assert!(entry.complete_as_of > Some(created), "later sweeps see all");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn whoever_has_started_a_container_is_not_told_that_there_is_none() {
     for (config, kernel) in [(generic(), true), (Config::default(), false)] {
         let prepare = |sim: &Sim| {

@@ -8,9 +8,10 @@ use std::time::Duration;
 use node::{Node, STATUSES, broken, generic, many, seconds};
 use pleg::Config;
 use pleg::model::id::PodUid;
-use pleg::model::listed::ContainerState;
+use pleg::model::listed::{ContainerState, SandboxState};
+use pleg::out::cache::Entry;
 use pleg::out::health::HealthState;
-use pleg::runtime::Rpc;
+use pleg::runtime::{CallError, Rpc};
 use sim::{Fault, Sim, StreamFault};
 use tokio::time::Instant;
 
@@ -278,6 +279,40 @@ async fn a_new_pod_is_seen_with_the_containers_that_its_sandbox_tells() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_sweep_that_only_finds_out_that_sandboxes_tell_their_containers_has_not_seen_all() {
+    let node = Node::watch_knowing_no_host(|sim| {
+        sim.fill_sandboxes();
+        many(sim, 3, &["app"]);
+    })
+    .await;
+    node.at(8.4).await;
+    node.sim.fault(Rpc::ListContainers, None, Fault::Hang);
+    node.at(9.5).await;
+    let now = node.sim.now();
+    for pod in ["p0", "p1", "p2"] {
+        node.sim.world().pod(pod).create("late", now).start(now);
+    }
+    let created = Instant::now();
+    let cache = node.pleg.cache().clone();
+    for _ in 0..80 {
+        node.pass(0.05).await;
+        for entry in cache.all() {
+            let lacks_late = state_of(&entry, "late").is_none();
+            let is_complete = entry.complete_as_of > Some(created);
+            assert!(
+                !(lacks_late && is_complete),
+                "{}: {entry:?}",
+                node.elapsed()
+            );
+        }
+    }
+    for entry in cache.all() {
+        assert!(state_of(&entry, "late").is_some());
+        assert!(entry.complete_as_of > Some(created), "later sweeps see all");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn whoever_has_started_a_container_is_not_told_that_there_is_none() {
     for (config, kernel) in [(generic(), true), (Config::default(), false)] {
         let prepare = |sim: &Sim| {
@@ -327,4 +362,139 @@ async fn an_answer_says_that_it_lacks_what_was_started_while_containers_cannot_b
     let entry = entry.unwrap();
     assert_eq!(entry.status.containers.len(), 1);
     assert!(entry.complete_as_of < Some(started));
+}
+
+fn not_found() -> Fault {
+    Fault::Fail(CallError::NotFound("for a moment".into()))
+}
+
+/// Whether the entry has the victim's sandbox, and `app` as it runs.
+fn has_what_runs(entry: &Entry) -> bool {
+    let is_ready = |id| {
+        let mut sandboxes = entry.status.sandboxes.iter();
+        sandboxes.any(|it| it.id == id && it.state == SandboxState::Ready)
+    };
+    is_ready("victim.0".into()) && state_of(entry, "app") == Some(ContainerState::Running)
+}
+
+fn state_of(entry: &Entry, container: &str) -> Option<ContainerState> {
+    let mut containers = entry.status.containers.iter();
+    let found = containers.find(|found| &*found.name == container);
+    found.map(|found| found.state)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_that_lacks_what_is_listed_is_not_complete_and_is_no_answer() {
+    for kernel in [false, true] {
+        for (call, id) in [
+            (Rpc::ContainerStatus, "victim/app.0"),
+            (Rpc::PodSandboxStatus, "victim.0"),
+        ] {
+            for lasts in [0.1, 0.8] {
+                let case = format!("kernel: {kernel}, {id} for {lasts} s");
+                let prepare = |sim: &Sim| {
+                    sim.run("victim", &["app", "side"]);
+                    many(sim, 3, &["app"]);
+                };
+                let node = match kernel {
+                    true => Node::watch_with_kernel(generic(), prepare).await,
+                    false => Node::watch(prepare).await,
+                };
+                // The lists of 9.0 show the exit, or the kernel shortly after them.
+                node.at(if kernel { 9.05 } else { 8.95 }).await;
+                node.sim.fault(call, Some(id), not_found());
+                node.sim.exit("victim", "side", 1);
+                let (uid, cache) = (victim(), node.pleg.cache().clone());
+                let exited = Instant::now();
+                let asked = tokio::spawn(async move { cache.newer_than(&uid, exited).await });
+                let mut lacked = false;
+                for step in 0..60 {
+                    node.pass(0.05).await;
+                    if f64::from(step) * 0.05 >= lasts {
+                        node.sim.lift_all();
+                    }
+                    let entry = node.pleg.cache().get(&victim());
+                    if entry.error.is_none() && !has_what_runs(&entry) {
+                        lacked = true;
+                        assert_eq!(entry.complete_as_of, None, "{case}");
+                    }
+                }
+                assert!(lacked, "{case}");
+                assert!(asked.is_finished(), "{case}");
+                let entry = asked.await.unwrap().unwrap();
+                assert_eq!(entry.error, None, "{case}");
+                assert!(has_what_runs(&entry), "{case}: {entry:?}");
+                let side = state_of(&entry, "side");
+                assert_eq!(side, Some(ContainerState::Exited), "{case}");
+                assert!(entry.complete_as_of > Some(exited), "{case}");
+                // Nothing of it is told.
+                assert_eq!(node.deaths("victim/side.0").len(), 1, "{case}");
+                assert_eq!(node.deaths("victim/app.0").len(), 0, "{case}");
+                assert_eq!(node.deaths("victim.0").len(), 0, "{case}");
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_is_complete_again_with_the_first_list_that_confirms_a_removal() {
+    let node = Node::watch(|sim| {
+        sim.run("victim", &["app", "side"]);
+        many(sim, 3, &["app"]);
+    })
+    .await;
+    node.at(8.95).await;
+    node.told();
+    // The lists of 9.0 show it for the last time.
+    let slow = Fault::Slow(seconds(0.1));
+    node.sim
+        .fault(Rpc::ContainerStatus, Some("victim/app.0"), slow);
+    node.sim.exit("victim", "side", 1);
+    let exited = Instant::now();
+    node.at(9.05).await;
+    let is_other = |container: &sim::Container| container.name != "app";
+    node.sim.world().pod("victim").containers.retain(is_other);
+    node.at(9.2).await;
+    let entry = node.pleg.cache().get(&victim());
+    assert_eq!((state_of(&entry, "app"), entry.error), (None, None));
+    assert_eq!(entry.complete_as_of, None);
+    node.pleg.request_relist();
+    let asked = Instant::now();
+    let entry = node.pleg.cache().newer_than(&victim(), exited).await;
+    let entry = entry.unwrap();
+    assert!(asked.elapsed() < seconds(0.01));
+    assert_eq!(state_of(&entry, "app"), None);
+    assert!(entry.complete_as_of > Some(exited));
+    node.pass(5.0).await;
+    node.assert_told(
+        "9.100 Died victim/side.0 with 1
+         9.200 Died victim/app.0
+         9.200 Removed victim/app.0",
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_lacks_what_is_listed_while_lists_hang_is_answered_and_not_complete() {
+    for lasts in [0.1, 30.0] {
+        let node = Node::watch_with_kernel(generic(), |sim| {
+            sim.run("victim", &["app", "side"]);
+            many(sim, 3, &["app"]);
+        })
+        .await;
+        node.at(8.4).await;
+        for list in [Rpc::ListContainers, Rpc::ListPodSandbox] {
+            node.sim.fault(list, None, Fault::Hang);
+        }
+        node.at(20.4).await;
+        let app = Some("victim/app.0");
+        node.sim.fault(Rpc::ContainerStatus, app, not_found());
+        node.sim.exit("victim", "side", 1);
+        let exited = Instant::now();
+        node.pass(lasts).await;
+        node.sim.lift(Rpc::ContainerStatus, app);
+        let entry = node.pleg.cache().newer_than(&victim(), exited).await;
+        let entry = entry.unwrap();
+        assert!(exited.elapsed() < seconds(lasts + 5.0));
+        assert!(entry.complete_as_of < Some(exited), "{lasts} s");
+    }
 }

@@ -11,7 +11,7 @@ use odd::Odd;
 use pleg::Config;
 use pleg::model::id::{Id, PodRef};
 use pleg::runtime::{Announced, AnnouncedSandbox, Rpc};
-use sim::{Fault, Outstanding, Sim};
+use sim::{Fault, Outstanding, Sim, StreamFault};
 use tokio::time::Instant;
 
 /// A node whose runtime may be odd, with the folder of a container that is long gone.
@@ -215,4 +215,52 @@ async fn a_sweep_that_found_nobody_is_no_look() {
     node.pass(20.0).await;
     let seen = node.elapsed() - node.status().await.health.age_seconds.unwrap();
     assert!(seen <= begun, "seen as of {seen}, nobody since {begun}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_was_not_found_once_is_there_as_soon_as_a_list_shows_it_whatever_else_happens() {
+    // The list is asked for before it is not found, or after.
+    for list_first in [false, true] {
+        let (node, odd) = watch_odd(Config::default(), |sim, _| {
+            many(sim, 3, &["app"]);
+            sim.run("victim", &["app", "side"]);
+        })
+        .await;
+        node.at(20.4).await;
+        let slow = Fault::Slow(seconds(0.3));
+        node.sim.fault(Rpc::ListContainers, None, slow);
+        let late = "victim/late.0";
+        odd.oddities().not_found_once.insert(late.into());
+        if list_first {
+            node.sim.disturb_stream(StreamFault::Silent);
+        }
+        let now = node.sim.now();
+        node.sim.world().pod("victim").create("late", now);
+        let created = Instant::now();
+        node.pass(0.01).await;
+        node.pleg.request_relist();
+        node.pass(0.1).await;
+        node.sim.calm_stream();
+        // Events have the pod looked at while the list is under way.
+        let now = node.sim.now();
+        node.sim.world().container("victim", "late").start(now);
+        node.sim.exit("victim", "side", 1);
+        if list_first {
+            let is_to_come = odd.oddities().not_found_once.contains(&Id::from(late));
+            assert!(is_to_come, "only its start has told of it");
+        }
+        let uid = "uid-victim".into();
+        for _ in 0..300 {
+            node.pass(0.01).await;
+            let entry = node.pleg.cache().get(&uid);
+            let lacks_it = entry.status.container(&late.into()).is_none();
+            let is_complete = entry.error.is_none() && entry.complete_as_of > Some(created);
+            let at = node.elapsed();
+            assert!(!(lacks_it && is_complete), "{list_first}, {at}: {entry:?}");
+        }
+        assert!(odd.oddities().not_found_once.is_empty());
+        let entry = node.pleg.cache().get(&uid);
+        assert!(entry.status.container(&late.into()).is_some());
+        assert!(entry.complete_as_of > Some(created));
+    }
 }

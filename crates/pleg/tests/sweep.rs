@@ -2,7 +2,7 @@
 
 mod node;
 
-use node::{Node, broken, generic, many, pods, seconds};
+use node::{Node, STATUSES, broken, generic, many, pods, seconds};
 use pleg::Config;
 use pleg::out::coverage::LookKind;
 use pleg::out::health::{Blind, HealthState, Reason};
@@ -553,4 +553,37 @@ async fn a_sweep_that_a_pid_held_up_is_a_look_once_that_is_told() {
     let first = seen.first().expect("it is complete").since(began);
     // It was begun two seconds after the start.
     assert_eq!(first, seconds(1.5));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_first_sweep_counts_what_answers_in_another_order_than_it_was_asked() {
+    let both = [Rpc::ListContainers, Rpc::ListPodSandbox];
+    // A single list is done without after a second, both after two; a second later comes the next.
+    for (lists, once) in [(&both[..1], 1.9), (&both, 2.9)] {
+        for slow in ["p0.0", "p0/app.0", "p0/side.0"] {
+            let node = Node::watch(|sim| {
+                many(sim, 3, &["app", "side"]);
+                for pod in ["p0", "p1", "p2"] {
+                    sim.exit(pod, "app", 1);
+                    sim.exit(pod, "side", 1);
+                }
+                let late = Fault::Slow(seconds(0.1));
+                sim.fault(Rpc::ListPodSandbox, None, late.clone());
+                for call in STATUSES {
+                    sim.fault(call, Some(slow), late.clone());
+                }
+                for list in lists {
+                    sim.fault(*list, None, Fault::Hang);
+                }
+            })
+            .await;
+            node.at(once).await;
+            let case = format!("{slow} is slow while {lists:?} hang");
+            let status = node.status().await;
+            assert_eq!(status.containers["exited"], 6, "{case}");
+            let entries = node.pleg.cache().all();
+            let sandboxes = entries.iter().flat_map(|entry| &entry.status.sandboxes);
+            assert_eq!(sandboxes.count(), 3, "{case}");
+        }
+    }
 }

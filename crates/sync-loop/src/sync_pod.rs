@@ -30,8 +30,8 @@ pub struct Turn<S> {
     /// When the last sync ended that changed something; before the first one, when the loop began.
     pub since: Instant,
     /// Whether the entry has whatever was created before `since`. It has not while sandboxes or
-    /// containers cannot be listed: only what it shows is known then, and whatever it does not
-    /// show may be there.
+    /// containers cannot be listed, or while one that is listed is not found: only what it shows
+    /// is known then, and whatever it does not show may be there.
     pub is_complete: bool,
     /// Whether the runtime's network is ready: until then only pods on the host's are started.
     pub network_ready: bool,

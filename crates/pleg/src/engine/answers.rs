@@ -184,9 +184,11 @@ impl Engine {
         }
         let older = self.records.newest_ticket();
         self.settle(now);
-        let pending = self.pending();
+        let mut pending = self.pending();
         self.differing.keep(&pending, begun.instant);
         self.failures.keep(&pending);
+        // Which of both is so, the next status of them tells.
+        pending.extend(self.doubts.awaiting_lists().cloned());
         self.cache.vouch(Vouch {
             begun,
             pending,
@@ -333,19 +335,18 @@ impl Engine {
         let mut pending = self.pending();
         pending.extend(self.unseen(now.instant));
         pending.extend(swept.failed);
-        let sees_new_containers = !swept.missing.containers || self.sweeper.sees_new_containers();
         self.cache.vouch(Vouch {
             begun: swept.begun,
             pending,
             sees_new_pods: swept.sandboxes_listed,
-            sees_new_containers,
+            sees_new_containers: swept.sees_new_containers,
         });
         // What it could not see must have been said: that a list is only suspected is not.
         let blind = self.relister.blind(self.ages(now.instant));
         let said = |missing: bool, blind: bool| !missing || blind || self.relister.are_slow();
         if sees_somebody
             && said(!swept.sandboxes_listed, blind.sandboxes)
-            && said(!sees_new_containers, blind.containers)
+            && said(!swept.sees_new_containers, blind.containers)
         {
             let older = self.records.newest_ticket();
             self.begin_round(swept.begun, LookKind::Sweep, older, now);

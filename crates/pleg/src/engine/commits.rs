@@ -81,16 +81,12 @@ impl Engine {
                 }
                 // All that the pod still has was answered, when this was begun.
                 self.failures.forget_until(uid, inspected_since);
-                let inspection = Inspection {
-                    begun: now.back_at(commit.begun),
-                    listed: commit.listed,
-                    differs: self.records.is_pending(uid),
-                };
                 let listed = self.records.listed_as(uid);
                 let contradictions = match &commit.after {
                     Some(asked) => contradictions(&status, asked, listed),
                     None => Contradictions::new(),
                 };
+                let lacks_listed = contradictions.keys().any(|id| !status.contains(id));
                 let is_listed_since = |time| self.records.is_listed_since(uid, time);
                 let judged = self.doubts.inspected(
                     &status,
@@ -99,6 +95,12 @@ impl Engine {
                     is_listed_since,
                     now.instant,
                 );
+                let inspection = Inspection {
+                    begun: now.back_at(commit.begun),
+                    listed: commit.listed,
+                    differs: self.records.is_pending(uid) || self.doubts.awaits_lists(uid),
+                    lacks_listed,
+                };
                 let status = match (&judged, listed) {
                     (Judged::Fails { error, last_good }, Some(listed)) => {
                         let in_doubt = (last_good.as_ref(), listed, error.clone());

@@ -7,6 +7,9 @@
 //!                                   if lists that were asked for since say the same
 //! ```
 //!
+//! Until it was asked again after lists that were asked for since, nobody knows which of both is
+//! so: no list vouches for such a pod. A status that lacks what is listed is not complete.
+//!
 //! What came with CRI-O and cri-dockerd: an exit code of -1 until the exit file is there, a
 //! list and a status that are written one after the other.
 
@@ -43,8 +46,10 @@ pub(crate) struct Doubts {
 struct Contradicted {
     /// When it first did, perhaps in other ids than now.
     first: Instant,
-    /// Lists that were asked for since did not say the same.
-    is_denied: bool,
+    /// It was asked again after lists that were asked for since, which confirm or deny it. Of a
+    /// pod that always changes it is another contradiction each time: what was listed is gone by
+    /// the time that it is asked for.
+    lists_came: bool,
     /// What was known of it before.
     last_good: Arc<PodStatus>,
 }
@@ -134,15 +139,17 @@ impl Doubts {
         }
         let mut failing = doubts.values().filter_map(|doubt| doubt.failing.as_ref());
         let judged = match failing.next() {
-            Some(failing) => Judged::Fails {
-                error: failing.error.clone(),
-                last_good: self.remember(&status.uid, last_good, now),
-            },
-            None if contradicts => {
-                self.remember(&status.uid, last_good, now);
-                if let Some(contradicted) = self.contradicted.get_mut(&status.uid) {
-                    contradicted.is_denied |= is_listed_since(contradicted.first);
+            Some(failing) => {
+                let contradicted = self.remember(&status.uid, last_good, now);
+                contradicted.lists_came = true;
+                Judged::Fails {
+                    error: failing.error.clone(),
+                    last_good: contradicted.last_good.clone(),
                 }
+            }
+            None if contradicts => {
+                let contradicted = self.remember(&status.uid, last_good, now);
+                contradicted.lists_came |= is_listed_since(contradicted.first);
                 Judged::Contradicts
             }
             None => {
@@ -161,14 +168,13 @@ impl Doubts {
         uid: &PodUid,
         last_good: Arc<PodStatus>,
         now: Instant,
-    ) -> Arc<PodStatus> {
-        let new = Contradicted {
+    ) -> &mut Contradicted {
+        let known = self.contradicted.entry(uid.clone());
+        known.or_insert(Contradicted {
             first: now,
-            is_denied: false,
+            lists_came: false,
             last_good,
-        };
-        let known = self.contradicted.entry(uid.clone()).or_insert(new);
-        known.last_good.clone()
+        })
     }
 
     /// A container was found to have exited, by a look at it alone.
@@ -213,13 +219,18 @@ impl Doubts {
         times.min()
     }
 
-    /// The pods of which a status contradicts the list, which no later list could confirm or deny
-    /// yet. Of a pod that always changes it is another contradiction each time: what was listed
-    /// is gone by the time that it is asked for.
-    pub(crate) fn contradicted(&self) -> impl Iterator<Item = &PodUid> {
+    /// The pods of which a status contradicts the list, which no later lists could confirm or deny
+    /// yet.
+    pub(crate) fn awaiting_lists(&self) -> impl Iterator<Item = &PodUid> {
         let new = self.contradicted.iter();
-        let new = new.filter(|(_, contradicted)| !contradicted.is_denied);
+        let new = new.filter(|(_, contradicted)| !contradicted.lists_came);
         new.map(|(uid, _)| uid)
+    }
+
+    /// Whether this pod is one of them.
+    pub(crate) fn awaits_lists(&self, uid: &PodUid) -> bool {
+        let contradicted = self.contradicted.get(uid);
+        contradicted.is_some_and(|contradicted| !contradicted.lists_came)
     }
 
     /// The statuses that contradict the list.

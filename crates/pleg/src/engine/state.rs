@@ -423,7 +423,7 @@ impl Engine {
         unseen.extend(failing.map(|pod| pod.uid));
         // Before the first look nothing has confirmed what a list shows.
         if self.rounds.looks() == 0 {
-            unseen.extend(self.doubts.contradicted().cloned());
+            unseen.extend(self.doubts.awaiting_lists().cloned());
         }
         let denied = self.processes.contradictions(now);
         unseen.extend(denied.map(|contradiction| contradiction.pod.uid));

@@ -104,6 +104,8 @@ struct Sweep {
     /// Asked for, and since when.
     waiting: BTreeMap<Key, Instant>,
     answered: usize,
+    /// All sandboxes that may tell containers are asked for, as the runtime was known to tell them.
+    asks_sandboxes: bool,
     /// How it is with the list that is asked for beside it.
     beside: Beside,
     /// The pods of which an id failed.
@@ -158,12 +160,12 @@ enum Beside {
 #[derive(Debug)]
 pub(crate) struct Swept {
     pub(crate) begun: Moment,
-    /// In place of which lists it was made.
-    pub(crate) missing: Missing,
     /// The pods of which an id failed.
     pub(crate) failed: BTreeSet<PodUid>,
     /// Whether sandboxes were listed meanwhile, so that new pods were seen.
     pub(crate) sandboxes_listed: bool,
+    /// Whether new containers were seen, in lists or in their sandboxes.
+    pub(crate) sees_new_containers: bool,
 }
 
 impl Sweeper {
@@ -253,6 +255,7 @@ impl Sweeper {
             waiting,
             missing,
             answered: 0,
+            asks_sandboxes: self.fills_sandboxes == Some(true),
             beside: beside.map_or(Beside::None, Beside::Due),
             failed: BTreeSet::new(),
             next: now.instant,
@@ -433,6 +436,9 @@ impl Sweeper {
     /// The runtime may be another one.
     pub(crate) fn runtime_changed(&mut self) {
         self.fills_sandboxes = None;
+        for sweep in [&mut self.trailing, &mut self.sweep].into_iter().flatten() {
+            sweep.asks_sandboxes = false;
+        }
     }
 
     /// Whether new containers are seen in their sandboxes.
@@ -591,9 +597,9 @@ impl Sweep {
             .fold(self.as_of, Instant::min);
         Some(Swept {
             begun: self.begun.back_at(as_of),
-            missing: self.missing,
             failed: std::mem::take(&mut self.failed),
             sandboxes_listed: self.beside == Beside::Listed(List::Sandboxes),
+            sees_new_containers: !self.missing.containers || self.asks_sandboxes,
         })
     }
 }

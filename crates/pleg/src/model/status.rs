@@ -276,6 +276,12 @@ impl PodStatus {
         self.containers.iter().find(|container| container.id == *id)
     }
 
+    /// Whether it has a sandbox or container with this id.
+    pub(crate) fn contains(&self, id: &Id) -> bool {
+        let mut sandboxes = self.sandboxes.iter();
+        sandboxes.any(|sandbox| sandbox.id == *id) || self.container(id).is_some()
+    }
+
     /// Keeps the exit codes that were known where this one has lost them.
     ///
     /// CRI-O answers -1 for a container whose exit file is gone, also where it told the code

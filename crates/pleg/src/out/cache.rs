@@ -54,7 +54,9 @@ pub struct Entry {
     /// nothing changed.
     pub as_of: Option<Moment>,
     /// As of when the status is complete: it has every sandbox and container that was there then,
-    /// unless it is gone. It stays behind while either of them cannot be listed.
+    /// unless it is gone. It stays behind while either of them cannot be listed, and is `None`
+    /// while the status lacks one that is listed: that may have been removed since, or the
+    /// runtime does not find it for a moment.
     pub complete_as_of: Option<Instant>,
 }
 
@@ -86,8 +88,10 @@ pub struct Inspection {
     pub begun: Moment,
     /// When the lists were begun that showed what to ask for.
     pub listed: Option<Instant>,
-    /// The pod differs again, so nothing vouches for it.
+    /// The pod differs again, or contradicts the lists, so nothing vouches for it.
     pub differs: bool,
+    /// Something that was asked for was not found, and is listed.
+    pub lacks_listed: bool,
 }
 
 /// What a look vouches for: every pod but those that are `pending`.
@@ -109,6 +113,9 @@ struct Contents {
     /// Pods that differ from what the cache holds: no look vouches for their entry
     /// until they are inspected.
     pending: BTreeSet<PodUid>,
+    /// Pods whose status lacks what is listed: no look makes them complete, but only an
+    /// inspection.
+    lacking: BTreeSet<PodUid>,
     /// What was told of pods that were found otherwise: whoever begins to listen is told the same,
     /// and then what all others are.
     told: BTreeMap<PodUid, Arc<ListedPod>>,
@@ -143,6 +150,11 @@ impl Contents {
         self.complete.min(self.containers_complete)
     }
 
+    /// When that look was begun by which the status of a pod is complete, if it lacks nothing.
+    fn completed(&self, uid: &PodUid) -> Option<Instant> {
+        self.listed().filter(|_| !self.lacking.contains(uid))
+    }
+
     /// What was told of an inspected pod.
     fn told(&self, uid: &PodUid) -> Option<Arc<PodStatus>> {
         let entry = self.pods.get(uid).filter(|entry| entry.inspected)?;
@@ -159,14 +171,14 @@ impl Contents {
     fn entry(&self, uid: &PodUid, entry: &Entry) -> Entry {
         let mut entry = entry.clone();
         if !self.pending.contains(uid) {
-            entry.confirm(self.looked, self.listed());
+            entry.confirm(self.looked, self.completed(uid));
         }
         entry
     }
 
     /// Notes as of when the last look vouches for a pod, for the next one may not.
     fn note_confirmed(&mut self, uid: &PodUid) {
-        let (looked, listed) = (self.looked, self.listed());
+        let (looked, listed) = (self.looked, self.completed(uid));
         if !self.pending.contains(uid)
             && let Some(entry) = self.pods.get_mut(uid)
         {
@@ -228,8 +240,9 @@ impl Cache {
     /// Waits for an entry that is newer than `time`, with whatever was created before.
     ///
     /// Whoever has started a container by then finds it in the answer, unless it is gone. Only
-    /// while sandboxes or containers cannot be listed there are answers that may lack some of
-    /// them: then [`Entry::complete_as_of`] is not newer than `time`. An answer with an
+    /// while sandboxes or containers cannot be listed, or in a pod of which containers are removed
+    /// all the time, there are answers that may lack some of them: then
+    /// [`Entry::complete_as_of`] is not newer than `time`. An answer with an
     /// [error](Entry::error) shows what was known before.
     ///
     /// So an answer may have to wait for the next relist, also if a hint has told of the pod since.
@@ -295,7 +308,10 @@ impl CacheWriter {
         entry.inspected = true;
         entry.error = None;
         entry.as_of = later(entry.as_of, Some(inspection.begun));
-        entry.complete_as_of = entry.complete_as_of.max(inspection.listed);
+        entry.complete_as_of = match inspection.lacks_listed {
+            true => None,
+            false => entry.complete_as_of.max(inspection.listed),
+        };
         // An error that was noted since this was begun tells nothing of how old the status is.
         entry.modified = entry.as_of.map(|as_of| as_of.instant);
         let status = entry.status.clone();
@@ -371,6 +387,7 @@ impl CacheWriter {
         let mut contents = self.write();
         contents.pods.remove(uid);
         contents.pending.remove(uid);
+        contents.lacking.remove(uid);
         contents.told.remove(uid);
         drop(contents);
         self.changed.send_replace(());
@@ -428,6 +445,11 @@ impl Contents {
             self.pending.insert(uid.clone());
         } else if !looked {
             self.pending.remove(uid);
+        }
+        if inspection.lacks_listed {
+            self.lacking.insert(uid.clone());
+        } else {
+            self.lacking.remove(uid);
         }
     }
 

@@ -176,11 +176,9 @@ impl Records {
         };
         if record.sandboxes.admits_all(look) && record.containers.admits_all(look) {
             let version = inspecting.version.clone();
-            let listed = record.listed.clone();
-            let stays = |id: &Id| {
-                let is_listed = listed.as_ref().is_some_and(|pod| pod.names(id));
-                is_listed && !hint.removed.contains(id)
-            };
+            let known = record.listed.clone();
+            let is_known = |id: &Id| known.as_ref().is_some_and(|pod| pod.names(id));
+            let stays = |id: &Id| is_known(id) && !hint.removed.contains(id);
             let seen = seen(&version, found, stays);
             record.sandboxes.all(look);
             record.containers.all(look);
@@ -196,7 +194,13 @@ impl Records {
                 record.inspecting = None;
             }
             record.list(listed, look.source);
-            record.note_removed(&version, ended);
+            // One that only the hint named, and that was not found for once, may be there: a list
+            // tells.
+            let is_told = |id: &Id| is_known(id) || hint.removed.contains(id);
+            let mut told = ListedPod::clone(&version);
+            told.sandboxes.retain(|row| is_told(&row.id));
+            told.containers.retain(|row| is_told(&row.id));
+            record.note_removed(&told, ended);
         } else {
             // Something was seen meanwhile, and which of both is newer nobody knows.
             record.inspecting = None;

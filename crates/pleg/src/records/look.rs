@@ -22,8 +22,10 @@ pub struct Look {
 /// How fresh a part of a listing is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Freshness {
-    /// When the last look at the whole part ended: one at a single id must be begun later.
-    pub(super) whole: Instant,
+    /// When the last look at the whole part ended: one at a single id must be begun later. `None`
+    /// if there was none: of ids that nothing was said of, no answer is too old, in whatever order
+    /// they come.
+    pub(super) whole: Option<Instant>,
     /// A list must be begun later: lists come one after the other, so the beginning of the
     /// last one counts, but the end of a look at a single id.
     pub(super) any: Instant,
@@ -35,16 +37,16 @@ impl Freshness {
     /// As fresh as a list.
     pub(super) fn of(list: Look) -> Self {
         Self {
-            whole: list.ended,
+            whole: Some(list.ended),
             any: list.begun,
             list: Some(list.begun),
         }
     }
 
-    /// As fresh as a hint, which no list has confirmed.
+    /// As fresh as what first spoke of the pod, a hint or a look at a part of it.
     pub(super) fn hinted(at: Instant) -> Self {
         Self {
-            whole: at,
+            whole: None,
             any: at,
             list: None,
         }
@@ -67,12 +69,12 @@ impl Freshness {
 
     /// Whether a look at a single id says something newer.
     pub(super) fn admits_one(&self, look: Look) -> bool {
-        look.begun >= self.whole
+        self.whole <= Some(look.begun)
     }
 
     /// Whether a look at all that is known says something newer.
     pub(super) fn admits_all(&self, look: Look) -> bool {
-        look.begun >= self.whole && after(look.begun) >= self.any
+        self.admits_one(look) && after(look.begun) >= self.any
     }
 
     /// A look at a single id was taken in.
@@ -82,13 +84,13 @@ impl Freshness {
 
     /// A look at all that is known was taken in.
     pub(super) fn all(&mut self, look: Look) {
-        self.whole = look.ended;
+        self.whole = Some(look.ended);
         self.any = after(look.ended);
     }
 
     /// A list was taken in that said nothing new.
     pub(super) fn confirmed(&mut self, list: Look) {
-        self.whole = self.whole.max(list.ended);
+        self.whole = self.whole.max(Some(list.ended));
         self.any = self.any.max(list.begun);
         self.list = self.list.max(Some(list.begun));
     }

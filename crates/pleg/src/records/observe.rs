@@ -201,7 +201,7 @@ mod tests {
 
     use super::*;
     use crate::model::grouping::Grouping;
-    use crate::model::listed::ContainerState;
+    use crate::model::listed::{ContainerState, SandboxState};
     use crate::model::status::PodStatus;
     use crate::records::{Hint, Step, Ticket};
 
@@ -300,6 +300,31 @@ mod tests {
             let (listed, committed) = (records.listed(), records.committed());
             (records.unsettled(), listed.collect(), committed.collect())
         }
+    }
+
+    #[test]
+    fn a_container_is_learned_that_was_asked_for_just_before_the_list_which_shows_its_pod() {
+        let start = Instant::now();
+        let millis = |millis| start + Duration::from_millis(millis);
+        let look = |begun, ended| Look {
+            begun: millis(begun),
+            ended: millis(ended),
+            source: Source::Sweep,
+        };
+        let sandbox = Arc::new(ListedSandbox {
+            id: "s1".into(),
+            pod: Some(pod(1)),
+            state: SandboxState::Ready,
+            attempt: 0,
+            created_at: None,
+        });
+        let mut records = Records::default();
+        records.observe_list(&[sandbox], look(1, 2));
+        let container = ListedContainer::clone(&row(1, ContainerState::Exited));
+        records.learn(&pod(1), container, look(0, 3));
+        let uid = pod(1).uid;
+        let listed = records.listed_as(&uid);
+        assert!(listed.is_some_and(|listed| listed.names(&"c1".into())));
     }
 
     proptest! {

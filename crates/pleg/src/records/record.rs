@@ -117,7 +117,7 @@ impl Record {
             // Of ids that were looked at since, an inspection tells which of both is so.
             self.failed |= self.is_otherwise::<R>(pod);
             if let Some(pod) = pod {
-                self.meet::<R>(pod, look.source);
+                self.meet::<R>(pod, look);
             }
         }
     }
@@ -139,16 +139,17 @@ impl Record {
         self.hint.is_some() && !self.overtaken
     }
 
-    /// Adds the rows of ids that are new to us.
-    fn meet<R: Part>(&mut self, pod: &ListedPod, source: Source) {
+    /// Adds the rows of ids that are new to us, and were not found gone since the list was begun.
+    fn meet<R: Part>(&mut self, pod: &ListedPod, look: Look) {
         let Some(known) = &self.listed else {
             return;
         };
-        let is_new = |id: &Id| !known.names(id) && !self.removed.contains_key(id);
+        let is_gone = |id: &Id| self.removed.get(id).is_some_and(|gone| look.begun <= *gone);
+        let is_new = |id: &Id| !known.names(id) && !is_gone(id);
         let rows = R::of(pod).iter().filter(|row| is_new(row.id()));
         let rows: Vec<_> = rows.cloned().collect();
         if !rows.is_empty() {
-            self.amend(source, |pod| {
+            self.amend(look.source, |pod| {
                 R::of_mut(pod).extend(rows);
                 pod.sort();
             });

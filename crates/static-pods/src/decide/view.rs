@@ -24,7 +24,8 @@ pub struct View {
 pub(super) enum Extent {
     /// All that there was of the pod.
     All,
-    /// All that was known of it. What was created since is not seen, as a list does not come.
+    /// All that was known of it, or a part. What was created since is not seen, as a list does not
+    /// come, or one that is listed was not found.
     Known,
     /// What was known of it, but for a container whose status call fails or hangs. An exit of the
     /// others is seen.

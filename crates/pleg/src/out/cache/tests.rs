@@ -38,6 +38,7 @@ fn listed(begun: Instant) -> Inspection {
         begun: moment(begun),
         listed: Some(begun),
         differs: false,
+        lacks_listed: false,
     }
 }
 
@@ -144,6 +145,28 @@ async fn an_inspection_that_follows_a_hint_is_no_answer_before_the_next_list() {
     writer.set(&uid(), status(), again);
     assert!(has_newer(&cache, start + SECOND).await);
     assert!(!has_newer(&cache, lists).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_that_lacks_what_is_listed_is_complete_by_no_look_but_by_the_next_inspection() {
+    let (writer, cache) = cache();
+    let start = Instant::now();
+    let complete_as_of = || cache.get(&uid()).complete_as_of;
+    writer.set(&uid(), status(), listed(start));
+    // Another inspection of what the same lists show.
+    let lacking = Inspection {
+        lacks_listed: true,
+        ..listed(start)
+    };
+    writer.set(&uid(), status(), lacking);
+    assert_eq!(complete_as_of(), None);
+    writer.vouch(look(start + SECOND, BTreeSet::new()));
+    assert_eq!(complete_as_of(), None);
+    assert!(has_newer(&cache, start).await, "nobody waits for it");
+    writer.set(&uid(), status(), listed(start + SECOND));
+    assert_eq!(complete_as_of(), Some(start + SECOND));
+    writer.vouch(look(start + SECOND * 2, BTreeSet::new()));
+    assert_eq!(complete_as_of(), Some(start + SECOND * 2));
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,611 @@
+//! Whoever goes by the cache starts nothing twice: random worlds with random faults, in virtual
+//! time, and in each somebody who keeps containers running by what [`Cache::newer_than`] says, as
+//! a kubelet does.
+//!
+//! - what is complete as of a time has all that was there then and still is;
+//! - what is said to run as of a time had not ended before, and what has ended has ended;
+//! - so no container is started while another one of its name runs, and no second sandbox;
+//! - once it is quiet, all that is wanted runs.
+//!
+//! `PLEG_WORLDS=100000` tries more; a failure prints its seed, and `PLEG_SEED=n` replays it.
+//!
+//! [`Cache::newer_than`]: pleg::out::cache::Cache::newer_than
+
+#![allow(
+    clippy::print_stderr,
+    reason = "a failing seed is printed, and what it does"
+)]
+
+mod node;
+mod odd;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroUsize;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use fastrand::Rng;
+use node::seconds;
+use odd::Odd;
+use pleg::model::id::{Id, PodUid};
+use pleg::model::listed::{ContainerState, SandboxState};
+use pleg::out::cache::Entry;
+use pleg::runtime::{CallError, Rpc};
+use pleg::{Config, Environment, Mode, NoObserver, Pleg};
+use sim::{Fault, Sandbox, Sim, StreamFault};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout};
+
+const WORLDS: u64 = 500;
+
+/// For how long it is quiet at the end.
+const QUIET: Duration = Duration::from_secs(90);
+
+#[test]
+fn whoever_goes_by_the_cache_starts_nothing_twice_in_random_worlds() {
+    if let Ok(seed) = std::env::var("PLEG_SEED") {
+        live(seed.parse().expect("PLEG_SEED is a number"));
+        return;
+    }
+    let worlds = std::env::var("PLEG_WORLDS").map_or(WORLDS, |worlds| {
+        worlds.parse().expect("PLEG_WORLDS is a number")
+    });
+    let threads = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    let wrong = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for thread in 0..threads {
+            let wrong = &wrong;
+            scope.spawn(move || {
+                for seed in (0..worlds).skip(thread).step_by(threads) {
+                    if catch_unwind(AssertUnwindSafe(|| live(seed))).is_err() {
+                        eprintln!("the world of PLEG_SEED={seed} is wrong");
+                        wrong.lock().expect("nobody panics with it").push(seed);
+                    }
+                }
+            });
+        }
+    });
+    let wrong = wrong.into_inner().expect("all are done");
+    assert!(
+        wrong.is_empty(),
+        "{} worlds are wrong: {wrong:?}",
+        wrong.len()
+    );
+}
+
+fn live(seed: u64) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build();
+    runtime
+        .expect("a runtime needs nothing")
+        .block_on(async { World::new(seed).live().await });
+}
+
+/// What only whoever watches the world from outside knows.
+#[derive(Default)]
+struct Truth {
+    /// When each id was there, and when it ended.
+    created: BTreeMap<Id, Instant>,
+    ended: BTreeMap<Id, Instant>,
+    started: usize,
+}
+
+/// Whoever keeps containers of a pod running.
+#[derive(Clone)]
+struct Keeper {
+    sim: Sim,
+    pleg: Pleg,
+    truth: Arc<Mutex<Truth>>,
+    name: String,
+    began: Instant,
+    replayed: bool,
+}
+
+const WANTED: [&str; 2] = ["x", "y"];
+
+impl Keeper {
+    fn uid(&self) -> PodUid {
+        format!("uid-{}", self.name).into()
+    }
+
+    fn note(&self, what: std::fmt::Arguments<'_>) {
+        if self.replayed {
+            eprintln!(
+                "{:.3} {}: {what}",
+                self.began.elapsed().as_secs_f64(),
+                self.name
+            );
+        }
+    }
+
+    async fn keep(self, mut rng: Rng) {
+        let mut since = Instant::now();
+        loop {
+            let uid = self.uid();
+            let newer = self.pleg.cache().newer_than(&uid, since);
+            let entry = match timeout(seconds(rng.f64() * 20.0), newer).await {
+                Ok(Ok(entry)) => entry,
+                Ok(Err(_)) => return,
+                Err(_) => {
+                    self.pleg.request_relist();
+                    continue;
+                }
+            };
+            check(&entry, &self.sim, &self.truth, self.began);
+            let is_complete = entry.error.is_none() && entry.complete_as_of > Some(since);
+            if is_complete && self.sync(&entry, &mut rng).await {
+                since = Instant::now();
+                if rng.bool() {
+                    self.pleg.request_relist();
+                }
+            } else {
+                sleep(seconds(rng.f64() * 2.0)).await;
+            }
+        }
+    }
+
+    /// Starts the first that does not run; says whether there was one.
+    async fn sync(&self, entry: &Entry, rng: &mut Rng) -> bool {
+        let mut sandboxes = entry.status.sandboxes.iter();
+        if !sandboxes.any(|sandbox| sandbox.state == SandboxState::Ready) {
+            self.start_sandbox(entry);
+            return true;
+        }
+        for name in WANTED {
+            let lives = |state| state != ContainerState::Exited;
+            let mut of_name = entry
+                .status
+                .containers
+                .iter()
+                .filter(|it| &*it.name == name);
+            if of_name.any(|it| lives(it.state)) {
+                continue;
+            }
+            {
+                let now = self.sim.now();
+                let mut world = self.sim.world();
+                let pod = world.pod(&self.name);
+                let other = pod
+                    .containers
+                    .iter()
+                    .find(|it| it.name == name && lives(it.state));
+                let at = self.began.elapsed().as_secs_f64();
+                assert!(
+                    other.is_none(),
+                    "{at}: {other:?} has a second copy by {}",
+                    shown(entry, self.began)
+                );
+                // It can only run in a sandbox that is there; else it fails, as in a real runtime.
+                if pod
+                    .sandbox()
+                    .is_none_or(|it| it.state != SandboxState::Ready)
+                {
+                    return false;
+                }
+                let id = pod.create(name, now).id.clone();
+                self.note(format_args!("created {id}"));
+                let mut truth = self.truth.lock().unwrap();
+                truth.created.insert(id, Instant::now());
+                truth.started += 1;
+            }
+            if rng.bool() {
+                sleep(seconds(rng.f64() * 0.3)).await;
+            }
+            let now = self.sim.now();
+            let mut world = self.sim.world();
+            let container = world.container(&self.name, name);
+            if container.state == ContainerState::Created {
+                container.start(now);
+            }
+            return true;
+        }
+        false
+    }
+
+    fn start_sandbox(&self, entry: &Entry) {
+        let now = self.sim.now();
+        let mut world = self.sim.world();
+        let id = match world.pods.get_mut(&self.name) {
+            None => world.run(&self.name, &[], now).sandboxes[0].id.clone(),
+            Some(pod) => {
+                let ready = pod
+                    .sandboxes
+                    .iter()
+                    .find(|it| it.state == SandboxState::Ready);
+                assert!(
+                    ready.is_none(),
+                    "{ready:?} has a second copy by {}",
+                    shown(entry, self.began)
+                );
+                let attempt = pod
+                    .sandboxes
+                    .iter()
+                    .map(|it| it.attempt + 1)
+                    .max()
+                    .unwrap_or(0);
+                let id: Id = format!("{}.{attempt}", self.name).into();
+                pod.sandboxes.push(Sandbox {
+                    id: id.clone(),
+                    state: SandboxState::Ready,
+                    attempt,
+                    created_at: now,
+                    ips: Vec::new(),
+                    given: None,
+                });
+                id
+            }
+        };
+        self.note(format_args!("created {id}"));
+        let mut truth = self.truth.lock().unwrap();
+        truth.created.insert(id, Instant::now());
+    }
+}
+
+/// An entry in a line.
+fn shown(entry: &Entry, began: Instant) -> String {
+    let time = |time: Option<Instant>| time.map(|time| time.duration_since(began).as_secs_f64());
+    let sandboxes = entry.status.sandboxes.iter();
+    let sandboxes = sandboxes.map(|it| format!("{} {:?}", it.id, it.state));
+    let containers = entry.status.containers.iter();
+    let containers = containers.map(|it| format!("{} {:?}", it.id, it.state));
+    let parts: Vec<String> = sandboxes.chain(containers).collect();
+    format!(
+        "{parts:?} as of {:?}, complete as of {:?}",
+        time(entry.as_of.map(|as_of| as_of.instant)),
+        time(entry.complete_as_of)
+    )
+}
+
+/// What an entry says is so.
+fn check(entry: &Entry, sim: &Sim, truth: &Mutex<Truth>, began: Instant) {
+    if entry.error.is_some() {
+        return;
+    }
+    let truth = truth.lock().unwrap();
+    let world = sim.world();
+    let said = shown(entry, began);
+    let at = began.elapsed().as_secs_f64();
+    let Some(pod) = world
+        .pods
+        .values()
+        .find(|pod| pod.pod.uid == entry.status.uid)
+    else {
+        return;
+    };
+    let was_there = |id: &Id| entry.complete_as_of > truth.created.get(id).copied();
+    for sandbox in pod.sandboxes.iter().filter(|it| was_there(&it.id)) {
+        let mut shown = entry.status.sandboxes.iter();
+        let shown = shown.find(|it| it.id == sandbox.id);
+        assert!(shown.is_some(), "{at}: lacks {sandbox:?}: {said}");
+        let shown = shown.unwrap();
+        assert!(
+            shown.state == SandboxState::Ready || sandbox.state != SandboxState::Ready,
+            "{at}: {sandbox:?} is ready: {said}"
+        );
+    }
+    for container in pod.containers.iter().filter(|it| was_there(&it.id)) {
+        let shown = entry.status.container(&container.id);
+        assert!(shown.is_some(), "{at}: lacks {container:?}: {said}");
+        let shown = shown.unwrap();
+        assert!(
+            shown.state != ContainerState::Exited || container.state == ContainerState::Exited,
+            "{at}: {container:?} has not ended: {said}"
+        );
+    }
+    let Some(as_of) = entry.as_of else { return };
+    for shown in &entry.status.containers {
+        let runs = shown.state == ContainerState::Running;
+        let ended = truth.ended.get(&shown.id).filter(|_| runs);
+        assert!(
+            ended.is_none_or(|ended| *ended >= as_of.instant),
+            "{at}: {} had ended {:?} before: {said}",
+            shown.id,
+            as_of.instant.duration_since(*ended.unwrap())
+        );
+    }
+}
+
+struct World {
+    rng: Rng,
+    sim: Sim,
+    odd: Odd,
+    truth: Arc<Mutex<Truth>>,
+    names: Vec<String>,
+    began: Instant,
+    replayed: bool,
+    /// By how many seconds the wall clock was set back.
+    clock: Arc<AtomicU64>,
+    fills: bool,
+    /// Where lists do not come, or late, nobody is not found for long.
+    lists_break: bool,
+    /// Who was not found once.
+    missed: BTreeSet<Id>,
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let sim = Sim::new();
+        Self {
+            rng: Rng::with_seed(seed),
+            odd: Odd::new(sim.clone()),
+            sim,
+            truth: Arc::default(),
+            names: Vec::new(),
+            began: Instant::now(),
+            replayed: std::env::var("PLEG_SEED").is_ok(),
+            clock: Arc::default(),
+            fills: false,
+            lists_break: false,
+            missed: BTreeSet::new(),
+        }
+    }
+
+    fn note(&self, what: std::fmt::Arguments<'_>) {
+        if self.replayed {
+            eprintln!("{:.3} {what}", self.began.elapsed().as_secs_f64());
+        }
+    }
+
+    fn begin(&mut self) -> Pleg {
+        self.fills = self.rng.bool();
+        self.lists_break = self.rng.bool();
+        self.note(format_args!(
+            "fills: {}, lists break: {}",
+            self.fills, self.lists_break
+        ));
+        if self.fills {
+            self.sim.fill_sandboxes();
+        }
+        {
+            let mut oddities = self.odd.oddities();
+            oddities.tells_the_past = self.rng.bool();
+            oddities.fills_sandboxes = self.fills;
+        }
+        let mode = match self.rng.bool() {
+            true => Mode::Generic,
+            false => Mode::Auto,
+        };
+        let (offset, clock) = (self.clock.clone(), self.sim.clock());
+        let shows = self.rng.u32(0..3);
+        let world = self.sim.clone();
+        let environment = Environment {
+            endpoint: "sim".into(),
+            clock: Arc::new(move || {
+                let offset = offset.load(Ordering::Relaxed);
+                clock().before(Duration::from_secs(offset))
+            }),
+            observer: Arc::new(NoObserver),
+            ids: Arc::new(move || {
+                let world = world.world();
+                let sandboxes = world.sandboxes().map(|(_, it)| it.id.clone());
+                let containers = world.containers().map(|(_, it)| it.id.clone());
+                let ids: Vec<Id> = match shows {
+                    0 => Vec::new(),
+                    1 => sandboxes.collect(),
+                    _ => sandboxes.chain(containers).collect(),
+                };
+                Box::pin(async move { ids })
+            }),
+            kernel: match self.rng.bool() {
+                true => Some(Arc::new(self.sim.clone())),
+                false => None,
+            },
+        };
+        Pleg::start(
+            Arc::new(self.odd.clone()),
+            Config {
+                mode,
+                ..Config::default()
+            },
+            environment,
+        )
+    }
+
+    async fn live(mut self) {
+        let pleg = self.begin();
+        let mut keepers = JoinSet::new();
+        let pods = self.rng.usize(1..5);
+        for number in 0..pods {
+            let name = format!("p{number}");
+            self.names.push(name.clone());
+            let keeper = Keeper {
+                sim: self.sim.clone(),
+                pleg: pleg.clone(),
+                truth: self.truth.clone(),
+                name,
+                began: self.began,
+                replayed: self.replayed,
+            };
+            let rng = self.rng.fork();
+            keepers.spawn(keeper.keep(rng));
+        }
+        let end = Instant::now() + seconds(10.0 + self.rng.f64() * 60.0);
+        while Instant::now() < end {
+            self.happen();
+            sleep(seconds(self.rng.f64() * 1.5)).await;
+            for entry in pleg.cache().all() {
+                check(&entry, &self.sim, &self.truth, self.began);
+            }
+            while let Some(ended) = keepers.try_join_next() {
+                ended.expect("nothing is started twice");
+            }
+        }
+        self.note(format_args!("quiet"));
+        self.sim.lift_all();
+        self.sim.calm_stream();
+        self.odd.oddities().not_found_once.clear();
+        sleep(QUIET).await;
+        while let Some(ended) = keepers.try_join_next() {
+            ended.expect("nothing is started twice");
+        }
+        let world = self.sim.world();
+        for name in &self.names {
+            let Some(pod) = world.pods.get(name) else {
+                panic!("{name} was never started");
+            };
+            for wanted in WANTED {
+                let mut of_name = pod.containers.iter().filter(|it| it.name == wanted);
+                let runs = of_name.any(|it| it.state == ContainerState::Running);
+                assert!(runs, "{wanted} of {name} does not run");
+            }
+        }
+    }
+
+    fn happen(&mut self) {
+        let now = self.sim.now();
+        let name = self.names[self.rng.usize(0..self.names.len())].clone();
+        let wanted = WANTED[self.rng.usize(0..WANTED.len())];
+        let Some(id) = self.pick(&name) else { return };
+        match self.rng.u32(0..16) {
+            0..=2 => self.end(&name, wanted),
+            3 => {
+                let mut world = self.sim.world();
+                let pod = world.pod(&name);
+                let mut truth = self.truth.lock().unwrap();
+                let runs = |state| state == ContainerState::Running;
+                for container in pod.containers.iter().filter(|it| runs(it.state)) {
+                    truth.ended.insert(container.id.clone(), Instant::now());
+                }
+                // What was only created does not run in a sandbox that is gone.
+                for container in &mut pod.containers {
+                    if container.state == ContainerState::Created {
+                        container.exit(128, now);
+                    }
+                }
+                pod.stop(now);
+                drop(truth);
+                drop(world);
+                self.note(format_args!("{name} is stopped"));
+            }
+            4 => {
+                // Garbage is collected.
+                let mut world = self.sim.world();
+                let pod = world.pod(&name);
+                // The newest stays, so that its successor gets an id of its own.
+                let containers = pod.containers.iter();
+                let newest: BTreeMap<String, u32> =
+                    containers.map(|it| (it.name.clone(), it.attempt)).collect();
+                pod.containers.retain(|it| {
+                    it.state != ContainerState::Exited || newest[&it.name] == it.attempt
+                });
+                let used: Vec<Id> = pod
+                    .containers
+                    .iter()
+                    .map(|it| it.sandbox_id.clone())
+                    .collect();
+                let newest = pod.sandboxes.len().saturating_sub(1);
+                let mut index = 0;
+                pod.sandboxes.retain(|it| {
+                    let stays =
+                        index == newest || it.state == SandboxState::Ready || used.contains(&it.id);
+                    index += 1;
+                    stays
+                });
+                drop(world);
+                self.note(format_args!("the dead of {name} are removed"));
+            }
+            // What a sweep misses twice it takes for removed.
+            5 | 6 if self.missed.insert(id.clone()) => {
+                self.note(format_args!("{id} is not found once"));
+                self.odd.oddities().not_found_once.insert(id);
+            }
+            7 | 8 => {
+                let call = match id.as_str().contains('/') {
+                    true => Rpc::ContainerStatus,
+                    false => Rpc::PodSandboxStatus,
+                };
+                let fault = self.fault();
+                self.note(format_args!("{call} of {id}: {fault:?}"));
+                self.sim.fault(call, Some(id.as_str()), fault);
+            }
+            9 | 10 if self.lists_break => {
+                let list = match self.rng.bool() {
+                    true => Rpc::ListContainers,
+                    false => Rpc::ListPodSandbox,
+                };
+                let fault = match self.rng.u32(0..5) {
+                    0 => Fault::Fail(CallError::TooLarge("by far".into())),
+                    1 => Fault::Hang,
+                    2 => Fault::Slow(seconds(self.rng.f64() * 0.4)),
+                    3 => Fault::Jitter(seconds(0.0), seconds(self.rng.f64() * 2.0)),
+                    _ => Fault::Slow(seconds(self.rng.f64() * 4.0)),
+                };
+                self.note(format_args!("{list}: {fault:?}"));
+                self.sim.fault(list, None, fault);
+            }
+            11 => {
+                let call = match self.rng.bool() {
+                    true => Rpc::ContainerStatus,
+                    false => Rpc::PodSandboxStatus,
+                };
+                let fault = Fault::Jitter(seconds(0.0), seconds(self.rng.f64()));
+                self.note(format_args!("{call} of all: {fault:?}"));
+                self.sim.fault(call, None, fault);
+            }
+            12 | 13 => {
+                self.note(format_args!("all faults are lifted"));
+                self.sim.lift_all();
+            }
+            14 => {
+                let by = self.rng.u64(0..5000);
+                self.clock.store(by, Ordering::Relaxed);
+            }
+            _ => match self.rng.u32(0..4) {
+                0 => self.sim.disturb_stream(StreamFault::Silent),
+                1 => self
+                    .sim
+                    .disturb_stream(StreamFault::Delay(seconds(self.rng.f64() * 5.0))),
+                2 => self.sim.end_announcements(),
+                _ => {
+                    self.note(format_args!("the runtime restarts"));
+                    self.sim.restart(seconds(self.rng.f64() * 3.0));
+                }
+            },
+        }
+    }
+
+    /// Any id of the pod.
+    fn pick(&mut self, name: &str) -> Option<Id> {
+        let world = self.sim.world();
+        let pod = world.pods.get(name)?;
+        let sandboxes = pod.sandboxes.iter().map(|it| it.id.clone());
+        let containers = pod.containers.iter().map(|it| it.id.clone());
+        let ids: Vec<Id> = sandboxes.chain(containers).collect();
+        drop(world);
+        self.rng.choice(ids)
+    }
+
+    fn end(&mut self, name: &str, wanted: &str) {
+        let now = self.sim.now();
+        let late = match self.rng.bool() {
+            true => seconds(self.rng.f64() * 20.0),
+            false => Duration::ZERO,
+        };
+        let mut world = self.sim.world();
+        if let Some(container) = world.pod(name).container(wanted)
+            && container.state == ContainerState::Running
+        {
+            container.exit(1, now);
+            container.code_late = late;
+            let id = container.id.clone();
+            drop(world);
+            self.note(format_args!("{id} ends"));
+            self.truth.lock().unwrap().ended.insert(id, Instant::now());
+            self.sim.kill(name, wanted);
+        }
+    }
+
+    fn fault(&mut self) -> Fault {
+        match self.rng.u32(0..5) {
+            0 => Fault::Slow(seconds(self.rng.f64())),
+            1 => Fault::Slow(seconds(self.rng.f64() * 3.0)),
+            2 => Fault::Fail(CallError::Refused("Unknown: broken".into())),
+            3 if !self.lists_break => Fault::Fail(CallError::NotFound("for a while".into())),
+            _ => Fault::Hang,
+        }
+    }
+}

@@ -111,7 +111,7 @@ pub(super) fn load(path: &Path) -> io::Result<Content> {
 }
 
 /// Whether the file is a segment, by its first bytes.
-pub fn is_segment(path: &Path) -> bool {
+fn is_segment(path: &Path) -> bool {
     // Opening a pipe takes it from who reads it.
     if !path.metadata().is_ok_and(|about| about.is_file()) {
         return false;

@@ -264,3 +264,22 @@ async fn who_was_not_found_once_is_there_as_soon_as_a_list_shows_it_whatever_els
         assert!(entry.complete_as_of > Some(created));
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn who_is_not_found_once_long_after_its_exit_code_was_given_up_fails_for_a_moment() {
+    let (node, odd) = watch_odd(generic(), |sim, _| {
+        many(sim, 3, &["app"]);
+        sim.run("victim", &["app", "side", "other"]);
+    })
+    .await;
+    node.at(8.4).await;
+    let never = seconds(3600.0);
+    node.sim.exit_with_late_code("victim", "app", 1, never);
+    node.at(40.4).await;
+    odd.oddities().not_found_once.insert("victim/app.0".into());
+    node.sim.exit("victim", "side", 1);
+    node.at(50.4).await;
+    assert!(odd.oddities().not_found_once.is_empty());
+    assert_eq!(node.status().await.failing, []);
+    assert_eq!(node.pleg.cache().get(&"uid-victim".into()).error, None);
+}

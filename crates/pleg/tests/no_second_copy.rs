@@ -450,7 +450,13 @@ impl World {
             for wanted in WANTED {
                 let mut of_name = pod.containers.iter().filter(|it| it.name == wanted);
                 let runs = of_name.any(|it| it.state == ContainerState::Running);
-                assert!(runs, "{wanted} of {name} does not run");
+                let entry = pleg.cache().get(&pod.pod.uid);
+                let said = shown(&entry, self.began);
+                assert!(
+                    runs,
+                    "{wanted} of {name} does not run: {:?}, {said}",
+                    entry.error
+                );
             }
         }
     }

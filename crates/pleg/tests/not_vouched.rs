@@ -313,6 +313,48 @@ async fn a_sweep_that_only_finds_out_that_sandboxes_tell_their_containers_has_no
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_sweep_sees_what_began_and_ended_in_a_sandbox_that_has_ended_since() {
+    let node = Node::watch_with_kernel_knowing_no_host(|sim| {
+        sim.fill_sandboxes();
+        sim.run("victim", &["app"]);
+        many(sim, 3, &["app"]);
+    })
+    .await;
+    // A first fault shows that sandboxes tell their containers.
+    node.at(8.4).await;
+    node.sim.fault(Rpc::ListContainers, None, Fault::Hang);
+    node.at(14.4).await;
+    node.sim.lift_all();
+    node.at(20.4).await;
+    node.sim.fault(Rpc::ListContainers, None, Fault::Hang);
+    // The list is outstanding, and not yet missed, when the kernel has the pod looked at.
+    node.at(21.2).await;
+    let now = node.sim.now();
+    {
+        let mut world = node.sim.world();
+        let pod = world.pod("victim");
+        pod.create("late", now).start(now);
+        pod.stop(now);
+    }
+    node.sim.kill("victim", "app");
+    let created = Instant::now();
+    let cache = node.pleg.cache().clone();
+    for _ in 0..80 {
+        node.pass(0.05).await;
+        let entry = cache.get(&victim());
+        let lacks_late = state_of(&entry, "late").is_none();
+        let is_complete = entry.error.is_none() && entry.complete_as_of > Some(created);
+        assert!(
+            !(lacks_late && is_complete),
+            "{}: {entry:?}",
+            node.elapsed()
+        );
+    }
+    let late = state_of(&cache.get(&victim()), "late");
+    assert_eq!(late, Some(ContainerState::Exited));
+}
+
+#[tokio::test(start_paused = true)]
 async fn whoever_has_started_a_container_is_not_told_that_there_is_none() {
     for (config, kernel) in [(generic(), true), (Config::default(), false)] {
         let prepare = |sim: &Sim| {

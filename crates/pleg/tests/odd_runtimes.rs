@@ -10,6 +10,7 @@ use node::{Node, generic, many, seconds};
 use odd::Odd;
 use pleg::Config;
 use pleg::model::id::{Id, PodRef};
+use pleg::model::listed::ContainerState;
 use pleg::runtime::{Announced, AnnouncedSandbox, Rpc};
 use sim::{Fault, Outstanding, Sim, StreamFault};
 use tokio::time::Instant;
@@ -262,5 +263,51 @@ async fn who_was_not_found_once_is_there_as_soon_as_a_list_shows_it_whatever_els
         let entry = node.pleg.cache().get(&uid);
         assert!(entry.status.container(&late.into()).is_some());
         assert!(entry.complete_as_of > Some(created));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_not_found_once_long_after_its_exit_code_was_given_up_fails_for_a_moment() {
+    let (node, odd) = watch_odd(generic(), |sim, _| {
+        many(sim, 3, &["app"]);
+        sim.run("victim", &["app", "side", "other"]);
+    })
+    .await;
+    node.at(8.4).await;
+    let never = seconds(3600.0);
+    node.sim.exit_with_late_code("victim", "app", 1, never);
+    node.at(40.4).await;
+    odd.oddities().not_found_once.insert("victim/app.0".into());
+    node.sim.exit("victim", "side", 1);
+    node.at(50.4).await;
+    assert!(odd.oddities().not_found_once.is_empty());
+    assert_eq!(node.status().await.failing, []);
+    assert_eq!(node.pleg.cache().get(&"uid-victim".into()).error, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stuck_call_that_tells_the_past_at_last_vouches_for_nothing_newer() {
+    let (node, _) = watch_the_past().await;
+    node.at(8.4).await;
+    node.sim.fault(Rpc::ListContainers, None, Fault::Hang);
+    node.at(12.5).await;
+    let app = Some("victim/app.0");
+    node.sim.fault(Rpc::ContainerStatus, app, Fault::Hang);
+    node.at(16.5).await;
+    assert_eq!(node::named(&node.status().await.stuck).len(), 1);
+    node.sim.exit("victim", "app", 1);
+    let ended = Instant::now();
+    // The sweep that is begun now still waits for this one when the other has answered.
+    let slow = Fault::Slow(seconds(0.5));
+    node.sim.fault(Rpc::ContainerStatus, Some("p0/app.0"), slow);
+    node.at(17.3).await;
+    node.sim.lift(Rpc::ContainerStatus, app);
+    for _ in 0..100 {
+        node.pass(0.02).await;
+        let entry = node.pleg.cache().get(&"uid-victim".into());
+        let app = entry.status.container(&"victim/app.0".into()).unwrap();
+        let runs = app.state == ContainerState::Running && entry.error.is_none();
+        let is_newer = entry.as_of.is_some_and(|as_of| as_of.instant > ended);
+        assert!(!(runs && is_newer), "{}: {entry:?}", node.elapsed());
     }
 }

@@ -56,6 +56,8 @@ struct Contradicted {
 
 #[derive(Debug)]
 struct Doubt {
+    /// It contradicts the list, or else it lacks an exit code.
+    contradicts: bool,
     /// When it was first found so.
     first: Instant,
     /// How often it was asked again for this.
@@ -94,6 +96,12 @@ pub(crate) enum Found {
     Contradicts(Rpc, Option<Arc<str>>),
 }
 
+impl Found {
+    fn contradicts(&self) -> bool {
+        matches!(self, Self::Contradicts(..))
+    }
+}
+
 impl Doubts {
     /// A pod was inspected, of which this is `listed` now; says how its status stands to that.
     /// `contradictions` are [those](contradictions) of the status, and `last_good` is what was
@@ -113,9 +121,12 @@ impl Doubts {
         let lacking = lack_exit_code(status).map(|id| (id, Found::LacksExitCode));
         let found: BTreeMap<Id, Found> = lacking.chain(contradictions).collect();
         for (id, found) in found {
-            let mut doubt = known.remove(&id).unwrap_or_else(|| Doubt::new(now));
+            let known = known.remove(&id);
+            // A doubt of another kind begins anew: that one may not be asked for any more.
+            let known = known.filter(|doubt| doubt.contradicts == found.contradicts());
+            let mut doubt = known.unwrap_or_else(|| Doubt::new(found.contradicts(), now));
             doubt.ask_again(&found, now);
-            contradicts |= matches!(found, Found::Contradicts(..));
+            contradicts |= found.contradicts();
             doubt.failing = match found {
                 Found::Contradicts(call, container) if is_listed_since(doubt.first) => {
                     let since = doubt.failing.map_or(now, |failing| failing.since);
@@ -181,7 +192,7 @@ impl Doubts {
     pub(crate) fn exited(&mut self, status: &PodStatus, now: Instant) {
         for id in lack_exit_code(status) {
             let doubts = self.pods.entry(status.uid.clone()).or_default();
-            doubts.entry(id).or_insert_with(|| Doubt::new(now));
+            doubts.entry(id).or_insert_with(|| Doubt::new(false, now));
         }
     }
 
@@ -241,8 +252,9 @@ impl Doubts {
 }
 
 impl Doubt {
-    fn new(now: Instant) -> Self {
+    fn new(contradicts: bool, now: Instant) -> Self {
         Self {
+            contradicts,
             first: now,
             asked: 0,
             next: Next::At(now + PAUSE),

@@ -108,7 +108,7 @@ struct Sweep {
     asks_sandboxes: bool,
     /// How it is with the list that is asked for beside it.
     beside: Beside,
-    /// The pods of which an id failed.
+    /// The pods of which an id failed, or could not be asked for.
     failed: BTreeSet<PodUid>,
     /// When the next may be asked for.
     next: Instant,
@@ -234,6 +234,8 @@ impl Sweeper {
             Some(_) => {}
         }
         let mut waiting = BTreeMap::new();
+        // A call that is stuck may yet be answered, with what was so before this was begun.
+        let mut failed = BTreeSet::new();
         targets.retain(|target| {
             let key = target.question.key();
             match Elsewhere::of(&key, governor) {
@@ -242,7 +244,10 @@ impl Sweeper {
                     waiting.insert(key, since);
                     false
                 }
-                Elsewhere::Stuck => false,
+                Elsewhere::Stuck => {
+                    failed.extend(target.uid.clone());
+                    false
+                }
             }
         });
         let usual = if slow { SLOW_PACE } else { PACE };
@@ -257,7 +262,7 @@ impl Sweeper {
             answered: 0,
             asks_sandboxes: self.fills_sandboxes == Some(true),
             beside: beside.map_or(Beside::None, Beside::Due),
-            failed: BTreeSet::new(),
+            failed,
             next: now.instant,
             usual,
             pace: usual,
@@ -282,8 +287,9 @@ impl Sweeper {
         let fills = self.fills_sandboxes;
         let mut asked_for_containers = |pod: &ListedPod, row: &ListedSandbox| {
             let ready = row.state == SandboxState::Ready;
-            let one = !asked && !pod.containers.is_empty();
-            let ask = ready && fills.unwrap_or(one);
+            let one = !asked && ready && !pod.containers.is_empty();
+            // One that has ended tells those that have begun and ended with it.
+            let ask = fills.unwrap_or(one);
             asked |= ask;
             ask
         };
@@ -535,7 +541,8 @@ impl Sweep {
                 Elsewhere::Asked(since) => {
                     self.waiting.insert(key, since);
                 }
-                Elsewhere::AskedOther | Elsewhere::Stuck => {}
+                Elsewhere::Stuck => self.failed.extend(target.uid),
+                Elsewhere::AskedOther => {}
             }
         }
         None

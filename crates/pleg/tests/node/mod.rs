@@ -139,6 +139,13 @@ impl Node {
         Self::begin(Sim::new(), None, |_| no_ids(), generic(), prepare).await
     }
 
+    /// Watches it by lists and the kernel's hints, on a host of which nothing is known.
+    pub async fn watch_with_kernel_knowing_no_host(prepare: impl FnOnce(&Sim)) -> Self {
+        let sim = Sim::new();
+        let kernel = Some(Arc::new(sim.clone()) as Arc<dyn Kernel>);
+        Self::begin(sim, kernel, |_| no_ids(), generic(), prepare).await
+    }
+
     /// Watches it by lists alone, on a host whose folders show these ids too.
     pub async fn watch_knowing_also(more: &[&str], prepare: impl FnOnce(&Sim)) -> Self {
         Self::begin(Sim::new(), None, ids_and(more), generic(), prepare).await

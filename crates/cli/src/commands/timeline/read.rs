@@ -6,6 +6,7 @@
 //!   logs, dumps, ... --> analysis --> episodes, causes ------/
 //! ```
 
+use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::path::Path;
 
@@ -38,6 +39,8 @@ struct Read {
     suspicion: Option<String>,
     sources: Vec<String>,
     notes: Vec<String>,
+    /// The nodes that logs name.
+    nodes: BTreeSet<String>,
 }
 
 /// Reads all paths; without any, the history of this node since `since`. None if nothing that was
@@ -169,6 +172,9 @@ impl Read {
             format!("{} ({kind}, {} lines)", input.path, input.lines)
         }));
         self.dropped("the files", analysis.dropped.episodes);
+        let intervals = analysis.pleg.iter().flat_map(|pleg| &pleg.intervals);
+        let hosts = intervals.map(|interval| interval.host.clone());
+        self.nodes.extend(hosts.filter(|host| !host.is_empty()));
         let has_problem = analysis.has_problem();
         let Analysis {
             summary,
@@ -216,6 +222,8 @@ impl Read {
                 .or(shown)
                 .or(self.suspicion)
                 .unwrap_or_else(|| "No call hung, and the node was not seen to suffer.".to_owned()),
+            // Of several nodes none is the one.
+            node: self.nodes.pop_first().filter(|_| self.nodes.is_empty()),
             advice,
             sources: self.sources,
             notes: self.notes,

@@ -141,6 +141,12 @@ impl Records {
             if let Some(before) = before {
                 record.note_removed(&before, look.ended);
             }
+        } else if record
+            .state_of::<R>(id)
+            .is_some_and(|known| Some(known) != state)
+        {
+            // Another look was under way: an inspection tells which of both is so.
+            record.failed = true;
         }
         note(&mut self.unsettled, uid, record);
     }
@@ -162,6 +168,9 @@ impl Records {
         // A runtime may not have found for a moment what was there all the time.
         let gone = record.removed.get(row.id());
         let is_known = listed.names(row.id()) || gone.is_some_and(|gone| look.begun <= *gone);
+        // It was met elsewhere: an inspection tells which of both is so.
+        let state = record.state_of::<R>(row.id());
+        record.failed |= state.is_some_and(|known| known != row.state());
         if !is_known && R::freshness(record).admits_one(look) {
             R::freshness(record).one(look);
             record.amend(look.source, |listed| {
@@ -325,6 +334,35 @@ mod tests {
         let uid = pod(1).uid;
         let listed = records.listed_as(&uid);
         assert!(listed.is_some_and(|listed| listed.names(&"c1".into())));
+    }
+
+    #[test]
+    fn a_look_at_an_id_that_overlaps_one_at_its_pod_and_says_otherwise_wants_an_inspection() {
+        let start = Instant::now();
+        let millis = |millis| start + Duration::from_millis(millis);
+        let look = |begun, ended| Look {
+            begun: millis(begun),
+            ended: millis(ended),
+            source: Source::Sweep,
+        };
+        let exited = || ListedContainer::clone(&row(1, ContainerState::Exited));
+        let by_id = |records: &mut Records| {
+            let state = Some(ContainerState::Exited);
+            let (uid, id) = (pod(1).uid, "c1".into());
+            records.observe_one::<ListedContainer>(&uid, &id, state, look(5, 12));
+        };
+        let by_sandbox = |records: &mut Records| records.learn(&pod(1), exited(), look(5, 12));
+        let ways: [&dyn Fn(&mut Records); 2] = [&by_id, &by_sandbox];
+        for tell in ways {
+            let mut told = Told::default();
+            let running = row(1, ContainerState::Running);
+            told.records.observe_list(&[running], look(0, 10));
+            told.plan(millis(11));
+            told.end(true, millis(11));
+            assert_eq!(told.records.unsettled(), []);
+            tell(&mut told.records);
+            assert_eq!(told.records.unsettled(), [pod(1).uid]);
+        }
     }
 
     proptest! {

@@ -166,6 +166,13 @@ impl Record {
         })
     }
 
+    /// The state of an id as it is known.
+    pub(super) fn state_of<R: Part>(&self, id: &Id) -> Option<R::State> {
+        let rows = self.listed.as_deref().map(R::of).unwrap_or_default();
+        let row = rows.iter().find(|row| row.id() == id)?;
+        Some(row.state())
+    }
+
     /// Notes which ids of `before` a look that ended at `ended` found gone.
     pub(super) fn note_removed(&mut self, before: &ListedPod, ended: Instant) {
         let names = |id: &Id| self.listed.as_ref().is_some_and(|pod| pod.names(id));

@@ -193,12 +193,13 @@ impl<W: Write> Write for Bounded<W> {
 /// Whether a file is a bundle, by its first bytes.
 pub fn is_bundle(path: &Path) -> bool {
     const BEGINNING: u64 = 64;
+    // Opening a pipe takes it from who reads it.
+    if !path.is_file() {
+        return false;
+    }
     let Ok(file) = File::open(path) else {
         return false;
     };
-    if !file.metadata().is_ok_and(|about| about.is_file()) {
-        return false;
-    }
     let mut file = BufReader::new(file);
     let is_gzip = file
         .fill_buf()

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use pleg::runtime::Rpc;
+use rustix::fs::{Mode, mkfifoat};
 use serde_json::Value;
 use sim::Fault;
 
@@ -196,6 +197,20 @@ fn a_file_that_cannot_be_read_is_an_error_alone_and_a_note_beside_others() {
     let value = timeline(&log, &more).assert_code(0).value();
     let notes = value["notes"].to_string();
     assert!(notes.contains("missing.log"), "{notes}");
+}
+
+#[test]
+fn a_pipe_is_read_whole_by_whoever_reads_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("pipe");
+    mkfifoat(rustix::fs::CWD, &path, Mode::RUSR | Mode::WUSR).unwrap();
+    let writing = std::thread::spawn({
+        let path = path.clone();
+        move || fs::write(path, [LATE, SKIPPED].concat())
+    });
+    let value = timeline(&path, &["-o", "json"]).assert_code(0).value();
+    writing.join().unwrap().unwrap();
+    assert_eq!(titles(&value), ["noRelist", "hungCall", "podsSkipped"]);
 }
 
 #[test]

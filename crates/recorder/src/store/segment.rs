@@ -125,7 +125,8 @@ fn is_segment(path: &Path) -> bool {
 pub fn is_history(path: &Path) -> bool {
     match path.is_dir() {
         true => list(path).is_ok_and(|segments| !segments.is_empty()),
-        false => is_segment(path),
+        // Opening a pipe takes it from who reads it.
+        false => path.is_file() && is_segment(path),
     }
 }
 

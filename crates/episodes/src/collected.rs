@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use causes::finding::Culprit;
-use times::WallTime;
 
 use crate::{Episode, What};
 
@@ -57,8 +56,8 @@ impl Collected {
     /// Moves all of them in time.
     pub fn shift(&mut self, nanoseconds: i64) {
         for episode in &mut self.all {
-            episode.from = shifted(episode.from, nanoseconds);
-            episode.to = episode.to.map(|to| shifted(to, nanoseconds));
+            episode.from = episode.from.shifted(nanoseconds);
+            episode.to = episode.to.map(|to| to.shifted(nanoseconds));
         }
     }
 
@@ -67,11 +66,6 @@ impl Collected {
         self.all.sort_by_key(|episode| episode.from);
         (self.all, self.dropped)
     }
-}
-
-fn shifted(time: WallTime, nanoseconds: i64) -> WallTime {
-    let shifted = time.as_unix_nanos().saturating_add(nanoseconds);
-    WallTime::from_unix_nanos(shifted).unwrap_or(time)
 }
 
 impl Episode {
@@ -86,6 +80,8 @@ impl Episode {
 
 #[cfg(test)]
 mod tests {
+    use times::WallTime;
+
     use super::*;
 
     fn second(second: i64) -> WallTime {

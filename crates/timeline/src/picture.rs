@@ -57,7 +57,7 @@ impl Picture {
             notes: Vec::new(),
             episodes,
             from,
-            to: to.max(after(from, SHORTEST)),
+            to: to.max(from.after(SHORTEST)),
         })
     }
 
@@ -87,7 +87,7 @@ impl Picture {
 /// Where a bar ends; none if it goes on to the end. An event is drawn until it was reported.
 pub(crate) fn drawn_until(episode: &Episode) -> Option<WallTime> {
     match delay(episode) {
-        Some(delay) => Some(after(episode.from, delay)),
+        Some(delay) => Some(episode.from.after(delay)),
         None => episode.to,
     }
 }
@@ -116,9 +116,4 @@ pub(crate) fn why(episode: &Episode) -> String {
         }
         None => format!("{reason}; reported by {source}"),
     }
-}
-
-fn after(time: WallTime, duration: Duration) -> WallTime {
-    let nanos = i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX);
-    WallTime::from_unix_nanos(time.as_unix_nanos().saturating_add(nanos)).unwrap_or(time)
 }

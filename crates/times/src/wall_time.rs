@@ -51,6 +51,19 @@ impl WallTime {
         Self(self.0.checked_sub(ago).unwrap_or(self.0))
     }
 
+    /// The time that is so long after this.
+    pub fn after(self, later: Duration) -> Self {
+        Self(self.0.checked_add(later).unwrap_or(self.0))
+    }
+
+    /// The time that is so many nanoseconds after this, or before it.
+    pub fn shifted(self, nanoseconds: i64) -> Self {
+        match Duration::from_nanos(nanoseconds.unsigned_abs()) {
+            by if nanoseconds < 0 => self.before(by),
+            by => self.after(by),
+        }
+    }
+
     /// The underlying time stamp.
     pub fn timestamp(self) -> Timestamp {
         self.0

@@ -74,11 +74,10 @@ fn series_of(told: &mut Told) -> Option<PlegReading> {
         .inputs
         .iter()
         .any(|input| input.kind == Kind::KubeletLog);
-    let intervals = std::mem::take(&mut told.intervals);
-    let story = series::in_one_story(intervals.clone());
+    let story = series::in_one_story(std::mem::take(&mut told.intervals));
     episodes::of_series(&story, &told.story, &mut told.episodes);
-    (is_kubelet || !intervals.is_empty())
-        .then(|| series::read(intervals, told.dropped_intervals, &told.around))
+    (is_kubelet || !story.is_empty())
+        .then(|| series::read_story(&story, told.dropped_intervals, &told.around))
 }
 
 fn goroutines_of(

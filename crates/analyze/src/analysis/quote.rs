@@ -44,10 +44,7 @@ impl Quote {
 impl Quote {
     /// Corrects its time.
     pub(super) fn shift(&mut self, by: i64) {
-        let moved = self
-            .time
-            .map(|time| time.as_unix_nanos().saturating_add(by));
-        self.time = moved.and_then(WallTime::from_unix_nanos);
+        self.time = self.time.map(|time| time.shifted(by));
     }
 }
 

@@ -110,9 +110,13 @@ fn is_zero(number: &u64) -> bool {
 
 /// Analyses the series of all inputs.
 pub fn read(intervals: Vec<Interval>, dropped: u64, around: &Around) -> PlegReading {
-    let intervals = in_one_story(intervals);
-    let pattern = pattern::of(&intervals, around);
-    let reading = reading::sentence(pattern, &intervals, around);
+    read_story(&in_one_story(intervals), dropped, around)
+}
+
+/// The same of intervals that are in one story already.
+pub(crate) fn read_story(intervals: &[Interval], dropped: u64, around: &Around) -> PlegReading {
+    let pattern = pattern::of(intervals, around);
+    let reading = reading::sentence(pattern, intervals, around);
     let faults = intervals.iter().filter(|interval| !interval.is_startup());
     PlegReading {
         pattern,

@@ -311,15 +311,26 @@ mod tests {
         }
     }
 
+    /// Times and looks, in milliseconds after the beginning.
+    struct Clock(Instant);
+
+    impl Clock {
+        fn at(&self, millis: u64) -> Instant {
+            self.0 + Duration::from_millis(millis)
+        }
+
+        fn look(&self, begun: u64, ended: u64) -> Look {
+            Look {
+                begun: self.at(begun),
+                ended: self.at(ended),
+                source: Source::Sweep,
+            }
+        }
+    }
+
     #[test]
     fn a_container_is_learned_that_was_asked_for_just_before_the_list_which_shows_its_pod() {
-        let start = Instant::now();
-        let millis = |millis| start + Duration::from_millis(millis);
-        let look = |begun, ended| Look {
-            begun: millis(begun),
-            ended: millis(ended),
-            source: Source::Sweep,
-        };
+        let clock = Clock(Instant::now());
         let sandbox = Arc::new(ListedSandbox {
             id: "s1".into(),
             pod: Some(pod(1)),
@@ -328,9 +339,9 @@ mod tests {
             created_at: None,
         });
         let mut records = Records::default();
-        records.observe_list(&[sandbox], look(1, 2));
+        records.observe_list(&[sandbox], clock.look(1, 2));
         let container = ListedContainer::clone(&row(1, ContainerState::Exited));
-        records.learn(&pod(1), container, look(0, 3));
+        records.learn(&pod(1), container, clock.look(0, 3));
         let uid = pod(1).uid;
         let listed = records.listed_as(&uid);
         assert!(listed.is_some_and(|listed| listed.names(&"c1".into())));
@@ -338,27 +349,22 @@ mod tests {
 
     #[test]
     fn a_look_at_an_id_that_overlaps_one_at_its_pod_and_says_otherwise_wants_an_inspection() {
-        let start = Instant::now();
-        let millis = |millis| start + Duration::from_millis(millis);
-        let look = |begun, ended| Look {
-            begun: millis(begun),
-            ended: millis(ended),
-            source: Source::Sweep,
-        };
+        let clock = Clock(Instant::now());
         let exited = || ListedContainer::clone(&row(1, ContainerState::Exited));
         let by_id = |records: &mut Records| {
             let state = Some(ContainerState::Exited);
             let (uid, id) = (pod(1).uid, "c1".into());
-            records.observe_one::<ListedContainer>(&uid, &id, state, look(5, 12));
+            records.observe_one::<ListedContainer>(&uid, &id, state, clock.look(5, 12));
         };
-        let by_sandbox = |records: &mut Records| records.learn(&pod(1), exited(), look(5, 12));
+        let by_sandbox =
+            |records: &mut Records| records.learn(&pod(1), exited(), clock.look(5, 12));
         let ways: [&dyn Fn(&mut Records); 2] = [&by_id, &by_sandbox];
         for tell in ways {
             let mut told = Told::default();
             let running = row(1, ContainerState::Running);
-            told.records.observe_list(&[running], look(0, 10));
-            told.plan(millis(11));
-            told.end(true, millis(11));
+            told.records.observe_list(&[running], clock.look(0, 10));
+            told.plan(clock.at(11));
+            told.end(true, clock.at(11));
             assert_eq!(told.records.unsettled(), []);
             tell(&mut told.records);
             assert_eq!(told.records.unsettled(), [pod(1).uid]);

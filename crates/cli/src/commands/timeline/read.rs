@@ -151,7 +151,7 @@ impl Read {
                 cause: finding.cause,
                 confidence: finding.confidence.as_str().to_owned(),
             };
-            Episode::at(facts.taken, what, told(finding))
+            Episode::at(facts.taken, what, finding.said())
                 .about(finding.culprit.clone())
                 .written(source.clone())
         });
@@ -232,18 +232,11 @@ impl Read {
     }
 }
 
-fn told(finding: &Finding) -> String {
-    match finding.sentence.is_empty() {
-        true => finding.title.to_owned(),
-        false => finding.sentence.clone(),
-    }
-}
-
 fn advice(finding: &Finding) -> Advice {
     Advice {
         cause: finding.cause.id().to_owned(),
         confidence: finding.confidence.as_str().to_owned(),
-        sentence: told(finding),
+        sentence: finding.said().to_owned(),
         steps: finding.advice.iter().map(ToString::to_string).collect(),
     }
 }

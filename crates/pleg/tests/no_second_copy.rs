@@ -18,10 +18,9 @@
 
 mod node;
 mod odd;
+mod worlds;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::num::NonZeroUsize;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -37,6 +36,7 @@ use pleg::{Config, Environment, Mode, NoObserver, Pleg};
 use sim::{Fault, Sandbox, Sim, StreamFault};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
+use worlds::live_each;
 
 const WORLDS: u64 = 500;
 
@@ -45,44 +45,11 @@ const QUIET: Duration = Duration::from_secs(90);
 
 #[test]
 fn whoever_goes_by_the_cache_starts_nothing_twice_in_random_worlds() {
-    if let Ok(seed) = std::env::var("PLEG_SEED") {
-        live(seed.parse().expect("PLEG_SEED is a number"));
-        return;
-    }
-    let worlds = std::env::var("PLEG_WORLDS").map_or(WORLDS, |worlds| {
-        worlds.parse().expect("PLEG_WORLDS is a number")
-    });
-    let threads = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    let wrong = Mutex::new(Vec::new());
-    std::thread::scope(|scope| {
-        for thread in 0..threads {
-            let wrong = &wrong;
-            scope.spawn(move || {
-                for seed in (0..worlds).skip(thread).step_by(threads) {
-                    if catch_unwind(AssertUnwindSafe(|| live(seed))).is_err() {
-                        eprintln!("the world of PLEG_SEED={seed} is wrong");
-                        wrong.lock().expect("nobody panics with it").push(seed);
-                    }
-                }
-            });
-        }
-    });
-    let wrong = wrong.into_inner().expect("all are done");
-    assert!(
-        wrong.is_empty(),
-        "{} worlds are wrong: {wrong:?}",
-        wrong.len()
+    live_each(
+        &[],
+        WORLDS,
+        |seed| async move { World::new(seed).live().await },
     );
-}
-
-fn live(seed: u64) {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build();
-    runtime
-        .expect("a runtime needs nothing")
-        .block_on(async { World::new(seed).live().await });
 }
 
 /// What only whoever watches the world from outside knows.

@@ -24,10 +24,11 @@
 #[path = "../node/mod.rs"]
 mod node;
 mod past;
+#[path = "../worlds/mod.rs"]
+mod worlds;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::num::{NonZeroU32, NonZeroUsize};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -41,6 +42,7 @@ use pleg::runtime::{CallError, Rpc};
 use pleg::{Config, Mode};
 use sim::{Fault, Outstanding, Sim, StreamFault};
 use tokio::time::{Instant, sleep, timeout};
+use worlds::live_each;
 
 const WORLDS: u64 = 10_000;
 
@@ -79,45 +81,9 @@ const KNOWN_FOR: std::time::Duration = std::time::Duration::from_secs(6);
 
 #[test]
 fn what_is_always_true_is_true_in_random_worlds() {
-    if let Ok(seed) = std::env::var("PLEG_SEED") {
-        live(seed.parse().expect("PLEG_SEED is a number"));
-        return;
-    }
-    let worlds = std::env::var("PLEG_WORLDS").map_or(WORLDS, |worlds| {
-        worlds.parse().expect("PLEG_WORLDS is a number")
+    live_each(&WRONG_BEFORE, WORLDS, |seed| async move {
+        World::new(seed).live().await
     });
-    let threads = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    let wrong = std::sync::Mutex::new(Vec::new());
-    std::thread::scope(|scope| {
-        for thread in 0..threads {
-            let wrong = &wrong;
-            scope.spawn(move || {
-                let seeds = WRONG_BEFORE.into_iter().chain(0..worlds);
-                for seed in seeds.skip(thread).step_by(threads) {
-                    if catch_unwind(AssertUnwindSafe(|| live(seed))).is_err() {
-                        eprintln!("the world of PLEG_SEED={seed} is wrong");
-                        wrong.lock().expect("nobody panics with it").push(seed);
-                    }
-                }
-            });
-        }
-    });
-    let wrong = wrong.into_inner().expect("all are done");
-    assert!(
-        wrong.is_empty(),
-        "{} worlds are wrong: {wrong:?}",
-        wrong.len()
-    );
-}
-
-fn live(seed: u64) {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build();
-    runtime
-        .expect("a runtime needs nothing")
-        .block_on(async { World::new(seed).live().await });
 }
 
 struct World {

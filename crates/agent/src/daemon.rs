@@ -5,28 +5,23 @@ use std::ffi::OsString;
 use std::future::pending;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use cluster::Teller;
 use cri::Endpoint;
 use pleg::model::wall_time::system_clock;
 use pleg::out::cache::Stopped;
-use pleg::out::status_report::StatusReport;
 use pleg::runtime::grpc::GrpcRuntime;
 use pleg::{Environment, Pleg};
 use tokio::sync::watch;
-use tokio::time::sleep;
 
-use crate::diagnosis::{Diagnosis, Findings, Reports, Told};
+use crate::diagnosis::{Diagnosis, Findings, Told};
 use crate::doors::{Listeners, MAX_CONNECTIONS, serve};
 use crate::history::{self, History, HistoryConfig};
-use crate::http::{Agent, health_router, report, router};
+use crate::http::{Agent, health_router, router};
 use crate::known_ids::{SavedSet, known_ids};
+use crate::reports::{self, Reports};
 use crate::static_pods::{self, StaticPods, StaticPodsError, StaticPodsView};
 use crate::{AgentConfig, KernelHints, Metrics, kernel, supervisor};
-
-/// How often a report is made for those in this process who act on it.
-const REPORT: Duration = Duration::from_secs(1);
 
 /// What a daemon is made from.
 #[derive(Clone, Debug)]
@@ -147,7 +142,7 @@ pub async fn run(
         stopped = saved.keep(agent.pleg.clone()) => Err(stopped.into()),
         never = diagnose(&agent, diagnosis.as_ref(), reports.subscribe()) => match never {},
         never = history::keep(history.as_ref(), &agent, reports.subscribe()) => match never {},
-        never = make_reports(&agent, &reports) => match never {},
+        never = reports::make(&agent, &reports) => match never {},
         Err(error) = static_pods => Err(error.into()),
         () = guard_ended(&agent) => Err(RunError::Guard),
         () = tell_kubernetes(kubernetes.as_ref(), reports.subscribe()) => Err(RunError::Writer),
@@ -161,16 +156,6 @@ pub async fn run(
     };
     tokio::join!(kubernetes_stops, history::stop(history));
     ended
-}
-
-/// Makes reports while somebody reads them.
-async fn make_reports(agent: &Agent, reports: &watch::Sender<Option<StatusReport>>) -> Infallible {
-    loop {
-        if reports.receiver_count() > 0 {
-            reports.send_replace(report(agent).await.ok());
-        }
-        sleep(REPORT).await;
-    }
 }
 
 /// Ends with the thread that writes.

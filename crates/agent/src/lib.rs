@@ -27,6 +27,9 @@ mod kernel;
 mod known_ids;
 mod metrics;
 mod pods;
+mod reports;
+#[cfg(test)]
+mod sample_report;
 mod static_pods;
 mod supervisor;
 mod told;

@@ -2,7 +2,7 @@
 //! person would want to know. That a call or a report is a second older is no change.
 //!
 //! ```text
-//!   StatusReport, once a second --> Gist: what matters of it --> another one? --> record
+//!   StatusReport, as it is made --> Gist: what matters of it --> another one? --> record
 //!                                                                    ^
 //!                                 at most one a second; in a row, at most as the budget allows
 //! ```

@@ -18,13 +18,13 @@ use pleg::model::wall_time::{WallTime, system_clock};
 use pleg::out::health::HealthState;
 use pleg::out::status_report::{Finding, StatusReport};
 use serde::Deserialize;
-use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout};
 
 use self::doctor::{Doctor, Said, SerialsLeft};
 use self::occasions::{Occasion, Occasions};
 use crate::metrics::{Diagnosed, Metrics};
+use crate::reports::Reports;
 
 mod bundles;
 mod doctor;
@@ -64,9 +64,6 @@ impl DiagnosisConfig {
         }
     }
 }
-
-/// The newest report; `None` while nothing is known.
-pub(crate) type Reports = watch::Receiver<Option<StatusReport>>;
 
 /// Who is told what a diagnosis finds.
 #[derive(Clone, Copy)]

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   events, health, gaps (a subscription) ---\
-//!   reports, once a second --> Changes -------+--> Recorder --> /var/lib/pleg/history
+//!   reports, as they are made -> Changes -----+--> Recorder --> /var/lib/pleg/history
 //!   all pods, hourly; list times, minutely --/
 //! ```
 //!
@@ -22,9 +22,9 @@ use recorder::changes::Changes;
 use recorder::{Began, Entry, Recorded, Recorder};
 use tokio::time::Instant;
 
-use crate::diagnosis::Reports;
 use crate::http::{Agent, pods_now};
 use crate::metrics::HistoryFigures;
+use crate::reports::Reports;
 use crate::told::Told;
 
 mod config;

@@ -9,7 +9,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -97,7 +97,8 @@ impl SavedSet {
             ids: ids.clone(),
         };
         let mut file = tempfile::NamedTempFile::new_in(folder)?;
-        serde_json::to_writer(&mut file, &saved)?;
+        // The serializer writes each id by itself.
+        file.write_all(&serde_json::to_vec(&saved)?)?;
         file.persist(&self.path)?;
         Ok(())
     }

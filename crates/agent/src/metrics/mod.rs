@@ -2,6 +2,7 @@
 //! that no dashboard counts twice. Label values are names of ours: nothing that a runtime
 //! sends gets into a label.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use pleg::Observer;
@@ -12,6 +13,7 @@ use pleg::out::status_report::StatusReport;
 use pleg::runtime::{CallError, Rpc};
 use prometheus::{Registry, TextEncoder};
 use recorder::ListTimes;
+use tokio::sync::Notify;
 
 use crate::history::ListCalls;
 
@@ -34,6 +36,14 @@ pub struct Metrics {
     kubelet_registry: Registry,
     /// For the history.
     lists: ListCalls,
+    stream: Stream,
+}
+
+/// Whether there is an event stream, for who waits for that to change.
+#[derive(Default)]
+struct Stream {
+    is_open: AtomicBool,
+    turned: Notify,
 }
 
 impl Metrics {
@@ -46,6 +56,7 @@ impl Metrics {
             kubelet: Kubelet::new(&kubelet_registry)?,
             kubelet_registry,
             lists: ListCalls::default(),
+            stream: Stream::default(),
         })
     }
 
@@ -67,6 +78,11 @@ impl Metrics {
     /// How lists were answered since that was last taken.
     pub(crate) fn take_lists(&self) -> Vec<ListTimes> {
         self.lists.take()
+    }
+
+    /// Waits until the event stream has come or gone.
+    pub(crate) async fn stream_turned(&self) {
+        self.stream.turned.notified().await;
     }
 
     /// A diagnosis has ended.
@@ -97,6 +113,14 @@ impl Metrics {
     /// `/metrics/kubelet`: the kubelet's names, types, labels and buckets.
     pub fn kubelet_text(&self) -> prometheus::Result<String> {
         TextEncoder::new().encode_to_string(&self.kubelet_registry.gather())
+    }
+}
+
+impl Stream {
+    fn turn(&self, is_open: bool) {
+        if self.is_open.swap(is_open, Ordering::Relaxed) != is_open {
+            self.turned.notify_one();
+        }
     }
 }
 
@@ -145,10 +169,12 @@ impl Observer for Metrics {
 
     fn stream_opened(&self) {
         self.kubelet.stream_opened.inc();
+        self.stream.turn(true);
     }
 
     fn stream_failed(&self) {
         self.kubelet.stream_errors.inc();
+        self.stream.turn(false);
     }
 
     fn stream_event(&self, latency: Option<Duration>) {

@@ -1,0 +1,150 @@
+//! Status reports for those in this process who act on them: the doctor, the history, Kubernetes.
+//!
+//! ```text
+//!   health changes, the stream comes or goes, or something is wrong --> a report a second
+//!   for a minute nothing of that                                    --> one every 20 seconds
+//! ```
+//!
+//! A report wakes the event loop, and on a quiet node one a second was a quarter of all that the
+//! agent used.
+
+use std::convert::Infallible;
+use std::future::pending;
+use std::time::Duration;
+
+use pleg::out::health::HealthState;
+use pleg::out::status_report::StatusReport;
+use pleg::out::told::Record;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use crate::http::{Agent, report};
+use crate::told::Told;
+
+/// From one report to the next while something happens.
+const LIVELY: Duration = Duration::from_secs(1);
+
+/// The same on a quiet node. Kubernetes is told nothing by a report that is older than 30 seconds.
+const QUIET: Duration = Duration::from_secs(20);
+
+/// For how long a node without trouble and changes is not yet quiet: all that waits for a node to
+/// settle is shorter.
+const SETTLES: Duration = Duration::from_secs(60);
+
+/// The newest report; `None` while nothing is known.
+pub(crate) type Reports = watch::Receiver<Option<StatusReport>>;
+
+/// Makes reports while somebody reads them.
+pub(crate) async fn make(
+    agent: &Agent,
+    reports: &watch::Sender<Option<StatusReport>>,
+) -> Infallible {
+    let Ok(mut told) = Told::subscribe(agent.clone()).await else {
+        // The daemon ends for the same reason.
+        return pending().await;
+    };
+    let mut pace = Pace::new(Instant::now());
+    loop {
+        if reports.receiver_count() > 0 {
+            let report = report(agent).await.ok();
+            pace.made(report.as_ref(), Instant::now());
+            reports.send_replace(report);
+        }
+        sleep(LIVELY).await;
+        tokio::select! {
+            () = changed(&mut told, agent) => pace.changed(Instant::now()),
+            () = sleep_until(pace.next()) => {}
+        }
+    }
+}
+
+/// Waits for a change that readers of reports would want to know at once.
+async fn changed(told: &mut Told, agent: &Agent) {
+    let health = async {
+        loop {
+            match told.next().await {
+                Some(Record::Health(_)) => return,
+                Some(_) => {}
+                // The daemon ends for the same reason.
+                None => pending().await,
+            }
+        }
+    };
+    tokio::select! {
+        () = health => {}
+        () = agent.metrics.stream_turned() => {}
+    }
+}
+
+/// When the next report is made.
+#[derive(Debug)]
+struct Pace {
+    last: Instant,
+    settled: Instant,
+}
+
+impl Pace {
+    fn new(now: Instant) -> Self {
+        Self {
+            last: now,
+            settled: now + SETTLES,
+        }
+    }
+
+    fn changed(&mut self, now: Instant) {
+        self.settled = now + SETTLES;
+    }
+
+    fn made(&mut self, report: Option<&StatusReport>, now: Instant) {
+        self.last = now;
+        if !report.is_some_and(is_quiet) {
+            self.settled = now + SETTLES;
+        }
+    }
+
+    fn next(&self) -> Instant {
+        match self.last < self.settled {
+            true => self.last + LIVELY,
+            false => self.last + QUIET,
+        }
+    }
+}
+
+fn is_quiet(report: &StatusReport) -> bool {
+    report.health.state == HealthState::Healthy && !report.guard.guarding
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample_report::report;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn a_node_that_is_well_for_a_minute_is_quiet_until_something_changes() {
+        let start = Instant::now();
+        let mut pace = Pace::new(start);
+        let healthy = report("Healthy", "AllSeen", &[]);
+        pace.made(Some(&healthy), start + 59 * SECOND);
+        assert_eq!(pace.next(), start + 60 * SECOND);
+        pace.made(Some(&healthy), start + 60 * SECOND);
+        assert_eq!(pace.next(), start + 80 * SECOND);
+        pace.changed(start + 70 * SECOND);
+        pace.made(Some(&healthy), start + 70 * SECOND);
+        assert_eq!(pace.next(), start + 71 * SECOND);
+    }
+
+    #[test]
+    fn a_node_in_trouble_or_unknown_is_not_quiet() {
+        let start = Instant::now();
+        let late = start + 3600 * SECOND;
+        let degraded = report("Degraded", "ContainerStuck", &["a"]);
+        let starting = report("Starting", "Starting", &[]);
+        for report in [Some(degraded), Some(starting), None] {
+            let mut pace = Pace::new(start);
+            pace.made(report.as_ref(), late);
+            assert_eq!(pace.next(), late + SECOND);
+        }
+    }
+}

@@ -31,9 +31,8 @@ impl Collected {
         let key = (episode.what.title(), episode.who.clone());
         if !is_event && let Some(&index) = self.last.get(&key) {
             let before = &mut self.all[index];
-            let end = before.to.unwrap_or(before.from);
-            let touches = episode.from.since(end) <= REPEATED_WITHIN
-                && before.from.since(episode.to.unwrap_or(episode.from)) <= REPEATED_WITHIN;
+            let touches = episode.from.since(before.until()) <= REPEATED_WITHIN
+                && before.from.since(episode.until()) <= REPEATED_WITHIN;
             if touches {
                 before.absorb(episode);
                 return;
@@ -57,7 +56,9 @@ impl Collected {
     pub fn shift(&mut self, nanoseconds: i64) {
         for episode in &mut self.all {
             episode.from = episode.from.shifted(nanoseconds);
-            episode.to = episode.to.map(|to| to.shifted(nanoseconds));
+            for end in [&mut episode.to, &mut episode.seen_until] {
+                *end = end.map(|end| end.shifted(nanoseconds));
+            }
         }
     }
 
@@ -71,8 +72,10 @@ impl Collected {
 impl Episode {
     /// Takes in a repetition.
     fn absorb(&mut self, other: Self) {
+        let until = self.until().max(other.until());
         self.from = self.from.min(other.from);
         self.to = self.to.zip(other.to).map(|(one, other)| one.max(other));
+        self.seen_until = Some(until).filter(|until| self.to.is_none() && *until > self.from);
         self.count += other.count;
         self.who.learn(other.who);
     }

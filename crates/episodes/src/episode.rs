@@ -17,6 +17,9 @@ pub struct Episode {
     /// When it ended: the same time, if it only happened; none, if it had not ended when its
     /// source did.
     pub to: Option<WallTime>,
+    /// If it had not ended: how far its source reaches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seen_until: Option<WallTime>,
     /// What it is.
     #[serde(flatten)]
     pub what: What,
@@ -59,6 +62,7 @@ impl Episode {
         Self {
             from,
             to: to.map(|to| to.max(from)),
+            seen_until: None,
             what,
             who: Culprit::default(),
             reason: reason.into(),
@@ -82,6 +86,17 @@ impl Episode {
     pub fn written(mut self, source: Source) -> Self {
         self.source = Some(source);
         self
+    }
+
+    /// The same, in a source that reaches until then.
+    pub fn seen_until(mut self, time: Option<WallTime>) -> Self {
+        self.seen_until = time.filter(|time| self.to.is_none() && *time > self.from);
+        self
+    }
+
+    /// Until when it lasted, as far as its source shows.
+    pub fn until(&self) -> WallTime {
+        self.to.or(self.seen_until).unwrap_or(self.from)
     }
 
     /// How long it lasted; none if its end is not known.

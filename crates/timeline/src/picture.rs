@@ -22,7 +22,7 @@ pub struct Picture {
     pub episodes: Vec<Episode>,
     /// The beginning of the picture.
     pub from: WallTime,
-    /// Its end: what has not ended is drawn until here.
+    /// Its end: until then something was read.
     pub to: WallTime,
 }
 
@@ -35,6 +35,10 @@ pub struct Advice {
     pub confidence: String,
     /// What it is, with names.
     pub sentence: String,
+    /// Whom it is about, if that is known.
+    pub culprit: Option<String>,
+    /// What shows it, the strongest first.
+    pub evidence: Option<String>,
     /// What to do, the first thing first.
     pub steps: Vec<String>,
 }
@@ -43,12 +47,11 @@ pub struct Advice {
 const SHORTEST: Duration = Duration::from_secs(1);
 
 impl Picture {
-    /// A picture of all these episodes, which are sorted by their beginning. None without any.
+    /// A picture of all these episodes. None without any.
     pub fn new(summary: impl Into<String>, mut episodes: Vec<Episode>) -> Option<Self> {
         episodes.sort_by_key(|episode| episode.from);
         let from = episodes.first()?.from;
-        let last = |episode: &Episode| episode.to.unwrap_or(episode.from);
-        let to = episodes.iter().map(last).max()?;
+        let to = episodes.iter().map(Episode::until).max()?;
         Some(Self {
             summary: summary.into(),
             node: None,
@@ -61,10 +64,15 @@ impl Picture {
         })
     }
 
-    /// The same without what had ended before `from`.
+    /// The same in sources that reach until then.
+    pub fn read_until(mut self, time: Option<WallTime>) -> Self {
+        self.to = time.map_or(self.to, |time| self.to.max(time));
+        self
+    }
+
+    /// The same without what is not known to have lasted until `from`.
     pub fn since(mut self, from: WallTime) -> Self {
-        self.episodes
-            .retain(|episode| episode.to.is_none_or(|to| to >= from));
+        self.episodes.retain(|episode| episode.until() >= from);
         self.from = self.from.max(from).min(self.to.before(SHORTEST));
         self
     }
@@ -80,15 +88,15 @@ impl Picture {
         let whole = self.spans().as_secs_f64();
         let part = |time: WallTime| (time.since(self.from).as_secs_f64() / whole).clamp(0.0, 1.0);
         let from = part(episode.from);
-        (from, drawn_until(episode).map_or(1.0, part).max(from))
+        (from, part(drawn_until(episode)).max(from))
     }
 }
 
-/// Where a bar ends; none if it goes on to the end. An event is drawn until it was reported.
-pub(crate) fn drawn_until(episode: &Episode) -> Option<WallTime> {
+/// Where a bar ends. An event is drawn until it was reported.
+pub(crate) fn drawn_until(episode: &Episode) -> WallTime {
     match delay(episode) {
-        Some(delay) => Some(episode.from.after(delay)),
-        None => episode.to,
+        Some(delay) => episode.from.after(delay),
+        None => episode.until(),
     }
 }
 

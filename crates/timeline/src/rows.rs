@@ -110,10 +110,7 @@ fn lasted(picture: &Picture, row: &Row) -> Duration {
         return Duration::ZERO;
     }
     let episodes = row.episodes.iter().map(|index| &picture.episodes[*index]);
-    let each = episodes.map(|episode| {
-        let to = episode.to.unwrap_or(picture.to);
-        to.since(episode.from)
-    });
+    let each = episodes.map(|episode| episode.until().since(episode.from));
     each.sum()
 }
 

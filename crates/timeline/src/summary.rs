@@ -5,14 +5,13 @@ use std::time::Duration;
 use episodes::{Episode, What};
 use times::{GoDuration, WallTime};
 
-/// What these episodes say at most, until `end` where they have not ended: who hung longest, and
-/// what the node suffered from it. None if nothing hung or suffered.
-pub fn summary(episodes: &[Episode], end: WallTime) -> Option<String> {
-    let lasted = |episode: &Episode| episode.to.unwrap_or(end).since(episode.from);
-    let total = |is: fn(&What) -> bool| -> Duration {
-        // Episodes of one kind do not overlap in one source.
+/// What these episodes say at most, as far as they were seen: who hung longest, and what the node
+/// suffered from it. None if nothing hung or suffered.
+pub fn summary(episodes: &[Episode]) -> Option<String> {
+    let lasted = |episode: &Episode| episode.until().since(episode.from);
+    let total = |is: fn(&What) -> bool| {
         let its = episodes.iter().filter(|episode| is(&episode.what));
-        its.map(lasted).sum()
+        together(its.map(|episode| (episode.from, episode.until())).collect())
     };
     let hung = |episode: &&Episode| matches!(episode.what, What::HungCall { .. });
     // A call for somebody says more than a list, which hangs because of somebody.
@@ -64,6 +63,18 @@ pub fn summary(episodes: &[Episode], end: WallTime) -> Option<String> {
     Some(first.into_iter().chain(characters).chain(['.']).collect())
 }
 
+/// How long these times are together. Two sources may show the same time.
+fn together(mut times: Vec<(WallTime, WallTime)>) -> Duration {
+    times.sort_unstable();
+    let mut counted: Option<WallTime> = None;
+    let each = times.into_iter().map(|(from, to)| {
+        let from = counted.map_or(from, |counted| counted.max(from));
+        counted = Some(counted.map_or(to, |counted| counted.max(to)));
+        to.since(from)
+    });
+    each.sum()
+}
+
 fn shown(time: Duration) -> GoDuration {
     match time.as_secs() {
         0 => GoDuration(Duration::from_millis(time.as_millis() as u64)),
@@ -88,12 +99,15 @@ mod tests {
         let list = Episode::new(second(1), Some(second(301)), hung("ListContainers"), "");
         let status = Episode::new(second(3), Some(second(300)), hung("ContainerStatus"), "");
         let skipped = Episode::new(second(200), None, What::PodsSkipped, "");
-        let all = [list, status.about(who), skipped];
+        // Another source shows a part of the same.
+        let again = skipped.clone().seen_until(Some(second(250)));
+        let skipped = skipped.seen_until(Some(second(302)));
+        let all = [list, status.about(who), again, skipped];
         assert_eq!(
-            summary(&all, second(302)).unwrap(),
+            summary(&all).unwrap(),
             "ContainerStatus for 61ac did not return for 4m57s; the kubelet skipped all pods for \
              1m42s."
         );
-        assert_eq!(summary(&[], second(1)), None);
+        assert_eq!(summary(&[]), None);
     }
 }

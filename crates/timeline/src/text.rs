@@ -15,6 +15,7 @@ use crate::scale::{marks, title};
 /// A line a second would be too much to read.
 const MAX_LINES: usize = 60;
 const LABEL: usize = 42;
+const DAY: Duration = Duration::from_secs(86_400);
 
 /// The picture in lines of `width` characters: its rows, and what each bar is.
 pub fn text(picture: &Picture, width: usize) -> String {
@@ -39,7 +40,37 @@ pub fn text(picture: &Picture, width: usize) -> String {
     }
     page.push('\n');
     list(picture, &mut page);
+    causes(picture, &mut page);
+    for note in &picture.notes {
+        let _ = writeln!(page, "\n{}", sentence(note));
+    }
+    if !picture.sources.is_empty() {
+        let sources = picture.sources.join(", ");
+        let _ = writeln!(page, "\nRead: {}", sentence(&sources));
+    }
     page
+}
+
+/// The probable causes, and what to do.
+fn causes(picture: &Picture, page: &mut String) {
+    for advice in &picture.advice {
+        let _ = writeln!(
+            page,
+            "\n{} ({} confidence): {}",
+            advice.cause,
+            advice.confidence,
+            sentence(&advice.sentence)
+        );
+        if let Some(culprit) = &advice.culprit {
+            let _ = writeln!(page, "  Culprit: {}", sentence(culprit));
+        }
+        if let Some(evidence) = &advice.evidence {
+            let _ = writeln!(page, "  {}", sentence(evidence));
+        }
+        for step in &advice.steps {
+            let _ = writeln!(page, "  -> {}", sentence(step));
+        }
+    }
 }
 
 /// Cut at its beginning: names differ at their ends.
@@ -85,7 +116,7 @@ fn drawn(picture: &Picture, row: &Row, width: usize) -> String {
             }
         }
         if episode.to.is_none() {
-            cells[width - 1] = '▶';
+            cells[last - 1] = '▶';
         }
     }
     cells.into_iter().collect()
@@ -99,8 +130,14 @@ fn list(picture: &Picture, page: &mut String) {
     let show_events = picture.episodes.len() <= MAX_LINES;
     let wanted = |episode: &&Episode| show_events || !is_event(episode);
     let shown: Vec<&Episode> = picture.episodes.iter().filter(wanted).collect();
+    // Of a longer time the day belongs to it.
+    let form = match picture.spans() < DAY {
+        true => "%H:%M:%S",
+        false => "%Y-%m-%d %H:%M:%S",
+    };
     for episode in shown.iter().take(MAX_LINES) {
-        let _ = writeln!(page, "{}", line(episode));
+        let time = episode.from.timestamp().strftime(form);
+        let _ = writeln!(page, "{time}  {}", line(episode));
     }
     let more = shown.len().saturating_sub(MAX_LINES);
     if more > 0 {
@@ -112,7 +149,6 @@ fn list(picture: &Picture, page: &mut String) {
 }
 
 fn line(episode: &Episode) -> String {
-    let time = episode.from.timestamp().strftime("%H:%M:%S");
     let lasted = match episode.lasted() {
         None => "to the end".to_owned(),
         Some(Duration::ZERO) => String::new(),
@@ -131,7 +167,7 @@ fn line(episode: &Episode) -> String {
     let why = why(episode);
     let reason = sentence(&why);
     format!(
-        "{time}  {lasted:10} {}:{whom} {reason}{source}",
+        "{lasted:10} {}:{whom} {reason}{source}",
         episode.what.title()
     )
 }

@@ -85,10 +85,16 @@ impl Agent {
         self.child = serving(&mut self.command);
     }
 
-    fn end(&mut self) {
+    /// Kills it as nobody can prevent.
+    pub fn end(&mut self) {
         // It may have ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+
+    /// A file or folder of its state directory.
+    pub fn path(&self, name: &str) -> String {
+        self.place.path().join(name).display().to_string()
     }
 
     /// The text of all files of its state directory whose names end so.

@@ -72,9 +72,10 @@ impl Readiness {
             .insert(node.to_owned(), episode.written(quote.source()));
     }
 
-    /// The input ends: those that have not ended.
-    pub(super) fn end(self) -> impl Iterator<Item = Episode> {
-        self.0.into_values()
+    /// The input ends at this time: those that have not ended.
+    pub(super) fn end(self, last: Option<WallTime>) -> impl Iterator<Item = Episode> {
+        let open = self.0.into_values();
+        open.map(move |episode| episode.seen_until(last))
     }
 }
 
@@ -136,13 +137,15 @@ pub(super) fn of_series(intervals: &[Interval], quotes: &[Quote], to: &mut Colle
                 "the kubelet skipped all pods; no relist had completed since it started".to_owned()
             }
         };
-        let mut episode = Episode::new(start, ended(end), What::PodsSkipped, reason);
+        let episode = Episode::new(start, ended(end), What::PodsSkipped, reason);
+        let mut episode = episode.seen_until(Some(end));
         episode.count = interval.lines;
         episode.source = first_line(start).cloned().map(Quote::source);
         to.add(episode);
         if let Some(began) = began {
             let reason = "the last relist that completed began here";
-            to.add(Episode::new(began, ended(end), What::NoRelist, reason));
+            let episode = Episode::new(began, ended(end), What::NoRelist, reason);
+            to.add(episode.seen_until(Some(end)));
         }
     }
 }

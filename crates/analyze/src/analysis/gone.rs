@@ -27,12 +27,25 @@ impl Outage {
     pub(super) fn episode(&self) -> Option<Episode> {
         let (first, last) = self.between?;
         let first = WallTime::from_unix_nanos(first)?;
-        let last = WallTime::from_unix_nanos(last).filter(|_| self.ended);
+        let last = WallTime::from_unix_nanos(last);
+        let ended = last.filter(|_| self.ended);
         let reason = "the runtime could not be reached";
-        let mut episode = Episode::new(first, last, What::RuntimeUnreachable, reason);
+        let episode = Episode::new(first, ended, What::RuntimeUnreachable, reason);
+        let mut episode = episode.seen_until(last);
         episode.count = self.lines;
         episode.source = self.quotes.first().cloned().map(Quote::source);
         Some(episode)
+    }
+
+    /// Moves it in time.
+    pub(super) fn shift(&mut self, nanoseconds: i64) {
+        if let Some((first, last)) = &mut self.between {
+            *first += nanoseconds;
+            *last += nanoseconds;
+        }
+        for quote in &mut self.quotes {
+            quote.shift(nanoseconds);
+        }
     }
 
     fn seconds(&self) -> Option<i64> {

@@ -152,7 +152,8 @@ impl Input {
         for quote in &mut told.story {
             quote.shift(correction);
         }
-        for episode in std::mem::take(&mut self.readiness).end() {
+        let read_until = last.and_then(WallTime::from_unix_nanos);
+        for episode in std::mem::take(&mut self.readiness).end(read_until) {
             told.episodes.add(episode);
         }
         told.episodes.shift(correction);
@@ -175,12 +176,17 @@ impl Input {
         for (line, says) in self.services.end() {
             told.troubles.push(format!("{}:{line}: {says}", self.path));
         }
-        told.gone.extend(self.gone.end(last));
+        let mut outages: Vec<_> = self.gone.end(last).into_iter().collect();
+        outages
+            .iter_mut()
+            .for_each(|outage| outage.shift(correction));
+        told.gone.extend(outages);
         told.inputs.push(InputReport {
             path: self.path,
             kind,
             lines: self.lines,
             unread_lines: self.unread,
+            read_until: read_until.map(|time| time.shifted(correction)),
             error,
         });
     }

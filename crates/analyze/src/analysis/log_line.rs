@@ -29,7 +29,7 @@ impl Input {
         self.read_as(kind);
         self.gone.other_line();
         if writer == Some(Writer::Runtime) && !self.knows_year() {
-            self.learn_calendar(carried.body);
+            self.learn_calendar(carried.body, self.last.is_none());
         }
         let inner = match klog::begins(carried.body) {
             true => Some(carried.body),
@@ -88,7 +88,7 @@ impl Input {
         told: &mut Told,
     ) {
         if found.is(Interest::Calendar) {
-            self.learn_calendar(line);
+            self.learn_calendar(line, self.before.is_none());
         }
         let stamp = match inner {
             Some(_) => self.last,
@@ -216,9 +216,9 @@ impl Input {
         self.hosts.get_mut(host).expect("it is there by now")
     }
 
-    /// The year and the zone, where a message tells them. Once a part of the series has a
-    /// year all of it must have the same, so the right one is put in at the end.
-    fn learn_calendar(&mut self, line: &[u8]) {
+    /// The year and the zone, where a message tells them. Once a line has a time by another year,
+    /// all of the input must have the same, so the right one is put in at the end.
+    fn learn_calendar(&mut self, line: &[u8], is_first: bool) {
         const LEADS: [&str; 7] = [
             "LastHeartbeatTime:",
             "\"LastHeartbeatTime\":\"",
@@ -234,7 +234,7 @@ impl Input {
         let Some((stamp, _)) = told.next() else {
             return;
         };
-        match self.hosts.is_empty() {
+        match is_first {
             true => self.calendar.learn(&stamp),
             false => self.learnt_late = self.learnt_late.or(Some(stamp)),
         }

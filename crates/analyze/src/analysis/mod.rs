@@ -73,6 +73,9 @@ pub struct InputReport {
     pub lines: u64,
     /// How many of them could not be read.
     pub unread_lines: u64,
+    /// The time of its last line that has one.
+    #[serde(skip)]
+    pub read_until: Option<WallTime>,
     /// Why it could not be read to its end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,

@@ -236,7 +236,8 @@ fn of_finding(page: &mut String, finding: &Finding) {
     }
 }
 
-fn who(culprit: &Culprit) -> Option<String> {
+/// Whom a finding is about; none if that is not known.
+pub fn who(culprit: &Culprit) -> Option<String> {
     let mut parts = Vec::new();
     if let Some(pod) = &culprit.pod {
         let name = pod.name.as_deref().unwrap_or("?");

@@ -200,6 +200,107 @@ fn a_file_that_cannot_be_read_is_an_error_alone_and_a_note_beside_others() {
 }
 
 #[test]
+fn a_log_that_ends_before_its_incident_does_is_drawn_to_its_last_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("kubelet.log");
+    let not_ready = "I0506 12:03:00.000000 9 kubelet_node_status.go:379] Recording NodeNotReady \
+                     event message for node n\n";
+    let skipped = |minute| SKIPPED.replace("12:03:00", &format!("12:{minute:02}:00"));
+    let lines: String = (3..33).map(skipped).collect();
+    fs::write(&path, [LATE, not_ready, &lines].concat()).unwrap();
+    let value = timeline(&path, &["-o", "json"]).assert_code(0).value();
+    let summary = value["summary"].as_str().unwrap();
+    for part in ["the node was NotReady for 29m", "skipped all pods for 29m"] {
+        assert!(summary.contains(part), "{part}: {summary}");
+    }
+    assert!(
+        value["to"].as_str().unwrap().contains("12:32:00"),
+        "{value}"
+    );
+    let open = value["episodes"].as_array().unwrap().iter();
+    let open: Vec<_> = open.filter(|it| it["to"].is_null()).collect();
+    assert!(open.len() >= 2, "{value:#}");
+    for episode in open {
+        let until = episode["seenUntil"].as_str().unwrap();
+        assert!(until.contains("12:32:00"), "{episode}");
+    }
+}
+
+#[test]
+fn a_year_that_only_a_later_line_tells_counts_for_the_lines_before_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("kubelet.log");
+    let not_ready = "I0506 12:03:00.000000 9 kubelet_node_status.go:379] Recording NodeNotReady \
+                     event message for node n\n";
+    let became = "I0506 12:03:00.000001 9 kubelet_node_status.go:682] Node became not ready: \
+                  {Type:Ready Status:False LastHeartbeatTime:2017-05-06 12:03:00.0 +0000 UTC}\n";
+    fs::write(&path, [not_ready, became].concat()).unwrap();
+    let value = timeline(&path, &["-o", "json"]).assert_code(0).value();
+    for end in ["from", "to"] {
+        assert!(
+            value[end].as_str().unwrap().starts_with("2017-05-06"),
+            "{value}"
+        );
+    }
+}
+
+#[test]
+fn a_file_that_shows_no_trouble_is_not_said_to_have_no_times() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("kubelet.log");
+    fs::write(
+        &path,
+        "I0506 12:03:00.000000 9 kubelet.go:1] \"All is well\"\n",
+    )
+    .unwrap();
+    let stderr = timeline(&path, &[]).sentence();
+    assert!(stderr.contains("nothing that was read shows"), "{stderr}");
+}
+
+#[test]
+fn what_is_read_is_not_replaced_and_a_picture_is_written_whole_or_not_at_all() {
+    let (folder, log) = log();
+    let before = fs::read_to_string(&log).unwrap();
+    let stderr = timeline(&log, &["--output-file", log.to_str().unwrap()]).sentence();
+    assert!(stderr.contains("would replace what is read"), "{stderr}");
+    assert_eq!(fs::read_to_string(&log).unwrap(), before);
+
+    let nowhere = folder.path().join("none/a.html");
+    let stderr = timeline(&log, &["--output-file", nowhere.to_str().unwrap()]).sentence();
+    assert!(stderr.contains("cannot write"), "{stderr}");
+    let full = timeline(&log, &["-o", "svg", "--output-file", "/dev/full"]).sentence();
+    assert!(full.contains("cannot write /dev/full"), "{full}");
+    let page = folder.path().join("a.html");
+    timeline(&log, &["--output-file", page.to_str().unwrap()]).assert_code(0);
+    let names = fs::read_dir(folder.path()).unwrap().count();
+    assert_eq!(names, 2, "the log, the page, and nothing that is left over");
+}
+
+#[test]
+fn the_text_has_causes_notes_and_sources_as_the_page_has_them() {
+    let (folder, log) = log();
+    let missing = folder.path().join("missing.log");
+    let dump = samples().join("dump-crio-1.29-mutex-crio9406.txt");
+    let more = [
+        "-o",
+        "text",
+        "--from",
+        missing.to_str().unwrap(),
+        dump.to_str().unwrap(),
+    ];
+    let text = timeline(&log, &more).assert_code(0).out;
+    for part in [
+        "missing.log",
+        "not in the picture",
+        "Read: ",
+        "Culprit: ",
+        "  -> ",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+#[test]
 fn a_pipe_is_read_whole_by_whoever_reads_it() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("pipe");

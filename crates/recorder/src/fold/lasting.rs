@@ -64,6 +64,11 @@ impl Lasting {
         let ended: Vec<Key> = self.open.keys().filter(ended).cloned().collect();
         let ended = ended.iter().filter_map(|key| self.open.remove(key));
         ended.for_each(|episode| found.add(ended_at(episode, time)));
+        self.learn(now);
+    }
+
+    /// These last now, and nothing is known of the others.
+    pub(super) fn learn(&mut self, now: Vec<(Key, Episode)>) {
         for (key, episode) in now {
             match self.open.get_mut(&key) {
                 // The newest words, and the oldest beginning.
@@ -86,10 +91,10 @@ impl Lasting {
         }
     }
 
-    /// Nobody knows when it ended.
-    pub(super) fn leave_open(&mut self, found: &mut Found) {
+    /// Nobody knows when it ended: this is the last that was recorded.
+    pub(super) fn leave_open(&mut self, time: WallTime, found: &mut Found) {
         for episode in std::mem::take(&mut self.open).into_values() {
-            found.add(episode);
+            found.add(episode.seen_until(Some(time)));
         }
     }
 

@@ -77,6 +77,7 @@ impl Fold {
                     let now = status::health_change(&health);
                     self.lasting
                         .replace(Key::is_health, now, time, &mut self.found);
+                    self.lasting.learn(status::named(&health));
                 }
                 Record::Gap { conflated, .. } => {
                     let reason = format!("{conflated} events were merged: the node was too fast");
@@ -104,9 +105,17 @@ impl Fold {
         self.last = Some(Last { time, is_end });
     }
 
-    /// The episodes. What lasts still has no end.
+    /// The time of the last entry.
+    pub fn read_until(&self) -> Option<WallTime> {
+        self.last.map(|last| last.time)
+    }
+
+    /// The episodes in order of time, and how many there was no room for. What lasts still has no
+    /// end.
     pub fn finish(mut self) -> (Vec<Episode>, u64) {
-        self.lasting.leave_open(&mut self.found);
+        if let Some(time) = self.read_until() {
+            self.lasting.leave_open(time, &mut self.found);
+        }
         self.found.sorted()
     }
 

@@ -7,7 +7,7 @@ use causes::finding::Culprit;
 use episodes::{Episode, What};
 use pleg::model::id::{Id, PodRef};
 use pleg::model::wall_time::WallTime;
-use pleg::out::health::{HealthReport, HealthState, Reason};
+use pleg::out::health::{FailingCall, HealthReport, HealthState, Reason, StuckCall};
 use pleg::out::status_report::{Finding, StatusReport};
 use pleg::runtime::Rpc;
 
@@ -25,18 +25,9 @@ pub(super) struct Told {
 
 /// All that this report tells.
 pub(super) fn of(report: &StatusReport, time: WallTime) -> Told {
-    let ago = |seconds: f64| time.before(Duration::try_from_secs_f64(seconds).unwrap_or_default());
+    let ago = |seconds| before(time, seconds);
     let open = |from: WallTime, what, reason: &str| Episode::new(from, None, what, reason);
-    let mut lasts = Vec::new();
-    for call in &report.stuck {
-        let episode = open(ago(call.since_seconds), hung(call.call), &call.to_string());
-        let who = who(
-            call.pod.as_ref(),
-            call.container.as_deref(),
-            call.id.as_ref(),
-        );
-        lasts.push((Key::Hung(call.call, call.id.clone()), episode.about(who)));
-    }
+    let mut lasts = calls(&report.stuck, &report.failing, time);
     let overdue = report.in_flight.iter();
     for call in overdue.filter(|call| call.age_seconds >= OVERDUE_SECONDS) {
         let key = Key::Hung(call.call, call.id.clone());
@@ -46,11 +37,6 @@ pub(super) fn of(report: &StatusReport, time: WallTime) -> Told {
             let episode = open(ago(call.age_seconds), hung(call.call), &reason);
             lasts.push((key, episode.about(who(None, None, call.id.as_ref()))));
         }
-    }
-    for call in &report.failing {
-        let episode = open(ago(call.since_seconds), What::PodWaited, &call.to_string());
-        let who = who(call.pod.as_ref(), call.container.as_deref(), Some(&call.id));
-        lasts.push((Key::Failing(call.call, call.id.clone()), episode.about(who)));
     }
     let health = &report.health;
     lasts.extend(of_health(
@@ -97,9 +83,39 @@ pub(super) fn of(report: &StatusReport, time: WallTime) -> Told {
     Told { lasts, findings }
 }
 
-/// What a change of health tells, sooner than the next status.
+/// What a change of health tells of the health itself, sooner than the next status.
 pub(super) fn health_change(health: &HealthReport) -> Vec<(Key, Episode)> {
     of_health(health.state, health.reason, &health.message, health.time)
+}
+
+/// The calls that a change of health names. They may have returned before the next status.
+pub(super) fn named(health: &HealthReport) -> Vec<(Key, Episode)> {
+    calls(&health.stuck, &health.failing, health.time)
+}
+
+/// What does not answer, and what fails.
+fn calls(stuck: &[StuckCall], failing: &[FailingCall], time: WallTime) -> Vec<(Key, Episode)> {
+    let stuck = stuck.iter().map(|call| {
+        let from = before(time, call.since_seconds);
+        let episode = Episode::new(from, None, hung(call.call), call.to_string());
+        let who = who(
+            call.pod.as_ref(),
+            call.container.as_deref(),
+            call.id.as_ref(),
+        );
+        (Key::Hung(call.call, call.id.clone()), episode.about(who))
+    });
+    let failing = failing.iter().map(|call| {
+        let from = before(time, call.since_seconds);
+        let episode = Episode::new(from, None, What::PodWaited, call.to_string());
+        let who = who(call.pod.as_ref(), call.container.as_deref(), Some(&call.id));
+        (Key::Failing(call.call, call.id.clone()), episode.about(who))
+    });
+    stuck.chain(failing).collect()
+}
+
+fn before(time: WallTime, seconds: f64) -> WallTime {
+    time.before(Duration::try_from_secs_f64(seconds).unwrap_or_default())
 }
 
 fn of_health(

@@ -46,6 +46,13 @@ fn stuck(id: &str, seconds: f64) -> Value {
         "pod": {"uid": "u", "namespace": "default", "name": "web-0"}}])
 }
 
+/// A change of health, with what is stuck then.
+fn health(seconds: u64, state: &str, reason: &str, stuck: Value) -> Entry {
+    let health = json!({"kind": "health", "time": time(seconds).to_string(), "state": state,
+        "reason": reason, "message": "m", "stuck": stuck, "failing": [], "blind": []});
+    Entry::told(serde_json::from_value(health).unwrap(), None).unwrap()
+}
+
 /// The title, whom it is about, from when to when.
 type Row = (String, String, u64, Option<u64>);
 
@@ -104,6 +111,35 @@ fn what_lasts_when_the_history_ends_has_no_end() {
 }
 
 #[test]
+fn a_call_that_is_stuck_for_less_than_a_second_is_known_from_the_change_of_health() {
+    let entries = vec![
+        began(0),
+        healthy(1),
+        health(12, "Degraded", "ContainerStuck", stuck("a", 2.0)),
+        health(12, "Healthy", "AllSeen", json!([])),
+        healthy(13),
+    ];
+    let call = row("ContainerStatus hangs", "default/web-0/app", 10, 13);
+    assert!(rows(entries).contains(&call));
+}
+
+#[test]
+fn what_has_no_end_was_seen_until_the_last_entry() {
+    let entries = [
+        began(0),
+        health(12, "Degraded", "ContainerStuck", stuck("a", 2.0)),
+    ];
+    let later = healthy(13);
+    let later = Entry {
+        what: Recorded::Lists(Vec::new()),
+        ..later
+    };
+    let (episodes, _) = episodes(entries.into_iter().chain([later]));
+    let until: Vec<_> = episodes.iter().map(|it| (it.to, it.until())).collect();
+    assert_eq!(until, [(None, time(13)), (None, time(13))]);
+}
+
+#[test]
 fn everything_that_a_status_shows_is_an_episode_of_its_own() {
     let finding = json!({"cause": "disk-full", "sentence": "it is full", "confidence": "high",
         "time": time(5).to_string()});
@@ -147,11 +183,7 @@ fn everything_that_a_status_shows_is_an_episode_of_its_own() {
 
 #[test]
 fn a_runtime_that_is_down_is_unreachable_from_the_change_of_health_on() {
-    let health = |seconds: u64, state: &str, reason: &str| {
-        let health = json!({"kind": "health", "time": time(seconds).to_string(), "state": state,
-            "reason": reason, "message": "m", "stuck": [], "failing": [], "blind": []});
-        Entry::told(serde_json::from_value(health).unwrap(), None).unwrap()
-    };
+    let health = |seconds, state, reason| health(seconds, state, reason, json!([]));
     let entries = vec![
         began(0),
         health(10, "Degraded", "RuntimeUnreachable"),

@@ -27,7 +27,7 @@ struct RowData {
     section: &'static str,
 }
 
-/// Row, class, from, to (0 if it has not ended), title, whom, reason, file, line, text, count, id.
+/// Row, class, from, to (negative: seen until then, and not ended), title, whom, reason, file, line, text, count, id.
 /// Times are milliseconds after the beginning of the picture.
 type EpisodeData = (
     usize,
@@ -81,8 +81,9 @@ pub(super) fn json(picture: &Picture) -> String {
     let episodes = picture.episodes.iter().zip(row_of).map(|(episode, row)| {
         let source = episode.source.as_ref();
         let from = millis(episode.from) - begin;
-        // 0 says that it has not ended, so what ended in the first millisecond ends in the next.
-        let to = drawn_until(episode).map_or(0, |to| (millis(to) - begin).max(1));
+        // 0 has no sign, so what ended in the first millisecond ends in the next.
+        let to = (millis(drawn_until(episode)) - begin).max(1);
+        let to = if episode.to.is_none() { -to } else { to };
         (
             row,
             class(&episode.what),

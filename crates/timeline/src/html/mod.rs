@@ -74,6 +74,12 @@ fn causes(picture: &Picture) -> String {
             text(&advice.confidence),
             marked(&advice.sentence)
         );
+        if let Some(culprit) = &advice.culprit {
+            let _ = write!(out, "<br>Culprit: {}", text(culprit));
+        }
+        if let Some(evidence) = &advice.evidence {
+            let _ = write!(out, "<br><span class=\"quiet\">{}</span>", text(evidence));
+        }
         if !advice.steps.is_empty() {
             out.push_str("<ul>");
             for step in &advice.steps {

@@ -1,7 +1,8 @@
 "use strict";
 (() => {
   // Each episode is [row, class, from, to, title, whom, reason, file, line, text, count, id];
-  // texts are numbers of data.texts, times milliseconds after data.from.
+  // texts are numbers of data.texts, times milliseconds after data.from. What has not ended has a
+  // negative end: until then it was seen.
   const data = JSON.parse(document.getElementById("data").textContent);
   const [ROW, CLASS, FROM, TO, TITLE, WHOM, REASON, FILE, LINE, TEXT, COUNT, ID] = Array(12).keys();
   const whole = data.to - data.from;
@@ -16,7 +17,7 @@
   };
   const byId = (id) => document.getElementById(id);
   const chart = byId("chart");
-  const end = (episode) => episode[TO] || whole;
+  const end = (episode) => Math.abs(episode[TO]);
 
   // Lines of the chart: headings and rows.
   const lines = [];
@@ -44,7 +45,7 @@
   };
   const dated = (offset) => day(new Date(data.from + offset)) + " " + clock(offset, 2);
   const lasted = (episode) => {
-    if (!episode[TO]) return "not ended";
+    if (episode[TO] < 0) return "not ended";
     const millis = episode[TO] - episode[FROM];
     if (millis <= 1) return "";
     if (millis < 1000) return millis + "ms";

@@ -7,7 +7,9 @@
 
 mod read;
 
-use std::io::IsTerminal;
+use std::fs::Permissions;
+use std::io::{IsTerminal, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -62,6 +64,9 @@ pub struct Timeline {
 }
 
 pub async fn run(_global: &Global, options: Timeline) -> anyhow::Result<Found> {
+    if let Some(path) = &options.output_file {
+        check_place(path, &options.from)?;
+    }
     let form = form(&options)?;
     let now = system_clock()();
     let from = options.from;
@@ -70,10 +75,12 @@ pub async fn run(_global: &Global, options: Timeline) -> anyhow::Result<Found> {
         // What the end is, only the files tell.
         (_, false) => None,
     };
-    let read = spawn_blocking(move || read::read(&from, since, now)).await??;
-    let Some(picture) = read else {
-        bail!("no line has a time, so there is nothing to draw; pleg analyze reads such files");
-    };
+    let picture = spawn_blocking(move || read::read(&from, since, now)).await??;
+    if form != Output::Text {
+        for note in &picture.notes {
+            tracing::warn!("{}", escape::sentence(note));
+        }
+    }
     let picture = match options.since {
         Some(since) => {
             let begin = picture.to.before(since);
@@ -148,6 +155,23 @@ fn draw(picture: &Picture, form: Output) -> anyhow::Result<String> {
     })
 }
 
+/// Whether what is drawn would replace what it is drawn from.
+fn check_place(path: &Path, from: &[String]) -> anyhow::Result<()> {
+    let file = |path: &Path| {
+        let found = std::fs::metadata(path).ok()?;
+        found.is_file().then(|| (found.dev(), found.ino()))
+    };
+    let Some(place) = file(path) else {
+        return Ok(());
+    };
+    if from.iter().any(|from| file(Path::new(from)) == Some(place)) {
+        let path = escape::printable(&path.to_string_lossy()).into_owned();
+        bail!("--output-file {path} would replace what is read");
+    }
+    Ok(())
+}
+
+/// Replaces a file completely or not at all; writes to anything else, such as a device.
 fn save(path: &Path, drawn: &str) -> anyhow::Result<()> {
     let context = || {
         format!(
@@ -155,5 +179,21 @@ fn save(path: &Path, drawn: &str) -> anyhow::Result<()> {
             escape::printable(&path.to_string_lossy())
         )
     };
-    std::fs::write(path, drawn).with_context(context)
+    let is_other = std::fs::symlink_metadata(path).is_ok_and(|found| !found.is_file());
+    if is_other {
+        return std::fs::write(path, drawn).with_context(context);
+    }
+    let folder = path.parent();
+    let folder = folder.filter(|folder| !folder.as_os_str().is_empty());
+    // As any other file that a shell creates; the umask narrows it.
+    let mode = Permissions::from_mode(0o666);
+    let replace = || {
+        let mut file = tempfile::Builder::new()
+            .permissions(mode)
+            .tempfile_in(folder.unwrap_or(Path::new(".")))?;
+        file.write_all(drawn.as_bytes())?;
+        file.persist(path)?;
+        Ok::<_, std::io::Error>(())
+    };
+    replace().with_context(context)
 }

@@ -6,6 +6,7 @@
 //!   logs, dumps, ... --> analysis --> episodes, causes ------/
 //! ```
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -26,6 +27,7 @@ use recorder::store::{Range, Skipped, is_history};
 use timeline::{Advice, Picture};
 
 use crate::output::sentence;
+use crate::text::analyze::who;
 use crate::text::printable;
 
 /// Everything that was read.
@@ -41,15 +43,13 @@ struct Read {
     notes: Vec<String>,
     /// The nodes that logs name.
     nodes: BTreeSet<String>,
+    /// The last time that was read.
+    until: Option<WallTime>,
 }
 
-/// Reads all paths; without any, the history of this node since `since`. None if nothing that was
-/// read has a time.
-pub fn read(
-    paths: &[String],
-    since: Option<WallTime>,
-    now: WallTime,
-) -> anyhow::Result<Option<Picture>> {
+/// Reads all paths; without any, the history of this node since `since`. An error if there is
+/// nothing to draw.
+pub fn read(paths: &[String], since: Option<WallTime>, now: WallTime) -> anyhow::Result<Picture> {
     let mut read = Read::default();
     let mut files = Vec::new();
     let own = [history_directory().display().to_string()];
@@ -88,7 +88,7 @@ pub fn read(
         .iter()
         .map(|error| format!("Not complete: {}.", sentence(error)));
     read.notes.extend(incomplete);
-    Ok(read.picture())
+    read.picture()
 }
 
 impl Read {
@@ -132,6 +132,7 @@ impl Read {
             fold.take(entry);
             count += 1;
         }
+        self.until = self.until.max(fold.read_until());
         let (episodes, dropped) = fold.finish();
         self.dropped(path, dropped);
         self.episodes.extend(episodes);
@@ -172,6 +173,15 @@ impl Read {
             format!("{} ({kind}, {} lines)", input.path, input.lines)
         }));
         self.dropped("the files", analysis.dropped.episodes);
+        let inputs = || analysis.inputs.iter().filter(was_read);
+        self.until = self
+            .until
+            .max(inputs().filter_map(|it| it.read_until).max());
+        let timeless = inputs().filter(|input| input.read_until.is_none());
+        self.notes.extend(timeless.map(|input| {
+            let path = &input.path;
+            format!("{path} has no line with a time: it is not in the picture, only in the causes.")
+        }));
         let intervals = analysis.pleg.iter().flat_map(|pleg| &pleg.intervals);
         let hosts = intervals.map(|interval| interval.host.clone());
         self.nodes.extend(hosts.filter(|host| !host.is_empty()));
@@ -209,19 +219,35 @@ impl Read {
         }
     }
 
-    fn picture(mut self) -> Option<Picture> {
+    fn picture(mut self) -> anyhow::Result<Picture> {
         self.findings
-            .sort_by_key(|finding| std::cmp::Reverse(finding.confidence));
+            .sort_by_key(|finding| Reverse(finding.confidence));
         let mut advice: Vec<Advice> = self.findings.iter().map(advice).collect();
         advice.dedup_by(|one, other| one.cause == other.cause && one.sentence == other.sentence);
-        let picture = Picture::new(String::new(), self.episodes)?;
-        let shown = timeline::summary(&picture.episodes, picture.to);
-        Some(Picture {
-            summary: self
-                .summary
-                .or(shown)
-                .or(self.suspicion)
-                .unwrap_or_else(|| "No call hung, and the node was not seen to suffer.".to_owned()),
+        let Some(picture) = Picture::new(String::new(), once(self.episodes)) else {
+            match self.until {
+                Some(_) => bail!(
+                    "nothing that was read shows a call that hung or a node that suffered, so there \
+                     is nothing to draw; pleg analyze may say more"
+                ),
+                None => bail!(
+                    "no line has a time that can be read, so there is nothing to draw; pleg analyze \
+                     reads such files"
+                ),
+            }
+        };
+        let picture = picture.read_until(self.until);
+        let happened = timeline::summary(&picture.episodes);
+        let cause = match happened.is_some() {
+            true => self.summary,
+            false => self.summary.or(self.suspicion),
+        };
+        let sentences: Vec<String> = happened.into_iter().chain(cause).collect();
+        Ok(Picture {
+            summary: match sentences.is_empty() {
+                true => "No call hung, and the node was not seen to suffer.".to_owned(),
+                false => sentences.join(" "),
+            },
             // Of several nodes none is the one.
             node: self.nodes.pop_first().filter(|_| self.nodes.is_empty()),
             advice,
@@ -232,11 +258,22 @@ impl Read {
     }
 }
 
+/// What two sources show is drawn once: a history, and a snapshot of it.
+fn once(mut episodes: Vec<Episode>) -> Vec<Episode> {
+    episodes.sort_by_cached_key(|it| (it.from, it.what.title(), it.whom(), Reverse(it.until())));
+    episodes.dedup_by(|again, first| {
+        again.from == first.from && again.what == first.what && again.who == first.who
+    });
+    episodes
+}
+
 fn advice(finding: &Finding) -> Advice {
     Advice {
         cause: finding.cause.id().to_owned(),
         confidence: finding.confidence.as_str().to_owned(),
         sentence: finding.said().to_owned(),
+        culprit: who(&finding.culprit),
+        evidence: finding.evidence.first().cloned(),
         steps: finding.advice.iter().map(ToString::to_string).collect(),
     }
 }

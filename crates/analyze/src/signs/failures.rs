@@ -11,13 +11,26 @@ pub struct Failure {
     /// What to look for.
     pub text: &'static str,
     /// One of these must be in the line, too; empty is no condition.
-    with: &'static [&'static str],
+    pub(super) with: &'static [&'static str],
     /// None of these may be in the line.
-    without: &'static [&'static str],
+    pub(super) without: &'static [&'static str],
     /// What failed, in a sentence without a full stop.
     pub says: &'static str,
     /// The number of lines that are needed: a single one is usual.
     pub lines: u64,
+    /// Which lines count.
+    pub counted: Counted,
+}
+
+/// Which lines of a failure count as one and the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counted {
+    /// All of them.
+    Together,
+    /// Those about one container: one line about each of many containers is usual.
+    PerContainer,
+    /// Those that were not followed by the end of it: a daemon repeats such a line until then.
+    UntilOver,
 }
 
 /// The units without which a node is not Ready.
@@ -72,13 +85,14 @@ const UNIT_FAILED: &str = "the unit of the kubelet or of the runtime failed";
 const NETWORK_FAILED: &str =
     "a CNI plugin fails to set up or remove the network of a sandbox, without a timeout";
 
-const fn failure(text: &'static str, says: &'static str) -> Failure {
+pub(super) const fn failure(text: &'static str, says: &'static str) -> Failure {
     Failure {
         text,
         with: &[],
         without: &[],
         says,
         lines: 1,
+        counted: Counted::Together,
     }
 }
 

@@ -76,12 +76,11 @@ const NOT_CREATED: &str = "the OCI runtime cannot create a container";
 const CRASHED: &str = "the kubelet or the runtime crashed";
 const UNIT_GIVEN_UP: &str =
     "systemd no longer starts the unit of the kubelet or of the runtime, which exits at once";
-const NOT_KILLED: &str = "a container cannot be killed";
 const NO_CONTROL_GROUP: &str =
     "a container cannot be started: its control group cannot be configured";
 const API_SERVER_LATE: &str = "the API server does not respond to the kubelet in time";
 const NO_KERNEL_MEMORY: &str = "the kernel cannot allocate memory";
-const UNIT_FAILED: &str = "the unit of the kubelet or of the runtime failed";
+pub(super) const UNIT_FAILED: &str = "the unit of the kubelet or of the runtime failed";
 const NETWORK_FAILED: &str =
     "a CNI plugin fails to set up or remove the network of a sandbox, without a timeout";
 
@@ -96,15 +95,10 @@ pub(super) const fn failure(text: &'static str, says: &'static str) -> Failure {
     }
 }
 
-pub(super) const FAILURES: [Failure; 34] = [
+pub(super) const FAILURES: &[Failure] = &[
     failure("failed to destroy network for sandbox", NETWORK_FAILED),
     failure("failed to setup network for sandbox", NETWORK_FAILED),
     failure("etworkPlugin cni failed", NETWORK_FAILED),
-    Failure {
-        // A process that has just ended is killed in vain every day.
-        without: &["not found", "already finished", "no such process"],
-        ..failure("failed to kill container", NOT_KILLED)
-    },
     Failure {
         without: &[
             "PLEG",
@@ -160,8 +154,6 @@ pub(super) const FAILURES: [Failure; 34] = [
             "etcd does not respond in time",
         )
     },
-    failure("to be killed: wait container", NOT_KILLED),
-    failure("of kill - trying direct SIGKILL", NOT_KILLED),
     failure(
         "not yet finished. Currently at stage",
         "CRI-O was asked again for a container or sandbox that it is still creating",

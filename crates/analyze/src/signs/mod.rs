@@ -17,6 +17,7 @@ mod kubelet;
 mod lasting;
 mod runtime;
 mod search;
+mod starts_and_stops;
 mod systemd;
 
 use causes::Cause;
@@ -25,6 +26,7 @@ use causes::finding::Confidence;
 use crate::kind::Writer;
 use crate::line::has;
 use search::Search;
+use starts_and_stops::STARTS_AND_STOPS;
 
 use failures::FAILURES;
 pub(crate) use failures::FATAL;
@@ -261,7 +263,8 @@ impl Signs {
         assert!(table.len() <= 128, "a search has a bit for each sign");
         let texts = table.iter().map(|sign| sign.text);
         let texts = texts.chain(INTERESTS.iter().map(|(text, _)| *text));
-        let failures: Vec<&Failure> = FAILURES.iter().chain(LASTING).collect();
+        let failures = [FAILURES, STARTS_AND_STOPS, LASTING];
+        let failures: Vec<&Failure> = failures.into_iter().flatten().collect();
         let texts = texts.chain(failures.iter().map(|failure| failure.text));
         let search = Search::new(texts.collect());
         Self {

@@ -114,12 +114,14 @@ pub(super) const SIGNS: &[Sign] = &[
         StorageUnresponsive,
         High,
     ),
+    // Newer kernels put the process behind "XFS: ".
     sign(
-        "XFS: possible memory allocation deadlock",
+        "possible memory allocation deadlock",
         Kernel,
         MemoryThrash,
         Medium,
-    ),
+    )
+    .with(&["XFS: "]),
     sign(
         "Buffer I/O error on dev",
         Kernel,

@@ -213,6 +213,10 @@ pub(super) const SIGNS: &[Sign] = &[
     sign("The node had condition: [", Kubelet, PidsExhausted, Low).with(&["PIDPressure"]),
     sign("The node was low on resource: ", Kubelet, DiskFull, Medium).with(EVICTED_FOR_DISK),
     sign("The node was low on resource: ", Kubelet, MemoryThrash, Low).with(&["resource: memory"]),
+    // The device of a directory that the node needs; terminals and cgroups end so every day.
+    sign(": input/output error", Kubelet, StorageUnresponsive, Medium)
+        .with(&["/var/lib/", "/var/log/", "/run/containerd/"])
+        .without(&["/dev/", "cgroup"]),
     // du of one container's directory: a disk that is too slow for it, or that du itself fills.
     sign("killing cmd ", Kubelet, DiskSaturated, Low)
         .with(&["due to timeout"])

@@ -83,4 +83,19 @@ pub(super) const STARTS_AND_STOPS: &[Failure] = &[
         ..failure("unmounted volumes=[", NOT_MOUNTED)
     },
     failure("of kill - trying direct SIGKILL", NOT_KILLED),
+    // On Windows.
+    failure("subsequent terminate also failed", NOT_KILLED),
+    Failure {
+        // A probe that takes longer than its own limit is everyday.
+        without: &["ExecSync", "Probe", "probe"],
+        ..failure(
+            "operation timeout: context deadline exceeded",
+            "a call to the Docker daemon timed out",
+        )
+    },
+    failure(
+        "program exceeds 10000-thread limit",
+        "a program ended because 10000 of its threads were blocked in the kernel, for example by \
+         a file system",
+    ),
 ];

@@ -34,7 +34,7 @@ pub enum Counted {
 }
 
 /// The units without which a node is not Ready.
-const UNITS: &[&str] = &[
+pub(super) const UNITS: &[&str] = &[
     "kubelet.service",
     "containerd.service",
     "docker.service",
@@ -171,6 +171,10 @@ pub(super) const FAILURES: &[Failure] = &[
         "conntrack: table full, dropping packet",
         "the kernel's table of connections is full, so packets are dropped (nf_conntrack_max)",
     ),
+    failure(
+        "NETDEV WATCHDOG: ",
+        "a network device does not transmit in time",
+    ),
     failure("vmalloc: allocation failure", NO_KERNEL_MEMORY),
     failure("page allocation failure: order:0", NO_KERNEL_MEMORY),
     Failure {
@@ -211,6 +215,7 @@ pub(super) const FAILURES: &[Failure] = &[
             "caused \\\\\\\"no space",
             "(via /proc/self/fd/",
             "mount through procfd",
+            "error creating overlay mount to ",
         ],
         ..failure(
             "no space left on device",

@@ -128,10 +128,35 @@ pub(super) const SIGNS: &[Sign] = &[
         StorageUnresponsive,
         Medium,
     ),
+    // Since 5.18 without the function in front.
+    sign(" I/O error, dev ", Kernel, StorageUnresponsive, Medium)
+        // Drives without a disk in them, which every virtual machine has.
+        .without(&["dev fd", "dev sr"]),
     sign(
-        "blk_update_request: I/O error",
+        "critical medium error, dev ",
         Kernel,
         StorageUnresponsive,
         Medium,
+    ),
+    // An NVMe device that does not answer is reset, and disabled if that fails.
+    sign(
+        "timeout, reset controller",
+        Kernel,
+        StorageUnresponsive,
+        Medium,
+    )
+    .with(&["nvme"]),
+    sign(
+        "Disabling device after reset failure",
+        Kernel,
+        StorageUnresponsive,
+        High,
+    ),
+    sign("metadata I/O error", Kernel, StorageUnresponsive, Medium).with(&["XFS"]),
+    sign(
+        "ilesystem has been shut down",
+        Kernel,
+        StorageUnresponsive,
+        High,
     ),
 ];

@@ -1,7 +1,7 @@
 //! The runtime does not start, or it cannot start or stop a container, and the line does not
 //! show why.
 
-use super::failures::{Counted, Failure, UNIT_FAILED, failure};
+use super::failures::{Counted, Failure, UNIT_FAILED, UNITS, failure};
 
 /// What an operation that took too long is reported with.
 const LATE: &[&str] = &[
@@ -50,6 +50,19 @@ pub(super) const STARTS_AND_STOPS: &[Failure] = &[
         counted: Counted::PerContainer,
         lines: 2,
         ..failure("with stop signal timed out", NOT_KILLED)
+    },
+    // What systemctl says to whoever starts a unit.
+    Failure {
+        with: UNITS,
+        ..failure(" failed because ", UNIT_FAILED)
+    },
+    Failure {
+        // Too many mounts, which is told apart.
+        without: &["no space left on device"],
+        ..failure(
+            "error creating overlay mount to ",
+            "the layers of a container cannot be mounted",
+        )
     },
     failure(
         "Timeout trying to communicate with docker during initialization",

@@ -42,6 +42,10 @@ pub(super) const SIGNS: &[Sign] = &[
     sign("libceph: osd", Kernel, StorageUnresponsive, Medium)
         .with(&["socket closed", "down"])
         .lines(3),
+    // Without a monitor a client works until it needs a new map.
+    sign("libceph: mon", Kernel, StorageUnresponsive, Low)
+        .with(&["socket closed", "connect error", "session lost"])
+        .lines(3),
     sign("BUG: soft lockup", Kernel, KernelRegression, Medium),
     sign(
         "self-detected stall on CPU",

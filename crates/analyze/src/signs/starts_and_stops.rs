@@ -57,6 +57,13 @@ pub(super) const STARTS_AND_STOPS: &[Failure] = &[
         ..failure(" failed because ", UNIT_FAILED)
     },
     Failure {
+        with: UNITS,
+        ..failure(
+            ".service not found",
+            "there is no unit of the kubelet or of the runtime",
+        )
+    },
+    Failure {
         // Too many mounts, which is told apart.
         without: &["no space left on device"],
         ..failure(

@@ -8,6 +8,7 @@ use super::InputReport;
 use super::alike::Alikes;
 use super::episodes::Readiness;
 use super::gone::Gone;
+use super::repeated::Repeated;
 use super::services::Services;
 use super::told::{MAX_KERNEL_STACKS, Told};
 use crate::goroutines::{ProfileReader, StackReader};
@@ -52,6 +53,7 @@ pub(super) struct Input {
     /// A failure to update the node status was recorded.
     pub(super) lost_api_server: bool,
     pub(super) readiness: Readiness,
+    pub(super) repeated: Repeated,
 }
 
 impl Input {
@@ -79,6 +81,7 @@ impl Input {
             alikes: Alikes::default(),
             lost_api_server: false,
             readiness: Readiness::default(),
+            repeated: Repeated::default(),
         }
     }
 
@@ -175,6 +178,9 @@ impl Input {
         }
         for (line, says) in self.services.end() {
             told.troubles.push(format!("{}:{line}: {says}", self.path));
+        }
+        for (failure, lines, line) in self.repeated.end(self.lines, last) {
+            told.failed(failure, lines, || format!("{}:{line}", self.path));
         }
         let mut outages: Vec<_> = self.gone.end(last).into_iter().collect();
         outages

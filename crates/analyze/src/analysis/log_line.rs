@@ -13,6 +13,8 @@ use crate::signs::{FATAL, Found, Interest};
 /// Further nodes are not distinguished.
 pub(super) const MAX_HOSTS: usize = 16;
 const SECOND: i64 = 1_000_000_000;
+/// A kubelet up to 1.14 reports the runtime as down until its first check of it, and it checks
+/// every five seconds.
 const FIRST_CHECK: i64 = 10 * SECOND;
 
 impl Input {
@@ -99,7 +101,8 @@ impl Input {
         if found.is(Interest::Start) {
             self.started = time.or(self.started);
         }
-        let is_first_check = has(line, "container runtime is down") && self.has_just_started(time);
+        let is_first_check =
+            has(line, "container runtime is down") && self.has_started_within(FIRST_CHECK, time);
         for &index in &found.signs {
             if is_first_check {
                 break;
@@ -136,9 +139,7 @@ impl Input {
                 "{place}: the kubelet cannot report the status of the node to the API server"
             ));
         }
-        if let Some(failure) = found.failure {
-            told.failed(failure, 1, || format!("{}:{}", self.path, self.lines));
-        }
+        self.failure(line, time, found, told);
         if found.is(Interest::Service) {
             self.services.line(line, self.lines);
         }
@@ -171,11 +172,9 @@ impl Input {
         self.lateness(carried, inner, told, || quote(&self.path, self.lines));
     }
 
-    /// A kubelet up to 1.14 reports the runtime as down until its first check of it, and it checks
-    /// every five seconds.
-    fn has_just_started(&self, time: Option<i64>) -> bool {
+    pub(super) fn has_started_within(&self, span: i64, time: Option<i64>) -> bool {
         let since = time.zip(self.started).map(|(time, started)| time - started);
-        since.is_some_and(|since| (0..FIRST_CHECK).contains(&since))
+        since.is_some_and(|since| (0..span).contains(&since))
     }
 
     /// Adds to the series of the line's node; returns whether an interval begins.

@@ -38,6 +38,7 @@ mod late_calls;
 mod log_line;
 mod names;
 mod quote;
+mod repeated;
 mod route;
 mod services;
 mod told;

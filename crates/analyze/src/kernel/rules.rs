@@ -78,6 +78,9 @@ const FUNCTIONS: &[(&str, Cause, Confidence)] = &[
     // Memory that has to be found first.
     ("throttle_direct_reclaim", MemoryThrash, Medium),
     ("do_try_to_free_pages", MemoryThrash, Medium),
+    // XFS tries again until it gets memory.
+    ("kmem_zone_alloc", MemoryThrash, Medium),
+    ("kmem_alloc", MemoryThrash, Medium),
     ("cgroup_drain_dying", KernelRegression, Medium),
     ("mb_cache_entry_wait_unused", KernelRegression, High),
     ("io_uring_cancel", KernelRegression, Medium),

@@ -178,8 +178,18 @@ fn named<'a>(line: &'a [u8], carried: &mut Carried<'a>) -> Option<&'a [u8]> {
     let colon = super::colon(near)?;
     let word = &line[..colon];
     let rest = &line[colon + 2..];
+    if let Some(rest) = of_facility(line, carried) {
+        return Some(rest);
+    }
     // `worker-2.internal: {"msg":`, as talosctl prints it for a node that has a name.
     if rest.starts_with(b"{\"") && carried.host.is_empty() && is_ident(word) {
+        carried.host = word;
+        return Some(rest);
+    }
+    if carried.host.is_empty()
+        && is_ident(word)
+        && let Some(rest) = of_facility(rest, carried)
+    {
         carried.host = word;
         return Some(rest);
     }
@@ -208,15 +218,22 @@ fn addressed<'a>(line: &'a [u8], carried: &mut Carried<'a>) -> Option<&'a [u8]> 
     }
     carried.host = address;
     let rest = &line[colon + 2..];
-    let facility = |name: &&[u8]| rest.strip_prefix(*name);
-    let Some(behind) = FACILITIES.iter().find_map(facility) else {
-        return Some(rest);
-    };
-    if rest.starts_with(FACILITIES[0]) {
+    Some(of_facility(rest, carried).unwrap_or(rest))
+}
+
+/// `kern:    info: [2021-11-10T10:09:37.6Z]: `, up to the time.
+fn of_facility<'a>(line: &'a [u8], carried: &mut Carried<'a>) -> Option<&'a [u8]> {
+    let facility = FACILITIES.iter().find(|name| line.starts_with(name))?;
+    let behind = &line[facility.len()..];
+    let level = super::colon(&behind[..behind.len().min(20)])?;
+    let rest = &behind[level + 2..];
+    if !rest.starts_with(b"[") {
+        return None;
+    }
+    if *facility == FACILITIES[0] {
         carried.ident = b"kernel";
     }
-    let level = super::colon(behind)?;
-    Some(&behind[level + 2..])
+    Some(rest)
 }
 
 /// Line numbers, as in `1 | `.
@@ -309,6 +326,10 @@ mod tests {
             "",
             " eth0: up",
         );
+        for (prefix, host) in [("node3: ", "node3"), ("", "")] {
+            let line = format!("{prefix}kern: warning: [2021-11-10T10:09:37.6Z]: eth0: up");
+            check(&line, host, "kernel", "", " eth0: up");
+        }
         check(
             "2024-05-05T13:59:56.1Z stderr F I0505 13:59:56.8 1 x.go:1] y",
             "",

@@ -40,6 +40,13 @@ pub(super) fn begins(text: &str, words: &[&str]) -> bool {
         || words.starts_with(&["NODE", "SERVICE", "STATE", "HEALTH"])
         || *words == ["HEALTH", "OK"]
         || *words == ["HEALTH", "Fail"]
+        || is_evicted(text)
+}
+
+/// A row of pods that was evicted, with the message that says why.
+fn is_evicted(text: &str) -> bool {
+    text.contains(" Evicted ")
+        && (text.contains("The node had condition: ") || text.contains("The node was low on"))
 }
 
 /// Reads a line.

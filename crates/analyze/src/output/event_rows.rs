@@ -43,8 +43,12 @@ pub(super) fn is_described(words: &[&str]) -> bool {
     matches!(*kind, "Normal" | "Warning") && is_reason(reason) && is_age(age)
 }
 
-/// `4m12s`, `83m`, `6d3h`.
+/// `4m12s`, `83m`, `6d3h`; `<invalid>` if the clock of the node is ahead.
 fn is_age(word: &str) -> bool {
+    matches!(word, "<invalid>" | "<unknown>") || is_span(word)
+}
+
+fn is_span(word: &str) -> bool {
     word.starts_with(|first: char| first.is_ascii_digit())
         && word.ends_with(['s', 'm', 'h', 'd'])
         && word

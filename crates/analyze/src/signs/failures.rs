@@ -11,17 +11,30 @@ pub struct Failure {
     /// What to look for.
     pub text: &'static str,
     /// One of these must be in the line, too; empty is no condition.
-    with: &'static [&'static str],
+    pub(super) with: &'static [&'static str],
     /// None of these may be in the line.
-    without: &'static [&'static str],
+    pub(super) without: &'static [&'static str],
     /// What failed, in a sentence without a full stop.
     pub says: &'static str,
     /// The number of lines that are needed: a single one is usual.
     pub lines: u64,
+    /// Which lines count.
+    pub counted: Counted,
+}
+
+/// Which lines of a failure count as one and the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counted {
+    /// All of them.
+    Together,
+    /// Those about one container: one line about each of many containers is usual.
+    PerContainer,
+    /// Those that were not followed by the end of it: a daemon repeats such a line until then.
+    UntilOver,
 }
 
 /// The units without which a node is not Ready.
-const UNITS: &[&str] = &[
+pub(super) const UNITS: &[&str] = &[
     "kubelet.service",
     "containerd.service",
     "docker.service",
@@ -63,34 +76,29 @@ const NOT_CREATED: &str = "the OCI runtime cannot create a container";
 const CRASHED: &str = "the kubelet or the runtime crashed";
 const UNIT_GIVEN_UP: &str =
     "systemd no longer starts the unit of the kubelet or of the runtime, which exits at once";
-const NOT_KILLED: &str = "a container cannot be killed";
 const NO_CONTROL_GROUP: &str =
     "a container cannot be started: its control group cannot be configured";
 const API_SERVER_LATE: &str = "the API server does not respond to the kubelet in time";
 const NO_KERNEL_MEMORY: &str = "the kernel cannot allocate memory";
-const UNIT_FAILED: &str = "the unit of the kubelet or of the runtime failed";
+pub(super) const UNIT_FAILED: &str = "the unit of the kubelet or of the runtime failed";
 const NETWORK_FAILED: &str =
     "a CNI plugin fails to set up or remove the network of a sandbox, without a timeout";
 
-const fn failure(text: &'static str, says: &'static str) -> Failure {
+pub(super) const fn failure(text: &'static str, says: &'static str) -> Failure {
     Failure {
         text,
         with: &[],
         without: &[],
         says,
         lines: 1,
+        counted: Counted::Together,
     }
 }
 
-pub(super) const FAILURES: [Failure; 34] = [
+pub(super) const FAILURES: &[Failure] = &[
     failure("failed to destroy network for sandbox", NETWORK_FAILED),
     failure("failed to setup network for sandbox", NETWORK_FAILED),
     failure("etworkPlugin cni failed", NETWORK_FAILED),
-    Failure {
-        // A process that has just ended is killed in vain every day.
-        without: &["not found", "already finished", "no such process"],
-        ..failure("failed to kill container", NOT_KILLED)
-    },
     Failure {
         without: &[
             "PLEG",
@@ -146,8 +154,6 @@ pub(super) const FAILURES: [Failure; 34] = [
             "etcd does not respond in time",
         )
     },
-    failure("to be killed: wait container", NOT_KILLED),
-    failure("of kill - trying direct SIGKILL", NOT_KILLED),
     failure(
         "not yet finished. Currently at stage",
         "CRI-O was asked again for a container or sandbox that it is still creating",
@@ -164,6 +170,10 @@ pub(super) const FAILURES: [Failure; 34] = [
     failure(
         "conntrack: table full, dropping packet",
         "the kernel's table of connections is full, so packets are dropped (nf_conntrack_max)",
+    ),
+    failure(
+        "NETDEV WATCHDOG: ",
+        "a network device does not transmit in time",
     ),
     failure("vmalloc: allocation failure", NO_KERNEL_MEMORY),
     failure("page allocation failure: order:0", NO_KERNEL_MEMORY),
@@ -205,6 +215,7 @@ pub(super) const FAILURES: [Failure; 34] = [
             "caused \\\\\\\"no space",
             "(via /proc/self/fd/",
             "mount through procfd",
+            "error creating overlay mount to ",
         ],
         ..failure(
             "no space left on device",

@@ -42,6 +42,10 @@ pub(super) const SIGNS: &[Sign] = &[
     sign("libceph: osd", Kernel, StorageUnresponsive, Medium)
         .with(&["socket closed", "down"])
         .lines(3),
+    // Without a monitor a client works until it needs a new map.
+    sign("libceph: mon", Kernel, StorageUnresponsive, Low)
+        .with(&["socket closed", "connect error", "session lost"])
+        .lines(3),
     sign("BUG: soft lockup", Kernel, KernelRegression, Medium),
     sign(
         "self-detected stall on CPU",
@@ -114,22 +118,49 @@ pub(super) const SIGNS: &[Sign] = &[
         StorageUnresponsive,
         High,
     ),
+    // Newer kernels put the process behind "XFS: ".
     sign(
-        "XFS: possible memory allocation deadlock",
+        "possible memory allocation deadlock",
         Kernel,
         MemoryThrash,
         Medium,
-    ),
+    )
+    .with(&["XFS: "]),
     sign(
         "Buffer I/O error on dev",
         Kernel,
         StorageUnresponsive,
         Medium,
     ),
+    // Since 5.18 without the function in front.
+    sign(" I/O error, dev ", Kernel, StorageUnresponsive, Medium)
+        // Drives without a disk in them, which every virtual machine has.
+        .without(&["dev fd", "dev sr"]),
     sign(
-        "blk_update_request: I/O error",
+        "critical medium error, dev ",
         Kernel,
         StorageUnresponsive,
         Medium,
+    ),
+    // An NVMe device that does not answer is reset, and disabled if that fails.
+    sign(
+        "timeout, reset controller",
+        Kernel,
+        StorageUnresponsive,
+        Medium,
+    )
+    .with(&["nvme"]),
+    sign(
+        "Disabling device after reset failure",
+        Kernel,
+        StorageUnresponsive,
+        High,
+    ),
+    sign("metadata I/O error", Kernel, StorageUnresponsive, Medium).with(&["XFS"]),
+    sign(
+        "ilesystem has been shut down",
+        Kernel,
+        StorageUnresponsive,
+        High,
     ),
 ];

@@ -22,6 +22,14 @@ const DISK_RESOURCES: &[&str] = &[
     "inodes",
 ];
 
+/// The same, in front of what the evicted pod itself uses.
+const EVICTED_FOR_DISK: &[&str] = &[
+    "resource: ephemeral-storage",
+    "resource: nodefs",
+    "resource: imagefs",
+    "resource: inodes",
+];
+
 const MINUTES: &[&str] = &[
     "took 1m", "took 2m", "took 3m", "took 4m", "took 5m", "took 6m", "took 7m", "took 8m",
     "took 9m",
@@ -199,6 +207,16 @@ pub(super) const SIGNS: &[Sign] = &[
         Medium,
     )
     .with(DISK_RESOURCES),
+    // Why a pod was evicted, as the pod itself tells. The node need not be short of it any more.
+    sign("The node had condition: [", Kubelet, DiskFull, Medium).with(&["DiskPressure"]),
+    sign("The node had condition: [", Kubelet, MemoryThrash, Low).with(&["MemoryPressure"]),
+    sign("The node had condition: [", Kubelet, PidsExhausted, Low).with(&["PIDPressure"]),
+    sign("The node was low on resource: ", Kubelet, DiskFull, Medium).with(EVICTED_FOR_DISK),
+    sign("The node was low on resource: ", Kubelet, MemoryThrash, Low).with(&["resource: memory"]),
+    // The device of a directory that the node needs; terminals and cgroups end so every day.
+    sign(": input/output error", Kubelet, StorageUnresponsive, Medium)
+        .with(&["/var/lib/", "/var/log/", "/run/containerd/"])
+        .without(&["/dev/", "cgroup"]),
     // du of one container's directory: a disk that is too slow for it, or that du itself fills.
     sign("killing cmd ", Kubelet, DiskSaturated, Low)
         .with(&["due to timeout"])

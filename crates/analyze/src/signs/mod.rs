@@ -14,8 +14,10 @@
 mod failures;
 mod kernel;
 mod kubelet;
+mod lasting;
 mod runtime;
 mod search;
+mod starts_and_stops;
 mod systemd;
 
 use causes::Cause;
@@ -24,10 +26,12 @@ use causes::finding::Confidence;
 use crate::kind::Writer;
 use crate::line::has;
 use search::Search;
+use starts_and_stops::STARTS_AND_STOPS;
 
 use failures::FAILURES;
 pub(crate) use failures::FATAL;
-pub use failures::Failure;
+pub use failures::{Counted, Failure};
+use lasting::LASTING;
 
 /// A text that tells of a cause.
 #[derive(Clone, Copy, Debug)]
@@ -120,9 +124,11 @@ pub enum Interest {
     Ready,
     /// The kubelet reports that the node is not ready.
     NotReady,
+    /// The API server has taken the kubelet's node.
+    Registered,
 }
 
-const INTERESTS: [(&str, Interest); 61] = [
+const INTERESTS: [(&str, Interest); 62] = [
     ("pleg was last seen active", Interest::Pleg),
     ("pleg has yet to be successful", Interest::Pleg),
     ("from runtime service failed", Interest::Call),
@@ -187,6 +193,7 @@ const INTERESTS: [(&str, Interest); 61] = [
     ("\"MESSAGE\"", Interest::Carrier),
     ("goroutine stack dump", Interest::Dump),
     ("[talos] service[", Interest::Service),
+    ("uccessfully registered node", Interest::Registered),
 ];
 
 /// Those that tell how a line is to be read, and nothing of the node.
@@ -239,6 +246,7 @@ impl Found {
 #[derive(Debug)]
 pub struct Signs {
     table: Vec<Sign>,
+    failures: Vec<&'static Failure>,
     search: Search,
 }
 
@@ -255,9 +263,15 @@ impl Signs {
         assert!(table.len() <= 128, "a search has a bit for each sign");
         let texts = table.iter().map(|sign| sign.text);
         let texts = texts.chain(INTERESTS.iter().map(|(text, _)| *text));
-        let texts = texts.chain(FAILURES.iter().map(|failure| failure.text));
+        let failures = [FAILURES, STARTS_AND_STOPS, LASTING];
+        let failures: Vec<&Failure> = failures.into_iter().flatten().collect();
+        let texts = texts.chain(failures.iter().map(|failure| failure.text));
         let search = Search::new(texts.collect());
-        Self { table, search }
+        Self {
+            table,
+            failures,
+            search,
+        }
     }
 
     /// The sign of this index.
@@ -275,7 +289,7 @@ impl Signs {
                 let index = index - self.table.len();
                 match INTERESTS.get(index) {
                     Some((_, interest)) => found.interests |= interest.bit(),
-                    None => found.failed(&FAILURES[index - INTERESTS.len()], line),
+                    None => found.failed(self.failures[index - INTERESTS.len()], line),
                 }
                 return;
             };

@@ -17,6 +17,7 @@ const NO_DISK: &[&str] = &[
     "caused \\\\\\\"no space",
     "(via /proc/self/fd/",
     "mount through procfd",
+    "error creating overlay mount to ",
 ];
 
 pub(super) const SIGNS: &[Sign] = &[

@@ -6,6 +6,9 @@ use causes::finding::Confidence::*;
 use super::{Sign, sign};
 use crate::kind::Writer::Systemd;
 
+/// The same error of limits: of watches, control groups, semaphores and shared memory.
+const NO_DISK: &[&str] = &["inotify", "watch", "cgroup", "sem", "shm"];
+
 pub(super) const SIGNS: &[Sign] = &[
     sign(
         "Failed to propagate agent release message: Operation not supported",
@@ -72,5 +75,7 @@ pub(super) const SIGNS: &[Sign] = &[
         RepairLoop,
         Medium,
     ),
+    // The words of the C library, which journald, shells and most programs use.
+    sign("No space left on device", Systemd, DiskFull, Medium).without(NO_DISK),
     sign("Under memory pressure", Systemd, MemoryThrash, Low),
 ];

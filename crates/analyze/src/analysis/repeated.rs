@@ -1,0 +1,127 @@
+//! Failures of which not every line counts: some last until something else is logged, others
+//! count for each container apart.
+
+use std::collections::BTreeMap;
+
+use super::input::Input;
+use super::{Told, names};
+use crate::series::SECOND;
+use crate::signs::{Counted, Failure, Found, Interest};
+
+/// Further containers are not told apart.
+const MAX_CONTAINERS: usize = 500;
+/// After this time without a line, or this many others if they have no time, it is over.
+const SILENCE: i64 = 60 * SECOND;
+const OTHER_LINES: u64 = 40;
+/// Until the API server and the pods of the network run, which a kubelet starts itself.
+const LASTS_AT_A_START: i64 = 60 * SECOND;
+
+impl Input {
+    /// What this line, of this time, tells of failures.
+    pub(super) fn failure(
+        &mut self,
+        line: &[u8],
+        time: Option<i64>,
+        found: &Found,
+        told: &mut Told,
+    ) {
+        if found.is(Interest::Ready) || found.is(Interest::Registered) {
+            self.repeated.is_over();
+        }
+        let Some(failure) = found.failure else {
+            return;
+        };
+        let is_of_a_start = failure.counted == Counted::UntilOver
+            && self.has_started_within(LASTS_AT_A_START, time);
+        if !is_of_a_start && !self.repeated.line(failure, line, self.lines, time) {
+            told.failed(failure, 1, || format!("{}:{}", self.path, self.lines));
+        }
+    }
+}
+
+/// Such failures in one input.
+#[derive(Debug, Default)]
+pub(super) struct Repeated {
+    /// By what failed.
+    lasting: BTreeMap<&'static str, Lasting>,
+    /// Lines, by what failed and the container.
+    per_container: BTreeMap<(&'static str, String), Counter>,
+}
+
+#[derive(Debug)]
+struct Counter {
+    failure: &'static Failure,
+    lines: u64,
+    /// The number of the first line.
+    line: u64,
+}
+
+#[derive(Debug)]
+struct Lasting {
+    counter: Counter,
+    /// The number and the time of the last line.
+    last: (u64, Option<i64>),
+}
+
+impl Repeated {
+    /// A line of this number tells of a failure; says whether it is one of these.
+    fn line(
+        &mut self,
+        failure: &'static Failure,
+        line: &[u8],
+        number: u64,
+        time: Option<i64>,
+    ) -> bool {
+        let new = || Counter {
+            failure,
+            lines: 0,
+            line: number,
+        };
+        match failure.counted {
+            Counted::Together => return false,
+            Counted::UntilOver => {
+                let lasting = self.lasting.entry(failure.says);
+                let lasting = lasting.or_insert_with(|| Lasting {
+                    counter: new(),
+                    last: (number, time),
+                });
+                lasting.counter.lines += 1;
+                lasting.last = (number, time.or(lasting.last.1));
+            }
+            Counted::PerContainer => {
+                let container = names::id(line).unwrap_or_default();
+                if self.per_container.len() < MAX_CONTAINERS {
+                    let key = (failure.says, container);
+                    self.per_container.entry(key).or_insert_with(new).lines += 1;
+                }
+            }
+        }
+        true
+    }
+
+    /// The node is ready, or the API server has taken it.
+    fn is_over(&mut self) {
+        self.lasting.clear();
+    }
+
+    /// What failed at the end of the input, which has so many lines, and the last has this time:
+    /// the failure, how many lines tell of it, and the number of the first.
+    pub(super) fn end(
+        self,
+        lines: u64,
+        time: Option<i64>,
+    ) -> impl Iterator<Item = (&'static Failure, u64, u64)> {
+        let lasts = move |lasting: &Lasting| {
+            let (number, last) = lasting.last;
+            match last.zip(time) {
+                Some((last, end)) => end - last <= SILENCE,
+                None => lines - number <= OTHER_LINES,
+            }
+        };
+        let lasting = self.lasting.into_values().filter(lasts);
+        let lasting = lasting.map(|lasting| lasting.counter);
+        let all = lasting.chain(self.per_container.into_values());
+        all.filter(|counter| counter.lines >= counter.failure.lines)
+            .map(|counter| (counter.failure, counter.lines, counter.line))
+    }
+}

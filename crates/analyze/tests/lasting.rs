@@ -1,0 +1,72 @@
+//! States that a kubelet reports again and again until they are over.
+
+mod read;
+
+use read::text;
+
+/// `seconds` after a minute, a line of the kubelet.
+fn line(seconds: u32, message: &str) -> String {
+    let (minute, second) = (seconds / 60, seconds % 60);
+    format!("E0505 13:{minute:02}:{second:02}.872880    2858 {message}\n")
+}
+
+const NO_NETWORK: &str = "kubelet.go:2874] \"Container runtime network not ready\" networkReady=\"NetworkReady=false reason:NetworkPluginNotReady message:Network plugin returns error: cni plugin not initialized\"";
+const REFUSED: &str = "kubelet_node_status.go:92] \"Unable to register node with API server\" err=\"Post \\\"https://10.0.0.2:6443/api/v1/nodes\\\": dial tcp 10.0.0.2:6443: connect: connection refused\" node=\"n1\"";
+const STARTED: &str = "server.go:1233] \"Started kubelet\"";
+const REGISTERED: &str = "kubelet_node_status.go:76] \"Successfully registered node\" node=\"n1\"";
+const READY: &str = "kubelet_node_status.go:497] \"Recording event message for node\" node=\"n1\" event=\"NodeReady\"";
+const USUAL: &str = "kubelet.go:2055] \"SyncLoop DELETE\" source=\"api\" pods=[\"default/web\"]";
+
+/// From the first to the last second, every five.
+fn every_five(from: u32, to: u32, message: &str) -> String {
+    let seconds = (from..=to).step_by(5);
+    seconds.map(|second| line(second, message)).collect()
+}
+
+#[track_caller]
+fn is_trouble(log: &str, part: &str) {
+    let found = text(log);
+    assert!(found.findings.is_empty(), "{:?}", found.findings);
+    let troubles = found.unexplained.join("\n");
+    assert!(troubles.contains(part), "{troubles}");
+}
+
+#[track_caller]
+fn is_well(log: &str) {
+    let found = text(log);
+    assert!(!found.has_problem(), "{}", found.summary);
+}
+
+#[test]
+fn what_lasts_until_the_end_is_reported() {
+    is_trouble(&every_five(0, 30, NO_NETWORK), "no usable CNI");
+    is_trouble(&every_five(0, 30, REFUSED), "cannot connect to the API");
+}
+
+#[test]
+fn what_ended_before_the_log_did_is_not_reported() {
+    let network = every_five(0, 30, NO_NETWORK);
+    is_well(&(network.clone() + &line(34, READY)));
+    is_well(&(network + &every_five(40, 200, USUAL)));
+    is_well(&(every_five(0, 30, REFUSED) + &line(34, REGISTERED)));
+}
+
+#[test]
+fn what_begins_again_is_reported() {
+    let again =
+        every_five(0, 30, NO_NETWORK) + &line(34, READY) + &every_five(300, 330, NO_NETWORK);
+    is_trouble(&again, "no usable CNI");
+}
+
+#[test]
+fn the_first_minute_of_a_kubelet_is_not_reported() {
+    let start = line(0, STARTED) + &every_five(1, 50, REFUSED) + &every_five(2, 50, NO_NETWORK);
+    is_well(&start);
+    is_trouble(&(start + &every_five(70, 90, NO_NETWORK)), "no usable CNI");
+}
+
+#[test]
+fn an_image_from_a_registry_with_an_expired_certificate_is_not_the_nodes() {
+    let pull = "kuberuntime_image.go:53] \"Failed to pull image\" err=\"failed to do request: Head \\\"https://registry.example/v2/web/manifests/1\\\": x509: certificate has expired or is not yet valid\"";
+    is_well(&every_five(0, 30, pull));
+}

@@ -28,6 +28,17 @@ const GLANCE: Duration = Duration::from_millis(5);
 const GLANCES: u32 = 20;
 const LONGEST_GLANCE: Duration = Duration::from_millis(200);
 
+/// How long a look goes on for pods whose status contradicts the list: they are asked for again
+/// after the next list, and fail if both still say the same.
+const DOUBTS: Duration = Duration::from_secs(8);
+
+/// Whether all that is listed was seen, or has an error.
+fn is_told(pleg: &Pleg) -> bool {
+    let entries = pleg.cache().all();
+    let mut entries = entries.iter();
+    entries.all(|entry| entry.error.is_some() || entry.complete_as_of.is_some())
+}
+
 /// Relists once: until every pod was inspected or is named as stuck, however long that takes
 /// while it comes any further. Where a list hangs, by a sweep of the ids that the runtime's
 /// folders show.
@@ -38,19 +49,26 @@ pub async fn look(endpoint: &Endpoint) -> anyhow::Result<Look> {
         mode: Mode::Generic,
         ..Config::default()
     };
-    // A list is overdue, then the status call that holds it up; the rest is for the others.
-    let enough = config.list_overdue + config.status_overdue + Duration::from_secs(1);
+    // A list is overdue, then the status calls; where none is answered, the runtime may only be
+    // slow, and they are named after twice the time.
+    let enough = config.list_overdue + 2 * config.status_overdue + Duration::from_secs(1);
     let list_enough = config.list_overdue + Duration::from_secs(1);
     let environment = endpoint::environment(endpoint, KernelHints::Off);
     let pleg = Pleg::start(Arc::new(runtime), config, environment);
     let begun = Instant::now();
+    let mut seen = None;
     let mut teller = Teller::new("inspected", "pods");
     loop {
         let status = pleg.status().await?;
         teller.advance(status.relist.progress);
         let hung = status.stuck.iter().any(|stuck| stuck.id.is_none());
         let in_vain = hung && !status.relist.sweeping && begun.elapsed() > list_enough;
-        if status.relist.count > 0 || in_vain || teller.moved().elapsed() > enough {
+        if status.relist.count > 0 {
+            let seen = *seen.get_or_insert_with(Instant::now);
+            if is_told(&pleg) || seen.elapsed() > DOUBTS {
+                return Ok(Look { pleg, status });
+            }
+        } else if in_vain || teller.moved().elapsed() > enough {
             return Ok(Look { pleg, status });
         }
         if let Some(failure) = status.relist.last_failure

@@ -30,6 +30,15 @@ fn write(mut out: impl Write, bytes: &[u8]) -> anyhow::Result<()> {
     written(out.write_all(bytes).and_then(|()| out.flush()))
 }
 
+/// A reader who has gone has read enough: what was found counts all the same, so `pleg doctor |
+/// head` ends as `pleg doctor` does.
+pub fn read_enough(shown: anyhow::Result<()>) -> anyhow::Result<()> {
+    match shown {
+        Err(error) if is_reader_gone(&error) => Ok(()),
+        other => other,
+    }
+}
+
 /// What became of writing to standard output.
 pub fn written(result: io::Result<()>) -> anyhow::Result<()> {
     result.map_err(|error| match error.kind() {

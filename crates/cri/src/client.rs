@@ -3,6 +3,8 @@
 use std::fmt;
 use std::future::poll_fn;
 use std::io;
+use std::os::unix::fs::FileTypeExt;
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -13,6 +15,7 @@ use http_body_util::{BodyExt, Full};
 use hyper_util::rt::TokioIo;
 use prost::Message;
 use tokio::net::UnixStream;
+use tokio::task::spawn_blocking;
 use tonic::body::Body;
 use tonic::codec::Streaming;
 use tonic::transport::Channel;
@@ -60,6 +63,24 @@ pub type Connecting = Pin<Box<dyn Future<Output = io::Result<UnixStream>> + Send
 /// Makes a connection to a runtime.
 pub type Connect = Arc<dyn Fn() -> Connecting + Send + Sync>;
 
+/// Connects to a socket, and says so if it is none: the system says "connection refused" of
+/// anything else at that path, such as the directory that a mount of the host has created.
+async fn connect_to(path: PathBuf) -> io::Result<UnixStream> {
+    let refused = match UnixStream::connect(&path).await {
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => error,
+        connected => return connected,
+    };
+    let kind = spawn_blocking(move || std::fs::symlink_metadata(path)).await;
+    let what = match kind.ok().and_then(Result::ok).map(|it| it.file_type()) {
+        Some(kind) if kind.is_dir() => "a directory",
+        Some(kind) if kind.is_file() => "a regular file",
+        Some(kind) if kind.is_fifo() => "a named pipe",
+        _ => return Err(refused),
+    };
+    let why = format!("it is {what}, not a socket");
+    Err(io::Error::new(io::ErrorKind::InvalidInput, why))
+}
+
 /// A client that connects when first used, and again when the connection is gone.
 ///
 /// Clones share the connection. A call has no deadline of its own; dropping its
@@ -76,10 +97,7 @@ impl Client {
     /// Must be called within a tokio runtime.
     pub fn new(endpoint: &Endpoint, max_message_size: usize) -> Self {
         let path = endpoint.path().to_owned();
-        let connect = move || -> Connecting {
-            let path = path.clone();
-            Box::pin(UnixStream::connect(path))
-        };
+        let connect = move || -> Connecting { Box::pin(connect_to(path.clone())) };
         Self::via(Arc::new(connect), max_message_size)
     }
 

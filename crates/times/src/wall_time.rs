@@ -12,10 +12,11 @@ use serde::{Deserialize, Serialize, Serializer};
 pub struct WallTime(Timestamp);
 
 impl WallTime {
-    /// The time that is `nanoseconds` after 1970; `None` for 0, by which CRI says "not yet",
-    /// and for what no calendar holds.
+    /// The time that is `nanoseconds` after 1970; `None` for 0, by which CRI says "not yet", for
+    /// less, and for what no calendar holds. cri-dockerd and CRI-O send Go's zero time instead,
+    /// which overflows into the year 1754.
     pub fn from_unix_nanos(nanoseconds: i64) -> Option<Self> {
-        if nanoseconds == 0 {
+        if nanoseconds <= 0 {
             return None;
         }
         Timestamp::from_nanosecond(nanoseconds.into())
@@ -102,8 +103,11 @@ mod tests {
     }
 
     #[test]
-    fn zero_is_no_time() {
-        assert_eq!(WallTime::from_unix_nanos(0), None);
-        assert!(WallTime::from_unix_nanos(i64::MIN).is_some());
+    fn zero_and_the_zero_time_of_go_are_no_times() {
+        const GO: i64 = -6_795_364_578_871_345_152;
+        for none in [0, -5, GO, i64::MIN] {
+            assert_eq!(WallTime::from_unix_nanos(none), None);
+        }
+        assert!(WallTime::from_unix_nanos(i64::MAX).is_some());
     }
 }

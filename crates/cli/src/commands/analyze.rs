@@ -37,7 +37,7 @@ pub async fn run(global: &Global, options: Analyze) -> anyhow::Result<Found> {
     let (analysis, mut unreadable) = read.await?;
     let read_any = |input: &InputReport| input.error.is_none() || input.lines > 0;
     if unreadable.is_empty() || analysis.inputs.iter().any(read_any) {
-        show(global, &analysis)?;
+        output::read_enough(show(global, &analysis))?;
     }
     match unreadable.len() {
         0 => Ok(match analysis.has_problem() {

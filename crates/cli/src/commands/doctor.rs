@@ -121,7 +121,7 @@ pub async fn run(global: &Global, options: Doctor) -> anyhow::Result<Found> {
     let diagnosis = diagnose(&facts, |cause| {
         options.check.is_none_or(|only| only == cause)
     });
-    show(global, &options, &diagnosis, &facts)?;
+    output::read_enough(show(global, &options, &diagnosis, &facts))?;
     place?;
     if let Some(path) = options.bundle {
         let written = move || bundle::write(&path, &facts).with_context(|| unwritten(&path));

@@ -157,10 +157,10 @@ pub async fn run(options: Kubectl) -> anyhow::Result<Found> {
 
 async fn show_fleet(fleet: &Fleet, options: &Kubectl) -> anyhow::Result<Found> {
     let (nodes, _) = listed(fleet, options).await?;
-    match options.output {
-        Some(Output::Json) => output::json(&nodes)?,
-        _ => output::text(&show::table(&nodes, options.columns(), now()))?,
-    }
+    output::read_enough(match options.output {
+        Some(Output::Json) => output::json(&nodes),
+        _ => output::text(&show::table(&nodes, options.columns(), now())),
+    })?;
     let is_failing = nodes.iter().any(NodeView::is_failing);
     Ok(if is_failing {
         Found::Problem
@@ -197,13 +197,13 @@ async fn show_node(fleet: &Fleet, name: &str, options: &Kubectl) -> anyhow::Resu
         }
     };
     let is_failing = node.is_failing();
-    match options.output {
+    output::read_enough(match options.output {
         Some(Output::Json) => output::json(&NodePage {
             node: &node,
             events,
-        })?,
-        _ => output::text(&show::page(&node, &events, now()))?,
-    }
+        }),
+        _ => output::text(&show::page(&node, &events, now())),
+    })?;
     Ok(if is_failing {
         Found::Problem
     } else {

@@ -43,10 +43,11 @@ pub async fn run(global: &Global, options: Pods) -> anyhow::Result<Found> {
             );
         }
     }
-    match global.output {
-        Format::Json => output::json(&pods)?,
-        Format::Text => output::text(&text::pods::table(&pods))?,
-    }
+    let shown = match global.output {
+        Format::Json => output::json(&pods),
+        Format::Text => output::text(&text::pods::table(&pods)),
+    };
+    output::read_enough(shown)?;
     let is_well = is_healthy && pods.iter().all(|pod| pod.error.is_none());
     Ok(if is_well { Found::Well } else { Found::Problem })
 }

@@ -23,7 +23,7 @@ pub async fn run(global: &Global, options: Status) -> anyhow::Result<Found> {
             (status, found)
         }
     };
-    show(global, &status)?;
+    output::read_enough(show(global, &status))?;
     Ok(found)
 }
 
@@ -37,12 +37,11 @@ fn found_by_agent(status: &StatusReport) -> Found {
     }
 }
 
-/// A look sees whether a call hangs, and knows nothing of before.
+/// A look sees whether a call hangs or fails, and knows nothing of before.
 fn found_by_look(status: &StatusReport) -> Found {
-    if status.stuck.is_empty() {
-        found_by_agent(status)
-    } else {
-        Found::Problem
+    match status.stuck.is_empty() && status.failing.is_empty() {
+        true => found_by_agent(status),
+        false => Found::Problem,
     }
 }
 

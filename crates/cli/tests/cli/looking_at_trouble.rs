@@ -40,6 +40,64 @@ fn a_hung_status_call_is_found_and_named_with_exit_code_1() {
 }
 
 #[test]
+fn where_no_status_call_is_answered_the_look_goes_on_until_they_are_named() {
+    let runtime = FakeRuntime::with_pods(&[("a", &["x"]), ("b", &["x"])]);
+    runtime.sim.fault(Rpc::ContainerStatus, None, Fault::Hang);
+    let found = status(&runtime, &["-o", "json"]).assert_code(1).value();
+    let stuck = found["stuck"].as_array().unwrap();
+    assert!(!stuck.is_empty(), "{found:#}");
+    assert_eq!(stuck[0]["call"], "ContainerStatus");
+}
+
+#[test]
+fn a_listed_container_whose_status_is_not_found_is_a_problem_and_not_left_out_in_silence() {
+    let runtime = FakeRuntime::with_pods(&[("a", &["x", "y"]), ("b", &["x"])]);
+    let gone = CallError::NotFound("an error occurred: not found".into());
+    let fault = Fault::Fail(gone);
+    runtime
+        .sim
+        .fault(Rpc::ContainerStatus, Some("a/x.0"), fault);
+    let found = status(&runtime, &["-o", "json"]).assert_code(1).value();
+    assert_eq!(found["failing"][0]["id"], "a/x.0", "{found:#}");
+    let shown = pods(&runtime, &["-o", "json"]).assert_code(1);
+    let pods = shown.value();
+    let a = pods.as_array().unwrap().iter().find(|it| it["name"] == "a");
+    let error = a.unwrap()["error"].as_str().unwrap_or_default();
+    assert!(error.contains("a/x.0"), "{pods:#}");
+    assert!(shown.err.contains("a/x.0"), "{}", shown.err);
+}
+
+#[test]
+fn what_is_no_socket_is_called_what_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("containerd.sock");
+    std::fs::create_dir(&path).unwrap();
+    let path = path.to_str().unwrap();
+    let said = Pleg::new(&["pods", "-r", path]).run().sentence();
+    assert!(said.contains("it is a directory, not a socket"), "{said}");
+    let doctor = Pleg::new(&["doctor", "--agent", "off", "-r", path]).run();
+    let page = doctor.assert_code(1).out;
+    assert!(page.contains("it is a directory, not a socket"), "{page}");
+    assert!(!page.contains("its socket exists"), "{page}");
+}
+
+#[test]
+fn a_reader_who_goes_does_not_change_what_was_found() {
+    let runtime = FakeRuntime::with_pods(&[("a", &["x"])]);
+    let path = runtime.path();
+    runtime
+        .sim
+        .fault(Rpc::ContainerStatus, Some("a/x.0"), Fault::Hang);
+    let pleg = env!("CARGO_BIN_EXE_pleg");
+    let script = format!("{pleg} status --agent off -r {path} | true; echo ${{PIPESTATUS[0]}}");
+    let ended = std::process::Command::new("bash")
+        .args(["-c", &script])
+        .output();
+    let said = String::from_utf8(ended.unwrap().stdout).unwrap();
+    assert_eq!(said, "1\n");
+}
+
+#[test]
 fn a_hung_list_is_found_with_nobody_to_name() {
     let runtime = FakeRuntime::with_pods(&[("a", &["x"])]);
     runtime.sim.fault(Rpc::ListContainers, None, Fault::Hang);

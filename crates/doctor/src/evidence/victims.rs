@@ -83,7 +83,12 @@ fn is_explained(facts: &NodeFacts, probe: &Probe) -> bool {
         Outcome::Hung if probe.call == Rpc::Status => is_any_old(facts),
         Outcome::Refused => matches!(
             probe.no_connection(),
-            Some(NoConnection::Forbidden | NoConnection::Refused | NoConnection::NoSocket)
+            Some(
+                NoConnection::Forbidden
+                    | NoConnection::Refused
+                    | NoConnection::NoSocket
+                    | NoConnection::NotASocket
+            )
         ),
         _ => false,
     }

@@ -111,6 +111,10 @@ fn refused(facts: &NodeFacts, version: &Probe, why: &Unreachable) -> Opinion {
                  on it"
             ),
         ),
+        NoConnection::NotASocket => (
+            Confidence::High,
+            format!("no container runtime listens on {at}: {why}"),
+        ),
         NoConnection::QueueFull => (
             Confidence::Certain,
             format!(

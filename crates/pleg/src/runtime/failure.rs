@@ -51,6 +51,8 @@ pub enum NoConnection {
     NoSocket,
     /// There is a socket, and nobody listens on it (`ECONNREFUSED`).
     Refused,
+    /// What is at that path is no socket.
+    NotASocket,
     /// We may not use the socket (`EACCES`, `EPERM`).
     Forbidden,
     /// The listener does not accept connections any more (`EAGAIN`).
@@ -92,6 +94,7 @@ impl NoConnection {
         match error.kind() {
             io::ErrorKind::NotFound => Self::NoSocket,
             io::ErrorKind::ConnectionRefused => Self::Refused,
+            io::ErrorKind::InvalidInput => Self::NotASocket,
             io::ErrorKind::PermissionDenied => Self::Forbidden,
             io::ErrorKind::WouldBlock => Self::QueueFull,
             io::ErrorKind::ConnectionReset

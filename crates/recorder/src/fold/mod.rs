@@ -29,6 +29,9 @@ use lasting::{Key, Lasting};
 /// An agent records a status every minute. After a longer silence it did not run.
 const SILENCE: Duration = Duration::from_secs(150);
 
+/// What queues and threads make of the order of entries is less.
+const STEP: Duration = Duration::from_secs(5);
+
 /// The episodes of these entries in order of time, and how many there was no room for.
 pub fn episodes(entries: impl IntoIterator<Item = Entry>) -> (Vec<Episode>, u64) {
     let mut fold = Fold::default();
@@ -44,6 +47,7 @@ pub struct Fold {
     found: Found,
     lasting: Lasting,
     last: Option<Last>,
+    set_back: Duration,
 }
 
 /// The entry before.
@@ -61,6 +65,7 @@ impl Fold {
         let is_end = what == Recorded::Ended;
         let begins = matches!(what, Recorded::Began(_));
         if let Some(last) = self.last {
+            self.set_back = self.set_back.max(last.time.since(time));
             self.not_recorded(last, time, begins);
         }
         match what {
@@ -110,6 +115,11 @@ impl Fold {
         self.last.map(|last| last.time)
     }
 
+    /// By how much the node's clock was set back at most: lengths around that are not right.
+    pub fn set_back(&self) -> Option<Duration> {
+        Some(self.set_back).filter(|by| *by > STEP)
+    }
+
     /// The episodes in order of time, and how many there was no room for. What lasts still has no
     /// end.
     pub fn finish(mut self) -> (Vec<Episode>, u64) {
@@ -128,7 +138,7 @@ impl Fold {
         let why = match (begins, last.is_end) {
             (true, true) => "the agent was stopped",
             (true, false) => "the agent was killed, or the node was down",
-            (false, _) => "the agent did not run, or the entries are lost",
+            (false, _) => "the agent did not run, its clock was set, or the entries are lost",
         };
         let silence = GoDuration(Duration::from_secs(silence.as_secs()));
         let reason = format!("nothing was recorded for {silence}: {why}");

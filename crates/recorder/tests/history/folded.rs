@@ -248,7 +248,8 @@ fn times_in_which_nothing_was_recorded_are_shown_with_the_reason() {
         .map(|it| (it.from, it.to.unwrap(), it.reason.as_str()))
         .collect();
     let stopped = "nothing was recorded for 8m0s: the agent was stopped";
-    let silent = "nothing was recorded for 5m0s: the agent did not run, or the entries are lost";
+    let silent = "nothing was recorded for 5m0s: the agent did not run, its clock was set, \
+                  or the entries are lost";
     let killed = "nothing was recorded for 1m30s: the agent was killed, or the node was down";
     assert_eq!(gaps[0], (time(10), time(100), killed));
     assert_eq!(gaps[1], (time(120), time(600), stopped));

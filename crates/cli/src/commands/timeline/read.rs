@@ -10,6 +10,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::path::Path;
+use std::time::Duration;
 
 use agent::history_directory;
 use analyze::analysis::{Analysis, Analyzer, InputReport};
@@ -25,6 +26,7 @@ use recorder::Entry;
 use recorder::fold::Fold;
 use recorder::store::{Range, Skipped, is_history};
 use timeline::{Advice, Picture};
+use times::GoDuration;
 
 use crate::output::sentence;
 use crate::text::analyze::who;
@@ -133,6 +135,13 @@ impl Read {
             count += 1;
         }
         self.until = self.until.max(fold.read_until());
+        if let Some(by) = fold.set_back() {
+            let by = GoDuration(Duration::from_secs(by.as_secs()));
+            self.notes.push(format!(
+                "{path}: the clock of the node was set back by {by}; what happened around that time \
+                 is shown too short or in the wrong order."
+            ));
+        }
         let (episodes, dropped) = fold.finish();
         self.dropped(path, dropped);
         self.episodes.extend(episodes);

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use episodes::{Episode, What};
 use pleg::model::wall_time::WallTime;
+use pleg::out::health::HealthState;
 use pleg::out::told::Record;
 use times::GoDuration;
 
@@ -80,8 +81,10 @@ impl Fold {
                 }
                 Record::Health(health) => {
                     let now = status::health_change(&health);
-                    self.lasting
-                        .replace(Key::is_health, now, time, &mut self.found);
+                    // While calls hang or fail, nothing is Healthy.
+                    let is_healthy = health.state == HealthState::Healthy;
+                    let is_shown = |key: &Key| key.is_health() || is_healthy && key.is_call();
+                    self.lasting.replace(is_shown, now, time, &mut self.found);
                     self.lasting.learn(status::named(&health));
                 }
                 Record::Gap { conflated, .. } => {

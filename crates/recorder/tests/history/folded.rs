@@ -116,8 +116,7 @@ fn a_call_that_is_stuck_for_less_than_a_second_is_known_from_the_change_of_healt
         began(0),
         healthy(1),
         health(12, "Degraded", "ContainerStuck", stuck("a", 2.0)),
-        health(12, "Healthy", "AllSeen", json!([])),
-        healthy(13),
+        health(13, "Healthy", "AllSeen", json!([])),
     ];
     let call = row("ContainerStatus hangs", "default/web-0/app", 10, 13);
     assert!(rows(entries).contains(&call));

@@ -95,7 +95,8 @@ impl Node {
                 self.find_latencies();
                 self.judge();
             }
-            Update::Record(record) => self.take_record(record),
+            Update::Record(record) => self.take_record(record, None),
+            Update::Recorded { record, happened } => self.take_record(record, happened),
             Update::Findings { taken: at, result } => {
                 self.examination = match result {
                     Ok(diagnosis) => Examination::Done { at, diagnosis },
@@ -121,13 +122,16 @@ impl Node {
         self.judge();
     }
 
-    fn take_record(&mut self, record: Record) {
+    fn take_record(&mut self, record: Record, happened: Option<WallTime>) {
         match record {
             Record::Event(event) => {
                 self.pods.apply(&event);
                 // What was there before we looked did not just happen.
                 if !event.initial {
-                    let latency = None;
+                    let latency = happened.map(|happened| event.time.since(happened));
+                    if let Some(latency) = latency {
+                        self.pods.set_latency(&event.pod.uid, latency);
+                    }
                     self.events.push(Happened::Event { event, latency });
                 }
             }
@@ -166,6 +170,17 @@ impl Node {
         let stuck = report.stuck.iter().filter_map(|call| call.pod.as_ref());
         let stuck = stuck.map(|pod| (pod.uid.clone(), Condition::Stuck));
         self.trouble = failing.chain(stuck).collect();
+    }
+
+    /// Takes over what the doctor had found when the status was recorded.
+    pub fn show_recorded_finding(&mut self) {
+        let status = self.status.as_ref();
+        if let Some(found) = status.and_then(|status| status.value.finding.as_ref()) {
+            self.examination = Examination::Done {
+                at: found.time,
+                diagnosis: found.into(),
+            };
+        }
     }
 
     /// How a pod is, with what is known of the calls about it.

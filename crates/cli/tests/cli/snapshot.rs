@@ -48,8 +48,8 @@ fn a_snapshot_has_history_status_pods_and_a_bundle_that_others_read() {
         .lines()
         .map(|line| line.split('"').nth(1).unwrap())
         .collect();
-    assert_eq!(kinds[..5], ["kind", "status", "pods", "bundle", "entry"]);
-    assert_eq!(*kinds.last().unwrap(), "end");
+    assert_eq!(kinds[..4], ["kind", "status", "pods", "entry"]);
+    assert_eq!(kinds[kinds.len() - 3..], ["entry", "bundle", "end"]);
     // The command line and the environment of the agent, which is one of the node's processes.
     for secret in ["--config", "PLEG_STATE_DIR", "CARGO"] {
         assert!(!text.contains(secret), "{secret}");
@@ -143,4 +143,28 @@ fn while_the_agent_is_stopped_the_runtime_is_asked_for_the_status_and_the_bundle
         "{report}"
     );
     assert!(lines(&file).contains("{\"bundle\":"));
+}
+
+#[test]
+fn what_was_cut_off_with_the_bundle_leaves_the_history_readable() {
+    let runtime = FakeRuntime::with_pods(&[("a", &["x"])]);
+    let agent = Agent::watching(&runtime.path());
+    agent.wait_healthy();
+    recorded(&agent);
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("node.gz");
+    let path = file.to_str().unwrap();
+    let history = agent.history.path().to_str().unwrap();
+    let args = ["snapshot", "-o", "json", "--agent", &agent.socket];
+    let args = [&args[..], &["--history", history, path]].concat();
+    let report = Pleg::new(&args).run().assert_code(0).value();
+    let whole = std::fs::read(&file).unwrap();
+    std::fs::write(&file, &whole[..whole.len() - 200]).unwrap();
+
+    let analyzed = Pleg::new(&["analyze", "-o", "json", path]).run().value();
+    assert_eq!(analyzed["inputs"][0]["lines"], report["entries"]);
+    assert_eq!(analyzed["inputs"][0]["error"], "its end is missing");
+    let said = Pleg::new(&["doctor", "--from", path]).run().assert_code(2);
+    let said = said.sentence();
+    assert!(said.contains("the snapshot has no bundle"), "{said}");
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use pleg::model::id::PodUid;
 use pleg::model::wall_time::WallTime;
+use pleg::out::health::HealthReport;
 use pleg::out::status_report::StatusReport;
 use pleg::out::told::Record;
 
@@ -36,6 +37,8 @@ pub struct Node {
     pub examination: Examination,
     /// How long each relist took, oldest first; several within a second count as one.
     pub relists: VecDeque<Duration>,
+    /// The health that was told last by those who report.
+    health: Option<HealthReport>,
     /// The pods whose calls hang or fail.
     trouble: BTreeMap<PodUid, Condition>,
 }
@@ -95,6 +98,7 @@ impl Node {
                 self.find_latencies();
                 self.judge();
             }
+            Update::Record(Record::Health(health)) => self.take_health(health),
             Update::Record(record) => self.take_record(record, None),
             Update::Recorded { record, happened } => self.take_record(record, happened),
             Update::Findings { taken: at, result } => {
@@ -120,6 +124,15 @@ impl Node {
         }
         self.status = Some(Taken { at, value: report });
         self.judge();
+    }
+
+    /// Whoever begins to report tells the health first, however long it has been so.
+    fn take_health(&mut self, health: HealthReport) {
+        let gist = |health: &HealthReport| (health.state, health.reason, health.message.clone());
+        let last = self.health.replace(health.clone());
+        if last.is_some_and(|last| gist(&last) != gist(&health)) {
+            self.events.push(Happened::Health(health));
+        }
     }
 
     fn take_record(&mut self, record: Record, happened: Option<WallTime>) {

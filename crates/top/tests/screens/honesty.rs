@@ -123,7 +123,10 @@ fn hostile_names_show_themselves_and_do_nothing_else() {
             pods(0.0, &[hostile]),
             event(1.0, evil, "ContainerDied", json!({"container": evil, "reason": evil,
                   "exitCode": 1, "pod": who, "id": evil})),
-            Update::Record(serde_json::from_value(health).unwrap()),
+            Update::Recorded {
+                record: serde_json::from_value(health).unwrap(),
+                happened: None,
+            },
             Update::Findings {
                 taken: at(2.0),
                 result: Ok(serde_json::from_value(diagnosis).unwrap()),
@@ -246,4 +249,31 @@ fn sixty_frames_clear_nothing_and_write_only_what_has_changed() {
     // The first frame is the whole screen; in the others a few ages have changed.
     let later = sizes[1..].iter().max().unwrap();
     assert!(*later < sizes[0] / 2, "{sizes:?}");
+}
+
+#[test]
+fn the_health_with_which_the_screen_opens_is_no_event_and_its_change_is_one() {
+    let health = |seconds, state: &str, reason: &str| {
+        let health = json!({
+            "kind": "health", "time": at(seconds), "state": state, "reason": reason,
+            "message": "m", "stuck": [], "failing": [], "blind": [],
+        });
+        Update::Record(serde_json::from_value(health).unwrap())
+    };
+    let mut screen = Screen::new();
+    let listed = pods(1.0, &[pod("web", json!({}))]);
+    let healthy = || health(1.0, "Healthy", "AllSeen");
+    screen.feed(
+        1.0,
+        [connected(), listed, healthy(), status(1.0, json!({}))],
+    );
+    screen.line("─ Events 0 ");
+    // The agent was away for a moment.
+    screen.feed(2.0, [connected(), healthy()]);
+    screen.line("─ Events 0 ");
+    screen.feed(3.0, [health(3.0, "Degraded", "ListStuck")]);
+    screen.line("─ Events 1 ");
+    screen.line("03:04:08  Degraded ");
+    screen.feed(4.0, [health(4.0, "Healthy", "AllSeen")]);
+    screen.line("─ Events 2 ");
 }

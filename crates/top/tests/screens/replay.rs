@@ -192,6 +192,21 @@ fn it_opens_where_the_recording_says() {
 }
 
 #[test]
+fn times_have_dates_where_the_recording_is_of_more_than_one_day() {
+    let day = 86_400.0;
+    let mut replayed = Replayed::of(FromTheEnd(InMemory(vec![
+        (at(0.0), pods(0.0, &[])),
+        (at(day), status(day, json!({}))),
+    ])));
+    let title = replayed.screen.line("pleg top");
+    let times = "01-03 03:04:05 of 01-02 03:04:05 to 01-03 03:04:05 UTC";
+    assert!(title.ends_with(times), "{title}");
+    let source = replayed.screen.line("a recording");
+    let times = "status of 03:04:05, pods of 01-02 03:04:05 ";
+    assert!(source.contains(times), "{source}");
+}
+
+#[test]
 fn a_recorded_event_shows_how_late_it_was_before_its_pod_is_listed_again() {
     let Update::Record(record) = event(10.0, "web", "ContainerDied", json!({})) else {
         panic!("no record");

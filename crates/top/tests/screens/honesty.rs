@@ -1,17 +1,9 @@
 //! Nothing is shown as current that is not, and nothing that a runtime says drives the terminal.
 
-use std::io::Write;
-use std::sync::{Arc, Mutex};
-
-use ratatui::Terminal;
-use ratatui::backend::CrosstermBackend;
-use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier};
-use ratatui::{TerminalOptions, Viewport};
 use serde_json::json;
 use top::Update;
 use top::update::Source;
-use top::view::{Theme, draw};
 
 use crate::support::*;
 
@@ -198,57 +190,6 @@ fn without_colours_there_are_none() {
             assert_eq!((cell.fg, cell.bg), (Color::Reset, Color::Reset));
         }
     }
-}
-
-#[derive(Clone, Default)]
-struct Written(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Written {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-#[test]
-fn sixty_frames_clear_nothing_and_write_only_what_has_changed() {
-    let written = Written::default();
-    let area = Rect::new(0, 0, 80, 24);
-    let options = TerminalOptions {
-        viewport: Viewport::Fixed(area),
-    };
-    let backend = CrosstermBackend::new(written.clone());
-    let mut terminal = Terminal::with_options(backend, options).unwrap();
-    let mut screen = Screen::new();
-    let theme = Theme::new(true);
-    let many: Vec<_> = (0..100)
-        .map(|n| pod(&format!("web-{n}"), json!({})))
-        .collect();
-    screen.feed(42.0, [connected(), pods(0.0, &many)]);
-    let mut sizes = Vec::new();
-    for frame in 0..60 {
-        let seconds = 42.0 + f64::from(frame);
-        screen.feed(seconds, [locked(seconds, seconds - 1.0)]);
-        terminal
-            .draw(|frame| {
-                draw(frame, &screen.state, &theme);
-            })
-            .unwrap();
-        let bytes = std::mem::take(&mut *written.0.lock().unwrap());
-        let text = String::from_utf8(bytes).unwrap();
-        assert!(
-            !text.contains("\u{1b}[2J") && !text.contains("\u{1b}[J"),
-            "{text:?}"
-        );
-        sizes.push(text.len());
-    }
-    // The first frame is the whole screen; in the others a few ages have changed.
-    let later = sizes[1..].iter().max().unwrap();
-    assert!(*later < sizes[0] / 2, "{sizes:?}");
 }
 
 #[test]

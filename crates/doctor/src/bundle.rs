@@ -97,10 +97,10 @@ fn in_short(error: &serde_json::Error) -> String {
 #[derive(Debug, thiserror::Error)]
 pub enum NoPlace {
     /// The path is not a file name.
-    #[error("it is not a file name; a bundle cannot be written to standard output")]
+    #[error("it is not a file name; standard output is not supported")]
     NoFile,
     /// There is something else, which a bundle would replace.
-    #[error("it is {0}; a bundle replaces only a regular file")]
+    #[error("it is {0}; only a regular file is replaced")]
     Other(&'static str),
     /// A file cannot be created there.
     #[error("no file can be created there")]

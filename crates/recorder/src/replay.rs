@@ -3,7 +3,7 @@
 //! ```text
 //!   entries, in order of time:   Pods ... event, event ... Status ... event | t
 //!                                  \_________ applied _______________________/
-//!   at(t): the last status, the pods as of then, the events shortly before
+//!   at(t): the last status, the last events, the pods as of then
 //! ```
 //!
 //! Where the clock was set back, entries of both times lie side by side.
@@ -11,20 +11,15 @@
 use std::time::Duration;
 
 use pleg::model::wall_time::WallTime;
+use pleg::out::health::HealthState;
 use pleg::out::pods::PodReport;
 use pleg::out::status_report::StatusReport;
 use pleg::out::told::Record;
 
 use crate::changes::OVERDUE_SECONDS;
-use crate::{Entry, Recorded};
+use crate::{Entry, Recorded, Told};
 
 mod pods;
-
-/// Events that are not older than this are shortly before.
-const SHORTLY: Duration = Duration::from_secs(600);
-
-/// How many of them are given.
-const MAX_RECORDS: usize = 200;
 
 /// A part of the state at a time.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,15 +31,15 @@ pub enum Update {
         /// What it said.
         report: Box<StatusReport>,
     },
-    /// All pods.
+    /// Something that had happened, the oldest first.
+    Told(Told),
+    /// All pods, changed as the events since their list tell.
     Pods {
-        /// The time of the state.
-        taken: WallTime,
+        /// When they were listed.
+        listed: WallTime,
         /// Each with its last known state.
         pods: Vec<PodReport>,
     },
-    /// Something that had happened shortly before.
-    Record(Record),
 }
 
 /// Entries to be looked at, forwards and backwards.
@@ -93,6 +88,20 @@ impl Recording {
         self.span
     }
 
+    /// Where a reader begins: at the first trouble, because a recording is looked at to find its
+    /// cause, or else at the last entry, when most is known.
+    pub fn opening(&self) -> WallTime {
+        let is_trouble = |entry: &&Entry| match &entry.what {
+            Recorded::Status(status) => matches!(
+                status.report.health.state,
+                HealthState::Degraded | HealthState::Unhealthy
+            ),
+            _ => false,
+        };
+        let trouble = self.entries.iter().find(is_trouble);
+        trouble.map_or(self.span.1, |entry| entry.time)
+    }
+
     /// The time of the next entry.
     pub fn next_after(&self, time: WallTime) -> Option<WallTime> {
         Some(self.entries.get(self.known(time))?.time)
@@ -104,8 +113,8 @@ impl Recording {
         Some(self.entries[..before].last()?.time)
     }
 
-    /// The state at a time.
-    pub fn at(&self, time: WallTime) -> Vec<Update> {
+    /// The state at a time, with the last events up to a number.
+    pub fn at(&self, time: WallTime, events: usize) -> Vec<Update> {
         let known = &self.entries[..self.known(time)];
         let status = known.iter().rev().find_map(|entry| match &entry.what {
             Recorded::Status(status) => Some(Update::Status {
@@ -114,17 +123,14 @@ impl Recording {
             }),
             _ => None,
         });
-        let pods = self.pods_at(known);
-        let pods = pods.map(|pods| Update::Pods { taken: time, pods });
-        let shortly = time.before(SHORTLY);
-        let recent = known.iter().rev().take_while(|entry| entry.time >= shortly);
-        let records = recent.filter_map(|entry| match &entry.what {
-            Recorded::Told(told) => Some(Update::Record(told.record.clone())),
+        let told = known.iter().rev().filter_map(|entry| match &entry.what {
+            Recorded::Told(told) => Some(Update::Told(told.clone())),
             _ => None,
         });
-        let mut records: Vec<_> = records.take(MAX_RECORDS).collect();
-        records.reverse();
-        status.into_iter().chain(pods).chain(records).collect()
+        let mut told: Vec<_> = told.take(events).collect();
+        told.reverse();
+        let pods = self.pods_at(known);
+        status.into_iter().chain(told).chain(pods).collect()
     }
 
     /// How many entries there are up to this time.
@@ -133,7 +139,7 @@ impl Recording {
     }
 
     /// The pods after these entries; `None` before they were first recorded.
-    fn pods_at(&self, known: &[Entry]) -> Option<Vec<PodReport>> {
+    fn pods_at(&self, known: &[Entry]) -> Option<Update> {
         let is_all = |entry: &Entry| matches!(entry.what, Recorded::Pods(_));
         let all = known.iter().rposition(is_all)?;
         let Recorded::Pods(pods) = &known[all].what else {
@@ -147,6 +153,7 @@ impl Recording {
                 pods::apply(&mut pods, event, told.happened);
             }
         }
-        Some(pods)
+        let listed = known[all].time;
+        Some(Update::Pods { listed, pods })
     }
 }

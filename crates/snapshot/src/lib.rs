@@ -3,12 +3,16 @@
 //! ```text
 //!   gzip of lines:
 //!     {"kind": "pleg-snapshot", "version": 1, "taken": ..., "missing": ["..."]}
-//!     {"status": {...}}     as `pleg status -o json`      \
-//!     {"pods": [...]}       as `pleg pods -o json`         | each of them only if it was to be had
-//!     {"bundle": {...}}     as `pleg doctor --bundle`     /
+//!     {"status": {...}}     as `pleg status -o json`      if it was to be had
+//!     {"pods": [...]}       as `pleg pods -o json`        if they were to be had
 //!     {"entry": {...}}      an entry of the history; any number of such lines
+//!     {"bundle": {...}}     as `pleg doctor --bundle`     if it was to be had
 //!     {"end": {"entries": 1234}}
 //! ```
+//!
+//! Where a file is cut or damaged, what is before that place is read. The bundle, which is often the
+//! largest part and of use only as a whole, is therefore after the history. Older files have it
+//! before the history; a reader takes lines in any order.
 //!
 //! Lines, so that neither the writer nor `zcat FILE | jq` needs the whole in memory. It has what its
 //! parts have: no environment, no command lines, no labels or annotations.

@@ -34,18 +34,17 @@ pub enum ReadError {
         "it was written by a newer pleg, in version {0} of the format; this pleg reads version {VERSION}"
     )]
     Newer(u32),
-    /// Its bundle cannot be read.
-    #[error("its bundle cannot be read")]
-    Bundle(#[source] BundleError),
 }
 
 /// A snapshot in memory.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Snapshot {
     /// Who took it and when, and what is missing.
     pub head: Head,
     /// The status, the pods and the facts.
     pub parts: Parts,
+    /// Why there are no facts, if a bundle is in it that cannot be read.
+    pub unreadable_bundle: Option<BundleError>,
     /// The history, oldest first.
     pub entries: Vec<Entry>,
     /// How many lines were skipped, because this version of pleg does not know them or they are
@@ -96,13 +95,14 @@ pub fn open(path: &Path) -> Result<Snapshot, ReadError> {
     let mut snapshot = Snapshot {
         head,
         parts: Parts::default(),
+        unreadable_bundle: None,
         entries: Vec::new(),
         skipped_lines: 0,
         is_whole: false,
     };
     // The end of a file that is cut is an error of the decoder.
     while next_line(&mut lines, &mut line).unwrap_or_default() {
-        snapshot.take(&line)?;
+        snapshot.take(&line);
     }
     Ok(snapshot)
 }
@@ -118,10 +118,17 @@ fn next_line(lines: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
 }
 
 impl Snapshot {
-    fn take(&mut self, line: &[u8]) -> Result<(), ReadError> {
-        if let Some(facts) = bundle_of(line) {
-            self.parts.facts = Some(facts.map_err(ReadError::Bundle)?);
-            return Ok(());
+    fn take(&mut self, line: &[u8]) {
+        match bundle_of(line) {
+            Some(Ok(facts)) => {
+                self.parts.facts = Some(facts);
+                return;
+            }
+            Some(Err(error)) => {
+                self.unreadable_bundle = Some(error);
+                return;
+            }
+            None => {}
         }
         match serde_json::from_slice(line) {
             Ok(Line::Status(status)) => self.parts.status = Some(*status),
@@ -133,7 +140,6 @@ impl Snapshot {
             }
             Err(_) => self.skipped_lines += 1,
         }
-        Ok(())
     }
 }
 

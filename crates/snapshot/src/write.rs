@@ -69,16 +69,16 @@ fn write_lines(
     if let Some(pods) = &parts.pods {
         lines.write(&Line::Pods(pods))?;
     }
+    let mut written = 0;
+    for entry in entries {
+        lines.write(&Line::Entry(&entry))?;
+        written += 1;
+    }
     if let Some(facts) = &parts.facts {
         lines.0.write_all(BUNDLE.0)?;
         bundle::write_to(&mut lines.0, facts)?;
         lines.0.write_all(BUNDLE.1)?;
         lines.0.write_all(b"\n")?;
-    }
-    let mut written = 0;
-    for entry in entries {
-        lines.write(&Line::Entry(&entry))?;
-        written += 1;
     }
     lines.write(&Line::End(End { entries: written }))?;
     let gzip = lines

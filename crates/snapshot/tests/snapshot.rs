@@ -1,12 +1,14 @@
 //! What is written is read, and what is not a snapshot is refused.
 
 use std::fs;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use doctor::facts::{HostFacts, NodeFacts, ProbeFacts};
+use doctor::bundle::BundleError;
+use doctor::facts::{Fact, HostFacts, NodeFacts, ProbeFacts};
 use flate2::Compression;
+use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use pleg::model::wall_time::WallTime;
 use recorder::{Entry, Recorded};
@@ -109,5 +111,68 @@ fn what_is_no_snapshot_is_refused_and_unknown_lines_are_counted() {
     let snapshot = open(&path).unwrap();
     assert_eq!((snapshot.skipped_lines, snapshot.is_whole), (2, true));
     zip(&format!("{}{{\"bundle\":{{\"kind\":\"x\"}}}}\n", begin(1)));
-    assert!(matches!(open(&path), Err(ReadError::Bundle(_))));
+    let snapshot = open(&path).unwrap();
+    assert!(matches!(
+        snapshot.unreadable_bundle,
+        Some(BundleError::Other)
+    ));
+}
+
+/// Facts that hardly can be compressed: most of the file is the bundle.
+fn long_facts() -> NodeFacts {
+    let mut facts = facts();
+    let mut seed = 1_u64;
+    let noise = (0..4000).map(|_| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        format!("{seed:016x}")
+    });
+    facts.host.versions.os = Fact::known(noise.collect(), "os");
+    facts
+}
+
+#[test]
+fn a_place_in_the_bundle_that_is_cut_or_damaged_costs_no_entry() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("snapshot.gz");
+    let parts = Parts {
+        facts: Some(long_facts()),
+        ..Parts::default()
+    };
+    write(&path, &head(), &parts, entries()).unwrap();
+    let bytes = fs::read(&path).unwrap();
+    for place in (bytes.len() / 4..bytes.len()).step_by(997) {
+        fs::write(&path, &bytes[..place]).unwrap();
+        let snapshot = open(&path).unwrap();
+        assert_eq!(snapshot.entries.len(), 50, "cut at {place}");
+        assert!(!snapshot.is_whole && snapshot.parts.facts.is_none());
+        let mut damaged = bytes.clone();
+        damaged[place] ^= 0x55;
+        fs::write(&path, &damaged).unwrap();
+        let snapshot = open(&path).unwrap();
+        assert_eq!(snapshot.entries.len(), 50, "damaged at {place}");
+    }
+}
+
+#[test]
+fn a_file_with_the_bundle_before_the_history_is_read_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("snapshot.gz");
+    written(&path);
+    let mut text = String::new();
+    let file = fs::File::open(&path).unwrap();
+    GzDecoder::new(file).read_to_string(&mut text).unwrap();
+    let mut lines: Vec<_> = text.lines().collect();
+    let bundle = lines
+        .iter()
+        .position(|line| line.starts_with("{\"bundle\""));
+    let bundle = lines.remove(bundle.unwrap());
+    lines.insert(2, bundle);
+    let mut gzip = GzEncoder::new(fs::File::create(&path).unwrap(), Compression::fast());
+    gzip.write_all((lines.join("\n") + "\n").as_bytes())
+        .unwrap();
+    gzip.finish().unwrap();
+    let snapshot = open(&path).unwrap();
+    assert_eq!(snapshot.parts.facts, Some(facts()));
+    assert!(snapshot.entries.iter().cloned().eq(entries()));
+    assert!(snapshot.is_whole && snapshot.skipped_lines == 0);
 }

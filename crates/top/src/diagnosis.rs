@@ -9,6 +9,7 @@
 //! # Ok::<(), serde_json::Error>(())
 //! ```
 
+use pleg::out::status_report;
 use serde::Deserialize;
 
 /// What is wrong with the node.
@@ -49,6 +50,23 @@ impl Finding {
         match self.sentence.is_empty() {
             true => &self.title,
             false => &self.sentence,
+        }
+    }
+}
+
+impl From<&status_report::Finding> for Diagnosis {
+    fn from(found: &status_report::Finding) -> Self {
+        let finding = Finding {
+            cause: found.cause.clone(),
+            sentence: found.sentence.clone(),
+            verdict: "problem".to_owned(),
+            confidence: found.confidence.clone(),
+            ..Finding::default()
+        };
+        Self {
+            verdict: finding.verdict.clone(),
+            summary: found.sentence.clone(),
+            findings: vec![finding],
         }
     }
 }

@@ -13,6 +13,7 @@
 //! [`session`] is the loop around them, and [`terminal`] the terminal that is restored whatever
 //! happens.
 
+pub mod canvas;
 pub mod diagnosis;
 pub mod input;
 pub mod recording;

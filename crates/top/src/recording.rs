@@ -17,12 +17,14 @@ use crate::update::Update;
 pub trait Recording {
     /// The times of the first and of the last thing that was recorded.
     fn span(&self) -> (WallTime, WallTime);
+    /// The time that is shown first.
+    fn opening(&self) -> WallTime;
     /// When the next thing was recorded after this time.
     fn next_after(&self, time: WallTime) -> Option<WallTime>;
     /// When the last thing was recorded before this time.
     fn previous_before(&self, time: WallTime) -> Option<WallTime>;
-    /// All that makes the node as it was at this time: the last status and list of pods, and the
-    /// records until then that are still of interest, oldest first.
+    /// All that makes the node as it was at this time: the last status, the records until then
+    /// that are still of interest, oldest first, and then the pods, which they have changed.
     fn at(&self, time: WallTime) -> Vec<Update>;
 }
 
@@ -44,9 +46,9 @@ pub struct Position {
 }
 
 impl Replay {
-    /// The beginning of a recording.
+    /// A recording where it opens.
     pub fn new(recording: Box<dyn Recording>) -> Self {
-        let (at, _) = recording.span();
+        let at = recording.opening();
         Self { recording, at }
     }
 

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   enter: raw mode, alternate screen, no cursor
-//!     |  draw, draw, draw: only the cells that differ, between marks for one update
+//!     |  draw, draw, draw: a canvas writes the frames
 //!   restore: on drop (the end, an error, a signal) and before a panic is reported
 //! ```
 
@@ -13,16 +13,16 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crossterm::cursor::Show;
+use crossterm::execute;
 use crossterm::terminal::{
-    BeginSynchronizedUpdate, EndSynchronizedUpdate, EnterAlternateScreen, LeaveAlternateScreen,
-    disable_raw_mode, enable_raw_mode,
+    self, EndSynchronizedUpdate, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode,
+    enable_raw_mode,
 };
-use crossterm::{execute, queue};
-use ratatui::Terminal;
-use ratatui::backend::CrosstermBackend;
+use ratatui::layout::Size;
 
+use crate::canvas::Canvas;
 use crate::state::{Extent, State};
-use crate::view::{self, Theme};
+use crate::view::Theme;
 
 /// Whether the terminal is taken over.
 static TAKEN: AtomicBool = AtomicBool::new(false);
@@ -30,8 +30,7 @@ static TAKEN: AtomicBool = AtomicBool::new(false);
 /// The terminal, taken over until this is dropped.
 #[derive(Debug)]
 pub struct Screen {
-    terminal: Terminal<CrosstermBackend<BufWriter<Stdout>>>,
-    theme: Theme,
+    canvas: Canvas<BufWriter<Stdout>>,
 }
 
 impl Screen {
@@ -44,10 +43,10 @@ impl Screen {
             .and_then(|()| {
                 // One write for each frame, so that no terminal shows half of it.
                 let out = BufWriter::with_capacity(1 << 16, stdout());
-                Terminal::new(CrosstermBackend::new(out))
+                Canvas::new(out, size()?, theme)
             });
         match entered {
-            Ok(terminal) => Ok(Self { terminal, theme }),
+            Ok(canvas) => Ok(Self { canvas }),
             Err(error) => {
                 restore();
                 Err(error)
@@ -57,12 +56,7 @@ impl Screen {
 
     /// Draws a state.
     pub fn draw(&mut self, state: &State) -> io::Result<Extent> {
-        let mut extent = Extent::default();
-        queue!(self.terminal.backend_mut(), BeginSynchronizedUpdate)?;
-        self.terminal
-            .draw(|frame| extent = view::draw(frame, state, &self.theme))?;
-        execute!(self.terminal.backend_mut(), EndSynchronizedUpdate)?;
-        Ok(extent)
+        self.canvas.draw(state, size()?)
     }
 }
 
@@ -75,6 +69,10 @@ impl Drop for Screen {
 /// Whether there is a terminal on both sides: keys come from one, and the screen goes to one.
 pub fn is_available() -> bool {
     io::stdin().is_terminal() && stdout().is_terminal()
+}
+
+fn size() -> io::Result<Size> {
+    terminal::size().map(Size::from)
 }
 
 /// Gives the terminal back, if it is taken over. What fails here fails because the terminal has

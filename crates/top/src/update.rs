@@ -26,8 +26,15 @@ pub enum Update {
         /// All of them.
         pods: Vec<PodReport>,
     },
-    /// Something happened.
+    /// Something happened. What is told first is how the node is already.
     Record(Record),
+    /// Something that had happened was recorded.
+    Recorded {
+        /// What.
+        record: Record,
+        /// When it had happened, by the runtime, if that was recorded.
+        happened: Option<WallTime>,
+    },
     /// What the doctor found, or why it found nothing.
     Findings {
         /// When it had finished.

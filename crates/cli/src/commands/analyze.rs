@@ -97,6 +97,10 @@ fn add_snapshot(analysis: &mut Analysis, path: String, is_alone: bool) {
             if !read.is_whole {
                 input.error = Some("its end is missing".to_owned());
             }
+            if let Some(error) = read.unreadable_bundle {
+                let error = anyhow::Error::from(error).context("its bundle cannot be read");
+                input.error = Some(output::sentence(&error));
+            }
             match read.parts.facts {
                 Some(facts) => {
                     let diagnosis = diagnose(&facts, |_| true);

@@ -197,6 +197,10 @@ fn read_facts(path: &Path) -> anyhow::Result<NodeFacts> {
         return bundle::read(path).with_context(|| shown(path));
     }
     let read = snapshot::open(path).with_context(|| shown(path))?;
+    if let Some(error) = read.unreadable_bundle {
+        let unreadable = || format!("{}: the bundle of the snapshot cannot be read", shown(path));
+        return Err(error).with_context(unreadable);
+    }
     let without = || format!("{}: the snapshot has no bundle", shown(path));
     read.parts.facts.with_context(without)
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use agent::{AgentClient, history_directory, pod_reports};
+use agent::{AgentChoice, AgentClient, history_directory, pod_reports};
 use anyhow::{Context, bail};
 use clap::Args;
 use cri::Endpoint;
@@ -137,13 +137,14 @@ async fn parts(
     let named = global.named_endpoint()?;
     let choice = options.agent.choice();
     let mut parts = Parts::default();
-    match AgentClient::find(&choice, named.as_ref()).await {
+    let answering = match AgentClient::find(&choice, named.as_ref()).await {
         Ok(Some((agent, status))) => {
             parts.status = Some(status);
             match agent.pods().await {
                 Ok(pods) => parts.pods = Some(pods),
                 Err(error) => missing.push(format!("pods: {}", because(error.into()))),
             }
+            choice
         }
         without => {
             match without {
@@ -153,9 +154,11 @@ async fn parts(
             if let Err(error) = own_look(named.clone(), &mut parts).await {
                 missing.push(format!("status and pods: {}", because(error)));
             }
+            // An agent that does not respond would cost the bundle, too.
+            AgentChoice::Off
         }
-    }
-    match collect_facts(endpoint::present(named).await, choice).await {
+    };
+    match collect_facts(endpoint::present(named).await, answering).await {
         Ok(facts) => parts.facts = Some(facts),
         Err(error) => missing.push(format!("bundle: {}", because(error))),
     }
@@ -193,7 +196,7 @@ impl History {
     fn read(folder: &Path, range: Range, since: Duration) -> Result<Self, String> {
         let shown = shown(folder);
         let mut others = read(folder, range)
-            .map_err(|error| format!("history: {shown} cannot be read: {error}"))?;
+            .map_err(|error| format!("history: {shown}: {}", because(error.into())))?;
         let first = others.next().ok_or_else(|| {
             let since = GoDuration(since);
             format!("history: {shown} has no entries of the last {since}")

@@ -48,8 +48,8 @@ fn a_snapshot_has_history_status_pods_and_a_bundle_that_others_read() {
         .lines()
         .map(|line| line.split('"').nth(1).unwrap())
         .collect();
-    assert_eq!(kinds[..5], ["kind", "status", "pods", "bundle", "entry"]);
-    assert_eq!(*kinds.last().unwrap(), "end");
+    assert_eq!(kinds[..4], ["kind", "status", "pods", "entry"]);
+    assert_eq!(kinds[kinds.len() - 3..], ["entry", "bundle", "end"]);
     // The command line and the environment of the agent, which is one of the node's processes.
     for secret in ["--config", "PLEG_STATE_DIR", "CARGO"] {
         assert!(!text.contains(secret), "{secret}");
@@ -114,4 +114,57 @@ fn without_an_agent_and_a_runtime_there_is_the_history_or_nothing() {
     let directory = ["snapshot", "--agent", "off", "-r", nowhere, "/"];
     let said = Pleg::new(&directory).run().assert_code(2).sentence();
     assert!(said.contains("cannot write the snapshot /"), "{said}");
+    assert!(!said.contains("bundle"), "{said}");
+    let said = snapshot(&place.path().join("none")).assert_code(2);
+    let said = said.sentence();
+    assert!(said.contains("none: no such file or directory"), "{said}");
+    assert!(!said.contains("os error"), "{said}");
+}
+
+#[test]
+fn while_the_agent_is_stopped_the_runtime_is_asked_for_the_status_and_the_bundle() {
+    let runtime = FakeRuntime::with_pods(&[("a", &["x"])]);
+    let agent = Agent::watching(&runtime.path());
+    agent.wait_healthy();
+    recorded(&agent);
+    agent.stop();
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("node.gz");
+    let path = file.to_str().unwrap();
+    let history = agent.history.path().to_str().unwrap();
+    let args = ["snapshot", "-o", "json", "--agent", &agent.socket];
+    let more = ["-r", &runtime.path(), "--history", history, path];
+    let report = Pleg::new(&[&args[..], &more].concat()).run();
+    let report = report.assert_code(0).value();
+    let missing = report["missing"].as_array().unwrap();
+    assert_eq!(missing.len(), 1, "{report}");
+    assert!(
+        missing[0].as_str().unwrap().starts_with("agent: "),
+        "{report}"
+    );
+    assert!(lines(&file).contains("{\"bundle\":"));
+}
+
+#[test]
+fn what_was_cut_off_with_the_bundle_leaves_the_history_readable() {
+    let runtime = FakeRuntime::with_pods(&[("a", &["x"])]);
+    let agent = Agent::watching(&runtime.path());
+    agent.wait_healthy();
+    recorded(&agent);
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("node.gz");
+    let path = file.to_str().unwrap();
+    let history = agent.history.path().to_str().unwrap();
+    let args = ["snapshot", "-o", "json", "--agent", &agent.socket];
+    let args = [&args[..], &["--history", history, path]].concat();
+    let report = Pleg::new(&args).run().assert_code(0).value();
+    let whole = std::fs::read(&file).unwrap();
+    std::fs::write(&file, &whole[..whole.len() - 200]).unwrap();
+
+    let analyzed = Pleg::new(&["analyze", "-o", "json", path]).run().value();
+    assert_eq!(analyzed["inputs"][0]["lines"], report["entries"]);
+    assert_eq!(analyzed["inputs"][0]["error"], "its end is missing");
+    let said = Pleg::new(&["doctor", "--from", path]).run().assert_code(2);
+    let said = said.sentence();
+    assert!(said.contains("the snapshot has no bundle"), "{said}");
 }

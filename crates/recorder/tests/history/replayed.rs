@@ -6,7 +6,10 @@ use recorder::replay::{Recording, Update};
 use recorder::{Entry, Recorded};
 use serde_json::json;
 
-use crate::support::{death, number, report, time};
+use crate::support::{death, report, time};
+
+/// How many events are wanted.
+const EVENTS: usize = 1000;
 
 fn pods(seconds: u64) -> Entry {
     let pods = json!([{"uid": "u", "namespace": "default", "name": "web-0", "asOf": null,
@@ -34,7 +37,7 @@ fn event(seconds: u64, kind: &str, subject: &str, id: &str) -> Entry {
 }
 
 fn shown(recording: &Recording, seconds: u64) -> Vec<PodReport> {
-    let updates = recording.at(time(seconds)).into_iter();
+    let updates = recording.at(time(seconds), EVENTS).into_iter();
     let pods = updates.filter_map(|update| match update {
         Update::Pods { pods, .. } => Some(pods),
         _ => None,
@@ -88,22 +91,54 @@ fn one_steps_from_entry_to_entry_in_both_directions() {
     assert!(Recording::new(Vec::new()).is_none());
 }
 
+fn status(seconds: u64, state: &str, stuck: usize) -> Entry {
+    Entry::status(time(seconds), report(state, "ListStuck", stuck))
+}
+
 #[test]
-fn the_last_status_and_the_events_shortly_before_are_shown() {
-    let status =
-        |seconds, stuck| Entry::status(time(seconds), report("Degraded", "ListStuck", stuck));
-    let mut entries: Vec<_> = (1000..2000).map(death).collect();
-    entries.extend([status(1500, 1), status(1600, 2)]);
+fn the_last_status_and_the_last_events_are_shown_however_old_they_are() {
+    let mut entries: Vec<_> = (1000..3000).map(death).collect();
+    entries.extend([status(1500, "Degraded", 1), status(1600, "Degraded", 2)]);
     let recording = Recording::new(entries).unwrap();
-    let at = |seconds| recording.at(time(seconds));
+    let at = |seconds| recording.at(time(seconds), EVENTS);
     assert!(matches!(&at(1599)[0], Update::Status { report, .. } if report.stuck.len() == 1));
     assert!(matches!(&at(1600)[0], Update::Status { report, .. } if report.stuck.len() == 2));
-    assert!(matches!(&at(1400)[0], Update::Record(_)));
-    let records = at(1599).len() - 1;
-    assert_eq!(records, 200);
+    assert!(matches!(&at(1400)[0], Update::Told(_)));
     assert_eq!(at(1002).len(), 3);
-    assert_eq!(at(5000).len(), 1, "they are too old");
-    assert_eq!(number(&death(3)), Some(3));
+    assert_eq!(at(1599).len() - 1, 600);
+    let recording = Recording::new((0..1200).map(death).collect()).unwrap();
+    let told = recording.at(time(90_000), EVENTS);
+    assert_eq!(told.len(), EVENTS);
+    let first = death(200).what;
+    assert!(matches!(&told[0], Update::Told(told) if Recorded::Told(told.clone()) == first));
+}
+
+#[test]
+fn the_time_of_the_pods_is_that_of_their_list() {
+    let recording = Recording::new(vec![pods(10), death(20), death(30), pods(60)]).unwrap();
+    let listed = |seconds| match recording.at(time(seconds), EVENTS).pop() {
+        Some(Update::Pods { listed, .. }) => listed,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!((listed(40), listed(70)), (time(10), time(60)));
+}
+
+#[test]
+fn a_reader_begins_at_the_first_trouble_and_without_any_at_the_end() {
+    let opening = |entries| Recording::new(entries).unwrap().opening();
+    let healthy = [
+        status(1, "Starting", 0),
+        pods(2),
+        status(3, "Healthy", 0),
+        death(9),
+    ];
+    assert_eq!(opening(healthy.to_vec()), time(9));
+    let trouble = [
+        status(4, "Degraded", 1),
+        status(5, "Unhealthy", 1),
+        status(6, "Healthy", 0),
+    ];
+    assert_eq!(opening([&healthy[..], &trouble].concat()), time(4));
 }
 
 #[test]
@@ -117,7 +152,7 @@ fn a_call_that_was_overdue_grows_older_until_a_status_says_otherwise() {
     let entries = [(100, begun), (130, ended)];
     let entries = entries.map(|(at, report)| Entry::status(time(at), report));
     let recording = Recording::new(entries.to_vec()).unwrap();
-    let calls = |at| match recording.at(time(at)).swap_remove(0) {
+    let calls = |at| match recording.at(time(at), EVENTS).swap_remove(0) {
         Update::Status { report, .. } => {
             let ages = report.in_flight.iter().map(|call| call.age_seconds);
             let stuck = report.stuck.iter().map(|call| call.since_seconds);

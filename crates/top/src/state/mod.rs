@@ -105,6 +105,7 @@ impl State {
         for update in updates {
             self.node.apply(update);
         }
+        self.node.show_recorded_finding();
     }
 
     /// Time has passed. A recording has a time of its own.

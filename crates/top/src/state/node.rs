@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use pleg::model::id::PodUid;
 use pleg::model::wall_time::WallTime;
+use pleg::out::health::HealthReport;
 use pleg::out::status_report::StatusReport;
 use pleg::out::told::Record;
 
@@ -36,6 +37,8 @@ pub struct Node {
     pub examination: Examination,
     /// How long each relist took, oldest first; several within a second count as one.
     pub relists: VecDeque<Duration>,
+    /// The health that was told last by those who report.
+    health: Option<HealthReport>,
     /// The pods whose calls hang or fail.
     trouble: BTreeMap<PodUid, Condition>,
 }
@@ -95,7 +98,9 @@ impl Node {
                 self.find_latencies();
                 self.judge();
             }
-            Update::Record(record) => self.take_record(record),
+            Update::Record(Record::Health(health)) => self.take_health(health),
+            Update::Record(record) => self.take_record(record, None),
+            Update::Recorded { record, happened } => self.take_record(record, happened),
             Update::Findings { taken: at, result } => {
                 self.examination = match result {
                     Ok(diagnosis) => Examination::Done { at, diagnosis },
@@ -121,13 +126,25 @@ impl Node {
         self.judge();
     }
 
-    fn take_record(&mut self, record: Record) {
+    /// Whoever begins to report tells the health first, however long it has been so.
+    fn take_health(&mut self, health: HealthReport) {
+        let gist = |health: &HealthReport| (health.state, health.reason, health.message.clone());
+        let last = self.health.replace(health.clone());
+        if last.is_some_and(|last| gist(&last) != gist(&health)) {
+            self.events.push(Happened::Health(health));
+        }
+    }
+
+    fn take_record(&mut self, record: Record, happened: Option<WallTime>) {
         match record {
             Record::Event(event) => {
                 self.pods.apply(&event);
                 // What was there before we looked did not just happen.
                 if !event.initial {
-                    let latency = None;
+                    let latency = happened.map(|happened| event.time.since(happened));
+                    if let Some(latency) = latency {
+                        self.pods.set_latency(&event.pod.uid, latency);
+                    }
                     self.events.push(Happened::Event { event, latency });
                 }
             }
@@ -166,6 +183,17 @@ impl Node {
         let stuck = report.stuck.iter().filter_map(|call| call.pod.as_ref());
         let stuck = stuck.map(|pod| (pod.uid.clone(), Condition::Stuck));
         self.trouble = failing.chain(stuck).collect();
+    }
+
+    /// Takes over what the doctor had found when the status was recorded.
+    pub fn show_recorded_finding(&mut self) {
+        let status = self.status.as_ref();
+        if let Some(found) = status.and_then(|status| status.value.finding.as_ref()) {
+            self.examination = Examination::Done {
+                at: found.time,
+                diagnosis: found.into(),
+            };
+        }
     }
 
     /// How a pod is, with what is known of the calls about it.

@@ -10,7 +10,11 @@ use crate::state::State;
 
 pub fn lines(state: &State, place: usize, width: u16, theme: &Theme) -> Vec<Line<'static>> {
     let Some(finding) = state.findings().get(place) else {
-        return wrapped("The doctor has been asked again since.", width, theme.dim());
+        let why = match state.position {
+            Some(_) => "At this time, no finding was recorded.",
+            None => "The doctor has been asked again since.",
+        };
+        return wrapped(why, width, theme.dim());
     };
     let mut lines = wrapped(finding.said(), width, style(finding, theme));
     let about = format!(
@@ -18,13 +22,18 @@ pub fn lines(state: &State, place: usize, width: u16, theme: &Theme) -> Vec<Line
         finding.verdict, finding.confidence, finding.cause
     );
     lines.extend(wrapped(&about, width, theme.dim()));
-    lines.push(Line::default());
-    lines.push(Line::styled("Evidence", theme.bold()));
+    // Of a finding that was recorded, only the sentence is known.
+    if !finding.evidence.is_empty() {
+        lines.push(Line::default());
+        lines.push(Line::styled("Evidence", theme.bold()));
+    }
     for evidence in &finding.evidence {
         lines.extend(indented(evidence, width, "  - ", Style::new()));
     }
-    lines.push(Line::default());
-    lines.push(Line::styled("What to do now", theme.bold()));
+    if !finding.advice.is_empty() {
+        lines.push(Line::default());
+        lines.push(Line::styled("What to do now", theme.bold()));
+    }
     for (number, advice) in finding.advice.iter().enumerate() {
         let mark = format!("  {}. ", number + 1);
         lines.extend(indented(advice, width, &mark, Style::new()));

@@ -39,6 +39,10 @@ pub fn table<'a>(state: &'a State, width: u16, theme: &'a Theme) -> Table<'a> {
 fn title(state: &State) -> String {
     let ago = |at| whole_age(state.now.since(at));
     match &state.node.examination {
+        // Nobody can look at a node of the past.
+        Examination::NotAsked if state.position.is_some() => {
+            "Doctor: no finding was recorded".to_owned()
+        }
         Examination::NotAsked => "Doctor: d asks it".to_owned(),
         Examination::Running { since } => {
             format!(

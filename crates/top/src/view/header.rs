@@ -11,7 +11,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{RenderDirection, Sparkline};
 
 use super::Theme;
-use super::words::{clock, fit, seconds, whole_age};
+use super::words::{clock, dated_clock, fit, is_same_day, seconds, whole_age};
 use crate::state::State;
 use crate::state::node::Taken;
 use crate::update::Source;
@@ -88,12 +88,15 @@ fn title(state: &State, columns: usize, theme: &Theme) -> Line<'static> {
         None => String::new(),
     };
     let time = match state.position {
-        Some(position) => format!(
-            "{} of {} to {} UTC",
-            clock(position.at),
-            clock(position.first),
-            clock(position.last)
-        ),
+        Some(position) => {
+            // The same time of day may be in it twice.
+            let clock = match is_same_day(position.first, position.last) {
+                true => clock,
+                false => dated_clock,
+            };
+            let [at, first, last] = [position.at, position.first, position.last].map(clock);
+            format!("{at} of {first} to {last} UTC")
+        }
         None => format!("{} UTC", clock(state.now)),
     };
     let room = columns.saturating_sub(LABEL + 2 + time.len());
@@ -151,7 +154,11 @@ fn source(state: &State, columns: usize, theme: &Theme) -> Line<'static> {
 
 /// How old the parts of a recording are that make what is shown.
 fn recorded(state: &State) -> String {
-    let of = |taken: Option<_>| taken.map_or_else(|| "none".to_owned(), clock);
+    let of = |taken: Option<_>| match taken {
+        None => "none".to_owned(),
+        Some(taken) if is_same_day(taken, state.now) => clock(taken),
+        Some(taken) => dated_clock(taken),
+    };
     let status = of(state.node.status.as_ref().map(|status| status.at));
     let listed = of(state.node.pods_taken);
     format!(

@@ -7,6 +7,9 @@ use super::Theme;
 use super::words::wrapped;
 use crate::state::State;
 
+/// The key that asks the doctor.
+const DOCTOR: &str = "d";
+
 /// What keys do. `pleg top --help` lists the same.
 pub const KEYS: &[(&str, &str)] = &[
     ("↑ ↓  j k", "move; in a recording j and k step"),
@@ -21,7 +24,7 @@ pub const KEYS: &[(&str, &str)] = &[
         "S N T A L",
         "sort pods by state, name, restarts, last change, latency",
     ),
-    ("d", "run the doctor on this node"),
+    (DOCTOR, "run the doctor on this node"),
     ("t", "in a recording: go to a time"),
     ("?", "this page"),
     ("q  ctrl-c", "quit"),
@@ -38,7 +41,12 @@ const READING: &[&str] = &[
 
 pub fn lines(state: &State, width: u16, theme: &Theme) -> Vec<Line<'static>> {
     let mut lines = vec![Line::styled("Keys", theme.bold())];
-    for (key, meaning) in KEYS {
+    let is_recording = state.position.is_some();
+    // Nobody can look at a node of the past.
+    let keys = KEYS
+        .iter()
+        .filter(|(key, _)| !(is_recording && *key == DOCTOR));
+    for (key, meaning) in keys {
         lines.push(Line::from(vec![
             Span::styled(format!("  {key:<16}"), theme.warning()),
             Span::raw(*meaning),

@@ -14,63 +14,81 @@ use crate::state::State;
 use crate::state::pods::{Condition, Pod};
 use crate::state::sort::Column;
 
-/// From this width on there is room for how many containers run.
+/// From this width of the screen on, the columns are wider.
 const WIDE: u16 = 100;
 
 /// Pods are listed when something has happened, and twice a minute otherwise.
 const LONG_AGO: Duration = Duration::from_secs(45);
 
+/// The space between two columns.
+const SPACING: u16 = 2;
+
+/// What a column shows.
+#[derive(Clone, Copy)]
+enum Shown {
+    Sorted(Column),
+    Running,
+}
+
+/// The columns after the name. Where the screen is narrow, those that say least are left out:
+/// without its name, no row says anything.
+fn columns(width: u16) -> Vec<(Shown, u16)> {
+    let (state, time) = if width >= WIDE { (22, 9) } else { (16, 8) };
+    let all = [
+        (0, Shown::Sorted(Column::State), state),
+        (WIDE, Shown::Running, 7),
+        (52, Shown::Sorted(Column::Restarts), 9),
+        (62, Shown::Sorted(Column::Changed), time),
+        (72, Shown::Sorted(Column::Latency), time),
+    ];
+    let shown = all.into_iter().filter(|(from, ..)| width >= *from);
+    shown.map(|(_, what, columns)| (what, columns)).collect()
+}
+
 pub fn table<'a>(state: &'a State, width: u16, theme: &'a Theme) -> Table<'a> {
-    let is_wide = width >= WIDE;
     let pods = state.pods();
     let count = pods.len();
     let selected = state.selected_among(&pods);
-    let (state_width, time_width) = if is_wide { (22, 9) } else { (16, 8) };
-    let mut widths = vec![
-        Constraint::Fill(1),
-        Constraint::Length(state_width),
-        Constraint::Length(9),
-        Constraint::Length(time_width),
-        Constraint::Length(time_width),
-    ];
-    let mut header = vec![
-        heading(state, "POD", Column::Name),
-        heading(state, "STATE", Column::State),
-        heading(state, "RESTARTS", Column::Restarts),
-        heading(state, "CHANGED", Column::Changed),
-        heading(state, "LATENCY", Column::Latency),
-    ];
-    let fixed: u16 = state_width + 9 + 2 * time_width + 8;
-    let mut name_width = usize::from(width.saturating_sub(fixed));
-    if is_wide {
-        widths.insert(2, Constraint::Length(7));
-        header.insert(2, Cell::from("RUNNING"));
-        name_width = name_width.saturating_sub(9);
-    }
+    let columns = columns(width);
+    let others: u16 = columns.iter().map(|(_, width)| width + SPACING).sum();
+    let name_width = width.saturating_sub(others);
+    let columns: Vec<_> = [(Shown::Sorted(Column::Name), name_width)]
+        .into_iter()
+        .chain(columns)
+        .collect();
+    let headings = columns.iter().map(|(shown, _)| heading(state, *shown));
+    let widths = columns.iter().map(|(_, width)| Constraint::Length(*width));
     Table {
         title: title(state, count),
-        header: Some(Row::new(header)),
-        widths,
+        header: Some(Row::new(headings.collect::<Vec<_>>())),
+        widths: widths.collect(),
         count,
         row: Box::new(move |place| {
-            let pod = pods[place];
-            let condition = state.node.condition(pod);
-            let mut cells = vec![
-                Cell::from(name(&pod.report.status.pod().to_string(), name_width)),
-                Cell::from(condition_text(condition, state_width.into()))
-                    .style(style(condition, theme)),
-                Cell::from(pod.restarts.to_string()),
-                Cell::from(pod.changed.map_or_else(unknown, |changed| {
-                    whole_age(state.known_until().since(changed))
-                })),
-                Cell::from(pod.latency.map_or_else(unknown, age)),
-            ];
-            if is_wide {
-                cells.insert(2, Cell::from(running(pod)));
-            }
-            cells
+            let columns = columns.iter();
+            let cells = columns
+                .map(|(shown, width)| cell(state, pods[place], *shown, usize::from(*width), theme));
+            cells.collect()
         }),
         selected,
+    }
+}
+
+fn cell(state: &State, pod: &Pod, shown: Shown, width: usize, theme: &Theme) -> Cell<'static> {
+    let column = match shown {
+        Shown::Running => return Cell::from(running(pod)),
+        Shown::Sorted(column) => column,
+    };
+    match column {
+        Column::Name => Cell::from(name(&pod.report.status.pod().to_string(), width)),
+        Column::State => {
+            let condition = state.node.condition(pod);
+            Cell::from(condition_text(condition, width)).style(style(condition, theme))
+        }
+        Column::Restarts => Cell::from(pod.restarts.to_string()),
+        Column::Changed => Cell::from(pod.changed.map_or_else(unknown, |changed| {
+            whole_age(state.known_until().since(changed))
+        })),
+        Column::Latency => Cell::from(pod.latency.map_or_else(unknown, age)),
     }
 }
 
@@ -98,7 +116,18 @@ fn title(state: &State, shown: usize) -> String {
     title
 }
 
-fn heading(state: &State, text: &str, column: Column) -> Cell<'static> {
+fn heading(state: &State, shown: Shown) -> Cell<'static> {
+    let column = match shown {
+        Shown::Running => return Cell::from("RUNNING"),
+        Shown::Sorted(column) => column,
+    };
+    let text = match column {
+        Column::Name => "POD",
+        Column::State => "STATE",
+        Column::Restarts => "RESTARTS",
+        Column::Changed => "CHANGED",
+        Column::Latency => "LATENCY",
+    };
     let mark = match (state.sort.column == column, state.sort.is_reversed) {
         (false, _) => "",
         (true, false) => "▼",

@@ -7,6 +7,9 @@ use pleg::model::wall_time::WallTime;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
+/// How many characters of a date are the year and the mark after it.
+const YEAR: usize = 5;
+
 /// A duration in two units at most: `12ms`, `3.2s`, `41s`, `1m53s`, `2h5m`, `3d4h`.
 pub fn age(duration: Duration) -> String {
     let seconds = duration.as_secs();
@@ -36,6 +39,24 @@ pub fn seconds(seconds: f64) -> String {
 /// The time of day in UTC, to the second.
 pub fn clock(time: WallTime) -> String {
     part_of_day(time, 8)
+}
+
+/// The same, with month and day in front. The year is on the page of the keys.
+pub fn dated_clock(time: WallTime) -> String {
+    let date = date(time);
+    let day = date.get(YEAR..).unwrap_or_default();
+    format!("{day} {}", clock(time))
+}
+
+/// Whether two times are of the same day in UTC.
+pub fn is_same_day(one: WallTime, other: WallTime) -> bool {
+    date(one) == date(other)
+}
+
+fn date(time: WallTime) -> String {
+    let text = time.to_string();
+    let date = text.split_once('T').map(|(date, _)| date);
+    date.unwrap_or_default().to_owned()
 }
 
 /// The same to the millisecond.

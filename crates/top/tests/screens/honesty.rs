@@ -1,17 +1,9 @@
 //! Nothing is shown as current that is not, and nothing that a runtime says drives the terminal.
 
-use std::io::Write;
-use std::sync::{Arc, Mutex};
-
-use ratatui::Terminal;
-use ratatui::backend::CrosstermBackend;
-use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier};
-use ratatui::{TerminalOptions, Viewport};
 use serde_json::json;
 use top::Update;
 use top::update::Source;
-use top::view::{Theme, draw};
 
 use crate::support::*;
 
@@ -123,7 +115,10 @@ fn hostile_names_show_themselves_and_do_nothing_else() {
             pods(0.0, &[hostile]),
             event(1.0, evil, "ContainerDied", json!({"container": evil, "reason": evil,
                   "exitCode": 1, "pod": who, "id": evil})),
-            Update::Record(serde_json::from_value(health).unwrap()),
+            Update::Recorded {
+                record: serde_json::from_value(health).unwrap(),
+                happened: None,
+            },
             Update::Findings {
                 taken: at(2.0),
                 result: Ok(serde_json::from_value(diagnosis).unwrap()),
@@ -197,53 +192,29 @@ fn without_colours_there_are_none() {
     }
 }
 
-#[derive(Clone, Default)]
-struct Written(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Written {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
 #[test]
-fn sixty_frames_clear_nothing_and_write_only_what_has_changed() {
-    let written = Written::default();
-    let area = Rect::new(0, 0, 80, 24);
-    let options = TerminalOptions {
-        viewport: Viewport::Fixed(area),
+fn the_health_with_which_the_screen_opens_is_no_event_and_its_change_is_one() {
+    let health = |seconds, state: &str, reason: &str| {
+        let health = json!({
+            "kind": "health", "time": at(seconds), "state": state, "reason": reason,
+            "message": "m", "stuck": [], "failing": [], "blind": [],
+        });
+        Update::Record(serde_json::from_value(health).unwrap())
     };
-    let backend = CrosstermBackend::new(written.clone());
-    let mut terminal = Terminal::with_options(backend, options).unwrap();
     let mut screen = Screen::new();
-    let theme = Theme::new(true);
-    let many: Vec<_> = (0..100)
-        .map(|n| pod(&format!("web-{n}"), json!({})))
-        .collect();
-    screen.feed(42.0, [connected(), pods(0.0, &many)]);
-    let mut sizes = Vec::new();
-    for frame in 0..60 {
-        let seconds = 42.0 + f64::from(frame);
-        screen.feed(seconds, [locked(seconds, seconds - 1.0)]);
-        terminal
-            .draw(|frame| {
-                draw(frame, &screen.state, &theme);
-            })
-            .unwrap();
-        let bytes = std::mem::take(&mut *written.0.lock().unwrap());
-        let text = String::from_utf8(bytes).unwrap();
-        assert!(
-            !text.contains("\u{1b}[2J") && !text.contains("\u{1b}[J"),
-            "{text:?}"
-        );
-        sizes.push(text.len());
-    }
-    // The first frame is the whole screen; in the others a few ages have changed.
-    let later = sizes[1..].iter().max().unwrap();
-    assert!(*later < sizes[0] / 2, "{sizes:?}");
+    let listed = pods(1.0, &[pod("web", json!({}))]);
+    let healthy = || health(1.0, "Healthy", "AllSeen");
+    screen.feed(
+        1.0,
+        [connected(), listed, healthy(), status(1.0, json!({}))],
+    );
+    screen.line("─ Events 0 ");
+    // The agent was away for a moment.
+    screen.feed(2.0, [connected(), healthy()]);
+    screen.line("─ Events 0 ");
+    screen.feed(3.0, [health(3.0, "Degraded", "ListStuck")]);
+    screen.line("─ Events 1 ");
+    screen.line("03:04:08  Degraded ");
+    screen.feed(4.0, [health(4.0, "Healthy", "AllSeen")]);
+    screen.line("─ Events 2 ");
 }

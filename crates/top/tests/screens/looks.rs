@@ -419,3 +419,30 @@ fn no_size_makes_it_panic() {
         }
     }
 }
+
+#[test]
+fn a_narrow_terminal_has_fewer_columns_and_still_the_names() {
+    for (width, columns) in [
+        (40, vec!["POD", "STATE▼"]),
+        (51, vec!["POD", "STATE▼"]),
+        (52, vec!["POD", "STATE▼", "RESTARTS"]),
+        (62, vec!["POD", "STATE▼", "RESTARTS", "CHANGED"]),
+        (72, vec!["POD", "STATE▼", "RESTARTS", "CHANGED", "LATENCY"]),
+        (
+            100,
+            vec!["POD", "STATE▼", "RUNNING", "RESTARTS", "CHANGED", "LATENCY"],
+        ),
+    ] {
+        let mut screen = Screen::sized(width, 12);
+        let pod = pod("a-web-server-0", json!({}));
+        screen.feed(
+            1.0,
+            [connected(), pods(1.0, &[pod]), status(1.0, json!({}))],
+        );
+        let header = screen.line("POD ");
+        let shown: Vec<_> = header.split_whitespace().collect();
+        assert_eq!(shown, columns, "{width}");
+        let row = screen.line("default/a-web-server-0 ");
+        assert!(row.contains("Running"), "{width}: {row}");
+    }
+}

@@ -2,6 +2,7 @@
 
 mod support;
 
+mod frames;
 mod honesty;
 mod keys;
 mod looks;

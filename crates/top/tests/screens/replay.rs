@@ -11,9 +11,38 @@ use crate::support::*;
 /// Updates with their times, in memory.
 pub struct InMemory(pub Vec<(WallTime, Update)>);
 
+/// The same, which opens at its end.
+struct FromTheEnd(InMemory);
+
+impl Recording for FromTheEnd {
+    fn span(&self) -> (WallTime, WallTime) {
+        self.0.span()
+    }
+
+    fn opening(&self) -> WallTime {
+        self.0.span().1
+    }
+
+    fn next_after(&self, time: WallTime) -> Option<WallTime> {
+        self.0.next_after(time)
+    }
+
+    fn previous_before(&self, time: WallTime) -> Option<WallTime> {
+        self.0.previous_before(time)
+    }
+
+    fn at(&self, time: WallTime) -> Vec<Update> {
+        self.0.at(time)
+    }
+}
+
 impl Recording for InMemory {
     fn span(&self) -> (WallTime, WallTime) {
         (self.0[0].0, self.0[self.0.len() - 1].0)
+    }
+
+    fn opening(&self) -> WallTime {
+        self.span().0
     }
 
     fn next_after(&self, time: WallTime) -> Option<WallTime> {
@@ -53,7 +82,11 @@ struct Replayed {
 
 impl Replayed {
     fn new() -> Self {
-        let replay = Replay::new(Box::new(recording()));
+        Self::of(recording())
+    }
+
+    fn of(recording: impl Recording + 'static) -> Self {
+        let replay = Replay::new(Box::new(recording));
         let mut screen = Screen::new();
         // The machine's clock has nothing to do with a recording.
         screen.now = at(999_999.0);
@@ -146,4 +179,62 @@ fn what_is_no_time_is_refused_with_the_reason_and_can_be_changed() {
 fn the_doctor_is_not_asked_about_a_recording() {
     let mut replayed = Replayed::new();
     assert_eq!(replayed.screen.press("d"), None);
+    replayed.screen.line("─ Doctor: no finding was recorded");
+    replayed.screen.press("?");
+    assert!(!replayed.screen.text().contains("run the doctor"));
+}
+
+#[test]
+fn it_opens_where_the_recording_says() {
+    let mut replayed = Replayed::of(FromTheEnd(recording()));
+    let title = replayed.screen.line("pleg top");
+    assert!(title.contains(" 03:05:45 of 03:04:05 "), "{title}");
+}
+
+#[test]
+fn times_have_dates_where_the_recording_is_of_more_than_one_day() {
+    let day = 86_400.0;
+    let mut replayed = Replayed::of(FromTheEnd(InMemory(vec![
+        (at(0.0), pods(0.0, &[])),
+        (at(day), status(day, json!({}))),
+    ])));
+    let title = replayed.screen.line("pleg top");
+    let times = "01-03 03:04:05 of 01-02 03:04:05 to 01-03 03:04:05 UTC";
+    assert!(title.ends_with(times), "{title}");
+    let source = replayed.screen.line("a recording");
+    let times = "status of 03:04:05, pods of 01-02 03:04:05 ";
+    assert!(source.contains(times), "{source}");
+}
+
+#[test]
+fn a_recorded_event_shows_how_late_it_was_before_its_pod_is_listed_again() {
+    let Update::Record(record) = event(10.0, "web", "ContainerDied", json!({})) else {
+        panic!("no record");
+    };
+    let happened = Some(at(9.75));
+    let died = Update::Recorded { record, happened };
+    let listed = pods(0.0, &[pod("web", json!({}))]);
+    let mut replayed = Replayed::of(FromTheEnd(InMemory(vec![
+        (at(10.0), died),
+        (at(10.0), listed),
+    ])));
+    let row = replayed.screen.line("default/web ");
+    assert!(row.trim_end().ends_with("250ms"), "{row}");
+    let died = replayed.screen.line("ContainerDied");
+    assert!(died.contains("by kernel, 250ms"), "{died}");
+}
+
+#[test]
+fn what_the_doctor_had_found_is_shown_with_the_time_of_its_look() {
+    let finding = json!({"cause": "status-lock", "sentence": "db holds the lock",
+        "confidence": "high", "time": at(5.0)});
+    let mut replayed = Replayed::of(FromTheEnd(InMemory(vec![
+        (at(0.0), pods(0.0, &[pod("db", json!({}))])),
+        (at(10.0), status(10.0, json!({"finding": finding}))),
+    ])));
+    replayed.screen.line("─ Doctor, 5s ago: db holds the lock");
+    replayed.screen.line("problem  high      db holds the lock");
+    replayed.screen.press("<backtab><enter>");
+    replayed.screen.line("`pleg explain status-lock`");
+    assert!(!replayed.screen.text().contains("Evidence"));
 }

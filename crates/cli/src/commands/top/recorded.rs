@@ -7,15 +7,13 @@ use pleg::model::wall_time::WallTime;
 use recorder::replay;
 use recorder::store::{Range, is_history};
 use top::recording::Recording;
-use top::update::{Source, Update};
+use top::state::events::MAX_ENTRIES;
+use top::update::Update;
 
 use crate::text::printable;
 
-/// What was recorded, and where that was read.
-struct Recorded {
-    place: String,
-    recording: replay::Recording,
-}
+/// What was recorded.
+struct Recorded(replay::Recording);
 
 /// Reads a history, or the one in a snapshot.
 pub fn read(path: &Path) -> anyhow::Result<impl Recording + Send + use<>> {
@@ -34,30 +32,39 @@ pub fn read(path: &Path) -> anyhow::Result<impl Recording + Send + use<>> {
     };
     let recording = replay::Recording::new(entries)
         .with_context(|| format!("{place} has no history to step through"))?;
-    Ok(Recorded { place, recording })
+    Ok(Recorded(recording))
 }
 
 impl Recording for Recorded {
     fn span(&self) -> (WallTime, WallTime) {
-        self.recording.span()
+        self.0.span()
+    }
+
+    fn opening(&self) -> WallTime {
+        self.0.opening()
     }
 
     fn next_after(&self, time: WallTime) -> Option<WallTime> {
-        self.recording.next_after(time)
+        self.0.next_after(time)
     }
 
     fn previous_before(&self, time: WallTime) -> Option<WallTime> {
-        self.recording.previous_before(time)
+        self.0.previous_before(time)
     }
 
     fn at(&self, time: WallTime) -> Vec<Update> {
-        let to = self.place.clone();
-        let source = Update::Source(Source::Connected { to });
-        let parts = self.recording.at(time).into_iter().map(|part| match part {
+        let parts = self.0.at(time, MAX_ENTRIES).into_iter();
+        let parts = parts.map(|part| match part {
             replay::Update::Status { taken, report } => Update::Status { taken, report },
-            replay::Update::Pods { taken, pods } => Update::Pods { taken, pods },
-            replay::Update::Record(record) => Update::Record(record),
+            replay::Update::Told(told) => Update::Recorded {
+                record: told.record,
+                happened: told.happened,
+            },
+            replay::Update::Pods { listed, pods } => Update::Pods {
+                taken: listed,
+                pods,
+            },
         });
-        std::iter::once(source).chain(parts).collect()
+        parts.collect()
     }
 }

@@ -133,6 +133,11 @@ impl Agent {
         self.running.log()
     }
 
+    /// It stands still, and its socket takes connections that nobody serves.
+    pub fn stop(&self) {
+        self.running.signal(Signal::STOP);
+    }
+
     pub fn terminate(&self) {
         self.running.signal(Signal::TERM);
     }

@@ -114,6 +114,11 @@ impl Read {
             self.notes
                 .push(format!("{path} is cut off: its end is missing."));
         }
+        if let Some(error) = read.unreadable_bundle {
+            let error = sentence(&error.into());
+            self.notes
+                .push(format!("The bundle in {path} cannot be read: {error}."));
+        }
         if let Some(facts) = read.parts.facts {
             self.diagnosed(path, &facts);
         }

@@ -30,6 +30,9 @@ use crate::wire::status::Status;
 /// What has no proof is asked about again after this.
 const AGAIN: Duration = Duration::from_secs(1);
 
+/// A removed id of which the runtime has said only once that there is none.
+const AGAIN_MISSING: Duration = Duration::from_millis(250);
+
 /// A call that works in the runtime alone is overdue after this.
 const OVERDUE: Duration = Duration::from_secs(5);
 
@@ -146,9 +149,9 @@ impl Guard {
                 self.made(Kind::Container, mutation, answer, Some(sandbox), asked);
             }
             (Target::Existing(Kind::Sandbox, id), Rpc::RemovePodSandbox) => {
-                self.sandboxes.remove(id);
+                self.sandboxes.remove(id, now);
                 for container in self.containers_of(id) {
-                    self.containers.remove(&container);
+                    self.containers.remove(&container, now);
                 }
             }
             (Target::Existing(Kind::Sandbox, id), _) => {
@@ -160,7 +163,7 @@ impl Guard {
                 }
             }
             (Target::Existing(kind, id), Rpc::RemoveContainer) => {
-                self.rows_mut(*kind).remove(id);
+                self.rows_mut(*kind).remove(id, now);
             }
             (Target::Existing(kind, id), _) => {
                 if rpc == Rpc::StartContainer {
@@ -273,6 +276,19 @@ impl Guard {
         let proved: Vec<AskId> = proved.map(|(ask, _)| *ask).collect();
         for ask in proved {
             self.complete(ask, Bytes::new(), asked.1);
+        }
+    }
+
+    /// The runtime has said once that there is no such id: a removal of it is proved by the next
+    /// answer, which is asked for soon.
+    pub(super) fn prove_again_soon(&mut self, kind: Kind, id: &Id, now: Instant) {
+        let target = Target::Existing(kind, id.clone());
+        let prove_after = self.settings.prove_after;
+        for it in self.mutations.running.values_mut() {
+            if it.mutation.target == target {
+                let soon = (now + AGAIN_MISSING).max(it.asked + prove_after);
+                it.next_proof = it.next_proof.min(soon);
+            }
         }
     }
 

@@ -199,14 +199,24 @@ impl Prober {
         self.unknown
             .retain(|id, unknown| !unknown.is_neither || ids.contains(id));
         for id in ids {
-            self.on_met(id, rows, now);
+            // What the runtime lacked, and the host still has, may be there after all.
+            let is_known = |rows: &&Rows| rows.get(&id).is_some() || rows.is_removed(&id);
+            if !rows.iter().any(is_known) {
+                self.ask_what_it_is(id, now);
+            }
         }
     }
 
     /// Somebody spoke of this id.
     pub(super) fn on_met(&mut self, id: Id, rows: [&Rows; 2], now: Instant) {
-        let is_known = |rows: &Rows| rows.get(&id).is_some() || rows.is_gone(&id);
-        if !rows.into_iter().any(is_known) && self.unknown.len() < MOST_UNKNOWN {
+        let is_known = |rows: &&Rows| rows.get(&id).is_some() || rows.is_gone(&id);
+        if !rows.iter().any(is_known) {
+            self.ask_what_it_is(id, now);
+        }
+    }
+
+    fn ask_what_it_is(&mut self, id: Id, now: Instant) {
+        if self.unknown.len() < MOST_UNKNOWN {
             self.unknown.entry(id).or_insert(Unknown {
                 kind: Kind::Container,
                 is_neither: false,

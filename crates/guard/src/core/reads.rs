@@ -211,9 +211,12 @@ impl Guard {
                 _ => None,
             },
             Outcome::NotFound => {
-                self.rows_mut(kind).absent(id, asked.0);
+                self.rows_mut(kind).absent(id, asked);
                 self.prober.is_not_of(kind, id, asked.1);
-                return self.prove_by_status(kind, id, None, asked);
+                return match self.rows(kind).get(id) {
+                    Some(_) => self.prove_again_soon(kind, id, asked.1),
+                    None => self.prove_by_status(kind, id, None, asked),
+                };
             }
             Outcome::Strange | Outcome::Failed | Outcome::Lost => None,
         };
@@ -225,7 +228,10 @@ impl Guard {
         let (is_known, is_made) = known.map_or((false, false), |row| (true, row.is_made));
         let sandbox = match known {
             Some(row) => row.sandbox.clone(),
-            None => self.sandbox_of(kind, &status),
+            None => match self.rows(kind).sandbox_of_missing(id) {
+                Some(sandbox) => Some(sandbox.clone()),
+                None => self.sandbox_of(kind, &status),
+            },
         };
         if is_known && !is_made {
             // A list may have shown it since it was asked for.

@@ -6,12 +6,18 @@
 //!   other answers ----> one row: there (in this state), or gone
 //!                          |
 //!   confirmed since, and not told otherwise: fit to be answered
+//!
+//!   known --an answer lacks it--> missing --one asked for after that lacks it--> gone
+//!     ^                              | one asked for later has it                 |
+//!     \------------------------------+--------------------------------------------/
 //! ```
 //!
-//! Ids are never given twice, and within one id states only rise. So answers may come in any
-//! order: what is gone stays gone, and the highest state that the runtime told is the newest.
+//! Within one id states only rise, so that the highest one that the runtime told is the newest.
+//! Whether an id is there at all says the answer that was asked for last. A container that runs
+//! must not be omitted from a list because of one wrong answer: two are needed for it to be
+//! gone, unless its removal was answered.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::time::Duration;
 
@@ -37,9 +43,7 @@ const REMEMBERED: usize = 4096;
 pub(crate) struct Rows {
     kind: Kind,
     known: BTreeMap<Id, Known>,
-    gone: BTreeSet<Id>,
-    /// The same, the oldest first.
-    gone_since: VecDeque<Id>,
+    gone: BTreeMap<Id, Gone>,
     /// When ids were changed that are not known yet: what was asked before says nothing of them.
     changed: BTreeMap<Id, Instant>,
     /// When the newest complete list was asked for.
@@ -58,6 +62,31 @@ pub(crate) struct Known {
     confirmed: Instant,
     /// When the last change of it was answered: what was asked before says nothing of it.
     changed: Instant,
+    /// A question since then whose answer lacked it.
+    missing: Option<Asked>,
+}
+
+/// How it is known that an id is gone.
+#[derive(Debug)]
+enum Gone {
+    /// A removal of it was answered then.
+    Removed(Instant),
+    /// The runtime lacked it twice.
+    Missing {
+        /// When it was last asked.
+        asked: Instant,
+        /// A status does not tell in which sandbox a container is.
+        sandbox: Option<Id>,
+    },
+}
+
+impl Gone {
+    /// An answer that has the id counts if it was asked for after this.
+    fn since(&self) -> Instant {
+        match self {
+            Self::Removed(since) | Self::Missing { asked: since, .. } => *since,
+        }
+    }
 }
 
 impl Known {
@@ -67,12 +96,23 @@ impl Known {
             told: answered,
             confirmed: asked,
             changed: asked,
+            missing: None,
         }
     }
 
     /// Whether it is known to be so at some time since `since`, after all changes of it.
     pub(crate) fn is_confirmed(&self, since: Instant) -> bool {
-        self.confirmed >= since && self.confirmed >= self.changed
+        self.confirmed >= since && self.is_as_told()
+    }
+
+    /// Whether an answer has lacked it since one had it.
+    pub(crate) fn is_missing(&self) -> bool {
+        self.missing.is_some()
+    }
+
+    /// Whether nothing has happened to it since it was confirmed.
+    fn is_as_told(&self) -> bool {
+        self.confirmed >= self.changed && self.missing.is_none()
     }
 
     /// Whether the runtime first told of it after this time.
@@ -86,9 +126,9 @@ impl Known {
         kind == Kind::Container && self.row.state == CREATED && self.confirmed < self.changed
     }
 
-    /// How long ago it was confirmed; the longest time if it has changed since.
+    /// How long ago it was confirmed; the longest time if it has changed since, or is missing.
     pub(crate) fn age(&self, now: Instant) -> Duration {
-        match self.confirmed >= self.changed {
+        match self.is_as_told() {
             true => now.saturating_duration_since(self.confirmed),
             false => Duration::MAX,
         }
@@ -105,7 +145,19 @@ impl Known {
             false => known,
         };
         self.confirmed = asked.max(self.confirmed);
+        self.missing.take_if(|missing| asked > missing.0);
         self.row.state != known
+    }
+
+    /// An answer lacks it. Says whether it is gone: an earlier answer lacked it too, and it was
+    /// asked for again after that.
+    fn lacks(&mut self, asked: Asked) -> bool {
+        // It was told since this was asked, or by an answer to a later question.
+        if self.told.max(self.confirmed) >= asked.0 {
+            return false;
+        }
+        let (_, answered) = *self.missing.get_or_insert(asked);
+        asked.0 >= answered && asked.1 > answered
     }
 }
 
@@ -117,8 +169,7 @@ impl Rows {
         Self {
             kind,
             known: BTreeMap::new(),
-            gone: BTreeSet::new(),
-            gone_since: VecDeque::new(),
+            gone: BTreeMap::new(),
             changed: BTreeMap::new(),
             complete: None,
             revision: 0,
@@ -156,7 +207,20 @@ impl Rows {
     }
 
     pub(crate) fn is_gone(&self, id: &Id) -> bool {
-        self.gone.contains(id)
+        self.gone.contains_key(id)
+    }
+
+    /// Whether it is gone because of a removal, and not only because the runtime lacked it.
+    pub(crate) fn is_removed(&self, id: &Id) -> bool {
+        matches!(self.gone.get(id), Some(Gone::Removed(_)))
+    }
+
+    /// In which sandbox a container was that the runtime has lacked since.
+    pub(crate) fn sandbox_of_missing(&self, id: &Id) -> Option<&Id> {
+        match self.gone.get(id)? {
+            Gone::Missing { sandbox, .. } => sandbox.as_ref(),
+            Gone::Removed(_) => None,
+        }
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&Id, &Known)> + Clone {
@@ -169,7 +233,7 @@ impl Rows {
         self.known.range((first, Bound::Unbounded))
     }
 
-    /// A complete list: what it lacks, and was told before it was asked for, is gone.
+    /// A complete list: what it lacks is missing.
     pub(crate) fn complete(&mut self, rows: Vec<Row>, asked: Asked) {
         self.complete = self.complete.max(Some(asked.0));
         self.part(rows, asked, |_| true);
@@ -182,17 +246,17 @@ impl Rows {
         asked: Asked,
         is_asked_for: impl Fn(&Row) -> bool,
     ) {
-        let mut lacking: Vec<Id> = Vec::new();
+        let mut gone: Vec<Id> = Vec::new();
         let mut listed: Vec<&Id> = rows.iter().map(|row| &row.id).collect();
         listed.sort_unstable();
-        for (id, known) in &self.known {
-            let is_lacking = listed.binary_search(&id).is_err();
-            if is_lacking && known.told < asked.0 && is_asked_for(&known.row) {
-                lacking.push(id.clone());
+        for (id, known) in &mut self.known {
+            let is_lacking = listed.binary_search(&id).is_err() && is_asked_for(&known.row);
+            if is_lacking && known.lacks(asked) {
+                gone.push(id.clone());
             }
         }
-        for id in lacking {
-            self.remove(&id);
+        for id in gone {
+            self.miss(&id, asked.0);
         }
         for row in rows {
             self.learn(row, asked);
@@ -201,8 +265,11 @@ impl Rows {
 
     /// The runtime told of a row.
     pub(crate) fn learn(&mut self, row: Row, asked: Asked) {
-        if self.is_gone(&row.id) {
-            return;
+        if let Some(gone) = self.gone.get(&row.id) {
+            if asked.0 <= gone.since() {
+                return;
+            }
+            self.gone.remove(&row.id);
         }
         match self.known.get_mut(&row.id) {
             Some(known) => {
@@ -229,9 +296,10 @@ impl Rows {
     }
 
     /// The runtime has no such id. It may have got one since it was asked.
-    pub(crate) fn absent(&mut self, id: &Id, asked: Instant) {
-        if self.known.get(id).is_some_and(|known| known.told < asked) {
-            self.remove(id);
+    pub(crate) fn absent(&mut self, id: &Id, asked: Asked) {
+        let known = self.known.get_mut(id);
+        if known.is_some_and(|known| known.lacks(asked)) {
+            self.miss(id, asked.0);
         }
     }
 
@@ -246,17 +314,28 @@ impl Rows {
         }
     }
 
-    /// The id was removed.
-    pub(crate) fn remove(&mut self, id: &Id) {
+    /// A removal of the id was answered: a list that was asked for before may still have it.
+    pub(crate) fn remove(&mut self, id: &Id, answered: Instant) {
         self.revision += u64::from(self.known.remove(id).is_some());
-        if !self.gone.insert(id.clone()) {
-            return;
+        self.remember(id, Gone::Removed(answered));
+    }
+
+    /// The runtime has lacked the id twice.
+    fn miss(&mut self, id: &Id, asked: Instant) {
+        if let Some(known) = self.known.remove(id) {
+            self.revision += 1;
+            let sandbox = known.row.sandbox;
+            self.remember(id, Gone::Missing { asked, sandbox });
         }
-        self.gone_since.push_back(id.clone());
-        if self.gone_since.len() > REMEMBERED
-            && let Some(oldest) = self.gone_since.pop_front()
-        {
-            self.gone.remove(&oldest);
+    }
+
+    fn remember(&mut self, id: &Id, gone: Gone) {
+        self.gone.insert(id.clone(), gone);
+        if self.gone.len() > REMEMBERED {
+            let oldest = self.gone.iter().min_by_key(|(_, gone)| gone.since());
+            if let Some(oldest) = oldest.map(|(id, _)| id.clone()) {
+                self.gone.remove(&oldest);
+            }
         }
     }
 
@@ -267,5 +346,122 @@ impl Rows {
             known.row.write(self.kind, &mut list);
         }
         list
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::wire::row::RUNNING;
+
+    struct Asker {
+        rows: Rows,
+        start: Instant,
+    }
+
+    impl Asker {
+        /// One whose first list had a container.
+        fn new() -> Self {
+            let mut asker = Self {
+                rows: Rows::new(Kind::Container),
+                start: Instant::now(),
+            };
+            asker.listed(0, 1, true);
+            asker
+        }
+
+        fn asked(&self, asked: u64, answered: u64) -> Asked {
+            let at = |seconds| self.start + Duration::from_secs(seconds);
+            (at(asked), at(answered))
+        }
+
+        fn listed(&mut self, asked: u64, answered: u64, has_it: bool) {
+            let row = has_it.then(|| Row {
+                id: "it".into(),
+                state: RUNNING,
+                sandbox: None,
+                is_made: false,
+                bytes: Bytes::new(),
+            });
+            let asked = self.asked(asked, answered);
+            self.rows.complete(row.into_iter().collect(), asked);
+        }
+
+        fn not_found(&mut self, asked: u64, answered: u64) {
+            let asked = self.asked(asked, answered);
+            self.rows.absent(&"it".into(), asked);
+        }
+
+        fn removed(&mut self, answered: u64) {
+            let (_, answered) = self.asked(0, answered);
+            self.rows.remove(&"it".into(), answered);
+        }
+
+        fn has_it(&self) -> bool {
+            self.rows.get(&"it".into()).is_some()
+        }
+    }
+
+    #[test]
+    fn an_id_is_gone_once_two_answers_lacked_it_of_which_one_was_asked_for_after_the_other() {
+        let mut asker = Asker::new();
+        asker.not_found(2, 5);
+        asker.not_found(3, 6);
+        assert!(asker.has_it(), "both were asked for at the same time");
+        asker.listed(6, 7, false);
+        assert!(!asker.has_it());
+    }
+
+    #[test]
+    fn an_answer_in_between_that_has_the_id_takes_back_what_lacked_it() {
+        let mut asker = Asker::new();
+        asker.not_found(2, 3);
+        asker.listed(4, 5, true);
+        asker.not_found(6, 7);
+        assert!(asker.has_it());
+    }
+
+    #[test]
+    fn a_list_that_lacks_an_id_and_was_asked_for_before_one_that_had_it_says_nothing() {
+        let mut asker = Asker::new();
+        asker.listed(4, 5, true);
+        asker.listed(2, 6, false);
+        asker.listed(3, 7, false);
+        assert!(asker.has_it());
+        let since = asker.start + Duration::from_secs(4);
+        let known = asker.rows.get(&"it".into()).expect("it is there");
+        assert!(known.is_confirmed(since));
+    }
+
+    #[test]
+    fn what_is_missing_is_not_confirmed() {
+        let mut asker = Asker::new();
+        asker.listed(2, 3, false);
+        let known = asker.rows.get(&"it".into()).expect("it is there");
+        assert!(!known.is_confirmed(asker.start));
+        assert_eq!(known.age(asker.start), Duration::MAX);
+    }
+
+    #[test]
+    fn what_is_gone_comes_back_with_a_list_that_was_asked_for_later_only() {
+        let mut asker = Asker::new();
+        asker.not_found(2, 3);
+        asker.not_found(4, 5);
+        asker.listed(3, 6, true);
+        assert!(!asker.has_it());
+        asker.listed(5, 7, true);
+        assert!(asker.has_it());
+    }
+
+    #[test]
+    fn a_list_that_was_asked_for_before_a_removal_was_answered_brings_nothing_back() {
+        let mut asker = Asker::new();
+        asker.removed(5);
+        asker.listed(4, 6, true);
+        assert!(!asker.has_it());
+        asker.listed(6, 7, true);
+        assert!(asker.has_it(), "the runtime has it, whatever it has said");
     }
 }

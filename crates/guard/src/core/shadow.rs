@@ -39,8 +39,9 @@ struct Listed {
 #[derive(Clone, Copy, Debug)]
 struct Shown {
     state: i32,
-    /// It came after the list before, and may be gone again in the next one.
-    is_new: bool,
+    /// The lists may lack it: it came after the list before, or that list lacked it and its own
+    /// status is stuck.
+    may_be_gone: bool,
 }
 
 /// A kind's rehearsals.
@@ -161,7 +162,7 @@ impl Guard {
                     let shown = ours.map(|known| {
                         let shown = Shown {
                             state: known.row.state,
-                            is_new: known.is_told_since(before.asked),
+                            may_be_gone: known.is_told_since(before.asked) || known.is_missing(),
                         };
                         (known.row.id.clone(), shown)
                     });
@@ -226,7 +227,7 @@ fn differences(
         let rises = |state: i32| (0..=EXITED).contains(&state);
         let is_so = match (theirs, ours) {
             ([Some(_), Some(_)], None) => false,
-            ([None, None], Some(ours)) => ours.is_new,
+            ([None, None], Some(ours)) => ours.may_be_gone,
             ([Some(before), Some(after)], Some(ours)) => {
                 // What is unknown may be anything.
                 let known = [before, ours.state, after].into_iter().all(rises);
@@ -256,9 +257,9 @@ mod tests {
     }
 
     fn shown(of: &[(&str, i32)]) -> BTreeMap<Id, Shown> {
-        let is_new = false;
+        let may_be_gone = false;
         let of = listed(of).into_iter();
-        of.map(|(id, state)| (id, Shown { state, is_new }))
+        of.map(|(id, state)| (id, Shown { state, may_be_gone }))
             .collect()
     }
 
@@ -269,7 +270,7 @@ mod tests {
         let mut early = shown(&[("goes", 1), ("dies", 1), ("stays", 1)]);
         let passing = Shown {
             state: 1,
-            is_new: true,
+            may_be_gone: true,
         };
         early.insert("comes-and-goes".into(), passing);
         let late = shown(&[("comes", 0), ("dies", 2), ("stays", 1)]);

@@ -2,5 +2,6 @@
 
 mod faults;
 mod large;
+mod missing;
 mod node;
 mod statistics;

@@ -17,6 +17,8 @@ pub struct Node {
     containers: usize,
     /// Which calls hang, by the id that they are about.
     pub hangs: fn(Rpc, &str) -> bool,
+    /// Which answers lack a container that is there, by its id.
+    pub lacks: fn(Rpc, &str) -> bool,
     answers: Vec<(AskId, Outcome)>,
     replies: Vec<(CallId, Outcome)>,
     /// What the guard passed on, for whom.
@@ -85,6 +87,7 @@ impl Node {
             sandboxes,
             containers,
             hangs: |_, _| false,
+            lacks: |_, _| false,
             answers: Vec::new(),
             replies: Vec::new(),
             passed: 0,
@@ -150,6 +153,9 @@ impl Node {
         if (self.hangs)(rpc, &id) {
             return None;
         }
+        if rpc == Rpc::ContainerStatus && (self.lacks)(rpc, &id) {
+            return Some(Outcome::NotFound);
+        }
         Some(match rpc {
             Rpc::ListPodSandbox => message(&v1::ListPodSandboxResponse {
                 items: (0..self.sandboxes)
@@ -161,6 +167,7 @@ impl Node {
             }),
             Rpc::ListContainers => message(&v1::ListContainersResponse {
                 containers: (0..self.containers)
+                    .filter(|number| !(self.lacks)(rpc, &container_id(*number)))
                     .map(|number| v1::Container {
                         id: container_id(number),
                         pod_sandbox_id: sandbox_id(number * self.sandboxes / self.containers),

@@ -2,6 +2,8 @@
 //! with random faults, changes, filters and restarts, in virtual time.
 //!
 //! - no list that is answered omits what is there, and the kubelet or a list knows;
+//! - nor does it because one answer of the runtime lacked it, or after two that did a later one had
+//!   it;
 //! - none shows a container as created that was started, nor as exited before its status does;
 //! - none is older than an answer that was given before;
 //! - what a change is said to have done is done;
@@ -19,6 +21,7 @@
     reason = "a failing seed is printed, and what it does"
 )]
 
+mod faults;
 mod kubelet;
 mod pods;
 mod runtime;
@@ -42,6 +45,7 @@ fn what_a_kubelet_is_told_is_true_in_random_worlds() {
     let (next, wrong) = (AtomicU64::new(0), AtomicU64::new(0));
     let (lists, completed) = (AtomicU64::new(0), AtomicU64::new(0));
     let compared = AtomicU64::new(0);
+    let lacked = AtomicU64::new(0);
     let (started, released) = (AtomicU64::new(0), AtomicU64::new(0));
     std::thread::scope(|scope| {
         for _ in 0..2 {
@@ -57,6 +61,7 @@ fn what_a_kubelet_is_told_is_true_in_random_worlds() {
                             lists.fetch_add(told.lists, Ordering::Relaxed);
                             completed.fetch_add(told.completed, Ordering::Relaxed);
                             compared.fetch_add(told.compared, Ordering::Relaxed);
+                            lacked.fetch_add(told.lacked, Ordering::Relaxed);
                             started.fetch_add(told.started, Ordering::Relaxed);
                             released.fetch_add(told.released, Ordering::Relaxed);
                         }
@@ -72,17 +77,18 @@ fn what_a_kubelet_is_told_is_true_in_random_worlds() {
     let wrong = wrong.into_inner();
     assert_eq!(wrong, 0, "of {worlds} worlds");
     let (lists, completed) = (lists.into_inner(), completed.into_inner());
-    let compared = compared.into_inner();
+    let (compared, lacked) = (compared.into_inner(), lacked.into_inner());
     let (started, released) = (started.into_inner(), released.into_inner());
     eprintln!(
         "{worlds} worlds: {lists} lists answered from the rows, {completed} changes proved, \
-         {compared} lists compared in shadow mode, {started} containers started and the volumes \
+         {compared} lists compared in shadow mode, {lacked} answers that lacked something, {started} containers started and the volumes \
          of {released} pods released by a kubelet"
     );
     assert!(
         lists > worlds
             && completed > worlds / 10
             && compared > worlds / 10
+            && lacked > worlds / 10
             && released > worlds / 10,
         "nothing was tried"
     );

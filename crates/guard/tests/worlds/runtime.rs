@@ -77,6 +77,8 @@ pub struct Runtime {
     pub statuses_hang: BTreeSet<String>,
     pub answers_hang: bool,
     pub is_stopped: bool,
+    /// What the next answer lacks although it is there.
+    pub hidden: Option<String>,
     /// A container that was started while another copy of it ran.
     pub doubled: Option<String>,
     made: u32,
@@ -87,6 +89,12 @@ impl Runtime {
         self.things
             .iter()
             .filter(|(_, thing)| thing.removed.is_none())
+    }
+
+    /// What an answer that is given now shows.
+    fn shown(&self) -> impl Iterator<Item = (&String, &Thing)> {
+        let hidden = self.hidden.as_ref();
+        self.alive().filter(move |(id, _)| hidden != Some(*id))
     }
 
     pub fn alive_mut(&mut self, id: &str) -> Option<&mut Thing> {
@@ -228,7 +236,7 @@ impl Runtime {
     }
 
     fn status(&self, kind: Kind, id: &str) -> Outcome {
-        let thing = self.alive().find(|(other, _)| *other == id);
+        let thing = self.shown().find(|(other, _)| *other == id);
         let Some((id, thing)) = thing.filter(|(_, thing)| thing.kind == kind) else {
             return Outcome::NotFound;
         };
@@ -263,7 +271,7 @@ impl Runtime {
     fn list_sandboxes(&self, request: &Bytes) -> Outcome {
         let read = v1::ListPodSandboxRequest::decode(request.clone()).unwrap();
         let filter = read.filter.unwrap_or_default();
-        let items = self.alive().filter(|(id, thing)| {
+        let items = self.shown().filter(|(id, thing)| {
             thing.kind == Kind::Sandbox
                 && (filter.id.is_empty() || filter.id == **id)
                 && filter
@@ -287,7 +295,7 @@ impl Runtime {
     fn list_containers(&self, request: &Bytes) -> Outcome {
         let read = v1::ListContainersRequest::decode(request.clone()).unwrap();
         let filter = read.filter.unwrap_or_default();
-        let containers = self.alive().filter(|(id, thing)| {
+        let containers = self.shown().filter(|(id, thing)| {
             thing.kind == Kind::Container
                 && (filter.id.is_empty() || filter.id == **id)
                 && (filter.pod_sandbox_id.is_empty() || filter.pod_sandbox_id == thing.sandbox)

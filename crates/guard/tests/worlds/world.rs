@@ -11,6 +11,7 @@ use guard::core::{Action, AskId, CallId, Caller, Guard, Input, Mode, Outcome, Re
 use prost::Message;
 use tokio::time::Instant;
 
+use super::faults::Faults;
 use super::kubelet::{Call, Kubelet};
 use super::pods::{Acting, Want, Wanted};
 use super::runtime::{Asked, EXITED, RUNNING, Runtime, Thing, id_of};
@@ -28,6 +29,8 @@ pub struct Counts {
     pub completed: u64,
     /// How many lists were compared in shadow mode.
     pub compared: u64,
+    /// How many answers of the runtime lacked something.
+    pub lacked: u64,
     /// How many containers a kubelet that acts has started, and of how many pods it has released
     /// the volumes.
     pub started: u64,
@@ -55,6 +58,7 @@ enum Event {
 
 struct Outstanding {
     asked: Asked,
+    since: Instant,
     is_ours: bool,
     /// What the answer will be, once it was taken up.
     answer: Option<Outcome>,
@@ -77,6 +81,7 @@ pub struct World {
     alarm: Option<Instant>,
     /// What the guard has saved for its next start.
     saved: Option<Vec<u8>>,
+    faults: Faults,
     /// When the guard was last killed.
     restarted: Instant,
     /// When what hung was last let go.
@@ -119,6 +124,7 @@ impl World {
             host_tells,
             alarm: None,
             saved: None,
+            faults: Faults::default(),
             restarted: start,
             went_on: start,
             mode,
@@ -204,6 +210,7 @@ impl World {
             self.counts.released += acting.released;
         }
         self.counts.compared += differences.compared;
+        self.counts.lacked += self.faults.count;
         assert_eq!(differences.kept, [], "it would have been told");
         self.counts
     }
@@ -289,6 +296,7 @@ impl World {
         let answer = None;
         let outstanding = Outstanding {
             asked,
+            since: self.now,
             is_ours,
             answer,
         };
@@ -304,7 +312,24 @@ impl World {
         if self.runtime.holds(&outstanding.asked) || outstanding.answer.is_some() {
             return;
         }
-        outstanding.answer = Some(self.runtime.perform(&outstanding.asked, self.now));
+        let (asked, since) = (outstanding.asked.clone(), outstanding.since);
+        // A kubelet that acts is right to start what the runtime itself says is not there: it is
+        // told no such answer, and what it asks for may be shared with the guard.
+        let is_untold = outstanding.is_ours && asked.request.is_empty();
+        let may_lack = self.mode == Mode::Guard && (self.acting.is_none() || is_untold);
+        let hidden = match may_lack {
+            true => self.faults.hides(&asked, &self.runtime),
+            false => None,
+        };
+        self.runtime.hidden = hidden.filter(|id| self.may_be_lacking(id));
+        let answer = self.runtime.perform(&asked, self.now);
+        if let Some(id) = self.runtime.hidden.take() {
+            self.note(|| format!("{} lacks {}", asked.rpc, short(&id)));
+            self.faults.lacked(id, since);
+        }
+        if let Some(outstanding) = self.outstanding.get_mut(&ask) {
+            outstanding.answer = Some(answer);
+        }
         let doubled = self.runtime.doubled.take();
         assert!(
             doubled.is_none() || self.acting.is_none(),
@@ -312,6 +337,22 @@ impl World {
         );
         let delay = self.rng.f64() * 0.02;
         self.at(delay, Event::Answers(ask));
+    }
+
+    /// A call that removes it is proved by one answer if nothing was known of the id, and that is
+    /// so too of what the guard has forgotten, or has never been told.
+    fn may_be_lacking(&self, id: &str) -> bool {
+        let thing = &self.runtime.things[id];
+        let removes = |it: &&Outstanding| {
+            let of = id_of(&it.asked.request);
+            matches!(it.asked.rpc, Rpc::RemoveContainer | Rpc::RemovePodSandbox)
+                && (of == *id || of == thing.sandbox)
+        };
+        let is_forgotten =
+            self.restarted > self.start && self.now < self.restarted + Duration::from_secs(10);
+        let is_proof = self.acting.is_some() && self.faults.have_lacked(id);
+        let is_removed = self.outstanding.values().any(|it| removes(&it));
+        !is_removed && !is_forgotten && !is_proof && !thing.is_foreign
     }
 
     fn answer(&mut self, ask: AskId) {
@@ -323,11 +364,14 @@ impl World {
         }
         let Some(Outstanding {
             answer: Some(outcome),
+            asked,
+            since,
             ..
         }) = self.outstanding.remove(&ask)
         else {
             return;
         };
+        self.faults.answered(&asked, &outcome, since);
         self.end(BTreeMap::from([(ask, outcome)]));
     }
 
@@ -464,6 +508,11 @@ impl World {
         }
         let ids: Vec<String> = self.runtime.alive().map(|(id, _)| id.clone()).collect();
         let one = self.rng.choice(&ids).cloned();
+        if self.rng.bool()
+            && let Some(id) = &one
+        {
+            self.faults.begin(id, self.rng.bool());
+        }
         match self.rng.u8(0..20) {
             0..5 => {
                 let kind = match self.rng.u8(0..4) {
@@ -690,7 +739,7 @@ impl World {
                 let since = call.asked.checked_sub(FRESH).unwrap_or(call.asked);
                 let changed = thing.states.iter().any(|(at, _)| *at > since && *at <= now);
                 let is_wanted = was_so(now) && was_so(since.max(thing.created())) && !changed;
-                let is_old = hangs && state.is_some();
+                let is_old = hangs && state.is_some() || self.faults.are_proof(id);
                 assert!(
                     !(is_known && is_wanted && matches(id, thing)) || is_old,
                     "{id} is missing: {thing:?} {told:?}"

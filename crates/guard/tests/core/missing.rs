@@ -1,0 +1,124 @@
+//! Ids that the runtime's answers lack: by mistake, or because they are gone.
+
+use std::time::Duration;
+
+use cri::{Rpc, v1};
+use prost::Message;
+
+use crate::node::{Node, container_id};
+
+const CONTAINERS: usize = 40;
+const SECOND: Duration = Duration::from_secs(1);
+
+fn is_it(id: &str) -> bool {
+    id == container_id(7)
+}
+
+/// The containers that a list shows now.
+fn listed(node: &mut Node) -> Vec<String> {
+    let (list, _) = node.call(Rpc::ListContainers, "");
+    let list = v1::ListContainersResponse::decode(list.expect("it is answered")).unwrap();
+    list.containers.into_iter().map(|row| row.id).collect()
+}
+
+fn shows_it(node: &mut Node) -> bool {
+    listed(node).iter().any(|id| is_it(id))
+}
+
+fn one() -> Vec<u8> {
+    v1::ContainerStatusRequest {
+        container_id: container_id(7),
+        verbose: false,
+    }
+    .encode_to_vec()
+}
+
+#[test]
+fn a_container_that_one_status_did_not_find_is_in_every_list() {
+    let mut node = Node::new(20, CONTAINERS);
+    node.lacks = |rpc, id| rpc == Rpc::ContainerStatus && is_it(id);
+    assert_eq!(node.call(Rpc::ContainerStatus, one()).0, None, "not found");
+    node.lacks = |_, _| false;
+    node.hangs = |rpc, _| rpc == Rpc::ListContainers;
+    for _ in 0..5 {
+        assert!(shows_it(&mut node), "it runs");
+        node.pass(SECOND);
+    }
+}
+
+#[test]
+fn a_container_that_one_list_lacked_is_in_every_list_that_is_answered_from_the_rows() {
+    let mut node = Node::new(20, CONTAINERS);
+    node.lacks = |rpc, id| rpc == Rpc::ListContainers && is_it(id);
+    assert!(!shows_it(&mut node), "the runtime's list passes");
+    node.lacks = |_, _| false;
+    node.hangs = |rpc, _| rpc == Rpc::ListContainers;
+    for _ in 0..5 {
+        assert!(shows_it(&mut node), "it runs");
+        node.pass(SECOND);
+    }
+}
+
+#[test]
+fn a_container_that_was_not_found_for_seconds_is_listed_again_once_a_later_list_has_it() {
+    let mut node = Node::new(20, CONTAINERS);
+    node.hangs = |rpc, _| rpc == Rpc::ListContainers;
+    node.lacks = |rpc, id| rpc == Rpc::ContainerStatus && is_it(id);
+    assert!(!shows_it(&mut node), "it was asked for twice");
+    node.lacks = |_, _| false;
+    node.lift();
+    node.pass(SECOND * 2);
+    assert!(shows_it(&mut node), "the runtime's list passes");
+    node.hangs = |rpc, _| rpc == Rpc::ListContainers;
+    for _ in 0..5 {
+        assert!(shows_it(&mut node), "a later list had it");
+        node.pass(SECOND);
+    }
+}
+
+#[test]
+fn a_container_that_was_not_found_for_seconds_is_listed_again_once_its_status_comes() {
+    let mut node = Node::new(CONTAINERS, CONTAINERS);
+    node.hangs = |rpc, _| rpc == Rpc::ListContainers;
+    node.lacks = |rpc, id| rpc == Rpc::ContainerStatus && is_it(id);
+    assert!(!shows_it(&mut node), "it was asked for twice");
+    node.lacks = |_, _| false;
+    node.call(Rpc::ContainerStatus, one());
+    assert!(shows_it(&mut node), "its status came");
+}
+
+#[test]
+fn a_container_that_others_have_removed_is_asked_for_twice_and_then_not_listed() {
+    let mut node = Node::new(20, CONTAINERS);
+    node.hangs = |rpc, _| rpc == Rpc::ListContainers;
+    shows_it(&mut node);
+    node.lacks = |_, id| is_it(id);
+    node.pass(SECOND);
+    let asked = node.asked_for(&container_id(7));
+    let (list, took) = node.call(Rpc::ListContainers, "");
+    assert!(list.is_some() && took < SECOND, "{took:?}");
+    node.pass(SECOND);
+    assert!(!shows_it(&mut node), "it is gone");
+    let asked = node.asked_for(&container_id(7)) - asked;
+    assert!(asked <= 2, "asked for {asked} times");
+}
+
+#[test]
+fn a_removed_container_does_not_come_back_from_a_list_that_was_asked_for_before() {
+    let mut node = Node::new(20, CONTAINERS);
+    node.hangs = |rpc, _| rpc == Rpc::ListContainers;
+    let old = node.start(Rpc::ListContainers, "");
+    node.pass(SECOND);
+    node.call(Rpc::RemoveContainer, one())
+        .0
+        .expect("it is done");
+    node.lift();
+    node.pass(Duration::from_millis(10));
+    assert!(node.end_of(old).is_some(), "it still has it");
+    node.lacks = |_, id| is_it(id);
+    node.hangs = |rpc, _| rpc == Rpc::ListContainers;
+    for _ in 0..5 {
+        assert!(!shows_it(&mut node), "it was removed");
+        node.pass(SECOND);
+    }
+}

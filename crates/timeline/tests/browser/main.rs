@@ -62,6 +62,8 @@ fn incident() -> Picture {
         confidence: "high".into(),
         sentence: HOSTILE.into(),
         steps: vec![HOSTILE.into()],
+        culprit: Some("runc (2047)".into()),
+        evidence: None,
     };
     Picture {
         node: Some(HOSTILE.into()),

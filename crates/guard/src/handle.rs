@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use cri::Connect;
 use pleg::model::wall_time::Moment;
 use pleg::out::health::{HealthReport, HealthState, Reason, StuckCall};
-use pleg::out::kubelet_view::guarded_kubelet_view;
+use pleg::out::kubelet_view::{GUARDED_LISTS, REQUEST_TIMEOUT, guarded_kubelet_view};
 use pleg::out::status_report::{Difference, GuardMode, GuardStatus, StatusReport};
 use prometheus::Histogram;
 use tokio::net::UnixStream;
@@ -63,7 +63,9 @@ impl Handle {
             name(call, &shown);
         }
         if let Phase::Guarding { since } = shown.phase {
-            report.kubelet_view = guarded_kubelet_view(now.instant, shown.listed);
+            if let Some(listed) = listed_to_a_kubelet(&shown, since, now.instant) {
+                report.kubelet_view = guarded_kubelet_view(now.instant, listed);
+            }
             let health = &mut report.health;
             if is_guarded(health.state, health.reason) {
                 health.state = HealthState::Degraded;
@@ -185,6 +187,15 @@ fn is_guarding(report: &Report) -> bool {
     matches!(report.phase, Phase::Guarding { .. })
 }
 
+/// When a kubelet behind the guard was last told both lists; none if there is no such kubelet, and
+/// what the runtime does decides. One relists every second until the fault, and does not wait for
+/// any call for longer than two minutes; whoever asked once is none.
+fn listed_to_a_kubelet(report: &Report, since: Instant, now: Instant) -> Option<Instant> {
+    let listed = report.listed.filter(|it| *it + GUARDED_LISTS >= since)?;
+    let asked = report.asked?;
+    (now < asked + REQUEST_TIMEOUT + GUARDED_LISTS).then_some(listed)
+}
+
 /// Whether it is the guard on which a kubelet's Ready depends: of a runtime that answers nothing
 /// nothing is known that could be answered.
 fn is_guarded(state: HealthState, reason: Reason) -> bool {
@@ -227,5 +238,32 @@ fn shown(of: &crate::core::Difference) -> Difference {
         id: of.id.clone(),
         shown: name(of.ours),
         listed: of.theirs.map(name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn only_who_relisted_until_the_fault_and_still_asks_is_a_kubelet_behind_the_guard() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let report = |listed: Option<u64>, asked: Option<u64>| Report {
+            listed: listed.map(at),
+            asked: asked.map(at),
+            ..Report::default()
+        };
+        let (since, now) = (at(1000), at(1200));
+        let kubelet = |listed, asked| listed_to_a_kubelet(&report(listed, asked), since, now);
+        assert_eq!(kubelet(Some(1190), Some(1199)), Some(at(1190)));
+        // The guard cannot answer it.
+        assert_eq!(kubelet(Some(998), Some(1199)), Some(at(998)));
+        assert_eq!(kubelet(None, Some(1199)), None);
+        // Somebody listed once, long before the fault or just before it.
+        assert_eq!(kubelet(Some(800), Some(800)), None);
+        assert_eq!(kubelet(Some(998), Some(998)), None);
     }
 }

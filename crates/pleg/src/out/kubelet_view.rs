@@ -112,24 +112,19 @@ pub fn kubelet_view(now: Instant, coverage: &Coverage) -> KubeletView {
 
 /// What a kubelet behind a guard says that was last told lists at `listed`, while the guard
 /// answers in the runtime's place.
-pub fn guarded_kubelet_view(now: Instant, listed: Option<Instant>) -> KubeletView {
-    match listed {
-        Some(listed) if now < listed + GUARDED_LISTS => KubeletView {
+pub fn guarded_kubelet_view(now: Instant, listed: Instant) -> KubeletView {
+    if now < listed + GUARDED_LISTS {
+        return KubeletView {
             ready: true,
             message: "the guard answers its lists".to_owned(),
             not_ready_in_seconds: None,
-        },
-        Some(listed) => judge(now, listed, "the guard cannot answer its lists"),
-        None => KubeletView {
-            ready: true,
-            message: "no kubelet has asked the guard for lists".to_owned(),
-            not_ready_in_seconds: None,
-        },
+        };
     }
+    judge(now, listed, "the guard cannot answer its lists")
 }
 
-/// A guard that answers lists does so within this time.
-const GUARDED_LISTS: Duration = Duration::from_secs(15);
+/// A guard that answers lists does so within this time; a kubelet behind it relists within it.
+pub const GUARDED_LISTS: Duration = Duration::from_secs(15);
 
 fn judge(now: Instant, relist: Instant, why: &str) -> KubeletView {
     match kubelet_healthy(now, Some(relist), RELIST_THRESHOLD) {

@@ -43,7 +43,7 @@ pub use doors::{Endless, ListenError, Listeners, MAX_CONNECTIONS, UnixDoor, open
 pub use history::{HistoryConfig, HistoryFolder};
 pub use kernel::kernel;
 pub use known_ids::{host_ids, known_ids};
-pub use metrics::Metrics;
+pub use metrics::{HistoryFigures, Metrics};
 pub use pods::pod_reports;
 pub use static_pods::{StaticPods, StaticPodsError, StaticPodsView};
 pub use supervisor::while_waiting;

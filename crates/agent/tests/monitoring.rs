@@ -62,6 +62,7 @@ async fn exported() -> String {
     sim.run("web", &["app"]);
     let metrics = Arc::new(Metrics::new().unwrap());
     metrics.count_kubernetes().unwrap();
+    metrics.count_history().unwrap();
     let place = tempfile::tempdir().unwrap();
     let proxy = Proxy {
         runtime: place.path().join("runtime.sock"),

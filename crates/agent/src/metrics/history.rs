@@ -6,8 +6,9 @@ use prometheus::{
 };
 use recorder::Written;
 
+/// What `/metrics` shows of the history.
 #[derive(Clone, Debug)]
-pub(crate) struct HistoryFigures {
+pub struct HistoryFigures {
     bytes: IntGauge,
     written: IntCounter,
     lost: IntCounter,

@@ -23,7 +23,7 @@ mod kubelet;
 mod own;
 
 pub(crate) use diagnosed::Diagnosed;
-pub(crate) use history::HistoryFigures;
+pub use history::HistoryFigures;
 
 use kubelet::Kubelet;
 use own::Own;
@@ -71,7 +71,7 @@ impl Metrics {
     }
 
     /// The history counts what it records.
-    pub(crate) fn count_history(&self) -> prometheus::Result<HistoryFigures> {
+    pub fn count_history(&self) -> prometheus::Result<HistoryFigures> {
         HistoryFigures::register(&self.own_registry)
     }
 

@@ -17,6 +17,8 @@ pub struct Faults {
     /// What answers have lacked since one that was asked for later had it: how often, and when
     /// the last of them was asked for.
     lacked: BTreeMap<String, (u32, Instant)>,
+    /// What lists have shown to the guard since its start.
+    listed: BTreeSet<String>,
     /// How many answers lacked something.
     pub count: u64,
 }
@@ -78,11 +80,25 @@ impl Faults {
             Rpc::ContainerStatus | Rpc::PodSandboxStatus => vec![id_of(&asked.request)],
             _ => return,
         };
+        let is_list = matches!(asked.rpc, Rpc::ListContainers | Rpc::ListPodSandbox);
         for id in ids {
+            if is_list {
+                self.listed.insert(id.clone());
+            }
             if self.lacked.get(&id).is_some_and(|(_, last)| since > *last) {
                 self.lacked.remove(&id);
             }
         }
+    }
+
+    /// The guard starts, and may have forgotten everything.
+    pub fn forget(&mut self) {
+        self.listed.clear();
+    }
+
+    /// Whether a list has shown this to the guard since its start.
+    pub fn have_listed(&self, id: &str) -> bool {
+        self.listed.contains(id)
     }
 
     /// Whether an answer has lacked this since one had it.

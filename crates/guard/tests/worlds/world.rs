@@ -339,8 +339,8 @@ impl World {
         self.at(delay, Event::Answers(ask));
     }
 
-    /// A call that removes it is proved by one answer if nothing was known of the id, and that is
-    /// so too of what the guard has forgotten, or has never been told.
+    /// One answer is enough if the guard knows nothing of the id: what no list has shown since its
+    /// start is not hidden, nor what is being removed.
     fn may_be_lacking(&self, id: &str) -> bool {
         let thing = &self.runtime.things[id];
         let removes = |it: &&Outstanding| {
@@ -348,11 +348,9 @@ impl World {
             matches!(it.asked.rpc, Rpc::RemoveContainer | Rpc::RemovePodSandbox)
                 && (of == *id || of == thing.sandbox)
         };
-        let is_forgotten =
-            self.restarted > self.start && self.now < self.restarted + Duration::from_secs(10);
         let is_proof = self.acting.is_some() && self.faults.have_lacked(id);
         let is_removed = self.outstanding.values().any(|it| removes(&it));
-        !is_removed && !is_forgotten && !is_proof && !thing.is_foreign
+        !is_removed && !is_proof && self.faults.have_listed(id)
     }
 
     fn answer(&mut self, ask: AskId) {
@@ -589,6 +587,7 @@ impl World {
             acting.lost_all(self.now);
         }
         self.outstanding.clear();
+        self.faults.forget();
         self.alarm = None;
         self.restarted = self.now;
         self.guard = Guard::new(settings(), self.mode, self.now, 0);

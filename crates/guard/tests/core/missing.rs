@@ -14,6 +14,13 @@ fn is_it(id: &str) -> bool {
     id == container_id(7)
 }
 
+/// A node whose containers were listed a while ago.
+fn node() -> Node {
+    let mut node = Node::new(20, CONTAINERS);
+    node.pass(SECOND);
+    node
+}
+
 /// The containers that a list shows now.
 fn listed(node: &mut Node) -> Vec<String> {
     let (list, _) = node.call(Rpc::ListContainers, "");
@@ -35,7 +42,7 @@ fn one() -> Vec<u8> {
 
 #[test]
 fn a_container_that_one_status_did_not_find_is_in_every_list() {
-    let mut node = Node::new(20, CONTAINERS);
+    let mut node = node();
     node.lacks = |rpc, id| rpc == Rpc::ContainerStatus && is_it(id);
     assert_eq!(node.call(Rpc::ContainerStatus, one()).0, None, "not found");
     node.lacks = |_, _| false;
@@ -48,7 +55,7 @@ fn a_container_that_one_status_did_not_find_is_in_every_list() {
 
 #[test]
 fn a_container_that_one_list_lacked_is_in_every_list_that_is_answered_from_the_rows() {
-    let mut node = Node::new(20, CONTAINERS);
+    let mut node = node();
     node.lacks = |rpc, id| rpc == Rpc::ListContainers && is_it(id);
     assert!(!shows_it(&mut node), "the runtime's list passes");
     node.lacks = |_, _| false;
@@ -61,7 +68,7 @@ fn a_container_that_one_list_lacked_is_in_every_list_that_is_answered_from_the_r
 
 #[test]
 fn a_container_that_was_not_found_for_seconds_is_listed_again_once_a_later_list_has_it() {
-    let mut node = Node::new(20, CONTAINERS);
+    let mut node = node();
     node.hangs = |rpc, _| rpc == Rpc::ListContainers;
     node.lacks = |rpc, id| rpc == Rpc::ContainerStatus && is_it(id);
     assert!(!shows_it(&mut node), "it was asked for twice");
@@ -78,7 +85,7 @@ fn a_container_that_was_not_found_for_seconds_is_listed_again_once_a_later_list_
 
 #[test]
 fn a_container_that_was_not_found_for_seconds_is_listed_again_once_its_status_comes() {
-    let mut node = Node::new(CONTAINERS, CONTAINERS);
+    let mut node = node();
     node.hangs = |rpc, _| rpc == Rpc::ListContainers;
     node.lacks = |rpc, id| rpc == Rpc::ContainerStatus && is_it(id);
     assert!(!shows_it(&mut node), "it was asked for twice");
@@ -89,7 +96,7 @@ fn a_container_that_was_not_found_for_seconds_is_listed_again_once_its_status_co
 
 #[test]
 fn a_container_that_others_have_removed_is_asked_for_twice_and_then_not_listed() {
-    let mut node = Node::new(20, CONTAINERS);
+    let mut node = node();
     node.hangs = |rpc, _| rpc == Rpc::ListContainers;
     shows_it(&mut node);
     node.lacks = |_, id| is_it(id);
@@ -105,7 +112,7 @@ fn a_container_that_others_have_removed_is_asked_for_twice_and_then_not_listed()
 
 #[test]
 fn a_removed_container_does_not_come_back_from_a_list_that_was_asked_for_before() {
-    let mut node = Node::new(20, CONTAINERS);
+    let mut node = node();
     node.hangs = |rpc, _| rpc == Rpc::ListContainers;
     let old = node.start(Rpc::ListContainers, "");
     node.pass(SECOND);

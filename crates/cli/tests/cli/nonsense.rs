@@ -49,7 +49,7 @@ fn a_file_is_no_socket() {
     let file = tempfile::NamedTempFile::new().unwrap();
     each_command_says(
         file.path().to_str().unwrap(),
-        "cannot speak with unix://PATH: the runtime cannot be reached: connection refused",
+        "cannot speak with unix://PATH: the runtime cannot be reached: it is a regular file, not a socket",
     );
 }
 

@@ -1,6 +1,8 @@
 //! What an agent recorded under the status lock of real containerd, as it is read afterwards.
 
-use e2e::{Agent, pleg, pleg_json};
+use std::time::{Duration, Instant};
+
+use e2e::{Agent, PATIENCE, pleg, pleg_json};
 use serde_json::Value;
 use testbed_driver::{Driver, PodSpec, Testbed};
 
@@ -37,6 +39,13 @@ async fn the_history_of_a_status_lock_shows_the_culprit_and_the_death_that_was_t
     update.answered().await.unwrap();
     watch.health("Healthy");
     let history = agent.path("history");
+    // The watch above is told at the same time as the recorder.
+    let deadline = Instant::now() + PATIENCE;
+    let ended = |picture: &Value| hung(picture, stuck)["to"].is_string();
+    while !ended(&pleg_json(&["timeline", "--from", &history])) {
+        assert!(Instant::now() < deadline, "the end was not recorded");
+        std::thread::sleep(Duration::from_millis(50));
+    }
     // Killed: what was recorded is on the disk.
     agent.end();
 

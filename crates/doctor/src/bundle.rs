@@ -125,7 +125,8 @@ pub fn check_place(path: &Path) -> Result<(), NoPlace> {
     made.map(drop).map_err(NoPlace::NoFolder)
 }
 
-fn folder_of(path: &Path) -> &Path {
+/// The folder in which a file at this path is, `.` for a name alone.
+pub fn folder_of(path: &Path) -> &Path {
     let folder = path.parent();
     let folder = folder.filter(|folder| !folder.as_os_str().is_empty());
     folder.unwrap_or(Path::new("."))

@@ -43,9 +43,7 @@ pub fn write(
     parts: &Parts,
     entries: impl Iterator<Item = Entry>,
 ) -> io::Result<u64> {
-    let folder = path.parent();
-    let folder = folder.filter(|folder| !folder.as_os_str().is_empty());
-    let mut file = tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new(".")))?;
+    let mut file = tempfile::NamedTempFile::new_in(bundle::folder_of(path))?;
     file.as_file()
         .set_permissions(Permissions::from_mode(0o600))?;
     let written = write_lines(&mut file, head, parts, entries)?;

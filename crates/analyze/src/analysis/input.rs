@@ -182,11 +182,10 @@ impl Input {
         for (failure, lines, line) in self.repeated.end(self.lines, last) {
             told.failed(failure, lines, || format!("{}:{line}", self.path));
         }
-        let mut outages: Vec<_> = self.gone.end(last).into_iter().collect();
-        outages
-            .iter_mut()
-            .for_each(|outage| outage.shift(correction));
-        told.gone.extend(outages);
+        if let Some(mut outage) = self.gone.end(last) {
+            outage.shift(correction);
+            told.gone.push(outage);
+        }
         told.inputs.push(InputReport {
             path: self.path,
             kind,

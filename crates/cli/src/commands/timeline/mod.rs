@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Args;
+use doctor::bundle::folder_of;
 use episodes::Episode;
 use pleg::model::wall_time::{WallTime, system_clock};
 use serde::Serialize;
@@ -183,14 +184,12 @@ fn save(path: &Path, drawn: &str) -> anyhow::Result<()> {
     if is_other {
         return std::fs::write(path, drawn).with_context(context);
     }
-    let folder = path.parent();
-    let folder = folder.filter(|folder| !folder.as_os_str().is_empty());
     // As any other file that a shell creates; the umask narrows it.
     let mode = Permissions::from_mode(0o666);
     let replace = || {
         let mut file = tempfile::Builder::new()
             .permissions(mode)
-            .tempfile_in(folder.unwrap_or(Path::new(".")))?;
+            .tempfile_in(folder_of(path))?;
         file.write_all(drawn.as_bytes())?;
         file.persist(path)?;
         Ok::<_, std::io::Error>(())

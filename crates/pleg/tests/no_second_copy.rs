@@ -45,11 +45,10 @@ const QUIET: Duration = Duration::from_secs(90);
 
 #[test]
 fn whoever_goes_by_the_cache_starts_nothing_twice_in_random_worlds() {
-    live_each(
-        &[],
-        WORLDS,
-        |seed| async move { World::new(seed).live().await },
-    );
+    // 38239: a sandbox that fails, and fails again while it is not listed.
+    live_each(&[38239], WORLDS, |seed| async move {
+        World::new(seed).live().await
+    });
 }
 
 /// What only whoever watches the world from outside knows.

@@ -48,6 +48,8 @@ impl Failures {
         let key = (failing.call, Some(failing.id.clone()));
         if let Some(known) = self.calls.get(&key) {
             failing.since = known.failing.since.min(failing.since);
+            // An id may be asked for while it is not listed: it still failed its pod before.
+            failing.pod = failing.pod.or_else(|| known.failing.pod.clone());
         }
         failing.unseen_since = failing.unseen_since.min(failing.since);
         let failed = Failed {
@@ -123,5 +125,42 @@ impl Failures {
     /// All of them.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Failing> {
         self.calls.values().map(|failed| &failed.failing)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::id::PodRef;
+    use crate::runtime::{CallError, Rpc};
+
+    #[test]
+    fn a_call_that_fails_again_while_nobody_knows_its_pod_is_still_of_the_pod_that_it_failed() {
+        let now = Instant::now();
+        let error = InspectError::Failed {
+            call: Rpc::PodSandboxStatus,
+            id: "s".into(),
+            error: CallError::Refused("broken".into()),
+        };
+        let failing = |pod: Option<PodRef>| Failing {
+            id: "s".into(),
+            call: Rpc::PodSandboxStatus,
+            container: None,
+            pod,
+            error: error.clone(),
+            since: now,
+            unseen_since: now,
+        };
+        let pod = PodRef {
+            uid: "uid".into(),
+            namespace: "default".into(),
+            name: "web".into(),
+        };
+        let mut failures = Failures::default();
+        failures.note(failing(Some(pod.clone())), now);
+        failures.note(failing(None), now);
+        failures.keep_ids(&BTreeSet::new());
+        let key = (Rpc::PodSandboxStatus, Some("s".into()));
+        assert_eq!(failures.answered(&key), Some(pod.uid));
     }
 }

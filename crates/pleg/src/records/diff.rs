@@ -8,7 +8,8 @@
 //!   unknown        Started   Died     -         Died, Removed
 //! ```
 //!
-//! Created counts as unknown. Sandboxes are read by the same table as containers.
+//! Created counts as unknown. Sandboxes are read by the same table as containers. A row that differs
+//! in anything but its state is also `Changed`: a kubelet would show what it once saw for ever.
 //! `Changed` is never told to anybody, but it makes the pod worth an inspection.
 //! Source: `generateEvents` of `pkg/kubelet/pleg/generic.go`, Kubernetes 1.36.
 //!
@@ -27,7 +28,9 @@ use std::collections::{HashMap, HashSet};
 use serde::{Deserialize, Serialize};
 
 use crate::model::id::Id;
-use crate::model::listed::{ContainerState, ListedPod, SandboxState};
+use crate::model::listed::{
+    ContainerState, ListedContainer, ListedPod, ListedSandbox, SandboxState,
+};
 
 /// A state as the table knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,13 +105,18 @@ pub fn diff(old: Option<&ListedPod>, new: Option<&ListedPod>) -> Vec<Change> {
     if old == new {
         return Vec::new();
     }
-    let (before, after) = (states(old), states(new));
-    let state_in = |states: &HashMap<&Id, State>, id: &Id| *states.get(id).unwrap_or(&State::Gone);
+    let (before, after) = (rows(old), rows(new));
+    let state = |row: Option<&ListedRow<'_>>| row.map_or(State::Gone, ListedRow::state);
     let mut seen = HashSet::with_capacity(before.len() + after.len());
     let mut changes = Vec::new();
-    for (id, subject, _) in entries(old).chain(entries(new)) {
+    for row in entries(old).chain(entries(new)) {
+        let (id, subject) = (row.id(), row.subject());
         if seen.insert(id) {
-            let happenings = happenings(state_in(&before, id), state_in(&after, id));
+            let (before, after) = (before.get(id), after.get(id));
+            let happenings = match happenings(state(before), state(after)) {
+                [] if before != after => &[Happening::Changed],
+                happenings => happenings,
+            };
             changes.extend(happenings.iter().map(|&happening| Change {
                 happening,
                 id: id.clone(),
@@ -119,28 +127,54 @@ pub fn diff(old: Option<&ListedPod>, new: Option<&ListedPod>) -> Vec<Change> {
     changes
 }
 
+/// A row of either list.
+#[derive(PartialEq)]
+enum ListedRow<'a> {
+    Container(&'a ListedContainer),
+    Sandbox(&'a ListedSandbox),
+}
+
+impl<'a> ListedRow<'a> {
+    fn id(&self) -> &'a Id {
+        match self {
+            Self::Container(row) => &row.id,
+            Self::Sandbox(row) => &row.id,
+        }
+    }
+
+    fn subject(&self) -> Subject {
+        match self {
+            Self::Container(_) => Subject::Container,
+            Self::Sandbox(_) => Subject::Sandbox,
+        }
+    }
+
+    fn state(&self) -> State {
+        match self {
+            Self::Container(row) => row.state.into(),
+            Self::Sandbox(row) => row.state.into(),
+        }
+    }
+}
+
 /// Containers first, then sandboxes, as the kubelet goes through a pod.
-fn entries(pod: Option<&ListedPod>) -> impl Iterator<Item = (&Id, Subject, State)> {
+fn entries(pod: Option<&ListedPod>) -> impl Iterator<Item = ListedRow<'_>> {
     pod.into_iter().flat_map(|pod| {
-        let containers = pod
-            .containers
-            .iter()
-            .map(|row| (&row.id, Subject::Container, row.state.into()));
-        let sandboxes = pod
-            .sandboxes
-            .iter()
-            .map(|row| (&row.id, Subject::Sandbox, row.state.into()));
-        containers.chain(sandboxes)
+        let containers = pod.containers.iter();
+        let sandboxes = pod.sandboxes.iter();
+        containers
+            .map(|row| ListedRow::Container(row))
+            .chain(sandboxes.map(|row| ListedRow::Sandbox(row)))
     })
 }
 
-/// The state by id; where an id names both, the container's counts.
-fn states(pod: Option<&ListedPod>) -> HashMap<&Id, State> {
-    let mut states = HashMap::new();
-    for (id, _, state) in entries(pod) {
-        states.entry(id).or_insert(state);
+/// The row by id; where an id names both, the container's counts.
+fn rows(pod: Option<&ListedPod>) -> HashMap<&Id, ListedRow<'_>> {
+    let mut rows = HashMap::new();
+    for row in entries(pod) {
+        rows.entry(row.id()).or_insert(row);
     }
-    states
+    rows
 }
 
 impl From<ContainerState> for State {
@@ -263,6 +297,22 @@ mod tests {
     }
 
     #[test]
+    fn a_row_of_which_anything_but_the_state_differs_is_worth_an_inspection_and_no_event() {
+        let old = pod(
+            &[("a", ContainerState::Running)],
+            &[("s", SandboxState::Ready)],
+        );
+        let mut new = old.clone();
+        Arc::make_mut(&mut new.containers[0]).attempt = 1;
+        assert_eq!(told(&diff(Some(&old), Some(&new))), ["Changed a"]);
+        Arc::make_mut(&mut new.sandboxes[0]).attempt = 1;
+        assert_eq!(
+            told(&diff(Some(&old), Some(&new))),
+            ["Changed a", "Changed s"]
+        );
+    }
+
+    #[test]
     fn an_id_that_names_a_container_and_a_sandbox_is_read_as_the_container() {
         let both = pod(
             &[("x", ContainerState::Running)],
@@ -292,14 +342,22 @@ mod tests {
         #[test]
         fn every_pair_of_listings_gives_the_cell_of_each_id(old in any_pod(), new in any_pod()) {
             let changes = diff(Some(&old), Some(&new));
-            let state = |pod: &ListedPod, id: &str| {
-                let mut rows = pod.containers.iter();
-                rows.find(|row| row.id.as_str() == id).map_or(State::Gone, |row| row.state.into())
+            let row = |pod: &ListedPod, id: &str| {
+                pod.containers.iter().find(|row| row.id.as_str() == id).cloned()
+            };
+            let state = |row: &Option<Arc<ListedContainer>>| {
+                row.as_ref().map_or(State::Gone, |row| row.state.into())
             };
             for id in ["a", "b", "c", "d"] {
                 let of_id = changes.iter().filter(|change| change.id.as_str() == id);
                 let seen: Vec<Happening> = of_id.map(|change| change.happening).collect();
-                prop_assert_eq!(&seen[..], happenings(state(&old, id), state(&new, id)));
+                let (before, after) = (row(&old, id), row(&new, id));
+                let expected = match happenings(state(&before), state(&after)) {
+                    // From created to unknown.
+                    [] if before != after => &[Happening::Changed],
+                    cell => cell,
+                };
+                prop_assert_eq!(&seen[..], expected);
             }
             prop_assert_eq!(diff(Some(&old), Some(&old)), vec![]);
         }

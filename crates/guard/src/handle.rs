@@ -62,10 +62,12 @@ impl Handle {
         for call in &mut report.stuck {
             name(call, &shown);
         }
+        if let Phase::Guarding { since } | Phase::Silent { since } = shown.phase
+            && let Some(listed) = listed_to_a_kubelet(&shown, since, now.instant)
+        {
+            report.kubelet_view = guarded_kubelet_view(now.instant, listed);
+        }
         if let Phase::Guarding { since } = shown.phase {
-            if let Some(listed) = listed_to_a_kubelet(&shown, since, now.instant) {
-                report.kubelet_view = guarded_kubelet_view(now.instant, listed);
-            }
             let health = &mut report.health;
             if is_guarded(health.state, health.reason) {
                 health.state = HealthState::Degraded;
@@ -105,7 +107,7 @@ impl Handle {
     fn status(&self, report: Report, stuck: &[StuckCall], now: Instant) -> GuardStatus {
         let since = match report.phase {
             Phase::Guarding { since } => Some(now.saturating_duration_since(since).as_secs_f64()),
-            Phase::Passing | Phase::GivenUp => None,
+            Phase::Passing | Phase::Silent { .. } | Phase::GivenUp => None,
         };
         let idle = now.saturating_duration_since(report.asked.unwrap_or(self.started));
         GuardStatus {
@@ -115,11 +117,12 @@ impl Handle {
                 Mode::Pass => GuardMode::Pass,
             },
             guarding: since.is_some(),
+            runtime_silent: matches!(report.phase, Phase::Silent { .. }),
             limit_reached: report.phase == Phase::GivenUp,
             since_seconds: since,
             idle_seconds: Some(idle.as_secs_f64()),
             culprits: match report.phase {
-                Phase::Passing => Vec::new(),
+                Phase::Passing | Phase::Silent { .. } => Vec::new(),
                 Phase::Guarding { .. } | Phase::GivenUp => culprits(&report, stuck, now),
             },
             answers: report.figures.answered,

@@ -62,7 +62,7 @@ struct Gist {
     stream: String,
     kernel: String,
     runtime: Option<Arc<str>>,
-    guard: (GuardMode, bool, bool),
+    guard: (GuardMode, bool, bool, bool),
     finding: Option<Finding>,
     warnings: Vec<Finding>,
 }
@@ -145,6 +145,7 @@ impl Gist {
             guard: (
                 report.guard.mode,
                 report.guard.guarding,
+                report.guard.runtime_silent,
                 report.guard.limit_reached,
             ),
             finding: report.finding.clone(),

@@ -52,6 +52,9 @@ pub fn clock(time: WallTime) -> String {
         .unwrap_or_default()
 }
 
+/// Of a guard while the whole runtime is silent.
+const NOTHING_TO_ANSWER_FROM: &str = "cannot answer lists: the runtime answers no call";
+
 /// The text in a style.
 pub fn styled(style: Style, text: impl std::fmt::Display) -> String {
     format!("{style}{text}{style:#}")

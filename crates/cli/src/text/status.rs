@@ -10,7 +10,9 @@ use pleg::out::words::counted;
 use pleg::runtime::Rpc;
 use times::GoDuration;
 
-use super::{BAD, BOLD, DIM, GOOD, health_style, printable, sentence, styled};
+use super::{
+    BAD, BOLD, DIM, GOOD, NOTHING_TO_ANSWER_FROM, health_style, printable, sentence, styled,
+};
 
 /// A line for each part of the report.
 pub fn page(status: &StatusReport) -> String {
@@ -84,6 +86,7 @@ fn guard(guard: &GuardStatus) -> Option<String> {
             BAD,
             "the time limit for guarding one fault is reached: all calls pass through",
         ),
+        (GuardMode::Guard, None) if guard.runtime_silent => styled(BAD, NOTHING_TO_ANSWER_FROM),
         (GuardMode::Guard, None) => "all list calls pass through".to_owned(),
         (GuardMode::Guard, Some(since)) => {
             let since = duration(since);

@@ -156,6 +156,31 @@ fn whoever_watches_is_told_that_a_guard_answers_and_that_it_does_no_more() {
 }
 
 #[test]
+fn while_the_whole_runtime_is_silent_a_guard_says_that_it_cannot_answer() {
+    let runtime = FakeRuntime::with_pods(PODS);
+    let guard = Guard::start(&runtime);
+    let socket = guard.path("agent.sock");
+    for call in pleg::runtime::CALLS {
+        runtime.sim.fault(call, None, sim::Fault::Hang);
+    }
+    let cri = guard.path("cri.sock");
+    let _asking = Pleg::new(&["pods", "-r", &cri, "--agent", "off"]).start();
+    eventually("the guard has nothing to answer from", || {
+        let status = guard.status();
+        assert_eq!(status["guard"]["guarding"], false, "{status}");
+        (status["guard"]["runtimeSilent"] == true).then_some(())
+    });
+    let page = Pleg::new(&["status", "--agent", &socket]).run();
+    let says = "cannot answer lists: the runtime answers no call";
+    assert!(page.out.contains(says), "{}", page.out);
+    assert!(!page.out.contains("in place of"), "{}", page.out);
+    runtime.sim.lift_all();
+    eventually("it is over", || {
+        (guard.status()["guard"]["runtimeSilent"] == false).then_some(())
+    });
+}
+
+#[test]
 fn its_agent_sees_a_runtime_go_and_come_back_as_it_would_without_a_guard() {
     let mut runtime = FakeRuntime::with_pods(PODS);
     let guard = Guard::start(&runtime);

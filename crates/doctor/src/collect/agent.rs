@@ -39,6 +39,7 @@ pub(super) fn guard(status: &StatusReport) -> Option<GuardFacts> {
     (guard.mode != GuardMode::Off).then(|| GuardFacts {
         mode: guard.mode,
         since_seconds: guard.since_seconds,
+        runtime_silent: guard.runtime_silent,
         limit_reached: guard.limit_reached,
         kubelet_ready: view.ready,
         kubelet: view.message.chars().take(MAX_SENTENCE_CHARS).collect(),

@@ -114,6 +114,9 @@ pub struct GuardFacts {
     pub mode: GuardMode,
     /// How long it has been answering lists in place of the runtime, if it does now.
     pub since_seconds: Option<f64>,
+    /// Whether it cannot answer lists, as the runtime answers no call at all.
+    #[serde(default)]
+    pub runtime_silent: bool,
     /// Whether one fault was guarded for as long as the limit allows.
     pub limit_reached: bool,
     /// Whether the kubelet behind it is Ready, as far as that depends on lists.

@@ -159,7 +159,7 @@ impl Lists {
     }
 
     /// How long the oldest outstanding list has not been answered.
-    fn oldest(&self) -> Option<Instant> {
+    pub(super) fn oldest(&self) -> Option<Instant> {
         self.real.values().map(|real| real.asked).min()
     }
 

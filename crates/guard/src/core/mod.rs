@@ -231,9 +231,10 @@ impl Guard {
     }
 
     /// What is done for lists now.
-    pub fn phase(&self) -> Phase {
+    pub fn phase(&self, now: Instant) -> Phase {
         match self.guarding_since() {
             _ if self.is_given_up() => Phase::GivenUp,
+            Some(since) if self.is_silent(now) => Phase::Silent { since },
             Some(since) => Phase::Guarding { since },
             None => Phase::Passing,
         }
@@ -281,6 +282,15 @@ impl Guard {
     fn guarding_since(&self) -> Option<Instant> {
         let since = self.lists.iter().filter_map(Lists::guarding_since);
         since.min()
+    }
+
+    /// Whether no call at all has been answered for as long as a list may take.
+    fn is_silent(&self, now: Instant) -> bool {
+        let governor = &self.prober.governor;
+        let lists = self.lists.iter().filter_map(Lists::oldest);
+        let lists = lists.filter(|asked| !governor.has_answered_since(*asked));
+        let since = lists.chain(governor.silent_since()).min();
+        since.is_some_and(|since| now >= since + self.settings.list_overdue)
     }
 
     /// Whether one fault was guarded for longer than the limit: everything passes.

@@ -48,6 +48,11 @@ pub enum Phase {
         /// Since when.
         since: Instant,
     },
+    /// They are overdue, and so is every other call: there is nothing to answer them from.
+    Silent {
+        /// Since when they are not passed.
+        since: Instant,
+    },
     /// They pass although they are overdue: that was guarded for as long as the limit allows.
     GivenUp,
 }

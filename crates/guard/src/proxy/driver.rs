@@ -250,22 +250,24 @@ impl Driver {
     pub(super) fn step(self: &Rc<Self>, input: Input, answered: Option<(AskId, &Answer)>) {
         let now = Instant::now();
         let actions = self.state.borrow_mut().guard.step(input, now);
-        let changes = !actions.is_empty();
+        let acts = !actions.is_empty();
         for action in actions {
             self.perform(action, answered);
         }
-        if changes {
-            self.report();
+        // A runtime becomes silent by time alone.
+        let phase = self.state.borrow().guard.phase(now);
+        if acts || phase != self.reports.borrow().phase {
+            self.report(phase);
         }
         self.turned.notify_one();
     }
 
     /// Shows what is done now, where that differs from what is shown.
-    fn report(&self) {
+    fn report(&self, phase: Phase) {
         let state = self.state.borrow();
-        let (phase, figures) = (state.guard.phase(), state.guard.figures());
+        let figures = state.guard.figures();
         let stuck = match phase {
-            Phase::Passing => Vec::new(),
+            Phase::Passing | Phase::Silent { .. } => Vec::new(),
             Phase::Guarding { .. } | Phase::GivenUp => {
                 state.guard.stuck(&self.reports.borrow().stuck)
             }
@@ -380,6 +382,9 @@ fn tell(phase: Phase) {
         Phase::Guarding { .. } => {
             tracing::warn!("a list is overdue: the guard answers it in place of the runtime");
         }
+        Phase::Silent { .. } => tracing::error!(
+            "the runtime answers no call: the guard cannot answer lists in its place"
+        ),
         Phase::GivenUp => tracing::error!(
             "the guard reached --limit for one fault: every call passes until the runtime answers \
              its lists in time"

@@ -77,7 +77,7 @@ pub struct Proxy {
 pub struct Report {
     /// What is done for lists.
     pub phase: Phase,
-    /// Unless they pass: the statuses that are stuck, by name.
+    /// While others are not: the statuses that are stuck, by name.
     pub stuck: Vec<OutstandingCall>,
     /// When a kubelet was last told lists of both kinds.
     pub listed: Option<tokio::time::Instant>,

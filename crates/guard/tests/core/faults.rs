@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use cri::{Rpc, v1};
-use guard::core::Mode;
+use guard::core::{Mode, Phase};
 use prost::Message;
 
 use crate::node::{LIMIT, MADE, Node, container_id};
@@ -176,4 +176,38 @@ fn who_asked_before_the_guard_was_switched_on_is_answered_too() {
         node.pass(SECOND * 5);
         assert!(matches!(node.end_of(list), Some(Some(_))), "{mode:?}");
     }
+}
+
+#[test]
+fn while_the_whole_runtime_is_silent_it_does_not_say_that_it_answers() {
+    let mut node = Node::new(20, CONTAINERS);
+    node.hangs = |_, _| true;
+    node.pass(Duration::from_millis(1));
+    let mut phases = vec![node.phase()];
+    for _ in 0..40 {
+        if phases.len() % 5 == 1 {
+            node.start(Rpc::ListContainers, "");
+        }
+        node.pass(SECOND / 2);
+        phases.push(node.phase());
+    }
+    let answers = |phase: &Phase| matches!(phase, Phase::Guarding { .. });
+    assert!(!phases.iter().any(answers), "{phases:?}");
+    let last = phases.last().unwrap();
+    assert!(matches!(last, Phase::Silent { .. }), "{phases:?}");
+    // It goes on, and one container is stuck.
+    node.lift();
+    node.pass(SECOND * 3);
+    assert_eq!(node.phase(), Phase::Passing);
+    node.hangs = locked;
+    assert!(node.call(Rpc::ListContainers, "").0.is_some());
+    assert!(answers(&node.phase()));
+    // Now it stops as a whole, in the middle of that.
+    node.hangs = |_, _| true;
+    node.pass(SECOND * 5);
+    assert!(matches!(node.phase(), Phase::Silent { .. }));
+    assert_eq!(node.call(Rpc::ListContainers, "").0, None);
+    node.lift();
+    node.pass(SECOND * 3);
+    assert_eq!(node.phase(), Phase::Passing);
 }

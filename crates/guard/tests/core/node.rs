@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use cri::{Rpc, v1};
-use guard::core::{Action, AskId, CallId, Caller, Guard, Input, Mode, Outcome, Reply, Settings};
+use guard::core::{
+    Action, AskId, CallId, Caller, Guard, Input, Mode, Outcome, Phase, Reply, Settings,
+};
 use prost::Message;
 use tokio::time::Instant;
 
@@ -115,6 +117,11 @@ impl Node {
             ..Settings::default()
         };
         Guard::new(settings, Mode::Guard, now, 0)
+    }
+
+    /// What the guard does for lists.
+    pub fn phase(&self) -> Phase {
+        self.guard.phase(self.now)
     }
 
     /// The guard is switched.

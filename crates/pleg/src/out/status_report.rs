@@ -145,6 +145,9 @@ pub struct GuardStatus {
     pub mode: GuardMode,
     /// Whether lists are answered in the runtime's place now.
     pub guarding: bool,
+    /// Whether lists are overdue and cannot be answered, as the runtime answers no call at all.
+    #[serde(default)]
+    pub runtime_silent: bool,
     /// Whether one fault was guarded for as long as the limit allows: everything passes.
     pub limit_reached: bool,
     /// For how long they are.

@@ -306,6 +306,10 @@ fn guard(report: &StatusReport, theme: &Theme) -> (String, Style) {
         (GuardMode::Guard, None) if guard.limit_reached => {
             ("time limit reached".to_owned(), theme.bad())
         }
+        (GuardMode::Guard, None) if guard.runtime_silent => (
+            "cannot answer, the runtime is silent".to_owned(),
+            theme.bad(),
+        ),
         _ if guard.is_bypassed() => ("not used by the kubelet".to_owned(), theme.bad()),
         (GuardMode::Shadow, _) => {
             let text = format!("shadow, {} differences", guard.differences);

@@ -9,10 +9,11 @@ use times::GoDuration;
 use super::calls::Method;
 use super::chain;
 use super::episodes;
+use super::errors;
 use super::gone;
 use super::late_calls;
 use super::unexplained;
-use super::{Analysis, Quote, Told};
+use super::{Analysis, InputReport, Quote, Told};
 use crate::goroutines::{self, Goroutines, Group, short};
 use crate::kernel::{self, KernelStack};
 use crate::kind::Kind;
@@ -41,6 +42,7 @@ pub(super) fn conclude(mut told: Told, signs: &Signs) -> Analysis {
     of_metrics(&mut told, metrics.as_ref());
     of_chain(&mut told, chain.as_ref(), &groups);
     unexplained::conclude(&mut told);
+    let (errors, other_errors) = errors::conclude(&mut told);
     let mut story = told.story;
     story.sort_by(|one, other| {
         let key = |quote: &Quote| (quote.time.is_none(), quote.time, quote.line);
@@ -62,9 +64,15 @@ pub(super) fn conclude(mut told: Told, signs: &Signs) -> Analysis {
         story,
         findings,
         unexplained: told.troubles,
+        errors,
+        other_errors,
         dropped: told.dropped,
         episodes,
     };
+    if analysis.has_problem() {
+        analysis.errors.clear();
+        analysis.other_errors = 0;
+    }
     analysis.summary = summary(&analysis);
     analysis
 }
@@ -322,14 +330,27 @@ fn summary(analysis: &Analysis) -> String {
                 short(&holder.function),
                 holder.why
             )),
-            None if analysis.unexplained.is_empty() => {
-                "No problem was found in the input.".to_owned()
-            }
+            None if analysis.unexplained.is_empty() => nothing_found(analysis),
             None => {
                 let first = &analysis.unexplained[0];
                 format!("There is a problem, but the input does not show its cause: {first}.")
             }
         },
+    }
+}
+
+/// Says no more than what was read.
+fn nothing_found(analysis: &Analysis) -> String {
+    let is_read = |input: &InputReport| input.unread_lines < input.lines;
+    if !analysis.inputs.iter().any(is_read) {
+        return "Nothing in the input was recognised, so it shows no problem and no health."
+            .to_owned();
+    }
+    let kinds = analysis.errors.iter().map(|error| error.lines);
+    match kinds.sum::<u64>() + analysis.other_errors {
+        0 => "No problem was found in the input.".to_owned(),
+        1 => "No known problem was found in the input. One line reports an error.".to_owned(),
+        lines => format!("No known problem was found in the input. {lines} lines report errors."),
     }
 }
 

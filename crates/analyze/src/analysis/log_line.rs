@@ -45,6 +45,15 @@ impl Input {
         if writer == Some(Writer::Kubelet) && inner.is_some_and(|inner| inner.starts_with(b"F")) {
             told.failed(&FATAL, 1, || format!("{}:{}", self.path, self.lines));
         }
+        let is_error = match inner {
+            Some(inner) => matches!(inner[0], b'E' | b'F'),
+            None => found.is(Interest::Error),
+        };
+        if is_error {
+            let body = inner.unwrap_or(carried.body);
+            let (path, number) = (&self.path, self.lines);
+            told.errors.line(body, || format!("{path}:{number}"));
+        }
         if !found.is_nothing() {
             self.telling(line, carried, inner, found, told);
         }

@@ -31,6 +31,7 @@ mod chain;
 mod collected;
 mod conclude;
 mod episodes;
+mod errors;
 mod gone;
 mod input;
 mod json;
@@ -51,6 +52,7 @@ use serde::Serialize;
 use times::WallTime;
 
 pub use chain::{Chain, Link};
+pub use errors::LoggedError;
 pub use quote::Quote;
 
 use crate::goroutines::Goroutines;
@@ -124,12 +126,23 @@ pub struct Analysis {
     /// Problems without a known cause, with file and line in front.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unexplained: Vec<String>,
+    /// If nothing else was found: the errors in the logs, the most frequent first. A node that is
+    /// well has some, too.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub errors: Vec<LoggedError>,
+    /// How many lines report errors of further kinds.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub other_errors: u64,
     /// What exceeded the limits.
     #[serde(skip_serializing_if = "Dropped::is_nothing")]
     pub dropped: Dropped,
     /// What happened from when to when, for a timeline, in order of time.
     #[serde(skip)]
     pub episodes: Vec<Episode>,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 impl Analysis {
@@ -144,6 +157,12 @@ impl Analysis {
             .as_ref()
             .is_some_and(|all| all.likely_holder.is_some());
         unhealthy || held || !self.findings.is_empty() || !self.unexplained.is_empty()
+    }
+
+    /// Whether something was read and none of it tells of a problem or an error.
+    pub fn is_clean(&self) -> bool {
+        let is_read = |input: &InputReport| input.unread_lines < input.lines;
+        !self.has_problem() && self.errors.is_empty() && self.inputs.iter().any(is_read)
     }
 
     /// The first finding.

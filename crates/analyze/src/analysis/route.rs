@@ -152,7 +152,9 @@ impl Input {
                 self.drain(told);
             }
             self.log(line, &carried, writer, found, told);
+            // Each error counts.
             if depth == 0
+                && !matches!(body[0], b'E' | b'F')
                 && let Some(rest) = body.get(klog::TIMED..)
             {
                 self.note_alike(line, rest, found, Writer::Kubelet);

@@ -7,6 +7,7 @@ use episodes::Collected as Episodes;
 
 use super::calls::Calls;
 use super::collected::Collected;
+use super::errors::Errors;
 use super::gone::Outage;
 use super::{Dropped, InputReport, Quote};
 use crate::goroutines::Groups;
@@ -47,6 +48,8 @@ pub(super) struct Told {
     pub(super) troubles: Vec<String>,
     /// What failed without telling why.
     pub(super) failures: Vec<Failed>,
+    /// What logs call an error.
+    pub(super) errors: Errors,
     /// When the runtime could not be reached.
     pub(super) gone: Vec<Outage>,
     /// The longest time by which a line's carrier was later than the line, and where.
@@ -100,6 +103,7 @@ impl Told {
         self.proofs.extend(other.proofs);
         self.troubles.extend(other.troubles);
         self.gone.extend(other.gone);
+        self.errors.absorb(other.errors);
         for failed in other.failures {
             self.failed(failed.failure, failed.lines, || failed.place);
         }

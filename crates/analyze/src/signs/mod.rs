@@ -126,9 +126,11 @@ pub enum Interest {
     NotReady,
     /// The API server has taken the kubelet's node.
     Registered,
+    /// The program that wrote the line calls it an error.
+    Error,
 }
 
-const INTERESTS: [(&str, Interest); 62] = [
+const INTERESTS: [(&str, Interest); 66] = [
     ("pleg was last seen active", Interest::Pleg),
     ("pleg has yet to be successful", Interest::Pleg),
     ("from runtime service failed", Interest::Call),
@@ -194,14 +196,21 @@ const INTERESTS: [(&str, Interest); 62] = [
     ("goroutine stack dump", Interest::Dump),
     ("[talos] service[", Interest::Service),
     ("uccessfully registered node", Interest::Registered),
+    ("level=error", Interest::Error),
+    ("level=fatal", Interest::Error),
+    ("\"level\":\"error\"", Interest::Error),
+    ("\"level\":\"fatal\"", Interest::Error),
 ];
 
 /// Those that tell how a line is to be read, and nothing of the node.
-const OF_FORM: u16 = Interest::OtherProgram.bit() | Interest::Carrier.bit() | Interest::Dump.bit();
+const OF_FORM: u32 = Interest::OtherProgram.bit()
+    | Interest::Carrier.bit()
+    | Interest::Dump.bit()
+    | Interest::Error.bit();
 
 impl Interest {
-    const fn bit(self) -> u16 {
-        1 << self as u16
+    const fn bit(self) -> u32 {
+        1 << self as u32
     }
 }
 
@@ -215,7 +224,7 @@ pub struct Found {
     /// What failed, for an unknown reason.
     pub failure: Option<&'static Failure>,
     /// What else, a bit for each.
-    interests: u16,
+    interests: u32,
 }
 
 impl Found {

@@ -18,12 +18,18 @@ use super::{BAD, BOLD, DIM, GOOD, WARN, printable, sentence, styled};
 const MOST_INTERVALS: usize = 8;
 const MOST_GROUPS: usize = 8;
 const MOST_QUOTES: usize = 12;
+const MOST_ERRORS: usize = 5;
 
 /// The answer first, then what shows it.
 pub fn page(analysis: &Analysis) -> String {
     let mut page = String::new();
-    let style = if analysis.has_problem() { BAD } else { GOOD };
-    line(&mut page, &styled(style, sentence(&analysis.summary)));
+    let summary = sentence(&analysis.summary);
+    let summary = match analysis.has_problem() {
+        true => styled(BAD, summary),
+        false if analysis.is_clean() => styled(GOOD, summary),
+        false => summary.to_string(),
+    };
+    line(&mut page, &summary);
     page.push('\n');
     for input in &analysis.inputs {
         line(&mut page, &of_input(input));
@@ -53,7 +59,30 @@ pub fn page(analysis: &Analysis) -> String {
             line(&mut page, &format!("  {}", sentence(trouble)));
         }
     }
+    of_errors(&mut page, analysis);
     page
+}
+
+/// What the logs call an error, where nothing else was found.
+fn of_errors(page: &mut String, analysis: &Analysis) {
+    if analysis.errors.is_empty() {
+        return;
+    }
+    head(
+        page,
+        "Errors in the logs, which a healthy node may have too",
+    );
+    for error in analysis.errors.iter().take(MOST_ERRORS) {
+        let (message, first) = (printable(&error.message), printable(&error.first));
+        let lines = counted(error.lines as usize, "line");
+        line(page, &format!("  {message}"));
+        line(
+            page,
+            &styled(DIM, format_args!("    {lines}, first at {first}")),
+        );
+    }
+    let all = analysis.errors.len() + analysis.other_errors as usize;
+    more(page, all, MOST_ERRORS, "errors");
 }
 
 fn line(page: &mut String, text: &str) {

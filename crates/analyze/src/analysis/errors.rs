@@ -1,0 +1,99 @@
+//! Errors that are reported in a log and prove nothing by themselves: most are over soon, also on
+//! a node that is well. They are shown where nothing else was found, as "no problem" would say
+//! more than what was read.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::Told;
+use crate::line::{after, first_chars, klog, text, until};
+
+/// Further kinds of errors are only counted.
+const MAX_KINDS: usize = 200;
+/// So much of a message tells one kind from another where no place in the source does.
+const KIND_BYTES: usize = 40;
+const MAX_MESSAGE_CHARS: usize = 160;
+
+/// Errors of one kind in the logs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LoggedError {
+    /// The message of the first.
+    pub message: String,
+    /// Its file and line.
+    pub first: String,
+    /// How many lines report it.
+    pub lines: u64,
+}
+
+/// The errors in the logs, by what tells one kind from another.
+#[derive(Debug, Default)]
+pub(super) struct Errors {
+    kinds: BTreeMap<Vec<u8>, LoggedError>,
+    /// Lines of further kinds.
+    others: u64,
+}
+
+impl Errors {
+    /// A line of a log whose level is error or fatal.
+    pub(super) fn line(&mut self, body: &[u8], place: impl FnOnce() -> String) {
+        let (kind, message) = match klog::parse(body) {
+            Some(read) => {
+                let place = &body[..body.len() - read.message.len()];
+                let source = place.get(klog::TIMED..).filter(|_| !read.file.is_empty());
+                let source = source.map(|it| it.trim_ascii_start());
+                // Behind the id of the process.
+                let source = source.and_then(|it| after(it, " "));
+                (source.unwrap_or_else(|| start(read.message)), read.message)
+            }
+            None => {
+                let quoted = ["msg=\"", "\"msg\":\"", "\"message\":\""];
+                let message = quoted.iter().find_map(|lead| after(body, lead));
+                let message = message.map_or(body, |message| until(message, b"\""));
+                (start(message), message)
+            }
+        };
+        if let Some(known) = self.kinds.get_mut(kind) {
+            known.lines += 1;
+        } else if self.kinds.len() < MAX_KINDS {
+            let error = LoggedError {
+                message: first_chars(&text(message), MAX_MESSAGE_CHARS).to_owned(),
+                first: place(),
+                lines: 1,
+            };
+            self.kinds.insert(kind.to_owned(), error);
+        } else {
+            self.others += 1;
+        }
+    }
+
+    /// Takes in those of another input.
+    pub(super) fn absorb(&mut self, other: Self) {
+        self.others += other.others;
+        for (kind, error) in other.kinds {
+            if let Some(known) = self.kinds.get_mut(&kind) {
+                known.lines += error.lines;
+            } else if self.kinds.len() < MAX_KINDS {
+                self.kinds.insert(kind, error);
+            } else {
+                self.others += error.lines;
+            }
+        }
+    }
+}
+
+/// The kinds of errors, the most frequent first, and the number of lines of further kinds.
+pub(super) fn conclude(told: &mut Told) -> (Vec<LoggedError>, u64) {
+    let errors = std::mem::take(&mut told.errors);
+    let mut kinds: Vec<_> = errors.kinds.into_values().collect();
+    kinds.sort_by_key(|error| std::cmp::Reverse(error.lines));
+    (kinds, errors.others)
+}
+
+/// Up to where a message differs from one line to the next.
+fn start(message: &[u8]) -> &[u8] {
+    let start = &message[..message.len().min(KIND_BYTES)];
+    let digit = start.iter().position(u8::is_ascii_digit);
+    &start[..digit.unwrap_or(start.len())]
+}

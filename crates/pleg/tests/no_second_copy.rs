@@ -46,7 +46,8 @@ const QUIET: Duration = Duration::from_secs(90);
 #[test]
 fn whoever_goes_by_the_cache_starts_nothing_twice_in_random_worlds() {
     // 38239: a sandbox that fails, and fails again while it is not listed.
-    live_each(&[38239], WORLDS, |seed| async move {
+    // 45453: a list contradicts an inspection under way.
+    live_each(&[38239, 45453], WORLDS, |seed| async move {
         World::new(seed).live().await
     });
 }

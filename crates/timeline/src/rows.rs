@@ -25,6 +25,8 @@ pub(crate) struct Row {
 pub(crate) enum Section {
     /// Calls that hung.
     Calls,
+    /// Tasks that were blocked in the kernel.
+    Tasks,
     /// The node as a whole.
     Node,
     /// Pods that had to wait.
@@ -40,6 +42,7 @@ impl Section {
     pub fn title(self) -> &'static str {
         match self {
             Self::Calls => "Hung calls",
+            Self::Tasks => "Blocked in the kernel",
             Self::Node => "Node",
             Self::Pods => "Pods not seen",
             Self::Causes => "Causes",
@@ -60,7 +63,7 @@ pub(crate) fn rows(picture: &Picture) -> Vec<Row> {
         let label = match &episode.what {
             What::HungCall { call } if whom.is_empty() => call.clone(),
             What::HungCall { call } => format!("{whom} ({call})"),
-            What::PodWaited => whom,
+            What::PodWaited | What::TaskBlocked => whom,
             What::Event { event, source, .. } => format!("{event} ({source})"),
             What::Health { .. } => "pleg".to_owned(),
             what => what.title(),
@@ -87,6 +90,7 @@ pub(crate) fn rows(picture: &Picture) -> Vec<Row> {
 fn place(what: &What, is_of_nobody: bool) -> (Section, u8) {
     match what {
         What::HungCall { .. } => (Section::Calls, u8::from(is_of_nobody)),
+        What::TaskBlocked => (Section::Tasks, 0),
         What::NotReady => (Section::Node, 0),
         What::WouldBeNotReady => (Section::Node, 1),
         What::PodsSkipped => (Section::Node, 2),
@@ -106,7 +110,7 @@ fn place(what: &What, is_of_nobody: bool) -> (Section, u8) {
 }
 
 fn lasted(picture: &Picture, row: &Row) -> Duration {
-    if !matches!(row.section, Section::Calls | Section::Pods) {
+    if !matches!(row.section, Section::Calls | Section::Tasks | Section::Pods) {
         return Duration::ZERO;
     }
     let episodes = row.episodes.iter().map(|index| &picture.episodes[*index]);
@@ -143,7 +147,7 @@ fn together(rows: Vec<Row>) -> Vec<Row> {
 /// The class of an episode in styles: its colour.
 pub(crate) fn class(what: &What) -> &'static str {
     match what {
-        What::HungCall { .. } => "hung",
+        What::HungCall { .. } | What::TaskBlocked => "hung",
         What::Guarding => "guard",
         What::PodWaited | What::NoRelist => "wait",
         What::NotRecorded => "none",

@@ -80,6 +80,9 @@ impl Fold {
                     if let Some(episode) = event::episode(&event, told.happened) {
                         self.found.add(episode);
                     }
+                    if let Some(episode) = event::waited(&event, told.happened) {
+                        self.found.add(episode);
+                    }
                 }
                 Record::Health(health) => {
                     let now = status::health_change(&health);

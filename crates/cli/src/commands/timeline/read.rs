@@ -256,7 +256,7 @@ impl Read {
         advice.dedup_by(|one, other| one.cause == other.cause && one.sentence == other.sentence);
         let until = self.times.iter().map(|times| times.until).max();
         self.notes.extend(apart(self.times));
-        let Some(picture) = Picture::new(String::new(), once(self.episodes)) else {
+        let Some(picture) = Picture::new(String::new(), self.episodes) else {
             match until {
                 Some(_) => bail!(
                     "nothing that was read shows a call that hung or a node that suffered, so there \
@@ -288,15 +288,6 @@ impl Read {
             ..picture
         })
     }
-}
-
-/// What two sources show is drawn once: a history, and a snapshot of it.
-fn once(mut episodes: Vec<Episode>) -> Vec<Episode> {
-    episodes.sort_by_cached_key(|it| (it.from, it.what.title(), it.whom(), Reverse(it.until())));
-    episodes.dedup_by(|again, first| {
-        again.from == first.from && again.what == first.what && again.who == first.who
-    });
-    episodes
 }
 
 fn advice(finding: &Finding) -> Advice {

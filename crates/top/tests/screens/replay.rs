@@ -188,7 +188,7 @@ fn the_diagnosis_of_a_snapshot_is_a_finding_with_its_time() {
     assert!(
         replayed
             .screen
-            .line("problem")
+            .line("problem  high")
             .contains("db holds the lock")
     );
 }

@@ -22,7 +22,7 @@ const MAX_FILES: usize = 8;
 /// A sentence about sources between which there is a gap: none tells what happened while another
 /// one was written.
 pub(super) fn apart(mut all: Vec<Times>) -> Option<String> {
-    all.sort_by(|one, other| one.from.cmp(&other.from));
+    all.sort_by_key(|times| times.from);
     let mut covered = all.first()?.until;
     let mut has_gap = false;
     for times in &all {

@@ -135,3 +135,81 @@ fn the_year_that_a_later_line_tells_moves_every_episode() {
         "{years:?}"
     );
 }
+
+#[test]
+fn a_task_that_the_kernel_reports_as_blocked_is_an_episode_until_the_last_report() {
+    let forms = [
+        "May 06 12:0{}:00 n1 kernel: INFO: task dockerd:1810 blocked for more than 120 seconds.",
+        "May  6 12:0{}:00 n1 kernel: [450528.01] INFO: task dockerd:1810 blocked for more than 120 seconds.",
+        "[Mon May  6 12:0{}:00 2024] INFO: task dockerd:1810 blocked for more than 120 seconds.",
+        "2024-05-06T12:0{}:00,013688+00:00 INFO: task dockerd:1810 blocked for more than 120 seconds.",
+        "2024-05-06T12:0{}:00+0000 n1 kernel: INFO: task dockerd:1810 blocked for more than 120 seconds.",
+    ];
+    for form in forms {
+        let lines: Vec<String> = ["2", "4", "6"]
+            .iter()
+            .map(|minute| form.replace("{}", minute))
+            .collect();
+        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+        let analysis = analysed(&lines);
+        let expected = ["12:00:00-12:06:00 task blocked dockerd (1810)"];
+        assert_eq!(told(&analysis), expected, "{form}");
+        let episode = &analysis.episodes[0];
+        assert_eq!(episode.count, 3);
+        assert_eq!(episode.source.as_ref().unwrap().line, Some(1));
+    }
+}
+
+#[test]
+fn a_blocked_task_without_a_time_of_day_is_no_episode() {
+    let analysis = analysed(&[
+        "[450528.013688] INFO: task dockerd:1810 blocked for more than 328 seconds.",
+        "[450528.020856]       Not tainted 5.4.89+ #1",
+    ]);
+    assert_eq!(told(&analysis), [""; 0]);
+}
+
+const CONDITIONS: [&str; 4] = [
+    "Conditions:",
+    "  Type             Status  LastHeartbeatTime                 LastTransitionTime                Reason                       Message",
+    "  DiskPressure     False   Mon, 06 May 2024 12:40:00 +0000   Tue, 28 May 2019 17:35:08 +0000   KubeletHasNoDiskPressure     kubelet has no disk pressure",
+    "  Ready            False   Mon, 06 May 2024 14:40:00 +0200   Mon, 06 May 2024 14:33:00 +0200   KubeletNotReady              PLEG is not healthy: pleg was last seen active 10m ago",
+];
+
+#[test]
+fn a_node_that_describe_shows_as_not_ready_was_so_from_its_last_transition() {
+    let analysis = analysed(&CONDITIONS);
+    assert_eq!(told(&analysis), ["12:33:00- NotReady"]);
+    let episode = &analysis.episodes[0];
+    assert_eq!(
+        episode.reason,
+        "KubeletNotReady: PLEG is not healthy: pleg was last seen active 10m ago"
+    );
+    let until = episode.seen_until.unwrap().to_string();
+    assert!(until.contains("12:40:00"), "{until}");
+    let input = &analysis.inputs[0];
+    let times = [input.read_from, input.read_until].map(|time| time.unwrap().to_string());
+    assert!(times[0].contains("12:33:00") && times[1].contains("12:40:00"));
+}
+
+#[test]
+fn a_kubelet_that_stopped_posting_is_not_ready_since_the_api_server_noticed() {
+    let row = "  Ready            Unknown   Mon, 06 May 2024 12:39:00 +0000   Mon, 06 May 2024 12:39:40 +0000   NodeStatusUnknown   Kubelet stopped posting node status.";
+    let analysis = analysed(&[CONDITIONS[0], CONDITIONS[1], row]);
+    assert_eq!(told(&analysis), ["12:39:40- NotReady"]);
+    assert!(analysis.episodes[0].reason.contains("stopped posting"));
+}
+
+#[test]
+fn a_log_that_shows_when_the_node_was_ready_again_ends_what_describe_shows() {
+    let mut lines = CONDITIONS.to_vec();
+    lines.push(
+        "I0506 12:33:01.000000 9 kubelet_node_status.go:379] Recording NodeNotReady event message \
+         for node n1",
+    );
+    lines.push(
+        "I0506 12:50:00.000000 9 kubelet_node_status.go:379] Recording NodeReady event message \
+         for node n1",
+    );
+    assert_eq!(told(&analysed(&lines)), ["12:33:00-12:50:00 NotReady"]);
+}

@@ -3,6 +3,7 @@
 
 use std::io;
 
+use rustix::process::{Signal, getpid, kill_process};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Waits for either. Both are taken care of from this call on, not from the first poll.
@@ -27,4 +28,34 @@ pub fn screen_ended() -> io::Result<impl Future<Output = &'static str>> {
             signal = interrupted => signal,
         }
     })
+}
+
+/// SIGTSTP, with which a shell's job control and `kill -TSTP` stop a process. A screen leaves the
+/// terminal before it stops.
+pub struct Stops(tokio::signal::unix::Signal);
+
+impl Stops {
+    /// Such signals from now on.
+    pub fn new() -> io::Result<Self> {
+        let kind = SignalKind::from_raw(Signal::TSTP.as_raw());
+        signal(kind).map(Self)
+    }
+
+    /// Waits for the next one.
+    pub async fn next(&mut self) {
+        self.0.recv().await;
+    }
+
+    /// Stops this process until SIGCONT.
+    pub fn stop() -> io::Result<()> {
+        // SIGTSTP is ignored where nobody could continue us, and has our own handler.
+        kill_process(getpid(), Signal::STOP)?;
+        Ok(())
+    }
+
+    /// Lets the session draw at once: it takes this for a change of the terminal's size.
+    pub fn redraw() -> io::Result<()> {
+        kill_process(getpid(), Signal::WINCH)?;
+        Ok(())
+    }
 }

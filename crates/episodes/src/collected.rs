@@ -74,7 +74,9 @@ impl Episode {
     fn absorb(&mut self, other: Self) {
         let until = self.until().max(other.until());
         self.from = self.from.min(other.from);
-        self.to = self.to.zip(other.to).map(|(one, other)| one.max(other));
+        // What one source shows until its end has ended if another source shows its end later.
+        let ends = [self.to, other.to].into_iter().flatten();
+        self.to = ends.max().filter(|end| *end == until);
         self.seen_until = Some(until).filter(|until| self.to.is_none() && *until > self.from);
         self.count += other.count;
         self.who.learn(other.who);
@@ -116,6 +118,26 @@ mod tests {
             collected.add(hangs(from, to, "a"));
         }
         assert_eq!(spans(collected), [(0, 310, 3), (500, 510, 1)]);
+    }
+
+    #[test]
+    fn what_one_source_shows_as_lasting_has_ended_if_another_one_shows_its_end() {
+        let open = |from, until| {
+            let episode = Episode::new(second(from), None, What::NotReady, "");
+            episode.seen_until(Some(second(until)))
+        };
+        let mut collected = Collected::default();
+        collected.add(open(0, 50));
+        collected.add(Episode::new(
+            second(1),
+            Some(second(90)),
+            What::NotReady,
+            "",
+        ));
+        assert_eq!(spans(collected.clone()), [(0, 90, 2)]);
+        collected.add(open(80, 100));
+        let (all, _) = collected.sorted();
+        assert_eq!((all[0].to, all[0].seen_until), (None, Some(second(100))));
     }
 
     #[test]

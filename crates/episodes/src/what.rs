@@ -16,6 +16,8 @@ pub enum What {
         /// The CRI method.
         call: String,
     },
+    /// A task was blocked in the kernel, as the kernel reported.
+    TaskBlocked,
     /// The node was NotReady, as the kubelet itself reported.
     NotReady,
     /// A kubelet on this node would have been NotReady.
@@ -89,6 +91,7 @@ impl What {
             | Self::RuntimeUnreachable => Level::Error,
             Self::Health { state } if state == "Unhealthy" => Level::Error,
             Self::HungCall { .. }
+            | Self::TaskBlocked
             | Self::Health { .. }
             | Self::NoRelist
             | Self::PodWaited
@@ -105,6 +108,7 @@ impl What {
     pub fn title(&self) -> String {
         match self {
             Self::HungCall { call } => format!("{call} hangs"),
+            Self::TaskBlocked => "task blocked".into(),
             Self::NotReady => "NotReady".into(),
             Self::WouldBeNotReady => "would be NotReady".into(),
             Self::PodsSkipped => "pods are not synced".into(),

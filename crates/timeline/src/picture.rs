@@ -1,5 +1,6 @@
 //! What is drawn.
 
+use std::cmp::Reverse;
 use std::time::Duration;
 
 use episodes::{Episode, What};
@@ -47,9 +48,10 @@ pub struct Advice {
 const SHORTEST: Duration = Duration::from_secs(1);
 
 impl Picture {
-    /// A picture of all these episodes. None without any.
-    pub fn new(summary: impl Into<String>, mut episodes: Vec<Episode>) -> Option<Self> {
-        episodes.sort_by_key(|episode| episode.from);
+    /// A picture of all these episodes. None without any. What two sources show, a history and a
+    /// snapshot of it for example, is drawn once.
+    pub fn new(summary: impl Into<String>, episodes: Vec<Episode>) -> Option<Self> {
+        let episodes = once(episodes);
         let from = episodes.first()?.from;
         let to = episodes.iter().map(Episode::until).max()?;
         Some(Self {
@@ -90,6 +92,15 @@ impl Picture {
         let from = part(episode.from);
         (from, part(drawn_until(episode)).max(from))
     }
+}
+
+/// In order of time, each once.
+fn once(mut episodes: Vec<Episode>) -> Vec<Episode> {
+    episodes.sort_by_cached_key(|it| (it.from, it.what.title(), it.whom(), Reverse(it.until())));
+    episodes.dedup_by(|again, first| {
+        again.from == first.from && again.what == first.what && again.who == first.who
+    });
+    episodes
 }
 
 /// Where a bar ends. An event is drawn until it was reported.

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use episodes::{Level, What};
+use times::GoDuration;
 
 use crate::Picture;
 
@@ -25,6 +26,8 @@ pub(crate) struct Row {
 pub(crate) enum Section {
     /// Calls that hung.
     Calls,
+    /// Tasks that were blocked in the kernel.
+    Tasks,
     /// The node as a whole.
     Node,
     /// Pods that had to wait.
@@ -40,8 +43,9 @@ impl Section {
     pub fn title(self) -> &'static str {
         match self {
             Self::Calls => "Hung calls",
+            Self::Tasks => "Blocked in the kernel",
             Self::Node => "Node",
-            Self::Pods => "Pods not seen",
+            Self::Pods => "Pods that waited",
             Self::Causes => "Causes",
             Self::Events => "Events",
         }
@@ -50,6 +54,7 @@ impl Section {
 
 /// A section with more rows is not readable: the others share one.
 const MAX_ROWS: usize = 30;
+const MAX_PODS: usize = 20;
 
 /// The rows of a picture.
 pub(crate) fn rows(picture: &Picture) -> Vec<Row> {
@@ -60,7 +65,7 @@ pub(crate) fn rows(picture: &Picture) -> Vec<Row> {
         let label = match &episode.what {
             What::HungCall { call } if whom.is_empty() => call.clone(),
             What::HungCall { call } => format!("{whom} ({call})"),
-            What::PodWaited => whom,
+            What::PodWaited | What::TaskBlocked => whom,
             What::Event { event, source, .. } => format!("{event} ({source})"),
             What::Health { .. } => "pleg".to_owned(),
             what => what.title(),
@@ -69,6 +74,10 @@ pub(crate) fn rows(picture: &Picture) -> Vec<Row> {
         its.push(index);
     }
     let rows = rows.into_iter().map(|((section, order, label), episodes)| {
+        let label = match section {
+            Section::Pods => format!("{label} ({})", longest(picture, &episodes)),
+            _ => label,
+        };
         let row = Row {
             label,
             section,
@@ -87,6 +96,7 @@ pub(crate) fn rows(picture: &Picture) -> Vec<Row> {
 fn place(what: &What, is_of_nobody: bool) -> (Section, u8) {
     match what {
         What::HungCall { .. } => (Section::Calls, u8::from(is_of_nobody)),
+        What::TaskBlocked => (Section::Tasks, 0),
         What::NotReady => (Section::Node, 0),
         What::WouldBeNotReady => (Section::Node, 1),
         What::PodsSkipped => (Section::Node, 2),
@@ -106,12 +116,20 @@ fn place(what: &What, is_of_nobody: bool) -> (Section, u8) {
 }
 
 fn lasted(picture: &Picture, row: &Row) -> Duration {
-    if !matches!(row.section, Section::Calls | Section::Pods) {
+    if !matches!(row.section, Section::Calls | Section::Tasks | Section::Pods) {
         return Duration::ZERO;
     }
     let episodes = row.episodes.iter().map(|index| &picture.episodes[*index]);
     let each = episodes.map(|episode| episode.until().since(episode.from));
     each.sum()
+}
+
+fn longest(picture: &Picture, episodes: &[usize]) -> GoDuration {
+    let each = episodes.iter().map(|index| &picture.episodes[*index]);
+    let longest = each
+        .map(|episode| episode.until().since(episode.from))
+        .max();
+    GoDuration(Duration::from_secs(longest.unwrap_or_default().as_secs()))
 }
 
 /// Rows beyond the limit of their section become one.
@@ -120,7 +138,11 @@ fn together(rows: Vec<Row>) -> Vec<Row> {
     let mut more: BTreeMap<Section, Vec<Row>> = BTreeMap::new();
     for row in rows {
         let in_section = kept.iter().filter(|kept| kept.section == row.section);
-        match in_section.count() < MAX_ROWS {
+        let most = match row.section {
+            Section::Pods => MAX_PODS,
+            _ => MAX_ROWS,
+        };
+        match in_section.count() < most {
             true => kept.push(row),
             false => more.entry(row.section).or_default().push(row),
         }
@@ -143,7 +165,7 @@ fn together(rows: Vec<Row>) -> Vec<Row> {
 /// The class of an episode in styles: its colour.
 pub(crate) fn class(what: &What) -> &'static str {
     match what {
-        What::HungCall { .. } => "hung",
+        What::HungCall { .. } | What::TaskBlocked => "hung",
         What::Guarding => "guard",
         What::PodWaited | What::NoRelist => "wait",
         What::NotRecorded => "none",
@@ -206,6 +228,18 @@ mod tests {
                 "NotReady"
             ]
         );
+    }
+
+    #[test]
+    fn the_pods_that_waited_longest_have_a_row_each_with_their_delay() {
+        let waited = |number: i64| {
+            let (from, to) = (second(0), Some(second(1000 - number)));
+            Episode::new(from, to, What::PodWaited, "").about(pod(&format!("p{number}")))
+        };
+        let labels = labels((0..50).map(waited).collect());
+        assert_eq!(labels.len(), MAX_PODS + 1);
+        assert_eq!(labels[..2], ["default/p0 (16m40s)", "default/p1 (16m39s)"]);
+        assert_eq!(labels[MAX_PODS], "30 more");
     }
 
     #[test]

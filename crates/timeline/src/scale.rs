@@ -33,6 +33,9 @@ const STEPS: [i64; 21] = [
     90 * 86_400,
 ];
 
+/// From here on hours say less than days.
+const DAYS: Duration = Duration::from_secs(3 * 86_400);
+
 /// A mark of the axis: where, as a part of the width, and its text.
 pub(crate) struct Mark {
     /// From 0 to 1.
@@ -80,11 +83,15 @@ pub(crate) fn title(picture: &Picture) -> String {
         false => "%-d %B %Y, %H:%M:%S UTC",
     };
     let spans = Duration::from_secs(picture.spans().as_secs().max(1));
+    let spans = match spans < DAYS {
+        true => GoDuration(spans).to_string(),
+        false => format!("{} days", spans.as_secs() / 86_400),
+    };
     format!(
         "{} to {} ({})",
         from.strftime("%-d %B %Y, %H:%M:%S"),
         to.strftime(end),
-        GoDuration(spans)
+        spans
     )
 }
 

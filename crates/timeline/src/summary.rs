@@ -28,8 +28,19 @@ pub fn summary(episodes: &[Episode]) -> Option<String> {
             true => String::new(),
             false => format!(" for {whom}"),
         };
-        let time = shown(lasted(episode));
-        parts.push(format!("{call}{whom} did not return for {time}"));
+        parts.push(match lasted(episode) {
+            // The log tells that it timed out, not for how long it had been waited for.
+            Duration::ZERO => format!("{call}{whom} timed out"),
+            time => format!("{call}{whom} did not return for {}", shown(time)),
+        });
+    }
+    let blocked = |episode: &&Episode| episode.what == What::TaskBlocked;
+    if let Some(episode) = episodes.iter().filter(blocked).max_by_key(|it| lasted(it)) {
+        parts.push(format!(
+            "the task {} was blocked in the kernel for {}",
+            episode.whom(),
+            shown(lasted(episode))
+        ));
     }
     let suffered = [
         (
@@ -75,10 +86,11 @@ fn together(mut times: Vec<(WallTime, WallTime)>) -> Duration {
     each.sum()
 }
 
-fn shown(time: Duration) -> GoDuration {
-    match time.as_secs() {
-        0 => GoDuration(Duration::from_millis(time.as_millis() as u64)),
-        seconds => GoDuration(Duration::from_secs(seconds)),
+fn shown(time: Duration) -> String {
+    match (time.as_secs(), time.as_millis()) {
+        (0, 0) => "less than 1ms".to_owned(),
+        (0, millis) => GoDuration(Duration::from_millis(millis as u64)).to_string(),
+        (seconds, _) => GoDuration(Duration::from_secs(seconds)).to_string(),
     }
 }
 
@@ -109,5 +121,44 @@ mod tests {
              1m42s."
         );
         assert_eq!(summary(&[]), None);
+    }
+
+    #[test]
+    fn a_call_of_which_only_the_timeout_is_known_timed_out_and_short_times_are_in_milliseconds() {
+        let milli = |milli: i64| WallTime::from_unix_nanos((1 + milli) * 1_000_000).unwrap();
+        let what = || What::HungCall {
+            call: "RunPodSandbox".into(),
+        };
+        let said = |episode| summary(&[episode]).unwrap();
+        assert_eq!(
+            said(Episode::at(milli(0), what(), "")),
+            "RunPodSandbox timed out."
+        );
+        let short = Episode::new(milli(0), Some(milli(400)), what(), "");
+        assert_eq!(said(short), "RunPodSandbox did not return for 400ms.");
+        let nanos = WallTime::from_unix_nanos(1_001_000);
+        let shortest = Episode::new(milli(0), nanos, what(), "");
+        assert_eq!(
+            said(shortest),
+            "RunPodSandbox did not return for less than 1ms."
+        );
+    }
+
+    #[test]
+    fn the_sentence_names_the_task_that_was_blocked_longest() {
+        let second = |second: i64| WallTime::from_unix_nanos((1 + second) * 1_000_000_000).unwrap();
+        let blocked = |until, process: &str| {
+            let who = Culprit {
+                pid: Some(7),
+                process: Some(process.into()),
+                ..Culprit::default()
+            };
+            Episode::new(second(0), Some(second(until)), What::TaskBlocked, "").about(who)
+        };
+        let said = summary(&[blocked(240, "dockerd"), blocked(120, "runc")]).unwrap();
+        assert_eq!(
+            said,
+            "The task dockerd (7) was blocked in the kernel for 4m0s."
+        );
     }
 }

@@ -81,7 +81,7 @@ enum Line<'a> {
 }
 
 fn draw(picture: &Picture, row: &Row, y: f64, out: &mut String) {
-    let label = cut(&printable(&row.label), LABEL_CHARACTERS);
+    let label = cut_beginning(&printable(&row.label), LABEL_CHARACTERS);
     let _ = writeln!(
         out,
         "<g><title>{}</title><text class=\"label\" x=\"24\" y=\"{:.0}\">{}</text>",
@@ -131,6 +131,18 @@ fn cut(text: &str, most: usize) -> String {
     match characters.next() {
         Some(_) => kept + "…",
         None => kept,
+    }
+}
+
+/// Cut at its beginning: names differ at their ends.
+pub(crate) fn cut_beginning(text: &str, most: usize) -> String {
+    let length = text.chars().count();
+    match length <= most {
+        true => text.to_owned(),
+        false => {
+            let tail = text.chars().skip(length - most + 1);
+            format!("…{}", tail.collect::<String>())
+        }
     }
 }
 

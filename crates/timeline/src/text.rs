@@ -11,6 +11,7 @@ use crate::Picture;
 use crate::picture::why;
 use crate::rows::{Row, rows};
 use crate::scale::{marks, title};
+use crate::svg::cut_beginning;
 
 /// A line a second would be too much to read.
 const MAX_LINES: usize = 60;
@@ -30,7 +31,7 @@ pub fn text(picture: &Picture, width: usize) -> String {
         if section.replace(row.section) != Some(row.section) {
             let _ = writeln!(page, "{}", row.section.title());
         }
-        let label = label(&row.label);
+        let label = cut_beginning(&printable(&row.label), LABEL - 2);
         let _ = writeln!(
             page,
             "  {label:width$} {}",
@@ -69,20 +70,6 @@ fn causes(picture: &Picture, page: &mut String) {
         }
         for step in &advice.steps {
             let _ = writeln!(page, "  -> {}", sentence(step));
-        }
-    }
-}
-
-/// Cut at its beginning: names differ at their ends.
-fn label(text: &str) -> String {
-    let text = printable(text);
-    let length = text.chars().count();
-    let room = LABEL - 2;
-    match length <= room {
-        true => text.into_owned(),
-        false => {
-            let tail = text.chars().skip(length - room + 1);
-            format!("…{}", tail.collect::<String>())
         }
     }
 }

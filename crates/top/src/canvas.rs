@@ -43,6 +43,12 @@ impl<W: Write> Canvas<W> {
         })
     }
 
+    /// Others have used the terminal meanwhile: the next draw draws everything.
+    pub fn begin_anew(&mut self) -> io::Result<()> {
+        self.shown = Buffer::empty(Rect::ZERO);
+        self.terminal.hide_cursor()
+    }
+
     /// Draws a state on the terminal, which has this size now.
     pub fn draw(&mut self, state: &State, size: Size) -> io::Result<Extent> {
         let area = Rect::from(size);

@@ -4,6 +4,7 @@
 //! ```text
 //!   enter: raw mode, alternate screen, no cursor
 //!     |  draw, draw, draw: a canvas writes the frames
+//!   suspend, resume: while the process is stopped
 //!   restore: on drop (the end, an error, a signal) and before a panic is reported
 //! ```
 
@@ -37,21 +38,22 @@ impl Screen {
     /// Takes the terminal over.
     pub fn enter(theme: Theme) -> io::Result<Self> {
         report_panics_on_the_restored_terminal();
-        TAKEN.store(true, Ordering::SeqCst);
-        let entered = enable_raw_mode()
-            .and_then(|()| execute!(stdout(), EnterAlternateScreen))
-            .and_then(|()| {
-                // One write for each frame, so that no terminal shows half of it.
-                let out = BufWriter::with_capacity(1 << 16, stdout());
-                Canvas::new(out, size()?, theme)
-            });
-        match entered {
-            Ok(canvas) => Ok(Self { canvas }),
-            Err(error) => {
-                restore();
-                Err(error)
-            }
-        }
+        let canvas = taken(|| {
+            // One write for each frame, so that no terminal shows half of it.
+            let out = BufWriter::with_capacity(1 << 16, stdout());
+            Canvas::new(out, size()?, theme)
+        })?;
+        Ok(Self { canvas })
+    }
+
+    /// Gives the terminal back until [`Screen::resume`].
+    pub fn suspend(&mut self) {
+        restore();
+    }
+
+    /// Takes the terminal over again. The next draw draws everything.
+    pub fn resume(&mut self) -> io::Result<()> {
+        taken(|| self.canvas.begin_anew())
     }
 
     /// Draws a state.
@@ -64,6 +66,15 @@ impl Drop for Screen {
     fn drop(&mut self) {
         restore();
     }
+}
+
+/// Takes the terminal over and prepares it, or gives it back.
+fn taken<T>(prepare: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    TAKEN.store(true, Ordering::SeqCst);
+    let taken = enable_raw_mode()
+        .and_then(|()| execute!(stdout(), EnterAlternateScreen))
+        .and_then(|()| prepare());
+    taken.inspect_err(|_| restore())
 }
 
 /// Whether there is a terminal on both sides: keys come from one, and the screen goes to one.

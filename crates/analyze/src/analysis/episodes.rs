@@ -4,7 +4,8 @@
 //!   a call that timed out ------\
 //!   a line that shows a cause ---+--> Collected: what repeats is one episode
 //!   not ready, ready, started --/         |
-//!   the series, outages ------------------+--> conclude: those of causes that were found
+//!   a task blocked in the kernel -/         |
+//!   conditions, the series, outages ------+--> conclude: those of causes that were found
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,6 +20,8 @@ use super::Quote;
 use super::calls::Method;
 use super::gone::Outage;
 use super::log_line::MAX_HOSTS;
+use crate::kernel::HungTask;
+use crate::output::NotReady;
 use crate::series::Interval;
 use crate::signs::{Found, Interest};
 
@@ -104,6 +107,30 @@ pub(super) fn late_call(method: Method, who: Culprit, quote: Quote) -> Option<Ep
     let what = What::HungCall { call: call.into() };
     let episode = Episode::new(from, Some(to), what, reason);
     Some(episode.about(who).written(quote.source()))
+}
+
+/// The kernel reported at the quote's time that a task was blocked.
+pub(super) fn blocked(task: HungTask, quote: Quote) -> Option<Episode> {
+    let to = quote.time?;
+    let from = to.before(Duration::from_secs(task.seconds.unwrap_or(0)));
+    let reason = "the kernel reported that the task was blocked; by default it reports \
+                  ten tasks in all";
+    let who = Culprit {
+        pid: task.pid,
+        process: Some(task.process),
+        ..Culprit::default()
+    };
+    let episode = Episode::new(from, Some(to), What::TaskBlocked, reason);
+    Some(episode.about(who).written(quote.source()))
+}
+
+/// The conditions of a node show that it was not Ready.
+pub(super) fn not_ready(seen: &NotReady, file: &str) -> Episode {
+    let nanos = seen.since.as_unix_nanos();
+    let quote = Quote::new(file, seen.line, Some(nanos), seen.text.as_bytes());
+    let episode = Episode::new(seen.since, None, What::NotReady, &*seen.says);
+    let episode = episode.seen_until(Some(seen.reported));
+    episode.written(quote.source())
 }
 
 /// A line that shows a cause.

@@ -6,7 +6,7 @@ use times::WallTime;
 
 use super::InputReport;
 use super::alike::Alikes;
-use super::episodes::Readiness;
+use super::episodes::{self, Readiness};
 use super::gone::Gone;
 use super::repeated::Repeated;
 use super::services::Services;
@@ -31,6 +31,8 @@ pub(super) struct Input {
     pub(super) calendar: Calendar,
     /// A time that is more complete than those at the start of the series.
     pub(super) learnt_late: Option<Stamp>,
+    /// The time of the first line that has one.
+    pub(super) first: Option<Stamp>,
     /// The last line's time.
     pub(super) last: Option<Stamp>,
     /// The time of the line before.
@@ -65,6 +67,7 @@ impl Input {
             kinds: [0; Kind::COUNT],
             calendar: Calendar::until(latest),
             learnt_late: None,
+            first: None,
             last: None,
             before: None,
             hosts: BTreeMap::new(),
@@ -155,11 +158,25 @@ impl Input {
         for quote in &mut told.story {
             quote.shift(correction);
         }
-        let read_until = last.and_then(WallTime::from_unix_nanos);
-        for episode in std::mem::take(&mut self.readiness).end(read_until) {
+        let of_stamp = |stamp: Option<Stamp>| {
+            let nanos = stamp.and_then(|stamp| self.calendar.resolve(&stamp));
+            nanos.and_then(WallTime::from_unix_nanos)
+        };
+        let (mut from, mut until) = (of_stamp(self.first.or(self.last)), of_stamp(self.last));
+        for episode in std::mem::take(&mut self.readiness).end(until) {
             told.episodes.add(episode);
         }
         told.episodes.shift(correction);
+        [&mut from, &mut until]
+            .into_iter()
+            .flatten()
+            .for_each(|time| *time = time.shifted(correction));
+        // Conditions have complete times.
+        for seen in self.output.take_not_ready() {
+            from = from.or(Some(seen.since)).min(Some(seen.since));
+            until = until.max(Some(seen.since.max(seen.reported)));
+            told.episodes.add(episodes::not_ready(&seen, &self.path));
+        }
         for (_, intervals) in std::mem::take(&mut self.hosts) {
             told.around.starts += intervals.starts();
             let (mut intervals, dropped) = intervals.end(last);
@@ -191,7 +208,8 @@ impl Input {
             kind,
             lines: self.lines,
             unread_lines: self.unread,
-            read_until: read_until.map(|time| time.shifted(correction)),
+            read_from: from,
+            read_until: until,
             error,
         });
     }

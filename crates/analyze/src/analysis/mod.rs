@@ -76,6 +76,9 @@ pub struct InputReport {
     pub lines: u64,
     /// How many of them could not be read.
     pub unread_lines: u64,
+    /// The time of its first line that has one.
+    #[serde(skip)]
+    pub read_from: Option<WallTime>,
     /// The time of its last line that has one.
     #[serde(skip)]
     pub read_until: Option<WallTime>,

@@ -1,9 +1,10 @@
 //! Passes each line to its reader, by its form, with the cheapest checks first.
 
-use super::Told;
 use super::input::Input;
 use super::json::time_of_json;
+use super::{Quote, Told, episodes};
 use crate::goroutines::{Header, Took};
+use crate::kernel::HungTask;
 use crate::kind::{Kind, Writer};
 use crate::line::forms::{
     ESCAPE, is_continuation, is_log_file_header, is_logrus_on_a_terminal, is_uptime,
@@ -21,6 +22,7 @@ impl Input {
     /// Reads the next line.
     pub(super) fn line(&mut self, raw: &[u8], cut: bool, signs: &Signs, told: &mut Told) {
         self.lines += 1;
+        self.first = self.first.or(self.last);
         match memchr::memchr(ESCAPE, raw) {
             Some(_) => self.plain_line(&without_colours(raw), cut, signs, told),
             None => self.plain_line(raw, cut, signs, told),
@@ -319,9 +321,24 @@ impl Input {
                 }
             },
         };
+        if kind == Kind::KernelStack {
+            self.blocked(carried.body, text, carried, told);
+        }
         self.read_as(kind);
         self.drain(told);
         true
+    }
+
+    /// A task that the kernel reports as blocked, if the line has a time of day.
+    fn blocked(&self, line: &[u8], text: &str, carried: &Carried, told: &mut Told) {
+        let Some(task) = HungTask::of_line(text) else {
+            return;
+        };
+        let time = carried.time.and_then(|time| self.calendar.resolve(&time));
+        let quote = Quote::new(&self.path, self.lines, time, line);
+        if let Some(episode) = episodes::blocked(task, quote) {
+            told.episodes.add(episode);
+        }
     }
 
     fn kernel_line(&mut self, line: &[u8], carried: &Carried, found: &Found, told: &mut Told) {
@@ -335,6 +352,7 @@ impl Input {
         let text = lossy(body);
         self.kernel.line(&text, self.lines);
         self.drain(told);
+        self.blocked(line, &text, carried, told);
         self.log(line, carried, Some(Writer::Kernel), found, told);
     }
 

@@ -25,5 +25,5 @@
 mod reader;
 mod rules;
 
-pub use reader::{KernelStack, KernelStackReader};
+pub use reader::{HungTask, KernelStack, KernelStackReader};
 pub use rules::{cause_of_function, proof};

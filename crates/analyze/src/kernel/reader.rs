@@ -124,6 +124,32 @@ impl KernelStackReader {
     }
 }
 
+/// A task that the kernel reports as blocked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HungTask {
+    /// Its name.
+    pub process: String,
+    /// Its number.
+    pub pid: Option<u32>,
+    /// For at least how long it has been blocked.
+    pub seconds: Option<u64>,
+}
+
+impl HungTask {
+    /// The task of `INFO: task dockerd:1810 blocked for more than 328 seconds.`
+    pub fn of_line(line: &str) -> Option<Self> {
+        let at = TASK.find(line.as_bytes())?;
+        let rest = &line[at + TASK.needle().len()..];
+        let (task, rest) = rest.split_once(" blocked for more than ")?;
+        let (process, pid) = task.rsplit_once(':')?;
+        Some(Self {
+            process: first_chars(process, 100).to_owned(),
+            pid: pid.parse().ok(),
+            seconds: rest.split(' ').next()?.parse().ok(),
+        })
+    }
+}
+
 // Every line is asked for these.
 static TASK: LazyLock<Finder> = LazyLock::new(|| Finder::new("INFO: task "));
 static PROC: LazyLock<Finder> = LazyLock::new(|| Finder::new("/proc/"));
@@ -134,15 +160,12 @@ fn beginning(line: &str, number: u64) -> Option<KernelStack> {
         line: number,
         ..KernelStack::default()
     };
-    // INFO: task dockerd:1810 blocked for more than 328 seconds.
-    if let Some(at) = TASK.find(line.as_bytes()) {
-        let rest = &line[at + TASK.needle().len()..];
-        let (task, rest) = rest.split_once(" blocked for more than ")?;
-        let (process, pid) = task.rsplit_once(':')?;
+    if TASK.find(line.as_bytes()).is_some() {
+        let task = HungTask::of_line(line)?;
         return Some(KernelStack {
-            process: Some(first_chars(process, 100).to_owned()),
-            pid: pid.parse().ok(),
-            blocked_seconds: rest.split(' ').next()?.parse().ok(),
+            process: Some(task.process),
+            pid: task.pid,
+            blocked_seconds: task.seconds,
             ..stack
         });
     }

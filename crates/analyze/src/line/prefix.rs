@@ -129,6 +129,9 @@ fn stamped<'a>(line: &'a [u8], carried: &mut Carried<'a>) -> Option<&'a [u8]> {
     Some(writer(rest, carried).unwrap_or(rest))
 }
 
+/// What the kernel's own messages begin with: `dmesg --time-format iso` names no writer.
+const KERNEL_WORDS: [&[u8]; 3] = [b"INFO", b"BUG", b"WARNING"];
+
 /// `host ident[pid]: ` or `ident[pid]: `; the host may be empty.
 fn writer<'a>(line: &'a [u8], carried: &mut Carried<'a>) -> Option<&'a [u8]> {
     let near = &line[..line.len().min(320)];
@@ -142,7 +145,8 @@ fn writer<'a>(line: &'a [u8], carried: &mut Carried<'a>) -> Option<&'a [u8]> {
             (Some(ident), None) => (first, ident),
             _ => return known_word(line, carried),
         };
-        if !is_ident(ident) {
+        let is_of_kernel = host.is_empty() && KERNEL_WORDS.contains(&ident);
+        if !is_ident(ident) || is_of_kernel {
             return None;
         }
         carried.host = host;

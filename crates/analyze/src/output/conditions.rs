@@ -3,7 +3,10 @@
 use causes::Cause;
 use causes::finding::Confidence;
 
-use super::Seen;
+use jiff::fmt::rfc2822::DateTimeParser;
+use times::WallTime;
+
+use super::{NotReady, Seen};
 use crate::proof::Proof;
 
 /// Types of conditions that are set by the kubelet, cloud providers or node-problem-detector.
@@ -65,7 +68,12 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) -> bool {
         return false;
     }
     match (words[0], words[1]) {
-        ("Ready", "False" | "Unknown") => not_ready(text, line, seen),
+        ("Ready", "False" | "Unknown") => {
+            not_ready(text, line, seen);
+            if let Some(episode) = since(text, line) {
+                seen.not_ready(episode);
+            }
+        }
         (kind, "True") => problem(kind, text, line, seen),
         ("ContainerRuntimeReady" | "KernelReady" | "StorageReady", "False") => {
             seen.trouble(line, format!("the condition {} is False", words[0]));
@@ -73,6 +81,31 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) -> bool {
         _ => {}
     }
     true
+}
+
+/// How many words a time has: `Tue, 18 Dec 2018 21:20:18 +0000`.
+const TIME_WORDS: usize = 6;
+
+/// Since when the node is not Ready.
+fn since(text: &str, line: u64) -> Option<NotReady> {
+    let mut words = text.split_ascii_whitespace().skip(2);
+    let mut time = || {
+        let words: Vec<&str> = words.by_ref().take(TIME_WORDS).collect();
+        // A weekday that was retyped wrongly is no reason to lose the time.
+        let parser = DateTimeParser::new().relaxed_weekday(true);
+        let time = parser.parse_timestamp(words.join(" ")).ok()?;
+        WallTime::from_unix_nanos(i64::try_from(time.as_nanosecond()).ok()?)
+    };
+    let (reported, since) = (time()?, time()?);
+    let reason = words.next().unwrap_or("NotReady");
+    let message: Vec<&str> = words.collect();
+    Some(NotReady {
+        since,
+        reported,
+        says: format!("{reason}: {}", message.join(" ")),
+        line,
+        text: text.to_owned(),
+    })
 }
 
 fn not_ready(text: &str, line: u64, seen: &mut Seen) {

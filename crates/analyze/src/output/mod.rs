@@ -49,6 +49,7 @@ use cluster::Terminating;
 use form::Form;
 use prompt::Command;
 use starts::Starts;
+use times::WallTime;
 
 /// Reads what commands print, line by line.
 #[derive(Debug, Default)]
@@ -74,6 +75,23 @@ struct Seen {
     tries_defaults: bool,
     proofs: Vec<Proof>,
     troubles: Vec<Trouble>,
+    not_ready: Vec<NotReady>,
+}
+
+/// A node that was not Ready, as its conditions show it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotReady {
+    /// Since when.
+    pub since: WallTime,
+    /// The last time at which the kubelet reported it; earlier than `since` if the kubelet had
+    /// stopped reporting.
+    pub reported: WallTime,
+    /// The reason and the message.
+    pub says: String,
+    /// Its line in the input.
+    pub line: u64,
+    /// The line itself.
+    pub text: String,
 }
 
 /// Something is wrong whose cause is not known.
@@ -197,6 +215,11 @@ impl OutputReader {
         proofs
     }
 
+    /// The nodes that were not Ready.
+    pub fn take_not_ready(&mut self) -> Vec<NotReady> {
+        std::mem::take(&mut self.seen.not_ready)
+    }
+
     /// What is wrong without a known cause.
     pub fn take_troubles(&mut self) -> Vec<Trouble> {
         let mut troubles = std::mem::take(&mut self.seen.troubles);
@@ -216,6 +239,12 @@ impl Seen {
     fn late_collection(&mut self, proof: Proof) {
         if self.late_collections.len() < MAX_PROOFS {
             self.late_collections.push(proof);
+        }
+    }
+
+    fn not_ready(&mut self, not_ready: NotReady) {
+        if self.not_ready.len() < MAX_PROOFS {
+            self.not_ready.push(not_ready);
         }
     }
 

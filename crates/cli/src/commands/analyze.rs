@@ -87,6 +87,7 @@ fn add_snapshot(analysis: &mut Analysis, path: String, is_alone: bool) {
         kind: Kind::Snapshot,
         lines: 0,
         unread_lines: 0,
+        read_from: None,
         read_until: None,
         error: None,
     };

@@ -9,7 +9,9 @@
 //! A terminal that takes nothing for a while blocks whoever draws on it, and a large answer takes
 //! time to read: neither holds up the other, because each has a thread.
 
+use std::cell::RefCell;
 use std::future::pending;
+use std::io;
 use std::path::PathBuf;
 
 use agent::{AgentChoice, AgentClient, default_socket};
@@ -28,7 +30,8 @@ use top::{State, session};
 
 use super::watch::{config, warn_of_flags_without_effect};
 use crate::args::{AgentOption, Format, Global, KernelHints, Relisting};
-use crate::{Found, endpoint, log, signals};
+use crate::signals::{self, Stops};
+use crate::{Found, endpoint, log};
 
 mod examine;
 mod live;
@@ -179,16 +182,34 @@ async fn show(
 ) -> anyhow::Result<Found> {
     let has_colours = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     log::keep_off_the_terminal();
-    let mut screen = Screen::enter(Theme::new(has_colours))?;
+    let stops = Stops::new()?;
+    let screen = RefCell::new(Screen::enter(Theme::new(has_colours))?);
     let clock = system_clock();
+    let draw = |state: &State| screen.borrow_mut().draw(state);
     let result = tokio::select! {
-        result = session::run(state, feed, EventStream::new(), &clock, |state| screen.draw(state)) => {
+        result = session::run(state, feed, EventStream::new(), &clock, draw) => {
             result.map_err(anyhow::Error::from)
         }
         _ = ended => Ok(()),
+        error = stopping(&screen, stops) => Err(error.into()),
         error = failed => Err(error),
     };
     drop(screen);
     log::resume();
     result.map(|()| Found::Well)
+}
+
+/// Leaves the terminal whenever this process is stopped, and takes it again afterwards, until that
+/// fails.
+async fn stopping(screen: &RefCell<Screen>, mut stops: Stops) -> io::Error {
+    loop {
+        stops.next().await;
+        screen.borrow_mut().suspend();
+        let resumed = Stops::stop()
+            .and_then(|()| screen.borrow_mut().resume())
+            .and_then(|()| Stops::redraw());
+        if let Err(error) = resumed {
+            return error;
+        }
+    }
 }

@@ -80,6 +80,8 @@ fn a_pipe_receives_the_page_and_a_file_what_its_extension_says() {
         ("a.html", "<!doctype html>"),
         ("a", "<!doctype html>"),
         ("a.svg", "<svg "),
+        ("b.SVG", "<svg "),
+        ("b.HTML", "<!doctype html>"),
         ("a.json", "{\"summary\""),
         ("a.txt", "6 May "),
     ] {
@@ -96,6 +98,65 @@ fn a_pipe_receives_the_page_and_a_file_what_its_extension_says() {
         stderr.contains(".png") && stderr.contains("svg"),
         "{stderr}"
     );
+}
+
+#[test]
+fn files_are_drawn_with_from_or_without_as_analyze_reads_them() {
+    let (_folder, log) = log();
+    let args = ["timeline", log.to_str().unwrap(), "-o", "json"];
+    let value = Pleg::new(&args).run().assert_code(0).value();
+    assert_eq!(value, timeline(&log, &["-o", "json"]).value());
+}
+
+#[test]
+fn files_of_different_days_are_named_in_a_note_with_their_times() {
+    let (folder, log) = log();
+    let later = folder.path().join("later.log");
+    fs::write(&later, LATE.replace("E0506", "E0510")).unwrap();
+    let text = timeline(&log, &["-o", "text", "--from", later.to_str().unwrap()])
+        .assert_code(0)
+        .out;
+    for part in [
+        "from different times: ",
+        "kubelet.log is from 6 May ",
+        "later.log is from 10 May ",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let alone = timeline(&log, &["-o", "text"]).assert_code(0).out;
+    assert!(!alone.contains("different times"), "{alone}");
+}
+
+#[test]
+fn a_task_that_was_blocked_in_the_kernel_and_the_conditions_of_the_node_are_drawn() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        path
+    };
+    let kernel = write(
+        "kern.log",
+        "2024-05-06T12:34:00+0000 n1 kernel: INFO: task dockerd:1810 blocked for more than 120 seconds.\n",
+    );
+    let describe = write(
+        "describe.txt",
+        "Conditions:\n  Type   Status  LastHeartbeatTime                 LastTransitionTime                Reason           Message\n  Ready  False   Mon, 06 May 2024 12:40:00 +0000   Mon, 06 May 2024 12:33:00 +0000   KubeletNotReady  PLEG is not healthy\n",
+    );
+    let text = timeline(
+        &kernel,
+        &["-o", "text", "--from", describe.to_str().unwrap()],
+    )
+    .assert_code(0)
+    .out;
+    for part in [
+        "The task dockerd (1810) was blocked in the kernel for 2m0s; the node was NotReady for 7m0s.",
+        "  dockerd (1810)  ",
+        "NotReady: KubeletNotReady: PLEG is not healthy  [",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(!text.contains("no line with a time"), "{text}");
 }
 
 #[test]

@@ -90,6 +90,26 @@ fn a_signal_ends_it_and_the_terminal_is_restored() {
 }
 
 #[test]
+fn while_it_is_stopped_the_terminal_is_the_shells_and_afterwards_it_goes_on() {
+    let runtime = FakeRuntime::with_pods(&[("web-0", &["app"])]);
+    let args = ["top", "--agent", "off", "-r", &runtime.path()];
+    let Some(screen) = Tmux::start(&args) else {
+        return;
+    };
+    screen.wait_for("Running");
+    for _ in 0..2 {
+        screen.signal(Signal::TSTP);
+        screen.wait("the screen is left", |text| !text.contains("web-0"));
+        assert_eq!(screen.modes(), "0 1", "no alternate screen, and a cursor");
+        screen.signal(Signal::CONT);
+        screen.wait_for("web-0");
+        assert_eq!(screen.modes(), "1 0", "an alternate screen, and no cursor");
+    }
+    screen.press(&["q"]);
+    screen.wait_restored();
+}
+
+#[test]
 fn while_the_agent_is_away_it_says_so_and_when_it_is_back_it_goes_on() {
     let runtime = FakeRuntime::with_pods(&[("web-0", &["app"])]);
     let folder = tempfile::tempdir().unwrap();

@@ -1,11 +1,14 @@
 //! Events: deaths and starts.
 
+use std::time::Duration;
+
 use causes::finding::{Culprit, PodName};
 use episodes::{Episode, What};
 use pleg::model::event::{Event, EventType};
 use pleg::model::id::PodRef;
 use pleg::model::wall_time::WallTime;
 use pleg::records::diff::Subject;
+use times::GoDuration;
 
 /// The episode of an event; `None` for what nobody looks for in a timeline.
 pub(super) fn episode(event: &Event, happened: Option<WallTime>) -> Option<Episode> {
@@ -40,6 +43,32 @@ pub(super) fn episode(event: &Event, happened: Option<WallTime>) -> Option<Episo
     // In the picture it is when it happened, if that is known.
     let time = happened.map_or(event.time, |happened| happened.min(event.time));
     Some(Episode::at(time, what, reason).about(who))
+}
+
+/// An event that is reported later than this after it happened was held up: lists come every second.
+const LATE: Duration = Duration::from_secs(10);
+
+/// How long a pod waited until an event of it was reported; `None` if that was soon, or is not known.
+pub(super) fn waited(event: &Event, happened: Option<WallTime>) -> Option<Episode> {
+    let happened = happened.filter(|happened| event.time.since(*happened) >= LATE)?;
+    let verb = match event.event_type {
+        EventType::ContainerStarted => "started",
+        EventType::ContainerDied => "died",
+        EventType::ContainerRemoved | EventType::PodSync => return None,
+    };
+    let subject = match &event.container {
+        Some(container) => format!("container {container}"),
+        None => "the sandbox".to_owned(),
+    };
+    let delay = GoDuration(Duration::from_secs(event.time.since(happened).as_secs()));
+    let source = event.source.as_str();
+    let reason = format!("{subject} {verb}; reported after {delay} by {source}");
+    let who = Culprit {
+        pod: Some(pod_name(&event.pod)),
+        ..Culprit::default()
+    };
+    let episode = Episode::new(happened, Some(event.time), What::PodWaited, reason);
+    Some(episode.about(who))
 }
 
 pub(super) fn pod_name(pod: &PodRef) -> PodName {

@@ -49,6 +49,7 @@ pub struct Fold {
     lasting: Lasting,
     last: Option<Last>,
     set_back: Duration,
+    first: Option<WallTime>,
 }
 
 /// The entry before.
@@ -64,6 +65,7 @@ impl Fold {
     pub fn take(&mut self, entry: Entry) {
         let Entry { time, what } = entry;
         let is_end = what == Recorded::Ended;
+        self.first = self.first.or(Some(time));
         let begins = matches!(what, Recorded::Began(_));
         if let Some(last) = self.last {
             self.set_back = self.set_back.max(last.time.since(time));
@@ -76,6 +78,9 @@ impl Fold {
             Recorded::Told(told) => match told.record {
                 Record::Event(event) => {
                     if let Some(episode) = event::episode(&event, told.happened) {
+                        self.found.add(episode);
+                    }
+                    if let Some(episode) = event::waited(&event, told.happened) {
                         self.found.add(episode);
                     }
                 }
@@ -111,6 +116,11 @@ impl Fold {
             }
         }
         self.last = Some(Last { time, is_end });
+    }
+
+    /// The time of the first entry.
+    pub fn read_from(&self) -> Option<WallTime> {
+        self.first
     }
 
     /// The time of the last entry.

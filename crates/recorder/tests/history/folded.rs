@@ -264,3 +264,27 @@ fn times_in_which_nothing_was_recorded_are_shown_with_the_reason() {
             .any(|it| it.reason.starts_with("7 entries were lost"))
     );
 }
+
+#[test]
+fn a_pod_whose_exit_was_reported_late_waited_from_the_exit_to_the_report() {
+    let died = |reported: u64| {
+        let event = json!({"kind": "event", "time": time(reported), "type": "ContainerDied",
+            "pod": {"uid": "u", "namespace": "default", "name": "web-0"}, "id": "61ac7eca54e9",
+            "subject": "container", "container": "app", "exitCode": 1, "reason": "Error",
+            "initial": false, "source": "relist"});
+        let record = serde_json::from_value(event).unwrap();
+        Entry::told(record, Some(time(10))).unwrap()
+    };
+    let waited = |entry| {
+        let (all, _) = episodes([began(0), entry]);
+        all.into_iter().find(|it| it.what == What::PodWaited)
+    };
+    let late = waited(died(123)).unwrap();
+    assert_eq!((late.from, late.to), (time(10), Some(time(123))));
+    assert_eq!(late.whom(), "default/web-0");
+    assert_eq!(
+        late.reason,
+        "container app died; reported after 1m53s by relist"
+    );
+    assert_eq!(waited(died(12)), None);
+}

@@ -80,51 +80,74 @@ fn a_process_that_records_until_it_is_killed() {
     }
 }
 
+/// After so many kills the history begins anew: each check reads all of it.
+const KILLS_PER_HISTORY: usize = 20;
+
+/// `PLEG_KILLS=1000` kills a thousand processes, each at a random moment.
 #[test]
 fn a_process_killed_while_it_writes_loses_nothing_that_it_had_written() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut expected_sessions = 0;
-    for lines in [1, 7, 40, 200, 900] {
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args([
-                "--exact",
-                "killed::a_process_that_records_until_it_is_killed",
-            ])
-            .arg("--nocapture")
-            .env("RECORDER_TEST_FOLDER", folder.path())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut out = child.stdout.take().unwrap();
-        let mut said = String::new();
-        while said
-            .lines()
-            .filter(|line| line.parse::<u64>().is_ok())
-            .count()
-            <= lines
-        {
-            let mut more = [0; 64];
-            let read = out.read(&mut more).unwrap();
-            said.push_str(std::str::from_utf8(&more[..read]).unwrap());
-        }
-        // SIGKILL.
-        child.kill().unwrap();
-        child.wait().unwrap();
-        out.read_to_string(&mut said).unwrap();
-        // The last line may be cut, as the process was.
-        let whole = said.trim_end_matches(|it: char| it.is_ascii_digit());
-        let told = whole.lines().filter_map(|line| line.parse::<u64>().ok());
-        let told = told.max().unwrap();
-        expected_sessions += 1;
-        let (entries, reader) = all(folder.path());
-        assert_eq!(reader.skipped().damaged_bytes, 0);
-        let starts = entries.iter().filter(|entry| number(entry) == Some(0));
-        assert_eq!(starts.count(), expected_sessions);
-        let from = numbers(&entries).iter().rposition(|it| *it == 0).unwrap();
-        let last: Vec<_> = numbers(&entries)[from..].to_vec();
-        assert!(last.len() as u64 > told, "{} of {told}", last.len());
-        assert_eq!(last, (0..last.len() as u64).collect::<Vec<_>>());
+    let mut lines = vec![1, 7, 40, 200, 900];
+    if let Ok(kills) = std::env::var("PLEG_KILLS") {
+        let kills: usize = kills.parse().expect("PLEG_KILLS is a number");
+        let seed = fastrand::u64(..);
+        println!("{kills} kills, seed {seed}");
+        let mut random = fastrand::Rng::with_seed(seed);
+        lines = (0..kills).map(|_| random.usize(..300)).collect();
     }
+    for lines in lines.chunks(KILLS_PER_HISTORY) {
+        let folder = tempfile::tempdir().unwrap();
+        for (kills_before, lines) in lines.iter().enumerate() {
+            let told = killed_after(*lines, folder.path());
+            check_history(folder.path(), kills_before + 1, told);
+        }
+    }
+}
+
+/// Starts a process that records into `folder`, and kills it when it has reported more than
+/// `lines` entries. Gives the last entry that it reported.
+fn killed_after(lines: usize, folder: &Path) -> u64 {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args([
+            "--exact",
+            "killed::a_process_that_records_until_it_is_killed",
+        ])
+        .arg("--nocapture")
+        .env("RECORDER_TEST_FOLDER", folder)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut out = child.stdout.take().unwrap();
+    let mut said = String::new();
+    let numbers = |said: &str| {
+        let numbers = said.lines().filter(|line| line.parse::<u64>().is_ok());
+        numbers.count()
+    };
+    while numbers(&said) <= lines {
+        let mut more = [0; 64];
+        let read = out.read(&mut more).unwrap();
+        said.push_str(std::str::from_utf8(&more[..read]).unwrap());
+    }
+    // SIGKILL.
+    child.kill().unwrap();
+    child.wait().unwrap();
+    out.read_to_string(&mut said).unwrap();
+    // The last line may be cut, as the process was.
+    let whole = said.trim_end_matches(|it: char| it.is_ascii_digit());
+    let told = whole.lines().filter_map(|line| line.parse::<u64>().ok());
+    told.max().unwrap()
+}
+
+/// Each of `sessions` processes left a beginning, and the last one all entries up to `told`.
+#[track_caller]
+fn check_history(folder: &Path, sessions: usize, told: u64) {
+    let (entries, reader) = all(folder);
+    assert_eq!(reader.skipped().damaged_bytes, 0);
+    let starts = entries.iter().filter(|entry| number(entry) == Some(0));
+    assert_eq!(starts.count(), sessions);
+    let from = numbers(&entries).iter().rposition(|it| *it == 0).unwrap();
+    let last: Vec<_> = numbers(&entries)[from..].to_vec();
+    assert!(last.len() as u64 > told, "{} of {told}", last.len());
+    assert_eq!(last, (0..last.len() as u64).collect::<Vec<_>>());
 }
 
 #[test]

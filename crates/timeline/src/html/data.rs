@@ -142,6 +142,6 @@ mod tests {
         assert!(!json.contains(['<', '>', '\u{202e}', '\u{1b}']), "{json}");
         let read: serde_json::Value = serde_json::from_str(&json).unwrap();
         let label = read["rows"][0]["label"].as_str().unwrap();
-        assert_eq!(label, "</script><!--\\u{202e}\\u{1b}[2J");
+        assert_eq!(label, "</script><!--\\u{202e}\\u{1b}[2J (0s)");
     }
 }

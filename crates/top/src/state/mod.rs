@@ -105,7 +105,10 @@ impl State {
         for update in updates {
             self.node.apply(update);
         }
-        self.node.show_recorded_finding();
+        // At the end, a diagnosis that was made afterwards says more than the last status.
+        if position.at < position.last || !self.node.examination.is_done() {
+            self.node.show_recorded_finding();
+        }
     }
 
     /// Time has passed. A recording has a time of its own.

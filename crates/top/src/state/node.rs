@@ -79,6 +79,13 @@ pub enum Examination {
     },
 }
 
+impl Examination {
+    /// Whether it has found what there is to find.
+    pub fn is_done(&self) -> bool {
+        matches!(self, Self::Done { .. })
+    }
+}
+
 impl Node {
     /// Takes in what was learned.
     pub fn apply(&mut self, update: Update) {

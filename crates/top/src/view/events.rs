@@ -1,6 +1,7 @@
 //! What happened, newest first.
 
 use pleg::model::event::{Event, EventType};
+use pleg::model::wall_time::WallTime;
 use pleg::records::diff::Subject;
 use ratatui::layout::Constraint;
 use ratatui::style::Style;
@@ -8,7 +9,9 @@ use ratatui::widgets::Cell;
 
 use super::Theme;
 use super::table::Table;
-use super::words::{age, clock, fit, name, precise_clock};
+use super::words::{
+    age, clock, dated_clock, dated_precise_clock, fit, is_same_day, name, precise_clock,
+};
 use crate::state::State;
 use crate::state::events::{Entry, Happened};
 use crate::state::page::Panel;
@@ -18,7 +21,8 @@ const WIDE: u16 = 100;
 
 pub fn table<'a>(state: &'a State, width: u16, theme: &'a Theme) -> Table<'a> {
     let is_wide = width >= WIDE;
-    let time_width: u16 = if is_wide { 12 } else { 8 };
+    let clock = event_clock(state, is_wide);
+    let time_width = clock(state.now).len() as u16;
     let rest = usize::from(width.saturating_sub(time_width + 16 + 6));
     let detail_width = rest * 2 / 5;
     let subject_width = rest - detail_width;
@@ -40,10 +44,7 @@ pub fn table<'a>(state: &'a State, width: u16, theme: &'a Theme) -> Table<'a> {
         count,
         row: Box::new(move |place| {
             let Entry { happened, .. } = events[place];
-            let time = match is_wide {
-                true => precise_clock(happened.time()),
-                false => clock(happened.time()),
-            };
+            let time = clock(happened.time());
             let (what, subject, detail, style) = cells(happened, theme);
             vec![
                 Cell::from(time).style(theme.dim()),
@@ -53,6 +54,18 @@ pub fn table<'a>(state: &'a State, width: u16, theme: &'a Theme) -> Table<'a> {
             ]
         }),
         selected: state.selected(Panel::Events),
+    }
+}
+
+/// How the time of an event is shown: in a recording of several days with the date.
+pub fn event_clock(state: &State, is_wide: bool) -> fn(WallTime) -> String {
+    let position = state.position;
+    let is_dated = position.is_some_and(|it| !is_same_day(it.first, it.last));
+    match (is_dated, is_wide) {
+        (false, false) => clock,
+        (false, true) => precise_clock,
+        (true, false) => dated_clock,
+        (true, true) => dated_precise_clock,
     }
 }
 

@@ -6,7 +6,7 @@ use ratatui::widgets::Cell;
 
 use super::Theme;
 use super::table::Table;
-use super::words::{fit, name, whole_age};
+use super::words::{clock, dated_clock, fit, is_same_day, name, whole_age};
 use crate::diagnosis::Finding;
 use crate::state::State;
 use crate::state::node::Examination;
@@ -49,6 +49,15 @@ fn title(state: &State) -> String {
                 "Doctor: looking at the node for {}, at most 30s",
                 ago(*since)
             )
+        }
+        // Of a snapshot, which is taken after its recording.
+        Examination::Done { at, diagnosis } if *at > state.now => {
+            let summary = escape::sentence(&diagnosis.summary);
+            let clock = match is_same_day(*at, state.now) {
+                true => clock,
+                false => dated_clock,
+            };
+            format!("Doctor, at {}: {summary}", clock(*at))
         }
         Examination::Done { at, diagnosis } => {
             let summary = escape::sentence(&diagnosis.summary);

@@ -9,7 +9,7 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use super::Theme;
-use super::events::cells;
+use super::events::{cells, event_clock};
 use super::pods::{condition_text, style};
 use super::words::{age, fit, name, precise_clock, whole_age, wrapped};
 use crate::state::State;
@@ -153,15 +153,19 @@ fn of_events(
         |entry| matches!(&entry.happened, Happened::Event { event, .. } if event.pod.uid == *uid),
     );
     let before = lines.len();
+    let clock = event_clock(state, true);
     for entry in its {
         let (what, _, detail, style) = cells(&entry.happened, theme);
         let container = match &entry.happened {
             Happened::Event { event, .. } => event.container.as_deref().unwrap_or("(sandbox)"),
             Happened::Health(_) | Happened::Gap { .. } => "",
         };
-        let time = precise_clock(entry.happened.time());
+        let time = clock(entry.happened.time());
         let rest = format!("{}  {detail}", name(container, 20));
-        let rest = fit(&escape::sentence(&rest), columns.saturating_sub(34));
+        let rest = fit(
+            &escape::sentence(&rest),
+            columns.saturating_sub(22 + time.len()),
+        );
         lines.push(Line::from(vec![
             Span::styled(format!("  {time}  "), theme.dim()),
             Span::styled(format!("{what:<16}  "), style),

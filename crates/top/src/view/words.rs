@@ -7,6 +7,8 @@ use pleg::model::wall_time::WallTime;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
+const NANOS_OF_DAY: i64 = 86_400_000_000_000;
+
 /// How many characters of a date are the year and the mark after it.
 const YEAR: usize = 5;
 
@@ -43,23 +45,27 @@ pub fn clock(time: WallTime) -> String {
 
 /// The same, with month and day in front. The year is on the page of the keys.
 pub fn dated_clock(time: WallTime) -> String {
-    let date = date(time);
-    let day = date.get(YEAR..).unwrap_or_default();
-    format!("{day} {}", clock(time))
+    format!("{} {}", month_and_day(time), clock(time))
+}
+
+/// The same to the millisecond.
+pub fn dated_precise_clock(time: WallTime) -> String {
+    format!("{} {}", month_and_day(time), precise_clock(time))
+}
+
+fn month_and_day(time: WallTime) -> String {
+    let text = time.to_string();
+    let date = text.split_once('T').map_or("", |(date, _)| date);
+    date.get(YEAR..).unwrap_or_default().to_owned()
 }
 
 /// Whether two times are of the same day in UTC.
 pub fn is_same_day(one: WallTime, other: WallTime) -> bool {
-    date(one) == date(other)
+    let day = |time: WallTime| time.as_unix_nanos().div_euclid(NANOS_OF_DAY);
+    day(one) == day(other)
 }
 
-fn date(time: WallTime) -> String {
-    let text = time.to_string();
-    let date = text.split_once('T').map(|(date, _)| date);
-    date.unwrap_or_default().to_owned()
-}
-
-/// The same to the millisecond.
+/// The time of day in UTC, to the millisecond.
 pub fn precise_clock(time: WallTime) -> String {
     part_of_day(time, 12)
 }

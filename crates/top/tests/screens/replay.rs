@@ -148,6 +148,52 @@ fn it_says_how_old_the_parts_are_that_make_what_is_shown() {
 }
 
 #[test]
+fn events_of_a_recording_of_several_days_carry_the_date() {
+    let mut entries = recording().0;
+    let line = |entries: &[(WallTime, Update)]| {
+        let mut replayed = Replayed::of(FromTheEnd(InMemory(entries.to_vec())));
+        replayed.screen.line("ContainerDied")
+    };
+    let of_one_day = line(&entries);
+    assert!(of_one_day.contains("03:04:15"), "{of_one_day}");
+    assert!(!of_one_day.contains("01-02"), "{of_one_day}");
+    let later = 2.0 * 86_400.0;
+    entries.push((at(later), status(later, json!({}))));
+    let of_days = line(&entries);
+    assert!(of_days.contains("01-02 03:04:15"), "{of_days}");
+}
+
+/// What a snapshot's diagnosis said, 20 s after the recording ends.
+fn diagnosed_afterwards() -> InMemory {
+    let mut recording = recording();
+    let diagnosis = json!({"verdict": "problem", "summary": "db holds the lock", "findings": [
+        {"cause": "container-status-lock", "sentence": "db holds the lock",
+         "verdict": "problem", "confidence": "high"}]});
+    let findings = Update::Findings {
+        taken: at(120.0),
+        result: Ok(serde_json::from_value(diagnosis).unwrap()),
+    };
+    recording.0.insert(0, (at(0.0), findings));
+    recording
+}
+
+#[test]
+fn the_diagnosis_of_a_snapshot_is_a_finding_with_its_time() {
+    let mut replayed = Replayed::of(diagnosed_afterwards());
+    let title = replayed.screen.line("Doctor, ");
+    assert!(
+        title.contains("Doctor, at 03:06:05: db holds the lock"),
+        "{title}"
+    );
+    assert!(
+        replayed
+            .screen
+            .line("problem  high")
+            .contains("db holds the lock")
+    );
+}
+
+#[test]
 fn t_goes_to_a_time() {
     for (typed, shown) in [
         ("03:04:46", "03:04:46"),

@@ -48,10 +48,13 @@ const COLUMNS: usize = 110;
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub struct Timeline {
+    /// The same as --from
+    #[arg(value_name = "FILE")]
+    files: Vec<String>,
     /// What to draw: the history of an agent, a snapshot, a bundle, and everything that `pleg
     /// analyze` reads; - for standard input [default: the history on this node, /var/lib/pleg/history]
     #[arg(long, value_name = "FILE", num_args = 1..)]
-    pub from: Vec<String>,
+    from: Vec<String>,
     /// Only so much time before the end; of the history on this node, before now [default: of the
     /// history on this node 24h, otherwise all]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
@@ -65,12 +68,12 @@ pub struct Timeline {
 }
 
 pub async fn run(_global: &Global, options: Timeline) -> anyhow::Result<Found> {
+    let from = [&options.files[..], &options.from[..]].concat();
     if let Some(path) = &options.output_file {
-        check_place(path, &options.from)?;
+        check_place(path, &from)?;
     }
     let form = form(&options)?;
     let now = system_clock()();
-    let from = options.from;
     let since = match (options.since, from.is_empty()) {
         (since, true) => Some(now.before(since.unwrap_or(DAY))),
         // What the end is, only the files tell.
@@ -109,7 +112,8 @@ fn form(options: &Timeline) -> anyhow::Result<Output> {
         });
     };
     let extension = path.extension().and_then(|extension| extension.to_str());
-    Ok(match extension {
+    let extension = extension.map(str::to_ascii_lowercase);
+    Ok(match extension.as_deref() {
         Some("html" | "htm") | None => Output::Html,
         Some("svg") => Output::Svg,
         Some("json") => Output::Json,

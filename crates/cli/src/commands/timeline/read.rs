@@ -6,12 +6,15 @@
 //!   logs, dumps, ... --> analysis --> episodes, causes ------/
 //! ```
 
+mod times;
+
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::time::Duration;
 
+use ::times::GoDuration;
 use agent::history_directory;
 use analyze::analysis::{Analysis, Analyzer, InputReport};
 use analyze::input::{self, NoObserver};
@@ -26,8 +29,8 @@ use recorder::Entry;
 use recorder::fold::Fold;
 use recorder::store::{Range, Skipped, is_history};
 use timeline::{Advice, Picture};
-use times::GoDuration;
 
+use self::times::{Times, apart};
 use crate::output::sentence;
 use crate::text::analyze::who;
 use crate::text::printable;
@@ -45,8 +48,8 @@ struct Read {
     notes: Vec<String>,
     /// The nodes that logs name.
     nodes: BTreeSet<String>,
-    /// The last time that was read.
-    until: Option<WallTime>,
+    /// The first and the last time in each source that has times.
+    times: Vec<Times>,
 }
 
 /// Reads all paths; without any, the history of this node since `since`. An error if there is
@@ -128,6 +131,7 @@ impl Read {
     fn bundle(&mut self, path: &str) -> anyhow::Result<()> {
         let facts = bundle::read(Path::new(path)).with_context(|| printable(path).into_owned())?;
         self.sources.push(format!("{path} (bundle)"));
+        self.reaches(path, Some(facts.taken), Some(facts.taken));
         self.diagnosed(path, &facts);
         Ok(())
     }
@@ -139,7 +143,7 @@ impl Read {
             fold.take(entry);
             count += 1;
         }
-        self.until = self.until.max(fold.read_until());
+        self.reaches(path, fold.read_from(), fold.read_until());
         if let Some(by) = fold.set_back() {
             let by = GoDuration(Duration::from_secs(by.as_secs()));
             self.notes.push(format!(
@@ -188,9 +192,9 @@ impl Read {
         }));
         self.dropped("the files", analysis.dropped.episodes);
         let inputs = || analysis.inputs.iter().filter(was_read);
-        self.until = self
-            .until
-            .max(inputs().filter_map(|it| it.read_until).max());
+        for input in inputs() {
+            self.reaches(&input.path, input.read_from, input.read_until);
+        }
         let timeless = inputs().filter(|input| input.read_until.is_none());
         self.notes.extend(timeless.map(|input| {
             let path = &input.path;
@@ -211,6 +215,18 @@ impl Read {
             self.found(findings, summary);
         }
         unreadable.into_iter().map(Into::into).collect()
+    }
+
+    /// A source has times from `from` to `until`.
+    fn reaches(&mut self, path: &str, from: Option<WallTime>, until: Option<WallTime>) {
+        if let Some((from, until)) = from.zip(until) {
+            self.times.push(Times {
+                path: path.to_owned(),
+                from,
+                // Lines of several processes are not always in order.
+                until: until.max(from),
+            });
+        }
     }
 
     fn found(&mut self, findings: Vec<Finding>, summary: String) {
@@ -238,8 +254,10 @@ impl Read {
             .sort_by_key(|finding| Reverse(finding.confidence));
         let mut advice: Vec<Advice> = self.findings.iter().map(advice).collect();
         advice.dedup_by(|one, other| one.cause == other.cause && one.sentence == other.sentence);
-        let Some(picture) = Picture::new(String::new(), once(self.episodes)) else {
-            match self.until {
+        let until = self.times.iter().map(|times| times.until).max();
+        self.notes.extend(apart(self.times));
+        let Some(picture) = Picture::new(String::new(), self.episodes) else {
+            match until {
                 Some(_) => bail!(
                     "nothing that was read shows a call that hung or a node that suffered, so there \
                      is nothing to draw; pleg analyze may say more"
@@ -250,7 +268,7 @@ impl Read {
                 ),
             }
         };
-        let picture = picture.read_until(self.until);
+        let picture = picture.read_until(until);
         let happened = timeline::summary(&picture.episodes);
         let cause = match happened.is_some() {
             true => self.summary,
@@ -270,15 +288,6 @@ impl Read {
             ..picture
         })
     }
-}
-
-/// What two sources show is drawn once: a history, and a snapshot of it.
-fn once(mut episodes: Vec<Episode>) -> Vec<Episode> {
-    episodes.sort_by_cached_key(|it| (it.from, it.what.title(), it.whom(), Reverse(it.until())));
-    episodes.dedup_by(|again, first| {
-        again.from == first.from && again.what == first.what && again.who == first.who
-    });
-    episodes
 }
 
 fn advice(finding: &Finding) -> Advice {

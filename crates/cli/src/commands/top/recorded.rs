@@ -3,6 +3,8 @@
 use std::path::Path;
 
 use anyhow::{Context, bail};
+use doctor::diagnosis::diagnose;
+use doctor::facts::NodeFacts;
 use pleg::model::wall_time::WallTime;
 use recorder::replay;
 use recorder::store::{Range, is_history};
@@ -13,17 +15,23 @@ use top::update::Update;
 use crate::text::printable;
 
 /// What was recorded.
-struct Recorded(replay::Recording);
+struct Recorded {
+    recording: replay::Recording,
+    /// A snapshot's diagnosis of the node.
+    findings: Option<Update>,
+}
 
 /// Reads a history, or the one in a snapshot.
 pub fn read(path: &Path) -> anyhow::Result<impl Recording + Send + use<>> {
     let place = printable(&path.display().to_string()).into_owned();
-    let entries = match () {
-        () if is_history(path) => recorder::store::read(path, Range::default())
-            .with_context(|| place.clone())?
-            .collect(),
+    let (entries, facts) = match () {
+        () if is_history(path) => {
+            let entries = recorder::store::read(path, Range::default());
+            (entries.with_context(|| place.clone())?.collect(), None)
+        }
         () if snapshot::is_snapshot(path) => {
-            snapshot::open(path).with_context(|| place.clone())?.entries
+            let read = snapshot::open(path).with_context(|| place.clone())?;
+            (read.entries, read.parts.facts)
         }
         () => {
             path.metadata().with_context(|| place.clone())?;
@@ -32,28 +40,41 @@ pub fn read(path: &Path) -> anyhow::Result<impl Recording + Send + use<>> {
     };
     let recording = replay::Recording::new(entries)
         .with_context(|| format!("{place} has no history to step through"))?;
-    Ok(Recorded(recording))
+    let findings = facts.as_ref().map(findings).transpose()?;
+    Ok(Recorded {
+        recording,
+        findings,
+    })
+}
+
+/// The doctor's answer, as `pleg doctor --from` prints it.
+fn findings(facts: &NodeFacts) -> anyhow::Result<Update> {
+    let diagnosis = serde_json::to_value(diagnose(facts, |_| true))?;
+    Ok(Update::Findings {
+        taken: facts.taken,
+        result: Ok(serde_json::from_value(diagnosis)?),
+    })
 }
 
 impl Recording for Recorded {
     fn span(&self) -> (WallTime, WallTime) {
-        self.0.span()
+        self.recording.span()
     }
 
     fn opening(&self) -> WallTime {
-        self.0.opening()
+        self.recording.opening()
     }
 
     fn next_after(&self, time: WallTime) -> Option<WallTime> {
-        self.0.next_after(time)
+        self.recording.next_after(time)
     }
 
     fn previous_before(&self, time: WallTime) -> Option<WallTime> {
-        self.0.previous_before(time)
+        self.recording.previous_before(time)
     }
 
     fn at(&self, time: WallTime) -> Vec<Update> {
-        let parts = self.0.at(time, MAX_ENTRIES).into_iter();
+        let parts = self.recording.at(time, MAX_ENTRIES).into_iter();
         let parts = parts.map(|part| match part {
             replay::Update::Status { taken, report } => Update::Status { taken, report },
             replay::Update::Told(told) => Update::Recorded {
@@ -65,6 +86,6 @@ impl Recording for Recorded {
                 pods,
             },
         });
-        parts.collect()
+        parts.chain(self.findings.clone()).collect()
     }
 }

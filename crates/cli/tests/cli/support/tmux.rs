@@ -98,8 +98,13 @@ impl Tmux {
             !text.contains("-icanon") && !text.contains("-echo "),
             "{text}"
         );
+        assert_eq!(self.modes(), "0 1", "no alternate screen, and a cursor");
+    }
+
+    /// Whether the alternate screen and the cursor are on, `0` or `1` each.
+    pub fn modes(&self) -> String {
         let modes = self.tmux(&["display-message", "-p", "#{alternate_on} #{cursor_flag}"]);
-        assert_eq!(modes.trim(), "0 1", "no alternate screen, and a cursor");
+        modes.trim().to_owned()
     }
 }
 

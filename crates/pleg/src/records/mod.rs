@@ -229,8 +229,7 @@ impl Records {
         }
         let hint = record.hint.take_if(|_| looks);
         record.overtaken = false;
-        // What contradicts it from now on wants another one.
-        record.failed = false;
+        record.contradicted = false;
         let listed = match &hint {
             Some(hint) => hint.extend(&listed),
             None => listed,
@@ -260,6 +259,7 @@ impl Records {
     pub fn commit(&mut self, ticket: &Ticket) -> Option<Commit> {
         let (record, inspected) = self.end(ticket)?;
         let before = record.committed.replace(inspected.version.clone());
+        record.failed = false;
         let commit = Commit {
             changes: diff(before.as_deref(), Some(&inspected.version)),
             before,

@@ -146,7 +146,7 @@ impl Records {
             .is_some_and(|known| Some(known) != state)
         {
             // Another look was under way: an inspection tells which of both is so.
-            record.failed = true;
+            record.contradicted = true;
         }
         note(&mut self.unsettled, uid, record);
     }

@@ -42,6 +42,9 @@ pub(crate) struct Record {
     /// The last inspection came to nothing, and may have left an error: one must be good,
     /// though nothing differs.
     pub(super) failed: bool,
+    /// A look other than the inspection under way says otherwise than what is known: unlike a
+    /// failure, that stands when this inspection is good.
+    pub(super) contradicted: bool,
     /// The last look was overtaken: what is listed meanwhile comes first.
     pub(super) overtaken: bool,
     /// Something may have happened that is not listed yet.
@@ -80,6 +83,7 @@ impl Record {
             source,
             reinspect: false,
             failed: false,
+            contradicted: false,
             overtaken: false,
             hint: None,
             inspecting: None,
@@ -115,7 +119,7 @@ impl Record {
             });
         } else if !freshness.is_listed_after(look.begun) {
             // Of ids that were looked at since, an inspection tells which of both is so.
-            self.failed |= self.is_otherwise::<R>(pod);
+            self.contradicted |= self.is_otherwise::<R>(pod);
             if let Some(pod) = pod {
                 self.meet::<R>(pod, look);
             }
@@ -253,7 +257,7 @@ impl Record {
 
     /// Whether the pod is to be inspected although nothing differs.
     pub(super) fn is_asked_for(&self) -> bool {
-        self.reinspect || self.failed || self.hint.is_some()
+        self.reinspect || self.failed || self.contradicted || self.hint.is_some()
     }
 
     /// A pod that is being inspected waits for the end of it, unless it is gone.

@@ -237,3 +237,24 @@ async fn a_runtime_that_begins_to_answer_now_soon_and_now_late_has_nobody_named(
         }
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn who_is_stuck_after_a_silence_is_told_in_seconds() {
+    let node = Node::watch(|sim| many(sim, 3, &["app"])).await;
+    node.at(4.0).await;
+    node.sim.stop();
+    node.at(12.0).await;
+    let health = node.status().await.health;
+    assert_eq!(health.reason, Reason::RuntimeSilent);
+    node.told();
+    node.sim.status_lock("p1", "app");
+    node.sim.go_on();
+    node.at(17.0).await;
+    let health = node.status().await.health;
+    assert_eq!(health.reason, Reason::ContainerStuck, "{}", health.message);
+    let told = node.told();
+    assert!(
+        told.contains("ContainerStatus of app in default/p1"),
+        "{told}"
+    );
+}

@@ -190,10 +190,11 @@ impl Reporter {
             let lasted = instant >= since + hold;
             self.due = (!lasted).then(|| since + hold);
             let waits = unsettled
-                && !matches!(
-                    self.told.state,
-                    HealthState::Starting | HealthState::Unhealthy
-                );
+                && match self.told.state {
+                    HealthState::Starting | HealthState::Unhealthy => false,
+                    // It answers again: that some do not is another trouble.
+                    _ => self.told.reason != Reason::RuntimeSilent || key.state != self.told.state,
+                };
             if !lasted || waits {
                 return None;
             }

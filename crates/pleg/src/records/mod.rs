@@ -75,6 +75,9 @@ pub struct Records {
     /// Pods that are gone, and when the look was begun that found it so: an older one, of
     /// a list that was held up, may still show them.
     gone: BTreeMap<PodUid, Instant>,
+    /// Those of them that the last list showed all the same: it is older, or shows
+    /// what is new in them.
+    gone_and_listed: BTreeSet<PodUid>,
     /// When the newest list of sandboxes was begun, and that of containers: of whom they do not
     /// show, no older look tells anything new.
     sandboxes_listed: Option<Instant>,
@@ -311,6 +314,12 @@ impl Records {
     pub fn differs(&self, uid: &PodUid) -> bool {
         let record = self.pods.get(uid);
         record.is_some_and(|record| record.listed != record.committed)
+    }
+
+    /// The pods that were found gone while they were being listed: only the next list says whether
+    /// there is something new of them.
+    pub(crate) fn gone_and_listed(&self) -> &BTreeSet<PodUid> {
+        &self.gone_and_listed
     }
 
     /// The pods whose inspection is under way.

@@ -35,8 +35,10 @@ impl Records {
             return;
         }
         let mut all = true;
+        self.gone_and_listed.clear();
         for uid in snapshot.pods.keys() {
             if self.is_gone(uid, taken) {
+                self.gone_and_listed.insert(uid.clone());
                 all = false;
             } else if !self.pods.contains_key(uid) {
                 self.pods.insert(uid.clone(), Record::listed(look));
@@ -74,6 +76,7 @@ impl Records {
             return false;
         }
         self.gone.retain(|_, begun| *begun > look.begun);
+        self.gone_and_listed.clear();
         for uid in changed {
             let listed = snapshot.pods.get(&uid);
             if listed.is_some() && !self.pods.contains_key(&uid) {
@@ -93,8 +96,10 @@ impl Records {
         self.note_list::<R>(look.begun);
         let listed = R::grouped(self, rows, look.begun);
         self.amended();
+        self.gone_and_listed.clear();
         for (uid, pod) in &*listed.pods {
             if self.is_gone(uid, listed.taken) {
+                self.gone_and_listed.insert(uid.clone());
                 continue;
             }
             // Of the other list it has not been seen yet.

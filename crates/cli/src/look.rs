@@ -66,6 +66,8 @@ pub async fn look(endpoint: &Endpoint) -> anyhow::Result<Look> {
         if status.relist.count > 0 {
             let seen = *seen.get_or_insert_with(Instant::now);
             if is_told(&pleg) || seen.elapsed() > DOUBTS {
+                // The report from before may not have what was told in between.
+                let status = pleg.status().await?;
                 return Ok(Look { pleg, status });
             }
         } else if in_vain || teller.moved().elapsed() > enough {

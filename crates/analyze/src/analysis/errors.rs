@@ -54,31 +54,30 @@ impl Errors {
                 (start(message), message)
             }
         };
-        if let Some(known) = self.kinds.get_mut(kind) {
-            known.lines += 1;
-        } else if self.kinds.len() < MAX_KINDS {
-            let error = LoggedError {
-                message: first_chars(&text(message), MAX_MESSAGE_CHARS).to_owned(),
-                first: place(),
-                lines: 1,
-            };
-            self.kinds.insert(kind.to_owned(), error);
-        } else {
-            self.others += 1;
-        }
+        self.add(kind, 1, || LoggedError {
+            message: first_chars(&text(message), MAX_MESSAGE_CHARS).to_owned(),
+            first: place(),
+            lines: 1,
+        });
     }
 
     /// Takes in those of another input.
     pub(super) fn absorb(&mut self, other: Self) {
         self.others += other.others;
         for (kind, error) in other.kinds {
-            if let Some(known) = self.kinds.get_mut(&kind) {
-                known.lines += error.lines;
-            } else if self.kinds.len() < MAX_KINDS {
-                self.kinds.insert(kind, error);
-            } else {
-                self.others += error.lines;
-            }
+            let lines = error.lines;
+            self.add(&kind, lines, || error);
+        }
+    }
+
+    /// Counts lines of a kind; the first of a kind gives what is shown of it.
+    fn add(&mut self, kind: &[u8], lines: u64, first: impl FnOnce() -> LoggedError) {
+        if let Some(known) = self.kinds.get_mut(kind) {
+            known.lines += lines;
+        } else if self.kinds.len() < MAX_KINDS {
+            self.kinds.insert(kind.to_owned(), first());
+        } else {
+            self.others += lines;
         }
     }
 }

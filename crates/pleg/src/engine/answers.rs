@@ -35,6 +35,12 @@ impl Engine {
             _ => self.governor.answered(&key, now.instant),
         };
         if let Some(about) = about.filter(|_| call.purpose.is_look()) {
+            if let (Some(_), Some(pod)) = (error, &about.pod)
+                && !matches!(call.purpose, Purpose::Sweep(_))
+            {
+                // What a sandbox that is not found would have told, no sweep has heard.
+                self.sweeper.failed_elsewhere(&key, &pod.uid);
+            }
             self.note_outcome(key, about, error, now.instant);
         }
         let look = Look {
@@ -192,6 +198,7 @@ impl Engine {
         self.cache.vouch(Vouch {
             begun,
             pending,
+            unseen: BTreeSet::new(),
             sees_new_pods: true,
             sees_new_containers: true,
         });
@@ -333,12 +340,14 @@ impl Engine {
         let listed = || self.records.listed().map(|pod| &pod.pod.uid);
         let sees_somebody =
             listed().next().is_none() || listed().any(|uid| !swept.failed.contains(uid));
+        let mut unseen = self.unseen(now.instant);
+        unseen.extend(swept.failed);
         let mut pending = self.pending();
-        pending.extend(self.unseen(now.instant));
-        pending.extend(swept.failed);
+        pending.extend(unseen.iter().cloned());
         self.cache.vouch(Vouch {
             begun: swept.begun,
             pending,
+            unseen,
             sees_new_pods: swept.sandboxes_listed,
             sees_new_containers: swept.sees_new_containers,
         });

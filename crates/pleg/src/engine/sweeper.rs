@@ -366,6 +366,15 @@ impl Sweeper {
         }
     }
 
+    /// Somebody else asked for an id that a sweep waits for, and nothing was seen by it.
+    pub(crate) fn failed_elsewhere(&mut self, key: &Key, uid: &PodUid) {
+        for sweep in [&mut self.trailing, &mut self.sweep].into_iter().flatten() {
+            if sweep.waiting.remove(key).is_some() {
+                sweep.failed.insert(uid.clone());
+            }
+        }
+    }
+
     /// An id that was known does not exist. Nobody but a list says so for good: it is asked
     /// for again by the next sweeps, for a while. Says whether this is the first time. Only what
     /// is known is remembered, however much that is: whoever had no place would be gone at once.
@@ -626,3 +635,6 @@ pub(super) fn about(
         pod: pod.cloned(),
     }
 }
+
+#[cfg(test)]
+mod tests;

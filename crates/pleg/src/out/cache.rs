@@ -101,6 +101,8 @@ pub struct Vouch {
     pub begun: Moment,
     /// The pods that differ from what the cache holds, fail, or do not answer.
     pub pending: BTreeSet<PodUid>,
+    /// Those of them that it has not seen: it does not say what is new in them.
+    pub unseen: BTreeSet<PodUid>,
     /// Whether sandboxes were listed: a pod that is not known does not exist then.
     pub sees_new_pods: bool,
     /// Whether containers were listed.
@@ -123,8 +125,9 @@ struct Contents {
     looked: Option<Moment>,
     /// The beginning of the newest look that would have seen a new pod.
     complete: Option<Instant>,
-    /// The same for a new container.
+    /// The same for a new container, and the pods in which that look has not seen one.
     containers_complete: Option<Instant>,
+    unseen: BTreeSet<PodUid>,
 }
 
 impl Contents {
@@ -139,7 +142,7 @@ impl Contents {
                 (is_seen || is_inspected).then(|| self.entry(uid, entry))
             }
             None => newer(self.complete).then(|| Entry {
-                complete_as_of: self.listed(),
+                complete_as_of: self.completed(uid),
                 ..Entry::unknown(uid)
             }),
         }
@@ -152,7 +155,8 @@ impl Contents {
 
     /// When that look was begun by which the status of a pod is complete, if it lacks nothing.
     fn completed(&self, uid: &PodUid) -> Option<Instant> {
-        self.listed().filter(|_| !self.lacking.contains(uid))
+        let lacks = self.lacking.contains(uid) || self.unseen.contains(uid);
+        self.listed().filter(|_| !lacks)
     }
 
     /// What was told of an inspected pod.
@@ -423,8 +427,9 @@ impl CacheWriter {
         if vouch.sees_new_pods {
             contents.complete = contents.complete.max(Some(begun));
         }
-        if vouch.sees_new_containers {
-            contents.containers_complete = contents.containers_complete.max(Some(begun));
+        if vouch.sees_new_containers && contents.containers_complete < Some(begun) {
+            contents.containers_complete = Some(begun);
+            contents.unseen = vouch.unseen;
         }
         drop(contents);
         self.changed.send_replace(());

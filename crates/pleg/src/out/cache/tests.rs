@@ -27,6 +27,7 @@ fn look(begun: Instant, pending: BTreeSet<PodUid>) -> Vouch {
     Vouch {
         begun: moment(begun),
         pending,
+        unseen: BTreeSet::new(),
         sees_new_pods: true,
         sees_new_containers: true,
     }
@@ -167,6 +168,31 @@ async fn a_status_that_lacks_what_is_listed_is_complete_by_no_look_but_by_the_ne
     assert_eq!(complete_as_of(), Some(start + SECOND));
     writer.vouch(look(start + SECOND * 2, BTreeSet::new()));
     assert_eq!(complete_as_of(), Some(start + SECOND * 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_look_that_has_not_seen_a_pod_does_not_complete_what_is_inspected_of_it_later() {
+    let (writer, cache) = cache();
+    let start = Instant::now();
+    let complete_as_of = || cache.get(&uid()).complete_as_of;
+    writer.set(&uid(), status(), listed(start));
+    let sweep = start + SECOND;
+    let missed = Vouch {
+        unseen: [uid()].into(),
+        ..look(sweep, [uid()].into())
+    };
+    writer.vouch(missed);
+    writer.set(&uid(), status(), hinted(start + SECOND * 2, start));
+    assert_eq!(complete_as_of(), Some(start));
+    // One that cannot see what is new changes nothing about that.
+    let blind = Vouch {
+        sees_new_containers: false,
+        ..look(start + SECOND * 3, BTreeSet::new())
+    };
+    writer.vouch(blind);
+    assert_eq!(complete_as_of(), Some(start));
+    writer.vouch(look(start + SECOND * 4, BTreeSet::new()));
+    assert_eq!(complete_as_of(), Some(start + SECOND * 4));
 }
 
 #[tokio::test(start_paused = true)]

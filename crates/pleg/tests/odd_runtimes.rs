@@ -311,3 +311,48 @@ async fn a_stuck_call_that_tells_the_past_at_last_vouches_for_nothing_newer() {
         assert!(!(runs && is_newer), "{}: {entry:?}", node.elapsed());
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_status_with_the_labels_of_another_pod_fails_its_pod_and_hides_nothing() {
+    let (node, odd) = watch_odd(generic(), |sim, _| {
+        many(sim, 3, &["app"]);
+        sim.run("victim", &["app", "side"]);
+    })
+    .await;
+    node.at(8.4).await;
+    let app = Id::from("victim/app.0");
+    let other = node.sim.world().pod("p0").pod.clone();
+    odd.oddities().mislabelled.insert(app.clone(), other);
+    node.sim.exit("victim", "side", 1);
+    for _ in 0..300 {
+        node.pass(0.01).await;
+        let entry = node.pleg.cache().get(&"uid-victim".into());
+        let is_hidden = entry.status.container(&app).is_none() && entry.error.is_none();
+        assert!(!is_hidden, "{}: {entry:?}", node.elapsed());
+    }
+    let failing = node.status().await.failing;
+    assert_eq!(failing.len(), 1, "{failing:?}");
+    let error = failing[0].error.to_string();
+    assert!(error.contains("the labels of pod default/p0"), "{error}");
+    odd.oddities().mislabelled.clear();
+    node.pass(20.0).await;
+    assert_eq!(node.status().await.failing, []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_two_pods_in_which_a_sandbox_is_listed_the_one_that_its_status_does_not_name_fails() {
+    let (node, _) = watch_odd(generic(), |sim, _| many(sim, 3, &["app"])).await;
+    node.at(8.4).await;
+    node.told();
+    {
+        let mut world = node.sim.world();
+        let shared = world.pod("p0").sandboxes[0].clone();
+        world.pod("p1").sandboxes.push(shared);
+    }
+    node.pass(3.0).await;
+    let failing = node.status().await.failing;
+    assert_eq!(failing.len(), 1, "{failing:?}");
+    let pod = failing[0].pod.as_ref().unwrap();
+    assert_eq!(&*pod.name, "p1");
+    node.assert_told_no_event();
+}

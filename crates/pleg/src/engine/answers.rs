@@ -14,7 +14,7 @@ use crate::model::wall_time::Moment;
 use crate::out::cache::Vouch;
 use crate::out::coverage::LookKind;
 use crate::records::{Hint, Look, Part};
-use crate::runtime::{CallError, Listing, OutstandingCall, RuntimeVersion};
+use crate::runtime::{About, CallError, Listing, OutstandingCall, RuntimeVersion};
 
 impl Engine {
     pub(super) fn on_answered(&mut self, answered: Answered, now: Moment) {
@@ -24,16 +24,21 @@ impl Engine {
             answer,
         } = answered;
         let key = call.question.key();
-        let error = answer.error();
-        let took = now.instant.duration_since(begun);
-        self.observer.call_ended(key.0, took, error);
-        let about = match error {
+        let about = match answer.error() {
             Some(CallError::Unavailable(_)) => {
                 self.rounds.give_up_all();
                 self.governor.lost(&key)
             }
             _ => self.governor.answered(&key, now.instant),
         };
+        let answer = match answer {
+            Answer::Sandbox(Ok(status)) => Answer::Sandbox(self.of_its_pod(&about, status)),
+            Answer::Container(Ok(status)) => Answer::Container(self.of_its_pod(&about, status)),
+            other => other,
+        };
+        let error = answer.error();
+        let took = now.instant.duration_since(begun);
+        self.observer.call_ended(key.0, took, error);
         if let Some(about) = about.filter(|_| call.purpose.is_look()) {
             if let (Some(_), Some(pod)) = (error, &about.pod)
                 && !matches!(call.purpose, Purpose::Sweep(_))
@@ -103,6 +108,25 @@ impl Engine {
             // Of these nobody else asks.
             (_, Answer::Sandbox(_) | Answer::Container(_)) => {}
         }
+    }
+
+    /// The status of an id that is listed in the pod it was asked for, unless it bears the labels
+    /// of another one: then nobody knows whose it is.
+    fn of_its_pod<S: Status>(&self, about: &Option<About>, status: S) -> Result<S, CallError> {
+        let asked = about.as_ref().and_then(|about| about.pod.as_ref());
+        let (Some(asked), Some(told)) = (asked, status.pod()) else {
+            return Ok(status);
+        };
+        let listed = self.records.listed_as(&asked.uid);
+        let is_listed = listed.is_some_and(|pod| pod.names(status.id()));
+        if told.uid == asked.uid || !is_listed {
+            return Ok(status);
+        }
+        let text = format!(
+            "{} is listed in pod {asked}, and its status bears the labels of pod {told}",
+            status.id()
+        );
+        Err(CallError::Malformed(text.into()))
     }
 
     fn on_list<R: ListRow + Part>(

@@ -61,10 +61,10 @@ impl Grouping {
         sandboxes: Arc<[Arc<ListedSandbox>]>,
         containers: Arc<[Arc<ListedContainer>]>,
     ) -> Self {
-        let mut odd = false;
         let mut orphaned = 0;
         let mut pods: HashMap<PodUid, ListedPod> = HashMap::with_capacity(sandboxes.len());
         let mut homes = HashMap::with_capacity(sandboxes.len());
+        let mut shared = HashSet::new();
         for sandbox in &*sandboxes {
             let Some(pod) = sandbox.pod.as_ref().filter(|_| !sandbox.id.is_empty()) else {
                 orphaned += 1;
@@ -73,10 +73,15 @@ impl Grouping {
             let listed = pods.entry(pod.uid.clone());
             let listed = listed.or_insert_with(|| ListedPod::empty(pod.clone()));
             listed.sandboxes.push(sandbox.clone());
-            odd |= homes.insert(sandbox.id.clone(), pod.uid.clone()).is_some();
+            if homes.insert(sandbox.id.clone(), pod.uid.clone()).is_some() {
+                shared.insert(&sandbox.id);
+            }
         }
         for container in &*containers {
-            let uid = homes.get(&container.sandbox_id);
+            // In a sandbox that is listed in several pods a container is where it says itself.
+            let own = container.pod.as_ref().map(|pod| &pod.uid);
+            let own = own.filter(|_| shared.contains(&container.sandbox_id));
+            let uid = own.or_else(|| homes.get(&container.sandbox_id));
             let listed = match (uid.and_then(|uid| pods.get_mut(uid)), &container.pod) {
                 _ if container.id.is_empty() => None,
                 (Some(listed), _) => Some(listed),
@@ -91,6 +96,7 @@ impl Grouping {
                 None => orphaned += 1,
             }
         }
+        let mut odd = !shared.is_empty();
         let mut counts = Counts::default();
         let pods = pods.into_iter().map(|(uid, mut pod)| {
             odd |= !settle(&mut pod);

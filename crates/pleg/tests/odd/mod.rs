@@ -3,11 +3,11 @@
 
 #![allow(dead_code, reason = "each test file uses its own part of it")]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use pleg::model::id::Id;
+use pleg::model::id::{Id, PodRef};
 use pleg::model::listed::{ListedContainer, ListedSandbox};
 use pleg::model::status::{ContainerStatus, SandboxStatus};
 use pleg::runtime::{Announcements, CallError, Listing, Runtime, RuntimeVersion};
@@ -30,6 +30,8 @@ pub struct Oddities {
     pub refused: usize,
     /// These ids are not found the next time that they are asked for.
     pub not_found_once: BTreeSet<Id>,
+    /// The statuses of these containers bear the labels of another pod.
+    pub mislabelled: BTreeMap<Id, PodRef>,
     /// These fail when they are found.
     pub broken: BTreeSet<Id>,
     /// Statuses of containers fail, after so long.
@@ -137,7 +139,11 @@ impl Runtime for Odd {
         }
         let past = self.past();
         let now = self.sim.container_status(id).await;
-        or_past(now, past.as_ref().map(|past| past.container_status(id))).await
+        let mut status = or_past(now, past.as_ref().map(|past| past.container_status(id))).await?;
+        if let Some(other) = self.oddities().mislabelled.get(id) {
+            status.pod = Some(other.clone());
+        }
+        Ok(status)
     }
 
     async fn container_pid(&self, id: &Id) -> Result<Option<u32>, CallError> {

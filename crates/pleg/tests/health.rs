@@ -457,3 +457,24 @@ async fn a_call_of_a_container_that_is_removed_is_named_once() {
     node.at(30.0).await;
     assert_eq!(node.status().await.stuck.len(), 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_hung_once_was_late_and_one_that_is_slow_each_time_takes_long() {
+    let node = Node::watch(|sim| many(sim, 3, &["app"])).await;
+    node.at(8.4).await;
+    node.sim.fault(Rpc::ListContainers, None, Fault::Hang);
+    node.at(40.4).await;
+    node.sim.lift_all();
+    let mut said = std::collections::BTreeSet::new();
+    for _ in 0..200 {
+        node.pass(0.1).await;
+        said.insert(node.status().await.health.message.to_string());
+    }
+    let takes = |said: &String| said.contains("lists take");
+    assert!(!said.iter().any(takes), "{said:#?}");
+    let slow = Fault::Slow(seconds(9.0));
+    node.sim.fault(Rpc::ListContainers, None, slow);
+    node.pass(60.0).await;
+    let said = node.status().await.health.message.to_string();
+    assert!(takes(&said), "{said}");
+}

@@ -505,7 +505,11 @@ impl Relister {
                 _ => Lists::Failed(error.clone()),
             }
         } else {
-            self.slowest().map_or(Lists::Good, Lists::Slow)
+            match self.slowest() {
+                None => Lists::Good,
+                Some(took) if self.slow_before => Lists::Slow(took),
+                Some(took) => Lists::Late(took),
+            }
         }
     }
 

@@ -97,7 +97,9 @@ pub enum Lists {
     Good,
     /// One or both hang.
     Stuck,
-    /// They come, and take so long.
+    /// They came, and took so long; those that were asked for since are not in yet.
+    Late(Duration),
+    /// They come, and take so long each time.
     Slow(Duration),
     /// They fail.
     Failed(CallError),

@@ -366,13 +366,13 @@ fn reason(coverage: &Coverage, now: Instant) -> Reason {
         _ if !coverage.stuck.is_empty() || coverage.lists == Lists::Stuck => {
             return Reason::ListStuck;
         }
-        Lists::Good | Lists::Stuck | Lists::Slow(_) => {}
+        Lists::Good | Lists::Stuck | Lists::Late(_) | Lists::Slow(_) => {}
     }
     if coverage.failing.iter().any(fails) {
         return Reason::InspectionsFail;
     }
     match (&coverage.lists, coverage.slow_status) {
-        (Lists::Slow(_), _) => Reason::ListSlow,
+        (Lists::Late(_) | Lists::Slow(_), _) => Reason::ListSlow,
         (_, Some(_)) => Reason::StatusSlow,
         (_, None) => Reason::AllSeen,
     }
@@ -403,10 +403,8 @@ pub fn message(
         .collect();
     match &coverage.lists {
         Lists::Failed(error) => details.push(error.to_string()),
-        Lists::Slow(took) => {
-            let seconds = Duration::from_millis(took.as_millis() as u64 / 100 * 100);
-            details.push(format!("lists take {}", GoDuration(seconds)));
-        }
+        Lists::Late(took) => details.push(format!("the last list took {}", tenths(*took))),
+        Lists::Slow(took) => details.push(format!("lists take {}", tenths(*took))),
         Lists::Good | Lists::Stuck => {}
     }
     match (reason, coverage.slow_status) {
@@ -432,6 +430,11 @@ pub fn message(
     let failing = coverage.failing.iter();
     details.extend(failing.map(|failing| FailingCall::new(failing, now).to_string()));
     because(&what, &details)
+}
+
+/// A time that changes with each list, in tenths of a second.
+fn tenths(took: Duration) -> GoDuration {
+    GoDuration(Duration::from_millis(took.as_millis() as u64 / 100 * 100))
 }
 
 /// What a degraded node's pods are known by.

@@ -22,10 +22,10 @@ pub(crate) async fn ready() {
     tell(NotifyState::Ready).await;
 }
 
-/// Says that we are there, but have nothing to watch yet, until `done`: a service that starts before
+/// Says that we are there, but still wait for something, until `done`: a service that starts before
 /// its runtime has not failed.
-pub async fn while_waiting<T>(done: impl Future<Output = T>) -> T {
-    tell(NotifyState::Status("waiting for a container runtime")).await;
+pub async fn while_waiting<T>(what: &'static str, done: impl Future<Output = T>) -> T {
+    tell(NotifyState::Status(what)).await;
     ready().await;
     let pings = async {
         let Some(interval) = sd_notify::watchdog_enabled() else {

@@ -64,7 +64,7 @@ pub async fn wait_for(named: Option<Endpoint>) -> Endpoint {
         "no container runtime found yet: waiting for one of {}",
         USUAL_PLACES.join(", ")
     );
-    while_waiting(async {
+    while_waiting("waiting for a container runtime", async {
         loop {
             sleep(AGAIN).await;
             if let Ok(endpoint) = find(None).await {

@@ -181,6 +181,27 @@ fn while_the_whole_runtime_is_silent_a_guard_says_that_it_cannot_answer() {
 }
 
 #[test]
+fn a_kubelet_is_served_also_while_others_have_the_sockets_of_the_guards_agent() {
+    let runtime = FakeRuntime::with_pods(PODS);
+    let folder = tempfile::tempdir().unwrap();
+    let theirs = UnixListener::bind(folder.path().join("agent.sock")).unwrap();
+    let process = process(folder.path(), &runtime, None);
+    let guard = Guard { folder, process };
+    let cri = guard.path("cri.sock");
+    let asked = ["pods", "-r", &cri, "--agent", "off"];
+    eventually("the kubelet is served", || {
+        let pods = Pleg::new(&asked).run();
+        (pods.code == Some(0) && pods.out.contains("web")).then_some(())
+    });
+    let log = fs::read_to_string(guard.path("log")).unwrap();
+    assert!(log.contains("something already listens on"), "{log}");
+    assert!(log.contains("The kubelet is served"), "{log}");
+    drop(theirs);
+    fs::remove_file(guard.path("agent.sock")).unwrap();
+    guard.wait();
+}
+
+#[test]
 fn its_agent_sees_a_runtime_go_and_come_back_as_it_would_without_a_guard() {
     let mut runtime = FakeRuntime::with_pods(PODS);
     let guard = Guard::start(&runtime);

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use agent::{
     AgentClient, AgentConfig, Daemon, Listeners, host_ids, open_cri_door, state_directory,
+    while_waiting,
 };
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::builder::PossibleValue;
 use clap::{Args, Subcommand, ValueEnum};
 use cri::Endpoint;
@@ -16,6 +17,7 @@ use guard::{Handle, Proxy};
 use pleg::model::wall_time::system_clock;
 use times::GoDuration;
 use tokio::sync::oneshot;
+use tokio::time::sleep;
 
 use crate::args::{AgentOption, Global, duration};
 use crate::commands::agent::{configured, program, serve};
@@ -26,6 +28,9 @@ use remedy::{Node, Remedies, Remedy};
 mod install;
 mod remedy;
 mod units;
+
+/// When sockets that somebody else has are tried again.
+const AGAIN: Duration = Duration::from_secs(2);
 
 const HELP: &str = "\
 Configure the kubelet to use the guard's socket instead of the runtime's
@@ -197,7 +202,10 @@ async fn prepare(global: &Global, options: Options) -> anyhow::Result<(Daemon, L
     let endpoint = runtime_of(global, &options).await?;
     // Before anything is learnt: a kubelet that starts now waits, and is not refused.
     let guard = start(&endpoint, &options).await?;
-    let listeners = Listeners::bind(&config).await?;
+    let listeners = tokio::select! {
+        listeners = agents_listeners(&config) => listeners,
+        () = guard.ended() => bail!("the guard has stopped"),
+    };
     let daemon = Daemon {
         endpoint,
         config,
@@ -207,6 +215,27 @@ async fn prepare(global: &Global, options: Options) -> anyhow::Result<(Daemon, L
         static_pods: None,
     };
     Ok((daemon, listeners))
+}
+
+/// The sockets of the guard's agent, however long somebody else has them: the kubelet needs the
+/// guard, and not what it says of itself.
+async fn agents_listeners(config: &AgentConfig) -> Listeners {
+    let error = match Listeners::bind(config).await {
+        Ok(listeners) => return listeners,
+        Err(error) => anyhow::Error::from(error),
+    };
+    tracing::warn!(
+        "{error:#}. The kubelet is served; status, health and metrics are not, until this is possible"
+    );
+    while_waiting("serving CRI; waiting for the agent's sockets", async {
+        loop {
+            sleep(AGAIN).await;
+            if let Ok(listeners) = Listeners::bind(config).await {
+                return listeners;
+            }
+        }
+    })
+    .await
 }
 
 async fn start(endpoint: &Endpoint, options: &Options) -> anyhow::Result<Handle> {

@@ -57,10 +57,16 @@ pub fn table<'a>(state: &'a State, width: u16, theme: &'a Theme) -> Table<'a> {
     }
 }
 
-/// How the time of an event is shown: in a recording of several days with the date.
+/// How the time of an event is shown: with the date if the recording has several days, or if an
+/// event of a live screen is not of today.
 pub fn event_clock(state: &State, is_wide: bool) -> fn(WallTime) -> String {
-    let position = state.position;
-    let is_dated = position.is_some_and(|it| !is_same_day(it.first, it.last));
+    let is_dated = match state.position {
+        Some(position) => !is_same_day(position.first, position.last),
+        None => {
+            let is_of_today = |entry: &Entry| is_same_day(entry.happened.time(), state.now);
+            !state.node.events.iter().all(is_of_today)
+        }
+    };
     match (is_dated, is_wide) {
         (false, false) => clock,
         (false, true) => precise_clock,

@@ -6,7 +6,7 @@ use ratatui::widgets::Cell;
 
 use super::Theme;
 use super::table::Table;
-use super::words::{clock, dated_clock, fit, is_same_day, name, whole_age};
+use super::words::{clock_at, fit, name, whole_age};
 use crate::diagnosis::Finding;
 use crate::state::State;
 use crate::state::node::Examination;
@@ -53,11 +53,7 @@ fn title(state: &State) -> String {
         // Of a snapshot, which is taken after its recording.
         Examination::Done { at, diagnosis } if *at > state.now => {
             let summary = escape::sentence(&diagnosis.summary);
-            let clock = match is_same_day(*at, state.now) {
-                true => clock,
-                false => dated_clock,
-            };
-            format!("Doctor, at {}: {summary}", clock(*at))
+            format!("Doctor, at {}: {summary}", clock_at(*at, state.now))
         }
         Examination::Done { at, diagnosis } => {
             let summary = escape::sentence(&diagnosis.summary);

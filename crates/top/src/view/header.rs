@@ -11,7 +11,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{RenderDirection, Sparkline};
 
 use super::Theme;
-use super::words::{clock, dated_clock, fit, is_same_day, seconds, whole_age};
+use super::words::{clock, clock_at, dated_clock, fit, is_same_day, seconds, whole_age};
 use crate::state::State;
 use crate::state::node::Taken;
 use crate::update::Source;
@@ -128,7 +128,7 @@ fn source(state: &State, columns: usize, theme: &Theme) -> Line<'static> {
     let since = |since| {
         format!(
             "{} ({} ago)",
-            clock(since),
+            clock_at(since, state.now),
             whole_age(state.now.since(since))
         )
     };
@@ -156,8 +156,7 @@ fn source(state: &State, columns: usize, theme: &Theme) -> Line<'static> {
 fn recorded(state: &State) -> String {
     let of = |taken: Option<_>| match taken {
         None => "none".to_owned(),
-        Some(taken) if is_same_day(taken, state.now) => clock(taken),
-        Some(taken) => dated_clock(taken),
+        Some(taken) => clock_at(taken, state.now),
     };
     let status = of(state.node.status.as_ref().map(|status| status.at));
     let listed = of(state.node.pods_taken);

@@ -11,7 +11,7 @@ use ratatui::text::{Line, Span};
 use super::Theme;
 use super::events::{cells, event_clock};
 use super::pods::{condition_text, style};
-use super::words::{age, fit, name, precise_clock, whole_age, wrapped};
+use super::words::{age, fit, name, precise_clock_at, whole_age, wrapped};
 use crate::state::State;
 use crate::state::events::Happened;
 use crate::state::pods::Pod;
@@ -69,7 +69,7 @@ fn of_pod(lines: &mut Vec<Line<'static>>, state: &State, pod: &Pod, width: u16, 
         Some(taken) => format!(", listed {} ago", whole_age(state.now.since(taken))),
         None => String::new(),
     };
-    confirmed.push_str(&since(", confirmed at", pod.report.as_of));
+    confirmed.push_str(&since(", confirmed at", pod.report.as_of, state.now));
     lines.push(Line::from(vec![
         Span::styled(condition_text(condition, 40), style(condition, theme)),
         Span::raw(format!(", restarted {} times{confirmed}", pod.restarts)),
@@ -95,7 +95,7 @@ fn of_pod(lines: &mut Vec<Line<'static>>, state: &State, pod: &Pod, width: u16, 
             short(&sandbox.id),
             sandbox.attempt,
             sandbox.state.as_str(),
-            since(" since", sandbox.created_at),
+            since(" since", sandbox.created_at, state.now),
             ips.join(" ")
         );
         lines.extend(wrapped(&text, width, Style::new()));
@@ -108,11 +108,11 @@ fn of_pod(lines: &mut Vec<Line<'static>>, state: &State, pod: &Pod, width: u16, 
             (ContainerState::Exited, _) => theme.bad(),
             (ContainerState::Created | ContainerState::Unknown, _) => theme.warning(),
         };
-        lines.extend(wrapped(&of_container(container), width, style));
+        lines.extend(wrapped(&of_container(container, state.now), width, style));
     }
 }
 
-fn of_container(container: &ContainerStatus) -> String {
+fn of_container(container: &ContainerStatus, now: WallTime) -> String {
     let mut text = format!(
         "  {} attempt {}, {}",
         container.name,
@@ -128,15 +128,15 @@ fn of_container(container: &ContainerStatus) -> String {
     if let Some(reason) = &container.reason {
         text.push_str(&format!(" ({reason})"));
     }
-    text.push_str(&since(", started", container.started_at));
-    text.push_str(&since(", ended", container.finished_at));
+    text.push_str(&since(", started", container.started_at, now));
+    text.push_str(&since(", ended", container.finished_at, now));
     text.push_str(&format!("  {}  {}", short(&container.id), container.image));
     text
 }
 
-fn since(word: &str, time: Option<WallTime>) -> String {
+fn since(word: &str, time: Option<WallTime>, now: WallTime) -> String {
     match time {
-        Some(time) => format!("{word} {}", precise_clock(time)),
+        Some(time) => format!("{word} {}", precise_clock_at(time, now)),
         None => String::new(),
     }
 }

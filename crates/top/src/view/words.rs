@@ -53,6 +53,22 @@ pub fn dated_precise_clock(time: WallTime) -> String {
     format!("{} {}", month_and_day(time), precise_clock(time))
 }
 
+/// The time of day, with month and day in front if it is of another day than `now`.
+pub fn clock_at(time: WallTime, now: WallTime) -> String {
+    match is_same_day(time, now) {
+        true => clock(time),
+        false => dated_clock(time),
+    }
+}
+
+/// The same to the millisecond.
+pub fn precise_clock_at(time: WallTime, now: WallTime) -> String {
+    match is_same_day(time, now) {
+        true => precise_clock(time),
+        false => dated_precise_clock(time),
+    }
+}
+
 fn month_and_day(time: WallTime) -> String {
     let text = time.to_string();
     let date = text.split_once('T').map_or("", |(date, _)| date);

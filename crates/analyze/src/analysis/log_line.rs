@@ -77,12 +77,9 @@ impl Input {
     pub(super) fn learn_time(&mut self, carried: &Carried, inner: Option<&[u8]>) {
         if let Some(inner) = inner {
             let of_klog = Stamp::of_klog(inner.get(1..).unwrap_or_default());
-            let carrier = carried.time;
-            // klog has no year and no zone; its carrier may.
-            let stamp = of_klog.map(|stamp| Stamp {
-                year: carrier.and_then(|time| time.year),
-                offset: carrier.and_then(|time| time.offset),
-                ..stamp
+            let stamp = of_klog.map(|stamp| match &carried.time {
+                Some(carrier) => stamp.carried_by(carrier),
+                None => stamp,
             });
             self.last = stamp.or(self.last);
         } else {

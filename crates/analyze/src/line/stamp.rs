@@ -15,6 +15,13 @@ use times::WallTime;
 
 use super::cursor::Cursor;
 
+/// Zones differ by whole half hours, but for three of them.
+const HALF_HOUR: i64 = 1800;
+/// The zones farthest apart: UTC-12 and UTC+14.
+const FARTHEST_ZONES: i64 = 26 * 3600;
+/// What a line takes from its writer to its carrier, in seconds, unless the carrier is late.
+const AGREE: i64 = 5;
+
 /// A time, of which parts may be missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stamp {
@@ -28,6 +35,43 @@ pub struct Stamp {
     pub nanos: u32,
     /// Seconds east of Greenwich, if they are written.
     pub offset: Option<i32>,
+}
+
+impl Stamp {
+    /// This one, which has neither year nor zone, in a line whose `carrier` may have both: in the
+    /// year in which it is next to the carrier's, and in the zone by which they agree. A carrier
+    /// that is only late is in the same zone.
+    pub fn carried_by(self, carrier: &Self) -> Self {
+        let (Some(year), Some(offset)) = (carrier.year, carrier.offset) else {
+            return Self {
+                year: carrier.year,
+                offset: carrier.offset,
+                ..self
+            };
+        };
+        let carried = carrier.seconds_in(year);
+        let ahead_in = |year| Some((year, self.seconds_in(year)? - carried?));
+        let years = [year, year - 1, year + 1].into_iter().filter_map(ahead_in);
+        let (year, ahead) = years
+            .min_by_key(|(_, ahead)| ahead.abs())
+            .unwrap_or((year, 0));
+        let zone = (ahead + HALF_HOUR / 2).div_euclid(HALF_HOUR) * HALF_HOUR;
+        let is_zone = (ahead - zone).abs() <= AGREE && zone.abs() <= FARTHEST_ZONES;
+        let zone = i32::try_from(zone).ok().filter(|_| is_zone);
+        Self {
+            year: Some(year),
+            offset: Some(offset + zone.unwrap_or(0)),
+            ..self
+        }
+    }
+
+    /// Its day and clock, in seconds.
+    fn seconds_in(&self, year: i16) -> Option<i64> {
+        let (month, day) = self.day?;
+        let day = DateTime::new(year, month, day, 0, 0, 0, 0).ok()?;
+        let midnight = Offset::UTC.to_timestamp(day).ok()?.as_second();
+        Some(midnight + i64::from(self.second))
+    }
 }
 
 const MONTHS: [&[u8; 3]; 12] = [
@@ -327,6 +371,50 @@ mod tests {
             ("17:08:22.299597 kubelet", "2023-11-14T17:08:22.299597000Z"),
         ] {
             assert_eq!(resolved(line), time, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_time_without_a_zone_is_in_that_by_which_it_agrees_with_its_carriers() {
+        for (carrier, own, time) in [
+            (
+                "2024-05-06T04:33:05.2Z",
+                "0506 12:33:05.100000",
+                "2024-05-06T04:33:05.1",
+            ),
+            (
+                "2024-05-05T20:33:06.0Z",
+                "0506 04:33:05.100000",
+                "2024-05-05T20:33:05.1",
+            ),
+            (
+                "2023-12-31T23:00:01.0Z",
+                "0101 07:00:01.000000",
+                "2023-12-31T23:00:01.0",
+            ),
+            (
+                "2024-01-01T00:00:01.0Z",
+                "1231 23:59:59.000000",
+                "2023-12-31T23:59:59.0",
+            ),
+            (
+                "2024-05-06T12:33:05+08:00",
+                "0506 04:33:05.000000",
+                "2024-05-06T04:33:05.0",
+            ),
+            // Six minutes late.
+            (
+                "2024-05-06T04:39:05.2Z",
+                "0506 04:33:05.100000",
+                "2024-05-06T04:33:05.1",
+            ),
+        ] {
+            let (carrier, _) = take(carrier.as_bytes()).unwrap();
+            let own = Stamp::of_klog(own.as_bytes()).unwrap();
+            let latest = WallTime::from_unix_nanos(1_800_000_000_000_000_000).unwrap();
+            let nanos = Calendar::until(latest).resolve(&own.carried_by(&carrier));
+            let resolved = WallTime::from_unix_nanos(nanos.unwrap()).unwrap();
+            assert!(resolved.to_string().starts_with(time), "{time}: {resolved}");
         }
     }
 

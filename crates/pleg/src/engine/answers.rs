@@ -7,7 +7,7 @@ use super::processes::Found;
 use super::relister::{ListRow, Relisted};
 use super::state::{Action, Engine};
 use crate::model::event::Source;
-use crate::model::id::{Id, PodUid};
+use crate::model::id::{Id, PodRef, PodUid};
 use crate::model::listed::{ContainerState, ListedContainer};
 use crate::model::status::{ContainerStatus, SandboxStatus, Status};
 use crate::model::wall_time::Moment;
@@ -33,7 +33,15 @@ impl Engine {
         };
         let answer = match answer {
             Answer::Sandbox(Ok(status)) => Answer::Sandbox(self.of_its_pod(&about, status)),
-            Answer::Container(Ok(status)) => Answer::Container(self.of_its_pod(&about, status)),
+            Answer::Container(Ok(mut status)) => {
+                // Of one id that is listed in two pods, what is so in one is so in both.
+                let asked = about.as_ref().and_then(|about| about.pod.as_ref());
+                let lists_it = |pod| self.is_listed_in(pod, &status.id);
+                if lists_it(asked) && lists_it(status.pod.as_ref()) {
+                    status.pod = asked.cloned();
+                }
+                Answer::Container(self.of_its_pod(&about, status))
+            }
             other => other,
         };
         let error = answer.error();
@@ -117,9 +125,7 @@ impl Engine {
         let (Some(asked), Some(told)) = (asked, status.pod()) else {
             return Ok(status);
         };
-        let listed = self.records.listed_as(&asked.uid);
-        let is_listed = listed.is_some_and(|pod| pod.names(status.id()));
-        if told.uid == asked.uid || !is_listed {
+        if told.uid == asked.uid || !self.is_listed_in(Some(asked), status.id()) {
             return Ok(status);
         }
         let text = format!(
@@ -127,6 +133,11 @@ impl Engine {
             status.id()
         );
         Err(CallError::Malformed(text.into()))
+    }
+
+    fn is_listed_in(&self, pod: Option<&PodRef>, id: &Id) -> bool {
+        let listed = pod.and_then(|pod| self.records.listed_as(&pod.uid));
+        listed.is_some_and(|pod| pod.names(id))
     }
 
     fn on_list<R: ListRow + Part>(

@@ -280,8 +280,11 @@ fn host_name() -> String {
     }
 }
 
-/// A value of a label that is also a part of a file's name.
+/// A value of a label that is also the name of a socket beside those of the agent and the guard.
 fn owner(text: &str) -> Result<String, String> {
+    if ["agent", "cri"].contains(&text) {
+        return Err("the agent's or the guard's socket has this name; use another".to_owned());
+    }
     let is_plain = |it: char| it.is_ascii_alphanumeric() || matches!(it, '-' | '_' | '.');
     let starts_well = text.starts_with(|it: char| it.is_ascii_alphanumeric());
     match starts_well && text.chars().all(is_plain) && text.len() <= 63 {

@@ -892,6 +892,8 @@ fn an_owner_is_a_name_and_options_that_contradict_each_other_are_refused() {
         &["run", "--down", "--once"],
         &["run", "--manifests", &manifests, "--owner", "a/b"],
         &["run", "--manifests", &manifests, "--owner", ""],
+        &["run", "--manifests", &manifests, "--owner", "cri"],
+        &["run", "--manifests", &manifests, "--owner", "agent"],
         &["run", "--manifests", &manifests, "--policy", "all"],
     ] {
         let ended = Pleg::new(args).run().assert_code(2);

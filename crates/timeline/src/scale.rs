@@ -29,9 +29,12 @@ const STEPS: [i64; 21] = [
     43_200,
     86_400,
     7 * 86_400,
-    30 * 86_400,
-    90 * 86_400,
+    MONTH,
+    3 * MONTH,
 ];
+
+const MONTH: i64 = 30 * 86_400;
+const YEAR: i64 = 365 * 86_400;
 
 /// From here on hours say less than days.
 const DAYS: Duration = Duration::from_secs(3 * 86_400);
@@ -49,7 +52,8 @@ pub(crate) fn marks(picture: &Picture, most: usize) -> Vec<Mark> {
     let whole = picture.spans().as_secs_f64();
     let begin = picture.from.as_unix_seconds();
     let fits = |step: &&i64| whole / (**step as f64) <= most as f64;
-    let step = *STEPS.iter().find(fits).unwrap_or(&(365 * 86_400));
+    let in_years = (whole / (most as f64 * YEAR as f64)).ceil() as i64 * YEAR;
+    let step = *STEPS.iter().find(fits).unwrap_or(&in_years);
     let first = (begin / step as f64).ceil() as i64;
     let marks = (first..).map(|number| number * step);
     let shown = marks.take_while(|second| *second as f64 <= begin + whole);
@@ -67,6 +71,7 @@ fn text(second: i64, step: i64) -> String {
     let time = time.to_zoned(TimeZone::UTC);
     let is_midnight = second.rem_euclid(86_400) == 0;
     let form = match step {
+        MONTH.. => "%-d %b %Y",
         _ if is_midnight => "%-d %b",
         60.. => "%H:%M",
         _ => "%H:%M:%S",
@@ -121,7 +126,11 @@ mod tests {
         );
         assert_eq!(texts(1500), ["12:10", "12:15", "12:20", "12:25", "12:30"]);
         assert_eq!(texts(86_400), ["18:00", "7 May", "06:00", "12:00"]);
-        assert!(!texts(3 * 365 * 86_400).is_empty());
+        let month = ["17 May 2024", "16 Jun 2024", "16 Jul 2024"];
+        assert_eq!(texts(100 * 86_400), month);
+        let years = texts(9 * YEAR);
+        assert_eq!(years.len(), 4, "{years:?}");
+        assert!(years[0].ends_with(" 2025") && years[3].ends_with(" 2031"));
     }
 
     #[test]

@@ -5,6 +5,9 @@ use std::time::Duration;
 use episodes::{Episode, What};
 use times::{GoDuration, WallTime};
 
+/// Of a shorter time it is not known how long it was.
+const MOMENT: Duration = Duration::from_millis(1);
+
 /// What these episodes say at most, as far as they were seen: who hung longest, and what the node
 /// suffered from it. None if nothing hung or suffered.
 pub fn summary(episodes: &[Episode]) -> Option<String> {
@@ -61,7 +64,10 @@ pub fn summary(episodes: &[Episode]) -> Option<String> {
         ),
     ];
     for (what, time) in suffered {
-        if !time.is_zero() {
+        // A single line says so, the last that was read.
+        if (Duration::from_nanos(1)..MOMENT).contains(&time) {
+            parts.push(what.to_owned());
+        } else if !time.is_zero() {
             parts.push(format!("{what} for {}", shown(time)));
         }
     }

@@ -210,6 +210,7 @@ impl Input {
             unread_lines: self.unread,
             read_from: from,
             read_until: until,
+            lacks_dates: self.last.is_some_and(|stamp| stamp.day.is_none()),
             error,
         });
     }

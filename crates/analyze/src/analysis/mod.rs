@@ -82,6 +82,9 @@ pub struct InputReport {
     /// The time of its last line that has one.
     #[serde(skip)]
     pub read_until: Option<WallTime>,
+    /// Its times have no date: each is taken for the last one before the file was modified.
+    #[serde(skip)]
+    pub lacks_dates: bool,
     /// Why it could not be read to its end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,

@@ -89,6 +89,7 @@ fn add_snapshot(analysis: &mut Analysis, path: String, is_alone: bool) {
         unread_lines: 0,
         read_from: None,
         read_until: None,
+        lacks_dates: false,
         error: None,
     };
     match read {

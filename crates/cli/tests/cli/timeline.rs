@@ -186,6 +186,24 @@ fn three_saved_files_make_one_picture_that_says_what_happened() {
 }
 
 #[test]
+fn the_three_files_of_the_documents_say_what_happened_and_which_of_them_have_no_dates() {
+    let folder = samples().join("reports");
+    let path = |name: &str| folder.join(name).display().to_string();
+    let paths = [
+        "terway-kubelet.log",
+        "terway-kubelet-stacks.txt",
+        "terwayd-goroutines.txt",
+    ];
+    let paths = paths.map(path);
+    let [log, kubelet, agent] = paths.each_ref().map(String::as_str);
+    let said = Pleg::new(&["timeline", log, kubelet, agent, "-o", "text"]);
+    let said = said.run().assert_code(0).out;
+    assert!(said.contains("waits in PodSandboxStatus"), "{said}");
+    assert!(said.contains("cni-plugin-hang (high confidence)"), "{said}");
+    assert!(said.contains("terway-kubelet.log has no dates"), "{said}");
+}
+
+#[test]
 fn without_from_the_history_of_this_node_is_drawn() {
     let runtime = FakeRuntime::with_pods(&[("web", &["app"]), ("db", &["app"])]);
     let folder = tempfile::tempdir().unwrap();

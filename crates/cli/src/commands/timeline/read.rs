@@ -200,6 +200,14 @@ impl Read {
             let path = &input.path;
             format!("{path} has no line with a time: it is not in the picture, only in the causes.")
         }));
+        let dateless = inputs().filter(|input| input.lacks_dates && input.read_until.is_some());
+        self.notes.extend(dateless.map(|input| {
+            let path = &input.path;
+            format!(
+                "{path} has no dates: each time is taken for the last one before the file was \
+                 modified."
+            )
+        }));
         let intervals = analysis.pleg.iter().flat_map(|pleg| &pleg.intervals);
         let hosts = intervals.map(|interval| interval.host.clone());
         self.nodes.extend(hosts.filter(|host| !host.is_empty()));

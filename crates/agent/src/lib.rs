@@ -46,7 +46,7 @@ pub use known_ids::{host_ids, known_ids};
 pub use metrics::{HistoryFigures, Metrics};
 pub use pods::pod_reports;
 pub use static_pods::{StaticPods, StaticPodsError, StaticPodsView};
-pub use supervisor::while_waiting;
+pub use supervisor::keep_trying;
 
 use std::path::PathBuf;
 

@@ -14,6 +14,9 @@ use tokio::time::{sleep, timeout};
 /// The supervisor takes a word at once, or is ill itself.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// The pause before each attempt at what we wait for.
+const AGAIN: Duration = Duration::from_secs(2);
+
 /// Our own loop turns many times in this.
 const TURN: Duration = Duration::from_secs(2);
 
@@ -22,9 +25,9 @@ pub(crate) async fn ready() {
     tell(NotifyState::Ready).await;
 }
 
-/// Says that we are there, but still wait for something, until `done`: a service that starts before
-/// its runtime has not failed.
-pub async fn while_waiting<T>(what: &'static str, done: impl Future<Output = T>) -> T {
+/// Says that we are there, but still wait for something, and makes an `attempt` every two seconds
+/// until one succeeds: a service that starts before its runtime has not failed.
+pub async fn keep_trying<T, E>(what: &'static str, attempt: impl AsyncFn() -> Result<T, E>) -> T {
     tell(NotifyState::Status(what)).await;
     ready().await;
     let pings = async {
@@ -36,8 +39,16 @@ pub async fn while_waiting<T>(what: &'static str, done: impl Future<Output = T>)
             tell(NotifyState::Watchdog).await;
         }
     };
+    let attempts = async {
+        loop {
+            sleep(AGAIN).await;
+            if let Ok(done) = attempt().await {
+                return done;
+            }
+        }
+    };
     let done = tokio::select! {
-        done = done => done,
+        done = attempts => done,
         never = pings => match never {},
     };
     tell(NotifyState::Status("")).await;

@@ -5,14 +5,14 @@ use std::fmt::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::{kernel, known_ids, state_directory, while_waiting};
+use agent::{keep_trying, kernel, known_ids, state_directory};
 use anyhow::Context;
 use cri::Endpoint;
 use pleg::model::wall_time::system_clock;
 use pleg::runtime::grpc::{GrpcRuntime, MAX_MESSAGE_SIZE};
 use pleg::runtime::{CallError, Runtime, RuntimeVersion};
 use pleg::{Environment, NoObserver};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use crate::args::KernelHints;
 use crate::text::sentence;
@@ -29,9 +29,6 @@ const USUAL_PLACES: [&str; 6] = [
 
 /// How long a runtime may take to say who it is before we go on without knowing.
 const PATIENCE: Duration = Duration::from_secs(2);
-
-/// How often a daemon looks for a runtime while there is none.
-const AGAIN: Duration = Duration::from_secs(2);
 
 /// The endpoint that is named, or that answers.
 pub async fn find(named: Option<Endpoint>) -> anyhow::Result<Endpoint> {
@@ -64,15 +61,7 @@ pub async fn wait_for(named: Option<Endpoint>) -> Endpoint {
         "no container runtime found yet: waiting for one of {}",
         USUAL_PLACES.join(", ")
     );
-    while_waiting("waiting for a container runtime", async {
-        loop {
-            sleep(AGAIN).await;
-            if let Ok(endpoint) = find(None).await {
-                return endpoint;
-            }
-        }
-    })
-    .await
+    keep_trying("waiting for a container runtime", async || find(None).await).await
 }
 
 /// No runtime answers at any of the usual places: a line for each.

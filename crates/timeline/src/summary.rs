@@ -63,13 +63,12 @@ pub fn summary(episodes: &[Episode]) -> Option<String> {
             total(|what| matches!(what, What::RuntimeUnreachable)),
         ),
     ];
-    for (what, time) in suffered {
-        // A single line says so, the last that was read.
-        if (Duration::from_nanos(1)..MOMENT).contains(&time) {
-            parts.push(what.to_owned());
-        } else if !time.is_zero() {
-            parts.push(format!("{what} for {}", shown(time)));
-        }
+    for (what, time) in suffered.into_iter().filter(|(_, time)| !time.is_zero()) {
+        parts.push(match time < MOMENT {
+            // A single line says so, the last that was read.
+            true => what.to_owned(),
+            false => format!("{what} for {}", shown(time)),
+        });
     }
     if parts.is_empty() {
         return None;

@@ -37,43 +37,6 @@ pub struct Stamp {
     pub offset: Option<i32>,
 }
 
-impl Stamp {
-    /// This one, which has neither year nor zone, in a line whose `carrier` may have both: in the
-    /// year in which it is next to the carrier's, and in the zone by which they agree. A carrier
-    /// that is only late is in the same zone.
-    pub fn carried_by(self, carrier: &Self) -> Self {
-        let (Some(year), Some(offset)) = (carrier.year, carrier.offset) else {
-            return Self {
-                year: carrier.year,
-                offset: carrier.offset,
-                ..self
-            };
-        };
-        let carried = carrier.seconds_in(year);
-        let ahead_in = |year| Some((year, self.seconds_in(year)? - carried?));
-        let years = [year, year - 1, year + 1].into_iter().filter_map(ahead_in);
-        let (year, ahead) = years
-            .min_by_key(|(_, ahead)| ahead.abs())
-            .unwrap_or((year, 0));
-        let zone = (ahead + HALF_HOUR / 2).div_euclid(HALF_HOUR) * HALF_HOUR;
-        let is_zone = (ahead - zone).abs() <= AGREE && zone.abs() <= FARTHEST_ZONES;
-        let zone = i32::try_from(zone).ok().filter(|_| is_zone);
-        Self {
-            year: Some(year),
-            offset: Some(offset + zone.unwrap_or(0)),
-            ..self
-        }
-    }
-
-    /// Its day and clock, in seconds.
-    fn seconds_in(&self, year: i16) -> Option<i64> {
-        let (month, day) = self.day?;
-        let day = DateTime::new(year, month, day, 0, 0, 0, 0).ok()?;
-        let midnight = Offset::UTC.to_timestamp(day).ok()?.as_second();
-        Some(midnight + i64::from(self.second))
-    }
-}
-
 const MONTHS: [&[u8; 3]; 12] = [
     b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec",
 ];
@@ -230,6 +193,49 @@ fn zone(at: &mut Cursor) -> Option<i32> {
 }
 
 impl Stamp {
+    /// This one, which has neither year nor zone, in a line whose `carrier` may have both: in the
+    /// year in which it is next to the carrier's, and in the zone by which they agree. A carrier
+    /// that is only late is in the same zone.
+    pub fn carried_by(self, carrier: &Self) -> Self {
+        let (Some(year), Some(offset)) = (carrier.year, carrier.offset) else {
+            return Self {
+                year: carrier.year,
+                offset: carrier.offset,
+                ..self
+            };
+        };
+        let carried = carrier.seconds_in(year);
+        let ahead_in = |year| Some((year, self.seconds_in(year)? - carried?));
+        let years = [year, year - 1, year + 1].into_iter().filter_map(ahead_in);
+        let (year, ahead) = years
+            .min_by_key(|(_, ahead)| ahead.abs())
+            .unwrap_or((year, 0));
+        let zone = (ahead + HALF_HOUR / 2).div_euclid(HALF_HOUR) * HALF_HOUR;
+        let is_zone = (ahead - zone).abs() <= AGREE && zone.abs() <= FARTHEST_ZONES;
+        let zone = i32::try_from(zone).ok().filter(|_| is_zone);
+        Self {
+            year: Some(year),
+            offset: Some(offset + zone.unwrap_or(0)),
+            ..self
+        }
+    }
+
+    /// Its day and clock in that year, in seconds.
+    fn seconds_in(&self, year: i16) -> Option<i64> {
+        Some(self.nanos_on(year, self.day?)?.div_euclid(SECOND))
+    }
+
+    /// Its clock on that day as it would be in UTC, in nanoseconds since 1970; `None` for a day that
+    /// does not exist.
+    fn nanos_on(&self, year: i16, (month, day): (i8, i8)) -> Option<i64> {
+        let [hour, minute, second] =
+            [self.second / 3600, self.second / 60 % 60, self.second % 60].map(|n| n as i8);
+        let nanos = i32::try_from(self.nanos).ok()?;
+        let time = DateTime::new(year, month, day, hour, minute, second, nanos).ok()?;
+        let utc = Offset::UTC.to_timestamp(time).ok()?.as_nanosecond();
+        i64::try_from(utc).ok()
+    }
+
     /// The time of klog's header: `1008 16:23:14.139967`.
     pub fn of_klog(text: &[u8]) -> Option<Self> {
         let mut at = Cursor(text);
@@ -273,7 +279,8 @@ pub struct Calendar {
     offset: Option<i32>,
 }
 
-const DAY: i64 = 86_400_000_000_000;
+const SECOND: i64 = 1_000_000_000;
+const DAY: i64 = 86_400 * SECOND;
 
 impl Calendar {
     /// A calendar of an input whose last line is not much later than this.
@@ -299,19 +306,10 @@ impl Calendar {
     /// Nanoseconds since 1970, with missing parts added; `None` for a day that does not exist.
     pub fn resolve(&self, stamp: &Stamp) -> Option<i64> {
         let latest = Offset::UTC.to_datetime(self.latest.timestamp());
-        let (month, day) = stamp.day.unwrap_or((latest.month(), latest.day()));
+        let day = stamp.day.unwrap_or((latest.month(), latest.day()));
         let at = |year: i16| {
-            let [hour, minute, second] = [
-                stamp.second / 3600,
-                stamp.second / 60 % 60,
-                stamp.second % 60,
-            ]
-            .map(|n| n as i8);
-            let nanos = i32::try_from(stamp.nanos).ok()?;
-            let time = DateTime::new(year, month, day, hour, minute, second, nanos).ok()?;
-            let utc = Offset::UTC.to_timestamp(time).ok()?.as_nanosecond();
             let offset = i64::from(stamp.offset.or(self.offset).unwrap_or(0));
-            i64::try_from(utc).ok()?.checked_sub(offset * 1_000_000_000)
+            stamp.nanos_on(year, day)?.checked_sub(offset * SECOND)
         };
         let latest_nanos = self.latest.as_unix_nanos();
         if stamp.day.is_none() {

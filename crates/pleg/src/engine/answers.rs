@@ -14,7 +14,7 @@ use crate::model::wall_time::Moment;
 use crate::out::cache::Vouch;
 use crate::out::coverage::LookKind;
 use crate::records::{Hint, Look, Part};
-use crate::runtime::{About, CallError, Listing, OutstandingCall, RuntimeVersion};
+use crate::runtime::{CallError, Listing, OutstandingCall, RuntimeVersion};
 
 impl Engine {
     pub(super) fn on_answered(&mut self, answered: Answered, now: Moment) {
@@ -31,18 +31,10 @@ impl Engine {
             }
             _ => self.governor.answered(&key, now.instant),
         };
-        let answer = match answer {
-            Answer::Sandbox(Ok(status)) => Answer::Sandbox(self.of_its_pod(&about, status)),
-            Answer::Container(Ok(mut status)) => {
-                // Of one id that is listed in two pods, what is so in one is so in both.
-                let asked = about.as_ref().and_then(|about| about.pod.as_ref());
-                let lists_it = |pod| self.is_listed_in(pod, &status.id);
-                if lists_it(asked) && lists_it(status.pod.as_ref()) {
-                    status.pod = asked.cloned();
-                }
-                Answer::Container(self.of_its_pod(&about, status))
-            }
-            other => other,
+        let asked = about.as_ref().and_then(|about| about.pod.as_ref());
+        let answer = match asked {
+            Some(asked) => self.of_its_pod(asked, answer),
+            None => answer,
         };
         let error = answer.error();
         let took = now.instant.duration_since(begun);
@@ -118,16 +110,29 @@ impl Engine {
         }
     }
 
-    /// The status of an id that is listed in the pod it was asked for, unless it bears the labels
+    /// The answer about an id of the pod it was `asked` for, as far as it is about that.
+    fn of_its_pod(&self, asked: &PodRef, answer: Answer) -> Answer {
+        match answer {
+            Answer::Sandbox(Ok(status)) => Answer::Sandbox(self.unless_of_another(asked, status)),
+            Answer::Container(Ok(mut status)) => {
+                // Of one id that is listed in two pods, what is so in one is so in both.
+                let lists_it = |pod: &PodRef| self.is_listed_in(pod, &status.id);
+                if lists_it(asked) && status.pod.as_ref().is_some_and(lists_it) {
+                    status.pod = Some(asked.clone());
+                }
+                Answer::Container(self.unless_of_another(asked, status))
+            }
+            other => other,
+        }
+    }
+
+    /// The status of an id that is listed in the pod it was `asked` for, unless it bears the labels
     /// of another one: then nobody knows whose it is.
-    fn of_its_pod<S: Status>(&self, about: &Option<About>, status: S) -> Result<S, CallError> {
-        let asked = about.as_ref().and_then(|about| about.pod.as_ref());
-        let (Some(asked), Some(told)) = (asked, status.pod()) else {
+    fn unless_of_another<S: Status>(&self, asked: &PodRef, status: S) -> Result<S, CallError> {
+        let other = status.pod().filter(|told| told.uid != asked.uid);
+        let Some(told) = other.filter(|_| self.is_listed_in(asked, status.id())) else {
             return Ok(status);
         };
-        if told.uid == asked.uid || !self.is_listed_in(Some(asked), status.id()) {
-            return Ok(status);
-        }
         let text = format!(
             "{} is listed in pod {asked}, and its status bears the labels of pod {told}",
             status.id()
@@ -135,8 +140,8 @@ impl Engine {
         Err(CallError::Malformed(text.into()))
     }
 
-    fn is_listed_in(&self, pod: Option<&PodRef>, id: &Id) -> bool {
-        let listed = pod.and_then(|pod| self.records.listed_as(&pod.uid));
+    fn is_listed_in(&self, pod: &PodRef, id: &Id) -> bool {
+        let listed = self.records.listed_as(&pod.uid);
         listed.is_some_and(|pod| pod.names(id))
     }
 

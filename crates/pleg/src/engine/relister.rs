@@ -445,12 +445,21 @@ impl Relister {
 
     /// Whether lists came late, and those that are asked for since are not in yet.
     pub(crate) fn is_catching_up(&self) -> bool {
-        self.slowest().is_some() && !self.slow_before
+        matches!(self.punctuality(), Lists::Late(_))
     }
 
     /// Whether lists come, and late each time.
     pub(crate) fn are_slow(&self) -> bool {
-        self.slow_before && self.slowest().is_some()
+        matches!(self.punctuality(), Lists::Slow(_))
+    }
+
+    /// How the lists come that come.
+    fn punctuality(&self) -> Lists {
+        match self.slowest() {
+            None => Lists::Good,
+            Some(took) if self.slow_before => Lists::Slow(took),
+            Some(took) => Lists::Late(took),
+        }
     }
 
     /// Which lists are to be done without: they fail by themselves, hang, or are slow each
@@ -505,11 +514,7 @@ impl Relister {
                 _ => Lists::Failed(error.clone()),
             }
         } else {
-            match self.slowest() {
-                None => Lists::Good,
-                Some(took) if self.slow_before => Lists::Slow(took),
-                Some(took) => Lists::Late(took),
-            }
+            self.punctuality()
         }
     }
 

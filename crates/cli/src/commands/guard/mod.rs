@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use agent::{
-    AgentClient, AgentConfig, Daemon, Listeners, host_ids, open_cri_door, state_directory,
-    while_waiting,
+    AgentClient, AgentConfig, Daemon, Listeners, host_ids, keep_trying, open_cri_door,
+    state_directory,
 };
 use anyhow::{Context, bail};
 use clap::builder::PossibleValue;
@@ -17,7 +17,6 @@ use guard::{Handle, Proxy};
 use pleg::model::wall_time::system_clock;
 use times::GoDuration;
 use tokio::sync::oneshot;
-use tokio::time::sleep;
 
 use crate::args::{AgentOption, Global, duration};
 use crate::commands::agent::{configured, program, serve};
@@ -28,9 +27,6 @@ use remedy::{Node, Remedies, Remedy};
 mod install;
 mod remedy;
 mod units;
-
-/// When sockets that somebody else has are tried again.
-const AGAIN: Duration = Duration::from_secs(2);
 
 const HELP: &str = "\
 Configure the kubelet to use the guard's socket instead of the runtime's
@@ -227,15 +223,8 @@ async fn agents_listeners(config: &AgentConfig) -> Listeners {
     tracing::warn!(
         "{error:#}. The kubelet is served; status, health and metrics are not, until this is possible"
     );
-    while_waiting("serving CRI; waiting for the agent's sockets", async {
-        loop {
-            sleep(AGAIN).await;
-            if let Ok(listeners) = Listeners::bind(config).await {
-                return listeners;
-            }
-        }
-    })
-    .await
+    let what = "serving CRI; waiting for the agent's sockets";
+    keep_trying(what, async || Listeners::bind(config).await).await
 }
 
 async fn start(endpoint: &Endpoint, options: &Options) -> anyhow::Result<Handle> {

@@ -221,6 +221,12 @@ impl Engine {
         self.records
             .observe(&listed.snapshot, now.instant, Source::Relist);
         self.counts = listed.snapshot.counts;
+        let records = &self.records;
+        self.processes.told_running(begun.instant, |pod, id| {
+            let listed = records.listed_as(&pod.uid);
+            let mut rows = listed.iter().flat_map(|listed| &listed.containers);
+            rows.any(|row| row.id == *id && row.state == ContainerState::Running)
+        });
         self.forget_removed();
         // Who failed in a sweep, and is unchanged by the lists, is inspected all the same.
         for failing in self.failures.iter() {

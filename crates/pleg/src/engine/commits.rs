@@ -6,7 +6,7 @@ use super::doubts::{Contradictions, Judged, contradictions};
 use super::inspector::Inspected;
 use super::state::{Action, Engine};
 use crate::model::event::{Event, EventType, Source};
-use crate::model::id::{Id, PodUid};
+use crate::model::id::{Id, PodRef, PodUid};
 use crate::model::listed::ContainerState;
 use crate::model::status::{ContainerStatus, PodStatus};
 use crate::model::wall_time::{Moment, WallTime};
@@ -86,6 +86,11 @@ impl Engine {
                     Some(asked) => contradictions(&status, asked, listed),
                     None => Contradictions::new(),
                 };
+                let dead_run = |_: &PodRef, id: &Id| runs(&status, id);
+                self.processes.told_running(commit.begun, dead_run);
+                let ids = status.containers.iter().map(|container| &container.id);
+                let mut running = ids.filter(|id| runs(&status, id));
+                let disproved = running.any(|id| self.processes.was_dead(id, commit.begun));
                 let lacks_listed = contradictions.keys().any(|id| !status.contains(id));
                 let is_listed_since = |time| self.records.is_listed_since(uid, time);
                 let judged = self.doubts.inspected(
@@ -100,6 +105,7 @@ impl Engine {
                     listed: commit.listed,
                     differs: self.records.is_pending(uid) || self.doubts.awaits_lists(uid),
                     lacks_listed,
+                    disproved,
                 };
                 let status = match (&judged, listed) {
                     (Judged::Fails { error, last_good }, Some(listed)) => {
@@ -245,12 +251,9 @@ impl Engine {
 
     /// While the runtime says of a dead process that it runs, that pod's status is not true.
     fn note_contradiction(&self, status: &PodStatus, now: Instant) {
-        let runs = |id: &Id| {
-            let container = status.container(id);
-            container.is_some_and(|container| container.state == ContainerState::Running)
-        };
         let contradictions = self.processes.contradictions(now);
-        let mut contradictions = contradictions.filter(|contradiction| runs(&contradiction.id));
+        let mut contradictions =
+            contradictions.filter(|contradiction| runs(status, &contradiction.id));
         if let Some(contradiction) = contradictions.next() {
             let error = InspectError::Contradicted {
                 id: contradiction.id,
@@ -340,4 +343,10 @@ impl Engine {
             self.observer.conflated(conflated);
         }
     }
+}
+
+/// Whether a status says that a container of it runs.
+fn runs(status: &PodStatus, id: &Id) -> bool {
+    let container = status.container(id);
+    container.is_some_and(|container| container.state == ContainerState::Running)
 }

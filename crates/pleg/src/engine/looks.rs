@@ -103,6 +103,7 @@ impl Engine {
         let mut lasting = self.lasting.keys();
         let unsettled = self.rounds.is_under_way()
             || self.relister.is_catching_up()
+            || self.coverage.uninspected > 0
             || self.misses_somebody()
             || lasting.any(|uid| self.differing.since(uid).is_some());
         let report = self.reporter.review(&self.coverage, unsettled, now);
@@ -197,30 +198,10 @@ impl Engine {
     fn update_coverage(&mut self, now: Moment) {
         let instant = now.instant;
         let ages = self.ages(instant);
-        let contradictions = self.processes.contradictions(instant);
-        let contradictions = contradictions.map(|contradiction| Failing {
-            call: Rpc::ContainerStatus,
-            container: Some(contradiction.container),
-            pod: Some(contradiction.pod),
-            error: InspectError::Contradicted {
-                id: contradiction.id.clone(),
-            },
-            id: contradiction.id,
-            since: contradiction.since,
-            unseen_since: contradiction.since,
-        });
-        let mut failing: Vec<Failing> = self
-            .failures
-            .iter()
-            .cloned()
-            .chain(contradictions)
-            .chain(self.doubts.failing())
-            .collect();
-        let is_contradicted =
-            |failing: &&Failing| matches!(failing.error, InspectError::Contradicted { .. });
-        let known = self.coverage.failing.iter().filter(is_contradicted);
+        let contradicted = self.contradicted(instant);
+        let known = self.coverage.failing.iter();
         let known: BTreeSet<_> = known.map(|failing| (&failing.id, failing.since)).collect();
-        for failing in failing.iter().filter(is_contradicted) {
+        for failing in &contradicted {
             // The first time that it is so, and not each time that we look.
             if let Some(pod) = &failing.pod
                 && !known.contains(&(&failing.id, failing.since))
@@ -229,6 +210,13 @@ impl Engine {
                     .set_error(&pod.uid, failing.error.clone(), instant);
             }
         }
+        let mut failing: Vec<Failing> = self
+            .failures
+            .iter()
+            .cloned()
+            .chain(contradicted)
+            .chain(self.doubts.failing())
+            .collect();
         let overdue = self.relister.is_overdue(ages);
         let silent = self.governor.silent_since().filter(|since| {
             // A sweep has had its chance to be answered.
@@ -244,10 +232,12 @@ impl Engine {
         let lists = self.relister.trouble(ages);
         let is_away = matches!(lists, Lists::Failed(CallError::Unavailable(_)));
         let cannot_list = stuck.iter().any(|call| call.about.id.is_none());
+        let named = stuck.iter().map(|call| &call.about.pod);
+        let named = named.chain(failing.iter().map(|failing| &failing.pod));
+        let named: BTreeSet<PodUid> = named.flatten().map(|pod| pod.uid.clone()).collect();
+        let is_told = |uid: &PodUid| named.contains(uid) || self.unasked.contains(uid);
+        let uninspected = self.reader.count_failed(|uid| !is_told(uid));
         if !cannot_list && slow_status.is_none() && !is_away {
-            let named = stuck.iter().map(|call| &call.about.pod);
-            let named = named.chain(failing.iter().map(|failing| &failing.pod));
-            let named: BTreeSet<PodUid> = named.flatten().map(|pod| pod.uid.clone()).collect();
             let unseen = self.not_seen(&named, instant);
             let pods = unseen.iter().filter_map(|failing| failing.pod.as_ref());
             let pods = pods.map(|pod| (pod.uid.clone(), instant));
@@ -261,6 +251,7 @@ impl Engine {
             stuck,
             failing,
             unasked: self.unasked.len(),
+            uninspected,
             blind: self.blind(ages),
             lists,
             kubelet_listed: self.relister.good_for_kubelet(),
@@ -270,6 +261,23 @@ impl Engine {
             silent,
             slow_status,
         };
+    }
+
+    /// The containers whose process is dead and which the runtime reports as running.
+    fn contradicted(&self, now: Instant) -> Vec<Failing> {
+        let contradictions = self.processes.contradictions(now);
+        let contradictions = contradictions.map(|contradiction| Failing {
+            call: Rpc::ContainerStatus,
+            container: Some(contradiction.container),
+            pod: Some(contradiction.pod),
+            error: InspectError::Contradicted {
+                id: contradiction.id.clone(),
+            },
+            id: contradiction.id,
+            since: contradiction.since,
+            unseen_since: contradiction.since,
+        });
+        contradictions.collect()
     }
 
     /// The first pods that were not seen for long, although nothing says why: they are not

@@ -341,6 +341,26 @@ impl Processes {
         None
     }
 
+    /// A look that was begun then was told that some run: of those who were dead by then the
+    /// runtime says what is not so.
+    pub(crate) fn told_running(&mut self, begun: Instant, runs: impl Fn(&PodRef, &Id) -> bool) {
+        for id in &self.dead {
+            if let Some(watch) = self.watches.get_mut(id)
+                && let State::Dead { since, denied, .. } = &mut watch.state
+                && *since < begun
+                && !*denied
+            {
+                *denied = runs(&watch.pod, id);
+            }
+        }
+    }
+
+    /// Whether the process of a container was dead by then.
+    pub(crate) fn was_dead(&self, id: &Id, by: Instant) -> bool {
+        let state = self.dead.get(id).and_then(|id| self.watches.get(id));
+        matches!(state.map(|watch| &watch.state), Some(State::Dead { since, .. }) if *since < by)
+    }
+
     /// Lets time pass: what was refused for a while is wanted again.
     pub(crate) fn pass(&mut self, now: Instant) {
         let again = self.refused.iter().filter_map(|id| {

@@ -245,6 +245,7 @@ impl Reporter {
         let is_clear = !self.is_trouble(coverage)
             && coverage.blind.is_empty()
             && coverage.unasked == 0
+            && coverage.uninspected == 0
             && coverage.slow_status.is_none();
         HealthReport {
             time: now.wall,

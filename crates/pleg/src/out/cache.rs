@@ -92,6 +92,8 @@ pub struct Inspection {
     pub differs: bool,
     /// Something that was asked for was not found, and is listed.
     pub lacks_listed: bool,
+    /// It found a container running whose process was dead by then, so it confirms nothing.
+    pub disproved: bool,
 }
 
 /// What a look vouches for: every pod but those that are `pending`.
@@ -112,6 +114,8 @@ pub struct Vouch {
 #[derive(Default)]
 struct Contents {
     pods: BTreeMap<PodUid, Entry>,
+    /// Those of them that have an error.
+    failed: BTreeSet<PodUid>,
     /// Pods that differ from what the cache holds: no look vouches for their entry
     /// until they are inspected.
     pending: BTreeSet<PodUid>,
@@ -229,6 +233,12 @@ impl Cache {
             .collect()
     }
 
+    /// How many of the pods that have an error are such.
+    pub(crate) fn count_failed(&self, is_such: impl Fn(&PodUid) -> bool) -> usize {
+        let contents = self.read();
+        contents.failed.iter().filter(|uid| is_such(uid)).count()
+    }
+
     /// What was told of all pods that were ever inspected, by UID.
     pub(crate) fn all_told(&self) -> VecDeque<Arc<PodStatus>> {
         let contents = self.read();
@@ -310,15 +320,17 @@ impl CacheWriter {
         status.keep_exit_codes_of(&entry.status);
         entry.status = Arc::new(status);
         entry.inspected = true;
-        entry.error = None;
-        entry.as_of = later(entry.as_of, Some(inspection.begun));
-        entry.complete_as_of = match inspection.lacks_listed {
-            true => None,
-            false => entry.complete_as_of.max(inspection.listed),
-        };
+        if !inspection.disproved {
+            entry.as_of = later(entry.as_of, Some(inspection.begun));
+            entry.complete_as_of = entry.complete_as_of.max(inspection.listed);
+        }
+        if inspection.lacks_listed {
+            entry.complete_as_of = None;
+        }
         // An error that was noted since this was begun tells nothing of how old the status is.
         entry.modified = entry.as_of.map(|as_of| as_of.instant);
         let status = entry.status.clone();
+        contents.note_error(uid, None);
         drop(contents);
         self.changed.send_replace(());
         status
@@ -351,9 +363,9 @@ impl CacheWriter {
         status.keep_ips_of(last_good);
         entry.status = Arc::new(status);
         entry.inspected = true;
-        entry.error = Some(error);
         entry.modified = entry.modified.max(Some(inspection.begun.instant));
         let status = entry.status.clone();
+        contents.note_error(uid, Some(error));
         drop(contents);
         self.changed.send_replace(());
         status
@@ -366,10 +378,17 @@ impl CacheWriter {
         let mut status = PodStatus::clone(&entry.status);
         let mut containers = status.containers.iter_mut();
         let known = containers.find(|container| container.id == found.id)?;
+        let denied = Some(InspectError::Contradicted {
+            id: found.id.clone(),
+        });
         *known = found;
         status.keep_exit_codes_of(&entry.status);
-        entry.status = Arc::new(status);
-        Some(entry.status.clone())
+        let status = Arc::new(status);
+        entry.status = status.clone();
+        if entry.error == denied {
+            contents.note_error(uid, None);
+        }
+        Some(status)
     }
 
     /// Notes that an inspection begun at `begun` failed. The last good status stays.
@@ -380,8 +399,8 @@ impl CacheWriter {
         let Some(entry) = contents.pods.get_mut(uid) else {
             return;
         };
-        entry.error = Some(error);
         entry.modified = entry.modified.max(Some(begun));
+        contents.note_error(uid, Some(error));
         drop(contents);
         self.changed.send_replace(());
     }
@@ -390,6 +409,7 @@ impl CacheWriter {
     pub fn remove(&self, uid: &PodUid) {
         let mut contents = self.write();
         contents.pods.remove(uid);
+        contents.failed.remove(uid);
         contents.pending.remove(uid);
         contents.lacking.remove(uid);
         contents.told.remove(uid);
@@ -446,7 +466,7 @@ impl Contents {
     fn note_inspected(&mut self, uid: &PodUid, inspection: Inspection) {
         let begun = inspection.begun.instant;
         let looked = self.looked.is_some_and(|look| look.instant > begun);
-        if inspection.differs {
+        if inspection.differs || inspection.disproved {
             self.pending.insert(uid.clone());
         } else if !looked {
             self.pending.remove(uid);
@@ -455,6 +475,17 @@ impl Contents {
             self.lacking.insert(uid.clone());
         } else {
             self.lacking.remove(uid);
+        }
+    }
+
+    /// The newest inspection of a known pod failed, or did not.
+    fn note_error(&mut self, uid: &PodUid, error: Option<InspectError>) {
+        match error {
+            Some(_) => self.failed.insert(uid.clone()),
+            None => self.failed.remove(uid),
+        };
+        if let Some(entry) = self.pods.get_mut(uid) {
+            entry.error = error;
         }
     }
 

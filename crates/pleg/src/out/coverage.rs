@@ -118,6 +118,9 @@ pub struct Coverage {
     pub failing: Vec<Failing>,
     /// How many pods are not inspected, because as many calls as may be outstanding hang.
     pub unasked: usize,
+    /// How many other pods have no fresh status yet, although no call about them is stuck or
+    /// fails any more.
+    pub uninspected: usize,
     /// What cannot be seen at all.
     pub blind: Vec<Blind>,
     /// How it is with the lists.
@@ -147,6 +150,7 @@ impl Coverage {
             stuck: Vec::new(),
             failing: Vec::new(),
             unasked: 0,
+            uninspected: 0,
             blind: Vec::new(),
             lists: Lists::Good,
             kubelet_listed: None,

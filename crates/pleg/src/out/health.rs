@@ -388,7 +388,7 @@ pub fn message(
 ) -> String {
     let seen = coverage.as_of().map(|seen| seen.instant);
     let what = match (state, kubelet_healthy(now, seen, threshold)) {
-        (HealthState::Healthy, _) if coverage.failing.is_empty() => {
+        (HealthState::Healthy, _) if coverage.failing.is_empty() && coverage.uninspected == 0 => {
             return "all pods are up to date".to_owned();
         }
         (HealthState::Starting | HealthState::Unhealthy, Err(sentence)) => {
@@ -429,6 +429,11 @@ pub fn message(
     }
     let failing = coverage.failing.iter();
     details.extend(failing.map(|failing| FailingCall::new(failing, now).to_string()));
+    match coverage.uninspected {
+        0 => {}
+        1 => details.push("1 pod has yet to be inspected".to_owned()),
+        pods => details.push(format!("{pods} pods have yet to be inspected")),
+    }
     because(&what, &details)
 }
 

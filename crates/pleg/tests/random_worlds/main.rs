@@ -34,7 +34,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use node::{Node, seconds};
 use past::{Heard, Past};
-use pleg::model::id::Id;
+use pleg::model::id::{Id, PodUid};
 use pleg::model::listed::ContainerState;
 use pleg::model::wall_time::WallTime;
 use pleg::out::health::{HealthState, Reason};
@@ -78,6 +78,13 @@ const TICK: Duration = Duration::from_millis(1);
 
 /// For how long somebody may be named after the whole runtime has stopped: until that is known.
 const KNOWN_FOR: std::time::Duration = std::time::Duration::from_secs(6);
+
+/// The pods that have an error in the cache.
+fn failing(node: &Node) -> BTreeSet<PodUid> {
+    let cached = node.pleg.cache().all().into_iter();
+    let failing = cached.filter(|entry| entry.error.is_some());
+    failing.map(|entry| entry.status.uid.clone()).collect()
+}
 
 #[test]
 fn what_is_always_true_is_true_in_random_worlds() {
@@ -406,6 +413,7 @@ impl World {
         // What ends in this very moment was held up a moment ago.
         let mut held = node.sim.outstanding();
         sleep(TICK).await;
+        let failed = failing(node);
         let status = node.status().await;
         let outstanding = node.sim.outstanding();
         let (health, stuck) = (&status.health, &status.stuck);
@@ -427,6 +435,15 @@ impl World {
             });
             assert_eq!(hangs, None, "Healthy, and that has not been answered");
             self.past.check(node, &status);
+        }
+
+        // Nobody has an error while nothing is said to be wrong.
+        let nothing_wrong = health.message == "all pods are up to date"
+            || health.message.starts_with("recovering: no problem found");
+        if nothing_wrong {
+            // What failed since the status was made is not in it.
+            let failed: Vec<_> = failed.intersection(&failing(node)).cloned().collect();
+            assert!(failed.is_empty(), "{failed:?}: {}", health.message);
         }
 
         self.note_held(&outstanding);

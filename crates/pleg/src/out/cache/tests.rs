@@ -40,6 +40,7 @@ fn listed(begun: Instant) -> Inspection {
         listed: Some(begun),
         differs: false,
         lacks_listed: false,
+        disproved: false,
     }
 }
 
@@ -157,6 +158,7 @@ async fn a_status_that_lacks_what_is_listed_is_complete_by_no_look_but_by_the_ne
     // Another inspection of what the same lists show.
     let lacking = Inspection {
         lacks_listed: true,
+        disproved: false,
         ..listed(start)
     };
     writer.set(&uid(), status(), lacking);

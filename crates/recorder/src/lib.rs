@@ -22,4 +22,4 @@ pub mod replay;
 pub mod store;
 
 pub use record::{Began, Entry, ListTimes, Loss, Lost, Recorded, Status, Told};
-pub use recorder::{Recorder, Written};
+pub use recorder::{BETWEEN_WRITES, Recorder, Written};

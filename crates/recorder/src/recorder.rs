@@ -1,7 +1,7 @@
 //! Records entries from a daemon that must not wait for a disk.
 //!
 //! ```text
-//!   record(entry) --> queue: 4 MB of JSON --> thread: frames --> Store
+//!   record(entry) --> queue: 4 MB of JSON --> thread: frames, 4 times a second --> Store
 //!        |  full                                 |  error
 //!        v                                       v
 //!     lost: counted, recorded later        back-off, 1 s to 1 min, with a new segment
@@ -27,6 +27,11 @@ mod thread;
 
 use queue::Queue;
 use thread::Writer;
+
+/// From one write to the next: what comes alone is written at once, and of many that come one
+/// after the other a `kill -9` takes no more than these. Each write by itself costs more than all
+/// else that is done for an entry.
+pub const BETWEEN_WRITES: Duration = Duration::from_millis(250);
 
 /// How long a stop waits for the last entries: a daemon stops within a second.
 const LAST_ENTRIES: Duration = Duration::from_millis(300);
@@ -66,12 +71,18 @@ pub struct Written {
 }
 
 impl Recorder {
-    /// Starts a thread that writes in this folder. An error of the disk is none of this function:
-    /// the thread logs it, and goes on trying.
-    pub fn start(folder: PathBuf, limits: Limits, clock: WallClock) -> std::io::Result<Self> {
+    /// Starts a thread that writes in this folder, what came since the last write each time that
+    /// `between` has passed. An error of the disk is none of this function: the thread logs it, and
+    /// goes on trying.
+    pub fn start(
+        folder: PathBuf,
+        limits: Limits,
+        between: Duration,
+        clock: WallClock,
+    ) -> std::io::Result<Self> {
         let shared = Arc::<Shared>::default();
         let (ends, ended) = oneshot::channel();
-        let writer = Writer::new(folder, limits, clock, shared.clone());
+        let writer = Writer::new(folder, limits, between, clock, shared.clone());
         let thread = std::thread::Builder::new().name("history".to_owned());
         thread.spawn(move || {
             writer.run();

@@ -19,7 +19,7 @@ use pleg::out::status_report::StatusReport;
 use pleg::out::told::Record;
 use pleg::records::diff::Subject;
 use recorder::changes::Changes;
-use recorder::{Began, Entry, Recorded, Recorder};
+use recorder::{BETWEEN_WRITES, Began, Entry, Recorded, Recorder};
 use tokio::time::Instant;
 
 use crate::http::{Agent, pods_now};
@@ -58,7 +58,8 @@ impl History {
             return None;
         };
         let limits = folder.limits();
-        let recorder = match Recorder::start(folder.directory, limits, system_clock()) {
+        let started = Recorder::start(folder.directory, limits, BETWEEN_WRITES, system_clock());
+        let recorder = match started {
             Ok(recorder) => recorder,
             Err(error) => {
                 tracing::warn!("history is not recorded: no thread can be started: {error}");

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pleg::model::wall_time::WallTime;
 
@@ -11,6 +11,9 @@ use crate::{Loss, Lost};
 
 /// How many bytes may wait to be written: on a quiet node more than an hour.
 pub(super) const MAX_BYTES: usize = 4 << 20;
+
+/// With so much to be written, nothing more is waited for.
+const MUCH: usize = MAX_BYTES / 8;
 
 /// What an entry takes besides its JSON.
 const OVERHEAD: usize = 64;
@@ -25,7 +28,10 @@ pub(super) struct Queued {
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     inner: Mutex<Inner>,
+    /// Something is to be written, or the queue is closed.
     changed: Condvar,
+    /// It is closed, or there is much to be written.
+    urgent: Condvar,
 }
 
 #[derive(Debug, Default)]
@@ -64,8 +70,12 @@ impl Queue {
         }
         inner.bytes += queued.bytes();
         inner.entries.push_back(queued);
+        let is_much = inner.bytes >= MUCH;
         drop(inner);
         self.changed.notify_one();
+        if is_much {
+            self.urgent.notify_one();
+        }
         Ok(())
     }
 
@@ -108,21 +118,27 @@ impl Queue {
 
     /// Waits so long, or until the queue is closed, which it says.
     pub(super) fn pause(&self, pause: Duration) -> bool {
-        let until = Instant::now() + pause;
-        let mut inner = self.lock();
-        loop {
-            let left = until.saturating_duration_since(Instant::now());
-            if inner.is_closed || left.is_zero() {
-                return inner.is_closed;
-            }
-            let waited = self.changed.wait_timeout(inner, left);
-            inner = waited.unwrap_or_else(PoisonError::into_inner).0;
-        }
+        self.wait(pause, |inner| !inner.is_closed)
+    }
+
+    /// Waits so long for more to be written at once; not while there is much already.
+    pub(super) fn gather(&self, pause: Duration) {
+        self.wait(pause, |inner| !inner.is_closed && inner.bytes < MUCH);
+    }
+
+    /// Waits so long, or while this is so; says whether the queue is closed.
+    fn wait(&self, pause: Duration, while_so: impl Fn(&Inner) -> bool) -> bool {
+        let waited = self
+            .urgent
+            .wait_timeout_while(self.lock(), pause, |inner| while_so(inner));
+        let (inner, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        inner.is_closed
     }
 
     pub(super) fn close(&self) {
         self.lock().is_closed = true;
         self.changed.notify_one();
+        self.urgent.notify_one();
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {

@@ -24,6 +24,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 pub(super) struct Writer {
     folder: PathBuf,
     limits: Limits,
+    between: Duration,
     clock: WallClock,
     started: Instant,
     shared: Arc<Shared>,
@@ -49,12 +50,14 @@ impl Writer {
     pub(super) fn new(
         folder: PathBuf,
         limits: Limits,
+        between: Duration,
         clock: WallClock,
         shared: Arc<Shared>,
     ) -> Self {
         Self {
             folder,
             limits,
+            between,
             clock,
             started: Instant::now(),
             shared,
@@ -69,6 +72,7 @@ impl Writer {
             if self.write_batch(entries, lost).is_err() {
                 return;
             }
+            self.shared.queue.gather(self.between);
         }
     }
 

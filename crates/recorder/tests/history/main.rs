@@ -9,6 +9,7 @@
 mod clock;
 mod disk;
 mod folded;
+mod gathered;
 mod hostile;
 mod killed;
 mod noted;

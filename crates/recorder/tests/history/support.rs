@@ -80,7 +80,7 @@ pub fn recorder(folder: &Path, limits: Limits) -> Recorder {
 }
 
 pub fn recorder_with(folder: &Path, limits: Limits, clock: WallClock) -> Recorder {
-    Recorder::start(folder.to_owned(), limits, clock).unwrap()
+    Recorder::start(folder.to_owned(), limits, Duration::ZERO, clock).unwrap()
 }
 
 /// Waits for what must become true.

@@ -18,6 +18,7 @@
 //! # }
 //! ```
 
+pub mod apply;
 pub mod cache;
 pub mod coverage;
 pub mod failure;

@@ -15,7 +15,6 @@ use crate::recording::Position;
 use crate::update::{Source, Update};
 
 mod act;
-mod change;
 pub mod cursor;
 pub mod events;
 pub mod filter;

@@ -8,9 +8,8 @@ use pleg::model::id::{Id, PodUid};
 use pleg::model::listed::{ContainerState, SandboxState};
 use pleg::model::status::{ContainerStatus, PodStatus};
 use pleg::model::wall_time::WallTime;
+use pleg::out::apply::apply;
 use pleg::out::pods::PodReport;
-
-use super::change::change;
 
 /// A pod, with what its row shows.
 #[derive(Clone, Debug)]
@@ -189,7 +188,7 @@ impl Pods {
             };
             Pod::new(report, None)
         });
-        change(&mut pod.report.status, event);
+        apply(&mut pod.report.status, event, None);
         if !event.initial {
             pod.changed = pod.changed.max(Some(event.time));
         }

@@ -1,13 +1,33 @@
-//! What an event changes in the status of its pod, until the pod is listed again.
+//! What an event changes in the status of its pod, for who follows events, until it has the status
+//! itself again.
+//!
+//! ```
+//! use pleg::model::listed::SandboxState;
+//! use pleg::model::status::PodStatus;
+//! use pleg::out::apply::apply;
+//!
+//! let started = serde_json::from_str(
+//!     r#"{"time": "2026-01-01T00:00:00Z", "type": "ContainerStarted", "id": "61ac7eca54e9",
+//!         "pod": {"uid": "u", "namespace": "default", "name": "web-0"}, "subject": "sandbox",
+//!         "initial": false, "source": "relist"}"#,
+//! )?;
+//! let mut status = PodStatus::unknown("u".into());
+//! apply(&mut status, &started, None);
+//! assert_eq!(status.sandboxes[0].state, SandboxState::Ready);
+//! # Ok::<(), serde_json::Error>(())
+//! ```
 
-use pleg::model::event::{Event, EventType};
-use pleg::model::id::Id;
-use pleg::model::listed::{ContainerState, SandboxState};
-use pleg::model::status::{ContainerStatus, PodStatus, SandboxStatus};
-use pleg::records::diff::Subject;
+use crate::model::event::{Event, EventType};
+use crate::model::id::Id;
+use crate::model::listed::{ContainerState, SandboxState};
+use crate::model::status::{ContainerStatus, PodStatus, SandboxStatus};
+use crate::model::wall_time::WallTime;
+use crate::records::diff::Subject;
 
-/// Applies an event. Applying it twice changes nothing more.
-pub fn change(status: &mut PodStatus, event: &Event) {
+/// Applies an event of that pod, which happened then by the runtime, where that is known. Applying
+/// it twice changes nothing more. Events tell no image and no address: those of what is new are
+/// empty.
+pub fn apply(status: &mut PodStatus, event: &Event, happened: Option<WallTime>) {
     let Some(id) = &event.id else {
         return;
     };
@@ -26,7 +46,9 @@ pub fn change(status: &mut PodStatus, event: &Event) {
             status.containers.retain(|it| it.id != *id);
         }
         (_, EventType::ContainerStarted) => {
-            container(status, id, event).state = ContainerState::Running;
+            let container = container(status, id, event);
+            container.state = ContainerState::Running;
+            container.started_at = happened.or(container.started_at);
         }
         (_, EventType::ContainerDied) => {
             let container = container(status, id, event);
@@ -35,6 +57,7 @@ pub fn change(status: &mut PodStatus, event: &Event) {
             if event.reason.is_some() {
                 container.reason.clone_from(&event.reason);
             }
+            container.finished_at = happened.or(container.finished_at);
         }
     }
 }

@@ -173,6 +173,14 @@ impl Entry {
         let what = Recorded::Told(Told { record, happened });
         Some(Self { time, what })
     }
+
+    /// Whether it is a lifecycle event, of which there may be many.
+    pub(crate) fn is_event(&self) -> bool {
+        match &self.what {
+            Recorded::Told(told) => matches!(told.record, Record::Event(_)),
+            _ => false,
+        }
+    }
 }
 
 fn cut<T>(rows: &mut Vec<T>) -> usize {

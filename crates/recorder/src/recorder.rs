@@ -1,7 +1,7 @@
 //! Records entries from a daemon that must not wait for a disk.
 //!
 //! ```text
-//!   record(entry) --> queue: 4 MB of JSON --> thread: frames, 4 times a second --> Store
+//!   record(entry) --> queue: 4 MB of JSON --> thread: frames, events gathered --> Store
 //!        |  full                                 |  error
 //!        v                                       v
 //!     lost: counted, recorded later        back-off, 1 s to 1 min, with a new segment
@@ -28,10 +28,10 @@ mod thread;
 use queue::Queue;
 use thread::Writer;
 
-/// From one write to the next: what comes alone is written at once, and of many that come one
-/// after the other a `kill -9` takes no more than these. Each write by itself costs more than all
-/// else that is done for an entry.
-pub const BETWEEN_WRITES: Duration = Duration::from_millis(250);
+/// For so long after a write events are gathered, and then written together: of many that come
+/// one after the other a `kill -9` takes no more than these. Whatever else is recorded is written
+/// at once. A write costs more than all else that is done for an entry.
+pub const BETWEEN_WRITES: Duration = Duration::from_secs(1);
 
 /// How long a stop waits for the last entries: a daemon stops within a second.
 const LAST_ENTRIES: Duration = Duration::from_millis(300);
@@ -71,8 +71,8 @@ pub struct Written {
 }
 
 impl Recorder {
-    /// Starts a thread that writes in this folder, what came since the last write each time that
-    /// `between` has passed. An error of the disk is none of this function: the thread logs it, and
+    /// Starts a thread that writes in this folder; events at the latest when `between` has passed
+    /// since the last write. An error of the disk is none of this function: the thread logs it, and
     /// goes on trying.
     pub fn start(
         folder: PathBuf,
@@ -99,7 +99,8 @@ impl Recorder {
             self.shared.lose(entry.time, Loss::WriteError);
             return;
         };
-        if let Err(why) = self.shared.queue.push(entry.time, json) {
+        let is_urgent = !entry.is_event();
+        if let Err(why) = self.shared.queue.push(entry.time, json, is_urgent) {
             self.shared.lose(entry.time, why);
         }
     }

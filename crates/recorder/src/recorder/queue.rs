@@ -12,7 +12,7 @@ use crate::{Loss, Lost};
 /// How many bytes may wait to be written: on a quiet node more than an hour.
 pub(super) const MAX_BYTES: usize = 4 << 20;
 
-/// With so much to be written, nothing more is waited for.
+/// So much is written at once.
 const MUCH: usize = MAX_BYTES / 8;
 
 /// What an entry takes besides its JSON.
@@ -30,7 +30,7 @@ pub(super) struct Queue {
     inner: Mutex<Inner>,
     /// Something is to be written, or the queue is closed.
     changed: Condvar,
-    /// It is closed, or there is much to be written.
+    /// It is closed, or something is to be written at once.
     urgent: Condvar,
 }
 
@@ -41,6 +41,8 @@ struct Inner {
     bytes: usize,
     /// What was lost and is not recorded yet: at most one for each reason.
     lost: Vec<Lost>,
+    /// Whether what is queued is to be written at once.
+    is_urgent: bool,
     /// Why nothing can be written now.
     fault: Option<Loss>,
     is_closed: bool,
@@ -62,7 +64,7 @@ impl Queued {
 
 impl Queue {
     /// Adds an entry, unless it does not fit.
-    pub(super) fn push(&self, time: WallTime, json: Vec<u8>) -> Result<(), Loss> {
+    pub(super) fn push(&self, time: WallTime, json: Vec<u8>, is_urgent: bool) -> Result<(), Loss> {
         let queued = Queued { time, json };
         let mut inner = self.lock();
         if inner.bytes + queued.bytes() > MAX_BYTES {
@@ -70,10 +72,11 @@ impl Queue {
         }
         inner.bytes += queued.bytes();
         inner.entries.push_back(queued);
-        let is_much = inner.bytes >= MUCH;
+        inner.is_urgent |= is_urgent || inner.bytes >= MUCH;
+        let is_urgent = inner.is_urgent;
         drop(inner);
         self.changed.notify_one();
-        if is_much {
+        if is_urgent {
             self.urgent.notify_one();
         }
         Ok(())
@@ -99,6 +102,7 @@ impl Queue {
             inner.entries.is_empty() && inner.lost.is_empty() && !inner.is_closed
         });
         let mut inner = waiting.unwrap_or_else(PoisonError::into_inner);
+        inner.is_urgent = false;
         let batch = Batch {
             entries: std::mem::take(&mut inner.entries),
             lost: std::mem::take(&mut inner.lost),
@@ -121,9 +125,9 @@ impl Queue {
         self.wait(pause, |inner| !inner.is_closed)
     }
 
-    /// Waits so long for more to be written at once; not while there is much already.
+    /// Waits so long for more to be written together, unless something is to be written at once.
     pub(super) fn gather(&self, pause: Duration) {
-        self.wait(pause, |inner| !inner.is_closed && inner.bytes < MUCH);
+        self.wait(pause, |inner| !inner.is_closed && !inner.is_urgent);
     }
 
     /// Waits so long, or while this is so; says whether the queue is closed.

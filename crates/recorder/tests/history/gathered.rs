@@ -1,4 +1,4 @@
-//! What comes alone is written at once; what comes soon after it is written together.
+//! Events that come soon after each other are written together, and all else at once.
 
 use std::path::Path;
 use std::time::Duration;
@@ -22,7 +22,7 @@ fn seldom(folder: &Path) -> Recorder {
 }
 
 #[test]
-fn the_first_entry_is_written_at_once_and_the_next_ones_together_at_the_latest_by_a_stop() {
+fn the_first_event_is_written_at_once_and_the_next_ones_together() {
     let folder = tempfile::tempdir().unwrap();
     let recorder = seldom(folder.path());
     write(&recorder, [death(0)]);
@@ -35,13 +35,23 @@ fn the_first_entry_is_written_at_once_and_the_next_ones_together_at_the_latest_b
 }
 
 #[test]
-fn much_is_written_before_the_queue_is_full() {
+fn a_status_is_written_at_once_with_the_events_before_it() {
     let folder = tempfile::tempdir().unwrap();
     let recorder = seldom(folder.path());
     write(&recorder, [death(0)]);
-    // A hundred stuck calls are more than 10 kB.
-    for it in 0..100 {
-        recorder.record(&status(time(it), 100));
+    recorder.record(&death(1));
+    recorder.record(&status(time(2), 1));
+    until(|| recorder.written().written == 3);
+    stop(recorder);
+}
+
+#[test]
+fn many_events_are_written_before_the_queue_is_full() {
+    let folder = tempfile::tempdir().unwrap();
+    let recorder = seldom(folder.path());
+    write(&recorder, [death(0)]);
+    for it in 1..5000 {
+        recorder.record(&death(it));
     }
     until(|| recorder.written().written > 1);
     assert_eq!(recorder.written().lost, 0);

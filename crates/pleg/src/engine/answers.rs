@@ -221,12 +221,9 @@ impl Engine {
         self.records
             .observe(&listed.snapshot, now.instant, Source::Relist);
         self.counts = listed.snapshot.counts;
-        let records = &self.records;
-        self.processes.told_running(begun.instant, |pod, id| {
-            let listed = records.listed_as(&pod.uid);
-            let mut rows = listed.iter().flat_map(|listed| &listed.containers);
-            rows.any(|row| row.id == *id && row.state == ContainerState::Running)
-        });
+        for id in self.dead_and_listed_running() {
+            self.processes.found_running(&id, begun.instant);
+        }
         self.forget_removed();
         // Who failed in a sweep, and is unchanged by the lists, is inspected all the same.
         for failing in self.failures.iter() {
@@ -258,6 +255,16 @@ impl Engine {
         self.relister.taken_in(&listed, period, now.instant);
     }
 
+    /// The containers that are listed as running, and whose process is dead.
+    fn dead_and_listed_running(&self) -> Vec<Id> {
+        let dead = self.processes.dead().filter(|(id, pod)| {
+            let listed = self.records.listed_as(&pod.uid);
+            let mut rows = listed.into_iter().flat_map(|listed| &listed.containers);
+            rows.any(|row| row.id == **id && row.state == ContainerState::Running)
+        });
+        dead.map(|(id, _)| id.clone()).collect()
+    }
+
     /// A call may hang for longer than what it asks for is there: the rest of the pod does not
     /// wait for it then.
     fn forget_removed(&mut self) {
@@ -276,8 +283,8 @@ impl Engine {
     fn pending(&self) -> BTreeSet<PodUid> {
         let mut pending = self.records.pending();
         pending.extend(self.records.gone_and_listed().iter().cloned());
-        let contradicted = self.processes.contradicted();
-        pending.extend(contradicted.map(|pod| pod.uid.clone()));
+        let contradicted = self.processes.dead();
+        pending.extend(contradicted.map(|(_, pod)| pod.uid.clone()));
         pending
     }
 

@@ -6,7 +6,7 @@ use super::doubts::{Contradictions, Judged, contradictions};
 use super::inspector::Inspected;
 use super::state::{Action, Engine};
 use crate::model::event::{Event, EventType, Source};
-use crate::model::id::{Id, PodRef, PodUid};
+use crate::model::id::{Id, PodUid};
 use crate::model::listed::ContainerState;
 use crate::model::status::{ContainerStatus, PodStatus};
 use crate::model::wall_time::{Moment, WallTime};
@@ -86,11 +86,13 @@ impl Engine {
                     Some(asked) => contradictions(&status, asked, listed),
                     None => Contradictions::new(),
                 };
-                let dead_run = |_: &PodRef, id: &Id| runs(&status, id);
-                self.processes.told_running(commit.begun, dead_run);
-                let ids = status.containers.iter().map(|container| &container.id);
-                let mut running = ids.filter(|id| runs(&status, id));
-                let disproved = running.any(|id| self.processes.was_dead(id, commit.begun));
+                let mut disproved = false;
+                for container in &status.containers {
+                    if container.state == ContainerState::Running {
+                        let id = &container.id;
+                        disproved |= self.processes.found_running(id, commit.begun);
+                    }
+                }
                 let lacks_listed = contradictions.keys().any(|id| !status.contains(id));
                 let is_listed_since = |time| self.records.is_listed_since(uid, time);
                 let judged = self.doubts.inspected(
@@ -251,9 +253,12 @@ impl Engine {
 
     /// While the runtime says of a dead process that it runs, that pod's status is not true.
     fn note_contradiction(&self, status: &PodStatus, now: Instant) {
+        let runs = |id: &Id| {
+            let container = status.container(id);
+            container.is_some_and(|container| container.state == ContainerState::Running)
+        };
         let contradictions = self.processes.contradictions(now);
-        let mut contradictions =
-            contradictions.filter(|contradiction| runs(status, &contradiction.id));
+        let mut contradictions = contradictions.filter(|contradiction| runs(&contradiction.id));
         if let Some(contradiction) = contradictions.next() {
             let error = InspectError::Contradicted {
                 id: contradiction.id,
@@ -343,10 +348,4 @@ impl Engine {
             self.observer.conflated(conflated);
         }
     }
-}
-
-/// Whether a status says that a container of it runs.
-fn runs(status: &PodStatus, id: &Id) -> bool {
-    let container = status.container(id);
-    container.is_some_and(|container| container.state == ContainerState::Running)
 }

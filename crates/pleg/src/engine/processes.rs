@@ -341,24 +341,16 @@ impl Processes {
         None
     }
 
-    /// A look that was begun then was told that some run: of those who were dead by then the
-    /// runtime says what is not so.
-    pub(crate) fn told_running(&mut self, begun: Instant, runs: impl Fn(&PodRef, &Id) -> bool) {
-        for id in &self.dead {
-            if let Some(watch) = self.watches.get_mut(id)
-                && let State::Dead { since, denied, .. } = &mut watch.state
-                && *since < begun
-                && !*denied
-            {
-                *denied = runs(&watch.pod, id);
-            }
-        }
-    }
-
-    /// Whether the process of a container was dead by then.
-    pub(crate) fn was_dead(&self, id: &Id, by: Instant) -> bool {
-        let state = self.dead.get(id).and_then(|id| self.watches.get(id));
-        matches!(state.map(|watch| &watch.state), Some(State::Dead { since, .. }) if *since < by)
+    /// A look that was begun then found a container running; says whether its process was dead by
+    /// then, so that the runtime denies what the kernel has told.
+    pub(crate) fn found_running(&mut self, id: &Id, begun: Instant) -> bool {
+        let state = self.watches.get_mut(id).map(|watch| &mut watch.state);
+        let Some(State::Dead { since, denied, .. }) = state else {
+            return false;
+        };
+        let was_dead = *since < begun;
+        *denied |= was_dead;
+        was_dead
     }
 
     /// Lets time pass: what was refused for a while is wanted again.
@@ -397,10 +389,10 @@ impl Processes {
         })
     }
 
-    /// The pods of containers whose process is dead, which the runtime does not say.
-    pub(crate) fn contradicted(&self) -> impl Iterator<Item = &PodRef> {
-        let dead = self.dead.iter().filter_map(|id| self.watches.get(id));
-        dead.map(|watch| &watch.pod)
+    /// The containers whose process is dead, which the runtime does not say, with their pods.
+    pub(crate) fn dead(&self) -> impl Iterator<Item = (&Id, &PodRef)> {
+        let dead = self.dead.iter();
+        dead.filter_map(|id| Some((id, &self.watches.get(id)?.pod)))
     }
 
     /// When something is to be done by time alone.

@@ -21,7 +21,7 @@ use static_pods::folder::Folder;
 use static_pods::logs::{Limits, LogFolders};
 use static_pods::pods::Pods;
 use static_pods::runtime::{CallFailed, CgroupVersion, Cgroups, Host, RuntimeClient};
-use static_pods::source::Manifests;
+use static_pods::source::{Manifests, what_is_left};
 use static_pods::worker::{Lines, OnHost, Workers, keep_logs_short};
 use sync_loop::ready_condition::ReadyCondition;
 use sync_loop::{Parts, Policy, SyncLoop};
@@ -113,11 +113,11 @@ pub(crate) async fn keep(
         .map(|path| Folder::open(path, &of.node_name))
         .transpose()
         .map_err(StaticPodsError::Folder)?;
+    let (asked, owner, root) = (client.clone(), of.owner, of.root);
+    let left = move || what_is_left(asked.clone(), owner.clone(), root.clone());
     let source = Manifests::new(
         folder,
-        client.clone(),
-        of.owner,
-        of.root.clone(),
+        left,
         of.pods.clone(),
         of.lines.clone(),
         system_clock(),

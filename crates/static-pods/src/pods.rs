@@ -85,6 +85,12 @@ impl Pods {
         self.is_synced && self.wanted.is_empty() && self.ending.is_empty()
     }
 
+    /// Those that are wanted or being ended.
+    pub(crate) fn known(&self) -> BTreeSet<PodUid> {
+        let known = self.wanted.keys().chain(self.ending.keys());
+        known.cloned().collect()
+    }
+
     /// A pod is wanted; another one of its name is not any more.
     pub(crate) fn want(&mut self, spec: Arc<PodSpec>) {
         let pod = &spec.pod;

@@ -1,12 +1,15 @@
 //! The folder of manifests as the source of a sync loop, and what an earlier run left.
 //!
 //! ```text
-//!   sandboxes of ours, notes on this host --once--> adopted ---\
+//!   sandboxes of ours, notes on this host ---> adopted --------\
 //!   folder ---> Set ---------------------------------------+---> Change::Set
 //!          ---> Removed -----------------------------------+---> Change::Remove
 //!          ---> Synced: who was adopted and is not wanted -/
 //!               (but not while its file has a mistake)
 //! ```
+//!
+//! What is left is asked for again from time to time: a runtime may complete a creation after the
+//! run that asked for it was killed.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
@@ -16,6 +19,7 @@ use std::time::Duration;
 use pleg::model::id::{PodRef, PodUid};
 use pleg::model::wall_time::WallClock;
 use sync_loop::Source;
+use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{sleep, timeout};
 
@@ -40,38 +44,95 @@ const LIST: Duration = Duration::from_secs(30);
 /// is not known of them only delays the removal of old sandboxes.
 const CONTAINERS: Duration = Duration::from_secs(2);
 
+/// Between two looks for pods of ours that nobody wants. A creation that outlived its run is over
+/// by the second one.
+const HOUSEKEEPING: Duration = Duration::from_secs(5 * 60);
+
 /// The pods that are wanted.
 pub struct Manifests {
     /// None: nothing is wanted, and all is ended.
     folder: Option<Folder>,
-    adoption: Adoption,
+    left: Asking,
+    /// Those of which it is not decided yet whether they are wanted; `None` before the first answer.
+    adopted: Option<BTreeMap<PodUid, Adopted>>,
     ready: VecDeque<Change>,
     pods: Writer,
     lines: Lines,
     clock: WallClock,
 }
 
-enum Adoption {
-    Asking(JoinHandle<(BTreeMap<PodUid, Adopted>, Vec<OwnedContainer>)>),
-    /// Those of which it is not decided yet whether they are wanted.
-    Known(BTreeMap<PodUid, Adopted>),
+/// What is in the runtime and on this host of pods that nobody in this run knows.
+#[derive(Default)]
+pub struct Left {
+    /// The pods.
+    pub pods: BTreeMap<PodUid, Adopted>,
+    /// Their containers, as far as they could be listed.
+    pub containers: Vec<OwnedContainer>,
+}
+
+/// Who asks what is left, at once and then from time to time.
+struct Asking {
+    told: mpsc::Receiver<Left>,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Asking {
+    fn begin<A>(ask: impl Fn() -> A + Send + 'static, pods: Writer) -> Self
+    where
+        A: Future<Output = Left> + Send,
+    {
+        let (teller, told) = mpsc::channel(1);
+        let task = tokio::spawn(async move {
+            loop {
+                // Whoever is ended while the lists come is not left, although they show it.
+                let known = pods.borrow().known();
+                let mut left = ask().await;
+                left.pods.retain(|uid, _| !known.contains(uid));
+                left.containers.retain(|it| !known.contains(&it.pod.uid));
+                if teller.send(left).await.is_err() {
+                    return;
+                }
+                sleep(HOUSEKEEPING).await;
+            }
+        });
+        Self { told, task }
+    }
+
+    async fn next(&mut self) -> Left {
+        if let Some(left) = self.told.recv().await {
+            return left;
+        }
+        // It ends before its reader only by a panic, which is everybody's.
+        match (&mut self.task).await {
+            Ok(()) => std::future::pending().await,
+            Err(error) => std::panic::resume_unwind(error.into_panic()),
+        }
+    }
 }
 
 impl Manifests {
-    /// The pods of a folder, or none: then all that `owner` has in the runtime is ended. `root` is
-    /// where the folders of pods are. Must be called within a tokio runtime.
-    pub fn new(
+    /// The pods of a folder, or none: then all that is left of earlier runs is ended, which `ask`
+    /// tells (see [`what_is_left`]). Must be called within a tokio runtime.
+    pub fn new<A>(
         folder: Option<Folder>,
-        client: Arc<RuntimeClient>,
-        owner: String,
-        root: PathBuf,
+        ask: impl Fn() -> A + Send + 'static,
         pods: Writer,
         lines: Lines,
         clock: WallClock,
-    ) -> Self {
+    ) -> Self
+    where
+        A: Future<Output = Left> + Send,
+    {
         Self {
             folder,
-            adoption: Adoption::Asking(tokio::spawn(what_is_left(client, owner, root))),
+            left: Asking::begin(ask, pods.clone()),
+            adopted: None,
             ready: VecDeque::new(),
             pods,
             lines,
@@ -79,17 +140,19 @@ impl Manifests {
         }
     }
 
-    fn adopt(&mut self, left: BTreeMap<PodUid, Adopted>, containers: Vec<OwnedContainer>) {
+    fn adopt(&mut self, left: Left) {
         self.pods.send_modify(|pods| {
-            for container in containers {
+            for container in left.containers {
                 let of_pod = pods.adopted.entry(container.pod.uid).or_default();
                 of_pod.push((container.id, container.sandbox_id));
             }
         });
-        self.adoption = Adoption::Known(left);
+        self.adopted.get_or_insert_default().extend(left.pods);
         if self.folder.is_none() {
             self.end_unwanted(&Why::ShuttingDown);
             self.pods.send_modify(|pods| pods.is_synced = true);
+        } else if self.pods.borrow().is_synced {
+            self.end_unwanted(&Why::ManifestRemoved);
         }
     }
 
@@ -160,12 +223,12 @@ impl Manifests {
     }
 
     fn end_adopted(&mut self, why: &Why, is_over: impl Fn(&Adopted, &BTreeSet<Arc<str>>) -> bool) {
-        let Adoption::Known(left) = &mut self.adoption else {
+        let Some(left) = &mut self.adopted else {
             return;
         };
         let over: Vec<Adopted> = {
             let pods = self.pods.borrow();
-            left.retain(|uid, _| !pods.wanted.contains_key(uid));
+            left.retain(|uid, _| !pods.wanted.contains_key(uid) && !pods.ending.contains_key(uid));
             let over = left.iter().filter(|(_, it)| is_over(it, &pods.refused));
             let over: Vec<PodUid> = over.map(|(uid, _)| uid.clone()).collect();
             over.iter().filter_map(|uid| left.remove(uid)).collect()
@@ -189,26 +252,23 @@ impl Source for Manifests {
             if let Some(change) = self.ready.pop_front() {
                 return Some(change);
             }
-            if let Adoption::Asking(task) = &mut self.adoption {
-                let (left, containers) = match task.await {
-                    Ok(left) => left,
-                    Err(error) => std::panic::resume_unwind(error.into_panic()),
-                };
-                self.adopt(left, containers);
+            if self.adopted.is_none() {
+                let left = self.left.next().await;
+                self.adopt(left);
                 continue;
             }
-            let change = self.folder.as_mut()?.next().await;
-            self.take(change);
+            let folder = self.folder.as_mut()?;
+            tokio::select! {
+                change = folder.next() => self.take(change),
+                left = self.left.next() => self.adopt(left),
+            }
         }
     }
 }
 
-/// What an earlier run left: asked for until the runtime tells it, since nothing is started before.
-async fn what_is_left(
-    client: Arc<RuntimeClient>,
-    owner: String,
-    root: PathBuf,
-) -> (BTreeMap<PodUid, Adopted>, Vec<OwnedContainer>) {
+/// What `owner` has in the runtime, and under `root` where the folders of pods are: asked for until
+/// the runtime tells it, since nothing is started before.
+pub async fn what_is_left(client: Arc<RuntimeClient>, owner: String, root: PathBuf) -> Left {
     let sandboxes = loop {
         match timeout(LIST, client.sandboxes(&owner)).await {
             Ok(Ok(sandboxes)) => break sandboxes,
@@ -228,5 +288,8 @@ async fn what_is_left(
         tracing::warn!(%error, "cannot read what an earlier run left on this host");
         Vec::new()
     });
-    (adopted(noted, sandboxes), containers.unwrap_or_default())
+    Left {
+        pods: adopted(noted, sandboxes),
+        containers: containers.unwrap_or_default(),
+    }
 }

@@ -207,6 +207,16 @@ impl Folder {
         })
     }
 
+    /// One whose changes are told by a test.
+    #[cfg(test)]
+    pub(crate) fn told(changes: mpsc::Receiver<Change>) -> Self {
+        Self {
+            changes,
+            _stop: channel().0,
+            thread: None,
+        }
+    }
+
     /// Waits for the next change. Nothing is lost if this is cancelled.
     pub async fn next(&mut self) -> Change {
         if let Some(change) = self.changes.recv().await {

@@ -218,3 +218,6 @@ fn starts_or_ends(step: &Step) -> bool {
         Step::StartContainer { .. } | Step::RemoveSandbox { .. }
     )
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,463 @@
+//! The whole of a run in virtual time, killed at any moment and begun again: the source, the sync
+//! loop, the workers and the PLEG over a simulated runtime whose calls take time, fail and lose
+//! their answers.
+//!
+//! ```text
+//!   manifests --> Manifests --> SyncLoop --> Workers --steps--> Calls --after a while--> Sim
+//!                    ^                          ^                                         |
+//!                    \---- what is left --------+-------------- Pleg <--------------------/
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use fastrand::Rng;
+use pleg::model::id::{Id, PodRef, PodUid};
+use pleg::model::listed::{ContainerState, SandboxState};
+use pleg::runtime::{Condition, Conditions};
+use pleg::{Config, Environment, NoObserver, Pleg, no_ids};
+use sim::{Container, Fault, Pod, Rpc, Sandbox, Sim, World};
+use sync_loop::{Parts, Policy, SyncLoop};
+use tokio::sync::{mpsc, watch};
+use tokio::time::sleep;
+
+use super::{Lines, Perform, Workers};
+use crate::adopted::Adopted;
+use crate::decide::{Outcome, Step};
+use crate::folder::{Change, Folder};
+use crate::pods::Pods;
+use crate::probe::{CheckToMake, Finding};
+use crate::runtime::OwnedContainer;
+use crate::source::{Left, Manifests};
+use crate::spec::sample::pod;
+use crate::spec::{PodSpec, RestartPolicy};
+
+/// How many nodes live, and how often the run of each one is killed.
+const NODES: u64 = 50;
+const KILLS: usize = 20;
+
+/// Longer than anything takes that is waited for once it is calm: back-off, and the search for what
+/// nobody wants.
+const CALM: Duration = Duration::from_secs(15 * 60);
+
+/// The runtime and the host, which outlive a run.
+#[derive(Clone)]
+struct Machine {
+    sim: Sim,
+    /// The pods of which there is a folder on this host.
+    noted: Arc<Mutex<BTreeMap<PodUid, Adopted>>>,
+    random: Arc<Mutex<Rng>>,
+    /// Whether calls fail, and lose their answers.
+    is_rough: Arc<Mutex<bool>>,
+}
+
+impl Machine {
+    fn new(seed: u64) -> Self {
+        Self {
+            sim: Sim::new(),
+            noted: Arc::default(),
+            random: Arc::new(Mutex::new(Rng::with_seed(seed))),
+            is_rough: Arc::new(Mutex::new(true)),
+        }
+    }
+
+    fn random<T>(&self, pick: impl FnOnce(&mut Rng) -> T) -> T {
+        pick(&mut self.random.lock().unwrap())
+    }
+
+    /// Once in `many`, while it is rough.
+    fn by_chance(&self, many: u32) -> bool {
+        *self.is_rough.lock().unwrap() && self.random(|random| random.u32(..many) == 0)
+    }
+
+    fn left(&self) -> Left {
+        let mut pods = self.noted.lock().unwrap().clone();
+        let world = self.sim.world();
+        for (_, sandbox) in world.sandboxes() {
+            let spec = spec_of(&sandbox.id);
+            pods.insert(spec.pod.uid.clone(), Adopted::from(&*spec));
+        }
+        let containers = world.containers().map(|(pod, container)| OwnedContainer {
+            id: container.id.clone(),
+            sandbox_id: container.sandbox_id.clone(),
+            pod: pod.pod.clone(),
+        });
+        Left {
+            pods,
+            containers: containers.collect(),
+        }
+    }
+
+    /// What a call does once it takes effect.
+    fn effect(&self, step: &Step, pod: &PodRef) -> Outcome {
+        let now = self.sim.now();
+        let mut world = self.sim.world();
+        let world: &mut World = &mut world;
+        match step {
+            Step::CreateSandbox { attempt } => {
+                let attempt = attempt.number();
+                let known = world.pods.entry(pod.uid.to_string());
+                let known = known.or_insert_with(|| Pod {
+                    pod: pod.clone(),
+                    sandboxes: Vec::new(),
+                    containers: Vec::new(),
+                });
+                if known.sandboxes.iter().any(|it| it.attempt == attempt) {
+                    return Outcome::Unanswered;
+                }
+                let id = Id::from(format!("{}.{attempt}", pod.uid));
+                known.sandboxes.push(Sandbox {
+                    id: id.clone(),
+                    state: SandboxState::Ready,
+                    attempt,
+                    created_at: now,
+                    ips: Vec::new(),
+                    given: None,
+                });
+                Outcome::Created(id)
+            }
+            Step::EnsureImage { image, .. } => Outcome::Pulled(image.as_str().into()),
+            Step::CreateContainer {
+                container,
+                attempt,
+                sandbox,
+                ..
+            } => {
+                let attempt = attempt.number();
+                let Some(known) = world.pod_of_sandbox(sandbox.as_str()) else {
+                    return Outcome::Failed("no such sandbox".into());
+                };
+                // As containerd has it, a name is taken in the whole pod.
+                let mut others = known.containers.iter();
+                if others.any(|it| it.name == **container && it.attempt == attempt) {
+                    return Outcome::Unanswered;
+                }
+                let id = Id::from(format!("{}/{container}.{attempt}", pod.uid));
+                known.containers.push(Container {
+                    id: id.clone(),
+                    sandbox_id: sandbox.clone(),
+                    name: container.to_string(),
+                    attempt,
+                    state: ContainerState::Created,
+                    created_at: now,
+                    started_at: None,
+                    ended: None,
+                    listed_as: None,
+                    code_late: Duration::ZERO,
+                    given: None,
+                });
+                Outcome::Created(id)
+            }
+            Step::StartContainer { id, .. } => match world.container_by_id_mut(id.as_str()) {
+                Some(container) if container.state == ContainerState::Created => {
+                    container.start(now);
+                    Outcome::Done
+                }
+                Some(_) => Outcome::Failed("it was started before".into()),
+                None => Outcome::Gone,
+            },
+            Step::KillContainer { id, .. } => {
+                if let Some(container) = world.container_by_id_mut(id.as_str())
+                    && container.state == ContainerState::Running
+                {
+                    container.exit(137, now);
+                }
+                Outcome::Done
+            }
+            Step::RemoveContainer { id, .. } => {
+                world.remove_container(id.as_str());
+                Outcome::Done
+            }
+            Step::StopSandbox { id } => {
+                world.stop_sandbox(id.as_str(), now);
+                Outcome::Done
+            }
+            Step::RemoveSandbox { id } => {
+                world.remove_sandbox(id.as_str());
+                Outcome::Done
+            }
+            Step::RemoveVolumes => {
+                self.noted.lock().unwrap().remove(&pod.uid);
+                Outcome::Done
+            }
+        }
+    }
+}
+
+impl Perform for Machine {
+    async fn step(
+        &self,
+        step: Step,
+        pod: PodRef,
+        spec: Option<Arc<PodSpec>>,
+        _ip: Option<IpAddr>,
+    ) -> Outcome {
+        if let (Step::CreateSandbox { .. }, Some(spec)) = (&step, &spec) {
+            let mut noted = self.noted.lock().unwrap();
+            noted.insert(pod.uid.clone(), Adopted::from(&**spec));
+        }
+        let pause = |most| self.random(|random| Duration::from_millis(random.u64(..most)));
+        // Some take so long that two further runs have begun meanwhile.
+        let begins = pause(if self.by_chance(10) { 60_000 } else { 400 });
+        let answers = pause(400);
+        if self.by_chance(30) {
+            sleep(begins).await;
+            return Outcome::Failed("out of luck".into());
+        }
+        let is_lost = self.by_chance(30);
+        // A call goes on in the runtime, also when whoever made it is gone.
+        let machine = self.clone();
+        let call = tokio::spawn(async move {
+            sleep(begins).await;
+            let outcome = machine.effect(&step, &pod);
+            machine.check();
+            sleep(answers).await;
+            outcome
+        });
+        match is_lost {
+            true => Outcome::Unanswered,
+            false => call.await.unwrap(),
+        }
+    }
+
+    async fn check(&self, _: &CheckToMake, _: Option<IpAddr>) -> Finding {
+        unreachable!("no container has a probe")
+    }
+}
+
+impl Machine {
+    /// Nothing is there twice.
+    fn check(&self) {
+        let world = self.sim.world();
+        for pod in world.pods.values() {
+            let ready = pod.sandboxes.iter();
+            let ready = ready.filter(|it| it.state == SandboxState::Ready);
+            assert!(ready.count() <= 1, "two sandboxes: {pod:#?}");
+            let mut names = BTreeSet::new();
+            for container in &pod.containers {
+                let runs = container.state == ContainerState::Running;
+                assert!(!runs || names.insert(&container.name), "twice: {pod:#?}");
+            }
+        }
+    }
+
+    /// Of a name, one pod alone is there, but for what is being ended.
+    fn running(&self) -> BTreeMap<String, Vec<String>> {
+        let world = self.sim.world();
+        let mut running = BTreeMap::new();
+        for pod in world.pods.values() {
+            let all = pod.containers.iter();
+            let all = all.filter(|it| it.state == ContainerState::Running);
+            let names = all.map(|it| it.name.clone()).collect();
+            running.insert(pod.pod.uid.to_string(), names);
+        }
+        running
+    }
+
+    /// Something happens that nobody has asked for.
+    fn bad_luck(&self) {
+        let now = self.sim.now();
+        let mut world = self.sim.world();
+        let ids: Vec<_> = world.containers().map(|(_, it)| it.id.clone()).collect();
+        if ids.is_empty() {
+            return;
+        }
+        let id = self.random(|random| ids[random.usize(..ids.len())].clone());
+        if let Some(container) = world.container_by_id_mut(id.as_str())
+            && container.state == ContainerState::Running
+        {
+            container.exit(1, now);
+        }
+    }
+}
+
+/// A run, until it is killed.
+struct Run {
+    _sync_loop: SyncLoop,
+    _pleg: Pleg,
+    manifests: mpsc::Sender<Change>,
+}
+
+impl Run {
+    async fn begin(machine: &Machine, wanted: &BTreeMap<String, Arc<PodSpec>>) -> Self {
+        let environment = Environment {
+            endpoint: "sim".into(),
+            clock: machine.sim.clock(),
+            observer: Arc::new(NoObserver),
+            ids: no_ids(),
+            kernel: None,
+        };
+        let runtime = Arc::new(machine.sim.clone());
+        let pleg = Pleg::start(runtime, Config::default(), environment);
+        let (manifests, changes) = mpsc::channel(64);
+        // Nobody reads the lines.
+        let (lines, _) = Lines::new();
+        let pods = Arc::new(watch::Sender::new(Pods::default()));
+        let left = machine.clone();
+        let ask = move || {
+            let left = left.clone();
+            async move {
+                sleep(Duration::from_millis(20)).await;
+                left.left()
+            }
+        };
+        let (folder, clock) = (Folder::told(changes), machine.sim.clock());
+        let source = Manifests::new(
+            Some(folder),
+            ask,
+            pods.clone(),
+            lines.clone(),
+            clock.clone(),
+        );
+        let performer = Arc::new(machine.clone());
+        let workers = Workers::new(performer, pleg.clone(), pods, lines, clock.clone());
+        let sync_loop = SyncLoop::start(Parts {
+            source,
+            sync_pod: Arc::new(workers),
+            pleg: pleg.clone(),
+            conditions: || async { Ok(well()) },
+            policy: Policy::Pod,
+            clock,
+            jitter: Rng::with_seed(1),
+        });
+        for spec in wanted.values() {
+            set(&manifests, spec).await;
+        }
+        manifests.send(Change::Synced).await.unwrap();
+        Self {
+            _sync_loop: sync_loop,
+            _pleg: pleg,
+            manifests,
+        }
+    }
+}
+
+async fn set(manifests: &mpsc::Sender<Change>, spec: &Arc<PodSpec>) {
+    let (spec, file) = (spec.clone(), spec.file.clone());
+    manifests.send(Change::Set { spec, file }).await.unwrap();
+}
+
+fn well() -> Conditions {
+    let met = |kind: &str| Condition {
+        kind: kind.to_owned(),
+        met: true,
+        ..Condition::default()
+    };
+    Conditions {
+        conditions: vec![met("RuntimeReady"), met("NetworkReady")],
+        ..Conditions::default()
+    }
+}
+
+/// A pod of this name; another number is another pod.
+fn spec(name: &str, number: u32) -> Arc<PodSpec> {
+    let containers: &[&str] = match name {
+        "one" => &["app"],
+        "two" => &["app", "log"],
+        _ => &["s:mesh", "app"],
+    };
+    let spec = pod(RestartPolicy::Always, containers);
+    Arc::new(PodSpec {
+        pod: PodRef {
+            uid: format!("{name}-{number}").into(),
+            namespace: "default".into(),
+            name: name.into(),
+        },
+        file: format!("{name}.yaml").into(),
+        grace_period: Duration::ZERO,
+        ..spec
+    })
+}
+
+/// The pod that a sandbox is of, as its labels tell it.
+fn spec_of(sandbox: &Id) -> Arc<PodSpec> {
+    let parts = sandbox.as_str().split_once('.');
+    let parts = parts.and_then(|(uid, _)| uid.split_once('-'));
+    let (name, number) = parts.expect("ids speak");
+    spec(name, number.parse().unwrap())
+}
+
+/// One node, whose run is killed again and again while manifests come, change and go.
+async fn live(seed: u64) {
+    let machine = Machine::new(seed);
+    let mut wanted = BTreeMap::from([("one".to_owned(), spec("one", 0))]);
+    let mut number = 0;
+    for _ in 0..KILLS {
+        let run = Run::begin(&machine, &wanted).await;
+        for _ in 0..machine.random(|random| random.u32(..8)) {
+            let pause = machine.random(|random| random.u64(..3000));
+            sleep(Duration::from_millis(pause)).await;
+            let name = ["one", "two", "three"][machine.random(|random| random.usize(..3))];
+            match machine.random(|random| random.u32(..6)) {
+                0 => {
+                    if let Some(old) = wanted.remove(name) {
+                        let (pod, file) = (old.pod.clone(), old.file.clone());
+                        let removed = Change::Removed { pod, file };
+                        run.manifests.send(removed).await.unwrap();
+                    }
+                }
+                1 => {
+                    number += 1;
+                    let new = spec(name, number);
+                    set(&run.manifests, &new).await;
+                    wanted.insert(name.to_owned(), new);
+                }
+                2 => machine.sim.fault(Rpc::ListContainers, None, Fault::Hang),
+                3 => machine.sim.lift_all(),
+                _ => machine.bad_luck(),
+            }
+            machine.check();
+        }
+        let pause = machine.random(|random| random.u64(..1500));
+        sleep(Duration::from_millis(pause)).await;
+        drop(run);
+        // Before the next one begins, or while what it asked for is still under way.
+        if machine.random(|random| random.bool()) {
+            sleep(Duration::from_millis(
+                machine.random(|random| random.u64(..500)),
+            ))
+            .await;
+        }
+        // What is in the folder may be another thing by then.
+        if machine.random(|random| random.u32(..3) == 0) {
+            wanted.pop_first();
+        }
+    }
+    let run = Run::begin(&machine, &wanted).await;
+    *machine.is_rough.lock().unwrap() = false;
+    machine.sim.lift_all();
+    sleep(CALM).await;
+    machine.check();
+    let mut should = BTreeMap::new();
+    for spec in wanted.values() {
+        let names = spec.containers.iter().map(|it| it.name.clone());
+        let mut names: Vec<_> = names.collect();
+        names.sort_unstable();
+        should.insert(spec.pod.uid.to_string(), names);
+    }
+    let mut running = machine.running();
+    for names in running.values_mut() {
+        names.sort_unstable();
+    }
+    assert_eq!(running, should);
+    let noted: Vec<_> = machine.noted.lock().unwrap().keys().cloned().collect();
+    let should: Vec<PodUid> = should.keys().map(|uid| uid.as_str().into()).collect();
+    assert_eq!(noted, should, "what is on the host");
+    drop(run);
+}
+
+#[test]
+fn killed_at_a_thousand_moments_nothing_is_there_twice_and_nothing_is_lost() {
+    for seed in 0..NODES {
+        let world = std::panic::catch_unwind(|| {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_time()
+                .start_paused(true)
+                .build();
+            runtime.unwrap().block_on(live(seed));
+        });
+        assert!(world.is_ok(), "on the node of seed {seed}");
+    }
+}

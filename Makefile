@@ -40,7 +40,9 @@ deny: ## Bans, licences and sources of dependencies; needs cargo-deny
 
 .PHONY: bench
 bench: ## What it costs, as a table; needs root for the part on containerd
+	$(CARGO) build --release -p pleg-cli
 	$(CARGO) run --release -p bench
+	$(CARGO) run --release -p bench -- static-pods
 	bench/analyze
 
 .PHONY: dist

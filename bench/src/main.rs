@@ -3,6 +3,7 @@
 //! ```text
 //!   arguments --> idle, latency, proven (a real containerd) --\
 //!             --> guard (the simulator on a socket) --------------+
+//!             --> static_pods (pleg run on a real containerd) -+
 //!             --> scaling (from memory) -----------------------+--> table, as Markdown
 //!             --> micro (one function) ------------------------|
 //!             --> scenarios (the simulator, virtual time) -----/
@@ -33,6 +34,7 @@ mod proven;
 mod rows;
 mod scaling;
 mod scenarios;
+mod static_pods;
 mod table;
 
 use cpu::Progress;
@@ -58,6 +60,9 @@ struct Arguments {
 enum Errand {
     /// Only what the guard costs: passing calls, and lists from its records.
     Guard,
+    /// Only what `pleg run` costs: 100 pods on a containerd, and containers that exit. Needs root,
+    /// and target/release/pleg.
+    StaticPods,
     /// What the benchmark runs as its own child, to weigh a process that only watches.
     #[command(hide = true)]
     Memory { endpoint: Endpoint, seconds: u64 },
@@ -153,6 +158,12 @@ async fn run(arguments: &Arguments) -> anyhow::Result<bool> {
     let progress = Progress::new();
     if let Some(Errand::Guard) = arguments.errand {
         print(guard::measure(effort, &progress).await?)?;
+        return Ok(true);
+    }
+    if let Some(Errand::StaticPods) = arguments.errand {
+        let tables = static_pods::measure(effort, &progress).await?;
+        progress.clear();
+        tables.iter().try_for_each(print)?;
         return Ok(true);
     }
     let mut latencies = latency::table();

@@ -1,12 +1,11 @@
 //! One pod at work: what is known of it, and what is under way.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use pleg::model::id::{Id, PodRef};
 use pleg::model::wall_time::{WallClock, WallTime};
 use sync_loop::Waker;
-use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
@@ -33,15 +32,20 @@ pub(super) enum News {
 /// Where news of a pod goes; each wakes it.
 #[derive(Clone)]
 pub(super) struct Reporter {
-    news: mpsc::UnboundedSender<News>,
+    news: Arc<Mutex<Vec<News>>>,
     waker: Waker,
 }
 
 impl Reporter {
+    /// If the pod is gone, nobody takes it in.
     pub(super) fn tell(&self, news: News) {
-        // The pod may be gone.
-        let _ = self.news.send(news);
+        self.news().push(news);
         self.waker.wake();
+    }
+
+    /// Held for moments.
+    fn news(&self) -> MutexGuard<'_, Vec<News>> {
+        self.news.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -51,7 +55,6 @@ pub(super) struct Pod {
     pub(super) prober: Prober,
     /// Its manifest, once it was read.
     pub(super) spec: Option<Arc<PodSpec>>,
-    news: mpsc::UnboundedReceiver<News>,
     reporter: Reporter,
     /// The newest look that was waited for.
     looked: Option<View>,
@@ -76,7 +79,6 @@ enum Looking {
 impl Pod {
     /// `since` is when the sync loop began, or the end of the pod of the same UID before.
     pub(super) fn new(pod: PodRef, since: Instant, adopted: &[(Id, Id)], waker: Waker) -> Self {
-        let (sender, news) = mpsc::unbounded_channel();
         let mut memory = Memory::new(since);
         for (container, sandbox) in adopted {
             memory.adopt(container.clone(), sandbox.clone());
@@ -86,9 +88,8 @@ impl Pod {
             memory,
             prober: Prober::new(Instant::now(), fastrand::Rng::new()),
             spec: None,
-            news,
             reporter: Reporter {
-                news: sender,
+                news: Arc::default(),
                 waker,
             },
             looked: None,
@@ -103,7 +104,8 @@ impl Pod {
 
     /// Takes in what has happened since the last sync.
     pub(super) fn take_news(&mut self, clock: &WallClock, lines: &Lines) {
-        while let Ok(news) = self.news.try_recv() {
+        let news = std::mem::take(&mut *self.reporter.news());
+        for news in news {
             match news {
                 News::Ended(step, outcome, at) => self.memory.ended(&step, outcome, at),
                 News::Looked(view) => {

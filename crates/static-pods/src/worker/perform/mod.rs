@@ -1,6 +1,7 @@
 //! Performing a step: the calls of it, and the work on the host that goes with them.
 
 mod create;
+mod turns;
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -22,6 +23,7 @@ use crate::probe::{CheckToMake, Finding};
 use crate::runtime::{CallFailed, Host, Image, RuntimeClient};
 use crate::spec::PodSpec;
 use crate::volumes::{PodFolder, VolumeError};
+use turns::Turns;
 
 /// A kubelet's `runtimeRequestTimeout`.
 const CALL: Duration = Duration::from_secs(2 * 60);
@@ -67,6 +69,7 @@ pub struct OnHost<R> {
     logs: LogFolders,
     /// The images that were found, by reference.
     images: Mutex<BTreeMap<Arc<str>, Image>>,
+    turns: Turns,
 }
 
 impl<R> OnHost<R> {
@@ -85,6 +88,7 @@ impl<R> OnHost<R> {
             root,
             logs,
             images: Mutex::default(),
+            turns: Turns::new(),
         }
     }
 }
@@ -142,6 +146,24 @@ impl<R: Runtime> Perform for OnHost<R> {
         spec: Option<Arc<PodSpec>>,
         ip: Option<IpAddr>,
     ) -> Outcome {
+        self.turns
+            .perform(|| self.perform(step, pod, spec, ip))
+            .await
+    }
+
+    async fn check(&self, to_make: &CheckToMake, ip: Option<IpAddr>) -> Finding {
+        check(to_make, ip.or(self.host.node_ip), &*self.client).await
+    }
+}
+
+impl<R: Runtime> OnHost<R> {
+    async fn perform(
+        &self,
+        step: Step,
+        pod: PodRef,
+        spec: Option<Arc<PodSpec>>,
+        ip: Option<IpAddr>,
+    ) -> Outcome {
         let done = match step {
             Step::StopSandbox { id } => in_time(CALL, self.client.stop_sandbox(&id)).await,
             Step::RemoveSandbox { id } => in_time(CALL, self.client.remove_sandbox(&id)).await,
@@ -172,12 +194,6 @@ impl<R: Runtime> Perform for OnHost<R> {
         done.map_or_else(Outcome::from, |()| Outcome::Done)
     }
 
-    async fn check(&self, to_make: &CheckToMake, ip: Option<IpAddr>) -> Finding {
-        check(to_make, ip.or(self.host.node_ip), &*self.client).await
-    }
-}
-
-impl<R: Runtime> OnHost<R> {
     async fn start(
         &self,
         pod: &PodRef,

@@ -283,11 +283,12 @@ impl Node {
     }
 }
 
-/// Whether the runtime answers nothing at all, so that no pod could be synced.
+/// Whether the runtime answers nothing at all, so that no pod could be synced. That it does again is
+/// told with a delay, and known at once by what can be seen.
 fn is_silent(report: &StatusReport) -> bool {
     let reason = report.health.reason;
-    report.health.state == HealthState::Unhealthy
-        || matches!(reason, Reason::RuntimeSilent | Reason::RuntimeUnreachable)
+    let is_said = matches!(reason, Reason::RuntimeSilent | Reason::RuntimeUnreachable);
+    report.health.state == HealthState::Unhealthy || is_said && !report.blind.is_empty()
 }
 
 /// A sync that is to be done.

@@ -19,6 +19,7 @@ use testbed_driver::Testbed;
 
 mod agent;
 pub mod doctor;
+pub mod run_node;
 
 pub use agent::Agent;
 

@@ -7,18 +7,12 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
-use cri::v1::ContainerState;
-use e2e::{Running, VERSIONS, command, newest};
+use e2e::run_node::{Node, assert_nothing_twice, is, until};
+use e2e::{VERSIONS, newest};
 use serde_json::Value;
-use tempfile::TempDir;
-use testbed_driver::{Driver, Pod, Testbed};
-
-/// As everything that `pleg run` makes is labelled.
-const OURS: (&str, &str) = ("pleg.dev/owner", "pleg-run");
+use testbed_driver::{Pod, Testbed};
 
 /// Until a container that was killed runs again, with room for a noisy machine: what is asked for
 /// is seconds.
@@ -26,98 +20,6 @@ const DOWN: Duration = Duration::from_secs(15);
 
 /// How often a run is killed.
 const KILLS: u64 = 20;
-
-/// A containerd, and a folder of manifests.
-struct Node {
-    testbed: Testbed,
-    driver: Driver,
-    place: TempDir,
-}
-
-impl Node {
-    fn on(testbed: Testbed) -> Self {
-        let place = tempfile::tempdir().unwrap();
-        fs::create_dir(place.path().join("manifests")).unwrap();
-        let driver = Driver::new(&testbed.endpoint()).unwrap();
-        Self {
-            testbed,
-            driver,
-            place,
-        }
-    }
-
-    fn manifest(&self, name: &str) -> PathBuf {
-        self.place.path().join(format!("manifests/{name}.yaml"))
-    }
-
-    /// A pod on the host's network with one container that runs this.
-    fn want(&self, name: &str, policy: &str, script: &str) {
-        let script = serde_json::to_string(script).unwrap();
-        let text = format!(
-            "apiVersion: v1\n\
-             kind: Pod\n\
-             metadata: {{name: {name}}}\n\
-             spec:\n  \
-               hostNetwork: true\n  \
-               restartPolicy: {policy}\n  \
-               terminationGracePeriodSeconds: 0\n  \
-               containers:\n  \
-               - name: app\n    \
-                 image: pleg.test/busybox:latest\n    \
-                 imagePullPolicy: Never\n    \
-                 command: [/bin/sh, -c, {script}]\n"
-        );
-        fs::write(self.manifest(name), text).unwrap();
-    }
-
-    fn forever(&self, name: &str) {
-        self.want(name, "Always", "exec sleep 1000");
-    }
-
-    fn command(&self, more: &[&str]) -> Command {
-        let path = |name: &str| self.place.path().join(name).display().to_string();
-        let mut command = command();
-        command.env("PLEG_STATE_DIR", self.place.path().join("state"));
-        command.args(["-o", "json", "run", "--beside-kubelet"]);
-        command.args(["-r", &self.testbed.endpoint().to_string()]);
-        command.args(["--listen", "127.0.0.1:0", "--listen", &path("agent.sock")]);
-        command.args(["--root-dir", &path("root"), "--pod-logs-dir", &path("logs")]);
-        command.args(more);
-        command
-    }
-
-    fn run(&self) -> Running {
-        let folder = self.place.path().join("manifests").display().to_string();
-        Running::of(&mut self.command(&["--manifests", &folder]))
-    }
-
-    async fn pods(&self) -> Vec<Pod> {
-        self.driver.pods_with(OURS).await.unwrap()
-    }
-
-    /// Ends all pods, and proves that nothing is left of them.
-    async fn down(&self) {
-        let output = self.command(&["--down"]).output().unwrap();
-        assert!(output.status.success(), "{output:?}");
-        assert!(self.pods().await.is_empty());
-        let left = |name: &str| match fs::read_dir(self.place.path().join(name)) {
-            Ok(entries) => entries.count(),
-            Err(_) => 0,
-        };
-        assert_eq!(left("root/pods"), 0, "volumes");
-        assert_eq!(left("logs"), 0, "logs");
-    }
-}
-
-fn is(line: &Value, action: &str, pod: &str) -> bool {
-    line["action"] == action && line["pod"]["name"] == pod
-}
-
-#[track_caller]
-fn until(run: &Running, action: &str, pod: &str) -> Vec<Value> {
-    let lines = run.until(&format!("{action} of {pod}"), |line| is(line, action, pod));
-    lines.into_iter().map(|(_, line)| line).collect()
-}
 
 async fn keep_others_running_under_the_status_lock(version: &str, testbed: Testbed) {
     let node = Node::on(testbed);
@@ -184,21 +86,6 @@ async fn under_the_status_lock_of_one_pod_the_others_run_again_and_a_new_one_sta
     if let Some(testbed) = newest("e2e-run-2").await {
         keep_others_running_under_the_status_lock("2", testbed).await;
     }
-}
-
-/// No two of anything: of each pod at most one sandbox and one container that runs.
-fn assert_nothing_twice(pods: &[Pod]) {
-    let mut ready = BTreeMap::<&str, usize>::new();
-    let mut running = BTreeMap::<(&str, &str), usize>::new();
-    for pod in pods {
-        *ready.entry(&pod.name).or_default() += usize::from(pod.ready);
-        for container in &pod.containers {
-            let runs = container.state == ContainerState::ContainerRunning;
-            *running.entry((&pod.name, &container.name)).or_default() += usize::from(runs);
-        }
-    }
-    assert!(ready.values().all(|ready| *ready <= 1), "{pods:#?}");
-    assert!(running.values().all(|running| *running <= 1), "{pods:#?}");
 }
 
 #[tokio::test]

@@ -69,14 +69,16 @@ impl Cgroups {
 
     /// Removes the cgroup of a pod whose sandboxes are all removed. `mount` is `/sys/fs/cgroup`.
     ///
-    /// Only empty ones go: the kernel refuses while anything lives below, which is an error then.
+    /// With it go those of its containers that a runtime has left behind, as containerd does when it
+    /// is killed while it starts one. Only empty ones go: the kernel refuses while anything lives
+    /// below, which is an error then.
     pub fn remove(self, mount: &Path, uid: &PodUid) -> io::Result<()> {
         let is_plain = !uid.is_empty() && !uid.as_str().contains('/');
         if self.driver == CgroupDriver::Systemd || !is_plain {
             return Ok(());
         }
         for tree in self.trees(mount)? {
-            match std::fs::remove_dir(tree.join("pleg").join(format!("pod{uid}"))) {
+            match remove_with_children(&tree.join("pleg").join(format!("pod{uid}"))) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 _ => {}
             }
@@ -98,6 +100,17 @@ impl Cgroups {
         }
         Ok(trees)
     }
+}
+
+/// Removes a cgroup after those in it. Its files are the kernel's, and go with it.
+fn remove_with_children(cgroup: &Path) -> io::Result<()> {
+    for entry in cgroup.read_dir()? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            remove_with_children(&entry.path())?;
+        }
+    }
+    std::fs::remove_dir(cgroup)
 }
 
 impl From<v1::RuntimeConfigResponse> for CgroupDriver {
@@ -208,13 +221,16 @@ mod tests {
     }
 
     #[test]
-    fn only_the_empty_cgroup_of_the_pod_is_removed_in_every_tree() {
+    fn the_cgroup_of_the_pod_is_removed_in_every_tree_if_nothing_lives_in_it() {
         let mount = tempfile::tempdir().unwrap();
         let ours = mount.path().join("memory/pleg/pod1");
         let busy = mount.path().join("memory/pleg/pod2/container");
-        for folder in [&ours, &mount.path().join("cpu,cpuacct/pleg/pod1"), &busy] {
+        let left = mount.path().join("cpu,cpuacct/pleg/pod1/left-behind");
+        for folder in [&ours, &left, &busy] {
             std::fs::create_dir_all(folder).unwrap();
         }
+        // Here a file keeps a folder from being removed, as a process does a cgroup.
+        std::fs::write(busy.join("process"), "").unwrap();
         std::os::unix::fs::symlink("cpu,cpuacct", mount.path().join("cpu")).unwrap();
         let cgroups = cgroups(CgroupDriver::Cgroupfs, CgroupVersion::of(mount.path()));
         assert_eq!(cgroups.version, CgroupVersion::V1);

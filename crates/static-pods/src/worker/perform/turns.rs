@@ -52,7 +52,7 @@ mod tests {
         }
         let (busy, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let began = Instant::now();
-        let steps: Vec<_> = (0..10 * AT_ONCE).map(|_| {
+        let steps = (0..10 * AT_ONCE).map(|_| {
             let (turns, busy, most) = (turns.clone(), busy.clone(), most.clone());
             tokio::spawn(async move {
                 let work = || async {

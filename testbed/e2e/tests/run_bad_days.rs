@@ -1,0 +1,119 @@
+//! Static pods on real containerd on a bad day: an image that is not there, a disk that is full,
+//! and a runtime that restarts in the middle of a creation.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use e2e::run_node::{Node, assert_nothing_twice, is, until};
+use serde_json::Value;
+use testbed_driver::Testbed;
+
+fn why(line: &Value) -> &str {
+    line["why"].as_str().unwrap_or_default()
+}
+
+#[tokio::test]
+async fn a_pod_whose_image_is_not_there_says_so_and_holds_up_no_other() {
+    let node = Node::on(Testbed::up("1.7", "e2e-run-image").await.unwrap());
+    node.forever("wrong");
+    let text = fs::read_to_string(node.manifest("wrong")).unwrap();
+    let text = text.replace("busybox:latest", "busybox:never-made");
+    fs::write(node.manifest("wrong"), text).unwrap();
+    node.forever("right");
+    let run = node.run();
+    let told = run.ever("what is wrong", |line| {
+        line["kind"] == "wait" && line["pod"]["name"] == "wrong" && line["container"] == "app"
+    });
+    assert!(why(&told).contains("busybox:never-made"), "{told}");
+    run.ever("the other one", |line| is(line, "Ready", "right"));
+    // Corrected, it runs: nothing has to be started again.
+    node.forever("wrong");
+    run.ever("the corrected one", |line| is(line, "Ready", "wrong"));
+    drop(run);
+    node.down().await;
+}
+
+/// A small file system that goes with its folder.
+struct Disk<'a>(&'a Path);
+
+impl<'a> Disk<'a> {
+    fn at(path: &'a Path) -> Self {
+        fs::create_dir_all(path).unwrap();
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"]);
+        assert!(mount.arg(path).status().unwrap().success());
+        Self(path)
+    }
+
+    /// Writes until nothing more can be written.
+    fn fill(&self) {
+        let full = fs::write(self.0.join("filler"), vec![0; 2 << 20]);
+        assert!(full.is_err());
+    }
+
+    fn free(&self) {
+        fs::remove_file(self.0.join("filler")).unwrap();
+    }
+}
+
+impl Drop for Disk<'_> {
+    fn drop(&mut self) {
+        // Whatever is still in it.
+        let _ = Command::new("umount").args(["-l"]).arg(self.0).status();
+    }
+}
+
+#[tokio::test]
+async fn on_a_full_disk_a_pod_waits_and_says_why_and_it_starts_once_there_is_room() {
+    let node = Node::on(Testbed::up("1.7", "e2e-run-disk").await.unwrap());
+    let root = node.place.path().join("root");
+    let disk = Disk::at(&root);
+    node.forever("before");
+    let run = node.run();
+    run.ever("a pod", |line| is(line, "Ready", "before"));
+    disk.fill();
+    node.forever("late");
+    let told = run.ever("what is wrong", |line| {
+        line["kind"] == "wait" && line["pod"]["name"] == "late"
+    });
+    assert!(why(&told).contains("No space left on device"), "{told}");
+    let pods = node.pods().await;
+    assert_eq!(pods.len(), 1, "nothing is made half: {pods:#?}");
+    disk.free();
+    run.ever("the pod", |line| is(line, "Ready", "late"));
+    drop(run);
+    node.down().await;
+}
+
+#[tokio::test]
+async fn a_runtime_that_restarts_in_the_middle_of_a_creation_ends_with_each_pod_once() {
+    let node = Node::on(Testbed::up("1.7", "e2e-run-restart").await.unwrap());
+    node.forever("calm");
+    let run = node.run();
+    run.ever("a pod", |line| is(line, "Ready", "calm"));
+    // Of a sandbox, which is created by runc like a container.
+    node.testbed.verb(&["runc-stuck", "create"]).await.unwrap();
+    node.forever("new");
+    until(&run, "CreateSandbox", "new");
+    node.testbed.verb(&["restart"]).await.unwrap();
+    node.testbed.verb(&["runc-free"]).await.unwrap();
+    run.ever("the new pod", |line| is(line, "Ready", "new"));
+    // And of a container.
+    node.testbed.verb(&["runc-stuck", "start"]).await.unwrap();
+    let pods = node.pods().await;
+    let calm = pods.iter().find(|pod| pod.name == "calm").unwrap();
+    let id = calm.id("app").unwrap();
+    let pid = node.driver.pid(id).await.unwrap();
+    node.driver.kill(id, pid).unwrap();
+    until(&run, "StartContainer", "calm");
+    node.testbed.verb(&["restart"]).await.unwrap();
+    node.testbed.verb(&["runc-free"]).await.unwrap();
+    until(&run, "Ready", "calm");
+    let pods = node.pods().await;
+    assert_nothing_twice(&pods);
+    let names: Vec<_> = pods.iter().map(|pod| &*pod.name).collect();
+    assert_eq!(names, ["calm", "new"], "{pods:#?}");
+    drop(run);
+    node.down().await;
+}

@@ -35,7 +35,7 @@ pub(super) fn conclude(mut told: Told, signs: &Signs) -> Analysis {
     of_output(&mut told);
     episodes::of_outages(&told.gone, &mut told.episodes);
     gone::conclude(&mut told);
-    of_goroutines(&mut told, &groups);
+    of_goroutines(&mut told, &groups, pleg.as_ref());
     late_calls::conclude(&mut told);
     of_series(&mut told, pleg.as_ref());
     of_lateness(&mut told);
@@ -220,9 +220,10 @@ fn of_output(told: &mut Told) {
 /// As many as a person reads.
 const MAX_TROUBLES: usize = 12;
 
-fn of_goroutines(told: &mut Told, groups: &[Group]) {
+fn of_goroutines(told: &mut Told, groups: &[Group], pleg: Option<&PlegReading>) {
+    let is_unhealthy = pleg.is_some_and(|pleg| pleg.pattern.is_fault());
     for group in groups {
-        if let Some(proof) = goroutines::proof(group) {
+        if let Some(proof) = goroutines::proof(group, is_unhealthy) {
             told.collected.prove(&group.place.file, proof);
         }
     }
@@ -296,7 +297,7 @@ fn of_chain(told: &mut Told, chain: Option<&chain::Found>, groups: &[Group]) {
     let Some(found) = chain else {
         return;
     };
-    let Some(cause) = goroutines::proof(&groups[found.last]).map(|proof| proof.cause) else {
+    let Some(cause) = goroutines::proof(&groups[found.last], false).map(|proof| proof.cause) else {
         return;
     };
     if found.confirmed || found.chain.links.len() > 3 {

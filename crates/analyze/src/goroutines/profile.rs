@@ -9,6 +9,9 @@
 use super::{Call, Stack};
 use crate::line::first_chars;
 
+/// So many addresses behind a count only a stack has: its head is not needed to recognise it.
+const MIN_DEPTH: usize = 3;
+
 /// Reads a profile line by line.
 #[derive(Debug, Default)]
 pub struct ProfileReader {
@@ -27,15 +30,15 @@ impl ProfileReader {
             self.total = Some(self.total.unwrap_or(0).saturating_add(total.unwrap_or(0)));
             return true;
         }
-        if self.total.is_none() {
-            return false;
-        }
         if let Some((count, addresses)) = line.split_once(" @ ")
             && let Ok(count) = count.trim().parse::<u64>()
             && addresses
                 .split_ascii_whitespace()
                 .all(|word| word.starts_with("0x"))
+            && (self.total.is_some() || addresses.split_ascii_whitespace().count() >= MIN_DEPTH)
         {
+            // A part of a profile, cut out of it.
+            self.total.get_or_insert(0);
             self.finish();
             self.seen = self.seen.saturating_add(count);
             self.current = Some(Stack {
@@ -45,7 +48,7 @@ impl ProfileReader {
             });
             return true;
         }
-        self.call(line)
+        self.total.is_some() && self.call(line)
     }
 
     fn call(&mut self, line: &str) -> bool {
@@ -127,6 +130,16 @@ mod tests {
         );
         assert_eq!(stacks[0].calls[1].function, "a.com/b.(*T).M");
         assert_eq!(reader.unlisted(), 1);
+    }
+
+    #[test]
+    fn a_stack_that_was_cut_out_of_a_profile_is_read() {
+        let mut reader = ProfileReader::default();
+        assert!(reader.line("1 @ 0x434790 0x444a6b 0xdc8c2f", 1));
+        assert!(reader.line("#\t0xdc8c2e\ta.com/b.(*T).M+0xce\t/x.go:318", 2));
+        reader.finish();
+        assert_eq!(reader.take_done()[0].calls[0].function, "a.com/b.(*T).M");
+        assert_eq!(reader.unlisted(), 0);
     }
 
     #[test]

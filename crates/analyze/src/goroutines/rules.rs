@@ -9,6 +9,8 @@ use crate::proof::Proof;
 struct Rule {
     /// One of these is among the calls.
     calls: &'static [&'static str],
+    /// And this is, further out; empty for any stack.
+    under: &'static str,
     /// They wait for one of these; empty for any wait.
     waits: &'static [Wait],
     program: Option<Program>,
@@ -21,6 +23,7 @@ struct Rule {
 
 const ANY: Rule = Rule {
     calls: &[],
+    under: "",
     waits: &[],
     program: None,
     minutes: 0,
@@ -221,6 +224,7 @@ const RULES: [Rule; 29] = [
         cause: Cause::ShimUnresponsive,
         confidence: High,
         says: "the start of a process waits for the other end of its fifo and holds the shim's lock meanwhile",
+        ..ANY
     },
     Rule {
         // An idle monitor waits in EpollWait and is not in this function.
@@ -268,6 +272,7 @@ const RULES: [Rule; 29] = [
         cause: Cause::StorageUnresponsive,
         confidence: High,
         says: "a program that mounts, unmounts or checks a volume has not exited",
+        ..ANY
     },
     Rule {
         calls: &["bolt.(*DB)", "bbolt.(*DB)", "bbolt.(*Tx)", "bolt.(*Tx)"],
@@ -300,6 +305,7 @@ const RULES: [Rule; 29] = [
         cause: Cause::StorageUnresponsive,
         confidence: Medium,
         says: "dockerd waits for a volume plugin",
+        ..ANY
     },
     Rule {
         calls: &[
@@ -320,9 +326,45 @@ const RULES: [Rule; 29] = [
     },
 ];
 
-/// What a group of goroutines proves.
-pub fn proof(group: &Group) -> Option<Proof> {
-    let rule = RULES.iter().find(|rule| rule.holds(group))?;
+/// The relist of a kubelet.
+const RELIST: &str = "pleg.(*GenericPLEG).";
+
+/// A stack shows one moment, in which a healthy kubelet may make such a call, too: these hold only
+/// of one whose PLEG was unhealthy.
+const UNHEALTHY: [Rule; 3] = [
+    Rule {
+        calls: &["(*runtimeServiceClient).PodSandboxStatus"],
+        under: RELIST,
+        waits: &[Rpc],
+        cause: Cause::ShimUnresponsive,
+        confidence: Low,
+        says: "the relist waits for the status of one sandbox, so the lists were answered",
+        ..ANY
+    },
+    Rule {
+        calls: &["(*runtimeServiceClient).ContainerStatus"],
+        under: RELIST,
+        waits: &[Rpc],
+        cause: Cause::ContainerLock,
+        confidence: Low,
+        says: "the relist waits for the status of one container, so the lists were answered",
+        ..ANY
+    },
+    Rule {
+        calls: &["(*runtimeServiceClient).ListContainers"],
+        under: RELIST,
+        waits: &[Rpc],
+        cause: Cause::ContainerStatusLock,
+        confidence: Low,
+        says: "the relist waits for the list of containers, after that of sandboxes was answered",
+        ..ANY
+    },
+];
+
+/// What a group of goroutines proves. `is_unhealthy`: the PLEG was, as other lines show.
+pub fn proof(group: &Group, is_unhealthy: bool) -> Option<Proof> {
+    let weak: &[Rule] = if is_unhealthy { &UNHEALTHY } else { &[] };
+    let rule = RULES.iter().chain(weak).find(|rule| rule.holds(group))?;
     let state = group.oldest.state.as_deref().unwrap_or("state unknown");
     let wait = match group.max_minutes {
         Some(minutes) => format!(", up to {minutes} minutes"),
@@ -345,6 +387,7 @@ impl Rule {
         let called = self.calls.is_empty() || self.calls.iter().any(|call| group.calls(call));
         let waits = self.waits.is_empty() || self.waits.contains(&group.wait);
         let whose = self.program.is_none() || self.program == group.program;
-        long_enough && called && waits && whose
+        let under = self.under.is_empty() || group.calls(self.under);
+        long_enough && called && under && waits && whose
     }
 }

@@ -60,9 +60,26 @@ fn layer<'a>(line: &'a [u8], carried: &mut Carried<'a>) -> Option<&'a [u8]> {
             // The kubelet's own log format for containers: `stderr F text`.
             matches!(line.get(7..9)?, b"F " | b"P ").then(|| &line[9..])
         }
-        b'_' | b'(' | b'a'..=b'z' => named(line, carried),
+        b'a'..=b'z' => of_file(line).or_else(|| named(line, carried)),
+        b'_' | b'(' => named(line, carried),
+        b'/' | b'.' => of_file(line),
         _ => None,
     }
+}
+
+/// `kubelet.log:`, or with the line's number `kubelet.log:17:`, which `grep` puts before a line of
+/// one of several files.
+fn of_file(line: &[u8]) -> Option<&[u8]> {
+    let near = &line[..line.len().min(200)];
+    let colon = memchr::memchr(b':', near)?;
+    let rest = &line[colon + 1..];
+    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let rest = match rest.get(digits) {
+        Some(b':') if digits > 0 => &rest[digits + 1..],
+        _ => rest,
+    };
+    let is_name = !line[..colon].contains(&b' ');
+    (is_name && super::klog::begins(rest)).then_some(rest)
 }
 
 /// The priority of syslog: `<30>`.

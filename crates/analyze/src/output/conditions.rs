@@ -1,5 +1,7 @@
 //! The conditions of a node, as `kubectl describe node` prints them.
 
+use std::time::Duration;
+
 use causes::Cause;
 use causes::finding::Confidence;
 
@@ -40,6 +42,9 @@ const TYPES: [&str; 24] = [
 /// Messages of a start, for some seconds.
 const STARTING: &[&str] = &["yet to be successful", "may not have completed yet"];
 
+/// No start takes longer.
+const START: Duration = Duration::from_secs(5 * 60);
+
 /// Whether only such a page has this line.
 pub(super) fn begins(text: &str, words: &[&str]) -> bool {
     let named = |rest: &str| {
@@ -69,8 +74,14 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) -> bool {
     }
     match (words[0], words[1]) {
         ("Ready", "False" | "Unknown") => {
-            not_ready(text, line, seen);
-            if let Some(episode) = since(text, line) {
+            let since = since(text, line);
+            let is_long = since
+                .as_ref()
+                .is_some_and(|it| it.reported.since(it.since) > START);
+            if is_long || !STARTING.iter().any(|words| text.contains(words)) {
+                not_ready(text, line, seen);
+            }
+            if let Some(episode) = since {
                 seen.not_ready(episode);
             }
         }
@@ -109,9 +120,6 @@ fn since(text: &str, line: u64) -> Option<NotReady> {
 }
 
 fn not_ready(text: &str, line: u64, seen: &mut Seen) {
-    if STARTING.iter().any(|words| text.contains(words)) {
-        return;
-    }
     let runtime = [
         "container runtime is down",
         "container runtime not ready",

@@ -7,7 +7,8 @@ use super::process::ProcessStatus;
 use super::strace::Strace;
 use super::unit::Unit;
 use super::{
-    Seen, bus, cgroups, cluster, conditions, disk, event_rows, io, load, runtime, strace, unit,
+    Seen, bus, cgroups, cluster, conditions, counts, disk, event_rows, freezer, io, load, runtime,
+    strace, unit,
 };
 use crate::kind::Kind;
 
@@ -34,6 +35,10 @@ pub(super) enum Form {
     Memory(Memory),
     /// `/proc/cgroups`.
     Cgroups,
+    /// The states of the freezer.
+    Freezer,
+    /// `uniq -c`, of the names of processes.
+    Counts,
     /// `/proc/PID/status`.
     Process(ProcessStatus),
     /// `busctl`, `dbus-send`, `dbus-monitor`.
@@ -108,6 +113,9 @@ impl Form {
         if cgroups::begins(&words) {
             return Some(Self::Cgroups);
         }
+        if freezer::begins(text) {
+            return Some(Self::Freezer);
+        }
         if disk::begins(&words) {
             return Some(Self::Disk);
         }
@@ -144,6 +152,8 @@ impl Form {
             Self::Load(load) => load.read(text, line, seen),
             Self::Io(io) => io.read(text, line, seen),
             Self::Cgroups => cgroups::read(text, line, seen),
+            Self::Freezer => freezer::read(text, line, seen),
+            Self::Counts => counts::read(text, line, seen),
             Self::Disk => disk::read(text, line, seen),
             Self::Memory(memory) => memory.read(text, line, seen),
             Self::Process(status) => status.read(text, line, seen),

@@ -119,6 +119,7 @@ impl Command {
                 Some(Form::Events)
             }
             _ if has("logs") || has("log") || has("dmesg") => None,
+            "ps" if self.text.contains("uniq -c") => Some(Form::Counts),
             "kubectl" | "k" | "oc" | "talosctl" => Some(Form::Cluster),
             "crictl" | "ctr" | "docker" | "nerdctl" | "podman" | "runc" => Some(Form::Runtime),
             "systemctl" | "service" => Some(Form::Unit(Unit::default())),
@@ -208,7 +209,8 @@ fn without_prefixes(mut command: &str) -> &str {
     }
 }
 
-/// `root@node1:~`, `[root@node1 ~]`, `(base) me@host:/`, `node1:~`, `bash-4.2`.
+/// `root@node1:~`, `[root@node1 ~]`, `(base) me@host:/`, `10.0.0.1 root@node1:/`, `node1:~`,
+/// `bash-4.2`.
 fn is_user_and_host(before: &str) -> bool {
     let before = match before.strip_prefix('(') {
         Some(rest) => rest.split_once(") ").map_or(before, |(_, rest)| rest),
@@ -217,6 +219,10 @@ fn is_user_and_host(before: &str) -> bool {
     if before.len() > 80 || before.contains(": ") {
         return false;
     }
+    let last = before.split_once(' ').map(|(_, last)| last);
+    let before = last
+        .filter(|last| !last.contains(' ') && last.contains('@') && last.contains(':'))
+        .unwrap_or(before);
     let bracketed = before.starts_with('[') && before.trim_end().ends_with(']');
     let plain = !before.trim_end().contains(' ');
     bracketed && before.contains(['@', '~', '/'])

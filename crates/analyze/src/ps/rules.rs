@@ -198,8 +198,13 @@ pub fn plugin(rows: &[Row]) -> Option<&Row> {
     rows.iter().find(is_plugin)
 }
 
+/// Whether a program is a known CNI plugin.
+pub fn is_plugin_name(name: &str) -> bool {
+    PLUGINS.contains(&name)
+}
+
 fn is_plugin(row: &&Row) -> bool {
-    PLUGINS.contains(&name(row)) || row.command.contains("/opt/cni/bin/")
+    is_plugin_name(name(row)) || row.command.contains("/opt/cni/bin/")
 }
 
 fn plugins(rows: &[Row]) -> Option<Proof> {

@@ -54,6 +54,9 @@ pub(super) const SIGNS: &[Sign] = &[
         Medium,
     ),
     sign("detected stalls on CPUs", Kernel, KernelRegression, Medium),
+    // The kernel waits for a thread of its own that gets no CPU: a guest whose host gives it none,
+    // or threads of real-time priority.
+    sign(" kthread starved for ", Kernel, CpuStarved, High),
     sign("Linux version 5.4.0-132", Kernel, KernelRegression, High),
     sign(
         "Linux version 5.4.214-120.368",

@@ -47,7 +47,9 @@ pub(super) const SIGNS: &[Sign] = &[
         Kubelet,
         ListExceedsGrpcLimit,
         Certain,
-    ),
+    )
+    // What a device plug-in lists is no list of the runtime.
+    .without(&["listAndWatch", "ListAndWatch", "device plugin"]),
     sign(
         "message length too large",
         Kubelet,

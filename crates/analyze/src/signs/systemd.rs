@@ -6,8 +6,8 @@ use causes::finding::Confidence::*;
 use super::{Sign, sign};
 use crate::kind::Writer::Systemd;
 
-/// The same error of limits: of watches, control groups, semaphores and shared memory.
-const NO_DISK: &[&str] = &["inotify", "watch", "cgroup", "sem", "shm"];
+/// The same error of limits: of watches, control groups, semaphores, shared memory and threads.
+const NO_DISK: &[&str] = &["inotify", "watch", "cgroup", "sem", "shm", "pthread_create"];
 
 pub(super) const SIGNS: &[Sign] = &[
     sign(

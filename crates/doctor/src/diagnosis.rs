@@ -90,6 +90,7 @@ pub fn diagnose(facts: &NodeFacts, wanted: impl Fn(Cause) -> bool) -> Diagnosis 
     }
     for finding in &mut findings {
         leave_out_containerd(finding, &facts.probes);
+        leave_out_doctor(finding);
     }
     // A problem before a suspicion; else the order of the judges, which is that of roots.
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.verdict));
@@ -129,6 +130,16 @@ fn leave_out_containerd(finding: &mut Finding, probes: &ProbeFacts) {
         let of_page = |advice: &Cow<str>| matches!(advice, Cow::Borrowed(_));
         let advice = &mut finding.advice;
         advice.retain(|advice| !(of_page(advice) && advice.contains("containerd")));
+    }
+}
+
+/// Removes advice of the page of a cause to run this command, which was done, if there is other
+/// advice.
+fn leave_out_doctor(finding: &mut Finding) {
+    let is_to_run_it =
+        |advice: &Cow<str>| matches!(advice, Cow::Borrowed(_)) && advice.contains("`pleg doctor`");
+    if !finding.advice.iter().all(is_to_run_it) {
+        finding.advice.retain(|advice| !is_to_run_it(advice));
     }
 }
 

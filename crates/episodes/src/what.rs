@@ -35,6 +35,8 @@ pub enum What {
     PodWaited,
     /// The runtime could not be reached.
     RuntimeUnreachable,
+    /// The runtime answered no call at all.
+    RuntimeSilent,
     /// The runtime has started.
     RuntimeStarted,
     /// The kubelet has started.
@@ -88,7 +90,8 @@ impl What {
             Self::NotReady
             | Self::WouldBeNotReady
             | Self::PodsSkipped
-            | Self::RuntimeUnreachable => Level::Error,
+            | Self::RuntimeUnreachable
+            | Self::RuntimeSilent => Level::Error,
             Self::Health { state } if state == "Unhealthy" => Level::Error,
             Self::HungCall { .. }
             | Self::TaskBlocked
@@ -116,11 +119,12 @@ impl What {
             Self::NoRelist => "no relist".into(),
             Self::PodWaited => "pod not seen".into(),
             Self::RuntimeUnreachable => "runtime unreachable".into(),
+            Self::RuntimeSilent => "runtime silent".into(),
             Self::RuntimeStarted => "runtime started".into(),
             Self::KubeletStarted => "kubelet started".into(),
             Self::Guarding => "guarding".into(),
             Self::Event { event, .. } => event.clone(),
-            Self::HintsMissing => "no early events".into(),
+            Self::HintsMissing => "event source down".into(),
             Self::Finding { cause, .. } => cause.id().into(),
             Self::Sign { cause } => cause.id().into(),
             Self::NotRecorded => "not recorded".into(),

@@ -101,7 +101,7 @@ fn place(what: &What, is_of_nobody: bool) -> (Section, u8) {
         What::WouldBeNotReady => (Section::Node, 1),
         What::PodsSkipped => (Section::Node, 2),
         What::NoRelist => (Section::Node, 3),
-        What::RuntimeUnreachable => (Section::Node, 4),
+        What::RuntimeUnreachable | What::RuntimeSilent => (Section::Node, 4),
         What::Health { .. } => (Section::Node, 5),
         What::Guarding => (Section::Node, 6),
         What::HintsMissing => (Section::Node, 7),

@@ -8,6 +8,9 @@ use times::{GoDuration, WallTime};
 /// Of a shorter time it is not known how long it was.
 const MOMENT: Duration = Duration::from_millis(1);
 
+/// Within this time it is noticed that a runtime is silent.
+const NOTICED: Duration = Duration::from_secs(30);
+
 /// What these episodes say at most, as far as they were seen: who hung longest, and what the node
 /// suffered from it. None if nothing hung or suffered.
 pub fn summary(episodes: &[Episode]) -> Option<String> {
@@ -16,7 +19,18 @@ pub fn summary(episodes: &[Episode]) -> Option<String> {
         let its = episodes.iter().filter(|episode| is(&episode.what));
         together(its.map(|episode| (episode.from, episode.until())).collect())
     };
-    let hung = |episode: &&Episode| matches!(episode.what, What::HungCall { .. });
+    let silences = episodes.iter().filter(|it| it.what == What::RuntimeSilent);
+    let silences: Vec<_> = silences
+        .map(|it| (it.from.before(NOTICED), it.until()))
+        .collect();
+    let is_of_silence = |episode: &Episode| {
+        let mut silences = silences.iter();
+        silences.any(|(from, to)| (*from..=*to).contains(&episode.from))
+    };
+    // Of a silent runtime no call returns: whose it was says nothing.
+    let hung = |episode: &&Episode| {
+        matches!(episode.what, What::HungCall { .. }) && !is_of_silence(episode)
+    };
     // A call for somebody says more than a list, which hangs because of somebody.
     let longest = episodes
         .iter()
@@ -61,6 +75,10 @@ pub fn summary(episodes: &[Episode]) -> Option<String> {
         (
             "the runtime could not be reached",
             total(|what| matches!(what, What::RuntimeUnreachable)),
+        ),
+        (
+            "the runtime answered no call",
+            total(|what| matches!(what, What::RuntimeSilent)),
         ),
     ];
     for (what, time) in suffered.into_iter().filter(|(_, time)| !time.is_zero()) {
@@ -146,6 +164,30 @@ mod tests {
         assert_eq!(
             said(shortest),
             "RunPodSandbox did not return for less than 1ms."
+        );
+    }
+
+    #[test]
+    fn nobody_is_named_for_a_call_that_hangs_because_the_runtime_is_silent() {
+        let second = |second: i64| WallTime::from_unix_nanos(second * 1_000_000_000).unwrap();
+        let what = || What::HungCall {
+            call: "PodSandboxStatus".into(),
+        };
+        let who = |id: &str| Culprit {
+            id: Some(id.into()),
+            ..Culprit::default()
+        };
+        let innocent = Episode::new(second(100), Some(second(160)), what(), "").about(who("db.0"));
+        let silent = Episode::new(second(105), Some(second(160)), What::RuntimeSilent, "");
+        let all = [innocent.clone(), silent.clone()];
+        assert_eq!(
+            summary(&all).unwrap(),
+            "The runtime answered no call for 55s."
+        );
+        let before = Episode::new(second(10), Some(second(40)), what(), "").about(who("db.1"));
+        assert_eq!(
+            summary(&[before, innocent, silent]).unwrap(),
+            "PodSandboxStatus for db.1 did not return for 30s; the runtime answered no call for 55s."
         );
     }
 

@@ -152,6 +152,8 @@ impl Input {
         let rows = self.ps.take_rows().into_iter().map(|row| (0, row));
         told.rows.extend(rows);
         told.samples.extend_from_slice(self.metrics.samples());
+        let is_dated = |stamp: Stamp| stamp.day.is_some() && stamp.year.is_none();
+        let lacks_year = !self.knows_year() && self.last.is_some_and(is_dated);
         let kind = self.kind();
         let last = self.last.and_then(|stamp| self.calendar.resolve(&stamp));
         let correction = self.correction();
@@ -211,6 +213,7 @@ impl Input {
             read_from: from,
             read_until: until,
             lacks_dates: self.last.is_some_and(|stamp| stamp.day.is_none()),
+            lacks_year,
             error,
         });
     }

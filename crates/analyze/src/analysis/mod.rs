@@ -85,6 +85,10 @@ pub struct InputReport {
     /// Its times have no date: each is taken for the last one before the file was modified.
     #[serde(skip)]
     pub lacks_dates: bool,
+    /// Its times have no year, and no line of it tells one: that in which the file was modified is
+    /// assumed.
+    #[serde(skip)]
+    pub lacks_year: bool,
     /// Why it could not be read to its end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,

@@ -90,6 +90,7 @@ fn add_snapshot(analysis: &mut Analysis, path: String, is_alone: bool) {
         read_from: None,
         read_until: None,
         lacks_dates: false,
+        lacks_year: false,
         error: None,
     };
     match read {

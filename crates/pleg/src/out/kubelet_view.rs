@@ -30,12 +30,17 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use crate::out::coverage::Coverage;
+use crate::out::coverage::{Coverage, Lists};
 use crate::out::health::{RELIST_THRESHOLD, kubelet_healthy};
+use crate::runtime::CallError;
 use times::GoDuration;
 
 /// The kubelet's `runtimeRequestTimeout`.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// For so long a kubelet's `Status` calls may fail before it is NotReady (`updateRuntimeUp`,
+/// `maxWaitForContainerRuntime`).
+const RUNTIME_DOWN: Duration = Duration::from_secs(30);
 
 /// The kubelet's relist period.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -67,7 +72,19 @@ impl KubeletView {
 pub fn kubelet_view(now: Instant, coverage: &Coverage) -> KubeletView {
     if coverage.kubelet_cannot_list {
         let last = coverage.kubelet_listed.unwrap_or(coverage.started);
-        return judge(now, last, "list calls are stuck or failing");
+        let mut view = judge(now, last, "list calls are stuck or failing");
+        if let Some(since) = unanswered_since(coverage, last)
+            && view.ready
+        {
+            // We make no such calls, as they may hang by themselves.
+            let left = (since + RUNTIME_DOWN).saturating_duration_since(now);
+            let when = match left.as_secs() {
+                0 => "by now".to_owned(),
+                seconds => format!("in {}", GoDuration(Duration::from_secs(seconds))),
+            };
+            view.message += &format!("; {when} if its Status calls fail too");
+        }
+        return view;
     }
     let (took, longer) = coverage.kubelet_lists_took;
     if let (Some(listed), true) = (
@@ -108,6 +125,12 @@ pub fn kubelet_view(now: Instant, coverage: &Coverage) -> KubeletView {
             )
         }
     }
+}
+
+/// Since when the runtime answers nothing, where it does not.
+fn unanswered_since(coverage: &Coverage, listed: Instant) -> Option<Instant> {
+    let is_away = matches!(coverage.lists, Lists::Failed(CallError::Unavailable(_)));
+    coverage.silent.or(is_away.then_some(listed))
 }
 
 /// What a kubelet behind a guard says that was last told lists at `listed`, while the guard

@@ -20,6 +20,7 @@ pub(super) enum Key {
     Failing(Rpc, Id),
     Health(HealthState, Reason),
     Unreachable,
+    Silent,
     WouldBeNotReady,
     Guarding,
     /// Events of the runtime's stream.
@@ -36,7 +37,7 @@ impl Key {
 
     /// Whether a change of health tells it.
     pub(super) fn is_health(&self) -> bool {
-        matches!(self, Self::Health(..) | Self::Unreachable)
+        matches!(self, Self::Health(..) | Self::Unreachable | Self::Silent)
     }
 }
 

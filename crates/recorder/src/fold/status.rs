@@ -29,6 +29,9 @@ pub(super) fn of(report: &StatusReport, time: WallTime) -> Told {
     let open = |from: WallTime, what, reason: &str| Episode::new(from, None, what, reason);
     let mut lasts = calls(&report.stuck, &report.failing, time);
     let overdue = report.in_flight.iter();
+    // While nobody is answered, it says nothing of a container that its status is not.
+    let is_silent = report.health.reason == Reason::RuntimeSilent;
+    let overdue = overdue.filter(|call| call.id.is_none() || !is_silent);
     for call in overdue.filter(|call| call.age_seconds >= OVERDUE_SECONDS) {
         let key = Key::Hung(call.call, call.id.clone());
         // A stuck call has a name.
@@ -65,7 +68,8 @@ pub(super) fn of(report: &StatusReport, time: WallTime) -> Told {
             open(from, What::Guarding, &culprits.join("; ")),
         ));
     }
-    if report.stream.state == "retrying" {
+    // By the first look it is still being opened.
+    if report.stream.state == "retrying" && report.relist.count > 1 {
         let reason = "the runtime's event stream is down";
         lasts.push((Key::Stream, open(time, What::HintsMissing, reason)));
     }
@@ -132,9 +136,13 @@ fn of_health(
         let episode = Episode::new(since, None, what, format!("{reason}: {message}"));
         lasts.push((Key::Health(state, reason), episode));
     }
-    if reason == Reason::RuntimeUnreachable {
-        let episode = Episode::new(since, None, What::RuntimeUnreachable, message);
-        lasts.push((Key::Unreachable, episode));
+    let of_runtime = match reason {
+        Reason::RuntimeUnreachable => Some((Key::Unreachable, What::RuntimeUnreachable)),
+        Reason::RuntimeSilent => Some((Key::Silent, What::RuntimeSilent)),
+        _ => None,
+    };
+    if let Some((key, what)) = of_runtime {
+        lasts.push((key, Episode::new(since, None, what, message)));
     }
     lasts
 }

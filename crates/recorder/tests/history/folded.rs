@@ -157,12 +157,15 @@ fn everything_that_a_status_shows_is_an_episode_of_its_own() {
             row("guarding", "", 7, 20),
         ),
         (
-            vec![("/stream/state", json!("retrying"))],
-            row("no early events", "", 10, 20),
+            vec![
+                ("/stream/state", json!("retrying")),
+                ("/relist/count", json!(2)),
+            ],
+            row("event source down", "", 10, 20),
         ),
         (
             vec![("/kernel/state", json!("unavailable"))],
-            row("no early events", "", 10, 20),
+            row("event source down", "", 10, 20),
         ),
         (
             vec![("/failing", failing)],

@@ -84,7 +84,10 @@
     for (const [offset, text] of marks()) {
       const at = x(offset).toFixed(1);
       svgOf("line", { class: "mark", x1: at, x2: at, y1: HEAD - 4, y2: height }, svg);
-      svgOf("text", { class: "quiet", x: x(offset) + 3, y: 16 }, svg).textContent = text;
+      // The last one has no room, if it is near the edge.
+      if (x(offset) + 8 * text.length < width) {
+        svgOf("text", { class: "quiet", x: x(offset) + 3, y: 16 }, svg).textContent = text;
+      }
     }
     lines.forEach((line, number) => {
       const y = HEAD + number * HEIGHT;
@@ -98,7 +101,7 @@
       for (const index of line.episodes) {
         const episode = data.episodes[index];
         if (end(episode) < from || episode[FROM] > to) continue;
-        const [left, size] = extent(episode), kind = episode[CLASS] + (episode[TO] ? "" : " open");
+        const [left, size] = extent(episode), kind = episode[CLASS] + (episode[TO] < 0 ? " open" : "");
         if (left + size <= (reach.get(kind) ?? -1) + 0.5) continue;
         reach.set(kind, left + size);
         paths.set(kind, (paths.get(kind) ?? "") + "M" + left.toFixed(1) + " " + (y + 3) + "h" + size.toFixed(1) + "v" + (HEIGHT - 6) + "h" + (-size).toFixed(1) + "z");

@@ -5,7 +5,7 @@
   const pointer = (type, place) => chart.dispatchEvent(new PointerEvent(type, { ...place, button: 0, pointerId: 1, bubbles: true }));
   chart.setPointerCapture = () => {};
   const press = (key) => chart.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
-  const seen = { labels: [...chart.querySelectorAll("text.label")].map((text) => text.firstChild.textContent), bars: bars().length };
+  const seen = { labels: [...chart.querySelectorAll("text.label")].map((text) => text.firstChild.textContent), bars: bars().length, open: chart.querySelectorAll("path.open").length };
   const first = bars()[0];
   pointer("pointermove", middle(first));
   seen.pointed = detail.textContent;

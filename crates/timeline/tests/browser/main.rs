@@ -171,6 +171,7 @@ fn rows_pointer_keys_and_ranges_work_and_no_name_does_anything() {
         ["NotReady", "pods are not synced", "kubelet started"]
     );
     assert_eq!(seen["bars"], 5);
+    assert_eq!(seen["open"], 1, "what has not ended is drawn so");
     let pointed = seen["pointed"].as_str().unwrap();
     for part in [
         "ContainerStatus hangs",

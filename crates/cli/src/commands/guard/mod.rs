@@ -284,6 +284,12 @@ async fn switch(mode: Mode, agent: &AgentOption) -> anyhow::Result<Found> {
     let name = mode.to_possible_value();
     let name = name.as_ref().map_or("", |name| name.get_name());
     client.switch_guard(name).await?;
+    let does = match mode {
+        Mode::Guard => "it answers while one container blocks the runtime",
+        Mode::Shadow => "it passes every call, and counts where its lists would have differed",
+        Mode::Pass => "it passes every call",
+    };
+    tracing::info!("the guard is in mode {name} now: {does}");
     Ok(Found::Well)
 }
 

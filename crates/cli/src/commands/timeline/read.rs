@@ -208,6 +208,20 @@ impl Read {
                  modified."
             )
         }));
+        let yearless = inputs().filter(|input| input.lacks_year);
+        self.notes.extend(yearless.filter_map(|input| {
+            let year = input
+                .read_until?
+                .to_string()
+                .chars()
+                .take(4)
+                .collect::<String>();
+            let path = &input.path;
+            Some(format!(
+                "{path} has no year: {year} is assumed, because of the time at which the file was \
+                 modified."
+            ))
+        }));
         let intervals = analysis.pleg.iter().flat_map(|pleg| &pleg.intervals);
         let hosts = intervals.map(|interval| interval.host.clone());
         self.nodes.extend(hosts.filter(|host| !host.is_empty()));

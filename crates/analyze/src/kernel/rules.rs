@@ -150,6 +150,9 @@ pub fn proof(stack: &KernelStack) -> Option<Proof> {
         let mut functions = stack.functions.iter();
         functions.any(|name| name.starts_with(function))
     };
+    if calls("crash_kexec") || calls("__crash_kexec") {
+        return Some(of_crash(stack));
+    }
     if process.starts_with("runc") && (calls("pipe_write") || calls("pipe_wait")) {
         return Some(of(stack, RuncSeccompPipe, High, "pipe_write"));
     }
@@ -176,6 +179,13 @@ pub fn proof(stack: &KernelStack) -> Option<Proof> {
             .iter()
             .any(|name| process.starts_with(name));
     (is_hung && is_of_storage).then(|| of(stack, StorageUnresponsive, Medium, ""))
+}
+
+/// The kernel itself has crashed in this task.
+fn of_crash(stack: &KernelStack) -> Proof {
+    let who = stack.who().unwrap_or_else(|| "a task".to_owned());
+    let says = format!("the kernel crashed while it ran {who}");
+    Proof::new(KernelRegression, Medium, stack.line, says)
 }
 
 /// A task that runs does not wait, whatever its frames; one that finds no page tells that the

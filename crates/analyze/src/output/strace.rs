@@ -101,6 +101,11 @@ impl Strace {
                 says,
             ));
         }
+        if arguments.contains("/exec.fifo\"") && is_unfinished {
+            let says = "`runc start` waits until `runc init` opens its end of exec.fifo";
+            let cause = Cause::RuncInitFrozen;
+            seen.proof(Proof::new(cause, Confidence::Medium, line, says));
+        }
         if arguments.contains("xtables.lock") && name == "flock" && is_unfinished {
             let says = "the process waits for the iptables lock (xtables.lock)";
             seen.proof(Proof::new(

@@ -50,6 +50,7 @@ pub fn proofs(rows: &[Row]) -> Vec<Proof> {
     proofs.extend(lost_wakeup(rows));
     proofs.extend(unreaped(rows));
     proofs.extend(plugins(rows));
+    proofs.extend(rows.iter().find_map(old_exec));
     proofs
 }
 
@@ -191,6 +192,13 @@ fn lost_wakeup(rows: &[Row]) -> Option<Proof> {
             pairs.len()
         ),
     ))
+}
+
+/// `runc exec --detach` starts a process and is over; a shim waits for it with its lock held.
+fn old_exec(row: &Row) -> Option<Proof> {
+    let is_exec = matches!(name(row), "runc" | "docker-runc") && row.command.contains(" exec ");
+    let says = format!("process {} (runc exec) is older than an hour", row.pid);
+    (is_exec && row.old).then(|| of(row, Cause::RuncShortExecStuck, Confidence::Medium, says))
 }
 
 /// A running CNI plugin of any age.

@@ -47,6 +47,12 @@ pub(super) const SIGNS: &[Sign] = &[
         .with(&["socket closed", "connect error", "session lost"])
         .lines(3),
     sign("BUG: soft lockup", Kernel, KernelRegression, Medium),
+    sign("BUG: unable to handle ", Kernel, KernelRegression, Medium).with(&[
+        "NULL pointer",
+        "page fault",
+        "paging request",
+    ]),
+    sign("systemd[1]: segfault at ", Kernel, BusUnavailable, Medium),
     sign(
         "self-detected stall on CPU",
         Kernel,

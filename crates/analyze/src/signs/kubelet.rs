@@ -66,6 +66,8 @@ pub(super) const SIGNS: &[Sign] = &[
     sign("evented.go:", Kubelet, KubeletInternal, Low)
         .with(&["EventedPLEG", "Evented PLEG", "evented pleg"])
         .lines(2),
+    // The update of a container's resources, once in ten seconds.
+    sign("reconcileState: failed to ", Kubelet, ContainerLock, Medium).with(&["DeadlineExceeded"]),
     sign(
         "dbus: connection closed by user",
         Kubelet,

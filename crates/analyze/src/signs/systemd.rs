@@ -56,6 +56,19 @@ pub(super) const SIGNS: &[Sign] = &[
         BusUnavailable,
         Medium,
     ),
+    // logind has lost its connection to systemd, and tries again with each session.
+    sign(
+        "Transport endpoint is not connected",
+        Systemd,
+        BusUnavailable,
+        Medium,
+    )
+    .with(&[
+        "session scope",
+        "Failed to start user",
+        "Failed to start session",
+    ])
+    .lines(3),
     sign("Too many units", Systemd, SystemdOverloaded, High),
     sign(
         "Looping too fast. Throttling execution a little",

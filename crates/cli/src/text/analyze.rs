@@ -109,10 +109,10 @@ fn more(page: &mut String, all: usize, shown: usize, what: &str) {
 
 fn of_input(input: &InputReport) -> String {
     let mut text = format!(
-        "{}: {}, {} lines",
+        "{}: {}, {}",
         printable(&input.path),
         input.kind.as_str(),
-        input.lines
+        counted(input.lines as usize, "line")
     );
     if input.unread_lines > 0 {
         // Writing to a string cannot fail.
@@ -142,10 +142,10 @@ fn of_series(page: &mut String, pleg: &PlegReading) {
         line(
             page,
             &format!(
-                "  {} to {}  peak {peak}, {} lines",
+                "  {} to {}  peak {peak}, {}",
                 time(interval.start),
                 time(interval.end),
-                interval.lines
+                counted(interval.lines as usize, "line")
             ),
         );
     }
@@ -239,7 +239,7 @@ fn of_finding(page: &mut String, finding: &Finding) {
     let id = styled(
         DIM,
         format_args!(
-            "({}, {} confidence)",
+            "({}, confidence: {})",
             finding.cause,
             finding.confidence.as_str()
         ),

@@ -30,10 +30,12 @@ pub fn page(status: &StatusReport) -> String {
         true => styled(GOOD, "Ready"),
         false => styled(BAD, "NotReady"),
     };
-    line(
-        "Kubelet",
-        format!("would be {ready}: {}", sentence(&view.message)),
-    );
+    let message = sentence(&view.message);
+    let kubelet = match message.strip_prefix("ready, but ") {
+        Some(but) => format!("would be {ready}, but {but}"),
+        None => format!("would be {ready}: {message}"),
+    };
+    line("Kubelet", kubelet);
     line("Runtime", runtime(status));
     line("Relist", relist(status));
     line("Stream", stream(status));
@@ -75,10 +77,10 @@ fn guard(guard: &GuardStatus) -> Option<String> {
     }
     let mode = match (guard.mode, guard.since_seconds) {
         (GuardMode::Off, _) => return None,
-        (GuardMode::Pass, _) => "all calls pass through".to_owned(),
+        (GuardMode::Pass, _) => "pass: all calls pass through".to_owned(),
         (GuardMode::Shadow, _) => {
             return Some(format!(
-                "all calls pass through; {} lists compared, {} entries would differ",
+                "shadow: all calls pass through; {} lists compared, {} entries would differ",
                 guard.compared, guard.differences
             ));
         }
@@ -87,7 +89,7 @@ fn guard(guard: &GuardStatus) -> Option<String> {
             "the time limit for guarding one fault is reached: all calls pass through",
         ),
         (GuardMode::Guard, None) if guard.runtime_silent => styled(BAD, NOTHING_TO_ANSWER_FROM),
-        (GuardMode::Guard, None) => "all list calls pass through".to_owned(),
+        (GuardMode::Guard, None) => "guard: all list calls pass through".to_owned(),
         (GuardMode::Guard, Some(since)) => {
             let since = duration(since);
             let answering = format!("answers in place of the runtime, for {since}");
@@ -136,8 +138,11 @@ fn stream(status: &StatusReport) -> String {
     let stream = &status.stream;
     match stream.state.as_str() {
         "live" | "retrying" => format!(
-            "{}; {} events, {} changes missed, reopened {} times",
-            stream.state, stream.events, stream.missed, stream.reconnects
+            "{}; {}, {} missed, reopened {}",
+            stream.state,
+            counted(stream.events as usize, "event"),
+            counted(stream.missed as usize, "change"),
+            counted(stream.reconnects as usize, "time")
         ),
         state => state.to_owned(),
     }

@@ -34,7 +34,7 @@ const READING: &[&str] = &[
     "CHANGED is the time since anything happened in the pod. LATENCY is the time from a \
      container's start or end, by the runtime's clock, to the event that reports it.",
     "A bar shows how long a call has not been answered: its first quarter is the time until \
-     the call is overdue, the rest the time until a kubelet gives up the call, two minutes \
+     the call is overdue, the rest the time until a kubelet gives up on it, two minutes \
      by default.",
     "Grey text is not current: the first lines say since when, and why.",
 ];

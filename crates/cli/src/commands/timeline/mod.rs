@@ -119,7 +119,7 @@ fn form(options: &Timeline) -> anyhow::Result<Output> {
         Some("json") => Output::Json,
         Some("txt") => Output::Text,
         Some(other) => bail!(
-            "the extension .{} tells no format: add -o html, svg, json, intervals or text",
+            "the format cannot be told from the extension .{}: add -o html, svg, json, intervals or text",
             escape::printable(other)
         ),
     })

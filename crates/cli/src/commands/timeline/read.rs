@@ -25,6 +25,7 @@ use doctor::diagnosis::diagnose;
 use doctor::facts::NodeFacts;
 use episodes::{Episode, Source, What};
 use pleg::model::wall_time::WallTime;
+use pleg::out::words::counted;
 use recorder::Entry;
 use recorder::fold::Fold;
 use recorder::store::{Range, Skipped, is_history};
@@ -188,7 +189,8 @@ impl Read {
         let inputs = analysis.inputs.iter().filter(was_read);
         self.sources.extend(inputs.map(|input| {
             let kind = input.kind.as_str();
-            format!("{} ({kind}, {} lines)", input.path, input.lines)
+            let lines = counted(input.lines as usize, "line");
+            format!("{} ({kind}, {lines})", input.path)
         }));
         self.dropped("the files", analysis.dropped.episodes);
         let inputs = || analysis.inputs.iter().filter(was_read);

@@ -3,8 +3,6 @@
 use std::fmt;
 use std::future::poll_fn;
 use std::io;
-use std::os::unix::fs::FileTypeExt;
-use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -14,8 +12,8 @@ use http::uri::PathAndQuery;
 use http_body_util::{BodyExt, Full};
 use hyper_util::rt::TokioIo;
 use prost::Message;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::UnixStream;
-use tokio::task::spawn_blocking;
 use tonic::body::Body;
 use tonic::codec::Streaming;
 use tonic::transport::Channel;
@@ -23,6 +21,7 @@ use tonic::{Code, Request, Status};
 use tonic_prost::ProstCodec;
 use tower::Service;
 
+use crate::connection::Connection;
 use crate::fields::Malformed;
 use crate::frame::framed;
 use crate::items::Items;
@@ -63,24 +62,6 @@ pub type Connecting = Pin<Box<dyn Future<Output = io::Result<UnixStream>> + Send
 /// Makes a connection to a runtime.
 pub type Connect = Arc<dyn Fn() -> Connecting + Send + Sync>;
 
-/// Connects to a socket, and says so if it is none: the system says "connection refused" of
-/// anything else at that path, such as the directory that a mount of the host has created.
-async fn connect_to(path: PathBuf) -> io::Result<UnixStream> {
-    let refused = match UnixStream::connect(&path).await {
-        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => error,
-        connected => return connected,
-    };
-    let kind = spawn_blocking(move || std::fs::symlink_metadata(path)).await;
-    let what = match kind.ok().and_then(Result::ok).map(|it| it.file_type()) {
-        Some(kind) if kind.is_dir() => "a directory",
-        Some(kind) if kind.is_file() => "a regular file",
-        Some(kind) if kind.is_fifo() => "a named pipe",
-        _ => return Err(refused),
-    };
-    let why = format!("it is {what}, not a socket");
-    Err(io::Error::new(io::ErrorKind::InvalidInput, why))
-}
-
 /// A client that connects when first used, and again when the connection is gone.
 ///
 /// Clones share the connection. A call has no deadline of its own; dropping its
@@ -97,12 +78,19 @@ impl Client {
     /// Must be called within a tokio runtime.
     pub fn new(endpoint: &Endpoint, max_message_size: usize) -> Self {
         let path = endpoint.path().to_owned();
-        let connect = move || -> Connecting { Box::pin(connect_to(path.clone())) };
-        Self::via(Arc::new(connect), max_message_size)
+        Self::on(move || Connection::open(path.clone()), max_message_size)
     }
 
     /// The same on connections that somebody else makes.
     pub fn via(connect: Connect, max_message_size: usize) -> Self {
+        Self::on(move || connect(), max_message_size)
+    }
+
+    fn on<A, S>(connect: impl Fn() -> A + Send + Sync + 'static, max_message_size: usize) -> Self
+    where
+        A: Future<Output = io::Result<S>> + Send + 'static,
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
         // grpc-go servers log the authority; "localhost" is what grpc-go clients send.
         let channel = tonic::transport::Endpoint::from_static("http://localhost")
             .initial_stream_window_size(WINDOW)

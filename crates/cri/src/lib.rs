@@ -28,6 +28,7 @@
 //! ```
 
 mod client;
+mod connection;
 mod endpoint;
 pub mod fields;
 pub mod frame;
@@ -36,6 +37,7 @@ pub mod lean;
 mod rpc;
 
 pub use client::{ApiVersion, Client, Connect, Connecting};
+pub use connection::Connection;
 pub use endpoint::{Endpoint, EndpointError};
 pub use rpc::{NoSuchRpc, Rpc, Subject};
 

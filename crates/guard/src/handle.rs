@@ -65,7 +65,8 @@ impl Handle {
         if let Phase::Guarding { since } | Phase::Silent { since } = shown.phase
             && let Some(listed) = listed_to_a_kubelet(&shown, since, now.instant)
         {
-            report.kubelet_view = guarded_kubelet_view(now.instant, listed);
+            let answers = matches!(shown.phase, Phase::Guarding { .. });
+            report.kubelet_view = guarded_kubelet_view(now.instant, listed, answers);
         }
         if let Phase::Guarding { since } = shown.phase {
             let health = &mut report.health;

@@ -20,6 +20,7 @@ pub mod decide;
 pub mod folder;
 pub mod logs;
 pub mod manifest;
+pub mod once;
 pub mod pods;
 pub mod probe;
 pub mod runtime;

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use pleg::model::id::{Id, PodRef, PodUid};
 use tokio::sync::watch;
 
-use crate::decide::{Phase, Report, Termination, Why};
-use crate::spec::{PodSpec, RestartPolicy};
+use crate::decide::{Report, Termination, Why};
+use crate::spec::PodSpec;
 
 /// All pods of a run.
 #[derive(Clone, Debug, Default)]
@@ -44,42 +44,7 @@ pub struct Ending {
 /// The pods, for those who write.
 pub type Writer = Arc<watch::Sender<Pods>>;
 
-/// How all pods that can finish have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Finished {
-    /// All succeeded.
-    Succeeded,
-    /// At least one failed.
-    Failed,
-}
-
 impl Pods {
-    /// Whether all pods that can finish have; `None` while one has not. A pod that is always
-    /// restarted cannot.
-    pub fn finished(&self) -> Option<Finished> {
-        if !self.is_synced {
-            return None;
-        }
-        let mut all = Finished::Succeeded;
-        for (uid, spec) in &self.wanted {
-            if spec.restart_policy == RestartPolicy::Always {
-                continue;
-            }
-            match self.reports.get(uid)?.phase {
-                Phase::Succeeded => {}
-                Phase::Failed => all = Finished::Failed,
-                Phase::Pending | Phase::Running => return None,
-            }
-        }
-        Some(all)
-    }
-
-    /// Whether a pod that is wanted finishes by itself.
-    pub fn can_finish(&self) -> bool {
-        let mut wanted = self.wanted.values();
-        wanted.any(|spec| spec.restart_policy != RestartPolicy::Always)
-    }
-
     /// Whether no pod is left.
     pub fn is_empty(&self) -> bool {
         self.is_synced && self.wanted.is_empty() && self.ending.is_empty()

@@ -23,6 +23,13 @@ const LATENCY_BUCKETS: &[f64] = &[
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 120.0,
 ];
 
+const SOURCES: [Source; 4] = [
+    Source::Relist,
+    Source::Sweep,
+    Source::Stream,
+    Source::Kernel,
+];
+
 pub(super) struct Own {
     pub(super) relist_duration: Histogram,
     pub(super) last_seen: Gauge,
@@ -75,7 +82,7 @@ impl Own {
         for how in Diagnosed::ALL {
             diagnoses.with_label_values(&[how.as_str()]);
         }
-        Ok(Self {
+        let own = Self {
             diagnoses,
             finding: register_int_gauge_vec_with_registry!(
                 opts!(
@@ -239,7 +246,16 @@ impl Own {
                     registry
                 )?,
             },
-        })
+        };
+        // A query of what has not happened yet finds 0, and not nothing.
+        for source in SOURCES {
+            own.event_latency.with_label_values(&[source.as_str()]);
+        }
+        for call in CALLS {
+            let labels = &[call.operation_type()];
+            own.operations.errors.with_label_values(labels);
+        }
+        Ok(own)
     }
 
     pub(super) fn diagnosed(&self, how: Diagnosed) {

@@ -8,13 +8,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent::{Daemon, Listeners, StaticPods, state_directory};
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, anyhow, bail, ensure};
 use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgAction, Args, ValueEnum};
 use cri::Endpoint;
 use guard::core::{Mode, Settings};
 use static_pods::logs::{LogFolders, POD_LOGS};
-use static_pods::pods::{Finished, Pods};
+use static_pods::once::{Finished, Once};
+use static_pods::pods::Pods;
 use static_pods::volumes::DEFAULT_ROOT;
 use static_pods::worker::{Line, Lines};
 use tokio::net::TcpStream;
@@ -128,10 +129,16 @@ pub async fn run(global: &Global, options: Run) -> anyhow::Result<Found> {
         ready = prepare(global, options, lines, pods.clone()) => ready?,
         () = &mut interrupted => return Ok(Found::Well),
     };
+    // What was asked for is not done, if it ends before.
+    let stopped = || match (once, down) {
+        (true, _) => Err(anyhow!("stopped before all pods had finished")),
+        (_, true) => Err(anyhow!("stopped before all pods had ended")),
+        _ => Ok(Found::Well),
+    };
     let mut found = Ok(Found::Well);
     let ended = async {
         tokio::select! {
-            () = interrupted => {}
+            () = interrupted => found = stopped(),
             all = finished(pods.subscribe()), if once => found = all,
             () = nothing_left(pods.subscribe()), if down => {}
         }
@@ -147,7 +154,7 @@ pub async fn run(global: &Global, options: Run) -> anyhow::Result<Found> {
     tokio::select! {
         ran = agent::run(daemon, listeners, ended) => ran?,
         failed = failed => failed?,
-        () = output::reader_gone() => return found,
+        () = output::reader_gone() => return stopped(),
     }
     // What was decided is still told, but whoever does not read does not hold up the end.
     if !is_all_told && let Ok(told) = timeout(LAST_LINES, telling).await {
@@ -173,21 +180,15 @@ async fn tell(mut told: mpsc::Receiver<Line>, format: Format) -> anyhow::Result<
 
 /// How all pods ended that can.
 async fn finished(mut pods: watch::Receiver<Pods>) -> anyhow::Result<Found> {
-    {
-        let pods = pods.wait_for(|pods| pods.is_synced).await?;
-        if let Some(file) = pods.refused.first() {
-            bail!("{file} was refused, so not all pods can be run");
+    let mut once = Once::default();
+    loop {
+        let finished = once.look(&pods.borrow_and_update())?;
+        match finished {
+            Some(Finished::Succeeded) => return Ok(Found::Well),
+            Some(Finished::Failed) => return Ok(Found::Problem),
+            None => pods.changed().await?,
         }
-        ensure!(
-            pods.can_finish(),
-            "no pod can finish: the restartPolicy of each is Always"
-        );
     }
-    let pods = pods.wait_for(|pods| pods.finished().is_some()).await?;
-    Ok(match pods.finished() {
-        Some(Finished::Succeeded) => Found::Well,
-        _ => Found::Problem,
-    })
 }
 
 async fn nothing_left(mut pods: watch::Receiver<Pods>) {

@@ -564,6 +564,25 @@ fn once_tells_by_its_exit_code_that_a_pod_has_failed_and_names_the_container() {
 }
 
 #[test]
+fn once_does_not_end_well_if_a_job_is_ended_or_it_is_stopped_before_the_job_has_finished() {
+    let node = Node::with("job.yaml", &job("job"));
+    let mut run = node.run_with(&["--once"]);
+    run.pod("Running");
+    node.remove("job.yaml");
+    let ended = run.0.end(PATIENCE).assert_code(2);
+    let said = "the manifest of pod default/job was changed or removed before the pod had finished";
+    assert!(ended.err.contains(said), "{}", ended.err);
+
+    node.write("job.yaml", &job("job"));
+    let mut run = node.run_with(&["--once"]);
+    run.pod("Running");
+    run.0.signal(Signal::TERM);
+    let ended = run.0.end(PATIENCE).assert_code(2);
+    let said = "stopped before all pods had finished";
+    assert!(ended.err.contains(said), "{}", ended.err);
+}
+
+#[test]
 fn once_cannot_be_done_with_a_refused_manifest_or_if_no_pod_can_finish() {
     for (file, text, said) in [
         (

@@ -7,12 +7,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use cri::frame::framed;
-use cri::{ApiVersion, Rpc};
+use cri::{ApiVersion, Connection, Rpc};
 use http::{HeaderValue, Request, Response, Uri};
 use hyper::body::Incoming;
 use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::UnixStream;
 use tokio::sync::Mutex;
 
 use super::tasks::{LocalExecutor, spawn};
@@ -78,7 +77,7 @@ impl Upstream {
         if let Some(sender) = self.open() {
             return Ok(sender);
         }
-        let stream = UnixStream::connect(&*self.path).await;
+        let stream = Connection::open(PathBuf::clone(&self.path)).await;
         let stream = stream.map_err(NoAnswer::Unreachable)?;
         let (sender, connection) = http2::Builder::new(LocalExecutor)
             .timer(TokioTimer::new())

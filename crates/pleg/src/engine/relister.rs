@@ -529,8 +529,11 @@ impl Relister {
             State::Waiting { .. } | State::AskingVersion => (false, false),
         };
         let stuck = self.stuck(ages);
-        let sandboxes = unreachable && !(answered.0 && stuck.containers);
-        let containers = unreachable && !(answered.1 && stuck.sandboxes);
+        // Before the first version is known no list is asked for.
+        let is_waiting = ages.version.is_some_and(|age| age >= self.times.overdue());
+        let cannot = unreachable || is_waiting && matches!(self.state, State::AskingVersion);
+        let sandboxes = cannot && !(answered.0 && stuck.containers);
+        let containers = cannot && !(answered.1 && stuck.sandboxes);
         Missing {
             sandboxes: sandboxes || self.sandboxes.failed.is_some() || stuck.sandboxes,
             containers: containers || self.containers.failed.is_some() || stuck.containers,

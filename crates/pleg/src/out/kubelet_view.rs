@@ -133,10 +133,10 @@ fn unanswered_since(coverage: &Coverage, listed: Instant) -> Option<Instant> {
     coverage.silent.or(is_away.then_some(listed))
 }
 
-/// What a kubelet behind a guard says that was last told lists at `listed`, while the guard
-/// answers in the runtime's place.
-pub fn guarded_kubelet_view(now: Instant, listed: Instant) -> KubeletView {
-    if now < listed + GUARDED_LISTS {
+/// What a kubelet behind a guard says that was last told lists at `listed`, while they hang. The
+/// guard `answers` in the runtime's place, unless the runtime answers nothing at all.
+pub fn guarded_kubelet_view(now: Instant, listed: Instant, answers: bool) -> KubeletView {
+    if answers && now < listed + GUARDED_LISTS {
         return KubeletView {
             ready: true,
             message: "the guard answers its lists".to_owned(),

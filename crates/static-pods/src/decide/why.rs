@@ -241,7 +241,7 @@ impl fmt::Display for Why {
             Self::CreateSandboxError { message, .. } => {
                 write!(f, "the sandbox could not be created: {message}")
             }
-            Self::StopError { message, .. } => write!(f, "the runtime refused: {message}"),
+            Self::StopError { message, .. } => write!(f, "it could not be ended: {message}"),
             Self::ContainerCreating => f.write_str("the container is being created"),
             Self::PodInitializing => f.write_str("waiting for the containers before it"),
             Self::ExitCodePending => f.write_str("waiting for the exit code"),

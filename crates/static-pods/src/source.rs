@@ -144,7 +144,11 @@ impl Manifests {
         self.pods.send_modify(|pods| {
             for container in left.containers {
                 let of_pod = pods.adopted.entry(container.pod.uid).or_default();
-                of_pod.push((container.id, container.sandbox_id));
+                let its = (container.id, container.sandbox_id);
+                // Of a pod whose manifest is refused it is told each time.
+                if !of_pod.contains(&its) {
+                    of_pod.push(its);
+                }
             }
         });
         self.adopted.get_or_insert_default().extend(left.pods);

@@ -573,7 +573,7 @@ fn once_does_not_end_well_if_a_job_is_ended_or_it_is_stopped_before_the_job_has_
     let said = "the manifest of pod default/job was changed or removed before the pod had finished";
     assert!(ended.err.contains(said), "{}", ended.err);
 
-    node.write("job.yaml", &job("job"));
+    node.write("other.yaml", &job("other"));
     let mut run = node.run_with(&["--once"]);
     run.pod("Running");
     run.0.signal(Signal::TERM);

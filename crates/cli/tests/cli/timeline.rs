@@ -345,10 +345,19 @@ fn what_is_read_is_not_replaced_and_a_picture_is_written_whole_or_not_at_all() {
     assert_eq!(fs::read_to_string(&log).unwrap(), before);
 
     let nowhere = folder.path().join("none/a.html");
-    let stderr = timeline(&log, &["--output-file", nowhere.to_str().unwrap()]).sentence();
-    assert!(stderr.contains("cannot write"), "{stderr}");
-    let full = timeline(&log, &["-o", "svg", "--output-file", "/dev/full"]).sentence();
-    assert!(full.contains("cannot write /dev/full"), "{full}");
+    let ended = timeline(&log, &["--output-file", nowhere.to_str().unwrap()]).assert_code(2);
+    assert!(ended.err.contains("pleg: cannot write"), "{}", ended.err);
+    let full = timeline(&log, &["-o", "svg", "--output-file", "/dev/full"]).assert_code(2);
+    assert!(
+        full.err.contains("pleg: cannot write /dev/full"),
+        "{}",
+        full.err
+    );
+    assert!(
+        full.err.contains("kubelet.log has no year: "),
+        "{}",
+        full.err
+    );
     let page = folder.path().join("a.html");
     timeline(&log, &["--output-file", page.to_str().unwrap()]).assert_code(0);
     let names = fs::read_dir(folder.path()).unwrap().count();

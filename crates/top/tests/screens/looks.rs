@@ -379,8 +379,8 @@ a container's start or end, by the runtime's clock, to the event that reports
 it.
 
 A bar shows how long a call has not been answered: its first quarter is the time
-until the call is overdue, the rest the time until a kubelet gives up on it,
-two minutes by default.
+until the call is overdue, the rest the time until a kubelet gives up on it, two
+minutes by default.
 
 Grey text is not current: the first lines say since when, and why.
 

@@ -50,6 +50,27 @@ pub struct Recording {
     span: (WallTime, WallTime),
 }
 
+/// The last status of these entries, with the changes of health that were told after it: the next
+/// status is recorded up to a second later, and much later where many change at once.
+fn status_at(known: &[Entry], time: WallTime) -> Option<Update> {
+    let is_status = |entry: &Entry| matches!(entry.what, Recorded::Status(_));
+    let last = known.iter().rposition(is_status)?;
+    let Recorded::Status(status) = &known[last].what else {
+        return None;
+    };
+    let taken = known[last].time;
+    let mut report = lasting(&status.report, time.since(taken));
+    for entry in &known[last + 1..] {
+        if let Recorded::Told(told) = &entry.what
+            && let Record::Health(health) = &told.record
+        {
+            report.change_health(health.clone());
+        }
+    }
+    let report = Box::new(report);
+    Some(Update::Status { taken, report })
+}
+
 /// A status so long after it was recorded. A call that was overdue is outstanding until a status says
 /// otherwise, because its end is recorded; of other calls that is not known.
 fn lasting(report: &StatusReport, passed: Duration) -> StatusReport {
@@ -91,14 +112,20 @@ impl Recording {
     /// Where a reader begins: at the first trouble, because a recording is looked at to find its
     /// cause, or else at the last entry, when most is known.
     pub fn opening(&self) -> WallTime {
-        let is_trouble = |entry: &&Entry| match &entry.what {
-            Recorded::Status(status) => matches!(
-                status.report.health.state,
-                HealthState::Degraded | HealthState::Unhealthy
-            ),
-            _ => false,
+        let state = |entry: &Entry| match &entry.what {
+            Recorded::Status(status) => Some(status.report.health.state),
+            Recorded::Told(Told {
+                record: Record::Health(health),
+                ..
+            }) => Some(health.state),
+            _ => None,
         };
-        let trouble = self.entries.iter().find(is_trouble);
+        let trouble = self.entries.iter().find(|entry| {
+            matches!(
+                state(entry),
+                Some(HealthState::Degraded | HealthState::Unhealthy)
+            )
+        });
         trouble.map_or(self.span.1, |entry| entry.time)
     }
 
@@ -116,13 +143,7 @@ impl Recording {
     /// The state at a time, with the last events up to a number.
     pub fn at(&self, time: WallTime, events: usize) -> Vec<Update> {
         let known = &self.entries[..self.known(time)];
-        let status = known.iter().rev().find_map(|entry| match &entry.what {
-            Recorded::Status(status) => Some(Update::Status {
-                taken: entry.time,
-                report: Box::new(lasting(&status.report, time.since(entry.time))),
-            }),
-            _ => None,
-        });
+        let status = status_at(known, time);
         let told = known.iter().rev().filter_map(|entry| match &entry.what {
             Recorded::Told(told) => Some(Update::Told(told.clone())),
             _ => None,

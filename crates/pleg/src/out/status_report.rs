@@ -88,6 +88,20 @@ impl StatusReport {
             blind: self.blind,
         }
     }
+
+    /// Takes over a change of our health that was told after this report was made.
+    pub fn change_health(&mut self, told: HealthReport) {
+        let health = &mut self.health;
+        if (health.state, health.reason) != (told.state, told.reason) {
+            health.since = told.time;
+        }
+        health.state = told.state;
+        health.reason = told.reason;
+        health.message = told.message;
+        self.stuck = told.stuck;
+        self.failing = told.failing;
+        self.blind = told.blind;
+    }
 }
 
 /// What a diagnosis of the node has found.

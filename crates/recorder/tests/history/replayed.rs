@@ -1,7 +1,9 @@
 //! The state of a node at a time of its history.
 
 use pleg::model::listed::ContainerState;
+use pleg::out::health::HealthState;
 use pleg::out::pods::PodReport;
+use pleg::out::told::Record;
 use recorder::replay::{Recording, Update};
 use recorder::{Entry, Recorded};
 use serde_json::json;
@@ -163,4 +165,32 @@ fn a_call_that_was_overdue_grows_older_until_a_status_says_otherwise() {
     assert_eq!(calls(100), [5.0, 0.01, 5.0]);
     assert_eq!(calls(120), [25.0, 25.0]);
     assert!(calls(130).is_empty());
+}
+
+#[test]
+fn a_change_of_health_counts_before_the_status_that_shows_it_is_recorded() {
+    let told = |seconds, state: &str, reason: &str, stuck| {
+        let mut health = report(state, reason, stuck).into_health(time(seconds));
+        health.message = format!("{state} now");
+        Entry::told(Record::Health(health), None).unwrap()
+    };
+    let recording = Recording::new(vec![
+        status(100, "Healthy", 0),
+        told(110, "Degraded", "ContainerStuck", 1),
+        told(120, "Degraded", "ContainerStuck", 2),
+        status(180, "Unhealthy", 2),
+    ])
+    .unwrap();
+    assert_eq!(recording.opening(), time(110));
+    let shown = |at| match recording.at(time(at), EVENTS).swap_remove(0) {
+        Update::Status { report, .. } => *report,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(shown(109).health.state, HealthState::Healthy);
+    let changed = shown(125);
+    assert_eq!(changed.health.state, HealthState::Degraded);
+    assert_eq!(changed.health.message, "Degraded now");
+    assert_eq!(changed.health.since, time(110));
+    assert_eq!(changed.stuck.len(), 2);
+    assert_eq!(shown(180).health.state, HealthState::Unhealthy);
 }

@@ -193,6 +193,21 @@ fn a_stack_without_its_header_is_a_group_without_state() {
 }
 
 #[test]
+fn a_program_that_waits_for_another_is_not_the_culprit() {
+    let culprit = |name: &str| files(&[name]).findings.swap_remove(0).culprit.process;
+    let kubelet_waits_for_a_plugin = "dump-kubelet-1.8to1.11-pluginmanager-semacquire-k8s45419.txt";
+    assert_eq!(
+        culprit(kubelet_waits_for_a_plugin).as_deref(),
+        Some("cni-plugin")
+    );
+    let kubelet_waits_for_itself = "dump-kubelet-1.11-relist-chansend-k8s72482.txt";
+    assert_eq!(
+        culprit(kubelet_waits_for_itself).as_deref(),
+        Some("kubelet")
+    );
+}
+
+#[test]
 fn a_hung_unmount_is_found_in_the_kernels_log() {
     let found = sample(
         "kern-dockerd-ovl-sync-fs-hung-task-containerd5325.log",

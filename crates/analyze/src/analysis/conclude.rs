@@ -364,10 +364,15 @@ fn who(finding: &Finding) -> String {
             pod.name.as_deref()?
         ))
     });
-    let process = culprit.process.as_ref().map(|process| match culprit.pid {
-        Some(pid) => format!("{process} ({pid})"),
-        None => process.clone(),
-    });
+    let process = culprit
+        .process
+        .as_ref()
+        .and_then(|process| match culprit.pid {
+            Some(pid) => Some(format!("{process} ({pid})")),
+            // "The fault is inside the kubelet: kubelet" says nothing twice.
+            None if finding.title.contains(process.as_str()) => None,
+            None => Some(process.clone()),
+        });
     let id = culprit.id.as_ref().map(|id| id.chars().take(13).collect());
     pod.or(process)
         .or(id)

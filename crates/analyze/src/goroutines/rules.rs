@@ -371,13 +371,34 @@ pub fn proof(group: &Group, is_unhealthy: bool) -> Option<Proof> {
         None => String::new(),
     };
     let (count, function) = (group.count, short(group.function()));
-    let says = format!("{count} x [{state}{wait}] {function}: {}", rule.says);
+    let seen_in = match group.program {
+        Some(program) => format!(" in {program}"),
+        None => String::new(),
+    };
+    let says = format!(
+        "{count} x [{state}{wait}] {function}{seen_in}: {}",
+        rule.says
+    );
     let culprit = Culprit {
-        process: group.program.map(|program| program.name().to_owned()),
+        process: accused(rule.cause, group).map(|program| program.name().to_owned()),
         ..Culprit::default()
     };
     let line = group.place.line;
     Some(Proof::new(rule.cause, rule.confidence, line, says).of(culprit))
+}
+
+/// Whose fault it is: a program that waits for another one is not at fault itself.
+fn accused(cause: Cause, group: &Group) -> Option<Program> {
+    match cause {
+        Cause::CniPluginHang => match group.program {
+            Some(Program::CniAgent) => Some(Program::CniAgent),
+            _ => Some(Program::CniPlugin),
+        },
+        Cause::ShimUnresponsive if group.wait != Lock => Some(Program::Shim),
+        Cause::StorageUnresponsive | Cause::DiskSaturated => None,
+        _ if group.wait == Rpc => None,
+        _ => group.program,
+    }
 }
 
 impl Rule {

@@ -67,6 +67,17 @@ fn the_oldest_goroutine_of_the_agent_is_the_likely_holder() {
 }
 
 #[test]
+fn what_a_chain_explains_is_not_suspected_of_another_cause() {
+    let found = files(&[
+        "reports/terway-kubelet.log",
+        "reports/terway-kubelet-stacks.txt",
+        "reports/terwayd-goroutines.txt",
+    ]);
+    assert!(found.chain.is_some());
+    assert_eq!(causes(&found), ["cni-plugin-hang"]);
+}
+
+#[test]
 fn the_same_in_one_file_is_the_same_story() {
     let whole: Vec<u8> = TERWAY
         .iter()

@@ -35,7 +35,10 @@ pub(super) fn conclude(mut told: Told, signs: &Signs) -> Analysis {
     of_output(&mut told);
     episodes::of_outages(&told.gone, &mut told.episodes);
     gone::conclude(&mut told);
-    of_goroutines(&mut told, &groups, pleg.as_ref());
+    // A chain shows what the relist waits for, better than its last call does.
+    let is_unexplained =
+        chain.is_none() && pleg.as_ref().is_some_and(|pleg| pleg.pattern.is_fault());
+    of_goroutines(&mut told, &groups, is_unexplained);
     late_calls::conclude(&mut told);
     of_series(&mut told, pleg.as_ref());
     of_lateness(&mut told);
@@ -220,10 +223,9 @@ fn of_output(told: &mut Told) {
 /// As many as a person reads.
 const MAX_TROUBLES: usize = 12;
 
-fn of_goroutines(told: &mut Told, groups: &[Group], pleg: Option<&PlegReading>) {
-    let is_unhealthy = pleg.is_some_and(|pleg| pleg.pattern.is_fault());
+fn of_goroutines(told: &mut Told, groups: &[Group], is_unexplained: bool) {
     for group in groups {
-        if let Some(proof) = goroutines::proof(group, is_unhealthy) {
+        if let Some(proof) = goroutines::proof(group, is_unexplained) {
             told.collected.prove(&group.place.file, proof);
         }
     }

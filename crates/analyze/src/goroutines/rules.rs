@@ -330,7 +330,7 @@ const RULES: [Rule; 29] = [
 const RELIST: &str = "pleg.(*GenericPLEG).";
 
 /// A stack shows one moment, in which a healthy kubelet may make such a call, too: these hold only
-/// of one whose PLEG was unhealthy.
+/// of one whose PLEG was unhealthy, while nothing else shows what its relist waits for.
 const UNHEALTHY: [Rule; 3] = [
     Rule {
         calls: &["(*runtimeServiceClient).PodSandboxStatus"],
@@ -361,9 +361,10 @@ const UNHEALTHY: [Rule; 3] = [
     },
 ];
 
-/// What a group of goroutines proves. `is_unhealthy`: the PLEG was, as other lines show.
-pub fn proof(group: &Group, is_unhealthy: bool) -> Option<Proof> {
-    let weak: &[Rule] = if is_unhealthy { &UNHEALTHY } else { &[] };
+/// What a group of goroutines proves. `is_unexplained`: other lines show that the PLEG was
+/// unhealthy, and nothing shows why.
+pub fn proof(group: &Group, is_unexplained: bool) -> Option<Proof> {
+    let weak: &[Rule] = if is_unexplained { &UNHEALTHY } else { &[] };
     let rule = RULES.iter().chain(weak).find(|rule| rule.holds(group))?;
     let state = group.oldest.state.as_deref().unwrap_or("state unknown");
     let wait = match group.max_minutes {

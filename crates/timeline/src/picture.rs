@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::time::Duration;
 
 use episodes::{Episode, What};
+use serde::Serialize;
 use times::{GoDuration, WallTime};
 
 /// What a picture shows.
@@ -28,7 +29,7 @@ pub struct Picture {
 }
 
 /// A probable cause, and what to do.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Advice {
     /// The id of the cause.
     pub cause: String,
@@ -38,7 +39,7 @@ pub struct Advice {
     pub sentence: String,
     /// Whom it is about, if that is known.
     pub culprit: Option<String>,
-    /// What shows it, the strongest first.
+    /// What shows it best.
     pub evidence: Option<String>,
     /// What to do, the first thing first.
     pub steps: Vec<String>,

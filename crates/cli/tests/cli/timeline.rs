@@ -201,6 +201,12 @@ fn the_three_files_of_the_documents_say_what_happened_and_which_of_them_have_no_
     assert!(said.contains("waits in PodSandboxStatus"), "{said}");
     assert!(said.contains("cni-plugin-hang (high confidence)"), "{said}");
     assert!(said.contains("terway-kubelet.log has no dates"), "{said}");
+    assert!(!said.contains("shim-unresponsive"), "{said}");
+    let value = Pleg::new(&["timeline", log, kubelet, agent, "-o", "json"]);
+    let value = value.run().assert_code(0).value();
+    assert_eq!(value["causes"].as_array().map(Vec::len), Some(1), "{value}");
+    assert_eq!(value["causes"][0]["cause"], "cni-plugin-hang");
+    assert_eq!(value["causes"][0]["culprit"], "cni-agent");
 }
 
 #[test]

@@ -19,7 +19,7 @@ use doctor::bundle::folder_of;
 use episodes::Episode;
 use pleg::model::wall_time::{WallTime, system_clock};
 use serde::Serialize;
-use timeline::Picture;
+use timeline::{Advice, Picture};
 use tokio::task::spawn_blocking;
 
 use crate::args::{Global, Output, duration};
@@ -125,7 +125,7 @@ fn form(options: &Timeline) -> anyhow::Result<Output> {
     })
 }
 
-/// The picture as JSON; `pleg analyze` has the findings.
+/// The picture as JSON; `pleg analyze` has the findings with all their evidence.
 #[derive(Serialize)]
 struct Json<'a> {
     summary: &'a str,
@@ -134,6 +134,7 @@ struct Json<'a> {
     to: WallTime,
     sources: &'a [String],
     notes: &'a [String],
+    causes: &'a [Advice],
     episodes: &'a [Episode],
 }
 
@@ -150,6 +151,7 @@ fn draw(picture: &Picture, form: Output) -> anyhow::Result<String> {
             to: picture.to,
             sources: &picture.sources,
             notes: &picture.notes,
+            causes: &picture.advice,
             episodes: &picture.episodes,
         })?),
         Output::Intervals => {

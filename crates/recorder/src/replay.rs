@@ -11,7 +11,7 @@
 use std::time::Duration;
 
 use pleg::model::wall_time::WallTime;
-use pleg::out::health::HealthState;
+use pleg::out::health::{FailingCall, HealthState, StuckCall};
 use pleg::out::pods::PodReport;
 use pleg::out::status_report::StatusReport;
 use pleg::out::told::Record;
@@ -64,35 +64,38 @@ fn status_at(known: &[Entry], time: WallTime) -> Option<Update> {
         if let Recorded::Told(told) = &entry.what
             && let Record::Health(health) = &told.record
         {
-            report.change_health(health.clone());
+            let mut health = health.clone();
+            let passed = time.since(entry.time);
+            grow_older(&mut health.stuck, &mut health.failing, passed);
+            report.change_health(health);
         }
     }
     let report = Box::new(report);
     Some(Update::Status { taken, report })
 }
 
+/// What did not answer or failed, so long after it was reported.
+fn grow_older(stuck: &mut [StuckCall], failing: &mut [FailingCall], passed: Duration) {
+    let stuck = stuck.iter_mut().map(|call| &mut call.since_seconds);
+    let failing = failing.iter_mut().map(|call| &mut call.since_seconds);
+    let passed = passed.as_secs_f64();
+    stuck.chain(failing).for_each(|age| *age += passed);
+}
+
 /// A status so long after it was recorded. A call that was overdue is outstanding until a status says
 /// otherwise, because its end is recorded; of other calls that is not known.
 fn lasting(report: &StatusReport, passed: Duration) -> StatusReport {
     let mut report = report.clone();
+    grow_older(&mut report.stuck, &mut report.failing, passed);
     let passed = passed.as_secs_f64();
     if passed >= OVERDUE_SECONDS {
         report
             .in_flight
             .retain(|call| call.age_seconds >= OVERDUE_SECONDS);
     }
-    let ages = report
-        .in_flight
-        .iter_mut()
-        .map(|call| &mut call.age_seconds);
-    let stuck = report.stuck.iter_mut().map(|call| &mut call.since_seconds);
-    let failing = report
-        .failing
-        .iter_mut()
-        .map(|call| &mut call.since_seconds);
-    ages.chain(stuck)
-        .chain(failing)
-        .for_each(|age| *age += passed);
+    for call in &mut report.in_flight {
+        call.age_seconds += passed;
+    }
     report
 }
 

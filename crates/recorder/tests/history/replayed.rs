@@ -191,6 +191,7 @@ fn a_change_of_health_counts_before_the_status_that_shows_it_is_recorded() {
     assert_eq!(changed.health.state, HealthState::Degraded);
     assert_eq!(changed.health.message, "Degraded now");
     assert_eq!(changed.health.since, time(110));
-    assert_eq!(changed.stuck.len(), 2);
+    let ages: Vec<f64> = changed.stuck.iter().map(|it| it.since_seconds).collect();
+    assert_eq!(ages, [10.0, 10.0], "five seconds older than it was told");
     assert_eq!(shown(180).health.state, HealthState::Unhealthy);
 }

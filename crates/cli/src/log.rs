@@ -48,6 +48,8 @@ pub fn to_stderr(verbose: u8, format: Format) {
             .init(),
         Format::Text => log
             .with_ansi(ansi)
+            // Which module says so helps only those who look for it.
+            .with_target(verbose > 0)
             .fmt_fields(escaped_fields())
             .with_writer(queue)
             .init(),

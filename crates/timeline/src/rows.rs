@@ -67,7 +67,7 @@ pub(crate) fn rows(picture: &Picture) -> Vec<Row> {
             What::HungCall { call } => format!("{whom} ({call})"),
             What::PodWaited | What::TaskBlocked => whom,
             What::Event { event, source, .. } => format!("{event} ({source})"),
-            What::Health { .. } => "pleg".to_owned(),
+            What::Health { .. } => "health, as pleg saw it".to_owned(),
             what => what.title(),
         };
         let its = rows.entry((section, order, label)).or_default();

@@ -5,9 +5,6 @@ use std::time::Duration;
 use episodes::{Episode, What};
 use times::{GoDuration, WallTime};
 
-/// Of a shorter time it is not known how long it was.
-const MOMENT: Duration = Duration::from_millis(1);
-
 /// Within this time it is noticed that a runtime is silent.
 const NOTICED: Duration = Duration::from_secs(30);
 
@@ -15,10 +12,6 @@ const NOTICED: Duration = Duration::from_secs(30);
 /// suffered from it. None if nothing hung or suffered.
 pub fn summary(episodes: &[Episode]) -> Option<String> {
     let lasted = |episode: &Episode| episode.until().since(episode.from);
-    let total = |is: fn(&What) -> bool| {
-        let its = episodes.iter().filter(|episode| is(&episode.what));
-        together(its.map(|episode| (episode.from, episode.until())).collect())
-    };
     let silences = episodes.iter().filter(|it| it.what == What::RuntimeSilent);
     let silences: Vec<_> = silences
         .map(|it| (it.from.before(NOTICED), it.until()))
@@ -48,44 +41,52 @@ pub fn summary(episodes: &[Episode]) -> Option<String> {
         parts.push(match lasted(episode) {
             // The log tells that it timed out, not for how long it had been waited for.
             Duration::ZERO => format!("{call}{whom} timed out"),
-            time => format!("{call}{whom} did not return for {}", shown(time)),
+            time => format!(
+                "{call}{whom} did not return for {}{}",
+                at_least(&[episode]),
+                shown(time)
+            ),
         });
     }
     let blocked = |episode: &&Episode| episode.what == What::TaskBlocked;
     if let Some(episode) = episodes.iter().filter(blocked).max_by_key(|it| lasted(it)) {
+        // The kernel reports that a task is blocked, never that it goes on.
         parts.push(format!(
-            "the task {} was blocked in the kernel for {}",
+            "the task {} was blocked in the kernel for at least {}",
             episode.whom(),
             shown(lasted(episode))
         ));
     }
-    let suffered = [
-        (
-            "the node was NotReady",
-            total(|what| matches!(what, What::NotReady)),
-        ),
-        (
-            "a kubelet would have been NotReady",
-            total(|what| matches!(what, What::WouldBeNotReady)),
-        ),
-        (
-            "the kubelet skipped all pods",
-            total(|what| matches!(what, What::PodsSkipped)),
-        ),
-        (
-            "the runtime could not be reached",
-            total(|what| matches!(what, What::RuntimeUnreachable)),
-        ),
-        (
-            "the runtime answered no call",
-            total(|what| matches!(what, What::RuntimeSilent)),
-        ),
+    let suffered: [(&str, fn(&What) -> bool); 6] = [
+        ("the node was NotReady", |what| {
+            matches!(what, What::NotReady)
+        }),
+        ("a kubelet would have been NotReady", |what| {
+            matches!(what, What::WouldBeNotReady)
+        }),
+        ("the kubelet skipped all pods", |what| {
+            matches!(what, What::PodsSkipped)
+        }),
+        ("no relist completed", |what| {
+            matches!(what, What::NoRelist)
+        }),
+        ("the runtime could not be reached", |what| {
+            matches!(what, What::RuntimeUnreachable)
+        }),
+        ("the runtime answered no call", |what| {
+            matches!(what, What::RuntimeSilent)
+        }),
     ];
-    for (what, time) in suffered.into_iter().filter(|(_, time)| !time.is_zero()) {
-        parts.push(match time < MOMENT {
+    for (said, is) in suffered {
+        let its: Vec<_> = episodes.iter().filter(|it| is(&it.what)).collect();
+        if its.is_empty() {
+            continue;
+        }
+        let time = together(its.iter().map(|it| (it.from, it.until())).collect());
+        parts.push(match time {
             // A single line says so, the last that was read.
-            true => what.to_owned(),
-            false => format!("{what} for {}", shown(time)),
+            Duration::ZERO => said.to_owned(),
+            time => format!("{said} for {}{}", at_least(&its), shown(time)),
         });
     }
     if parts.is_empty() {
@@ -95,6 +96,14 @@ pub fn summary(episodes: &[Episode]) -> Option<String> {
     let mut characters = sentence.chars();
     let first = characters.next().map(|first| first.to_ascii_uppercase());
     Some(first.into_iter().chain(characters).chain(['.']).collect())
+}
+
+/// Of what had not ended at the last line or entry, only the time until then is known.
+fn at_least(episodes: &[&Episode]) -> &'static str {
+    match episodes.iter().any(|episode| episode.to.is_none()) {
+        true => "at least ",
+        false => "",
+    }
 }
 
 /// How long these times are together. Two sources may show the same time.
@@ -141,9 +150,20 @@ mod tests {
         assert_eq!(
             summary(&all).unwrap(),
             "ContainerStatus for 61ac did not return for 4m57s; the kubelet skipped all pods for \
-             1m42s."
+             at least 1m42s."
         );
         assert_eq!(summary(&[]), None);
+    }
+
+    #[test]
+    fn what_a_single_line_says_is_told_without_a_time() {
+        let second = |second: i64| WallTime::from_unix_nanos(second * 1_000_000_000).unwrap();
+        let not_ready = Episode::new(second(300), None, What::NotReady, "");
+        let relist = Episode::new(second(94), None, What::NoRelist, "");
+        assert_eq!(
+            summary(&[not_ready, relist.seen_until(Some(second(300)))]).unwrap(),
+            "The node was NotReady; no relist completed for at least 3m26s."
+        );
     }
 
     #[test]
@@ -205,7 +225,7 @@ mod tests {
         let said = summary(&[blocked(240, "dockerd"), blocked(120, "runc")]).unwrap();
         assert_eq!(
             said,
-            "The task dockerd (7) was blocked in the kernel for 4m0s."
+            "The task dockerd (7) was blocked in the kernel for at least 4m0s."
         );
     }
 }

@@ -1,5 +1,6 @@
 //! The picture as SVG: no script, states are classes, light and dark.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -16,10 +17,13 @@ pub(crate) const COLOURS: &str = include_str!("colours.css");
 const WIDTH: f64 = 1200.0;
 const LABELS: f64 = 330.0;
 const ROW: f64 = 20.0;
-const HEAD: f64 = 74.0;
+/// The time and the axis.
+const HEAD: f64 = 54.0;
 /// Wider characters are cut.
 const LABEL_CHARACTERS: usize = 46;
-const SUMMARY_CHARACTERS: usize = 170;
+/// Longer lines are wrapped: they are as wide as the picture.
+const SUMMARY_CHARACTERS: usize = 145;
+const NOTE_CHARACTERS: usize = 185;
 
 /// The whole picture as one SVG file.
 pub fn svg(picture: &Picture) -> String {
@@ -32,34 +36,50 @@ pub fn svg(picture: &Picture) -> String {
         }
         lines.push(Line::Row(row));
     }
-    let height = HEAD + lines.len() as f64 * ROW + 10.0;
+    let summary = wrapped(&picture.summary, SUMMARY_CHARACTERS);
+    let notes = picture.notes.iter().map(|note| format!("Note: {note}"));
+    let notes = notes.flat_map(|note| wrapped(&note, NOTE_CHARACTERS));
+    let notes: Vec<String> = notes.collect();
+    let head = HEAD + summary.len() as f64 * ROW;
+    let below = head + lines.len() as f64 * ROW;
+    let height = below + notes.len() as f64 * ROW + 10.0;
     let mut out = String::new();
     let _ = writeln!(
         out,
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" \
          width=\"{WIDTH}\" height=\"{height}\" role=\"img\" class=\"pleg\">\n\
          <title>{}</title>\n<style>{COLOURS}</style>\n\
-         <rect class=\"page\" width=\"{WIDTH}\" height=\"{height}\"/>\n\
-         <text class=\"summary\" x=\"12\" y=\"24\">{}</text>\n\
-         <text class=\"quiet\" x=\"12\" y=\"44\">{}</text>",
+         <rect class=\"page\" width=\"{WIDTH}\" height=\"{height}\"/>",
         text(&picture.summary),
-        text(&cut(&sentence(&picture.summary), SUMMARY_CHARACTERS)),
-        text(&title(picture)),
     );
+    let mut heading = |class: &str, y: f64, line: &str| {
+        let line = text(line);
+        let _ = writeln!(
+            out,
+            "<text class=\"{class}\" x=\"12\" y=\"{y:.0}\">{line}</text>"
+        );
+    };
+    for (number, line) in summary.iter().enumerate() {
+        heading("summary", 24.0 + number as f64 * ROW, line);
+    }
+    heading("quiet", head - 30.0, &title(picture));
+    for (number, line) in notes.iter().enumerate() {
+        heading("quiet", below + 15.0 + number as f64 * ROW, line);
+    }
     for mark in marks(picture, 9) {
         let x = LABELS + mark.at * (WIDTH - LABELS - 12.0);
         let _ = writeln!(
             out,
-            "<line class=\"mark\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{:.0}\" y2=\"{height:.0}\"/>\
+            "<line class=\"mark\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{:.0}\" y2=\"{below:.0}\"/>\
              <text class=\"quiet\" x=\"{:.1}\" y=\"{:.0}\">{}</text>",
-            HEAD - 6.0,
+            head - 6.0,
             x + 3.0,
-            HEAD - 8.0,
+            head - 8.0,
             text(&mark.text)
         );
     }
     for (number, line) in lines.iter().enumerate() {
-        let y = HEAD + number as f64 * ROW;
+        let y = head + number as f64 * ROW;
         match line {
             Line::Section(title) => {
                 let _ = writeln!(
@@ -125,13 +145,11 @@ fn told(episode: &episodes::Episode) -> String {
     sentence(&line).into_owned()
 }
 
-fn cut(text: &str, most: usize) -> String {
-    let mut characters = text.chars();
-    let kept: String = characters.by_ref().take(most).collect();
-    match characters.next() {
-        Some(_) => kept + "…",
-        None => kept,
-    }
+/// The sentence in lines of at most so many characters.
+fn wrapped(said: &str, most: usize) -> Vec<String> {
+    let said = sentence(said);
+    let lines = textwrap::wrap(&said, most).into_iter();
+    lines.map(Cow::into_owned).collect()
 }
 
 /// Cut at its beginning: names differ at their ends.

@@ -24,6 +24,12 @@ pub fn text(picture: &Picture, width: usize) -> String {
     let mut page = String::new();
     // Writing to a string cannot fail.
     let _ = writeln!(page, "{}\n\n{}", title(picture), sentence(&picture.summary));
+    if !picture.notes.is_empty() {
+        page.push('\n');
+    }
+    for note in &picture.notes {
+        let _ = writeln!(page, "Note: {}", sentence(note));
+    }
     let _ = writeln!(page, "\n{:LABEL$} {}", "", axis(picture, bars).trim_end());
     let rows = rows(picture);
     let mut section = None;
@@ -42,9 +48,6 @@ pub fn text(picture: &Picture, width: usize) -> String {
     page.push('\n');
     list(picture, &mut page);
     causes(picture, &mut page);
-    for note in &picture.notes {
-        let _ = writeln!(page, "\n{}", sentence(note));
-    }
     if !picture.sources.is_empty() {
         let sources = picture.sources.join(", ");
         let _ = writeln!(page, "\nRead: {}", sentence(&sources));

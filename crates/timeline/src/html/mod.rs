@@ -32,6 +32,7 @@ pub fn html(picture: &Picture) -> String {
         ("SUMMARY", text(&picture.summary)),
         ("CAUSES", causes(picture)),
         ("NOTES", notes(picture)),
+        ("SOURCES", sources(picture)),
         ("COLOURS", COLOURS.to_owned()),
         ("STYLE", STYLE.to_owned()),
         ("SCRIPT", SCRIPT.to_owned()),
@@ -103,13 +104,15 @@ fn marked(sentence: &str) -> String {
 }
 
 fn notes(picture: &Picture) -> String {
-    let sources = match picture.sources.is_empty() {
-        true => None,
-        false => Some(format!("Read: {}.", picture.sources.join(", "))),
-    };
-    let notes = sources.iter().chain(&picture.notes);
-    let line = |note: &String| format!("<p>{}</p>", text(note));
-    notes.map(line).collect()
+    let line = |note: &String| format!("<p class=\"quiet\">Note: {}</p>", text(note));
+    picture.notes.iter().map(line).collect()
+}
+
+fn sources(picture: &Picture) -> String {
+    match picture.sources.is_empty() {
+        true => String::new(),
+        false => format!("<p>Read: {}.</p>", text(&picture.sources.join(", "))),
+    }
 }
 
 #[cfg(test)]

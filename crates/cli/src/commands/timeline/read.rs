@@ -36,15 +36,16 @@ use crate::output::sentence;
 use crate::text::analyze::who;
 use crate::text::printable;
 
+/// More in one sentence would not be read.
+const MOST_CAUSES: usize = 3;
+
 /// Everything that was read.
 #[derive(Default)]
 struct Read {
     episodes: Vec<Episode>,
     findings: Vec<Finding>,
-    /// What a diagnosis or an analysis says, if it has found the cause.
+    /// What a diagnosis or an analysis says that found no cause.
     summary: Option<String>,
-    /// The same if it only suspects something.
-    suspicion: Option<String>,
     sources: Vec<String>,
     notes: Vec<String>,
     /// The nodes that logs name.
@@ -198,10 +199,18 @@ impl Read {
             self.reaches(&input.path, input.read_from, input.read_until);
         }
         let timeless = inputs().filter(|input| input.read_until.is_none());
-        self.notes.extend(timeless.map(|input| {
-            let path = &input.path;
-            format!("{path} has no line with a time: it is not in the picture, only in the causes.")
-        }));
+        let timeless: Vec<&str> = timeless.map(|input| input.path.as_str()).collect();
+        let notes = match &timeless[..] {
+            [] => None,
+            [one] => Some(format!(
+                "{one} has no line with a time: it is not in the picture, only in the causes."
+            )),
+            several => Some(format!(
+                "{} have no line with a time: they are not in the picture, only in the causes.",
+                several.join(", ")
+            )),
+        };
+        self.notes.extend(notes);
         let dateless = inputs().filter(|input| input.lacks_dates && input.read_until.is_some());
         self.notes.extend(dateless.map(|input| {
             let path = &input.path;
@@ -254,13 +263,8 @@ impl Read {
     }
 
     fn found(&mut self, findings: Vec<Finding>, summary: String) {
-        let is_certain = |finding: &Finding| finding.verdict == Verdict::Problem;
-        let place = match findings.iter().any(is_certain) {
-            true => &mut self.summary,
-            false => &mut self.suspicion,
-        };
-        if !summary.is_empty() {
-            place.get_or_insert(summary);
+        if findings.is_empty() && !summary.is_empty() {
+            self.summary.get_or_insert(summary);
         }
         self.findings.extend(findings);
     }
@@ -294,10 +298,8 @@ impl Read {
         };
         let picture = picture.read_until(until);
         let happened = timeline::summary(&picture.episodes);
-        let cause = match happened.is_some() {
-            true => self.summary,
-            false => self.summary.or(self.suspicion),
-        };
+        let else_said = self.summary.filter(|_| happened.is_none());
+        let cause = probable(&self.findings, happened.is_some()).or(else_said);
         let sentences: Vec<String> = happened.into_iter().chain(cause).collect();
         Ok(Picture {
             summary: match sentences.is_empty() {
@@ -312,6 +314,32 @@ impl Read {
             ..picture
         })
     }
+}
+
+/// The causes that are as probable as the first one, in one sentence. Where it is known what
+/// happened, a mere suspicion is left to the list of causes.
+fn probable(findings: &[Finding], is_known_what_happened: bool) -> Option<String> {
+    let first = findings.first()?;
+    let is_as_probable = |it: &&Finding| it.confidence == first.confidence;
+    let mut said: Vec<&str> = Vec::new();
+    for finding in findings.iter().take_while(is_as_probable) {
+        if !said.contains(&finding.said()) {
+            said.push(finding.said());
+        }
+    }
+    let more = said.len().saturating_sub(MOST_CAUSES);
+    said.truncate(MOST_CAUSES);
+    let more = match more {
+        0 => String::new(),
+        more => format!("; and {more} more"),
+    };
+    let which = match (first.verdict, said.len()) {
+        (Verdict::Suspect, _) if is_known_what_happened => return None,
+        (Verdict::Suspect, _) => "Suspected",
+        (Verdict::Problem, 1) => "Cause",
+        (Verdict::Problem, _) => "Causes",
+    };
+    Some(format!("{which}: {}{more}.", said.join("; ")))
 }
 
 fn advice(finding: &Finding) -> Advice {

@@ -9,6 +9,9 @@ use serde_saphyr::{Error, MessageFormatter, UserMessageFormatter};
 /// below it, so the list of keys comes once, at the end.
 pub fn explain(error: &Error) -> String {
     let said = error.render_with_formatter(&Words);
+    // Who calls has named the file.
+    let said = said.strip_prefix("error: ").unwrap_or(&said);
+    let said = said.replacen(" --> <input>:", " --> ", 1);
     match error.without_snippet() {
         Error::SerdeUnknownField { expected, .. } => {
             format!("{}\nThe keys are {}", said.trim_end(), expected.join(", "))
@@ -88,6 +91,7 @@ mod tests {
             assert!(said.contains(&format!("line {line} ")), "{text:?}: {said}");
             assert!(said.contains(words), "{text:?}: {said}");
             for rust in [
+                "<input>",
                 "Option",
                 "deserialize",
                 "u64",

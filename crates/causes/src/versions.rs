@@ -31,6 +31,16 @@ impl Range {
     }
 }
 
+/// Whether a version is not older than any of these releases, each the first of its series with a
+/// fix: 1.7.2 is newer than 1.6.25, but lacks what 1.7.8 brought.
+pub fn is_not_older(version: &str, releases: &[&str]) -> bool {
+    let Some(version) = Version::parse(version) else {
+        return false;
+    };
+    let mut releases = releases.iter().map(|release| Version::parse(release));
+    releases.all(|release| release.is_some_and(|release| release <= version))
+}
+
 /// runc waits for ever on its own seccomp pipe.
 pub const RUNC_SECCOMP_PIPE: &[Range] = &[Range {
     first: "1.0.0-rc93",

@@ -67,9 +67,7 @@ pub fn summary(episodes: &[Episode]) -> Option<String> {
         ("the kubelet skipped all pods", |what| {
             matches!(what, What::PodsSkipped)
         }),
-        ("no relist completed", |what| {
-            matches!(what, What::NoRelist)
-        }),
+        ("no relist completed", |what| matches!(what, What::NoRelist)),
         ("the runtime could not be reached", |what| {
             matches!(what, What::RuntimeUnreachable)
         }),

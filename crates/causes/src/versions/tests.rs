@@ -153,3 +153,13 @@ fn a_kernel_is_known_by_its_release_and_its_distribution() {
     assert!(!leaks_memory_cgroups("3.10.0-1127.el7.x86_64"));
     assert!(!leaks_memory_cgroups("5.14.0-70.el9.x86_64"));
 }
+
+#[test]
+fn a_version_between_two_fixed_series_does_not_have_the_fix() {
+    let releases = ["1.6.25", "1.7.8 (a note)"];
+    assert!(is_not_older("v1.7.24~ds1", &releases));
+    assert!(is_not_older("2.0.0", &releases));
+    assert!(!is_not_older("1.7.2", &releases));
+    assert!(!is_not_older("1.6.30", &releases));
+    assert!(!is_not_older("unknown", &releases));
+}

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use causes::finding::{Finding, Verdict};
+use causes::versions::is_not_older;
 use doctor::diagnosis::{Diagnosis, NodeVerdict, NotChecked, NotPermitted};
 use doctor::facts::NodeFacts;
 use doctor::facts::host::Gaps;
@@ -38,7 +39,7 @@ pub fn page(diagnosis: &Diagnosis, facts: &NodeFacts) -> String {
             };
             said(&mut page, style, word, finding.said());
         }
-        of_finding(&mut page, finding);
+        of_finding(&mut page, finding, facts);
     }
     let more = diagnosis.findings.len().saturating_sub(MOST_FINDINGS);
     if more > 0 {
@@ -78,7 +79,11 @@ fn said(page: &mut String, style: anstyle::Style, word: &str, text: &str) {
 
 /// The kubelet's side: what is above is the runtime's.
 fn of_guard(page: &mut String, guard: &GuardFacts) {
-    head(page, "The kubelet is behind pleg guard");
+    head(page, "The guard on this node");
+    if let Some(unused) = guard.unused_seconds.map(duration) {
+        let said = format!("no kubelet uses it: it had no list call for {unused}");
+        return wrap(page, "  - ", &said);
+    }
     let since = guard.since_seconds.map(duration);
     let does = match (guard.mode, since) {
         (GuardMode::Guard, Some(since)) => {
@@ -99,7 +104,10 @@ fn of_guard(page: &mut String, guard: &GuardFacts) {
         true => "Ready",
         false => "NotReady",
     };
-    let kubelet = format!("the kubelet would be {ready}: {}", sentence(&guard.kubelet));
+    let kubelet = format!(
+        "a kubelet behind it would be {ready}: {}",
+        sentence(&guard.kubelet)
+    );
     wrap(page, "  - ", &kubelet);
 }
 
@@ -111,7 +119,7 @@ fn head(page: &mut String, title: &str) {
     }
 }
 
-fn of_finding(page: &mut String, finding: &Finding) {
+fn of_finding(page: &mut String, finding: &Finding, facts: &NodeFacts) {
     let sure = finding.confidence.as_str();
     head(page, &format!("Evidence ({}, {sure})", finding.cause));
     for evidence in finding.evidence.iter().take(MOST_EVIDENCE) {
@@ -130,13 +138,35 @@ fn of_finding(page: &mut String, finding: &Finding) {
         wrap(page, "  - ", "no version is known to fix it");
     }
     for version in &finding.fixed_in {
-        wrap(page, "  - ", version);
+        match has_fix(version, &finding.fixed_in, facts) {
+            Some(running) => {
+                let said = format!("{version}: this node runs {running}, which is not older");
+                wrap(page, "  - ", &sentence(&said));
+            }
+            None => wrap(page, "  - ", version),
+        }
     }
     wrap(
         page,
         "  - ",
         &format!("`pleg explain {}` shows the details", finding.cause),
     );
+}
+
+/// The version of the program on this node, if it has the fix of these releases
+/// (`containerd 1.7.8`).
+fn has_fix<'a>(fixed_in: &str, all: &[&str], facts: &'a NodeFacts) -> Option<&'a str> {
+    let (program, _) = fixed_in.split_once(' ')?;
+    let runtime = facts.probes.runtime.as_ref();
+    let running = match program {
+        "runc" => facts.host.versions.runc(),
+        program => runtime
+            .filter(|runtime| runtime.name.eq_ignore_ascii_case(program))
+            .map(|runtime| &*runtime.version),
+    };
+    let releases = all.iter().filter_map(|fixed| fixed.strip_prefix(program));
+    let releases: Vec<&str> = releases.map(str::trim_start).collect();
+    running.filter(|running| is_not_older(running, &releases))
 }
 
 /// The causes that nobody could judge, by the reason, and what could not be read for lack of a right.

@@ -198,7 +198,10 @@ fn the_three_files_of_the_documents_say_what_happened_and_which_of_them_have_no_
     let [log, kubelet, agent] = paths.each_ref().map(String::as_str);
     let said = Pleg::new(&["timeline", log, kubelet, agent, "-o", "text"]);
     let said = said.run().assert_code(0).out;
-    assert!(said.contains("no relist completed for at least 3m26s"), "{said}");
+    assert!(
+        said.contains("no relist completed for at least 3m26s"),
+        "{said}"
+    );
     assert!(said.contains("Cause: a CNI plugin, or the agent"), "{said}");
     assert!(said.contains("waits in PodSandboxStatus"), "{said}");
     assert!(said.contains("cni-plugin-hang (high confidence)"), "{said}");

@@ -41,6 +41,7 @@ pub(super) fn guard(status: &StatusReport) -> Option<GuardFacts> {
         since_seconds: guard.since_seconds,
         runtime_silent: guard.runtime_silent,
         limit_reached: guard.limit_reached,
+        unused_seconds: guard.idle_seconds.filter(|_| guard.is_bypassed()),
         kubelet_ready: view.ready,
         kubelet: view.message.chars().take(MAX_SENTENCE_CHARS).collect(),
     })

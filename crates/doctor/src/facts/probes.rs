@@ -119,6 +119,9 @@ pub struct GuardFacts {
     pub runtime_silent: bool,
     /// Whether one fault was guarded for as long as the limit allows.
     pub limit_reached: bool,
+    /// For how long no kubelet has used it, if none does.
+    #[serde(default)]
+    pub unused_seconds: Option<f64>,
     /// Whether the kubelet behind it is Ready, as far as that depends on lists.
     pub kubelet_ready: bool,
     /// Why.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use agent::{
-    AgentClient, AgentConfig, Daemon, Listeners, host_ids, keep_trying, open_cri_door,
+    AgentChoice, AgentClient, AgentConfig, Daemon, Listeners, host_ids, keep_trying, open_cri_door,
     state_directory,
 };
 use anyhow::{Context, bail};
@@ -18,7 +18,7 @@ use pleg::model::wall_time::system_clock;
 use times::GoDuration;
 use tokio::sync::oneshot;
 
-use crate::args::{AgentOption, Global, duration};
+use crate::args::{Global, duration};
 use crate::commands::agent::{configured, program, serve};
 use crate::{Found, endpoint};
 use install::{Install, Uninstall};
@@ -113,8 +113,9 @@ enum Other {
     Mode {
         /// What the guard does from now on.
         mode: Mode,
-        #[command(flatten)]
-        agent: AgentOption,
+        /// The socket of the guard's agent [default: /run/pleg/agent.sock]
+        #[arg(long, value_name = "PATH")]
+        agent: Option<Endpoint>,
     },
 }
 
@@ -143,7 +144,7 @@ impl From<Mode> for guard::core::Mode {
 pub async fn run(global: &Global, guard: Guard) -> anyhow::Result<Found> {
     let options = guard.options;
     match guard.other {
-        Some(Other::Mode { mode, agent }) => return switch(mode, &agent).await,
+        Some(Other::Mode { mode, agent }) => return switch(mode, agent.as_ref()).await,
         Some(Other::Install(install)) => return install::install(global, install).await,
         Some(Other::Uninstall(uninstall)) => return install::uninstall(global, &uninstall),
         None => {}
@@ -277,8 +278,11 @@ fn default_socket(runtime: &Path) -> PathBuf {
     state_directory().join(name)
 }
 
-async fn switch(mode: Mode, agent: &AgentOption) -> anyhow::Result<Found> {
-    let Some((client, _)) = AgentClient::find(&agent.choice(), None).await? else {
+async fn switch(mode: Mode, agent: Option<&Endpoint>) -> anyhow::Result<Found> {
+    let choice = agent.map_or_else(AgentChoice::default, |agent| {
+        AgentChoice::Named(agent.path().to_owned())
+    });
+    let Some((client, _)) = AgentClient::find(&choice, None).await? else {
         anyhow::bail!("no guard responds on this node; set its socket with --agent");
     };
     let name = mode.to_possible_value();

@@ -126,10 +126,10 @@ async fn show(
     let begun = Instant::now();
     for scene in scenes() {
         let next = begun + Duration::from_secs_f64(scene.at);
-        loop {
+        // A timer is never ready at once, so what begins now would be told before its scene.
+        while Instant::now() < next {
             tokio::select! {
-                biased;
-                () = sleep_until(next) => break,
+                () = sleep_until(next) => {}
                 Some(record) = told.next() => tell(global, &record)?,
             }
         }

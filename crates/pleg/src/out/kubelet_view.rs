@@ -53,18 +53,28 @@ pub struct KubeletView {
     pub ready: bool,
     /// What it says, or what is going to happen.
     pub message: String,
+    /// What threatens it or has ended it, without the time that is left; the error of its PLEG
+    /// once it is not Ready; empty while nothing is wrong.
+    #[serde(default)]
+    pub why: String,
     /// When Ready turns false, noticed within 10 s of it; 0 once it has; `None` while
     /// nothing threatens.
     pub not_ready_in_seconds: Option<f64>,
 }
 
-/// What a kubelet says before the error of its PLEG.
-const NOT_HEALTHY: &str = "PLEG is not healthy: ";
-
 impl KubeletView {
+    fn ready(message: impl Into<String>) -> Self {
+        Self {
+            ready: true,
+            message: message.into(),
+            why: String::new(),
+            not_ready_in_seconds: None,
+        }
+    }
+
     /// The error of its PLEG, if it has one.
     pub fn pleg_error(&self) -> Option<&str> {
-        self.message.strip_prefix(NOT_HEALTHY)
+        (!self.ready).then_some(&self.why)
     }
 }
 
@@ -98,19 +108,15 @@ pub fn kubelet_view(now: Instant, coverage: &Coverage) -> KubeletView {
     }
     let pods = coverage.kubelet_waits.len();
     match coverage.kubelet_waits.iter().min().copied() {
-        None => KubeletView {
-            ready: true,
-            message: "no problem expected".to_owned(),
-            not_ready_in_seconds: None,
-        },
-        Some(_) if pods == 1 => KubeletView {
-            ready: true,
-            message: format!(
-                "ready, but one pod delays each relist by {}, which delays all events",
-                GoDuration(REQUEST_TIMEOUT)
-            ),
-            not_ready_in_seconds: None,
-        },
+        None => KubeletView::ready("no problem expected"),
+        Some(_) if pods == 1 => {
+            let timeout = GoDuration(REQUEST_TIMEOUT);
+            let why = format!("one pod delays each relist by {timeout}, which delays all events");
+            KubeletView {
+                why: why.clone(),
+                ..KubeletView::ready(format!("ready, but {why}"))
+            }
+        }
         // One time-out per stuck pod and relist, then the lists are good again for a moment.
         Some(first) => {
             let cycle = REQUEST_TIMEOUT * pods as u32 + PERIOD;
@@ -137,11 +143,7 @@ fn unanswered_since(coverage: &Coverage, listed: Instant) -> Option<Instant> {
 /// guard `answers` in the runtime's place, unless the runtime answers nothing at all.
 pub fn guarded_kubelet_view(now: Instant, listed: Instant, answers: bool) -> KubeletView {
     if answers && now < listed + GUARDED_LISTS {
-        return KubeletView {
-            ready: true,
-            message: "the guard answers its lists".to_owned(),
-            not_ready_in_seconds: None,
-        };
+        return KubeletView::ready("the guard answers its lists");
     }
     judge(now, listed, "the guard cannot answer its lists")
 }
@@ -153,7 +155,8 @@ fn judge(now: Instant, relist: Instant, why: &str) -> KubeletView {
     match kubelet_healthy(now, Some(relist), RELIST_THRESHOLD) {
         Err(sentence) => KubeletView {
             ready: false,
-            message: format!("{NOT_HEALTHY}{sentence}"),
+            message: format!("PLEG is not healthy: {sentence}"),
+            why: sentence,
             not_ready_in_seconds: Some(0.0),
         },
         Ok(()) => {
@@ -164,6 +167,7 @@ fn judge(now: Instant, relist: Instant, why: &str) -> KubeletView {
                     "ready, but {why}: NotReady in {} if nothing changes",
                     GoDuration(whole_seconds(left))
                 ),
+                why: why.to_owned(),
                 not_ready_in_seconds: Some(left.as_secs_f64()),
             }
         }

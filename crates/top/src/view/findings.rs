@@ -1,5 +1,6 @@
 //! What the doctor found, once it was asked.
 
+use pleg::model::wall_time::WallTime;
 use ratatui::layout::Constraint;
 use ratatui::style::Style;
 use ratatui::widgets::Cell;
@@ -57,13 +58,23 @@ fn title(state: &State) -> String {
         }
         Examination::Done { at, diagnosis } => {
             let summary = escape::sentence(&diagnosis.summary);
-            format!("Doctor, {} ago: {summary}", ago(*at))
+            let then = match is_of_the_past(state, *at) {
+                true => ", before the health changed",
+                false => "",
+            };
+            format!("Doctor, {} ago{then}: {summary}", ago(*at))
         }
         Examination::Failed { at, why } => {
             let why = escape::sentence(why);
             format!("Doctor, {} ago, failed: {why}", ago(*at))
         }
     }
+}
+
+/// Whether the node's health has changed since the doctor looked at it.
+fn is_of_the_past(state: &State, at: WallTime) -> bool {
+    let status = state.node.status.as_ref();
+    status.is_some_and(|status| status.value.health.since > at)
 }
 
 /// How a finding is set off.

@@ -238,21 +238,13 @@ fn kubelet(
         (true, Some(left)) => (format!("NotReady in {}", whole_age(left)), theme.bad()),
         (true, None) => ("would be Ready".to_owned(), theme.good()),
     };
+    // The word in front of it has the time that is left.
     let why = match left {
-        Some(_) => without_countdown(&view.message),
-        None => &view.message,
+        Some(_) if !view.why.is_empty() => &view.why,
+        _ => &view.message,
     };
     let why = escape::sentence(why);
     vec![Span::styled(word, style), Span::raw(format!(": {why}"))]
-}
-
-/// The reason in `ready, but REASON: NotReady in 2m17s if nothing changes`: the rest is shown in
-/// front of it.
-fn without_countdown(message: &str) -> &str {
-    let reason = message.strip_prefix("ready, but ").unwrap_or(message);
-    reason
-        .rsplit_once(": NotReady in ")
-        .map_or(reason, |(reason, _)| reason)
 }
 
 fn relist(report: &StatusReport) -> String {

@@ -218,3 +218,20 @@ fn the_health_with_which_the_screen_opens_is_no_event_and_its_change_is_one() {
     screen.feed(4.0, [health(4.0, "Healthy", "AllSeen")]);
     screen.line("─ Events 2 ");
 }
+
+#[test]
+fn what_the_doctor_found_before_the_health_changed_is_marked() {
+    let mut screen = Screen::new();
+    let found = json!({"verdict": "problem", "summary": "a status lock", "findings": []});
+    let findings = Update::Findings {
+        taken: at(45.0),
+        result: Ok(serde_json::from_value(found).unwrap()),
+    };
+    screen.feed(46.0, [connected(), locked(46.0, 45.2), findings]);
+    screen.line("Doctor, 1s ago: a status lock");
+    let health = json!({"state": "Healthy", "message": "all pods are up to date",
+                        "reason": "AllSeen", "since": at(50.0), "lastSeen": at(55.0),
+                        "ageSeconds": 0.4, "thresholdSeconds": 180.0});
+    screen.feed(55.0, [status(55.0, json!({"health": health}))]);
+    screen.line("Doctor, 10s ago, before the health changed: a status lock");
+}

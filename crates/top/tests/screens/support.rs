@@ -109,7 +109,8 @@ pub fn locked(seconds: f64, age: f64) -> Update {
             "health": {"state": "Degraded", "reason": "ContainerStuck", "since": at(seconds - age),
                        "lastSeen": at(seconds), "ageSeconds": 0.4, "thresholdSeconds": 180.0,
                        "message": message},
-            "kubeletView": {"ready": true, "notReadyInSeconds": 137.2, "message":
+            "kubeletView": {"ready": true, "notReadyInSeconds": 137.2,
+                "why": "list calls are stuck or failing", "message":
                 "ready, but list calls are stuck or failing: NotReady in 2m17s if nothing changes"},
             "stuck": stuck,
             "inFlight": [{"call": "ListContainers", "id": null, "ageSeconds": age + 1.0},

@@ -22,8 +22,8 @@ const HEAD: f64 = 54.0;
 /// Wider characters are cut.
 const LABEL_CHARACTERS: usize = 46;
 /// Longer lines are wrapped: they are as wide as the picture.
-const SUMMARY_CHARACTERS: usize = 145;
-const NOTE_CHARACTERS: usize = 185;
+const SUMMARY_CHARACTERS: usize = 130;
+const NOTE_CHARACTERS: usize = 175;
 
 /// The whole picture as one SVG file.
 pub fn svg(picture: &Picture) -> String {

@@ -54,7 +54,16 @@ pub(super) fn conclude(mut told: Told, signs: &Signs) -> Analysis {
             .then_with(|| one.file.cmp(&other.file))
     });
     story.dedup();
-    let findings = told.collected.findings();
+    let mut findings = told.collected.findings();
+    let suspects = findings
+        .iter_mut()
+        .filter(|finding| finding.verdict == Verdict::Suspect);
+    for finding in suspects {
+        let cause = finding.cause;
+        finding.advise_first(format!(
+            "confirm first that it is this: `pleg explain {cause}` says how"
+        ));
+    }
     let (episodes, dropped) = episodes::conclude(told.episodes, &findings);
     told.dropped.episodes = dropped;
     let mut analysis = Analysis {

@@ -169,6 +169,11 @@ impl Analysis {
         unhealthy || held || !self.findings.is_empty() || !self.unexplained.is_empty()
     }
 
+    /// Whether there is a problem, and nothing that was read names its cause.
+    pub fn lacks_the_cause(&self) -> bool {
+        self.has_problem() && self.findings.is_empty()
+    }
+
     /// Whether something was read and none of it tells of a problem or an error.
     pub fn is_clean(&self) -> bool {
         let is_read = |input: &InputReport| input.unread_lines < input.lines;

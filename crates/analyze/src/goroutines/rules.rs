@@ -381,7 +381,7 @@ pub fn proof(group: &Group, is_unexplained: bool) -> Option<Proof> {
         rule.says
     );
     let culprit = Culprit {
-        process: accused(rule.cause, group).map(|program| program.name().to_owned()),
+        process: accused(rule.cause, group).map(str::to_owned),
         ..Culprit::default()
     };
     let line = group.place.line;
@@ -389,17 +389,17 @@ pub fn proof(group: &Group, is_unexplained: bool) -> Option<Proof> {
 }
 
 /// Whose fault it is: a program that waits for another one is not at fault itself.
-fn accused(cause: Cause, group: &Group) -> Option<Program> {
-    match cause {
-        Cause::CniPluginHang => match group.program {
-            Some(Program::CniAgent) => Some(Program::CniAgent),
-            _ => Some(Program::CniPlugin),
-        },
-        Cause::ShimUnresponsive if group.wait != Lock => Some(Program::Shim),
-        Cause::StorageUnresponsive | Cause::DiskSaturated => None,
-        _ if group.wait == Rpc => None,
-        _ => group.program,
-    }
+fn accused(cause: Cause, group: &Group) -> Option<&'static str> {
+    let program = match cause {
+        Cause::SystemdCookieOverflow | Cause::SystemdOverloaded => return Some("systemd"),
+        Cause::CniPluginHang if group.program == Some(Program::CniAgent) => Program::CniAgent,
+        Cause::CniPluginHang => Program::CniPlugin,
+        Cause::ShimUnresponsive if group.wait != Lock => Program::Shim,
+        Cause::StorageUnresponsive | Cause::DiskSaturated => return None,
+        _ if group.wait == Rpc => return None,
+        _ => group.program?,
+    };
+    Some(program.name())
 }
 
 impl Rule {

@@ -35,7 +35,7 @@ pub fn page(analysis: &Analysis) -> String {
         line(&mut page, &of_input(input));
     }
     if let Some(pleg) = &analysis.pleg {
-        of_series(&mut page, pleg);
+        of_series(&mut page, pleg, &analysis.summary);
     }
     if let Some(goroutines) = &analysis.goroutines {
         of_goroutines(&mut page, goroutines);
@@ -60,8 +60,21 @@ pub fn page(analysis: &Analysis) -> String {
         }
     }
     of_errors(&mut page, analysis);
+    if analysis.lacks_the_cause() {
+        head(&mut page, "What to do now");
+        for step in FIND_THE_CAUSE {
+            line(&mut page, &format!("  -> {step}"));
+        }
+    }
     page
 }
+
+/// Where to look for a cause that the input does not show.
+const FIND_THE_CAUSE: [&str; 2] = [
+    "while the fault lasts, run `pleg doctor` on the node: it looks for the call, the container and the process",
+    "otherwise analyze these lines together with the runtime's log and goroutines: containerd and CRI-O write \
+     their goroutines on SIGUSR1",
+];
 
 /// What the logs call an error, where nothing else was found.
 fn of_errors(page: &mut String, analysis: &Analysis) {
@@ -124,9 +137,11 @@ fn of_input(input: &InputReport) -> String {
     }
 }
 
-fn of_series(page: &mut String, pleg: &PlegReading) {
+fn of_series(page: &mut String, pleg: &PlegReading, summary: &str) {
     head(page, &format!("PLEG: {}", pleg.pattern.as_str()));
-    line(page, &format!("  {}", sentence(&pleg.reading)));
+    if pleg.reading != summary {
+        line(page, &format!("  {}", sentence(&pleg.reading)));
+    }
     for interval in pleg.intervals.iter().take(MOST_INTERVALS) {
         let time = |time: Option<WallTime>| match time {
             Some(time) => time

@@ -117,6 +117,33 @@ fn text_quotes_lines_with_file_and_number_in_front() {
 }
 
 #[test]
+fn a_log_that_shows_no_cause_says_where_to_look_for_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("kubelet.log");
+    fs::write(&path, UNHEALTHY).unwrap();
+    let page = Pleg::new(&["analyze", path.to_str().unwrap()]).run();
+    let page = page.assert_code(1).out;
+    assert!(
+        page.contains("What to do now\n  -> while the fault lasts, run `pleg doctor`"),
+        "{page}"
+    );
+    assert_eq!(page.matches("No relist has completed").count(), 1, "{page}");
+}
+
+#[test]
+fn a_mere_suspicion_is_to_be_confirmed_before_anything_is_done_about_it() {
+    let dump = samples().join("dump-runc-1.0rc-dbus-inworker-runc1959.txt");
+    let value = analyze(&[&dump]).assert_code(1).value();
+    let finding = &value["findings"][0];
+    assert_eq!(finding["verdict"], "suspect", "{finding:#}");
+    let first = finding["advice"][0].as_str().unwrap();
+    assert!(
+        first.starts_with("confirm first that it is this: `pleg explain "),
+        "{first}"
+    );
+}
+
+#[test]
 fn a_folder_of_rotated_and_compressed_logs_is_read_as_it_is() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("kubelet.log"), UNHEALTHY).unwrap();

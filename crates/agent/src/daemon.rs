@@ -14,10 +14,11 @@ use pleg::runtime::grpc::GrpcRuntime;
 use pleg::{Environment, Pleg};
 use tokio::sync::watch;
 
+use crate::agent::Agent;
 use crate::diagnosis::{Diagnosis, Findings, Told};
 use crate::doors::{Listeners, MAX_CONNECTIONS, serve};
 use crate::history::{self, History, HistoryConfig};
-use crate::http::{Agent, health_router, router};
+use crate::http::{health_router, router};
 use crate::known_ids::{SavedSet, known_ids};
 use crate::reports::{self, Reports};
 use crate::static_pods::{self, StaticPods, StaticPodsError, StaticPodsView};

@@ -6,7 +6,6 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
@@ -17,39 +16,17 @@ use axum::routing::{get, put};
 use bytes::Bytes;
 use futures_util::stream;
 use guard::core::Mode;
-use pleg::Pleg;
-use pleg::model::wall_time::{Moment, system_clock};
 use pleg::out::health::HealthState;
-use pleg::out::pods::PodReport;
 use pleg::out::status_report::StatusReport;
 use serde::Serialize;
 use tokio::sync::Semaphore;
-use tokio::time::{Instant, timeout};
 
-use crate::diagnosis::Findings;
+use crate::agent::Agent;
 use crate::doors::{Endless, MAX_CONNECTIONS};
-use crate::pods::with_static_pods;
-use crate::static_pods::StaticPodsView;
 use crate::told::Told;
-use crate::{Metrics, pod_reports};
 
 /// How many may read `/v1/events` at once; the other connections are for everything else.
 const MAX_EVENT_STREAMS: usize = MAX_CONNECTIONS / 2;
-
-/// What the answers are made from.
-#[derive(Clone)]
-pub struct Agent {
-    /// The generator.
-    pub pleg: Pleg,
-    /// The figures.
-    pub metrics: Arc<Metrics>,
-    /// The guard in this process, if there is one.
-    pub guard: Option<guard::Handle>,
-    /// What diagnoses of the node have found.
-    pub findings: Findings,
-    /// The static pods that this process keeps running, if it does.
-    pub static_pods: Option<StaticPodsView>,
-}
 
 /// Health and metrics: what may be served to anybody.
 pub fn health_router(agent: Agent) -> Router {
@@ -77,23 +54,11 @@ pub fn router(agent: Agent) -> Router {
 
 type Answer = Result<Response, (StatusCode, String)>;
 
-/// The report, unless our own loop does not turn.
-pub(crate) async fn report(agent: &Agent) -> Result<StatusReport, (StatusCode, String)> {
-    match timeout(Duration::from_secs(1), agent.pleg.status()).await {
-        Ok(Ok(mut report)) => {
-            agent.findings.show(&mut report);
-            if let Some(guard) = &agent.guard {
-                let now = Moment {
-                    instant: Instant::now(),
-                    wall: system_clock()(),
-                };
-                guard.show(&mut report, now);
-            }
-            Ok(report)
-        }
-        Ok(Err(stopped)) => Err(unavailable(&stopped.to_string())),
-        Err(_) => Err(unavailable("the event loop is not running")),
-    }
+async fn report(agent: &Agent) -> Result<StatusReport, (StatusCode, String)> {
+    agent
+        .report()
+        .await
+        .map_err(|no| unavailable(&no.to_string()))
 }
 
 /// The reason may hold a runtime's words.
@@ -170,16 +135,7 @@ async fn switch_guard(State(agent): State<Agent>, mode: String) -> Answer {
 }
 
 async fn pods(State(agent): State<Agent>) -> Response {
-    json(&pods_now(&agent))
-}
-
-/// All pods, the static ones with how far they are.
-pub(crate) fn pods_now(agent: &Agent) -> Vec<PodReport> {
-    let reports = pod_reports(&agent.pleg);
-    match &agent.static_pods {
-        Some(shown) => with_static_pods(reports, &shown.pods.borrow()),
-        None => reports,
-    }
+    json(&agent.pods())
 }
 
 /// The Ready condition of a node whose pods this process keeps running.

@@ -16,6 +16,7 @@
 //! [`run`] is all of it: sockets, shutdown and state directory are arguments, so that tests
 //! run the whole daemon.
 
+mod agent;
 mod client;
 mod config;
 mod daemon;
@@ -35,6 +36,7 @@ mod supervisor;
 mod told;
 mod yaml_words;
 
+pub use agent::Agent;
 pub use client::{AgentChoice, AgentClient, ClientError, Events};
 pub use config::{AgentConfig, ConfigError, DEFAULT_LISTEN, KernelHints};
 pub use daemon::{Daemon, RunError, run};

@@ -18,7 +18,7 @@ use pleg::out::told::Record;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::http::{Agent, report};
+use crate::agent::Agent;
 use crate::told::Told;
 
 /// From one report to the next while something happens.
@@ -46,7 +46,7 @@ pub(crate) async fn make(
     let mut pace = Pace::new(Instant::now());
     loop {
         if reports.receiver_count() > 0 {
-            let report = report(agent).await.ok();
+            let report = agent.report().await.ok();
             pace.made(report.as_ref(), Instant::now());
             reports.send_replace(report);
         }

@@ -9,7 +9,7 @@ use pleg::out::cache::Stopped;
 use pleg::out::subscribers::Subscription;
 use pleg::out::told::Record;
 
-use crate::http::{Agent, report};
+use crate::agent::Agent;
 
 /// A subscription, with the guard's turns.
 pub(crate) struct Told {
@@ -38,7 +38,7 @@ impl Told {
             let mut record = tokio::select! {
                 biased;
                 record = self.subscription.next() => record?,
-                () = turned => match report(&self.agent).await {
+                () = turned => match self.agent.report().await {
                     Ok(report) => return Some(Record::Health(report.into_health(system_clock()()))),
                     // Nobody knows how we are: the next record says.
                     Err(_) => continue,

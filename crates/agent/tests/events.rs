@@ -5,8 +5,9 @@ mod network;
 use std::sync::Arc;
 use std::time::Duration;
 
+use agent::Agent;
 use agent::Metrics;
-use agent::http::{Agent, router};
+use agent::http::router;
 use network::Network;
 use pleg::{Config, Environment, Pleg, no_ids};
 use serde_json::Value;

@@ -10,13 +10,12 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use cri::Endpoint;
 use pleg::model::wall_time::{WallTime, system_clock};
 use pleg::out::health::HealthState;
-use pleg::out::status_report::{Finding, StatusReport};
+use pleg::out::status_report::Finding;
 use serde::Deserialize;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout};
@@ -28,7 +27,10 @@ use crate::reports::Reports;
 
 mod bundles;
 mod doctor;
+pub(crate) mod findings;
 mod occasions;
+
+pub use findings::Findings;
 
 /// What the disk for bundles may take before a diagnosis goes on without one.
 const DISK: Duration = Duration::from_secs(5);
@@ -81,29 +83,6 @@ impl Told<'_> {
             SerialsLeft::Unknown => return,
         };
         self.metrics.systemd_cookie_overflow(overflow);
-    }
-}
-
-/// What was found, for whoever makes a report.
-#[derive(Clone, Debug, Default)]
-pub struct Findings(Arc<Mutex<Known>>);
-
-#[derive(Debug, Default)]
-struct Known {
-    leading: Option<Finding>,
-    warnings: Vec<Finding>,
-}
-
-impl Findings {
-    /// Adds them to a report.
-    pub(crate) fn show(&self, report: &mut StatusReport) {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        report.finding.clone_from(&known.leading);
-        report.warnings.clone_from(&known.warnings);
-    }
-
-    fn change(&self, change: impl FnOnce(&mut Known)) {
-        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
     }
 }
 

@@ -22,16 +22,15 @@ use recorder::changes::Changes;
 use recorder::{BETWEEN_WRITES, Began, Entry, Recorded, Recorder};
 use tokio::time::Instant;
 
-use crate::http::{Agent, pods_now};
+use crate::agent::Agent;
 use crate::metrics::HistoryFigures;
 use crate::reports::Reports;
 use crate::told::Told;
 
 mod config;
-mod lists;
+pub(crate) mod lists;
 
 pub use config::{HistoryConfig, HistoryFolder};
-pub(crate) use lists::ListCalls;
 
 /// How often all pods are recorded, besides at the beginning of a segment: events alone do not
 /// tell all of a pod.
@@ -172,7 +171,7 @@ impl<'a> Feed<'a> {
         }
         if is_known && self.pods.is_none_or(|last| now >= last + PODS) {
             self.pods = Some(now);
-            self.history.record(Recorded::Pods(pods_now(self.agent)));
+            self.history.record(Recorded::Pods(self.agent.pods()));
         }
         if self.changes.is_due(report, now) {
             let time = system_clock()();

@@ -15,7 +15,7 @@ use prometheus::{Registry, TextEncoder};
 use recorder::ListTimes;
 use tokio::sync::Notify;
 
-use crate::history::ListCalls;
+use crate::history::lists::ListCalls;
 
 mod diagnosed;
 mod history;

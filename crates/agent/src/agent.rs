@@ -1,0 +1,71 @@
+//! What this process watches and does, for whoever serves, records or tells it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pleg::Pleg;
+use pleg::model::wall_time::{Moment, system_clock};
+use pleg::out::cache::Stopped;
+use pleg::out::pods::PodReport;
+use pleg::out::status_report::StatusReport;
+use tokio::time::{Instant, timeout};
+
+use crate::diagnosis::findings::Findings;
+use crate::pods::with_static_pods;
+use crate::static_pods::StaticPodsView;
+use crate::{Metrics, pod_reports};
+
+/// A loop that turns answers within this time.
+const TURN: Duration = Duration::from_secs(1);
+
+/// The parts of an agent.
+#[derive(Clone)]
+pub struct Agent {
+    /// The generator.
+    pub pleg: Pleg,
+    /// The figures.
+    pub metrics: Arc<Metrics>,
+    /// The guard in this process, if there is one.
+    pub guard: Option<guard::Handle>,
+    /// What diagnoses of the node have found.
+    pub findings: Findings,
+    /// The static pods that this process keeps running, if it does.
+    pub static_pods: Option<StaticPodsView>,
+}
+
+/// Why nobody knows how we are.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+pub(crate) enum NoReport {
+    /// The event loop has ended.
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
+    /// It does not answer in time.
+    #[error("the event loop is not running")]
+    Stuck,
+}
+
+impl Agent {
+    /// The status, with what the guard does and what diagnoses have found.
+    pub(crate) async fn report(&self) -> Result<StatusReport, NoReport> {
+        let report = timeout(TURN, self.pleg.status()).await;
+        let mut report = report.map_err(|_| NoReport::Stuck)??;
+        self.findings.show(&mut report);
+        if let Some(guard) = &self.guard {
+            let now = Moment {
+                instant: Instant::now(),
+                wall: system_clock()(),
+            };
+            guard.show(&mut report, now);
+        }
+        Ok(report)
+    }
+
+    /// All pods, the static ones with how far they are.
+    pub(crate) fn pods(&self) -> Vec<PodReport> {
+        let reports = pod_reports(&self.pleg);
+        match &self.static_pods {
+            Some(shown) => with_static_pods(reports, &shown.pods.borrow()),
+            None => reports,
+        }
+    }
+}

@@ -57,7 +57,8 @@ pub fn summary(episodes: &[Episode]) -> Option<String> {
             shown(lasted(episode))
         ));
     }
-    let suffered: [(&str, fn(&What) -> bool); 6] = [
+    type Is = fn(&What) -> bool;
+    let suffered: [(&str, Is); 6] = [
         ("the node was NotReady", |what| {
             matches!(what, What::NotReady)
         }),

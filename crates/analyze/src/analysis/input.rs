@@ -45,6 +45,8 @@ pub(super) struct Input {
     pub(super) ps: PsReader,
     pub(super) metrics: Exposition,
     pub(super) output: OutputReader,
+    /// The number and the text of the last line that means nothing alone.
+    pub(super) unread_line: Option<(u64, Vec<u8>)>,
     /// The previous line was klog's, whose messages may span several lines.
     pub(super) in_klog: bool,
     /// When the kubelet last said that it starts.
@@ -77,6 +79,7 @@ impl Input {
             ps: PsReader::default(),
             metrics: Exposition::default(),
             output: OutputReader::default(),
+            unread_line: None,
             in_klog: false,
             started: None,
             gone: Gone::default(),

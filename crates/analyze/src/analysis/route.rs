@@ -18,6 +18,9 @@ use crate::signs::{Found, Interest, Signs};
 /// How deeply nested logs are read.
 const MAX_DEPTH: u8 = 2;
 
+/// Nobody wraps later than this.
+const MAX_WRAPPED: usize = 200;
+
 impl Input {
     /// Reads the next line.
     pub(super) fn line(&mut self, raw: &[u8], cut: bool, signs: &Signs, told: &mut Told) {
@@ -233,12 +236,34 @@ impl Input {
                 None => {
                     self.in_klog = false;
                     self.unread += 1;
+                    self.wrapped(body, signs, told);
                 }
             },
             None => {
                 let writer = klog::find(body).map(|_| Writer::Kubelet);
                 self.log(line, &carried, writer, found, told);
             }
+        }
+    }
+
+    /// A line that means nothing alone may be the end of the line before, which was wrapped where
+    /// it was pasted.
+    fn wrapped(&mut self, body: &[u8], signs: &Signs, told: &mut Told) {
+        let before = self.unread_line.take();
+        if body.len() > MAX_WRAPPED {
+            return;
+        }
+        let joined = match before {
+            Some((number, before)) if number + 1 == self.lines => {
+                [&before[..], b" ", body].concat()
+            }
+            _ => Vec::new(),
+        };
+        let found = signs.find(&joined);
+        if found.signs.is_empty() {
+            self.unread_line = Some((self.lines, body.to_vec()));
+        } else {
+            self.telling(&joined, &split(&joined), None, &found, told);
         }
     }
 

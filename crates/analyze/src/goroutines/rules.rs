@@ -35,7 +35,7 @@ const ANY: Rule = Rule {
 use Confidence::{Certain, High, Low, Medium};
 use Wait::{Bus, Lock, Netlink, Process, Receive, Rpc, Send, Shim, Storage};
 
-const RULES: [Rule; 29] = [
+const RULES: [Rule; 30] = [
     Rule {
         calls: &["pleg.(*GenericPLEG).relist", "pleg.(*GenericPLEG).Relist"],
         waits: &[Send],
@@ -286,6 +286,15 @@ const RULES: [Rule; 29] = [
         minutes: 2,
         cause: Cause::StorageUnresponsive,
         says: "a system call on a file system has not returned",
+        ..ANY
+    },
+    Rule {
+        // Quick on any file system that answers, so it is hardly ever seen in a dump by chance.
+        calls: &["fs.getVfsStats", "syscall.Statfs", "unix.Statfs"],
+        waits: &[Storage],
+        cause: Cause::StorageUnresponsive,
+        confidence: Low,
+        says: "a file system was asked how full it is, and has not answered yet",
         ..ANY
     },
     Rule {

@@ -18,8 +18,13 @@ const MIN_POLLS: u32 = 3;
 
 /// `16:03:12.118204 futex(0x12a0ff0, FUTEX_WAIT, …`, `[pid 4119] read(37, …`, `futex(0x…`.
 pub(super) fn begins(text: &str) -> bool {
-    call(text).is_some_and(|(name, _)| CALLS.contains(&name))
+    call(text).is_some_and(|(name, arguments)| {
+        CALLS.contains(&name) || SHORT_CALLS.contains(&name) && arguments.contains(" = ")
+    })
 }
+
+/// People write of these, too, so their result is needed.
+const SHORT_CALLS: [&str; 6] = ["close", "getpid", "mount", "prctl", "unshare", "write"];
 
 const CALLS: [&str; 22] = [
     "accept4",
@@ -104,6 +109,12 @@ impl Strace {
         if arguments.contains("/exec.fifo\"") && is_unfinished {
             let says = "`runc start` waits until `runc init` opens its end of exec.fifo";
             let cause = Cause::RuncInitFrozen;
+            seen.proof(Proof::new(cause, Confidence::Medium, line, says));
+        }
+        if name == "unshare" && arguments.contains("CLONE_NEWNET") && is_unfinished {
+            let says = "the process waits for a new network namespace, which the kernel makes \
+                        under the lock of all network namespaces";
+            let cause = Cause::RtnlStuck;
             seen.proof(Proof::new(cause, Confidence::Medium, line, says));
         }
         if arguments.contains("xtables.lock") && name == "flock" && is_unfinished {

@@ -11,6 +11,7 @@ const OF_THE_API_SERVER: &[&str] = &["/api/v1/", "/apis/"];
 /// Programs that ask the API server for something else than the kubelet does.
 const OF_ANOTHER: &[&str] = &["cni", "CNI", "etwork for sandbox", "webhook"];
 
+const NOT_READY: &str = "the kubelet reported that its node is not ready";
 const NOT_REACHED: &str = "the kubelet cannot connect to the API server";
 const EXPIRED: &str = "a certificate between the kubelet and the API server has expired";
 
@@ -37,6 +38,14 @@ pub(super) const LASTING: &[Failure] = &[
         "ontainer runtime network not ready",
         "the network of the node is not ready: the runtime has no usable CNI configuration",
     ),
+    Failure {
+        lines: 1,
+        ..lasting("NodeNotReady event message", NOT_READY)
+    },
+    Failure {
+        lines: 1,
+        ..lasting("ode became not ready", NOT_READY)
+    },
     not_reached("connect: connection refused"),
     not_reached("connection reset by peer"),
     not_reached("connect: no route to host"),

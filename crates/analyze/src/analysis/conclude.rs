@@ -166,6 +166,9 @@ fn of_signs(told: &mut Told, signs: &Signs) {
     }
 }
 
+/// Where the first process of a container waits, once it has been told to end.
+const INIT_WAITS: &str = "zap_pid_ns_processes";
+
 fn of_kernel(told: &mut Told) {
     for (file, stack) in &told.kernel {
         // A process listing may contain the process of the stack.
@@ -176,7 +179,11 @@ fn of_kernel(told: &mut Told) {
             ..stack.clone()
         };
         let Some(proof) = kernel::proof(&stack) else {
-            if let Some(seconds) = stack.blocked_seconds {
+            if stack.functions.iter().any(|name| name == INIT_WAITS) {
+                let says = "the first process of a PID namespace waits until all its others have \
+                            ended: look for one that cannot end";
+                told.troubles.push(format!("{file}:{}: {says}", stack.line));
+            } else if let Some(seconds) = stack.blocked_seconds {
                 let who = stack.who().unwrap_or_else(|| "a task".to_owned());
                 let says =
                     format!("{who} has been blocked in the kernel for more than {seconds} s");

@@ -35,13 +35,21 @@ const ANY: Rule = Rule {
 use Confidence::{Certain, High, Low, Medium};
 use Wait::{Bus, Lock, Netlink, Process, Receive, Rpc, Send, Shim, Storage};
 
-const RULES: [Rule; 30] = [
+const RULES: [Rule; 31] = [
     Rule {
         calls: &["pleg.(*GenericPLEG).relist", "pleg.(*GenericPLEG).Relist"],
         waits: &[Send],
         confidence: Certain,
         says: "the relist waits for space in its own event channel, and the sync loop waits for \
                the relist: a deadlock",
+        ..ANY
+    },
+    Rule {
+        // "fatal error: concurrent map writes", and the like.
+        calls: &["runtime.throw", "runtime.fatal"],
+        under: "runtime.map",
+        program: Some(Program::Kubelet),
+        says: "the kubelet crashed: two of its goroutines used a map at the same time",
         ..ANY
     },
     Rule {

@@ -37,6 +37,8 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
         && has_any(text, &["systemd1", "system bus", "Failed to connect"])
     {
         "systemd is not reachable on the system bus"
+    } else if text.starts_with("Failed to get properties: Connection reset by peer") {
+        "systemd closed the connection instead of answering"
     } else {
         return;
     };

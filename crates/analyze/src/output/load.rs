@@ -11,6 +11,8 @@ use crate::proof::Proof;
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Load {
     average: f64,
+    /// The percentage of time in which the processors had nothing to do.
+    idle: f64,
     memory: TopMemory,
     /// The column of `%CPU`, once its header was read.
     processor_column: Option<usize>,
@@ -22,6 +24,12 @@ const HIGH_LOAD: f64 = 16.0;
 const NO_IDLE_PERCENT: f64 = 5.0;
 /// The percentage of time spent waiting for I/O, or taken by the host.
 const HIGH_PERCENT: f64 = 30.0;
+
+/// With more idle time than this, a high load is tasks that wait in the kernel.
+const MUCH_IDLE_PERCENT: f64 = 50.0;
+
+/// The share of all memory that no daemon of a node needs.
+const MOST_MEMORY_PERCENT: f64 = 50.0;
 
 /// Percent of a processor.
 const HALF_CPU_PERCENT: f64 = 50.0;
@@ -50,14 +58,37 @@ impl Load {
         {
             self.processor_column = Some(at);
         } else if let Some(column) = self.processor_column {
-            process(text, column, line, seen);
+            self.process(text, column, line, seen);
         } else if is_row(&text.split_ascii_whitespace().collect::<Vec<_>>()) {
-            process(text, DEFAULT_COLUMN, line, seen);
+            self.process(text, DEFAULT_COLUMN, line, seen);
+        }
+    }
+
+    /// A row: what a process takes, and whether it waits.
+    fn process(&mut self, text: &str, column: usize, line: u64, seen: &mut Seen) {
+        let words: Vec<&str> = text.split_ascii_whitespace().collect();
+        process(&words, column, line, seen);
+        memory(&words, column + 1, line, seen);
+        let waits = column > 0 && words.get(column - 1) == Some(&"D");
+        if waits && self.average > HIGH_LOAD && self.idle > MUCH_IDLE_PERCENT {
+            let says = format!(
+                "the load average is {} while the CPUs are idle {} % of the time, and tasks wait in \
+                 the kernel (state D)",
+                self.average, self.idle
+            );
+            seen.proof(Proof::new(
+                Cause::StorageUnresponsive,
+                Confidence::Medium,
+                line,
+                says,
+            ));
+            // Once is enough.
+            self.average = 0.0;
         }
     }
 
     /// `%Cpu(s):  8.1 us, 90.2 sy,  1.3 ni,  0.2 id,  0.0 wa, …`, or `8.1%us`.
-    fn processors(self, text: &str, line: u64, seen: &mut Seen) {
+    fn processors(&mut self, text: &str, line: u64, seen: &mut Seen) {
         let share = |name: &str| {
             let at = text
                 .find(&format!(" {name}"))
@@ -70,6 +101,7 @@ impl Load {
         else {
             return;
         };
+        self.idle = idle;
         let average = self.average;
         let (cause, says) = if stolen > HIGH_PERCENT {
             let says = format!("the host took {stolen} % of the CPU time (steal)");
@@ -89,8 +121,7 @@ impl Load {
 }
 
 /// What a single process takes of a processor.
-fn process(text: &str, column: usize, line: u64, seen: &mut Seen) {
-    let words: Vec<&str> = text.split_ascii_whitespace().collect();
+fn process(words: &[&str], column: usize, line: u64, seen: &mut Seen) {
     let (Some(pid), Some(name)) = (words.first(), words.last()) else {
         return;
     };
@@ -117,6 +148,27 @@ fn process(text: &str, column: usize, line: u64, seen: &mut Seen) {
         ..Culprit::default()
     };
     seen.proof(Proof::new(cause, Confidence::High, line, says).of(culprit));
+}
+
+/// A daemon that takes most of the memory.
+fn memory(words: &[&str], column: usize, line: u64, seen: &mut Seen) {
+    let share = words
+        .get(column)
+        .and_then(|share| share.parse::<f64>().ok());
+    let daemons = [
+        "kubelet",
+        "containerd",
+        "dockerd",
+        "crio",
+        "k3s",
+        "kubelite",
+    ];
+    let daemon = words.last().filter(|name| daemons.contains(name));
+    if let (Some(share), Some(daemon)) = (share, daemon)
+        && share > MOST_MEMORY_PERCENT
+    {
+        seen.trouble(line, format!("{daemon} takes {share} % of the memory"));
+    }
 }
 
 /// Whether it is a row of `top`, without its header.

@@ -103,7 +103,8 @@ fn uninterruptible(rows: &[Row]) -> Option<Proof> {
     };
     let blocked: Vec<&Row> = rows.iter().filter(waits).collect();
     let mounts = |row: &&&Row| {
-        matches!(name(row), "umount" | "mount" | "df" | "sync") || name(row).starts_with("mount.")
+        matches!(name(row), "umount" | "mount" | "df" | "sync" | "s6-sync")
+            || name(row).starts_with("mount.")
     };
     let row = *blocked.iter().find(mounts).or(blocked.first())?;
     let confidence = match blocked.iter().any(|row| mounts(&row)) {

@@ -202,6 +202,14 @@ pub(super) const FAILURES: &[Failure] = &[
     },
     Failure {
         with: UNITS,
+        lines: 5,
+        ..failure(
+            "restart counter is at ",
+            "systemd starts the unit of the kubelet or of the runtime time after time",
+        )
+    },
+    Failure {
+        with: UNITS,
         ..failure(".service: Failed with result", UNIT_FAILED)
     },
     Failure {

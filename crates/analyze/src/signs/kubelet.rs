@@ -36,6 +36,9 @@ const MINUTES: &[&str] = &[
 ];
 
 pub(super) const SIGNS: &[Sign] = &[
+    sign("Observed a panic: ", Kubelet, KubeletInternal, Medium)
+        // How net/http ends a request whose client has gone, or that takes too long.
+        .without(&["abort Handler", "timed out", "context canceled"]),
     sign(
         "trying to send message larger than max",
         Kubelet,

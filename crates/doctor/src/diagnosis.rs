@@ -12,6 +12,7 @@ pub use crate::evidence::rights::NotPermitted;
 use crate::evidence::rights::not_permitted;
 use crate::facts::NodeFacts;
 use crate::facts::probes::{AgentsWord, End, ProbeFacts};
+pub use crate::judges::systemd_cookie_overflow::SerialsLeft;
 use crate::judges::{JUDGES, Opinion, systemd_cookie_overflow};
 
 /// What is wrong with the node.
@@ -32,26 +33,6 @@ pub struct Diagnosis {
     /// (`systemd-cookie-overflow`).
     #[serde(skip_serializing_if = "SerialsLeft::is_unknown")]
     pub systemd_cookie_left_seconds: SerialsLeft,
-}
-
-/// How long the serial numbers of systemd's messages last: a number of seconds in JSON, `null` if
-/// they never run out, and absent if that is not known.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-#[serde(untagged)]
-pub enum SerialsLeft {
-    /// So many seconds, at the present rate.
-    Seconds(f64),
-    /// This systemd continues after the last number.
-    Unlimited,
-    /// The bus, or systemd on it, could not be asked.
-    #[default]
-    Unknown,
-}
-
-impl SerialsLeft {
-    fn is_unknown(&self) -> bool {
-        *self == Self::Unknown
-    }
 }
 
 /// The verdict on a node.

@@ -4,10 +4,10 @@
 use causes::Cause;
 use causes::finding::{Confidence, Culprit, Finding};
 use causes::versions::{SerialOverflow, serial_overflow};
+use serde::Serialize;
 
 use super::Opinion;
 use super::opinion::finding;
-use crate::diagnosis::SerialsLeft;
 use crate::evidence::lack::lack;
 use crate::facts::NodeFacts;
 use crate::facts::host::{HostFacts, Ping, Reach, Talk};
@@ -18,6 +18,26 @@ const WARN_SERIAL: u32 = 0x8000_0000;
 const LAST_SERIAL: f64 = 4_294_967_295.0;
 /// If process 1 is busier than this, it may simply be slow.
 const BUSY_CPU_SHARE: f64 = 0.5;
+
+/// How long the serial numbers of systemd's messages last: a number of seconds in JSON, `null` if
+/// they never run out, and absent if that is not known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum SerialsLeft {
+    /// So many seconds, at the present rate.
+    Seconds(f64),
+    /// This systemd continues after the last number.
+    Unlimited,
+    /// The bus, or systemd on it, could not be asked.
+    #[default]
+    Unknown,
+}
+
+impl SerialsLeft {
+    pub(crate) fn is_unknown(&self) -> bool {
+        *self == Self::Unknown
+    }
+}
 
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let host = &facts.host;

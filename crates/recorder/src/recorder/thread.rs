@@ -11,7 +11,7 @@ use pleg::model::wall_time::WallClock;
 
 use super::Shared;
 use super::queue::{Batch, Queued};
-use crate::store::{Limits, Now, Store, WriteError, frame};
+use crate::store::{Framer, Limits, Now, Store, WriteError};
 use crate::{Entry, Loss, Lost, Recorded};
 
 /// As much is written with one system call.
@@ -27,6 +27,7 @@ pub(super) struct Writer {
     between: Duration,
     clock: WallClock,
     started: Instant,
+    framer: Framer,
     shared: Arc<Shared>,
     /// None before the first attempt and after each error.
     store: Option<Store>,
@@ -60,6 +61,7 @@ impl Writer {
             between,
             clock,
             started: Instant::now(),
+            framer: Framer::default(),
             shared,
             store: None,
             failing: None,
@@ -92,7 +94,7 @@ impl Writer {
             let time = (self.clock)();
             let what = Recorded::Lost(lost);
             let json = serde_json::to_vec(&Entry { time, what }).unwrap_or_default();
-            if let Ok(frame) = frame(time, &json) {
+            if let Ok(frame) = self.framer.frame(time, &json) {
                 chunk.add(&frame);
             }
             self.write(&chunk)?;
@@ -101,13 +103,13 @@ impl Writer {
     }
 
     /// The frames of the first entries.
-    fn chunk(&self, entries: &mut VecDeque<Queued>) -> Chunk {
+    fn chunk(&mut self, entries: &mut VecDeque<Queued>) -> Chunk {
         let mut chunk = Chunk::default();
         while chunk.frames.len() < CHUNK
             && let Some(entry) = entries.pop_front()
         {
             chunk.queued += entry.bytes();
-            match frame(entry.time, &entry.json) {
+            match self.framer.frame(entry.time, &entry.json) {
                 Ok(frame) => chunk.add(&frame),
                 Err(_) => self.shared.lose(entry.time, Loss::TooLarge),
             }

@@ -12,8 +12,8 @@
 
 use std::io::{self, Read};
 
-use flate2::read::{DeflateDecoder, DeflateEncoder};
-use flate2::{Compression, Crc};
+use flate2::read::DeflateDecoder;
+use flate2::{Compress, Compression, Crc, FlushCompress, Status};
 use memchr::memmem;
 use pleg::model::wall_time::WallTime;
 
@@ -35,6 +35,9 @@ const DEFLATED: u8 = 1;
 /// Shorter payloads hardly become smaller.
 const DEFLATE_FROM: usize = 512;
 
+/// So much more of a payload is made room for at a time.
+const ROOM: usize = 4 << 10;
+
 /// The maximum length of a payload in a file.
 const MAX_PAYLOAD: usize = 2 << 20;
 
@@ -46,34 +49,64 @@ const MAX_JSON: usize = 16 << 20;
 #[error("the entry is too large")]
 pub(crate) struct TooLarge;
 
-/// The frame of an entry that is serialized already.
-pub(crate) fn frame(time: WallTime, json: &[u8]) -> Result<Vec<u8>, TooLarge> {
-    if json.len() > MAX_JSON {
-        return Err(TooLarge);
-    }
-    let mut bytes = vec![0; PAYLOAD];
-    let flags = match json.len() < DEFLATE_FROM {
-        true => {
-            bytes.extend_from_slice(json);
-            0
+/// Makes frames. Its compressor takes a third of a megabyte: made for each frame, it broke up the
+/// heap, and clearing it cost more than compressing.
+#[derive(Debug)]
+pub(crate) struct Framer {
+    deflate: Compress,
+}
+
+impl Default for Framer {
+    fn default() -> Self {
+        Self {
+            deflate: Compress::new(Compression::fast(), false),
         }
-        false => {
-            let mut deflated = DeflateEncoder::new(json, Compression::fast());
-            deflated.read_to_end(&mut bytes).map_err(|_| TooLarge)?;
-            DEFLATED
-        }
-    };
-    let length = bytes.len() - PAYLOAD;
-    if length > MAX_PAYLOAD {
-        return Err(TooLarge);
     }
-    bytes[..LENGTH].copy_from_slice(&MARKER);
-    bytes[LENGTH..CHECKSUM].copy_from_slice(&(length as u32).to_le_bytes());
-    bytes[COVERED] = flags;
-    bytes[TIME..PAYLOAD].copy_from_slice(&time.as_unix_nanos().to_le_bytes());
-    let checksum = checksum(&bytes).to_le_bytes();
-    bytes[CHECKSUM..COVERED].copy_from_slice(&checksum);
-    Ok(bytes)
+}
+
+impl Framer {
+    /// The frame of an entry that is serialized already.
+    pub(crate) fn frame(&mut self, time: WallTime, json: &[u8]) -> Result<Vec<u8>, TooLarge> {
+        if json.len() > MAX_JSON {
+            return Err(TooLarge);
+        }
+        let mut bytes = vec![0; PAYLOAD];
+        let flags = match json.len() < DEFLATE_FROM {
+            true => {
+                bytes.extend_from_slice(json);
+                0
+            }
+            false => {
+                self.deflate(json, &mut bytes)?;
+                DEFLATED
+            }
+        };
+        let length = bytes.len() - PAYLOAD;
+        if length > MAX_PAYLOAD {
+            return Err(TooLarge);
+        }
+        bytes[..LENGTH].copy_from_slice(&MARKER);
+        bytes[LENGTH..CHECKSUM].copy_from_slice(&(length as u32).to_le_bytes());
+        bytes[COVERED] = flags;
+        bytes[TIME..PAYLOAD].copy_from_slice(&time.as_unix_nanos().to_le_bytes());
+        let checksum = checksum(&bytes).to_le_bytes();
+        bytes[CHECKSUM..COVERED].copy_from_slice(&checksum);
+        Ok(bytes)
+    }
+
+    fn deflate(&mut self, json: &[u8], bytes: &mut Vec<u8>) -> Result<(), TooLarge> {
+        self.deflate.reset();
+        loop {
+            let read = self.deflate.total_in() as usize;
+            bytes.reserve(ROOM);
+            let flush = FlushCompress::Finish;
+            match self.deflate.compress_vec(&json[read..], bytes, flush) {
+                Ok(Status::StreamEnd) => return Ok(()),
+                Ok(_) => {}
+                Err(_) => return Err(TooLarge),
+            }
+        }
+    }
 }
 
 /// Of a whole frame.

@@ -22,7 +22,7 @@ mod segment;
 mod write;
 
 pub(crate) use clock::Now;
-pub(crate) use frame::frame;
+pub(crate) use frame::Framer;
 pub use limits::Limits;
 pub use read::{Range, Reader, Skipped, read};
 pub use segment::{DIRECTORY, is_history};

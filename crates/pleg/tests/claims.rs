@@ -3,6 +3,7 @@
 mod node;
 
 use node::{Node, STATUSES, broken, generic, named, pods, seconds};
+use pleg::Config;
 use pleg::out::coverage::LookKind;
 use pleg::out::health::{HealthState, Reason};
 use pleg::out::status_report::StatusReport;
@@ -735,4 +736,29 @@ async fn a_status_that_does_not_exist_for_a_moment_ends_nobody_who_is_listed() {
         let entry = node.pleg.cache().get(&"uid-a".into());
         assert_eq!((entry.error, entry.status.containers.len()), (None, 1));
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_that_is_not_answered_beside_a_proven_stream_has_the_whole_runtime_looked_at() {
+    let node = Node::watch_with_kernel(Config::default(), pods).await;
+    node.at(1.4).await;
+    for _ in 0..6 {
+        let now = node.sim.now();
+        node.sim.world().pod("a").restart("app", 1, now);
+        node.pass(0.5).await;
+    }
+    let is_proven = |status: &StatusReport| status.relist.period_seconds >= 30.0;
+    node.wait(120.0, is_proven).await.unwrap();
+    // Right after a list: the next one is far away.
+    let listed = node.sim.calls_made(Rpc::ListContainers);
+    while node.sim.calls_made(Rpc::ListContainers) == listed {
+        node.pass(0.01).await;
+    }
+    node.pass(1.0).await;
+    node.sim.stop();
+    node.sim.kill("c", "app");
+    node.sim.exit("c", "app", 137);
+    let is_known = |status: &StatusReport| status.health.reason == Reason::RuntimeSilent;
+    let known = node.wait(8.0, is_known).await;
+    known.unwrap_or_else(|status| panic!("{:?}", status.health));
 }

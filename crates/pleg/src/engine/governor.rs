@@ -270,6 +270,12 @@ impl Governor {
         }
     }
 
+    /// Whether a status call has not been answered for as long as a prompt one never takes.
+    pub fn is_any_late(&self, now: Instant) -> bool {
+        let mut outstanding = self.outstanding.iter();
+        outstanding.any(|((_, id), entry)| id.is_some() && now >= entry.since + SUSPECT)
+    }
+
     /// How many status calls of each kind wait for their answer and are not known to be stuck.
     fn waiting(&self) -> BTreeMap<Rpc, usize> {
         let mut waiting = BTreeMap::new();

@@ -201,6 +201,12 @@ impl Engine {
         if let Some(list) = self.sweeper.take_list(&self.governor) {
             self.ask_node(Question::List(list), Purpose::SweepList, instant);
         }
+        // A status may be late because the whole runtime is stopped, which the lists tell; beside a
+        // proven stream the next one is far away.
+        let is_far = self.period() > self.config.relist_period;
+        if is_far && self.governor.is_any_late(instant) {
+            self.hurry(now);
+        }
         // After what a hint has asked for, which is the quicker answer.
         self.begin_relist(now);
         while let Some(inspected) = self.inspector.ended() {

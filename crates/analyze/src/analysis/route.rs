@@ -289,6 +289,12 @@ impl Input {
             output::Took::Around => self.read_as(Kind::Unknown),
             output::Took::Yes(kind) => {
                 self.read_as(kind);
+                // node-problem-detector's events quote the kernel's log.
+                if let Some(at) = memchr::memmem::find(text.as_bytes(), b"INFO: task ")
+                    && text.contains(" blocked for more than ")
+                {
+                    self.kernel.line(&text[at..], self.lines);
+                }
                 if self.output.lists_processes() {
                     self.ps.line(&text, self.lines);
                 }

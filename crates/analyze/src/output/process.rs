@@ -19,6 +19,8 @@ enum Who {
     Shim,
     Daemon,
     Init,
+    /// It is in state D while it is frozen, too.
+    RuncInit,
 }
 
 impl ProcessStatus {
@@ -33,6 +35,7 @@ impl ProcessStatus {
         let who = match name {
             "containerd" | "dockerd" | "crio" | "cri-dockerd" => Who::Daemon,
             "systemd" => Who::Init,
+            _ if name.starts_with("runc:[") => Who::RuncInit,
             _ if name.starts_with("containerd-shim") || name == "conmon" => Who::Shim,
             _ => Who::Other,
         };
@@ -59,6 +62,11 @@ impl ProcessStatus {
         let (cause, confidence) = match self.who {
             Who::Shim if is_stopped => (Cause::ShimUnresponsive, Confidence::High),
             Who::Daemon if is_stopped => (Cause::RuntimeUnresponsive, Confidence::High),
+            Who::RuncInit if state.starts_with("D ") => {
+                let says =
+                    "runc init is frozen, or blocked in the kernel: /proc/PID/stack tells which";
+                return seen.trouble(line, says);
+            }
             _ if state.starts_with("D ") => (Cause::StorageUnresponsive, Confidence::Low),
             _ => return,
         };
@@ -70,7 +78,7 @@ impl ProcessStatus {
         match self.who {
             Who::Shim => Some("containerd-shim".to_owned()),
             Who::Init => Some("systemd".to_owned()),
-            Who::Daemon | Who::Other => None,
+            Who::Daemon | Who::RuncInit | Who::Other => None,
         }
     }
 }

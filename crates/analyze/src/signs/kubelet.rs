@@ -51,8 +51,13 @@ pub(super) const SIGNS: &[Sign] = &[
         ListExceedsGrpcLimit,
         Certain,
     )
-    // What a device plug-in lists is no list of the runtime.
-    .without(&["listAndWatch", "ListAndWatch", "device plugin"]),
+    // What a device plug-in lists, or cAdvisor reads of one container, is no list of the runtime.
+    .without(&[
+        "listAndWatch",
+        "ListAndWatch",
+        "device plugin",
+        "failed to load container",
+    ]),
     sign(
         "message length too large",
         Kubelet,

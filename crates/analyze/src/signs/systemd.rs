@@ -7,7 +7,15 @@ use super::{Sign, sign};
 use crate::kind::Writer::Systemd;
 
 /// The same error of limits: of watches, control groups, semaphores, shared memory and threads.
-const NO_DISK: &[&str] = &["inotify", "watch", "cgroup", "sem", "shm", "pthread_create"];
+const NO_DISK: &[&str] = &[
+    "cpuset",
+    "inotify",
+    "watch",
+    "cgroup",
+    "sem",
+    "shm",
+    "pthread_create",
+];
 
 pub(super) const SIGNS: &[Sign] = &[
     sign(
@@ -86,6 +94,12 @@ pub(super) const SIGNS: &[Sign] = &[
         "kubelet.service: Watchdog timeout",
         Systemd,
         RepairLoop,
+        Medium,
+    ),
+    sign(
+        "Failed to start transient scope unit: Connection timed out",
+        Systemd,
+        BusUnavailable,
         Medium,
     ),
     // The words of the C library, which journald, shells and most programs use.

@@ -2,10 +2,11 @@
 
 use std::future::pending;
 use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use cri::Connect;
+use cri::{Connect, Endpoint};
 use pleg::model::wall_time::Moment;
 use pleg::out::health::{HealthReport, HealthState, Reason, StuckCall};
 use pleg::out::kubelet_view::{GUARDED_LISTS, REQUEST_TIMEOUT, guarded_kubelet_view};
@@ -22,6 +23,7 @@ use crate::proxy::{Report, Visit};
 #[derive(Clone, Debug)]
 pub struct Handle {
     started: Instant,
+    socket: Option<PathBuf>,
     report: watch::Receiver<Report>,
     mode: watch::Sender<Mode>,
     added: Histogram,
@@ -41,12 +43,21 @@ impl Handle {
     ) -> Self {
         Self {
             started: Instant::now(),
+            socket: None,
             report,
             mode,
             added,
             beats,
             visitors,
             _stop: Arc::new(stop),
+        }
+    }
+
+    /// The same for a guard that is reached by this socket, which its status names.
+    pub fn reached_by(self, socket: &Path) -> Self {
+        Self {
+            socket: Some(socket.to_owned()),
+            ..self
         }
     }
 
@@ -62,7 +73,8 @@ impl Handle {
         for call in &mut report.stuck {
             name(call, &shown);
         }
-        if let Phase::Guarding { since } | Phase::Silent { since } = shown.phase
+        if let Phase::Guarding { since } | Phase::Silent { since } | Phase::Refusing { since } =
+            shown.phase
             && let Some(listed) = listed_to_a_kubelet(&shown, since, now.instant)
         {
             let answers = matches!(shown.phase, Phase::Guarding { .. });
@@ -108,7 +120,7 @@ impl Handle {
     fn status(&self, report: Report, stuck: &[StuckCall], now: Instant) -> GuardStatus {
         let since = match report.phase {
             Phase::Guarding { since } => Some(now.saturating_duration_since(since).as_secs_f64()),
-            Phase::Passing | Phase::Silent { .. } | Phase::GivenUp => None,
+            Phase::Passing | Phase::Silent { .. } | Phase::Refusing { .. } | Phase::GivenUp => None,
         };
         let idle = now.saturating_duration_since(report.asked.unwrap_or(self.started));
         GuardStatus {
@@ -117,14 +129,21 @@ impl Handle {
                 Mode::Shadow => GuardMode::Shadow,
                 Mode::Pass => GuardMode::Pass,
             },
+            socket: self
+                .socket
+                .clone()
+                .map(|path| Endpoint::new(path).to_string()),
             guarding: since.is_some(),
             runtime_silent: matches!(report.phase, Phase::Silent { .. }),
+            refusing: matches!(report.phase, Phase::Refusing { .. }),
             limit_reached: report.phase == Phase::GivenUp,
             since_seconds: since,
             idle_seconds: Some(idle.as_secs_f64()),
             culprits: match report.phase {
                 Phase::Passing | Phase::Silent { .. } => Vec::new(),
-                Phase::Guarding { .. } | Phase::GivenUp => culprits(&report, stuck, now),
+                Phase::Guarding { .. } | Phase::Refusing { .. } | Phase::GivenUp => {
+                    culprits(&report, stuck, now)
+                }
             },
             answers: report.figures.answered,
             given_up: report.figures.given_up,

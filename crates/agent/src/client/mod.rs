@@ -47,7 +47,14 @@ impl FromStr for AgentChoice {
     fn from_str(text: &str) -> Result<Self, EndpointError> {
         match text {
             "off" => Ok(Self::Off),
-            path => Ok(Self::Named(path.parse::<Endpoint>()?.path().to_owned())),
+            path => {
+                // As any other file, it may be named from where one is.
+                let from_here = (!path.contains("://")).then(|| std::path::absolute(path).ok());
+                match from_here.flatten() {
+                    Some(path) => Ok(Self::Named(path)),
+                    None => Ok(Self::Named(path.parse::<Endpoint>()?.path().to_owned())),
+                }
+            }
         }
     }
 }
@@ -150,8 +157,10 @@ impl AgentClient {
     }
 }
 
+/// Whether its runtime is behind this endpoint: it is the runtime's own, or that of its guard.
 fn watches(status: &StatusReport, endpoint: &Endpoint) -> bool {
-    *status.runtime.endpoint == *endpoint.to_string()
+    let endpoint = endpoint.to_string();
+    *status.runtime.endpoint == *endpoint || status.guard.socket.as_ref() == Some(&endpoint)
 }
 
 #[cfg(test)]

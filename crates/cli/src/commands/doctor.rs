@@ -226,9 +226,12 @@ async fn facts(what: What, until: Instant) -> anyhow::Result<NodeFacts> {
             }),
             None => None,
         };
-        // The folder of the socket may be closed to us, and an agent knows what is in it.
-        let its = || agent.as_ref()?.0.runtime.endpoint.parse().ok();
-        match endpoint.or_else(its) {
+        // The folder of the socket may be closed to us, and an agent knows what is in it. And of the
+        // endpoint of a guard, the process and the folders are the guard's, not the runtime's.
+        let its = agent
+            .as_ref()
+            .and_then(|(status, _)| status.runtime.endpoint.parse().ok());
+        match its.or(endpoint) {
             Some(endpoint) => Ok(probes(endpoint, agent, &what, until).await),
             None => anyhow::Ok(ProbeFacts::default()),
         }

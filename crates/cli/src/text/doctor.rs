@@ -13,7 +13,7 @@ use pleg::out::words::counted;
 
 use super::status::duration;
 use super::wrap::{lines, wrap};
-use super::{BAD, BOLD, DIM, GOOD, NOTHING_TO_ANSWER_FROM, WARN, sentence, styled};
+use super::{BAD, BOLD, DIM, GOOD, NOT_CONFIRMED, NOTHING_TO_ANSWER_FROM, WARN, sentence, styled};
 
 /// As many as people read; JSON has them all.
 const MOST_FINDINGS: usize = 8;
@@ -93,6 +93,7 @@ fn of_guard(page: &mut String, guard: &GuardFacts) {
             "the time limit for guarding one fault is reached: all calls pass through".to_owned()
         }
         (GuardMode::Guard, None) if guard.runtime_silent => NOTHING_TO_ANSWER_FROM.to_owned(),
+        (GuardMode::Guard, None) if guard.refusing => NOT_CONFIRMED.to_owned(),
         (GuardMode::Guard, None) => "all list calls currently pass through".to_owned(),
         (GuardMode::Shadow, _) => {
             "it only compares: all calls pass through (mode shadow)".to_owned()

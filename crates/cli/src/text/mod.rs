@@ -52,6 +52,10 @@ pub fn clock(time: WallTime) -> String {
         .unwrap_or_default()
 }
 
+/// Of a guard that knows too little to answer.
+const NOT_CONFIRMED: &str =
+    "refuses lists: they are overdue, and not every container in them could be confirmed";
+
 /// Of a guard while the whole runtime is silent.
 const NOTHING_TO_ANSWER_FROM: &str = "cannot answer lists: the runtime answers no call";
 

@@ -11,7 +11,8 @@ use pleg::runtime::Rpc;
 use times::GoDuration;
 
 use super::{
-    BAD, BOLD, DIM, GOOD, NOTHING_TO_ANSWER_FROM, health_style, printable, sentence, styled,
+    BAD, BOLD, DIM, GOOD, NOT_CONFIRMED, NOTHING_TO_ANSWER_FROM, health_style, printable, sentence,
+    styled,
 };
 
 /// A line for each part of the report.
@@ -89,6 +90,7 @@ fn guard(guard: &GuardStatus) -> Option<String> {
             "the time limit for guarding one fault is reached: all calls pass through",
         ),
         (GuardMode::Guard, None) if guard.runtime_silent => styled(BAD, NOTHING_TO_ANSWER_FROM),
+        (GuardMode::Guard, None) if guard.refusing => styled(BAD, NOT_CONFIRMED),
         (GuardMode::Guard, None) => "guard: all list calls pass through".to_owned(),
         (GuardMode::Guard, Some(since)) => {
             let since = duration(since);

@@ -277,3 +277,20 @@ fn it_is_installed_and_taken_back_without_a_trace() {
     assert_eq!(fs::read_dir(units.path()).unwrap().count(), 0);
     Pleg::new(&uninstall).run().assert_code(2);
 }
+
+#[test]
+fn on_the_socket_of_a_guard_the_runtime_behind_it_is_diagnosed() {
+    let runtime = FakeRuntime::with_pods(PODS);
+    let guard = Guard::start(&runtime);
+    let cri = guard.path("cri.sock");
+    let bundle = guard.path("bundle.json.gz");
+    let agent = guard.path("agent.sock");
+    let diagnose = ["doctor", "-o", "json", "-r", &cri, "--agent", &agent];
+    let diagnose = [&diagnose[..], &["--bundle", &bundle]].concat();
+    let found = Pleg::new(&diagnose).run();
+    assert!(found.value()["guard"]["mode"] == "guard", "{}", found.out);
+    let bundle = flate2::read::GzDecoder::new(File::open(&bundle).unwrap());
+    let bundle: Value = serde_json::from_reader(bundle).unwrap();
+    let probed = format!("\"endpoint\":\"{}\"", runtime.endpoint());
+    assert!(bundle.to_string().contains(&probed), "{bundle:#}");
+}

@@ -117,6 +117,9 @@ pub struct GuardFacts {
     /// Whether it cannot answer lists, as the runtime answers no call at all.
     #[serde(default)]
     pub runtime_silent: bool,
+    /// Whether it refuses lists, as not everything in them can be confirmed.
+    #[serde(default)]
+    pub refusing: bool,
     /// Whether one fault was guarded for as long as the limit allows.
     pub limit_reached: bool,
     /// For how long no kubelet has used it, if none does.

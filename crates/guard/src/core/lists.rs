@@ -427,8 +427,9 @@ impl Guard {
                 self.lists[kind as usize].waiting.push(it);
                 continue;
             };
-            if let Reply::Message(_) = reply {
-                self.note_told(kind, &it.called, now);
+            match reply {
+                Reply::Message(_) => self.note_told(kind, &it.called, now),
+                Reply::Failed(_) => self.refused[kind as usize] = Some(now),
             }
             self.reads.tell_all(kind);
             self.reply(it.called.call, it.called.rpc, reply);

@@ -148,6 +148,8 @@ pub struct Guard {
     figures: Figures,
     /// When callers that may be answered were last told a list of each kind.
     listed: [Option<Instant>; 2],
+    /// When a list of each kind was last refused, because it could not be answered.
+    refused: [Option<Instant>; 2],
     /// When a kubelet last asked for it.
     asked: [Option<Instant>; 2],
     saved: Option<Saved>,
@@ -174,6 +176,7 @@ impl Guard {
             last_ask: 0,
             figures: Figures::default(),
             listed: [None; 2],
+            refused: [None; 2],
             asked: [None; 2],
             saved: None,
             started: (now, unix_nanos),
@@ -235,6 +238,7 @@ impl Guard {
         match self.guarding_since() {
             _ if self.is_given_up() => Phase::GivenUp,
             Some(since) if self.is_silent(now) => Phase::Silent { since },
+            Some(since) if self.refuses() => Phase::Refusing { since },
             Some(since) => Phase::Guarding { since },
             None => Phase::Passing,
         }
@@ -291,6 +295,12 @@ impl Guard {
         let lists = lists.filter(|asked| !governor.has_answered_since(*asked));
         let since = lists.chain(governor.silent_since()).min();
         since.is_some_and(|since| now >= since + self.settings.list_overdue)
+    }
+
+    /// Whether the last list of a kind that was asked for was refused.
+    fn refuses(&self) -> bool {
+        let mut both = self.refused.iter().zip(&self.listed);
+        both.any(|(refused, listed)| refused > listed)
     }
 
     /// Whether one fault was guarded for longer than the limit: everything passes.

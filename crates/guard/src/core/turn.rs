@@ -53,6 +53,12 @@ pub enum Phase {
         /// Since when they are not passed.
         since: Instant,
     },
+    /// They are overdue, and the last one that was asked for could not be answered: not everything
+    /// in it was confirmed.
+    Refusing {
+        /// Since when they are not passed.
+        since: Instant,
+    },
     /// They pass although they are overdue: that was guarded for as long as the limit allows.
     GivenUp,
 }

@@ -268,7 +268,7 @@ impl Driver {
         let figures = state.guard.figures();
         let stuck = match phase {
             Phase::Passing | Phase::Silent { .. } => Vec::new(),
-            Phase::Guarding { .. } | Phase::GivenUp => {
+            Phase::Guarding { .. } | Phase::Refusing { .. } | Phase::GivenUp => {
                 state.guard.stuck(&self.reports.borrow().stuck)
             }
         };
@@ -382,6 +382,10 @@ fn tell(phase: Phase) {
         Phase::Guarding { .. } => {
             tracing::warn!("a list is overdue: the guard answers it in place of the runtime");
         }
+        Phase::Refusing { .. } => tracing::error!(
+            "a list is overdue, and the guard cannot answer it: not every container in it could be \
+             confirmed"
+        ),
         Phase::Silent { .. } => tracing::error!(
             "the runtime answers no call: the guard cannot answer lists in its place"
         ),

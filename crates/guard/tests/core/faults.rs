@@ -211,3 +211,22 @@ fn while_the_whole_runtime_is_silent_it_does_not_say_that_it_answers() {
     node.pass(SECOND * 3);
     assert_eq!(node.phase(), Phase::Passing);
 }
+
+#[test]
+fn while_it_refuses_a_list_it_does_not_say_that_it_answers() {
+    let mut node = Node::new(20, CONTAINERS);
+    // The list hangs, and so does every status: nothing can be confirmed, but the runtime lives.
+    node.hangs = |rpc, _| matches!(rpc, Rpc::ListContainers | Rpc::ContainerStatus);
+    node.pass(SECOND * 5);
+    assert_eq!(node.call(Rpc::ListContainers, "").0, None);
+    let phase = node.phase();
+    assert!(matches!(phase, Phase::Refusing { .. }), "{phase:?}");
+    // Now one container alone hangs: the next list is answered.
+    node.hangs = locked;
+    node.pass(SECOND * 3);
+    assert!(node.call(Rpc::ListContainers, "").0.is_some());
+    assert!(matches!(node.phase(), Phase::Guarding { .. }));
+    node.lift();
+    node.pass(SECOND * 3);
+    assert_eq!(node.phase(), Phase::Passing);
+}

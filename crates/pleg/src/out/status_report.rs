@@ -157,11 +157,18 @@ impl GuardMode {
 pub struct GuardStatus {
     /// What it does.
     pub mode: GuardMode,
+    /// The endpoint that it serves: a kubelet's, in place of the runtime's.
+    #[serde(default)]
+    pub socket: Option<String>,
     /// Whether lists are answered in the runtime's place now.
     pub guarding: bool,
     /// Whether lists are overdue and cannot be answered, as the runtime answers no call at all.
     #[serde(default)]
     pub runtime_silent: bool,
+    /// Whether lists are overdue, and the last one that was asked for was refused, as not everything
+    /// in it could be confirmed.
+    #[serde(default)]
+    pub refusing: bool,
     /// Whether one fault was guarded for as long as the limit allows: everything passes.
     pub limit_reached: bool,
     /// For how long they are.

@@ -301,6 +301,9 @@ fn guard(report: &StatusReport, theme: &Theme) -> (String, Style) {
             "cannot answer, the runtime is silent".to_owned(),
             theme.bad(),
         ),
+        (GuardMode::Guard, None) if guard.refusing => {
+            ("refusing, not all confirmed".to_owned(), theme.bad())
+        }
         _ if guard.is_bypassed() => ("not used by the kubelet".to_owned(), theme.bad()),
         (GuardMode::Shadow, _) => {
             let text = format!("shadow, {} differences", guard.differences);

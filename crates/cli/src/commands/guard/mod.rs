@@ -259,7 +259,7 @@ pub async fn guarding(
         ids: host_ids(runtime),
         unix_nanos: system_clock()().as_unix_nanos(),
     };
-    Ok(proxy.start(listener, mode)?)
+    Ok(proxy.start(listener, mode)?.reached_by(path))
 }
 
 /// Where the guard of this runtime keeps something for its next start.

@@ -99,11 +99,13 @@ impl What {
             | Self::NoRelist
             | Self::PodWaited
             | Self::Guarding
-            | Self::HintsMissing
             | Self::Finding { .. }
             | Self::Sign { .. }
             | Self::NotRecorded => Level::Warning,
-            Self::RuntimeStarted | Self::KubeletStarted | Self::Event { .. } => Level::Info,
+            Self::RuntimeStarted
+            | Self::KubeletStarted
+            | Self::HintsMissing
+            | Self::Event { .. } => Level::Info,
         }
     }
 
@@ -124,7 +126,7 @@ impl What {
             Self::KubeletStarted => "kubelet started".into(),
             Self::Guarding => "guarding".into(),
             Self::Event { event, .. } => event.clone(),
-            Self::HintsMissing => "event source down".into(),
+            Self::HintsMissing => "exits or events not announced".into(),
             Self::Finding { cause, .. } => cause.id().into(),
             Self::Sign { cause } => cause.id().into(),
             Self::NotRecorded => "not recorded".into(),

@@ -5,6 +5,9 @@ use std::time::Duration;
 use episodes::{Episode, What};
 use times::{GoDuration, WallTime};
 
+/// Of a shorter time it is not known how long it was.
+const MOMENT: Duration = Duration::from_millis(1);
+
 /// Within this time it is noticed that a runtime is silent.
 const NOTICED: Duration = Duration::from_secs(30);
 
@@ -84,7 +87,7 @@ pub fn summary(episodes: &[Episode]) -> Option<String> {
         let time = together(its.iter().map(|it| (it.from, it.until())).collect());
         parts.push(match time {
             // A single line says so, the last that was read.
-            Duration::ZERO => said.to_owned(),
+            time if time < MOMENT => said.to_owned(),
             time => format!("{said} for {}{}", at_least(&its), shown(time)),
         });
     }

@@ -140,7 +140,7 @@ fn list(picture: &Picture, page: &mut String) {
 
 fn line(episode: &Episode) -> String {
     let lasted = match episode.lasted() {
-        None => "to the end".to_owned(),
+        None => "not ended".to_owned(),
         Some(Duration::ZERO) => String::new(),
         Some(lasted) if lasted < Duration::from_secs(1) => "< 1s".to_owned(),
         Some(lasted) => GoDuration(Duration::from_secs(lasted.as_secs())).to_string(),

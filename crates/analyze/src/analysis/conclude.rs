@@ -365,8 +365,14 @@ fn nothing_found(analysis: &Analysis) -> String {
         return "Nothing in the input was recognised, so it shows no problem and no health."
             .to_owned();
     }
+    let lines: u64 = analysis.inputs.iter().map(|input| input.lines).sum();
+    let unread: u64 = analysis.inputs.iter().map(|input| input.unread_lines).sum();
     let kinds = analysis.errors.iter().map(|error| error.lines);
     match kinds.sum::<u64>() + analysis.other_errors {
+        0 if unread * 2 > lines => format!(
+            "Only {} of {lines} lines were recognised; they show no problem.",
+            lines - unread
+        ),
         0 => "No problem was found in the input.".to_owned(),
         1 => "No known problem was found in the input. One line reports an error.".to_owned(),
         lines => format!("No known problem was found in the input. {lines} lines report errors."),

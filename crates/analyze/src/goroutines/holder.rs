@@ -200,6 +200,7 @@ fn why(group: &Group, pile: Option<&Pile>) -> String {
     let Some(pile) = pile else {
         return match is_relist(group) {
             true => format!("{waits}, and it is the relist itself"),
+            false if group.oldest.minutes.is_none() => waits,
             false => format!("{waits}, longer than any other goroutine that is not idle"),
         };
     };

@@ -11,6 +11,7 @@ use clap::Args;
 use doctor::diagnosis::{NodeVerdict, diagnose};
 use indicatif::{ProgressBar, ProgressStyle};
 use pleg::model::wall_time::system_clock;
+use recorder::fold::Fold;
 
 use crate::args::{Format, Global};
 use crate::{Found, output, text};
@@ -104,9 +105,22 @@ fn add_snapshot(analysis: &mut Analysis, path: String, is_alone: bool) {
                 let error = anyhow::Error::from(error).context("its bundle cannot be read");
                 input.error = Some(output::sentence(&error));
             }
+            let mut fold = Fold::default();
+            read.entries.into_iter().for_each(|entry| fold.take(entry));
+            if let Some(happened) = timeline::summary(&fold.finish().0) {
+                let path = &input.path;
+                analysis.unexplained.push(format!(
+                    "{path}: its history tells: {happened} `pleg timeline` draws it"
+                ));
+            }
             match read.parts.facts {
                 Some(facts) => {
-                    let diagnosis = diagnose(&facts, |_| true);
+                    let mut diagnosis = diagnose(&facts, |_| true);
+                    if diagnosis.verdict == NodeVerdict::Ok && !analysis.unexplained.is_empty() {
+                        diagnosis
+                            .summary
+                            .push_str("; before that, something was wrong, as the history tells");
+                    }
                     if is_alone || diagnosis.verdict == NodeVerdict::Problem {
                         analysis.summary = diagnosis.summary;
                     }

@@ -9,6 +9,7 @@ use clap::Args;
 use cri::Endpoint;
 use doctor::bundle;
 use pleg::model::wall_time::{WallTime, system_clock};
+use recorder::Recorded;
 use recorder::store::{Range, Reader, read};
 use serde::Serialize;
 use snapshot::{Head, Parts};
@@ -75,7 +76,15 @@ pub async fn run(global: &Global, options: Snapshot) -> anyhow::Result<Found> {
     let parts = parts(global, &options, &mut missing).await?;
     let folder = options.history.unwrap_or_else(history_directory);
     let range = Range::since(since);
-    let history = on_disk(move || History::read(&folder, range, options.since)).await?;
+    let endpoint = parts
+        .status
+        .as_ref()
+        .map(|status| status.runtime.endpoint.clone());
+    let read = move || {
+        check_runtime(&folder, taken, endpoint.as_deref())?;
+        History::read(&folder, range, options.since)
+    };
+    let history = on_disk(read).await?;
     if let Err(why) = &history {
         missing.push(why.clone());
     }
@@ -184,6 +193,26 @@ fn because(error: anyhow::Error) -> String {
     let sentence = output::sentence(&error);
     let lines: Vec<_> = sentence.lines().map(str::trim).collect();
     lines.join(" ")
+}
+
+/// An agent records its status every minute.
+const LATELY: Duration = Duration::from_secs(180);
+
+/// Whether another runtime's history is recorded there now.
+fn check_runtime(folder: &Path, now: WallTime, endpoint: Option<&str>) -> Result<(), String> {
+    let lately = read(folder, Range::since(now.before(LATELY))).into_iter();
+    let endpoints = lately.flatten().filter_map(|entry| match entry.what {
+        Recorded::Status(status) => Some(status.report.runtime.endpoint),
+        _ => None,
+    });
+    match endpoints.last().zip(endpoint) {
+        Some((recorded, endpoint)) if &*recorded != endpoint => Err(format!(
+            "history: {} is that of another runtime, {}: --history names the directory",
+            shown(folder),
+            text::printable(&recorded)
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// Entries, of which there is at least one.

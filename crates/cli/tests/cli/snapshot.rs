@@ -5,6 +5,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use flate2::read::GzDecoder;
+use pleg::model::wall_time::WallTime;
+use pleg::runtime::Rpc;
+use sim::Fault;
 
 use crate::support::{Agent, FakeRuntime, Pleg, eventually};
 
@@ -167,4 +170,77 @@ fn what_was_cut_off_with_the_bundle_leaves_the_history_readable() {
     let said = Pleg::new(&["doctor", "--from", path]).run().assert_code(2);
     let said = said.sentence();
     assert!(said.contains("the snapshot has no bundle"), "{said}");
+}
+
+#[test]
+fn the_history_of_another_runtime_is_no_part_of_a_snapshot() {
+    let [ours, theirs] = ["a", "b"].map(|pod| FakeRuntime::with_pods(&[(pod, &["x"])]));
+    let agents = [&ours, &theirs].map(|runtime| Agent::watching(&runtime.path()));
+    agents.iter().for_each(Agent::wait_healthy);
+    agents.iter().for_each(recorded);
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("node.gz");
+    let args = [
+        "snapshot",
+        "-o",
+        "json",
+        "--agent",
+        &agents[0].socket,
+        "--history",
+        agents[1].history.path().to_str().unwrap(),
+        file.to_str().unwrap(),
+    ];
+    let report = Pleg::new(&args).run().assert_code(0).value();
+    let missing = report["missing"].to_string();
+    assert!(missing.contains("is that of another runtime"), "{missing}");
+    assert_eq!(report["entries"], 0, "{report}");
+}
+
+#[test]
+fn a_timeline_of_a_snapshot_reaches_to_when_it_was_taken() {
+    let runtime = FakeRuntime::with_pods(&[("a", &["x"])]);
+    let agent = Agent::watching(&runtime.path());
+    agent.wait_healthy();
+    runtime.sim.fault(Rpc::ListContainers, None, Fault::Hang);
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("node.gz");
+    let path = file.to_str().unwrap();
+    let history = agent.history.path().to_str().unwrap();
+    // Nothing is recorded between the beginning of the fault and the snapshot.
+    let seconds = eventually("the list hangs for some time", || {
+        let args = [
+            "snapshot",
+            "--agent",
+            &agent.socket,
+            "--history",
+            history,
+            path,
+        ];
+        Pleg::new(&args).run().assert_code(0);
+        let drawn = Pleg::new(&["timeline", "-o", "json", path]).run();
+        let drawn = drawn.assert_code(0).value();
+        let mut episodes = drawn["episodes"].as_array().unwrap().iter();
+        let hung = episodes.find(|it| it["call"] == "ListContainers")?;
+        let time = |name: &str| serde_json::from_value::<WallTime>(hung[name].clone()).ok();
+        let lasted = time("seenUntil")?.since(time("from")?);
+        (lasted.as_secs() >= 5).then_some(lasted.as_secs())
+    });
+    assert!(seconds >= 5);
+    // Afterwards all is well, but not what was.
+    runtime.sim.lift_all();
+    agent.wait_healthy();
+    let args = [
+        "snapshot",
+        "--agent",
+        &agent.socket,
+        "--history",
+        history,
+        path,
+    ];
+    Pleg::new(&args).run().assert_code(0);
+    let analyzed = Pleg::new(&["analyze", path]).run().assert_code(1).out;
+    assert!(
+        analyzed.contains("its history tells: ListContainers did not return for"),
+        "{analyzed}"
+    );
 }

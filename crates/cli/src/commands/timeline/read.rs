@@ -26,9 +26,9 @@ use doctor::facts::NodeFacts;
 use episodes::{Episode, Source, What};
 use pleg::model::wall_time::WallTime;
 use pleg::out::words::counted;
-use recorder::Entry;
 use recorder::fold::Fold;
 use recorder::store::{Range, Skipped, is_history};
+use recorder::{Entry, Recorded, Status};
 use timeline::{Advice, Picture};
 
 use self::times::{Times, apart};
@@ -112,7 +112,18 @@ impl Read {
 
     fn snapshot(&mut self, path: &str) -> anyhow::Result<()> {
         let read = snapshot::open(Path::new(path)).with_context(|| printable(path).into_owned())?;
-        let count = self.fold(path, read.entries);
+        let count = read.entries.len();
+        let taken = read.head.taken;
+        // What was so when the snapshot was taken, which its history may not tell yet.
+        let status = read.parts.status.filter(|status| status.relist.count > 0);
+        let status = status.map(|report| Entry {
+            time: taken,
+            what: Recorded::Status(Box::new(Status {
+                report,
+                left_out: 0,
+            })),
+        });
+        self.fold(path, read.entries.into_iter().chain(status));
         self.sources
             .push(format!("{path} (snapshot, {count} entries)"));
         if !read.is_whole {

@@ -14,11 +14,20 @@ const PATIENCE: Duration = Duration::from_secs(45);
 /// This program, also after its file was replaced.
 const OURSELVES: &str = "/proc/self/exe";
 
-/// Runs `pleg doctor` on the runtime at `endpoint`. It is killed if the screen ends before it.
+/// Runs `pleg doctor` on the runtime at `endpoint`, without the agent if that has gone.
 pub async fn run(endpoint: String, agent: AgentChoice) -> Result<Diagnosis, String> {
+    let is_named = matches!(agent, AgentChoice::Named(_));
+    match ask(&endpoint, agent).await {
+        Err(_) if is_named => ask(&endpoint, AgentChoice::Off).await,
+        answer => answer,
+    }
+}
+
+/// It is killed if the screen ends before it.
+async fn ask(endpoint: &str, agent: AgentChoice) -> Result<Diagnosis, String> {
     let mut command = Command::new(OURSELVES);
     command
-        .args(["doctor", "-o", "json", "-r", &endpoint])
+        .args(["doctor", "-o", "json", "-r", endpoint])
         .stdin(Stdio::null())
         .kill_on_drop(true);
     match agent {

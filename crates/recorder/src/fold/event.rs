@@ -1,11 +1,12 @@
 //! Events: deaths and starts.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use causes::finding::{Culprit, PodName};
 use episodes::{Episode, What};
 use pleg::model::event::{Event, EventType};
-use pleg::model::id::PodRef;
+use pleg::model::id::{Id, PodRef};
 use pleg::model::wall_time::WallTime;
 use pleg::records::diff::Subject;
 use times::GoDuration;
@@ -43,6 +44,27 @@ pub(super) fn episode(event: &Event, happened: Option<WallTime>) -> Option<Episo
     // In the picture it is when it happened, if that is known.
     let time = happened.map_or(event.time, |happened| happened.min(event.time));
     Some(Episode::at(time, what, reason).about(who))
+}
+
+/// How many containers and sandboxes are remembered.
+const MAX_TOLD: usize = 10_000;
+
+/// The last event of each container and sandbox: an agent that starts again in the middle of a fault
+/// tells some of them a second time.
+#[derive(Debug, Default)]
+pub(super) struct Told(BTreeMap<Id, EventType>);
+
+impl Told {
+    /// Whether this was not told before.
+    pub(super) fn is_news(&mut self, event: &Event) -> bool {
+        let Some(id) = &event.id else {
+            return true;
+        };
+        if self.0.len() >= MAX_TOLD {
+            self.0.clear();
+        }
+        self.0.insert(id.clone(), event.event_type) != Some(event.event_type)
+    }
 }
 
 /// An event that is reported later than this after it happened was held up: lists come every second.

@@ -35,6 +35,11 @@ impl Key {
         matches!(self, Self::Hung(..) | Self::Failing(..))
     }
 
+    /// Whether it is about a call for one container or pod.
+    pub(super) fn is_call_for_one(&self) -> bool {
+        matches!(self, Self::Hung(_, Some(_)) | Self::Failing(..))
+    }
+
     /// Whether a change of health tells it.
     pub(super) fn is_health(&self) -> bool {
         matches!(self, Self::Health(..) | Self::Unreachable | Self::Silent)

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use episodes::{Episode, What};
 use pleg::model::wall_time::WallTime;
-use pleg::out::health::HealthState;
+use pleg::out::health::{HealthState, Reason};
 use pleg::out::told::Record;
 use times::GoDuration;
 
@@ -24,6 +24,7 @@ mod found;
 mod lasting;
 mod status;
 
+use event::Told;
 use found::Found;
 use lasting::{Key, Lasting};
 
@@ -47,6 +48,7 @@ pub fn episodes(entries: impl IntoIterator<Item = Entry>) -> (Vec<Episode>, u64)
 pub struct Fold {
     found: Found,
     lasting: Lasting,
+    told: Told,
     last: Option<Last>,
     set_back: Duration,
     first: Option<WallTime>,
@@ -80,7 +82,9 @@ impl Fold {
                     if let Some(episode) = event::episode(&event, told.happened) {
                         self.found.add(episode);
                     }
-                    if let Some(episode) = event::waited(&event, told.happened) {
+                    let is_news = self.told.is_news(&event);
+                    let waited = event::waited(&event, told.happened);
+                    if let Some(episode) = waited.filter(|_| is_news) {
                         self.found.add(episode);
                     }
                 }
@@ -101,8 +105,13 @@ impl Fold {
             },
             Recorded::Status(status) => {
                 let told = status::of(&status.report, time);
-                // A list that was cut does not show what has ended.
-                let is_shown = |key: &Key| status.left_out == 0 || !key.is_call();
+                // While nobody is answered, it says nothing of one container's calls.
+                let is_silent = status.report.health.reason == Reason::RuntimeSilent;
+                // And a list that was cut does not show what has ended.
+                let is_shown = |key: &Key| {
+                    !(is_silent && key.is_call_for_one())
+                        && (status.left_out == 0 || !key.is_call())
+                };
                 self.lasting
                     .replace(is_shown, told.lasts, time, &mut self.found);
                 for finding in told.findings {

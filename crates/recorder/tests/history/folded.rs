@@ -161,11 +161,11 @@ fn everything_that_a_status_shows_is_an_episode_of_its_own() {
                 ("/stream/state", json!("retrying")),
                 ("/relist/count", json!(2)),
             ],
-            row("event source down", "", 10, 20),
+            row("exits or events not announced", "", 10, 20),
         ),
         (
             vec![("/kernel/state", json!("unavailable"))],
-            row("event source down", "", 10, 20),
+            row("exits or events not announced", "", 10, 20),
         ),
         (
             vec![("/failing", failing)],
@@ -290,4 +290,35 @@ fn a_pod_whose_exit_was_reported_late_waited_from_the_exit_to_the_report() {
         "container app died; reported after 1m53s by relist"
     );
     assert_eq!(waited(died(12)), None);
+}
+
+#[test]
+fn what_an_agent_that_starts_again_tells_a_second_time_is_nobody_who_waited() {
+    let died = |reported: u64| {
+        let event = json!({"kind": "event", "time": time(reported), "type": "ContainerDied",
+            "pod": {"uid": "u", "namespace": "default", "name": "web-0"}, "id": "61ac7eca54e9",
+            "subject": "container", "container": "app", "exitCode": 1, "reason": "Error",
+            "initial": false, "source": "relist"});
+        let record = serde_json::from_value(event).unwrap();
+        Entry::told(record, Some(time(10))).unwrap()
+    };
+    let (all, _) = episodes([began(0), died(11), began(300), died(310)]);
+    assert!(!all.iter().any(|it| it.what == What::PodWaited), "{all:?}");
+}
+
+#[test]
+fn a_call_that_hung_before_the_runtime_fell_silent_has_no_end_while_it_is_silent() {
+    let silent = [
+        ("/health/state", json!("Degraded")),
+        ("/health/reason", json!("RuntimeSilent")),
+    ];
+    let entries = vec![
+        began(0),
+        status(12, &[("/stuck", stuck("a", 2.0))]),
+        status(20, &silent),
+        healthy(60),
+    ];
+    let call = row("ContainerStatus hangs", "default/web-0/app", 10, 60);
+    let rows = rows(entries);
+    assert!(rows.contains(&call), "{rows:?}");
 }

@@ -47,14 +47,7 @@ impl FromStr for AgentChoice {
     fn from_str(text: &str) -> Result<Self, EndpointError> {
         match text {
             "off" => Ok(Self::Off),
-            path => {
-                // As any other file, it may be named from where one is.
-                let from_here = (!path.contains("://")).then(|| std::path::absolute(path).ok());
-                match from_here.flatten() {
-                    Some(path) => Ok(Self::Named(path)),
-                    None => Ok(Self::Named(path.parse::<Endpoint>()?.path().to_owned())),
-                }
-            }
+            path => Ok(Self::Named(path.parse::<Endpoint>()?.path().to_owned())),
         }
     }
 }

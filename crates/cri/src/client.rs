@@ -16,7 +16,6 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::UnixStream;
 use tonic::body::Body;
 use tonic::codec::Streaming;
-use tonic::metadata::MetadataValue;
 use tonic::transport::Channel;
 use tonic::{Code, Request, Status};
 use tonic_prost::ProstCodec;
@@ -60,10 +59,6 @@ const WINDOW: u32 = 1 << 20;
 /// A connection that is being made.
 pub type Connecting = Pin<Box<dyn Future<Output = io::Result<UnixStream>> + Send>>;
 
-/// A header of calls that a proxy which answers in place of its runtime, such as `pleg guard`,
-/// passes on: what the runtime itself says is wanted.
-pub const RUNTIMES_OWN_ANSWER: &str = "pleg-runtimes-own-answer";
-
 /// Makes a connection to a runtime.
 pub type Connect = Arc<dyn Fn() -> Connecting + Send + Sync>;
 
@@ -75,7 +70,6 @@ pub type Connect = Arc<dyn Fn() -> Connecting + Send + Sync>;
 pub struct Client {
     channel: Channel,
     max_message_size: usize,
-    asks_runtime_itself: bool,
 }
 
 impl Client {
@@ -108,16 +102,6 @@ impl Client {
         Self {
             channel,
             max_message_size,
-            asks_runtime_itself: false,
-        }
-    }
-
-    /// The same for who wants to know what the runtime does, not what a proxy answers in its
-    /// place: its calls bear [`RUNTIMES_OWN_ANSWER`].
-    pub fn asking_the_runtime_itself(self) -> Self {
-        Self {
-            asks_runtime_itself: true,
-            ..self
         }
     }
 
@@ -130,7 +114,7 @@ impl Client {
         let mut grpc = self.ready().await?;
         let codec = ProstCodec::<Q, A>::default();
         let answer = grpc
-            .unary(self.request(request), path(api, rpc), codec)
+            .unary(Request::new(request), path(api, rpc), codec)
             .await?;
         Ok(answer.into_inner())
     }
@@ -185,13 +169,9 @@ impl Client {
         request: Q,
         mut items: Items<F>,
     ) -> Result<usize, Status> {
-        let mut head = http::Request::post(path(api, rpc))
+        let request = http::Request::post(path(api, rpc))
             .header(http::header::CONTENT_TYPE, "application/grpc")
-            .header(http::header::TE, "trailers");
-        if self.asks_runtime_itself {
-            head = head.header(RUNTIMES_OWN_ANSWER, "1");
-        }
-        let request = head
+            .header(http::header::TE, "trailers")
             .body(Body::new(Full::new(framed(&request.encode_to_vec()))))
             .map_err(|error| Status::internal(error.to_string()))?;
         let mut channel = self.channel.clone();
@@ -237,18 +217,9 @@ impl Client {
         let mut grpc = self.ready().await?;
         let codec = ProstCodec::<Q, A>::default();
         let answer = grpc
-            .server_streaming(self.request(request), path(api, rpc), codec)
+            .server_streaming(Request::new(request), path(api, rpc), codec)
             .await?;
         Ok(answer.into_inner())
-    }
-
-    fn request<Q>(&self, message: Q) -> Request<Q> {
-        let mut request = Request::new(message);
-        if self.asks_runtime_itself {
-            let value = MetadataValue::from_static("1");
-            request.metadata_mut().insert(RUNTIMES_OWN_ANSWER, value);
-        }
-        request
     }
 
     async fn ready(&self) -> Result<tonic::client::Grpc<Channel>, Status> {

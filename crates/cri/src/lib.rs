@@ -36,7 +36,7 @@ mod items;
 pub mod lean;
 mod rpc;
 
-pub use client::{ApiVersion, Client, Connect, Connecting, RUNTIMES_OWN_ANSWER};
+pub use client::{ApiVersion, Client, Connect, Connecting};
 pub use connection::Connection;
 pub use endpoint::{Endpoint, EndpointError};
 pub use rpc::{NoSuchRpc, Rpc, Subject};

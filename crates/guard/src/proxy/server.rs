@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream as StdUnixStream;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use cri::{ApiVersion, RUNTIMES_OWN_ANSWER, Rpc};
+use cri::{ApiVersion, Rpc};
 use http::{Request, Response, Version};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -131,9 +131,7 @@ async fn serve_call(
             Err(why) => driver.lost_answer(&why, from).await,
         });
     }
-    // What our own caller lists is what is answered from, so it is read.
-    let wants_own = from == Caller::Client && request.headers().contains_key(RUNTIMES_OWN_ANSWER);
-    let Some(rpc) = rpc.filter(|rpc| is_intercepted(*rpc) && !wants_own) else {
+    let Some(rpc) = rpc.filter(|rpc| is_intercepted(*rpc)) else {
         return Ok(pass(&driver, request.map(BodyExt::boxed_unsync), from).await);
     };
     let (parts, body) = request.into_parts();

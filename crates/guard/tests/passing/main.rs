@@ -214,22 +214,3 @@ async fn a_runtime_that_is_not_there_is_unavailable_and_found_once_it_is() {
     }
     drop(connect(behind.guard_path()).await);
 }
-
-#[tokio::test]
-async fn who_wants_the_runtimes_own_answer_is_not_answered_from_memory() {
-    let behind = Behind::start().await;
-    let (_, mut guarded) = behind.both().await;
-    let path = "/runtime.v1.RuntimeService/Version";
-    let body = wire::framed(b"");
-    behind.replies_with(Reply::good(wire::framed(b"\n\x01v")));
-    let first = guarded.send(request(path, body.clone(), &[])).await;
-    let first = Seen::of(first).await;
-    behind.hangs_on("hang");
-    let hangs = ("x-do", "hang");
-    let again = guarded.send(request(path, body.clone(), &[hangs]));
-    let again = timeout(SECOND * 10, again).await.expect("from memory");
-    assert_eq!(Seen::of(again).await.body, first.body);
-    let own = (cri::RUNTIMES_OWN_ANSWER, "1");
-    let itself = guarded.send(request(path, body, &[hangs, own]));
-    assert!(timeout(SECOND * 5, itself).await.is_err());
-}

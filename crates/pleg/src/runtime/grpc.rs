@@ -58,8 +58,7 @@ impl GrpcRuntime {
 
     fn on(client: Client) -> Self {
         Self {
-            // What it does is what is watched; behind a guard, too.
-            client: client.asking_the_runtime_itself(),
+            client,
             speaks_only_v1alpha2: AtomicBool::new(false),
             asks_for_v1: true,
             sandboxes: List::new(Rpc::ListPodSandbox, Rpc::StreamPodSandboxes),

@@ -4,7 +4,8 @@
 //! ```text
 //!   StatusReport, as it is made --> Gist: what matters of it --> another one? --> record
 //!                                                                    ^
-//!                                 at most one a second; in a row, at most as the budget allows
+//!                                 at most one a second, but a change of health at once;
+//!                                 in a row, at most as the budget allows
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -101,7 +102,9 @@ impl Changes {
         let counters = Counters::of(&report.guard);
         let is_due = match &self.last {
             None => true,
-            Some(last) if now < last.at + PAUSE => false,
+            // Whoever steps through the history stops where the health changes: what is shown
+            // there is not to be a mixture of before and after.
+            Some(last) if now < last.at + PAUSE && gist.health == last.gist.health => false,
             Some(last) if now >= last.at + HEARTBEAT => true,
             Some(last) if gist != last.gist => self.budget.take(),
             Some(last) => counters != last.counters && now >= last.at + COUNTERS,

@@ -21,6 +21,9 @@ use crate::{Entry, Recorded, Told};
 
 mod pods;
 
+/// A status that is recorded so soon after a change of health belongs to it.
+const TOGETHER: Duration = Duration::from_secs(2);
+
 /// A part of the state at a time.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Update {
@@ -88,7 +91,7 @@ fn lasting(report: &StatusReport, passed: Duration) -> StatusReport {
     let mut report = report.clone();
     grow_older(&mut report.stuck, &mut report.failing, passed);
     let passed = passed.as_secs_f64();
-    if passed >= OVERDUE_SECONDS {
+    if passed > 0.0 {
         report
             .in_flight
             .retain(|call| call.age_seconds >= OVERDUE_SECONDS);
@@ -113,23 +116,28 @@ impl Recording {
     }
 
     /// Where a reader begins: at the first trouble, because a recording is looked at to find its
-    /// cause, or else at the last entry, when most is known.
+    /// cause, or else at the last entry, when most is known. The status of it is recorded right
+    /// after the change of health was told.
     pub fn opening(&self) -> WallTime {
-        let state = |entry: &Entry| match &entry.what {
-            Recorded::Status(status) => Some(status.report.health.state),
-            Recorded::Told(Told {
-                record: Record::Health(health),
-                ..
-            }) => Some(health.state),
-            _ => None,
+        let is_trouble = |entry: &Entry| {
+            let state = match &entry.what {
+                Recorded::Status(status) => status.report.health.state,
+                Recorded::Told(Told {
+                    record: Record::Health(health),
+                    ..
+                }) => health.state,
+                _ => return false,
+            };
+            matches!(state, HealthState::Degraded | HealthState::Unhealthy)
         };
-        let trouble = self.entries.iter().find(|entry| {
-            matches!(
-                state(entry),
-                Some(HealthState::Degraded | HealthState::Unhealthy)
-            )
-        });
-        trouble.map_or(self.span.1, |entry| entry.time)
+        let Some(first) = self.entries.iter().position(is_trouble) else {
+            return self.span.1;
+        };
+        let began = self.entries[first].time;
+        let mut status = self.entries[first..].iter();
+        let status = status.find(|entry| matches!(entry.what, Recorded::Status(_)));
+        let status = status.filter(|entry| is_trouble(entry) && entry.time.since(began) < TOGETHER);
+        status.map_or(began, |entry| entry.time)
     }
 
     /// The time of the next entry.

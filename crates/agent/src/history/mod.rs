@@ -88,9 +88,16 @@ impl History {
         let mut feed = Feed::new(self, agent);
         loop {
             tokio::select! {
-                record = told.next() => match record {
-                    Some(record) => feed.told(record),
-                    None => return pending().await,
+                record = told.next() => {
+                    let Some(record) = record else {
+                        return pending().await;
+                    };
+                    let is_health = matches!(record, Record::Health(_));
+                    feed.told(record);
+                    // The next of the reports would come up to a second later.
+                    if is_health && let Ok(report) = agent.report().await {
+                        feed.report(&report, Instant::now());
+                    }
                 },
                 changed = reports.changed() => {
                     if changed.is_err() {

@@ -48,7 +48,7 @@ Keys:
   ↑ ↓ j k, PgUp PgDn, g G   move; in a recording j and k step
   tab                       next table: pods, outstanding calls, events, findings
   enter, esc                the story of a pod, or a finding; back
-  / , !                     filter by pod, container or call; leave out what matches
+  / , !                     filter by pod, container, call or id; leave out what matches
   ctrl-z                    faults only
   S N T A L                 sort pods by state, name, restarts, last change, latency
   d                         run `pleg doctor` on this node

@@ -50,6 +50,23 @@ fn a_change_is_recorded_when_it_happens_and_the_age_of_a_call_is_none() {
 }
 
 #[test]
+fn a_change_of_health_is_recorded_at_once() {
+    let began = Instant::now();
+    let mut changes = Changes::new(began);
+    let mut is_due = |millis, state, stuck| {
+        let report = report(state, "ContainerStuck", stuck);
+        changes.is_due(&report, began + Duration::from_millis(millis))
+    };
+    assert!(is_due(0, "Healthy", 0));
+    assert!(is_due(10, "Degraded", 1));
+    assert!(
+        !is_due(20, "Degraded", 2),
+        "the next status is soon enough for that"
+    );
+    assert!(is_due(30, "Healthy", 0));
+}
+
+#[test]
 fn whatever_a_person_would_want_to_know_is_a_change() {
     let finding = json!({"cause": "disk-full", "sentence": "", "confidence": "high",
         "time": "2026-01-01T00:00:00Z"});

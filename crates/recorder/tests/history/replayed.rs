@@ -181,7 +181,11 @@ fn a_change_of_health_counts_before_the_status_that_shows_it_is_recorded() {
         status(180, "Unhealthy", 2),
     ])
     .unwrap();
-    assert_eq!(recording.opening(), time(110));
+    assert_eq!(
+        recording.opening(),
+        time(110),
+        "the next status is of much later"
+    );
     let shown = |at| match recording.at(time(at), EVENTS).swap_remove(0) {
         Update::Status { report, .. } => *report,
         other => panic!("{other:?}"),
@@ -194,4 +198,22 @@ fn a_change_of_health_counts_before_the_status_that_shows_it_is_recorded() {
     let ages: Vec<f64> = changed.stuck.iter().map(|it| it.since_seconds).collect();
     assert_eq!(ages, [10.0, 10.0], "five seconds older than it was told");
     assert_eq!(shown(180).health.state, HealthState::Unhealthy);
+}
+
+#[test]
+fn a_reader_begins_at_the_status_that_belongs_to_the_change_of_health() {
+    let told = |seconds, state: &str| {
+        let health = report(state, "ListStuck", 1).into_health(time(seconds));
+        Entry::told(Record::Health(health), None).unwrap()
+    };
+    let opening = |entries: &[Entry]| Recording::new(entries.to_vec()).unwrap().opening();
+    let healthy = status(100, "Healthy", 0);
+    let degraded = [
+        healthy.clone(),
+        told(110, "Degraded"),
+        status(111, "Degraded", 1),
+    ];
+    assert_eq!(opening(&degraded), time(111));
+    let over = [healthy, told(110, "Degraded"), status(111, "Healthy", 0)];
+    assert_eq!(opening(&over), time(110));
 }

@@ -104,8 +104,8 @@ impl State {
         for update in updates {
             self.node.apply(update);
         }
-        // At the end, a diagnosis that was made afterwards says more than the last status.
-        if position.at < position.last || !self.node.examination.is_done() {
+        // A diagnosis that was made after the recording says more than its last status.
+        if !self.node.examination.is_done() {
             self.node.show_recorded_finding();
         }
     }

@@ -29,7 +29,9 @@ impl State {
             self.is_in_namespace(&status.namespace)
                 && (!self.is_faults_only || self.node.condition(pod).is_fault())
                 && self.matches(&status.pod(), || {
-                    status.containers.iter().map(|it| &*it.name).collect()
+                    let names = status.containers.iter().map(|it| &*it.name);
+                    let ids = status.containers.iter().map(|it| it.id.as_str());
+                    names.chain(ids).collect()
                 })
         };
         let mut pods: Vec<&Pod> = self.node.pods.all().filter(is_shown).collect();
@@ -46,7 +48,11 @@ impl State {
             match &call.pod {
                 Some(pod) => {
                     self.is_in_namespace(&pod.namespace)
-                        && self.matches(pod, || vec![call.call.name()])
+                        && self.matches(pod, || {
+                            let id = call.id.iter().map(Id::as_str);
+                            let container = call.container.as_deref();
+                            id.chain(container).chain([call.call.name()]).collect()
+                        })
                 }
                 // What holds up everybody is of interest to everybody.
                 None => true,
@@ -62,11 +68,10 @@ impl State {
                 self.is_in_namespace(&event.pod.namespace)
                     && (!self.is_faults_only || event.exit_code.is_some_and(|code| code != 0))
                     && self.matches(&event.pod, || {
+                        let id = event.id.iter().map(Id::as_str);
                         let container = event.container.as_deref();
-                        [Some(event.event_type.as_str()), container]
-                            .into_iter()
-                            .flatten()
-                            .collect()
+                        let event_type = event.event_type.as_str();
+                        id.chain(container).chain([event_type]).collect()
                     })
             }
             Happened::Health(_) | Happened::Gap { .. } => true,

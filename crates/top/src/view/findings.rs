@@ -8,7 +8,7 @@ use ratatui::widgets::Cell;
 use super::Theme;
 use super::table::Table;
 use super::words::{clock_at, fit, name, whole_age};
-use crate::diagnosis::Finding;
+use crate::diagnosis::{Diagnosis, Finding};
 use crate::state::State;
 use crate::state::node::Examination;
 use crate::state::page::Panel;
@@ -53,21 +53,29 @@ fn title(state: &State) -> String {
         }
         // Of a snapshot, which is taken after its recording.
         Examination::Done { at, diagnosis } if *at > state.now => {
-            let summary = escape::sentence(&diagnosis.summary);
-            format!("Doctor, at {}: {summary}", clock_at(*at, state.now))
+            let at = clock_at(*at, state.now);
+            format!("Doctor, at {at}{}", summary(diagnosis))
         }
         Examination::Done { at, diagnosis } => {
-            let summary = escape::sentence(&diagnosis.summary);
             let then = match is_of_the_past(state, *at) {
                 true => ", before the health changed",
                 false => "",
             };
-            format!("Doctor, {} ago{then}: {summary}", ago(*at))
+            format!("Doctor, {} ago{then}{}", ago(*at), summary(diagnosis))
         }
         Examination::Failed { at, why } => {
             let why = escape::sentence(why);
             format!("Doctor, {} ago, failed: {why}", ago(*at))
         }
+    }
+}
+
+/// The whole in a sentence, unless the first row says the same.
+fn summary(diagnosis: &Diagnosis) -> String {
+    let mut findings = diagnosis.findings.iter();
+    match findings.any(|finding| finding.said() == diagnosis.summary) {
+        true => String::new(),
+        false => format!(": {}", escape::sentence(&diagnosis.summary)),
     }
 }
 

@@ -269,8 +269,10 @@ fn inner(report: &StatusReport, theme: &Theme) -> Vec<Span<'static>> {
     let (guard, style) = guard(report, theme);
     let stream = match report.stream.state.as_str() {
         "live" | "retrying" => format!(
-            "{}, {} events, {} missed",
-            report.stream.state, report.stream.events, report.stream.missed
+            "{}, {}, {} missed",
+            report.stream.state,
+            counted(report.stream.events as usize, "event"),
+            report.stream.missed
         ),
         state => state.to_owned(),
     };

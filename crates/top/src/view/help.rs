@@ -14,11 +14,11 @@ const DOCTOR: &str = "d";
 pub const KEYS: &[(&str, &str)] = &[
     ("↑ ↓  j k", "move; in a recording j and k step"),
     ("PgUp PgDn  g G", "move by a page, to the first or last row"),
-    ("tab", "next table"),
+    ("tab  shift-tab", "next table, previous table"),
     ("enter", "the pod's story, or the finding"),
     ("esc", "back; then remove the filter"),
-    ("/", "filter by pod, container or call"),
-    ("!", "filter that leaves out what it matches"),
+    ("/", "filter by pod, container, call or id"),
+    ("!  /!text", "filter that leaves out what it matches"),
     ("ctrl-z", "faults only, or all"),
     (
         "S N T A L",
@@ -36,6 +36,7 @@ const READING: &[&str] = &[
     "A bar shows how long a call has not been answered: its first quarter is the time until \
      the call is overdue, the rest the time until a kubelet gives up on it, two minutes \
      by default.",
+    "A filter leaves what concerns the whole node: lists, changes of health, findings.",
     "Grey text is not current: the first lines say since when, and why.",
 ];
 

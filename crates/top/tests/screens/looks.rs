@@ -362,11 +362,11 @@ Guard     off  Stream  live, 12 events, 0 missed  Kernel  live, 5 processes
 Keys
   ↑ ↓  j k        move; in a recording j and k step
   PgUp PgDn  g G  move by a page, to the first or last row
-  tab             next table
+  tab  shift-tab  next table, previous table
   enter           the pod's story, or the finding
   esc             back; then remove the filter
-  /               filter by pod, container or call
-  !               filter that leaves out what it matches
+  /               filter by pod, container, call or id
+  !  /!text       filter that leaves out what it matches
   ctrl-z          faults only, or all
   S N T A L       sort pods by state, name, restarts, last change, latency
   d               run the doctor on this node
@@ -382,8 +382,8 @@ A bar shows how long a call has not been answered: its first quarter is the time
 until the call is overdue, the rest the time until a kubelet gives up on it, two
 minutes by default.
 
-Grey text is not current: the first lines say since when, and why.
-
+A filter leaves what concerns the whole node: lists, changes of health,
+findings.
 
 esc back  ↑↓ scroll  q quit
 

@@ -182,7 +182,7 @@ fn the_diagnosis_of_a_snapshot_is_a_finding_with_its_time() {
     let mut replayed = Replayed::of(diagnosed_afterwards());
     let title = replayed.screen.line("Doctor, ");
     assert!(
-        title.contains("Doctor, at 03:06:05: db holds the lock"),
+        title.contains("Doctor, at 03:06:05 ─"),
         "{title}"
     );
     assert!(
@@ -278,7 +278,7 @@ fn what_the_doctor_had_found_is_shown_with_the_time_of_its_look() {
         (at(0.0), pods(0.0, &[pod("db", json!({}))])),
         (at(10.0), status(10.0, json!({"finding": finding}))),
     ])));
-    replayed.screen.line("─ Doctor, 5s ago: db holds the lock");
+    replayed.screen.line("─ Doctor, 5s ago ─");
     replayed.screen.line("problem  high      db holds the lock");
     replayed.screen.press("<backtab><enter>");
     replayed.screen.line("`pleg explain status-lock`");

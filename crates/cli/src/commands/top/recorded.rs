@@ -86,6 +86,10 @@ impl Recording for Recorded {
                 pods,
             },
         });
-        parts.chain(self.findings.clone()).collect()
+        // They were found after the recording: whoever looks at what was before them is not to
+        // read them as if they had been known.
+        let is_last = time >= self.recording.span().1;
+        let findings = self.findings.iter().filter(|_| is_last);
+        parts.chain(findings.cloned()).collect()
     }
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use cri::{Connect, Endpoint};
 use pleg::model::wall_time::Moment;
 use pleg::out::health::{HealthReport, HealthState, Reason, StuckCall};
-use pleg::out::kubelet_view::{GUARDED_LISTS, REQUEST_TIMEOUT, guarded_kubelet_view};
+use pleg::out::kubelet_view::{GUARDED_LISTS, GuardedLists, REQUEST_TIMEOUT, guarded_kubelet_view};
 use pleg::out::status_report::{Difference, GuardMode, GuardStatus, StatusReport};
 use prometheus::Histogram;
 use tokio::net::UnixStream;
@@ -73,12 +73,16 @@ impl Handle {
         for call in &mut report.stuck {
             name(call, &shown);
         }
-        if let Phase::Guarding { since } | Phase::Silent { since } | Phase::Refusing { since } =
-            shown.phase
+        let lists = match shown.phase {
+            Phase::Guarding { since } => Some((GuardedLists::Answered, since)),
+            Phase::Refusing { since } => Some((GuardedLists::Refused, since)),
+            Phase::Silent { since } => Some((GuardedLists::Silent { since }, since)),
+            Phase::Passing | Phase::GivenUp => None,
+        };
+        if let Some((lists, since)) = lists
             && let Some(listed) = listed_to_a_kubelet(&shown, since, now.instant)
         {
-            let answers = matches!(shown.phase, Phase::Guarding { .. });
-            report.kubelet_view = guarded_kubelet_view(now.instant, listed, answers);
+            report.kubelet_view = guarded_kubelet_view(now.instant, listed, lists);
         }
         if let Phase::Guarding { since } = shown.phase {
             let health = &mut report.health;

@@ -47,7 +47,8 @@ pub struct Config {
     /// From the end of one pair of lists to the next; the kubelet's 1 s.
     pub relist_period: Duration,
     /// How far that may grow while the event stream has proved itself. A change that a
-    /// proved stream does not announce is seen after this time at the latest.
+    /// proved stream does not announce, and a runtime that stops with nobody dying, is seen after
+    /// this time at the latest.
     pub relist_ceiling: Duration,
     /// For how long nobody may have been seen before we are Unhealthy; the kubelet's 3 min.
     pub relist_threshold: Duration,

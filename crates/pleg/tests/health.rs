@@ -9,7 +9,7 @@ use pleg::model::id::{Id, PodRef};
 use pleg::model::wall_time::{Moment, WallTime};
 use pleg::out::coverage::{Coverage, Look, LookKind};
 use pleg::out::health::{HealthState, Reason, assess, kubelet_healthy, message};
-use pleg::out::kubelet_view::kubelet_view;
+use pleg::out::kubelet_view::{GuardedLists, guarded_kubelet_view, kubelet_view};
 use pleg::runtime::{About, CALLS, CallError, OutstandingCall, Rpc};
 use sim::Fault;
 use tokio::time::Instant;
@@ -190,6 +190,24 @@ fn a_kubelet_that_cannot_list_turns_three_minutes_after_the_last_good_lists() {
         "PLEG is not healthy: pleg was last seen active 4m0s ago; threshold is 3m0s"
     );
     assert_eq!(view.not_ready_in_seconds, Some(0.0));
+}
+
+#[test]
+fn a_kubelet_behind_a_guard_depends_on_what_the_guard_makes_of_its_lists() {
+    let start = Instant::now();
+    let view = |elapsed, lists| guarded_kubelet_view(start + seconds(elapsed), start, lists);
+    let answered = view(10.0, GuardedLists::Answered);
+    assert!(answered.ready && answered.not_ready_in_seconds.is_none());
+    let refused = view(10.0, GuardedLists::Refused);
+    assert_eq!(refused.not_ready_in_seconds, Some(170.0));
+    assert!(!refused.message.contains("Status"), "{}", refused.message);
+    let silent = view(10.0, GuardedLists::Silent { since: start });
+    assert_eq!(
+        silent.message,
+        "ready, but the guard cannot answer its lists: NotReady in 2m50s if nothing changes; \
+         in 20s if its Status calls fail too"
+    );
+    assert!(!view(181.0, GuardedLists::Answered).ready);
 }
 
 #[test]

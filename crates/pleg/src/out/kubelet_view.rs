@@ -83,16 +83,8 @@ pub fn kubelet_view(now: Instant, coverage: &Coverage) -> KubeletView {
     if coverage.kubelet_cannot_list {
         let last = coverage.kubelet_listed.unwrap_or(coverage.started);
         let mut view = judge(now, last, "list calls are stuck or failing");
-        if let Some(since) = unanswered_since(coverage, last)
-            && view.ready
-        {
-            // We make no such calls, as they may hang by themselves.
-            let left = (since + RUNTIME_DOWN).saturating_duration_since(now);
-            let when = match left.as_secs() {
-                0 => "by now".to_owned(),
-                seconds => format!("in {}", GoDuration(Duration::from_secs(seconds))),
-            };
-            view.message += &format!("; {when} if its Status calls fail too");
+        if let Some(since) = unanswered_since(coverage, last) {
+            may_be_sooner(&mut view, now, since);
         }
         return view;
     }
@@ -139,13 +131,44 @@ fn unanswered_since(coverage: &Coverage, listed: Instant) -> Option<Instant> {
     coverage.silent.or(is_away.then_some(listed))
 }
 
-/// What a kubelet behind a guard says that was last told lists at `listed`, while they hang. The
-/// guard `answers` in the runtime's place, unless the runtime answers nothing at all.
-pub fn guarded_kubelet_view(now: Instant, listed: Instant, answers: bool) -> KubeletView {
-    if answers && now < listed + GUARDED_LISTS {
+/// Says that a kubelet is NotReady sooner if the runtime, which has answered nothing `since` then,
+/// does not answer its `Status` calls either: we make none, as they may hang by themselves.
+fn may_be_sooner(view: &mut KubeletView, now: Instant, since: Instant) {
+    if !view.ready {
+        return;
+    }
+    let left = (since + RUNTIME_DOWN).saturating_duration_since(now);
+    let when = match left.as_secs() {
+        0 => "by now".to_owned(),
+        seconds => format!("in {}", GoDuration(Duration::from_secs(seconds))),
+    };
+    view.message += &format!("; {when} if its Status calls fail too");
+}
+
+/// What a guard makes of a kubelet's lists while the runtime's hang.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GuardedLists {
+    /// It answers them in the runtime's place.
+    Answered,
+    /// It refuses them, because not all that it knows is confirmed.
+    Refused,
+    /// The runtime has answered nothing since then, so the guard does not answer either.
+    Silent {
+        /// When that began.
+        since: Instant,
+    },
+}
+
+/// What a kubelet behind a guard says that was last told lists at `listed`, while they hang.
+pub fn guarded_kubelet_view(now: Instant, listed: Instant, lists: GuardedLists) -> KubeletView {
+    if lists == GuardedLists::Answered && now < listed + GUARDED_LISTS {
         return KubeletView::ready("the guard answers its lists");
     }
-    judge(now, listed, "the guard cannot answer its lists")
+    let mut view = judge(now, listed, "the guard cannot answer its lists");
+    if let GuardedLists::Silent { since } = lists {
+        may_be_sooner(&mut view, now, since);
+    }
+    view
 }
 
 /// A guard that answers lists does so within this time; a kubelet behind it relists within it.

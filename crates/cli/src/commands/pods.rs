@@ -19,13 +19,19 @@ pub async fn run(global: &Global, options: Pods) -> anyhow::Result<Found> {
         Some((agent, status)) => (of_agent(&agent, &status).await?, status),
         None => look_at_pods(&endpoint::find(named).await?).await?,
     };
-    for stuck in &status.stuck {
-        tracing::warn!("{stuck}");
-    }
     let is_healthy = status.health.state == HealthState::Healthy;
-    // What hangs and what fails has a warning each.
-    if !is_healthy && status.stuck.is_empty() && pods.iter().all(|pod| pod.error.is_none()) {
-        tracing::warn!("{}: {}", status.health.state, status.health.message);
+    let is_said = !status.stuck.is_empty() || pods.iter().any(|pod| pod.error.is_some());
+    match is_healthy {
+        true => {}
+        // It also says what may be missing.
+        false if !is_said || !status.blind.is_empty() => {
+            tracing::warn!("{}: {}", status.health.state, status.health.message);
+        }
+        false => {
+            for stuck in &status.stuck {
+                tracing::warn!("{stuck}");
+            }
+        }
     }
     pods.retain(|pod| {
         options

@@ -181,10 +181,7 @@ fn diagnosed_afterwards() -> InMemory {
 fn the_diagnosis_of_a_snapshot_is_a_finding_with_its_time() {
     let mut replayed = Replayed::of(diagnosed_afterwards());
     let title = replayed.screen.line("Doctor, ");
-    assert!(
-        title.contains("Doctor, at 03:06:05 ─"),
-        "{title}"
-    );
+    assert!(title.contains("Doctor, at 03:06:05 ─"), "{title}");
     assert!(
         replayed
             .screen

@@ -111,7 +111,7 @@ impl Memory {
         for (name, slot) in &self.slots {
             let rest = slot.known.iter();
             for (id, known) in rest.filter(|(_, known)| !known.life.is_over()) {
-                if self.stuck.as_ref() != Some(id) {
+                if self.why_unseen(id).is_none() {
                     self.remove(name, id, known, why.clone(), draft);
                 }
             }
@@ -154,8 +154,8 @@ impl Memory {
                     draft.wake(deadline);
                 }
                 draft.waits(name, Why::Terminating);
-            } else if self.stuck.as_ref() == Some(id) {
-                draft.waits(name, Why::StatusStuck);
+            } else if let Some(why) = self.why_unseen(id) {
+                draft.waits(name, why.clone());
             } else {
                 self.kill_last(pod, name, id, known, why, draft);
             }
@@ -202,8 +202,8 @@ impl Memory {
         for (name, slot) in &self.slots {
             for (id, known) in &slot.known {
                 is_done = false;
-                if self.stuck.as_ref() == Some(id) {
-                    draft.waits(name, Why::StatusStuck);
+                if let Some(unseen) = self.why_unseen(id) {
+                    draft.waits(name, unseen.clone());
                 } else {
                     self.remove(name, id, known, why.clone(), draft);
                 }

@@ -40,7 +40,7 @@ impl Memory {
         let empty = Slot::new();
         let slot = self.slots.get(&name).unwrap_or(&empty);
         for (id, known) in slot.others() {
-            if self.sight == Sight::Blind || self.stuck.as_ref() == Some(id) {
+            if self.sight == Sight::Blind || self.why_unseen(id).is_some() {
                 continue;
             }
             if known.life.is_live() {
@@ -52,8 +52,8 @@ impl Memory {
         let Some((id, known)) = slot.current() else {
             return self.create(&name, spec, slot, place, Why::ContainerAdded, draft);
         };
-        if self.stuck.as_ref() == Some(id) {
-            return draft.waits(&name, Why::StatusStuck);
+        if let Some(why) = self.why_unseen(id) {
+            return draft.waits(&name, why.clone());
         }
         match known.life {
             Life::Exited { code, .. } => {

@@ -15,7 +15,8 @@ use super::attempts::Creation;
 use super::retry::Retry;
 use super::sandboxes::Sandboxes;
 use super::slot::{Life, Slot};
-use super::view::{Extent, Sight, View};
+use super::view::{Extent, Sight, Unseen, View};
+use super::why::Why;
 use crate::backoff::Policy;
 use crate::probe::Running;
 
@@ -25,8 +26,8 @@ pub struct Memory {
     /// Only looks that were begun after this count.
     born: Instant,
     pub(super) sight: Sight,
-    /// The container whose status call fails or hangs.
-    pub(super) stuck: Option<Id>,
+    /// The container of which nothing new is seen, if it is one.
+    pub(super) unseen: Option<Unseen>,
     /// When the newest look was begun that has shown all that there was.
     complete: Option<Instant>,
     /// When our last action on the pod ended.
@@ -58,7 +59,7 @@ impl Memory {
         Self {
             born: now,
             sight: Sight::Blind,
-            stuck: None,
+            unseen: None,
             complete: None,
             touched: None,
             sandboxes: Sandboxes::new(),
@@ -133,8 +134,8 @@ impl Memory {
             self.sandbox_of.retain(|id, _| is_known(id));
             self.removed.retain(|_, at| *at >= as_of);
         }
-        self.stuck = match &view.extent {
-            Extent::AllBut(id) => Some(id.clone()),
+        self.unseen = match &view.extent {
+            Extent::AllBut(unseen) => Some(unseen.clone()),
             _ => None,
         };
         self.sight = match view.extent {
@@ -143,6 +144,12 @@ impl Memory {
             Extent::All if as_of > self.touched => Sight::Complete,
             _ => Sight::KnownIdsOnly,
         };
+    }
+
+    /// Why nothing new is seen of this container, while that of others is.
+    pub(super) fn why_unseen(&self, id: &Id) -> Option<&Why> {
+        let unseen = self.unseen.as_ref().filter(|unseen| unseen.id == *id);
+        unseen.map(|unseen| &unseen.why)
     }
 
     fn was_removed_since(&self, id: &Id, as_of: Option<Instant>) -> bool {

@@ -90,7 +90,7 @@ pub struct ContainerReport {
     pub state: ContainerView,
     /// What keeps it from being what it should be.
     pub waits: Option<Why>,
-    /// It runs, and its readiness probe, if it has one, says that it is ready; of an init
+    /// It runs, as the kernel knows it, too, and its readiness probe, if it has one, says that it is ready; of an init
     /// container, that it has succeeded. Nothing of a pod that is being ended is.
     pub is_ready: bool,
     /// How often it was started again.
@@ -227,8 +227,9 @@ fn shown(
         }
         _ => waiting(&waits),
     };
-    let is_ready =
-        life == Some(Life::Running) && current.is_some_and(|(id, _)| health.is_ready(id, probes));
+    let is_ready = life == Some(Life::Running)
+        && waits != Some(Why::ProcessDead)
+        && current.is_some_and(|(id, _)| health.is_ready(id, probes));
     ContainerReport {
         name,
         id: current.map(|(id, _)| id.clone()),

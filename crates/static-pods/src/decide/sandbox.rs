@@ -121,8 +121,8 @@ impl Memory {
                     continue;
                 }
                 is_done = false;
-                if self.stuck.as_ref() == Some(id) {
-                    draft.waits(name, Why::StatusStuck);
+                if let Some(unseen) = self.why_unseen(id) {
+                    draft.waits(name, unseen.clone());
                 } else {
                     self.remove(name, id, known, Why::SandboxChanged, draft);
                 }
@@ -148,8 +148,8 @@ impl Memory {
         let garbage: Vec<Id> = collect::containers(dead).into_iter().cloned().collect();
         for (name, slot) in &self.slots {
             for (id, known) in &slot.known {
-                let is_stuck = self.stuck.as_ref() == Some(id);
-                if garbage.contains(id) && !is_stuck && !is_planned(draft, id) {
+                let is_seen = self.why_unseen(id).is_none();
+                if garbage.contains(id) && is_seen && !is_planned(draft, id) {
                     self.remove_quietly(name, id, known, draft);
                 }
             }

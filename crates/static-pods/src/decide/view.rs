@@ -10,6 +10,8 @@ use pleg::out::failure::InspectError;
 use pleg::runtime::{CallError, Rpc};
 use tokio::time::Instant;
 
+use super::why::Why;
+
 /// A pod's status as the PLEG's cache has it, and how far it goes.
 #[derive(Clone, Debug)]
 pub struct View {
@@ -27,11 +29,18 @@ pub(super) enum Extent {
     /// All that was known of it, or a part. What was created since is not seen, as a list does not
     /// come, or one that is listed was not found.
     Known,
-    /// What was known of it, but for a container whose status call fails or hangs. An exit of the
-    /// others is seen.
-    AllBut(Id),
+    /// What was known of it, but for one container. An exit of the others is seen.
+    AllBut(Unseen),
     /// Nothing can be concluded from what is missing in it.
     Unclear,
+}
+
+/// A container of which nothing new is seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Unseen {
+    pub(super) id: Id,
+    /// Why not, as it is told.
+    pub(super) why: Why,
 }
 
 impl View {
@@ -69,8 +78,8 @@ impl From<&Entry> for View {
             _ if !entry.inspected => Extent::Unclear,
             None if as_of.is_some() && entry.complete_as_of >= as_of => Extent::All,
             None => Extent::Known,
-            Some(error) => match stuck_container(error) {
-                Some(id) => Extent::AllBut(id.clone()),
+            Some(error) => match unseen(error) {
+                Some(unseen) => Extent::AllBut(unseen),
                 None => Extent::Unclear,
             },
         };
@@ -83,29 +92,31 @@ impl From<&Entry> for View {
 }
 
 /// The container that alone keeps the pod from being seen, if it is one.
-fn stuck_container(error: &InspectError) -> Option<&Id> {
-    match error {
+fn unseen(error: &InspectError) -> Option<Unseen> {
+    let (id, why) = match error {
         // Then it is not about this container.
         InspectError::Failed {
             error: CallError::Unavailable(_),
             ..
-        } => None,
+        } => return None,
+        InspectError::Overdue {
+            call: Rpc::ContainerStatus,
+            id,
+        } => (id, Why::StatusStuck),
         InspectError::Failed {
             call: Rpc::ContainerStatus,
             id,
             ..
-        }
-        | InspectError::Overdue {
+        } => (id, Why::StatusFails),
+        InspectError::Disagrees {
             call: Rpc::ContainerStatus,
             id,
-        }
-        | InspectError::Disagrees {
-            call: Rpc::ContainerStatus,
-            id,
-        }
-        | InspectError::Contradicted { id } => Some(id),
-        _ => None,
-    }
+        } => (id, Why::StatusContradictsList),
+        InspectError::Contradicted { id } => (id, Why::ProcessDead),
+        _ => return None,
+    };
+    let id = id.clone();
+    Some(Unseen { id, why })
 }
 
 /// How far what is known of a pod can be trusted now.

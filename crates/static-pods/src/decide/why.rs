@@ -120,6 +120,14 @@ pub enum Why {
     ExitCodePending,
     /// Its status call is not answered: nothing is done to it until it is.
     StatusStuck,
+    /// Its status call fails: nothing is done to it until it does not.
+    StatusFails,
+    /// The runtime's list tells another state than its status: nothing is done to it until they
+    /// agree.
+    StatusContradictsList,
+    /// The kernel says that its process is dead, the runtime that it runs: nothing is done to it
+    /// until the runtime knows.
+    ProcessDead,
     /// The runtime says that the network of pods is not ready.
     NetworkNotReady,
     /// What runs of the pod is not known: nothing is created until it is.
@@ -178,6 +186,9 @@ impl Why {
             Self::PodInitializing => "PodInitializing",
             Self::ExitCodePending => "ExitCodePending",
             Self::StatusStuck => "StatusStuck",
+            Self::StatusFails => "StatusFails",
+            Self::StatusContradictsList => "StatusContradictsList",
+            Self::ProcessDead => "ProcessDead",
             Self::NetworkNotReady => "NetworkNotReady",
             Self::NotSeen => "NotSeen",
             Self::AnswerLost => "AnswerLost",
@@ -246,6 +257,13 @@ impl fmt::Display for Why {
             Self::PodInitializing => f.write_str("waiting for the containers before it"),
             Self::ExitCodePending => f.write_str("waiting for the exit code"),
             Self::StatusStuck => f.write_str("its status call has not been answered"),
+            Self::StatusFails => f.write_str("its status call fails"),
+            Self::StatusContradictsList => {
+                f.write_str("the runtime's list and its status contradict each other")
+            }
+            Self::ProcessDead => {
+                f.write_str("its process is dead, but the runtime reports it as running")
+            }
             Self::NetworkNotReady => {
                 f.write_str("the runtime's network is not ready (pods with hostNetwork need none)")
             }

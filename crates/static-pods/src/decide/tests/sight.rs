@@ -46,6 +46,21 @@ fn a_container_whose_status_hangs_is_neither_restarted_nor_killed_until_it_is_se
 }
 
 #[test]
+fn a_container_whose_process_is_dead_is_not_ready_although_the_runtime_reports_it_as_running() {
+    let mut world = two_running();
+    world.stuck = Some(world.running("log").id.clone());
+    world.settle(SECOND);
+    assert!(world.decision().report.is_ready, "nobody knows better");
+    world.why_stuck = Why::ProcessDead;
+    world.settle(SECOND);
+    let report = &world.decision().report;
+    let ready: Vec<bool> = report.containers.iter().map(|it| it.is_ready).collect();
+    assert_eq!((report.is_ready, ready), (false, vec![true, false]));
+    assert_eq!(report.containers[1].waits, Some(Why::ProcessDead));
+    assert_eq!(world.live_names(), ["app", "log"]);
+}
+
+#[test]
 fn a_container_restarts_while_containers_cannot_be_listed() {
     let mut world = two_running();
     world.lists_hang = true;

@@ -16,7 +16,7 @@ use pleg::model::listed::{ContainerState, SandboxState};
 use pleg::model::status::{ContainerStatus, PodStatus, SandboxStatus};
 use tokio::time::Instant;
 
-use super::super::view::Extent;
+use super::super::view::{Extent, Unseen};
 use super::super::{Decision, Memory, Outcome, Step, Termination, View, Want, Why};
 use super::calls::Call;
 use crate::probe::Health;
@@ -53,6 +53,8 @@ pub(super) struct World {
     pub(super) ids: u32,
     /// Its status call hangs.
     pub(super) stuck: Option<Id>,
+    /// What is told of it.
+    pub(super) why_stuck: Why,
     /// What is created is not seen.
     pub(super) lists_hang: bool,
     pub(super) view: View,
@@ -83,6 +85,7 @@ impl World {
             calls: Vec::new(),
             ids: 0,
             stuck: None,
+            why_stuck: Why::StatusStuck,
             lists_hang: false,
             view: View {
                 status: Arc::new(status),
@@ -144,7 +147,10 @@ impl World {
                 View {
                     status: Arc::new(last),
                     as_of: self.view.as_of,
-                    extent: Extent::AllBut(stuck),
+                    extent: Extent::AllBut(Unseen {
+                        id: stuck,
+                        why: self.why_stuck.clone(),
+                    }),
                 }
             }
             // A PLEG that begins so has sandboxes, and no id of a container.
@@ -240,8 +246,8 @@ impl World {
             }
             _ => return,
         };
-        let stuck = Extent::AllBut(id.clone());
-        assert!(self.view.extent != stuck, "{step:?} of a stuck container");
+        let is_stuck = matches!(&self.view.extent, Extent::AllBut(unseen) if unseen.id == *id);
+        assert!(!is_stuck, "{step:?} of a stuck container");
     }
 
     pub(super) fn decision(&self) -> &Decision {

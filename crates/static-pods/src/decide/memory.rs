@@ -152,6 +152,11 @@ impl Memory {
         unseen.map(|unseen| &unseen.why)
     }
 
+    /// Whether all that there is of the pod was seen once.
+    pub(super) fn was_seen(&self) -> bool {
+        self.complete.is_some()
+    }
+
     fn was_removed_since(&self, id: &Id, as_of: Option<Instant>) -> bool {
         self.removed.get(id).is_some_and(|at| Some(*at) >= as_of)
     }

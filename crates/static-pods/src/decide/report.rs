@@ -42,6 +42,8 @@ pub enum Phase {
     Succeeded,
     /// All have ended, one of them not with 0, and none is restarted.
     Failed,
+    /// The runtime has not shown yet which of its containers there are.
+    Unknown,
 }
 
 impl Report {
@@ -65,6 +67,7 @@ impl Phase {
             Self::Running => "Running",
             Self::Succeeded => "Succeeded",
             Self::Failed => "Failed",
+            Self::Unknown => "Unknown",
         }
     }
 
@@ -75,6 +78,7 @@ impl Phase {
             Self::Running => "all of its containers have been started",
             Self::Succeeded => "all of its containers have succeeded, and none is restarted",
             Self::Failed => "all of its containers have ended, at least one of them in failure",
+            Self::Unknown => "the runtime has not shown yet which of its containers run",
         }
     }
 }
@@ -171,6 +175,7 @@ impl Memory {
         let phase = match verdict {
             Some(Verdict::Over { failed: true, .. }) => Phase::Failed,
             Some(Verdict::Over { failed: false, .. }) => Phase::Succeeded,
+            Some(Verdict::GoesOn) if is_initial && !self.was_seen() => Phase::Unknown,
             Some(Verdict::GoesOn) if is_initial => Phase::Pending,
             Some(Verdict::GoesOn) => Phase::Running,
             None => self.last_phase(),

@@ -3,7 +3,7 @@
 use pleg::model::listed::ContainerState;
 
 use super::super::view::Extent;
-use super::super::{ContainerView, Outcome, Sight, Step, Why};
+use super::super::{ContainerView, Outcome, Phase, Sight, Step, Why};
 use super::world::{SECOND, World, pod};
 use crate::spec::RestartPolicy::Always;
 
@@ -80,9 +80,11 @@ fn a_run_that_begins_while_containers_cannot_be_listed_creates_nothing() {
     assert_eq!(world.live_names(), ["log"]);
     assert_eq!(world.memory.sight(), Sight::Blind);
     assert!(world.decision().look_after.is_some());
+    assert_eq!(world.decision().report.phase, Phase::Unknown);
     world.lists_hang = false;
     world.settle(2 * SECOND);
     assert_eq!(world.live_names(), ["app", "log"]);
+    assert_eq!(world.decision().report.phase, Phase::Running);
     assert_eq!(world.sandboxes.len(), 1);
 }
 

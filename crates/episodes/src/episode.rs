@@ -14,10 +14,10 @@ use crate::What;
 pub struct Episode {
     /// When it began.
     pub from: WallTime,
-    /// When it ended: the same time, if it only happened; none, if it had not ended when its
-    /// source did.
+    /// When it ended: the same time, if it only happened; none, if its source does not show the
+    /// end.
     pub to: Option<WallTime>,
-    /// If it had not ended: how far its source reaches.
+    /// Without an end: the last time at which its source shows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seen_until: Option<WallTime>,
     /// What it is.

@@ -100,7 +100,7 @@ pub fn summary(episodes: &[Episode]) -> Option<String> {
     Some(first.into_iter().chain(characters).chain(['.']).collect())
 }
 
-/// Of what had not ended at the last line or entry, only the time until then is known.
+/// Of that whose end no line or entry shows, only the time until then is known.
 fn at_least(episodes: &[&Episode]) -> &'static str {
     match episodes.iter().any(|episode| episode.to.is_none()) {
         true => "at least ",

@@ -140,7 +140,7 @@ fn list(picture: &Picture, page: &mut String) {
 
 fn line(episode: &Episode) -> String {
     let lasted = match episode.lasted() {
-        None => "not ended".to_owned(),
+        None => "no end seen".to_owned(),
         Some(Duration::ZERO) => String::new(),
         Some(lasted) if lasted < Duration::from_secs(1) => "< 1s".to_owned(),
         Some(lasted) => GoDuration(Duration::from_secs(lasted.as_secs())).to_string(),
@@ -157,7 +157,7 @@ fn line(episode: &Episode) -> String {
     let why = why(episode);
     let reason = sentence(&why);
     format!(
-        "{lasted:10} {}:{whom} {reason}{source}",
+        "{lasted:12} {}:{whom} {reason}{source}",
         episode.what.title()
     )
 }

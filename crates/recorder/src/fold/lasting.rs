@@ -90,14 +90,7 @@ impl Lasting {
         }
     }
 
-    /// All of it ends.
-    pub(super) fn end_all(&mut self, time: WallTime, found: &mut Found) {
-        for episode in std::mem::take(&mut self.open).into_values() {
-            found.add(ended_at(episode, time));
-        }
-    }
-
-    /// Nobody knows when it ended: this is the last that was recorded.
+    /// Nobody knows when any of it ended: this is the last that was recorded.
     pub(super) fn leave_open(&mut self, time: WallTime, found: &mut Found) {
         for episode in std::mem::take(&mut self.open).into_values() {
             found.add(episode.seen_until(Some(time)));

@@ -76,7 +76,7 @@ impl Fold {
         match what {
             Recorded::Began(_) | Recorded::Pods(_) | Recorded::Lists(_) => {}
             // What is unknown from now on has no known end.
-            Recorded::Ended => self.lasting.end_all(time, &mut self.found),
+            Recorded::Ended => self.lasting.leave_open(time, &mut self.found),
             Recorded::Told(told) => match told.record {
                 Record::Event(event) => {
                     if let Some(episode) = event::episode(&event, told.happened) {
@@ -156,7 +156,7 @@ impl Fold {
         if !begins && silence < SILENCE {
             return;
         }
-        self.lasting.end_all(last.time, &mut self.found);
+        self.lasting.leave_open(last.time, &mut self.found);
         let why = match (begins, last.is_end) {
             (true, true) => "the agent was stopped",
             (true, false) => "the agent was killed, or the node was down",

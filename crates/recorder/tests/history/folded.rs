@@ -193,12 +193,13 @@ fn a_runtime_that_is_down_is_unreachable_from_the_change_of_health_on() {
         health(300, "Healthy", "AllSeen"),
         healthy(301),
     ];
-    // Silences of more than two and a half minutes are told too.
+    // Silences of more than two and a half minutes are told too, and nobody knows what ended in
+    // them.
     let rows = rows(entries);
     let without: Vec<_> = rows.iter().filter(|row| row.0 != "not recorded").collect();
     let expected = [
-        row("Degraded", "", 10, 10),
-        row("runtime unreachable", "", 10, 10),
+        row("Degraded", "", 10, None),
+        row("runtime unreachable", "", 10, None),
         row("Unhealthy", "", 190, 300),
         row("runtime unreachable", "", 190, 300),
     ];
@@ -260,7 +261,8 @@ fn times_in_which_nothing_was_recorded_are_shown_with_the_reason() {
         .iter()
         .find(|it| it.what == What::Guarding)
         .unwrap();
-    assert_eq!(guarding.to, Some(time(10)), "no longer than it was seen");
+    assert_eq!(guarding.to, None, "nobody has seen its end");
+    assert_eq!(guarding.until(), time(10), "no longer than it was seen");
     assert!(
         episodes
             .iter()

@@ -45,7 +45,7 @@
   };
   const dated = (offset) => day(new Date(data.from + offset)) + " " + clock(offset, 2);
   const lasted = (episode) => {
-    if (episode[TO] < 0) return "not ended";
+    if (episode[TO] < 0) return "no end seen";
     const millis = episode[TO] - episode[FROM];
     if (millis <= 1) return "";
     if (millis < 1000) return millis + "ms";

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use crate::kernel::Kernel;
-use crate::model::id::Id;
+use crate::model::id::HostId;
 use crate::model::wall_time::WallClock;
 use crate::observer::Observer;
 use crate::out::health::RELIST_THRESHOLD;
@@ -102,7 +102,7 @@ pub struct Environment {
 pub type IdSource = Arc<dyn Fn() -> Ids + Send + Sync>;
 
 /// The attempt to read ids.
-pub type Ids = Pin<Box<dyn Future<Output = Vec<Id>> + Send>>;
+pub type Ids = Pin<Box<dyn Future<Output = Vec<HostId>> + Send>>;
 
 /// For a host of which nothing is known.
 pub fn no_ids() -> IdSource {

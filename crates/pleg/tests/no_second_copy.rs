@@ -28,7 +28,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use node::seconds;
 use odd::Odd;
-use pleg::model::id::{Id, PodUid};
+use pleg::model::id::{HostId, Id, PodUid};
 use pleg::model::listed::{ContainerState, SandboxState};
 use pleg::out::cache::Entry;
 use pleg::runtime::{CallError, Rpc};
@@ -357,10 +357,10 @@ impl World {
                 let world = world.world();
                 let sandboxes = world.sandboxes().map(|(_, it)| it.id.clone());
                 let containers = world.containers().map(|(_, it)| it.id.clone());
-                let ids: Vec<Id> = match shows {
+                let ids: Vec<HostId> = match shows {
                     0 => Vec::new(),
-                    1 => sandboxes.collect(),
-                    _ => sandboxes.chain(containers).collect(),
+                    1 => sandboxes.map(HostId::from).collect(),
+                    _ => sandboxes.chain(containers).map(HostId::from).collect(),
                 };
                 Box::pin(async move { ids })
             }),

@@ -187,7 +187,7 @@ async fn whoever_starts_in_the_middle_of_the_fault_sees_by_what_the_host_knows()
             status
                 .health
                 .message
-                .contains("ContainerStatus (locked/app.0)"),
+                .contains("ContainerStatus of app in default/locked (locked/app.0)"),
             "{}",
             status.health.message
         );

@@ -2,52 +2,57 @@
 //! agent that ran here saved them.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use cri::Endpoint;
 use pleg::IdSource;
 use pleg::kernel::Blocking;
+use pleg::model::id::HostId;
 
+mod owners;
 mod runtime_folder;
 mod saved_set;
 
+use owners::Owners;
 pub(crate) use saved_set::SavedSet;
 
 /// How long the disk may take to tell the ids.
 const DEADLINE: Duration = Duration::from_secs(1);
 
-/// The ids that the directories of the runtime at `endpoint` show; none where they cannot be read.
+/// The ids that the directories of the runtime at `endpoint` show, without names; none where they
+/// cannot be read.
 pub fn host_ids(endpoint: &Endpoint) -> IdSource {
-    let folders = runtime_folder::folders(endpoint);
-    let blocking = Blocking::default();
-    Arc::new(move || {
-        let (folders, blocking) = (folders.clone(), blocking.clone());
-        Box::pin(async move {
-            let read = move || runtime_folder::ids(&folders);
-            blocking.run(DEADLINE, read).await.unwrap_or_default()
-        })
+    let directories = runtime_folder::folders(endpoint);
+    source(move || {
+        let ids = runtime_folder::ids(&directories);
+        ids.into_iter().map(HostId::from).collect()
     })
 }
 
-/// All ids that this machine knows of the runtime at `endpoint`.
+/// All ids that this machine knows of the runtime at `endpoint`, with their owners.
 pub fn known_ids(endpoint: &Endpoint, state_directory: &Path) -> IdSource {
-    let folders = runtime_folder::folders(endpoint);
-    let saved = Arc::new(SavedSet::new(endpoint, state_directory));
+    let directories = runtime_folder::folders(endpoint);
+    let saved = SavedSet::new(endpoint, state_directory);
+    let owners = Mutex::<Owners>::default();
+    source(move || {
+        let mut ids = runtime_folder::ids(&directories);
+        ids.extend(saved.ids());
+        let mut owners = owners.lock().unwrap_or_else(PoisonError::into_inner);
+        owners.name(ids, &directories)
+    })
+}
+
+/// What this reads, which may block.
+fn source(read: impl Fn() -> Vec<HostId> + Send + Sync + 'static) -> IdSource {
+    let read = Arc::new(read);
     let blocking = Blocking::default();
     Arc::new(move || {
-        let (folders, saved, blocking) = (folders.clone(), saved.clone(), blocking.clone());
+        let (read, blocking) = (read.clone(), blocking.clone());
         Box::pin(async move {
-            let read = move || {
-                let mut ids = runtime_folder::ids(&folders);
-                ids.extend(saved.ids());
-                ids
-            };
-            let ids = blocking.run(DEADLINE, read).await;
+            let ids = blocking.run(DEADLINE, move || read()).await;
             ids.unwrap_or_else(|| {
-                tracing::debug!(
-                    "the saved ids and the runtime's directories cannot be read in time"
-                );
+                tracing::debug!("the ids that this machine knows cannot be read in time");
                 Vec::new()
             })
         })

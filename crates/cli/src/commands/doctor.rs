@@ -301,7 +301,11 @@ async fn probes(
     let ids = timeout(READING, known()).await;
     let asking = Asking {
         endpoint,
-        ids: ids.unwrap_or_default(),
+        ids: ids
+            .unwrap_or_default()
+            .into_iter()
+            .map(|known| known.id)
+            .collect(),
         agent,
         proc: "/proc".into(),
         run: "/run".into(),

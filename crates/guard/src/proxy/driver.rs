@@ -319,6 +319,7 @@ impl Driver {
                     // Folders that cannot be read tell nothing.
                     let ids = timeout(HOST, ids).await.ok();
                     let ids = ids.filter(|ids| !ids.is_empty());
+                    let ids = ids.map(|ids| ids.into_iter().map(|known| known.id).collect());
                     driver.step(Input::HostIds(ids), None);
                 });
             }

@@ -7,7 +7,7 @@ use super::processes::Found;
 use super::relister::{ListRow, Relisted};
 use super::state::{Action, Engine};
 use crate::model::event::Source;
-use crate::model::id::{Id, PodRef, PodUid};
+use crate::model::id::{HostId, Id, PodRef, PodUid};
 use crate::model::listed::{ContainerState, ListedContainer};
 use crate::model::status::{ContainerStatus, SandboxStatus, Status};
 use crate::model::wall_time::Moment;
@@ -296,10 +296,9 @@ impl Engine {
     }
 
     /// The host has said which ids it knows: a sweep begins, if there is anything to ask for.
-    pub(super) fn begin_sweep(&mut self, ids: Vec<Id>, now: Moment) {
-        let ids: BTreeSet<Id> = ids.into_iter().collect();
-        self.failures.keep_ids(&ids);
+    pub(super) fn begin_sweep(&mut self, ids: Vec<HostId>, now: Moment) {
         self.sweeper.on_host_ids(ids);
+        self.failures.keep_ids(|id| self.sweeper.host_knows(id));
         let missing = self.missing(now.instant);
         if !missing.any() || !self.relister.has_listed() && !self.sweeper.knows_ids() {
             return;

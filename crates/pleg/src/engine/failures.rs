@@ -102,9 +102,9 @@ impl Failures {
 
     /// The host knows these ids now: of one that is nobody's and that it does not know, nobody
     /// will ask again.
-    pub(super) fn keep_ids(&mut self, known: &BTreeSet<Id>) {
+    pub(super) fn keep_ids(&mut self, is_known: impl Fn(&Id) -> bool) {
         self.calls
-            .retain(|_, failed| failed.failing.pod.is_some() || known.contains(&failed.failing.id));
+            .retain(|_, failed| failed.failing.pod.is_some() || is_known(&failed.failing.id));
     }
 
     /// Of all other pods everything was seen.
@@ -159,7 +159,7 @@ mod tests {
         let mut failures = Failures::default();
         failures.note(failing(Some(pod.clone())), now);
         failures.note(failing(None), now);
-        failures.keep_ids(&BTreeSet::new());
+        failures.keep_ids(|_| false);
         let key = (Rpc::PodSandboxStatus, Some("s".into()));
         assert_eq!(failures.answered(&key), Some(pod.uid));
     }

@@ -317,7 +317,25 @@ impl Engine {
                 since: now.instant.checked_sub(age?)?,
             })
         });
-        node.chain(self.stuck_statuses()).collect()
+        let statuses = self.stuck_statuses();
+        let statuses = statuses.map(|call| self.named_by_the_host(call));
+        node.chain(statuses).collect()
+    }
+
+    /// The same call for people to read: of an id that no list has shown yet, the host may know
+    /// whose it is.
+    fn named_by_the_host(&self, call: OutstandingCall) -> OutstandingCall {
+        let about = &call.about;
+        let owner = about.id.as_ref().filter(|_| about.pod.is_none());
+        let Some(owner) = owner.and_then(|id| self.sweeper.owner(id)) else {
+            return call;
+        };
+        let about = About {
+            pod: Some(owner.pod.clone()),
+            container: about.container.clone().or_else(|| owner.container.clone()),
+            ..call.about
+        };
+        OutstandingCall { about, ..call }
     }
 
     /// Since when calls hang that a kubelet makes too: it inspects what has changed, as it is

@@ -24,7 +24,7 @@ use super::stream::{Due, Streaming};
 use super::sweeper::{Sweeper, about};
 use crate::config::Config;
 use crate::kernel::Unwatched;
-use crate::model::id::{Id, PodUid};
+use crate::model::id::{HostId, Id, PodUid};
 use crate::model::listed::ListedPod;
 use crate::model::snapshot::Counts;
 use crate::model::wall_time::Moment;
@@ -56,7 +56,7 @@ pub(crate) enum Input {
     /// A container's process died.
     Died(Id),
     /// The host knows of these ids.
-    HostIds(Vec<Id>),
+    HostIds(Vec<HostId>),
     /// Somebody wants a relist that is begun after this.
     Relist(Instant),
     /// Somebody wants a pod inspected.

@@ -22,7 +22,7 @@ use super::call::Key;
 use super::call::{Call, List, Purpose, Question};
 use super::governor::Governor;
 use super::relister::Missing;
-use crate::model::id::{Id, PodRef, PodUid};
+use crate::model::id::{HostId, Id, Owner, PodRef, PodUid};
 use crate::model::listed::{ListedPod, ListedSandbox, SandboxState};
 use crate::model::wall_time::Moment;
 use crate::runtime::About;
@@ -83,7 +83,7 @@ pub(crate) struct Sweeper {
     /// When the next one may begin.
     next: Instant,
     /// What the host knew of when it was last asked.
-    host_ids: BTreeSet<Id>,
+    host_ids: BTreeMap<Id, Option<Owner>>,
     asking_host: bool,
     /// Ids that the stream named, of which nobody knows whose they are, and when.
     hinted_ids: BTreeMap<Id, Instant>,
@@ -175,7 +175,7 @@ impl Sweeper {
             sweep: None,
             trailing: None,
             next: now,
-            host_ids: BTreeSet::new(),
+            host_ids: BTreeMap::new(),
             asking_host: false,
             hinted_ids: BTreeMap::new(),
             lost: BTreeMap::new(),
@@ -205,9 +205,19 @@ impl Sweeper {
     }
 
     /// The host said which ids it knows.
-    pub(crate) fn on_host_ids(&mut self, ids: BTreeSet<Id>) {
+    pub(crate) fn on_host_ids(&mut self, ids: Vec<HostId>) {
         self.asking_host = false;
-        self.host_ids = ids;
+        self.host_ids = ids.into_iter().map(|it| (it.id, it.owner)).collect();
+    }
+
+    /// Whether the host knew of this id when it was last asked.
+    pub(crate) fn host_knows(&self, id: &Id) -> bool {
+        self.host_ids.contains_key(id)
+    }
+
+    /// Whose an id is, by what the host said.
+    pub(crate) fn owner(&self, id: &Id) -> Option<&Owner> {
+        self.host_ids.get(id)?.as_ref()
     }
 
     /// Begins a sweep of what is listed, and of what the host and the stream know beyond
@@ -278,7 +288,7 @@ impl Sweeper {
         listed: impl Iterator<Item = &'a ListedPod>,
         now: Instant,
     ) -> VecDeque<Target> {
-        let mut unknown = self.host_ids.clone();
+        let mut unknown: BTreeSet<Id> = self.host_ids.keys().cloned().collect();
         unknown.extend(std::mem::take(&mut self.hinted_ids).into_keys());
         let mut targets = VecDeque::new();
         // New containers are in the status of their sandbox, where the runtime puts them

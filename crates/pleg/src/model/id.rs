@@ -91,3 +91,27 @@ impl fmt::Debug for PodRef {
         write!(f, "{}/{}({})", self.namespace, self.name, self.uid)
     }
 }
+
+/// Whose a container or sandbox is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// Its pod.
+    pub pod: PodRef,
+    /// The container's name; `None` for a sandbox.
+    pub container: Option<Arc<str>>,
+}
+
+/// A container or sandbox of which somebody else than the runtime's lists knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostId {
+    /// Its id.
+    pub id: Id,
+    /// Whose it is, where that is known, too: names for people, and no proof of anything.
+    pub owner: Option<Owner>,
+}
+
+impl From<Id> for HostId {
+    fn from(id: Id) -> Self {
+        Self { id, owner: None }
+    }
+}

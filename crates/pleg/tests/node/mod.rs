@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use pleg::kernel::Kernel;
 use pleg::model::event::{Event, EventType, Source};
-use pleg::model::id::{Id, PodUid};
+use pleg::model::id::{HostId, Id, Owner, PodRef, PodUid};
 use pleg::model::listed::ContainerState;
 use pleg::model::snapshot::Counts;
 use pleg::model::wall_time::WallTime;
@@ -153,7 +153,7 @@ impl Node {
 
     /// Watches it by lists alone, on a host whose folders show these ids and no others.
     pub async fn watch_knowing_only(only: &[&str], prepare: impl FnOnce(&Sim)) -> Self {
-        let only: Vec<Id> = only.iter().map(|id| Id::from(*id)).collect();
+        let only: Vec<HostId> = only.iter().map(|id| Id::from(*id).into()).collect();
         let ids = |_: &Sim| -> IdSource {
             Arc::new(move || {
                 let only = only.clone();
@@ -363,18 +363,28 @@ fn ids(sim: &Sim) -> IdSource {
     let sim = sim.clone();
     Arc::new(move || {
         let world = sim.world();
-        let sandboxes = world.sandboxes().map(|(_, sandbox)| sandbox.id.clone());
-        let containers = world
-            .containers()
-            .map(|(_, container)| container.id.clone());
-        let ids: Vec<Id> = sandboxes.chain(containers).collect();
+        let known = |id: &Id, pod: &PodRef, container| HostId {
+            id: id.clone(),
+            owner: Some(Owner {
+                pod: pod.clone(),
+                container,
+            }),
+        };
+        let sandboxes = world
+            .sandboxes()
+            .map(|(of, it)| known(&it.id, &of.pod, None));
+        let containers = world.containers().map(|(of, it)| {
+            let name = Some(it.name.as_str().into());
+            known(&it.id, &of.pod, name)
+        });
+        let ids: Vec<HostId> = sandboxes.chain(containers).collect();
         Box::pin(async move { ids })
     })
 }
 
 /// These ids beside what the folders of a real runtime would show.
 fn ids_and(more: &[&str]) -> impl FnOnce(&Sim) -> IdSource {
-    let more: Vec<Id> = more.iter().map(|id| Id::from(*id)).collect();
+    let more: Vec<HostId> = more.iter().map(|id| Id::from(*id).into()).collect();
     move |sim| {
         let known = ids(sim);
         Arc::new(move || {

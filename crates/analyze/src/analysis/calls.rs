@@ -56,7 +56,7 @@ impl Method {
 }
 
 /// If one name is a part of another, the longer one comes first.
-const NAMES: [(&str, Method); 15] = [
+const NAMES: [(&str, Method); 17] = [
     ("ListPodSandbox", Method::ListPodSandbox),
     ("ListContainers", Method::ListContainers),
     ("PodSandboxStatus", Method::PodSandboxStatus),
@@ -65,6 +65,8 @@ const NAMES: [(&str, Method); 15] = [
     ("StopPodSandbox", Method::StopPodSandbox),
     ("StopContainer", Method::StopContainer),
     ("listing containers: ", Method::ListContainers),
+    ("failed to list all containers", Method::ListContainers),
+    ("failed to list all pod sandboxes", Method::ListPodSandbox),
     ("listing pod sandboxes: ", Method::ListPodSandbox),
     (
         "getting the status of the container",

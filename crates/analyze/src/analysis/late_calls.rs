@@ -60,10 +60,17 @@ pub(super) fn conclude(told: &mut Told) {
             "a list call times out",
         );
     }
+    // A runtime whose lists hang, too, is not held up by a lock that only this container has.
+    let (cause, confidence) = match (lists > 0, sandboxes > 0) {
+        (_, true) => (Cause::RuntimeUnresponsive, Medium),
+        (true, false) if starved => (Cause::ContainerStatusLock, Low),
+        (true, false) => (Cause::ContainerStatusLock, Medium),
+        (false, false) => (Cause::ContainerLock, Medium),
+    };
     add(
         Method::ContainerStatus,
-        Cause::ContainerLock,
-        Medium,
+        cause,
+        confidence,
         "ContainerStatus times out",
     );
     add(

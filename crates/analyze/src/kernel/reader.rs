@@ -53,6 +53,20 @@ impl KernelStackReader {
     /// Takes a line without its carrier, if it is a part of a kernel stack.
     pub fn line(&mut self, line: &str, number: u64) -> bool {
         let line = line.trim();
+        if let Some((pid, frame)) = below_path(line)
+            && let Some((function, is_reliable)) = function(frame)
+        {
+            if self.current.as_ref().is_none_or(|known| known.pid != pid) {
+                self.finish();
+                self.current = Some(KernelStack {
+                    pid,
+                    line: number,
+                    ..KernelStack::default()
+                });
+            }
+            self.frame(function, is_reliable, number);
+            return true;
+        }
         if let Some(stack) = beginning(line, number) {
             // A hung task is named twice in front of its one stack.
             let again = self
@@ -67,18 +81,7 @@ impl KernelStackReader {
             return true;
         }
         if let Some((function, is_reliable)) = function(line) {
-            let unreliable = &mut self.unreliable;
-            let stack = self.current.get_or_insert_with(|| KernelStack {
-                line: number,
-                ..KernelStack::default()
-            });
-            let frames = match is_reliable {
-                true => &mut stack.functions,
-                false => unreliable,
-            };
-            if frames.len() < MAX_FUNCTIONS {
-                frames.push(first_chars(function, 100).to_owned());
-            }
+            self.frame(function, is_reliable, number);
             return true;
         }
         let around = self.current.is_some() && is_around(line);
@@ -87,6 +90,21 @@ impl KernelStackReader {
             false => self.finish(),
         }
         around
+    }
+
+    fn frame(&mut self, function: &str, is_reliable: bool, number: u64) {
+        let unreliable = &mut self.unreliable;
+        let stack = self.current.get_or_insert_with(|| KernelStack {
+            line: number,
+            ..KernelStack::default()
+        });
+        let frames = match is_reliable {
+            true => &mut stack.functions,
+            false => unreliable,
+        };
+        if frames.len() < MAX_FUNCTIONS {
+            frames.push(first_chars(function, 100).to_owned());
+        }
     }
 
     /// The input, or what belongs together, ends.
@@ -154,6 +172,13 @@ impl HungTask {
 static TASK: LazyLock<Finder> = LazyLock::new(|| Finder::new("INFO: task "));
 static PROC: LazyLock<Finder> = LazyLock::new(|| Finder::new("/proc/"));
 static OFFSET: LazyLock<Finder> = LazyLock::new(|| Finder::new("+0x"));
+
+/// The task and the frame of `/proc/7/task/9/stack:[<0>] vfs_read+0x73/0x160`, as grep prints it
+/// for several files.
+fn below_path(line: &str) -> Option<(Option<u32>, &str)> {
+    let (path, frame) = line.strip_prefix("/proc/")?.split_once("/stack:")?;
+    Some((path.rsplit('/').next()?.parse().ok(), frame))
+}
 
 fn beginning(line: &str, number: u64) -> Option<KernelStack> {
     let stack = KernelStack {

@@ -31,6 +31,7 @@ const FUNCTIONS: &[(&str, Cause, Confidence)] = &[
         StorageUnresponsive,
         Medium,
     ),
+    ("jbd2_", StorageUnresponsive, Medium),
     ("wait_transaction_locked", StorageUnresponsive, Medium),
     ("btrfs_commit_transaction", StorageUnresponsive, High),
     ("wait_current_trans", StorageUnresponsive, High),
@@ -166,7 +167,14 @@ pub fn proof(stack: &KernelStack) -> Option<Proof> {
         let function = KERNEL_LOCKS.iter().find(|known| *known == found)?;
         Some((*function, KernelRegression, Low))
     };
+    // A ring is waited for without its lock for as long as nothing happens.
+    let of_a_ring = || {
+        let is_locked = calls("__mutex_lock") && calls("__do_sys_io_uring_enter");
+        let is_hung = stack.blocked_seconds.is_some();
+        (is_locked && is_hung).then_some(("__do_sys_io_uring_enter", KernelRegression, Medium))
+    };
     let found = innermost(FUNCTIONS)
+        .or_else(of_a_ring)
         .or_else(of_the_kernel)
         .or_else(|| innermost(WEAK));
     if let Some((function, cause, confidence)) = found {

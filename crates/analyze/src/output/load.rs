@@ -25,6 +25,9 @@ const NO_IDLE_PERCENT: f64 = 5.0;
 /// The percentage of time spent waiting for I/O, or taken by the host.
 const HIGH_PERCENT: f64 = 30.0;
 
+/// A node's programs, not its kernel, have most of the work to do.
+const HALF_PERCENT: f64 = 50.0;
+
 /// With more idle time than this, a high load is tasks that wait in the kernel.
 const MUCH_IDLE_PERCENT: f64 = 50.0;
 
@@ -40,6 +43,7 @@ const DEFAULT_COLUMN: usize = 8;
 /// `top - 14:31:55 up 3 days, …`, or the header of the processes, if the lines above are missing.
 pub(super) fn begins(text: &str, words: &[&str]) -> bool {
     text.starts_with("top - ") && text.contains("load average")
+        || text.starts_with("%Cpu(s):")
         || words.starts_with(&["PID", "USER", "PR", "NI", "VIRT", "RES"])
 }
 
@@ -96,6 +100,10 @@ impl Load {
             let number = text[..at].rsplit([' ', ',', ':']).next()?;
             number.parse::<f64>().ok()
         };
+        if let Some(kernel) = share("sy").filter(|kernel| *kernel > HALF_PERCENT) {
+            let says = format!("the kernel takes {kernel} % of the CPU time");
+            seen.trouble(line, says);
+        }
         let (idle, waiting, stolen) = (share("id"), share("wa"), share("st"));
         let (Some(idle), waiting, stolen) = (idle, waiting.unwrap_or(0.0), stolen.unwrap_or(0.0))
         else {

@@ -82,15 +82,20 @@ impl Strace {
         }
         if name == "read" && arguments.contains("\"FREEZING") {
             self.freezing += 1;
-            if self.freezing == MIN_POLLS {
-                let says = "a cgroup stays in state FREEZING";
-                seen.proof(Proof::new(
-                    Cause::RuncInitFrozen,
-                    Confidence::Medium,
-                    line,
-                    says,
-                ));
+            let found = match self.freezing {
+                1 => Some((Confidence::Low, "a cgroup is in state FREEZING")),
+                MIN_POLLS => Some((Confidence::Medium, "a cgroup stays in state FREEZING")),
+                _ => None,
+            };
+            if let Some((confidence, says)) = found {
+                seen.proof(Proof::new(Cause::RuncInitFrozen, confidence, line, says));
             }
+        }
+        if name == "write" && arguments.contains("init seccomp caused") {
+            let says = "`runc init` was blocked in writing the reason why it cannot load its \
+                        seccomp filter";
+            let cause = Cause::RuncSeccompPipe;
+            seen.proof(Proof::new(cause, Confidence::Medium, line, says));
         }
         let waits = matches!(
             name,

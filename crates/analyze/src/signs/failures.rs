@@ -114,6 +114,13 @@ pub(super) const FAILURES: &[Failure] = &[
             "the kubelet skips the synchronization of all pods",
         )
     },
+    Failure {
+        without: &["yet to be successful"],
+        ..failure(
+            "PLEG is not healthy",
+            "the kubelet reports that the PLEG is not healthy",
+        )
+    },
     failure(
         "Failed to start ContainerManager",
         "the kubelet cannot start: it cannot set up its control groups",

@@ -66,7 +66,7 @@ pub(super) const SIGNS: &[Sign] = &[
     )
     .with(&["List", "grpc"]),
     sign(
-        "Event channel is full, discard this relist",
+        "vent channel is full, discard this relist",
         Kubelet,
         KubeletInternal,
         Medium,
@@ -74,6 +74,14 @@ pub(super) const SIGNS: &[Sign] = &[
     sign("evented.go:", Kubelet, KubeletInternal, Low)
         .with(&["EventedPLEG", "Evented PLEG", "evented pleg"])
         .lines(2),
+    // An earlier call for the same volume has not ended.
+    sign(
+        "An operation with the given Volume ID",
+        Kubelet,
+        StorageUnresponsive,
+        Low,
+    )
+    .with(&["already exists"]),
     // The update of a container's resources, once in ten seconds.
     sign("reconcileState: failed to ", Kubelet, ContainerLock, Medium).with(&["DeadlineExceeded"]),
     sign(

@@ -130,7 +130,7 @@ pub enum Interest {
     Error,
 }
 
-const INTERESTS: [(&str, Interest); 66] = [
+const INTERESTS: [(&str, Interest); 68] = [
     ("pleg was last seen active", Interest::Pleg),
     ("pleg has yet to be successful", Interest::Pleg),
     ("from runtime service failed", Interest::Call),
@@ -142,6 +142,8 @@ const INTERESTS: [(&str, Interest); 66] = [
     ("container status from runtime", Interest::Call),
     ("Container garbage collection failed", Interest::Call),
     ("listing containers: ", Interest::Call),
+    ("failed to list all containers", Interest::Call),
+    ("failed to list all pod sandboxes", Interest::Call),
     ("listing pod sandboxes: ", Interest::Call),
     ("getting the status of the container", Interest::Call),
     ("Container runtime initialized", Interest::Answered),

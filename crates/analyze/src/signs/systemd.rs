@@ -24,6 +24,12 @@ pub(super) const SIGNS: &[Sign] = &[
         SystemdCookieOverflow,
         Certain,
     ),
+    // A debugger's words: the next cookie has more than 32 bits.
+    sign("bus_message_seal (", Systemd, SystemdCookieOverflow, High).with(&[
+        "cookie=4294967",
+        "cookie=4294968",
+        "cookie=4294969",
+    ]),
     sign(
         "The maximum number of pending replies per connection has been reached",
         Systemd,

@@ -268,15 +268,23 @@ impl StuckCall {
             since_seconds: now.duration_since(call.since).as_secs_f64(),
         }
     }
+
+    /// The call and whose it is: `ContainerStatus of app in default/web-0 (61ac7eca54e99)`.
+    pub fn named(&self) -> impl fmt::Display {
+        fmt::from_fn(|f| {
+            write!(f, "{}", self.call)?;
+            subject(f, self.container.as_deref(), self.pod.as_ref())?;
+            match &self.id {
+                Some(id) => write!(f, " ({})", short(id)),
+                None => Ok(()),
+            }
+        })
+    }
 }
 
 impl fmt::Display for StuckCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.call)?;
-        subject(f, self.container.as_deref(), self.pod.as_ref())?;
-        if let Some(id) = &self.id {
-            write!(f, " ({})", short(id))?;
-        }
+        write!(f, "{}", self.named())?;
         let seconds = Duration::from_secs(self.since_seconds as u64);
         write!(f, " has not answered for {}", GoDuration(seconds))
     }

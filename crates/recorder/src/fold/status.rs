@@ -36,7 +36,7 @@ pub(super) fn of(report: &StatusReport, time: WallTime) -> Told {
         let key = Key::Hung(call.call, call.id.clone());
         // A stuck call has a name.
         if lasts.iter().all(|(known, _)| *known != key) {
-            let reason = format!("{} has not answered yet", call.call);
+            let reason = format!("{} did not answer", call.call);
             let episode = open(ago(call.age_seconds), hung(call.call), &reason);
             lasts.push((key, episode.about(who(None, None, call.id.as_ref()))));
         }
@@ -101,7 +101,9 @@ pub(super) fn named(health: &HealthReport) -> Vec<(Key, Episode)> {
 fn calls(stuck: &[StuckCall], failing: &[FailingCall], time: WallTime) -> Vec<(Key, Episode)> {
     let stuck = stuck.iter().map(|call| {
         let from = before(time, call.since_seconds);
-        let episode = Episode::new(from, None, hung(call.call), call.to_string());
+        // How long it lasted is known at its end.
+        let reason = format!("{} did not answer", call.named());
+        let episode = Episode::new(from, None, hung(call.call), reason);
         let who = who(
             call.pod.as_ref(),
             call.container.as_deref(),

@@ -34,6 +34,7 @@ use crate::out::coverage::{Coverage, Failing};
 use crate::out::failure::InspectError;
 use crate::out::health::INSPECTIONS_FAIL;
 use crate::out::subscribers::Subscribers;
+use crate::out::words::counted;
 use crate::records::Records;
 use crate::runtime::{About, Announced, CallError, OutstandingCall, Rpc, RuntimeVersion};
 
@@ -371,7 +372,8 @@ impl Engine {
             }
             Due::Opened => self.stream_opened(now),
             Due::Missed(missed) => {
-                tracing::info!("the event stream missed {missed} changes");
+                let missed = counted(missed as usize, "change");
+                tracing::info!("the event stream missed {missed}");
                 self.hurry(now);
             }
         }

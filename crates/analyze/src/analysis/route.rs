@@ -253,18 +253,14 @@ impl Input {
         if body.len() > MAX_WRAPPED {
             return;
         }
-        let joined = match before {
-            Some((number, before)) if number + 1 == self.lines => {
-                [&before[..], b" ", body].concat()
+        if let Some((_, before)) = before.filter(|(number, _)| number + 1 == self.lines) {
+            let joined = [&before[..], b" ", body].concat();
+            let found = signs.find(&joined);
+            if !found.signs.is_empty() {
+                return self.telling(&joined, &split(&joined), None, &found, told);
             }
-            _ => Vec::new(),
-        };
-        let found = signs.find(&joined);
-        if found.signs.is_empty() {
-            self.unread_line = Some((self.lines, body.to_vec()));
-        } else {
-            self.telling(&joined, &split(&joined), None, &found, told);
         }
+        self.unread_line = Some((self.lines, body.to_vec()));
     }
 
     /// What a command printed, and its prompt.

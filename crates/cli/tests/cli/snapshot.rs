@@ -9,7 +9,7 @@ use pleg::model::wall_time::WallTime;
 use pleg::runtime::Rpc;
 use sim::Fault;
 
-use crate::support::{Agent, FakeRuntime, Pleg, eventually};
+use crate::support::{Agent, Ended, FakeRuntime, Pleg, eventually};
 
 fn lines(path: &Path) -> String {
     let mut text = String::new();
@@ -27,6 +27,14 @@ fn recorded(agent: &Agent) {
     });
 }
 
+/// Takes a snapshot of this agent and this history, with these further arguments.
+fn take(agent: &Agent, history: &Path, file: &Path, more: &[&str]) -> Ended {
+    let args = ["snapshot", "-o", "json", "--agent", &agent.socket];
+    let history = ["--history", history.to_str().unwrap()];
+    let file = file.to_str().unwrap();
+    Pleg::new(&[&args[..], &history, more, &[file]].concat()).run()
+}
+
 #[test]
 fn a_snapshot_has_history_status_pods_and_a_bundle_that_others_read() {
     let runtime = FakeRuntime::with_pods(&[("a", &["x"]), ("b", &["y"])]);
@@ -36,10 +44,8 @@ fn a_snapshot_has_history_status_pods_and_a_bundle_that_others_read() {
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("node.gz");
     let path = file.to_str().unwrap();
-    let history = agent.history.path().to_str().unwrap().to_owned();
-    let args = ["snapshot", "-o", "json", "--agent", &agent.socket];
-    let args = [&args[..], &["--history", &history, path]].concat();
-    let report = Pleg::new(&args).run().assert_code(0).value();
+    let report = take(&agent, agent.history.path(), &file, &[]);
+    let report = report.assert_code(0).value();
     assert_eq!(report["file"], path);
     assert_eq!(report["missing"], serde_json::json!([]));
     assert!(report["entries"].as_u64().unwrap() >= 3, "{report}");
@@ -133,11 +139,8 @@ fn while_the_agent_is_stopped_the_runtime_is_asked_for_the_status_and_the_bundle
     agent.stop();
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("node.gz");
-    let path = file.to_str().unwrap();
-    let history = agent.history.path().to_str().unwrap();
-    let args = ["snapshot", "-o", "json", "--agent", &agent.socket];
-    let more = ["-r", &runtime.path(), "--history", history, path];
-    let report = Pleg::new(&[&args[..], &more].concat()).run();
+    let history = agent.history.path();
+    let report = take(&agent, history, &file, &["-r", &runtime.path()]);
     let report = report.assert_code(0).value();
     let missing = report["missing"].as_array().unwrap();
     assert_eq!(missing.len(), 1, "{report}");
@@ -157,10 +160,8 @@ fn what_was_cut_off_with_the_bundle_leaves_the_history_readable() {
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("node.gz");
     let path = file.to_str().unwrap();
-    let history = agent.history.path().to_str().unwrap();
-    let args = ["snapshot", "-o", "json", "--agent", &agent.socket];
-    let args = [&args[..], &["--history", history, path]].concat();
-    let report = Pleg::new(&args).run().assert_code(0).value();
+    let report = take(&agent, agent.history.path(), &file, &[]);
+    let report = report.assert_code(0).value();
     let whole = std::fs::read(&file).unwrap();
     std::fs::write(&file, &whole[..whole.len() - 200]).unwrap();
 
@@ -180,17 +181,8 @@ fn the_history_of_another_runtime_is_no_part_of_a_snapshot() {
     agents.iter().for_each(recorded);
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("node.gz");
-    let args = [
-        "snapshot",
-        "-o",
-        "json",
-        "--agent",
-        &agents[0].socket,
-        "--history",
-        agents[1].history.path().to_str().unwrap(),
-        file.to_str().unwrap(),
-    ];
-    let report = Pleg::new(&args).run().assert_code(0).value();
+    let report = take(&agents[0], agents[1].history.path(), &file, &[]);
+    let report = report.assert_code(0).value();
     let missing = report["missing"].to_string();
     assert!(missing.contains("is that of another runtime"), "{missing}");
     assert_eq!(report["entries"], 0, "{report}");
@@ -205,18 +197,10 @@ fn a_timeline_of_a_snapshot_reaches_to_when_it_was_taken() {
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("node.gz");
     let path = file.to_str().unwrap();
-    let history = agent.history.path().to_str().unwrap();
+    let take = || take(&agent, agent.history.path(), &file, &[]).assert_code(0);
     // Nothing is recorded between the beginning of the fault and the snapshot.
     let seconds = eventually("the list hangs for some time", || {
-        let args = [
-            "snapshot",
-            "--agent",
-            &agent.socket,
-            "--history",
-            history,
-            path,
-        ];
-        Pleg::new(&args).run().assert_code(0);
+        take();
         let drawn = Pleg::new(&["timeline", "-o", "json", path]).run();
         let drawn = drawn.assert_code(0).value();
         let mut episodes = drawn["episodes"].as_array().unwrap().iter();
@@ -229,15 +213,7 @@ fn a_timeline_of_a_snapshot_reaches_to_when_it_was_taken() {
     // Afterwards all is well, but not what was.
     runtime.sim.lift_all();
     agent.wait_healthy();
-    let args = [
-        "snapshot",
-        "--agent",
-        &agent.socket,
-        "--history",
-        history,
-        path,
-    ];
-    Pleg::new(&args).run().assert_code(0);
+    take();
     let analyzed = Pleg::new(&["analyze", path]).run().assert_code(1).out;
     assert!(
         analyzed.contains("its history tells: ListContainers did not return for"),

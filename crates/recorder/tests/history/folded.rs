@@ -270,16 +270,18 @@ fn times_in_which_nothing_was_recorded_are_shown_with_the_reason() {
     );
 }
 
+/// A death at 10 s that was reported then.
+fn died(reported: u64) -> Entry {
+    let event = json!({"kind": "event", "time": time(reported), "type": "ContainerDied",
+        "pod": {"uid": "u", "namespace": "default", "name": "web-0"}, "id": "61ac7eca54e9",
+        "subject": "container", "container": "app", "exitCode": 1, "reason": "Error",
+        "initial": false, "source": "relist"});
+    let record = serde_json::from_value(event).unwrap();
+    Entry::told(record, Some(time(10))).unwrap()
+}
+
 #[test]
 fn a_pod_whose_exit_was_reported_late_waited_from_the_exit_to_the_report() {
-    let died = |reported: u64| {
-        let event = json!({"kind": "event", "time": time(reported), "type": "ContainerDied",
-            "pod": {"uid": "u", "namespace": "default", "name": "web-0"}, "id": "61ac7eca54e9",
-            "subject": "container", "container": "app", "exitCode": 1, "reason": "Error",
-            "initial": false, "source": "relist"});
-        let record = serde_json::from_value(event).unwrap();
-        Entry::told(record, Some(time(10))).unwrap()
-    };
     let waited = |entry| {
         let (all, _) = episodes([began(0), entry]);
         all.into_iter().find(|it| it.what == What::PodWaited)
@@ -296,14 +298,6 @@ fn a_pod_whose_exit_was_reported_late_waited_from_the_exit_to_the_report() {
 
 #[test]
 fn what_an_agent_that_starts_again_tells_a_second_time_is_nobody_who_waited() {
-    let died = |reported: u64| {
-        let event = json!({"kind": "event", "time": time(reported), "type": "ContainerDied",
-            "pod": {"uid": "u", "namespace": "default", "name": "web-0"}, "id": "61ac7eca54e9",
-            "subject": "container", "container": "app", "exitCode": 1, "reason": "Error",
-            "initial": false, "source": "relist"});
-        let record = serde_json::from_value(event).unwrap();
-        Entry::told(record, Some(time(10))).unwrap()
-    };
     let (all, _) = episodes([began(0), died(11), began(300), died(310)]);
     assert!(!all.iter().any(|it| it.what == What::PodWaited), "{all:?}");
 }

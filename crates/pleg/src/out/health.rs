@@ -271,14 +271,27 @@ impl StuckCall {
 
     /// The call and whose it is: `ContainerStatus of app in default/web-0 (61ac7eca54e99)`.
     pub fn named(&self) -> impl fmt::Display {
-        fmt::from_fn(|f| {
-            write!(f, "{}", self.call)?;
-            subject(f, self.container.as_deref(), self.pod.as_ref())?;
-            match &self.id {
-                Some(id) => write!(f, " ({})", short(id)),
-                None => Ok(()),
-            }
-        })
+        Named(self)
+    }
+}
+
+struct Named<'a>(&'a StuckCall);
+
+impl fmt::Display for Named<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let StuckCall {
+            call,
+            id,
+            container,
+            pod,
+            ..
+        } = self.0;
+        write!(f, "{call}")?;
+        subject(f, container.as_deref(), pod.as_ref())?;
+        match id {
+            Some(id) => write!(f, " ({})", short(id)),
+            None => Ok(()),
+        }
     }
 }
 

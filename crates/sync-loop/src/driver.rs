@@ -20,6 +20,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 use crate::core::{self, Action, Input};
 use crate::ready_condition::{Inputs, ReadyCondition, Transition};
 use crate::runtime_state::{FailedCheck, RuntimeState, STATUS_PERIOD, aggregate};
+use crate::trouble::Trouble;
 use crate::{Goal, Outcome, Policy, Source, SyncPod, Turn, Waker};
 
 /// How often it is looked at what stops all pods: a kubelet's `syncTicker`.
@@ -116,6 +117,7 @@ where
         policy,
         clock,
         state: RuntimeState::default(),
+        trouble: Trouble::default(),
         shown,
     };
     let mut events = pleg.subscribe().await?;
@@ -131,38 +133,41 @@ where
     let mut source_is_open = true;
     loop {
         let alarm = core.alarm();
-        let input = tokio::select! {
-            change = source.next(), if source_is_open => match change {
-                Some(change) => Input::Change(change),
-                None => {
-                    source_is_open = false;
+        let input = match node.trouble.next() {
+            Some(uid) => Input::Woken(uid),
+            None => tokio::select! {
+                change = source.next(), if source_is_open => match change {
+                    Some(change) => Input::Change(change),
+                    None => {
+                        source_is_open = false;
+                        continue;
+                    }
+                },
+                input = woken(&mut events) => input.ok_or(Stopped)?,
+                Some(uid) = wakes.recv() => Input::Woken(uid),
+                Some(ended) = syncs.join_next() => match ended {
+                    Ok((pod, outcome)) => {
+                        tell(&pod, &outcome);
+                        Input::Ended(pod.uid, outcome)
+                    }
+                    Err(error) => std::panic::resume_unwind(error.into_panic()),
+                },
+                Some(answer) = asked.join_next() => {
+                    node.answered(answer);
+                    Input::Errors(node.look(&pleg).await?)
+                }
+                _ = status_ticks.tick() => {
+                    // One that hangs is not asked for again.
+                    if asked.is_empty() {
+                        asked.spawn(conditions());
+                    }
                     continue;
                 }
-            },
-            input = woken(&mut events) => input.ok_or(Stopped)?,
-            Some(uid) = wakes.recv() => Input::Woken(uid),
-            Some(ended) = syncs.join_next() => match ended {
-                Ok((pod, outcome)) => {
-                    tell(&pod, &outcome);
-                    Input::Ended(pod.uid, outcome)
-                }
-                Err(error) => std::panic::resume_unwind(error.into_panic()),
-            },
-            Some(answer) = asked.join_next() => {
-                node.answered(answer);
-                Input::Errors(node.look(&pleg).await?)
-            }
-            _ = status_ticks.tick() => {
-                // One that hangs is not asked for again.
-                if asked.is_empty() {
-                    asked.spawn(conditions());
-                }
-                continue;
-            }
-            _ = ticks.tick() => Input::Errors(node.look(&pleg).await?),
-            () = sleep_until(alarm.unwrap_or(started)), if alarm.is_some() => match core.gate() {
-                crate::gate::Gate::Open => Input::Time,
-                crate::gate::Gate::Closed { .. } => Input::Errors(node.look(&pleg).await?),
+                _ = ticks.tick() => Input::Errors(node.look(&pleg).await?),
+                () = sleep_until(alarm.unwrap_or(started)), if alarm.is_some() => match core.gate() {
+                    crate::gate::Gate::Open => Input::Time,
+                    crate::gate::Gate::Closed { .. } => Input::Errors(node.look(&pleg).await?),
+                },
             },
         };
         for action in core.step(Instant::now(), input) {
@@ -220,6 +225,7 @@ struct Node {
     policy: Policy,
     clock: WallClock,
     state: RuntimeState,
+    trouble: Trouble,
     shown: watch::Sender<Option<ReadyCondition>>,
 }
 
@@ -233,8 +239,9 @@ impl Node {
     }
 
     /// Looks at the runtime and the PLEG: what stops all pods now. The Ready condition follows.
-    async fn look(&self, pleg: &Pleg) -> Result<Vec<String>, Stopped> {
+    async fn look(&mut self, pleg: &Pleg) -> Result<Vec<String>, Stopped> {
         let report = pleg.status().await?;
+        self.trouble.reported(&report);
         let now = Instant::now();
         let runtime = self.state.errors(now, self.unhealthy(&report).as_slice());
         let stopping = match self.policy {

@@ -96,6 +96,7 @@ pub mod runtime_state;
 mod driver;
 mod source;
 mod sync_pod;
+mod trouble;
 
 pub use driver::{Parts, SyncLoop};
 pub use gate::Policy;

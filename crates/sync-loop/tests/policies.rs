@@ -1,18 +1,21 @@
 //! The same bad day of a node by both policies: how long an innocent pod stays down.
 
+mod well;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use pleg::model::id::PodRef;
 use pleg::model::listed::ContainerState;
-use pleg::runtime::{CallError, Condition, Conditions};
+use pleg::runtime::CallError;
 use pleg::{Config, Environment, Mode, NoObserver, Pleg, no_ids};
 use sim::Sim;
 use sync_loop::ready_condition::Status;
 use sync_loop::{Change, Goal, Outcome, Parts, Policy, Source, SyncLoop, SyncPod, Turn};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
+use well::well;
 
 /// Wants what it is told to want.
 struct Told(mpsc::UnboundedReceiver<Change<()>>);
@@ -138,18 +141,6 @@ fn pod(sim: &Sim, name: &str) -> PodRef {
 }
 
 /// What a runtime says that is well.
-fn well() -> Conditions {
-    let met = |kind: &str| Condition {
-        kind: kind.to_owned(),
-        met: true,
-        ..Condition::default()
-    };
-    Conditions {
-        conditions: vec![met("RuntimeReady"), met("NetworkReady")],
-        ..Conditions::default()
-    }
-}
-
 /// A status lock is held for 300 s; a container of another pod dies 200 s into it. How long that
 /// one was down, and whether the node was Ready then.
 async fn down_beside_a_status_lock(policy: Policy) -> (Duration, Status) {

@@ -138,12 +138,11 @@ fn of_signs(told: &mut Told, signs: &Signs) {
         if seen.lines < sign.lines {
             continue;
         }
-        // A message that is repeated gives a higher confidence.
-        let confidence = match sign.confidence {
-            Confidence::High if sign.cause == Cause::RtnlStuck && seen.lines > 2 => {
-                Confidence::Certain
-            }
-            confidence => confidence,
+        // The kernel repeats it every ten seconds for as long as it waits.
+        let confidence = match (sign.cause, sign.confidence, seen.lines) {
+            (Cause::RtnlStuck, Confidence::High, 1) => Confidence::Medium,
+            (Cause::RtnlStuck, Confidence::High, 3..) => Confidence::Certain,
+            (_, confidence, _) => confidence,
         };
         for quote in &seen.quotes {
             told.collected.add(

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! The one that holds the list up is the one that does not answer, so a sweep finds the
-//! culprit too. Where nothing answers at all, no more than [`WINDOW`] calls are made: a
+//! culprit too. Where nothing answers at all, no more than [`WINDOW`](sweep::WINDOW) calls are made: a
 //! runtime that is down as a whole is not asked for everything.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -18,8 +18,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::call::Key;
-use super::call::{Call, List, Purpose, Question};
+use super::call::{Call, Key, List, Question};
 use super::governor::Governor;
 use super::relister::Missing;
 use crate::model::id::{HostId, Id, Owner, PodRef, PodUid};
@@ -27,49 +26,16 @@ use crate::model::listed::{ListedPod, ListedSandbox, SandboxState};
 use crate::model::wall_time::Moment;
 use crate::runtime::About;
 
-/// At most 200 calls a second.
-const PACE: Duration = Duration::from_millis(5);
+mod sweep;
 
-/// How many calls may be waited for at once.
-const WINDOW: usize = 8;
-
-/// One that takes longer gives its place in the window to others.
-const SLOW: Duration = Duration::from_millis(250);
-
-/// However slow a runtime is, it is asked often enough for a sweep to ask for all in so long.
-const LONGEST: Duration = Duration::from_secs(30);
-
-/// While lists are slow each time, at most 25 calls a second: the runtime has enough to do.
-const SLOW_PACE: Duration = Duration::from_millis(40);
-
-/// For so long a sweep is waited for that some have not answered: a list that takes longer is
-/// missing itself by then, and who takes longer is named.
-const TRAILING: Duration = Duration::from_secs(10);
+pub(crate) use sweep::Swept;
+use sweep::{Sweep, Target};
 
 /// For so long what did not exist is asked for again.
 const LOST: Duration = Duration::from_secs(10);
 
 /// How many ids without a pod are remembered for the next sweep.
 const MOST_HINTED: usize = 256;
-
-/// A container or sandbox to ask for.
-#[derive(Clone, Debug)]
-pub(crate) struct Target {
-    /// Its pod; `None` for an id that only the host knows.
-    uid: Option<PodUid>,
-    question: Question,
-    about: About,
-}
-
-impl Target {
-    fn into_call(self) -> (Call, About) {
-        let call = Call {
-            question: self.question,
-            purpose: Purpose::Sweep(self.uid),
-        };
-        (call, self.about)
-    }
-}
 
 /// Sweeps, one after the other, for as long as a list does not come.
 #[derive(Debug)]
@@ -91,81 +57,6 @@ pub(crate) struct Sweeper {
     lost: BTreeMap<Key, (Question, Instant)>,
     /// Whether the runtime tells a sandbox's containers with its status, once that is known.
     fills_sandboxes: Option<bool>,
-}
-
-/// One sweep.
-#[derive(Debug)]
-struct Sweep {
-    begun: Moment,
-    /// As of when all is that it heard: somebody may have been asked before it was begun.
-    as_of: Instant,
-    missing: Missing,
-    targets: VecDeque<Target>,
-    /// Asked for, and since when.
-    waiting: BTreeMap<Key, Instant>,
-    answered: usize,
-    /// All sandboxes that may tell containers are asked for, as the runtime was known to tell them.
-    asks_sandboxes: bool,
-    /// How it is with the list that is asked for beside it.
-    beside: Beside,
-    /// The pods of which an id failed, or could not be asked for.
-    failed: BTreeSet<PodUid>,
-    /// When the next may be asked for.
-    next: Instant,
-    /// The pause between two calls, and the present one, longer if answers are slow.
-    usual: Duration,
-    pace: Duration,
-    /// The longest pause that leaves time for all.
-    longest: Duration,
-    /// It was complete, and that was told.
-    told: bool,
-}
-
-/// How it is with an id that somebody else may be asking for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Elsewhere {
-    NotAsked,
-    /// That tells the sweep too; it is not asked again.
-    Asked(Instant),
-    /// For something that does not tell how it is, as its pid.
-    AskedOther,
-    /// It is named, and not waited for.
-    Stuck,
-}
-
-impl Elsewhere {
-    fn of(key: &Key, governor: &Governor) -> Self {
-        match governor.asked(key) {
-            None => Self::NotAsked,
-            Some(_) if governor.is_stuck(key) => Self::Stuck,
-            Some(since) if governor.is_look(key) => Self::Asked(since),
-            Some(_) => Self::AskedOther,
-        }
-    }
-}
-
-/// The list that is not missing, or that is tried again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Beside {
-    /// None is asked for, or it failed again.
-    None,
-    /// It is to be asked for, once it is not being asked for by a relist.
-    Due(List),
-    /// It has not come yet.
-    Asked(List),
-    Listed(List),
-}
-
-/// A complete sweep.
-#[derive(Debug)]
-pub(crate) struct Swept {
-    pub(crate) begun: Moment,
-    /// The pods of which an id failed.
-    pub(crate) failed: BTreeSet<PodUid>,
-    /// Whether sandboxes were listed meanwhile, so that new pods were seen.
-    pub(crate) sandboxes_listed: bool,
-    /// Whether new containers were seen, in lists or in their sandboxes.
-    pub(crate) sees_new_containers: bool,
 }
 
 impl Sweeper {
@@ -194,7 +85,7 @@ impl Sweeper {
             return false;
         }
         // A sweep in place of one list is of no use once the other one is missing too.
-        let goes_on = |sweep: &Sweep| sweep.asks(governor) && sweep.missing.covers(missing);
+        let goes_on = |sweep: &Sweep| sweep.asks(governor) && sweep.covers(missing);
         let goes_on = self.sweep.as_ref().is_some_and(goes_on);
         let due = !goes_on && now >= self.next && !self.asking_host;
         if due {
@@ -232,9 +123,8 @@ impl Sweeper {
         governor: &Governor,
         now: Moment,
     ) {
-        let mut targets = self.targets(missing, listed, now.instant);
-        self.trailing
-            .take_if(|it| now.instant >= it.begun.instant + TRAILING);
+        let targets = self.targets(missing, listed, now.instant);
+        self.trailing.take_if(|it| it.is_old(now.instant));
         match self.sweep.take() {
             None => tracing::info!("polling by id in place of lists: {}", missing.what()),
             // Of several that wait the first one ends first.
@@ -243,42 +133,10 @@ impl Sweeper {
             }
             Some(_) => {}
         }
-        let mut waiting = BTreeMap::new();
-        // A call that is stuck may yet be answered, with what was so before this was begun.
-        let mut failed = BTreeSet::new();
-        targets.retain(|target| {
-            let key = target.question.key();
-            match Elsewhere::of(&key, governor) {
-                Elsewhere::NotAsked | Elsewhere::AskedOther => true,
-                Elsewhere::Asked(since) => {
-                    waiting.insert(key, since);
-                    false
-                }
-                Elsewhere::Stuck => {
-                    failed.extend(target.uid.clone());
-                    false
-                }
-            }
-        });
-        let usual = if slow { SLOW_PACE } else { PACE };
-        let all = u32::try_from(targets.len()).unwrap_or(u32::MAX).max(1);
         self.next = now.instant + self.period;
-        self.sweep = Some(Sweep {
-            begun: now,
-            as_of: now.instant,
-            targets,
-            waiting,
-            missing,
-            answered: 0,
-            asks_sandboxes: self.fills_sandboxes == Some(true),
-            beside: beside.map_or(Beside::None, Beside::Due),
-            failed,
-            next: now.instant,
-            usual,
-            pace: usual,
-            longest: (LONGEST / all).clamp(usual, SLOW),
-            told: false,
-        });
+        let asks_sandboxes = self.fills_sandboxes == Some(true);
+        let sweep = Sweep::begin(missing, beside, asks_sandboxes, now);
+        self.sweep = Some(sweep.of(targets, slow, governor));
     }
 
     /// Everything that is known of what cannot be listed.
@@ -361,7 +219,7 @@ impl Sweeper {
         let trailing = self.trailing.as_mut();
         if let Some(target) = trailing.and_then(|it| it.take(governor, now)) {
             // Both together keep to the pace.
-            sweep.next = sweep.next.max(now) + sweep.pace;
+            sweep.wait(now);
             return Some(target.into_call());
         }
         let target = sweep.take(governor, now)?;
@@ -379,9 +237,7 @@ impl Sweeper {
     /// Somebody else asked for an id that a sweep waits for, and nothing was seen by it.
     pub(crate) fn failed_elsewhere(&mut self, key: &Key, uid: &PodUid) {
         for sweep in [&mut self.trailing, &mut self.sweep].into_iter().flatten() {
-            if sweep.waiting.remove(key).is_some() {
-                sweep.failed.insert(uid.clone());
-            }
+            sweep.failed_elsewhere(key, uid);
         }
     }
 
@@ -396,9 +252,7 @@ impl Sweeper {
     /// The beginning of the oldest sweep under way.
     pub(crate) fn begun(&self) -> Option<Instant> {
         let sweeps = [&self.trailing, &self.sweep].into_iter().flatten();
-        sweeps
-            .map(|sweep| sweep.as_of.min(sweep.begun.instant))
-            .min()
+        sweeps.map(Sweep::as_of).min()
     }
 
     /// It is there. Says whether it was lost before.
@@ -408,44 +262,27 @@ impl Sweeper {
 
     /// The other list, if it is to be asked for now.
     pub(crate) fn take_list(&mut self, governor: &Governor) -> Option<List> {
-        let sweep = self.sweep.as_mut()?;
-        let Beside::Due(list) = sweep.beside else {
-            return None;
-        };
-        let is_free = governor.node_call(list.rpc()).is_none();
-        is_free.then(|| {
-            sweep.beside = Beside::Asked(list);
-            list
-        })
+        self.sweep.as_mut()?.take_list(governor)
     }
 
     /// Whether a relist that asks for the other list itself leaves no time to ask for it here.
     pub(crate) fn waits_for(&self, list: List) -> bool {
-        let sweep = self.sweep.as_ref();
-        sweep.is_some_and(|sweep| sweep.beside == Beside::Due(list))
+        self.sweep.as_ref().is_some_and(|it| it.is_to_ask_for(list))
     }
 
     /// The other list answered, which was asked for at `asked`, by whomever: the runtime is not
     /// down as a whole.
     pub(crate) fn list_answered(&mut self, list: List, asked: Instant) {
         for sweep in [&mut self.trailing, &mut self.sweep].into_iter().flatten() {
-            sweep.answered += 1;
-            let is_its = [Beside::Asked(list), Beside::Due(list)].contains(&sweep.beside);
-            if is_its {
-                sweep.beside = Beside::Listed(list);
-                sweep.as_of = asked.min(sweep.as_of);
-            }
+            sweep.list_answered(list, asked);
         }
     }
 
     /// The other list failed. One that had failed before is done without.
     pub(crate) fn list_failed(&mut self, list: List) {
-        self.trailing.take_if(|it| it.beside == Beside::Asked(list));
-        if let Some(sweep) = &mut self.sweep
-            && sweep.missing.sandboxes
-            && sweep.missing.containers
-        {
-            sweep.beside = Beside::None;
+        self.trailing.take_if(|it| it.has_asked_for(list));
+        if let Some(sweep) = &mut self.sweep {
+            sweep.list_failed();
         }
     }
 
@@ -462,7 +299,7 @@ impl Sweeper {
     pub(crate) fn runtime_changed(&mut self) {
         self.fills_sandboxes = None;
         for sweep in [&mut self.trailing, &mut self.sweep].into_iter().flatten() {
-            sweep.asks_sandboxes = false;
+            sweep.runtime_changed();
         }
     }
 
@@ -510,123 +347,6 @@ impl Sweeper {
             _ => Some(self.next),
         };
         [trailing, next].into_iter().flatten().min()
-    }
-}
-
-impl Sweep {
-    /// When the next is to be asked for; `None` while that waits for an answer.
-    fn due(&self, governor: &Governor) -> Option<Instant> {
-        // Without room for one more call it is an answer that goes on, and not time.
-        if self.next_target(governor).is_none() || !governor.has_room() {
-            return None;
-        }
-        let mut asked: Vec<Instant> = self.waiting.values().copied().collect();
-        asked.sort_unstable();
-        match asked.len().checked_sub(WINDOW) {
-            None => Some(self.next),
-            Some(_) if self.answered == 0 && !governor.has_answered_since(self.begun.instant) => {
-                None
-            }
-            // The window is free once all but so many of the younger ones are slow.
-            Some(slow) => Some(self.next.max(asked[slow] + self.slow())),
-        }
-    }
-
-    /// After how long one gives its place in the window to others.
-    fn slow(&self) -> Duration {
-        SLOW.min(self.longest * WINDOW as u32)
-    }
-
-    /// The first of which nobody is asking something else: it comes after the answer to that.
-    fn next_target(&self, governor: &Governor) -> Option<usize> {
-        let mut targets = self.targets.iter();
-        targets.position(|target| {
-            let elsewhere = Elsewhere::of(&target.question.key(), governor);
-            elsewhere != Elsewhere::AskedOther
-        })
-    }
-
-    fn take(&mut self, governor: &Governor, now: Instant) -> Option<Target> {
-        while self.due(governor).is_some_and(|due| now >= due) {
-            let target = self.targets.remove(self.next_target(governor)?)?;
-            let key = target.question.key();
-            // Somebody else may have asked for it since.
-            match Elsewhere::of(&key, governor) {
-                Elsewhere::NotAsked => {
-                    self.next = now + self.pace;
-                    self.waiting.insert(key, now);
-                    return Some(target);
-                }
-                Elsewhere::Asked(since) => {
-                    self.waiting.insert(key, since);
-                }
-                Elsewhere::Stuck => self.failed.extend(target.uid),
-                Elsewhere::AskedOther => {}
-            }
-        }
-        None
-    }
-
-    /// A runtime that takes longer is asked less often.
-    fn ended(&mut self, key: &Key, uid: Option<&PodUid>, good: bool, now: Instant) {
-        let asked = self.waiting.remove(key);
-        if !good {
-            self.failed.extend(uid.cloned());
-            return;
-        }
-        self.answered += 1;
-        if let Some(asked) = asked {
-            self.as_of = asked.min(self.as_of);
-            let quarter = now.duration_since(asked) / 4;
-            self.pace = quarter.clamp(self.usual, self.longest);
-        }
-    }
-
-    /// Whether somebody is left to be asked now. Of the others somebody asks something else, and
-    /// a call that never ends would hold up all sweeps.
-    fn asks(&self, governor: &Governor) -> bool {
-        self.next_target(governor).is_some()
-    }
-
-    /// Whether somebody is still to be asked, the other list is waited for, or somebody who may
-    /// still answer.
-    fn waits(&self, governor: &Governor) -> bool {
-        let mut waiting = self.waiting.iter();
-        !self.targets.is_empty()
-            || self.waits_for_a_list()
-            || waiting
-                .any(|(key, asked)| governor.asked(key) == Some(*asked) && !governor.is_stuck(key))
-    }
-
-    /// One that is tried again although it is missing comes, or does not.
-    fn waits_for_a_list(&self) -> bool {
-        let is_missing = self.missing.sandboxes && self.missing.containers;
-        !is_missing && matches!(self.beside, Beside::Due(_) | Beside::Asked(_))
-    }
-
-    /// Whether it waits only for those who were asked and may answer, or whom somebody asks
-    /// something else.
-    fn trails(&self, governor: &Governor) -> bool {
-        !self.told && !self.asks(governor) && self.waits(governor)
-    }
-
-    fn complete(&mut self, governor: &Governor) -> Option<Swept> {
-        if self.told || self.waits(governor) || self.answered == 0 {
-            return None;
-        }
-        self.told = true;
-        // Those who have answered somebody else, as of when that one asked.
-        let elsewhere = self.waiting.iter();
-        let elsewhere = elsewhere.filter(|(key, _)| !governor.is_stuck(key));
-        let as_of = elsewhere
-            .map(|(_, asked)| *asked)
-            .fold(self.as_of, Instant::min);
-        Some(Swept {
-            begun: self.begun.back_at(as_of),
-            failed: std::mem::take(&mut self.failed),
-            sandboxes_listed: self.beside == Beside::Listed(List::Sandboxes),
-            sees_new_containers: !self.missing.containers || self.asks_sandboxes,
-        })
     }
 }
 

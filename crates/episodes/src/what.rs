@@ -126,7 +126,7 @@ impl What {
             Self::KubeletStarted => "kubelet started".into(),
             Self::Guarding => "guarding".into(),
             Self::Event { event, .. } => event.clone(),
-            Self::HintsMissing => "exits or events not announced".into(),
+            Self::HintsMissing => "event stream or kernel hints missing".into(),
             Self::Finding { cause, .. } => cause.id().into(),
             Self::Sign { cause } => cause.id().into(),
             Self::NotRecorded => "not recorded".into(),

@@ -17,12 +17,15 @@ use pleg::out::status_report::StatusReport;
 use pleg::out::told::Record;
 
 use crate::changes::OVERDUE_SECONDS;
-use crate::{Entry, Recorded, Told};
+use crate::{Entry, Recorded, Status, Told};
 
 mod pods;
 
 /// A status that is recorded so soon after a change of health belongs to it.
 const TOGETHER: Duration = Duration::from_secs(2);
+
+/// A status that is recorded with a change of health is so soon after it.
+const AT_ONCE: Duration = Duration::from_millis(200);
 
 /// A part of the state at a time.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,12 +58,21 @@ pub struct Recording {
 
 /// The last status of these entries, with the changes of health that were told after it: the next
 /// status is recorded up to a second later, and much later where many change at once.
-fn status_at(known: &[Entry], time: WallTime) -> Option<Update> {
-    let is_status = |entry: &Entry| matches!(entry.what, Recorded::Status(_));
-    let last = known.iter().rposition(is_status)?;
+fn status_at(known: &[Entry], next: &[Entry], time: WallTime) -> Option<Update> {
+    let is_of_an_agent =
+        |entry: &Entry| matches!(entry.what, Recorded::Status(_) | Recorded::Began(_));
+    let last = known.iter().rposition(is_of_an_agent)?;
+    // Of an agent that has just begun nothing is known, and another's status is of before.
     let Recorded::Status(status) = &known[last].what else {
         return None;
     };
+    if let Some(status) = belonging(&known[last + 1..], next) {
+        let report = Box::new(status.report.clone());
+        return Some(Update::Status {
+            taken: time,
+            report,
+        });
+    }
     let taken = known[last].time;
     let mut report = lasting(&status.report, time.since(taken));
     for entry in &known[last + 1..] {
@@ -75,6 +87,28 @@ fn status_at(known: &[Entry], time: WallTime) -> Option<Update> {
     }
     let report = Box::new(report);
     Some(Update::Status { taken, report })
+}
+
+/// The status that was recorded right after the last change of health, which belongs to it.
+fn belonging<'a>(since: &[Entry], next: &'a [Entry]) -> Option<&'a Status> {
+    let Entry {
+        time,
+        what:
+            Recorded::Told(Told {
+                record: Record::Health(health),
+                ..
+            }),
+    } = since.last()?
+    else {
+        return None;
+    };
+    let soon = next.iter().take_while(|it| it.time.since(*time) < AT_ONCE);
+    let status = soon.into_iter().find_map(|entry| match &entry.what {
+        Recorded::Status(status) => Some(status),
+        _ => None,
+    })?;
+    let of = &status.report.health;
+    ((of.state, of.reason) == (health.state, health.reason)).then_some(status)
 }
 
 /// What did not answer or failed, so long after it was reported.
@@ -154,7 +188,7 @@ impl Recording {
     /// The state at a time, with the last events up to a number.
     pub fn at(&self, time: WallTime, events: usize) -> Vec<Update> {
         let known = &self.entries[..self.known(time)];
-        let status = status_at(known, time);
+        let status = status_at(known, &self.entries[known.len()..], time);
         let told = known.iter().rev().filter_map(|entry| match &entry.what {
             Recorded::Told(told) => Some(Update::Told(told.clone())),
             _ => None,

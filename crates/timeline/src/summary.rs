@@ -5,6 +5,14 @@ use std::time::Duration;
 use episodes::{Episode, What};
 use times::{GoDuration, WallTime};
 
+/// A call that hangs is seen so soon: if nothing was recorded shortly before that, it may have hung
+/// for longer.
+const SEEN: Duration = Duration::from_secs(15);
+
+/// For so long a kubelet has not listed when it becomes NotReady, and the countdown of an agent that
+/// was started meanwhile begins later than that of its kubelet.
+const COUNTDOWN: Duration = Duration::from_secs(190);
+
 /// Of a shorter time it is not known how long it was.
 const MOMENT: Duration = Duration::from_millis(1);
 
@@ -32,6 +40,15 @@ pub fn summary(episodes: &[Episode]) -> Option<String> {
         .iter()
         .filter(hung)
         .max_by_key(|episode| (!episode.whom().is_empty(), lasted(episode)));
+    let unrecorded = episodes.iter().filter(|it| it.what == What::NotRecorded);
+    let unrecorded: Vec<_> = unrecorded.map(|it| (it.from, it.until())).collect();
+    let at_least = |its: &[&Episode]| {
+        let is_open = |it: &&Episode| it.to.is_none() || is_beside(it, &unrecorded);
+        match its.iter().any(is_open) {
+            true => "at least ",
+            false => "",
+        }
+    };
     let mut parts = Vec::new();
     if let Some(episode) = longest
         && let What::HungCall { call } = &episode.what
@@ -84,11 +101,15 @@ pub fn summary(episodes: &[Episode]) -> Option<String> {
         if its.is_empty() {
             continue;
         }
-        let time = together(its.iter().map(|it| (it.from, it.until())).collect());
-        parts.push(match time {
+        let (times, time) = together(its.iter().map(|it| (it.from, it.until())).collect());
+        parts.push(match (times, time) {
             // A single line says so, the last that was read.
-            time if time < MOMENT => said.to_owned(),
-            time => format!("{said} for {}{}", at_least(&its), shown(time)),
+            (_, time) if time < MOMENT => said.to_owned(),
+            (1, time) => format!("{said} for {}{}", at_least(&its), shown(time)),
+            (times, time) => {
+                let time = shown(time);
+                format!("{said} {times} times, for {}{time} in all", at_least(&its))
+            }
         });
     }
     if parts.is_empty() {
@@ -100,24 +121,31 @@ pub fn summary(episodes: &[Episode]) -> Option<String> {
     Some(first.into_iter().chain(characters).chain(['.']).collect())
 }
 
-/// Of that whose end no line or entry shows, only the time until then is known.
-fn at_least(episodes: &[&Episode]) -> &'static str {
-    match episodes.iter().any(|episode| episode.to.is_none()) {
-        true => "at least ",
-        false => "",
-    }
+/// Whether nothing was recorded at a time at which this may have lasted.
+fn is_beside(episode: &Episode, unrecorded: &[(WallTime, WallTime)]) -> bool {
+    let before = match episode.what {
+        What::WouldBeNotReady => COUNTDOWN,
+        What::HungCall { .. } => SEEN,
+        _ => Duration::ZERO,
+    };
+    let (from, until) = (episode.from.before(before), episode.until());
+    let mut unrecorded = unrecorded.iter();
+    unrecorded.any(|(begun, ended)| *ended >= from && *begun <= until)
 }
 
-/// How long these times are together. Two sources may show the same time.
-fn together(mut times: Vec<(WallTime, WallTime)>) -> Duration {
+/// How many times, and how long they are together. Two sources may show the same time.
+fn together(mut times: Vec<(WallTime, WallTime)>) -> (usize, Duration) {
     times.sort_unstable();
     let mut counted: Option<WallTime> = None;
-    let each = times.into_iter().map(|(from, to)| {
+    let mut apart = 0;
+    let mut whole = Duration::ZERO;
+    for (from, to) in times {
+        apart += usize::from(counted.is_none_or(|counted| from > counted));
         let from = counted.map_or(from, |counted| counted.max(from));
+        whole += to.since(from);
         counted = Some(counted.map_or(to, |counted| counted.max(to)));
-        to.since(from)
-    });
-    each.sum()
+    }
+    (apart, whole)
 }
 
 fn shown(time: Duration) -> String {
@@ -155,6 +183,34 @@ mod tests {
              at least 1m42s."
         );
         assert_eq!(summary(&[]), None);
+    }
+
+    #[test]
+    fn what_happened_several_times_is_counted_and_added_up() {
+        let second = |second: i64| WallTime::from_unix_nanos(second * 1_000_000_000).unwrap();
+        let relist = |from, to| Episode::new(second(from), Some(second(to)), What::NoRelist, "");
+        assert_eq!(
+            summary(&[relist(10, 200), relist(150, 210), relist(1000, 1060)]).unwrap(),
+            "No relist completed 2 times, for 4m20s in all."
+        );
+    }
+
+    #[test]
+    fn beside_a_time_in_which_nothing_was_recorded_it_may_have_lasted_longer() {
+        let second = |second: i64| WallTime::from_unix_nanos(second * 1_000_000_000).unwrap();
+        let gap = Episode::new(second(100), Some(second(130)), What::NotRecorded, "");
+        let would = |from, to| {
+            let whole = Episode::new(second(from), Some(second(to)), What::WouldBeNotReady, "");
+            summary(&[gap.clone(), whole]).unwrap()
+        };
+        assert_eq!(
+            would(310, 370),
+            "A kubelet would have been NotReady for at least 1m0s."
+        );
+        assert_eq!(
+            would(900, 960),
+            "A kubelet would have been NotReady for 1m0s."
+        );
     }
 
     #[test]

@@ -6,12 +6,13 @@ use std::path::Path;
 use analyze::analysis::{Analysis, Analyzer, InputReport};
 use analyze::input::{self, Observer, Unreadable};
 use analyze::kind::Kind;
-use anyhow::anyhow;
+use anyhow::{anyhow, bail};
 use clap::Args;
 use doctor::diagnosis::{NodeVerdict, diagnose};
 use indicatif::{ProgressBar, ProgressStyle};
 use pleg::model::wall_time::system_clock;
 use recorder::fold::Fold;
+use recorder::store::is_history;
 
 use crate::args::{Format, Global};
 use crate::{Found, output, text};
@@ -32,6 +33,14 @@ pub struct Analyze {
 }
 
 pub async fn run(global: &Global, options: Analyze) -> anyhow::Result<Found> {
+    // It has no lines that mean anything here, and to say that they show no problem would be false.
+    if let Some(file) = options.files.iter().find(|it| is_history(Path::new(it))) {
+        let file = text::printable(file);
+        bail!(
+            "{file} is the history of an agent: `pleg timeline --from {file}` draws it, and `pleg \
+             top --from {file}` steps through it"
+        );
+    }
     // Reading blocks, and on a pipe for as long as its writer wants.
     let at_once = options.jobs.unwrap_or_else(processors);
     let read = tokio::task::spawn_blocking(move || read(&options.files, at_once));

@@ -83,6 +83,9 @@ pub fn kubelet_view(now: Instant, coverage: &Coverage) -> KubeletView {
     if coverage.kubelet_cannot_list {
         let last = coverage.kubelet_listed.unwrap_or(coverage.started);
         let mut view = judge(now, last, "list calls are stuck or failing");
+        if coverage.kubelet_listed.is_none() && view.ready {
+            view.message += ", or sooner: when it last listed is not known";
+        }
         if let Some(since) = unanswered_since(coverage, last) {
             may_be_sooner(&mut view, now, since);
         }

@@ -77,9 +77,11 @@ impl Lasting {
     pub(super) fn learn(&mut self, now: Vec<(Key, Episode)>) {
         for (key, episode) in now {
             match self.open.get_mut(&key) {
-                // The newest words, and the oldest beginning.
                 Some(open) => {
-                    open.reason = episode.reason;
+                    // The last words about the node's health are those of its end.
+                    if !key.is_health() {
+                        open.reason = episode.reason;
+                    }
                     open.who.learn(episode.who);
                     open.count += 1;
                 }

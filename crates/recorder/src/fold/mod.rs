@@ -52,6 +52,8 @@ pub struct Fold {
     last: Option<Last>,
     set_back: Duration,
     first: Option<WallTime>,
+    /// When the agent began that recorded last.
+    began: Option<WallTime>,
 }
 
 /// The entry before.
@@ -74,7 +76,8 @@ impl Fold {
             self.not_recorded(last, time, begins);
         }
         match what {
-            Recorded::Began(_) | Recorded::Pods(_) | Recorded::Lists(_) => {}
+            Recorded::Began(_) => self.began = Some(time),
+            Recorded::Pods(_) | Recorded::Lists(_) => {}
             // What is unknown from now on has no known end.
             Recorded::Ended => self.lasting.leave_open(time, &mut self.found),
             Recorded::Told(told) => match told.record {
@@ -83,7 +86,9 @@ impl Fold {
                         self.found.add(episode);
                     }
                     let is_news = self.told.is_news(&event);
-                    let waited = event::waited(&event, told.happened);
+                    // What happened before an agent ran did not wait for it.
+                    let happened = told.happened.filter(|it| Some(*it) >= self.began);
+                    let waited = event::waited(&event, happened);
                     if let Some(episode) = waited.filter(|_| is_news) {
                         self.found.add(episode);
                     }

@@ -161,11 +161,11 @@ fn everything_that_a_status_shows_is_an_episode_of_its_own() {
                 ("/stream/state", json!("retrying")),
                 ("/relist/count", json!(2)),
             ],
-            row("exits or events not announced", "", 10, 20),
+            row("event stream or kernel hints missing", "", 10, 20),
         ),
         (
             vec![("/kernel/state", json!("unavailable"))],
-            row("exits or events not announced", "", 10, 20),
+            row("event stream or kernel hints missing", "", 10, 20),
         ),
         (
             vec![("/failing", failing)],

@@ -62,7 +62,8 @@
     for (let time = Math.ceil((data.from + from) / step) * step; time <= data.from + to; time += step) {
       const offset = time - data.from, date = new Date(time);
       const midnight = time % 86400000 === 0;
-      found.push([offset, midnight ? day(date) : clock(offset, step >= 60000 ? 0 : step >= 1000 ? 1 : 2)]);
+      const year = step >= 2592000000 ? " " + date.getUTCFullYear() : "";
+      found.push([offset, midnight ? day(date) + year : clock(offset, step >= 60000 ? 0 : step >= 1000 ? 1 : 2)]);
     }
     return found;
   };
@@ -141,7 +142,8 @@
     const whom = text(WHOM) ? " · " + text(WHOM) : "";
     const id = text(ID) && text(ID) !== text(WHOM) ? " · " + text(ID) : "";
     const time = lasted(episode);
-    const span = dated(episode[FROM]) + (episode[TO] && time ? " to " + clock(episode[TO], 2) : "") + (time ? " (" + time + ")" : "");
+    const until = (episode[TO] < 0 ? " to at least " : " to ") + clock(end(episode), 2);
+    const span = dated(episode[FROM]) + (episode[TO] && time ? until : "") + (time ? " (" + time + ")" : "");
     const parts = [line(text(TITLE) + whom + id), line(span, "quiet"), line(text(REASON))];
     if (text(FILE)) {
       const place = text(FILE) + (episode[LINE] ? ":" + episode[LINE] : "") + (episode[COUNT] > 1 ? " and " + (episode[COUNT] - 1) + " more" : "");

@@ -6,8 +6,8 @@ use anyhow::{Context, bail};
 use doctor::diagnosis::diagnose;
 use doctor::facts::NodeFacts;
 use pleg::model::wall_time::WallTime;
-use recorder::replay;
 use recorder::store::{Range, is_history};
+use recorder::{Entry, replay};
 use top::recording::Recording;
 use top::state::events::MAX_ENTRIES;
 use top::update::Update;
@@ -31,7 +31,15 @@ pub fn read(path: &Path) -> anyhow::Result<impl Recording + Send + use<>> {
         }
         () if snapshot::is_snapshot(path) => {
             let read = snapshot::open(path).with_context(|| place.clone())?;
-            (read.entries, read.parts.facts)
+            let (taken, parts) = (read.head.taken, read.parts);
+            // Its own look at the node comes after what was recorded.
+            let status = parts.status.map(|status| Entry::status(taken, status));
+            let pods = parts.pods.map(|pods| Entry {
+                time: taken,
+                what: recorder::Recorded::Pods(pods),
+            });
+            let own = status.into_iter().chain(pods);
+            (read.entries.into_iter().chain(own).collect(), parts.facts)
         }
         () => {
             path.metadata().with_context(|| place.clone())?;

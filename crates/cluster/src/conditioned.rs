@@ -12,8 +12,8 @@ use crate::node::Node;
 /// What is written is confirmed so often, as node-problem-detector does.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(300);
 
-/// Changes of the message alone are not written more often.
-const CALM: Duration = Duration::from_secs(10);
+/// Changes of the reason and the message alone are not written more often.
+pub(crate) const CALM: Duration = Duration::from_secs(10);
 
 /// Who takes away what we wrote is answered at most so often.
 pub(crate) const AGAIN: Duration = Duration::from_secs(60);
@@ -71,6 +71,8 @@ pub(crate) struct Conditioned {
     since: Option<(&'static str, WallTime)>,
     /// A write has failed of which nobody knows whether it was done.
     is_uncertain: bool,
+    /// Somebody has taken away what we wrote.
+    is_missing: bool,
     /// It is somebody else's, until this time at least.
     others: Option<Instant>,
 }
@@ -85,8 +87,14 @@ impl Conditioned {
             beat: None,
             since: None,
             is_uncertain: false,
+            is_missing: false,
             others: None,
         }
+    }
+
+    /// Its type, as the Node has it.
+    pub(crate) fn kind(&self) -> &str {
+        &self.kind
     }
 
     pub(crate) fn want(&mut self, said: Condition, delay: Duration, now: Moment) {
@@ -95,7 +103,7 @@ impl Conditioned {
             self.since = Some((status, now.wall));
         }
         let due = match &self.written {
-            _ if self.is_uncertain => Some(self.due.unwrap_or(now.instant)),
+            _ if self.is_uncertain || self.is_missing => Some(self.due.unwrap_or(now.instant)),
             None => Some(now.instant + delay),
             Some((written, _)) if written.status != said.status => Some(now.instant + delay),
             Some((written, at)) if written.differs(&said) => {
@@ -117,9 +125,11 @@ impl Conditioned {
             self.others = None;
         }
         self.adopt(node);
+        self.is_missing = false;
         if let (None, Some((_, at))) = (node.condition(&self.kind), &self.written) {
             let due = if is_new { now } else { now.max(*at + AGAIN) };
             self.due = Some(self.due.map_or(due, |already| already.min(due)));
+            self.is_missing = true;
         }
     }
 
@@ -159,6 +169,7 @@ impl Conditioned {
 
     pub(crate) fn written(&mut self, entry: &Entry, first_beat: Duration, now: Instant) {
         self.is_uncertain = false;
+        self.is_missing = false;
         self.others = None;
         let is_still_so = |wanted: &Condition| !wanted.differs(&entry.said);
         if self.wanted.as_ref().is_some_and(is_still_so) {

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 use crate::api::Failure;
 use crate::backoff::Backoff;
-use crate::conditioned::{Conditioned, Entry, HEARTBEAT, OurCondition};
+use crate::conditioned::{CALM, Conditioned, Entry, HEARTBEAT, OurCondition};
 use crate::config::KubernetesConfig;
 use crate::episodes::{Episodes, NewEvent};
 use crate::node::{Node, Seen};
@@ -290,6 +290,8 @@ impl Plan {
         }
         let at_least = match failure {
             Failure::Forbidden(..) if is_refused_for_good => HEARTBEAT,
+            // Its owner may give it up at any time, which the watch shows.
+            Failure::Conflict(_) if matches!(write, Write::Condition(..)) => CALM,
             Failure::Conflict(_) => HEARTBEAT,
             Failure::Busy { retry_after, .. } => *retry_after,
             // The list of taints has changed meanwhile: the watch tells it.
@@ -317,11 +319,12 @@ impl Plan {
         }
     }
 
-    /// What is to be taken back before we stop: the conditions that we wrote, and our taint.
-    pub(crate) fn farewell(&self) -> (Vec<OurCondition>, Option<Value>) {
+    /// What is to be taken back before we stop: the conditions that we wrote, with their types, and
+    /// our taint.
+    pub(crate) fn farewell(&self) -> (Vec<(OurCondition, &str)>, Option<Value>) {
         let written = self.conditions.iter();
         let written = written.filter(|(_, it)| it.is_ours());
-        let written = written.map(|(which, _)| *which).collect();
+        let written = written.map(|(which, it)| (*which, it.kind())).collect();
         let taint = match &self.node {
             Known::There(node) => self.taint.patch_to_remove(node),
             Known::Nothing | Known::Gone | Known::Unreadable => None,

@@ -312,16 +312,20 @@ impl Writer {
     }
 
     /// Takes back what was written: whoever reads it would believe it for ever.
-    async fn farewell(&self) {
+    async fn farewell(&mut self) {
         let Some(api) = self.api.borrow().clone() else {
             return;
         };
         let (conditions, taint) = self.plan.farewell();
-        for which in conditions {
-            let _ = api.withdraw(which).await;
+        let mut failures = Vec::new();
+        for (which, kind) in conditions {
+            failures.extend(api.withdraw(which, kind).await.err());
         }
         if let Some(patch) = taint {
-            let _ = api.patch(&patch).await;
+            failures.extend(api.patch(&patch).await.err());
+        }
+        for failure in failures {
+            self.log("taking back what was written", Some(failure));
         }
     }
 }

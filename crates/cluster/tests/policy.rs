@@ -309,8 +309,11 @@ async fn check(with_taint: bool) -> bool {
             .refused(OWN, JSON_PATCH, body, "an agent changes")
             .await;
     }
-    let none = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": OWN}, "status": {}});
-    cluster.allowed(&own, APPLY, none).await;
+    let away = json!({"type": "PLEGUnhealthy", "$patch": "delete"});
+    let away = json!({"metadata": {"annotations": {"pleg.dev/status": null}},
+                      "status": {"conditions": [away]}});
+    let form = "application/strategic-merge-patch+json";
+    cluster.allowed(&own, form, away).await;
     delete(&cluster.admin, &cluster.objects).await;
     true
 }

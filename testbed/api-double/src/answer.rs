@@ -12,7 +12,7 @@ use tokio::time::sleep;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::BroadcastStream;
 
-use crate::write::{apply, patch};
+use crate::write::{apply, merge, patch};
 use crate::{Asked, Double, Server, Wrong};
 
 /// No request has a longer body.
@@ -47,7 +47,7 @@ pub(crate) async fn answer(
     match (parts.method, path.strip_prefix("/api/v1/nodes")) {
         (Method::GET, Some("")) if query.contains_key("watch") => watched(&double, &server, &query),
         (Method::GET, Some("")) => page(&server.nodes, &query).to_string().into_response(),
-        (method, Some(name)) => of_node(&double, &mut server, &method, &name[1..], &asked.body),
+        (method, Some(name)) => of_node(&double, &mut server, &method, &name[1..], &asked),
         (Method::GET, None) => events(&server, &query).to_string().into_response(),
         (Method::POST, None) => {
             server.events.push(asked.body.clone());
@@ -62,7 +62,9 @@ fn of_node(
     server: &mut Server,
     method: &Method,
     name: &str,
-    body: &Value,
+    Asked {
+        body, content_type, ..
+    }: &Asked,
 ) -> Response {
     let (name, is_status) = match name.strip_suffix("/status") {
         Some(name) => (name, true),
@@ -74,6 +76,7 @@ fn of_node(
     };
     if *method == Method::PATCH {
         match is_status {
+            true if content_type == "application/strategic-merge-patch+json" => merge(node, body),
             true => apply(node, body),
             false => {
                 let mut patched = node.clone();

@@ -1,10 +1,16 @@
-//! Server-side apply and JSON Patch, as far as they are used.
+//! Server-side apply, strategic merge patch and JSON Patch, as far as they are used.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Applies one manager's conditions, which are the only ones with a heartbeat here, and its
 /// annotation.
+///
+/// Whoever applies none takes back what he has applied, and with it, as a server does, all of the
+/// status: a kubelet that has just registered its Node owns nothing of it (Kubernetes 1.36).
 pub(crate) fn apply(node: &mut Value, body: &Value) {
+    if body["status"]["conditions"] == json!([]) {
+        node["status"] = json!({});
+    }
     if let Some(conditions) = node["status"]["conditions"].as_array_mut() {
         conditions.retain(|it| it.get("lastHeartbeatTime").is_none());
         let applied = body["status"]["conditions"].as_array();
@@ -14,6 +20,28 @@ pub(crate) fn apply(node: &mut Value, body: &Value) {
         annotations.retain(|key, _| key != "pleg.dev/status");
         let applied = body["metadata"]["annotations"].as_object();
         annotations.extend(applied.cloned().unwrap_or_default());
+    }
+}
+
+/// Merges conditions by their type, and annotations.
+pub(crate) fn merge(node: &mut Value, body: &Value) {
+    let conditions = node["status"]["conditions"].as_array_mut();
+    let patched = body["status"]["conditions"]
+        .as_array()
+        .into_iter()
+        .flatten();
+    if let Some(conditions) = conditions {
+        for entry in patched {
+            assert_eq!(entry["$patch"], "delete", "nothing else is used");
+            conditions.retain(|it| it["type"] != entry["type"]);
+        }
+    }
+    let patched = body["metadata"]["annotations"].as_object();
+    if let Some(annotations) = node["metadata"]["annotations"].as_object_mut() {
+        for (key, value) in patched.into_iter().flatten() {
+            assert!(value.is_null(), "nothing else is used");
+            annotations.remove(key);
+        }
     }
 }
 

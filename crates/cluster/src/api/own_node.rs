@@ -75,35 +75,44 @@ impl Api {
             "lastHeartbeatTime": seconds(entry.heartbeat),
             "lastTransitionTime": seconds(entry.transition),
         }]);
-        self.apply_status(which, &metadata, &conditions).await
-    }
-
-    /// Takes our entry away, and what came with it.
-    pub(crate) async fn withdraw(&self, which: OurCondition) -> Result<(), Failure> {
-        let metadata = json!({"name": self.node});
-        self.apply_status(which, &metadata, &json!([])).await
-    }
-
-    async fn apply_status(
-        &self,
-        which: OurCondition,
-        metadata: &Value,
-        conditions: &Value,
-    ) -> Result<(), Failure> {
         let body = json!({
             "apiVersion": "v1",
             "kind": "Node",
             "metadata": metadata,
             "status": {"conditions": conditions},
         });
+        let form = "application/apply-patch+yaml";
+        self.write_status(which, form, &body).await
+    }
+
+    /// Takes our entry of this type away, and what came with it.
+    ///
+    /// By a patch that names it, never by applying nothing: a kubelet that has just registered its
+    /// Node owns nothing of the status, and a server then takes back all of it with the last entry
+    /// that was applied (seen with Kubernetes 1.36).
+    pub(crate) async fn withdraw(&self, which: OurCondition, kind: &str) -> Result<(), Failure> {
+        let mut body = json!({"status": {"conditions": [{"type": kind, "$patch": "delete"}]}});
+        if which == OurCondition::PlegUnhealthy {
+            body["metadata"] = json!({"annotations": {ANNOTATION: null}});
+        }
+        let form = "application/strategic-merge-patch+json";
+        self.write_status(which, form, &body).await
+    }
+
+    async fn write_status(
+        &self,
+        which: OurCondition,
+        form: &'static str,
+        body: &Value,
+    ) -> Result<(), Failure> {
         let manager = which.manager();
         let path = format!("/api/v1/nodes/{}/status?fieldManager={manager}", self.node);
         let request = Request::patch(path)
-            .header(header::CONTENT_TYPE, "application/apply-patch+yaml")
+            .header(header::CONTENT_TYPE, form)
             // Nothing of the answer is read: a Node may have a hundred kilobytes.
             .header(header::ACCEPT, METADATA_ONLY);
         let asks = Asks::object("patch nodes/status", "the Node");
-        self.door.write(request, &body, asks).await
+        self.door.write(request, body, asks).await
     }
 
     /// Changes the Node by a JSON Patch.

@@ -277,9 +277,46 @@ async fn a_condition_that_its_other_owner_gives_up_is_taken_over() {
             .map(|due| { (due - began).as_secs() }),
         Some(3601)
     );
-    plan.on_node(node_with(json!([]), json!([])), at(began, 1000.0));
-    plan.on_report(&report("Unhealthy", "ListStuck"), at(began, 1000.0));
-    assert!(wait_for(&mut plan, Kind::Condition, began, 1000.0) < 5.0);
+    plan.on_node(node_with(json!([]), json!([])), at(began, 5.0));
+    plan.on_report(&report("Unhealthy", "ListStuck"), at(began, 5.0));
+    let waited = wait_for(&mut plan, Kind::Condition, began, 5.0);
+    assert!(waited < 20.0, "{waited}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_condition_that_somebody_takes_away_is_written_again_a_minute_after_it_was_written() {
+    let began = Instant::now();
+    let mut plan = plan(1, 1, began);
+    plan.on_report(&report("Healthy", "AllSeen"), at(began, 0.0));
+    assert_eq!(written(&mut plan, began, 1.0), [Kind::Condition]);
+    plan.on_node(node_with(json!([]), json!([])), at(began, 10.0));
+    let mut again = None;
+    for second in 10..120 {
+        plan.on_report(&report("Healthy", "AllSeen"), at(began, f64::from(second)));
+        let kinds = written(&mut plan, began, f64::from(second));
+        again = again.or((!kinds.is_empty()).then_some(second));
+    }
+    assert_eq!(again, Some(61));
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_a_node_that_is_well_again_no_cause_is_told() {
+    let finding = json!({"cause": "container-status-lock", "sentence": "db holds the lock",
+        "confidence": "certain", "time": "2026-11-22T20:00:00Z"});
+    let said = |state: &str, reason: &str| {
+        let mut report = report(state, reason);
+        report.finding = serde_json::from_value(finding.clone()).unwrap();
+        OurCondition::PlegUnhealthy.said(&report).unwrap()
+    };
+    let stuck = said("Degraded", "ContainerStuck");
+    assert!(
+        stuck.message.contains("db holds the lock"),
+        "{}",
+        stuck.message
+    );
+    let well = said("Healthy", "AllSeen");
+    assert_eq!(well.message, "so it is");
+    assert_eq!(well.summary.unwrap().cause, None);
 }
 
 #[tokio::test(start_paused = true)]

@@ -21,7 +21,7 @@ mod read;
 mod write;
 
 pub use read::{ReadError, Snapshot, is_snapshot, open};
-pub use write::{Parts, write};
+pub use write::{Parts, write, write_to};
 
 use pleg::model::wall_time::WallTime;
 use serde::{Deserialize, Serialize};

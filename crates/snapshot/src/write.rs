@@ -46,13 +46,14 @@ pub fn write(
     let mut file = tempfile::NamedTempFile::new_in(bundle::folder_of(path))?;
     file.as_file()
         .set_permissions(Permissions::from_mode(0o600))?;
-    let written = write_lines(&mut file, head, parts, entries)?;
+    let written = write_to(&mut file, head, parts, entries)?;
     file.as_file().sync_all()?;
     file.persist(path)?;
     Ok(written)
 }
 
-fn write_lines(
+/// Writes a snapshot, compressed, to whoever takes it. Gives the number of entries.
+pub fn write_to(
     file: impl Write,
     head: &Head,
     parts: &Parts,

@@ -1,10 +1,11 @@
 //! `pleg snapshot`: what is known of this node, in one file for a ticket.
 
+use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use agent::{AgentChoice, AgentClient, history_directory, pod_reports};
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use clap::Args;
 use cri::Endpoint;
 use doctor::bundle;
@@ -22,6 +23,9 @@ use crate::args::{AgentOption, Format, Global, duration};
 use crate::look::look;
 use crate::{Found, endpoint, output, text};
 
+/// In place of a file's name.
+const STDOUT: &str = "-";
+
 /// How long a look of our own may take, where no agent is.
 const LOOKING: Duration = Duration::from_secs(25);
 
@@ -35,6 +39,7 @@ environment variables, command lines or annotations. What could not be collected
 
   pleg snapshot                       the last day, in a new file in this directory
   pleg snapshot --since 1h node.gz
+  pleg snapshot - > node.gz           to standard output, for example through kubectl exec
   pleg doctor --from node.gz          diagnose it on another machine
   pleg analyze node.gz";
 
@@ -42,7 +47,8 @@ environment variables, command lines or annotations. What could not be collected
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub struct Snapshot {
-    /// The file to write; an existing file is replaced [default: pleg-TIME.snapshot.gz]
+    /// The file to write; an existing file is replaced; - for standard output [default:
+    /// pleg-TIME.snapshot.gz]
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
     /// How much of the history to include.
@@ -68,10 +74,22 @@ pub async fn run(global: &Global, options: Snapshot) -> anyhow::Result<Found> {
     let taken = system_clock()();
     let since = taken.before(options.since);
     let file = options.file.clone().unwrap_or_else(|| name(taken));
-    let place = file.clone();
-    on_disk(move || bundle::check_place(&place))
-        .await?
-        .with_context(|| unwritten(&file))?;
+    let is_piped = file == Path::new(STDOUT);
+    if is_piped {
+        ensure!(
+            !io::stdout().is_terminal(),
+            "a snapshot is compressed: redirect standard output, or name a file"
+        );
+        ensure!(
+            global.output == Format::Text,
+            "-o json describes the file that was written: name a file"
+        );
+    } else {
+        let place = file.clone();
+        on_disk(move || bundle::check_place(&place))
+            .await?
+            .with_context(|| unwritten(&file))?;
+    }
     let mut missing = Vec::new();
     let parts = parts(global, &options, &mut missing).await?;
     let folder = options.history.unwrap_or_else(history_directory);
@@ -96,9 +114,18 @@ pub async fn run(global: &Global, options: Snapshot) -> anyhow::Result<Found> {
     let path = file.clone();
     let written = on_disk(move || {
         let entries = history.into_iter().flat_map(History::entries);
-        snapshot::write(&path, &head, &parts, entries)
+        match is_piped {
+            true => snapshot::write_to(io::stdout().lock(), &head, &parts, entries),
+            false => snapshot::write(&path, &head, &parts, entries),
+        }
     });
     let entries = written.await?.with_context(|| unwritten(&file))?;
+    if is_piped {
+        for missing in &missing {
+            tracing::warn!("missing: {}", text::sentence(missing));
+        }
+        return Ok(Found::Well);
+    }
     let report = Report {
         file: &file,
         entries,

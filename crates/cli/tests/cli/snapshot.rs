@@ -220,3 +220,24 @@ fn a_timeline_of_a_snapshot_reaches_to_when_it_was_taken() {
         "{analyzed}"
     );
 }
+
+#[test]
+fn a_snapshot_can_be_piped() {
+    let runtime = FakeRuntime::with_pods(&[("a", &["x"])]);
+    let agent = Agent::watching(&runtime.path());
+    agent.wait_healthy();
+    recorded(&agent);
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("node.gz");
+    let piped = std::process::Command::new(env!("CARGO_BIN_EXE_pleg"))
+        .args(["snapshot", "-", "--agent", &agent.socket, "--history"])
+        .arg(agent.history.path())
+        .stdout(std::fs::File::create(&file).unwrap())
+        .status();
+    assert!(piped.unwrap().success());
+    let text = lines(&file);
+    assert!(text.ends_with("}}\n") && text.contains("{\"end\":"), "{text}");
+    let refused = take(&agent, agent.history.path(), Path::new("-"), &[]).assert_code(2);
+    let refused = refused.sentence();
+    assert!(refused.contains("-o json describes the file"), "{refused}");
+}

@@ -4,6 +4,7 @@ mod node;
 
 use node::{Node, STATUSES, broken, generic, many, pods, seconds};
 use pleg::Config;
+use pleg::model::id::{HostId, Owner, PodRef};
 use pleg::out::coverage::LookKind;
 use pleg::out::health::{Blind, HealthState, Reason};
 use pleg::runtime::{CallError, Rpc};
@@ -206,6 +207,32 @@ async fn whoever_starts_in_the_middle_of_the_fault_sees_by_what_the_host_knows()
         );
         assert!(told.contains("Started locked/app.0"), "{told}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_whose_uid_the_host_does_not_tell_is_the_listed_one_of_its_name() {
+    let owner = Owner {
+        pod: PodRef {
+            uid: "".into(),
+            namespace: "default".into(),
+            name: "locked".into(),
+        },
+        container: Some("app".into()),
+    };
+    let known = HostId {
+        id: "locked/app.0".into(),
+        owner: Some(owner),
+    };
+    let node = Node::watch_on_host(vec![known], |sim| {
+        three_pods(sim);
+        sim.status_lock("locked", "app");
+    })
+    .await;
+    node.at(8.0).await;
+    let stuck = node.status().await.stuck;
+    let pods: Vec<_> = stuck.iter().filter_map(|call| call.pod.as_ref()).collect();
+    let uids: Vec<_> = pods.iter().map(|pod| pod.uid.as_str()).collect();
+    assert_eq!(uids, ["uid-locked"], "{stuck:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -236,7 +236,10 @@ fn a_snapshot_can_be_piped() {
         .status();
     assert!(piped.unwrap().success());
     let text = lines(&file);
-    assert!(text.ends_with("}}\n") && text.contains("{\"end\":"), "{text}");
+    assert!(
+        text.ends_with("}}\n") && text.contains("{\"end\":"),
+        "{text}"
+    );
     let refused = take(&agent, agent.history.path(), Path::new("-"), &[]).assert_code(2);
     let refused = refused.sentence();
     assert!(refused.contains("-o json describes the file"), "{refused}");

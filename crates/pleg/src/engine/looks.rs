@@ -9,7 +9,7 @@ use super::governor::SUSPECT;
 use super::relister::Ages;
 use super::rounds::Ended;
 use super::state::Engine;
-use crate::model::id::PodUid;
+use crate::model::id::{PodRef, PodUid};
 use crate::model::snapshot::Counts;
 use crate::model::wall_time::Moment;
 use crate::out::coverage::{Coverage, Failing, Lists, LookKind};
@@ -330,8 +330,13 @@ impl Engine {
         let Some(owner) = owner.and_then(|id| self.sweeper.owner(id)) else {
             return call;
         };
+        // A host that tells no UID (containerd 1.6) tells the name of a pod that is listed.
+        let is_it =
+            |pod: &&PodRef| (&pod.namespace, &pod.name) == (&owner.pod.namespace, &owner.pod.name);
+        let mut listed = self.records.listed().map(|listed| &listed.pod);
+        let listed = listed.find(is_it).filter(|_| owner.pod.uid.is_empty());
         let about = About {
-            pod: Some(owner.pod.clone()),
+            pod: Some(listed.unwrap_or(&owner.pod).clone()),
             container: about.container.clone().or_else(|| owner.container.clone()),
             ..call.about
         };

@@ -153,7 +153,12 @@ impl Node {
 
     /// Watches it by lists alone, on a host whose folders show these ids and no others.
     pub async fn watch_knowing_only(only: &[&str], prepare: impl FnOnce(&Sim)) -> Self {
-        let only: Vec<HostId> = only.iter().map(|id| Id::from(*id).into()).collect();
+        let only = only.iter().map(|id| Id::from(*id).into()).collect();
+        Self::watch_on_host(only, prepare).await
+    }
+
+    /// Watches it by lists alone, on a host that knows these ids and their owners.
+    pub async fn watch_on_host(only: Vec<HostId>, prepare: impl FnOnce(&Sim)) -> Self {
         let ids = |_: &Sim| -> IdSource {
             Arc::new(move || {
                 let only = only.clone();

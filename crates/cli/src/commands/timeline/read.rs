@@ -295,15 +295,23 @@ impl Read {
         advice.dedup_by(|one, other| one.cause == other.cause && one.sentence == other.sentence);
         let until = self.times.iter().map(|times| times.until).max();
         self.notes.extend(apart(self.times));
+        if self.nodes.len() > 1 {
+            let nodes: Vec<&str> = self.nodes.iter().map(String::as_str).collect();
+            self.notes.push(format!(
+                "The logs are of several nodes, which are drawn as if they were one: {}.",
+                printable(&nodes.join(", "))
+            ));
+        }
         let Some(picture) = Picture::new(String::new(), self.episodes) else {
+            let read = printable(&self.sources.join(", ")).into_owned();
             match until {
                 Some(_) => bail!(
-                    "nothing that was read shows a call that hung or a node that suffered, so there \
-                     is nothing to draw; pleg analyze may say more"
+                    "there is nothing to draw: no call that hung and no node that suffered in {read}; \
+                     `pleg analyze` may say more"
                 ),
                 None => bail!(
-                    "no line has a time that can be read, so there is nothing to draw; pleg analyze \
-                     reads such files"
+                    "there is nothing to draw: no line has a time that can be read in {read}; `pleg \
+                     analyze` reads what has no times"
                 ),
             }
         };

@@ -115,7 +115,8 @@ pub(super) const FAILURES: &[Failure] = &[
         )
     },
     Failure {
-        without: &["yet to be successful"],
+        // With a time they are points of the series, which tells more.
+        without: &["yet to be successful", "last seen active"],
         ..failure(
             "PLEG is not healthy",
             "the kubelet reports that the PLEG is not healthy",

@@ -233,6 +233,13 @@ async fn a_pod_whose_uid_the_host_does_not_tell_is_the_listed_one_of_its_name() 
     let pods: Vec<_> = stuck.iter().filter_map(|call| call.pod.as_ref()).collect();
     let uids: Vec<_> = pods.iter().map(|pod| pod.uid.as_str()).collect();
     assert_eq!(uids, ["uid-locked"], "{stuck:?}");
+    let as_of = |uid: &str| node.pleg.cache().get(&uid.into()).as_of;
+    assert!(as_of("uid-a").is_some());
+    let locked = as_of("uid-locked").map(|seen| seen.instant);
+    node.at(20.0).await;
+    let later = as_of("uid-locked").map(|seen| seen.instant);
+    assert_eq!(later, locked, "its container is not seen");
+    assert!(as_of("uid-a").is_some_and(|seen| seen.instant.elapsed() < seconds(3.0)));
 }
 
 #[tokio::test(start_paused = true)]

@@ -394,6 +394,12 @@ impl Engine {
             listed().next().is_none() || listed().any(|uid| !swept.failed.contains(uid));
         let mut unseen = self.unseen(now.instant);
         unseen.extend(swept.failed);
+        // Of an id that no list has shown, and that hangs, the host may know whose it is: then not
+        // all of that pod is known.
+        let hung = self
+            .stuck_statuses()
+            .map(|call| self.named_by_the_host(call));
+        unseen.extend(hung.filter_map(|call| Some(call.about.pod?.uid)));
         let mut pending = self.pending();
         pending.extend(unseen.iter().cloned());
         self.cache.vouch(Vouch {

@@ -324,7 +324,7 @@ impl Engine {
 
     /// The same call for people to read: of an id that no list has shown yet, the host may know
     /// whose it is.
-    fn named_by_the_host(&self, call: OutstandingCall) -> OutstandingCall {
+    pub(super) fn named_by_the_host(&self, call: OutstandingCall) -> OutstandingCall {
         let about = &call.about;
         let owner = about.id.as_ref().filter(|_| about.pod.is_none());
         let Some(owner) = owner.and_then(|id| self.sweeper.owner(id)) else {

@@ -193,6 +193,20 @@ fn a_kubelet_that_cannot_list_turns_three_minutes_after_the_last_good_lists() {
 }
 
 #[test]
+fn of_a_kubelet_nothing_is_known_before_a_list_was_answered() {
+    let start = Instant::now();
+    let view = kubelet_view(start, &Coverage::none(start));
+    assert!(
+        view.ready && view.message.contains("nothing is known yet"),
+        "{view:?}"
+    );
+    assert_eq!(
+        kubelet_view(start, &seen(start)).message,
+        "no problem expected"
+    );
+}
+
+#[test]
 fn a_kubelet_behind_a_guard_depends_on_what_the_guard_makes_of_its_lists() {
     let start = Instant::now();
     let view = |elapsed, lists| guarded_kubelet_view(start + seconds(elapsed), start, lists);

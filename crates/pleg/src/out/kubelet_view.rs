@@ -103,6 +103,13 @@ pub fn kubelet_view(now: Instant, coverage: &Coverage) -> KubeletView {
     }
     let pods = coverage.kubelet_waits.len();
     match coverage.kubelet_waits.iter().min().copied() {
+        None if coverage.kubelet_listed.is_none() => {
+            let why = "nothing is known yet: no list was answered since pleg started";
+            KubeletView {
+                why: why.to_owned(),
+                ..KubeletView::ready(format!("ready, but {why}"))
+            }
+        }
         None => KubeletView::ready("no problem expected"),
         Some(_) if pods == 1 => {
             let timeout = GoDuration(REQUEST_TIMEOUT);

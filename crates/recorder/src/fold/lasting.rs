@@ -73,6 +73,11 @@ impl Lasting {
         self.learn(now);
     }
 
+    /// Whether this lasts, as far as is known.
+    pub(super) fn is_open(&self, key: &Key) -> bool {
+        self.open.contains_key(key)
+    }
+
     /// These last now, and nothing is known of the others.
     pub(super) fn learn(&mut self, now: Vec<(Key, Episode)>) {
         for (key, episode) in now {

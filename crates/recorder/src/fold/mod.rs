@@ -52,6 +52,8 @@ pub struct Fold {
     last: Option<Last>,
     set_back: Duration,
     first: Option<WallTime>,
+    /// The time of its last status.
+    last_status: Option<WallTime>,
     /// When the agent began that recorded last.
     began: Option<WallTime>,
 }
@@ -76,7 +78,10 @@ impl Fold {
             self.not_recorded(last, time, begins);
         }
         match what {
-            Recorded::Began(_) => self.began = Some(time),
+            Recorded::Began(_) => {
+                self.began = Some(time);
+                self.last_status = None;
+            }
             Recorded::Pods(_) | Recorded::Lists(_) => {}
             // What is unknown from now on has no known end.
             Recorded::Ended => self.lasting.leave_open(time, &mut self.found),
@@ -109,7 +114,17 @@ impl Fold {
                 Record::Synced { .. } => {}
             },
             Recorded::Status(status) => {
-                let told = status::of(&status.report, time);
+                let mut told = status::of(&status.report, time);
+                // A guard counts from when the lists began to hang; until the last status it did
+                // not answer.
+                if let Some(before) = self.last_status
+                    && !self.lasting.is_open(&Key::Guarding)
+                {
+                    let guarding = told.lasts.iter_mut();
+                    let guarding = guarding.filter(|(key, _)| *key == Key::Guarding);
+                    guarding.for_each(|(_, episode)| episode.from = episode.from.max(before));
+                }
+                self.last_status = Some(time);
                 // While nobody is answered, it says nothing of one container's calls.
                 let is_silent = status.report.health.reason == Reason::RuntimeSilent;
                 // And a list that was cut does not show what has ended.

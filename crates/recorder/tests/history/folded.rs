@@ -318,3 +318,20 @@ fn a_call_that_hung_before_the_runtime_fell_silent_has_no_end_while_it_is_silent
     let rows = rows(entries);
     assert!(rows.contains(&call), "{rows:?}");
 }
+
+#[test]
+fn a_guard_answers_no_earlier_than_since_the_last_status_in_which_it_did_not() {
+    let guarding = [
+        ("/guard/guarding", json!(true)),
+        ("/guard/sinceSeconds", json!(10.0)),
+    ];
+    let entries = vec![
+        began(0),
+        healthy(5),
+        status(18, &[("/health/state", json!("Degraded"))]),
+        status(20, &guarding),
+        healthy(21),
+    ];
+    let rows = rows(entries);
+    assert!(rows.contains(&row("guarding", "", 18, 21)), "{rows:?}");
+}

@@ -146,6 +146,24 @@ async fn a_pod_whose_status_does_not_exist_is_shown_and_told_as_it_was_last_know
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_contradiction_is_as_old_as_when_it_was_found_and_not_as_the_list_that_confirms_it() {
+    let node = Node::watch(pods).await;
+    node.at(5.5).await;
+    let slow = Fault::Slow(seconds(1.5));
+    node.sim.fault(Rpc::ListContainers, None, slow);
+    node.sim
+        .fault(Rpc::ContainerStatus, Some("a/app.0"), no_such());
+    node.pleg.request_reinspect("uid-a".into());
+    node.at(14.0).await;
+    let failing = node.status().await.failing;
+    let since: Vec<f64> = failing.iter().map(|it| it.since_seconds).collect();
+    assert!(matches!(since[..], [since] if since > 6.5), "{failing:?}");
+    node.at(18.0).await;
+    let health = node.status().await.health;
+    assert_eq!(health.reason, Reason::InspectionsFail, "{health:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_the_list_says_of_an_end_is_shown_although_no_status_exists() {
     let node = Node::watch(|sim| sim.run("two", &["x", "y"])).await;
     node.at(5.5).await;

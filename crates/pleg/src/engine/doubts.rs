@@ -129,7 +129,9 @@ impl Doubts {
             contradicts |= found.contradicts();
             doubt.failing = match found {
                 Found::Contradicts(call, container) if is_listed_since(doubt.first) => {
-                    let since = doubt.failing.map_or(now, |failing| failing.since);
+                    let since = doubt.first;
+                    let known = self.contradicted.get(&status.uid);
+                    let unseen_since = known.map_or(since, |known| known.first);
                     let error = InspectError::Disagrees {
                         call,
                         id: id.clone(),
@@ -141,7 +143,7 @@ impl Doubts {
                         pod: Some(status.pod()),
                         error,
                         since,
-                        unseen_since: since,
+                        unseen_since,
                     })
                 }
                 _ => None,

@@ -94,6 +94,8 @@ impl Handle {
             }
         }
         report.guard = self.status(shown, &report.stuck, now.instant);
+        // Without a client no list is overdue by which the guard itself could tell.
+        report.guard.runtime_silent |= report.health.reason == Reason::RuntimeSilent;
     }
 
     /// The same for a change of our health.

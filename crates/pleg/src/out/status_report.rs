@@ -162,7 +162,7 @@ pub struct GuardStatus {
     pub socket: Option<String>,
     /// Whether lists are answered in the runtime's place now.
     pub guarding: bool,
-    /// Whether lists are overdue and cannot be answered, as the runtime answers no call at all.
+    /// Whether the runtime answers no call at all, so that there is nothing to answer lists from.
     #[serde(default)]
     pub runtime_silent: bool,
     /// Whether lists are overdue, and the last one that was asked for was refused, as not everything

@@ -7,7 +7,7 @@ use pleg::Config;
 use pleg::model::id::{HostId, Owner, PodRef};
 use pleg::out::coverage::LookKind;
 use pleg::out::health::{Blind, HealthState, Reason};
-use pleg::runtime::{CallError, Rpc};
+use pleg::runtime::{Announced, AnnouncedSandbox, CallError, Rpc};
 use sim::{Fault, Sim};
 
 /// containerd's status lock: the list of all containers, and the status of the one.
@@ -240,6 +240,31 @@ async fn a_pod_whose_uid_the_host_does_not_tell_is_the_listed_one_of_its_name() 
     let later = as_of("uid-locked").map(|seen| seen.instant);
     assert_eq!(later, locked, "its container is not seen");
     assert!(as_of("uid-a").is_some_and(|seen| seen.instant.elapsed() < seconds(3.0)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_for_a_container_that_only_an_event_has_shown_has_the_name_that_the_host_tells() {
+    let node = Node::watch_stream(|sim| {
+        three_pods(sim);
+        sim.status_lock("locked", "app");
+    })
+    .await;
+    node.at(0.5).await;
+    let pod = node.sim.world().pod("locked").pod.clone();
+    node.sim.say(Announced {
+        id: "locked/app.0".into(),
+        created_at: None,
+        sandbox: Some(AnnouncedSandbox {
+            id: "locked.0".into(),
+            pod: pod.clone(),
+        }),
+        is_removal: false,
+    });
+    node.at(8.0).await;
+    let stuck = node.status().await.stuck;
+    let found = stuck.iter().filter(|call| call.id.is_some());
+    let found: Vec<_> = found.map(|call| (&call.container, &call.pod)).collect();
+    assert_eq!(found, [(&Some("app".into()), &Some(pod))], "{stuck:?}");
 }
 
 #[tokio::test(start_paused = true)]

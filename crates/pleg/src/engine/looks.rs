@@ -323,10 +323,12 @@ impl Engine {
     }
 
     /// The same call for people to read: of an id that no list has shown yet, the host may know
-    /// whose it is.
+    /// whose it is. An event tells the pod of a container, and not the container's name.
     pub(super) fn named_by_the_host(&self, call: OutstandingCall) -> OutstandingCall {
         let about = &call.about;
-        let owner = about.id.as_ref().filter(|_| about.pod.is_none());
+        let is_named = about.pod.is_some()
+            && (about.container.is_some() || about.call != Rpc::ContainerStatus);
+        let owner = about.id.as_ref().filter(|_| !is_named);
         let Some(owner) = owner.and_then(|id| self.sweeper.owner(id)) else {
             return call;
         };
@@ -335,8 +337,9 @@ impl Engine {
             |pod: &&PodRef| (&pod.namespace, &pod.name) == (&owner.pod.namespace, &owner.pod.name);
         let mut listed = self.records.listed().map(|listed| &listed.pod);
         let listed = listed.find(is_it).filter(|_| owner.pod.uid.is_empty());
+        let pod = about.pod.as_ref().or(listed).unwrap_or(&owner.pod);
         let about = About {
-            pod: Some(listed.unwrap_or(&owner.pod).clone()),
+            pod: Some(pod.clone()),
             container: about.container.clone().or_else(|| owner.container.clone()),
             ..call.about
         };

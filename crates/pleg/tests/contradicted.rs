@@ -7,7 +7,6 @@ use node::{Node, generic, seconds};
 use pleg::model::id::{Id, PodUid};
 use pleg::model::listed::ContainerState;
 use pleg::out::cache::Entry;
-use pleg::out::failure::InspectError;
 use pleg::out::status_report::StatusReport;
 use pleg::runtime::{CallError, Rpc};
 use sim::Fault;
@@ -22,7 +21,7 @@ fn entry(node: &Node) -> Entry {
 }
 
 fn says_it_is_dead(entry: &Entry) -> bool {
-    matches!(entry.error, Some(InspectError::Contradicted { .. }))
+    entry.error.is_some() && !entry.dead.is_empty()
 }
 
 fn app_runs(entry: &Entry) -> bool {
@@ -159,4 +158,30 @@ async fn a_runtime_that_comes_back_with_the_dead_running_is_not_believed() {
         }
         assert!(says_it_is_dead(&entry(&node)), "{:?}", entry(&node));
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_two_dead_containers_both_are_known_and_the_end_of_one_says_nothing_of_the_other() {
+    let node = Node::watch_with_kernel(generic(), |sim| {
+        sim.run("victim", &["app", "side"]);
+    })
+    .await;
+    let both = ["victim/app.0", "victim/side.0"].map(Id::from);
+    node.at(5.2).await;
+    node.sim.kill("victim", "app");
+    node.sim.kill("victim", "side");
+    node.at(8.0).await;
+    assert_eq!(entry(&node).dead, both.clone().into());
+    node.sim.exit("victim", "app", 137);
+    for _ in 0..1000 {
+        node.pass(0.01).await;
+        let entry = entry(&node);
+        assert!(says_it_is_dead(&entry), "{entry:?} at {}", node.elapsed());
+        assert!(entry.dead.contains(&both[1]));
+    }
+    assert_eq!(entry(&node).dead, [both[1].clone()].into());
+    node.sim.exit("victim", "side", 137);
+    node.pass(5.0).await;
+    let entry = entry(&node);
+    assert_eq!((entry.error, entry.dead), (None, [].into()));
 }

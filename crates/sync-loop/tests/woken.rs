@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pleg::model::id::PodRef;
-use pleg::out::failure::InspectError;
 use pleg::runtime::CallError;
 use pleg::{Config, Environment, Mode, NoObserver, Pleg, no_ids};
 use sim::Sim;
@@ -41,7 +40,7 @@ impl SyncPod for Remembers {
 
     async fn sync(&self, turn: Turn<()>) -> Outcome {
         assert_ne!(turn.goal, Goal::End);
-        let is_dead = matches!(turn.entry.error, Some(InspectError::Contradicted { .. }));
+        let is_dead = !turn.entry.dead.is_empty();
         self.0.lock().unwrap().push(is_dead);
         Outcome::Done {
             changed: false,

@@ -119,7 +119,6 @@ impl Engine {
                 if let Some(told) = &commit.after {
                     self.cache.keep_told(uid, told);
                 }
-                self.note_contradiction(&status, now.instant);
                 if let Some(error) = self.failures.of(uid).map(|failing| failing.error.clone()) {
                     // What failed since this was begun is asked for again.
                     self.cache.set_error(uid, error, commit.begun);
@@ -248,22 +247,6 @@ impl Engine {
             }
             self.doubts.exited(&status, now.instant);
             self.tell(&commit, Some(&status), now);
-        }
-    }
-
-    /// While the runtime says of a dead process that it runs, that pod's status is not true.
-    fn note_contradiction(&self, status: &PodStatus, now: Instant) {
-        let runs = |id: &Id| {
-            let container = status.container(id);
-            container.is_some_and(|container| container.state == ContainerState::Running)
-        };
-        let contradictions = self.processes.contradictions(now);
-        let mut contradictions = contradictions.filter(|contradiction| runs(&contradiction.id));
-        if let Some(contradiction) = contradictions.next() {
-            let error = InspectError::Contradicted {
-                id: contradiction.id,
-            };
-            self.cache.set_error(&status.uid, error, now);
         }
     }
 

@@ -9,7 +9,7 @@ use super::governor::SUSPECT;
 use super::relister::Ages;
 use super::rounds::Ended;
 use super::state::Engine;
-use crate::model::id::{PodRef, PodUid};
+use crate::model::id::{Id, PodRef, PodUid};
 use crate::model::snapshot::Counts;
 use crate::model::wall_time::Moment;
 use crate::out::coverage::{Coverage, Failing, Lists, LookKind};
@@ -199,17 +199,14 @@ impl Engine {
         let instant = now.instant;
         let ages = self.ages(instant);
         let contradicted = self.contradicted(instant);
-        let known = self.coverage.failing.iter();
-        let known: BTreeSet<_> = known.map(|failing| (&failing.id, failing.since)).collect();
+        let mut dead = BTreeMap::<PodUid, BTreeSet<Id>>::new();
         for failing in &contradicted {
-            // The first time that it is so, and not each time that we look.
-            if let Some(pod) = &failing.pod
-                && !known.contains(&(&failing.id, failing.since))
-            {
-                self.cache
-                    .set_error(&pod.uid, failing.error.clone(), instant);
+            if let Some(pod) = &failing.pod {
+                let ids = dead.entry(pod.uid.clone()).or_default();
+                ids.insert(failing.id.clone());
             }
         }
+        self.cache.set_dead(dead, instant);
         let mut failing: Vec<Failing> = self
             .failures
             .iter()

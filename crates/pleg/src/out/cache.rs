@@ -33,7 +33,7 @@ use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::model::id::PodUid;
+use crate::model::id::{Id, PodUid};
 use crate::model::listed::ListedPod;
 use crate::model::status::{ContainerStatus, PodStatus};
 use crate::model::wall_time::Moment;
@@ -46,8 +46,11 @@ pub struct Entry {
     pub status: Arc<PodStatus>,
     /// Whether the status is of an inspection, and not only of the lists.
     pub inspected: bool,
-    /// Why the newest inspection failed, if it did.
+    /// Why the newest inspection failed, if it did, or why what it found is not true.
     pub error: Option<InspectError>,
+    /// The containers that the runtime reports as running although their process is dead, as the
+    /// kernel has told for seconds. There is an error then, which may be another one.
+    pub dead: BTreeSet<Id>,
     /// As of when the status, or the error beside it, is known.
     pub modified: Option<Instant>,
     /// As of when the status was last confirmed: by an inspection, or by a look that found
@@ -66,6 +69,7 @@ impl Entry {
             status: Arc::new(PodStatus::unknown(uid.clone())),
             inspected: false,
             error: None,
+            dead: BTreeSet::new(),
             modified: None,
             as_of: None,
             complete_as_of: None,
@@ -113,9 +117,12 @@ pub struct Vouch {
 
 #[derive(Default)]
 struct Contents {
+    /// As they were written: an entry that is read has what is `dead`, too.
     pods: BTreeMap<PodUid, Entry>,
     /// Those of them that have an error.
     failed: BTreeSet<PodUid>,
+    /// The containers whose death the runtime denies.
+    dead: BTreeMap<PodUid, BTreeSet<Id>>,
     /// Pods that differ from what the cache holds: no look vouches for their entry
     /// until they are inspected.
     pending: BTreeSet<PodUid>,
@@ -141,7 +148,8 @@ impl Contents {
         match self.pods.get(uid) {
             Some(entry) => {
                 let is_seen = newer(self.looked.map(|look| look.instant));
-                let says_all = entry.error.is_some() || entry.complete_as_of > Some(time);
+                let has_error = entry.error.is_some() || self.dead.contains_key(uid);
+                let says_all = has_error || entry.complete_as_of > Some(time);
                 let is_inspected = says_all && entry.modified > Some(time);
                 (is_seen || is_inspected).then(|| self.entry(uid, entry))
             }
@@ -178,6 +186,12 @@ impl Contents {
     /// The entry as far as the last look vouches for it.
     fn entry(&self, uid: &PodUid, entry: &Entry) -> Entry {
         let mut entry = entry.clone();
+        if let Some(dead) = self.dead.get(uid) {
+            let first = dead.first().cloned();
+            let denied = first.map(|id| InspectError::Contradicted { id });
+            entry.error = entry.error.or(denied);
+            entry.dead = dead.clone();
+        }
         if !self.pending.contains(uid) {
             entry.confirm(self.looked, self.completed(uid));
         }
@@ -188,6 +202,7 @@ impl Contents {
     fn note_confirmed(&mut self, uid: &PodUid) {
         let (looked, listed) = (self.looked, self.completed(uid));
         if !self.pending.contains(uid)
+            && !self.dead.contains_key(uid)
             && let Some(entry) = self.pods.get_mut(uid)
         {
             entry.confirm(looked, listed);
@@ -329,6 +344,9 @@ impl CacheWriter {
         }
         // An error that was noted since this was begun tells nothing of how old the status is.
         entry.modified = entry.as_of.map(|as_of| as_of.instant);
+        if inspection.disproved {
+            entry.modified = entry.modified.max(Some(inspection.begun.instant));
+        }
         let status = entry.status.clone();
         contents.note_error(uid, None);
         drop(contents);
@@ -378,16 +396,10 @@ impl CacheWriter {
         let mut status = PodStatus::clone(&entry.status);
         let mut containers = status.containers.iter_mut();
         let known = containers.find(|container| container.id == found.id)?;
-        let denied = Some(InspectError::Contradicted {
-            id: found.id.clone(),
-        });
         *known = found;
         status.keep_exit_codes_of(&entry.status);
         let status = Arc::new(status);
         entry.status = status.clone();
-        if entry.error == denied {
-            contents.note_error(uid, None);
-        }
         Some(status)
     }
 
@@ -401,6 +413,27 @@ impl CacheWriter {
         };
         entry.modified = entry.modified.max(Some(begun));
         contents.note_error(uid, Some(error));
+        drop(contents);
+        self.changed.send_replace(());
+    }
+
+    /// Notes which containers are dead although the runtime reports them as running. No look and
+    /// no inspection confirms what is known of their pods.
+    pub(crate) fn set_dead(&self, dead: BTreeMap<PodUid, BTreeSet<Id>>, now: Instant) {
+        let mut contents = self.write();
+        if contents.dead == dead {
+            return;
+        }
+        for (uid, ids) in &dead {
+            if contents.dead.get(uid) == Some(ids) {
+                continue;
+            }
+            contents.note_confirmed(uid);
+            if let Some(entry) = contents.pods.get_mut(uid) {
+                entry.modified = entry.modified.max(Some(now));
+            }
+        }
+        contents.dead = dead;
         drop(contents);
         self.changed.send_replace(());
     }

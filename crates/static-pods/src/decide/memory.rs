@@ -15,7 +15,7 @@ use super::attempts::Creation;
 use super::retry::Retry;
 use super::sandboxes::Sandboxes;
 use super::slot::{Life, Slot};
-use super::view::{Extent, Sight, Unseen, View};
+use super::view::{Extent, Sight, View};
 use super::why::Why;
 use crate::backoff::Policy;
 use crate::probe::Running;
@@ -26,8 +26,8 @@ pub struct Memory {
     /// Only looks that were begun after this count.
     born: Instant,
     pub(super) sight: Sight,
-    /// The container of which nothing new is seen, if it is one.
-    pub(super) unseen: Option<Unseen>,
+    /// The containers of which nothing new is seen, and why not.
+    unseen: BTreeMap<Id, Why>,
     /// When the newest look was begun that has shown all that there was.
     complete: Option<Instant>,
     /// When our last action on the pod ended.
@@ -59,7 +59,7 @@ impl Memory {
         Self {
             born: now,
             sight: Sight::Blind,
-            unseen: None,
+            unseen: BTreeMap::new(),
             complete: None,
             touched: None,
             sandboxes: Sandboxes::new(),
@@ -134,10 +134,7 @@ impl Memory {
             self.sandbox_of.retain(|id, _| is_known(id));
             self.removed.retain(|_, at| *at >= as_of);
         }
-        self.unseen = match &view.extent {
-            Extent::AllBut(unseen) => Some(unseen.clone()),
-            _ => None,
-        };
+        self.unseen.clone_from(&view.unseen);
         self.sight = match view.extent {
             Extent::Unclear => Sight::Blind,
             _ if self.complete.is_none() => Sight::Blind,
@@ -148,8 +145,7 @@ impl Memory {
 
     /// Why nothing new is seen of this container, while that of others is.
     pub(super) fn why_unseen(&self, id: &Id) -> Option<&Why> {
-        let unseen = self.unseen.as_ref().filter(|unseen| unseen.id == *id);
-        unseen.map(|unseen| &unseen.why)
+        self.unseen.get(id)
     }
 
     /// Whether all that there is of the pod was seen once.

@@ -94,8 +94,9 @@ pub struct ContainerReport {
     pub state: ContainerView,
     /// What keeps it from being what it should be.
     pub waits: Option<Why>,
-    /// It runs, as the kernel knows it, too, and its readiness probe, if it has one, says that it is ready; of an init
-    /// container, that it has succeeded. Nothing of a pod that is being ended is.
+    /// It runs, as the kernel knows it, too, and its readiness probe, if it has one, says that it
+    /// is ready; of an init container, that it has succeeded. Nothing of a pod that is being ended
+    /// is.
     pub is_ready: bool,
     /// How often it was started again.
     pub restarts: u32,
@@ -147,7 +148,7 @@ impl Memory {
                 for container in &spec.containers {
                     let name: Arc<str> = container.name.as_str().into();
                     let slot = self.slots.get(&name);
-                    let mut report = shown(name, slot, &container.probes, health, draft);
+                    let mut report = self.shown(name, slot, &container.probes, health, draft);
                     if container.role == Role::Init {
                         let current = slot.and_then(Slot::current);
                         report.is_ready = current.is_some_and(|(_, it)| it.life.succeeded());
@@ -168,7 +169,7 @@ impl Memory {
                 let slots = self.slots.iter();
                 containers.extend(slots.map(|(name, slot)| ContainerReport {
                     is_ready: false,
-                    ..shown(name.clone(), Some(slot), &none, health, draft)
+                    ..self.shown(name.clone(), Some(slot), &none, health, draft)
                 }));
             }
         }
@@ -201,48 +202,51 @@ impl Memory {
             Phase::Failed
         }
     }
-}
 
-fn shown(
-    name: Arc<str>,
-    slot: Option<&Slot>,
-    probes: &Probes,
-    health: &Health,
-    draft: &Draft,
-) -> ContainerReport {
-    let waits = draft.containers.get(&name).cloned();
-    let current = slot.and_then(Slot::current);
-    let life = current.map(|(_, known)| known.life);
-    let waiting = |waits: &Option<Why>| {
-        ContainerView::Waiting(waits.clone().unwrap_or(Why::ContainerCreating))
-    };
-    let mut last_exit = slot.and_then(newest_exit);
-    let state = match (life, &waits) {
-        (Some(Life::Running), _) => ContainerView::Running {
-            since: current
-                .and_then(|(_, known)| known.status.as_ref())
-                .and_then(|status| status.started_at),
-        },
-        (Some(Life::Unknown), _) => ContainerView::Waiting(Why::StateUnknown),
-        (Some(Life::Exited { .. }), None) => {
-            let exit = current.map(|(_, known)| exit_of(known));
-            // It is the last one itself.
-            last_exit = None;
-            exit.map_or_else(|| waiting(&None), ContainerView::Terminated)
+    fn shown(
+        &self,
+        name: Arc<str>,
+        slot: Option<&Slot>,
+        probes: &Probes,
+        health: &Health,
+        draft: &Draft,
+    ) -> ContainerReport {
+        let current = slot.and_then(Slot::current);
+        let unseen = current.and_then(|(id, _)| self.why_unseen(id));
+        let dead = unseen.filter(|why| **why == Why::ProcessDead);
+        let waits = draft.containers.get(&name).or(dead).cloned();
+        let life = current.map(|(_, known)| known.life);
+        let waiting = |waits: &Option<Why>| {
+            ContainerView::Waiting(waits.clone().unwrap_or(Why::ContainerCreating))
+        };
+        let mut last_exit = slot.and_then(newest_exit);
+        let state = match (life, &waits) {
+            (Some(Life::Running), _) => ContainerView::Running {
+                since: current
+                    .and_then(|(_, known)| known.status.as_ref())
+                    .and_then(|status| status.started_at),
+            },
+            (Some(Life::Unknown), _) => ContainerView::Waiting(Why::StateUnknown),
+            (Some(Life::Exited { .. }), None) => {
+                let exit = current.map(|(_, known)| exit_of(known));
+                // It is the last one itself.
+                last_exit = None;
+                exit.map_or_else(|| waiting(&None), ContainerView::Terminated)
+            }
+            _ => waiting(&waits),
+        };
+        let is_ready = life == Some(Life::Running)
+            && dead.is_none()
+            && current.is_some_and(|(id, _)| health.is_ready(id, probes));
+        ContainerReport {
+            name,
+            id: current.map(|(id, _)| id.clone()),
+            state,
+            waits,
+            is_ready,
+            restarts: current.map_or(0, |(_, known)| known.attempt),
+            last_exit,
         }
-        _ => waiting(&waits),
-    };
-    let is_ready = life == Some(Life::Running)
-        && waits != Some(Why::ProcessDead)
-        && current.is_some_and(|(id, _)| health.is_ready(id, probes));
-    ContainerReport {
-        name,
-        id: current.map(|(id, _)| id.clone()),
-        state,
-        waits,
-        is_ready,
-        restarts: current.map_or(0, |(_, known)| known.attempt),
-        last_exit,
     }
 }
 

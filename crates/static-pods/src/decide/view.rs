@@ -1,5 +1,6 @@
 //! What was seen of a pod, and what may be concluded from it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +20,8 @@ pub struct View {
     /// Begun at this time, or later.
     pub(super) as_of: Option<Instant>,
     pub(super) extent: Extent,
+    /// The containers of which nothing new is seen, and why not, as it is told.
+    pub(super) unseen: BTreeMap<Id, Why>,
 }
 
 /// What a view shows of a pod.
@@ -29,18 +32,10 @@ pub(super) enum Extent {
     /// All that was known of it, or a part. What was created since is not seen, as a list does not
     /// come, or one that is listed was not found.
     Known,
-    /// What was known of it, but for one container. An exit of the others is seen.
-    AllBut(Unseen),
+    /// What was known of it, but for the containers that are not seen. An exit of the others is.
+    AllButUnseen,
     /// Nothing can be concluded from what is missing in it.
     Unclear,
-}
-
-/// A container of which nothing new is seen.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Unseen {
-    pub(super) id: Id,
-    /// Why not, as it is told.
-    pub(super) why: Why,
 }
 
 impl View {
@@ -52,6 +47,7 @@ impl View {
             // Strictly after, and so is what it shows.
             as_of: Some(as_of + Duration::from_nanos(1)),
             extent: Extent::All,
+            unseen: BTreeMap::new(),
         }
     }
 
@@ -74,25 +70,27 @@ impl View {
 impl From<&Entry> for View {
     fn from(entry: &Entry) -> Self {
         let as_of = entry.as_of.map(|as_of| as_of.instant);
+        let alone = entry.error.as_ref().and_then(unseen);
         let extent = match &entry.error {
             _ if !entry.inspected => Extent::Unclear,
             None if as_of.is_some() && entry.complete_as_of >= as_of => Extent::All,
             None => Extent::Known,
-            Some(error) => match unseen(error) {
-                Some(unseen) => Extent::AllBut(unseen),
-                None => Extent::Unclear,
-            },
+            Some(_) if alone.is_some() => Extent::AllButUnseen,
+            Some(_) => Extent::Unclear,
         };
+        let dead = entry.dead.iter().cloned();
+        let dead = dead.map(|id| (id, Why::ProcessDead));
         Self {
             status: entry.status.clone(),
             as_of,
             extent,
+            unseen: alone.into_iter().chain(dead).collect(),
         }
     }
 }
 
 /// The container that alone keeps the pod from being seen, if it is one.
-fn unseen(error: &InspectError) -> Option<Unseen> {
+fn unseen(error: &InspectError) -> Option<(Id, Why)> {
     let (id, why) = match error {
         // Then it is not about this container.
         InspectError::Failed {
@@ -115,8 +113,7 @@ fn unseen(error: &InspectError) -> Option<Unseen> {
         InspectError::Contradicted { id } => (id, Why::ProcessDead),
         _ => return None,
     };
-    let id = id.clone();
-    Some(Unseen { id, why })
+    Some((id.clone(), why))
 }
 
 /// How far what is known of a pod can be trusted now.

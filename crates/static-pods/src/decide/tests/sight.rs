@@ -61,6 +61,25 @@ fn a_container_whose_process_is_dead_is_not_ready_although_the_runtime_reports_i
 }
 
 #[test]
+fn of_several_dead_containers_none_is_ready_however_little_is_seen_of_the_pod() {
+    for extent in [Extent::AllButUnseen, Extent::Unclear] {
+        let mut world = two_running();
+        world.look();
+        world.view.extent = extent;
+        for name in ["app", "log"] {
+            let id = world.running(name).id.clone();
+            world.view.unseen.insert(id, Why::ProcessDead);
+        }
+        world.decide();
+        for container in &world.decision().report.containers {
+            assert!(!container.is_ready, "{container:?}");
+            assert_eq!(container.waits, Some(Why::ProcessDead));
+        }
+        assert!(world.calls.is_empty(), "neither is restarted");
+    }
+}
+
+#[test]
 fn a_container_restarts_while_containers_cannot_be_listed() {
     let mut world = two_running();
     world.lists_hang = true;

@@ -7,7 +7,7 @@
 //!        \-----------------------------------------------------------------------/
 //! ```
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use pleg::model::listed::{ContainerState, SandboxState};
 use pleg::model::status::{ContainerStatus, PodStatus, SandboxStatus};
 use tokio::time::Instant;
 
-use super::super::view::{Extent, Unseen};
+use super::super::view::Extent;
 use super::super::{Decision, Memory, Outcome, Step, Termination, View, Want, Why};
 use super::calls::Call;
 use crate::probe::Health;
@@ -91,6 +91,7 @@ impl World {
                 status: Arc::new(status),
                 as_of: None,
                 extent: Extent::Unclear,
+                unseen: BTreeMap::new(),
             },
             older: Vec::new(),
             memory: Memory::new(now),
@@ -118,6 +119,7 @@ impl World {
             status: Arc::new(status),
             as_of: None,
             extent: Extent::Unclear,
+            unseen: BTreeMap::new(),
         };
     }
 
@@ -147,10 +149,8 @@ impl World {
                 View {
                     status: Arc::new(last),
                     as_of: self.view.as_of,
-                    extent: Extent::AllBut(Unseen {
-                        id: stuck,
-                        why: self.why_stuck.clone(),
-                    }),
+                    extent: Extent::AllButUnseen,
+                    unseen: BTreeMap::from([(stuck, self.why_stuck.clone())]),
                 }
             }
             // A PLEG that begins so has sandboxes, and no id of a container.
@@ -160,12 +160,14 @@ impl World {
                     status: Arc::new(status),
                     as_of: Some(self.now),
                     extent: Extent::Known,
+                    unseen: BTreeMap::new(),
                 }
             }
             None => View {
                 status: Arc::new(status),
                 as_of: Some(self.now),
                 extent: Extent::All,
+                unseen: BTreeMap::new(),
             },
         };
         self.pass(Duration::from_millis(1));
@@ -246,7 +248,7 @@ impl World {
             }
             _ => return,
         };
-        let is_stuck = matches!(&self.view.extent, Extent::AllBut(unseen) if unseen.id == *id);
+        let is_stuck = self.view.unseen.contains_key(id);
         assert!(!is_stuck, "{step:?} of a stuck container");
     }
 

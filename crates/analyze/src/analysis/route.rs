@@ -216,7 +216,9 @@ impl Input {
         let is_log = carried_line && !in_dump;
         if !is_log && self.structured(&carried, told) {
             // The line before a dump, which tells why there is one.
-            if let Some(failure) = found.failure {
+            if body.starts_with(b"panic: ") && !found.signs.is_empty() {
+                self.telling(line, &carried, None, found, told);
+            } else if let Some(failure) = found.failure {
                 told.failed(failure, 1, || format!("{}:{}", self.path, self.lines));
             }
             return;

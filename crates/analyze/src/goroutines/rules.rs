@@ -35,7 +35,7 @@ const ANY: Rule = Rule {
 use Confidence::{Certain, High, Low, Medium};
 use Wait::{Bus, Lock, Netlink, Process, Receive, Rpc, Send, Shim, Storage};
 
-const RULES: [Rule; 31] = [
+const RULES: [Rule; 34] = [
     Rule {
         calls: &["pleg.(*GenericPLEG).relist", "pleg.(*GenericPLEG).Relist"],
         waits: &[Send],
@@ -50,6 +50,32 @@ const RULES: [Rule; 31] = [
         under: "runtime.map",
         program: Some(Program::Kubelet),
         says: "the kubelet crashed: two of its goroutines used a map at the same time",
+        ..ANY
+    },
+    Rule {
+        calls: &[
+            "util/runtime.logPanic",
+            "runtime.gopanic",
+            "runtime.sigpanic",
+        ],
+        program: Some(Program::Kubelet),
+        says: "the kubelet crashed in its own code",
+        ..ANY
+    },
+    Rule {
+        calls: &["(*devicePluginClient)", "devicemanager.(*endpointImpl)"],
+        under: "(*Kubelet).syncLoop",
+        waits: &[Rpc],
+        says: "the kubelet's sync loop waits for a device plugin, which does not respond",
+        ..ANY
+    },
+    Rule {
+        // It asks containerd for each of its containers.
+        calls: &["daemon.(*Daemon).restore"],
+        program: Some(Program::Dockerd),
+        minutes: 10,
+        cause: Cause::RuntimeUnresponsive,
+        says: "dockerd has not finished its start: it waits for the state of its containers",
         ..ANY
     },
     Rule {

@@ -120,6 +120,9 @@ const KERNEL_LOCKS: &[&str] = &[
     "cgroup_attach_lock",
 ];
 
+/// A disk that is only slow has done a request by then.
+const ENDLESS_SECONDS: u64 = 480;
+
 /// Threads and commands that wait for nothing but a file system or its device.
 const THREADS_OF_STORAGE: &[&str] = &["jbd2/", "xfsaild", "xfs-", "btrfs-", "flush-", "mount."];
 const COMMANDS_OF_STORAGE: &[&str] = &["mount", "sync", "umount"];
@@ -178,6 +181,11 @@ pub fn proof(stack: &KernelStack) -> Option<Proof> {
         .or_else(of_the_kernel)
         .or_else(|| innermost(WEAK));
     if let Some((function, cause, confidence)) = found {
+        let is_endless = stack.blocked_seconds >= Some(ENDLESS_SECONDS);
+        let cause = match cause {
+            DiskSaturated if is_endless => StorageUnresponsive,
+            cause => cause,
+        };
         return Some(of(stack, cause, confidence, function));
     }
     // Without a stack only the task itself can tell for what it waits.

@@ -1,4 +1,5 @@
-//! What a recursive `grep` prints of the freezer: `/sys/fs/cgroup/freezer/…/freezer.state:FROZEN`.
+//! The state of the freezer of a pod, as `cat` prints it, or a recursive `grep`:
+//! `/sys/fs/cgroup/freezer/…/freezer.state:FROZEN`.
 
 use causes::Cause;
 use causes::finding::Confidence;
@@ -13,12 +14,35 @@ pub(super) fn begins(text: &str) -> bool {
 
 /// Reads a line.
 pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
-    let Some((cgroup, "FROZEN" | "FREEZING")) = state(text) else {
-        return;
+    if let Some((cgroup, "FROZEN" | "FREEZING")) = state(text) {
+        frozen(cgroup, line, seen);
+    }
+}
+
+/// Reads what `command` printed of one cgroup; says whether it was that.
+pub(super) fn read_file(command: &str, text: &str, line: u64, seen: &mut Seen) -> bool {
+    let mut files = command.split_ascii_whitespace().filter_map(|word| {
+        let (cgroup, file) = word.rsplit_once('/')?;
+        let is_frozen = match file {
+            "freezer.state" => matches!(text, "FROZEN" | "FREEZING"),
+            // The file of version 2.
+            "cgroup.freeze" => text == "1",
+            _ => return None,
+        };
+        Some((cgroup, is_frozen))
+    });
+    let Some((cgroup, is_frozen)) = files.next() else {
+        return false;
     };
-    // A pod is frozen for moments while its limits change; somebody may have paused it.
-    let of_pod = cgroup.contains("kubepods");
-    if of_pod {
+    if is_frozen {
+        frozen(cgroup, line, seen);
+    }
+    true
+}
+
+/// A pod is frozen for moments while its limits change; somebody may have paused it.
+fn frozen(cgroup: &str, line: u64, seen: &mut Seen) {
+    if cgroup.contains("kubepods") {
         let says = format!("the cgroup {cgroup} is frozen");
         let cause = Cause::RuncInitFrozen;
         seen.proof(Proof::new(cause, Confidence::Medium, line, says));

@@ -36,7 +36,7 @@ const MOST_MEMORY_PERCENT: f64 = 50.0;
 
 /// Percent of a processor.
 const HALF_CPU_PERCENT: f64 = 50.0;
-const WHOLE_CPU_PERCENT: f64 = 90.0;
+const WHOLE_CPU_PERCENT: f64 = 80.0;
 /// The column of `%CPU` in `top`'s default layout.
 const DEFAULT_COLUMN: usize = 8;
 

@@ -37,6 +37,7 @@ mod load;
 mod memory;
 mod process;
 mod prompt;
+mod prose;
 mod runtime;
 mod starts;
 mod strace;
@@ -147,11 +148,14 @@ impl OutputReader {
                 None => Took::Around,
             };
         }
-        if let Some(command) = self.pending.take()
-            && text.starts_with("^C")
-        {
-            command.hung(&mut self.seen);
-            return Took::Around;
+        if let Some(command) = self.pending.take() {
+            if text.starts_with("^C") {
+                command.hung(&mut self.seen);
+                return Took::Around;
+            }
+            if command.printed(text, number, &mut self.seen) {
+                return Took::Yes(Kind::ToolOutput);
+            }
         }
         if let Some(next) = Form::of_line(text, line, self.form) {
             if self.form != Some(next) {
@@ -160,6 +164,7 @@ impl OutputReader {
             self.form = Some(next);
         }
         let Some(form) = &mut self.form else {
+            prose::read(text, number, &mut self.seen);
             return Took::No;
         };
         let kind = form.kind();

@@ -11,6 +11,7 @@ use super::memory::Memory;
 use super::process::ProcessStatus;
 use super::strace::Strace;
 use super::unit::Unit;
+use super::{counts, freezer, has_any};
 use crate::proof::Proof;
 
 /// A command that was typed.
@@ -40,6 +41,7 @@ const COMMANDS: &[&str] = &[
     "dmesg",
     "docker",
     "echo",
+    "find",
     "free",
     "grep",
     "gstack",
@@ -80,6 +82,9 @@ const COMMANDS: &[&str] = &[
 const WRAPPERS: [&str; 6] = ["sudo", "time", "watch", "nohup", "microk8s", "k3s"];
 
 const MAX_LENGTH: usize = 300;
+
+/// Of the kubelet: its API, the one that only reads, and its health.
+const KUBELET_PORTS: [&str; 3] = [":10250", ":10255", ":10248"];
 
 impl Command {
     /// The command of a line that begins with a prompt.
@@ -139,13 +144,49 @@ impl Command {
         }
     }
 
+    /// A command without its prompt, in a sentence.
+    pub(super) fn in_prose(text: &str, line: u64) -> Self {
+        Self {
+            text: text.chars().take(MAX_LENGTH).collect(),
+            line,
+        }
+    }
+
     /// It was interrupted before it printed anything.
     pub(super) fn hung(&self, seen: &mut Seen) {
+        let says = format!("`{}` was interrupted before it printed anything", self.text);
+        let Some((cause, confidence)) = self.blames() else {
+            return seen.trouble(self.line, says);
+        };
+        let culprit = Culprit {
+            id: self.id(),
+            ..Culprit::default()
+        };
+        seen.proof(Proof::new(cause, confidence, self.line, says).of(culprit));
+    }
+
+    /// Reads the first line that it printed, if that has a meaning only behind this command; says
+    /// whether it has.
+    pub(super) fn printed(&self, text: &str, line: u64, seen: &mut Seen) -> bool {
+        match program(&self.text).unwrap_or_default() {
+            "cat" | "head" => freezer::read_file(&self.text, text, line, seen),
+            "curl" if has_any(&self.text, &KUBELET_PORTS) && text.starts_with("curl: (28)") => {
+                let says = "the kubelet does not answer on its own port";
+                let cause = Cause::KubeletInternal;
+                seen.proof(Proof::new(cause, Confidence::Medium, line, says));
+                true
+            }
+            "find" | "ls" => counts::read_directories(&self.text, text, line, seen),
+            _ => false,
+        }
+    }
+
+    /// What is at fault if it does not return.
+    pub(super) fn blames(&self) -> Option<(Cause, Confidence)> {
         use Confidence::{Low, Medium};
         let words = self.words();
-        let says = format!("`{}` was interrupted before it printed anything", self.text);
         let is = |names: &[&str]| words.iter().skip(1).any(|word| names.contains(word));
-        let found = match program(&self.text).unwrap_or_default() {
+        match program(&self.text).unwrap_or_default() {
             "docker" | "nerdctl" | "podman" if is(&["inspect", "exec", "kill", "stop", "rm"]) => {
                 Some((Cause::ContainerLock, Medium))
             }
@@ -159,26 +200,37 @@ impl Command {
             "crictl" if is(&["inspect", "exec", "stop", "rm"]) => {
                 Some((Cause::ContainerLock, Medium))
             }
+            "ctr" if is(&["exec", "kill", "rm", "delete", "attach", "pause"]) => {
+                Some((Cause::ShimUnresponsive, Medium))
+            }
             "crictl" | "ctr"
-                if is(&["pods", "info", "version", "c", "containers", "t", "task"]) =>
+                if is(&[
+                    "pods",
+                    "info",
+                    "version",
+                    "images",
+                    "img",
+                    "c",
+                    "containers",
+                    "t",
+                    "task",
+                    "tasks",
+                ]) =>
             {
                 Some((Cause::RuntimeUnresponsive, Medium))
             }
             "busctl" | "dbus-send" => Some((Cause::BusUnavailable, Medium)),
             "df" => Some((Cause::StorageUnresponsive, Medium)),
             _ => None,
-        };
-        let Some((cause, confidence)) = found else {
-            return seen.trouble(self.line, says);
-        };
+        }
+    }
+
+    /// The id of a container or sandbox in it.
+    fn id(&self) -> Option<String> {
+        let words = self.words();
         let is_id =
             |word: &&&str| word.len() >= 12 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
-        let id = words.iter().skip(1).find(is_id).map(|id| (*id).to_owned());
-        let culprit = Culprit {
-            id,
-            ..Culprit::default()
-        };
-        seen.proof(Proof::new(cause, confidence, self.line, says).of(culprit));
+        words.iter().skip(1).find(is_id).map(|id| (*id).to_owned())
     }
 }
 

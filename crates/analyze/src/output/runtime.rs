@@ -81,6 +81,9 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
         return prove(Confidence::Medium, "containerd's CRI plugin failed to load");
     }
     let is_error = text.starts_with("FATA[") || text.starts_with("ctr: ");
+    if is_error && text.contains("listing images") && has_any(text, TIMED_OUT) {
+        return prove(Confidence::Medium, "the runtime does not answer ListImages");
+    }
     if is_error && !text.contains("not found") {
         let says: String = text.chars().take(160).collect();
         seen.trouble(line, format!("a command failed: {says}"));

@@ -72,6 +72,15 @@ const DAEMONS: &[&str] = &[
     "k0s",
 ];
 
+/// Without them the kubelet and the runtime do not work.
+const DIRECTORIES: &[&str] = &[
+    "/var/lib/kubelet",
+    "/var/lib/containerd",
+    "/var/lib/docker",
+    "/var/lib/containers",
+];
+
+const READ_ONLY: &str = "a file system that the kubelet or the runtime needs is read-only";
 const NOT_CREATED: &str = "the OCI runtime cannot create a container";
 const CRASHED: &str = "the kubelet or the runtime crashed";
 const UNIT_GIVEN_UP: &str =
@@ -166,6 +175,18 @@ pub(super) const FAILURES: &[Failure] = &[
         "not yet finished. Currently at stage",
         "CRI-O was asked again for a container or sandbox that it is still creating",
     ),
+    Failure {
+        with: DIRECTORIES,
+        ..failure("ead-only file system", READ_ONLY)
+    },
+    Failure {
+        counted: Counted::PerContainer,
+        lines: 2,
+        ..failure(
+            "failed to reserve container name",
+            "the runtime was asked again for a container that it is still creating",
+        )
+    },
     failure("setting cgroup config", NO_CONTROL_GROUP),
     failure("applying cgroup configuration", NO_CONTROL_GROUP),
     Failure {

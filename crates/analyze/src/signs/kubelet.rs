@@ -36,6 +36,7 @@ const MINUTES: &[&str] = &[
 ];
 
 pub(super) const SIGNS: &[Sign] = &[
+    sign("panic: runtime error: ", Kubelet, KubeletInternal, Medium).with(&["kubelet"]),
     sign("Observed a panic: ", Kubelet, KubeletInternal, Medium)
         // How net/http ends a request whose client has gone, or that takes too long.
         .without(&["abort Handler", "timed out", "context canceled"]),
@@ -166,6 +167,14 @@ pub(super) const SIGNS: &[Sign] = &[
         Medium,
     )
     .with(LATE),
+    // What ovn-kubernetes answers its plugin.
+    sign("timed out waiting for OVS", Kubelet, CniPluginHang, Medium),
+    sign(
+        "timed out while waiting for OVS",
+        Kubelet,
+        CniPluginHang,
+        Medium,
+    ),
     sign(
         "failed to set up sandbox container",
         Kubelet,

@@ -271,7 +271,7 @@ impl Signs {
             kernel::SIGNS,
         ];
         let table: Vec<Sign> = tables.into_iter().flatten().copied().collect();
-        assert!(table.len() <= 128, "a search has a bit for each sign");
+        assert!(table.len() <= 256, "a search has a bit for each sign");
         let texts = table.iter().map(|sign| sign.text);
         let texts = texts.chain(INTERESTS.iter().map(|(text, _)| *text));
         let failures = [FAILURES, STARTS_AND_STOPS, LASTING];
@@ -294,7 +294,7 @@ impl Signs {
     pub fn find(&self, line: &[u8]) -> Found {
         let mut found = Found::default();
         // A long line may have one text thousands of times.
-        let mut seen = 0u128;
+        let mut seen = [0u128; 2];
         self.search.each(line, |index| {
             let Some(sign) = self.table.get(index) else {
                 let index = index - self.table.len();
@@ -304,12 +304,12 @@ impl Signs {
                 }
                 return;
             };
-            let bit = 1u128 << index;
-            if seen & bit == 0 && sign.holds(line) {
+            let (word, bit) = (&mut seen[index / 128], 1u128 << (index % 128));
+            if *word & bit == 0 && sign.holds(line) {
                 found.signs.push(index);
                 found.causes.push(sign.cause);
             }
-            seen |= bit;
+            *word |= bit;
         });
         found
     }

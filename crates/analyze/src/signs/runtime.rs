@@ -109,6 +109,7 @@ pub(super) const SIGNS: &[Sign] = &[
     sign("no space left on device", Runtime, DiskFull, Medium).without(NO_DISK),
     // ERESTARTSYS: a call on a file system that somebody interrupted because it did not return.
     sign("errno=512", Runtime, StorageUnresponsive, Medium),
+    sign(": errno 512", Runtime, StorageUnresponsive, Medium),
     sign("/sys/fs/cgroup/memory", Runtime, MemoryCgroupLeak, High)
         .with(&["cannot allocate memory", "no space left on device"])
         // The directory is watched, and the limit is that of watches.

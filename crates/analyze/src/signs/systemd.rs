@@ -102,10 +102,24 @@ pub(super) const SIGNS: &[Sign] = &[
         RepairLoop,
         Medium,
     ),
+    // The bus has delivered the request, and systemd has not answered it.
     sign(
         "Failed to start transient scope unit: Connection timed out",
         Systemd,
-        BusUnavailable,
+        SystemdOverloaded,
+        Medium,
+    ),
+    sign(
+        "inotify object: Too many open files",
+        Systemd,
+        FdOrInotifyExhausted,
+        High,
+    ),
+    // GKE's monitor, before it kills the daemon: `docker ps` has not returned for a minute.
+    sign(
+        ": Docker daemon failed!",
+        Systemd,
+        RuntimeUnresponsive,
         Medium,
     ),
     // The words of the C library, which journald, shells and most programs use.

@@ -1,0 +1,118 @@
+//! Sentences between what was pasted: "`docker ps` has no response", "crictl images hangs".
+//!
+//! They are what somebody remembers, not what a program printed, so they never give more than a
+//! weak suspicion.
+
+use causes::finding::Confidence;
+
+use super::prompt::Command;
+use super::{Seen, has_any};
+use crate::proof::Proof;
+
+/// Nobody writes longer sentences about a command.
+const MAX_LENGTH: usize = 400;
+
+/// Programs that ask a runtime.
+const PROGRAMS: [&str; 5] = ["docker", "crictl", "ctr", "nerdctl", "podman"];
+
+/// What people write of a command that does not return.
+const HANGS: [&str; 14] = [
+    "hang",
+    "hung",
+    "no response",
+    "not respond",
+    "n't respond",
+    "unresponsive",
+    "never return",
+    "not return",
+    "n't return",
+    "never come",
+    "never finish",
+    "not finish",
+    "is stuck",
+    "gets stuck",
+];
+
+/// What they write of one that does.
+const DOES_NOT_HANG: [&str; 4] = ["n't hang", "not hang", "no longer hang", "never hang"];
+
+/// Reads a line that is nothing else.
+pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
+    if text.len() > MAX_LENGTH || !has_any(text, &HANGS) {
+        return;
+    }
+    for clause in clauses(text) {
+        if !has_any(clause, &HANGS) || has_any(clause, &DOES_NOT_HANG) {
+            continue;
+        }
+        let Some(typed) = command(clause) else {
+            continue;
+        };
+        let command = Command::in_prose(&typed, line);
+        if let Some((cause, _)) = command.blames() {
+            let says = format!("somebody writes: {}", clause.trim());
+            seen.proof(Proof::new(cause, Confidence::Low, line, says));
+        }
+    }
+}
+
+/// Parts of a sentence that each say something of a command of their own.
+fn clauses(text: &str) -> impl Iterator<Item = &str> {
+    let parts = text.split([',', ';']);
+    let parts = parts.flat_map(|part| part.split(". "));
+    let parts = parts.flat_map(|part| part.split(" but "));
+    parts.flat_map(|part| part.split(" while "))
+}
+
+/// The last command in it, from its program on, without quotes.
+fn command(clause: &str) -> Option<String> {
+    let is_around = |char: char| matches!(char, '`' | '\'' | '"' | '*' | '(' | ')' | ':' | '.');
+    let words = clause.split_ascii_whitespace();
+    let words: Vec<&str> = words.map(|word| word.trim_matches(is_around)).collect();
+    let program = words.iter().rposition(|word| PROGRAMS.contains(word))?;
+    Some(words[program..].join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn blamed(text: &str) -> Vec<&'static str> {
+        let mut seen = Seen::default();
+        read(text, 1, &mut seen);
+        seen.proofs.iter().map(|proof| proof.cause.id()).collect()
+    }
+
+    #[test]
+    fn a_command_that_is_said_to_hang_blames_whom_it_asks() {
+        for (text, cause) in [
+            (
+                "The cmd `docker ps` has no response.",
+                "runtime-unresponsive",
+            ),
+            ("- crictl images hangs", "runtime-unresponsive"),
+            (
+                "hangs. docker inspect worker - hangs too, docker ps works",
+                "container-lock",
+            ),
+            (
+                "docker exec into it never returns, others do",
+                "container-lock",
+            ),
+        ] {
+            assert_eq!(blamed(text), [cause], "{text}");
+        }
+    }
+
+    #[test]
+    fn a_command_that_works_and_a_word_about_something_else_blame_nobody() {
+        for text in [
+            "crictl ps works fine",
+            "docker ps does not hang any more",
+            "the kubelet hangs, docker ps is fine",
+            "kubectl exec hangs",
+        ] {
+            assert_eq!(blamed(text), [""; 0], "{text}");
+        }
+    }
+}

@@ -17,47 +17,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cri::{ApiVersion, Client, Endpoint, v1};
-use pleg::model::wall_time::system_clock;
+use pleg::Pleg;
 use pleg::runtime::Rpc;
 use pleg::runtime::grpc::{GrpcRuntime, MAX_MESSAGE_SIZE};
-use pleg::{Config, Environment, Mode, NoObserver, Pleg};
 use testbed_driver::{Driver, PodSpec, Testbed};
 use tokio::time::sleep;
 
 use crate::cpu::{Progress, median, used};
+use crate::node::{CALM, PODS, config, environment};
 use crate::table::{Table, ratio, time};
 use crate::{Effort, bare, latency, memory, proven};
 
 pub const TITLE: &str = "Idle relist, 100 pods x 2 containers, containerd 1.7";
-
-pub const PODS: usize = 100;
 
 /// What a node pays: the kubelet's period.
 const PERIOD: Duration = Duration::from_secs(1);
 
 /// As soon as the last has ended.
 const AT_ONCE: Duration = Duration::from_nanos(1);
-
-/// After a pod was started the runtime is still busy with it.
-pub const CALM: Duration = Duration::from_secs(5);
-
-pub fn config(relist_period: Duration) -> Config {
-    Config {
-        mode: Mode::Generic,
-        relist_period,
-        ..Config::default()
-    }
-}
-
-pub fn environment() -> Environment {
-    Environment {
-        endpoint: "the test bed".into(),
-        clock: system_clock(),
-        observer: Arc::new(NoObserver),
-        ids: pleg::no_ids(),
-        kernel: None,
-    }
-}
 
 /// Brings a node up and gives the tables about it; `latencies` gets its row.
 pub async fn measure(

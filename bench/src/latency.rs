@@ -16,7 +16,7 @@ use testbed_driver::Driver;
 use tokio::time::sleep;
 
 use crate::cpu::Progress;
-use crate::idle;
+use crate::node;
 use crate::table::{Table, time};
 
 const TITLE: &str = "An event with a healthy stream, from the runtime's timestamp to pleg's event";
@@ -133,7 +133,7 @@ pub async fn measure_containerd(
 ) -> anyhow::Result<()> {
     let driver = Driver::new(endpoint)?;
     let runtime = GrpcRuntime::new(endpoint, MAX_MESSAGE_SIZE);
-    let (listener, _pleg) = watch(runtime, idle::environment().clock);
+    let (listener, _pleg) = watch(runtime, node::environment().clock);
     sleep(SETTLED).await;
     listener.begin();
     for restart in 0..restarts {
@@ -141,7 +141,7 @@ pub async fn measure_containerd(
             "events of containerd: restart {restart} of {restarts}"
         ));
         let pod = driver
-            .pod(&format!("load-{}", restart % idle::PODS))
+            .pod(&format!("load-{}", restart % node::PODS))
             .await?;
         driver.restart_container(&pod, "main").await?;
     }
@@ -166,7 +166,7 @@ fn watch<R: Runtime>(runtime: R, clock: WallClock) -> (Arc<Listener>, Pleg) {
     let environment = Environment {
         clock,
         observer: listener.clone(),
-        ..idle::environment()
+        ..node::environment()
     };
     let pleg = Pleg::start(Arc::new(runtime), Config::default(), environment);
     (listener, pleg)

@@ -30,6 +30,7 @@ mod idle;
 mod latency;
 mod memory;
 mod micro;
+mod node;
 mod proven;
 mod rows;
 mod scaling;

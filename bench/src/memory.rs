@@ -10,7 +10,7 @@ use pleg::Pleg;
 use pleg::runtime::grpc::{GrpcRuntime, MAX_MESSAGE_SIZE};
 use tokio::time::{sleep, timeout};
 
-use crate::idle;
+use crate::node;
 
 /// Runs a child that relists for some seconds; gives its peak resident memory in KiB.
 pub fn of_a_child(endpoint: &Endpoint, seconds: u64) -> anyhow::Result<u64> {
@@ -28,7 +28,7 @@ pub fn of_a_child(endpoint: &Endpoint, seconds: u64) -> anyhow::Result<u64> {
 pub async fn of_a_watcher(endpoint: &Endpoint, seconds: u64) -> anyhow::Result<u64> {
     let runtime = Arc::new(GrpcRuntime::new(endpoint, MAX_MESSAGE_SIZE));
     let period = Duration::from_millis(100);
-    let pleg = Pleg::start(runtime, idle::config(period), idle::environment());
+    let pleg = Pleg::start(runtime, node::config(period), node::environment());
     let mut subscription = pleg.subscribe().await?;
     let watch = async { while subscription.next().await.is_some() {} };
     let _ = timeout(Duration::from_secs(seconds), watch).await;

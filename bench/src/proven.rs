@@ -15,7 +15,7 @@ use tokio::time::sleep;
 
 use crate::cpu::{Progress, used};
 use crate::table::{Table, ratio, time};
-use crate::{Effort, idle};
+use crate::{Effort, node};
 
 /// Two changes each; a stream has to announce ten.
 const RESTARTS: usize = 6;
@@ -51,7 +51,7 @@ pub async fn measure(
 
     progress.say("idle, listed each second");
     let pleg = start(&endpoint, Mode::Generic);
-    sleep(idle::CALM).await;
+    sleep(node::CALM).await;
     let lists = observe(&tasks, effort.idle_lists).await?;
     drop(pleg);
 
@@ -107,7 +107,7 @@ fn start(endpoint: &Endpoint, mode: Mode) -> Pleg {
     };
     let environment = Environment {
         kernel: Some(Arc::new(Pidfds::new("/proc", MOST_PIDFDS))),
-        ..idle::environment()
+        ..node::environment()
     };
     Pleg::start(runtime, config, environment)
 }
@@ -119,7 +119,7 @@ async fn prove(pleg: &Pleg, endpoint: &Endpoint) -> anyhow::Result<f64> {
         let pod = driver.pod(&format!("load-{pod}")).await?;
         driver.restart_container(&pod, "side").await
     };
-    sleep(idle::CALM).await;
+    sleep(node::CALM).await;
     // containerd 1.7 gives one more event to each reader that has gone.
     restart(RESTARTS).await?;
     sleep(GRACE).await;

@@ -19,7 +19,7 @@ use tokio::sync::Notify;
 
 use crate::Effort;
 use crate::cpu::{Progress, median, used};
-use crate::idle;
+use crate::node;
 use crate::rows::Node;
 use crate::table::{Table, ratio, time};
 
@@ -66,7 +66,7 @@ async fn relist(effort: Effort, containers: usize, changing: bool) -> anyhow::Re
     let ended = Arc::new(Ended::default());
     let environment = Environment {
         observer: ended.clone(),
-        ..idle::environment()
+        ..node::environment()
     };
     // Only on request, and each to its end, inspections included.
     let config = Config {

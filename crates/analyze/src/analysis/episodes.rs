@@ -19,11 +19,13 @@ use times::{GoDuration, WallTime};
 use super::Quote;
 use super::calls::Method;
 use super::gone::Outage;
-use super::log_line::MAX_HOSTS;
 use crate::kernel::HungTask;
 use crate::output::NotReady;
 use crate::series::Interval;
 use crate::signs::{Found, Interest};
+
+/// Further nodes are not distinguished.
+pub(super) const MAX_HOSTS: usize = 16;
 
 /// For how long a kubelet waits for a list or a status: `runtimeRequestTimeout`, by default.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);

@@ -1,5 +1,6 @@
 //! What a log line contains: signs of causes, points of the series, failed calls.
 
+use super::episodes::MAX_HOSTS;
 use super::input::Input;
 use super::told::MAX_QUOTES;
 use super::{Quote, Told, episodes, gone, names};
@@ -8,14 +9,14 @@ use crate::line::prefix::Carried;
 use crate::line::stamp::{self, Stamp};
 use crate::line::{after, has, klog};
 use crate::series::{Intervals, Said};
-use crate::signs::{FATAL, Found, Interest};
+use crate::signs::{Counted, FATAL, Found, Interest};
 
-/// Further nodes are not distinguished.
-pub(super) const MAX_HOSTS: usize = 16;
 const SECOND: i64 = 1_000_000_000;
 /// A kubelet up to 1.14 reports the runtime as down until its first check of it, and it checks
 /// every five seconds.
 const FIRST_CHECK: i64 = 10 * SECOND;
+/// Until the API server and the pods of the network run, which a kubelet starts itself.
+const LASTS_AT_A_START: i64 = 60 * SECOND;
 
 impl Input {
     pub(super) fn log(
@@ -181,6 +182,21 @@ impl Input {
     pub(super) fn has_started_within(&self, span: i64, time: Option<i64>) -> bool {
         let since = time.zip(self.started).map(|(time, started)| time - started);
         since.is_some_and(|since| (0..span).contains(&since))
+    }
+
+    /// What this line, of this time, tells of failures.
+    fn failure(&mut self, line: &[u8], time: Option<i64>, found: &Found, told: &mut Told) {
+        if found.is(Interest::Ready) || found.is(Interest::Registered) {
+            self.repeated.is_over();
+        }
+        let Some(failure) = found.failure else {
+            return;
+        };
+        let is_of_a_start = failure.counted == Counted::UntilOver
+            && self.has_started_within(LASTS_AT_A_START, time);
+        if !is_of_a_start && !self.repeated.line(failure, line, self.lines, time) {
+            told.failed(failure, 1, || format!("{}:{}", self.path, self.lines));
+        }
     }
 
     /// Adds to the series of the line's node; returns whether an interval begins.

@@ -3,41 +3,15 @@
 
 use std::collections::BTreeMap;
 
-use super::input::Input;
-use super::{Told, names};
+use super::names;
 use crate::series::SECOND;
-use crate::signs::{Counted, Failure, Found, Interest};
+use crate::signs::{Counted, Failure};
 
 /// Further containers are not told apart.
 const MAX_CONTAINERS: usize = 500;
 /// After this time without a line, or this many others if they have no time, it is over.
 const SILENCE: i64 = 60 * SECOND;
 const OTHER_LINES: u64 = 40;
-/// Until the API server and the pods of the network run, which a kubelet starts itself.
-const LASTS_AT_A_START: i64 = 60 * SECOND;
-
-impl Input {
-    /// What this line, of this time, tells of failures.
-    pub(super) fn failure(
-        &mut self,
-        line: &[u8],
-        time: Option<i64>,
-        found: &Found,
-        told: &mut Told,
-    ) {
-        if found.is(Interest::Ready) || found.is(Interest::Registered) {
-            self.repeated.is_over();
-        }
-        let Some(failure) = found.failure else {
-            return;
-        };
-        let is_of_a_start = failure.counted == Counted::UntilOver
-            && self.has_started_within(LASTS_AT_A_START, time);
-        if !is_of_a_start && !self.repeated.line(failure, line, self.lines, time) {
-            told.failed(failure, 1, || format!("{}:{}", self.path, self.lines));
-        }
-    }
-}
 
 /// Such failures in one input.
 #[derive(Debug, Default)]
@@ -65,7 +39,7 @@ struct Lasting {
 
 impl Repeated {
     /// A line of this number tells of a failure; says whether it is one of these.
-    fn line(
+    pub(super) fn line(
         &mut self,
         failure: &'static Failure,
         line: &[u8],
@@ -100,7 +74,7 @@ impl Repeated {
     }
 
     /// The node is ready, or the API server has taken it.
-    fn is_over(&mut self) {
+    pub(super) fn is_over(&mut self) {
         self.lasting.clear();
     }
 

@@ -100,6 +100,30 @@ impl Culprit {
         fill(&mut self.unit, other.unit);
     }
 
+    /// Names it as far as it is known: `pod shop/web-0, id 61ac7eca54e9, containerd-shim (20596)`.
+    /// What `said` tells already is left out. None if nothing is left.
+    pub fn named_beside(&self, said: &str) -> Option<String> {
+        let pod = self.pod.as_ref().map(|pod| {
+            let part = |part: &Option<String>| part.clone().unwrap_or_else(|| "?".to_owned());
+            format!("{}/{}", part(&pod.namespace), part(&pod.name))
+        });
+        let process = match (&self.process, self.pid) {
+            (Some(process), Some(pid)) => Some(("", format!("{process} ({pid})"))),
+            (Some(process), None) => Some(("", process.clone())),
+            (None, pid) => pid.map(|pid| ("process ", pid.to_string())),
+        };
+        let parts = [
+            pod.map(|pod| ("pod ", pod)),
+            self.id.clone().map(|id| ("id ", id)),
+            process,
+            self.unit.clone().map(|unit| ("", unit)),
+        ];
+        let parts = parts.into_iter().flatten();
+        let new = parts.filter(|(_, value)| !said.contains(value.as_str()));
+        let new: Vec<String> = new.map(|(what, value)| format!("{what}{value}")).collect();
+        (!new.is_empty()).then(|| new.join(", "))
+    }
+
     /// Whether nobody is named.
     pub fn is_nobody(&self) -> bool {
         *self == Self::default()

@@ -7,12 +7,13 @@ use analyze::analysis::{Analysis, InputReport};
 use analyze::goroutines::{Goroutines, ShownGroup};
 use analyze::metrics::MetricsReading;
 use analyze::series::PlegReading;
-use causes::finding::{Culprit, Finding, Verdict};
+use causes::finding::Verdict;
 use pleg::model::wall_time::WallTime;
 use pleg::out::words::counted;
 use times::GoDuration;
 
-use super::{BAD, BOLD, DIM, GOOD, WARN, printable, sentence, styled};
+use super::finding::{body, head, said};
+use super::{BAD, DIM, GOOD, WARN, printable, sentence, styled, wrap};
 
 /// As many as people read; JSON has them all.
 const MOST_INTERVALS: usize = 8;
@@ -51,7 +52,14 @@ pub fn page(analysis: &Analysis) -> String {
         more(&mut page, analysis.story.len(), MOST_QUOTES, "lines");
     }
     for finding in &analysis.findings {
-        of_finding(&mut page, finding);
+        page.push('\n');
+        let (style, word) = match finding.verdict {
+            Verdict::Problem => (BAD, "Problem"),
+            Verdict::Suspect => (WARN, "Suspect"),
+        };
+        said(&mut page, style, word, finding.said());
+        // Which versions the node runs is not known.
+        body(&mut page, finding, |_, _| None);
     }
     if !analysis.unexplained.is_empty() {
         head(&mut page, "No known cause");
@@ -62,8 +70,8 @@ pub fn page(analysis: &Analysis) -> String {
     of_errors(&mut page, analysis);
     if analysis.lacks_the_cause() {
         head(&mut page, "What to do now");
-        for step in FIND_THE_CAUSE {
-            line(&mut page, &format!("  -> {step}"));
+        for (number, step) in FIND_THE_CAUSE.iter().enumerate() {
+            wrap(&mut page, &format!("  {}. ", number + 1), step);
         }
     }
     page
@@ -101,11 +109,6 @@ fn of_errors(page: &mut String, analysis: &Analysis) {
 fn line(page: &mut String, text: &str) {
     page.push_str(text.trim_end());
     page.push('\n');
-}
-
-fn head(page: &mut String, title: &str) {
-    page.push('\n');
-    line(page, &styled(BOLD, title));
 }
 
 fn more(page: &mut String, all: usize, shown: usize, what: &str) {
@@ -242,63 +245,4 @@ fn of_goroutines(page: &mut String, goroutines: &Goroutines) {
 fn of_metrics(page: &mut String, metrics: &MetricsReading) {
     head(page, "Metrics");
     line(page, &format!("  {}", sentence(&metrics.reading)));
-}
-
-fn of_finding(page: &mut String, finding: &Finding) {
-    page.push('\n');
-    let (style, verdict) = match finding.verdict {
-        Verdict::Problem => (BAD, "Problem"),
-        Verdict::Suspect => (WARN, "Suspect"),
-    };
-    let title = format!("{verdict}: {}", finding.title);
-    let id = styled(
-        DIM,
-        format_args!(
-            "({}, confidence: {})",
-            finding.cause,
-            finding.confidence.as_str()
-        ),
-    );
-    line(page, &format!("{} {id}", styled(style, title)));
-    if let Some(who) = who(&finding.culprit) {
-        line(page, &format!("  Culprit: {}", sentence(&who)));
-    }
-    for evidence in &finding.evidence {
-        line(page, &format!("  {}", sentence(evidence)));
-    }
-    for advice in &finding.advice {
-        line(page, &format!("  -> {advice}"));
-    }
-    if !finding.fixed_in.is_empty() {
-        line(
-            page,
-            &styled(
-                DIM,
-                format_args!("  Fixed in: {}", finding.fixed_in.join("; ")),
-            ),
-        );
-    }
-}
-
-/// Whom a finding is about; none if that is not known.
-pub fn who(culprit: &Culprit) -> Option<String> {
-    let mut parts = Vec::new();
-    if let Some(pod) = &culprit.pod {
-        let name = pod.name.as_deref().unwrap_or("?");
-        parts.push(format!(
-            "pod {}/{name}",
-            pod.namespace.as_deref().unwrap_or("?")
-        ));
-    }
-    if let Some(id) = &culprit.id {
-        parts.push(format!("id {id}"));
-    }
-    match (&culprit.process, culprit.pid) {
-        (Some(process), Some(pid)) => parts.push(format!("{process} ({pid})")),
-        (Some(process), None) => parts.push(process.clone()),
-        (None, Some(pid)) => parts.push(format!("process {pid}")),
-        (None, None) => {}
-    }
-    parts.extend(culprit.unit.clone());
-    (!parts.is_empty()).then(|| parts.join(", "))
 }

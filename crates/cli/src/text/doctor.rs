@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use causes::finding::{Finding, Verdict};
+use causes::finding::Verdict;
 use causes::versions::is_not_older;
 use doctor::diagnosis::{Diagnosis, NodeVerdict, NotChecked, NotPermitted};
 use doctor::facts::NodeFacts;
@@ -11,13 +11,13 @@ use doctor::facts::probes::GuardFacts;
 use pleg::out::status_report::GuardMode;
 use pleg::out::words::counted;
 
+use super::finding::{body, head, said};
 use super::status::duration;
 use super::wrap::{lines, wrap};
-use super::{BAD, BOLD, DIM, GOOD, NOT_CONFIRMED, NOTHING_TO_ANSWER_FROM, WARN, sentence, styled};
+use super::{BAD, DIM, GOOD, NOT_CONFIRMED, NOTHING_TO_ANSWER_FROM, WARN, sentence, styled};
 
 /// As many as people read; JSON has them all.
 const MOST_FINDINGS: usize = 8;
-const MOST_EVIDENCE: usize = 16;
 const MOST_GAPS: usize = 8;
 
 /// A sentence first; then, if something is wrong, why we say so and what to do.
@@ -39,7 +39,8 @@ pub fn page(diagnosis: &Diagnosis, facts: &NodeFacts) -> String {
             };
             said(&mut page, style, word, finding.said());
         }
-        of_finding(&mut page, finding, facts);
+        let fixed = |fixed_in: &str, all: &[&str]| has_fix(fixed_in, all, facts);
+        body(&mut page, finding, fixed);
     }
     let more = diagnosis.findings.len().saturating_sub(MOST_FINDINGS);
     if more > 0 {
@@ -65,16 +66,6 @@ pub fn page(diagnosis: &Diagnosis, facts: &NodeFacts) -> String {
     not_checked(&mut page, causes, rights);
     not_as_root(&mut page, facts);
     page
-}
-
-fn said(page: &mut String, style: anstyle::Style, word: &str, text: &str) {
-    let whole = format!("{word}: {}", sentence(text));
-    for (number, line) in lines(&whole).into_iter().enumerate() {
-        match line.strip_prefix(word).filter(|_| number == 0) {
-            Some(rest) => page.push_str(&format!("{}{rest}\n", styled(style, word))),
-            None => page.push_str(&format!("{line}\n")),
-        }
-    }
 }
 
 /// The kubelet's side: what is above is the runtime's.
@@ -110,48 +101,6 @@ fn of_guard(page: &mut String, guard: &GuardFacts) {
         sentence(&guard.kubelet)
     );
     wrap(page, "  - ", &kubelet);
-}
-
-fn head(page: &mut String, title: &str) {
-    page.push('\n');
-    for line in lines(title) {
-        page.push_str(&styled(BOLD, line));
-        page.push('\n');
-    }
-}
-
-fn of_finding(page: &mut String, finding: &Finding, facts: &NodeFacts) {
-    let sure = finding.confidence.as_str();
-    head(page, &format!("Evidence ({}, {sure})", finding.cause));
-    for evidence in finding.evidence.iter().take(MOST_EVIDENCE) {
-        wrap(page, "  - ", &sentence(evidence));
-    }
-    let culprit = &finding.culprit;
-    if let Some(id) = &culprit.id {
-        wrap(page, "  - ", &format!("id {}", sentence(id)));
-    }
-    head(page, "What to do now");
-    for (number, advice) in finding.advice.iter().enumerate() {
-        wrap(page, &format!("  {}. ", number + 1), &sentence(advice));
-    }
-    head(page, "Permanent fix");
-    if finding.fixed_in.is_empty() {
-        wrap(page, "  - ", "no version is known to fix it");
-    }
-    for version in &finding.fixed_in {
-        match has_fix(version, &finding.fixed_in, facts) {
-            Some(running) => {
-                let said = format!("{version}: this node runs {running}, which is not older");
-                wrap(page, "  - ", &sentence(&said));
-            }
-            None => wrap(page, "  - ", version),
-        }
-    }
-    wrap(
-        page,
-        "  - ",
-        &format!("`pleg explain {}` shows the details", finding.cause),
-    );
 }
 
 /// The version of the program on this node, if it has the fix of these releases

@@ -8,6 +8,7 @@ use pleg::out::health::HealthState;
 
 pub mod analyze;
 pub mod doctor;
+mod finding;
 pub mod fleet;
 pub mod npd;
 pub mod pods;

@@ -124,7 +124,7 @@ fn a_log_that_shows_no_cause_says_where_to_look_for_it() {
     let page = Pleg::new(&["analyze", path.to_str().unwrap()]).run();
     let page = page.assert_code(1).out;
     assert!(
-        page.contains("What to do now\n  -> while the fault lasts, run `pleg doctor`"),
+        page.contains("What to do now\n  1. while the fault lasts, run `pleg doctor`"),
         "{page}"
     );
     assert_eq!(page.matches("No relist has completed").count(), 1, "{page}");

@@ -33,7 +33,6 @@ use timeline::{Advice, Picture};
 
 use self::times::{Times, apart};
 use crate::output::sentence;
-use crate::text::analyze::who;
 use crate::text::printable;
 
 /// More in one sentence would not be read.
@@ -366,7 +365,7 @@ fn advice(finding: &Finding) -> Advice {
         cause: finding.cause.id().to_owned(),
         confidence: finding.confidence.as_str().to_owned(),
         sentence: finding.said().to_owned(),
-        culprit: who(&finding.culprit),
+        culprit: finding.culprit.named_beside(""),
         evidence: finding.evidence.first().cloned(),
         steps: finding.advice.iter().map(ToString::to_string).collect(),
     }

@@ -1,0 +1,69 @@
+//! A finding, as every command shows it: what it is, what shows it, what to do.
+
+use anstyle::Style;
+use causes::finding::Finding;
+
+use super::wrap::{lines, wrap};
+use super::{BOLD, sentence, styled};
+
+/// As many as people read; JSON has them all.
+const MOST_EVIDENCE: usize = 16;
+
+/// Adds a sentence that opens with a word in this style.
+pub fn said(page: &mut String, style: Style, word: &str, text: &str) {
+    let whole = format!("{word}: {}", sentence(text));
+    for (number, line) in lines(&whole).into_iter().enumerate() {
+        match line.strip_prefix(word).filter(|_| number == 0) {
+            Some(rest) => page.push_str(&format!("{}{rest}\n", styled(style, word))),
+            None => page.push_str(&format!("{line}\n")),
+        }
+    }
+}
+
+/// Adds a heading.
+pub fn head(page: &mut String, title: &str) {
+    page.push('\n');
+    for line in lines(title) {
+        page.push_str(&styled(BOLD, line));
+        page.push('\n');
+    }
+}
+
+/// Adds what stands below the sentence of a finding. `has_fix` gives the version that the node
+/// runs, if it is not older than one in which the fault is fixed.
+pub fn body<'a>(
+    page: &mut String,
+    finding: &Finding,
+    has_fix: impl Fn(&str, &[&str]) -> Option<&'a str>,
+) {
+    let sure = finding.confidence.as_str();
+    head(page, &format!("Evidence ({}, {sure})", finding.cause));
+    for evidence in finding.evidence.iter().take(MOST_EVIDENCE) {
+        wrap(page, "  - ", &sentence(evidence));
+    }
+    if let Some(who) = finding.culprit.named_beside(finding.said()) {
+        wrap(page, "  - ", &format!("culprit: {}", sentence(&who)));
+    }
+    head(page, "What to do now");
+    for (number, advice) in finding.advice.iter().enumerate() {
+        wrap(page, &format!("  {}. ", number + 1), &sentence(advice));
+    }
+    head(page, "Permanent fix");
+    if finding.fixed_in.is_empty() {
+        wrap(page, "  - ", "no version is known to fix it");
+    }
+    for version in &finding.fixed_in {
+        match has_fix(version, &finding.fixed_in) {
+            Some(running) => {
+                let said = format!("{version}: this node runs {running}, which is not older");
+                wrap(page, "  - ", &sentence(&said));
+            }
+            None => wrap(page, "  - ", version),
+        }
+    }
+    wrap(
+        page,
+        "  - ",
+        &format!("`pleg explain {}` shows the details", finding.cause),
+    );
+}

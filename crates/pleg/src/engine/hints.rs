@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use tokio::time::Instant;
-
 use super::state::Engine;
 use crate::config::Mode;
 use crate::model::event::Source;
@@ -12,51 +10,12 @@ use crate::model::wall_time::Moment;
 use crate::records::{Hint, Met};
 use crate::runtime::{Announced, AnnouncedSandbox, CallError};
 
-/// How many status calls hints may cause at once, and how many a second after that: what is
-/// more is one relist. Fifty pods that die at once are a hundred and fifty events, of which
-/// each asks for a sandbox and a container or two.
-const BURST: u32 = 1200;
-const A_SECOND: u32 = 300;
-
 /// An event of a pod that nobody knows counts so much: there may be no such pod.
 const STRANGER: u32 = 6;
 
 /// An event that does not say whose it is: most are of an id that nobody knows, and who it is
 /// is not looked for before there is room.
 const NOBODY: u32 = 1;
-
-/// How many status calls hints may still cause.
-#[derive(Debug)]
-pub(crate) struct HintBudget {
-    left: f64,
-    as_of: Instant,
-}
-
-impl HintBudget {
-    pub(crate) fn new(now: Instant) -> Self {
-        Self {
-            left: f64::from(BURST),
-            as_of: now,
-        }
-    }
-
-    /// Takes so many, if there are as many left.
-    fn take(&mut self, cost: u32, now: Instant) -> bool {
-        let passed = now.duration_since(self.as_of).as_secs_f64();
-        self.left = (self.left + passed * f64::from(A_SECOND)).min(f64::from(BURST));
-        self.as_of = now;
-        let may = self.left >= f64::from(cost);
-        if may {
-            self.left -= f64::from(cost);
-        }
-        may
-    }
-
-    /// Takes so many, from those to come if need be.
-    fn spend(&mut self, cost: u32) {
-        self.left -= f64::from(cost);
-    }
-}
 
 /// How soon a relist takes the place of hints that are not followed.
 const INSTEAD: Duration = Duration::from_millis(200);

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::governor::SUSPECT;
 use super::relister::Ages;
-use super::rounds::Ended;
+use super::rounds::{Ended, LASTING};
 use super::state::Engine;
 use crate::model::id::{Id, PodRef, PodUid};
 use crate::model::snapshot::Counts;
@@ -20,9 +20,6 @@ use crate::runtime::{About, CallError, OutstandingCall, Rpc};
 
 /// The target of log lines about our health, for those who show it in another way.
 const HEALTH_LOG: &str = "pleg::health";
-
-/// For so long a round waits for a pod whose calls are answered.
-pub(super) const LASTING: Duration = Duration::from_secs(15);
 
 /// How many pods are named that were not seen.
 const MOST_NOT_SEEN: usize = 16;

@@ -46,6 +46,7 @@ pub(crate) mod driver;
 mod evidence;
 mod failures;
 mod governor;
+mod hint_budget;
 mod hints;
 mod inspector;
 mod list_times;

@@ -1,0 +1,42 @@
+//! How many hints are followed.
+
+use tokio::time::Instant;
+
+/// How many status calls hints may cause at once, and how many a second after that: what is
+/// more is one relist. Fifty pods that die at once are a hundred and fifty events, of which
+/// each asks for a sandbox and a container or two.
+const BURST: u32 = 1200;
+const A_SECOND: u32 = 300;
+
+/// How many status calls hints may still cause.
+#[derive(Debug)]
+pub(crate) struct HintBudget {
+    left: f64,
+    as_of: Instant,
+}
+
+impl HintBudget {
+    pub(crate) fn new(now: Instant) -> Self {
+        Self {
+            left: f64::from(BURST),
+            as_of: now,
+        }
+    }
+
+    /// Takes so many, if there are as many left.
+    pub(crate) fn take(&mut self, cost: u32, now: Instant) -> bool {
+        let passed = now.duration_since(self.as_of).as_secs_f64();
+        self.left = (self.left + passed * f64::from(A_SECOND)).min(f64::from(BURST));
+        self.as_of = now;
+        let may = self.left >= f64::from(cost);
+        if may {
+            self.left -= f64::from(cost);
+        }
+        may
+    }
+
+    /// Takes so many, from those to come if need be.
+    pub(crate) fn spend(&mut self, cost: u32) {
+        self.left -= f64::from(cost);
+    }
+}

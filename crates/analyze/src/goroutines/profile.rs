@@ -34,7 +34,7 @@ impl ProfileReader {
             && let Ok(count) = count.trim().parse::<u64>()
             && addresses
                 .split_ascii_whitespace()
-                .all(|word| word.starts_with("0x"))
+                .all(|word| word.starts_with("0x") || word == "...")
             && (self.total.is_some() || addresses.split_ascii_whitespace().count() >= MIN_DEPTH)
         {
             // A part of a profile, cut out of it.

@@ -19,7 +19,7 @@ pub enum Program {
 }
 
 /// The most specific packages come first, because programs contain packages of each other.
-const PACKAGES: [(&str, Program); 31] = [
+const PACKAGES: [(&str, Program); 32] = [
     ("containernetworking/cni/pkg/skel.", Program::CniPlugin),
     ("AliyunContainerService/terway/daemon", Program::CniAgent),
     ("projectcalico/felix", Program::CniAgent),
@@ -37,6 +37,8 @@ const PACKAGES: [(&str, Program); 31] = [
     ("github.com/docker/docker/", Program::Dockerd),
     ("github.com/moby/moby/", Program::Dockerd),
     ("cri-o/cri-o/", Program::CriO),
+    // Where it was until 2018.
+    ("kubernetes-incubator/cri-o/", Program::CriO),
     ("containerd/runtime/v2/shim", Program::Shim),
     ("containerd/runtime/v2/runc", Program::Shim),
     ("containerd/runtime/v1/shim", Program::Shim),

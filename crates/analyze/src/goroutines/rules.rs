@@ -143,6 +143,7 @@ const RULES: [Rule; 34] = [
     },
     Rule {
         calls: &[
+            "oci.(*Runtime).",
             "oci.(*runtimeOCI).",
             "oci.(*runtimeVM).",
             "oci.(*Container).",

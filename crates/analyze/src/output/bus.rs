@@ -12,8 +12,21 @@ pub(super) fn begins(text: &str) -> bool {
         || text.starts_with("Error org.freedesktop.DBus.Error")
         || text.starts_with("Failed to get properties: ")
         || text.starts_with("Failed to list units: ")
+        || text.starts_with("Failed to read server status: ")
+        || is_of_a_job(text)
         || (text.starts_with("method call ") || text.starts_with("signal "))
             && text.contains("sender=")
+}
+
+/// `Failed to restart docker.service: Connection timed out`: systemctl has asked for it on the bus.
+fn is_of_a_job(text: &str) -> bool {
+    ["Failed to start ", "Failed to stop ", "Failed to restart "]
+        .into_iter()
+        .filter_map(|what| text.strip_prefix(what))
+        .any(|rest| {
+            rest.split_once(".service: ")
+                .is_some_and(|(unit, _)| !unit.contains(' '))
+        })
 }
 
 /// Reads a line.

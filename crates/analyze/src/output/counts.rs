@@ -13,19 +13,37 @@ const MANY: u64 = 100;
 
 /// A kubelet keeps one dead container of each, and 110 pods.
 const MANY_CONTAINERS: u64 = 2000;
+/// Pods of more than four containers each.
+const MANY_RUNNING: u64 = 500;
 
-/// Reads the number of directories that `command` counted; says whether it was that.
-pub(super) fn read_directories(command: &str, text: &str, line: u64, seen: &mut Seen) -> bool {
-    let is_count = command.contains("/docker/containers") && command.contains("wc -l");
-    let Some(count) = text.parse::<u64>().ok().filter(|_| is_count) else {
+/// Reads the number of containers that `command` counted; says whether it was that.
+pub(super) fn read_count(command: &str, text: &str, line: u64, seen: &mut Seen) -> bool {
+    let Some(count) = text.parse::<u64>().ok() else {
         return false;
     };
-    if count >= MANY_CONTAINERS {
-        let says = format!("docker keeps {count} containers, running and exited");
+    if !command.contains("wc -l") || command.contains("grep") {
+        return false;
+    }
+    let lists = command.contains("docker ps") || command.contains("crictl ps");
+    let is_all = command.contains("/docker/containers")
+        || lists && command.split_ascii_whitespace().any(is_option_for_all);
+    let (most, confidence) = match (is_all, lists) {
+        (true, _) => (MANY_CONTAINERS, Confidence::High),
+        (false, true) => (MANY_RUNNING, Confidence::Medium),
+        (false, false) => return false,
+    };
+    if count >= most {
+        let which = if is_all { ", running and exited" } else { "" };
+        let says = format!("the runtime keeps {count} containers{which}");
         let cause = Cause::TooManyContainers;
-        seen.proof(Proof::new(cause, Confidence::High, line, says));
+        seen.proof(Proof::new(cause, confidence, line, says));
     }
     true
+}
+
+/// `-a`, `-aq`, `--all`.
+fn is_option_for_all(word: &str) -> bool {
+    word == "--all" || word.starts_with('-') && !word.starts_with("--") && word.contains('a')
 }
 
 /// Reads `   5108 host-local`.

@@ -78,7 +78,7 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
         "SystemOOM" => {
             seen.has_oom = true;
             let says = "the node ran out of memory (event SystemOOM)";
-            prove(Cause::MemoryThrash, Confidence::Medium, says, line, seen);
+            prove(Cause::MemoryThrash, Confidence::High, says, line, seen);
         }
         "EvictionThresholdMet"
         | "Evicted"

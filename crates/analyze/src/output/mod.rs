@@ -62,6 +62,8 @@ pub struct OutputReader {
     log_lines: u32,
     /// What was typed last, until it printed something.
     pending: Option<Command>,
+    /// The same, until the next prompt.
+    typed: Option<Command>,
     seen: Seen,
 }
 
@@ -139,14 +141,30 @@ impl OutputReader {
         }
         if let Some(command) = Command::at_prompt(text, number) {
             let is_stack = command.text.contains("/stack");
-            self.form = command.form();
+            self.form = command.form().filter(|_| !is_stack);
             self.log_lines = 0;
+            self.typed = Some(command.clone());
             self.pending = Some(command);
             return match self.form {
                 _ if is_stack => Took::No,
                 Some(form) => Took::Yes(form.kind()),
                 None => Took::Around,
             };
+        }
+        if let Some(time) = text.strip_prefix("real").map(str::trim_start)
+            && let Some(command) = &self.typed
+        {
+            command.took(time, &mut self.seen);
+        }
+        if prose::is_remark(text)
+            && let Some(command) = self.typed.take()
+        {
+            self.pending = None;
+            command.hung(&mut self.seen);
+            return Took::Around;
+        }
+        if let Some(command) = prose::bare_command(text, number) {
+            self.typed = Some(command);
         }
         if let Some(command) = self.pending.take() {
             if text.starts_with("^C") {

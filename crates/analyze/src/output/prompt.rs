@@ -40,6 +40,8 @@ const COMMANDS: &[&str] = &[
     "df",
     "dmesg",
     "docker",
+    "docker-containerd-ctr",
+    "docker-runc",
     "echo",
     "find",
     "free",
@@ -126,7 +128,14 @@ impl Command {
             _ if has("logs") || has("log") || has("dmesg") => None,
             "ps" if self.text.contains("uniq -c") => Some(Form::Counts),
             "kubectl" | "k" | "oc" | "talosctl" => Some(Form::Cluster),
-            "crictl" | "ctr" | "docker" | "nerdctl" | "podman" | "runc" => Some(Form::Runtime),
+            "crictl"
+            | "ctr"
+            | "docker"
+            | "nerdctl"
+            | "podman"
+            | "runc"
+            | "docker-runc"
+            | "docker-containerd-ctr" => Some(Form::Runtime),
             "systemctl" | "service" => Some(Form::Unit(Unit::default())),
             "top" => Some(Form::Load(Load::default())),
             "iostat" | "vmstat" => Some(Form::Io(Io::default())),
@@ -165,6 +174,18 @@ impl Command {
         seen.proof(Proof::new(cause, confidence, self.line, says).of(culprit));
     }
 
+    /// It took longer than a minute, as `time` tells: `real    4m38.117s`.
+    pub(super) fn took(&self, time: &str, seen: &mut Seen) {
+        let minutes = time.split_once('m').map(|(minutes, _)| minutes.parse());
+        if !matches!(minutes, Some(Ok(1u32..))) {
+            return;
+        }
+        let says = format!("`{}` took {time}", self.text);
+        if let Some((cause, _)) = self.blames() {
+            seen.proof(Proof::new(cause, Confidence::Medium, self.line, says));
+        }
+    }
+
     /// Reads the first line that it printed, if that has a meaning only behind this command; says
     /// whether it has.
     pub(super) fn printed(&self, text: &str, line: u64, seen: &mut Seen) -> bool {
@@ -176,7 +197,7 @@ impl Command {
                 seen.proof(Proof::new(cause, Confidence::Medium, line, says));
                 true
             }
-            "find" | "ls" => counts::read_directories(&self.text, text, line, seen),
+            "find" | "ls" | "docker" | "crictl" => counts::read_count(&self.text, text, line, seen),
             _ => false,
         }
     }
@@ -186,7 +207,9 @@ impl Command {
         use Confidence::{Low, Medium};
         let words = self.words();
         let is = |names: &[&str]| words.iter().skip(1).any(|word| names.contains(word));
-        match program(&self.text).unwrap_or_default() {
+        // docker up to 18.06 brings its own ctr.
+        let name = program(&self.text).unwrap_or_default();
+        match name.strip_prefix("docker-containerd-").unwrap_or(name) {
             "docker" | "nerdctl" | "podman" if is(&["inspect", "exec", "kill", "stop", "rm"]) => {
                 Some((Cause::ContainerLock, Medium))
             }

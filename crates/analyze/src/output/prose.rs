@@ -10,13 +10,13 @@ use super::{Seen, has_any};
 use crate::proof::Proof;
 
 /// Nobody writes longer sentences about a command.
-const MAX_LENGTH: usize = 400;
+const MAX_LENGTH: usize = 1000;
 
 /// Programs that ask a runtime.
 const PROGRAMS: [&str; 5] = ["docker", "crictl", "ctr", "nerdctl", "podman"];
 
 /// What people write of a command that does not return.
-const HANGS: [&str; 14] = [
+const HANGS: [&str; 18] = [
     "hang",
     "hung",
     "no response",
@@ -27,14 +27,34 @@ const HANGS: [&str; 14] = [
     "not return",
     "n't return",
     "never come",
+    "not come back",
     "never finish",
     "not finish",
+    "not complete",
+    "n't complete",
+    "never complete",
     "is stuck",
     "gets stuck",
 ];
 
 /// What they write of one that does.
 const DOES_NOT_HANG: [&str; 4] = ["n't hang", "not hang", "no longer hang", "never hang"];
+
+/// Longer remarks behind a command are sentences of their own.
+const MAX_REMARK: usize = 24;
+
+/// Whether it is a remark that the command above it hangs: `(hangs here)`.
+pub(super) fn is_remark(text: &str) -> bool {
+    text.len() <= MAX_REMARK && has_any(text, &HANGS) && command(text).is_none()
+}
+
+/// A command that was pasted without its prompt.
+pub(super) fn bare_command(text: &str, line: u64) -> Option<Command> {
+    let first = text.split_ascii_whitespace().next()?;
+    PROGRAMS
+        .contains(&first)
+        .then(|| Command::in_prose(text, line))
+}
 
 /// Reads a line that is nothing else.
 pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {

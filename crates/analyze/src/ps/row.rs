@@ -52,6 +52,9 @@ impl PsReader {
         };
         row.line = number;
         self.place_in_tree(&mut row);
+        if row.state.is_none() && row.command.ends_with("<defunct>") {
+            row.state = Some("Z".to_owned());
+        }
         // Rows beyond the limit count as unread.
         let fits = self.rows.len() < MAX_ROWS;
         if fits {
@@ -154,6 +157,17 @@ fn guessed(words: &[&str], line: &str) -> Option<Row> {
             ..Row::default()
         });
     }
+    // 4 0 11840 6011 20 0 108744 8816 futex_ Sl ? 0:22 command, of `ps axl`
+    if (0..8).all(|at| number(at).is_some()) && is_state(words.get(9)?) && is_clock(11) {
+        return Some(Row {
+            pid: number(2)?,
+            ppid: Some(number(3)?),
+            state: Some(words[9].to_owned()),
+            wchan: wchan(words[8]),
+            command: shortened(from(12)?),
+            ..Row::default()
+        });
+    }
     // 20117 ? Zs 0:11 command, of `ps ax`
     let is_terminal =
         |word: &&str| *word == "?" || word.starts_with("pts/") || word.starts_with("tty");
@@ -246,6 +260,15 @@ mod tests {
             (full.pid, full.ppid, full.old, &*full.command),
             (1, Some(0), false, "/sbin/init splash")
         );
+        let of_l = row(&[
+            "4     0 25517 11840  20   0      0     0 do_exi Z    ?          0:00  |   \\_ [runc] <defunct>",
+        ]);
+        assert_eq!(
+            (of_l.pid, of_l.ppid, of_l.state.as_deref(), &*of_l.command),
+            (25517, Some(11840), Some("Z"), "[runc] <defunct>")
+        );
+        let dead = row(&["root 4021 90415 0 Jan29 ? 00:00:00 [su] <defunct>"]);
+        assert_eq!(dead.state.as_deref(), Some("Z"));
         let short = row(&["20117 ?        Zs     0:11      |   \\_ [sh] <defunct>"]);
         assert_eq!(
             (short.pid, short.state.as_deref(), &*short.command),

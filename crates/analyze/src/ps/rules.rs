@@ -40,6 +40,8 @@ const PLUGINS: [&str; 24] = [
 const MAX_PLUGINS: usize = 20;
 /// One or two may have exited just now.
 const MIN_UNREAPED: usize = 3;
+/// A runc is reaped at once, so those of two shims are no chance.
+const MIN_UNREAPED_RUNCS: usize = 2;
 
 /// What these rows prove.
 pub fn proofs(rows: &[Row]) -> Vec<Proof> {
@@ -154,14 +156,19 @@ fn unreaped(rows: &[Row]) -> Option<Proof> {
     let shims = rows
         .iter()
         .filter(|row| name(row).contains("containerd-shim"));
-    let shim = shims.max_by_key(|row| unreaped(row))?;
+    let shim = shims.clone().max_by_key(|row| unreaped(row))?;
     let count = unreaped(shim);
+    let runcs = rows.iter().filter(dead).filter(|row| {
+        let is_runc = row.command.contains("[runc]");
+        is_runc && shims.clone().any(|shim| row.ppid == Some(shim.pid))
+    });
+    let is_enough = count >= MIN_UNREAPED || runcs.count() >= MIN_UNREAPED_RUNCS;
     let says = format!(
         "process {} ({}) has not reaped {count} dead children",
         shim.pid,
         name(shim)
     );
-    (count >= MIN_UNREAPED).then(|| of(shim, Cause::ShimUnresponsive, Confidence::Medium, says))
+    is_enough.then(|| of(shim, Cause::ShimUnresponsive, Confidence::Medium, says))
 }
 
 /// `runc create` and its `runc init` have both been asleep for long, and no process is blocked in

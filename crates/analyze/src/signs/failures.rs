@@ -187,6 +187,18 @@ pub(super) const FAILURES: &[Failure] = &[
             "the runtime was asked again for a container that it is still creating",
         )
     },
+    Failure {
+        with: &["unlinkat ", "rmdir ", "remove root filesystem"],
+        without: &["/sys/fs/cgroup"],
+        ..failure(
+            ": device or resource busy",
+            "a container's file system cannot be removed: another process still has it mounted",
+        )
+    },
+    failure(
+        "UnmountVolume.TearDown failed",
+        "a volume cannot be unmounted",
+    ),
     failure("setting cgroup config", NO_CONTROL_GROUP),
     failure("applying cgroup configuration", NO_CONTROL_GROUP),
     Failure {
@@ -247,6 +259,7 @@ pub(super) const FAILURES: &[Failure] = &[
     },
     Failure {
         with: &[
+            "caused: no space left",
             "caused \"no space",
             "caused \\\"no space",
             "caused \\\\\\\"no space",

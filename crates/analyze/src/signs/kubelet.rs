@@ -110,6 +110,12 @@ pub(super) const SIGNS: &[Sign] = &[
         Medium,
     ),
     sign(
+        "unable to create inotify",
+        Kubelet,
+        FdOrInotifyExhausted,
+        High,
+    ),
+    sign(
         "inotify_init: too many open files",
         Kubelet,
         FdOrInotifyExhausted,
@@ -167,6 +173,14 @@ pub(super) const SIGNS: &[Sign] = &[
         Medium,
     )
     .with(LATE),
+    // The dockershim's words for a request to dockerd that got no answer.
+    sign(
+        "operation timeout: context deadline exceeded",
+        Kubelet,
+        RuntimeUnresponsive,
+        Medium,
+    )
+    .with(&["failed to create a sandbox for pod"]),
     // What ovn-kubernetes answers its plugin.
     sign("timed out waiting for OVS", Kubelet, CniPluginHang, Medium),
     sign(

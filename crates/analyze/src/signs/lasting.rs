@@ -38,6 +38,11 @@ pub(super) const LASTING: &[Failure] = &[
         "ontainer runtime network not ready",
         "the network of the node is not ready: the runtime has no usable CNI configuration",
     ),
+    // Beside a PLEG that has listed: a start has both for a moment.
+    lasting(
+        "err=\"container runtime status check may not have completed yet\"",
+        "the runtime has not answered the kubelet's Status call",
+    ),
     Failure {
         lines: 1,
         ..lasting("NodeNotReady event message", NOT_READY)

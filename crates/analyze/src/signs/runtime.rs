@@ -12,6 +12,7 @@ const NO_DISK: &[&str] = &[
     "/sys/fs/cgroup",
     "inotify",
     "allocating lock for new",
+    "caused: no space left",
     "caused \"no space",
     "caused \\\"no space",
     "caused \\\\\\\"no space",
@@ -93,6 +94,20 @@ pub(super) const SIGNS: &[Sign] = &[
         Runtime,
         KernelRegression,
         High,
+    ),
+    // youki, crun's sibling in Rust.
+    sign(
+        "Establishing a D-Bus connection",
+        Runtime,
+        BusUnavailable,
+        Medium,
+    ),
+    // Go's own limit: so many of its threads wait in the kernel.
+    sign(
+        "program exceeds 10000-thread limit",
+        Runtime,
+        PidsExhausted,
+        Medium,
     ),
     sign(
         "The maximum number of active connections for UID 0 has been reached",

@@ -29,6 +29,10 @@ pub(super) const SIGNS: &[Sign] = &[
         "cookie=4294967",
         "cookie=4294968",
         "cookie=4294969",
+        "cookie=429497",
+        "cookie=429498",
+        "cookie=429499",
+        "cookie=4295",
     ]),
     sign(
         "The maximum number of pending replies per connection has been reached",
@@ -115,6 +119,21 @@ pub(super) const SIGNS: &[Sign] = &[
         FdOrInotifyExhausted,
         High,
     ),
+    // What tail, fluentd and others say once no watch is left.
+    sign(
+        "total number of inotify watches was reached",
+        Systemd,
+        FdOrInotifyExhausted,
+        Medium,
+    ),
+    sign(
+        "inotify cannot be used, reverting to polling",
+        Systemd,
+        FdOrInotifyExhausted,
+        Medium,
+    ),
+    // monit's words.
+    sign("'kubelet' trying to restart", Systemd, RepairLoop, Medium).lines(2),
     // GKE's monitor, before it kills the daemon: `docker ps` has not returned for a minute.
     sign(
         ": Docker daemon failed!",

@@ -182,6 +182,13 @@ fn of_kernel(told: &mut Told) {
                 let says = "the first process of a PID namespace waits until all its others have \
                             ended: look for one that cannot end";
                 told.troubles.push(format!("{file}:{}: {says}", stack.line));
+            } else if let Some(function) = kernel::kernel_lock(&stack) {
+                let who = stack.who().unwrap_or_else(|| "a task".to_owned());
+                let says = format!(
+                    "{who} waits in {function} for the kernel itself, which a CPU without progress \
+                     or a fault of the kernel holds up"
+                );
+                told.troubles.push(format!("{file}:{}: {says}", stack.line));
             } else if let Some(seconds) = stack.blocked_seconds {
                 let who = stack.who().unwrap_or_else(|| "a task".to_owned());
                 let says =

@@ -166,12 +166,6 @@ pub fn proof(stack: &KernelStack) -> Option<Proof> {
         let mut functions = stack.functions.iter();
         functions.find_map(|name| entry(table, name))
     };
-    let of_the_kernel = || {
-        let mut functions = stack.functions.iter();
-        let found = functions.find(|name| KERNEL_LOCKS.contains(&name.as_str()))?;
-        let function = KERNEL_LOCKS.iter().find(|known| *known == found)?;
-        Some((*function, KernelRegression, Low))
-    };
     // A ring is waited for without its lock for as long as nothing happens.
     let of_a_ring = || {
         let is_locked = calls("__mutex_lock") && calls("__do_sys_io_uring_enter");
@@ -180,8 +174,8 @@ pub fn proof(stack: &KernelStack) -> Option<Proof> {
     };
     let found = innermost(FUNCTIONS)
         .or_else(of_a_ring)
-        .or_else(of_the_kernel)
-        .or_else(|| innermost(WEAK));
+        // What the kernel itself waits for in a file system is not the file system.
+        .or_else(|| innermost(WEAK).filter(|_| kernel_lock(stack).is_none()));
     if let Some((function, cause, confidence)) = found {
         let is_endless = stack.blocked_seconds >= Some(ENDLESS_SECONDS);
         let cause = match cause {
@@ -196,7 +190,16 @@ pub fn proof(stack: &KernelStack) -> Option<Proof> {
         || THREADS_OF_STORAGE
             .iter()
             .any(|name| process.starts_with(name));
+    let is_of_storage = is_of_storage && kernel_lock(stack).is_none();
     (is_hung && is_of_storage).then(|| of(stack, StorageUnresponsive, Medium, ""))
+}
+
+/// The function in which it waits for the kernel itself. Who holds that up, the stack of whoever
+/// waits does not show.
+pub fn kernel_lock(stack: &KernelStack) -> Option<&str> {
+    let mut functions = stack.functions.iter();
+    let found = functions.find(|name| KERNEL_LOCKS.contains(&name.as_str()));
+    found.map(String::as_str)
 }
 
 /// The kernel itself has crashed in this task.

@@ -15,14 +15,12 @@ const MAX_LENGTH: usize = 1000;
 /// Programs that ask a runtime.
 const PROGRAMS: [&str; 5] = ["docker", "crictl", "ctr", "nerdctl", "podman"];
 
-/// What people write of a command that does not return.
-const HANGS: [&str; 18] = [
-    "hang",
-    "hung",
+/// What people write of a command that does not return: words of their own, and phrases.
+const HANGS: [&str; 6] = ["hang", "hangs", "hanging", "hanged", "hung", "unresponsive"];
+const DOES_NOT_RETURN: [&str; 15] = [
     "no response",
     "not respond",
     "n't respond",
-    "unresponsive",
     "never return",
     "not return",
     "n't return",
@@ -45,7 +43,7 @@ const MAX_REMARK: usize = 24;
 
 /// Whether it is a remark that the command above it hangs: `(hangs here)`.
 pub(super) fn is_remark(text: &str) -> bool {
-    text.len() <= MAX_REMARK && has_any(text, &HANGS) && command(text).is_none()
+    text.len() <= MAX_REMARK && is_said_to_hang(text) && command(text).is_none()
 }
 
 /// A command that was pasted without its prompt.
@@ -58,11 +56,11 @@ pub(super) fn bare_command(text: &str, line: u64) -> Option<Command> {
 
 /// Reads a line that is nothing else.
 pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
-    if text.len() > MAX_LENGTH || !has_any(text, &HANGS) {
+    if text.len() > MAX_LENGTH || !is_said_to_hang(text) {
         return;
     }
     for clause in clauses(text) {
-        if !has_any(clause, &HANGS) || has_any(clause, &DOES_NOT_HANG) {
+        if !is_said_to_hang(clause) || has_any(clause, &DOES_NOT_HANG) {
             continue;
         }
         let Some(typed) = command(clause) else {
@@ -74,6 +72,13 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
             seen.proof(Proof::new(cause, Confidence::Low, line, says));
         }
     }
+}
+
+fn is_said_to_hang(text: &str) -> bool {
+    let is_around = |char: char| !char.is_ascii_alphabetic();
+    let mut words = text.split_ascii_whitespace();
+    words.any(|word| HANGS.contains(&word.trim_matches(is_around)))
+        || has_any(text, &DOES_NOT_RETURN)
 }
 
 /// Parts of a sentence that each say something of a command of their own.
@@ -125,12 +130,28 @@ mod tests {
     }
 
     #[test]
+    fn a_remark_is_short_and_says_that_something_hangs() {
+        for text in ["(hangs here)", "... hangs", "<no response>", "hung"] {
+            assert!(is_remark(text), "{text}");
+        }
+        for text in [
+            "unchanged",
+            "Exchange rates",
+            "docker ps hangs",
+            "real 0m1.2s",
+        ] {
+            assert!(!is_remark(text), "{text}");
+        }
+    }
+
+    #[test]
     fn a_command_that_works_and_a_word_about_something_else_blame_nobody() {
         for text in [
             "crictl ps works fine",
             "docker ps does not hang any more",
             "the kubelet hangs, docker ps is fine",
             "kubectl exec hangs",
+            "docker ps has changed since 1.13",
         ] {
             assert_eq!(blamed(text), [""; 0], "{text}");
         }

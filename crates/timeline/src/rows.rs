@@ -75,7 +75,7 @@ pub(crate) fn rows(picture: &Picture) -> Vec<Row> {
     }
     let rows = rows.into_iter().map(|((section, order, label), episodes)| {
         let label = match section {
-            Section::Pods => format!("{label} ({})", longest(picture, &episodes)),
+            Section::Pods => format!("{label} ({})", waits(picture, &episodes)),
             _ => label,
         };
         let row = Row {
@@ -124,12 +124,17 @@ fn lasted(picture: &Picture, row: &Row) -> Duration {
     each.sum()
 }
 
-fn longest(picture: &Picture, episodes: &[usize]) -> GoDuration {
+/// How long a pod waited: of several times the longest.
+fn waits(picture: &Picture, episodes: &[usize]) -> String {
     let each = episodes.iter().map(|index| &picture.episodes[*index]);
     let longest = each
         .map(|episode| episode.until().since(episode.from))
         .max();
-    GoDuration(Duration::from_secs(longest.unwrap_or_default().as_secs()))
+    let longest = GoDuration(Duration::from_secs(longest.unwrap_or_default().as_secs()));
+    match episodes.len() {
+        1 => longest.to_string(),
+        times => format!("{times} times, up to {longest}"),
+    }
 }
 
 /// Rows beyond the limit of their section become one.
@@ -236,6 +241,9 @@ mod tests {
             let (from, to) = (second(0), Some(second(1000 - number)));
             Episode::new(from, to, What::PodWaited, "").about(pod(&format!("p{number}")))
         };
+        let later = Episode::new(second(2000), Some(second(2010)), What::PodWaited, "");
+        let again = labels(vec![waited(5), later.about(pod("p5"))]);
+        assert_eq!(again, ["default/p5 (2 times, up to 16m35s)"]);
         let labels = labels((0..50).map(waited).collect());
         assert_eq!(labels.len(), MAX_PODS + 1);
         assert_eq!(labels[..2], ["default/p0 (16m40s)", "default/p1 (16m39s)"]);

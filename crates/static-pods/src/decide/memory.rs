@@ -12,6 +12,7 @@ use pleg::model::wall_time::WallTime;
 use tokio::time::Instant;
 
 use super::attempts::Creation;
+use super::report::Phase;
 use super::retry::Retry;
 use super::sandboxes::Sandboxes;
 use super::slot::{Life, Slot};
@@ -38,6 +39,8 @@ pub struct Memory {
     pub(super) sandbox_of: BTreeMap<Id, Id>,
     /// What was removed, and when: an older view still shows it.
     pub(super) removed: BTreeMap<Id, Instant>,
+    /// How far it was when it was last wanted.
+    pub(super) wanted_phase: Option<Phase>,
     /// Since when the pod is being ended.
     pub(super) ending_since: Option<Instant>,
     pub(super) volumes: Volumes,
@@ -66,6 +69,7 @@ impl Memory {
             slots: BTreeMap::new(),
             sandbox_of: BTreeMap::new(),
             removed: BTreeMap::new(),
+            wanted_phase: None,
             ending_since: None,
             volumes: Volumes::Kept,
             volume_errors: Retry::new(Policy::ERRORS),

@@ -105,8 +105,12 @@ impl Memory {
         }
         let is_gone = matches!(want, Want::End { .. }) && self.is_gone();
         let is_waiting = !is_gone && (draft.wants_look || self.sight == Sight::Blind);
+        let report = self.report(want, verdict, view, health, &draft);
+        if let Want::Run(_) = want {
+            self.wanted_phase = Some(report.phase);
+        }
         Decision {
-            report: self.report(want, verdict, view, health, &draft),
+            report,
             look_after: self.look_after().filter(|_| is_waiting),
             steps: draft.steps,
             wake_at: draft.wake_at,

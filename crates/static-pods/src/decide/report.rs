@@ -141,7 +141,8 @@ impl Memory {
         draft: &Draft,
     ) -> Report {
         let mut containers = Vec::new();
-        let mut is_ready = true;
+        let is_over = matches!(verdict, Some(Verdict::Over { .. }));
+        let mut is_ready = !is_over;
         let mut is_initial = false;
         match want {
             Want::Run(spec) => {
@@ -149,6 +150,7 @@ impl Memory {
                     let name: Arc<str> = container.name.as_str().into();
                     let slot = self.slots.get(&name);
                     let mut report = self.shown(name, slot, &container.probes, health, draft);
+                    report.is_ready &= !is_over;
                     if container.role == Role::Init {
                         let current = slot.and_then(Slot::current);
                         report.is_ready = current.is_some_and(|(_, it)| it.life.succeeded());
@@ -174,6 +176,8 @@ impl Memory {
             }
         }
         let phase = match verdict {
+            // What is left of it is ended first: how it has gone is known when all have exited.
+            Some(Verdict::Over { .. }) if self.may_run() => Phase::Running,
             Some(Verdict::Over { failed: true, .. }) => Phase::Failed,
             Some(Verdict::Over { failed: false, .. }) => Phase::Succeeded,
             Some(Verdict::GoesOn) if is_initial && !self.was_seen() => Phase::Unknown,
@@ -190,16 +194,23 @@ impl Memory {
         }
     }
 
+    /// Whether a container of it has a process, or may have.
+    fn may_run(&self) -> bool {
+        let mut known = self.slots.values().flat_map(|slot| slot.known.values());
+        known.any(|known| known.life.is_live())
+    }
+
     /// That of a pod that is being ended.
     fn last_phase(&self) -> Phase {
         let known = self.slots.values().filter_map(Slot::current);
         let lives: Vec<_> = known.map(|(_, known)| known.life).collect();
-        if lives.iter().any(|life| !life.is_over()) {
-            Phase::Running
-        } else if lives.iter().all(|life| life.succeeded()) {
-            Phase::Succeeded
-        } else {
-            Phase::Failed
+        match self.wanted_phase {
+            _ if self.may_run() => Phase::Running,
+            // Not all of its containers have ever run.
+            Some(Phase::Pending) => Phase::Pending,
+            _ if lives.is_empty() || lives.iter().any(|life| !life.is_over()) => Phase::Pending,
+            _ if lives.iter().all(|life| life.succeeded()) => Phase::Succeeded,
+            _ => Phase::Failed,
         }
     }
 

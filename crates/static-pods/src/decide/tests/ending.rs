@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use pleg::model::listed::ContainerState;
 
-use super::super::{Outcome, Step, Why};
+use super::super::{Outcome, Phase, Step, Why};
 use super::world::{SECOND, World, pod};
-use crate::spec::RestartPolicy::Always;
+use crate::spec::RestartPolicy::{self, Always};
 
 fn kills(world: &World) -> Vec<(&str, Duration, bool)> {
     let calls = world.calls.iter();
@@ -157,4 +157,63 @@ fn what_the_runtime_refuses_to_stop_is_tried_again_with_back_off() {
     assert!((5..9).contains(&world.times("KillContainer").len()));
     world.settle(100 * SECOND);
     assert!(world.decision().is_gone);
+}
+
+#[test]
+fn a_pod_is_over_only_when_the_last_of_its_containers_has_ended() {
+    for code in [0, 3] {
+        let mut world = World::new(pod(RestartPolicy::Never, &["app"]));
+        world.settle(30 * SECOND);
+        for sandbox in &mut world.sandboxes {
+            sandbox.is_ready = false;
+        }
+        world.look();
+        world.decide();
+        assert!(
+            world
+                .calls
+                .iter()
+                .any(|it| it.step.action() == "KillContainer")
+        );
+        let report = &world.decision().report;
+        assert_eq!(report.phase, Phase::Running, "it takes its time");
+        assert!(!report.is_ready && !report.containers[0].is_ready);
+        world.exit("app", code);
+        world.look();
+        world.decide();
+        let phase = match code {
+            0 => Phase::Succeeded,
+            _ => Phase::Failed,
+        };
+        assert_eq!(world.decision().report.phase, phase);
+    }
+}
+
+#[test]
+fn a_pod_that_is_ended_before_all_of_it_has_run_has_not_succeeded() {
+    for without_image in [&["log"][..], &["app", "log"]] {
+        let mut world = World::new(pod(RestartPolicy::Never, &["app", "log"]));
+        for _ in 0..20 {
+            world.look();
+            world.decide();
+            for call in &mut world.calls {
+                let of_image = matches!(call.step, Step::EnsureImage { .. });
+                let container = call.step.container();
+                if of_image && container.is_some_and(|name| without_image.contains(&&**name)) {
+                    call.outcome = Some(Outcome::Failed("no such image".into()));
+                }
+            }
+            world.perform();
+        }
+        if !without_image.contains(&"app") {
+            world.exit("app", 0);
+        }
+        world.look();
+        world.decide();
+        assert_eq!(world.decision().report.phase, Phase::Pending);
+        world.ending = Some(Why::ManifestRemoved);
+        world.look();
+        world.decide();
+        assert_eq!(world.decision().report.phase, Phase::Pending);
+    }
 }

@@ -29,8 +29,22 @@ impl News {
         self.earlier.extend(self.last.drain());
     }
 
-    /// Whether this has not been told yet. It counts as told from now on.
-    pub fn is_new(&mut self, record: &Record) -> bool {
+    /// The record as it is told, if it has not been told yet. It counts as told from now on.
+    pub fn news_of(&mut self, mut record: Record) -> Option<Record> {
+        if !self.is_new(&record) {
+            return None;
+        }
+        // What is there at the beginning was told by then: to a later teller it is only initial
+        // because that one has not seen it happen.
+        if let Record::Event(event) = &mut record
+            && self.synced
+        {
+            event.initial = false;
+        }
+        Some(record)
+    }
+
+    fn is_new(&mut self, record: &Record) -> bool {
         match record {
             Record::Event(event) => self.is_new_event(event),
             Record::Synced { .. } => !mem::replace(&mut self.synced, true),
@@ -123,6 +137,29 @@ mod tests {
             ),
             [true; 5]
         );
+    }
+
+    #[test]
+    fn only_what_is_told_before_the_first_sweep_is_complete_is_initial() {
+        fn is_initial(news: &mut News, event: Record) -> Option<bool> {
+            match news.news_of(event)? {
+                Record::Event(event) => Some(event.initial),
+                _ => None,
+            }
+        }
+        let mut news = News::default();
+        let started = || event("a", ContainerStarted);
+        assert_eq!(is_initial(&mut news, started()), Some(true));
+        let synced = json!({"kind": "synced", "time": TIME, "pods": 1, "containers": 1});
+        assert!(
+            news.news_of(serde_json::from_value(synced).unwrap())
+                .is_some()
+        );
+        news.teller_changed();
+        assert_eq!(is_initial(&mut news, started()), None);
+        for changed in [event("a", ContainerDied), event("b", ContainerStarted)] {
+            assert_eq!(is_initial(&mut news, changed), Some(false));
+        }
     }
 
     #[test]

@@ -173,9 +173,9 @@ impl<'a> Telling<'a> {
         {
             return Ok(());
         }
-        if !self.news.is_new(&record) {
+        let Some(record) = self.news.news_of(record) else {
             return Ok(());
-        }
+        };
         let format = self.format;
         let write = move || match format {
             Format::Json => output::json(&record),

@@ -356,3 +356,38 @@ async fn of_two_pods_in_which_a_sandbox_is_listed_the_one_that_its_status_does_n
     assert_eq!(&*pod.name, "p1");
     node.assert_told_no_event();
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_from_before_a_list_that_was_held_up_brings_nobody_back() {
+    let sim = Sim::new();
+    let odd = Odd::new(sim.clone());
+    sim.fill_sandboxes();
+    odd.oddities().fills_sandboxes = true;
+    let node = Node::watch_through(sim, odd.clone(), &[], generic(), |sim| {
+        many(sim, 3, &["app"]);
+    })
+    .await;
+    node.at(3.5).await;
+    // The lists hang, and so do those whom a sweep asks for: they will tell how it was.
+    node.sim.stop();
+    node.at(6.0).await;
+    odd.oddities().tells_the_past = true;
+    node.at(6.2).await;
+    odd.oddities().tells_the_past = false;
+    node.at(8.0).await;
+    node.sim.world().remove("p0");
+    node.at(10.0).await;
+    node.told();
+    node.sim.go_on();
+    node.at(40.0).await;
+    let told = node.told();
+    for line in [
+        "Died p0/app.0",
+        "Removed p0/app.0",
+        "Died p0.0",
+        "Removed p0.0",
+    ] {
+        assert_eq!(told.matches(line).count(), 1, "{line}: {told}");
+    }
+    assert!(!told.contains("Started"), "{told}");
+}

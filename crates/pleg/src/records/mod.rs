@@ -78,8 +78,8 @@ pub struct Records {
     /// Those of them that the last list showed all the same: it is older, or shows
     /// what is new in them.
     gone_and_listed: BTreeSet<PodUid>,
-    /// When the newest list of sandboxes was begun, and that of containers: of whom they do not
-    /// show, no older look tells anything new.
+    /// When the newest list of sandboxes had come, and that of containers: of whom they do not
+    /// show, no look that was begun before tells anything new.
     sandboxes_listed: Option<Instant>,
     containers_listed: Option<Instant>,
     /// The pods for which there is something to do.

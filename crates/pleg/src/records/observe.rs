@@ -18,8 +18,8 @@ impl Records {
     /// looked at after the snapshot was begun is left as it is known.
     pub fn observe(&mut self, snapshot: &Snapshot, ended: Instant, source: Source) {
         let taken = snapshot.taken;
-        self.note_list::<ListedSandbox>(taken);
-        self.note_list::<ListedContainer>(taken);
+        self.note_list::<ListedSandbox>(ended);
+        self.note_list::<ListedContainer>(ended);
         let look = Look {
             begun: taken,
             ended,
@@ -93,7 +93,7 @@ impl Records {
 
     /// Takes in one list while the other one cannot be had.
     pub(crate) fn observe_list<R: Part>(&mut self, rows: &[Arc<R>], look: Look) {
-        self.note_list::<R>(look.begun);
+        self.note_list::<R>(look.ended);
         let listed = R::grouped(self, rows, look.begun);
         self.amended();
         self.gone_and_listed.clear();
@@ -160,7 +160,8 @@ impl Records {
     pub(crate) fn learn<R: Part>(&mut self, pod: &PodRef, row: R, look: Look) {
         let is_listed_since = *R::listed(self) > Some(look.begun);
         let is_unknown = !self.pods.contains_key(&pod.uid);
-        // A list that was begun since would show it.
+        // A list that has come since would show it, or it may be gone: of two looks that overlap the
+        // first one stands.
         if self.is_gone(&pod.uid, look.begun) || is_unknown && is_listed_since {
             return;
         }
@@ -186,9 +187,9 @@ impl Records {
         note(&mut self.unsettled, &pod.uid, record);
     }
 
-    fn note_list<R: Part>(&mut self, begun: Instant) {
+    fn note_list<R: Part>(&mut self, ended: Instant) {
         let listed = R::listed(self);
-        *listed = (*listed).max(Some(begun));
+        *listed = (*listed).max(Some(ended));
     }
 
     /// Whether a look newer than this one found the pod gone.

@@ -272,7 +272,7 @@ pub(crate) trait Part: Row {
     /// The pods by these rows alone.
     fn grouped(records: &Records, rows: &[Arc<Self>], taken: Instant) -> Snapshot;
 
-    /// When the newest list of them was begun.
+    /// When the newest list of them had come.
     fn listed(records: &mut Records) -> &mut Option<Instant>;
 
     /// How fresh this part of a record is.

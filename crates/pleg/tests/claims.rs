@@ -2,7 +2,7 @@
 
 mod node;
 
-use node::{Node, STATUSES, broken, generic, named, pods, seconds};
+use node::{Node, STATUSES, broken, generic, many, named, pods, seconds};
 use pleg::Config;
 use pleg::out::coverage::LookKind;
 use pleg::out::health::{HealthState, Reason};
@@ -761,4 +761,41 @@ async fn a_status_that_is_not_answered_beside_a_proven_stream_has_the_whole_runt
     let is_known = |status: &StatusReport| status.health.reason == Reason::RuntimeSilent;
     let known = node.wait(8.0, is_known).await;
     known.unwrap_or_else(|status| panic!("{:?}", status.health));
+}
+
+#[tokio::test(start_paused = true)]
+async fn whom_the_last_look_missed_is_said_to_be_missing_until_inspected_as_listed() {
+    let calls = |pod: usize| format!("p{pod}/app.0");
+    let node = Node::watch(|sim| {
+        many(sim, 5, &["app"]);
+        for pod in [0, 2, 3, 4] {
+            sim.fault(Rpc::ContainerStatus, Some(&calls(pod)), broken());
+        }
+        sim.fault(Rpc::PodSandboxStatus, Some("p1.0"), Fault::Hang);
+    })
+    .await;
+    node.at(7.0).await;
+    let now = node.sim.now();
+    node.sim.world().pod("p1").create("new", now).start(now);
+    let slow = Fault::Slow(seconds(3.0));
+    node.sim.fault(Rpc::ContainerStatus, Some("p1/new.0"), slow);
+    node.at(7.5).await;
+    for pod in [0, 2, 3, 4] {
+        let slow = Fault::Slow(seconds(0.8));
+        node.sim
+            .fault(Rpc::ContainerStatus, Some(&calls(pod)), slow);
+    }
+    node.at(8.3).await;
+    // The inspection that hung ends, and has not asked for the new container.
+    node.sim.lift(Rpc::PodSandboxStatus, Some("p1.0"));
+    while !node.told().contains("Started p1/new.0") {
+        node.pass(0.05).await;
+        let health = node.status().await.health;
+        assert!(
+            health.message != "all pods are up to date",
+            "at {}: {health:?}",
+            node.elapsed()
+        );
+        assert!(node.elapsed() < 20.0);
+    }
 }

@@ -76,9 +76,6 @@ impl Engine {
                     self.observer.pod_relist_ended(took);
                 }
                 self.differing.remove(uid);
-                if self.rounds.is_newer_than_last(ticket.number()) {
-                    self.missed.remove(uid);
-                }
                 // All that the pod still has was answered, when this was begun.
                 self.failures.forget_until(uid, inspected_since);
                 let listed = self.records.listed_as(uid);
@@ -132,6 +129,10 @@ impl Engine {
                 // been so for as long as this inspection took.
                 self.take_step(uid, now);
                 self.differing.note_earlier(uid, inspected_since);
+                let is_seen = self.differing.since(uid).is_none();
+                if is_seen && self.rounds.is_newer_than_last(ticket.number()) {
+                    self.missed.remove(uid);
+                }
                 // Nobody waits for it: what is said of all others is not said of it.
                 if self.lasting.contains_key(uid) && self.differing.since(uid).is_some() {
                     self.note_lasting(uid, now);

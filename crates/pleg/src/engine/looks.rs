@@ -90,8 +90,17 @@ impl Engine {
         }
     }
 
-    /// Looks at how things are, and tells our health if it changed.
+    /// Looks at how things are, and tells our health if it changed: between two rounds, too, of
+    /// which one follows the other at once while something differs all the time.
     pub(super) fn review(&mut self, now: Moment) {
+        self.review_once(now);
+        if let Some(next) = self.rounds.take_next() {
+            self.begin_round(next.begun, next.kind, next.older, now);
+            self.review_once(now);
+        }
+    }
+
+    fn review_once(&mut self, now: Moment) {
         self.set_aside_unasked(now);
         self.set_aside_stuck(now);
         self.set_aside_lasting(now);
@@ -99,9 +108,9 @@ impl Engine {
         self.update_coverage(now);
         let mut lasting = self.lasting.keys();
         let unsettled = self.rounds.is_under_way()
+            || self.rounds.owes_a_look()
             || self.relister.is_catching_up()
             || self.coverage.uninspected > 0
-            || self.misses_somebody()
             || lasting.any(|uid| self.differing.since(uid).is_some());
         let report = self.reporter.review(&self.coverage, unsettled, now);
         if let Some(report) = report {
@@ -116,18 +125,6 @@ impl Engine {
             }
             self.publish(&Record::Health(report));
         }
-    }
-
-    /// Whether a pod is not seen that the last look should have seen, and that neither fails
-    /// nor hangs any more: its inspection is under way.
-    fn misses_somebody(&self) -> bool {
-        let unseen = |uid: &&PodUid| self.differing.since(uid).is_some();
-        let mut missed = self.missed.iter().filter(unseen).peekable();
-        if missed.peek().is_none() {
-            return false;
-        }
-        let named = self.named();
-        missed.any(|uid| !self.unasked.contains(uid) && !named.contains(uid))
     }
 
     /// Calls became stuck: the round goes on without their pods, and whoever waits for the
@@ -230,7 +227,12 @@ impl Engine {
         let named = named.chain(failing.iter().map(|failing| &failing.pod));
         let named: BTreeSet<PodUid> = named.flatten().map(|pod| pod.uid.clone()).collect();
         let is_told = |uid: &PodUid| named.contains(uid) || self.unasked.contains(uid);
-        let uninspected = self.reader.count_failed(|uid| !is_told(uid));
+        let missed = self.missed.iter().filter(|uid| !is_told(uid));
+        let missed: BTreeSet<&PodUid> = missed
+            .filter(|uid| self.differing.since(uid).is_some())
+            .collect();
+        let failed = |uid: &PodUid| !is_told(uid) && !missed.contains(uid);
+        let uninspected = missed.len() + self.reader.count_failed(failed);
         if !cannot_list && slow_status.is_none() && !is_away {
             let unseen = self.not_seen(&named, instant);
             let pods = unseen.iter().filter_map(|failing| failing.pod.as_ref());

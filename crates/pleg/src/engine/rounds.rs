@@ -18,11 +18,24 @@ pub(super) const LASTING: Duration = Duration::from_secs(15);
 #[derive(Debug, Default)]
 pub(crate) struct Rounds {
     current: Option<Round>,
+    /// The newest that was to begin meanwhile.
+    next: Option<Next>,
+    /// When the first was begun that no look covers since: it waited for another one to end, or ended
+    /// without a look.
+    owed: Option<Instant>,
     /// How many looks there were in which somebody was seen.
     looks: u64,
     last: Option<Look>,
     /// The newest inspection that was planned without knowing what the last look began with.
     older: u64,
+}
+
+/// A round that begins once the one before it is over.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Next {
+    pub(crate) begun: Moment,
+    pub(crate) kind: LookKind,
+    pub(crate) older: u64,
 }
 
 #[derive(Debug)]
@@ -48,7 +61,8 @@ pub(crate) struct Progress {
 }
 
 impl Rounds {
-    /// Begins a round that waits for these pods, and not for those, unless one is under way.
+    /// Begins a round that waits for these pods, and not for those; if one is under way, after it:
+    /// otherwise what differs since would be waited for by none.
     pub(crate) fn begin(
         &mut self,
         now: Instant,
@@ -57,7 +71,13 @@ impl Rounds {
         older: u64,
         waiting: impl FnOnce() -> (BTreeSet<PodUid>, BTreeSet<PodUid>),
     ) {
-        if self.current.is_none() {
+        if self.current.is_some() {
+            let is_newer = |next: &Next| next.begun.instant >= begun.instant;
+            if !self.next.as_ref().is_some_and(is_newer) {
+                self.next = Some(Next { begun, kind, older });
+            }
+            self.owed.get_or_insert(begun.instant);
+        } else {
             let (waiting, given_up) = waiting();
             self.current = Some(Round {
                 started: now,
@@ -96,7 +116,15 @@ impl Rounds {
     /// The connection was lost: whoever has not answered yet is not seen by this round, which
     /// ends without a look.
     pub(crate) fn give_up_all(&mut self) {
-        self.current = None;
+        if let Some(round) = self.current.take() {
+            self.owed.get_or_insert(round.begun.instant);
+        }
+        self.next = None;
+    }
+
+    /// The round that is to begin now.
+    pub(crate) fn take_next(&mut self) -> Option<Next> {
+        self.next.take_if(|_| self.current.is_none())
     }
 
     /// The pod was inspected, or is gone.
@@ -137,6 +165,7 @@ impl Rounds {
             _ => self.last = Some(look),
         }
         self.looks += 1;
+        self.owed.take_if(|owed| *owed <= round.begun.instant);
         self.older = round.older;
         Ended::Look {
             look,
@@ -159,6 +188,11 @@ impl Rounds {
     /// Whether a round is under way.
     pub(crate) fn is_under_way(&self) -> bool {
         self.current.is_some()
+    }
+
+    /// Whether there was a round that no look covers yet: what differed then may not be seen.
+    pub(crate) fn owes_a_look(&self) -> bool {
+        self.owed.is_some()
     }
 
     /// How far the round under way has come.
@@ -194,4 +228,71 @@ pub(crate) enum Ended {
         first: bool,
         missed: BTreeSet<PodUid>,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::wall_time::WallTime;
+
+    fn begin(rounds: &mut Rounds, begun: Moment, waiting: &[&str]) {
+        let waiting = waiting.iter().map(|uid| PodUid::from(*uid)).collect();
+        let pods = || (waiting, BTreeSet::new());
+        rounds.begin(begun.instant, begun, LookKind::List, 0, pods);
+    }
+
+    fn moments() -> [Moment; 3] {
+        let first = Moment {
+            instant: Instant::now(),
+            wall: WallTime::from_unix_nanos(1_000_000_000).expect("a time"),
+        };
+        let after = |seconds| Moment {
+            instant: first.instant + Duration::from_secs(seconds),
+            ..first
+        };
+        [first, after(1), after(2)]
+    }
+
+    #[test]
+    fn of_the_rounds_that_are_to_begin_during_another_the_newest_comes_after_it() {
+        let [first, second, third] = moments();
+        let mut rounds = Rounds::default();
+        begin(&mut rounds, first, &["a"]);
+        begin(&mut rounds, third, &["b"]);
+        begin(&mut rounds, second, &["c"]);
+        assert!(rounds.take_next().is_none(), "one is under way");
+        rounds.ended(&"a".into());
+        let ended = rounds.complete(third.instant, true);
+        assert!(matches!(ended, Ended::Look { .. }));
+        assert!(rounds.owes_a_look());
+        let next = rounds.take_next().map(|next| next.begun);
+        assert_eq!(next.map(|begun| begun.instant), Some(third.instant));
+        assert!(rounds.take_next().is_none());
+        begin(&mut rounds, third, &["b"]);
+        rounds.ended(&"b".into());
+        rounds.complete(third.instant, true);
+        assert!(!rounds.owes_a_look());
+    }
+
+    #[test]
+    fn a_round_that_a_lost_connection_ends_is_missing_until_another_is_a_look() {
+        let [first, second, third] = moments();
+        let mut rounds = Rounds::default();
+        rounds.give_up_all();
+        assert!(!rounds.owes_a_look(), "there was none");
+        begin(&mut rounds, first, &["a"]);
+        rounds.give_up_all();
+        begin(&mut rounds, second, &[]);
+        assert!(matches!(
+            rounds.complete(second.instant, false),
+            Ended::Blind
+        ));
+        assert!(rounds.owes_a_look());
+        begin(&mut rounds, third, &[]);
+        assert!(matches!(
+            rounds.complete(third.instant, true),
+            Ended::Look { .. }
+        ));
+        assert!(!rounds.owes_a_look());
+    }
 }

@@ -11,8 +11,8 @@ use super::{aligned, printable};
 /// Marks the state of what could not be inspected.
 const LAST_KNOWN: &str = "last known";
 
-/// A row for each container, and one for a pod without. Of static pods also whether they are ready,
-/// and what they wait for.
+/// A row for each container, and one for a pod without. Of static pods those that wait to be created,
+/// too, whether they are ready, and what they wait for.
 pub fn table(pods: &[PodReport]) -> String {
     if pods.is_empty() {
         return "No pods found.\n".to_owned();
@@ -52,7 +52,14 @@ pub fn table(pods: &[PodReport]) -> String {
             ]);
             table.add_row(row.into_iter().chain(kept(report, container)));
         }
-        if pod.containers.is_empty() {
+        let not_created = not_created(report);
+        for its in &not_created {
+            let name = printable(&its.name).into_owned();
+            let row = named([name, String::new(), String::new(), String::new()]);
+            let waits = waiting(its.waiting.as_ref());
+            table.add_row(row.into_iter().chain(["no".to_owned(), waits]));
+        }
+        if pod.containers.is_empty() && not_created.is_empty() {
             let state = report.error.as_ref().map(|_| LAST_KNOWN.to_owned());
             let state = state.unwrap_or_default();
             let row = named([String::new(), state, String::new(), String::new()]);
@@ -62,6 +69,17 @@ pub fn table(pods: &[PodReport]) -> String {
         }
     }
     aligned(table)
+}
+
+/// The containers of a static pod that wait for something before the runtime has them.
+fn not_created(report: &PodReport) -> Vec<&StaticContainerReport> {
+    let has = |name: &str| {
+        let mut containers = report.status.containers.iter();
+        containers.any(|container| *container.name == *name)
+    };
+    let all = report.static_pod.iter().flat_map(|pod| &pod.containers);
+    let waits = all.filter(|its| its.waiting.is_some());
+    waits.filter(|its| !has(&its.name)).collect()
 }
 
 /// Whether a container of a static pod is ready, and what it waits for, or its pod does. Of older
@@ -101,5 +119,41 @@ fn state(container: &ContainerStatus, is_last_known: bool) -> String {
     match is_last_known {
         true => format!("{state}, {LAST_KNOWN}"),
         false => state,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_container_that_waits_for_its_image_has_a_row_that_says_so() {
+        let waits =
+            json!({"reason": "ImagePullBackOff", "message": "no such image", "seconds": 7.0});
+        let report = json!({
+            "uid": "u", "namespace": "default", "name": "web", "sandboxes": [], "containers": [],
+            "asOf": null, "error": null,
+            "staticPod": {"phase": "Pending", "ready": false, "containers": [
+                {"name": "app", "ready": false, "restarts": 0, "waiting": waits},
+            ]},
+        });
+        let table = table(&[serde_json::from_value(report).expect("a report")]);
+        let row = table.lines().nth(1).expect("one row");
+        let words: Vec<&str> = row.split_whitespace().collect();
+        assert_eq!(
+            words,
+            [
+                "default",
+                "web",
+                "app",
+                "no",
+                "ImagePullBackOff",
+                "(7",
+                "s)"
+            ]
+        );
+        assert_eq!(table.lines().count(), 2, "{table}");
     }
 }

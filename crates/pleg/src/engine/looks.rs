@@ -7,6 +7,7 @@ use tokio::time::Instant;
 
 use super::governor::SUSPECT;
 use super::relister::Ages;
+use super::reporter::Seen;
 use super::rounds::{Ended, LASTING};
 use super::state::Engine;
 use crate::model::id::{Id, PodRef, PodUid};
@@ -20,6 +21,9 @@ use crate::runtime::{About, CallError, OutstandingCall, Rpc};
 
 /// The target of log lines about our health, for those who show it in another way.
 const HEALTH_LOG: &str = "pleg::health";
+
+/// A pod that differs is inspected within this time, unless the runtime is slow.
+const INSPECTED_WITHIN: Duration = Duration::from_secs(2);
 
 /// How many pods are named that were not seen.
 const MOST_NOT_SEEN: usize = 16;
@@ -107,12 +111,16 @@ impl Engine {
         self.complete_round(now);
         self.update_coverage(now);
         let mut lasting = self.lasting.keys();
-        let unsettled = self.rounds.is_under_way()
-            || self.rounds.owes_a_look()
+        let is_settling = self.rounds.is_under_way()
             || self.relister.is_catching_up()
             || self.coverage.uninspected > 0
             || lasting.any(|uid| self.differing.since(uid).is_some());
-        let report = self.reporter.review(&self.coverage, unsettled, now);
+        let seen = match (self.rounds.owes_a_look(), is_settling) {
+            (true, _) => Seen::LookOwed,
+            (false, true) => Seen::NotYet,
+            (false, false) => Seen::All,
+        };
+        let report = self.reporter.review(&self.coverage, seen, now);
         if let Some(report) = report {
             let said = format!("{} ({}): {}", report.state, report.reason, report.message);
             match report.state {
@@ -227,12 +235,15 @@ impl Engine {
         let named = named.chain(failing.iter().map(|failing| &failing.pod));
         let named: BTreeSet<PodUid> = named.flatten().map(|pod| pod.uid.clone()).collect();
         let is_told = |uid: &PodUid| named.contains(uid) || self.unasked.contains(uid);
-        let missed = self.missed.iter().filter(|uid| !is_told(uid));
-        let missed: BTreeSet<&PodUid> = missed
-            .filter(|uid| self.differing.since(uid).is_some())
-            .collect();
-        let failed = |uid: &PodUid| !is_told(uid) && !missed.contains(uid);
-        let uninspected = missed.len() + self.reader.count_failed(failed);
+        // Whom the last look has missed, and who differs for longer than an inspection takes.
+        let missed = self.missed.iter();
+        let missed = missed.filter(|uid| self.differing.since(uid).is_some());
+        let late = instant.checked_sub(INSPECTED_WITHIN).into_iter();
+        let late = late.flat_map(|time| self.differing.up_to(time));
+        let unseen = missed.chain(late.map(|(uid, _)| uid));
+        let unseen: BTreeSet<&PodUid> = unseen.filter(|uid| !is_told(uid)).collect();
+        let failed = |uid: &PodUid| !is_told(uid) && !unseen.contains(uid);
+        let uninspected = unseen.len() + self.reader.count_failed(failed);
         if !cannot_list && slow_status.is_none() && !is_away {
             let unseen = self.not_seen(&named, instant);
             let pods = unseen.iter().filter_map(|failing| failing.pod.as_ref());

@@ -93,6 +93,17 @@ struct Key {
     blind: Vec<Blind>,
 }
 
+/// Whether what was seen is all that there is to see for now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Seen {
+    /// It is.
+    All,
+    /// A round is under way, or somebody is still to be inspected.
+    NotYet,
+    /// Lists have come that no look covers: what differs in them may be told by nothing else.
+    LookOwed,
+}
+
 /// Who is blamed, beside who was.
 enum Names {
     New,
@@ -156,7 +167,7 @@ impl Reporter {
     pub(crate) fn review(
         &mut self,
         coverage: &Coverage,
-        unsettled: bool,
+        seen: Seen,
         now: Moment,
     ) -> Option<HealthReport> {
         let instant = now.instant;
@@ -169,6 +180,13 @@ impl Reporter {
         if key == self.told {
             self.due = None;
             self.fewer_since = None;
+            return None;
+        }
+        // Whatever was told: of what the lists have just shown nobody says that all is well.
+        if key.state == HealthState::Healthy
+            && self.told.state != HealthState::Healthy
+            && seen == Seen::LookOwed
+        {
             return None;
         }
         if better {
@@ -189,12 +207,12 @@ impl Reporter {
             };
             let lasted = instant >= since + hold;
             self.due = (!lasted).then(|| since + hold);
-            let waits = unsettled
-                && match self.told.state {
-                    HealthState::Starting | HealthState::Unhealthy => false,
-                    // It answers again: that some do not is another trouble.
-                    _ => self.told.reason != Reason::RuntimeSilent || key.state != self.told.state,
-                };
+            let waits = match self.told.state {
+                HealthState::Starting | HealthState::Unhealthy => false,
+                // It answers again: that some do not is another trouble.
+                told if self.told.reason == Reason::RuntimeSilent && key.state == told => false,
+                _ => seen != Seen::All,
+            };
             if !lasted || waits {
                 return None;
             }

@@ -165,7 +165,10 @@ impl Rounds {
             _ => self.last = Some(look),
         }
         self.looks += 1;
-        self.owed.take_if(|owed| *owed <= round.begun.instant);
+        // What is new a sweep does not see.
+        if round.kind == LookKind::List {
+            self.owed.take_if(|owed| *owed <= round.begun.instant);
+        }
         self.older = round.older;
         Ended::Look {
             look,

@@ -1,5 +1,6 @@
 //! A runtime that answers as the simulated one does not: with what was so when it was asked, with
-//! an error only after a while, for once not at all, or by no connection.
+//! an error only after a while, for once not at all, or by no connection. Its answers may be long
+//! under way, each for a time of its own, and get lost.
 
 #![allow(dead_code, reason = "each test file uses its own part of it")]
 
@@ -36,6 +37,20 @@ pub struct Oddities {
     pub broken: BTreeSet<Id>,
     /// Statuses of containers fail, after so long.
     pub containers_fail_after: Option<Duration>,
+    /// How answers come.
+    pub journey: Option<Journey>,
+}
+
+/// How answers come, once they are made: each otherwise.
+pub struct Journey {
+    /// The share that tells what was so when the question came.
+    pub past: f64,
+    /// The longest that one is under way, in seconds.
+    pub longest: f64,
+    /// The share that is an error, and the one that is lost with its connection.
+    pub fails: f64,
+    pub lost: f64,
+    pub random: fastrand::Rng,
 }
 
 /// The simulated runtime with these oddities.
@@ -64,9 +79,33 @@ impl Odd {
         Err(CallError::connection_refused())
     }
 
+    /// An answer that is made arrives, or does not.
+    async fn arrive<T>(&self, answer: Result<T, CallError>) -> Result<T, CallError> {
+        let (time, lot, fails, lost) = match &mut self.oddities().journey {
+            None => return answer,
+            Some(journey) => {
+                let random = &mut journey.random;
+                let time = random.f64() * random.f64() * journey.longest;
+                (time, random.f64(), journey.fails, journey.lost)
+            }
+        };
+        sleep(Duration::from_secs_f64(time)).await;
+        match lot {
+            lot if lot < fails => Err(CallError::Refused("Unknown: now and then".into())),
+            lot if lot < fails + lost => Err(CallError::connection_refused()),
+            _ => answer,
+        }
+    }
+
     /// The node as it is now, if that is what answers are to tell.
     fn past(&self) -> Option<Sim> {
-        let tells_the_past = self.oddities().tells_the_past;
+        let tells_the_past = match &mut self.oddities() {
+            oddities if oddities.tells_the_past => true,
+            oddities => match &mut oddities.journey {
+                Some(journey) => journey.random.f64() < journey.past,
+                None => false,
+            },
+        };
         tells_the_past.then(|| {
             let past = Sim::beginning_at(self.sim.now());
             if self.oddities().fills_sandboxes {
@@ -111,14 +150,16 @@ impl Runtime for Odd {
         self.connect().await?;
         let past = self.past();
         let now = self.sim.list_sandboxes().await;
-        or_past(now, past.as_ref().map(Runtime::list_sandboxes)).await
+        let answer = or_past(now, past.as_ref().map(Runtime::list_sandboxes)).await;
+        self.arrive(answer).await
     }
 
     async fn list_containers(&self) -> Result<Listing<ListedContainer>, CallError> {
         self.connect().await?;
         let past = self.past();
         let now = self.sim.list_containers().await;
-        or_past(now, past.as_ref().map(Runtime::list_containers)).await
+        let answer = or_past(now, past.as_ref().map(Runtime::list_containers)).await;
+        self.arrive(answer).await
     }
 
     async fn sandbox_status(&self, id: &Id) -> Result<SandboxStatus, CallError> {
@@ -126,7 +167,8 @@ impl Runtime for Odd {
         self.find(id)?;
         let past = self.past();
         let now = self.sim.sandbox_status(id).await;
-        or_past(now, past.as_ref().map(|past| past.sandbox_status(id))).await
+        let answer = or_past(now, past.as_ref().map(|past| past.sandbox_status(id))).await;
+        self.arrive(answer).await
     }
 
     async fn container_status(&self, id: &Id) -> Result<ContainerStatus, CallError> {
@@ -139,7 +181,8 @@ impl Runtime for Odd {
         }
         let past = self.past();
         let now = self.sim.container_status(id).await;
-        let mut status = or_past(now, past.as_ref().map(|past| past.container_status(id))).await?;
+        let answer = or_past(now, past.as_ref().map(|past| past.container_status(id))).await;
+        let mut status = self.arrive(answer).await?;
         if let Some(other) = self.oddities().mislabelled.get(id) {
             status.pod = Some(other.clone());
         }

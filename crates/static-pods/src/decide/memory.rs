@@ -12,7 +12,7 @@ use pleg::model::wall_time::WallTime;
 use tokio::time::Instant;
 
 use super::attempts::Creation;
-use super::report::Phase;
+use super::phase::Phase;
 use super::retry::Retry;
 use super::sandboxes::Sandboxes;
 use super::slot::{Life, Slot};

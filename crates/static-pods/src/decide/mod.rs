@@ -32,6 +32,7 @@ mod draft;
 mod ending;
 mod keep;
 mod memory;
+mod phase;
 mod progress;
 mod report;
 mod retry;
@@ -47,7 +48,8 @@ use tokio::time::Instant;
 
 pub use ending::{LastContainer, Termination};
 pub use memory::Memory;
-pub use report::{ContainerReport, ContainerView, Exit, Phase, Report};
+pub use phase::Phase;
+pub use report::{ContainerReport, ContainerView, Exit, Report};
 pub use step::{Attempt, Outcome, Planned, Step};
 pub use view::{Sight, View};
 pub use why::Why;

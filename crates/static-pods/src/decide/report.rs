@@ -9,6 +9,7 @@ use pleg::model::wall_time::WallTime;
 use super::Want;
 use super::draft::Draft;
 use super::memory::Memory;
+use super::phase::Phase;
 use super::run::Verdict;
 use super::slot::{Known, Life, Slot, Start};
 use super::view::View;
@@ -31,21 +32,6 @@ pub struct Report {
     pub containers: Vec<ContainerReport>,
 }
 
-/// `status.phase`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
-    /// Not all of its containers have run yet.
-    Pending,
-    /// All of its containers have run, and some run or will be restarted.
-    Running,
-    /// All have ended with 0, and none is restarted.
-    Succeeded,
-    /// All have ended, one of them not with 0, and none is restarted.
-    Failed,
-    /// The runtime has not shown yet which of its containers there are.
-    Unknown,
-}
-
 impl Report {
     /// That of a pod with which nothing is done yet.
     pub(crate) fn pending() -> Self {
@@ -55,30 +41,6 @@ impl Report {
             ips: Vec::new(),
             waits: None,
             containers: Vec::new(),
-        }
-    }
-}
-
-impl Phase {
-    /// The word for it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "Pending",
-            Self::Running => "Running",
-            Self::Succeeded => "Succeeded",
-            Self::Failed => "Failed",
-            Self::Unknown => "Unknown",
-        }
-    }
-
-    /// What it means.
-    pub fn meaning(self) -> &'static str {
-        match self {
-            Self::Pending => "not all of its containers have run yet",
-            Self::Running => "all of its containers have been started",
-            Self::Succeeded => "all of its containers have succeeded, and none is restarted",
-            Self::Failed => "all of its containers have ended, at least one of them in failure",
-            Self::Unknown => "the runtime has not shown yet which of its containers run",
         }
     }
 }

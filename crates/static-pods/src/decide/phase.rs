@@ -1,0 +1,40 @@
+//! How far a pod is, as Kubernetes defines it.
+
+/// `status.phase`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Not all of its containers have run yet.
+    Pending,
+    /// All of its containers have run, and some run or will be restarted.
+    Running,
+    /// All have ended with 0, and none is restarted.
+    Succeeded,
+    /// All have ended, one of them not with 0, and none is restarted.
+    Failed,
+    /// The runtime has not shown yet which of its containers there are.
+    Unknown,
+}
+
+impl Phase {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "Pending",
+            Self::Running => "Running",
+            Self::Succeeded => "Succeeded",
+            Self::Failed => "Failed",
+            Self::Unknown => "Unknown",
+        }
+    }
+
+    /// What it means.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Self::Pending => "not all of its containers have run yet",
+            Self::Running => "all of its containers have been started",
+            Self::Succeeded => "all of its containers have succeeded, and none is restarted",
+            Self::Failed => "all of its containers have ended, at least one of them in failure",
+            Self::Unknown => "the runtime has not shown yet which of its containers run",
+        }
+    }
+}

@@ -114,6 +114,7 @@ impl Engine {
         let is_settling = self.rounds.is_under_way()
             || self.relister.is_catching_up()
             || self.coverage.uninspected > 0
+            || self.misses_somebody(now.instant)
             || lasting.any(|uid| self.differing.since(uid).is_some());
         let seen = match (self.rounds.owes_a_look(), is_settling) {
             (true, _) => Seen::LookOwed,
@@ -133,6 +134,26 @@ impl Engine {
             }
             self.publish(&Record::Health(report));
         }
+    }
+
+    /// Whom the last look has missed, and who differs for longer than an inspection takes.
+    fn not_inspected(&self, now: Instant) -> impl Iterator<Item = &PodUid> {
+        let missed = self.missed.iter();
+        let missed = missed.filter(|uid| self.differing.since(uid).is_some());
+        let late = now.checked_sub(INSPECTED_WITHIN).into_iter();
+        let late = late.flat_map(|time| self.differing.up_to(time));
+        missed.chain(late.map(|(uid, _)| uid))
+    }
+
+    /// Whether a pod is not inspected that neither fails nor hangs any more, whatever else is said of
+    /// it: its inspection is under way.
+    fn misses_somebody(&self, now: Instant) -> bool {
+        let mut unseen = self.not_inspected(now).peekable();
+        if unseen.peek().is_none() {
+            return false;
+        }
+        let named = self.named();
+        unseen.any(|uid| !self.unasked.contains(uid) && !named.contains(uid))
     }
 
     /// Calls became stuck: the round goes on without their pods, and whoever waits for the
@@ -235,12 +256,7 @@ impl Engine {
         let named = named.chain(failing.iter().map(|failing| &failing.pod));
         let named: BTreeSet<PodUid> = named.flatten().map(|pod| pod.uid.clone()).collect();
         let is_told = |uid: &PodUid| named.contains(uid) || self.unasked.contains(uid);
-        // Whom the last look has missed, and who differs for longer than an inspection takes.
-        let missed = self.missed.iter();
-        let missed = missed.filter(|uid| self.differing.since(uid).is_some());
-        let late = instant.checked_sub(INSPECTED_WITHIN).into_iter();
-        let late = late.flat_map(|time| self.differing.up_to(time));
-        let unseen = missed.chain(late.map(|(uid, _)| uid));
+        let unseen = self.not_inspected(instant);
         let unseen: BTreeSet<&PodUid> = unseen.filter(|uid| !is_told(uid)).collect();
         let failed = |uid: &PodUid| !is_told(uid) && !unseen.contains(uid);
         let uninspected = unseen.len() + self.reader.count_failed(failed);

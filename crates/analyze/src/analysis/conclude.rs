@@ -178,23 +178,26 @@ fn of_kernel(told: &mut Told) {
             ..stack.clone()
         };
         let Some(proof) = kernel::proof(&stack) else {
-            if stack.functions.iter().any(|name| name == INIT_WAITS) {
-                let says = "the first process of a PID namespace waits until all its others have \
-                            ended: look for one that cannot end";
-                told.troubles.push(format!("{file}:{}: {says}", stack.line));
+            let who = || stack.who().unwrap_or_else(|| "a task".to_owned());
+            let says = if stack.functions.iter().any(|name| name == INIT_WAITS) {
+                "the first process of a PID namespace waits until all its others have ended: look \
+                 for one that cannot end"
+                    .to_owned()
             } else if let Some(function) = kernel::kernel_lock(&stack) {
-                let who = stack.who().unwrap_or_else(|| "a task".to_owned());
-                let says = format!(
-                    "{who} waits in {function} for the kernel itself, which a CPU without progress \
-                     or a fault of the kernel holds up"
-                );
-                told.troubles.push(format!("{file}:{}: {says}", stack.line));
+                format!(
+                    "{} waits in {function} for the kernel itself, which a CPU without progress or \
+                     a fault of the kernel holds up",
+                    who()
+                )
             } else if let Some(seconds) = stack.blocked_seconds {
-                let who = stack.who().unwrap_or_else(|| "a task".to_owned());
-                let says =
-                    format!("{who} has been blocked in the kernel for more than {seconds} s");
-                told.troubles.push(format!("{file}:{}: {says}", stack.line));
-            }
+                format!(
+                    "{} has been blocked in the kernel for more than {seconds} s",
+                    who()
+                )
+            } else {
+                continue;
+            };
+            told.troubles.push(format!("{file}:{}: {says}", stack.line));
             continue;
         };
         told.collected.prove(file, proof);

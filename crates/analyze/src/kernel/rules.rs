@@ -172,11 +172,12 @@ pub fn proof(stack: &KernelStack) -> Option<Proof> {
         let is_hung = stack.blocked_seconds.is_some();
         (is_locked && is_hung).then_some(("__do_sys_io_uring_enter", KernelRegression, Medium))
     };
-    let found = innermost(FUNCTIONS)
-        .or_else(of_a_ring)
-        // What the kernel itself waits for in a file system is not the file system.
-        .or_else(|| innermost(WEAK).filter(|_| kernel_lock(stack).is_none()));
-    if let Some((function, cause, confidence)) = found {
+    let found = innermost(FUNCTIONS).or_else(of_a_ring);
+    // What the kernel itself waits for in a file system is not the file system.
+    if found.is_none() && kernel_lock(stack).is_some() {
+        return None;
+    }
+    if let Some((function, cause, confidence)) = found.or_else(|| innermost(WEAK)) {
         let is_endless = stack.blocked_seconds >= Some(ENDLESS_SECONDS);
         let cause = match cause {
             DiskSaturated if is_endless => StorageUnresponsive,
@@ -190,7 +191,6 @@ pub fn proof(stack: &KernelStack) -> Option<Proof> {
         || THREADS_OF_STORAGE
             .iter()
             .any(|name| process.starts_with(name));
-    let is_of_storage = is_of_storage && kernel_lock(stack).is_none();
     (is_hung && is_of_storage).then(|| of(stack, StorageUnresponsive, Medium, ""))
 }
 

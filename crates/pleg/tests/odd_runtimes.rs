@@ -359,14 +359,12 @@ async fn of_two_pods_in_which_a_sandbox_is_listed_the_one_that_its_status_does_n
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_from_before_a_list_that_was_held_up_brings_nobody_back() {
-    let sim = Sim::new();
-    let odd = Odd::new(sim.clone());
-    sim.fill_sandboxes();
-    odd.oddities().fills_sandboxes = true;
-    let node = Node::watch_through(sim, odd.clone(), &[], generic(), |sim| {
+    let prepare = |sim: &Sim, odd: &Odd| {
+        sim.fill_sandboxes();
+        odd.oddities().fills_sandboxes = true;
         many(sim, 3, &["app"]);
-    })
-    .await;
+    };
+    let (node, odd) = watch_odd(generic(), prepare).await;
     node.at(3.5).await;
     // The lists hang, and so do those whom a sweep asks for: they will tell how it was.
     node.sim.stop();

@@ -27,6 +27,15 @@ fn recorded(agent: &Agent) {
     });
 }
 
+/// A runtime with these pods, and an agent that has recorded them.
+fn recorded_node(pods: &[(&str, &[&str])]) -> (FakeRuntime, Agent) {
+    let runtime = FakeRuntime::with_pods(pods);
+    let agent = Agent::watching(&runtime.path());
+    agent.wait_healthy();
+    recorded(&agent);
+    (runtime, agent)
+}
+
 /// Takes a snapshot of this agent and this history, with these further arguments.
 fn take(agent: &Agent, history: &Path, file: &Path, more: &[&str]) -> Ended {
     let args = ["snapshot", "-o", "json", "--agent", &agent.socket];
@@ -37,10 +46,7 @@ fn take(agent: &Agent, history: &Path, file: &Path, more: &[&str]) -> Ended {
 
 #[test]
 fn a_snapshot_has_history_status_pods_and_a_bundle_that_others_read() {
-    let runtime = FakeRuntime::with_pods(&[("a", &["x"]), ("b", &["y"])]);
-    let agent = Agent::watching(&runtime.path());
-    agent.wait_healthy();
-    recorded(&agent);
+    let (_runtime, agent) = recorded_node(&[("a", &["x"]), ("b", &["y"])]);
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("node.gz");
     let path = file.to_str().unwrap();
@@ -75,10 +81,7 @@ fn a_snapshot_has_history_status_pods_and_a_bundle_that_others_read() {
 
 #[test]
 fn without_an_agent_and_a_runtime_there_is_the_history_or_nothing() {
-    let runtime = FakeRuntime::with_pods(&[("a", &["x"])]);
-    let agent = Agent::watching(&runtime.path());
-    agent.wait_healthy();
-    recorded(&agent);
+    let (_runtime, agent) = recorded_node(&[("a", &["x"])]);
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("node.gz");
     let path = file.to_str().unwrap();
@@ -132,10 +135,7 @@ fn without_an_agent_and_a_runtime_there_is_the_history_or_nothing() {
 
 #[test]
 fn while_the_agent_is_stopped_the_runtime_is_asked_for_the_status_and_the_bundle() {
-    let runtime = FakeRuntime::with_pods(&[("a", &["x"])]);
-    let agent = Agent::watching(&runtime.path());
-    agent.wait_healthy();
-    recorded(&agent);
+    let (runtime, agent) = recorded_node(&[("a", &["x"])]);
     agent.stop();
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("node.gz");
@@ -153,10 +153,7 @@ fn while_the_agent_is_stopped_the_runtime_is_asked_for_the_status_and_the_bundle
 
 #[test]
 fn what_was_cut_off_with_the_bundle_leaves_the_history_readable() {
-    let runtime = FakeRuntime::with_pods(&[("a", &["x"])]);
-    let agent = Agent::watching(&runtime.path());
-    agent.wait_healthy();
-    recorded(&agent);
+    let (_runtime, agent) = recorded_node(&[("a", &["x"])]);
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("node.gz");
     let path = file.to_str().unwrap();
@@ -223,10 +220,7 @@ fn a_timeline_of_a_snapshot_reaches_to_when_it_was_taken() {
 
 #[test]
 fn a_snapshot_can_be_piped() {
-    let runtime = FakeRuntime::with_pods(&[("a", &["x"])]);
-    let agent = Agent::watching(&runtime.path());
-    agent.wait_healthy();
-    recorded(&agent);
+    let (_runtime, agent) = recorded_node(&[("a", &["x"])]);
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("node.gz");
     let piped = std::process::Command::new(env!("CARGO_BIN_EXE_pleg"))

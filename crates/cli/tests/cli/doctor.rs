@@ -6,12 +6,15 @@ use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
+use cri::ApiVersion;
 use pleg::runtime::{CALLS, CallError, Rpc};
 use serde_json::Value;
 use sim::Fault;
+use sim::grpc::serve_as;
 use times::GoDuration;
+use tokio::io::AsyncReadExt;
 
-use crate::support::{Agent, Ended, FakeRuntime, Pleg, assert_keys};
+use crate::support::{Agent, Ended, FakeRuntime, Pleg, assert_keys, serve_on};
 
 /// Without an agent, and without a kubelet of this machine's.
 const ALONE: [&str; 4] = ["--agent", "off", "--kubelet-healthz", "127.0.0.1:1"];
@@ -372,6 +375,35 @@ fn a_runtime_that_has_gone_is_told_from_one_that_never_was() {
         ended.out
     );
     assert_narrow(&ended.out);
+}
+
+/// A process that ends with a call unanswered, which is also what a restart looks like.
+async fn break_the_first_call(listener: &tokio::net::UnixListener) {
+    // Who only connects, to learn who listens, sends nothing.
+    while listener.accept().await.unwrap().0.read_u8().await.is_err() {}
+}
+
+#[test]
+fn a_runtime_that_ends_during_the_first_call_is_gone() {
+    let runtime = FakeRuntime::nowhere();
+    let _server = serve_on(&runtime.socket(), async |listener| {
+        break_the_first_call(&listener).await;
+    });
+    let ended = doctor(&runtime, &[]).assert_code(1);
+    assert!(ended.out.contains("is gone"), "{}", ended.out);
+}
+
+#[test]
+fn a_runtime_that_restarts_during_the_first_call_is_well() {
+    let runtime = FakeRuntime::nowhere();
+    let sim = runtime.sim.clone();
+    sim.run("a", &["x"]);
+    let _server = serve_on(&runtime.socket(), async move |listener| {
+        break_the_first_call(&listener).await;
+        serve_as(sim, listener, ApiVersion::V1).await.unwrap();
+    });
+    let ended = doctor(&runtime, &[]).assert_code(0);
+    assert!(ended.out.starts_with("Healthy: "), "{}", ended.out);
 }
 
 #[test]

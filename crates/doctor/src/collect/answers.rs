@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pleg::runtime::Rpc;
+use pleg::runtime::{NoConnection, Rpc};
 
 use crate::facts::probes::{Cost, End, Failures, Outcome, Probe};
 
@@ -64,6 +64,12 @@ impl Answers {
     pub fn is_refused(&self, call: Rpc) -> bool {
         let mut node = self.node.iter();
         node.any(|probe| probe.call == call && probe.outcome() == Outcome::Refused)
+    }
+
+    /// Whether a connection was lost during a call for the whole node.
+    pub fn is_any_lost(&self) -> bool {
+        let mut node = self.node.iter();
+        node.any(|probe| probe.no_connection() == Some(NoConnection::Lost))
     }
 
     /// Whether a connection was lost during status calls.

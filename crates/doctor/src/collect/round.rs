@@ -1,6 +1,6 @@
 //! One round of calls. At most eight are outstanding, and none is repeated, except `Version`, once,
-//! if something hangs, and the lists, if something that they showed does not exist or is dead. The
-//! round stops waiting for a call after two seconds or, if the runtime is slow as a whole, after a
+//! if something hangs, the lists, if something that they showed does not exist or is dead, and all
+//! that is asked of the whole node, if a connection is lost. The round stops waiting for a call after two seconds or, if the runtime is slow as a whole, after a
 //! few times the duration of other calls. A call that is not answered within six seconds hangs.
 //!
 //! ```text
@@ -132,15 +132,24 @@ impl Round {
         self.agents_word = Some(word.said);
     }
 
-    /// The calls for the whole node: first `Version`, which settles the API version.
+    /// The calls for the whole node; once more if a connection is lost, because whether the runtime
+    /// is gone or has restarted then shows when the next one is made.
     pub async fn ask_node(&mut self) {
+        self.ask_node_once().await;
+        if self.answers.is_any_lost() && self.is_time_for_more() {
+            self.ask_node_once().await;
+        }
+        self.hear_agent();
+    }
+
+    /// First `Version`, which settles the API version.
+    async fn ask_node_once(&mut self) {
         self.start(Rpc::Version, None);
         self.settle().await;
         for call in [Rpc::Status, Rpc::ListPodSandbox, Rpc::ListContainers] {
             self.start(call, None);
         }
         self.settle().await;
-        self.hear_agent();
     }
 
     /// Until every call is answered or hangs.

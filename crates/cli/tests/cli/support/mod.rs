@@ -23,7 +23,7 @@ pub use exposition::{families, value};
 pub use http::{Answer, Stream, connect, get, lines, request};
 pub use raw::{RawAnswer, RawRuntime, RawServer, every_nonsense};
 pub use rows::{container, rows_of, sandbox};
-pub use runtime::FakeRuntime;
+pub use runtime::{FakeRuntime, serve_on};
 pub use shapes::{assert_keys, assert_status_shape, assert_time};
 pub use tmux::Tmux;
 

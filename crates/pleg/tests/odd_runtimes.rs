@@ -11,7 +11,9 @@ use odd::Odd;
 use pleg::Config;
 use pleg::model::id::{Id, PodRef};
 use pleg::model::listed::ContainerState;
-use pleg::runtime::{Announced, AnnouncedSandbox, Rpc};
+use pleg::out::health::HealthState;
+use pleg::out::status_report::StatusReport;
+use pleg::runtime::{Announced, AnnouncedSandbox, CallError, Rpc};
 use sim::{Fault, Outstanding, Sim, StreamFault};
 use tokio::time::Instant;
 
@@ -388,4 +390,29 @@ async fn an_answer_from_before_a_list_that_was_held_up_brings_nobody_back() {
         assert_eq!(told.matches(line).count(), 1, "{line}: {told}");
     }
     assert!(!told.contains("Started"), "{told}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_sweep_that_lists_do_not_cover_the_next_ones_do_not_wait_for_their_period() {
+    let (node, _) = watch_odd(Config::default(), |sim, _| many(sim, 12, &["app"])).await;
+    node.at(1.5).await;
+    for pod in 0..12 {
+        let now = node.sim.now();
+        let mut world = node.sim.world();
+        world.pod(&format!("p{pod}")).restart("app", 1, now);
+    }
+    node.at(300.0).await;
+    let status = node.status().await;
+    assert_eq!(status.relist.period_seconds, 30.0, "the stream is proven");
+    let failing = |status: &StatusReport| status.relist.last_failure.is_some();
+    let too_large = Fault::Fail(CallError::TooLarge("by far".into()));
+    node.sim.fault(Rpc::ListContainers, None, too_large);
+    assert!(node.wait(40.0, failing).await.is_ok());
+    node.sim.lift_all();
+    // A sweep begins while they are under way, thirty seconds later.
+    let takes = Fault::Slow(Duration::from_millis(1500));
+    node.sim.fault(Rpc::ListContainers, None, takes);
+    let healthy = |status: &StatusReport| status.health.state == HealthState::Healthy;
+    let well = node.wait(35.0, healthy).await;
+    well.unwrap_or_else(|status| panic!("{:?}", status.health));
 }

@@ -135,7 +135,7 @@ impl Governor {
     /// Whether a witness may be called, although all other places may be taken.
     pub fn has_room_for_witness(&self) -> bool {
         let (total, in_window) = self.load();
-        total < self.most * STUCK_FACTOR && in_window + RESERVED <= self.most
+        total + RESERVED <= self.most * STUCK_FACTOR && in_window + RESERVED <= self.most
     }
 
     /// How many calls are outstanding, and how many of them take a place in the window.

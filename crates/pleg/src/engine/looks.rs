@@ -86,11 +86,23 @@ impl Engine {
                     LookKind::Sweep => Counts::of(self.records.listed().map(AsRef::as_ref)),
                 };
                 self.observer.seen(&look, counts);
+                self.request_lists_after_sweep(now.instant);
                 if first {
                     let synced = self.synced(now);
                     self.publish(&synced);
                 }
             }
+        }
+    }
+
+    /// Lists that come again were asked for before the last sweep was begun: the next ones, which
+    /// may be rare, are not waited for.
+    fn request_lists_after_sweep(&mut self, now: Instant) {
+        let trouble = self.relister.trouble(self.ages(now));
+        if let Some(swept) = self.rounds.swept_since_lists()
+            && trouble == Lists::Good
+        {
+            self.relister.request(swept);
         }
     }
 
@@ -116,10 +128,9 @@ impl Engine {
             || self.coverage.uninspected > 0
             || self.misses_somebody(now.instant)
             || lasting.any(|uid| self.differing.since(uid).is_some());
-        let seen = match (self.rounds.owes_a_look(), is_settling) {
-            (true, _) => Seen::LookOwed,
-            (false, true) => Seen::NotYet,
-            (false, false) => Seen::All,
+        let seen = Seen {
+            is_settled: !is_settling,
+            owes_a_look: self.rounds.owes_a_look(),
         };
         let report = self.reporter.review(&self.coverage, seen, now);
         if let Some(report) = report {

@@ -94,14 +94,13 @@ struct Key {
 }
 
 /// Whether what was seen is all that there is to see for now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Seen {
-    /// It is.
-    All,
-    /// A round is under way, or somebody is still to be inspected.
-    NotYet,
-    /// Lists have come that no look covers: what differs in them may be told by nothing else.
-    LookOwed,
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seen {
+    /// No round is under way, and nobody is still to be inspected.
+    pub(crate) is_settled: bool,
+    /// A round, or what is new since the last lists, is covered by no look yet: what differs there
+    /// may be told by nothing else.
+    pub(crate) owes_a_look: bool,
 }
 
 /// Who is blamed, beside who was.
@@ -185,7 +184,7 @@ impl Reporter {
         // Whatever was told: of what the lists have just shown nobody says that all is well.
         if key.state == HealthState::Healthy
             && self.told.state != HealthState::Healthy
-            && seen == Seen::LookOwed
+            && seen.owes_a_look
         {
             return None;
         }
@@ -211,7 +210,7 @@ impl Reporter {
                 HealthState::Starting | HealthState::Unhealthy => false,
                 // It answers again: that some do not is another trouble.
                 told if self.told.reason == Reason::RuntimeSilent && key.state == told => false,
-                _ => seen != Seen::All,
+                _ => !seen.is_settled,
             };
             if !lasted || waits {
                 return None;

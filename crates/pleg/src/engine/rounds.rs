@@ -26,6 +26,8 @@ pub(crate) struct Rounds {
     /// How many looks there were in which somebody was seen.
     looks: u64,
     last: Option<Look>,
+    /// When the lists were asked for that a look went by: what is new since may not be seen.
+    listed: Option<Instant>,
     /// The newest inspection that was planned without knowing what the last look began with.
     older: u64,
 }
@@ -165,9 +167,10 @@ impl Rounds {
             _ => self.last = Some(look),
         }
         self.looks += 1;
-        // What is new a sweep does not see.
         if round.kind == LookKind::List {
-            self.owed.take_if(|owed| *owed <= round.begun.instant);
+            let begun = round.begun.instant;
+            self.owed.take_if(|owed| *owed <= begun);
+            self.listed = self.listed.max(Some(begun));
         }
         self.older = round.older;
         Ended::Look {
@@ -193,9 +196,16 @@ impl Rounds {
         self.current.is_some()
     }
 
-    /// Whether there was a round that no look covers yet: what differed then may not be seen.
+    /// Whether there was a round that no look covers yet, or a sweep no lists: what differed or was
+    /// new then may not be seen.
     pub(crate) fn owes_a_look(&self) -> bool {
-        self.owed.is_some()
+        self.owed.is_some() || self.swept_since_lists().is_some()
+    }
+
+    /// When the last sweep was begun, if that was after the lists that a look went by.
+    pub(crate) fn swept_since_lists(&self) -> Option<Instant> {
+        let last = self.last.map(|look| look.begun.instant);
+        last.filter(|last| self.listed.is_none_or(|listed| *last > listed))
     }
 
     /// How far the round under way has come.
@@ -239,9 +249,13 @@ mod tests {
     use crate::model::wall_time::WallTime;
 
     fn begin(rounds: &mut Rounds, begun: Moment, waiting: &[&str]) {
+        begin_as(LookKind::List, rounds, begun, waiting);
+    }
+
+    fn begin_as(kind: LookKind, rounds: &mut Rounds, begun: Moment, waiting: &[&str]) {
         let waiting = waiting.iter().map(|uid| PodUid::from(*uid)).collect();
         let pods = || (waiting, BTreeSet::new());
-        rounds.begin(begun.instant, begun, LookKind::List, 0, pods);
+        rounds.begin(begun.instant, begun, kind, 0, pods);
     }
 
     fn moments() -> [Moment; 3] {
@@ -296,6 +310,24 @@ mod tests {
             rounds.complete(third.instant, true),
             Ended::Look { .. }
         ));
+        assert!(!rounds.owes_a_look());
+    }
+
+    #[test]
+    fn what_is_new_since_a_sweep_is_missing_until_lists_were_asked_for_after_it() {
+        let [first, second, third] = moments();
+        let mut rounds = Rounds::default();
+        begin_as(LookKind::Sweep, &mut rounds, second, &[]);
+        rounds.complete(third.instant, true);
+        assert!(rounds.owes_a_look());
+        // These were held up.
+        begin(&mut rounds, first, &[]);
+        rounds.complete(third.instant, true);
+        assert!(rounds.owes_a_look());
+        let seen = rounds.last().map(|look| look.begun.instant);
+        assert_eq!(seen, Some(second.instant), "it never becomes older");
+        begin(&mut rounds, third, &[]);
+        rounds.complete(third.instant, true);
         assert!(!rounds.owes_a_look());
     }
 }

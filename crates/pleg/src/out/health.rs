@@ -438,24 +438,25 @@ pub fn message(
         }
         _ => {}
     }
-    if coverage.unasked > 0 {
-        let count = coverage.unasked;
-        details.insert(
-            0,
-            match count {
-                1 => "1 pod waits, because too many calls have not been answered".to_owned(),
-                _ => format!("{count} pods wait, because too many calls have not been answered"),
-            },
-        );
-    }
     let failing = coverage.failing.iter();
     details.extend(failing.map(|failing| FailingCall::new(failing, now).to_string()));
+    let mut told = named(&details);
+    match coverage.unasked {
+        0 => {}
+        1 => told.push("1 pod waits, because too many calls have not been answered".to_owned()),
+        pods => told.push(format!(
+            "{pods} pods wait, because too many calls have not been answered"
+        )),
+    }
     match coverage.uninspected {
         0 => {}
-        1 => details.push("1 pod has yet to be inspected".to_owned()),
-        pods => details.push(format!("{pods} pods have yet to be inspected")),
+        1 => told.push("1 pod has yet to be inspected".to_owned()),
+        pods => told.push(format!("{pods} pods have yet to be inspected")),
     }
-    because(&what, &details)
+    match told.is_empty() {
+        true => what,
+        false => format!("{what}: {}", told.join("; ")),
+    }
 }
 
 /// A time that changes with each list, in tenths of a second.
@@ -498,13 +499,9 @@ fn degraded(coverage: &Coverage, reason: Reason) -> &'static str {
 /// How many details a sentence can carry before it becomes a list.
 const NAMED: usize = 3;
 
-fn because(what: &str, details: &[String]) -> String {
-    if details.is_empty() {
-        return what.to_owned();
-    }
-    let mut named = details[..details.len().min(NAMED)].join("; ");
-    if details.len() > NAMED {
-        named.push_str(&format!("; and {} more", details.len() - NAMED));
-    }
-    format!("{what}: {named}")
+/// The first of them, and how many others there are.
+fn named(details: &[String]) -> Vec<String> {
+    let (named, others) = details.split_at(details.len().min(NAMED));
+    let others = (!others.is_empty()).then(|| format!("and {} more", others.len()));
+    named.iter().cloned().chain(others).collect()
 }

@@ -229,6 +229,13 @@ fn of_listings(told: &mut Told) {
                 "{place}: {command} ({pid}) is blocked in the kernel, probably in the GPU driver"
             ));
         }
+        if let Some((row, function)) = ps::waits_elsewhere(&rows) {
+            let place = format!("{}:{}", file.as_deref().unwrap_or_default(), row.line);
+            let (command, pid) = (&row.command, row.pid);
+            let says =
+                format!("{place}: {command} ({pid}) is blocked in the kernel, in {function}");
+            told.troubles.push(says);
+        }
         for proof in ps::proofs(&rows) {
             told.collected
                 .prove(file.as_deref().unwrap_or_default(), proof);

@@ -74,7 +74,7 @@ const OTHER_LINES: u64 = 20;
 const MAX_RESTART_SECONDS: i64 = 60;
 
 /// Parts of messages that are about the runtime, not about another server.
-const RUNTIME: [&str; 23] = [
+const RUNTIME: [&str; 24] = [
     "grpc: the connection is unavailable",
     "containerd.sock",
     "crio.sock",
@@ -94,6 +94,7 @@ const RUNTIME: [&str; 23] = [
     "ontainer runtime",
     "docker version",
     "remote_runtime",
+    "termination failed with gracePeriod",
     "remote_image",
     "list containers",
     "ImageFsInfo",

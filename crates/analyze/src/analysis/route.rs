@@ -284,7 +284,10 @@ impl Input {
         let text = lossy(line);
         match self.output.line(&text, self.lines) {
             output::Took::No => return false,
-            output::Took::Around => self.read_as(Kind::Unknown),
+            output::Took::Around => {
+                self.ps.asked(&text);
+                self.read_as(Kind::Unknown);
+            }
             output::Took::Yes(kind) => {
                 self.read_as(kind);
                 // node-problem-detector's events quote the kernel's log.

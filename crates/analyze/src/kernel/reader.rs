@@ -15,8 +15,12 @@ pub struct KernelStack {
     pub pid: Option<u32>,
     /// It was running when the kernel printed it: it waits for nothing.
     pub is_running: bool,
+    /// For how long it has kept its processor, if the kernel reports that as a lock-up.
+    pub locked_up_seconds: Option<u64>,
     /// For how long the kernel says that it has been blocked.
     pub blocked_seconds: Option<u64>,
+    /// The function that the processor was in.
+    pub instruction: Option<String>,
     /// Functions from the innermost outwards.
     pub functions: Vec<String>,
     /// The first line.
@@ -44,6 +48,9 @@ pub struct KernelStackReader {
     work: Option<String>,
     /// Frames that the kernel marks with `?`: left over on the stack, perhaps of earlier calls.
     unreliable: Vec<String>,
+    /// The last task that was reported as keeping its processor, and for how many seconds: lines of
+    /// others may stand in front of its stack.
+    locked_up: Option<(u32, u64)>,
     done: Vec<KernelStack>,
 }
 
@@ -67,7 +74,15 @@ impl KernelStackReader {
             self.frame(function, is_reliable, number);
             return true;
         }
-        if let Some(stack) = beginning(line, number) {
+        if let Some(mut stack) = beginning(line, number) {
+            match (stack.pid, stack.locked_up_seconds) {
+                (Some(pid), Some(seconds)) => self.locked_up = Some((pid, seconds)),
+                (Some(pid), None) if stack.is_running => {
+                    let same = self.locked_up.filter(|(other, _)| *other == pid);
+                    stack.locked_up_seconds = same.map(|(_, seconds)| seconds);
+                }
+                _ => {}
+            }
             // A hung task is named twice in front of its one stack.
             let again = self
                 .current
@@ -86,7 +101,14 @@ impl KernelStackReader {
         }
         let around = self.current.is_some() && is_around(line);
         match around {
-            true => self.work = self.work.take().or_else(|| work(line)),
+            true => {
+                self.work = self.work.take().or_else(|| work(line));
+                if let Some(stack) = &mut self.current
+                    && let Some(at) = behind(line, "RIP: ")
+                {
+                    stack.instruction = stack.instruction.take().or_else(|| instruction(at));
+                }
+            }
             false => self.finish(),
         }
         around
@@ -121,8 +143,10 @@ impl KernelStackReader {
         {
             stack.functions.push(work);
         }
-        let real =
-            stack.filter(|stack| !stack.functions.is_empty() || stack.blocked_seconds.is_some());
+        let real = stack.filter(|stack| {
+            let is_reported = stack.blocked_seconds.or(stack.locked_up_seconds).is_some();
+            is_reported || !stack.functions.is_empty()
+        });
         self.done.extend(real);
     }
 
@@ -213,6 +237,19 @@ fn beginning(line: &str, number: u64) -> Option<KernelStack> {
             ..stack
         });
     }
+    // BUG: soft lockup - CPU#3 stuck for 23s! [java:30112]
+    if let Some(rest) = behind(line, "BUG: soft lockup - CPU#") {
+        let (long, task) = rest.split_once(" stuck for ")?.1.split_once("s! [")?;
+        let task = task.strip_suffix(']')?;
+        let (process, pid) = task.rsplit_once(':')?;
+        return Some(KernelStack {
+            process: Some(first_chars(process, 100).to_owned()),
+            pid: pid.parse().ok(),
+            is_running: true,
+            locked_up_seconds: Some(long.parse().ok()?),
+            ..stack
+        });
+    }
     // PID: 19246  TASK: ffff880951f70fd0  CPU: 16  COMMAND: "terwayd"
     if let Some(rest) = line.strip_prefix("PID: ") {
         let command = behind(rest, "COMMAND: ")?.trim_matches('"');
@@ -282,6 +319,12 @@ fn is_symbol(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(plain)
 }
 
+/// The function of `0010:smp_call_function_single+0xce/0xf2`, or behind addresses in brackets.
+fn instruction(at: &str) -> Option<String> {
+    let (function, _) = function(at.rsplit([':', ' ']).next()?)?;
+    Some(first_chars(function, 100).to_owned())
+}
+
 /// The function of `Workqueue: netns cleanup_net`.
 fn work(line: &str) -> Option<String> {
     let function = behind(line, "Workqueue: ")?.split(' ').nth(1)?;
@@ -299,7 +342,9 @@ fn is_raw_words(line: &str) -> bool {
 }
 
 fn is_around(line: &str) -> bool {
-    const TEXTS: [&str; 12] = [
+    const TEXTS: [&str; 14] = [
+        " task.stack: ",
+        "Modules linked in: ",
         "Workqueue: ",
         "Call trace:",
         "Hardware name: ",

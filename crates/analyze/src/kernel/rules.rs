@@ -120,10 +120,18 @@ const KERNEL_LOCKS: &[&str] = &[
     "__cgroup_procs_write",
     "proc_cgroup_show",
     "cgroup_attach_lock",
+    // The lock of all shrinkers, which each mount and each memory cgroup needs.
+    "register_shrinker",
+    "register_shrinker_prepared",
+    "prealloc_shrinker",
+    "unregister_shrinker",
 ];
 
 /// A disk that is only slow has done a request by then.
 const ENDLESS_SECONDS: u64 = 480;
+
+/// No host keeps a virtual machine's processor from running for so long.
+const NO_HOST_PAUSES_SECONDS: u64 = 120;
 
 /// Threads and commands that wait for nothing but a file system or its device.
 const THREADS_OF_STORAGE: &[&str] = &["jbd2/", "xfsaild", "xfs-", "btrfs-", "flush-", "mount."];
@@ -218,6 +226,9 @@ fn of_running(stack: &KernelStack) -> Option<Proof> {
             .iter()
             .any(|name| name.starts_with(function))
     };
+    if let Some(seconds) = stack.locked_up_seconds {
+        return of_locked_up(stack, seconds);
+    }
     let is_global = calls("out_of_memory") && calls("__alloc_pages");
     let is_of_a_group = calls("mem_cgroup") || calls("try_charge");
     (is_global && !is_of_a_group).then(|| {
@@ -225,6 +236,25 @@ fn of_running(stack: &KernelStack) -> Option<Proof> {
         let says = format!("{who} finds no free page on the whole node");
         Proof::new(MemoryThrash, Medium, stack.line, says)
     })
+}
+
+/// A task that keeps its processor. For a while that may be the host of a virtual machine, which
+/// does not let it run; where it is seen what it does, or after minutes, it is the kernel, unless it
+/// waits for another processor.
+fn of_locked_up(stack: &KernelStack, seconds: u64) -> Option<Proof> {
+    let who = stack.who().unwrap_or_else(|| "a task".to_owned());
+    let long = format!("a processor has made no progress for {seconds} s in {who}");
+    let proof = |cause, confidence, says| Some(Proof::new(cause, confidence, stack.line, says));
+    let mut functions = stack.instruction.iter().chain(&stack.functions);
+    match functions.next() {
+        Some(function) if function.starts_with("smp_call_function") => None,
+        Some(function) => proof(KernelRegression, Medium, format!("{long}, in {function}")),
+        None if seconds >= NO_HOST_PAUSES_SECONDS => proof(KernelRegression, Medium, long),
+        None => {
+            let says = format!("{long}: the kernel is busy, or its host does not let it run");
+            proof(CpuStarved, Low, says)
+        }
+    }
 }
 
 fn of(stack: &KernelStack, cause: Cause, confidence: Confidence, function: &str) -> Proof {

@@ -41,6 +41,17 @@ pub(super) fn begins(text: &str, words: &[&str]) -> bool {
         || *words == ["HEALTH", "OK"]
         || *words == ["HEALTH", "Fail"]
         || is_evicted(text)
+        || is_node_not_ready(words)
+}
+
+/// `node-1   NotReady   <none>   121d   v1.11.2`, without the header.
+fn is_node_not_ready(words: &[&str]) -> bool {
+    let [_, status, _, age, version] = words else {
+        return false;
+    };
+    let is_age =
+        age.ends_with(['d', 'h', 'm', 's', 'y']) && age.starts_with(|c: char| c.is_ascii_digit());
+    status.starts_with("NotReady") && is_age && version.starts_with("v1.")
 }
 
 /// A row of pods that was evicted, with the message that says why.

@@ -58,12 +58,14 @@ pub(super) fn begins(text: &str, words: &[&str]) -> bool {
         || is_row(words)
 }
 
-/// `Ready   False   Tue, 18 Dec 2018 21:20:18 +0000   …   KubeletNotReady   PLEG is …`
+/// `Ready   False   Tue, 18 Dec 2018 21:20:18 +0000   …   KubeletNotReady   PLEG is …`, or without
+/// times: `Ready   False   KubeletNotReady`.
 fn is_row(words: &[&str]) -> bool {
-    let [kind, status, _, _, _, ..] = words else {
+    let [kind, status, third, more @ ..] = words else {
         return false;
     };
-    matches!(*status, "True" | "False" | "Unknown") && TYPES.contains(kind)
+    let is_long = more.len() >= 2 || third.starts_with("Kubelet");
+    is_long && matches!(*status, "True" | "False" | "Unknown") && TYPES.contains(kind)
 }
 
 /// Reads a row; says whether it is one.

@@ -16,12 +16,45 @@ const MANY_CONTAINERS: u64 = 2000;
 /// Pods of more than four containers each.
 const MANY_RUNNING: u64 = 500;
 
+/// Each keeps its process id; nodes have 32768 of them where nothing else is configured.
+const MANY_ZOMBIES: u64 = 5000;
+
+/// Reads what `docker info` tells of it: `Containers: 6214`.
+pub(super) fn read_info(text: &str, line: u64, seen: &mut Seen) -> bool {
+    let Some(count) = text.strip_prefix("Containers: ") else {
+        return false;
+    };
+    if let Ok(count) = count.trim().parse()
+        && count >= MANY_CONTAINERS
+    {
+        too_many(count, ", running and exited", Confidence::High, line, seen);
+    }
+    true
+}
+
+fn too_many(count: u64, which: &str, confidence: Confidence, line: u64, seen: &mut Seen) {
+    let says = format!("the runtime keeps {count} containers{which}");
+    let cause = Cause::TooManyContainers;
+    seen.proof(Proof::new(cause, confidence, line, says));
+}
+
 /// Reads the number of containers that `command` counted; says whether it was that.
 pub(super) fn read_count(command: &str, text: &str, line: u64, seen: &mut Seen) -> bool {
     let Some(count) = text.parse::<u64>().ok() else {
         return false;
     };
-    if !command.contains("wc -l") || command.contains("grep") {
+    if !command.contains("wc -l") {
+        return false;
+    }
+    if command.starts_with("ps ") && command.contains("defunct") {
+        if count >= MANY_ZOMBIES {
+            let says = format!("{count} processes have ended and nothing reaps them");
+            let cause = Cause::PidsExhausted;
+            seen.proof(Proof::new(cause, Confidence::Low, line, says));
+        }
+        return true;
+    }
+    if command.contains("grep") {
         return false;
     }
     let lists = command.contains("docker ps") || command.contains("crictl ps");
@@ -34,9 +67,7 @@ pub(super) fn read_count(command: &str, text: &str, line: u64, seen: &mut Seen) 
     };
     if count >= most {
         let which = if is_all { ", running and exited" } else { "" };
-        let says = format!("the runtime keeps {count} containers{which}");
-        let cause = Cause::TooManyContainers;
-        seen.proof(Proof::new(cause, confidence, line, says));
+        too_many(count, which, confidence, line, seen);
     }
     true
 }

@@ -11,10 +11,15 @@ use crate::proof::Proof;
 pub(super) struct Memory {
     has_available: bool,
     total: f64,
+    available: Option<f64>,
 }
 
 /// If less than this share is available, the kernel evicts pages of running programs.
 const SHORT_SHARE: f64 = 0.02;
+
+/// The same where no swap is left either.
+const SHORT_SHARE_WITHOUT_SWAP: f64 = 0.12;
+const USED_UP: f64 = 0.01;
 
 impl Memory {
     /// `total  used  free  shared  buff/cache  available`
@@ -37,20 +42,35 @@ impl Memory {
             Some(&"-/+") => words.get(3),
             _ => None,
         };
+        let mut prove = |available: f64, confidence, more: &str| {
+            let share = available / self.total * 100.0;
+            let says = format!("{share:.1} % of the memory is available{more}");
+            seen.proof(Proof::new(Cause::MemoryThrash, confidence, line, says));
+        };
+        let is_below = |available: f64, share| self.total > 0.0 && available < self.total * share;
+        if words.first() == Some(&"Swap:")
+            && let Some(available) = self.available
+            && is_below(available, SHORT_SHARE_WITHOUT_SWAP)
+            && !is_below(available, SHORT_SHARE)
+            && is_used_up(&words)
+        {
+            prove(available, Confidence::Low, ", and no swap is left");
+        }
         let Some(available) = available.and_then(|available| amount(available)) else {
             return;
         };
-        if self.total > 0.0 && available < self.total * SHORT_SHARE {
-            let share = available / self.total * 100.0;
-            let says = format!("{share:.1} % of the memory is available");
-            seen.proof(Proof::new(
-                Cause::MemoryThrash,
-                Confidence::Medium,
-                line,
-                says,
-            ));
+        if is_below(available, SHORT_SHARE) {
+            prove(available, Confidence::Medium, "");
         }
+        self.available = Some(available);
     }
+}
+
+/// Whether there is swap, of `Swap:  511Mi  511Mi  0B`, and none is free.
+fn is_used_up(words: &[&str]) -> bool {
+    let number = |at: usize| words.get(at).and_then(|word| amount(word));
+    let (total, free) = (number(1), number(3));
+    total > Some(0.0) && free <= total.map(|total| total * USED_UP) && free.is_some()
 }
 
 /// `32019`, `31Gi`, `1.1G`, `512M`: in one unit, whichever it is.

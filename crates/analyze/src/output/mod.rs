@@ -139,10 +139,13 @@ impl OutputReader {
             self.ends();
             return Took::Around;
         }
-        if let Some(command) = Command::at_prompt(text, number) {
+        if let Some(mut command) = Command::at_prompt(text, number) {
             let is_stack = command.text.contains("/stack");
             self.form = command.form().filter(|_| !is_stack);
             self.log_lines = 0;
+            if command.without_remark() {
+                command.is_said_to_hang(&mut self.seen);
+            }
             self.typed = Some(command.clone());
             self.pending = Some(command);
             return match self.form {
@@ -160,7 +163,7 @@ impl OutputReader {
             && let Some(command) = self.typed.take()
         {
             self.pending = None;
-            command.hung(&mut self.seen);
+            command.is_said_to_hang(&mut self.seen);
             return Took::Around;
         }
         if let Some(command) = prose::bare_command(text, number) {
@@ -168,7 +171,7 @@ impl OutputReader {
         }
         if let Some(command) = self.pending.take() {
             if text.starts_with("^C") {
-                command.hung(&mut self.seen);
+                command.interrupted(&mut self.seen);
                 return Took::Around;
             }
             if command.printed(text, number, &mut self.seen) {

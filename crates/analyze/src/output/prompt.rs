@@ -11,7 +11,7 @@ use super::memory::Memory;
 use super::process::ProcessStatus;
 use super::strace::Strace;
 use super::unit::Unit;
-use super::{counts, freezer, has_any};
+use super::{counts, freezer, has_any, prose};
 use crate::proof::Proof;
 
 /// A command that was typed.
@@ -110,6 +110,16 @@ impl Command {
         })
     }
 
+    /// Takes the remark behind it away: `docker ps   (no return)`. Says whether it was that the command hangs.
+    pub(super) fn without_remark(&mut self) -> bool {
+        let command = self.text.rsplit_once("  (");
+        let command = command.filter(|(_, remark)| prose::is_remark(remark));
+        let command = command.map(|(command, _)| command.trim_end().to_owned());
+        let has_remark = command.is_some();
+        self.text = command.unwrap_or_else(|| std::mem::take(&mut self.text));
+        has_remark
+    }
+
     fn words(&self) -> Vec<&str> {
         self.text.split_ascii_whitespace().collect()
     }
@@ -162,8 +172,17 @@ impl Command {
     }
 
     /// It was interrupted before it printed anything.
-    pub(super) fn hung(&self, seen: &mut Seen) {
-        let says = format!("`{}` was interrupted before it printed anything", self.text);
+    pub(super) fn interrupted(&self, seen: &mut Seen) {
+        self.hung("was interrupted before it printed anything", seen);
+    }
+
+    /// A remark says that it hangs.
+    pub(super) fn is_said_to_hang(&self, seen: &mut Seen) {
+        self.hung("is said to hang", seen);
+    }
+
+    fn hung(&self, how: &str, seen: &mut Seen) {
+        let says = format!("`{}` {how}", self.text);
         let Some((cause, confidence)) = self.blames() else {
             return seen.trouble(self.line, says);
         };
@@ -197,7 +216,9 @@ impl Command {
                 seen.proof(Proof::new(cause, Confidence::Medium, line, says));
                 true
             }
-            "find" | "ls" | "docker" | "crictl" => counts::read_count(&self.text, text, line, seen),
+            "find" | "ls" | "ps" | "docker" | "crictl" => {
+                counts::read_count(&self.text, text, line, seen)
+            }
             _ => false,
         }
     }

@@ -17,8 +17,9 @@ const PROGRAMS: [&str; 5] = ["docker", "crictl", "ctr", "nerdctl", "podman"];
 
 /// What people write of a command that does not return: words of their own, and phrases.
 const HANGS: [&str; 6] = ["hang", "hangs", "hanging", "hanged", "hung", "unresponsive"];
-const DOES_NOT_RETURN: [&str; 15] = [
+const DOES_NOT_RETURN: [&str; 16] = [
     "no response",
+    "no return",
     "not respond",
     "n't respond",
     "never return",
@@ -77,8 +78,11 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
 fn is_said_to_hang(text: &str) -> bool {
     let is_around = |char: char| !char.is_ascii_alphabetic();
     let mut words = text.split_ascii_whitespace();
-    words.any(|word| HANGS.contains(&word.trim_matches(is_around)))
-        || has_any(text, &DOES_NOT_RETURN)
+    let hangs = |word: &str| {
+        let word = word.trim_matches(is_around);
+        HANGS.iter().any(|hangs| hangs.eq_ignore_ascii_case(word))
+    };
+    words.any(hangs) || has_any(text, &DOES_NOT_RETURN)
 }
 
 /// Parts of a sentence that each say something of a command of their own.

@@ -3,7 +3,7 @@
 use causes::Cause;
 use causes::finding::Confidence;
 
-use super::{Seen, TIMED_OUT, has_any};
+use super::{Seen, TIMED_OUT, counts, has_any};
 use crate::proof::Proof;
 
 /// Whether only such output has this line.
@@ -41,6 +41,9 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
     }
     let is_a_try = seen.tries_defaults && text.contains("dockershim.sock");
     if is_a_try || has_any(text, &NOT_ALLOWED) {
+        return;
+    }
+    if counts::read_info(text, line, seen) {
         return;
     }
     let mut prove = |confidence, says: &str| {

@@ -63,6 +63,34 @@ impl PsReader {
         fits
     }
 
+    /// The command that prints the next rows, which may have no header: `ps -eo pid,stat,args | grep D`.
+    pub fn asked(&mut self, command: &str) {
+        let mut words = command
+            .split_ascii_whitespace()
+            .skip_while(|word| *word != "ps");
+        let is_option =
+            |word: &&str| word.trim_start_matches('-').ends_with('o') && word.len() <= 4;
+        let format = words.find(is_option).and_then(|_| words.next());
+        let columns = format.unwrap_or_default().split(',');
+        let columns: Vec<String> = columns
+            .map(|column| {
+                column
+                    .split([':', '='])
+                    .next()
+                    .unwrap_or_default()
+                    .to_ascii_uppercase()
+            })
+            .collect();
+        let has = |name: &str| columns.iter().any(|column| column == name);
+        // The time of a start has blanks in it.
+        let is_usable =
+            has("PID") && !has("LSTART") && columns.last().is_some_and(|last| is_command(last));
+        if is_usable {
+            self.columns = Some(columns);
+            self.branch.clear();
+        }
+    }
+
     /// All rows.
     pub fn take_rows(&mut self) -> Vec<Row> {
         std::mem::take(&mut self.rows)
@@ -91,8 +119,11 @@ fn may_be_row(line: &str) -> bool {
 }
 
 fn is_header(words: &[&str]) -> bool {
-    let command = |word: &&str| matches!(*word, "COMMAND" | "CMD" | "COMM" | "ARGS");
-    words.contains(&"PID") && words.iter().any(command)
+    words.contains(&"PID") && words.iter().any(|word| is_command(word))
+}
+
+fn is_command(column: &str) -> bool {
+    matches!(column, "COMMAND" | "CMD" | "COMM" | "ARGS")
 }
 
 /// Parses a row by its header; the last column takes the rest of the line.
@@ -243,6 +274,25 @@ mod tests {
             assert!(reader.line(line, 1), "{line}");
         }
         reader.take_rows().pop().unwrap()
+    }
+
+    #[test]
+    fn the_columns_that_a_command_asks_for_need_no_header() {
+        let mut reader = PsReader::default();
+        reader.asked("# ps -eo pid,stat,wchan:30,args | grep '[k]ubelet '");
+        assert!(reader.line(
+            "  40277 Dsl  rpc_wait_bit_killable   /usr/bin/kubelet --v=4",
+            2
+        ));
+        let row = reader.take_rows().pop().unwrap();
+        assert_eq!((row.pid, row.state.as_deref()), (40277, Some("Dsl")));
+        assert_eq!(row.wchan.as_deref(), Some("rpc_wait_bit_killable"));
+        // Nothing tells whose they are, or where the command begins.
+        for command in ["ps -eo stat,args", "ps axo pid,lstart,args", "ps aux"] {
+            let mut reader = PsReader::default();
+            reader.asked(command);
+            assert!(!reader.line("  40277 Dsl  rpc_wait_bit_killable   /usr/bin/kubelet", 2));
+        }
     }
 
     #[test]

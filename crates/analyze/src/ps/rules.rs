@@ -127,6 +127,13 @@ pub fn waits_for_gpu_driver(rows: &[Row]) -> Option<&Row> {
     rows.iter().find(waits)
 }
 
+/// A process in uninterruptible sleep in a function of the kernel that tells of no cause.
+pub fn waits_elsewhere(rows: &[Row]) -> Option<(&Row, &str)> {
+    let waiting = rows.iter().filter(|row| is_in(row, 'D'));
+    let mut waiting = waiting.filter_map(|row| Some((row, row.wchan.as_deref()?)));
+    waiting.find(|(_, wchan)| cause_of_function(wchan.trim_start_matches("__")).is_none())
+}
+
 fn is_of_gpu_driver(row: &Row) -> bool {
     let name = name(row);
     name.starts_with("nvidia-") || name.starts_with("nvc:")

@@ -199,6 +199,24 @@ pub(super) const FAILURES: &[Failure] = &[
         "UnmountVolume.TearDown failed",
         "a volume cannot be unmounted",
     ),
+    Failure {
+        with: &["Operation for "],
+        // That tells more.
+        without: &["TearDown failed"],
+        lines: 2,
+        ..failure(
+            "nestedpendingoperations.go:",
+            "an operation on a volume fails time after time",
+        )
+    },
+    Failure {
+        lines: 2,
+        ..failure(
+            "failed to update container",
+            "the resources of a container cannot be changed",
+        )
+    },
+    failure("A stop job is running for ", "a unit does not stop"),
     failure("setting cgroup config", NO_CONTROL_GROUP),
     failure("applying cgroup configuration", NO_CONTROL_GROUP),
     Failure {
@@ -215,6 +233,10 @@ pub(super) const FAILURES: &[Failure] = &[
     failure(
         "NETDEV WATCHDOG: ",
         "a network device does not transmit in time",
+    ),
+    failure(
+        "BUG: soft lockup",
+        "a processor made no progress for a while",
     ),
     failure("vmalloc: allocation failure", NO_KERNEL_MEMORY),
     failure("page allocation failure: order:0", NO_KERNEL_MEMORY),

@@ -46,7 +46,9 @@ pub(super) const SIGNS: &[Sign] = &[
     sign("libceph: mon", Kernel, StorageUnresponsive, Low)
         .with(&["socket closed", "connect error", "session lost"])
         .lines(3),
-    sign("BUG: soft lockup", Kernel, KernelRegression, Medium),
+    sign("libceph: connect ", Kernel, StorageUnresponsive, Low)
+        .with(&[" error -"])
+        .lines(2),
     sign("BUG: unable to handle ", Kernel, KernelRegression, Medium).with(&[
         "NULL pointer",
         "page fault",

@@ -47,7 +47,7 @@ pub(super) const SIGNS: &[Sign] = &[
         Certain,
     ),
     sign(
-        "received message larger than max",
+        "eceived message larger than max",
         Kubelet,
         ListExceedsGrpcLimit,
         Certain,
@@ -103,6 +103,13 @@ pub(super) const SIGNS: &[Sign] = &[
         SystemdOverloaded,
         Medium,
     ),
+    sign(
+        "Timed out while waiting for StopUnit",
+        Kubelet,
+        SystemdOverloaded,
+        Low,
+    )
+    .lines(3),
     sign(
         "destination has a full message queue",
         Kubelet,
@@ -173,6 +180,13 @@ pub(super) const SIGNS: &[Sign] = &[
         Medium,
     )
     .with(LATE),
+    sign(
+        "skipping: rpc error: code = DeadlineExceeded",
+        Kubelet,
+        RuntimeUnresponsive,
+        Low,
+    )
+    .lines(3),
     // The dockershim's words for a request to dockerd that got no answer.
     sign(
         "operation timeout: context deadline exceeded",
@@ -181,6 +195,13 @@ pub(super) const SIGNS: &[Sign] = &[
         Medium,
     )
     .with(&["failed to create a sandbox for pod"]),
+    // The runtime waits for its plugins no longer.
+    sign(
+        "netplugin failed with no error message: signal: killed",
+        Kubelet,
+        CniPluginHang,
+        Medium,
+    ),
     // What ovn-kubernetes answers its plugin.
     sign("timed out waiting for OVS", Kubelet, CniPluginHang, Medium),
     sign(
@@ -250,6 +271,15 @@ pub(super) const SIGNS: &[Sign] = &[
         Medium,
     )
     .with(DISK_RESOURCES),
+    // Why a pod finds no node.
+    sign("NodeUnderDiskPressure", Kubelet, DiskFull, Medium),
+    sign(
+        "taint {node.kubernetes.io/disk-pressure",
+        Kubelet,
+        DiskFull,
+        Low,
+    ),
+    sign("System OOM encountered", Kubelet, MemoryThrash, Medium),
     // Why a pod was evicted, as the pod itself tells. The node need not be short of it any more.
     sign("The node had condition: [", Kubelet, DiskFull, Medium).with(&["DiskPressure"]),
     sign("The node had condition: [", Kubelet, MemoryThrash, Low).with(&["MemoryPressure"]),

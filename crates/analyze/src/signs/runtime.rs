@@ -148,6 +148,8 @@ pub(super) const SIGNS: &[Sign] = &[
     .without(&["errno=12"]),
     sign("error reserving ctr name", Runtime, ContainerLock, Low).lines(3),
     sign("slow fdatasync", Runtime, DiskSaturated, Medium),
+    // The same of etcd before 3.4.
+    sign("wal: sync duration of ", Runtime, DiskSaturated, Medium),
     sign("apply request took too long", Runtime, DiskSaturated, Low).lines(3),
     sign(
         "operation timed out while umount",

@@ -141,6 +141,20 @@ pub(super) const SIGNS: &[Sign] = &[
         RuntimeUnresponsive,
         Medium,
     ),
+    // node_exporter's alert.
+    sign("System load per core at ", Systemd, CpuStarved, Low),
+    // node-problem-detector asks for a unit, for at most ten seconds.
+    sign("systemctl show ", Systemd, SystemdOverloaded, Medium)
+        .with(&["failed: signal: killed"])
+        .lines(2),
+    // Somebody looks at open files, and a server does not tell of one.
+    sign(
+        "lsof: WARNING: can't stat() ",
+        Systemd,
+        StorageUnresponsive,
+        Medium,
+    )
+    .with(&["() cifs ", "() nfs", "() ceph "]),
     // The words of the C library, which journald, shells and most programs use.
     sign("No space left on device", Systemd, DiskFull, Medium).without(NO_DISK),
     sign("Under memory pressure", Systemd, MemoryThrash, Low),

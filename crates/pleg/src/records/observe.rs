@@ -377,6 +377,40 @@ mod tests {
         }
     }
 
+    #[test]
+    fn who_has_exited_is_not_brought_back_by_a_list_that_was_held_up() {
+        let clock = Clock(Instant::now());
+        let sandbox = || {
+            Arc::new(ListedSandbox {
+                id: "s1".into(),
+                pod: Some(pod(1)),
+                state: SandboxState::Ready,
+                attempt: 0,
+                created_at: None,
+            })
+        };
+        let running = || [row(1, ContainerState::Running)];
+        let mut told = Told::default();
+        told.records.observe_list(&running(), clock.look(0, 1));
+        told.plan(clock.at(1));
+        told.end(true, clock.at(1));
+
+        told.records.request_reinspect(&pod(1).uid);
+        told.plan(clock.at(10));
+        let (ticket, listed) = told.inspections.remove(0);
+        let mut exited = ListedPod::clone(&listed);
+        exited.containers = vec![row(1, ContainerState::Exited)];
+        let status = PodStatus::from(&exited);
+        told.records
+            .looked(&ticket, &status, clock.at(10), clock.at(11));
+        told.records.commit(&ticket);
+        // One list of what does not concern it, and one that was asked for before it ended.
+        told.records.observe_list(&[sandbox()], clock.look(2, 20));
+        told.records.observe_list(&running(), clock.look(2, 30));
+        let listed = told.records.listed_as(&pod(1).uid).unwrap();
+        assert_eq!(listed.containers[0].state, ContainerState::Exited);
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2000))]
 

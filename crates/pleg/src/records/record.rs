@@ -98,6 +98,7 @@ impl Record {
             self.containers = Freshness::of(look);
             self.removed.clear();
             self.hint.take_if(|hint| hint.at < look.begun);
+            self.forget_ended(pod.map_or(&[], |pod| &pod.containers));
             let pod = pod.cloned().or_else(|| self.expected());
             self.list(pod, look.source);
             return true;
@@ -114,9 +115,9 @@ impl Record {
         let freshness = R::freshness(self);
         if freshness.admits_list(look) {
             *freshness = Freshness::of(look);
-            self.amend(look.source, |known| {
-                *R::of_mut(known) = pod.map(R::of).unwrap_or_default().to_vec();
-            });
+            let rows = pod.map(R::of).unwrap_or_default();
+            R::came(self, rows);
+            self.amend(look.source, |known| *R::of_mut(known) = rows.to_vec());
         } else if !freshness.is_listed_after(look.begun) {
             // Of ids that were looked at since, an inspection tells which of both is so.
             self.contradicted |= self.is_otherwise::<R>(pod);
@@ -202,7 +203,9 @@ impl Record {
     }
 
     pub(super) fn list(&mut self, pod: Option<Arc<ListedPod>>, source: Source) {
-        let pod = pod.map(|pod| self.settled(pod));
+        // cri-dockerd lists a container as created whose start failed, and its status says that it
+        // exited; and a list that was held up tells of one as running that has exited since.
+        let pod = pod.map(|pod| end_rows(pod, &self.ended));
         if self.listed != pod {
             self.source = source;
         }
@@ -214,19 +217,12 @@ impl Record {
         };
     }
 
-    /// The pod with what statuses have told of ends: cri-dockerd lists a container as created
-    /// whose start failed, and its status says that it exited. What has exited does not run
-    /// again, until a list agrees that it had.
-    fn settled(&mut self, pod: Arc<ListedPod>) -> Arc<ListedPod> {
-        if self.ended.is_empty() {
-            return pod;
-        }
-        let rows = &pod.containers;
+    /// A list has come: who is not in it, or has exited in it too, need not be remembered.
+    fn forget_ended(&mut self, listed: &[Arc<ListedContainer>]) {
         self.ended.retain(|id| {
-            let mut rows = rows.iter();
+            let mut rows = listed.iter();
             rows.any(|row| row.id == *id && row.state != ContainerState::Exited)
         });
-        end_rows(pod, &self.ended)
     }
 
     /// An inspection has told how these containers are.
@@ -278,6 +274,9 @@ pub(crate) trait Part: Row {
     /// How fresh this part of a record is.
     fn freshness(record: &mut Record) -> &mut Freshness;
 
+    /// The list has come, with these rows of the pod.
+    fn came(record: &mut Record, rows: &[Arc<Self>]);
+
     /// A look at one id has told how it is; `None` says that it is gone.
     fn found(record: &mut Record, id: &Id, state: Option<Self::State>);
 }
@@ -294,6 +293,8 @@ impl Part for ListedSandbox {
     fn freshness(record: &mut Record) -> &mut Freshness {
         &mut record.sandboxes
     }
+
+    fn came(_: &mut Record, _: &[Arc<Self>]) {}
 
     fn found(_: &mut Record, _: &Id, _: Option<SandboxState>) {}
 }
@@ -313,6 +314,10 @@ impl Part for ListedContainer {
 
     fn freshness(record: &mut Record) -> &mut Freshness {
         &mut record.containers
+    }
+
+    fn came(record: &mut Record, rows: &[Arc<Self>]) {
+        record.forget_ended(rows);
     }
 
     fn found(record: &mut Record, id: &Id, state: Option<ContainerState>) {

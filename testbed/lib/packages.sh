@@ -96,7 +96,7 @@ fetch() {
     trap 'rm -rf "$work"' EXIT
     mkdir "$work/tree"
     case $what in
-        systemd | prometheus) "make_$what" "$work" ;;
+        systemd | prometheus | docker) "make_$what" "$work" ;;
         *) make_containerd "$what" "$work" ;;
     esac
     # Somebody else may have been faster; theirs is as good.

@@ -24,7 +24,7 @@ const STATES: [&str; 16] = [
 ];
 
 /// Functions in which servers, watchers and workers wait for their next task.
-const FUNCTIONS: [&str; 48] = [
+const FUNCTIONS: [&str; 54] = [
     "sync.(*Cond).Wait",
     "sync.(*WaitGroup).Wait",
     "os/signal.",
@@ -73,6 +73,13 @@ const FUNCTIONS: [&str; 48] = [
     "server.(*eventMonitor)",
     "console.(*Epoller).Wait",
     "(*Daemon).execCommandGC",
+    "(*Daemon).ProcessClusterNotifications",
+    "(*DaemonCli).start",
+    "api/server.(*Server).serveAPI",
+    "remote.(*client).processEventStream",
+    "overlay.(*driver).peerOpRoutine",
+    // The output of a container that writes nothing.
+    "fifo.(*fifo).Read",
 ];
 
 /// Loops that call a worker function: they are idle only if they wait themselves.
@@ -127,8 +134,11 @@ pub fn is_idle(state: Option<&str>, calls: &[Call], created_by: Option<&str>) ->
                     &["loop", "run", "watch", "serve", "worker", "monitor", "func"],
                 )
         });
-    let from_signal = created_by.is_some_and(|by| by.starts_with("os/signal."));
-    near && (!waits.is_outside() || of_connection(calls)) || in_loop || own_loop || from_signal
+    // A subscription to containerd's events is a call that never ends.
+    let waits_for_events = |by: &str| by.contains("(*eventRemote).Subscribe");
+    let is_made_to_wait =
+        created_by.is_some_and(|by| by.starts_with("os/signal.") || waits_for_events(by));
+    near && (!waits.is_outside() || of_connection(calls)) || in_loop || own_loop || is_made_to_wait
 }
 
 /// Connections always wait for the network; the calls over them are made by other goroutines.

@@ -35,7 +35,7 @@ const ANY: Rule = Rule {
 use Confidence::{Certain, High, Low, Medium};
 use Wait::{Bus, Lock, Netlink, Process, Receive, Rpc, Send, Shim, Storage};
 
-const RULES: [Rule; 34] = [
+const RULES: [Rule; 35] = [
     Rule {
         calls: &["pleg.(*GenericPLEG).relist", "pleg.(*GenericPLEG).Relist"],
         waits: &[Send],
@@ -76,6 +76,17 @@ const RULES: [Rule; 34] = [
         minutes: 10,
         cause: Cause::RuntimeUnresponsive,
         says: "dockerd has not finished its start: it waits for the state of its containers",
+        ..ANY
+    },
+    Rule {
+        // It is answered within a millisecond, so it is hardly ever seen in a dump by chance; whoever
+        // holds a container's lock meanwhile waits for the same.
+        calls: &["version/v1.(*versionClient).Version"],
+        waits: &[Rpc],
+        program: Some(Program::Dockerd),
+        cause: Cause::RuntimeUnresponsive,
+        confidence: Certain,
+        says: "containerd does not answer dockerd's Version call, which waits for no container",
         ..ANY
     },
     Rule {

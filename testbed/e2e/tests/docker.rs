@@ -1,0 +1,88 @@
+//! `pleg analyze` of the goroutines that a real dockerd writes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use e2e::doctor::only;
+use e2e::pleg_json;
+use serde_json::Value;
+use testbed_driver::Testbed;
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+
+/// A call is under way by then.
+const UNDER_WAY: Duration = Duration::from_secs(2);
+
+/// A dockerd with containers.
+struct Docker {
+    testbed: Arc<Testbed>,
+}
+
+impl Docker {
+    async fn with(names: &[&str]) -> Self {
+        let testbed = Testbed::up("1.7", "docker").await.unwrap();
+        testbed.verb(&["dockerd"]).await.unwrap();
+        let testbed = Arc::new(testbed);
+        for name in names {
+            let run = ["docker", "run", "--detach", "--network", "host", "--name"];
+            let words = [&run[..], &[name, "pleg.test/busybox"]].concat();
+            testbed.verb(&words).await.unwrap();
+        }
+        Self { testbed }
+    }
+
+    async fn verb(&self, words: &[&str]) -> String {
+        self.testbed.verb(words).await.unwrap()
+    }
+
+    /// A call that is not answered for now.
+    fn call(&self, words: &'static [&'static str]) -> JoinHandle<String> {
+        let testbed = self.testbed.clone();
+        tokio::spawn(async move { testbed.verb(words).await.unwrap() })
+    }
+
+    /// What its goroutines tell of this moment.
+    async fn explained(&self) -> Value {
+        let file = self.verb(&["docker-stacks"]).await;
+        let explained = pleg_json(&["analyze", file.trim()]);
+        assert_eq!(explained["inputs"][0]["kind"], "goroutine-dump");
+        explained
+    }
+}
+
+#[tokio::test]
+async fn dockerd_tells_by_its_goroutines_what_it_waits_for() {
+    let docker = Docker::with(&["web", "db", "cache"]).await;
+    assert_eq!(docker.explained().await["findings"], Value::Array(vec![]));
+
+    // It holds the lock of a container while it waits for the shim.
+    let inspect = ["docker", "inspect", "--format", "{{.Id}}", "db"];
+    let id = docker.verb(&inspect).await;
+    docker.verb(&["shim-stop", id.trim()]).await;
+    let stop = docker.call(&["docker", "stop", "db"]);
+    sleep(UNDER_WAY).await;
+    let inspected = docker.call(&["docker", "inspect", "db"]);
+    sleep(UNDER_WAY).await;
+    let finding = only(&docker.explained().await, "container-lock");
+    assert_eq!(finding["culprit"]["process"], "dockerd", "{finding:#}");
+    docker.verb(&["shim-cont", id.trim()]).await;
+    stop.await.unwrap();
+    inspected.await.unwrap();
+
+    // It waits for containerd, whoever holds a lock meanwhile: one call waits for no container.
+    docker.verb(&["stop"]).await;
+    let info = docker.call(&["docker", "info"]);
+    sleep(UNDER_WAY).await;
+    let stop = docker.call(&["docker", "stop", "web"]);
+    let inspected = docker.call(&["docker", "inspect", "web"]);
+    sleep(UNDER_WAY).await;
+    let explained = docker.explained().await;
+    let first = &explained["findings"][0];
+    assert_eq!(first["cause"], "runtime-unresponsive", "{explained:#}");
+    assert_eq!(first["confidence"], "certain", "{explained:#}");
+    docker.verb(&["cont"]).await;
+    for call in [info, stop, inspected] {
+        call.await.unwrap();
+    }
+    assert_eq!(docker.explained().await["findings"], Value::Array(vec![]));
+}

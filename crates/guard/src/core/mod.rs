@@ -294,7 +294,9 @@ impl Guard {
         let lists = self.lists.iter().filter_map(Lists::oldest);
         let lists = lists.filter(|asked| !governor.has_answered_since(*asked));
         let since = lists.chain(governor.silent_since()).min();
-        since.is_some_and(|since| now >= since + self.settings.list_overdue)
+        let since = since.map(|since| since.max(governor.last_answer()));
+        let long = governor.silent_after(self.settings.list_overdue);
+        since.is_some_and(|since| now >= since + long)
     }
 
     /// Whether the last list of a kind that was asked for was refused.

@@ -124,7 +124,10 @@ impl Prober {
     pub(super) fn ended(&mut self, key: &Key, outcome: &Outcome, now: Instant) {
         match outcome {
             Outcome::Lost => self.governor.lost(key),
-            _ => self.governor.answered(key, now),
+            Outcome::NotFound | Outcome::Failed | Outcome::Strange => {
+                self.governor.failed(key, now)
+            }
+            Outcome::Messages(_) => self.governor.answered(key, now),
         };
     }
 

@@ -29,7 +29,8 @@ impl Engine {
                 self.rounds.give_up_all();
                 self.governor.lost(&key)
             }
-            _ => self.governor.answered(&key, now.instant),
+            Some(_) => self.governor.failed(&key, now.instant),
+            None => self.governor.answered(&key, now.instant),
         };
         let asked = about.as_ref().and_then(|about| about.pod.as_ref());
         let answer = match asked {

@@ -25,8 +25,10 @@ const MOST_SLOWER: usize = 1024;
 
 #[derive(Debug, Default)]
 pub(super) struct Evidence {
-    /// The beginning of the newest call that was answered, of any kind.
+    /// The beginning of the newest call that was answered, if only by an error.
     any: Option<Instant>,
+    /// The same of those that were answered well.
+    good: Option<Instant>,
     /// The beginnings of the last calls of each kind that were answered.
     of_kind: BTreeMap<Rpc, VecDeque<Instant>>,
     took: BTreeMap<Rpc, Lately>,
@@ -61,9 +63,16 @@ impl Lately {
 }
 
 impl Evidence {
-    /// A call that was made at `begun` has been answered.
+    /// A call that was made at `begun` has failed: the runtime lives, and how soon an error comes
+    /// says nothing of who waits for more.
+    pub(super) fn failed(&mut self, begun: Instant) {
+        self.any = self.any.max(Some(begun));
+    }
+
+    /// A call that was made at `begun` has been answered well.
     pub(super) fn answered(&mut self, rpc: Rpc, begun: Instant) {
         self.any = self.any.max(Some(begun));
+        self.good = self.good.max(Some(begun));
         let of_kind = self.of_kind.entry(rpc).or_default();
         if of_kind.len() == REMEMBERED {
             of_kind.pop_front();
@@ -128,9 +137,14 @@ impl Evidence {
         of_kind.filter(|begun| **begun >= time).count()
     }
 
-    /// Whether any call was answered that was made at `time` or later.
+    /// Whether any call was answered that was made at `time` or later, if only by an error.
     pub(super) fn any_since(&self, time: Instant) -> bool {
-        self.any.is_some_and(|begun| begun >= time)
+        self.any >= Some(time)
+    }
+
+    /// Whether any was answered well.
+    pub(super) fn good_since(&self, time: Instant) -> bool {
+        self.good >= Some(time)
     }
 
     /// Whether a call of this kind was answered that was made at `time` or later.

@@ -33,6 +33,9 @@ pub const SUSPECT: Duration = Duration::from_secs(1);
 /// has become slow, one may be answered quickly by chance.
 const WITNESSES: usize = 3;
 
+/// After one that has failed, another is wanted only so much later.
+const ANOTHER_WITNESS: Duration = Duration::from_millis(250);
+
 /// How many times the usual time a status call may take before it is suspect.
 const TIMES_USUAL: u32 = 4;
 
@@ -69,8 +72,12 @@ pub struct Governor {
     moved: Instant,
     /// When something was last answered, or asked while nothing else was outstanding.
     answered: Instant,
+    /// How long that had taken.
+    took: Duration,
     /// The end of the last time in which nothing was answered for a while.
     stalled: Option<Instant>,
+    /// When a call last failed.
+    failed: Option<Instant>,
     /// The last call to end has lost its connection, or found none.
     is_away: bool,
     status_overdue: Duration,
@@ -114,7 +121,9 @@ impl Governor {
             open: most,
             moved: now,
             answered: now,
+            took: Duration::ZERO,
             stalled: None,
+            failed: None,
             is_away: false,
             status_overdue: config.status_overdue,
             outstanding: BTreeMap::new(),
@@ -199,15 +208,31 @@ impl Governor {
         }
     }
 
-    /// The runtime answered a call, if only by an error; gives what it asked for.
-    pub fn answered(&mut self, key: &Key, now: Instant) -> Option<About> {
+    /// The runtime answered a call by an error; gives what it asked for.
+    pub fn failed(&mut self, key: &Key, now: Instant) -> Option<About> {
+        let entry = self.end(key, now)?;
+        self.evidence.failed(entry.since);
+        self.failed = Some(now);
+        Some(entry.about)
+    }
+
+    fn end(&mut self, key: &Key, now: Instant) -> Option<Entry> {
         let entry = self.outstanding.remove(key)?;
         self.is_away = false;
-        self.evidence.answered(key.0, entry.since);
         if now >= self.answered + STALL {
             self.stalled = Some(now);
         }
         self.answered = now;
+        self.took = now.duration_since(entry.since);
+        self.open = (self.open * 2).min(self.most);
+        self.moved = now;
+        Some(entry)
+    }
+
+    /// The runtime answered a call well; gives what it asked for.
+    pub fn answered(&mut self, key: &Key, now: Instant) -> Option<About> {
+        let entry = self.end(key, now)?;
+        self.evidence.answered(key.0, entry.since);
         // Neither what was stuck nor a stall of the whole runtime is the measure of what is
         // usual.
         let stalled = self.stalled.is_some_and(|end| entry.since < end);
@@ -221,8 +246,6 @@ impl Governor {
             None if took < SUSPECT => self.evidence.is_prompt(key),
             _ => {}
         }
-        self.open = (self.open * 2).min(self.most);
-        self.moved = now;
         Some(entry.about)
     }
 
@@ -263,7 +286,7 @@ impl Governor {
                 entry.stuck = Some((Stuck::Alone, since));
             } else if entry.stuck.is_none()
                 && age >= overdue_after(usual, self.status_overdue, waiting[call] == 1)
-                && self.evidence.any_since(later)
+                && self.evidence.good_since(later)
             {
                 entry.stuck = Some((Stuck::WithItsKind, now));
             }
@@ -339,12 +362,27 @@ impl Governor {
         ages.max().filter(|age| *age >= SLOW_STATUS)
     }
 
-    /// Since when nothing at all was answered of what was asked, if anything was asked.
+    /// Since when nothing at all was answered of what was asked, and no answer has come, if anything
+    /// was asked.
     pub fn silent_since(&self) -> Option<Instant> {
         let waiting = self.outstanding.values();
         let waiting = waiting.filter(|entry| entry.stuck.is_none());
         let since = waiting.map(|entry| entry.since);
-        since.filter(|since| !self.evidence.any_since(*since)).min()
+        let since = since
+            .filter(|since| !self.evidence.any_since(*since))
+            .min()?;
+        Some(since.max(self.answered))
+    }
+
+    /// When something was last answered, or asked while nothing else was outstanding.
+    pub fn last_answer(&self) -> Instant {
+        self.answered
+    }
+
+    /// After how long without an answer a runtime is silent, and not only slow: `least`, or twice the
+    /// time that the last answer took.
+    pub fn silent_after(&self, least: Duration) -> Duration {
+        (self.took * 2).min(LONGEST).max(least)
     }
 
     /// Whether any call was answered that was made at `time` or later.
@@ -354,13 +392,17 @@ impl Governor {
 
     /// A kind of status call of which one is silent while few others were asked since.
     pub fn wants_witness(&self, now: Instant) -> Option<Rpc> {
-        // Whom nobody can ask is no witness, and would be wanted again at once.
-        if self.is_away {
+        // Whom nobody can ask is no witness, nor who fails: another would be wanted at once.
+        if self.is_away
+            || self
+                .failed
+                .is_some_and(|failed| now < failed + ANOTHER_WITNESS)
+        {
             return None;
         }
         let suspects = self.outstanding.iter().filter(|((_, id), entry)| {
             // A runtime that answers nothing at all answers no witness either.
-            let answers = self.evidence.any_since(entry.since);
+            let answers = self.evidence.good_since(entry.since);
             id.is_some() && entry.stuck.is_none() && answers && now >= entry.since + SUSPECT
         });
         let mut alone = suspects.filter(|((call, _), entry)| {
@@ -395,9 +437,12 @@ impl Governor {
             let steps = steps.map(|step| entry.since + step);
             steps.into_iter().filter(|time| *time > now).min()
         });
+        let witness = self.failed.map(|failed| failed + ANOTHER_WITNESS);
+        let witness = witness.filter(|_| !self.outstanding.is_empty());
         let shrinks = !self.outstanding.is_empty() && self.open > SMALLEST_WINDOW + RESERVED;
         let shrinks = shrinks.then(|| self.moved + PAUSE);
-        named.chain(shrinks).filter(|time| *time > now).min()
+        let others = shrinks.into_iter().chain(witness);
+        named.chain(others).filter(|time| *time > now).min()
     }
 }
 

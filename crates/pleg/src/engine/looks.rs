@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::governor::SUSPECT;
 use super::relister::Ages;
 use super::reporter::Seen;
 use super::rounds::{Ended, LASTING};
@@ -249,11 +248,8 @@ impl Engine {
             .chain(self.doubts.failing())
             .collect();
         let overdue = self.relister.is_overdue(ages);
-        let silent = self.governor.silent_since().filter(|since| {
-            // A sweep has had its chance to be answered.
-            let limit = self.relister.overdue_after() + SUSPECT;
-            overdue && instant >= *since + limit
-        });
+        let silent = self.governor.silent_since();
+        let silent = silent.filter(|since| overdue && instant >= *since + self.silent_after());
         let mut stuck = self.stuck(ages, now);
         if silent.is_some() {
             // Who was stuck before everybody fell silent may not be any more.

@@ -387,11 +387,12 @@ impl Engine {
     pub(crate) fn alarm(&self, now: Instant) -> Instant {
         let steps = self.relister.steps();
         let since: Vec<Instant> = self.node_calls().collect();
-        let silent = self.relister.overdue_after() + SUSPECT;
-        let steps = steps.chain([silent]);
+        let silent = self.governor.silent_since();
+        let silent = silent.map(|since| since + self.silent_after());
         let lists = steps.flat_map(|step| since.iter().map(move |since| *since + step));
         let heartbeat = (!since.is_empty()).then(|| self.heartbeat + HEARTBEAT);
-        let lists = lists.chain(heartbeat).filter(|time| *time > now).min();
+        let lists = lists.chain(heartbeat).chain(silent);
+        let lists = lists.filter(|time| *time > now).min();
         let sweeps = self
             .missing(now)
             .any()
@@ -419,6 +420,12 @@ impl Engine {
         .flatten()
         .min()
         .unwrap_or(now + self.config.relist_threshold)
+    }
+
+    /// After how long without any answer the runtime is silent: a sweep has had its chance by then.
+    pub(super) fn silent_after(&self) -> Duration {
+        let least = self.relister.overdue_after() + SUSPECT;
+        self.governor.silent_after(least)
     }
 
     /// The pods whose status call hangs or fails, for whom there is no call to be made, or of

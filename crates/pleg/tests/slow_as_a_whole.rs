@@ -1,0 +1,126 @@
+//! A runtime that is slow for everybody is no runtime that is silent, and nobody in it is stuck.
+
+mod node;
+
+use std::collections::BTreeSet;
+
+use node::{Node, broken, many, named, seconds};
+use pleg::out::health::Reason;
+use pleg::runtime::{CallError, Rpc};
+use sim::{Fault, Sim};
+
+const CALLS: [Rpc; 4] = [
+    Rpc::ContainerStatus,
+    Rpc::PodSandboxStatus,
+    Rpc::ListContainers,
+    Rpc::ListPodSandbox,
+];
+
+/// Eight pods, of whom one container's status may fail, and later these calls take so long: who is
+/// named for it in half a minute.
+async fn named_while_slow(fault: Option<Fault>, slow: f64, calls: &[Rpc]) -> BTreeSet<String> {
+    let node = Node::watch(|sim| many(sim, 8, &["app"])).await;
+    node.at(2.5).await;
+    if let Some(fault) = fault {
+        node.sim
+            .fault(Rpc::ContainerStatus, Some("p0/app.0"), fault);
+        node.sim.exit("p0", "app", 1);
+    }
+    node.at(40.0).await;
+    for call in calls {
+        node.sim.fault(*call, None, Fault::Slow(seconds(slow)));
+    }
+    node.sim.exit("p1", "app", 7);
+    node.sim.exit("p2", "app", 7);
+    let mut all = BTreeSet::new();
+    node.sample(30.0, |_, status| {
+        all.extend(named(&status.stuck).iter().map(ToString::to_string));
+    })
+    .await;
+    all
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_that_fails_at_once_is_no_witness_against_those_that_are_slow() {
+    let gone = Fault::Fail(CallError::NotFound("no such container".into()));
+    for slow in [2.0, 4.0, 6.0] {
+        for calls in [&CALLS[..1], &CALLS[..]] {
+            for fault in [None, Some(broken()), Some(gone.clone())] {
+                let named = named_while_slow(fault.clone(), slow, calls).await;
+                assert!(
+                    named.is_empty(),
+                    "{fault:?}, {slow} s, {calls:?}: {named:?}"
+                );
+            }
+        }
+    }
+}
+
+/// A node on which something has happened just as every call became slow in this way.
+async fn slow_node(slow: impl FnOnce(&Sim)) -> Node {
+    let node = Node::watch(|sim| many(sim, 6, &["app"])).await;
+    node.at(20.0).await;
+    slow(&node.sim);
+    node.sim.exit("p1", "app", 7);
+    node.sim.exit("p2", "app", 7);
+    node
+}
+
+/// For how many seconds of a minute it is called silent, although a call has been answered less than
+/// two seconds ago.
+async fn silent_in_vain(slow: impl FnOnce(&Sim)) -> f64 {
+    let node = slow_node(slow).await;
+    let (mut before, mut answered) = (BTreeSet::new(), -9.0);
+    let mut in_vain = 0.0;
+    node.sample(60.0, |at, status| {
+        let asked = |call: &sim::Outstanding| call.rpc != Rpc::GetContainerEvents;
+        let outstanding = node.sim.outstanding().into_iter().filter(asked);
+        let now: BTreeSet<_> = outstanding
+            .map(|call| (call.rpc, call.id, call.since))
+            .collect();
+        if before.difference(&now).next().is_some() {
+            answered = at;
+        }
+        before = now;
+        if status.health.reason == Reason::RuntimeSilent && at - answered < 2.0 {
+            in_vain += 0.05;
+        }
+    })
+    .await;
+    in_vain
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_runtime_that_answers_each_call_late_is_not_called_silent() {
+    for slow in [2.5, 3.0, 3.5, 4.0, 5.0] {
+        let in_vain = silent_in_vain(|sim| sim.fault_everything(&Fault::Slow(seconds(slow)))).await;
+        // What was said while nothing had been answered yet may stand for a moment.
+        assert!(in_vain < 0.2, "{slow} s each: {in_vain} s");
+    }
+    for (least, most) in [(1.0, 4.0), (2.0, 6.0), (3.0, 5.0)] {
+        let fault = Fault::Jitter(seconds(least), seconds(most));
+        let in_vain = silent_in_vain(|sim| sim.fault_everything(&fault)).await;
+        assert!(in_vain < 0.2, "{least} to {most} s: {in_vain} s");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_hangs_on_a_runtime_that_is_slow_is_named() {
+    for slow in [1.0, 2.0, 3.0, 4.0, 6.0] {
+        let node = slow_node(|sim| {
+            sim.fault_everything(&Fault::Slow(seconds(slow)));
+            sim.fault(Rpc::ContainerStatus, Some("p3/app.0"), Fault::Hang);
+            sim.exit("p3", "app", 7);
+        })
+        .await;
+        let (mut time, mut all) = (0.0, BTreeSet::new());
+        node.sample(120.0, |_, status| {
+            let named = named(&status.stuck);
+            time += 0.05 * f64::from(u8::from(!named.is_empty()));
+            all.extend(named.iter().map(ToString::to_string));
+        })
+        .await;
+        assert_eq!(all, BTreeSet::from(["p3/app.0".to_owned()]), "{slow} s");
+        assert!(time > 90.0, "{slow} s: named for {time} s of two minutes");
+    }
+}

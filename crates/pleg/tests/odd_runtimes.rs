@@ -416,3 +416,42 @@ async fn after_a_sweep_that_lists_do_not_cover_the_next_ones_do_not_wait_for_the
     let well = node.wait(35.0, healthy).await;
     well.unwrap_or_else(|status| panic!("{:?}", status.health));
 }
+
+/// The pod `c` as it is made anew under its UID.
+fn make_anew(sim: &Sim) {
+    let now = sim.now();
+    let mut world = sim.world();
+    let pod = world.run("c", &[], now);
+    pod.sandboxes[0].id = "c.1".into();
+    pod.sandboxes[0].attempt = 1;
+    let mut container = pod.create("app", now).clone();
+    container.id = "c/app.1".into();
+    container.attempt = 1;
+    container.sandbox_id = "c.1".into();
+    container.start(now);
+    pod.containers = vec![container];
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_list_that_was_held_up_brings_nothing_back_into_a_pod_that_was_made_anew() {
+    let lists = [Rpc::ListPodSandbox, Rpc::ListContainers];
+    for (too_large, held_up) in [(lists[0], lists[1]), (lists[1], lists[0])] {
+        let (node, odd) = watch_odd(generic(), |sim, _| node::pods(sim)).await;
+        odd.oddities().tells_the_past = true;
+        node.at(2.5).await;
+        node.sim.fault(too_large, None, Fault::Oversize);
+        node.at(5.0).await;
+        node.sim.fault(held_up, None, Fault::Hang);
+        node.at(8.0).await;
+        node.sim.world().remove("c");
+        node.at(14.0).await;
+        assert_eq!(node.told().matches("Removed c/app.0").count(), 1);
+        make_anew(&node.sim);
+        node.at(20.0).await;
+        node.sim.lift(held_up, None);
+        node.at(40.0).await;
+        let told = node.told();
+        let is_old = told.contains("c/app.0") || told.contains("c.0");
+        assert!(!is_old, "{held_up} came late: {told}");
+    }
+}

@@ -413,3 +413,57 @@ async fn a_list_that_failed_beside_a_sweep_is_asked_for_again_before_all_is_well
     })
     .await;
 }
+
+const LISTS: [Rpc; 2] = [Rpc::ListPodSandbox, Rpc::ListContainers];
+
+#[tokio::test(start_paused = true)]
+async fn a_runtime_that_goes_away_is_unreachable_although_a_list_was_too_large() {
+    for list in LISTS {
+        let node = Node::watch(pods).await;
+        node.at(2.5).await;
+        node.sim.fault(list, None, Fault::Oversize);
+        node.at(5.0).await;
+        node.sim.restart(seconds(60.0));
+        let unreachable =
+            |status: &StatusReport| status.health.reason == Reason::RuntimeUnreachable;
+        let after = node.wait(60.0, unreachable).await.unwrap();
+        assert!(after < 4.0, "{list} too large: after {after} s");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_runtime_that_falls_silent_is_silent_although_both_lists_were_too_large() {
+    let node = Node::watch(pods).await;
+    node.at(2.5).await;
+    for list in LISTS {
+        node.sim.fault(list, None, Fault::Oversize);
+    }
+    node.at(5.0).await;
+    node.sim.stop();
+    let silent = |status: &StatusReport| status.health.reason == Reason::RuntimeSilent;
+    let after = node.wait(60.0, silent).await.unwrap();
+    assert!(after < 6.0, "{after} s");
+    // What is too large is asked for seldom all the same, once it answers again.
+    node.sim.go_on();
+    node.pass(5.0).await;
+    let lists = node.sim.calls_made(Rpc::ListContainers);
+    node.pass(25.0).await;
+    let more = node.sim.calls_made(Rpc::ListContainers) - lists;
+    assert!(more <= 1, "{more} lists in 25 s");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_connection_is_not_hidden_by_a_list_that_is_too_large() {
+    let node = Node::watch(pods).await;
+    node.at(2.5).await;
+    node.sim.fault(Rpc::ListPodSandbox, None, Fault::Oversize);
+    node.sim.fault(Rpc::ListContainers, None, Fault::Hang);
+    node.at(8.0).await;
+    let neither = [Blind::NewPods, Blind::NewContainers];
+    assert_eq!(node.status().await.blind, neither);
+    node.sim.restart(seconds(10.0));
+    node.sample(10.0, |at, status| {
+        assert_eq!(status.blind, neither, "at {at}: {}", status.health.message);
+    })
+    .await;
+}

@@ -27,6 +27,7 @@ impl Engine {
         let about = match answer.error() {
             Some(CallError::Unavailable(_)) => {
                 self.rounds.give_up_all();
+                self.hurry(now);
                 self.governor.lost(&key)
             }
             Some(_) => self.governor.failed(&key, now.instant),

@@ -146,11 +146,16 @@ impl Engine {
         }
     }
 
-    /// Whom the last look has missed, and who differs for longer than an inspection takes.
+    /// Whom the last look has missed, and who differs for longer than an inspection takes, or at all
+    /// while what has happened since the last lists is not seen yet.
     fn not_inspected(&self, now: Instant) -> impl Iterator<Item = &PodUid> {
         let missed = self.missed.iter();
         let missed = missed.filter(|uid| self.differing.since(uid).is_some());
-        let late = now.checked_sub(INSPECTED_WITHIN).into_iter();
+        let since = match self.rounds.owes_a_look() {
+            true => Some(now),
+            false => now.checked_sub(INSPECTED_WITHIN),
+        };
+        let late = since.into_iter();
         let late = late.flat_map(|time| self.differing.up_to(time));
         missed.chain(late.map(|(uid, _)| uid))
     }

@@ -368,7 +368,8 @@ impl Relister {
         let (begun, largest) = (*begun, *largest);
         let (sandboxes, containers) = match (sandboxes, containers) {
             (Ok(sandboxes), Ok(containers)) => (sandboxes, containers),
-            (Err(error), _) | (_, Err(error)) => {
+            // That there is no connection any more is the newer of two.
+            (_, Err(error @ CallError::Unavailable(_))) | (Err(error), _) | (_, Err(error)) => {
                 let error = error.clone();
                 return Some(self.failed(error, now));
             }

@@ -201,12 +201,7 @@ impl Engine {
         if let Some(list) = self.sweeper.take_list(&self.governor) {
             self.ask_node(Question::List(list), Purpose::SweepList, instant);
         }
-        // A status may be late because the whole runtime is stopped, which the lists tell; beside a
-        // proven stream the next one is far away.
-        let is_far = self.period() > self.config.relist_period;
-        if is_far && self.governor.is_any_late(instant) {
-            self.hurry(now);
-        }
+        self.hurry_for_the_late(now);
         // After what a hint has asked for, which is the quicker answer.
         self.begin_relist(now);
         while let Some(inspected) = self.inspector.ended() {
@@ -215,6 +210,23 @@ impl Engine {
         }
         self.end_sweep(now);
         self.review(now);
+    }
+
+    /// A status may be late because the whole runtime is stopped, which the lists tell. Beside a proven
+    /// stream, and after lists that were too large, the next ones are far away.
+    fn hurry_for_the_late(&mut self, now: Moment) {
+        let due = self.relister.due();
+        if due.is_none_or(|due| due <= now.instant + self.config.relist_period) {
+            return;
+        }
+        let is_rare = self.period() > self.config.relist_period;
+        if is_rare && self.governor.is_any_late(now.instant) {
+            self.hurry(now);
+        }
+        let silent = self.governor.silent_since();
+        if silent.is_some_and(|since| now.instant >= since + SUSPECT) {
+            self.relister.hurry(now.instant);
+        }
     }
 
     /// Makes all calls that are wanted and that the governor has room for: first what tells

@@ -110,6 +110,10 @@ impl Records {
             }
         }
         for (uid, record) in &mut self.pods {
+            // Of a pod that was found gone since, and is there again, it says nothing.
+            if self.gone.get(uid).is_some_and(|gone| *gone > look.begun) {
+                continue;
+            }
             let pod = listed.pods.get(uid).map(AsRef::as_ref);
             record.look_at_list::<R>(pod, look);
             note(&mut self.unsettled, uid, record);

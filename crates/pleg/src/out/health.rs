@@ -42,13 +42,16 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use crate::engine::SLOW_STATUS;
 use crate::model::id::{Id, PodRef};
 use crate::model::wall_time::WallTime;
 use crate::out::coverage::{Coverage, Failing, Lists};
 use crate::out::failure::InspectError;
 use crate::runtime::{CallError, OutstandingCall, Rpc};
 use times::GoDuration;
+
+mod message;
+
+pub use message::message;
 
 /// The kubelet's `genericPlegRelistThreshold`.
 pub const RELIST_THRESHOLD: Duration = Duration::from_secs(180);
@@ -397,111 +400,4 @@ fn reason(coverage: &Coverage, now: Instant) -> Reason {
         (_, Some(_)) => Reason::StatusSlow,
         (_, None) => Reason::AllSeen,
     }
-}
-
-/// The sentence that goes with a verdict. While Unhealthy it begins with the kubelet's own.
-pub fn message(
-    coverage: &Coverage,
-    state: HealthState,
-    reason: Reason,
-    now: Instant,
-    threshold: Duration,
-) -> String {
-    let seen = coverage.as_of().map(|seen| seen.instant);
-    let what = match (state, kubelet_healthy(now, seen, threshold)) {
-        (HealthState::Healthy, _) if coverage.failing.is_empty() && coverage.uninspected == 0 => {
-            return "all pods are up to date".to_owned();
-        }
-        (HealthState::Starting | HealthState::Unhealthy, Err(sentence)) => {
-            format!("PLEG is not healthy: {sentence}")
-        }
-        _ => degraded(coverage, reason).to_owned(),
-    };
-    let mut details: Vec<String> = coverage
-        .stuck
-        .iter()
-        .map(|call| StuckCall::new(call, now).to_string())
-        .collect();
-    match &coverage.lists {
-        Lists::Failed(error) => details.push(error.to_string()),
-        Lists::Late(took) => details.push(format!("the last list took {}", tenths(*took))),
-        Lists::Slow(took) => details.push(format!("lists take {}", tenths(*took))),
-        Lists::Good | Lists::Stuck => {}
-    }
-    match (reason, coverage.slow_status) {
-        (Reason::StatusSlow, Some(_)) => {
-            let longer = GoDuration(SLOW_STATUS);
-            details.push(format!("status calls take more than {longer}"));
-        }
-        (Reason::StatusSlow, None) => {
-            details.push("inspections do not finish".to_owned());
-        }
-        _ => {}
-    }
-    let failing = coverage.failing.iter();
-    details.extend(failing.map(|failing| FailingCall::new(failing, now).to_string()));
-    let mut told = named(&details);
-    match coverage.unasked {
-        0 => {}
-        1 => told.push("1 pod waits, because too many calls have not been answered".to_owned()),
-        pods => told.push(format!(
-            "{pods} pods wait, because too many calls have not been answered"
-        )),
-    }
-    match coverage.uninspected {
-        0 => {}
-        1 => told.push("1 pod has yet to be inspected".to_owned()),
-        pods => told.push(format!("{pods} pods have yet to be inspected")),
-    }
-    match told.is_empty() {
-        true => what,
-        false => format!("{what}: {}", told.join("; ")),
-    }
-}
-
-/// A time that changes with each list, in tenths of a second.
-fn tenths(took: Duration) -> GoDuration {
-    GoDuration(Duration::from_millis(took.as_millis() as u64 / 100 * 100))
-}
-
-/// What a degraded node's pods are known by.
-fn degraded(coverage: &Coverage, reason: Reason) -> &'static str {
-    let blind = |what| coverage.blind.contains(&what);
-    match reason {
-        Reason::RuntimeUnreachable => "pods cannot be listed",
-        Reason::RuntimeSilent => "the runtime does not answer any call",
-        _ if blind(Blind::NewPods) && blind(Blind::NewContainers) => {
-            "both lists are unavailable; polling known pods one by one, new pods may be missed"
-        }
-        _ if blind(Blind::NewPods) => {
-            "ListPodSandbox is unavailable; polling sandboxes one by one, new pods may be missed"
-        }
-        _ if blind(Blind::NewContainers) => {
-            "ListContainers is unavailable; polling containers one by one, \
-             new containers may be missed"
-        }
-        Reason::ListSlow | Reason::StatusSlow => "the runtime is slow",
-        Reason::ListStuck
-            if coverage
-                .stuck
-                .iter()
-                .any(|stuck| stuck.about.call == Rpc::Version) =>
-        {
-            "the runtime does not answer Version"
-        }
-        Reason::ListStuck | Reason::ListFails | Reason::ListTooLarge => {
-            "a list is unavailable; polling known pods one by one"
-        }
-        _ => "all pods are up to date except",
-    }
-}
-
-/// How many details a sentence can carry before it becomes a list.
-const NAMED: usize = 3;
-
-/// The first of them, and how many others there are.
-fn named(details: &[String]) -> Vec<String> {
-    let (named, others) = details.split_at(details.len().min(NAMED));
-    let others = (!others.is_empty()).then(|| format!("and {} more", others.len()));
-    named.iter().cloned().chain(others).collect()
 }

@@ -64,6 +64,8 @@ pub struct OutputReader {
     pending: Option<Command>,
     /// The same, until the next prompt.
     typed: Option<Command>,
+    /// The id that was the line before, if it was one.
+    id_before: Option<String>,
     seen: Seen,
 }
 
@@ -158,6 +160,13 @@ impl OutputReader {
             && let Some(command) = &self.typed
         {
             command.took(time, &mut self.seen);
+        }
+        let id = self.id_before.take();
+        self.id_before = prompt::is_id(text).then(|| text.to_owned());
+        if let Some(command) = &self.typed
+            && command.printed_of_late() == Some(text)
+        {
+            command.was_late(id.as_deref(), number, &mut self.seen);
         }
         if prose::is_remark(text)
             && let Some(command) = self.typed.take()

@@ -98,7 +98,8 @@ impl Command {
         let (before, command) = (&text[..at.0], &text[at.0 + at.1.len()..]);
         let command = without_prefixes(command);
         let first = program(command)?;
-        let is_known = COMMANDS.contains(&first);
+        let is_loop = first == "for" && command.contains("; do ");
+        let is_known = COMMANDS.contains(&first) || is_loop;
         let is_prompt = match before.is_empty() {
             true => is_known || at.1 == "❯ ",
             false if is_user_and_host(before) => is_known || is_program(first),
@@ -223,6 +224,31 @@ impl Command {
         }
     }
 
+    /// What a loop prints for each container whose inspection does not return in time:
+    /// `for c in $(docker ps -q); do echo $c; timeout 5 docker inspect $c || echo HANGS; done`.
+    pub(super) fn printed_of_late(&self) -> Option<&str> {
+        let (tried, printed) = self.text.split_once("|| echo ")?;
+        let has_limit = tried.contains("timeout ");
+        let is_inspection = has_any(
+            tried,
+            &["docker inspect", "crictl inspect", "nerdctl inspect"],
+        );
+        let printed = printed.split([';', ' ', '|']).next()?;
+        (has_limit && is_inspection).then(|| printed.trim_matches(['"', '\'']))
+    }
+
+    /// The inspection of this container did not return in time.
+    pub(super) fn was_late(&self, id: Option<&str>, line: u64, seen: &mut Seen) {
+        let of = id.map_or_else(String::new, |id| format!(" {id}"));
+        let says = format!("the inspection of one container{of} did not return in time");
+        let culprit = Culprit {
+            id: id.map(str::to_owned),
+            ..Culprit::default()
+        };
+        let proof = Proof::new(Cause::ContainerLock, Confidence::Medium, line, says);
+        seen.proof(proof.of(culprit));
+    }
+
     /// What is at fault if it does not return.
     pub(super) fn blames(&self) -> Option<(Cause, Confidence)> {
         use Confidence::{Low, Medium};
@@ -271,11 +297,14 @@ impl Command {
 
     /// The id of a container or sandbox in it.
     fn id(&self) -> Option<String> {
-        let words = self.words();
-        let is_id =
-            |word: &&&str| word.len() >= 12 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
-        words.iter().skip(1).find(is_id).map(|id| (*id).to_owned())
+        let mut words = self.words().into_iter().skip(1);
+        words.find(|word| is_id(word)).map(str::to_owned)
     }
+}
+
+/// `e2b8d70f416c`, or longer.
+pub(super) fn is_id(word: &str) -> bool {
+    word.len() >= 12 && word.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// The program of a command, without its path.

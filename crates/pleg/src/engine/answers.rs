@@ -27,7 +27,8 @@ impl Engine {
         let about = match answer.error() {
             Some(CallError::Unavailable(_)) => {
                 self.rounds.give_up_all();
-                self.hurry(now);
+                let soon = now.instant + self.config.relist_period;
+                self.relister.hurry_anyway(soon);
                 self.governor.lost(&key)
             }
             Some(_) => self.governor.failed(&key, now.instant),

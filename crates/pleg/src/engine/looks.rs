@@ -70,7 +70,10 @@ impl Engine {
         };
         match self.rounds.complete(now.instant, seen) {
             Ended::Nothing => {}
-            Ended::Blind => tracing::debug!("no pod was seen by this look"),
+            Ended::Blind => {
+                tracing::debug!("no pod was seen by this look");
+                self.hurry(now);
+            }
             Ended::Look {
                 look,
                 first,
@@ -333,7 +336,7 @@ impl Engine {
         let stuck = self.relister.stuck(ages);
         // Beside a list that hangs it is only asked for to see whether the runtime lives.
         let beside_lists = ages.sandboxes.is_some() || ages.containers.is_some();
-        let overdue = self.relister.overdue_after();
+        let overdue = self.relister.version_overdue_after();
         let version = ages.version.filter(|age| *age >= overdue && !beside_lists);
         let node = [
             (Rpc::Version, version),

@@ -25,8 +25,10 @@ use crate::out::kubelet_view::REQUEST_TIMEOUT;
 use crate::runtime::grpc::MAX_MESSAGE_SIZE;
 use crate::runtime::{CallError, Listing};
 
-/// How long a list that was too large is not asked for again.
+/// How long a list that was too large is not asked for again, and for how long at least, whatever
+/// happens: a connection may be lost again and again.
 const TOO_LARGE_PAUSE: Duration = Duration::from_secs(30);
+const TOO_LARGE_LEAST: Duration = Duration::from_secs(5);
 
 /// Whatever lists usually take, one that takes longer than this hangs.
 const LONGEST: Duration = Duration::from_secs(30);
@@ -56,8 +58,9 @@ pub(crate) struct Relister {
     slow_before: bool,
     times: ListTimes,
     good: Good,
-    /// Why the last relist failed, if it did.
+    /// Why the last relist failed, if it did, and when one failed last.
     failure: Option<CallError>,
+    failed_at: Option<Instant>,
     /// How many rows belonged to no pod.
     orphaned: usize,
 }
@@ -212,6 +215,7 @@ impl Relister {
             times: ListTimes::new(config.list_overdue),
             good: Good::default(),
             failure: None,
+            failed_at: None,
             orphaned: 0,
             goes_on_without_version: false,
         }
@@ -234,8 +238,28 @@ impl Relister {
         }
     }
 
-    /// Makes the next relist due at `time`, unless it is due before.
+    /// Makes the next relist due at `time`, unless it is due before, or a list was too large: that is
+    /// made for nothing each time.
     pub(crate) fn hurry(&mut self, time: Instant) {
+        if !self.is_too_large() {
+            self.ask_by(time);
+        }
+    }
+
+    /// The same although a list was too large: whether the runtime is there at all only lists tell.
+    pub(crate) fn hurry_anyway(&mut self, time: Instant) {
+        let least = match self.failed_at {
+            Some(failed) if self.is_too_large() => failed + TOO_LARGE_LEAST,
+            _ => time,
+        };
+        self.ask_by(time.max(least));
+    }
+
+    fn is_too_large(&self) -> bool {
+        matches!(self.failure, Some(CallError::TooLarge(_)))
+    }
+
+    fn ask_by(&mut self, time: Instant) {
         match &mut self.state {
             State::Waiting { due } => *due = time.min(*due),
             State::AskingVersion | State::Asking(_) => {
@@ -410,6 +434,7 @@ impl Relister {
             _ => self.period,
         };
         self.failure = Some(error);
+        self.failed_at = Some(now);
         let took = match &self.state {
             State::Asking(asking) => now.duration_since(asking.begun.instant),
             State::Waiting { .. } | State::AskingVersion => Duration::ZERO,
@@ -424,7 +449,8 @@ impl Relister {
             (None, _) => period,
             // What happened while they were late is asked for at once, one time.
             (Some(_), false) => Duration::ZERO,
-            (Some(took), true) => period.max(took / SLOW_PAUSE),
+            // Beside a stream their next good end is not waited for longer than they took.
+            (Some(took), true) => period.min(self.period.max(took)).max(took / SLOW_PAUSE),
         };
         self.slow_before = self.late;
         self.late = listed.late;
@@ -546,6 +572,14 @@ impl Relister {
         let ages = [ages.version, ages.sandboxes, ages.containers];
         let overdue = self.times.overdue();
         ages.into_iter().flatten().any(|age| age >= overdue)
+    }
+
+    /// After which time `Version` is overdue, which is asked for beside late lists.
+    pub(crate) fn version_overdue_after(&self) -> Duration {
+        let late = self.slowest().filter(|_| self.slow_before);
+        late.map_or(self.times.overdue(), |late| {
+            self.times.overdue().max(twice(late))
+        })
     }
 
     /// After which time a list is overdue.

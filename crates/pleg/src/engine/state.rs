@@ -223,9 +223,10 @@ impl Engine {
         if is_rare && self.governor.is_any_late(now.instant) {
             self.hurry(now);
         }
+        let long = self.governor.silent_after(self.relister.overdue_after());
         let silent = self.governor.silent_since();
-        if silent.is_some_and(|since| now.instant >= since + SUSPECT) {
-            self.relister.hurry(now.instant);
+        if silent.is_some_and(|since| now.instant >= since + long) {
+            self.relister.hurry_anyway(now.instant);
         }
     }
 

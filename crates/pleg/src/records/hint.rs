@@ -154,7 +154,7 @@ impl Records {
         }
         let hinted = inspecting.is_some_and(|it| it.hint.is_some());
         if let Some(record) = self.pods.get_mut(&ticket.uid) {
-            record.found(found);
+            record.found(found, ended);
         }
         if !hinted {
             return;

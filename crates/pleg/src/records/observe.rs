@@ -134,7 +134,7 @@ impl Records {
         };
         if R::freshness(record).admits_one(look) {
             R::freshness(record).one(look);
-            R::found(record, id, state);
+            R::found(record, id, state, look);
             let before = record.listed.clone();
             record.amend(look.source, |pod| {
                 let rows = R::of_mut(pod);

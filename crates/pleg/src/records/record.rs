@@ -1,6 +1,6 @@
 //! What is known of one pod: what was told, and what was seen since.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tokio::time::Instant;
@@ -26,8 +26,9 @@ pub(crate) struct Record {
     pub(super) committed: Option<Arc<ListedPod>>,
     /// The newest listing; the kubelet's `current`.
     pub(super) listed: Option<Arc<ListedPod>>,
-    /// Containers whose status said that they have exited, while a list did not.
-    pub(super) ended: BTreeSet<Id>,
+    /// Containers whose status said that they have exited, while a list did not, and when that was
+    /// known.
+    pub(super) ended: BTreeMap<Id, Instant>,
     /// The last ids that looks have found gone since the last list, and when.
     pub(super) removed: BTreeMap<Id, Instant>,
     /// When the inspection was begun by which something was told last.
@@ -75,7 +76,7 @@ impl Record {
         Self {
             committed: None,
             listed: None,
-            ended: BTreeSet::new(),
+            ended: BTreeMap::new(),
             removed: BTreeMap::new(),
             inspected: None,
             sandboxes: freshness,
@@ -98,7 +99,7 @@ impl Record {
             self.containers = Freshness::of(look);
             self.removed.clear();
             self.hint.take_if(|hint| hint.at < look.begun);
-            self.forget_ended(pod.map_or(&[], |pod| &pod.containers));
+            self.forget_ended(pod.map_or(&[], |pod| &pod.containers), look);
             let pod = pod.cloned().or_else(|| self.expected());
             self.list(pod, look.source);
             return true;
@@ -116,7 +117,7 @@ impl Record {
         if freshness.admits_list(look) {
             *freshness = Freshness::of(look);
             let rows = pod.map(R::of).unwrap_or_default();
-            R::came(self, rows);
+            R::came(self, rows, look);
             self.amend(look.source, |known| *R::of_mut(known) = rows.to_vec());
         } else if !freshness.is_listed_after(look.begun) {
             // Of ids that were looked at since, an inspection tells which of both is so.
@@ -217,16 +218,21 @@ impl Record {
         };
     }
 
-    /// A list has come: who is not in it, or has exited in it too, need not be remembered.
-    fn forget_ended(&mut self, listed: &[Arc<ListedContainer>]) {
-        self.ended.retain(|id| {
-            let mut rows = listed.iter();
-            rows.any(|row| row.id == *id && row.state != ContainerState::Exited)
+    /// A list has come: who is not in it, or has exited in it too, need not be remembered, nor who
+    /// runs in one that was asked for later, which runs again under its id.
+    fn forget_ended(&mut self, listed: &[Arc<ListedContainer>], look: Look) {
+        self.ended.retain(|id, known| {
+            let row = listed.iter().find(|row| row.id == *id);
+            row.is_some_and(|row| match row.state {
+                ContainerState::Exited => false,
+                ContainerState::Running => look.begun <= *known,
+                ContainerState::Created | ContainerState::Unknown => true,
+            })
         });
     }
 
-    /// An inspection has told how these containers are.
-    pub(super) fn found(&mut self, found: &PodStatus) {
+    /// An inspection that has `ended` then has told how these containers are.
+    pub(super) fn found(&mut self, found: &PodStatus, ended: Instant) {
         let Some(inspecting) = &mut self.inspecting else {
             return;
         };
@@ -234,7 +240,7 @@ impl Record {
         for row in &inspecting.version.containers {
             match found.container(&row.id).map(|status| status.state) {
                 Some(ContainerState::Exited) if row.state != ContainerState::Exited => {
-                    self.ended.insert(row.id.clone());
+                    self.ended.insert(row.id.clone(), ended);
                 }
                 Some(ContainerState::Running) => {
                     self.ended.remove(&row.id);
@@ -275,10 +281,10 @@ pub(crate) trait Part: Row {
     fn freshness(record: &mut Record) -> &mut Freshness;
 
     /// The list has come, with these rows of the pod.
-    fn came(record: &mut Record, rows: &[Arc<Self>]);
+    fn came(record: &mut Record, rows: &[Arc<Self>], look: Look);
 
     /// A look at one id has told how it is; `None` says that it is gone.
-    fn found(record: &mut Record, id: &Id, state: Option<Self::State>);
+    fn found(record: &mut Record, id: &Id, state: Option<Self::State>, look: Look);
 }
 
 impl Part for ListedSandbox {
@@ -294,9 +300,9 @@ impl Part for ListedSandbox {
         &mut record.sandboxes
     }
 
-    fn came(_: &mut Record, _: &[Arc<Self>]) {}
+    fn came(_: &mut Record, _: &[Arc<Self>], _: Look) {}
 
-    fn found(_: &mut Record, _: &Id, _: Option<SandboxState>) {}
+    fn found(_: &mut Record, _: &Id, _: Option<SandboxState>, _: Look) {}
 }
 
 impl Part for ListedContainer {
@@ -316,22 +322,22 @@ impl Part for ListedContainer {
         &mut record.containers
     }
 
-    fn came(record: &mut Record, rows: &[Arc<Self>]) {
-        record.forget_ended(rows);
+    fn came(record: &mut Record, rows: &[Arc<Self>], look: Look) {
+        record.forget_ended(rows, look);
     }
 
-    fn found(record: &mut Record, id: &Id, state: Option<ContainerState>) {
+    fn found(record: &mut Record, id: &Id, state: Option<ContainerState>, look: Look) {
         match state {
-            Some(ContainerState::Exited) => record.ended.insert(id.clone()),
+            Some(ContainerState::Exited) => record.ended.insert(id.clone(), look.ended),
             _ => record.ended.remove(id),
         };
     }
 }
 
 /// The pod with these containers exited.
-fn end_rows(pod: Arc<ListedPod>, ended: &BTreeSet<Id>) -> Arc<ListedPod> {
+fn end_rows(pod: Arc<ListedPod>, ended: &BTreeMap<Id, Instant>) -> Arc<ListedPod> {
     let is_wrong =
-        |row: &ListedContainer| row.state != ContainerState::Exited && ended.contains(&row.id);
+        |row: &ListedContainer| row.state != ContainerState::Exited && ended.contains_key(&row.id);
     if !pod.containers.iter().any(|row| is_wrong(row)) {
         return pod;
     }

@@ -105,6 +105,37 @@ async fn a_runtime_that_answers_each_call_late_is_not_called_silent() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn who_hangs_beside_many_that_fail_is_named_as_soon_as_beside_few() {
+    for good in [2, 4] {
+        let node = Node::watch(|sim| {
+            many(sim, 20, &["app"]);
+            for pod in ["hung", "y0", "y1", "y2", "y3"].iter().take(1 + good) {
+                sim.run(pod, &["app"]);
+            }
+        })
+        .await;
+        node.at(5.0).await;
+        for pod in 0..20 {
+            let id = format!("p{pod}/app.0");
+            node.sim.fault(Rpc::ContainerStatus, Some(&id), broken());
+            node.sim.exit(&format!("p{pod}"), "app", 1);
+            node.pass(0.13).await;
+        }
+        node.pass(3.0).await;
+        let hung = Some("hung/app.0");
+        node.sim.fault(Rpc::ContainerStatus, hung, Fault::Hang);
+        node.sim.exit("hung", "app", 1);
+        let is_named = |status: &pleg::out::status_report::StatusReport| {
+            named(&status.stuck)
+                .iter()
+                .any(|id| Some(id.as_str()) == hung)
+        };
+        let after = node.wait(30.0, is_named).await.unwrap();
+        assert!(after < 4.0, "beside {good}: {after} s");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn who_hangs_on_a_runtime_that_is_slow_is_named() {
     for slow in [1.0, 2.0, 3.0, 4.0, 6.0] {
         let node = slow_node(|sim| {

@@ -251,7 +251,11 @@ impl Engine {
         if !self.governor.has_room_for_witness() {
             return None;
         }
-        let free = |question: &Question| !self.governor.is_outstanding(&question.key());
+        // Who fails is no witness.
+        let free = |question: &Question| {
+            let key = question.key();
+            !self.governor.is_outstanding(&key) && !self.failures.fails(&key)
+        };
         let last = self.last_witness.as_ref();
         let is_next = |pod: &&ListedPod| Some(&pod.pod.uid) > last;
         let listed = || self.records.listed().map(AsRef::as_ref);

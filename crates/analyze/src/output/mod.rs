@@ -145,7 +145,7 @@ impl OutputReader {
             let is_stack = command.text.contains("/stack");
             self.form = command.form().filter(|_| !is_stack);
             self.log_lines = 0;
-            if command.without_remark() {
+            if prose::take_remark(&mut command) {
                 command.is_said_to_hang(&mut self.seen);
             }
             self.typed = Some(command.clone());

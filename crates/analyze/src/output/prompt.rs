@@ -11,7 +11,7 @@ use super::memory::Memory;
 use super::process::ProcessStatus;
 use super::strace::Strace;
 use super::unit::Unit;
-use super::{counts, freezer, has_any, prose};
+use super::{counts, freezer, has_any};
 use crate::proof::Proof;
 
 /// A command that was typed.
@@ -109,16 +109,6 @@ impl Command {
             text: command.chars().take(MAX_LENGTH).collect(),
             line,
         })
-    }
-
-    /// Takes the remark behind it away: `docker ps   (no return)`. Says whether it was that the command hangs.
-    pub(super) fn without_remark(&mut self) -> bool {
-        let command = self.text.rsplit_once("  (");
-        let command = command.filter(|(_, remark)| prose::is_remark(remark));
-        let command = command.map(|(command, _)| command.trim_end().to_owned());
-        let has_remark = command.is_some();
-        self.text = command.unwrap_or_else(|| std::mem::take(&mut self.text));
-        has_remark
     }
 
     fn words(&self) -> Vec<&str> {

@@ -47,6 +47,17 @@ pub(super) fn is_remark(text: &str) -> bool {
     text.len() <= MAX_REMARK && is_said_to_hang(text) && command(text).is_none()
 }
 
+/// Takes a remark away that stands behind a command, `docker ps   (no return)`; says whether there was
+/// one.
+pub(super) fn take_remark(command: &mut Command) -> bool {
+    let split = command.text.rsplit_once("  (");
+    let Some((typed, _)) = split.filter(|(_, remark)| is_remark(remark)) else {
+        return false;
+    };
+    command.text = typed.trim_end().to_owned();
+    true
+}
+
 /// A command that was pasted without its prompt.
 pub(super) fn bare_command(text: &str, line: u64) -> Option<Command> {
     let first = text.split_ascii_whitespace().next()?;

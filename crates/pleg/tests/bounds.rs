@@ -4,10 +4,9 @@ mod node;
 
 use std::time::Duration;
 
-use node::{Node, STATUSES, generic, many, named, seconds};
+use node::{Node, STATUSES, generic, is_healthy, many, named, seconds};
 use pleg::Config;
 use pleg::out::health::{HealthState, Reason};
-use pleg::out::status_report::StatusReport;
 use pleg::out::subscribers::Subscription;
 use pleg::out::told::Record;
 use pleg::runtime::{CallError, Rpc};
@@ -19,10 +18,6 @@ const WINDOW: usize = 64;
 
 /// And whatever is.
 const MOST: usize = 256;
-
-fn is_healthy(status: &StatusReport) -> bool {
-    status.health.state == HealthState::Healthy
-}
 
 fn statuses_asked(sim: &Sim) -> usize {
     STATUSES.iter().map(|call| sim.calls_made(*call)).sum()

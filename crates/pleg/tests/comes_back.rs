@@ -3,18 +3,14 @@
 
 mod node;
 
-use node::{Node, STATUSES, generic, many, pods, seconds};
+use std::time::Duration;
+
+use node::{LISTS, Node, STATUSES, generic, is_healthy, many, pods, seconds};
 use pleg::model::listed::ContainerState;
-use pleg::out::health::{HealthState, Reason};
+use pleg::out::health::Reason;
 use pleg::out::status_report::StatusReport;
-use pleg::runtime::Rpc;
+use pleg::runtime::{CallError, Rpc};
 use sim::{Fault, Sim};
-
-const LISTS: [Rpc; 2] = [Rpc::ListPodSandbox, Rpc::ListContainers];
-
-fn is_healthy(status: &StatusReport) -> bool {
-    status.health.state == HealthState::Healthy
-}
 
 /// A node of so many pods, whose stream has announced every change.
 async fn proven(count: usize) -> Node {
@@ -147,4 +143,21 @@ async fn lists_that_were_late_are_not_called_slow_for_a_streams_period() {
             well.unwrap_or_else(|status| panic!("slow for {lasts} s: {:?}", status.health));
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_sweep_that_lists_do_not_cover_the_next_ones_do_not_wait_for_their_period() {
+    let node = proven(12).await;
+    let status = node.status().await;
+    assert_eq!(status.relist.period_seconds, 30.0, "the stream is proven");
+    let failing = |status: &StatusReport| status.relist.last_failure.is_some();
+    let too_large = Fault::Fail(CallError::TooLarge("by far".into()));
+    node.sim.fault(Rpc::ListContainers, None, too_large);
+    assert!(node.wait(40.0, failing).await.is_ok());
+    node.sim.lift_all();
+    // A sweep begins while they are under way, thirty seconds later.
+    let takes = Fault::Slow(Duration::from_millis(1500));
+    node.sim.fault(Rpc::ListContainers, None, takes);
+    let well = node.wait(35.0, is_healthy).await;
+    well.unwrap_or_else(|status| panic!("{:?}", status.health));
 }

@@ -4,7 +4,7 @@ mod node;
 
 use std::time::Duration;
 
-use node::{Node, many, seconds};
+use node::{LISTS, Node, many, seconds};
 use pleg::model::id::{Id, PodRef};
 use pleg::model::wall_time::{Moment, WallTime};
 use pleg::out::coverage::{Coverage, Look, LookKind};
@@ -464,7 +464,7 @@ async fn a_list_that_a_sweep_is_asking_for_is_not_asked_for_twice() {
     node.at(11.0).await;
     node.sim.restart(seconds(0.95));
     node.at(12.0).await;
-    for list in [Rpc::ListPodSandbox, Rpc::ListContainers] {
+    for list in LISTS {
         node.sim.fault(list, None, Fault::Hang);
     }
     node.sim.go_on();

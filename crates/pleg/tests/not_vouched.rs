@@ -5,7 +5,7 @@ mod node;
 
 use std::time::Duration;
 
-use node::{Node, STATUSES, broken, generic, many, seconds};
+use node::{LISTS, Node, STATUSES, broken, generic, many, seconds};
 use pleg::Config;
 use pleg::model::id::PodUid;
 use pleg::model::listed::{ContainerState, SandboxState};
@@ -108,7 +108,7 @@ async fn ids_of_the_long_gone_are_no_look_at_anybody() {
     for fault in [Fault::Hang, broken()] {
         let node = Node::watch_knowing_only(&["old-1", "old-2"], |sim| {
             many(sim, 5, &["app"]);
-            for list in [Rpc::ListPodSandbox, Rpc::ListContainers] {
+            for list in LISTS {
                 sim.fault(list, None, fault.clone());
             }
         })
@@ -524,7 +524,7 @@ async fn who_lacks_what_is_listed_while_lists_hang_is_answered_and_not_complete(
         })
         .await;
         node.at(8.4).await;
-        for list in [Rpc::ListContainers, Rpc::ListPodSandbox] {
+        for list in LISTS {
             node.sim.fault(list, None, Fault::Hang);
         }
         node.at(20.4).await;

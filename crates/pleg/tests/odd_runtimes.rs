@@ -6,14 +6,12 @@ mod odd;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use node::{Node, generic, many, seconds};
+use node::{LISTS, Node, generic, many, seconds};
 use odd::Odd;
 use pleg::Config;
 use pleg::model::id::{Id, PodRef};
 use pleg::model::listed::ContainerState;
-use pleg::out::health::HealthState;
-use pleg::out::status_report::StatusReport;
-use pleg::runtime::{Announced, AnnouncedSandbox, CallError, Rpc};
+use pleg::runtime::{Announced, AnnouncedSandbox, Rpc};
 use sim::{Fault, Outstanding, Sim, StreamFault};
 use tokio::time::Instant;
 
@@ -206,7 +204,7 @@ async fn an_older_list_does_not_vouch_for_whom_a_newer_sweep_did_not_find() {
 async fn a_sweep_that_found_nobody_is_no_look() {
     let (node, odd) = watch_odd(generic(), |sim, _| many(sim, 3, &["app"])).await;
     node.at(8.4).await;
-    for list in [Rpc::ListPodSandbox, Rpc::ListContainers] {
+    for list in LISTS {
         node.sim.fault(list, None, Fault::Hang);
     }
     node.pass(10.0).await;
@@ -392,31 +390,6 @@ async fn an_answer_from_before_a_list_that_was_held_up_brings_nobody_back() {
     assert!(!told.contains("Started"), "{told}");
 }
 
-#[tokio::test(start_paused = true)]
-async fn after_a_sweep_that_lists_do_not_cover_the_next_ones_do_not_wait_for_their_period() {
-    let (node, _) = watch_odd(Config::default(), |sim, _| many(sim, 12, &["app"])).await;
-    node.at(1.5).await;
-    for pod in 0..12 {
-        let now = node.sim.now();
-        let mut world = node.sim.world();
-        world.pod(&format!("p{pod}")).restart("app", 1, now);
-    }
-    node.at(300.0).await;
-    let status = node.status().await;
-    assert_eq!(status.relist.period_seconds, 30.0, "the stream is proven");
-    let failing = |status: &StatusReport| status.relist.last_failure.is_some();
-    let too_large = Fault::Fail(CallError::TooLarge("by far".into()));
-    node.sim.fault(Rpc::ListContainers, None, too_large);
-    assert!(node.wait(40.0, failing).await.is_ok());
-    node.sim.lift_all();
-    // A sweep begins while they are under way, thirty seconds later.
-    let takes = Fault::Slow(Duration::from_millis(1500));
-    node.sim.fault(Rpc::ListContainers, None, takes);
-    let healthy = |status: &StatusReport| status.health.state == HealthState::Healthy;
-    let well = node.wait(35.0, healthy).await;
-    well.unwrap_or_else(|status| panic!("{:?}", status.health));
-}
-
 /// The pod `c` as it is made anew under its UID.
 fn make_anew(sim: &Sim) {
     let now = sim.now();
@@ -434,8 +407,8 @@ fn make_anew(sim: &Sim) {
 
 #[tokio::test(start_paused = true)]
 async fn one_list_that_was_held_up_brings_nothing_back_into_a_pod_that_was_made_anew() {
-    let lists = [Rpc::ListPodSandbox, Rpc::ListContainers];
-    for (too_large, held_up) in [(lists[0], lists[1]), (lists[1], lists[0])] {
+    let [sandboxes, containers] = LISTS;
+    for (too_large, held_up) in [(sandboxes, containers), (containers, sandboxes)] {
         let (node, odd) = watch_odd(generic(), |sim, _| node::pods(sim)).await;
         odd.oddities().tells_the_past = true;
         node.at(2.5).await;

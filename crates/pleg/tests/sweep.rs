@@ -2,7 +2,7 @@
 
 mod node;
 
-use node::{Node, STATUSES, broken, generic, many, pods, seconds};
+use node::{LISTS, Node, STATUSES, broken, generic, many, pods, seconds};
 use pleg::Config;
 use pleg::model::id::{HostId, Owner, PodRef};
 use pleg::out::coverage::LookKind;
@@ -550,7 +550,7 @@ async fn a_sweep_waits_for_the_other_list_however_late_it_comes() {
 
 #[tokio::test(start_paused = true)]
 async fn a_list_that_failed_and_then_hangs_beside_the_other_holds_up_no_sweep() {
-    for list in [Rpc::ListContainers, Rpc::ListPodSandbox] {
+    for list in LISTS {
         let node = Node::watch(|sim| many(sim, 5, &["app"])).await;
         node.at(8.4).await;
         node.sim.fault(list, None, broken());

@@ -5,7 +5,7 @@ mod node;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use node::{Node, STATUSES, broken, generic, named, pods, seconds};
+use node::{LISTS, Node, STATUSES, broken, generic, named, pods, seconds};
 use pleg::model::listed::ContainerState;
 use pleg::out::health::{Blind, HealthState, Reason};
 use pleg::out::status_report::StatusReport;
@@ -413,8 +413,6 @@ async fn a_list_that_failed_beside_a_sweep_is_asked_for_again_before_all_is_well
     })
     .await;
 }
-
-const LISTS: [Rpc; 2] = [Rpc::ListPodSandbox, Rpc::ListContainers];
 
 #[tokio::test(start_paused = true)]
 async fn a_runtime_that_goes_away_is_unreachable_although_a_list_was_too_large() {

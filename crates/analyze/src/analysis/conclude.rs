@@ -222,19 +222,16 @@ fn of_listings(told: &mut Told) {
             told.collected
                 .prove(file.as_deref().unwrap_or_default(), proof);
         }
-        if let Some(row) = ps::waits_for_gpu_driver(&rows) {
-            let place = format!("{}:{}", file.as_deref().unwrap_or_default(), row.line);
+        let in_driver = ps::waits_for_gpu_driver(&rows);
+        let in_driver = in_driver.map(|row| (row, "probably in the GPU driver".to_owned()));
+        let elsewhere = ps::waits_elsewhere(&rows);
+        let elsewhere = elsewhere.map(|(row, function)| (row, format!("in {function}")));
+        for (row, place) in in_driver.into_iter().chain(elsewhere) {
+            let (path, line) = (file.as_deref().unwrap_or_default(), row.line);
             let (command, pid) = (&row.command, row.pid);
             told.troubles.push(format!(
-                "{place}: {command} ({pid}) is blocked in the kernel, probably in the GPU driver"
+                "{path}:{line}: {command} ({pid}) is blocked in the kernel, {place}"
             ));
-        }
-        if let Some((row, function)) = ps::waits_elsewhere(&rows) {
-            let place = format!("{}:{}", file.as_deref().unwrap_or_default(), row.line);
-            let (command, pid) = (&row.command, row.pid);
-            let says =
-                format!("{place}: {command} ({pid}) is blocked in the kernel, in {function}");
-            told.troubles.push(says);
         }
         for proof in ps::proofs(&rows) {
             told.collected

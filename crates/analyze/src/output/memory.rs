@@ -69,8 +69,10 @@ impl Memory {
 /// Whether there is swap, of `Swap:  511Mi  511Mi  0B`, and none is free.
 fn is_used_up(words: &[&str]) -> bool {
     let number = |at: usize| words.get(at).and_then(|word| amount(word));
-    let (total, free) = (number(1), number(3));
-    total > Some(0.0) && free <= total.map(|total| total * USED_UP) && free.is_some()
+    let (Some(total), Some(free)) = (number(1), number(3)) else {
+        return false;
+    };
+    total > 0.0 && free <= total * USED_UP
 }
 
 /// `32019`, `31Gi`, `1.1G`, `512M`: in one unit, whichever it is.

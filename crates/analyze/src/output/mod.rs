@@ -146,7 +146,7 @@ impl OutputReader {
             self.form = command.form().filter(|_| !is_stack);
             self.log_lines = 0;
             if prose::take_remark(&mut command) {
-                command.is_said_to_hang(&mut self.seen);
+                command.remarked(&mut self.seen);
             }
             self.typed = Some(command.clone());
             self.pending = Some(command);
@@ -172,7 +172,7 @@ impl OutputReader {
             && let Some(command) = self.typed.take()
         {
             self.pending = None;
-            command.is_said_to_hang(&mut self.seen);
+            command.remarked(&mut self.seen);
             return Took::Around;
         }
         if let Some(command) = prose::bare_command(text, number) {

@@ -168,7 +168,7 @@ impl Command {
     }
 
     /// A remark says that it hangs.
-    pub(super) fn is_said_to_hang(&self, seen: &mut Seen) {
+    pub(super) fn remarked(&self, seen: &mut Seen) {
         self.hung("is said to hang", seen);
     }
 

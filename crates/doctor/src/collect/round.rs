@@ -1,7 +1,8 @@
 //! One round of calls. At most eight are outstanding, and none is repeated, except `Version`, once,
 //! if something hangs, the lists, if something that they showed does not exist or is dead, and all
-//! that is asked of the whole node, if a connection is lost. The round stops waiting for a call after two seconds or, if the runtime is slow as a whole, after a
-//! few times the duration of other calls. A call that is not answered within six seconds hangs.
+//! that is asked of the whole node, if a connection is lost. The round stops waiting for a call after
+//! two seconds or, if the runtime is slow as a whole, after a few times the duration of other calls.
+//! A call that is not answered within six seconds hangs.
 //!
 //! ```text
 //!   Version --> Status, both lists --> each id, at first one after the other --> Version

@@ -513,11 +513,8 @@ impl Relister {
     /// Which lists hang: they take longer than is usual, or, where they are late each time,
     /// than twice what they took.
     pub(crate) fn stuck(&self, ages: Ages) -> Missing {
-        let overdue = self.times.overdue();
         let hangs = |age: Option<Duration>, late: Option<Duration>| {
-            let late = late.filter(|_| self.slow_before);
-            let limit = late.map_or(overdue, |late| overdue.max(twice(late)));
-            age.is_some_and(|age| age >= limit)
+            age.is_some_and(|age| age >= self.hangs_after(late))
         };
         Missing {
             sandboxes: hangs(ages.sandboxes, self.sandboxes.late),
@@ -576,10 +573,14 @@ impl Relister {
 
     /// After which time `Version` is overdue, which is asked for beside late lists.
     pub(crate) fn version_overdue_after(&self) -> Duration {
-        let late = self.slowest().filter(|_| self.slow_before);
-        late.map_or(self.times.overdue(), |late| {
-            self.times.overdue().max(twice(late))
-        })
+        self.hangs_after(self.slowest())
+    }
+
+    /// After which time a call hangs beside lists that took so long when they were `late`.
+    fn hangs_after(&self, late: Option<Duration>) -> Duration {
+        let overdue = self.times.overdue();
+        let late = late.filter(|_| self.slow_before);
+        late.map_or(overdue, |late| overdue.max(twice(late)))
     }
 
     /// After which time a list is overdue.

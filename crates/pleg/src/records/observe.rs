@@ -1,6 +1,6 @@
 //! Taking in looks: at everything, at one of the lists, at a single id.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tokio::time::Instant;
@@ -48,7 +48,7 @@ impl Records {
         for (uid, record) in &mut self.pods {
             // Of a pod that was found gone since, an older list says nothing, also where a
             // hint speaks of it again.
-            let gone = self.gone.get(uid).is_some_and(|gone| *gone > taken);
+            let gone = found_gone_since(&self.gone, uid, taken);
             let listed = snapshot.pods.get(uid).filter(|_| !gone);
             all &= record.look(listed, look);
             note(&mut self.unsettled, uid, record);
@@ -111,7 +111,7 @@ impl Records {
         }
         for (uid, record) in &mut self.pods {
             // Of a pod that was found gone since, and is there again, it says nothing.
-            if self.gone.get(uid).is_some_and(|gone| *gone > look.begun) {
+            if found_gone_since(&self.gone, uid, look.begun) {
                 continue;
             }
             let pod = listed.pods.get(uid).map(AsRef::as_ref);
@@ -198,7 +198,7 @@ impl Records {
 
     /// Whether a look newer than this one found the pod gone.
     fn is_gone(&self, uid: &PodUid, looked: Instant) -> bool {
-        self.gone.get(uid).is_some_and(|begun| *begun > looked)
+        found_gone_since(&self.gone, uid, looked)
     }
 
     /// The records are no longer those of one snapshot.
@@ -210,6 +210,11 @@ impl Records {
             }
         }
     }
+}
+
+/// Whether a look that was begun after `looked` found the pod gone.
+fn found_gone_since(gone: &BTreeMap<PodUid, Instant>, uid: &PodUid, looked: Instant) -> bool {
+    gone.get(uid).is_some_and(|begun| *begun > looked)
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use pleg::model::listed::ContainerState;
 use pleg::model::snapshot::Counts;
 use pleg::model::wall_time::WallTime;
 use pleg::out::coverage::{Look, LookKind};
-use pleg::out::health::StuckCall;
+use pleg::out::health::{HealthState, StuckCall};
 use pleg::out::status_report::StatusReport;
 use pleg::out::subscribers::Subscription;
 use pleg::out::told::Record;
@@ -25,6 +25,14 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 /// Both calls for the status of an id.
 pub const STATUSES: [Rpc; 2] = [Rpc::ContainerStatus, Rpc::PodSandboxStatus];
+
+/// Both lists.
+pub const LISTS: [Rpc; 2] = [Rpc::ListPodSandbox, Rpc::ListContainers];
+
+/// Whether it says that all is well.
+pub fn is_healthy(status: &StatusReport) -> bool {
+    status.health.state == HealthState::Healthy
+}
 
 /// A call that fails in a way that says nothing.
 pub fn broken() -> Fault {

@@ -155,3 +155,21 @@ async fn who_hangs_on_a_runtime_that_is_slow_is_named() {
         assert!(time > 90.0, "{slow} s: named for {time} s of two minutes");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn of_a_pod_that_changes_faster_than_a_slow_runtime_answers_no_call_is_said_to_fail() {
+    for slow in [2.5, 4.0, 6.0] {
+        let node = slow_node(|sim| sim.fault_everything(&Fault::Slow(seconds(slow)))).await;
+        let mut reasons = BTreeSet::new();
+        for _ in 0..60 {
+            let now = node.sim.now();
+            node.sim.world().pod("p3").restart("app", 1, now);
+            node.pass(1.0).await;
+            reasons.insert(node.status().await.health.reason);
+        }
+        assert!(
+            !reasons.contains(&Reason::InspectionsFail),
+            "{slow} s: {reasons:?}"
+        );
+    }
+}

@@ -60,3 +60,11 @@ pub enum InspectError {
         id: Id,
     },
 }
+
+impl InspectError {
+    /// Whether nothing failed but the time did not suffice: of that a runtime that is slow as a
+    /// whole is the cause.
+    pub fn is_slowness(&self) -> bool {
+        matches!(self, Self::Overtaken | Self::NotSeen)
+    }
+}

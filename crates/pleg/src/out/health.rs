@@ -392,12 +392,16 @@ fn reason(coverage: &Coverage, now: Instant) -> Reason {
         }
         Lists::Good | Lists::Stuck | Lists::Late(_) | Lists::Slow(_) => {}
     }
-    if coverage.failing.iter().any(fails) {
-        return Reason::InspectionsFail;
-    }
+    let (slow, failing): (Vec<&Failing>, Vec<_>) = coverage
+        .failing
+        .iter()
+        .filter(|failing| fails(failing))
+        .partition(|failing| failing.error.is_slowness());
     match (&coverage.lists, coverage.slow_status) {
+        _ if !failing.is_empty() => Reason::InspectionsFail,
         (Lists::Late(_) | Lists::Slow(_), _) => Reason::ListSlow,
         (_, Some(_)) => Reason::StatusSlow,
+        _ if !slow.is_empty() => Reason::InspectionsFail,
         (_, None) => Reason::AllSeen,
     }
 }

@@ -82,7 +82,12 @@ impl Collected {
             finding
         };
         let mut findings: Vec<Finding> = self.0.into_iter().map(finding).collect();
-        findings.sort_by_key(|finding| (std::cmp::Reverse(finding.confidence), finding.cause));
+        // A runtime that does not respond may do so because of any of the others.
+        let is_general = |cause| cause == Cause::RuntimeUnresponsive;
+        findings.sort_by_key(|finding| {
+            let (confidence, cause) = (finding.confidence, finding.cause);
+            (std::cmp::Reverse(confidence), is_general(cause), cause)
+        });
         findings
     }
 }

@@ -260,6 +260,9 @@ fn of_goroutines(told: &mut Told, groups: &[Group], is_unexplained: bool) {
     }
 }
 
+/// So often a node is slow because of what it always has to do.
+const MANY_INTERVALS: usize = 3;
+
 fn of_series(told: &mut Told, pleg: Option<&PlegReading>) {
     let Some(pleg) = pleg else {
         return;
@@ -267,6 +270,10 @@ fn of_series(told: &mut Told, pleg: Option<&PlegReading>) {
     let (cause, confidence) = match pleg.pattern {
         Pattern::RestartLoop => (Cause::RepairLoop, Confidence::High),
         Pattern::Stall => (Cause::CpuStarved, Confidence::High),
+        // Once or twice it may be anything that was over soon.
+        Pattern::Overload if pleg.intervals.len() < MANY_INTERVALS => {
+            (Cause::TooManyContainers, Confidence::Low)
+        }
         Pattern::Overload => (Cause::TooManyContainers, Confidence::Medium),
         _ => return,
     };

@@ -9,7 +9,7 @@ use episodes::{Episode, What};
 use times::WallTime;
 
 use super::{Quote, Told};
-use crate::line::has;
+use crate::line::{after, has};
 use crate::series::SECOND;
 
 /// A period in which the runtime could not be reached.
@@ -74,7 +74,7 @@ const OTHER_LINES: u64 = 20;
 const MAX_RESTART_SECONDS: i64 = 60;
 
 /// Parts of messages that are about the runtime, not about another server.
-const RUNTIME: [&str; 24] = [
+const RUNTIME: [&str; 25] = [
     "grpc: the connection is unavailable",
     "containerd.sock",
     "crio.sock",
@@ -84,6 +84,7 @@ const RUNTIME: [&str; 24] = [
     "docker_engine",
     "containerd-containerd",
     "ocker daemon",
+    "Docker endpoint",
     "runtime service",
     "image service",
     "untime version",
@@ -115,9 +116,35 @@ const OTHERS: [&str; 9] = [
     "DeadlineExceeded",
 ];
 
+/// Sockets of runtimes end in one of these.
+const SOCKETS: [&str; 5] = [
+    "containerd.sock",
+    "crio.sock",
+    "dockershim.sock",
+    "cri-dockerd.sock",
+    "docker.sock",
+];
+
 /// Whether a line about a failed connection is about the runtime.
 pub(super) fn is_about_the_runtime(line: &[u8]) -> bool {
-    RUNTIME.iter().any(|text| has(line, text)) && !OTHERS.iter().any(|text| has(line, text))
+    RUNTIME.iter().any(|text| has(line, text))
+        && !OTHERS.iter().any(|text| has(line, text))
+        && !dials_another(line)
+}
+
+/// Whether the socket that was dialed, `dial unix /var/run/cilium/cilium.sock: connect: …`, is that of
+/// another program, through which the runtime has failed.
+fn dials_another(line: &[u8]) -> bool {
+    let Some(path) = after(line, "dial unix /") else {
+        return false;
+    };
+    let path = path
+        .split(|byte| b":\\\" ".contains(byte))
+        .next()
+        .unwrap_or(path);
+    !SOCKETS
+        .iter()
+        .any(|socket| path.ends_with(socket.as_bytes()))
 }
 
 impl Gone {

@@ -13,6 +13,7 @@ pub(super) fn conclude(told: &mut Told) {
         calls,
         collected,
         lateness,
+        around,
         ..
     } = told;
     let mut add = |method: Method, cause: Cause, confidence: Confidence, says: &str| {
@@ -36,7 +37,16 @@ pub(super) fn conclude(told: &mut Told) {
     );
     let stops = count(calls, Method::StopContainer);
     let starved = lateness.is_some();
-    if lists > 0 && sandboxes == 0 && !starved {
+    // A lock that one container has holds up no status of the runtime itself.
+    let is_down = around.runtime_down;
+    if lists > 0 && sandboxes == 0 && is_down {
+        add(
+            Method::ListContainers,
+            Cause::RuntimeUnresponsive,
+            Medium,
+            "ListContainers times out, and the kubelet says that the runtime is down",
+        );
+    } else if lists > 0 && sandboxes == 0 && !starved {
         let confidence = if lists > 1 { Medium } else { Low };
         add(
             Method::ListContainers,
@@ -61,8 +71,13 @@ pub(super) fn conclude(told: &mut Told) {
         );
     }
     // A runtime whose lists hang, too, is not held up by a lock that only this container has.
+    let statuses = calls.late.get(&Method::ContainerStatus);
+    let are_many = statuses.is_some_and(|late| late.whom.len() > 1);
+    let any_list = count(calls, Method::AnyList) > 0;
     let (cause, confidence) = match (lists > 0, sandboxes > 0) {
         (_, true) => (Cause::RuntimeUnresponsive, Medium),
+        (true, false) if is_down => (Cause::RuntimeUnresponsive, Medium),
+        (false, false) if are_many && any_list => (Cause::RuntimeUnresponsive, Medium),
         (true, false) if starved => (Cause::ContainerStatusLock, Low),
         (true, false) => (Cause::ContainerStatusLock, Medium),
         (false, false) => (Cause::ContainerLock, Medium),

@@ -14,7 +14,7 @@ use crate::signs::{Counted, FATAL, Found, Interest};
 const SECOND: i64 = 1_000_000_000;
 /// A kubelet up to 1.14 reports the runtime as down until its first check of it, and it checks
 /// every five seconds.
-const FIRST_CHECK: i64 = 10 * SECOND;
+const FIRST_CHECK: i64 = 15 * SECOND;
 /// Until the API server and the pods of the network run, which a kubelet starts itself.
 const LASTS_AT_A_START: i64 = 60 * SECOND;
 
@@ -110,6 +110,8 @@ impl Input {
         }
         let is_first_check =
             has(line, "container runtime is down") && self.has_started_within(FIRST_CHECK, time);
+        // So it says once the runtime has not told its status for half a minute.
+        told.around.runtime_down |= has(line, "container runtime is down") && !is_first_check;
         for &index in &found.signs {
             if is_first_check {
                 break;

@@ -96,6 +96,8 @@ const WEAK: &[(&str, Cause, Confidence)] = &[
     ("cleanup_net", RtnlStuck, Medium),
     ("netlink_recvmsg", CniPluginHang, Medium),
     ("io_schedule", StorageUnresponsive, Medium),
+    // For what the process has asked of a disk and not waited for.
+    ("exit_aio", StorageUnresponsive, Medium),
     ("d_alloc_parallel", StorageUnresponsive, Medium),
     ("lookup_slow", StorageUnresponsive, Medium),
     ("wait_on_page_bit", StorageUnresponsive, Medium),

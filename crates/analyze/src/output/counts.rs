@@ -19,6 +19,9 @@ const MANY_RUNNING: u64 = 500;
 /// Each keeps its process id; nodes have 32768 of them where nothing else is configured.
 const MANY_ZOMBIES: u64 = 5000;
 
+/// A node has some hundred units, a mount and a scope of each container among them.
+const MANY_UNITS: u64 = 20_000;
+
 /// Reads what `docker info` tells of it: `Containers: 6214`.
 pub(super) fn read_info(text: &str, line: u64, seen: &mut Seen) -> bool {
     let Some(count) = text.strip_prefix("Containers: ") else {
@@ -57,6 +60,14 @@ pub(super) fn read_count(command: &str, text: &str, line: u64, seen: &mut Seen) 
     if command.contains("grep") {
         return false;
     }
+    if command.contains("list-units") {
+        if count >= MANY_UNITS {
+            let says = format!("systemd keeps {count} units");
+            let cause = Cause::SystemdOverloaded;
+            seen.proof(Proof::new(cause, Confidence::Medium, line, says));
+        }
+        return true;
+    }
     let lists = command.contains("docker ps") || command.contains("crictl ps");
     let is_all = command.contains("/docker/containers")
         || lists && command.split_ascii_whitespace().any(is_option_for_all);
@@ -85,6 +96,12 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
     let (Ok(count), name) = (count.parse::<u64>(), name.trim()) else {
         return;
     };
+    if count >= MANY_ZOMBIES && name.ends_with("<defunct>") {
+        let says = format!("{count} processes have ended and nothing reaps them");
+        let cause = Cause::PidsExhausted;
+        seen.proof(Proof::new(cause, Confidence::Low, line, says));
+        return;
+    }
     let file = name.rsplit('/').next().unwrap_or(name);
     if count >= MANY && is_plugin_name(file) {
         let says = format!("{count} processes of the CNI plugin {file}");

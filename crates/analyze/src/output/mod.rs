@@ -80,6 +80,8 @@ struct Seen {
     late_collections: Vec<Proof>,
     /// crictl asks wherever a runtime might be, for want of a configuration.
     tries_defaults: bool,
+    /// A runtime is running that does not serve dockershim's socket.
+    runs_other_runtime: bool,
     proofs: Vec<Proof>,
     troubles: Vec<Trouble>,
     not_ready: Vec<NotReady>,

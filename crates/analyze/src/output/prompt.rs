@@ -85,13 +85,16 @@ const WRAPPERS: [&str; 6] = ["sudo", "time", "watch", "nohup", "microk8s", "k3s"
 
 const MAX_LENGTH: usize = 300;
 
+/// What `timeout` exits with when it ends a command.
+const TIMED_OUT_CODE: &str = "124";
+
 /// Of the kubelet: its API, the one that only reads, and its health.
 const KUBELET_PORTS: [&str; 3] = [":10250", ":10255", ":10248"];
 
 impl Command {
     /// The command of a line that begins with a prompt.
     pub(super) fn at_prompt(text: &str, line: u64) -> Option<Self> {
-        let at = ["$ ", "# ", "% ", "❯ ", "➜ "]
+        let at = ["$ ", "# ", "% ", "❯ ", "➜ ", "> "]
             .into_iter()
             .filter_map(|mark| Some((text.find(mark)?, mark)))
             .min()?;
@@ -200,6 +203,10 @@ impl Command {
     /// whether it has.
     pub(super) fn printed(&self, text: &str, line: u64, seen: &mut Seen) -> bool {
         match program(&self.text).unwrap_or_default() {
+            _ if text == TIMED_OUT_CODE && self.text.ends_with("echo $?") => {
+                self.hung("did not return in time", seen);
+                true
+            }
             "cat" | "head" => freezer::read_file(&self.text, text, line, seen),
             "curl" if has_any(&self.text, &KUBELET_PORTS) && text.starts_with("curl: (28)") => {
                 let says = "the kubelet does not answer on its own port";
@@ -207,7 +214,7 @@ impl Command {
                 seen.proof(Proof::new(cause, Confidence::Medium, line, says));
                 true
             }
-            "find" | "ls" | "ps" | "docker" | "crictl" => {
+            "find" | "ls" | "ps" | "docker" | "crictl" | "systemctl" => {
                 counts::read_count(&self.text, text, line, seen)
             }
             _ => false,

@@ -20,11 +20,13 @@ pub(super) fn begins(text: &str, words: &[&str]) -> bool {
 }
 
 /// No process listens on the socket, or the one that does is not answering.
-const UNREACHABLE: [&str; 8] = [
+const UNREACHABLE: [&str; 9] = [
     "validate service connection",
     "validate CRI v1",
     "unable to determine runtime API version",
     "failed to dial",
+    // crictl's words up to 1.23.
+    "] failed to connect",
     "connect: connect endpoint",
     "Cannot connect to the Docker daemon",
     "error during connect",
@@ -39,7 +41,8 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
     if text.contains("using default endpoints") {
         seen.tries_defaults = true;
     }
-    let is_a_try = seen.tries_defaults && text.contains("dockershim.sock");
+    let is_a_try =
+        (seen.tries_defaults || seen.runs_other_runtime) && text.contains("dockershim.sock");
     if is_a_try || has_any(text, &NOT_ALLOWED) {
         return;
     }

@@ -3,7 +3,7 @@
 use causes::Cause;
 use causes::finding::Confidence;
 
-use super::Seen;
+use super::{Seen, has_any};
 use crate::proof::Proof;
 
 /// What the calls until now did.
@@ -11,6 +11,8 @@ use crate::proof::Proof;
 pub(super) struct Strace {
     freezing: u32,
     on_the_bus: bool,
+    /// It has connected to a runtime's socket.
+    asks_runtime: bool,
 }
 
 /// A process that reads it this often polls for a cgroup that does not freeze.
@@ -51,6 +53,24 @@ const CALLS: [&str; 22] = [
     "waitid",
 ];
 
+const RUNTIME_SOCKETS: [&str; 4] = [
+    "/docker.sock\"",
+    "containerd.sock\"",
+    "/crio.sock\"",
+    "/dockershim.sock\"",
+];
+
+/// A client of a socket waits in one of these; Go's in that of its threads.
+const WAITS: [&str; 7] = [
+    "futex",
+    "recvmsg",
+    "ppoll",
+    "poll",
+    "read",
+    "epoll_wait",
+    "epoll_pwait",
+];
+
 /// The system call of a line, and its arguments.
 fn call(text: &str) -> Option<(&str, &str)> {
     let mut rest = text;
@@ -79,6 +99,15 @@ impl Strace {
         let is_unfinished = !arguments.contains(" = ");
         if arguments.contains("system_bus_socket") || arguments.contains("/run/systemd/private") {
             self.on_the_bus = true;
+        }
+        if name == "connect" && !is_unfinished && has_any(arguments, &RUNTIME_SOCKETS) {
+            self.asks_runtime = arguments.ends_with("= 0");
+        }
+        if self.asks_runtime && is_unfinished && WAITS.contains(&name) {
+            self.asks_runtime = false;
+            let says = "a client is connected to the runtime's socket and waits for an answer";
+            let cause = Cause::RuntimeUnresponsive;
+            seen.proof(Proof::new(cause, Confidence::Medium, line, says));
         }
         if name == "read" && arguments.contains("\"FREEZING") {
             self.freezing += 1;

@@ -58,6 +58,9 @@ pub(super) fn read(unit: &Unit, text: &str, line: u64, seen: &mut Seen) {
         ..Culprit::default()
     };
     if let Some(state) = text.strip_prefix("Active: ") {
+        if matches!(unit, Unit::Containerd | Unit::Crio) && state.starts_with("active (running)") {
+            seen.runs_other_runtime = true;
+        }
         let word = state.split(" since").next().unwrap_or(state);
         let is_down = [
             "failed",

@@ -42,6 +42,8 @@ const MAX_PLUGINS: usize = 20;
 const MIN_UNREAPED: usize = 3;
 /// A runc is reaped at once, so those of two shims are no chance.
 const MIN_UNREAPED_RUNCS: usize = 2;
+/// Between the process ids of a command and of what it starts.
+const MAX_DISTANCE: u32 = 64;
 
 /// What these rows prove.
 pub fn proofs(rows: &[Row]) -> Vec<Proof> {
@@ -50,9 +52,10 @@ pub fn proofs(rows: &[Row]) -> Vec<Proof> {
     proofs.extend(rows.iter().filter_map(stopped));
     proofs.extend(uninterruptible(rows));
     proofs.extend(lost_wakeup(rows));
-    proofs.extend(unreaped(rows));
+    proofs.extend(unreaped(rows).or_else(|| old_zombie(rows)));
     proofs.extend(plugins(rows));
     proofs.extend(rows.iter().find_map(old_exec));
+    proofs.extend(rows.windows(2).find_map(dead_exec));
     proofs
 }
 
@@ -209,11 +212,57 @@ fn lost_wakeup(rows: &[Row]) -> Option<Proof> {
     ))
 }
 
+fn is_exec(row: &Row) -> bool {
+    matches!(name(row), "runc" | "docker-runc") && row.command.contains(" exec ")
+}
+
 /// `runc exec --detach` starts a process and is over; a shim waits for it with its lock held.
 fn old_exec(row: &Row) -> Option<Proof> {
-    let is_exec = matches!(name(row), "runc" | "docker-runc") && row.command.contains(" exec ");
     let says = format!("process {} (runc exec) is older than an hour", row.pid);
-    (is_exec && row.old).then(|| of(row, Cause::RuncShortExecStuck, Confidence::Medium, says))
+    (is_exec(row) && row.old).then(|| of(row, Cause::RuncShortExecStuck, Confidence::Medium, says))
+}
+
+/// `runc exec` is still there although what it started, the next process of the listing, is dead.
+fn dead_exec(rows: &[Row]) -> Option<Proof> {
+    let [exec, child] = rows else {
+        return None;
+    };
+    let is_child = match child.ppid {
+        Some(parent) => parent == exec.pid,
+        None => (1..=MAX_DISTANCE).contains(&child.pid.wrapping_sub(exec.pid)),
+    };
+    let is_dead = is_in(child, 'Z') && !child.command.starts_with("[runc]");
+    let says = format!(
+        "process {} (runc exec) has not returned, although {} has ended",
+        exec.pid, child.command
+    );
+    let is_stuck = is_exec(exec) && !is_in(exec, 'Z') && is_child && is_dead;
+    is_stuck.then(|| of(exec, Cause::RuncShortExecStuck, Confidence::Medium, says))
+}
+
+/// A zombie of a shim that was started more than an hour ago. One that has just ended is not likely
+/// to be seen as that, where those of short commands are.
+fn old_zombie(rows: &[Row]) -> Option<Proof> {
+    let is_shim = |row: &&Row| name(row).contains("containerd-shim");
+    let shims: HashMap<u32, &Row> = rows
+        .iter()
+        .filter(is_shim)
+        .map(|row| (row.pid, row))
+        .collect();
+    let state = |row: &Row| row.state.clone().unwrap_or_default();
+    let dead = |row: &&Row| row.old && is_in(row, 'Z') && !state(row).contains('l');
+    let found = rows
+        .iter()
+        .filter(dead)
+        .find_map(|row| Some((row, *shims.get(&row.ppid?)?)));
+    let (row, shim) = found?;
+    let says = format!(
+        "process {} ({}) has not reaped {}, which is dead",
+        shim.pid,
+        name(shim),
+        row.command
+    );
+    Some(of(shim, Cause::ShimUnresponsive, Confidence::Low, says))
 }
 
 /// A running CNI plugin of any age.

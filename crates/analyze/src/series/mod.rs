@@ -58,6 +58,8 @@ pub struct Around {
     pub other_lines: u64,
     /// Starts of the kubelet.
     pub starts: u64,
+    /// The kubelet said that the runtime is down: its status was not told for half a minute.
+    pub runtime_down: bool,
 }
 
 impl Around {
@@ -69,6 +71,7 @@ impl Around {
         self.statuses_late += other.statuses_late;
         self.other_lines += other.other_lines;
         self.starts += other.starts;
+        self.runtime_down |= other.runtime_down;
     }
 }
 

@@ -135,11 +135,15 @@ pub(super) const FAILURES: &[Failure] = &[
         "Failed to start ContainerManager",
         "the kubelet cannot start: it cannot set up its control groups",
     ),
-    failure(
-        "topped posting node status",
-        "the kubelet stopped posting node status: the kubelet, the node or its connection to the \
+    Failure {
+        // A condition that kubelets since 1.13 do not report, so it stays as it was.
+        without: &["OutOfDisk "],
+        ..failure(
+            "topped posting node status",
+            "the kubelet stopped posting node status: the kubelet, the node or its connection to the \
          API server failed",
-    ),
+        )
+    },
     Failure {
         with: &["stat /", "mount"],
         ..failure(

@@ -78,6 +78,9 @@ pub(super) const SIGNS: &[Sign] = &[
         KernelRegression,
         High,
     ),
+    // As `uname` and `kubectl describe node` show them.
+    sign("5.4.214-120.368.amzn2", Kernel, KernelRegression, Medium),
+    sign("5.4.217-126.408.amzn2", Kernel, KernelRegression, Medium),
     sign(
         "SLUB: Unable to allocate memory on node -1",
         Kernel,
@@ -161,13 +164,32 @@ pub(super) const SIGNS: &[Sign] = &[
         Medium,
     )
     .with(&["nvme"]),
+    // NVMe over a network, whose path to the storage is gone.
+    sign(
+        ": starting error recovery",
+        Kernel,
+        StorageUnresponsive,
+        Medium,
+    )
+    .with(&["nvme"]),
+    sign(
+        "no usable path - requeuing I/O",
+        Kernel,
+        StorageUnresponsive,
+        High,
+    ),
     sign(
         "Disabling device after reset failure",
         Kernel,
         StorageUnresponsive,
         High,
     ),
-    sign("metadata I/O error", Kernel, StorageUnresponsive, Medium).with(&["XFS"]),
+    // A thin pool without space for its data: what is written to it waits, and fails later.
+    sign("out-of-data-space mode", Kernel, DiskFull, High),
+    // Error 28 is ENOSPC, of such a pool.
+    sign("metadata I/O error", Kernel, StorageUnresponsive, Medium)
+        .with(&["XFS"])
+        .without(&["error 28"]),
     sign(
         "ilesystem has been shut down",
         Kernel,

@@ -37,6 +37,8 @@ const MINUTES: &[&str] = &[
 
 pub(super) const SIGNS: &[Sign] = &[
     sign("panic: runtime error: ", Kubelet, KubeletInternal, Medium).with(&["kubelet"]),
+    // Before 1.6.
+    sign("Recovered from panic: ", Kubelet, KubeletInternal, Medium),
     sign("Observed a panic: ", Kubelet, KubeletInternal, Medium)
         // How net/http ends a request whose client has gone, or that takes too long.
         .without(&["abort Handler", "timed out", "context canceled"]),
@@ -279,6 +281,10 @@ pub(super) const SIGNS: &[Sign] = &[
         DiskFull,
         Low,
     ),
+    // The kubelet itself takes no further pod.
+    sign("node has conditions: [", Kubelet, DiskFull, Medium).with(&["DiskPressure"]),
+    sign("node has conditions: [", Kubelet, MemoryThrash, Low).with(&["MemoryPressure"]),
+    sign("node has conditions: [", Kubelet, PidsExhausted, Medium).with(&["PIDPressure"]),
     sign("System OOM encountered", Kubelet, MemoryThrash, Medium),
     // Why a pod was evicted, as the pod itself tells. The node need not be short of it any more.
     sign("The node had condition: [", Kubelet, DiskFull, Medium).with(&["DiskPressure"]),

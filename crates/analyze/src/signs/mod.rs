@@ -130,7 +130,7 @@ pub enum Interest {
     Error,
 }
 
-const INTERESTS: [(&str, Interest); 68] = [
+const INTERESTS: [(&str, Interest); 69] = [
     ("pleg was last seen active", Interest::Pleg),
     ("pleg has yet to be successful", Interest::Pleg),
     ("from runtime service failed", Interest::Call),
@@ -173,6 +173,7 @@ const INTERESTS: [(&str, Interest); 68] = [
     ("Cannot connect to the Docker daemon", Interest::Connection),
     ("annot connect to the docker daemon", Interest::Connection),
     ("server is not initialized yet", Interest::Connection),
+    ("annot connect to Docker endpoint", Interest::Connection),
     ("Starting kubelet main sync loop", Interest::Start),
     ("Started kubelet", Interest::Start),
     ("Starting kubelet", Interest::Start),

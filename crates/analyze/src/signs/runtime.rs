@@ -21,6 +21,13 @@ const NO_DISK: &[&str] = &[
     "error creating overlay mount to ",
 ];
 
+/// How systemd names the units of runtimes.
+const RUNTIME_UNITS: &[&str] = &[
+    "containerd container runtime",
+    "Docker Application Container Engine",
+    "Container Runtime Interface for OCI",
+];
+
 pub(super) const SIGNS: &[Sign] = &[
     // The state of a task, in the words of containerd 1.0 and 1.1.
     sign(
@@ -30,6 +37,14 @@ pub(super) const SIGNS: &[Sign] = &[
         High,
     )
     .with(&["context deadline exceeded"]),
+    sign(
+        "converting task to protobuf",
+        Runtime,
+        ShimUnresponsive,
+        Low,
+    )
+    .with(&["context canceled"])
+    .lines(2),
     sign("get state for ", Runtime, ShimUnresponsive, High).with(&["context deadline exceeded"]),
     // docker up to 17.03; on a busy node a single exec may be late, too.
     sign(
@@ -86,6 +101,22 @@ pub(super) const SIGNS: &[Sign] = &[
         RuntimeUnresponsive,
         High,
     ),
+    // Whoever asked for all containers has left before dockerd had the answer.
+    sign(
+        "/containers/json returned error: write unix",
+        Runtime,
+        RuntimeUnresponsive,
+        Low,
+    )
+    .with(&["broken pipe"]),
+    sign(
+        "start operation timed out. Terminating",
+        Runtime,
+        RuntimeUnresponsive,
+        Medium,
+    )
+    .with(&["containerd.service", "docker.service", "crio.service"]),
+    sign("]: Failed to start ", Runtime, RuntimeUnresponsive, Medium).with(RUNTIME_UNITS),
     sign("1.0.0-rc93", Runtime, RuncSeccompPipe, Medium),
     sign("unable to freeze", Runtime, RuncInitFrozen, Medium),
     sign("unable to thaw", Runtime, RuncInitFrozen, Medium),

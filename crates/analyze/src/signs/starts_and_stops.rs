@@ -13,9 +13,6 @@ const LATE: &[&str] = &[
 
 /// How systemd names the units without which a node is not Ready.
 const DESCRIPTIONS: &[&str] = &[
-    "containerd container runtime",
-    "Docker Application Container Engine",
-    "Container Runtime Interface for OCI",
     "Kubernetes Node Agent",
     "Kubernetes Kubelet",
     "Lightweight Kubernetes",
@@ -87,14 +84,6 @@ pub(super) const STARTS_AND_STOPS: &[Failure] = &[
         ..failure(
             "failed to reload cni configuration after receiving fs change event",
             "the directory of the CNI configuration was removed while containerd watched it",
-        )
-    },
-    Failure {
-        with: &["context canceled"],
-        lines: 2,
-        ..failure(
-            "converting task to protobuf",
-            "a list of all tasks was canceled before containerd knew the state of each",
         )
     },
     Failure {

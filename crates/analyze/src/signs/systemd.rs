@@ -63,6 +63,13 @@ pub(super) const SIGNS: &[Sign] = &[
     ),
     sign("Freezing execution", Systemd, BusUnavailable, Certain),
     sign(
+        "/dbus/system_bus_socket: connect",
+        Systemd,
+        BusUnavailable,
+        Medium,
+    )
+    .with(&["dial unix"]),
+    sign(
         "Failed to connect to system bus",
         Systemd,
         BusUnavailable,
@@ -88,10 +95,42 @@ pub(super) const SIGNS: &[Sign] = &[
     ])
     .lines(3),
     sign("Too many units", Systemd, SystemdOverloaded, High),
+    // What systemd tells on its bus is longer than a message may be: it keeps too many units.
+    sign(
+        "Failed to start transient scope unit: Argument list too long",
+        Systemd,
+        SystemdOverloaded,
+        Medium,
+    ),
+    sign(
+        "Failed to reload daemon: No buffer space available",
+        Systemd,
+        SystemdOverloaded,
+        Medium,
+    ),
     sign(
         "Looping too fast. Throttling execution a little",
         Systemd,
         SystemdOverloaded,
+        Medium,
+    ),
+    // A shell's and supervisord's words for EAGAIN of fork(2).
+    sign(
+        "fork: retry: Resource temporarily unavailable",
+        Systemd,
+        PidsExhausted,
+        Medium,
+    ),
+    sign(
+        "fork: retry: No child processes",
+        Systemd,
+        PidsExhausted,
+        Medium,
+    ),
+    sign(
+        "Too many processes in process table",
+        Systemd,
+        PidsExhausted,
         Medium,
     ),
     sign(

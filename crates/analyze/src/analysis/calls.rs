@@ -56,7 +56,7 @@ impl Method {
 }
 
 /// If one name is a part of another, the longer one comes first.
-const NAMES: [(&str, Method); 17] = [
+const NAMES: [(&str, Method); 18] = [
     ("ListPodSandbox", Method::ListPodSandbox),
     ("ListContainers", Method::ListContainers),
     ("PodSandboxStatus", Method::PodSandboxStatus),
@@ -72,6 +72,7 @@ const NAMES: [(&str, Method); 17] = [
         "getting the status of the container",
         Method::ContainerStatus,
     ),
+    ("Failed to get container status", Method::ContainerStatus),
     ("GenericPLEG: Unable to retrieve pods", Method::AnyList),
     // It begins with a list of the containers.
     ("Container garbage collection failed", Method::AnyList),

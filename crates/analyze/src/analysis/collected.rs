@@ -19,6 +19,13 @@ struct Evidence {
     more: u64,
 }
 
+/// Without these no runtime responds, so they are shown before that.
+const USED_UP: [Cause; 3] = [
+    Cause::DiskFull,
+    Cause::FdOrInotifyExhausted,
+    Cause::PidsExhausted,
+];
+
 /// As many as a person reads.
 const MAX_QUOTES: usize = 12;
 
@@ -82,11 +89,13 @@ impl Collected {
             finding
         };
         let mut findings: Vec<Finding> = self.0.into_iter().map(finding).collect();
-        // A runtime that does not respond may do so because of any of the others.
-        let is_general = |cause| cause == Cause::RuntimeUnresponsive;
         findings.sort_by_key(|finding| {
             let (confidence, cause) = (finding.confidence, finding.cause);
-            (std::cmp::Reverse(confidence), is_general(cause), cause)
+            (
+                std::cmp::Reverse(confidence),
+                !USED_UP.contains(&cause),
+                cause,
+            )
         });
         findings
     }

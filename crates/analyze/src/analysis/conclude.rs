@@ -271,10 +271,9 @@ fn of_series(told: &mut Told, pleg: Option<&PlegReading>) {
         Pattern::RestartLoop => (Cause::RepairLoop, Confidence::High),
         Pattern::Stall => (Cause::CpuStarved, Confidence::High),
         // Once or twice it may be anything that was over soon.
-        Pattern::Overload if pleg.intervals.len() < MANY_INTERVALS => {
-            (Cause::TooManyContainers, Confidence::Low)
+        Pattern::Overload if pleg.intervals.len() >= MANY_INTERVALS => {
+            (Cause::TooManyContainers, Confidence::Medium)
         }
-        Pattern::Overload => (Cause::TooManyContainers, Confidence::Medium),
         _ => return,
     };
     let culprit = Culprit {

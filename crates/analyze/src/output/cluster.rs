@@ -44,9 +44,9 @@ pub(super) fn begins(text: &str, words: &[&str]) -> bool {
         || is_node_not_ready(words)
 }
 
-/// `node-1   NotReady   <none>   121d   v1.11.2`, without the header.
+/// `node-1   NotReady   <none>   121d   v1.11.2`, without the header, with `-o wide` or without.
 fn is_node_not_ready(words: &[&str]) -> bool {
-    let [_, status, _, age, version] = words else {
+    let [_, status, _, age, version, ..] = words else {
         return false;
     };
     let is_age =

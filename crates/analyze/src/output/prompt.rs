@@ -311,7 +311,7 @@ fn program(command: &str) -> Option<&str> {
 }
 
 /// Takes `sudo -E`, `time`, `VAR=value` and `timeout 10` away.
-fn without_prefixes(mut command: &str) -> &str {
+pub(super) fn without_prefixes(mut command: &str) -> &str {
     loop {
         command = command.trim_start();
         let Some((word, rest)) = command.split_once(' ') else {

@@ -5,7 +5,7 @@
 
 use causes::finding::Confidence;
 
-use super::prompt::Command;
+use super::prompt::{Command, without_prefixes};
 use super::{Seen, has_any};
 use crate::proof::Proof;
 
@@ -60,6 +60,7 @@ pub(super) fn take_remark(command: &mut Command) -> bool {
 
 /// A command that was pasted without its prompt.
 pub(super) fn bare_command(text: &str, line: u64) -> Option<Command> {
+    let text = without_prefixes(text);
     let first = text.split_ascii_whitespace().next()?;
     PROGRAMS
         .contains(&first)

@@ -123,6 +123,11 @@ pub(super) const FAILURES: &[Failure] = &[
             "the kubelet skips the synchronization of all pods",
         )
     },
+    // The kubelet's words up to 1.2.
+    failure(
+        "container runtime is not up",
+        "the kubelet says that the container runtime is not up",
+    ),
     Failure {
         // With a time they are points of the series, which tells more.
         without: &["yet to be successful", "last seen active"],
@@ -175,6 +180,13 @@ pub(super) const FAILURES: &[Failure] = &[
             "etcd does not respond in time",
         )
     },
+    Failure {
+        lines: 3,
+        ..failure(
+            "waiting for ReadIndex response took too long",
+            "etcd does not respond in time",
+        )
+    },
     failure(
         "not yet finished. Currently at stage",
         "CRI-O was asked again for a container or sandbox that it is still creating",
@@ -222,6 +234,11 @@ pub(super) const FAILURES: &[Failure] = &[
     },
     failure("A stop job is running for ", "a unit does not stop"),
     failure("setting cgroup config", NO_CONTROL_GROUP),
+    failure("unable to ensure pod container exists", NO_CONTROL_GROUP),
+    Failure {
+        with: &["/sys/fs/cgroup"],
+        ..failure("Cannot start container ", NO_CONTROL_GROUP)
+    },
     failure("applying cgroup configuration", NO_CONTROL_GROUP),
     Failure {
         with: &["EOF", "connection reset"],
@@ -236,6 +253,10 @@ pub(super) const FAILURES: &[Failure] = &[
     ),
     failure(
         "NETDEV WATCHDOG: ",
+        "a network device does not transmit in time",
+    ),
+    failure(
+        ": TX timeout detected",
         "a network device does not transmit in time",
     ),
     failure(

@@ -160,6 +160,7 @@ pub(super) const SIGNS: &[Sign] = &[
         .with(&["cannot allocate memory", "no space left on device"])
         // The directory is watched, and the limit is that of watches.
         .without(&["inotify_add_watch"]),
+    sign("fork/exec /", Runtime, MemoryThrash, Low).with(&["cannot allocate memory"]),
     sign(
         "resource temporarily unavailable",
         Runtime,

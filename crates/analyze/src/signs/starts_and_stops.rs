@@ -30,6 +30,7 @@ pub(super) const STARTS_AND_STOPS: &[Failure] = &[
         ..failure("failed to kill container", NOT_KILLED)
     },
     failure("to be killed: wait container", NOT_KILLED),
+    failure("but did not receive an exit event", NOT_KILLED),
     Failure {
         with: LATE,
         ..failure("Kill container failed", NOT_KILLED)
@@ -92,6 +93,13 @@ pub(super) const STARTS_AND_STOPS: &[Failure] = &[
         ..failure("unmounted volumes=[", NOT_MOUNTED)
     },
     failure("of kill - trying direct SIGKILL", NOT_KILLED),
+    Failure {
+        with: &["broken pipe"],
+        ..failure(
+            "json returned error: write unix",
+            "whoever asked the Docker daemon for a container left before it had an answer",
+        )
+    },
     // On Windows.
     failure("subsequent terminate also failed", NOT_KILLED),
     Failure {

@@ -19,11 +19,13 @@ struct Evidence {
     more: u64,
 }
 
-/// Without these no runtime responds, so they are shown before that.
-const USED_UP: [Cause; 3] = [
-    Cause::DiskFull,
-    Cause::FdOrInotifyExhausted,
-    Cause::PidsExhausted,
+/// What any of the others may bring about, so it is shown behind them.
+const GENERAL: [Cause; 5] = [
+    Cause::RuntimeUnresponsive,
+    Cause::TooManyContainers,
+    Cause::DiskSaturated,
+    Cause::CpuStarved,
+    Cause::RepairLoop,
 ];
 
 /// As many as a person reads.
@@ -93,7 +95,7 @@ impl Collected {
             let (confidence, cause) = (finding.confidence, finding.cause);
             (
                 std::cmp::Reverse(confidence),
-                !USED_UP.contains(&cause),
+                GENERAL.contains(&cause),
                 cause,
             )
         });

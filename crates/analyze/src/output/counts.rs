@@ -19,6 +19,9 @@ const MANY_RUNNING: u64 = 500;
 /// Each keeps its process id; nodes have 32768 of them where nothing else is configured.
 const MANY_ZOMBIES: u64 = 5000;
 
+/// Two clients may ask at the same time.
+const MANY_WAITING: u64 = 10;
+
 /// A node has some hundred units, a mount and a scope of each container among them.
 const MANY_UNITS: u64 = 20_000;
 
@@ -100,6 +103,13 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
         let says = format!("{count} processes have ended and nothing reaps them");
         let cause = Cause::PidsExhausted;
         seen.proof(Proof::new(cause, Confidence::Low, line, says));
+        return;
+    }
+    // A debugger's frames: goroutines that wait for the lock of one and the same container.
+    if count >= MANY_WAITING && name.contains("docker/daemon.") && name.contains("(container=0x") {
+        let says = format!("{count} goroutines of dockerd wait for one container");
+        let cause = Cause::ContainerLock;
+        seen.proof(Proof::new(cause, Confidence::Medium, line, says));
         return;
     }
     let file = name.rsplit('/').next().unwrap_or(name);

@@ -130,7 +130,7 @@ impl Command {
                 Some(Form::Events)
             }
             _ if has("logs") || has("log") || has("dmesg") => None,
-            "ps" if self.text.contains("uniq -c") => Some(Form::Counts),
+            _ if self.text.contains("uniq -c") => Some(Form::Counts),
             "kubectl" | "k" | "oc" | "talosctl" => Some(Form::Cluster),
             "crictl"
             | "ctr"

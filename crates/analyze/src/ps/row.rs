@@ -1,5 +1,17 @@
 //! Parses lines into rows, with or without a header.
 
+/// What a listing tells of the age of a process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Age {
+    /// Nothing.
+    #[default]
+    Unknown,
+    /// More than a minute.
+    Minutes,
+    /// More than an hour.
+    Hours,
+}
+
 /// A process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Row {
@@ -11,8 +23,8 @@ pub struct Row {
     pub state: Option<String>,
     /// The kernel function that it waits in, possibly truncated.
     pub wchan: Option<String>,
-    /// Whether it is known to be older than an hour.
-    pub old: bool,
+    /// How old it is at least.
+    pub age: Age,
     /// The command with its arguments.
     pub command: String,
     /// Its line in the input.
@@ -145,9 +157,9 @@ fn by_columns(columns: &[String], line: &str) -> Option<Row> {
             "PPID" => row.ppid = Some(word.parse().ok()?),
             "S" | "STAT" | "STATE" => row.state = Some(shortened(word)),
             "WCHAN" => row.wchan = wchan(word),
-            "STIME" | "START" | "STARTED" => row.old |= is_old_start(word),
-            "ELAPSED" | "ETIME" => row.old |= word.contains('-') || word.matches(':').count() > 1,
-            "ETIMES" => row.old |= word.parse::<u64>().is_ok_and(|seconds| seconds > 3600),
+            "STIME" | "START" | "STARTED" => row.age = row.age.max(since(word)),
+            "ELAPSED" | "ETIME" => row.age = row.age.max(elapsed(word)),
+            "ETIMES" => row.age = row.age.max(of_seconds(word.parse().unwrap_or(0))),
             "COMMAND" | "CMD" | "COMM" | "ARGS" => row.command = shortened(word),
             _ => {}
         }
@@ -170,7 +182,7 @@ fn guessed(words: &[&str], line: &str) -> Option<Row> {
         return Some(Row {
             pid: number(1)?,
             state: Some(words[7].to_owned()),
-            old: is_old_start(words[8]),
+            age: since(words[8]),
             command: shortened(from(10)?),
             ..Row::default()
         });
@@ -183,7 +195,11 @@ fn guessed(words: &[&str], line: &str) -> Option<Row> {
             ppid: Some(number(4)?),
             state: Some(words[1].to_owned()),
             wchan: wchan(words.get(10)?),
-            old: clock == 13 && is_old_start(words[11]),
+            age: if clock == 13 {
+                since(words[11])
+            } else {
+                Age::Unknown
+            },
             command: shortened(from(clock + 1)?),
             ..Row::default()
         });
@@ -222,7 +238,7 @@ fn guessed(words: &[&str], line: &str) -> Option<Row> {
         return Some(Row {
             pid,
             ppid: Some(ppid),
-            old: is_old_start(words[4]),
+            age: since(words[4]),
             command: shortened(from(7)?),
             ..Row::default()
         });
@@ -251,8 +267,30 @@ fn is_state(word: &str) -> bool {
 }
 
 /// `ps` shows the time of a start within the last day, and the date of an earlier one.
-fn is_old_start(word: &str) -> bool {
-    !word.contains(':') && word.chars().any(|c| c.is_ascii_digit())
+fn since(word: &str) -> Age {
+    match !word.contains(':') && word.chars().any(|c| c.is_ascii_digit()) {
+        true => Age::Hours,
+        false => Age::Unknown,
+    }
+}
+
+/// `02-03:04:05`, `03:04:05` or `11:44`, which is minutes and seconds.
+fn elapsed(word: &str) -> Age {
+    if word.contains('-') || word.matches(':').count() > 1 {
+        return Age::Hours;
+    }
+    let minutes = word
+        .split_once(':')
+        .and_then(|(minutes, _)| minutes.parse::<u64>().ok());
+    of_seconds(minutes.unwrap_or(0) * 60)
+}
+
+fn of_seconds(seconds: u64) -> Age {
+    match seconds {
+        3601.. => Age::Hours,
+        60.. => Age::Minutes,
+        _ => Age::Unknown,
+    }
 }
 
 fn wchan(word: &str) -> Option<String> {
@@ -301,14 +339,14 @@ mod tests {
             "5 D root      14378  13862  0  80   0 - 269979 refrig Sep30 ?       00:00:00 /usr/local/bin/runc init",
         ]);
         assert_eq!(
-            (long.pid, long.ppid, long.wchan.as_deref(), long.old),
-            (14378, Some(13862), Some("refrig"), true)
+            (long.pid, long.ppid, long.wchan.as_deref(), long.age),
+            (14378, Some(13862), Some("refrig"), Age::Hours)
         );
         assert_eq!(long.command, "/usr/local/bin/runc init");
         let full = row(&["root         1     0  0 09:12 ?        00:01:02 /sbin/init splash"]);
         assert_eq!(
-            (full.pid, full.ppid, full.old, &*full.command),
-            (1, Some(0), false, "/sbin/init splash")
+            (full.pid, full.ppid, full.age, &*full.command),
+            (1, Some(0), Age::Unknown, "/sbin/init splash")
         );
         let of_l = row(&[
             "4     0 25517 11840  20   0      0     0 do_exi Z    ?          0:00  |   \\_ [runc] <defunct>",
@@ -329,9 +367,11 @@ mod tests {
             "  12   1  02-03:04:05 terway",
         ]);
         assert_eq!(
-            (named.pid, named.ppid, named.old, &*named.command),
-            (12, Some(1), true, "terway")
+            (named.pid, named.ppid, named.age, &*named.command),
+            (12, Some(1), Age::Hours, "terway")
         );
+        let minutes = row(&["  PID  PPID ELAPSED COMMAND", "  12   1  11:44 calico"]);
+        assert_eq!(minutes.age, Age::Minutes);
         let cut = row(&["USER PID %CPU COMMAND", "root 12 0.0 x"]);
         assert_eq!(cut.pid, 12);
     }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use causes::Cause;
 use causes::finding::{Confidence, Culprit};
 
-use super::Row;
+use super::row::{Age, Row};
 use crate::kernel::cause_of_function;
 use crate::proof::Proof;
 
@@ -190,7 +190,7 @@ fn lost_wakeup(rows: &[Row]) -> Option<Proof> {
         return None;
     }
     let sleeping = |row: &&Row| {
-        let shape = is_runc_init(row) && row.old && is_in(row, 'S');
+        let shape = is_runc_init(row) && row.age == Age::Hours && is_in(row, 'S');
         let runc = parent(row).filter(|runc| name(runc) == "runc" && is_in(runc, 'S'));
         shape
             && runc
@@ -219,7 +219,8 @@ fn is_exec(row: &Row) -> bool {
 /// `runc exec --detach` starts a process and is over; a shim waits for it with its lock held.
 fn old_exec(row: &Row) -> Option<Proof> {
     let says = format!("process {} (runc exec) is older than an hour", row.pid);
-    (is_exec(row) && row.old).then(|| of(row, Cause::RuncShortExecStuck, Confidence::Medium, says))
+    (is_exec(row) && row.age == Age::Hours)
+        .then(|| of(row, Cause::RuncShortExecStuck, Confidence::Medium, says))
 }
 
 /// `runc exec` is still there although what it started, the next process of the listing, is dead.
@@ -250,7 +251,7 @@ fn old_zombie(rows: &[Row]) -> Option<Proof> {
         .map(|row| (row.pid, row))
         .collect();
     let state = |row: &Row| row.state.clone().unwrap_or_default();
-    let dead = |row: &&Row| row.old && is_in(row, 'Z') && !state(row).contains('l');
+    let dead = |row: &&Row| row.age == Age::Hours && is_in(row, 'Z') && !state(row).contains('l');
     let found = rows
         .iter()
         .filter(dead)
@@ -281,8 +282,9 @@ fn is_plugin(row: &&Row) -> bool {
 
 fn plugins(rows: &[Row]) -> Option<Proof> {
     let plugins: Vec<&Row> = rows.iter().filter(is_plugin).collect();
-    let old = plugins.iter().filter(|row| row.old).count();
-    let row = plugins.iter().find(|row| row.old).or(plugins.first())?;
+    let is_old = |row: &&&Row| row.age >= Age::Minutes;
+    let old = plugins.iter().filter(is_old).count();
+    let row = plugins.iter().find(is_old).or(plugins.first())?;
     (plugins.len() >= MAX_PLUGINS || old > 0).then(|| {
         of(
             row,

@@ -112,11 +112,18 @@ pub(super) const SIGNS: &[Sign] = &[
         Low,
     )
     .lines(3),
+    // It does not read what the bus has for it: it is too busy, or its serial numbers are used up.
+    sign(
+        "destination has a full message queue",
+        Kubelet,
+        SystemdOverloaded,
+        Medium,
+    ),
     sign(
         "destination has a full message queue",
         Kubelet,
         SystemdCookieOverflow,
-        Medium,
+        Low,
     ),
     sign(
         "unable to create inotify",

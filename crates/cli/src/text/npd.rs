@@ -15,6 +15,10 @@ pub fn line(diagnosis: &Diagnosis) -> String {
         (NodeVerdict::Unknown, None) => format!("unknown: {}", diagnosis.summary),
         (_, None) => format!("ok: {}", diagnosis.summary),
     };
+    let others = match diagnosis.findings.len() {
+        0 | 1 => String::new(),
+        findings => format!(" (and {} more)", findings - 1),
+    };
     let mut line: String = printable(&said)
         .chars()
         .map(|character| match character.is_ascii() {
@@ -22,10 +26,12 @@ pub fn line(diagnosis: &Diagnosis) -> String {
             false => '?',
         })
         .collect();
-    if line.len() > LONGEST {
-        line.truncate(LONGEST - 3);
+    let longest = LONGEST - others.len();
+    if line.len() > longest {
+        line.truncate(longest - 3);
         line.push_str("...");
     }
+    line.push_str(&others);
     line.push('\n');
     line
 }
@@ -82,6 +88,18 @@ mod tests {
         };
         let said = line(&diagnosis(finding.clone()));
         assert_eq!(said, "container-status-lock: shop/web app\n");
+        let mut two = diagnosis(finding.clone());
+        two.findings.push(finding.clone());
+        assert_eq!(
+            line(&two),
+            "container-status-lock: shop/web app (and 1 more)\n"
+        );
+        two.findings[0].culprit.pod = pod(&"x".repeat(100));
+        let said = line(&two);
+        assert!(
+            said.len() == 80 && said.ends_with("x... (and 1 more)\n"),
+            "{said}"
+        );
         finding.culprit.pod = pod(&"\u{1b}ü".repeat(1000));
         let said = line(&diagnosis(finding));
         assert!(

@@ -112,6 +112,7 @@ pub(super) const FAILURES: &[Failure] = &[
         without: &[
             "PLEG",
             "container runtime is down",
+            "container runtime is not up",
             "may not have completed yet",
             "yet to be successful",
             // An old kubelet on kubenet, until its node has a PodCIDR.

@@ -37,6 +37,11 @@ impl Collected {
         self.0.is_empty()
     }
 
+    /// Whether there is evidence for this cause.
+    pub fn has(&self, cause: Cause) -> bool {
+        self.0.contains_key(&cause)
+    }
+
     /// Adds evidence for a cause.
     pub fn add(&mut self, cause: Cause, confidence: Confidence, said: String, culprit: Culprit) {
         let evidence = self.0.entry(cause).or_insert_with(|| Evidence {

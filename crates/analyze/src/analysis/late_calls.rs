@@ -16,6 +16,7 @@ pub(super) fn conclude(told: &mut Told) {
         around,
         ..
     } = told;
+    let starved = lateness.is_some() || collected.has(Cause::DiskSaturated);
     let mut add = |method: Method, cause: Cause, confidence: Confidence, says: &str| {
         let Some(late) = calls.late.get(&method) else {
             return;
@@ -36,7 +37,6 @@ pub(super) fn conclude(told: &mut Told) {
         count(calls, Method::ListPodSandbox),
     );
     let stops = count(calls, Method::StopContainer);
-    let starved = lateness.is_some();
     // A lock that one container has holds up no status of the runtime itself.
     let is_down = around.runtime_down;
     if lists > 0 && sandboxes == 0 && is_down {

@@ -216,7 +216,8 @@ impl Input {
         let is_log = carried_line && !in_dump;
         if !is_log && self.structured(&carried, told) {
             // The line before a dump, which tells why there is one.
-            if body.starts_with(b"panic: ") && !found.signs.is_empty() {
+            let tells_why = body.starts_with(b"panic: ") || body.starts_with(b"fatal error: ");
+            if tells_why && !found.signs.is_empty() {
                 self.telling(line, &carried, None, found, told);
             } else if let Some(failure) = found.failure {
                 told.failed(failure, 1, || format!("{}:{}", self.path, self.lines));
@@ -227,9 +228,7 @@ impl Input {
         let pleg = found.is(Interest::Pleg).then_some(Writer::Kubelet);
         match known.or(pleg) {
             Some(writer) => self.log(line, &carried, Some(writer), found, told),
-            None if carried_line && found.failure.is_none()
-                || body.starts_with(b"Log line format") =>
-            {
+            None if carried_line && found.is_nothing() || body.starts_with(b"Log line format") => {
                 self.read_as(Kind::Unknown)
             }
             None if found.is_nothing() && !is_log_file_header(body) => match klog::find(body) {

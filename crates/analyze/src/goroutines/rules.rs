@@ -35,7 +35,7 @@ const ANY: Rule = Rule {
 use Confidence::{Certain, High, Low, Medium};
 use Wait::{Bus, Lock, Netlink, Process, Receive, Rpc, Send, Shim, Storage};
 
-const RULES: [Rule; 35] = [
+const RULES: [Rule; 37] = [
     Rule {
         calls: &["pleg.(*GenericPLEG).relist", "pleg.(*GenericPLEG).Relist"],
         waits: &[Send],
@@ -166,6 +166,13 @@ const RULES: [Rule; 35] = [
         ..ANY
     },
     Rule {
+        calls: &["devmapper.(*DeviceSet)"],
+        waits: &[Lock],
+        cause: Cause::StorageUnresponsive,
+        says: "calls wait for the lock of dockerd's device mapper",
+        ..ANY
+    },
+    Rule {
         calls: &[
             "daemon.(*Daemon).ContainerInspect",
             "daemon.(*Daemon).containerInspect",
@@ -251,6 +258,17 @@ const RULES: [Rule; 35] = [
         minutes: 2,
         cause: Cause::ShimUnresponsive,
         says: "a call to a shim has received no response",
+        ..ANY
+    },
+    Rule {
+        // One request after the other is written to a shim's connection: the one before has not
+        // been read.
+        calls: &["ttrpc.(*Client).createStream"],
+        waits: &[Lock],
+        minutes: 2,
+        cause: Cause::ShimUnresponsive,
+        confidence: High,
+        says: "a call waits for its turn on the connection to a shim that does not read",
         ..ANY
     },
     Rule {

@@ -40,6 +40,9 @@ const FUNCTIONS: &[(&str, Cause, Confidence)] = &[
     ("zil_commit", StorageUnresponsive, High),
     ("gfs2_", StorageUnresponsive, Medium),
     ("ocfs2_", StorageUnresponsive, Medium),
+    // The device mapper, which waits for what its devices have yet to do.
+    ("dm_suspend", StorageUnresponsive, Medium),
+    ("__dm_suspend", StorageUnresponsive, Medium),
     // File systems behind a network or a process.
     ("rpc_wait_bit_killable", StorageUnresponsive, High),
     ("nfs_wait_bit_killable", StorageUnresponsive, High),

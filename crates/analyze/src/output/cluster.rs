@@ -35,6 +35,7 @@ pub(super) fn begins(text: &str, words: &[&str]) -> bool {
         || text.starts_with("[-]")
         || words.starts_with(&["NAME", "STATUS", "ROLES"])
         || words.starts_with(&["NAME", "STATUS", "AGE"])
+        || *words == ["NAME", "LABELS", "STATUS"]
         || words.starts_with(&["NAME", "READY", "STATUS", "RESTARTS"])
         || words.starts_with(&["NAMESPACE", "NAME", "READY", "STATUS"])
         || words.starts_with(&["NODE", "SERVICE", "STATE", "HEALTH"])
@@ -89,8 +90,10 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
         return seen.terminating.pod(line);
     }
     let mut words = text.split_ascii_whitespace();
+    // Up to 1.2, behind the labels.
+    let is_last = text.split_ascii_whitespace().last() == Some("NotReady");
     if let (Some(node), Some(status)) = (words.next(), words.next())
-        && (status == "NotReady" || status.starts_with("NotReady,"))
+        && (status == "NotReady" || status.starts_with("NotReady,") || is_last)
     {
         seen.trouble(line, format!("node {node} is NotReady"));
     }

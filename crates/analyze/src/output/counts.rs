@@ -4,7 +4,8 @@
 use causes::Cause;
 use causes::finding::{Confidence, Culprit};
 
-use super::Seen;
+use super::{Seen, has_any};
+use crate::kernel::cause_of_function;
 use crate::proof::Proof;
 use crate::ps::is_plugin_name;
 
@@ -23,7 +24,7 @@ const MANY_ZOMBIES: u64 = 5000;
 const MANY_WAITING: u64 = 10;
 
 /// A node has some hundred units, a mount and a scope of each container among them.
-const MANY_UNITS: u64 = 20_000;
+const MANY_UNITS: u64 = 10_000;
 
 /// Reads what `docker info` tells of it: `Containers: 6214`.
 pub(super) fn read_info(text: &str, line: u64, seen: &mut Seen) -> bool {
@@ -49,7 +50,7 @@ pub(super) fn read_count(command: &str, text: &str, line: u64, seen: &mut Seen) 
     let Some(count) = text.parse::<u64>().ok() else {
         return false;
     };
-    if !command.contains("wc -l") {
+    if !has_any(command, &["wc -l", "grep -c"]) {
         return false;
     }
     if command.starts_with("ps ") && command.contains("defunct") {
@@ -60,9 +61,6 @@ pub(super) fn read_count(command: &str, text: &str, line: u64, seen: &mut Seen) 
         }
         return true;
     }
-    if command.contains("grep") {
-        return false;
-    }
     if command.contains("list-units") {
         if count >= MANY_UNITS {
             let says = format!("systemd keeps {count} units");
@@ -70,6 +68,9 @@ pub(super) fn read_count(command: &str, text: &str, line: u64, seen: &mut Seen) 
             seen.proof(Proof::new(cause, Confidence::Medium, line, says));
         }
         return true;
+    }
+    if command.contains("grep") {
+        return false;
     }
     let lists = command.contains("docker ps") || command.contains("crictl ps");
     let is_all = command.contains("/docker/containers")
@@ -103,6 +104,19 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
         let says = format!("{count} processes have ended and nothing reaps them");
         let cause = Cause::PidsExhausted;
         seen.proof(Proof::new(cause, Confidence::Low, line, says));
+        return;
+    }
+    // Functions of the kernel, of `ps -eo wchan`.
+    if count >= MANY_WAITING
+        && let Some((cause, confidence)) = cause_of_function(name.trim_start_matches('_'))
+    {
+        let says = format!("{count} processes wait in {name} in the kernel");
+        seen.proof(Proof::new(
+            cause,
+            confidence.min(Confidence::Medium),
+            line,
+            says,
+        ));
         return;
     }
     // A debugger's frames: goroutines that wait for the lock of one and the same container.

@@ -264,6 +264,13 @@ pub(super) const FAILURES: &[Failure] = &[
         "BUG: soft lockup",
         "a processor made no progress for a while",
     ),
+    Failure {
+        with: &["cannot allocate memory"],
+        ..failure(
+            "fork/exec /",
+            "a program cannot be started: the kernel has no memory for it",
+        )
+    },
     failure("vmalloc: allocation failure", NO_KERNEL_MEMORY),
     failure("page allocation failure: order:0", NO_KERNEL_MEMORY),
     Failure {

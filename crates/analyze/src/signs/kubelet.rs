@@ -37,6 +37,13 @@ const MINUTES: &[&str] = &[
 
 pub(super) const SIGNS: &[Sign] = &[
     sign("panic: runtime error: ", Kubelet, KubeletInternal, Medium).with(&["kubelet"]),
+    sign("]: fatal error: ", Kubelet, KubeletInternal, Medium)
+        .with(&["kubelet["])
+        .without(&["out of memory", "OS thread", "pthread_create", "newosproc"]),
+    // Another kubelet has it, and whatever starts this one goes on.
+    sign("bind: address already in use", Kubelet, RepairLoop, Low)
+        .with(&[":10250", ":10255", ":10248"])
+        .lines(3),
     // Before 1.6.
     sign("Recovered from panic: ", Kubelet, KubeletInternal, Medium),
     sign("Observed a panic: ", Kubelet, KubeletInternal, Medium)
@@ -203,7 +210,11 @@ pub(super) const SIGNS: &[Sign] = &[
         RuntimeUnresponsive,
         Medium,
     )
-    .with(&["failed to create a sandbox for pod"]),
+    .with(&[
+        "failed to create a sandbox for pod",
+        "runContainer: operation timeout",
+        "failed to SyncPod: operation timeout",
+    ]),
     // The runtime waits for its plugins no longer.
     sign(
         "netplugin failed with no error message: signal: killed",
@@ -304,8 +315,6 @@ pub(super) const SIGNS: &[Sign] = &[
         .with(&["/var/lib/", "/var/log/", "/run/containerd/"])
         .without(&["/dev/", "cgroup"]),
     // du of one container's directory: a disk that is too slow for it, or that du itself fills.
-    sign("killing cmd ", Kubelet, DiskSaturated, Low)
-        .with(&["due to timeout"])
-        .lines(2),
+    sign("illing cmd [", Kubelet, DiskSaturated, Low).with(&["due to timeout"]),
     sign("name is reserved", Kubelet, ContainerLock, Low).lines(3),
 ];

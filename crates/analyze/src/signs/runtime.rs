@@ -74,6 +74,17 @@ pub(super) const SIGNS: &[Sign] = &[
         Medium,
     )
     .with(&["deadline exceeded"]),
+    sign("failed to kill container", Runtime, ShimUnresponsive, Low)
+        .with(&["context canceled: unknown"])
+        .lines(2),
+    // It was killed, and no exit has come: of a process that cannot end, or of a shim.
+    sign(
+        "to be killed: wait container",
+        Runtime,
+        ShimUnresponsive,
+        Low,
+    )
+    .lines(2),
     sign("failed to shutdown shim", Runtime, ShimUnresponsive, Medium).with(&["deadline exceeded"]),
     sign("failed to delete shim", Runtime, ShimUnresponsive, Low).with(&["deadline exceeded"]),
     sign(
@@ -117,6 +128,12 @@ pub(super) const SIGNS: &[Sign] = &[
     )
     .with(&["containerd.service", "docker.service", "crio.service"]),
     sign("]: Failed to start ", Runtime, RuntimeUnresponsive, Medium).with(RUNTIME_UNITS),
+    sign(
+        "(500): engine is shutdown",
+        Runtime,
+        RuntimeUnresponsive,
+        Medium,
+    ),
     sign("1.0.0-rc93", Runtime, RuncSeccompPipe, Medium),
     sign("unable to freeze", Runtime, RuncInitFrozen, Medium),
     sign("unable to thaw", Runtime, RuncInitFrozen, Medium),
@@ -160,7 +177,6 @@ pub(super) const SIGNS: &[Sign] = &[
         .with(&["cannot allocate memory", "no space left on device"])
         // The directory is watched, and the limit is that of watches.
         .without(&["inotify_add_watch"]),
-    sign("fork/exec /", Runtime, MemoryThrash, Low).with(&["cannot allocate memory"]),
     sign(
         "resource temporarily unavailable",
         Runtime,

@@ -21,12 +21,15 @@ pub struct News {
     earlier: HashMap<Id, EventType>,
     health: Option<HealthReport>,
     synced: bool,
+    /// The present teller is not the first, and has not told yet all that is there.
+    begins_again: bool,
 }
 
 impl News {
     /// From now on somebody else tells.
     pub fn teller_changed(&mut self) {
         self.earlier.extend(self.last.drain());
+        self.begins_again = self.synced;
     }
 
     /// The record as it is told, if it has not been told yet. It counts as told from now on.
@@ -35,9 +38,9 @@ impl News {
             return None;
         }
         // What is there at the beginning was told by then: to a later teller it is only initial
-        // because that one has not seen it happen.
+        // because that one has not seen it happen. What a teller repeats behind a gap is.
         if let Record::Event(event) = &mut record
-            && self.synced
+            && self.begins_again
         {
             event.initial = false;
         }
@@ -47,7 +50,10 @@ impl News {
     fn is_new(&mut self, record: &Record) -> bool {
         match record {
             Record::Event(event) => self.is_new_event(event),
-            Record::Synced { .. } => !mem::replace(&mut self.synced, true),
+            Record::Synced { .. } => {
+                self.begins_again = false;
+                !mem::replace(&mut self.synced, true)
+            }
             Record::Health(health) => {
                 let last = self.health.replace(health.clone());
                 last.is_none_or(|last| !says_the_same(&last, health))
@@ -150,16 +156,21 @@ mod tests {
         let mut news = News::default();
         let started = || event("a", ContainerStarted);
         assert_eq!(is_initial(&mut news, started()), Some(true));
-        let synced = json!({"kind": "synced", "time": TIME, "pods": 1, "containers": 1});
-        assert!(
-            news.news_of(serde_json::from_value(synced).unwrap())
-                .is_some()
-        );
+        let synced = || {
+            let synced = json!({"kind": "synced", "time": TIME, "pods": 1, "containers": 1});
+            serde_json::from_value::<Record>(synced).unwrap()
+        };
+        assert!(news.news_of(synced()).is_some());
         news.teller_changed();
         assert_eq!(is_initial(&mut news, started()), None);
         for changed in [event("a", ContainerDied), event("b", ContainerStarted)] {
             assert_eq!(is_initial(&mut news, changed), Some(false));
         }
+        // It has told all. What it repeats once its reader was too slow is no change.
+        assert!(news.news_of(synced()).is_none(), "that was told");
+        let gap = json!({"kind": "gap", "time": TIME, "pods": [], "all": true, "conflated": 1});
+        assert!(news.news_of(serde_json::from_value(gap).unwrap()).is_some());
+        assert_eq!(is_initial(&mut news, event("a", ContainerDied)), Some(true));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use cri::{Connect, Endpoint};
 use pleg::model::wall_time::Moment;
@@ -77,7 +78,12 @@ impl Handle {
             Phase::Guarding { since } => Some((GuardedLists::Answered, since)),
             Phase::Refusing { since } => Some((GuardedLists::Refused, since)),
             Phase::Silent { since } => Some((GuardedLists::Silent { since }, since)),
-            Phase::Passing | Phase::GivenUp => None,
+            Phase::Waiting { since } => Some((GuardedLists::Waiting, since)),
+            // Until the guard gave up, or was switched, it may have answered them.
+            Phase::Passing | Phase::GivenUp => {
+                let began = lists_hang_since(report, now.instant);
+                began.map(|since| (GuardedLists::Passed, since))
+            }
         };
         if let Some((lists, since)) = lists
             && let Some(listed) = listed_to_a_kubelet(&shown, since, now.instant)
@@ -126,7 +132,11 @@ impl Handle {
     fn status(&self, report: Report, stuck: &[StuckCall], now: Instant) -> GuardStatus {
         let since = match report.phase {
             Phase::Guarding { since } => Some(now.saturating_duration_since(since).as_secs_f64()),
-            Phase::Passing | Phase::Silent { .. } | Phase::Refusing { .. } | Phase::GivenUp => None,
+            Phase::Passing
+            | Phase::Waiting { .. }
+            | Phase::Silent { .. }
+            | Phase::Refusing { .. }
+            | Phase::GivenUp => None,
         };
         let idle = now.saturating_duration_since(report.asked.unwrap_or(self.started));
         GuardStatus {
@@ -141,15 +151,17 @@ impl Handle {
                 .map(|path| Endpoint::new(path).to_string()),
             guarding: since.is_some(),
             runtime_silent: matches!(report.phase, Phase::Silent { .. }),
+            waiting: matches!(report.phase, Phase::Waiting { .. }),
             refusing: matches!(report.phase, Phase::Refusing { .. }),
             limit_reached: report.phase == Phase::GivenUp,
             since_seconds: since,
             idle_seconds: Some(idle.as_secs_f64()),
             culprits: match report.phase {
                 Phase::Passing | Phase::Silent { .. } => Vec::new(),
-                Phase::Guarding { .. } | Phase::Refusing { .. } | Phase::GivenUp => {
-                    culprits(&report, stuck, now)
-                }
+                Phase::Guarding { .. }
+                | Phase::Waiting { .. }
+                | Phase::Refusing { .. }
+                | Phase::GivenUp => culprits(&report, stuck, now),
             },
             answers: report.figures.answered,
             given_up: report.figures.given_up,
@@ -214,6 +226,13 @@ impl Turns {
 
 fn is_guarding(report: &Report) -> bool {
     matches!(report.phase, Phase::Guarding { .. })
+}
+
+/// Since when the runtime does not answer a list of ours.
+fn lists_hang_since(report: &StatusReport, now: Instant) -> Option<Instant> {
+    let lists = report.stuck.iter().filter(|call| call.call.is_list());
+    let oldest = lists.map(|call| call.since_seconds).reduce(f64::max)?;
+    now.checked_sub(Duration::try_from_secs_f64(oldest).ok()?)
 }
 
 /// When a kubelet behind the guard was last told both lists; none if there is no such kubelet, and

@@ -14,7 +14,9 @@ use pleg::out::words::counted;
 use super::finding::{body, head, said};
 use super::status::duration;
 use super::wrap::{lines, wrap};
-use super::{BAD, DIM, GOOD, NOT_CONFIRMED, NOTHING_TO_ANSWER_FROM, WARN, sentence, styled};
+use super::{
+    BAD, DIM, GOOD, NOT_ANSWERED_YET, NOT_CONFIRMED, NOTHING_TO_ANSWER_FROM, WARN, sentence, styled,
+};
 
 /// As many as people read; JSON has them all.
 const MOST_FINDINGS: usize = 8;
@@ -85,6 +87,7 @@ fn of_guard(page: &mut String, guard: &GuardFacts) {
         }
         (GuardMode::Guard, None) if guard.runtime_silent => NOTHING_TO_ANSWER_FROM.to_owned(),
         (GuardMode::Guard, None) if guard.refusing => NOT_CONFIRMED.to_owned(),
+        (GuardMode::Guard, None) if guard.waiting => NOT_ANSWERED_YET.to_owned(),
         (GuardMode::Guard, None) => "all list calls currently pass through".to_owned(),
         (GuardMode::Shadow, _) => {
             "it only compares: all calls pass through (mode shadow)".to_owned()

@@ -57,6 +57,10 @@ pub fn clock(time: WallTime) -> String {
 const NOT_CONFIRMED: &str =
     "refuses lists: they are overdue, and not every container in them could be confirmed";
 
+/// Of a guard before it has answered a list of this fault.
+const NOT_ANSWERED_YET: &str =
+    "lists are overdue, and none has been answered in place of the runtime yet";
+
 /// Of a guard while the whole runtime is silent.
 const NOTHING_TO_ANSWER_FROM: &str = "cannot answer lists: the runtime answers no call";
 

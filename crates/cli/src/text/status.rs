@@ -11,8 +11,8 @@ use pleg::runtime::Rpc;
 use times::GoDuration;
 
 use super::{
-    BAD, BOLD, DIM, GOOD, NOT_CONFIRMED, NOTHING_TO_ANSWER_FROM, health_style, printable, sentence,
-    styled,
+    BAD, BOLD, DIM, GOOD, NOT_ANSWERED_YET, NOT_CONFIRMED, NOTHING_TO_ANSWER_FROM, WARN,
+    health_style, printable, sentence, styled,
 };
 
 /// A line for each part of the report.
@@ -91,6 +91,7 @@ fn guard(guard: &GuardStatus) -> Option<String> {
         ),
         (GuardMode::Guard, None) if guard.runtime_silent => styled(BAD, NOTHING_TO_ANSWER_FROM),
         (GuardMode::Guard, None) if guard.refusing => styled(BAD, NOT_CONFIRMED),
+        (GuardMode::Guard, None) if guard.waiting => styled(WARN, NOT_ANSWERED_YET),
         (GuardMode::Guard, None) => "guard: all list calls pass through".to_owned(),
         (GuardMode::Guard, Some(since)) => {
             let since = duration(since);

@@ -40,6 +40,7 @@ pub(super) fn guard(status: &StatusReport) -> Option<GuardFacts> {
         mode: guard.mode,
         since_seconds: guard.since_seconds,
         runtime_silent: guard.runtime_silent,
+        waiting: guard.waiting,
         refusing: guard.refusing,
         limit_reached: guard.limit_reached,
         unused_seconds: guard.idle_seconds.filter(|_| guard.is_bypassed()),

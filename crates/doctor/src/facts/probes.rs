@@ -117,6 +117,9 @@ pub struct GuardFacts {
     /// Whether it cannot answer lists, as the runtime answers no call at all.
     #[serde(default)]
     pub runtime_silent: bool,
+    /// Whether lists are overdue, and it has answered or refused none yet.
+    #[serde(default)]
+    pub waiting: bool,
     /// Whether it refuses lists, as not everything in them can be confirmed.
     #[serde(default)]
     pub refusing: bool,

@@ -134,6 +134,13 @@ impl Lists {
         matches!(self.state, State::GivenUp { .. })
     }
 
+    /// Whether somebody whom we may answer has waited for longer than an answer takes.
+    pub(super) fn keeps_waiting(&self, settings: &Settings, now: Instant) -> bool {
+        let longest = settings.list_overdue + PAUSE;
+        let mut waiting = self.waiting.iter().map(|it| &it.called);
+        waiting.any(|called| called.from == Caller::Client && now >= called.asked + longest)
+    }
+
     /// The caller has gone: gives the list that nobody wants any more.
     pub(super) fn abandoned(&mut self, call: CallId) -> Option<AskId> {
         let place = self.waiting.iter().position(|it| it.called.call == call)?;
@@ -320,6 +327,9 @@ impl Guard {
         if filter.is_whole() {
             self.rows_mut(kind).complete(rows, asked);
             self.prober.saw_all(kind, asked.0);
+            if kind == Kind::Container {
+                self.mutations.saw_all(asked.0);
+            }
         } else {
             self.rows_mut(kind).part(rows, asked, |row| {
                 !filter.is_of_state() && filter.matches_but_for_state(kind, row)
@@ -428,7 +438,10 @@ impl Guard {
                 continue;
             };
             match reply {
-                Reply::Message(_) => self.note_told(kind, &it.called, now),
+                Reply::Message(_) => {
+                    self.answered[kind as usize] = Some(now);
+                    self.note_told(kind, &it.called, now);
+                }
                 Reply::Failed(_) => self.refused[kind as usize] = Some(now),
             }
             self.reads.tell_all(kind);

@@ -148,6 +148,8 @@ pub struct Guard {
     figures: Figures,
     /// When callers that may be answered were last told a list of each kind.
     listed: [Option<Instant>; 2],
+    /// When a list of each kind was last answered from the rows.
+    answered: [Option<Instant>; 2],
     /// When a list of each kind was last refused, because it could not be answered.
     refused: [Option<Instant>; 2],
     /// When a kubelet last asked for it.
@@ -176,6 +178,7 @@ impl Guard {
             last_ask: 0,
             figures: Figures::default(),
             listed: [None; 2],
+            answered: [None; 2],
             refused: [None; 2],
             asked: [None; 2],
             saved: None,
@@ -205,7 +208,7 @@ impl Guard {
                 let rows = [&self.sandboxes, &self.containers];
                 self.prober.on_met(id, rows, now);
             }
-            Input::Disconnected => self.node_calls.forget(),
+            Input::Disconnected => self.on_disconnected(now),
             Input::Mode(mode) => self.mode = mode,
             Input::Time => {}
         }
@@ -239,8 +242,12 @@ impl Guard {
             _ if self.is_given_up() => Phase::GivenUp,
             Some(since) if self.is_silent(now) => Phase::Silent { since },
             Some(since) if self.refuses() => Phase::Refusing { since },
-            Some(since) => Phase::Guarding { since },
-            None => Phase::Passing,
+            Some(since) if self.has_answered(now) => Phase::Guarding { since },
+            Some(since) => Phase::Waiting { since },
+            None => match self.refuses_unknown() {
+                Some(since) => Phase::Refusing { since },
+                None => Phase::Passing,
+            },
         }
     }
 
@@ -303,6 +310,31 @@ impl Guard {
     fn refuses(&self) -> bool {
         let mut both = self.refused.iter().zip(&self.listed);
         both.any(|(refused, listed)| refused > listed)
+    }
+
+    /// Since when lists are refused although none of their kind was ever seen.
+    fn refuses_unknown(&self) -> Option<Instant> {
+        let kinds = [Kind::Sandbox, Kind::Container].into_iter();
+        let unknown = kinds.filter(|kind| self.rows(*kind).complete_since().is_none());
+        let refused = unknown.filter_map(|kind| {
+            let [refused, listed] = [self.refused, self.listed].map(|of| of[kind as usize]);
+            refused.filter(|_| refused > listed)
+        });
+        refused.min().filter(|_| self.mode == Mode::Guard)
+    }
+
+    /// Whether lists are answered from the rows: one was since this fault, and nobody waits for
+    /// longer than that takes.
+    fn has_answered(&self, now: Instant) -> bool {
+        let mut has_answered = false;
+        for (lists, answered) in self.lists.iter().zip(self.answered) {
+            if lists.keeps_waiting(&self.settings, now) {
+                return false;
+            }
+            let begun = lists.guarding_since();
+            has_answered |= begun.is_some() && answered >= begun;
+        }
+        has_answered
     }
 
     /// Whether one fault was guarded for longer than the limit: everything passes.
@@ -437,9 +469,9 @@ impl Guard {
         if let Some(ask) = self.stats.abandoned(call, now) {
             self.cancel(ask);
         }
-        if let Some((ask, target)) = self.mutations.abandoned(call) {
+        if let Some((ask, mutation)) = self.mutations.abandoned(call) {
             self.cancel(ask);
-            self.on_unknown_end(&target, now);
+            self.on_unknown_end(mutation, now);
         }
         let is_its = |it: &Outstanding| matches!(it.purpose, Purpose::Other(of) if of == call);
         let other = self.asks.iter().find(|(_, it)| is_its(it));
@@ -449,11 +481,22 @@ impl Guard {
     }
 
     /// A mutation was given up by its caller, or lost: whether it is done is not known.
-    fn on_unknown_end(&mut self, target: &Target, now: Instant) {
-        match target {
+    fn on_unknown_end(&mut self, mutation: Mutation, now: Instant) {
+        match &mutation.target {
             Target::NewSandbox { .. } => self.prober.may_have_missed(Kind::Sandbox, now),
-            Target::NewContainer { .. } => self.prober.may_have_missed(Kind::Container, now),
+            Target::NewContainer { .. } => {
+                self.prober.may_have_missed(Kind::Container, now);
+                self.mutations.may_have_made(mutation, now);
+            }
             Target::Existing(kind, id) => self.rows_mut(*kind).changed(id, now),
+        }
+    }
+
+    /// The next connection may be to another runtime, which has others.
+    fn on_disconnected(&mut self, now: Instant) {
+        self.node_calls.forget();
+        for kind in [Kind::Sandbox, Kind::Container] {
+            self.prober.may_have_missed(kind, now);
         }
     }
 
@@ -465,7 +508,7 @@ impl Guard {
             self.prober.ended(&key, outcome, now);
         }
         if let Outcome::Lost = outcome {
-            self.node_calls.forget();
+            self.on_disconnected(now);
         }
         let asked = (outstanding.asked, now);
         match outstanding.purpose {

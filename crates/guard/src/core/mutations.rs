@@ -10,7 +10,7 @@
 //! Under its status lock containerd 1.7 does what was asked and hangs afterwards, while it
 //! makes the event for its stream.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -24,7 +24,7 @@ use super::{
 };
 use crate::wire::Kind;
 use crate::wire::request::{Mutation, Target, id_of, of_id};
-use crate::wire::row::{EXITED, READY, RUNNING, row_of_config, row_of_status};
+use crate::wire::row::{EXITED, READY, RUNNING, Row, row_of_config, row_of_status};
 use crate::wire::status::Status;
 
 /// What has no proof is asked about again after this.
@@ -39,10 +39,16 @@ const OVERDUE: Duration = Duration::from_secs(5);
 /// One that waits for the network's plugins.
 const NETWORK_OVERDUE: Duration = Duration::from_secs(30);
 
+/// How many creations are remembered of which nobody knows whether they were done.
+const REMEMBERED: usize = 256;
+
 /// The changes that are outstanding.
 #[derive(Debug, Default)]
 pub(super) struct Mutations {
     running: BTreeMap<AskId, Running>,
+    /// Containers that were to be made, and may have been: their callers have gone, or the
+    /// runtime has, and no complete list was asked for since.
+    perhaps_made: VecDeque<(Instant, Mutation)>,
 }
 
 #[derive(Debug)]
@@ -76,12 +82,38 @@ impl Running {
 
 impl Mutations {
     /// The caller has gone: gives the call, and what it was to change.
-    pub(super) fn abandoned(&mut self, call: CallId) -> Option<(AskId, Target)> {
+    pub(super) fn abandoned(&mut self, call: CallId) -> Option<(AskId, Mutation)> {
         let is_its = |it: &Running| it.caller.is_some_and(|(caller, _)| caller == call);
         let (ask, _) = self.running.iter().find(|(_, it)| is_its(it))?;
         let ask = *ask;
         let it = self.running.remove(&ask)?;
-        Some((ask, it.mutation.target))
+        Some((ask, it.mutation))
+    }
+
+    /// Whether a container was made nobody knows: if it is found, this tells its sandbox.
+    pub(super) fn may_have_made(&mut self, mutation: Mutation, now: Instant) {
+        self.perhaps_made.push_back((now, mutation));
+        if self.perhaps_made.len() > REMEMBERED {
+            self.perhaps_made.pop_front();
+        }
+    }
+
+    /// A complete list that was asked for at this time has told what was made before.
+    pub(super) fn saw_all(&mut self, asked: Instant) {
+        self.perhaps_made.retain(|(ended, _)| *ended >= asked);
+    }
+
+    /// The sandbox for which this container was asked for, if it was for one only.
+    fn sandbox_asked_for(&self, row: &Row) -> Option<Id> {
+        let running = self.running.values().map(|it| &it.mutation);
+        let all = running.chain(self.perhaps_made.iter().map(|(_, mutation)| mutation));
+        let makers = all.filter(|mutation| mutation.has_made(row));
+        let mut sandboxes = makers.filter_map(|mutation| match &mutation.target {
+            Target::NewContainer { sandbox, .. } => Some(sandbox),
+            Target::NewSandbox { .. } | Target::Existing(..) => None,
+        });
+        let first = sandboxes.next()?;
+        sandboxes.all(|other| other == first).then(|| first.clone())
     }
 
     pub(super) fn alarm(&self, now: Instant) -> Option<Instant> {
@@ -95,11 +127,16 @@ impl Guard {
     pub(super) fn on_mutation_called(
         &mut self,
         rpc: Rpc,
-        mutation: Mutation,
+        mut mutation: Mutation,
         call: CallId,
         from: Caller,
         now: Instant,
     ) {
+        if let Target::Existing(kind, id) = &mut mutation.target
+            && let Some(whole) = self.rows(*kind).only_one_that_begins(id)
+        {
+            *id = whole.clone();
+        }
         let mut running = self.mutations.running.values();
         let is_overdue = |it: &Running| {
             it.mutation.target == mutation.target && it.caller.is_some() && now >= it.overdue_at()
@@ -131,7 +168,7 @@ impl Guard {
                 self.apply(it.rpc, &it.mutation, &message, asked);
             }
             // Whether it was done is not known.
-            _ => self.on_unknown_end(&it.mutation.target, asked.1),
+            _ => self.on_unknown_end(it.mutation, asked.1),
         }
         if let Some((call, _)) = it.caller {
             self.actions.push(Action::Relay(ask, call));
@@ -205,24 +242,31 @@ impl Guard {
         of.map(|(id, _)| id.clone()).collect()
     }
 
-    /// In which sandbox a container is whose status this is: that of the call that made it, or
-    /// the only one of its pod.
+    /// In which sandbox the container is whose status this is: that of the call that made it, or
+    /// the only one of its pod. None while another sandbox may be that.
     pub(super) fn sandbox_of(&self, kind: Kind, status: &Status) -> Option<Id> {
         if kind == Kind::Sandbox {
             return None;
         }
         let row = row_of_status(kind, &status.bytes, None).ok()?;
-        let mut makers = self.mutations.running.values();
-        let maker = makers.find(|it| it.mutation.has_made(&row));
-        if let Some(Target::NewContainer { sandbox, .. }) = maker.map(|it| &it.mutation.target) {
-            return Some(sandbox.clone());
+        if let Some(sandbox) = self.mutations.sandbox_asked_for(&row) {
+            return Some(sandbox);
+        }
+        // An id that was found beside it may be that of its sandbox.
+        if self.prober.may_lack_sandboxes() {
+            return None;
         }
         let uid = row.label(kind, POD_UID)?;
-        let sandboxes = self.sandboxes.iter();
-        let mut of_pod =
-            sandboxes.filter(|(_, known)| known.row.label(Kind::Sandbox, POD_UID) == Some(uid));
-        let (id, _) = of_pod.next()?;
-        of_pod.next().is_none().then(|| id.clone())
+        let sandboxes = self.sandboxes.iter().map(|(_, known)| &known.row);
+        let mut of_pod = sandboxes.filter(|row| row.label(Kind::Sandbox, POD_UID) == Some(uid));
+        let sandbox = of_pod.next()?;
+        if of_pod.next().is_some() || self.sandboxes.has_lost_one_of(uid) {
+            return None;
+        }
+        let is_as_old = sandbox.created_at(Kind::Sandbox) <= row.created_at(kind);
+        // A kubelet starts nothing in a sandbox that has ended: it is in one that nobody told of.
+        let may_be_in = sandbox.state == READY || row.state == EXITED;
+        (is_as_old && may_be_in).then(|| sandbox.id.clone())
     }
 
     /// Something new was told: it may be what a call was to make.

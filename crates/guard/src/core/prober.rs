@@ -65,6 +65,8 @@ struct Queue {
 struct Unknown {
     /// What it is asked for as.
     kind: Kind,
+    /// The runtime has told its status as a container's.
+    is_container: bool,
     /// The runtime has said that it is neither. It may become one: folders come first.
     is_neither: bool,
     /// When it is asked for.
@@ -159,6 +161,25 @@ impl Prober {
         }
     }
 
+    /// Whether there may be a sandbox that is not known.
+    pub(super) fn may_lack_sandboxes(&self) -> bool {
+        let mut unknown = self.unknown.values();
+        let may_be_one = unknown.any(|it| !it.is_neither && !it.is_container);
+        may_be_one
+            || match (self.queues[Kind::Sandbox as usize].missed, self.host.knows) {
+                (None, _) => false,
+                (Some(missed), HostKnows::All(told)) => told < missed,
+                (Some(_), HostKnows::NotAsked | HostKnows::Nothing) => true,
+            }
+    }
+
+    /// It is a container, of which it is not known yet in which sandbox it is.
+    pub(super) fn is_a_container(&mut self, id: &Id) {
+        if let Some(unknown) = self.unknown.get_mut(id) {
+            unknown.is_container = true;
+        }
+    }
+
     /// It is asked what this id is. Whatever the answer is, it is not asked again at once.
     fn asks_for(&mut self, id: &Id, now: Instant) {
         if let Some(unknown) = self.unknown.get_mut(id) {
@@ -222,6 +243,7 @@ impl Prober {
         if self.unknown.len() < MOST_UNKNOWN {
             self.unknown.entry(id).or_insert(Unknown {
                 kind: Kind::Container,
+                is_container: false,
                 is_neither: false,
                 next: now,
             });

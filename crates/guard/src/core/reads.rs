@@ -230,7 +230,12 @@ impl Guard {
             Some(row) => row.sandbox.clone(),
             None => match self.rows(kind).sandbox_of_missing(id) {
                 Some(sandbox) => Some(sandbox.clone()),
-                None => self.sandbox_of(kind, &status),
+                None => {
+                    if kind == Kind::Container {
+                        self.prober.is_a_container(id);
+                    }
+                    self.sandbox_of(kind, &status)
+                }
             },
         };
         if is_known && !is_made {

@@ -24,6 +24,7 @@ use std::time::Duration;
 use pleg::model::id::Id;
 use tokio::time::Instant;
 
+use super::POD_UID;
 use crate::wire::Kind;
 use crate::wire::row::{CREATED, EXITED, Row};
 
@@ -77,6 +78,8 @@ enum Gone {
         asked: Instant,
         /// A status does not tell in which sandbox a container is.
         sandbox: Option<Id>,
+        /// The UID of its pod.
+        pod: Option<Box<str>>,
     },
 }
 
@@ -223,8 +226,23 @@ impl Rows {
         }
     }
 
+    /// Whether the runtime has lacked a sandbox of this pod, which may be there after all.
+    pub(crate) fn has_lost_one_of(&self, uid: &str) -> bool {
+        let mut gone = self.gone.values();
+        gone.any(|gone| matches!(gone, Gone::Missing { pod, .. } if pod.as_deref() == Some(uid)))
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&Id, &Known)> + Clone {
         self.known.iter()
+    }
+
+    /// The id of which this is the beginning, as runtimes take it, if it is that of only one.
+    pub(crate) fn only_one_that_begins(&self, beginning: &Id) -> Option<&Id> {
+        let begins = |id: &&Id| id.as_str().starts_with(beginning.as_str());
+        let mut ids = self.from(Some(beginning.clone())).map(|(id, _)| id);
+        let first = ids.next().filter(begins)?;
+        let is_only_one = *first == *beginning || ids.next().filter(begins).is_none();
+        (is_only_one && !beginning.as_str().is_empty()).then_some(first)
     }
 
     /// Those from this id on, in their order.
@@ -324,8 +342,16 @@ impl Rows {
     fn miss(&mut self, id: &Id, asked: Instant) {
         if let Some(known) = self.known.remove(id) {
             self.revision += 1;
+            let pod = known.row.label(self.kind, POD_UID).map(Box::from);
             let sandbox = known.row.sandbox;
-            self.remember(id, Gone::Missing { asked, sandbox });
+            self.remember(
+                id,
+                Gone::Missing {
+                    asked,
+                    sandbox,
+                    pod,
+                },
+            );
         }
     }
 

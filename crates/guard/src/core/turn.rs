@@ -48,13 +48,18 @@ pub enum Phase {
         /// Since when.
         since: Instant,
     },
+    /// They are overdue, and none has been answered or refused since then.
+    Waiting {
+        /// Since when they are not passed.
+        since: Instant,
+    },
     /// They are overdue, and so is every other call: there is nothing to answer them from.
     Silent {
         /// Since when they are not passed.
         since: Instant,
     },
     /// They are overdue, and the last one that was asked for could not be answered: not everything
-    /// in it was confirmed.
+    /// in it was confirmed, or nothing was known yet.
     Refusing {
         /// Since when they are not passed.
         since: Instant,

@@ -268,9 +268,10 @@ impl Driver {
         let figures = state.guard.figures();
         let stuck = match phase {
             Phase::Passing | Phase::Silent { .. } => Vec::new(),
-            Phase::Guarding { .. } | Phase::Refusing { .. } | Phase::GivenUp => {
-                state.guard.stuck(&self.reports.borrow().stuck)
-            }
+            Phase::Guarding { .. }
+            | Phase::Waiting { .. }
+            | Phase::Refusing { .. }
+            | Phase::GivenUp => state.guard.stuck(&self.reports.borrow().stuck),
         };
         self.reports.send_if_modified(|shown| {
             shown.listed = state.guard.listed();
@@ -383,6 +384,7 @@ fn tell(phase: Phase) {
         Phase::Guarding { .. } => {
             tracing::warn!("a list is overdue: the guard answers it in place of the runtime");
         }
+        Phase::Waiting { .. } => tracing::info!("a list is overdue"),
         Phase::Refusing { .. } => tracing::error!(
             "a list is overdue, and the guard cannot answer it: not every container in it could be \
              confirmed"

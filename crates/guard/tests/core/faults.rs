@@ -218,7 +218,18 @@ fn while_it_refuses_a_list_it_does_not_say_that_it_answers() {
     // The list hangs, and so does every status: nothing can be confirmed, but the runtime lives.
     node.hangs = |rpc, _| matches!(rpc, Rpc::ListContainers | Rpc::ContainerStatus);
     node.pass(SECOND * 5);
-    assert_eq!(node.call(Rpc::ListContainers, "").0, None);
+    let call = node.start(Rpc::ListContainers, "");
+    let mut phases = Vec::new();
+    let end = loop {
+        node.pass(SECOND / 10);
+        phases.push(node.phase());
+        if let Some(end) = node.end_of(call) {
+            break end;
+        }
+    };
+    assert_eq!(end, None);
+    let answers = |phase: &Phase| matches!(phase, Phase::Guarding { .. });
+    assert!(!phases.iter().any(answers), "{phases:?}");
     let phase = node.phase();
     assert!(matches!(phase, Phase::Refusing { .. }), "{phase:?}");
     // Now one container alone hangs: the next list is answered.
@@ -229,4 +240,46 @@ fn while_it_refuses_a_list_it_does_not_say_that_it_answers() {
     node.lift();
     node.pass(SECOND * 3);
     assert_eq!(node.phase(), Phase::Passing);
+}
+
+#[test]
+fn while_nobody_asks_for_a_list_it_does_not_say_that_it_answers() {
+    let mut node = Node::new(20, CONTAINERS);
+    node.hangs = locked;
+    let ours = node.start_ours(Rpc::ListContainers, "");
+    node.pass(SECOND * 10);
+    assert_eq!(node.end_of(ours), None, "ours is not answered");
+    assert!(matches!(node.phase(), Phase::Waiting { .. }));
+    assert!(node.call(Rpc::ListContainers, "").0.is_some());
+    assert!(matches!(node.phase(), Phase::Guarding { .. }));
+}
+
+#[test]
+fn a_guard_that_has_never_seen_a_list_says_that_it_refuses_lists() {
+    let mut node = Node::starting(20, CONTAINERS);
+    node.hangs = locked;
+    assert_eq!(node.call(Rpc::ListContainers, "").0, None);
+    assert!(matches!(node.phase(), Phase::Refusing { .. }));
+    node.lift();
+    assert!(node.call(Rpc::ListContainers, "").0.is_some());
+    assert_eq!(node.phase(), Phase::Passing);
+}
+
+#[test]
+fn of_another_runtime_behind_the_socket_no_list_is_answered_from_what_the_last_one_had() {
+    let mut node = Node::new(20, CONTAINERS);
+    node.hangs = locked;
+    assert!(node.call(Rpc::ListContainers, "").0.is_some());
+    // It ends. The next one has others, which it does not list either.
+    node.disconnect();
+    for _ in 0..3 {
+        assert_eq!(node.call(Rpc::ListContainers, "").0, None);
+    }
+    node.lift();
+    node.pass(SECOND * 3);
+    node.hangs = locked;
+    assert!(
+        node.call(Rpc::ListContainers, "").0.is_some(),
+        "it was seen"
+    );
 }

@@ -129,3 +129,21 @@ fn a_removed_container_does_not_come_back_from_a_list_that_was_asked_for_before(
         node.pass(SECOND);
     }
 }
+
+#[test]
+fn a_removal_by_the_beginning_of_an_id_is_one_of_that_id() {
+    let mut node = node();
+    node.hangs = |rpc, _| rpc == Rpc::ListContainers;
+    let whole = container_id(7);
+    // That of a single one, as `crictl rm` takes it; then of all.
+    let removed = |node: &mut Node, beginning: &str| {
+        let request = v1::RemoveContainerRequest {
+            container_id: beginning.to_owned(),
+        };
+        let answer = node.call(Rpc::RemoveContainer, request.encode_to_vec());
+        assert!(answer.0.is_some());
+        !shows_it(node)
+    };
+    assert!(!removed(&mut node, "0000"), "it may be any");
+    assert!(removed(&mut node, &whole[..whole.len() - 1]));
+}

@@ -275,8 +275,25 @@ impl Node {
         }
     }
 
+    /// The runtime ends: what hangs in it is lost.
+    pub fn disconnect(&mut self) {
+        for (ask, ..) in std::mem::take(&mut self.held) {
+            self.step(Input::Answered(ask, Outcome::Lost));
+        }
+        self.step(Input::Disconnected);
+    }
+
     /// Calls, and does not wait.
     pub fn start(&mut self, rpc: Rpc, request: impl Into<Bytes>) -> CallId {
+        self.start_from(Caller::Client, rpc, request)
+    }
+
+    /// The same for our own relisting.
+    pub fn start_ours(&mut self, rpc: Rpc, request: impl Into<Bytes>) -> CallId {
+        self.start_from(Caller::Ourselves, rpc, request)
+    }
+
+    fn start_from(&mut self, from: Caller, rpc: Rpc, request: impl Into<Bytes>) -> CallId {
         self.last_call += 1;
         let (call, request) = (CallId(self.last_call), request.into());
         self.requests.insert(call, (rpc, request.clone()));
@@ -284,7 +301,7 @@ impl Node {
             call,
             rpc,
             request,
-            from: Caller::Client,
+            from,
             deadline: None,
         });
         call

@@ -78,6 +78,11 @@ impl Kubelet {
             }
             (50..56, Some(id), _) => (Rpc::PodSandboxStatus, one(&id)),
             (56..72, _, Some(id)) => (Rpc::ContainerStatus, one(&id)),
+            // A pod may get another sandbox, whatever has become of its last one.
+            (72..76, Some(id), _) if rng.bool() => {
+                let uid = &runtime.things[&id].uid;
+                (Rpc::RunPodSandbox, run_of(uid, attempt))
+            }
             (72..76, ..) => (Rpc::RunPodSandbox, run_sandbox(rng, attempt)),
             (76..82, Some(id), _) => (Rpc::CreateContainer, create(runtime, &id, attempt)),
             (82..90, _, Some(id)) => (Rpc::StartContainer, one(&id)),

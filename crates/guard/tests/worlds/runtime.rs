@@ -82,9 +82,19 @@ pub struct Runtime {
     /// A container that was started while another copy of it ran.
     pub doubled: Option<String>,
     made: u32,
+    /// When the first thing was made: all times are told since then.
+    epoch: Option<Instant>,
 }
 
 impl Runtime {
+    /// The time of day, in nanoseconds.
+    pub fn unix_nanos(&self, time: Instant) -> i64 {
+        let since = self
+            .epoch
+            .map(|epoch| time.saturating_duration_since(epoch));
+        since.map_or(0, |since| since.as_nanos() as i64)
+    }
+
     pub fn alive(&self) -> impl Iterator<Item = (&String, &Thing)> {
         self.things
             .iter()
@@ -136,6 +146,7 @@ impl Runtime {
 
     pub fn make(&mut self, thing: Thing) -> String {
         self.made += 1;
+        self.epoch = self.epoch.or(Some(thing.created()));
         let id = format!("{:064x}", self.made);
         self.things.insert(id.clone(), thing);
         id
@@ -245,6 +256,7 @@ impl Runtime {
                 status: Some(v1::PodSandboxStatus {
                     id: id.clone(),
                     metadata: Some(sandbox_metadata(thing)),
+                    created_at: self.unix_nanos(thing.created()),
                     state: thing.state(),
                     labels: thing.labels().into(),
                     ..Default::default()
@@ -256,6 +268,7 @@ impl Runtime {
                 status: Some(v1::ContainerStatus {
                     id: id.clone(),
                     metadata: Some(container_metadata(thing)),
+                    created_at: self.unix_nanos(thing.created()),
                     state: thing.state(),
                     started_at: i64::from(thing.states.iter().any(|(_, state)| *state == RUNNING)),
                     labels: thing.labels().into(),
@@ -282,6 +295,7 @@ impl Runtime {
         let items = items.map(|(id, thing)| v1::PodSandbox {
             id: id.clone(),
             metadata: Some(sandbox_metadata(thing)),
+            created_at: self.unix_nanos(thing.created()),
             state: thing.state(),
             labels: thing.labels().into(),
             ..Default::default()
@@ -308,6 +322,7 @@ impl Runtime {
             id: id.clone(),
             pod_sandbox_id: thing.sandbox.clone(),
             metadata: Some(container_metadata(thing)),
+            created_at: self.unix_nanos(thing.created()),
             state: thing.state(),
             labels: thing.labels().into(),
             ..Default::default()

@@ -462,7 +462,15 @@ impl World {
 
     fn make_pod(&mut self, is_foreign: bool) {
         let number = self.rng.u32(..);
-        let uid = format!("uid-{number}");
+        let mut uid = format!("uid-{number}");
+        // Or somebody makes another sandbox of a pod, to which an acting kubelet's belongs none.
+        let known: Vec<String> = self.runtime.alive().map(|(_, of)| of.uid.clone()).collect();
+        if self.acting.is_none()
+            && self.rng.bool()
+            && let Some(of) = self.rng.choice(&known)
+        {
+            uid.clone_from(of);
+        }
         let thing = |kind, name: &str, sandbox: String, state| Thing {
             kind,
             sandbox,
@@ -590,7 +598,8 @@ impl World {
         self.faults.forget();
         self.alarm = None;
         self.restarted = self.now;
-        self.guard = Guard::new(settings(), self.mode, self.now, 0);
+        let unix_nanos = self.runtime.unix_nanos(self.now);
+        self.guard = Guard::new(settings(), self.mode, self.now, unix_nanos);
         if let Some(saved) = self.saved.clone().filter(|_| self.rng.u8(0..4) > 0) {
             assert!(self.guard.restore(saved, self.now));
         }

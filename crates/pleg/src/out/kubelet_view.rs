@@ -160,6 +160,10 @@ fn may_be_sooner(view: &mut KubeletView, now: Instant, since: Instant) {
 pub enum GuardedLists {
     /// It answers them in the runtime's place.
     Answered,
+    /// It has neither answered nor refused one yet.
+    Waiting,
+    /// It passes them, although they hang.
+    Passed,
     /// It refuses them, because not all that it knows is confirmed.
     Refused,
     /// The runtime has answered nothing since then, so the guard does not answer either.
@@ -174,7 +178,14 @@ pub fn guarded_kubelet_view(now: Instant, listed: Instant, lists: GuardedLists) 
     if lists == GuardedLists::Answered && now < listed + GUARDED_LISTS {
         return KubeletView::ready("the guard answers its lists");
     }
-    let mut view = judge(now, listed, "the guard cannot answer its lists");
+    let why = match lists {
+        GuardedLists::Waiting => "the guard has not answered its lists yet",
+        GuardedLists::Passed => "list calls are stuck or failing",
+        GuardedLists::Answered | GuardedLists::Refused | GuardedLists::Silent { .. } => {
+            "the guard cannot answer its lists"
+        }
+    };
+    let mut view = judge(now, listed, why);
     if let GuardedLists::Silent { since } = lists {
         may_be_sooner(&mut view, now, since);
     }

@@ -165,8 +165,11 @@ pub struct GuardStatus {
     /// Whether the runtime answers no call at all, so that there is nothing to answer lists from.
     #[serde(default)]
     pub runtime_silent: bool,
-    /// Whether lists are overdue, and the last one that was asked for was refused, as not everything
-    /// in it could be confirmed.
+    /// Whether lists are overdue, and none has been answered or refused yet.
+    #[serde(default)]
+    pub waiting: bool,
+    /// Whether the last list that was asked for was refused, as not everything in it could be
+    /// confirmed.
     #[serde(default)]
     pub refusing: bool,
     /// Whether one fault was guarded for as long as the limit allows: everything passes.

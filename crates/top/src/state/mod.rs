@@ -138,7 +138,8 @@ impl State {
         }
         let taken = self.node.status.as_ref().map(|status| status.at);
         match &self.node.source {
-            Source::Disconnected { since, .. } => Some(*since),
+            // That the last answer was the last one is noticed later.
+            Source::Disconnected { since, .. } => Some(taken.unwrap_or(*since)),
             _ => taken.filter(|at| self.now.since(*at).as_secs() >= STALE_SECONDS),
         }
     }

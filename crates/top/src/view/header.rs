@@ -306,6 +306,9 @@ fn guard(report: &StatusReport, theme: &Theme) -> (String, Style) {
         (GuardMode::Guard, None) if guard.refusing => {
             ("refusing, not all confirmed".to_owned(), theme.bad())
         }
+        (GuardMode::Guard, None) if guard.waiting => {
+            ("lists are overdue".to_owned(), theme.warning())
+        }
         _ if guard.is_bypassed() => ("not used by the kubelet".to_owned(), theme.bad()),
         (GuardMode::Shadow, _) => {
             let text = format!("shadow, {} differences", guard.differences);

@@ -30,7 +30,7 @@ fn when_the_agent_is_away_it_says_since_when_and_all_else_is_grey() {
     screen.feed(15.0, []);
     let banner = screen.line("NOT CURRENT");
     assert!(
-        banner.contains("(12s ago): the agent ended its events"),
+        banner.contains("(14s ago): the agent ended its events"),
         "{banner}"
     );
     let buffer = screen.buffer();
@@ -42,8 +42,8 @@ fn when_the_agent_is_away_it_says_since_when_and_all_else_is_grey() {
         assert_eq!(cell.fg, Color::Reset, "{row} {column}");
         assert!(cell.modifier.contains(Modifier::DIM), "{row} {column}");
     }
-    // It was healthy for 3 s. What has been since is not known.
-    screen.line("Healthy for 3s");
+    // It was healthy for 1 s when it last answered. What has been since is not known.
+    screen.line("Healthy for 1s");
     // It is back.
     screen.feed(16.0, [connected(), status(16.0, json!({}))]);
     assert!(!screen.text().contains("NOT CURRENT"));

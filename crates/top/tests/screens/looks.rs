@@ -484,7 +484,7 @@ fn since_when_a_screen_is_not_current_has_the_date_after_midnight() {
             top::Update::Source(away),
         ],
     );
-    screen.line("NOT CURRENT since 03:04:08");
+    screen.line("NOT CURRENT since 03:04:06");
     screen.feed(86_400.0, []);
-    screen.line("NOT CURRENT since 01-02 03:04:08");
+    screen.line("NOT CURRENT since 01-02 03:04:06");
 }

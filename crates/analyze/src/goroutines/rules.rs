@@ -35,7 +35,7 @@ const ANY: Rule = Rule {
 use Confidence::{Certain, High, Low, Medium};
 use Wait::{Bus, Lock, Netlink, Process, Receive, Rpc, Send, Shim, Storage};
 
-const RULES: [Rule; 37] = [
+const RULES: [Rule; 38] = [
     Rule {
         calls: &["pleg.(*GenericPLEG).relist", "pleg.(*GenericPLEG).Relist"],
         waits: &[Send],
@@ -206,6 +206,14 @@ const RULES: [Rule; 37] = [
         cause: Cause::ContainerLock,
         confidence: Medium,
         says: "goroutines of dockerd wait for a lock",
+        ..ANY
+    },
+    Rule {
+        calls: &["containers/storage/pkg/lockfile."],
+        waits: &[Lock],
+        minutes: 2,
+        cause: Cause::RuntimeUnresponsive,
+        says: "calls wait for the lock of containers/storage, which another process may hold",
         ..ANY
     },
     Rule {

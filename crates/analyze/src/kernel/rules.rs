@@ -38,6 +38,9 @@ const FUNCTIONS: &[(&str, Cause, Confidence)] = &[
     ("btrfs_", StorageUnresponsive, Medium),
     ("txg_wait_", StorageUnresponsive, High),
     ("zil_commit", StorageUnresponsive, High),
+    ("zpl_", StorageUnresponsive, Medium),
+    // A mount or an unmount of the same file system is under way.
+    ("grab_super", StorageUnresponsive, Medium),
     ("gfs2_", StorageUnresponsive, Medium),
     ("ocfs2_", StorageUnresponsive, Medium),
     // The device mapper, which waits for what its devices have yet to do.

@@ -20,6 +20,10 @@ const MANY_RUNNING: u64 = 500;
 /// Each keeps its process id; nodes have 32768 of them where nothing else is configured.
 const MANY_ZOMBIES: u64 = 5000;
 
+/// `kernel.pid_max` where nothing else is configured.
+const ALL_IDS: u64 = 32_768;
+const NEARLY_ALL_IDS: u64 = 32_000;
+
 /// Two clients may ask at the same time.
 const MANY_WAITING: u64 = 10;
 
@@ -52,6 +56,15 @@ pub(super) fn read_count(command: &str, text: &str, line: u64, seen: &mut Seen) 
     };
     if !has_any(command, &["wc -l", "grep -c"]) {
         return false;
+    }
+    // Each thread has an id, of which there are no more where nothing else is configured.
+    if command.starts_with("ps ") && command.contains("L") && !command.contains("grep") {
+        if (NEARLY_ALL_IDS..=ALL_IDS).contains(&count) {
+            let says = format!("there are {count} threads, of at most {ALL_IDS} by default");
+            let cause = Cause::PidsExhausted;
+            seen.proof(Proof::new(cause, Confidence::Medium, line, says));
+        }
+        return true;
     }
     if command.starts_with("ps ") && command.contains("defunct") {
         if count >= MANY_ZOMBIES {

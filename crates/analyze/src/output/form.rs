@@ -1,5 +1,6 @@
 //! Which command's output it is.
 
+use super::cgroups::Cgroups;
 use super::io::Io;
 use super::load::Load;
 use super::memory::Memory;
@@ -34,7 +35,7 @@ pub(super) enum Form {
     /// `free`.
     Memory(Memory),
     /// `/proc/cgroups`.
-    Cgroups,
+    Cgroups(Cgroups),
     /// The states of the freezer.
     Freezer,
     /// `uniq -c`, of the names of processes.
@@ -111,7 +112,7 @@ impl Form {
             return None;
         }
         if cgroups::begins(&words) {
-            return Some(Self::Cgroups);
+            return Some(Self::Cgroups(Cgroups::default()));
         }
         if freezer::begins(text) {
             return Some(Self::Freezer);
@@ -151,7 +152,7 @@ impl Form {
             Self::Unit(unit) => unit::read(unit, text, line, seen),
             Self::Load(load) => load.read(text, line, seen),
             Self::Io(io) => io.read(text, line, seen),
-            Self::Cgroups => cgroups::read(text, line, seen),
+            Self::Cgroups(cgroups) => cgroups.read(text, line, seen),
             Self::Freezer => freezer::read(text, line, seen),
             Self::Counts => counts::read(text, line, seen),
             Self::Disk => disk::read(text, line, seen),

@@ -130,7 +130,11 @@ impl Load {
 
 /// What a single process takes of a processor.
 fn process(words: &[&str], column: usize, line: u64, seen: &mut Seen) {
-    let (Some(pid), Some(name)) = (words.first(), words.last()) else {
+    // The command is the third column behind, with its arguments or without.
+    let name = words
+        .get(column + 3)
+        .and_then(|command| command.rsplit('/').next());
+    let (Some(pid), Some(name)) = (words.first(), name.or(words.last().copied())) else {
         return;
     };
     let share = words

@@ -44,6 +44,15 @@ pub(super) const SIGNS: &[Sign] = &[
     sign("bind: address already in use", Kubelet, RepairLoop, Low)
         .with(&[":10250", ":10255", ":10248"])
         .lines(3),
+    // A request on a connection that the kubelet itself has closed, and does not give up.
+    sign(
+        "use of closed network connection",
+        Kubelet,
+        KubeletInternal,
+        Medium,
+    )
+    .with(&["write tcp "])
+    .lines(2),
     // Before 1.6.
     sign("Recovered from panic: ", Kubelet, KubeletInternal, Medium),
     sign("Observed a panic: ", Kubelet, KubeletInternal, Medium)
@@ -86,7 +95,7 @@ pub(super) const SIGNS: &[Sign] = &[
         .lines(2),
     // An earlier call for the same volume has not ended.
     sign(
-        "An operation with the given Volume ID",
+        "n operation with the given Volume ID",
         Kubelet,
         StorageUnresponsive,
         Low,
@@ -170,6 +179,10 @@ pub(super) const SIGNS: &[Sign] = &[
         High,
     )
     .lines(2),
+    // The status of one pod's container or sandbox.
+    sign("error determining status: ", Kubelet, ContainerLock, Low).with(&["DeadlineExceeded"]),
+    // What a plugin itself writes.
+    sign("subsys=cilium-cni", Kubelet, CniPluginHang, Medium).with(LATE),
     sign("NetworkPlugin cni failed", Kubelet, CniPluginHang, Medium).with(LATE),
     sign("networkPlugin cni failed", Kubelet, CniPluginHang, Medium).with(LATE),
     // The dockershim's own words, behind which is only what the plugin said.

@@ -170,6 +170,29 @@ pub(super) const SIGNS: &[Sign] = &[
         High,
     ),
     sign("no space left on device", Runtime, DiskFull, Medium).without(NO_DISK),
+    // dockerd keeps some blocks of its thin pool free.
+    sign(
+        "free data blocks which is less than minimum required",
+        Runtime,
+        DiskFull,
+        High,
+    ),
+    sign("Data Space Available: 0B", Runtime, DiskFull, High),
+    // Plugins of docker's own networks.
+    sign(
+        "NetworkDriver.CreateEndpoint: ",
+        Runtime,
+        CniPluginHang,
+        Medium,
+    )
+    .with(&["deadline exceeded"]),
+    // The agent of ECS.
+    sign(
+        "DockerTimeoutError for 'docker stop'",
+        Runtime,
+        ContainerLock,
+        Medium,
+    ),
     // ERESTARTSYS: a call on a file system that somebody interrupted because it did not return.
     sign("errno=512", Runtime, StorageUnresponsive, Medium),
     sign(": errno 512", Runtime, StorageUnresponsive, Medium),

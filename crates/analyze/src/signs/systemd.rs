@@ -158,6 +158,12 @@ pub(super) const SIGNS: &[Sign] = &[
         FdOrInotifyExhausted,
         High,
     ),
+    sign(
+        "to create inotify: Too many open files",
+        Systemd,
+        FdOrInotifyExhausted,
+        High,
+    ),
     // What tail, fluentd and others say once no watch is left.
     sign(
         "total number of inotify watches was reached",
@@ -171,6 +177,10 @@ pub(super) const SIGNS: &[Sign] = &[
         FdOrInotifyExhausted,
         Medium,
     ),
+    // Scripts that look after a kubelet.
+    sign("estarting kubelet", Systemd, RepairLoop, Medium)
+        .with(&["not healthy", "unhealthy", "health check failed"])
+        .lines(2),
     // monit's words.
     sign("'kubelet' trying to restart", Systemd, RepairLoop, Medium).lines(2),
     // GKE's monitor, before it kills the daemon: `docker ps` has not returned for a minute.

@@ -24,6 +24,9 @@ const MANY_ZOMBIES: u64 = 5000;
 const ALL_IDS: u64 = 32_768;
 const NEARLY_ALL_IDS: u64 = 32_000;
 
+/// What systemd lets a runtime open (`LimitNOFILE`), but for a few.
+const NEARLY_ALL_FILES: u64 = 1_048_000;
+
 /// Two clients may ask at the same time.
 const MANY_WAITING: u64 = 10;
 
@@ -63,6 +66,14 @@ pub(super) fn read_count(command: &str, text: &str, line: u64, seen: &mut Seen) 
             let says = format!("there are {count} threads, of at most {ALL_IDS} by default");
             let cause = Cause::PidsExhausted;
             seen.proof(Proof::new(cause, Confidence::Medium, line, says));
+        }
+        return true;
+    }
+    if command.contains("/fd") {
+        if count >= NEARLY_ALL_FILES {
+            let says = format!("one process has {count} files open, of at most 1048576 by default");
+            let cause = Cause::FdOrInotifyExhausted;
+            seen.proof(Proof::new(cause, Confidence::High, line, says));
         }
         return true;
     }

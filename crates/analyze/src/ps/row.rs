@@ -94,9 +94,7 @@ impl PsReader {
             })
             .collect();
         let has = |name: &str| columns.iter().any(|column| column == name);
-        // The time of a start has blanks in it.
-        let is_usable =
-            has("PID") && !has("LSTART") && columns.last().is_some_and(|last| is_command(last));
+        let is_usable = has("PID") && columns.last().is_some_and(|last| is_command(last));
         if is_usable {
             self.columns = Some(columns);
             self.branch.clear();
@@ -138,6 +136,16 @@ fn is_command(column: &str) -> bool {
     matches!(column, "COMMAND" | "CMD" | "COMM" | "ARGS")
 }
 
+/// `Tue Mar 12 22:01:40 2019`.
+const LSTART_WORDS: usize = 5;
+
+/// So many words, and what is behind them.
+fn behind(text: &str, words: usize) -> Option<(&str, &str)> {
+    let rest = behind_words(text, words)?;
+    let end = text.len() - rest.len();
+    Some((text[..end].trim_end(), rest))
+}
+
 /// Parses a row by its header; the last column takes the rest of the line.
 fn by_columns(columns: &[String], line: &str) -> Option<Row> {
     let mut row = Row::default();
@@ -145,7 +153,11 @@ fn by_columns(columns: &[String], line: &str) -> Option<Row> {
     for (at, name) in columns.iter().enumerate() {
         let trimmed = rest.trim_start();
         let last = at + 1 == columns.len();
-        let (word, after) = match trimmed.split_once(' ') {
+        let word_and_rest = match &**name {
+            "LSTART" => behind(trimmed, LSTART_WORDS),
+            _ => trimmed.split_once(' '),
+        };
+        let (word, after) = match word_and_rest {
             // The indentation of a tree is part of the command.
             _ if last => (rest.strip_prefix(' ').unwrap_or(rest), ""),
             Some(split) => split,
@@ -325,8 +337,17 @@ mod tests {
         let row = reader.take_rows().pop().unwrap();
         assert_eq!((row.pid, row.state.as_deref()), (40277, Some("Dsl")));
         assert_eq!(row.wchan.as_deref(), Some("rpc_wait_bit_killable"));
+        let mut reader = PsReader::default();
+        reader.asked("ps -eo pid,stat,lstart,wchan:25,cmd");
+        assert!(reader.line(
+            "23511 D    Tue Mar 12 22:01:40 2019 rbd_dev_image_probe       rbd map pool/image",
+            2
+        ));
+        let row = reader.take_rows().pop().unwrap();
+        assert_eq!(row.wchan.as_deref(), Some("rbd_dev_image_probe"));
+        assert_eq!(row.command.trim_start(), "rbd map pool/image");
         // Nothing tells whose they are, or where the command begins.
-        for command in ["ps -eo stat,args", "ps axo pid,lstart,args", "ps aux"] {
+        for command in ["ps -eo stat,args", "ps aux"] {
             let mut reader = PsReader::default();
             reader.asked(command);
             assert!(!reader.line("  40277 Dsl  rpc_wait_bit_killable   /usr/bin/kubelet", 2));

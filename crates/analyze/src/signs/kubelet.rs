@@ -38,7 +38,7 @@ const MINUTES: &[&str] = &[
 pub(super) const SIGNS: &[Sign] = &[
     sign("panic: runtime error: ", Kubelet, KubeletInternal, Medium).with(&["kubelet"]),
     sign("]: fatal error: ", Kubelet, KubeletInternal, Medium)
-        .with(&["kubelet["])
+        .with(&["kubelet[", "kubelet-wrapper["])
         .without(&["out of memory", "OS thread", "pthread_create", "newosproc"]),
     // Another kubelet has it, and whatever starts this one goes on.
     sign("bind: address already in use", Kubelet, RepairLoop, Low)

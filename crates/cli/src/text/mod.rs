@@ -55,7 +55,7 @@ pub fn clock(time: WallTime) -> String {
 
 /// Of a guard that knows too little to answer.
 const NOT_CONFIRMED: &str =
-    "refuses lists: they are overdue, and not every container in them could be confirmed";
+    "refuses lists: they are overdue, and not everything in them is known and confirmed";
 
 /// Of a guard before it has answered a list of this fault.
 const NOT_ANSWERED_YET: &str =

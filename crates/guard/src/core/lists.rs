@@ -138,7 +138,10 @@ impl Lists {
     pub(super) fn keeps_waiting(&self, settings: &Settings, now: Instant) -> bool {
         let longest = settings.list_overdue + PAUSE;
         let mut waiting = self.waiting.iter().map(|it| &it.called);
-        waiting.any(|called| called.from == Caller::Client && now >= called.asked + longest)
+        waiting.any(|called| {
+            let is_relist = called.from == Caller::Client && called.filter.is_whole();
+            is_relist && now >= called.asked + longest
+        })
     }
 
     /// The caller has gone: gives the list that nobody wants any more.
@@ -281,6 +284,7 @@ impl Guard {
         if let Some(place) = place {
             let called = waiting.remove(place).called;
             self.actions.push(Action::Relay(ask, called.call));
+            self.passed[kind as usize] = Some(asked.1);
             if learnt {
                 self.note_told(kind, &called, asked.1);
             }
@@ -303,7 +307,8 @@ impl Guard {
     }
 
     fn note_told(&mut self, kind: Kind, called: &Called, now: Instant) {
-        if called.from == Caller::Client {
+        // What a kubelet's PLEG asks for has no filter.
+        if called.from == Caller::Client && called.filter.is_whole() {
             self.listed[kind as usize] = Some(now);
         }
     }
@@ -439,10 +444,15 @@ impl Guard {
             };
             match reply {
                 Reply::Message(_) => {
-                    self.answered[kind as usize] = Some(now);
+                    if it.called.filter.is_whole() {
+                        self.answered[kind as usize] = Some(now);
+                    }
                     self.note_told(kind, &it.called, now);
                 }
-                Reply::Failed(_) => self.refused[kind as usize] = Some(now),
+                Reply::Failed(_) if it.called.filter.is_whole() => {
+                    self.refused[kind as usize] = Some(now);
+                }
+                Reply::Failed(_) => {}
             }
             self.reads.tell_all(kind);
             self.reply(it.called.call, it.called.rpc, reply);

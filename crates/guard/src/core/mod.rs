@@ -146,11 +146,13 @@ pub struct Guard {
     asks: BTreeMap<AskId, Outstanding>,
     last_ask: u64,
     figures: Figures,
-    /// When callers that may be answered were last told a list of each kind.
+    /// When callers that may be answered were last told a complete list of each kind.
     listed: [Option<Instant>; 2],
-    /// When a list of each kind was last answered from the rows.
+    /// When a complete list of each kind was last answered from the rows.
     answered: [Option<Instant>; 2],
-    /// When a list of each kind was last refused, because it could not be answered.
+    /// When the runtime's own answer to a list of each kind was last passed on, whatever it was.
+    passed: [Option<Instant>; 2],
+    /// When a complete list of each kind was last refused, because it could not be answered.
     refused: [Option<Instant>; 2],
     /// When a kubelet last asked for it.
     asked: [Option<Instant>; 2],
@@ -179,6 +181,7 @@ impl Guard {
             figures: Figures::default(),
             listed: [None; 2],
             answered: [None; 2],
+            passed: [None; 2],
             refused: [None; 2],
             asked: [None; 2],
             saved: None,
@@ -244,10 +247,11 @@ impl Guard {
             Some(since) if self.refuses() => Phase::Refusing { since },
             Some(since) if self.has_answered(now) => Phase::Guarding { since },
             Some(since) => Phase::Waiting { since },
-            None => match self.refuses_unknown() {
-                Some(since) => Phase::Refusing { since },
-                None => Phase::Passing,
-            },
+            None if self.refuses_unknown() => {
+                let (since, _) = self.started;
+                Phase::Refusing { since }
+            }
+            None => Phase::Passing,
         }
     }
 
@@ -312,15 +316,14 @@ impl Guard {
         both.any(|(refused, listed)| refused > listed)
     }
 
-    /// Since when lists are refused although none of their kind was ever seen.
-    fn refuses_unknown(&self) -> Option<Instant> {
-        let kinds = [Kind::Sandbox, Kind::Container].into_iter();
-        let unknown = kinds.filter(|kind| self.rows(*kind).complete_since().is_none());
-        let refused = unknown.filter_map(|kind| {
-            let [refused, listed] = [self.refused, self.listed].map(|of| of[kind as usize]);
-            refused.filter(|_| refused > listed)
-        });
-        refused.min().filter(|_| self.mode == Mode::Guard)
+    /// Whether the last list of a kind of which none was ever seen was refused.
+    fn refuses_unknown(&self) -> bool {
+        let mut kinds = [Kind::Sandbox, Kind::Container].into_iter();
+        let is_refused = |kind: Kind| {
+            let [refused, passed] = [self.refused, self.passed].map(|of| of[kind as usize]);
+            self.rows(kind).complete_since().is_none() && refused > passed
+        };
+        self.mode == Mode::Guard && kinds.any(is_refused)
     }
 
     /// Whether lists are answered from the rows: one was since this fault, and nobody waits for
@@ -384,8 +387,13 @@ impl Guard {
             self.asked[kind as usize] = Some(now);
         }
         if let Some(kind) = list_of(rpc)
-            && let Some(filter) = Filter::read(kind, &request)
+            && let Some(mut filter) = Filter::read(kind, &request)
         {
+            if let Some(sandbox) = filter.sandbox_mut()
+                && let Some(whole) = self.sandboxes.only_one_that_begins(sandbox)
+            {
+                *sandbox = whole.clone();
+            }
             let call = lists::Called {
                 call,
                 rpc,
@@ -508,7 +516,7 @@ impl Guard {
             self.prober.ended(&key, outcome, now);
         }
         if let Outcome::Lost = outcome {
-            self.on_disconnected(now);
+            self.node_calls.forget();
         }
         let asked = (outstanding.asked, now);
         match outstanding.purpose {

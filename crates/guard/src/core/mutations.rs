@@ -132,8 +132,13 @@ impl Guard {
         from: Caller,
         now: Instant,
     ) {
-        if let Target::Existing(kind, id) = &mut mutation.target
-            && let Some(whole) = self.rows(*kind).only_one_that_begins(id)
+        let beginning = match &mut mutation.target {
+            Target::Existing(kind, id) => Some((*kind, id)),
+            Target::NewContainer { sandbox, .. } => Some((Kind::Sandbox, sandbox)),
+            Target::NewSandbox { .. } => None,
+        };
+        if let Some((kind, id)) = beginning
+            && let Some(whole) = self.rows(kind).only_one_that_begins(id)
         {
             *id = whole.clone();
         }
@@ -244,7 +249,7 @@ impl Guard {
 
     /// In which sandbox the container is whose status this is: that of the call that made it, or
     /// the only one of its pod. None while another sandbox may be that.
-    pub(super) fn sandbox_of(&self, kind: Kind, status: &Status) -> Option<Id> {
+    pub(super) fn sandbox_of(&mut self, kind: Kind, status: &Status, now: Instant) -> Option<Id> {
         if kind == Kind::Sandbox {
             return None;
         }
@@ -252,8 +257,7 @@ impl Guard {
         if let Some(sandbox) = self.mutations.sandbox_asked_for(&row) {
             return Some(sandbox);
         }
-        // An id that was found beside it may be that of its sandbox.
-        if self.prober.may_lack_sandboxes() {
+        if self.prober.may_be_in_unknown(&status.id, now) {
             return None;
         }
         let uid = row.label(kind, POD_UID)?;

@@ -14,7 +14,7 @@ use pleg::model::id::Id;
 use pleg::runtime::About;
 use tokio::time::Instant;
 
-use super::rows::Rows;
+use super::rows::{Asked, Rows};
 use super::{Action, Guard, Mode, Outcome};
 use crate::wire::Kind;
 
@@ -46,8 +46,10 @@ pub(super) struct Prober {
     queues: [Queue; 2],
     /// When the next call may be made.
     next: Instant,
-    /// Ids of which nobody knows what they are.
+    /// Ids of which nobody knows what they are, or in which sandbox.
     unknown: BTreeMap<Id, Unknown>,
+    /// How many of them are containers, of which there are no more than the runtime has.
+    unplaced: usize,
     host: Host,
 }
 
@@ -65,12 +67,36 @@ struct Queue {
 struct Unknown {
     /// What it is asked for as.
     kind: Kind,
-    /// The runtime has told its status as a container's.
-    is_container: bool,
+    /// When the runtime first told its status as a container's.
+    container_since: Option<Instant>,
+    /// When it was asked for as a container, and the runtime had none.
+    no_container: Option<Instant>,
     /// The runtime has said that it is neither. It may become one: folders come first.
-    is_neither: bool,
+    neither: Option<Neither>,
     /// When it is asked for.
     next: Instant,
+}
+
+/// An answer that an id is neither a container's nor a sandbox's.
+#[derive(Clone, Copy, Debug)]
+struct Neither {
+    /// When the first of both questions was asked.
+    asked: Instant,
+    answered: Instant,
+}
+
+impl Unknown {
+    /// Whether it is known that there is nothing behind it, which holds for a while only.
+    fn is_neither(&self, now: Instant) -> bool {
+        self.neither
+            .is_some_and(|neither| now < neither.answered + LATELY)
+    }
+
+    /// Whether it may be a sandbox that was there at this time.
+    fn may_be_sandbox_of(&self, time: Instant) -> bool {
+        let is_none = self.neither.is_some_and(|neither| neither.asked >= time);
+        self.container_since.is_none() && !is_none
+    }
 }
 
 /// What the host was asked.
@@ -89,6 +115,8 @@ enum HostKnows {
     NotAsked,
     /// It told all that there were at this time.
     All(Instant),
+    /// It told more than can be asked for at once.
+    More,
     /// It cannot tell.
     Nothing,
 }
@@ -100,6 +128,7 @@ impl Prober {
             queues: Default::default(),
             next: now,
             unknown: BTreeMap::new(),
+            unplaced: 0,
             host: Host {
                 asking: None,
                 next: now,
@@ -152,31 +181,38 @@ impl Prober {
     /// Whether all are known. What others have made is known within seconds, unless nobody can tell.
     pub(super) fn sees_all(&self, kind: Kind, now: Instant) -> bool {
         let mut unknown = self.unknown.values();
-        let none_is_open = unknown.all(|id| id.is_neither);
+        let none_is_open = unknown.all(|id| id.is_neither(now));
         match (self.queues[kind as usize].missed, self.host.knows) {
             (None, HostKnows::Nothing) => none_is_open,
             (None, HostKnows::All(told)) => now < told + LATELY && none_is_open,
             (Some(missed), HostKnows::All(told)) => told >= missed && none_is_open,
-            (_, HostKnows::NotAsked) | (Some(_), HostKnows::Nothing) => false,
+            (_, HostKnows::NotAsked | HostKnows::More) | (Some(_), HostKnows::Nothing) => false,
         }
     }
 
-    /// Whether there may be a sandbox that is not known.
-    pub(super) fn may_lack_sandboxes(&self) -> bool {
-        let mut unknown = self.unknown.values();
-        let may_be_one = unknown.any(|it| !it.is_neither && !it.is_container);
-        may_be_one
-            || match (self.queues[Kind::Sandbox as usize].missed, self.host.knows) {
-                (None, _) => false,
-                (Some(missed), HostKnows::All(told)) => told < missed,
-                (Some(_), HostKnows::NotAsked | HostKnows::Nothing) => true,
+    /// This is a container's, of which it is not known yet in which sandbox it is. Says whether
+    /// that may be one that nobody has told of: what was told before says nothing of it.
+    pub(super) fn may_be_in_unknown(&mut self, id: &Id, now: Instant) -> bool {
+        self.ask_what_it_is(id.clone(), now);
+        let since = self.unknown.get_mut(id).map_or(now, |unknown| {
+            unknown.neither = None;
+            self.unplaced += usize::from(unknown.container_since.is_none());
+            *unknown.container_since.get_or_insert(now)
+        });
+        let mut others = self.unknown.iter().filter(|(other, _)| *other != id);
+        if others.any(|(_, it)| it.may_be_sandbox_of(since)) {
+            return true;
+        }
+        match (self.queues[Kind::Sandbox as usize].missed, self.host.knows) {
+            (_, HostKnows::All(told)) => {
+                self.ask_host_soon();
+                told < since
             }
-    }
-
-    /// It is a container, of which it is not known yet in which sandbox it is.
-    pub(super) fn is_a_container(&mut self, id: &Id) {
-        if let Some(unknown) = self.unknown.get_mut(id) {
-            unknown.is_container = true;
+            (missed, HostKnows::Nothing) => missed.is_some(),
+            (_, HostKnows::NotAsked | HostKnows::More) => {
+                self.ask_host_soon();
+                true
+            }
         }
     }
 
@@ -189,22 +225,26 @@ impl Prober {
 
     /// It is known now what this id is.
     pub(super) fn found(&mut self, id: &Id) {
-        self.unknown.remove(id);
+        let found = self.unknown.remove(id);
+        let was_unplaced = found.is_some_and(|unknown| unknown.container_since.is_some());
+        self.unplaced -= usize::from(was_unplaced);
     }
 
     /// No container or no sandbox has this id.
-    pub(super) fn is_not_of(&mut self, kind: Kind, id: &Id, now: Instant) {
+    pub(super) fn is_not_of(&mut self, kind: Kind, id: &Id, (asked, answered): Asked) {
         let Some(unknown) = self.unknown.get_mut(id).filter(|it| it.kind == kind) else {
             return;
         };
         match kind {
             Kind::Container => {
                 unknown.kind = Kind::Sandbox;
-                unknown.next = now;
+                unknown.no_container = Some(asked);
+                unknown.next = answered;
             }
             Kind::Sandbox => {
                 unknown.kind = Kind::Container;
-                unknown.is_neither = true;
+                let asked = unknown.no_container.take();
+                unknown.neither = asked.map(|asked| Neither { asked, answered });
             }
         }
     }
@@ -220,13 +260,17 @@ impl Prober {
         };
         self.host.knows = HostKnows::All(asked);
         let ids: BTreeSet<Id> = ids.into_iter().collect();
-        self.unknown
-            .retain(|id, unknown| !unknown.is_neither || ids.contains(id));
+        let is_gone =
+            |(id, unknown): &(&Id, &Unknown)| unknown.neither.is_some() && !ids.contains(*id);
+        let gone = self.unknown.iter().filter(is_gone);
+        for id in gone.map(|(id, _)| id.clone()).collect::<Vec<_>>() {
+            self.found(&id);
+        }
         for id in ids {
             // What the runtime lacked, and the host still has, may be there after all.
             let is_known = |rows: &&Rows| rows.get(&id).is_some() || rows.is_removed(&id);
-            if !rows.iter().any(is_known) {
-                self.ask_what_it_is(id, now);
+            if !rows.iter().any(is_known) && !self.ask_what_it_is(id, now) {
+                self.host.knows = HostKnows::More;
             }
         }
     }
@@ -239,15 +283,24 @@ impl Prober {
         }
     }
 
-    fn ask_what_it_is(&mut self, id: Id, now: Instant) {
-        if self.unknown.len() < MOST_UNKNOWN {
+    /// Says whether there is room for it. What there is none for is found by a list, or by the host.
+    fn ask_what_it_is(&mut self, id: Id, now: Instant) -> bool {
+        let open = self.unknown.len() - self.unplaced;
+        let has_room = open < MOST_UNKNOWN || self.unknown.contains_key(&id);
+        if has_room {
             self.unknown.entry(id).or_insert(Unknown {
                 kind: Kind::Container,
-                is_container: false,
-                is_neither: false,
+                container_since: None,
+                no_container: None,
+                neither: None,
                 next: now,
             });
+        } else {
+            for kind in [Kind::Sandbox, Kind::Container] {
+                self.may_have_missed(kind, now);
+            }
         }
+        has_room
     }
 
     pub(super) fn alarm(&self, now: Instant) -> Option<Instant> {
@@ -257,7 +310,7 @@ impl Prober {
         let host = (self.host.is_wanted && self.host.asking.is_none()).then_some(self.host.next);
         let has_room = self.governor.has_room();
         let unknown = self.unknown.values();
-        let unknown = unknown.filter(|it| has_room && !it.is_neither);
+        let unknown = unknown.filter(|it| has_room && it.neither.is_none());
         refresh
             .map(|begun| begun + REFRESH)
             .chain(next)
@@ -297,11 +350,14 @@ impl Guard {
             host.is_wanted = false;
             self.actions.push(Action::AskHost);
         }
-        for (id, Unknown { kind, next, .. }) in self.prober.unknown.clone() {
-            if now >= next
-                && self.prober.governor.has_room()
-                && !self.reads.is_outstanding(kind, &id)
-            {
+        // What is neither may have become one, which matters while lists need it.
+        let is_due = |unknown: &Unknown| {
+            now >= unknown.next && (unknown.neither.is_none() || is_probing || missed)
+        };
+        let due = self.prober.unknown.iter().filter(|(_, it)| is_due(it));
+        let due: Vec<(Id, Kind)> = due.map(|(id, it)| (id.clone(), it.kind)).collect();
+        for (id, kind) in due {
+            if self.prober.governor.has_room() && !self.reads.is_outstanding(kind, &id) {
                 self.prober.asks_for(&id, now);
                 self.start_read(kind, &id, now);
             }
@@ -352,5 +408,29 @@ impl Prober {
         let first = waiting.min_by_key(|kind| self.queues[*kind as usize].begun)?;
         let id = self.queues[first as usize].ids.pop_front()?;
         Some((first, id))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_that_knows_of_more_ids_than_can_be_in_question_has_not_told_all() {
+        let now = Instant::now();
+        let rows = [Rows::new(Kind::Sandbox), Rows::new(Kind::Container)];
+        let told = |count: usize| {
+            let mut prober = Prober::new(now);
+            prober.host.asking = Some(now);
+            let ids = (0..count).map(|id| Id::from(id.to_string())).collect();
+            prober.on_host_ids(Some(ids), [&rows[0], &rows[1]], now);
+            // Those that there was room for turn out to be known.
+            for id in 0..MOST_UNKNOWN {
+                prober.found(&Id::from(id.to_string()));
+            }
+            prober.sees_all(Kind::Container, now)
+        };
+        assert!(told(10));
+        assert!(!told(2 * MOST_UNKNOWN));
     }
 }

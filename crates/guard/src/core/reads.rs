@@ -212,7 +212,7 @@ impl Guard {
             },
             Outcome::NotFound => {
                 self.rows_mut(kind).absent(id, asked);
-                self.prober.is_not_of(kind, id, asked.1);
+                self.prober.is_not_of(kind, id, asked);
                 return match self.rows(kind).get(id) {
                     Some(_) => self.prove_again_soon(kind, id, asked.1),
                     None => self.prove_by_status(kind, id, None, asked),
@@ -230,12 +230,7 @@ impl Guard {
             Some(row) => row.sandbox.clone(),
             None => match self.rows(kind).sandbox_of_missing(id) {
                 Some(sandbox) => Some(sandbox.clone()),
-                None => {
-                    if kind == Kind::Container {
-                        self.prober.is_a_container(id);
-                    }
-                    self.sandbox_of(kind, &status)
-                }
+                None => self.sandbox_of(kind, &status, asked.1),
             },
         };
         if is_known && !is_made {

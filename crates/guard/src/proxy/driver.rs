@@ -386,7 +386,7 @@ fn tell(phase: Phase) {
         }
         Phase::Waiting { .. } => tracing::info!("a list is overdue"),
         Phase::Refusing { .. } => tracing::error!(
-            "a list is overdue, and the guard cannot answer it: not every container in it could be \
+            "a list is overdue, and the guard cannot answer it: not everything in it is known and \
              confirmed"
         ),
         Phase::Silent { .. } => tracing::error!(

@@ -66,6 +66,12 @@ impl Filter {
         Ok(is_known)
     }
 
+    /// In which sandbox the containers are that it asks for, as a runtime takes it: by the
+    /// beginning of its id, too.
+    pub(crate) fn sandbox_mut(&mut self) -> Option<&mut Id> {
+        self.sandbox.as_mut()
+    }
+
     /// Whether it asks for everything.
     pub(crate) fn is_whole(&self) -> bool {
         *self == Self::default()

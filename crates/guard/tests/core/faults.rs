@@ -283,3 +283,16 @@ fn of_another_runtime_behind_the_socket_no_list_is_answered_from_what_the_last_o
         "it was seen"
     );
 }
+
+#[test]
+fn one_call_that_is_lost_while_the_connection_stands_takes_nothing_back() {
+    let mut node = Node::new(20, CONTAINERS);
+    node.hangs = |rpc, id| locked(rpc, id) || rpc == Rpc::Version;
+    assert!(node.call(Rpc::ListContainers, "").0.is_some());
+    node.start(Rpc::Version, "");
+    node.reset(Rpc::Version);
+    for _ in 0..3 {
+        assert!(node.call(Rpc::ListContainers, "").0.is_some());
+        node.pass(SECOND);
+    }
+}

@@ -5,7 +5,7 @@ use std::time::Duration;
 use cri::{Rpc, v1};
 use prost::Message;
 
-use crate::node::{Node, container_id};
+use crate::node::{Node, container_id, sandbox_id};
 
 const CONTAINERS: usize = 40;
 const SECOND: Duration = Duration::from_secs(1);
@@ -146,4 +146,23 @@ fn a_removal_by_the_beginning_of_an_id_is_one_of_that_id() {
     };
     assert!(!removed(&mut node, "0000"), "it may be any");
     assert!(removed(&mut node, &whole[..whole.len() - 1]));
+}
+
+#[test]
+fn the_beginning_of_a_sandboxs_id_asks_for_its_containers() {
+    let mut node = node();
+    node.hangs = |rpc, _| rpc == Rpc::ListContainers;
+    let whole = sandbox_id(3);
+    for id in [&whole[..], &whole[..whole.len() - 1]] {
+        let filter = v1::ContainerFilter {
+            pod_sandbox_id: id.to_owned(),
+            ..Default::default()
+        };
+        let request = v1::ListContainersRequest {
+            filter: Some(filter),
+        };
+        let (list, _) = node.call(Rpc::ListContainers, request.encode_to_vec());
+        let list = v1::ListContainersResponse::decode(list.expect("it is answered")).unwrap();
+        assert_eq!(list.containers.len(), 2, "{id}");
+    }
 }

@@ -275,6 +275,18 @@ impl Node {
         }
     }
 
+    /// A call that hangs is reset, and no other.
+    pub fn reset(&mut self, rpc: Rpc) {
+        let held = std::mem::take(&mut self.held);
+        let (reset, held) = held.into_iter().partition(|(_, of, _)| *of == rpc);
+        self.held = held;
+        let reset: Vec<_> = reset;
+        assert!(!reset.is_empty());
+        for (ask, ..) in reset {
+            self.step(Input::Answered(ask, Outcome::Lost));
+        }
+    }
+
     /// The runtime ends: what hangs in it is lost.
     pub fn disconnect(&mut self) {
         for (ask, ..) in std::mem::take(&mut self.held) {

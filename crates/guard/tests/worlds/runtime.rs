@@ -144,10 +144,15 @@ impl Runtime {
                 )
     }
 
+    /// The id of what is made next, whose folder may be there by now.
+    pub fn next_id(&self) -> String {
+        format!("{:064x}", self.made + 1)
+    }
+
     pub fn make(&mut self, thing: Thing) -> String {
+        let id = self.next_id();
         self.made += 1;
         self.epoch = self.epoch.or(Some(thing.created()));
-        let id = format!("{:064x}", self.made);
         self.things.insert(id.clone(), thing);
         id
     }

@@ -385,8 +385,9 @@ impl World {
 
     fn host(&mut self) {
         let ids = self.host_tells.then(|| {
-            let alive = self.runtime.alive();
-            alive.map(|(id, _)| id.as_str().into()).collect()
+            let alive = self.runtime.alive().map(|(id, _)| id.clone());
+            let all = alive.chain([self.runtime.next_id()]);
+            all.map(|id| id.as_str().into()).collect()
         });
         self.step(Input::HostIds(ids));
     }

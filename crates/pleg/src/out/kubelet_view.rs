@@ -181,9 +181,8 @@ pub fn guarded_kubelet_view(now: Instant, listed: Instant, lists: GuardedLists) 
     let why = match lists {
         GuardedLists::Waiting => "the guard has not answered its lists yet",
         GuardedLists::Passed => "list calls are stuck or failing",
-        GuardedLists::Answered | GuardedLists::Refused | GuardedLists::Silent { .. } => {
-            "the guard cannot answer its lists"
-        }
+        GuardedLists::Answered => "it no longer requests lists from the guard",
+        GuardedLists::Refused | GuardedLists::Silent { .. } => "the guard cannot answer its lists",
     };
     let mut view = judge(now, listed, why);
     if let GuardedLists::Silent { since } = lists {

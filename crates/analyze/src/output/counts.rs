@@ -1,5 +1,5 @@
 //! How many there are: processes of each name (`ps -e -o comm | sort | uniq -c`), containers that
-//! docker keeps (`ls /var/lib/docker/containers | wc -l`).
+//! docker keeps (`ls /var/lib/docker/containers | wc -l`), threads, units, open files.
 
 use causes::Cause;
 use causes::finding::{Confidence, Culprit};
@@ -38,77 +38,89 @@ pub(super) fn read_info(text: &str, line: u64, seen: &mut Seen) -> bool {
     let Some(count) = text.strip_prefix("Containers: ") else {
         return false;
     };
-    if let Ok(count) = count.trim().parse()
+    if let Ok(count) = count.trim().parse::<u64>()
         && count >= MANY_CONTAINERS
     {
-        too_many(count, ", running and exited", Confidence::High, line, seen);
+        let says = format!("the runtime keeps {count} containers, running and exited");
+        let cause = Cause::TooManyContainers;
+        seen.proof(Proof::new(cause, Confidence::High, line, says));
     }
     true
 }
 
-fn too_many(count: u64, which: &str, confidence: Confidence, line: u64, seen: &mut Seen) {
-    let says = format!("the runtime keeps {count} containers{which}");
-    let cause = Cause::TooManyContainers;
-    seen.proof(Proof::new(cause, confidence, line, says));
-}
-
-/// Reads the number of containers that `command` counted; says whether it was that.
+/// Reads the number that `command` counted; says whether it is known of what.
 pub(super) fn read_count(command: &str, text: &str, line: u64, seen: &mut Seen) -> bool {
-    let Some(count) = text.parse::<u64>().ok() else {
+    let is_count = has_any(command, &["wc -l", "grep -c"]);
+    let Some(count) = text.parse::<u64>().ok().filter(|_| is_count) else {
         return false;
     };
-    if !has_any(command, &["wc -l", "grep -c"]) {
+    let Some(meaning) = meaning(command, count) else {
         return false;
+    };
+    if meaning.is_many {
+        let Meaning {
+            cause,
+            confidence,
+            says,
+            ..
+        } = meaning;
+        seen.proof(Proof::new(cause, confidence, line, says));
+    }
+    true
+}
+
+/// What such a number means, if it is many.
+struct Meaning {
+    is_many: bool,
+    cause: Cause,
+    confidence: Confidence,
+    says: String,
+}
+
+/// `None` if it is not known what was counted.
+fn meaning(command: &str, count: u64) -> Option<Meaning> {
+    let is_grep = command.contains("grep");
+    let is_ps = command.starts_with("ps ");
+    let many = |is_many, cause, confidence, says| {
+        Some(Meaning {
+            is_many,
+            cause,
+            confidence,
+            says,
+        })
+    };
+    if is_ps && command.contains("defunct") {
+        let says = format!("{count} processes have ended and nothing reaps them");
+        let is_many = count >= MANY_ZOMBIES;
+        return many(is_many, Cause::PidsExhausted, Confidence::Low, says);
     }
     // Each thread has an id, of which there are no more where nothing else is configured.
-    if command.starts_with("ps ") && command.contains("L") && !command.contains("grep") {
-        if (NEARLY_ALL_IDS..=ALL_IDS).contains(&count) {
-            let says = format!("there are {count} threads, of at most {ALL_IDS} by default");
-            let cause = Cause::PidsExhausted;
-            seen.proof(Proof::new(cause, Confidence::Medium, line, says));
-        }
-        return true;
+    if is_ps && command.contains('L') && !is_grep {
+        let says = format!("there are {count} threads, of at most {ALL_IDS} by default");
+        let is_many = (NEARLY_ALL_IDS..=ALL_IDS).contains(&count);
+        return many(is_many, Cause::PidsExhausted, Confidence::Medium, says);
     }
-    if command.contains("/fd") {
-        if count >= NEARLY_ALL_FILES {
-            let says = format!("one process has {count} files open, of at most 1048576 by default");
-            let cause = Cause::FdOrInotifyExhausted;
-            seen.proof(Proof::new(cause, Confidence::High, line, says));
-        }
-        return true;
-    }
-    if command.starts_with("ps ") && command.contains("defunct") {
-        if count >= MANY_ZOMBIES {
-            let says = format!("{count} processes have ended and nothing reaps them");
-            let cause = Cause::PidsExhausted;
-            seen.proof(Proof::new(cause, Confidence::Low, line, says));
-        }
-        return true;
+    if command.contains("/fd") && !is_grep {
+        let says = format!("one process has {count} files open, of at most 1048576 by default");
+        let is_many = count >= NEARLY_ALL_FILES;
+        return many(is_many, Cause::FdOrInotifyExhausted, Confidence::High, says);
     }
     if command.contains("list-units") {
-        if count >= MANY_UNITS {
-            let says = format!("systemd keeps {count} units");
-            let cause = Cause::SystemdOverloaded;
-            seen.proof(Proof::new(cause, Confidence::Medium, line, says));
-        }
-        return true;
-    }
-    if command.contains("grep") {
-        return false;
+        let says = format!("systemd keeps {count} units");
+        let is_many = count >= MANY_UNITS;
+        return many(is_many, Cause::SystemdOverloaded, Confidence::Medium, says);
     }
     let lists = command.contains("docker ps") || command.contains("crictl ps");
     let is_all = command.contains("/docker/containers")
         || lists && command.split_ascii_whitespace().any(is_option_for_all);
-    let (most, confidence) = match (is_all, lists) {
-        (true, _) => (MANY_CONTAINERS, Confidence::High),
-        (false, true) => (MANY_RUNNING, Confidence::Medium),
-        (false, false) => return false,
+    let (most, confidence, which) = match (is_all, lists) {
+        _ if is_grep => return None,
+        (true, _) => (MANY_CONTAINERS, Confidence::High, ", running and exited"),
+        (false, true) => (MANY_RUNNING, Confidence::Medium, ""),
+        (false, false) => return None,
     };
-    if count >= most {
-        let which = if is_all { ", running and exited" } else { "" };
-        too_many(count, which, confidence, line, seen);
-    }
-    true
+    let says = format!("the runtime keeps {count} containers{which}");
+    many(count >= most, Cause::TooManyContainers, confidence, says)
 }
 
 /// `-a`, `-aq`, `--all`.

@@ -134,6 +134,13 @@ impl Lists {
         matches!(self.state, State::GivenUp { .. })
     }
 
+    /// The next process has faults of its own.
+    pub(super) fn forget_fault(&mut self) {
+        if let State::Passing { last } = &mut self.state {
+            *last = None;
+        }
+    }
+
     /// Whether somebody whom we may answer has waited for longer than an answer takes.
     pub(super) fn keeps_waiting(&self, settings: &Settings, now: Instant) -> bool {
         let longest = settings.list_overdue + PAUSE;
@@ -284,7 +291,9 @@ impl Guard {
         if let Some(place) = place {
             let called = waiting.remove(place).called;
             self.actions.push(Action::Relay(ask, called.call));
-            self.passed[kind as usize] = Some(asked.1);
+            if called.filter.is_whole() {
+                self.passed[kind as usize] = Some(asked.1);
+            }
             if learnt {
                 self.note_told(kind, &called, asked.1);
             }
@@ -292,9 +301,9 @@ impl Guard {
         let in_time = learnt && asked.1 < asked.0 + self.settings.list_overdue;
         let lists = &mut self.lists[kind as usize];
         match &mut lists.state {
-            // The next process has faults of its own.
-            State::Guarding { .. } if matches!(outcome, Outcome::Lost) => {
-                self.pass_all(kind, None, asked.1);
+            State::Guarding { since, .. } if matches!(outcome, Outcome::Lost) => {
+                let (since, ended) = (*since, asked.1);
+                self.pass_all(kind, Some(Fault { since, ended }), asked.1);
             }
             _ if !real.filter.is_whole() => {}
             State::Guarding { since, .. } | State::GivenUp { since } if in_time => {
@@ -329,6 +338,9 @@ impl Guard {
         if self.shadows[kind as usize].is_rehearsing() {
             return true;
         }
+        for row in &rows {
+            self.prober.found(&row.id);
+        }
         if filter.is_whole() {
             self.rows_mut(kind).complete(rows, asked);
             self.prober.saw_all(kind, asked.0);
@@ -336,8 +348,16 @@ impl Guard {
                 self.mutations.saw_all(asked.0);
             }
         } else {
+            // What a runtime takes a beginning for, nobody else knows: then nothing is lacking.
+            let names_whole_ids = filter
+                .id()
+                .is_none_or(|id| self.rows(kind).get(&id.into()).is_some())
+                && filter
+                    .sandbox()
+                    .is_none_or(|id| self.sandboxes.get(id).is_some());
             self.rows_mut(kind).part(rows, asked, |row| {
-                !filter.is_of_state() && filter.matches_but_for_state(kind, row)
+                let is_of_all = names_whole_ids && !filter.is_of_state();
+                is_of_all && filter.matches_but_for_state(kind, row)
             });
         }
         self.prove_creations(asked.1);
@@ -420,11 +440,15 @@ impl Guard {
             let since = since.unwrap_or(it.called.asked);
             // A caller that waits since before a switch of the mode may be, too.
             let may_be_answered = self.answers(it.called.from);
+            // A runtime takes the beginning of a sandbox's id, too.
+            let sandbox = it.called.filter.sandbox();
+            let sandbox = sandbox.and_then(|id| self.sandboxes.only_one_that_begins(id));
+            let filter = match sandbox {
+                Some(sandbox) => &it.called.filter.in_sandbox(sandbox),
+                None => &it.called.filter,
+            };
             let rows = match may_be_answered {
-                true => {
-                    let filter = &it.called.filter;
-                    self.known_rows(kind, filter, &mut it.known_to, since, now)
-                }
+                true => self.known_rows(kind, filter, &mut it.known_to, since, now),
                 false => None,
             };
             let list = rows.map(|known| {

@@ -150,7 +150,8 @@ pub struct Guard {
     listed: [Option<Instant>; 2],
     /// When a complete list of each kind was last answered from the rows.
     answered: [Option<Instant>; 2],
-    /// When the runtime's own answer to a list of each kind was last passed on, whatever it was.
+    /// When the runtime's own answer to a complete list of each kind was last passed on, whatever
+    /// it was.
     passed: [Option<Instant>; 2],
     /// When a complete list of each kind was last refused, because it could not be answered.
     refused: [Option<Instant>; 2],
@@ -387,13 +388,8 @@ impl Guard {
             self.asked[kind as usize] = Some(now);
         }
         if let Some(kind) = list_of(rpc)
-            && let Some(mut filter) = Filter::read(kind, &request)
+            && let Some(filter) = Filter::read(kind, &request)
         {
-            if let Some(sandbox) = filter.sandbox_mut()
-                && let Some(whole) = self.sandboxes.only_one_that_begins(sandbox)
-            {
-                *sandbox = whole.clone();
-            }
             let call = lists::Called {
                 call,
                 rpc,
@@ -505,6 +501,7 @@ impl Guard {
         self.node_calls.forget();
         for kind in [Kind::Sandbox, Kind::Container] {
             self.prober.may_have_missed(kind, now);
+            self.lists[kind as usize].forget_fault();
         }
     }
 

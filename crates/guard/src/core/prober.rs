@@ -71,30 +71,22 @@ struct Unknown {
     container_since: Option<Instant>,
     /// When it was asked for as a container, and the runtime had none.
     no_container: Option<Instant>,
-    /// The runtime has said that it is neither. It may become one: folders come first.
-    neither: Option<Neither>,
+    /// The runtime has said that it is neither, when it was asked then. It may become one: folders
+    /// come first.
+    neither: Option<Instant>,
     /// When it is asked for.
     next: Instant,
-}
-
-/// An answer that an id is neither a container's nor a sandbox's.
-#[derive(Clone, Copy, Debug)]
-struct Neither {
-    /// When the first of both questions was asked.
-    asked: Instant,
-    answered: Instant,
 }
 
 impl Unknown {
     /// Whether it is known that there is nothing behind it, which holds for a while only.
     fn is_neither(&self, now: Instant) -> bool {
-        self.neither
-            .is_some_and(|neither| now < neither.answered + LATELY)
+        self.neither.is_some_and(|asked| now < asked + LATELY)
     }
 
     /// Whether it may be a sandbox that was there at this time.
     fn may_be_sandbox_of(&self, time: Instant) -> bool {
-        let is_none = self.neither.is_some_and(|neither| neither.asked >= time);
+        let is_none = self.neither.is_some_and(|asked| asked >= time);
         self.container_since.is_none() && !is_none
     }
 }
@@ -218,8 +210,14 @@ impl Prober {
 
     /// It is asked what this id is. Whatever the answer is, it is not asked again at once.
     fn asks_for(&mut self, id: &Id, now: Instant) {
+        let unplaced = u32::try_from(self.unplaced).unwrap_or(u32::MAX);
         if let Some(unknown) = self.unknown.get_mut(id) {
-            unknown.next = now + AGAIN;
+            // Of a container only an answer about its sandbox tells more.
+            unknown.next = now
+                + match unknown.container_since {
+                    Some(_) => AGAIN.max(PACE.saturating_mul(unplaced)),
+                    None => AGAIN,
+                };
         }
     }
 
@@ -243,8 +241,13 @@ impl Prober {
             }
             Kind::Sandbox => {
                 unknown.kind = Kind::Container;
-                let asked = unknown.no_container.take();
-                unknown.neither = asked.map(|asked| Neither { asked, answered });
+                // A client may have asked before.
+                let no_container = unknown.no_container.take();
+                unknown.neither = no_container.map(|no_container| no_container.min(asked));
+                // What was announced came before, and is gone.
+                if matches!(self.host.knows, HostKnows::Nothing) {
+                    self.found(id);
+                }
             }
         }
     }
@@ -278,8 +281,10 @@ impl Prober {
     /// Somebody spoke of this id.
     pub(super) fn on_met(&mut self, id: Id, rows: [&Rows; 2], now: Instant) {
         let is_known = |rows: &&Rows| rows.get(&id).is_some() || rows.is_gone(&id);
-        if !rows.iter().any(is_known) {
-            self.ask_what_it_is(id, now);
+        if !rows.iter().any(is_known) && !self.ask_what_it_is(id, now) {
+            for kind in [Kind::Sandbox, Kind::Container] {
+                self.may_have_missed(kind, now);
+            }
         }
     }
 
@@ -295,10 +300,6 @@ impl Prober {
                 neither: None,
                 next: now,
             });
-        } else {
-            for kind in [Kind::Sandbox, Kind::Container] {
-                self.may_have_missed(kind, now);
-            }
         }
         has_room
     }

@@ -66,10 +66,22 @@ impl Filter {
         Ok(is_known)
     }
 
-    /// In which sandbox the containers are that it asks for, as a runtime takes it: by the
-    /// beginning of its id, too.
-    pub(crate) fn sandbox_mut(&mut self) -> Option<&mut Id> {
-        self.sandbox.as_mut()
+    /// The id of a row, or the beginning of one, that it asks for.
+    pub(crate) fn id(&self) -> Option<&str> {
+        self.id.as_deref()
+    }
+
+    /// In which sandbox the containers are that it asks for, by its id or the beginning of it.
+    pub(crate) fn sandbox(&self) -> Option<&Id> {
+        self.sandbox.as_ref()
+    }
+
+    /// The same for the sandbox with this id.
+    pub(crate) fn in_sandbox(&self, id: &Id) -> Self {
+        Self {
+            sandbox: Some(id.clone()),
+            ..self.clone()
+        }
     }
 
     /// Whether it asks for everything.

@@ -154,15 +154,32 @@ fn the_beginning_of_a_sandboxs_id_asks_for_its_containers() {
     node.hangs = |rpc, _| rpc == Rpc::ListContainers;
     let whole = sandbox_id(3);
     for id in [&whole[..], &whole[..whole.len() - 1]] {
-        let filter = v1::ContainerFilter {
-            pod_sandbox_id: id.to_owned(),
-            ..Default::default()
-        };
-        let request = v1::ListContainersRequest {
-            filter: Some(filter),
-        };
-        let (list, _) = node.call(Rpc::ListContainers, request.encode_to_vec());
-        let list = v1::ListContainersResponse::decode(list.expect("it is answered")).unwrap();
-        assert_eq!(list.containers.len(), 2, "{id}");
+        assert_eq!(in_sandbox(&mut node, id), 2, "{id}");
     }
+}
+
+/// How many containers a list of this sandbox shows.
+fn in_sandbox(node: &mut Node, id: &str) -> usize {
+    let filter = v1::ContainerFilter {
+        pod_sandbox_id: id.to_owned(),
+        ..Default::default()
+    };
+    let request = v1::ListContainersRequest {
+        filter: Some(filter),
+    };
+    let (list, _) = node.call(Rpc::ListContainers, request.encode_to_vec());
+    let list = v1::ListContainersResponse::decode(list.expect("it is answered")).unwrap();
+    list.containers.len()
+}
+
+#[test]
+fn a_runtime_that_takes_no_beginning_of_an_id_lacks_nothing() {
+    let mut node = node();
+    let whole = sandbox_id(3);
+    for _ in 0..3 {
+        assert_eq!(in_sandbox(&mut node, &whole[..whole.len() - 1]), 0);
+        node.pass(Duration::from_millis(100));
+    }
+    node.hangs = |rpc, _| rpc == Rpc::ListContainers;
+    assert_eq!(listed(&mut node).len(), CONTAINERS);
 }

@@ -160,8 +160,16 @@ impl Guard {
                 let ours = self.known_rows(kind, &filter, &mut known_to, asked, now);
                 let ours = ours.map(|ours| {
                     let shown = ours.map(|known| {
+                        // The list before may have come in a rehearsal too. A guard learns from
+                        // it what a status that is stuck does not tell.
+                        let listed = before.states.get(&known.row.id).copied();
+                        let listed = listed.filter(|_| !known.is_confirmed(asked));
+                        let state = known.row.state;
                         let shown = Shown {
-                            state: known.row.state,
+                            state: match listed.filter(|listed| rises(*listed) && rises(state)) {
+                                Some(listed) => state.max(listed),
+                                None => state,
+                            },
                             may_be_gone: known.is_told_since(before.asked) || known.is_missing(),
                         };
                         (known.row.id.clone(), shown)
@@ -210,6 +218,11 @@ impl Guard {
     }
 }
 
+/// Whether it is one of the states that only rise: what is unknown may be anything.
+fn rises(state: i32) -> bool {
+    (0..=EXITED).contains(&state)
+}
+
 /// Where `ours` does not lie between what was listed before and after.
 fn differences(
     kind: Kind,
@@ -224,12 +237,10 @@ fn differences(
     let found = all.into_iter().filter_map(|id| {
         let state = |of: &States| of.get(id).copied();
         let (theirs, ours) = ([state(before), state(after)], ours.get(id).copied());
-        let rises = |state: i32| (0..=EXITED).contains(&state);
         let is_so = match (theirs, ours) {
             ([Some(_), Some(_)], None) => false,
             ([None, None], Some(ours)) => ours.may_be_gone,
             ([Some(before), Some(after)], Some(ours)) => {
-                // What is unknown may be anything.
                 let known = [before, ours.state, after].into_iter().all(rises);
                 !known || (before..=after).contains(&ours.state)
             }

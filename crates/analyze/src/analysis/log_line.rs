@@ -108,10 +108,10 @@ impl Input {
         if found.is(Interest::Start) {
             self.started = time.or(self.started);
         }
-        let is_first_check =
-            has(line, "container runtime is down") && self.has_started_within(FIRST_CHECK, time);
+        let says_down = has(line, "container runtime is down");
+        let is_first_check = says_down && self.has_started_within(FIRST_CHECK, time);
         // So it says once the runtime has not told its status for half a minute.
-        told.around.runtime_down |= has(line, "container runtime is down") && !is_first_check;
+        told.around.runtime_down |= says_down && !is_first_check;
         for &index in &found.signs {
             if is_first_check {
                 break;

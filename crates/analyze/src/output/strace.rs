@@ -60,9 +60,8 @@ const RUNTIME_SOCKETS: [&str; 4] = [
     "/dockershim.sock\"",
 ];
 
-/// A client of a socket waits in one of these; Go's in that of its threads.
-const WAITS: [&str; 7] = [
-    "futex",
+/// A client of a socket waits in one of these.
+const WAITS: [&str; 6] = [
     "recvmsg",
     "ppoll",
     "poll",
@@ -103,7 +102,9 @@ impl Strace {
         if name == "connect" && !is_unfinished && has_any(arguments, &RUNTIME_SOCKETS) {
             self.asks_runtime = arguments.ends_with("= 0");
         }
-        if self.asks_runtime && is_unfinished && WAITS.contains(&name) {
+        // Go's threads wait for one another.
+        let waits = WAITS.contains(&name);
+        if self.asks_runtime && is_unfinished && (waits || name == "futex") {
             self.asks_runtime = false;
             let says = "a client is connected to the runtime's socket and waits for an answer";
             let cause = Cause::RuntimeUnresponsive;
@@ -126,10 +127,6 @@ impl Strace {
             let cause = Cause::RuncSeccompPipe;
             seen.proof(Proof::new(cause, Confidence::Medium, line, says));
         }
-        let waits = matches!(
-            name,
-            "recvmsg" | "ppoll" | "poll" | "read" | "epoll_wait" | "epoll_pwait"
-        );
         if self.on_the_bus && waits && is_unfinished {
             self.on_the_bus = false;
             let says = "the process waits for a reply on the system bus";

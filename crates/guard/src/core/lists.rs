@@ -8,6 +8,7 @@
 //! While guarding one complete list is outstanding: its answer replaces the rows. A fault that lets
 //! a list through now and then is one fault: its limit is not begun anew.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -440,13 +441,7 @@ impl Guard {
             let since = since.unwrap_or(it.called.asked);
             // A caller that waits since before a switch of the mode may be, too.
             let may_be_answered = self.answers(it.called.from);
-            // A runtime takes the beginning of a sandbox's id, too.
-            let sandbox = it.called.filter.sandbox();
-            let sandbox = sandbox.and_then(|id| self.sandboxes.only_one_that_begins(id));
-            let filter = match sandbox {
-                Some(sandbox) => &it.called.filter.in_sandbox(sandbox),
-                None => &it.called.filter,
-            };
+            let filter = &*self.with_whole_ids(&it.called.filter);
             let rows = match may_be_answered {
                 true => self.known_rows(kind, filter, &mut it.known_to, since, now),
                 false => None,
@@ -484,6 +479,15 @@ impl Guard {
             if let Some(ask) = it.real.and_then(|real| lists.drop_if_dispensable(real)) {
                 self.cancel(ask);
             }
+        }
+    }
+
+    /// A runtime takes the beginning of a sandbox's id, too.
+    fn with_whole_ids<'a>(&self, filter: &'a Filter) -> Cow<'a, Filter> {
+        let begins = |id| Some((id, self.sandboxes.only_one_that_begins(id)?));
+        match filter.sandbox().and_then(begins) {
+            Some((id, whole)) if id != whole => Cow::Owned(filter.in_sandbox(whole)),
+            _ => Cow::Borrowed(filter),
         }
     }
 

@@ -26,7 +26,7 @@ use tokio::time::Instant;
 
 use super::POD_UID;
 use crate::wire::Kind;
-use crate::wire::row::{CREATED, EXITED, Row};
+use crate::wire::row::{CREATED, Row, rises};
 
 /// What was known before a restart was confirmed before it.
 const A_MOMENT: Duration = Duration::from_nanos(1);
@@ -140,7 +140,6 @@ impl Known {
     /// Says whether its state is another now.
     fn tell(&mut self, state: i32, asked: Instant) -> bool {
         let known = self.row.state;
-        let rises = |state: i32| (0..=EXITED).contains(&state);
         self.row.state = match rises(known) && rises(state) {
             true => known.max(state),
             // What is unknown may turn out to be anything: the later question counts.

@@ -20,7 +20,7 @@ use super::rows::Asked;
 use super::{Guard, Mode, Settings};
 use crate::wire::Kind;
 use crate::wire::filter::Filter;
-use crate::wire::row::{EXITED, Row};
+use crate::wire::row::{Row, rises};
 
 /// How many differences are kept.
 const KEPT: usize = 16;
@@ -216,11 +216,6 @@ impl Guard {
         }
         shadow.listed = Some(listed);
     }
-}
-
-/// Whether it is one of the states that only rise: what is unknown may be anything.
-fn rises(state: i32) -> bool {
-    (0..=EXITED).contains(&state)
 }
 
 /// Where `ours` does not lie between what was listed before and after.

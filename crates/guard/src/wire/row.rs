@@ -19,6 +19,11 @@ pub(crate) const RUNNING: i32 = 1;
 pub(crate) const EXITED: i32 = 2;
 pub(crate) const READY: i32 = 0;
 
+/// Whether it is one of the states that only rise: what is unknown may be anything.
+pub(crate) fn rises(state: i32) -> bool {
+    (0..=EXITED).contains(&state)
+}
+
 /// A row, as far as it is read.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {

@@ -392,16 +392,15 @@ fn reason(coverage: &Coverage, now: Instant) -> Reason {
         }
         Lists::Good | Lists::Stuck | Lists::Late(_) | Lists::Slow(_) => {}
     }
-    let (slow, failing): (Vec<&Failing>, Vec<_>) = coverage
-        .failing
-        .iter()
-        .filter(|failing| fails(failing))
-        .partition(|failing| failing.error.is_slowness());
+    let fail_for = |slowness: bool| {
+        let mut failing = coverage.failing.iter();
+        failing.any(|failing| fails(failing) && failing.error.is_slowness() == slowness)
+    };
     match (&coverage.lists, coverage.slow_status) {
-        _ if !failing.is_empty() => Reason::InspectionsFail,
+        _ if fail_for(false) => Reason::InspectionsFail,
         (Lists::Late(_) | Lists::Slow(_), _) => Reason::ListSlow,
         (_, Some(_)) => Reason::StatusSlow,
-        _ if !slow.is_empty() => Reason::InspectionsFail,
+        _ if fail_for(true) => Reason::InspectionsFail,
         (_, None) => Reason::AllSeen,
     }
 }

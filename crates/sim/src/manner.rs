@@ -63,6 +63,11 @@ impl Manner {
         }
     }
 
+    /// Whether a verbose status tells in which sandbox a container is.
+    pub(crate) fn tells_sandboxes(self) -> bool {
+        self != Self::CriDockerd
+    }
+
     /// Whether the status of a sandbox can be had as that of a container, and the other way
     /// round.
     pub(crate) fn confuses_kinds(self) -> bool {

@@ -340,14 +340,11 @@ impl Guard {
             return true;
         }
         for row in &rows {
-            self.prober.found(&row.id);
+            self.ids.found(&row.id);
         }
         if filter.is_whole() {
             self.rows_mut(kind).complete(rows, asked);
-            self.prober.saw_all(kind, asked.0);
-            if kind == Kind::Container {
-                self.mutations.saw_all(asked.0);
-            }
+            self.ids.saw_all(kind, asked.0);
         } else {
             // What a runtime takes a beginning for, nobody else knows: then nothing is lacking.
             let names_whole_ids = filter
@@ -406,7 +403,7 @@ impl Guard {
             }
             _ => {}
         }
-        let knows_all = is_complete && !self.prober.missed_some(kind);
+        let knows_all = is_complete && !self.ids.missed_some(kind);
         let lists = &mut self.lists[kind as usize];
         if knows_all {
             lists.next_own = None;
@@ -515,7 +512,7 @@ impl Guard {
     ) -> Option<impl Iterator<Item = &Known>> {
         let rows = self.rows(kind);
         rows.complete_since()?;
-        if !self.prober.sees_all(kind, now) || !self.prober.governor.has_answered_since(since) {
+        if !self.ids.are_all_known(kind, now) || !self.prober.governor.has_answered_since(since) {
             // Of a runtime that is stopped as a whole nothing is known.
             return None;
         }

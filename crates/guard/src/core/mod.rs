@@ -10,6 +10,7 @@
 //!                           v Ask             | Answered
 //!                         the runtime ------> rows: what is known of every id
 //!                           ^
+//!                        ids: whether all are known
 //!                        prober: asks for each id while a list is overdue
 //!                        shadow: compares what would be answered, where nothing is
 //! ```
@@ -41,6 +42,7 @@
 
 mod answers;
 mod figures;
+mod ids;
 mod lists;
 mod mutations;
 mod node_calls;
@@ -67,6 +69,7 @@ use crate::wire::Kind;
 use crate::wire::filter::Filter;
 use crate::wire::request::{Mutation, Target, id_of};
 use figures::count;
+use ids::Ids;
 use lists::Lists;
 use mutations::Mutations;
 use node_calls::NodeCalls;
@@ -142,6 +145,7 @@ pub struct Guard {
     mutations: Mutations,
     node_calls: NodeCalls,
     stats: Stats,
+    ids: Ids,
     prober: Prober,
     asks: BTreeMap<AskId, Outstanding>,
     last_ask: u64,
@@ -176,6 +180,7 @@ impl Guard {
             mutations: Mutations::default(),
             node_calls: NodeCalls::default(),
             stats: Stats::default(),
+            ids: Ids::new(now),
             prober: Prober::new(now),
             asks: BTreeMap::new(),
             last_ask: 0,
@@ -206,11 +211,11 @@ impl Guard {
             Input::Answered(ask, outcome) => self.on_answered(ask, &outcome, now),
             Input::HostIds(ids) => {
                 let rows = [&self.sandboxes, &self.containers];
-                self.prober.on_host_ids(ids, rows, now);
+                self.ids.on_host_ids(ids, rows, now);
             }
             Input::Announced(id) => {
                 let rows = [&self.sandboxes, &self.containers];
-                self.prober.on_met(id, rows, now);
+                self.ids.on_met(&id, rows, now);
             }
             Input::Disconnected => self.on_disconnected(now),
             Input::Mode(mode) => self.mode = mode,
@@ -475,7 +480,7 @@ impl Guard {
         }
         if let Some((ask, mutation)) = self.mutations.abandoned(call) {
             self.cancel(ask);
-            self.on_unknown_end(mutation, now);
+            self.on_unknown_end(&mutation, now);
         }
         let is_its = |it: &Outstanding| matches!(it.purpose, Purpose::Other(of) if of == call);
         let other = self.asks.iter().find(|(_, it)| is_its(it));
@@ -485,13 +490,10 @@ impl Guard {
     }
 
     /// A mutation was given up by its caller, or lost: whether it is done is not known.
-    fn on_unknown_end(&mut self, mutation: Mutation, now: Instant) {
+    fn on_unknown_end(&mut self, mutation: &Mutation, now: Instant) {
         match &mutation.target {
-            Target::NewSandbox { .. } => self.prober.may_have_missed(Kind::Sandbox, now),
-            Target::NewContainer { .. } => {
-                self.prober.may_have_missed(Kind::Container, now);
-                self.mutations.may_have_made(mutation, now);
-            }
+            Target::NewSandbox { .. } => self.ids.may_have_missed(Kind::Sandbox, now),
+            Target::NewContainer { .. } => self.ids.may_have_missed(Kind::Container, now),
             Target::Existing(kind, id) => self.rows_mut(*kind).changed(id, now),
         }
     }
@@ -500,7 +502,7 @@ impl Guard {
     fn on_disconnected(&mut self, now: Instant) {
         self.node_calls.forget();
         for kind in [Kind::Sandbox, Kind::Container] {
-            self.prober.may_have_missed(kind, now);
+            self.ids.may_have_missed(kind, now);
             self.lists[kind as usize].forget_fault();
         }
     }
@@ -554,6 +556,7 @@ impl Guard {
             .chain(self.mutations.alarm(now))
             .chain(self.stats.alarm(now))
             .chain(self.prober.alarm(now))
+            .chain(self.ids.alarm(self.prober.governor.has_room()))
             .chain(
                 self.shadows
                     .iter()

@@ -10,7 +10,7 @@
 //! Under its status lock containerd 1.7 does what was asked and hangs afterwards, while it
 //! makes the event for its stream.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -19,12 +19,10 @@ use pleg::model::id::Id;
 use tokio::time::Instant;
 
 use super::rows::Asked;
-use super::{
-    Action, AskId, CallId, Caller, Failure, Guard, Outcome, POD_UID, Purpose, Reply, count,
-};
+use super::{Action, AskId, CallId, Caller, Failure, Guard, Outcome, Purpose, Reply, count};
 use crate::wire::Kind;
 use crate::wire::request::{Mutation, Target, id_of, of_id};
-use crate::wire::row::{EXITED, READY, RUNNING, Row, row_of_config, row_of_status};
+use crate::wire::row::{EXITED, READY, RUNNING, row_of_config};
 use crate::wire::status::Status;
 
 /// What has no proof is asked about again after this.
@@ -39,16 +37,10 @@ const OVERDUE: Duration = Duration::from_secs(5);
 /// One that waits for the network's plugins.
 const NETWORK_OVERDUE: Duration = Duration::from_secs(30);
 
-/// How many creations are remembered of which nobody knows whether they were done.
-const REMEMBERED: usize = 256;
-
 /// The changes that are outstanding.
 #[derive(Debug, Default)]
 pub(super) struct Mutations {
     running: BTreeMap<AskId, Running>,
-    /// Containers that were to be made, and may have been: their callers have gone, or the
-    /// runtime has, and no complete list was asked for since.
-    perhaps_made: VecDeque<(Instant, Mutation)>,
 }
 
 #[derive(Debug)]
@@ -88,32 +80,6 @@ impl Mutations {
         let ask = *ask;
         let it = self.running.remove(&ask)?;
         Some((ask, it.mutation))
-    }
-
-    /// Whether a container was made nobody knows: if it is found, this tells its sandbox.
-    pub(super) fn may_have_made(&mut self, mutation: Mutation, now: Instant) {
-        self.perhaps_made.push_back((now, mutation));
-        if self.perhaps_made.len() > REMEMBERED {
-            self.perhaps_made.pop_front();
-        }
-    }
-
-    /// A complete list that was asked for at this time has told what was made before.
-    pub(super) fn saw_all(&mut self, asked: Instant) {
-        self.perhaps_made.retain(|(ended, _)| *ended >= asked);
-    }
-
-    /// The sandbox for which this container was asked for, if it was for one only.
-    fn sandbox_asked_for(&self, row: &Row) -> Option<Id> {
-        let running = self.running.values().map(|it| &it.mutation);
-        let all = running.chain(self.perhaps_made.iter().map(|(_, mutation)| mutation));
-        let makers = all.filter(|mutation| mutation.has_made(row));
-        let mut sandboxes = makers.filter_map(|mutation| match &mutation.target {
-            Target::NewContainer { sandbox, .. } => Some(sandbox),
-            Target::NewSandbox { .. } | Target::Existing(..) => None,
-        });
-        let first = sandboxes.next()?;
-        sandboxes.all(|other| other == first).then(|| first.clone())
     }
 
     pub(super) fn alarm(&self, now: Instant) -> Option<Instant> {
@@ -173,7 +139,7 @@ impl Guard {
                 self.apply(it.rpc, &it.mutation, &message, asked);
             }
             // Whether it was done is not known.
-            _ => self.on_unknown_end(it.mutation, asked.1),
+            _ => self.on_unknown_end(&it.mutation, asked.1),
         }
         if let Some((call, _)) = it.caller {
             self.actions.push(Action::Relay(ask, call));
@@ -233,11 +199,11 @@ impl Guard {
         match row {
             Some(row) if self.rows(kind).get(&row.id).is_some() => {}
             Some(row) => {
-                self.prober.found(&row.id);
+                self.ids.found(&row.id);
                 self.rows_mut(kind).learn(row, asked);
             }
             // Something was made, and nobody here knows what.
-            None => self.prober.may_have_missed(kind, asked.1),
+            None => self.ids.may_have_missed(kind, asked.1),
         }
     }
 
@@ -245,32 +211,6 @@ impl Guard {
         let rows = self.containers.iter();
         let of = rows.filter(|(_, known)| known.row.sandbox.as_ref() == Some(sandbox));
         of.map(|(id, _)| id.clone()).collect()
-    }
-
-    /// In which sandbox the container is whose status this is: that of the call that made it, or
-    /// the only one of its pod. None while another sandbox may be that.
-    pub(super) fn sandbox_of(&mut self, kind: Kind, status: &Status, now: Instant) -> Option<Id> {
-        if kind == Kind::Sandbox {
-            return None;
-        }
-        let row = row_of_status(kind, &status.bytes, None).ok()?;
-        if let Some(sandbox) = self.mutations.sandbox_asked_for(&row) {
-            return Some(sandbox);
-        }
-        if self.prober.may_be_in_unknown(&status.id, now) {
-            return None;
-        }
-        let uid = row.label(kind, POD_UID)?;
-        let sandboxes = self.sandboxes.iter().map(|(_, known)| &known.row);
-        let mut of_pod = sandboxes.filter(|row| row.label(Kind::Sandbox, POD_UID) == Some(uid));
-        let sandbox = of_pod.next()?;
-        if of_pod.next().is_some() || self.sandboxes.has_lost_one_of(uid) {
-            return None;
-        }
-        let is_as_old = sandbox.created_at(Kind::Sandbox) <= row.created_at(kind);
-        // A kubelet starts nothing in a sandbox that has ended: it is in one that nobody told of.
-        let may_be_in = sandbox.state == READY || row.state == EXITED;
-        (is_as_old && may_be_in).then(|| sandbox.id.clone())
     }
 
     /// Something new was told: it may be what a call was to make.
@@ -382,11 +322,11 @@ impl Guard {
                 ) => self.start_read(kind, &id, now),
                 (_, Target::NewSandbox { .. }) => {
                     self.ask_for_all(Kind::Sandbox, now);
-                    self.prober.ask_host_soon();
+                    self.ids.ask_host_soon();
                 }
                 (_, Target::NewContainer { .. }) => {
                     self.ask_for_all(Kind::Container, now);
-                    self.prober.ask_host_soon();
+                    self.ids.ask_host_soon();
                 }
                 _ => {}
             }

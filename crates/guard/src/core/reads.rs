@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use super::rows::Asked;
 use super::{Action, AskId, CallId, Caller, Failure, Guard, Outcome, Purpose, Reply, Settings};
 use crate::wire::Kind;
-use crate::wire::request::of_id;
+use crate::wire::request::{of_id, verbose_of};
 use crate::wire::row::row_of_status;
 use crate::wire::status::Status;
 
@@ -52,6 +52,19 @@ struct Reader {
 }
 
 impl Read {
+    fn new(kind: Kind, id: Id, request: Bytes, now: Instant) -> Self {
+        Self {
+            kind,
+            id,
+            request,
+            asked: now,
+            callers: Vec::new(),
+            behind: Vec::new(),
+            is_ours: false,
+            is_stale: false,
+        }
+    }
+
     fn key(&self) -> Key {
         (self.kind.status(), Some(self.id.clone()))
     }
@@ -148,10 +161,15 @@ impl Guard {
             }
         }
         let ask = self.pass_on(Purpose::Read(kind, id.clone()), call, now);
-        self.note_read(ask, kind, id, Some(reader), now);
+        let read = Read {
+            callers: vec![reader.clone()],
+            ..Read::new(kind, id, reader.request, now)
+        };
+        self.reads.reads.insert(ask, read);
     }
 
-    /// Asks for an id ourselves, unless somebody does.
+    /// Asks for an id ourselves, unless somebody does. Only a verbose status tells in which sandbox
+    /// a container is that no list has shown.
     pub(super) fn start_read(&mut self, kind: Kind, id: &Id, now: Instant) {
         if let Some(ask) = self.reads.of(kind, id) {
             if let Some(read) = self.reads.reads.get_mut(&ask) {
@@ -159,24 +177,15 @@ impl Guard {
             }
             return;
         }
+        let request = match kind == Kind::Container && self.containers.get(id).is_none() {
+            true => verbose_of(id),
+            false => of_id(id),
+        };
         let purpose = Purpose::Read(kind, id.clone());
-        let ask = self.ask(purpose, kind.status(), of_id(id), now);
-        self.note_read(ask, kind, id.clone(), None, now);
-    }
-
-    fn note_read(&mut self, ask: AskId, kind: Kind, id: Id, reader: Option<Reader>, now: Instant) {
+        let ask = self.ask(purpose, kind.status(), request.clone(), now);
         let read = Read {
-            kind,
-            request: match &reader {
-                Some(reader) => reader.request.clone(),
-                None => of_id(&id),
-            },
-            id,
-            asked: now,
-            is_ours: reader.is_none(),
-            callers: reader.into_iter().collect(),
-            behind: Vec::new(),
-            is_stale: false,
+            is_ours: true,
+            ..Read::new(kind, id.clone(), request, now)
         };
         self.reads.reads.insert(ask, read);
     }
@@ -212,7 +221,7 @@ impl Guard {
             },
             Outcome::NotFound => {
                 self.rows_mut(kind).absent(id, asked);
-                self.prober.is_not_of(kind, id, asked);
+                self.ids.is_not_of(kind, id, asked);
                 return match self.rows(kind).get(id) {
                     Some(_) => self.prove_again_soon(kind, id, asked.1),
                     None => self.prove_by_status(kind, id, None, asked),
@@ -225,23 +234,18 @@ impl Guard {
             return;
         };
         let known = self.rows(kind).get(id).map(|known| &known.row);
-        let (is_known, is_made) = known.map_or((false, false), |row| (true, row.is_made));
+        let is_shown = known.is_some_and(|row| !row.is_made);
         let sandbox = match known {
             Some(row) => row.sandbox.clone(),
-            None => match self.rows(kind).sandbox_of_missing(id) {
-                Some(sandbox) => Some(sandbox.clone()),
-                None => self.sandbox_of(kind, &status, asked.1),
-            },
+            None => status.sandbox.clone(),
         };
-        if is_known && !is_made {
-            // A list may have shown it since it was asked for.
-            self.prober.found(id);
+        if is_shown {
             self.rows_mut(kind).tell(id, status.state, asked.0);
-        } else if let Ok(row) = row_of_status(kind, &status.bytes, sandbox.as_ref())
-            && (kind == Kind::Sandbox || sandbox.is_some())
-        {
+        } else if kind == Kind::Container && sandbox.is_none() {
+            self.ids.is_somewhere(id, asked.1);
+        } else if let Ok(row) = row_of_status(kind, &status.bytes, sandbox.as_ref()) {
             self.rows_mut(kind).learn(row, asked);
-            self.prober.found(id);
+            self.ids.found(id);
             self.prove_creations(asked.1);
         }
         self.prove_by_status(kind, id, Some(&status), asked);

@@ -24,7 +24,6 @@ use std::time::Duration;
 use pleg::model::id::Id;
 use tokio::time::Instant;
 
-use super::POD_UID;
 use crate::wire::Kind;
 use crate::wire::row::{CREATED, Row, rises};
 
@@ -72,22 +71,15 @@ pub(crate) struct Known {
 enum Gone {
     /// A removal of it was answered then.
     Removed(Instant),
-    /// The runtime lacked it twice.
-    Missing {
-        /// When it was last asked.
-        asked: Instant,
-        /// A status does not tell in which sandbox a container is.
-        sandbox: Option<Id>,
-        /// The UID of its pod.
-        pod: Option<Box<str>>,
-    },
+    /// The runtime lacked it twice: when it was last asked.
+    Missing(Instant),
 }
 
 impl Gone {
     /// An answer that has the id counts if it was asked for after this.
     fn since(&self) -> Instant {
         match self {
-            Self::Removed(since) | Self::Missing { asked: since, .. } => *since,
+            Self::Removed(since) | Self::Missing(since) => *since,
         }
     }
 }
@@ -217,20 +209,6 @@ impl Rows {
         matches!(self.gone.get(id), Some(Gone::Removed(_)))
     }
 
-    /// In which sandbox a container was that the runtime has lacked since.
-    pub(crate) fn sandbox_of_missing(&self, id: &Id) -> Option<&Id> {
-        match self.gone.get(id)? {
-            Gone::Missing { sandbox, .. } => sandbox.as_ref(),
-            Gone::Removed(_) => None,
-        }
-    }
-
-    /// Whether the runtime has lacked a sandbox of this pod, which may be there after all.
-    pub(crate) fn has_lost_one_of(&self, uid: &str) -> bool {
-        let mut gone = self.gone.values();
-        gone.any(|gone| matches!(gone, Gone::Missing { pod, .. } if pod.as_deref() == Some(uid)))
-    }
-
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&Id, &Known)> + Clone {
         self.known.iter()
     }
@@ -339,18 +317,9 @@ impl Rows {
 
     /// The runtime has lacked the id twice.
     fn miss(&mut self, id: &Id, asked: Instant) {
-        if let Some(known) = self.known.remove(id) {
+        if self.known.remove(id).is_some() {
             self.revision += 1;
-            let pod = known.row.label(self.kind, POD_UID).map(Box::from);
-            let sandbox = known.row.sandbox;
-            self.remember(
-                id,
-                Gone::Missing {
-                    asked,
-                    sandbox,
-                    pod,
-                },
-            );
+            self.remember(id, Gone::Missing(asked));
         }
     }
 

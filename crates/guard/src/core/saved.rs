@@ -76,7 +76,7 @@ impl Guard {
         };
         for (kind, rows) in KINDS.into_iter().zip([sandboxes, containers]) {
             self.rows_mut(kind).restore(rows, now);
-            self.prober.may_have_missed(kind, now);
+            self.ids.may_have_missed(kind, now);
         }
         for (kind, stats) in KINDS.into_iter().zip(stats) {
             self.stats.restore(kind, &stats);

@@ -151,9 +151,18 @@ fn part(request: &Bytes, wanted: u32) -> Option<Bytes> {
 /// A request that has an id and nothing else.
 pub(crate) fn of_id(id: &Id) -> Bytes {
     // All requests of one id have it under the same number.
+    status_of(id, false)
+}
+
+/// A request for the status of a container with all that the runtime tells of it.
+pub(crate) fn verbose_of(id: &Id) -> Bytes {
+    status_of(id, true)
+}
+
+fn status_of(id: &Id, verbose: bool) -> Bytes {
     let request = v1::ContainerStatusRequest {
         container_id: id.to_string(),
-        verbose: false,
+        verbose,
     };
     request.encode_to_vec().into()
 }

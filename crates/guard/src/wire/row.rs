@@ -73,15 +73,6 @@ impl Row {
         found.map(|(_, value)| value)
     }
 
-    /// When it was made, as the runtime tells: Unix time in nanoseconds.
-    pub(crate) fn created_at(&self, kind: Kind) -> Option<i64> {
-        let created_at = match kind {
-            Kind::Sandbox => lean::sandbox(&self.bytes).map(|row| row.created_at),
-            Kind::Container => lean::container(&self.bytes).map(|row| row.created_at),
-        };
-        created_at.ok()
-    }
-
     /// Writes the row as the item of a list, with its state as it is known now.
     pub(crate) fn write(&self, kind: Kind, list: &mut Vec<u8>) {
         let mut state = Vec::with_capacity(2);

@@ -1,8 +1,9 @@
 //! What a status answer says, as far as it matters here.
 
 use bytes::Bytes;
-use cri::fields::{Malformed, fields};
+use cri::fields::{Malformed, entries, fields};
 use pleg::model::id::Id;
+use serde::Deserialize;
 
 use super::Kind;
 
@@ -13,8 +14,19 @@ pub(crate) struct Status {
     pub(crate) state: i32,
     /// Whether a container was ever started.
     pub(crate) was_started: bool,
+    /// In which sandbox a container is, where the runtime was asked for a verbose status and
+    /// tells it: containerd and CRI-O do.
+    pub(crate) sandbox: Option<Id>,
     /// The whole status.
     pub(crate) bytes: Bytes,
+}
+
+/// What is read of the JSON under `info`. The rest of it, such as the environment of the
+/// container, is nobody's business.
+#[derive(Deserialize)]
+struct Info {
+    #[serde(rename = "sandboxID")]
+    sandbox: Option<String>,
 }
 
 impl Status {
@@ -25,6 +37,7 @@ impl Status {
             id: Id::from(""),
             state: 0,
             was_started: false,
+            sandbox: None,
             bytes: Bytes::new(),
         };
         fields(answer, "status answer", |number, field| {
@@ -33,6 +46,10 @@ impl Status {
             }
             Ok(())
         })?;
+        if kind == Kind::Container {
+            let info = entries(answer, "status answer", 2)?.into_iter();
+            status.sandbox = info.filter_map(sandbox_in).next_back();
+        }
         fields(&status.bytes.clone(), "status", |number, field| {
             match number {
                 1 => status.id = Id::from(field.text()?),
@@ -43,5 +60,55 @@ impl Status {
             Ok(())
         })?;
         Ok(status)
+    }
+}
+
+/// The sandbox that an entry of the verbose answer tells.
+fn sandbox_in((key, value): (&str, &str)) -> Option<Id> {
+    let info = (key == "info").then(|| serde_json::from_str::<Info>(value));
+    let sandbox = info?.ok()?.sandbox?;
+    (!sandbox.is_empty()).then(|| sandbox.as_str().into())
+}
+
+#[cfg(test)]
+mod tests {
+    use cri::v1;
+    use prost::Message;
+
+    use super::*;
+
+    fn sandbox_of(info: &[(&str, &str)]) -> Option<Id> {
+        let info = info.iter();
+        let answer = v1::ContainerStatusResponse {
+            status: Some(v1::ContainerStatus::default()),
+            info: info
+                .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+                .collect(),
+        };
+        let answer = answer.encode_to_vec().into();
+        let status = Status::read(Kind::Container, &answer).unwrap();
+        status.sandbox
+    }
+
+    #[test]
+    fn a_verbose_status_tells_the_sandbox() {
+        let told = r#"{"sandboxID":"s1","pid":7,"config":{"envs":[]}}"#;
+        assert_eq!(sandbox_of(&[("info", told)]), Some("s1".into()));
+    }
+
+    #[test]
+    fn what_does_not_tell_a_sandbox_is_not_taken_for_one() {
+        for told in [
+            "",
+            "{}",
+            "[]",
+            "{",
+            r#"{"sandboxID":""}"#,
+            r#"{"sandboxID":7}"#,
+        ] {
+            assert_eq!(sandbox_of(&[("info", told)]), None, "{told}");
+        }
+        assert_eq!(sandbox_of(&[("other", r#"{"sandboxID":"s1"}"#)]), None);
+        assert_eq!(sandbox_of(&[]), None);
     }
 }

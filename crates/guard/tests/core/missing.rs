@@ -5,7 +5,7 @@ use std::time::Duration;
 use cri::{Rpc, v1};
 use prost::Message;
 
-use crate::node::{Node, container_id, sandbox_id};
+use crate::node::{MADE, Node, container_id, sandbox_id};
 
 const CONTAINERS: usize = 40;
 const SECOND: Duration = Duration::from_secs(1);
@@ -156,6 +156,28 @@ fn the_beginning_of_a_sandboxs_id_asks_for_its_containers() {
     for id in [&whole[..], &whole[..whole.len() - 1]] {
         assert_eq!(in_sandbox(&mut node, id), 2, "{id}");
     }
+}
+
+#[test]
+fn a_container_that_others_have_made_is_listed_in_the_sandbox_that_its_verbose_status_tells() {
+    let mut node = node();
+    node.hangs = |rpc, _| rpc == Rpc::ListContainers;
+    let before = in_sandbox(&mut node, &sandbox_id(0));
+    node.makes = true;
+    node.announce(MADE);
+    assert_eq!(in_sandbox(&mut node, &sandbox_id(0)), before + 1);
+    assert!(listed(&mut node).iter().any(|id| id == MADE));
+}
+
+#[test]
+fn no_list_is_answered_while_nobody_tells_in_which_sandbox_a_container_is() {
+    let mut node = node();
+    node.hangs = |rpc, _| rpc == Rpc::ListContainers;
+    listed(&mut node);
+    node.announce(MADE);
+    assert_eq!(node.call(Rpc::ListContainers, "").0, None);
+    node.makes = true;
+    assert!(listed(&mut node).iter().any(|id| id == MADE));
 }
 
 /// How many containers a list of this sandbox shows.

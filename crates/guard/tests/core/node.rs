@@ -1,7 +1,7 @@
 //! A node whose runtime answers at once, except what hangs: for tests of the core alone, a
 //! millisecond a step.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -188,7 +188,7 @@ impl Node {
                     .filter(|number| !(self.lacks)(rpc, &container_id(*number)))
                     .map(|number| v1::Container {
                         id: container_id(number),
-                        pod_sandbox_id: sandbox_id(number * self.sandboxes / self.containers),
+                        pod_sandbox_id: self.sandbox_of(number),
                         state: 1,
                         ..Default::default()
                     })
@@ -204,12 +204,12 @@ impl Node {
                     .collect(),
             }),
             Rpc::ContainerStatus => message(&v1::ContainerStatusResponse {
+                info: self.info(request, &id),
                 status: Some(v1::ContainerStatus {
                     id,
                     state: 1,
                     ..Default::default()
                 }),
-                ..Default::default()
             }),
             Rpc::PodSandboxStatus => message(&v1::PodSandboxStatusResponse {
                 status: Some(v1::PodSandboxStatus {
@@ -228,6 +228,24 @@ impl Node {
             Rpc::CreateContainer => Outcome::Messages(vec![nested(MADE.as_bytes()).into()]),
             _ => Outcome::Messages(vec![Bytes::new()]),
         })
+    }
+
+    fn sandbox_of(&self, number: usize) -> String {
+        sandbox_id(number * self.sandboxes / self.containers)
+    }
+
+    /// What a verbose status tells besides.
+    fn info(&self, request: &Bytes, id: &str) -> HashMap<String, String> {
+        let read = v1::ContainerStatusRequest::decode(request.clone());
+        if !read.is_ok_and(|read| read.verbose) {
+            return HashMap::new();
+        }
+        let mut containers = 0..self.containers;
+        let number = containers.find(|number| container_id(*number) == *id);
+        let made = (self.makes && id == MADE).then(|| sandbox_id(0));
+        let sandbox = number.map(|number| self.sandbox_of(number)).or(made);
+        let info = |sandbox| ("info".to_owned(), format!(r#"{{"sandboxID":"{sandbox}"}}"#));
+        sandbox.map(info).into_iter().collect()
     }
 
     fn step(&mut self, input: Input) {

@@ -1,6 +1,6 @@
 //! The runtime of a random world: what there is, what calls do to it, and what hangs.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use bytes::Bytes;
 use cri::{Rpc, v1};
@@ -77,6 +77,8 @@ pub struct Runtime {
     pub statuses_hang: BTreeSet<String>,
     pub answers_hang: bool,
     pub is_stopped: bool,
+    /// A verbose status does not tell in which sandbox a container is, as cri-dockerd's.
+    pub hides_sandboxes: bool,
     /// What the next answer lacks although it is there.
     pub hidden: Option<String>,
     /// A container that was started while another copy of it ran.
@@ -165,8 +167,8 @@ impl Runtime {
             Rpc::Version => Outcome::Messages(vec![Bytes::from_static(b"\x0a\x01v")]),
             Rpc::ListPodSandbox => self.list_sandboxes(&asked.request),
             Rpc::ListContainers => self.list_containers(&asked.request),
-            Rpc::ContainerStatus => self.status(Kind::Container, &id),
-            Rpc::PodSandboxStatus => self.status(Kind::Sandbox, &id),
+            Rpc::ContainerStatus => self.status(Kind::Container, &id, &asked.request),
+            Rpc::PodSandboxStatus => self.status(Kind::Sandbox, &id, &asked.request),
             Rpc::RunPodSandbox => {
                 let read = v1::RunPodSandboxRequest::decode(asked.request.clone()).unwrap();
                 let metadata = read.config.unwrap().metadata.unwrap();
@@ -251,7 +253,7 @@ impl Runtime {
         }
     }
 
-    fn status(&self, kind: Kind, id: &str) -> Outcome {
+    fn status(&self, kind: Kind, id: &str, request: &Bytes) -> Outcome {
         let thing = self.shown().find(|(other, _)| *other == id);
         let Some((id, thing)) = thing.filter(|(_, thing)| thing.kind == kind) else {
             return Outcome::NotFound;
@@ -279,11 +281,20 @@ impl Runtime {
                     labels: thing.labels().into(),
                     ..Default::default()
                 }),
-                ..Default::default()
+                info: self.info(thing, request),
             }
             .encode_to_vec(),
         };
         Outcome::Messages(vec![message.into()])
+    }
+
+    /// What a verbose status tells besides.
+    fn info(&self, thing: &Thing, request: &Bytes) -> HashMap<String, String> {
+        let read = v1::ContainerStatusRequest::decode(request.clone());
+        let is_verbose = read.is_ok_and(|read| read.verbose);
+        let told = format!(r#"{{"sandboxID":"{}","pid":1}}"#, thing.sandbox);
+        let told = (is_verbose && !self.hides_sandboxes).then(|| ("info".to_owned(), told));
+        told.into_iter().collect()
     }
 
     fn list_sandboxes(&self, request: &Bytes) -> Outcome {

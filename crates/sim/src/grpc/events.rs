@@ -30,8 +30,9 @@ pub(super) fn messages(event: StreamEvent) -> Vec<v1::ContainerEventResponse> {
         message.pod_sandbox_status = sandbox.and_then(|answer| answer.status);
         let containers = pod.containers.iter();
         let containers = containers.filter(|it| it.sandbox_id == change.sandbox.id);
-        let statuses =
-            containers.map(|it| messages::container_status((pod, it), event.created_at).status);
+        let statuses = containers.map(|it| {
+            messages::container_status((pod, it), Default::default(), event.created_at).status
+        });
         message.containers_statuses = statuses.flatten().collect();
     }
     let of_kind = |kind: ContainerEventType| v1::ContainerEventResponse {

@@ -81,8 +81,10 @@ pub(super) fn container((pod, container): (&Pod, &Container)) -> v1::Container {
     }
 }
 
+/// `info` is what a verbose request gets besides.
 pub(super) fn container_status(
     (pod, container): (&Pod, &Container),
+    info: Map,
     now: WallTime,
 ) -> v1::ContainerStatusResponse {
     let ended = container.end_told(now);
@@ -108,8 +110,14 @@ pub(super) fn container_status(
     };
     v1::ContainerStatusResponse {
         status: Some(status),
-        info: Map::new(),
+        info,
     }
+}
+
+/// What a verbose status of a container tells besides, as containerd and CRI-O do.
+pub(super) fn container_info(container: &Container) -> Map {
+    let info = format!("{{\"sandboxID\":\"{}\"}}", container.sandbox_id);
+    Map::from([("info".to_owned(), info)])
 }
 
 /// Whether a filter lets a sandbox through; what it leaves open lets all through.

@@ -165,7 +165,11 @@ impl RuntimeService for Service {
         &self,
         request: Request<v1::ContainerStatusRequest>,
     ) -> Answer<v1::ContainerStatusResponse> {
-        let id = ids::container(&self.sim.world(), request.into_inner().container_id)?;
+        let v1::ContainerStatusRequest {
+            container_id,
+            verbose,
+        } = request.into_inner();
+        let id = ids::container(&self.sim.world(), container_id)?;
         let answer = |sim: &Sim, of| {
             let world = sim.world();
             let found = match of {
@@ -174,7 +178,13 @@ impl RuntimeService for Service {
             };
             let manner = sim.manner();
             match found {
-                Some(found) => Ok(messages::container_status(found, sim.now())),
+                Some(found) => {
+                    let info = match verbose && manner.tells_sandboxes() {
+                        true => messages::container_info(found.1),
+                        false => Default::default(),
+                    };
+                    Ok(messages::container_status(found, info, sim.now()))
+                }
                 None => kinds::as_container(&world, &id, manner),
             }
         };

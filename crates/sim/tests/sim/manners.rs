@@ -52,6 +52,15 @@ async fn it_says_who_it_is_on_the_socket_and_behind_the_trait() {
     }
 }
 
+#[tokio::test]
+async fn a_verbose_status_tells_in_which_sandbox_a_container_is_but_not_cri_dockerds() {
+    for manner in ALL {
+        let (_sim, served, _client) = node(manner);
+        let told = (manner != Manner::CriDockerd).then(|| r#"{"sandboxID":"web.0"}"#.to_owned());
+        assert_eq!(served.container_info("web/app.0").await, told, "{manner:?}");
+    }
+}
+
 fn is_not_found(error: &Option<CallError>) -> bool {
     matches!(error, Some(CallError::NotFound(_)))
 }

@@ -48,13 +48,27 @@ impl Served {
     }
 
     pub async fn container_status(&self, id: &str) -> Result<v1::ContainerStatus, Status> {
+        let answer = self.ask_container(id, false).await?;
+        assert!(answer.info.is_empty());
+        Ok(answer.status.unwrap())
+    }
+
+    /// What the verbose status of a container tells besides.
+    pub async fn container_info(&self, id: &str) -> Option<String> {
+        let mut answer = self.ask_container(id, true).await.unwrap();
+        answer.info.remove("info")
+    }
+
+    async fn ask_container(
+        &self,
+        id: &str,
+        verbose: bool,
+    ) -> Result<v1::ContainerStatusResponse, Status> {
         let request = v1::ContainerStatusRequest {
             container_id: id.to_owned(),
-            verbose: true,
+            verbose,
         };
-        let answer: v1::ContainerStatusResponse = self.call(Rpc::ContainerStatus, request).await?;
-        assert!(answer.info.is_empty(), "there is no process");
-        Ok(answer.status.unwrap())
+        self.call(Rpc::ContainerStatus, request).await
     }
 
     pub async fn events(&self) -> Result<Streaming<v1::ContainerEventResponse>, Status> {

@@ -29,6 +29,7 @@
 
 mod client;
 mod connection;
+pub mod dockerd;
 mod endpoint;
 pub mod fields;
 pub mod frame;

@@ -219,20 +219,16 @@ impl Guard {
                 [message] => Status::read(kind, message).ok(),
                 _ => None,
             },
-            Outcome::NotFound => {
-                self.rows_mut(kind).absent(id, asked);
-                self.ids.is_not_of(kind, id, asked);
-                return match self.rows(kind).get(id) {
-                    Some(_) => self.prove_again_soon(kind, id, asked.1),
-                    None => self.prove_by_status(kind, id, None, asked),
-                };
-            }
+            Outcome::NotFound => return self.learn_absence(kind, id, asked),
             Outcome::Strange | Outcome::Failed | Outcome::Lost => None,
         };
         // The status of another id says nothing of this one.
         let Some(status) = status.filter(|status| status.id == *id) else {
             return;
         };
+        if status.is_of_other_kind {
+            return self.learn_absence(kind, id, asked);
+        }
         let known = self.rows(kind).get(id).map(|known| &known.row);
         let is_shown = known.is_some_and(|row| !row.is_made);
         let sandbox = match known {
@@ -249,6 +245,16 @@ impl Guard {
             self.prove_creations(asked.1);
         }
         self.prove_by_status(kind, id, Some(&status), asked);
+    }
+
+    /// Takes in that the runtime has none of this kind with this id.
+    fn learn_absence(&mut self, kind: Kind, id: &Id, asked: Asked) {
+        self.rows_mut(kind).absent(id, asked);
+        self.ids.is_not_of(kind, id, asked);
+        match self.rows(kind).get(id) {
+            Some(_) => self.prove_again_soon(kind, id, asked.1),
+            None => self.prove_by_status(kind, id, None, asked),
+        }
     }
 
     /// Gives up what is stuck for those whom we may answer.

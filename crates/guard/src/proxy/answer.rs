@@ -13,9 +13,12 @@ use hyper::body::{Body as HttpBody, Frame, Incoming};
 
 use super::Body;
 use crate::core::{Failure, Outcome, Reply};
+use cri::dockerd;
 use cri::frame::{framed, messages_of};
 
-/// gRPC's codes for an id that does not exist, and for a runtime that cannot be reached.
+/// gRPC's codes for an error without one, for an id that does not exist, and for a runtime that
+/// cannot be reached.
+const UNKNOWN: i32 = 2;
 const NOT_FOUND: i32 = 5;
 const UNAVAILABLE: i32 = 14;
 
@@ -95,12 +98,17 @@ impl Answer {
         if self.status != StatusCode::OK {
             return Outcome::Strange;
         }
-        let told = self.trailers.as_ref().unwrap_or(&self.headers);
-        let told = told.get("grpc-status").or(self.headers.get("grpc-status"));
-        let code = told.and_then(|code| code.to_str().ok()?.parse().ok());
+        let told = |name| {
+            let trailers = self.trailers.as_ref().and_then(|of| of.get(name));
+            trailers.or(self.headers.get(name))?.to_str().ok()
+        };
+        let code = told("grpc-status").and_then(|code| code.parse().ok());
         match code {
             Some(0) => messages_of(&self.whole()).map_or(Outcome::Strange, Outcome::Messages),
             Some(NOT_FOUND) => Outcome::NotFound,
+            Some(UNKNOWN) if told("grpc-message").is_some_and(dockerd::is_not_found) => {
+                Outcome::NotFound
+            }
             Some(_) => Outcome::Failed,
             None => Outcome::Strange,
         }
@@ -175,5 +183,20 @@ impl HttpBody for Whole {
 
     fn is_end_stream(&self) -> bool {
         self.data.is_empty() && self.trailers.is_none()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_dockerd_does_not_have_is_not_found_in_whatever_words_that_is_said() {
+        let outcome = |code, text| Answer::failed(code, text).outcome();
+        let none = "Error response from daemon: No such container: 0123";
+        assert!(matches!(outcome(UNKNOWN, none), Outcome::NotFound));
+        assert!(matches!(outcome(NOT_FOUND, "gone"), Outcome::NotFound));
+        assert!(matches!(outcome(UNAVAILABLE, none), Outcome::Failed));
+        assert!(matches!(outcome(UNKNOWN, "it is busy"), Outcome::Failed));
     }
 }

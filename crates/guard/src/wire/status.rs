@@ -1,6 +1,7 @@
 //! What a status answer says, as far as it matters here.
 
 use bytes::Bytes;
+use cri::dockerd;
 use cri::fields::{Malformed, entries, fields};
 use pleg::model::id::Id;
 use serde::Deserialize;
@@ -12,6 +13,9 @@ use super::Kind;
 pub(crate) struct Status {
     pub(crate) id: Id,
     pub(crate) state: i32,
+    /// It is the status of a sandbox where a container was asked for, or the other way round: to
+    /// dockerd both are containers.
+    pub(crate) is_of_other_kind: bool,
     /// Whether a container was ever started.
     pub(crate) was_started: bool,
     /// In which sandbox a container is, where the runtime was asked for a verbose status and
@@ -20,6 +24,11 @@ pub(crate) struct Status {
     /// The whole status.
     pub(crate) bytes: Bytes,
 }
+
+/// The labels of a `PodSandboxStatus`, and the one of them that only a container has; that of
+/// CRI-O's sandboxes has the name that dockerd's have.
+const LABELS: u32 = 7;
+const CONTAINER_NAME: &str = "io.kubernetes.container.name";
 
 /// What is read of the JSON under `info`. The rest of it, such as the environment of the
 /// container, is nobody's business.
@@ -36,6 +45,7 @@ impl Status {
         let mut status = Self {
             id: Id::from(""),
             state: 0,
+            is_of_other_kind: false,
             was_started: false,
             sandbox: None,
             bytes: Bytes::new(),
@@ -53,12 +63,23 @@ impl Status {
         fields(&status.bytes.clone(), "status", |number, field| {
             match number {
                 1 => status.id = Id::from(field.text()?),
+                2 if kind == Kind::Container => {
+                    fields(field.bytes()?, "metadata", |number, field| {
+                        status.is_of_other_kind |= number == 1 && field.text()? == dockerd::SANDBOX;
+                        Ok(())
+                    })?;
+                }
                 3 => status.state = field.number()? as i32,
                 5 if kind == Kind::Container => status.was_started = field.number()? != 0,
                 _ => {}
             }
             Ok(())
         })?;
+        if kind == Kind::Sandbox {
+            let labels = entries(&status.bytes, "status", LABELS)?.into_iter();
+            let mut names = labels.filter(|(key, _)| *key == CONTAINER_NAME);
+            status.is_of_other_kind = names.any(|(_, name)| name != dockerd::SANDBOX);
+        }
         Ok(status)
     }
 }
@@ -76,6 +97,35 @@ mod tests {
     use prost::Message;
 
     use super::*;
+
+    #[test]
+    fn dockerds_container_that_is_a_sandbox_is_no_container_and_a_container_no_sandbox() {
+        let is_other = |name: &str| {
+            let container = v1::ContainerStatusResponse {
+                status: Some(v1::ContainerStatus {
+                    metadata: Some(v1::ContainerMetadata {
+                        name: name.to_owned(),
+                        attempt: 0,
+                    }),
+                    ..Default::default()
+                }),
+                ..Default::default()
+            };
+            let sandbox = v1::PodSandboxStatusResponse {
+                status: Some(v1::PodSandboxStatus {
+                    labels: [(CONTAINER_NAME.to_owned(), name.to_owned())].into(),
+                    ..Default::default()
+                }),
+                ..Default::default()
+            };
+            let container = container.encode_to_vec().into();
+            let sandbox = sandbox.encode_to_vec().into();
+            [(Kind::Container, container), (Kind::Sandbox, sandbox)]
+                .map(|(kind, answer)| Status::read(kind, &answer).unwrap().is_of_other_kind)
+        };
+        assert_eq!(is_other(dockerd::SANDBOX), [true, false]);
+        assert_eq!(is_other("web"), [false, true]);
+    }
 
     fn sandbox_of(info: &[(&str, &str)]) -> Option<Id> {
         let info = info.iter();

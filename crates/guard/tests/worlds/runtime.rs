@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use bytes::Bytes;
-use cri::{Rpc, v1};
+use cri::{Rpc, dockerd, v1};
 use guard::Kind;
 use guard::core::Outcome;
 use prost::Message;
@@ -48,9 +48,14 @@ impl Thing {
     }
 
     pub fn labels(&self) -> [(String, String); 2] {
+        // As CRI-O has it.
+        let name = match self.kind {
+            Kind::Sandbox => dockerd::SANDBOX,
+            Kind::Container => &self.name,
+        };
         [
             ("io.kubernetes.pod.uid".to_owned(), self.uid.clone()),
-            ("io.kubernetes.container.name".to_owned(), self.name.clone()),
+            ("io.kubernetes.container.name".to_owned(), name.to_owned()),
         ]
     }
 
@@ -77,8 +82,9 @@ pub struct Runtime {
     pub statuses_hang: BTreeSet<String>,
     pub answers_hang: bool,
     pub is_stopped: bool,
-    /// A verbose status does not tell in which sandbox a container is, as cri-dockerd's.
-    pub hides_sandboxes: bool,
+    /// As cri-dockerd, which tells a sandbox as a container too and the other way round, and by no
+    /// status in which sandbox a container is.
+    pub is_dockerd: bool,
     /// What the next answer lacks although it is there.
     pub hidden: Option<String>,
     /// A container that was started while another copy of it ran.
@@ -255,7 +261,8 @@ impl Runtime {
 
     fn status(&self, kind: Kind, id: &str, request: &Bytes) -> Outcome {
         let thing = self.shown().find(|(other, _)| *other == id);
-        let Some((id, thing)) = thing.filter(|(_, thing)| thing.kind == kind) else {
+        let is_told = |thing: &Thing| thing.kind == kind || self.is_dockerd;
+        let Some((id, thing)) = thing.filter(|(_, thing)| is_told(thing)) else {
             return Outcome::NotFound;
         };
         let message = match kind {
@@ -274,7 +281,13 @@ impl Runtime {
             Kind::Container => v1::ContainerStatusResponse {
                 status: Some(v1::ContainerStatus {
                     id: id.clone(),
-                    metadata: Some(container_metadata(thing)),
+                    metadata: Some(match thing.kind {
+                        Kind::Container => container_metadata(thing),
+                        Kind::Sandbox => v1::ContainerMetadata {
+                            name: dockerd::SANDBOX.to_owned(),
+                            attempt: thing.attempt,
+                        },
+                    }),
                     created_at: self.unix_nanos(thing.created()),
                     state: thing.state(),
                     started_at: i64::from(thing.states.iter().any(|(_, state)| *state == RUNNING)),
@@ -293,7 +306,7 @@ impl Runtime {
         let read = v1::ContainerStatusRequest::decode(request.clone());
         let is_verbose = read.is_ok_and(|read| read.verbose);
         let told = format!(r#"{{"sandboxID":"{}","pid":1}}"#, thing.sandbox);
-        let told = (is_verbose && !self.hides_sandboxes).then(|| ("info".to_owned(), told));
+        let told = (is_verbose && !self.is_dockerd).then(|| ("info".to_owned(), told));
         told.into_iter().collect()
     }
 

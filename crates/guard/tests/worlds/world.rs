@@ -131,7 +131,7 @@ impl World {
             acting: None,
             counts: Counts::default(),
         };
-        world.runtime.hides_sandboxes = seed % 16 == 5;
+        world.runtime.is_dockerd = seed % 16 == 5;
         for _ in 0..world.rng.u32(0..6) {
             world.make_pod(false);
         }

@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-use cri::{lean, v1};
+use cri::{dockerd, lean, v1};
 use serde::Deserialize;
 
 use crate::model::id::PodRef;
@@ -20,10 +20,6 @@ const POD_UID: &str = "io.kubernetes.pod.uid";
 const POD_NAMESPACE: &str = "io.kubernetes.pod.namespace";
 const POD_NAME: &str = "io.kubernetes.pod.name";
 const CONTAINER_NAME: &str = "io.kubernetes.container.name";
-
-/// What dockerd's container of a sandbox is called, which cri-dockerd tells as any other; no
-/// container of Kubernetes may be called so.
-const SANDBOX: &str = "POD";
 
 pub(super) fn container_state(number: i32) -> ContainerState {
     match v1::ContainerState::try_from(number) {
@@ -99,7 +95,7 @@ pub(super) fn sandbox_status(
         .status
         .ok_or_else(|| CallError::Malformed("PodSandboxStatus without a status".into()))?;
     let container = status.labels.get(CONTAINER_NAME);
-    if container.is_some_and(|name| name != SANDBOX) {
+    if container.is_some_and(|name| name != dockerd::SANDBOX) {
         return Err(CallError::NotFound("it is a container's id".into()));
     }
     let containers = answer.containers_statuses.into_iter();
@@ -134,7 +130,7 @@ pub(super) fn container_status(
         .status
         .ok_or_else(|| CallError::Malformed("ContainerStatus without a status".into()))?;
     let metadata = status.metadata.as_ref();
-    if metadata.is_some_and(|metadata| metadata.name == SANDBOX) {
+    if metadata.is_some_and(|metadata| metadata.name == dockerd::SANDBOX) {
         return Err(CallError::NotFound("it is a sandbox's id".into()));
     }
     Ok(status_of(names, status))

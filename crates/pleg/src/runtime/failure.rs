@@ -4,6 +4,7 @@ use std::error::Error;
 use std::io;
 use std::sync::Arc;
 
+use cri::dockerd;
 use cri::fields::Malformed;
 use serde::{Deserialize, Serialize};
 use tonic::{Code, Status};
@@ -132,22 +133,10 @@ impl From<Status> for CallError {
                 Self::unavailable(NoConnection::behind(&status), message)
             }
             Code::Internal if message.contains("decode") => Self::Malformed(message),
-            Code::Unknown if is_no_pods(&message) => Self::NotFound(message),
+            Code::Unknown if dockerd::is_not_found(&message) => Self::NotFound(message),
             code => Self::Refused(format!("{code:?}: {message}").into()),
         }
     }
-}
-
-/// What cri-dockerd says, without a code, of an id that dockerd does not have, or that is of a
-/// container that no kubelet has made.
-fn is_no_pods(message: &str) -> bool {
-    let words = [
-        "No such container: ",
-        "container is not managed by kubernetes",
-        "failed to parse the container name",
-        "failed to parse the sandbox name",
-    ];
-    words.iter().any(|words| message.contains(words))
 }
 
 /// The innermost cause, which is what tells a person what happened ("No such file or

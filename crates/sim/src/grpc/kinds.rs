@@ -1,16 +1,13 @@
 //! What a runtime says of an id that is not of the kind that it was asked for. To dockerd all
 //! are containers, whose names tell what they are for.
 
-use cri::v1;
+use cri::{dockerd, v1};
 use pleg::model::id::Id;
 use tonic::Status;
 
 use super::messages;
 use crate::World;
 use crate::manner::Manner;
-
-/// What cri-dockerd calls the container of a sandbox.
-const SANDBOX: &str = "POD";
 
 /// The sandbox of this id as a container, where the runtime tells it so.
 pub(super) fn as_container(
@@ -25,7 +22,7 @@ pub(super) fn as_container(
     let status = v1::ContainerStatus {
         id: id.to_string(),
         metadata: Some(v1::ContainerMetadata {
-            name: SANDBOX.to_owned(),
+            name: dockerd::SANDBOX.to_owned(),
             attempt: sandbox.attempt,
         }),
         state: v1::ContainerState::ContainerRunning.into(),

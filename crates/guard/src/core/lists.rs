@@ -8,7 +8,6 @@
 //! While guarding one complete list is outstanding: its answer replaces the rows. A fault that lets
 //! a list through now and then is one fault: its limit is not begun anew.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -34,9 +33,6 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// While a kubelet asks for lists at least this often, every id is confirmed before it asks.
 const LATELY: Duration = Duration::from_secs(5);
 
-/// So long after it was named, one that is stuck has not just been held up with all others.
-const A_MOMENT: Duration = Duration::from_millis(250);
-
 /// A fault that is back within this time is the same: a kubelet gives up the call that holds a
 /// lock after two minutes, and makes it again within seconds.
 const SAME_FAULT: Duration = Duration::from_secs(60);
@@ -54,10 +50,24 @@ pub(super) struct Lists {
     /// The lists that the runtime is asked for.
     real: BTreeMap<AskId, Real>,
     waiting: Vec<Waiting>,
-    /// When somebody last asked whom we may answer.
-    asked: Option<Instant>,
+    pub(super) told: Told,
     /// When we may next ask for all by ourselves, to know what there is.
     next_own: Option<Instant>,
+}
+
+/// What callers were last told, and when. All but `asked` is of lists that ask for all.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Told {
+    /// When one that may be answered last asked.
+    pub(super) asked: Option<Instant>,
+    /// When one that may be answered last got a list, by whomever.
+    pub(super) listed: Option<Instant>,
+    /// When one was last answered from the rows.
+    answered: Option<Instant>,
+    /// When the runtime's own answer was last passed on, whatever it was.
+    passed: Option<Instant>,
+    /// When one was last refused, because it could not be answered.
+    refused: Option<Instant>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -117,7 +127,7 @@ impl Lists {
             state: State::Passing { last: None },
             real: BTreeMap::new(),
             waiting: Vec::new(),
-            asked: None,
+            told: Told::default(),
             next_own: None,
         }
     }
@@ -128,6 +138,22 @@ impl Lists {
             State::Guarding { begun, .. } => Some(begun),
             State::Passing { .. } | State::GivenUp { .. } => None,
         }
+    }
+
+    /// Whether one was answered from the rows since this fault began.
+    pub(super) fn has_answered(&self) -> bool {
+        let begun = self.guarding_since();
+        begun.is_some() && self.told.answered >= begun
+    }
+
+    /// Whether the last one that was asked for was refused.
+    pub(super) fn refuses(&self) -> bool {
+        self.told.refused > self.told.listed
+    }
+
+    /// Whether one was refused since the runtime's own answer was last passed on.
+    pub(super) fn refuses_since_passed(&self) -> bool {
+        self.told.refused > self.told.passed
     }
 
     /// Whether one fault was guarded for too long.
@@ -189,7 +215,7 @@ impl Lists {
                 self.oldest().is_some_and(|asked| now >= asked + half)
             }
             State::Guarding { .. } => {
-                let lately = self.asked.is_some_and(|asked| now < asked + LATELY);
+                let lately = self.told.asked.is_some_and(|asked| now < asked + LATELY);
                 lately || !self.waiting.is_empty()
             }
             State::GivenUp { .. } => false,
@@ -243,11 +269,8 @@ impl Guard {
     pub(super) fn on_list_called(&mut self, kind: Kind, called: Called, now: Instant) {
         let may_be_answered = self.answers(called.from);
         let lists = &mut self.lists[kind as usize];
-        if may_be_answered {
-            lists.asked = Some(now);
-            if lists.guarding_since().is_some() {
-                return lists.waiting.push(Waiting::new(called, None));
-            }
+        if may_be_answered && lists.guarding_since().is_some() {
+            return lists.waiting.push(Waiting::new(called, None));
         }
         if self.mode == Mode::Shadow && called.filter.is_whole() {
             self.rehearse(kind, now);
@@ -293,7 +316,7 @@ impl Guard {
             let called = waiting.remove(place).called;
             self.actions.push(Action::Relay(ask, called.call));
             if called.filter.is_whole() {
-                self.passed[kind as usize] = Some(asked.1);
+                self.lists[kind as usize].told.passed = Some(asked.1);
             }
             if learnt {
                 self.note_told(kind, &called, asked.1);
@@ -319,7 +342,7 @@ impl Guard {
     fn note_told(&mut self, kind: Kind, called: &Called, now: Instant) {
         // What a kubelet's PLEG asks for has no filter.
         if called.from == Caller::Client && called.filter.is_whole() {
-            self.listed[kind as usize] = Some(now);
+            self.lists[kind as usize].told.listed = Some(now);
         }
     }
 
@@ -461,12 +484,12 @@ impl Guard {
             match reply {
                 Reply::Message(_) => {
                     if it.called.filter.is_whole() {
-                        self.answered[kind as usize] = Some(now);
+                        self.lists[kind as usize].told.answered = Some(now);
                     }
                     self.note_told(kind, &it.called, now);
                 }
                 Reply::Failed(_) if it.called.filter.is_whole() => {
-                    self.refused[kind as usize] = Some(now);
+                    self.lists[kind as usize].told.refused = Some(now);
                 }
                 Reply::Failed(_) => {}
             }
@@ -479,56 +502,8 @@ impl Guard {
         }
     }
 
-    /// A runtime takes the beginning of a sandbox's id, too.
-    fn with_whole_ids<'a>(&self, filter: &'a Filter) -> Cow<'a, Filter> {
-        let begins = |id| Some((id, self.sandboxes.only_one_that_begins(id)?));
-        match filter.sandbox().and_then(begins) {
-            Some((id, whole)) if id != whole => Cow::Owned(filter.in_sandbox(whole)),
-            _ => Cow::Borrowed(filter),
-        }
-    }
-
     fn is_to_be_given_up(&self, kind: Kind, waiting: &Waiting, now: Instant) -> bool {
         let until = self.lists[kind as usize].gives_up(waiting, &self.settings);
         until.is_some_and(|until| now >= until)
-    }
-
-    /// Whether the status of this id is stuck, and others' are not.
-    fn is_stuck(&self, kind: Kind, id: &Id, now: Instant) -> bool {
-        let key = (kind.status(), Some(id.clone()));
-        let since = self.prober.governor.stuck_since(&key);
-        since.is_some_and(|since| now >= since + A_MOMENT)
-    }
-
-    /// What a list asks for, in whatever state, if all of it is known to be so since `since`.
-    /// Up to `known_to` it was when it was last looked.
-    pub(super) fn known_rows(
-        &self,
-        kind: Kind,
-        filter: &Filter,
-        known_to: &mut Option<Id>,
-        since: Instant,
-        now: Instant,
-    ) -> Option<impl Iterator<Item = &Known>> {
-        let rows = self.rows(kind);
-        rows.complete_since()?;
-        if !self.ids.are_all_known(kind, now) || !self.prober.governor.has_answered_since(since) {
-            // Of a runtime that is stopped as a whole nothing is known.
-            return None;
-        }
-        let is_wanted = move |known: &&Known| filter.matches_but_for_state(kind, &known.row);
-        let is_open = |known: &&Known| {
-            !known.is_confirmed(since)
-                && (!self.is_stuck(kind, &known.row.id, now) || known.may_run_since(kind))
-        };
-        // Of thousands most are confirmed already: the search goes on where it ended last.
-        let unseen = rows.from(known_to.take()).map(|(_, known)| known);
-        if let Some(open) = unseen.filter(&is_wanted).find(is_open) {
-            *known_to = Some(open.row.id.clone());
-            return None;
-        }
-        let all = rows.iter().map(|(_, known)| known).filter(is_wanted);
-        // What was known then may have changed since.
-        (!all.clone().any(|known| is_open(&known))).then_some(all)
     }
 }

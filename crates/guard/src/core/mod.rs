@@ -9,10 +9,13 @@
 //!                           |                 ^
 //!                           v Ask             | Answered
 //!                         the runtime ------> rows: what is known of every id
-//!                           ^
-//!                        ids: whether all are known
-//!                        prober: asks for each id while a list is overdue
-//!                        shadow: compares what would be answered, where nothing is
+//!                           ^                 ids:  whether every id is known
+//!                           |                 |
+//!                        prober: asks for     v
+//!                        each id while a      known: what may be told of them
+//!                        list is overdue        |--> lists, and shadow: compares what would be
+//!                                               |            answered, where nothing is
+//!                                               \--> phase: what is done for lists now
 //! ```
 //!
 //! **Never a dangerous lie.** A list is answered from the rows only when these began with a
@@ -43,9 +46,11 @@
 mod answers;
 mod figures;
 mod ids;
+mod known;
 mod lists;
 mod mutations;
 mod node_calls;
+mod phase;
 mod prober;
 mod reads;
 mod rows;
@@ -56,13 +61,11 @@ mod stats;
 mod turn;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use bytes::Bytes;
 use cri::Rpc;
 use pleg::engine::Key;
-use pleg::model::id::{Id, PodRef};
-use pleg::runtime::OutstandingCall;
+use pleg::model::id::Id;
 use tokio::time::Instant;
 
 use crate::wire::Kind;
@@ -115,14 +118,6 @@ impl Purpose {
     }
 }
 
-/// The label that a kubelet gives to all that is of a pod.
-const POD_UID: &str = "io.kubernetes.pod.uid";
-
-/// When it was so for the lists of both kinds.
-fn of_both([sandboxes, containers]: [Option<Instant>; 2]) -> Option<Instant> {
-    Some(sandboxes?.min(containers?))
-}
-
 /// A call that the runtime has not answered yet.
 #[derive(Debug)]
 struct Outstanding {
@@ -150,17 +145,6 @@ pub struct Guard {
     asks: BTreeMap<AskId, Outstanding>,
     last_ask: u64,
     figures: Figures,
-    /// When callers that may be answered were last told a complete list of each kind.
-    listed: [Option<Instant>; 2],
-    /// When a complete list of each kind was last answered from the rows.
-    answered: [Option<Instant>; 2],
-    /// When the runtime's own answer to a complete list of each kind was last passed on, whatever
-    /// it was.
-    passed: [Option<Instant>; 2],
-    /// When a complete list of each kind was last refused, because it could not be answered.
-    refused: [Option<Instant>; 2],
-    /// When a kubelet last asked for it.
-    asked: [Option<Instant>; 2],
     saved: Option<Saved>,
     started: (Instant, i64),
     actions: Vec<Action>,
@@ -185,11 +169,6 @@ impl Guard {
             asks: BTreeMap::new(),
             last_ask: 0,
             figures: Figures::default(),
-            listed: [None; 2],
-            answered: [None; 2],
-            passed: [None; 2],
-            refused: [None; 2],
-            asked: [None; 2],
             saved: None,
             started: (now, unix_nanos),
             actions: Vec::new(),
@@ -235,122 +214,6 @@ impl Guard {
         &self.figures
     }
 
-    /// When a kubelet was last told lists of both kinds, by whomever.
-    pub fn listed(&self) -> Option<Instant> {
-        of_both(self.listed)
-    }
-
-    /// When a kubelet last asked for lists of both kinds, whether they were answered or not.
-    pub fn asked(&self) -> Option<Instant> {
-        of_both(self.asked)
-    }
-
-    /// What is done for lists now.
-    pub fn phase(&self, now: Instant) -> Phase {
-        match self.guarding_since() {
-            _ if self.is_given_up() => Phase::GivenUp,
-            Some(since) if self.is_silent(now) => Phase::Silent { since },
-            Some(since) if self.refuses() => Phase::Refusing { since },
-            Some(since) if self.has_answered(now) => Phase::Guarding { since },
-            Some(since) => Phase::Waiting { since },
-            None if self.refuses_unknown() => {
-                let (since, _) = self.started;
-                Phase::Refusing { since }
-            }
-            None => Phase::Passing,
-        }
-    }
-
-    /// The statuses that are stuck, named as far as the rows tell. The names of an id never
-    /// change: those of calls that are `known` are not read again.
-    pub fn stuck(&self, known: &[OutstandingCall]) -> Vec<OutstandingCall> {
-        let stuck = self.prober.governor.stuck(|_| true);
-        let named = stuck.filter(|call| call.about.id.is_some()).map(|call| {
-            let mut known = known.iter();
-            let known = known.find(|known| known.about.id == call.about.id);
-            match known.filter(|known| known.since == call.since) {
-                Some(known) => known.clone(),
-                None => self.named(call),
-            }
-        });
-        named.collect()
-    }
-
-    fn named(&self, mut call: OutstandingCall) -> OutstandingCall {
-        let name = call.about.id.as_ref().and_then(|id| self.name_of(id));
-        if let Some((container, pod)) = name {
-            call.about.container = container;
-            call.about.pod = Some(pod);
-        }
-        call
-    }
-
-    /// A container's name, if it is one's, and its pod.
-    fn name_of(&self, id: &Id) -> Option<(Option<Arc<str>>, PodRef)> {
-        let kinds = [Kind::Container, Kind::Sandbox].into_iter();
-        let mut known = kinds.filter_map(|kind| Some((kind, &self.rows(kind).get(id)?.row)));
-        let (kind, row) = known.next()?;
-        let label = |key: &str| row.label(kind, key).map(Arc::from);
-        let pod = PodRef {
-            uid: row.label(kind, POD_UID)?.into(),
-            namespace: label("io.kubernetes.pod.namespace")?,
-            name: label("io.kubernetes.pod.name")?,
-        };
-        Some((label("io.kubernetes.container.name"), pod))
-    }
-
-    /// Since when a list is answered from the rows, if one is.
-    fn guarding_since(&self) -> Option<Instant> {
-        let since = self.lists.iter().filter_map(Lists::guarding_since);
-        since.min()
-    }
-
-    /// Whether no call at all has been answered for as long as a list may take.
-    fn is_silent(&self, now: Instant) -> bool {
-        let governor = &self.prober.governor;
-        let lists = self.lists.iter().filter_map(Lists::oldest);
-        let lists = lists.filter(|asked| !governor.has_answered_since(*asked));
-        let since = lists.chain(governor.silent_since()).min();
-        let since = since.map(|since| since.max(governor.last_answer()));
-        let long = governor.silent_after(self.settings.list_overdue);
-        since.is_some_and(|since| now >= since + long)
-    }
-
-    /// Whether the last list of a kind that was asked for was refused.
-    fn refuses(&self) -> bool {
-        let mut both = self.refused.iter().zip(&self.listed);
-        both.any(|(refused, listed)| refused > listed)
-    }
-
-    /// Whether the last list of a kind of which none was ever seen was refused.
-    fn refuses_unknown(&self) -> bool {
-        let mut kinds = [Kind::Sandbox, Kind::Container].into_iter();
-        let is_refused = |kind: Kind| {
-            let [refused, passed] = [self.refused, self.passed].map(|of| of[kind as usize]);
-            self.rows(kind).complete_since().is_none() && refused > passed
-        };
-        self.mode == Mode::Guard && kinds.any(is_refused)
-    }
-
-    /// Whether lists are answered from the rows: one was since this fault, and nobody waits for
-    /// longer than that takes.
-    fn has_answered(&self, now: Instant) -> bool {
-        let mut has_answered = false;
-        for (lists, answered) in self.lists.iter().zip(self.answered) {
-            if lists.keeps_waiting(&self.settings, now) {
-                return false;
-            }
-            let begun = lists.guarding_since();
-            has_answered |= begun.is_some() && answered >= begun;
-        }
-        has_answered
-    }
-
-    /// Whether one fault was guarded for longer than the limit: everything passes.
-    fn is_given_up(&self) -> bool {
-        self.lists.iter().any(Lists::is_given_up)
-    }
-
     fn unix_nanos(&self, now: Instant) -> i64 {
         let (started, at) = self.started;
         at + now.saturating_duration_since(started).as_nanos() as i64
@@ -390,7 +253,7 @@ impl Guard {
         now: Instant,
     ) {
         if let Some(kind) = list_of(rpc).filter(|_| from == Caller::Client) {
-            self.asked[kind as usize] = Some(now);
+            self.lists[kind as usize].told.asked = Some(now);
         }
         if let Some(kind) = list_of(rpc)
             && let Some(filter) = Filter::read(kind, &request)

@@ -215,6 +215,43 @@ async fn under_the_status_lock_a_kubelet_behind_the_guard_goes_on() {
     }
 }
 
+/// No list has shown it, and its pod has two sandboxes: only containerd knows in which it is.
+#[tokio::test]
+async fn a_container_that_another_client_makes_in_mid_fault_is_listed_in_its_sandbox() {
+    let node = Guarded::up("foreign", &[]).await;
+    let second = PodSpec {
+        uid: Some(node.goes.uid.clone()),
+        attempt: 1,
+        ..PodSpec::new("goes")
+    };
+    node.kubelet.run_pod(&second).await.unwrap();
+    let (before, _) = list(&node.kubelet).await;
+    let update = node.lock().await;
+    list(&node.kubelet).await;
+    // It is made, and its event hangs.
+    let (direct, pod) = (node.direct.clone(), node.goes.clone());
+    let made = tokio::spawn(async move { direct.create_container(&pod, &"other".into()).await });
+    let began = Instant::now();
+    let listed = loop {
+        let pods = node.kubelet.pods().await.unwrap();
+        let first = pods.into_iter();
+        let mut first = first.filter(|pod| pod.sandbox_id == node.goes.sandbox_id);
+        let pod = first.next().expect("it is there");
+        if let Ok(id) = pod.id("other") {
+            break id.to_owned();
+        }
+        assert!(began.elapsed() < PATIENCE, "{pod:?}");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    };
+    println!("it was listed after {:?}", began.elapsed());
+    assert!(!made.is_finished(), "its event hangs");
+    assert_eq!(list(&node.kubelet).await.0.len(), before.len() + 1);
+    node.verb(&["shim-cont", &node.locked.sandbox_id]).await;
+    update.answered().await.unwrap();
+    assert_eq!(made.await.unwrap().unwrap(), listed);
+    node.over().await;
+}
+
 #[tokio::test]
 async fn a_verb_of_runc_that_hangs_holds_up_its_own_container_alone() {
     let node = Guarded::up("runc", &[]).await;

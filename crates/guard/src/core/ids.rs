@@ -173,6 +173,11 @@ impl Ids {
         self.questions.remove(id);
     }
 
+    /// There are rows of these ids.
+    pub(super) fn found_in(&mut self, rows: &Rows) {
+        self.questions.retain(|id, _| rows.get(id).is_none());
+    }
+
     /// This is a container's, and nobody has told in which sandbox that is.
     pub(super) fn is_somewhere(&mut self, id: &Id, now: Instant) {
         self.ask_what_it_is(id, now);

@@ -362,9 +362,6 @@ impl Guard {
         if self.shadows[kind as usize].is_rehearsing() {
             return true;
         }
-        for row in &rows {
-            self.ids.found(&row.id);
-        }
         if filter.is_whole() {
             self.rows_mut(kind).complete(rows, asked);
             self.ids.saw_all(kind, asked.0);
@@ -381,6 +378,11 @@ impl Guard {
                 is_of_all && filter.matches_but_for_state(kind, row)
             });
         }
+        let rows = match kind {
+            Kind::Sandbox => &self.sandboxes,
+            Kind::Container => &self.containers,
+        };
+        self.ids.found_in(rows);
         self.prove_creations(asked.1);
         true
     }

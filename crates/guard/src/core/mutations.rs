@@ -198,10 +198,7 @@ impl Guard {
         });
         match row {
             Some(row) if self.rows(kind).get(&row.id).is_some() => {}
-            Some(row) => {
-                self.ids.found(&row.id);
-                self.rows_mut(kind).learn(row, asked);
-            }
+            Some(row) => self.learn_row(kind, row, asked),
             // Something was made, and nobody here knows what.
             None => self.ids.may_have_missed(kind, asked.1),
         }

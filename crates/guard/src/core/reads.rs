@@ -19,7 +19,7 @@ use super::rows::Asked;
 use super::{Action, AskId, CallId, Caller, Failure, Guard, Outcome, Purpose, Reply, Settings};
 use crate::wire::Kind;
 use crate::wire::request::{of_id, verbose_of};
-use crate::wire::row::row_of_status;
+use crate::wire::row::{Row, row_of_status};
 use crate::wire::status::Status;
 
 /// The reads that the runtime is asked for.
@@ -240,11 +240,19 @@ impl Guard {
         } else if kind == Kind::Container && sandbox.is_none() {
             self.ids.is_somewhere(id, asked.1);
         } else if let Ok(row) = row_of_status(kind, &status.bytes, sandbox.as_ref()) {
-            self.rows_mut(kind).learn(row, asked);
-            self.ids.found(id);
+            self.learn_row(kind, row, asked);
             self.prove_creations(asked.1);
         }
         self.prove_by_status(kind, id, Some(&status), asked);
+    }
+
+    /// Takes in a row, unless it is of a time before the id was gone.
+    pub(super) fn learn_row(&mut self, kind: Kind, row: Row, asked: Asked) {
+        let id = row.id.clone();
+        self.rows_mut(kind).learn(row, asked);
+        if self.rows(kind).get(&id).is_some() {
+            self.ids.found(&id);
+        }
     }
 
     /// Takes in that the runtime has none of this kind with this id.

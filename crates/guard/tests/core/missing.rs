@@ -95,6 +95,26 @@ fn a_container_that_was_not_found_for_seconds_is_listed_again_once_its_status_co
 }
 
 #[test]
+fn a_list_that_was_asked_for_before_a_container_was_gone_does_not_tell_where_it_is() {
+    let mut node = node();
+    node.hangs = |rpc, _| rpc == Rpc::ListContainers;
+    let old = node.start(Rpc::ListContainers, "");
+    node.lacks = |rpc, id| rpc == Rpc::ContainerStatus && is_it(id);
+    assert!(!shows_it(&mut node), "it was asked for twice");
+    node.lacks = |_, _| false;
+    // It is there after all, and its verbose status, which tells its sandbox, hangs.
+    node.start(Rpc::ContainerStatus, one());
+    node.hangs = |rpc, id| rpc == Rpc::ListContainers || rpc == Rpc::ContainerStatus && is_it(id);
+    node.pass(Duration::from_millis(10));
+    node.release(Rpc::ListContainers);
+    node.pass(Duration::from_millis(10));
+    assert!(node.end_of(old).is_some());
+    assert_eq!(node.call(Rpc::ListContainers, "").0, None);
+    node.release(Rpc::ContainerStatus);
+    assert!(shows_it(&mut node));
+}
+
+#[test]
 fn a_container_that_others_have_removed_is_asked_for_twice_and_then_not_listed() {
     let mut node = node();
     node.hangs = |rpc, _| rpc == Rpc::ListContainers;

@@ -156,6 +156,20 @@ impl Node {
         }
     }
 
+    /// What hangs of this is answered, whatever hangs from now on.
+    pub fn release(&mut self, rpc: Rpc) {
+        let (released, held) = std::mem::take(&mut self.held)
+            .into_iter()
+            .partition(|(_, of, _)| *of == rpc);
+        self.held = held;
+        let released: Vec<_> = released;
+        let hangs = std::mem::replace(&mut self.hangs, |_, _| false);
+        for (ask, rpc, request) in released {
+            self.ask(ask, rpc, request);
+        }
+        self.hangs = hangs;
+    }
+
     fn ask(&mut self, ask: AskId, rpc: Rpc, request: Bytes) {
         match self.answer(rpc, &request) {
             Some(answer) => self.answers.push((ask, answer)),

@@ -36,7 +36,6 @@ pub(super) fn conclude(told: &mut Told) {
         count(calls, Method::ListContainers),
         count(calls, Method::ListPodSandbox),
     );
-    let stops = count(calls, Method::StopContainer);
     // A lock that one container has holds up no status of the runtime itself.
     let is_down = around.runtime_down;
     if lists > 0 && sandboxes == 0 && is_down {
@@ -103,22 +102,13 @@ pub(super) fn conclude(told: &mut Told) {
             "RunPodSandbox times out, most often in a CNI plugin",
         );
     }
-    // If its containers cannot be stopped, a sandbox does not even get to the CNI plugin.
-    if stops > 0 {
-        add(
-            Method::StopContainer,
-            Cause::ShimUnresponsive,
-            Low,
-            "StopContainer times out",
-        );
-    } else {
-        add(
-            Method::StopPodSandbox,
-            Cause::CniPluginHang,
-            Low,
-            "StopPodSandbox times out, most often in a CNI plugin",
-        );
-    }
+    // StopPodSandbox alone shows nothing: it waits for the shim, and for a CNI plugin.
+    add(
+        Method::StopContainer,
+        Cause::ShimUnresponsive,
+        Low,
+        "StopContainer times out",
+    );
     if lists == 0 && sandboxes == 0 {
         add(
             Method::Status,

@@ -2,16 +2,23 @@
 //! cause needs no further words.
 
 use super::Told;
+use super::calls::Method;
 
 pub(super) fn conclude(told: &mut Told) {
     if !told.collected.is_empty() || !told.troubles.is_empty() {
         return;
     }
-    let late = told.calls.late.values();
-    if let Some(quote) = late.filter_map(|late| late.quotes.first()).next() {
-        let place = format!("{}:{}", quote.file, quote.line);
+    let mut late = told.calls.late.iter();
+    let first = late.find_map(|(method, late)| Some((*method, late.quotes.first()?)));
+    if let Some((method, quote)) = first {
+        let says = match method {
+            Method::StopPodSandbox => {
+                "StopPodSandbox timed out: it waits for a CNI plugin, or for the sandbox's shim"
+            }
+            _ => "a call to the runtime timed out",
+        };
         told.troubles
-            .push(format!("{place}: a call to the runtime timed out"));
+            .push(format!("{}:{}: {says}", quote.file, quote.line));
     }
     for failed in std::mem::take(&mut told.failures) {
         if failed.lines >= failed.failure.lines {

@@ -312,8 +312,8 @@ const RULES: [Rule; 38] = [
     Rule {
         calls: &["go-metrics.", "cgroups.(*Collector)", "metrics/cgroups"],
         waits: &[Lock],
-        cause: Cause::ShimUnresponsive,
-        says: "containerd's cgroup metrics collector is deadlocked",
+        cause: Cause::RuntimeUnresponsive,
+        says: "containerd's cgroup metrics collector is deadlocked, and no task can be created",
         ..ANY
     },
     Rule {

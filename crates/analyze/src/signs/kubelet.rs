@@ -93,6 +93,8 @@ pub(super) const SIGNS: &[Sign] = &[
     sign("evented.go:", Kubelet, KubeletInternal, Low)
         .with(&["EventedPLEG", "Evented PLEG", "evented pleg"])
         .lines(2),
+    // Less than nothing of the whole node (of what pods may use there may be): it has counted wrong.
+    sign("] observed -", Kubelet, KubeletInternal, High).with(&["signal=memory.available"]),
     // An earlier call for the same volume has not ended.
     sign(
         "n operation with the given Volume ID",

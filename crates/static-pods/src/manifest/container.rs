@@ -1,6 +1,6 @@
 //! A `v1.Container` taken apart.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1;
 
@@ -205,13 +205,6 @@ fn pre_stop(lifecycle: v1::Lifecycle, at: &At<'_>) -> Option<Vec<String>> {
         _ => {}
     }
     Some(probes::command(exec?, &at.field("exec")))
-}
-
-/// The names of all that are in a list, of which each may be there once.
-pub(super) fn check_unique(seen: &mut BTreeSet<String>, name: &str, what: &str, at: &At<'_>) {
-    if !name.is_empty() && !seen.insert(name.to_owned()) {
-        at.invalid(format!("another {what} has {name:?}"));
-    }
 }
 
 #[cfg(test)]

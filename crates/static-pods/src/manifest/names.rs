@@ -1,5 +1,9 @@
 //! What may be a name, as an API server checks it.
 
+use std::collections::BTreeSet;
+
+use super::problem::At;
+
 fn is_alphanumeric(it: char) -> bool {
     it.is_ascii_alphanumeric()
 }
@@ -101,5 +105,12 @@ pub(super) fn header(text: &str) -> Result<(), String> {
             "{text:?} is not a header's name: letters, digits and '-', with a letter or digit at \
              both ends"
         )),
+    }
+}
+
+/// The names of all that are in a list, of which each may be there once.
+pub(super) fn check_unique(seen: &mut BTreeSet<String>, name: &str, what: &str, at: &At<'_>) {
+    if !name.is_empty() && !seen.insert(name.to_owned()) {
+        at.invalid(format!("another {what} has {name:?}"));
     }
 }

@@ -5,7 +5,6 @@ use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1;
 
-use super::container::check_unique;
 use super::names;
 use super::problem::At;
 use crate::spec::{ContainerSpec, Port, Protocol, Role};
@@ -17,7 +16,7 @@ pub(super) fn read(ports: Vec<v1::ContainerPort>, on_host: bool, at: &At<'_>) ->
         let at = at.index(i);
         let port = read_one(port, on_host, &at);
         let name = port.name.as_deref().unwrap_or_default();
-        check_unique(&mut names, name, "port", &at.field("name"));
+        names::check_unique(&mut names, name, "port", &at.field("name"));
         all.push(port);
     }
     all

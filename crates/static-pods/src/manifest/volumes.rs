@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::api::core::v1;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-use super::container::check_unique;
 use super::names;
 use super::problem::At;
 use super::quantity::Unit;
@@ -24,7 +23,7 @@ pub(super) fn read(volumes: Vec<v1::Volume>, at: &At<'_>) -> BTreeMap<String, Vo
         } else {
             at.check(names::dns_label(&name));
         }
-        check_unique(&mut names, &name, "volume", &at);
+        names::check_unique(&mut names, &name, "volume", &at);
         all.insert(name, volume);
     }
     all
@@ -168,7 +167,7 @@ pub(super) fn mounts(
     for (i, mount) in mounts.into_iter().enumerate() {
         let at = at.index(i);
         let mount = read_mount(mount, volumes, &at);
-        check_unique(&mut paths, &mount.path, "mount", &at.field("mountPath"));
+        names::check_unique(&mut paths, &mount.path, "mount", &at.field("mountPath"));
         all.push(mount);
     }
     all

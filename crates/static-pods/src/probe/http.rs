@@ -13,8 +13,7 @@ use hyper::rt::{Read, Write};
 use hyper::{Request, Response, Uri};
 use hyper_util::rt::TokioIo;
 
-use super::perform::open;
-use super::tls;
+use super::{tcp, tls};
 use crate::spec::Scheme;
 
 /// A kubelet follows so many redirects.
@@ -60,7 +59,7 @@ pub(super) async fn get(mut target: Target, headers: &[(String, String)]) -> Res
 
 async fn send(target: &Target, headers: &[(String, String)]) -> Result<Response<Incoming>, String> {
     let request = request(target, headers)?;
-    let stream = open(&target.host, target.port).await?;
+    let stream = tcp::open(&target.host, target.port).await?;
     match target.scheme {
         Scheme::Http => exchange(TokioIo::new(stream), request).await,
         Scheme::Https => {

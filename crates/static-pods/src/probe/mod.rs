@@ -14,6 +14,7 @@ mod health;
 mod http;
 pub mod perform;
 pub mod prober;
+mod tcp;
 mod tls;
 mod worker;
 

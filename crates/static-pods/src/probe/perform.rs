@@ -7,16 +7,13 @@
 //! | TCP | a connection | none, the timeout | |
 
 use std::future::Future;
-use std::io;
 use std::net::IpAddr;
 use std::time::Duration;
 
 use pleg::model::id::Id;
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::http;
-use super::{CheckToMake, Finding};
+use super::{CheckToMake, Finding, http, tcp};
 use crate::runtime::{CallFailed, ExecEnd, RuntimeClient};
 use crate::spec::Check;
 
@@ -118,14 +115,7 @@ fn no_address() -> Finding {
 }
 
 async fn connect(host: &str, port: u16) -> Result<(), String> {
-    open(host, port).await.map(|_| ())
-}
-
-/// A connection to a name or an address, with or without the brackets of IPv6.
-pub(super) async fn open(host: &str, port: u16) -> Result<TcpStream, String> {
-    let bare = host.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
-    let stream: io::Result<_> = TcpStream::connect((bare.unwrap_or(host), port)).await;
-    stream.map_err(|error| format!("no connection to {host} port {port}: {error}"))
+    tcp::open(host, port).await.map(|_| ())
 }
 
 #[cfg(test)]

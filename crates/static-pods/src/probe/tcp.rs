@@ -1,0 +1,12 @@
+//! Connections, for checks by HTTP and by TCP.
+
+use std::io;
+
+use tokio::net::TcpStream;
+
+/// A connection to a name or an address, with or without the brackets of IPv6.
+pub(super) async fn open(host: &str, port: u16) -> Result<TcpStream, String> {
+    let bare = host.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
+    let stream: io::Result<_> = TcpStream::connect((bare.unwrap_or(host), port)).await;
+    stream.map_err(|error| format!("no connection to {host} port {port}: {error}"))
+}

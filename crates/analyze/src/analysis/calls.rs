@@ -97,6 +97,8 @@ pub struct Late {
 pub struct Calls {
     /// By method.
     pub late: BTreeMap<Method, Late>,
+    /// Whether some are of the dockershim, which asks dockerd.
+    pub are_of_dockershim: bool,
 }
 
 /// Stages of RunPodSandbox in which no CNI plugin is called, as the error names them.
@@ -120,6 +122,8 @@ impl Calls {
         around: &mut Around,
         quote: impl FnOnce() -> Quote,
     ) -> Option<(Method, Culprit)> {
+        let is_of_dockershim = has(line, "operation timeout");
+        self.are_of_dockershim |= is_of_dockershim;
         let (_, method) = NAMES.iter().find(|(name, _)| has(line, name))?;
         let is_of_no_plugin = *method == Method::RunPodSandbox
             && BEFORE_THE_NETWORK.iter().any(|stage| has(line, stage));
@@ -132,9 +136,8 @@ impl Calls {
         if has(line, "ExecSync") {
             return None;
         }
-        let late = has(line, "eadlineExceeded")
-            || has(line, "deadline exceeded")
-            || has(line, "operation timeout");
+        let late =
+            is_of_dockershim || has(line, "eadlineExceeded") || has(line, "deadline exceeded");
         let refused = has(line, "connection refused")
             || has(line, "no such file")
             || has(line, "Unavailable");
@@ -170,6 +173,7 @@ impl Calls {
 
     /// Adds the calls of another input.
     pub fn absorb(&mut self, other: Self) {
+        self.are_of_dockershim |= other.are_of_dockershim;
         for (method, late) in other.late {
             let known = self.late.entry(method).or_default();
             known.lines += late.lines;

@@ -103,9 +103,11 @@ const RUNTIME: [&str; 25] = [
 ];
 
 /// Messages of every start, of other servers, and of errors that are not failed connections.
-const OTHERS: [&str; 9] = [
+const OTHERS: [&str; 10] = [
     // The API server, or the agent of a CNI plugin: runtimes listen on sockets and pipes.
     "dial tcp ",
+    // cAdvisor looks for each runtime when it starts, and most nodes have one.
+    "nable to connect to Docker: ",
     "2562047h47m16",
     "yet to be successful",
     "may not have completed yet",

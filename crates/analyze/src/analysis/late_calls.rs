@@ -87,9 +87,13 @@ pub(super) fn conclude(told: &mut Told) {
         confidence,
         "ContainerStatus times out",
     );
+    // The dockershim's is an inspection by dockerd, which asks no shim.
     add(
         Method::PodSandboxStatus,
-        Cause::ShimUnresponsive,
+        match calls.are_of_dockershim {
+            true => Cause::ContainerLock,
+            false => Cause::ShimUnresponsive,
+        },
         Medium,
         "PodSandboxStatus times out",
     );

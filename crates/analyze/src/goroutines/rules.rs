@@ -35,7 +35,7 @@ const ANY: Rule = Rule {
 use Confidence::{Certain, High, Low, Medium};
 use Wait::{Bus, Lock, Netlink, Process, Receive, Rpc, Send, Shim, Storage};
 
-const RULES: [Rule; 38] = [
+const RULES: [Rule; 39] = [
     Rule {
         calls: &["pleg.(*GenericPLEG).relist", "pleg.(*GenericPLEG).Relist"],
         waits: &[Send],
@@ -397,6 +397,14 @@ const RULES: [Rule; 38] = [
         minutes: 2,
         confidence: Medium,
         says: "goroutines of the kubelet wait for a lock of cAdvisor",
+        ..ANY
+    },
+    Rule {
+        calls: &["(*tokenBucketRateLimiter).Wait"],
+        under: "volumemanager",
+        program: Some(Program::Kubelet),
+        confidence: Low,
+        says: "the kubelet's volume manager waits for its own limit of requests to the API server",
         ..ANY
     },
     Rule {

@@ -67,8 +67,8 @@ fn layer<'a>(line: &'a [u8], carried: &mut Carried<'a>) -> Option<&'a [u8]> {
     }
 }
 
-/// `kubelet.log:`, or with the line's number `kubelet.log:17:`, which `grep` puts before a line of
-/// one of several files.
+/// `kubelet.log:`, or with the line's number `messages:17:`, which `grep` puts before a line of one
+/// of several files: the kubelet's, or of syslog.
 fn of_file(line: &[u8]) -> Option<&[u8]> {
     let near = &line[..line.len().min(200)];
     let colon = memchr::memchr(b':', near)?;
@@ -79,7 +79,8 @@ fn of_file(line: &[u8]) -> Option<&[u8]> {
         _ => rest,
     };
     let is_name = !line[..colon].contains(&b' ');
-    (is_name && super::klog::begins(rest)).then_some(rest)
+    let begins = super::klog::begins(rest) || stamp::take(rest).is_some();
+    (is_name && begins).then_some(rest)
 }
 
 /// The priority of syslog: `<30>`.

@@ -71,6 +71,14 @@ fn is_row(words: &[&str]) -> bool {
 /// Reads a row; says whether it is one.
 pub(super) fn read(text: &str, line: u64, seen: &mut Seen) -> bool {
     let words: Vec<&str> = text.split_ascii_whitespace().take(8).collect();
+    // Of a pod: `Status:   Terminating (lasts 14m)`; all but a long grace is over by then.
+    if let ["Status:", "Terminating", "(lasts", span] = words[..]
+        && !span.ends_with("s)")
+    {
+        let span = span.trim_end_matches(')');
+        seen.trouble(line, format!("the pod has not ended for {span}"));
+        return true;
+    }
     if !is_row(&words) {
         return false;
     }

@@ -33,6 +33,9 @@ const MANY_WAITING: u64 = 10;
 /// A node has some hundred units, a mount and a scope of each container among them.
 const MANY_UNITS: u64 = 10_000;
 
+/// systemd reads the whole table of mounts at each change of it.
+const MANY_MOUNTS: u64 = 10_000;
+
 /// Reads what `docker info` tells of it: `Containers: 6214`.
 pub(super) fn read_info(text: &str, line: u64, seen: &mut Seen) -> bool {
     let Some(count) = text.strip_prefix("Containers: ") else {
@@ -51,7 +54,9 @@ pub(super) fn read_info(text: &str, line: u64, seen: &mut Seen) -> bool {
 /// Reads the number that `command` counted; says whether it is known of what.
 pub(super) fn read_count(command: &str, text: &str, line: u64, seen: &mut Seen) -> bool {
     let is_count = has_any(command, &["wc -l", "grep -c"]);
-    let Some(count) = text.parse::<u64>().ok().filter(|_| is_count) else {
+    // `wc` names the file, if it was given one.
+    let number = text.split(' ').next().unwrap_or(text);
+    let Some(count) = number.parse::<u64>().ok().filter(|_| is_count) else {
         return false;
     };
     let Some(meaning) = meaning(command, count) else {
@@ -104,6 +109,11 @@ fn meaning(command: &str, count: u64) -> Option<Meaning> {
         let says = format!("one process has {count} files open, of at most 1048576 by default");
         let is_many = count >= NEARLY_ALL_FILES;
         return many(is_many, Cause::FdOrInotifyExhausted, Confidence::High, says);
+    }
+    if command.contains("mountinfo") || command.contains("/mounts") {
+        let says = format!("there are {count} mounts, all of which systemd reads at each change");
+        let is_many = count >= MANY_MOUNTS;
+        return many(is_many, Cause::SystemdOverloaded, Confidence::Medium, says);
     }
     if command.contains("list-units") {
         let says = format!("systemd keeps {count} units");

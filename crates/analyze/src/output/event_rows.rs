@@ -142,7 +142,7 @@ fn pressure(reason: &str, text: &str, line: u64, seen: &mut Seen) {
 
 /// Something ran out of time: which call it is tells where it waits.
 fn late(reason: &str, text: &str, line: u64, seen: &mut Seen) {
-    use Confidence::{Low, Medium};
+    use Confidence::Medium;
     let network = [
         "network for sandbox",
         "NetworkPlugin",
@@ -150,6 +150,10 @@ fn late(reason: &str, text: &str, line: u64, seen: &mut Seen) {
         "CNI",
         "cni",
     ];
+    // What the plugin could not reach it has told: it does not hang.
+    if text.contains(": i/o timeout") && !text.contains("DeadlineExceeded") {
+        return;
+    }
     let (cause, confidence) = match reason {
         "FailedCreatePodSandBox" | "FailedKillPod" | "FailedPodSandBoxStatus" | "FailedSync"
             if has_any(text, &network) =>
@@ -157,7 +161,6 @@ fn late(reason: &str, text: &str, line: u64, seen: &mut Seen) {
             (Cause::CniPluginHang, Medium)
         }
         "FailedKillPod" if text.contains("KillContainer") => (Cause::ShimUnresponsive, Medium),
-        "FailedKillPod" => (Cause::ShimUnresponsive, Low),
         "ContainerGCFailed" | "ImageGCFailed" => {
             let says = format!("event {reason}: a call to the runtime timed out");
             let proof = Proof::new(Cause::RuntimeUnresponsive, Medium, line, says);

@@ -1,4 +1,4 @@
-//! `top`: what the processors do, and who makes them.
+//! `top` and `pidstat`: what the processors do, and who makes them.
 
 use causes::Cause;
 use causes::finding::{Confidence, Culprit};
@@ -14,8 +14,35 @@ pub(super) struct Load {
     /// The percentage of time in which the processors had nothing to do.
     idle: f64,
     memory: TopMemory,
-    /// The column of `%CPU`, once its header was read.
-    processor_column: Option<usize>,
+    /// Of the processes, once their header was read.
+    columns: Option<Columns>,
+}
+
+/// Where a row of a process has what.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Columns {
+    pid: usize,
+    processor: usize,
+    memory: Option<usize>,
+}
+
+impl Columns {
+    /// `top`'s default layout.
+    const DEFAULT: Self = Self {
+        pid: 0,
+        processor: 8,
+        memory: Some(9),
+    };
+
+    /// Those of a header.
+    fn of(text: &str) -> Option<Self> {
+        let of = |name| text.split_ascii_whitespace().position(|word| word == name);
+        Some(Self {
+            pid: of("PID").unwrap_or(0),
+            processor: of("%CPU")?,
+            memory: of("%MEM"),
+        })
+    }
 }
 
 /// More than the number of CPUs of all but the largest machines.
@@ -37,8 +64,6 @@ const MOST_MEMORY_PERCENT: f64 = 50.0;
 /// Percent of a processor.
 const HALF_CPU_PERCENT: f64 = 50.0;
 const WHOLE_CPU_PERCENT: f64 = 80.0;
-/// The column of `%CPU` in `top`'s default layout.
-const DEFAULT_COLUMN: usize = 8;
 
 /// `top - 14:31:55 up 3 days, …`, or the header of the processes, if the lines above are missing.
 pub(super) fn begins(text: &str, words: &[&str]) -> bool {
@@ -56,23 +81,23 @@ impl Load {
             self.average = first.and_then(|first| first.parse().ok()).unwrap_or(0.0);
         } else if text.starts_with("%Cpu") || text.starts_with("Cpu(s)") {
             self.processors(text, line, seen);
-        } else if let Some(at) = text
-            .split_ascii_whitespace()
-            .position(|word| word == "%CPU")
-        {
-            self.processor_column = Some(at);
-        } else if let Some(column) = self.processor_column {
-            self.process(text, column, line, seen);
+        } else if let Some(columns) = Columns::of(text) {
+            self.columns = Some(columns);
+        } else if let Some(columns) = self.columns {
+            self.process(text, columns, line, seen);
         } else if is_row(&text.split_ascii_whitespace().collect::<Vec<_>>()) {
-            self.process(text, DEFAULT_COLUMN, line, seen);
+            self.process(text, Columns::DEFAULT, line, seen);
         }
     }
 
     /// A row: what a process takes, and whether it waits.
-    fn process(&mut self, text: &str, column: usize, line: u64, seen: &mut Seen) {
+    fn process(&mut self, text: &str, columns: Columns, line: u64, seen: &mut Seen) {
         let words: Vec<&str> = text.split_ascii_whitespace().collect();
-        process(&words, column, line, seen);
-        memory(&words, column + 1, line, seen);
+        process(&words, columns, line, seen);
+        if let Some(column) = columns.memory {
+            memory(&words, column, line, seen);
+        }
+        let column = columns.processor;
         let waits = column > 0 && words.get(column - 1) == Some(&"D");
         if waits && self.average > HIGH_LOAD && self.idle > MUCH_IDLE_PERCENT {
             let says = format!(
@@ -129,12 +154,13 @@ impl Load {
 }
 
 /// What a single process takes of a processor.
-fn process(words: &[&str], column: usize, line: u64, seen: &mut Seen) {
+fn process(words: &[&str], columns: Columns, line: u64, seen: &mut Seen) {
+    let column = columns.processor;
     // The command is the third column behind, with its arguments or without.
     let name = words
         .get(column + 3)
         .and_then(|command| command.rsplit('/').next());
-    let (Some(pid), Some(name)) = (words.first(), name.or(words.last().copied())) else {
+    let (Some(pid), Some(name)) = (words.get(columns.pid), name.or(words.last().copied())) else {
         return;
     };
     let share = words

@@ -60,6 +60,7 @@ const COMMANDS: &[&str] = &[
     "nerdctl",
     "nsenter",
     "oc",
+    "pidstat",
     "podman",
     "ps",
     "pstree",
@@ -77,6 +78,7 @@ const COMMANDS: &[&str] = &[
     "vmstat",
     "w",
     "watch",
+    "wc",
     "microk8s",
 ];
 
@@ -141,7 +143,7 @@ impl Command {
             | "docker-runc"
             | "docker-containerd-ctr" => Some(Form::Runtime),
             "systemctl" | "service" => Some(Form::Unit(Unit::default())),
-            "top" => Some(Form::Load(Load::default())),
+            "top" | "pidstat" => Some(Form::Load(Load::default())),
             "iostat" | "vmstat" => Some(Form::Io(Io::default())),
             "df" => Some(Form::Disk),
             "free" => Some(Form::Memory(Memory::default())),
@@ -214,7 +216,7 @@ impl Command {
                 seen.proof(Proof::new(cause, Confidence::Medium, line, says));
                 true
             }
-            "find" | "ls" | "ps" | "docker" | "crictl" | "systemctl" => {
+            "find" | "ls" | "ps" | "docker" | "crictl" | "systemctl" | "wc" => {
                 counts::read_count(&self.text, text, line, seen)
             }
             _ => false,

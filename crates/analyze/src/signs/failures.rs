@@ -264,6 +264,30 @@ pub(super) const FAILURES: &[Failure] = &[
         "BUG: soft lockup",
         "a processor made no progress for a while",
     ),
+    // What a mail client left of it on its second line.
+    failure("lockup - CPU#", "a processor made no progress for a while"),
+    failure("reason: 'NodeNotReady'", "a node became NotReady"),
+    failure(
+        "runtime API is not implemented for endpoint",
+        "the CRI plugin of the runtime is disabled, or failed to load",
+    ),
+    failure(
+        "failed to start io pipe copy",
+        "a container cannot be started: its pipes were not opened in time",
+    ),
+    failure(
+        "containerd: container not found",
+        "dockerd keeps a container that containerd does not have",
+    ),
+    // The namespaces of process 0: the sandbox has none any more.
+    failure("lstat /proc/0/ns/", NOT_CREATED),
+    Failure {
+        lines: 2,
+        ..failure(
+            "failed to send out heartbeat on time",
+            "etcd waits for the disk, or for a CPU",
+        )
+    },
     Failure {
         with: &["cannot allocate memory"],
         ..failure(

@@ -13,6 +13,9 @@ const LATE: &[&str] = &[
     "timed out",
 ];
 
+/// A plugin that tells what it could not reach does not hang.
+const TOLD: &[&str] = &["i/o timeout"];
+
 /// What the eviction manager reclaims from a disk.
 const DISK_RESOURCES: &[&str] = &[
     "ephemeral-storage",
@@ -51,7 +54,7 @@ pub(super) const SIGNS: &[Sign] = &[
         KubeletInternal,
         Medium,
     )
-    .with(&["write tcp "])
+    .with(&["write tcp ", "read tcp "])
     .lines(2),
     // Before 1.6.
     sign("Recovered from panic: ", Kubelet, KubeletInternal, Medium),
@@ -184,33 +187,46 @@ pub(super) const SIGNS: &[Sign] = &[
     // The status of one pod's container or sandbox.
     sign("error determining status: ", Kubelet, ContainerLock, Low).with(&["DeadlineExceeded"]),
     // What a plugin itself writes.
-    sign("subsys=cilium-cni", Kubelet, CniPluginHang, Medium).with(LATE),
-    sign("NetworkPlugin cni failed", Kubelet, CniPluginHang, Medium).with(LATE),
-    sign("networkPlugin cni failed", Kubelet, CniPluginHang, Medium).with(LATE),
+    sign("subsys=cilium-cni", Kubelet, CniPluginHang, Medium)
+        .with(LATE)
+        .without(TOLD),
+    sign("NetworkPlugin cni failed", Kubelet, CniPluginHang, Medium)
+        .with(LATE)
+        .without(TOLD),
+    sign("networkPlugin cni failed", Kubelet, CniPluginHang, Medium)
+        .with(LATE)
+        .without(TOLD),
     // The dockershim's own words, behind which is only what the plugin said.
-    sign("Error adding network: ", Kubelet, CniPluginHang, Medium).with(LATE),
-    sign("Error deleting network: ", Kubelet, CniPluginHang, Medium).with(LATE),
+    sign("Error adding network: ", Kubelet, CniPluginHang, Medium)
+        .with(LATE)
+        .without(TOLD),
+    sign("Error deleting network: ", Kubelet, CniPluginHang, Medium)
+        .with(LATE)
+        .without(TOLD),
     sign(
         "Error adding pod to network",
         Kubelet,
         CniPluginHang,
         Medium,
     )
-    .with(LATE),
+    .with(LATE)
+    .without(TOLD),
     sign(
         "Error deleting pod from network",
         Kubelet,
         CniPluginHang,
         Medium,
     )
-    .with(LATE),
+    .with(LATE)
+    .without(TOLD),
     sign(
         "failed to setup network for sandbox",
         Kubelet,
         CniPluginHang,
         Medium,
     )
-    .with(LATE),
+    .with(LATE)
+    .without(TOLD),
     sign(
         "skipping: rpc error: code = DeadlineExceeded",
         Kubelet,
@@ -229,7 +245,15 @@ pub(super) const SIGNS: &[Sign] = &[
         "failed to create a sandbox for pod",
         "runContainer: operation timeout",
         "failed to SyncPod: operation timeout",
+        "Failed to stop sandbox ",
     ]),
+    // cAdvisor's, while the kubelet starts.
+    sign(
+        "Timeout trying to communicate with docker during initialization",
+        Kubelet,
+        RuntimeUnresponsive,
+        Medium,
+    ),
     // The runtime waits for its plugins no longer.
     sign(
         "netplugin failed with no error message: signal: killed",
@@ -251,14 +275,16 @@ pub(super) const SIGNS: &[Sign] = &[
         CniPluginHang,
         Low,
     )
-    .with(LATE),
+    .with(LATE)
+    .without(TOLD),
     sign(
         "failed to destroy network for sandbox",
         Kubelet,
         CniPluginHang,
         Medium,
     )
-    .with(LATE),
+    .with(LATE)
+    .without(TOLD),
     sign(
         "Housekeeping took longer than",
         Kubelet,

@@ -13,6 +13,8 @@ const NO_DISK: &[&str] = &[
     "inotify",
     "allocating lock for new",
     "caused: no space left",
+    // A control group cannot be made.
+    "unable to start unit ",
     "caused \"no space",
     "caused \\\"no space",
     "caused \\\\\\\"no space",
@@ -186,6 +188,23 @@ pub(super) const SIGNS: &[Sign] = &[
         Medium,
     )
     .with(&["deadline exceeded"]),
+    // containerd waits for the shim until its client gives up.
+    sign("get state for ", Runtime, ShimUnresponsive, Medium)
+        .with(&["context canceled", "context deadline exceeded"])
+        .lines(2),
+    // dockerd's own containerd.
+    sign(
+        "timeout waiting for containerd to start",
+        Runtime,
+        RuntimeUnresponsive,
+        High,
+    ),
+    sign(
+        "containerd did not exit successfully",
+        Runtime,
+        RuntimeUnresponsive,
+        Medium,
+    ),
     // The agent of ECS.
     sign(
         "DockerTimeoutError for 'docker stop'",

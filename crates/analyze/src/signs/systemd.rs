@@ -15,6 +15,8 @@ const NO_DISK: &[&str] = &[
     "sem",
     "shm",
     "pthread_create",
+    // A unit's control group.
+    "unable to start unit ",
 ];
 
 pub(super) const SIGNS: &[Sign] = &[

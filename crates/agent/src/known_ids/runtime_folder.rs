@@ -11,8 +11,9 @@ use std::path::PathBuf;
 use cri::Endpoint;
 use pleg::model::id::Id;
 
-/// containerd's state folder, from the socket's; the second is where it has one of its own.
-const STATE: [&str; 2] = ["", "state"];
+/// containerd's state folder, from the socket's: the same, or one of its own, as k0s and MicroK8s
+/// have it.
+const STATE: [&str; 3] = ["", "state", "containerd"];
 
 /// Below the state folder: what the CRI plugin keeps, and the running tasks.
 const KEPT: [&str; 3] = [

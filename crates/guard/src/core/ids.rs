@@ -19,17 +19,20 @@ use std::time::Duration;
 use pleg::model::id::Id;
 use tokio::time::Instant;
 
+use super::HostIds;
 use super::rows::{Asked, Rows};
 use crate::wire::Kind;
 
 /// How often the host is asked for ids.
 const HOST: Duration = Duration::from_secs(1);
 
-/// What the host told so long ago is not all, and what was neither may be there.
+/// What the host told so long ago is not all.
 const LATELY: Duration = Duration::from_secs(2);
 
-/// One that is still in question is asked for again after this.
+/// One that is still in question is asked for again after this, or after so long for each of all
+/// of them: most are asked for twice, as a container and as a sandbox.
 const AGAIN: Duration = Duration::from_millis(500);
+const AGAIN_EACH: Duration = Duration::from_millis(2);
 
 /// One of which only a list tells in which sandbox it is.
 const AGAIN_SOMEWHERE: Duration = Duration::from_secs(2);
@@ -88,10 +91,11 @@ impl As {
 
 impl Question {
     /// Whether a list that is answered now may omit something because of it.
-    fn is_open(&self, now: Instant) -> bool {
+    /// What was neither so long ago may be there.
+    fn is_open(&self, lately: Duration, now: Instant) -> bool {
         match self.told {
             Told::Nothing | Told::Somewhere => true,
-            Told::Neither { asked } => now >= asked + LATELY,
+            Told::Neither { asked } => now >= asked + lately,
         }
     }
 
@@ -161,11 +165,14 @@ impl Ids {
             (Some(missed), HostKnows::All(told)) => told >= missed,
             (_, HostKnows::NotAsked | HostKnows::More) | (Some(_), HostKnows::Nothing) => false,
         };
-        host_told_all
-            && !self
-                .questions
-                .values()
-                .any(|question| question.is_open(now))
+        let lately = LATELY.max(self.again() * 2);
+        let mut questions = self.questions.values();
+        host_told_all && !questions.any(|question| question.is_open(lately, now))
+    }
+
+    fn again(&self) -> Duration {
+        let count = u32::try_from(self.questions.len()).unwrap_or(u32::MAX);
+        AGAIN.max(AGAIN_EACH.saturating_mul(count))
     }
 
     /// There is a row of this id.
@@ -193,6 +200,11 @@ impl Ids {
             return;
         };
         match (question.next_as, kind) {
+            // It was one: a single answer does not make it none.
+            (As::Container, Kind::Container) if matches!(question.told, Told::Somewhere) => {
+                question.told = Told::Nothing;
+                question.next = answered + AGAIN;
+            }
             (As::Container, Kind::Container) => {
                 let no_container = asked;
                 question.next_as = As::Sandbox { no_container };
@@ -223,10 +235,19 @@ impl Ids {
     }
 
     /// The host told the ids that it knows.
-    pub(super) fn on_host_ids(&mut self, ids: Option<Vec<Id>>, rows: [&Rows; 2], now: Instant) {
-        let (Some(asked), Some(ids)) = (self.host.asking.take(), ids) else {
-            self.host.knows = HostKnows::Nothing;
+    pub(super) fn on_host_ids(&mut self, told: HostIds, rows: [&Rows; 2], now: Instant) {
+        let Some(asked) = self.host.asking.take() else {
             return;
+        };
+        let ids = match (told, self.host.knows) {
+            (HostIds::All(ids), _) => ids,
+            // What it has told once it can tell: there are none any more.
+            (HostIds::CannotTell, HostKnows::All(_) | HostKnows::More) => Vec::new(),
+            (HostIds::CannotTell, HostKnows::NotAsked | HostKnows::Nothing) => {
+                self.host.knows = HostKnows::Nothing;
+                return;
+            }
+            (HostIds::Late, _) => return,
         };
         self.host.knows = HostKnows::All(asked);
         let ids: BTreeSet<Id> = ids.into_iter().collect();
@@ -290,11 +311,12 @@ impl Ids {
 
     /// It is asked for. Whatever the answer is, it is not asked for again at once.
     pub(super) fn asked(&mut self, id: &Id, now: Instant) {
+        let again = self.again();
         if let Some(question) = self.questions.get_mut(id) {
             question.next = now
                 + match question.told {
-                    Told::Somewhere => AGAIN_SOMEWHERE,
-                    Told::Nothing | Told::Neither { .. } => AGAIN,
+                    Told::Somewhere => again.max(AGAIN_SOMEWHERE),
+                    Told::Nothing | Told::Neither { .. } => again,
                 };
         }
     }
@@ -321,7 +343,7 @@ mod tests {
             let mut ids = Ids::new(now);
             assert!(ids.asks_host(true, now));
             let named = (0..count).map(|id| Id::from(id.to_string())).collect();
-            ids.on_host_ids(Some(named), [&rows[0], &rows[1]], now);
+            ids.on_host_ids(HostIds::All(named), [&rows[0], &rows[1]], now);
             // Those that there was room for turn out to be known.
             for id in 0..MOST {
                 ids.found(&Id::from(id.to_string()));
@@ -330,5 +352,20 @@ mod tests {
         };
         assert!(told(10));
         assert!(!told(2 * MOST));
+    }
+
+    #[test]
+    fn one_answer_does_not_make_none_of_what_was_a_container() {
+        let now = Instant::now();
+        let mut ids = Ids::new(now);
+        let id = Id::from("it");
+        ids.is_somewhere(&id, now);
+        let lacks = |ids: &mut Ids, kind| ids.is_not_of(kind, &id, (now, now));
+        lacks(&mut ids, Kind::Container);
+        lacks(&mut ids, Kind::Sandbox);
+        assert!(ids.questions[&id].is_open(LATELY, now));
+        lacks(&mut ids, Kind::Container);
+        lacks(&mut ids, Kind::Sandbox);
+        assert!(!ids.questions[&id].is_open(LATELY, now));
     }
 }

@@ -499,7 +499,7 @@ impl Guard {
             self.reply(it.called.call, it.called.rpc, reply);
             let lists = &mut self.lists[kind as usize];
             if let Some(ask) = it.real.and_then(|real| lists.drop_if_dispensable(real)) {
-                self.cancel(ask);
+                self.cancel(ask, now);
             }
         }
     }

@@ -87,7 +87,9 @@ pub use answers::{Failure, Reply};
 pub use figures::Figures;
 pub use settings::Settings;
 pub use shadow::{Difference, Differences};
-pub use turn::{Action, AskId, CallId, Caller, Input, Mode, Outcome, Phase, is_intercepted};
+pub use turn::{
+    Action, AskId, CallId, Caller, HostIds, Input, Mode, Outcome, Phase, is_intercepted,
+};
 
 /// What an outstanding call to the runtime is for.
 #[derive(Clone, Debug)]
@@ -114,6 +116,16 @@ impl Purpose {
             Self::Read(kind, id) => Some((kind.status(), Some(id.clone()))),
             Self::NodeCall(rpc) => Some((*rpc, None)),
             Self::Mutation | Self::StatsList | Self::Stats(..) | Self::Other(_) => None,
+        }
+    }
+
+    /// Whether the governor would know it by this key.
+    fn is_governed_by(&self, (call, id): &Key) -> bool {
+        match self {
+            Self::List(kind) => kind.list() == *call,
+            Self::Read(kind, of) => kind.status() == *call && Some(of) == id.as_ref(),
+            Self::NodeCall(rpc) => rpc == call,
+            Self::Mutation | Self::StatsList | Self::Stats(..) | Self::Other(_) => false,
         }
     }
 }
@@ -197,7 +209,7 @@ impl Guard {
                 self.ids.on_met(&id, rows, now);
             }
             Input::Disconnected => self.on_disconnected(now),
-            Input::Mode(mode) => self.mode = mode,
+            Input::Mode(mode) => self.on_mode(mode, now),
             Input::Time => {}
         }
         self.pass(now);
@@ -311,12 +323,25 @@ impl Guard {
         ask
     }
 
-    fn cancel(&mut self, ask: AskId) {
+    fn cancel(&mut self, ask: AskId, now: Instant) {
         if let Some(outstanding) = self.asks.remove(&ask) {
             if let Some(key) = outstanding.governed {
                 self.prober.governor.lost(&key);
+                self.hand_on(&key, now);
             }
             self.actions.push(Action::Cancel(ask));
+        }
+    }
+
+    /// A call that the governor knew by this key has ended: it goes on with the oldest one that is
+    /// still outstanding, which may be stuck.
+    fn hand_on(&mut self, key: &Key, now: Instant) {
+        let mut asks = self.asks.values_mut();
+        let other = asks.find(|it| it.governed.is_none() && it.purpose.is_governed_by(key));
+        if let Some(other) = other {
+            other.governed = Some(key.clone());
+            let about = prober::about(key);
+            self.prober.governor.take_over(about, other.asked, now);
         }
     }
 
@@ -331,24 +356,24 @@ impl Guard {
     fn on_abandoned(&mut self, call: CallId, now: Instant) {
         for kind in [Kind::Sandbox, Kind::Container] {
             if let Some(ask) = self.lists[kind as usize].abandoned(call) {
-                self.cancel(ask);
+                self.cancel(ask, now);
             }
         }
         let unwanted = self.reads.abandoned(call);
         if let Some(ask) = unwanted.or_else(|| self.node_calls.abandoned(call)) {
-            self.cancel(ask);
+            self.cancel(ask, now);
         }
         if let Some(ask) = self.stats.abandoned(call, now) {
-            self.cancel(ask);
+            self.cancel(ask, now);
         }
         if let Some((ask, mutation)) = self.mutations.abandoned(call) {
-            self.cancel(ask);
+            self.cancel(ask, now);
             self.on_unknown_end(&mutation, now);
         }
         let is_its = |it: &Outstanding| matches!(it.purpose, Purpose::Other(of) if of == call);
         let other = self.asks.iter().find(|(_, it)| is_its(it));
         if let Some((&ask, _)) = other {
-            self.cancel(ask);
+            self.cancel(ask, now);
         }
     }
 
@@ -370,12 +395,27 @@ impl Guard {
         }
     }
 
+    fn on_mode(&mut self, mode: Mode, now: Instant) {
+        for kind in [Kind::Sandbox, Kind::Container] {
+            let shadow = &mut self.shadows[kind as usize];
+            if shadow.is_rehearsing() {
+                // Lists that passed since have taught nothing.
+                self.ids.may_have_missed(kind, now);
+            }
+            if mode != self.mode {
+                *shadow = Shadow::new(now);
+            }
+        }
+        self.mode = mode;
+    }
+
     fn on_answered(&mut self, ask: AskId, outcome: &Outcome, now: Instant) {
         let Some(outstanding) = self.asks.remove(&ask) else {
             return;
         };
         if let Some(key) = outstanding.governed {
             self.prober.ended(&key, outcome, now);
+            self.hand_on(&key, now);
         }
         if let Outcome::Lost = outcome {
             self.node_calls.forget();

@@ -103,10 +103,14 @@ impl Guard {
             Target::NewContainer { sandbox, .. } => Some((Kind::Sandbox, sandbox)),
             Target::NewSandbox { .. } => None,
         };
-        if let Some((kind, id)) = beginning
-            && let Some(whole) = self.rows(kind).only_one_that_begins(id)
-        {
-            *id = whole.clone();
+        if let Some((kind, id)) = beginning {
+            if let Some(whole) = self.rows(kind).only_one_that_begins(id) {
+                *id = whole.clone();
+            } else if self.rows(kind).is_as_long(id) {
+                // Whoever changes it knows it.
+                let rows = [&self.sandboxes, &self.containers];
+                self.ids.on_met(id, rows, now);
+            }
         }
         let mut running = self.mutations.running.values();
         let is_overdue = |it: &Running| {
@@ -138,8 +142,15 @@ impl Guard {
                 let message = messages.first().cloned().unwrap_or_default();
                 self.apply(it.rpc, &it.mutation, &message, asked);
             }
-            // Whether it was done is not known.
-            _ => self.on_unknown_end(&it.mutation, asked.1),
+            // The runtime says that it is not done; what it was to change may be another now.
+            Outcome::Failed | Outcome::NotFound => {
+                if let Target::Existing(kind, id) = &it.mutation.target {
+                    self.rows_mut(*kind).changed(id, asked.1);
+                }
+            }
+            Outcome::GivenUp | Outcome::Strange | Outcome::Lost => {
+                self.on_unknown_end(&it.mutation, asked.1);
+            }
         }
         if let Some((call, _)) = it.caller {
             self.actions.push(Action::Relay(ask, call));
@@ -192,7 +203,15 @@ impl Guard {
         sandbox: Option<&Id>,
         asked: Asked,
     ) {
-        let row = id_of(answer).and_then(|id| {
+        let id = id_of(answer);
+        // A runtime takes the beginning of an id, of which only it may know the end.
+        if let (Some(id), Some(sandbox)) = (&id, sandbox)
+            && self.sandboxes.get(sandbox).is_none()
+        {
+            let rows = [&self.sandboxes, &self.containers];
+            return self.ids.on_met(id, rows, asked.1);
+        }
+        let row = id.and_then(|id| {
             let created_at = self.unix_nanos(asked.1);
             row_of_config(kind, &id, &mutation.config, sandbox, created_at).ok()
         });
@@ -215,18 +234,40 @@ impl Guard {
         let running = self.mutations.running.iter();
         let is_due = |it: &Running| now >= it.asked + self.settings.prove_after;
         let provable = running.filter(|(_, it)| self.may_be_proved(it) && is_due(it));
-        let proved = provable.filter_map(|(ask, it)| {
-            let kind = it.makes()?;
-            let mut rows = self.rows(kind).iter();
-            let (id, _) = rows.find(|(_, known)| {
-                // It must be new, and a sandbox must be ready.
-                let is_ready = kind == Kind::Container || known.row.state == READY;
-                known.is_told_since(it.asked) && is_ready && it.mutation.has_made(&known.row)
-            })?;
-            Some((*ask, of_id(id)))
+        let made = provable.filter_map(|(ask, it)| {
+            let id = self.has_made(it)?.clone();
+            Some((*ask, id, it.mutation.has_network))
         });
-        for (ask, answer) in proved.collect::<Vec<_>>() {
-            self.complete(ask, answer, now);
+        for (ask, id, has_network) in made.collect::<Vec<_>>() {
+            match has_network {
+                // cri-dockerd lists it as ready before it has its network.
+                true => self.start_read(Kind::Sandbox, &id, now),
+                false => self.complete(ask, of_id(&id), now),
+            }
+        }
+    }
+
+    /// What the call has made, if it is there: new, and a sandbox ready.
+    fn has_made(&self, it: &Running) -> Option<&Id> {
+        let kind = it.makes()?;
+        let mut rows = self.rows(kind).iter();
+        let made = rows.find(|(_, known)| {
+            let is_ready = kind == Kind::Container || known.row.state == READY;
+            known.is_told_since(it.asked) && is_ready && it.mutation.has_made(&known.row)
+        });
+        made.map(|(id, _)| id)
+    }
+
+    /// The status of a sandbox came that has an address: what made it is done.
+    fn prove_sandbox(&mut self, id: &Id, now: Instant) {
+        let running = self.mutations.running.iter();
+        let is_due = |it: &Running| now >= it.asked + self.settings.prove_after;
+        let provable = running.filter(|(_, it)| {
+            let has_network = it.mutation.has_network;
+            has_network && self.may_be_proved(it) && is_due(it) && self.has_made(it) == Some(id)
+        });
+        for ask in provable.map(|(ask, _)| *ask).collect::<Vec<_>>() {
+            self.complete(ask, of_id(id), now);
         }
     }
 
@@ -242,6 +283,9 @@ impl Guard {
         status: Option<&Status>,
         asked: Asked,
     ) {
+        if kind == Kind::Sandbox && status.is_some_and(|status| status.has_address) {
+            self.prove_sandbox(id, asked.1);
+        }
         let is_done = |it: &Running| {
             if it.asked > asked.0 || it.mutation.target != Target::Existing(kind, id.clone()) {
                 return false;

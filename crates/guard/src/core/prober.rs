@@ -56,19 +56,14 @@ impl Prober {
         if self.governor.is_outstanding(key) {
             return false;
         }
-        let (call, id) = key.clone();
-        let about = About {
-            id,
-            ..About::node(call)
-        };
-        self.governor.begin(about, now);
+        self.governor.begin(about(key), now);
         true
     }
 
     pub(super) fn ended(&mut self, key: &Key, outcome: &Outcome, now: Instant) {
         match outcome {
             Outcome::Lost => self.governor.lost(key),
-            Outcome::NotFound | Outcome::Failed | Outcome::Strange => {
+            Outcome::NotFound | Outcome::Failed | Outcome::GivenUp | Outcome::Strange => {
                 self.governor.failed(key, now)
             }
             Outcome::Messages(_) => self.governor.answered(key, now),
@@ -94,6 +89,15 @@ impl Prober {
         let first = waiting.min_by_key(|kind| self.queues[*kind as usize].begun)?;
         let id = self.queues[first as usize].ids.pop_front()?;
         Some((first, id))
+    }
+}
+
+/// What a call with this key asks for.
+pub(super) fn about(key: &Key) -> About {
+    let (call, id) = key.clone();
+    About {
+        id,
+        ..About::node(call)
     }
 }
 

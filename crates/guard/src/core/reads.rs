@@ -220,14 +220,22 @@ impl Guard {
                 _ => None,
             },
             Outcome::NotFound => return self.learn_absence(kind, id, asked),
-            Outcome::Strange | Outcome::Failed | Outcome::Lost => None,
+            Outcome::Strange | Outcome::Failed | Outcome::GivenUp | Outcome::Lost => None,
         };
-        // The status of another id says nothing of this one.
-        let Some(status) = status.filter(|status| status.id == *id) else {
+        let Some(status) = status else {
             return;
         };
+        if status.id != *id {
+            return self.learn_of_another(id, &status.id, asked.1);
+        }
         if status.is_of_other_kind {
-            return self.learn_absence(kind, id, asked);
+            if kind == Kind::Sandbox && self.containers.get(id).is_none() {
+                self.ids.is_somewhere(id, asked.1);
+            }
+            if kind == Kind::Container {
+                self.learn_absence(kind, id, asked);
+            }
+            return;
         }
         let known = self.rows(kind).get(id).map(|known| &known.row);
         let is_shown = known.is_some_and(|row| !row.is_made);
@@ -244,6 +252,15 @@ impl Guard {
             self.prove_creations(asked.1);
         }
         self.prove_by_status(kind, id, Some(&status), asked);
+    }
+
+    /// The status of another id says nothing of this one, but that it may be the beginning of that.
+    fn learn_of_another(&mut self, id: &Id, other: &Id, now: Instant) {
+        if other.as_str().starts_with(id.as_str()) {
+            self.ids.found(id);
+            let rows = [&self.sandboxes, &self.containers];
+            self.ids.on_met(other, rows, now);
+        }
     }
 
     /// Takes in a row, unless it is of a time before the id was gone.

@@ -12,7 +12,8 @@
 //!     \------------------------------+--------------------------------------------/
 //! ```
 //!
-//! Within one id states only rise, so that the highest one that the runtime told is the newest.
+//! The states of a container only rise, so that the highest one that the runtime told is the newest;
+//! of a sandbox the one that was asked for last counts.
 //! Whether an id is there at all says the answer that was asked for last. A container that runs
 //! must not be omitted from a list because of one wrong answer: two are needed for it to be
 //! gone, unless its removal was answered.
@@ -130,11 +131,11 @@ impl Known {
     }
 
     /// Says whether its state is another now.
-    fn tell(&mut self, state: i32, asked: Instant) -> bool {
+    fn tell(&mut self, kind: Kind, state: i32, asked: Instant) -> bool {
         let known = self.row.state;
-        self.row.state = match rises(known) && rises(state) {
+        self.row.state = match rises(kind, known) && rises(kind, state) {
             true => known.max(state),
-            // What is unknown may turn out to be anything: the later question counts.
+            // It may turn out to be anything: the later question counts.
             false if asked >= self.confirmed => state,
             false => known,
         };
@@ -222,6 +223,14 @@ impl Rows {
         (is_only_one && !beginning.as_str().is_empty()).then_some(first)
     }
 
+    /// Whether this is as long as ids are, and not only the beginning of one.
+    pub(crate) fn is_as_long(&self, id: &Id) -> bool {
+        let mut known = self.known.keys();
+        known
+            .next()
+            .is_none_or(|known| known.as_str().len() == id.as_str().len())
+    }
+
     /// Those from this id on, in their order.
     pub(crate) fn from(&self, first: Option<Id>) -> impl Iterator<Item = (&Id, &Known)> {
         let first = first.map_or(Bound::Unbounded, Bound::Included);
@@ -268,7 +277,7 @@ impl Rows {
         }
         match self.known.get_mut(&row.id) {
             Some(known) => {
-                self.revision += u64::from(known.tell(row.state, asked.0));
+                self.revision += u64::from(known.tell(self.kind, row.state, asked.0));
                 let state = known.row.state;
                 known.row = Row { state, ..row };
             }
@@ -286,7 +295,7 @@ impl Rows {
     /// The runtime told the state of an id.
     pub(crate) fn tell(&mut self, id: &Id, state: i32, asked: Instant) {
         if let Some(known) = self.known.get_mut(id) {
-            self.revision += u64::from(known.tell(state, asked));
+            self.revision += u64::from(known.tell(self.kind, state, asked));
         }
     }
 
@@ -348,7 +357,9 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
-    use crate::wire::row::RUNNING;
+    use crate::wire::row::{READY, RUNNING};
+
+    const NOT_READY: i32 = 1;
 
     struct Asker {
         rows: Rows,
@@ -457,5 +468,26 @@ mod tests {
         assert!(!asker.has_it());
         asker.listed(6, 7, true);
         assert!(asker.has_it(), "the runtime has it, whatever it has said");
+    }
+
+    #[test]
+    fn a_sandbox_that_was_listed_before_it_was_started_is_ready_once_it_is() {
+        let start = Instant::now();
+        let mut rows = Rows::new(Kind::Sandbox);
+        for (second, state) in [(1, NOT_READY), (2, READY)] {
+            let row = Row {
+                id: "it".into(),
+                state,
+                sandbox: None,
+                is_made: false,
+                bytes: Bytes::new(),
+            };
+            let asked = start + Duration::from_secs(second);
+            rows.complete(vec![row], (asked, asked));
+        }
+        assert_eq!(rows.get(&"it".into()).unwrap().row.state, READY);
+        rows.tell(&"it".into(), NOT_READY, start);
+        let state = rows.get(&"it".into()).unwrap().row.state;
+        assert_eq!(state, READY, "that was asked for before");
     }
 }

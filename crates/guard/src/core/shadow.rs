@@ -165,8 +165,9 @@ impl Guard {
                         let listed = before.states.get(&known.row.id).copied();
                         let listed = listed.filter(|_| !known.is_confirmed(asked));
                         let state = known.row.state;
+                        let is_older = |listed: &i32| rises(kind, *listed) && rises(kind, state);
                         let shown = Shown {
-                            state: match listed.filter(|listed| rises(*listed) && rises(state)) {
+                            state: match listed.filter(is_older) {
                                 Some(listed) => state.max(listed),
                                 None => state,
                             },
@@ -236,8 +237,10 @@ fn differences(
             ([Some(_), Some(_)], None) => false,
             ([None, None], Some(ours)) => ours.may_be_gone,
             ([Some(before), Some(after)], Some(ours)) => {
-                let known = [before, ours.state, after].into_iter().all(rises);
-                !known || (before..=after).contains(&ours.state)
+                let mut states = [before, ours.state, after].into_iter();
+                let is_known = kind == Kind::Sandbox || states.all(|state| rises(kind, state));
+                let between = before.min(after)..=before.max(after);
+                !is_known || between.contains(&ours.state)
             }
             // It came, or it went.
             _ => true,

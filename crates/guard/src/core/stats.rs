@@ -223,6 +223,7 @@ impl Guard {
 
     pub(super) fn on_stats_answered(&mut self, kind: Kind, id: &Id, outcome: &Outcome) {
         self.stats.asked.remove(&(kind, id.clone()));
+        let is_there = self.rows(kind).get(id).is_some();
         let last = &mut self.stats.last[kind as usize];
         let (told, fails) = match outcome {
             Outcome::Messages(messages) => match messages.as_slice() {
@@ -232,9 +233,12 @@ impl Guard {
                 }
                 _ => (None, true),
             },
-            // It is gone.
-            Outcome::NotFound => (None, false),
-            Outcome::Strange | Outcome::Failed | Outcome::Lost => {
+            Outcome::NotFound if !is_there => (None, false),
+            Outcome::NotFound
+            | Outcome::Strange
+            | Outcome::Failed
+            | Outcome::GivenUp
+            | Outcome::Lost => {
                 let last = last.get(id).cloned();
                 let fails = last.is_none();
                 (last, fails)

@@ -88,8 +88,8 @@ pub enum Input {
     Abandoned(CallId),
     /// The runtime has answered.
     Answered(AskId, Outcome),
-    /// The host was asked which ids the runtime has, and knows these; `None` if it cannot tell.
-    HostIds(Option<Vec<Id>>),
+    /// The host was asked which ids the runtime has.
+    HostIds(HostIds),
     /// A connection to the runtime has ended: the next may be to another process.
     Disconnected,
     /// The runtime's stream spoke of this id.
@@ -98,6 +98,17 @@ pub enum Input {
     Mode(Mode),
     /// Time has passed.
     Time,
+}
+
+/// What a host tells of the ids that a runtime has.
+#[derive(Clone, Debug)]
+pub enum HostIds {
+    /// All of them, and perhaps others.
+    All(Vec<Id>),
+    /// It cannot be read in time.
+    Late,
+    /// There is nothing that could be read.
+    CannotTell,
 }
 
 /// How a call to the runtime ended.
@@ -111,6 +122,9 @@ pub enum Outcome {
     NotFound,
     /// With another error of the runtime.
     Failed,
+    /// With an error that says that time ran out, or that somebody gave up: what it was to do may
+    /// be done.
+    GivenUp,
     /// The connection to the runtime is gone.
     Lost,
 }

@@ -16,9 +16,11 @@ use crate::core::{Failure, Outcome, Reply};
 use cri::dockerd;
 use cri::frame::{framed, messages_of};
 
-/// gRPC's codes for an error without one, for an id that does not exist, and for a runtime that
-/// cannot be reached.
+/// gRPC's codes: of an error without one, of an id that does not exist, and of calls of which it is
+/// not known whether they were done.
+const CANCELLED: i32 = 1;
 const UNKNOWN: i32 = 2;
+const DEADLINE_EXCEEDED: i32 = 4;
 const NOT_FOUND: i32 = 5;
 const UNAVAILABLE: i32 = 14;
 
@@ -109,6 +111,7 @@ impl Answer {
             Some(UNKNOWN) if told("grpc-message").is_some_and(dockerd::is_not_found) => {
                 Outcome::NotFound
             }
+            Some(CANCELLED | DEADLINE_EXCEEDED | UNAVAILABLE) => Outcome::GivenUp,
             Some(_) => Outcome::Failed,
             None => Outcome::Strange,
         }
@@ -196,7 +199,7 @@ mod tests {
         let none = "Error response from daemon: No such container: 0123";
         assert!(matches!(outcome(UNKNOWN, none), Outcome::NotFound));
         assert!(matches!(outcome(NOT_FOUND, "gone"), Outcome::NotFound));
-        assert!(matches!(outcome(UNAVAILABLE, none), Outcome::Failed));
+        assert!(matches!(outcome(UNAVAILABLE, none), Outcome::GivenUp));
         assert!(matches!(outcome(UNKNOWN, "it is busy"), Outcome::Failed));
     }
 }

@@ -23,7 +23,7 @@ use super::events::EventHub;
 use super::tasks::spawn;
 use super::upstream::{Upstream, request_of};
 use super::{Body, Proxy, Report, kept};
-use crate::core::{Action, AskId, CallId, Caller, Guard, Input, Mode, Outcome, Phase};
+use crate::core::{Action, AskId, CallId, Caller, Guard, HostIds, Input, Mode, Outcome, Phase};
 
 /// How often what is known is kept, if it has changed.
 const KEEP: Duration = Duration::from_millis(500);
@@ -317,11 +317,12 @@ impl Driver {
             Action::AskHost => {
                 let (driver, ids) = (self.clone(), (self.ids)());
                 spawn(async move {
-                    // Folders that cannot be read tell nothing.
-                    let ids = timeout(HOST, ids).await.ok();
-                    let ids = ids.filter(|ids| !ids.is_empty());
-                    let ids = ids.map(|ids| ids.into_iter().map(|known| known.id).collect());
-                    driver.step(Input::HostIds(ids), None);
+                    let told = match timeout(HOST, ids).await {
+                        Ok(ids) if ids.is_empty() => HostIds::CannotTell,
+                        Ok(ids) => HostIds::All(ids.into_iter().map(|known| known.id).collect()),
+                        Err(_) => HostIds::Late,
+                    };
+                    driver.step(Input::HostIds(told), None);
                 });
             }
         }

@@ -35,6 +35,8 @@ pub(crate) struct Mutation {
     pub(crate) target: Target,
     /// The configuration of what is to be made, as it stands in the request.
     pub(crate) config: Bytes,
+    /// Whether a sandbox that is to be made gets a network of its own.
+    pub(crate) has_network: bool,
     /// For how many seconds a stop may take by itself.
     pub(crate) grace_seconds: u64,
 }
@@ -44,10 +46,16 @@ impl Mutation {
     pub(crate) fn read(rpc: Rpc, request: &Bytes) -> Option<Self> {
         let mut grace_seconds = 0;
         let mut config = Bytes::new();
+        let mut has_network = false;
         let target = match rpc {
             Rpc::RunPodSandbox => {
                 let read = v1::RunPodSandboxRequest::decode(request.clone()).ok()?;
-                let metadata = read.config?.metadata?;
+                let wanted = read.config?;
+                let metadata = wanted.metadata?;
+                let security = wanted.linux.and_then(|linux| linux.security_context);
+                let namespaces = security.and_then(|security| security.namespace_options);
+                has_network =
+                    namespaces.is_none_or(|of| of.network != v1::NamespaceMode::Node as i32);
                 config = part(request, 1)?;
                 Target::NewSandbox {
                     uid: metadata.uid,
@@ -82,6 +90,7 @@ impl Mutation {
         Some(Self {
             target,
             config,
+            has_network,
             grace_seconds,
         })
     }

@@ -12,16 +12,17 @@ use prost::encoding::{WireType, encode_key, encode_varint};
 
 use super::Kind;
 
-/// `PodSandboxState` and `ContainerState` by their numbers. Within one id a state only rises,
-/// but for `CONTAINER_UNKNOWN`, which may end in any other.
+/// `PodSandboxState` and `ContainerState` by their numbers.
 pub(crate) const CREATED: i32 = 0;
 pub(crate) const RUNNING: i32 = 1;
 pub(crate) const EXITED: i32 = 2;
 pub(crate) const READY: i32 = 0;
 
-/// Whether it is one of the states that only rise: what is unknown may be anything.
-pub(crate) fn rises(state: i32) -> bool {
-    (0..=EXITED).contains(&state)
+/// Whether it is one of the states that only rise: those of a container, but for
+/// `CONTAINER_UNKNOWN`, which may end in any other. cri-dockerd lists a sandbox as not ready until
+/// it is started.
+pub(crate) fn rises(kind: Kind, state: i32) -> bool {
+    kind == Kind::Container && (0..=EXITED).contains(&state)
 }
 
 /// A row, as far as it is read.

@@ -16,6 +16,8 @@ pub(crate) struct Status {
     /// It is the status of a sandbox where a container was asked for, or the other way round: to
     /// dockerd both are containers.
     pub(crate) is_of_other_kind: bool,
+    /// Whether a sandbox has an address of its own.
+    pub(crate) has_address: bool,
     /// Whether a container was ever started.
     pub(crate) was_started: bool,
     /// In which sandbox a container is, where the runtime was asked for a verbose status and
@@ -46,6 +48,7 @@ impl Status {
             id: Id::from(""),
             state: 0,
             is_of_other_kind: false,
+            has_address: false,
             was_started: false,
             sandbox: None,
             bytes: Bytes::new(),
@@ -71,6 +74,10 @@ impl Status {
                 }
                 3 => status.state = field.number()? as i32,
                 5 if kind == Kind::Container => status.was_started = field.number()? != 0,
+                5 => fields(field.bytes()?, "network", |number, field| {
+                    status.has_address |= number == 1 && !field.bytes()?.is_empty();
+                    Ok(())
+                })?,
                 _ => {}
             }
             Ok(())

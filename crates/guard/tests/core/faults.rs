@@ -6,7 +6,7 @@ use cri::{Rpc, v1};
 use guard::core::{Mode, Phase};
 use prost::Message;
 
-use crate::node::{LIMIT, MADE, Node, container_id};
+use crate::node::{LIMIT, MADE, Node, container_id, create_container, run_sandbox, sandbox_id};
 
 const CONTAINERS: usize = 40;
 const SECOND: Duration = Duration::from_secs(1);
@@ -139,22 +139,8 @@ fn a_fault_that_lets_one_list_through_now_and_then_has_one_limit() {
 #[test]
 fn a_change_is_not_answered_in_the_runtimes_place_before_its_time() {
     let mut node = Node::new(20, CONTAINERS);
-    let mut request = Vec::new();
-    v1::CreateContainerRequest {
-        pod_sandbox_id: crate::node::sandbox_id(0),
-        config: Some(v1::ContainerConfig {
-            metadata: Some(v1::ContainerMetadata {
-                name: MADE.to_owned(),
-                attempt: 1,
-            }),
-            ..Default::default()
-        }),
-        ..Default::default()
-    }
-    .encode(&mut request)
-    .unwrap();
     node.hangs = |rpc, _| rpc == Rpc::CreateContainer;
-    let call = node.start(Rpc::CreateContainer, request);
+    let call = node.start(Rpc::CreateContainer, create_container(&sandbox_id(0)));
     node.makes = true;
     node.call(Rpc::ListContainers, "");
     node.pass(Duration::from_millis(900));
@@ -294,5 +280,89 @@ fn one_call_that_is_lost_while_the_connection_stands_takes_nothing_back() {
     for _ in 0..3 {
         assert!(node.call(Rpc::ListContainers, "").0.is_some());
         node.pass(SECOND);
+    }
+}
+
+#[test]
+fn a_second_read_of_the_one_that_is_stuck_is_known_to_hang_once_the_first_has_left() {
+    let mut node = Node::new(20, CONTAINERS);
+    node.hangs = locked;
+    let stuck = container_id(7);
+    let verbose = v1::ContainerStatusRequest {
+        container_id: stuck.clone(),
+        verbose: true,
+    };
+    // `crictl inspect` waits less long than a kubelet.
+    let inspected = node.start(Rpc::ContainerStatus, verbose.encode_to_vec());
+    node.pass(SECOND / 10);
+    let read = node.start(Rpc::ContainerStatus, one(&stuck));
+    node.pass(SECOND / 2);
+    node.abandon(inspected);
+    assert!(node.call(Rpc::ListContainers, "").0.is_some());
+    node.pass(SECOND * 5);
+    assert_eq!(node.end_of(read), Some(None), "it is given up in time");
+}
+
+#[test]
+fn a_creation_that_the_runtime_says_has_failed_leaves_nothing_in_question() {
+    let mut node = Node::new(20, CONTAINERS);
+    node.hangs = |rpc, _| matches!(rpc, Rpc::ListContainers | Rpc::ListPodSandbox);
+    assert!(node.call(Rpc::ListContainers, "").0.is_some());
+    node.fails = |rpc| matches!(rpc, Rpc::CreateContainer | Rpc::RunPodSandbox);
+    assert_eq!(node.call(Rpc::RunPodSandbox, run_sandbox()).0, None);
+    let request = create_container(&sandbox_id(0));
+    assert_eq!(node.call(Rpc::CreateContainer, request).0, None);
+    for rpc in [Rpc::ListContainers, Rpc::ListPodSandbox] {
+        assert!(node.call(rpc, "").0.is_some(), "{rpc}");
+    }
+}
+
+#[test]
+fn a_sandbox_is_made_once_it_has_its_address_and_not_when_it_is_listed_as_ready() {
+    let mut node = Node::new(20, CONTAINERS);
+    node.hangs = |rpc, _| rpc == Rpc::RunPodSandbox;
+    let run = node.start(Rpc::RunPodSandbox, run_sandbox());
+    node.makes_sandbox = Some(false);
+    node.pass(SECOND * 5);
+    assert_eq!(node.end_of(run), None, "its network is being set up");
+    node.makes_sandbox = Some(true);
+    node.pass(SECOND * 2);
+    assert!(matches!(node.end_of(run), Some(Some(_))));
+}
+
+#[test]
+fn what_is_left_over_on_the_host_is_asked_for_at_a_bounded_rate_and_holds_up_no_list() {
+    let mut node = Node::new(20, CONTAINERS);
+    let leftovers = (0..1000).map(|number| format!("{number:063x}c"));
+    node.leftovers = Some(leftovers.collect());
+    node.hangs = |rpc, _| rpc == Rpc::ListContainers;
+    assert!(node.call(Rpc::ListContainers, "").0.is_some());
+    node.pass(SECOND * 5);
+    let before = node.asked.len();
+    for _ in 0..10 {
+        assert!(node.call(Rpc::ListContainers, "").0.is_some());
+        node.pass(SECOND);
+    }
+    let a_second = (node.asked.len() - before) / 10;
+    assert!(a_second < 1500, "{a_second} calls a second");
+}
+
+#[test]
+fn what_passed_during_a_rehearsal_is_not_omitted_once_the_guard_is_switched_on() {
+    let mut node = Node::new(20, CONTAINERS);
+    node.switch(Mode::Shadow);
+    node.call(Rpc::ListContainers, "").0.expect("it passes");
+    // The next is rehearsed, which takes as long as a status is late.
+    node.hangs = |rpc, _| rpc == Rpc::ContainerStatus;
+    node.makes = true;
+    let list = node.call(Rpc::ListContainers, "").0.expect("it passes");
+    let list = v1::ListContainersResponse::decode(list).unwrap();
+    assert_eq!(list.containers.len(), CONTAINERS + 1);
+    node.switch(Mode::Guard);
+    node.lift();
+    node.hangs = |rpc, _| rpc == Rpc::ListContainers;
+    if let Some(list) = node.call(Rpc::ListContainers, "").0 {
+        let list = v1::ListContainersResponse::decode(list).unwrap();
+        assert_eq!(list.containers.len(), CONTAINERS + 1);
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use cri::{Rpc, v1};
 use prost::Message;
 
-use crate::node::{MADE, Node, container_id, sandbox_id};
+use crate::node::{MADE, Node, container_id, create_container, sandbox_id};
 
 const CONTAINERS: usize = 40;
 const SECOND: Duration = Duration::from_secs(1);
@@ -198,6 +198,32 @@ fn no_list_is_answered_while_nobody_tells_in_which_sandbox_a_container_is() {
     assert_eq!(node.call(Rpc::ListContainers, "").0, None);
     node.makes = true;
     assert!(listed(&mut node).iter().any(|id| id == MADE));
+}
+
+#[test]
+fn a_container_that_is_started_through_the_guard_is_asked_for_if_it_is_not_known() {
+    let mut node = node();
+    node.hangs = |rpc, _| rpc == Rpc::ListContainers;
+    listed(&mut node);
+    // Somebody made it before the guard was started again.
+    node.makes = true;
+    let id = format!("{}d", "0".repeat(63));
+    let request = v1::StartContainerRequest {
+        container_id: id.clone(),
+    };
+    node.call(Rpc::StartContainer, request.encode_to_vec());
+    assert!(node.asked_for(&id) > 0);
+}
+
+#[test]
+fn a_container_that_is_made_by_the_beginning_of_an_unknown_sandboxs_id_is_in_that() {
+    let mut node = node();
+    node.hangs = |rpc, _| rpc == Rpc::ListContainers;
+    listed(&mut node);
+    node.makes = true;
+    node.call(Rpc::CreateContainer, create_container("beginning"));
+    let before = in_sandbox(&mut node, &sandbox_id(1));
+    assert_eq!(in_sandbox(&mut node, &sandbox_id(0)), before + 1);
 }
 
 /// How many containers a list of this sandbox shows.

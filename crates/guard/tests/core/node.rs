@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use cri::{Rpc, v1};
 use guard::core::{
-    Action, AskId, CallId, Caller, Guard, Input, Mode, Outcome, Phase, Reply, Settings,
+    Action, AskId, CallId, Caller, Guard, HostIds, Input, Mode, Outcome, Phase, Reply, Settings,
 };
 use prost::Message;
 use tokio::time::Instant;
@@ -21,6 +21,12 @@ pub struct Node {
     pub hangs: fn(Rpc, &str) -> bool,
     /// Which answers lack a container that is there, by its id.
     pub lacks: fn(Rpc, &str) -> bool,
+    /// Which calls are answered by an error.
+    pub fails: fn(Rpc) -> bool,
+    /// What the host has besides all that there is; `None` if it cannot tell.
+    pub leftovers: Option<Vec<String>>,
+    /// One sandbox more is there, [`MADE_SANDBOX`], with an address or without.
+    pub makes_sandbox: Option<bool>,
     answers: Vec<(AskId, Outcome)>,
     replies: Vec<(CallId, Outcome)>,
     /// What the guard passed on, for whom.
@@ -42,6 +48,7 @@ pub const LIMIT: Duration = Duration::from_secs(60);
 
 /// The id of what is made.
 pub const MADE: &str = "made";
+pub const MADE_SANDBOX: &str = "made sandbox";
 
 pub fn sandbox_id(number: usize) -> String {
     format!("{number:063x}a")
@@ -49,6 +56,44 @@ pub fn sandbox_id(number: usize) -> String {
 
 pub fn container_id(number: usize) -> String {
     format!("{number:063x}b")
+}
+
+fn made_sandbox() -> v1::PodSandboxMetadata {
+    v1::PodSandboxMetadata {
+        name: MADE.to_owned(),
+        uid: MADE.to_owned(),
+        ..Default::default()
+    }
+}
+
+/// The request that makes [`MADE_SANDBOX`].
+pub fn run_sandbox() -> Vec<u8> {
+    let config = v1::PodSandboxConfig {
+        metadata: Some(made_sandbox()),
+        ..Default::default()
+    };
+    v1::RunPodSandboxRequest {
+        config: Some(config),
+        ..Default::default()
+    }
+    .encode_to_vec()
+}
+
+/// The request that makes [`MADE`] in this sandbox.
+pub fn create_container(sandbox: &str) -> Vec<u8> {
+    let config = v1::ContainerConfig {
+        metadata: Some(v1::ContainerMetadata {
+            name: MADE.to_owned(),
+            attempt: 1,
+        }),
+        ..Default::default()
+    };
+    v1::CreateContainerRequest {
+        pod_sandbox_id: sandbox.to_owned(),
+        config: Some(config),
+        ..Default::default()
+    }
+    .encode_to_vec()
 }
 
 /// A field 1 with these bytes.
@@ -98,6 +143,9 @@ impl Node {
             containers,
             hangs: |_, _| false,
             lacks: |_, _| false,
+            fails: |_| false,
+            leftovers: None,
+            makes_sandbox: None,
             answers: Vec::new(),
             replies: Vec::new(),
             passed: 0,
@@ -182,7 +230,11 @@ impl Node {
         if (self.hangs)(rpc, &id) {
             return None;
         }
-        if rpc == Rpc::ContainerStatus && (self.lacks)(rpc, &id) {
+        if (self.fails)(rpc) {
+            return Some(Outcome::Failed);
+        }
+        let is_left_over = self.leftovers.as_ref().is_some_and(|all| all.contains(&id));
+        if is_left_over || rpc != Rpc::ListContainers && (self.lacks)(rpc, &id) {
             return Some(Outcome::NotFound);
         }
         if rpc == Rpc::ListContainers && asks_by_beginning(request) {
@@ -195,6 +247,11 @@ impl Node {
                         id: sandbox_id(number),
                         ..Default::default()
                     })
+                    .chain(self.makes_sandbox.map(|_| v1::PodSandbox {
+                        id: MADE_SANDBOX.to_owned(),
+                        metadata: Some(made_sandbox()),
+                        ..Default::default()
+                    }))
                     .collect(),
             }),
             Rpc::ListContainers => message(&v1::ListContainersResponse {
@@ -227,6 +284,7 @@ impl Node {
             }),
             Rpc::PodSandboxStatus => message(&v1::PodSandboxStatusResponse {
                 status: Some(v1::PodSandboxStatus {
+                    network: self.network(&id),
                     id,
                     ..Default::default()
                 }),
@@ -242,6 +300,24 @@ impl Node {
             Rpc::CreateContainer => Outcome::Messages(vec![nested(MADE.as_bytes()).into()]),
             _ => Outcome::Messages(vec![Bytes::new()]),
         })
+    }
+
+    fn network(&self, id: &str) -> Option<v1::PodSandboxNetworkStatus> {
+        let has_address = id == MADE_SANDBOX && self.makes_sandbox == Some(true);
+        has_address.then(|| v1::PodSandboxNetworkStatus {
+            ip: "10.0.0.7".to_owned(),
+            ..Default::default()
+        })
+    }
+
+    fn host_ids(&self) -> HostIds {
+        let Some(leftovers) = &self.leftovers else {
+            return HostIds::CannotTell;
+        };
+        let there = (0..self.sandboxes).map(sandbox_id);
+        let there = there.chain((0..self.containers).map(container_id));
+        let all = there.chain(leftovers.iter().cloned());
+        HostIds::All(all.map(|id| id.as_str().into()).collect())
     }
 
     fn sandbox_of(&self, number: usize) -> String {
@@ -288,7 +364,6 @@ impl Node {
                     self.replies.push((call, reply));
                 }
                 Action::Reply(call, Reply::Failed(_)) => self.replies.push((call, Outcome::Failed)),
-                // The host cannot tell.
                 Action::AskHost => self.answers.push((AskId(0), Outcome::Strange)),
                 Action::Cancel(ask) => {
                     self.held.retain(|(held, ..)| *held != ask);
@@ -310,7 +385,7 @@ impl Node {
             }
             for (ask, answer) in std::mem::take(&mut self.answers) {
                 self.step(match ask {
-                    AskId(0) => Input::HostIds(None),
+                    AskId(0) => Input::HostIds(self.host_ids()),
                     ask => Input::Answered(ask, answer),
                 });
             }
@@ -360,6 +435,11 @@ impl Node {
             deadline: None,
         });
         call
+    }
+
+    /// Whoever called waits no longer.
+    pub fn abandon(&mut self, call: CallId) {
+        self.step(Input::Abandoned(call));
     }
 
     /// How a call ended, if it has: with a message, or without.

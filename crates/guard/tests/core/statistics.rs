@@ -122,3 +122,13 @@ fn a_guard_that_is_restarted_in_the_fault_has_the_last_value_of_one_that_is_stuc
     assert_eq!(list.expect("all are known").len(), all().len());
     assert!(took < Duration::from_secs(8), "{took:?}");
 }
+
+#[test]
+fn one_answer_that_lacks_a_container_which_runs_leaves_none_out() {
+    let mut node = Node::new(20, CONTAINERS);
+    node.call(Rpc::ListContainerStats, NO_FILTER);
+    node.hangs = |rpc, _| rpc == Rpc::ListContainerStats;
+    node.lacks = |rpc, id| rpc == Rpc::ContainerStats && id == container_id(7);
+    let (list, _) = node.call(Rpc::ListContainerStats, NO_FILTER);
+    assert_eq!(list.unwrap().len(), all().len());
+}

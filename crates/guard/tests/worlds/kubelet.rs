@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use cri::{Rpc, v1};
+use cri::{Rpc, dockerd, v1};
 use fastrand::Rng;
 use guard::Kind;
 use prost::Message;
@@ -77,7 +77,9 @@ impl Kubelet {
                 )
             }
             (50..56, Some(id), _) => (Rpc::PodSandboxStatus, one(&id)),
-            (56..72, _, Some(id)) => (Rpc::ContainerStatus, one(&id)),
+            // `crictl inspect`
+            (56..60, _, Some(id)) => (Rpc::ContainerStatus, verbose(&id)),
+            (60..72, _, Some(id)) => (Rpc::ContainerStatus, one(&id)),
             // A pod may get another sandbox, whatever has become of its last one.
             (72..76, Some(id), _) if rng.bool() => {
                 let uid = &runtime.things[&id].uid;
@@ -126,7 +128,10 @@ fn run_sandbox(rng: &mut Rng, attempt: u32) -> Bytes {
 pub fn run_of(uid: &str, attempt: u32) -> Bytes {
     let labels = [
         ("io.kubernetes.pod.uid".to_owned(), uid.to_owned()),
-        ("io.kubernetes.container.name".to_owned(), "pod".to_owned()),
+        (
+            "io.kubernetes.container.name".to_owned(),
+            dockerd::SANDBOX.to_owned(),
+        ),
     ];
     encoded(&v1::RunPodSandboxRequest {
         config: Some(v1::PodSandboxConfig {
@@ -172,6 +177,13 @@ pub fn one(id: &str) -> Bytes {
     encoded(&v1::ContainerStatusRequest {
         container_id: id.to_owned(),
         verbose: false,
+    })
+}
+
+fn verbose(id: &str) -> Bytes {
+    encoded(&v1::ContainerStatusRequest {
+        container_id: id.to_owned(),
+        verbose: true,
     })
 }
 

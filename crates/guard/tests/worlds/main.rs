@@ -12,6 +12,7 @@
 //!   releases the volumes of a pod under a live process;
 //! - each call has one end;
 //! - our own relisting, which calls through the guard too, is told what the runtime says;
+//! - while one running container is all that is stuck, no list is refused;
 //! - in shadow mode nothing is answered in the runtime's place, and no difference is found.
 //!
 //! `GUARD_WORLDS=1000000` tries more; a failure prints its seed, and `GUARD_SEED=n` replays it.

@@ -82,6 +82,8 @@ pub struct Runtime {
     pub statuses_hang: BTreeSet<String>,
     pub answers_hang: bool,
     pub is_stopped: bool,
+    /// What is to be made is refused.
+    pub refuses_creations: bool,
     /// As cri-dockerd, which tells a sandbox as a container too and the other way round, and by no
     /// status in which sandbox a container is.
     pub is_dockerd: bool,
@@ -169,6 +171,10 @@ impl Runtime {
     pub fn perform(&mut self, asked: &Asked, now: Instant) -> Outcome {
         let id = id_of(&asked.request);
         let done = || Outcome::Messages(vec![Bytes::new()]);
+        let makes = matches!(asked.rpc, Rpc::RunPodSandbox | Rpc::CreateContainer);
+        if makes && self.refuses_creations {
+            return Outcome::Failed;
+        }
         match asked.rpc {
             Rpc::Version => Outcome::Messages(vec![Bytes::from_static(b"\x0a\x01v")]),
             Rpc::ListPodSandbox => self.list_sandboxes(&asked.request),
@@ -273,6 +279,10 @@ impl Runtime {
                     created_at: self.unix_nanos(thing.created()),
                     state: thing.state(),
                     labels: thing.labels().into(),
+                    network: Some(v1::PodSandboxNetworkStatus {
+                        ip: "10.0.0.1".to_owned(),
+                        ..Default::default()
+                    }),
                     ..Default::default()
                 }),
                 ..Default::default()

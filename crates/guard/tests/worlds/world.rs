@@ -7,7 +7,9 @@ use bytes::Bytes;
 use cri::{Rpc, v1};
 use fastrand::Rng;
 use guard::Kind;
-use guard::core::{Action, AskId, CallId, Caller, Guard, Input, Mode, Outcome, Reply, Settings};
+use guard::core::{
+    Action, AskId, CallId, Caller, Guard, HostIds, Input, Mode, Outcome, Reply, Settings,
+};
 use prost::Message;
 use tokio::time::Instant;
 
@@ -18,6 +20,12 @@ use super::runtime::{Asked, EXITED, RUNNING, Runtime, Thing, id_of};
 
 /// A container that somebody else has made is met by the host's folders after this.
 const MET: Duration = Duration::from_millis(2500);
+
+/// A list that waits for so long, and no caller's deadline is near, is one that cannot be answered.
+const PATIENCE: Duration = Duration::from_secs(9);
+
+/// The guard saves what has changed no later.
+const SAVED: Duration = Duration::from_millis(600);
 
 /// What was confirmed so long before a list was asked for may be in it.
 const FRESH: Duration = Duration::from_secs(1);
@@ -89,6 +97,8 @@ pub struct World {
     mode: Mode,
     /// A kubelet that acts, in place of one that calls at random.
     acting: Option<Acting>,
+    /// The host tells, and one running container is all that is ever stuck: no list is refused.
+    is_ordinary: bool,
     counts: Counts,
 }
 
@@ -103,7 +113,7 @@ impl World {
     pub fn new(seed: u64, speaks: bool) -> Self {
         let mut rng = Rng::with_seed(seed);
         let start = Instant::now();
-        let host_tells = rng.u8(0..4) > 0;
+        let host_tells = rng.u8(0..4) > 0 || seed % 16 == 9;
         let mode = match seed % 8 {
             7 => Mode::Shadow,
             _ => Mode::Guard,
@@ -129,6 +139,7 @@ impl World {
             went_on: start,
             mode,
             acting: None,
+            is_ordinary: seed % 16 == 9,
             counts: Counts::default(),
         };
         world.runtime.is_dockerd = seed % 16 == 5;
@@ -267,7 +278,16 @@ impl World {
                             self.told(&call, &outcome);
                             self.ended(id, Some(&outcome));
                         }
-                        Reply::Failed(_) => self.ended(id, Some(&Outcome::Failed)),
+                        Reply::Failed(_) => {
+                            let waited = self.now - call.asked;
+                            assert!(
+                                !self.is_ordinary
+                                    || call.rpc != Rpc::ListContainers
+                                    || waited < PATIENCE,
+                                "a list is refused after {waited:?}"
+                            );
+                            self.ended(id, Some(&Outcome::Failed));
+                        }
                     }
                 }
                 Action::Cancel(ask) => {
@@ -385,12 +405,15 @@ impl World {
     }
 
     fn host(&mut self) {
-        let ids = self.host_tells.then(|| {
-            let alive = self.runtime.alive().map(|(id, _)| id.clone());
-            let all = alive.chain([self.runtime.next_id()]);
-            all.map(|id| id.as_str().into()).collect()
-        });
-        self.step(Input::HostIds(ids));
+        let told = match self.host_tells {
+            true => {
+                let alive = self.runtime.alive().map(|(id, _)| id.clone());
+                let all = alive.chain([self.runtime.next_id()]);
+                HostIds::All(all.map(|id| id.as_str().into()).collect())
+            }
+            false => HostIds::CannotTell,
+        };
+        self.step(Input::HostIds(told));
     }
 
     fn call(&mut self) {
@@ -516,12 +539,19 @@ impl World {
         }
         let ids: Vec<String> = self.runtime.alive().map(|(id, _)| id.clone()).collect();
         let one = self.rng.choice(&ids).cloned();
+        if self.is_ordinary {
+            return self.change_what_is_usual(one);
+        }
         if self.rng.bool()
             && let Some(id) = &one
         {
             self.faults.begin(id, self.rng.bool());
         }
-        match self.rng.u8(0..20) {
+        match self.rng.u8(0..21) {
+            20 => {
+                self.note(|| "nothing can be made".to_owned());
+                self.runtime.refuses_creations = true;
+            }
             0..5 => {
                 let kind = match self.rng.u8(0..4) {
                     0 => Kind::Sandbox,
@@ -549,6 +579,7 @@ impl World {
                 self.runtime.statuses_hang = BTreeSet::new();
                 self.runtime.answers_hang = false;
                 self.runtime.is_stopped = false;
+                self.runtime.refuses_creations = false;
                 let asks: Vec<AskId> = self.outstanding.keys().copied().collect();
                 for ask in asks {
                     let delay = self.rng.f64() * 0.02;
@@ -565,6 +596,7 @@ impl World {
                 self.runtime.statuses_hang = BTreeSet::new();
                 self.runtime.answers_hang = false;
                 self.runtime.is_stopped = false;
+                self.runtime.refuses_creations = false;
                 let lost = std::mem::take(&mut self.outstanding).into_keys();
                 self.end(lost.map(|ask| (ask, Outcome::Lost)).collect());
             }
@@ -589,6 +621,36 @@ impl World {
         }
     }
 
+    /// One container is stuck; others die and are made, creations fail, the guard is restarted.
+    fn change_what_is_usual(&mut self, one: Option<String>) {
+        // What the guard has not saved as running may be thought to be created only.
+        let saved = self.now.checked_sub(SAVED).unwrap_or(self.now);
+        let runs = |thing: &Thing| {
+            let is_running = thing.kind == Kind::Container && thing.state() == RUNNING;
+            is_running && thing.states.iter().all(|(since, _)| *since < saved)
+        };
+        let running = one.filter(|id| runs(&self.runtime.things[id]));
+        match (self.rng.u8(0..6), running) {
+            (0 | 1, Some(id)) if self.runtime.statuses_hang.is_empty() => {
+                self.note(|| format!("{} is stuck", short(&id)));
+                self.runtime.statuses_hang.insert(id);
+                self.runtime.lists_hang.insert(Kind::Container);
+                self.runtime.answers_hang = true;
+            }
+            (2, Some(id)) if !self.runtime.statuses_hang.contains(&id) => {
+                let now = self.now;
+                self.note(|| format!("{} dies", short(&id)));
+                if let Some(thing) = self.runtime.alive_mut(&id) {
+                    thing.states.push((now, EXITED));
+                }
+            }
+            (3, _) => self.make_pod(true),
+            (4, _) => self.runtime.refuses_creations ^= true,
+            (5, _) => self.restart_guard(),
+            _ => {}
+        }
+    }
+
     /// The guard is killed, and started again.
     fn restart_guard(&mut self) {
         self.note(|| "the guard is started again".to_owned());
@@ -602,7 +664,8 @@ impl World {
         self.restarted = self.now;
         let unix_nanos = self.runtime.unix_nanos(self.now);
         self.guard = Guard::new(settings(), self.mode, self.now, unix_nanos);
-        if let Some(saved) = self.saved.clone().filter(|_| self.rng.u8(0..4) > 0) {
+        let is_kept = self.rng.u8(0..4) > 0 || self.is_ordinary;
+        if let Some(saved) = self.saved.clone().filter(|_| is_kept) {
             assert!(self.guard.restore(saved, self.now));
         }
     }

@@ -181,8 +181,18 @@ impl Governor {
         self.begin_as(about, true, now);
     }
 
+    /// The same of one that was made at `since`, while another of its key was outstanding, which
+    /// has ended now.
+    pub fn take_over(&mut self, about: About, since: Instant, now: Instant) {
+        self.insert(about, true, since, now);
+    }
+
     /// A call is made, perhaps for something else, as a pid.
     pub(crate) fn begin_as(&mut self, about: About, is_look: bool, now: Instant) {
+        self.insert(about, is_look, now, now);
+    }
+
+    fn insert(&mut self, about: About, is_look: bool, since: Instant, now: Instant) {
         if self.outstanding.is_empty() {
             self.moved = now;
             self.answered = now;
@@ -190,7 +200,7 @@ impl Governor {
         let key = (about.call, about.id.clone());
         let entry = Entry {
             about,
-            since: now,
+            since,
             is_look,
             behind: Vec::new(),
             stuck: None,

@@ -165,11 +165,19 @@ impl Guard {
                         let listed = before.states.get(&known.row.id).copied();
                         let listed = listed.filter(|_| !known.is_confirmed(asked));
                         let state = known.row.state;
-                        let is_older = |listed: &i32| rises(kind, *listed) && rises(kind, state);
                         let shown = Shown {
-                            state: match listed.filter(is_older) {
-                                Some(listed) => state.max(listed),
-                                None => state,
+                            state: match listed {
+                                Some(listed) if rises(kind, listed) && rises(kind, state) => {
+                                    state.max(listed)
+                                }
+                                // Of a sandbox the later question counts.
+                                Some(listed)
+                                    if kind == Kind::Sandbox
+                                        && !known.is_confirmed(before.asked) =>
+                                {
+                                    listed
+                                }
+                                _ => state,
                             },
                             may_be_gone: known.is_told_since(before.asked) || known.is_missing(),
                         };

@@ -623,13 +623,16 @@ impl World {
 
     /// One container is stuck; others die and are made, creations fail, the guard is restarted.
     fn change_what_is_usual(&mut self, one: Option<String>) {
-        // What the guard has not saved as running may be thought to be created only.
+        // What the guard has not saved as running may be thought to be created only, or is not known.
         let saved = self.now.checked_sub(SAVED).unwrap_or(self.now);
-        let runs = |thing: &Thing| {
+        let runs = |id: &String| {
+            let thing = &self.runtime.things[id];
             let is_running = thing.kind == Kind::Container && thing.state() == RUNNING;
-            is_running && thing.states.iter().all(|(since, _)| *since < saved)
+            let there = self.kubelet.told.get(id).and_then(|told| told.there);
+            let is_saved = thing.states.iter().all(|(since, _)| *since < saved);
+            is_running && is_saved && there.is_some_and(|there| there < saved)
         };
-        let running = one.filter(|id| runs(&self.runtime.things[id]));
+        let running = one.filter(runs);
         match (self.rng.u8(0..6), running) {
             (0 | 1, Some(id)) if self.runtime.statuses_hang.is_empty() => {
                 self.note(|| format!("{} is stuck", short(&id)));
@@ -644,7 +647,10 @@ impl World {
                     thing.states.push((now, EXITED));
                 }
             }
-            (3, _) => self.make_pod(true),
+            (3, _) => {
+                self.note(|| "somebody else makes a pod".to_owned());
+                self.make_pod(true);
+            }
             (4, _) => self.runtime.refuses_creations ^= true,
             (5, _) => self.restart_guard(),
             _ => {}

@@ -8,6 +8,9 @@ use tokio::time::Instant;
 const FIRST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(300);
 
+/// No server means longer.
+const LONGEST_ASKED: Duration = Duration::from_secs(3600);
+
 /// The failures in a row, and until when nothing is tried.
 #[derive(Debug, Default)]
 pub(crate) struct Backoff {
@@ -28,7 +31,8 @@ impl Backoff {
         self.failures = (self.failures + 1).min(16);
         let pause = pause.mul_f64(0.5 + rng.f64() / 2.0);
         // Who was told the same time as all others does not come back at the same time.
-        let pause = pause.max(at_least.min(LONGEST).mul_f64(1.0 + rng.f64() / 2.0));
+        let at_least = at_least.min(LONGEST_ASKED);
+        let pause = pause.max(at_least.mul_f64(1.0 + rng.f64() / 2.0));
         self.until = Some(now + pause);
     }
 
@@ -59,8 +63,11 @@ mod tests {
         assert!(pauses[0] >= FIRST / 2 && pauses[0] <= FIRST);
         assert!(pauses.iter().all(|pause| *pause <= LONGEST));
         assert!(pauses[39] >= LONGEST / 2);
-        backoff.failed(Duration::from_secs(200), now, &mut rng);
-        assert!(backoff.until().unwrap() - now >= Duration::from_secs(150));
+        for asked in [200, 900] {
+            let asked = Duration::from_secs(asked);
+            backoff.failed(asked, now, &mut rng);
+            assert!(backoff.until().unwrap() - now >= asked);
+        }
         backoff.succeeded();
         assert_eq!(backoff.until(), None);
     }

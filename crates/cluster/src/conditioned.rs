@@ -71,8 +71,9 @@ pub(crate) struct Conditioned {
     since: Option<(&'static str, WallTime)>,
     /// A write has failed of which nobody knows whether it was done.
     is_uncertain: bool,
-    /// Somebody has taken away what we wrote.
-    is_missing: bool,
+    /// When what the Node has in place of what we wrote is corrected: somebody has taken ours away,
+    /// or an earlier write of ours was done after it.
+    repair: Option<Instant>,
     /// It is somebody else's, until this time at least.
     others: Option<Instant>,
 }
@@ -87,7 +88,7 @@ impl Conditioned {
             beat: None,
             since: None,
             is_uncertain: false,
-            is_missing: false,
+            repair: None,
             others: None,
         }
     }
@@ -103,7 +104,7 @@ impl Conditioned {
             self.since = Some((status, now.wall));
         }
         let due = match &self.written {
-            _ if self.is_uncertain || self.is_missing => Some(self.due.unwrap_or(now.instant)),
+            _ if self.is_uncertain => Some(self.due.unwrap_or(now.instant)),
             None => Some(now.instant + delay),
             Some((written, _)) if written.status != said.status => Some(now.instant + delay),
             Some((written, at)) if written.differs(&said) => {
@@ -125,12 +126,18 @@ impl Conditioned {
             self.others = None;
         }
         self.adopt(node);
-        self.is_missing = false;
-        if let (None, Some((_, at))) = (node.condition(&self.kind), &self.written) {
-            let due = if is_new { now } else { now.max(*at + AGAIN) };
-            self.due = Some(self.due.map_or(due, |already| already.min(due)));
-            self.is_missing = true;
-        }
+        let is_as_written = |(written, _): &(Condition, Instant)| {
+            let listed = node.condition(&self.kind);
+            listed.is_some_and(|listed| listed.says(written))
+        };
+        self.repair = match &self.written {
+            Some(written) if !is_as_written(written) => {
+                let (_, at) = written;
+                let due = if is_new { now } else { now.max(*at + AGAIN) };
+                Some(self.repair.map_or(due, |already| already.min(due)))
+            }
+            Some(_) | None => None,
+        };
     }
 
     /// What an earlier run of ours wrote: the status may have been what it is for long.
@@ -154,7 +161,8 @@ impl Conditioned {
         let heartbeat = self
             .beat
             .filter(|at| confirmable_until.is_some_and(|until| *at <= until));
-        [self.due, heartbeat].into_iter().flatten().min()
+        let all = [self.due, self.repair, heartbeat];
+        all.into_iter().flatten().min()
     }
 
     pub(crate) fn entry(&self, now: WallTime) -> Option<Entry> {
@@ -169,7 +177,7 @@ impl Conditioned {
 
     pub(crate) fn written(&mut self, entry: &Entry, first_beat: Duration, now: Instant) {
         self.is_uncertain = false;
-        self.is_missing = false;
+        self.repair = None;
         self.others = None;
         let is_still_so = |wanted: &Condition| !wanted.differs(&entry.said);
         if self.wanted.as_ref().is_some_and(is_still_so) {

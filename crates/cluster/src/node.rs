@@ -7,6 +7,8 @@ use pleg::model::wall_time::WallTime;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::condition::Condition;
+
 /// A Node.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 pub(crate) struct Node {
@@ -60,6 +62,15 @@ pub(crate) struct Listed {
     pub(crate) last_heartbeat_time: Option<WallTime>,
     #[serde(default)]
     pub(crate) last_transition_time: Option<WallTime>,
+}
+
+impl Listed {
+    /// Whether it says what we wrote.
+    pub(crate) fn says(&self, written: &Condition) -> bool {
+        self.status == written.status.as_str()
+            && self.reason.as_deref() == Some(written.reason)
+            && self.message.as_deref() == Some(&*written.message)
+    }
 }
 
 impl Node {

@@ -384,6 +384,10 @@ async fn watch_node(mut apis: watch::Receiver<Option<Api>>, sights: mpsc::Sender
                 Err(_) => return,
             },
         };
+        let at_least = match &watched {
+            Err(Failure::Busy { retry_after, .. }) => *retry_after,
+            _ => Duration::ZERO,
+        };
         if let Err(failure) = watched
             && sights.send(Err(failure)).await.is_err()
         {
@@ -392,7 +396,7 @@ async fn watch_node(mut apis: watch::Receiver<Option<Api>>, sights: mpsc::Sender
         if began.elapsed() >= LONG_ENOUGH {
             backoff.succeeded();
         }
-        backoff.failed(Duration::ZERO, Instant::now(), &mut rng);
+        backoff.failed(at_least, Instant::now(), &mut rng);
         let again = backoff.until().unwrap_or(began);
         tokio::select! {
             () = sleep_until(again) => {}

@@ -117,3 +117,68 @@ async fn a_runtime_that_restarts_in_the_middle_of_a_creation_ends_with_each_pod_
     drop(run);
     node.down().await;
 }
+
+/// The shim of a pod dies, and `runc delete` takes too long: containerd says that the container has
+/// exited, while its process lives.
+#[tokio::test]
+async fn a_container_that_the_runtime_has_lost_is_not_started_a_second_time_while_it_lives() {
+    let node = Node::on(Testbed::up("1.7", "e2e-run-lost").await.unwrap());
+    node.forever("lost");
+    let run = node.run();
+    run.ever("a pod", |line| is(line, "Ready", "lost"));
+    let pods = node.pods().await;
+    let process = node.driver.pid(pods[0].id("app").unwrap()).await.unwrap();
+    let lives = || Path::new(&format!("/proc/{process}")).exists();
+
+    node.testbed.verb(&["runc-stuck", "delete"]).await.unwrap();
+    kill(&shim_of(&pods[0].sandbox_id));
+    let told = run.ever("why it is not started", |line| {
+        line["kind"] == "wait" && why(line).contains("still runs")
+    });
+    assert!(lives(), "{told}");
+    assert!(
+        why(&told).contains(&format!("process {process} ")),
+        "{told}"
+    );
+    assert_nothing_twice(&node.pods().await);
+
+    // Once it has ended, another is made.
+    kill(&process.to_string());
+    node.testbed.verb(&["runc-free"]).await.unwrap();
+    run.ever("the next one", |line| is(line, "StartContainer", "lost"));
+    drop(run);
+    // Of the first sandbox its own process is left, which belongs to nobody any more.
+    for pid in processes_of(&pods[0].uid) {
+        kill(&pid);
+    }
+    node.down().await;
+}
+
+/// What lives in the control groups of a pod.
+fn processes_of(uid: &str) -> Vec<String> {
+    let found = Command::new("find")
+        .args(["/sys/fs/cgroup", "-path", &format!("*/pod{uid}/*")])
+        .args(["-name", "cgroup.procs", "-exec", "cat", "{}", "+"])
+        .output()
+        .unwrap();
+    let found = String::from_utf8(found.stdout).unwrap();
+    let mut pids: Vec<String> = found.lines().map(str::to_owned).collect();
+    pids.sort_unstable();
+    pids.dedup();
+    pids
+}
+
+/// The process id of the shim that has this sandbox.
+fn shim_of(sandbox: &str) -> String {
+    let found = Command::new("pgrep")
+        .args(["-f", &format!("containerd-shim.* -id {sandbox}")])
+        .output()
+        .unwrap();
+    let found = String::from_utf8(found.stdout).unwrap();
+    found.lines().next().expect("it has a shim").to_owned()
+}
+
+fn kill(pid: &str) {
+    let killed = Command::new("kill").args(["-9", pid]).status();
+    assert!(killed.is_ok(), "{pid}");
+}

@@ -1,5 +1,6 @@
 //! What an agent writes of its own Node, and how it watches it.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 use std::time::Duration;
 
@@ -163,7 +164,7 @@ impl Api {
         let nanos = event.time.as_unix_nanos();
         Event {
             metadata: ObjectMeta {
-                name: Some(event_name(&name, nanos)),
+                name: Some(event_name(&name, nanos, fingerprint(event))),
                 namespace: Some(namespace),
                 ..ObjectMeta::default()
             },
@@ -227,9 +228,17 @@ impl Api {
 const METADATA_ONLY: &str =
     "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 
+/// The same for the same event: a write whose answer was lost is done again, and the server then
+/// says that the event exists.
+fn fingerprint(event: &NewEvent) -> u16 {
+    let mut hasher = DefaultHasher::new();
+    (event.reason, &event.note).hash(&mut hasher);
+    hasher.finish() as u16
+}
+
 /// As all recorders name theirs, and no longer than a name may be.
-fn event_name(name: &str, nanos: i64) -> String {
-    let unique = format!("{nanos:x}{:04x}", fastrand::u16(..));
+fn event_name(name: &str, nanos: i64, fingerprint: u16) -> String {
+    let unique = format!("{nanos:x}{fingerprint:04x}");
     let name = cut(name, LONGEST_NAME - 1 - unique.len());
     format!("{}.{unique}", name.trim_end_matches(['.', '-']))
 }
@@ -250,11 +259,11 @@ mod tests {
     #[test]
     fn the_longest_names_make_events_that_the_api_takes() {
         for name in ["a".repeat(253), format!("{}.b", "a".repeat(231))] {
-            let event = event_name(&name, 1_795_377_600_000_000_000);
+            let event = event_name(&name, 1_795_377_600_000_000_000, 7);
             assert!(event.len() <= 253, "{event}");
             assert!(!event.contains(".."), "{event}");
         }
-        assert!(event_name("web", 1).starts_with("web.1"));
+        assert_eq!(event_name("web", 1, 0xab), "web.100ab");
         assert_eq!(cut(&"n".repeat(200), LONGEST_INSTANCE).len(), 128);
     }
 }

@@ -337,3 +337,29 @@ async fn of_a_node_that_may_not_be_read_events_are_created_all_the_same() {
         "{event:?}"
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_earlier_write_of_ours_that_is_done_after_a_newer_one_is_corrected() {
+    let began = Instant::now();
+    let mut plan = plan(1, 1, began);
+    plan.on_report(&report("Healthy", "AllSeen"), at(began, 0.0));
+    assert_eq!(written(&mut plan, began, 1.0), [Kind::Condition]);
+    let said = OurCondition::PlegUnhealthy.said(&report("Healthy", "AllSeen"));
+    let said = said.unwrap();
+    let newer = json!([{"type": "PLEGUnhealthy", "status": said.status.as_str(),
+        "reason": said.reason, "message": said.message}]);
+    let late = json!([{"type": "PLEGUnhealthy", "status": "False", "reason": "ListStuck",
+        "message": "the list hangs"}]);
+    let mut again = None;
+    for second in 2..120 {
+        let seen = match (second, again) {
+            (20.., None) => late.clone(),
+            _ => newer.clone(),
+        };
+        plan.on_node(node_with(seen, json!([])), at(began, f64::from(second)));
+        plan.on_report(&report("Healthy", "AllSeen"), at(began, f64::from(second)));
+        let kinds = written(&mut plan, began, f64::from(second));
+        again = again.or((!kinds.is_empty()).then_some(second));
+    }
+    assert_eq!(again, Some(61), "a minute after the last write");
+}

@@ -132,7 +132,9 @@ impl Memory {
 
     /// Kills what runs; tells whether nothing does any more that a kill could end.
     pub(super) fn kill_all(&self, pod: &Termination, why: &Why, draft: &mut Draft) -> bool {
-        let deadline = self.ending_since.map(|since| since + pod.grace_period);
+        // A grace period may be longer than an instant can say: then nothing is late.
+        let since = self.ending_since;
+        let deadline = since.and_then(|since| since.checked_add(pod.grace_period));
         // What of the pod has not ended, by its turn: 0 is that of all that are no sidecars.
         let sidecars = pod.containers.iter().filter(|last| last.is_sidecar).count();
         let turn = |name: &str| pod.sidecar(name).map_or(0, |place| sidecars - place);

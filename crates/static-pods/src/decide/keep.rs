@@ -94,8 +94,8 @@ impl Memory {
             Creation::Lost { .. } => return draft.waits(name, Why::AnswerLost),
             Creation::Idle => {}
         }
-        if let Some((id, Life::Exited { seen, .. })) =
-            slot.current().map(|(id, known)| (id, known.life))
+        let current = slot.current().map(|(id, known)| (id, known.life));
+        if let Some((id, Life::Exited { seen, .. })) = current
             && slot.waited_for.as_ref() != Some(id)
         {
             let (delay, until) = (slot.crashes.delay(seen), slot.crashes.until(seen));
@@ -120,6 +120,7 @@ impl Memory {
                     sandbox: place.sandbox.clone(),
                     sandbox_attempt: place.attempt,
                     image: image.clone(),
+                    after: current.map(|(id, _)| id.clone()),
                 },
                 why,
             ),

@@ -61,6 +61,8 @@ pub enum Step {
         sandbox_attempt: u32,
         /// The image as [`Outcome::Pulled`] gave it.
         image: Arc<str>,
+        /// The one that has exited before, as the runtime says.
+        after: Option<Id>,
     },
     /// `StartContainer`.
     StartContainer {

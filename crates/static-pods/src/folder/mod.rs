@@ -132,6 +132,8 @@ pub enum Trouble {
     NotAFile,
     /// It is larger than [`MAX_FILE_SIZE`].
     TooLarge,
+    /// It was another one at each look, so that it was never read.
+    NeverTheSame,
     /// Its manifest is not used.
     Refused(Refused),
     /// Another file defines the pod already.
@@ -162,6 +164,9 @@ impl fmt::Display for Change {
             Trouble::Unreadable(why) => write!(f, "{subject}: cannot be read: {why}")?,
             Trouble::NotAFile => write!(f, "{subject}: not a regular file")?,
             Trouble::TooLarge => write!(f, "{subject}: larger than {MAX_FILE_SIZE} bytes")?,
+            Trouble::NeverTheSame => {
+                write!(f, "{subject}: not read yet, because it keeps changing")?;
+            }
             // Each of its lines begins with the file's name.
             Trouble::Refused(refused) => write!(f, "{refused}")?,
             Trouble::Taken { pod, by } => {

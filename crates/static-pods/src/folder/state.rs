@@ -158,6 +158,13 @@ impl State {
     /// What has changed since this was asked last.
     pub(super) fn changes(&mut self, folder: &Path) -> Vec<Change> {
         let mut changes = Vec::new();
+        if self.looks >= MAX_LOOKS_BEFORE_SYNCED {
+            // What it defines is not known, and may be there.
+            let unread = |file: &&mut File| file.taken.is_none() && file.trouble.is_none();
+            for file in self.files.values_mut().filter(unread) {
+                file.trouble = Some(Trouble::NeverTheSame);
+            }
+        }
         let (wanted, mut troubles) = self.evaluate();
         if let Some(why) = &self.folder {
             let subject = Subject::Folder(folder.to_owned());

@@ -14,7 +14,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use cri::v1;
-use pleg::model::id::PodUid;
+use pleg::model::id::{Id, PodUid};
 use serde::Deserialize;
 
 /// Who makes the runtime's cgroups.
@@ -67,18 +67,54 @@ impl Cgroups {
         }
     }
 
+    /// An error while a process of the pod lives, which the runtime may have lost: a shim that is
+    /// killed, and a `runc delete` that takes too long, make it say that a container has exited
+    /// which runs (seen with containerd 1.7). `mount` is `/sys/fs/cgroup`.
+    pub fn check_empty(self, mount: &Path, uid: &PodUid) -> io::Result<()> {
+        self.each(mount, uid, check_empty)
+    }
+
+    /// The same for one container, whose control group has its id in its name.
+    pub fn check_ended(self, mount: &Path, uid: &PodUid, container: &Id) -> io::Result<()> {
+        self.each(mount, uid, |pod| {
+            for entry in pod.read_dir()? {
+                let entry = entry?;
+                let name = entry.file_name();
+                let is_its = name.to_string_lossy().contains(container.as_str());
+                if is_its && entry.file_type()?.is_dir() {
+                    check_empty(&entry.path())?;
+                }
+            }
+            Ok(())
+        })
+    }
+
     /// Removes the cgroup of a pod whose sandboxes are all removed. `mount` is `/sys/fs/cgroup`.
     ///
     /// With it go those of its containers that a runtime has left behind, as containerd does when it
     /// is killed while it starts one. Only empty ones go: the kernel refuses while anything lives
-    /// below, which is an error then.
+    /// below, which is an error then. systemd removes its slices itself.
     pub fn remove(self, mount: &Path, uid: &PodUid) -> io::Result<()> {
-        let is_plain = !uid.is_empty() && !uid.as_str().contains('/');
-        if self.driver == CgroupDriver::Systemd || !is_plain {
+        match self.driver {
+            CgroupDriver::Systemd => Ok(()),
+            CgroupDriver::Cgroupfs => self.each(mount, uid, remove_with_children),
+        }
+    }
+
+    /// Does this to the pod's cgroup in each tree that has it.
+    fn each(
+        self,
+        mount: &Path,
+        uid: &PodUid,
+        does: impl Fn(&Path) -> io::Result<()>,
+    ) -> io::Result<()> {
+        if uid.is_empty() || uid.as_str().contains('/') {
             return Ok(());
         }
+        let parent = self.parent_of(uid);
+        let below = parent.trim_start_matches('/');
         for tree in self.trees(mount)? {
-            match remove_with_children(&tree.join("pleg").join(format!("pod{uid}"))) {
+            match does(&tree.join(below)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 _ => {}
             }
@@ -100,6 +136,30 @@ impl Cgroups {
         }
         Ok(trees)
     }
+}
+
+/// What lives in a cgroup or below it is an error.
+fn check_empty(cgroup: &Path) -> io::Result<()> {
+    let processes = match std::fs::read_to_string(cgroup.join("cgroup.procs")) {
+        Ok(processes) => processes,
+        // A threaded cgroup does not say.
+        Err(error) if error.kind() == io::ErrorKind::Unsupported => String::new(),
+        // It has just been removed.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    if let Some(pid) = processes.lines().next() {
+        let cgroup = cgroup.display();
+        let says = format!("process {pid} of the pod still runs, in the control group {cgroup}");
+        return Err(io::Error::new(io::ErrorKind::ResourceBusy, says));
+    }
+    for entry in cgroup.read_dir()? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            check_empty(&entry.path())?;
+        }
+    }
+    Ok(())
 }
 
 /// Removes a cgroup after those in it. Its files are the kernel's, and go with it.
@@ -217,6 +277,40 @@ mod tests {
         ];
         for (answer, systemd_runs, expected) in cases {
             assert_eq!(guessed(&answer, systemd_runs), expected, "{answer:?}");
+        }
+    }
+
+    #[test]
+    fn a_process_that_the_runtime_has_lost_is_told_with_its_place() {
+        let mount = tempfile::tempdir().unwrap();
+        std::fs::write(mount.path().join("cgroup.controllers"), "").unwrap();
+        let version = CgroupVersion::of(mount.path());
+        for (driver, pod) in [
+            (CgroupDriver::Cgroupfs, "pleg/pod1"),
+            (CgroupDriver::Systemd, "pleg.slice/pleg-pod1.slice"),
+        ] {
+            let cgroups = cgroups(driver, version);
+            let pod = mount.path().join(pod);
+            let container = pod.join("container");
+            std::fs::create_dir_all(&container).unwrap();
+            std::fs::write(pod.join("cgroup.procs"), "").unwrap();
+            std::fs::write(container.join("cgroup.procs"), "4711\n4712\n").unwrap();
+            let error = cgroups.check_empty(mount.path(), &"1".into()).unwrap_err();
+            let says = error.to_string();
+            assert!(
+                says.contains("process 4711") && says.ends_with("/container"),
+                "{says}"
+            );
+            std::fs::write(container.join("cgroup.procs"), "").unwrap();
+            cgroups.check_empty(mount.path(), &"1".into()).unwrap();
+            cgroups.check_empty(mount.path(), &"never".into()).unwrap();
+
+            let scope = pod.join("cri-containerd-a1b2.scope");
+            std::fs::create_dir_all(&scope).unwrap();
+            std::fs::write(scope.join("cgroup.procs"), "4713\n").unwrap();
+            let ended = |id: &str| cgroups.check_ended(mount.path(), &"1".into(), &id.into());
+            ended("a1b2").unwrap_err();
+            ended("c3d4").unwrap();
         }
     }
 

@@ -217,3 +217,14 @@ fn a_pod_that_is_ended_before_all_of_it_has_run_has_not_succeeded() {
         assert_eq!(world.decision().report.phase, Phase::Pending);
     }
 }
+
+#[test]
+fn a_grace_period_without_end_ends_with_the_containers() {
+    let mut spec = pod(Always, &["s:one", "app"]);
+    spec.grace_period = Duration::from_secs(i64::MAX as u64);
+    let mut world = World::new(spec);
+    world.settle(30 * SECOND);
+    world.ending = Some(Why::ManifestRemoved);
+    world.settle(30 * SECOND);
+    assert!(world.decision().is_gone);
+}

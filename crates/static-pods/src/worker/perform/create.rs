@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use pleg::model::id::Id;
 use pleg::runtime::Runtime;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 
-use super::{CALL, NotDone, OnHost, blocking, in_time};
+use super::{CALL, CGROUPS, NotDone, OnHost, blocking, in_time};
 use crate::decide::{Attempt, Outcome, Step};
 use crate::runtime::{ContainerConfig, ContainerStart, PullDecision, SandboxConfig, decide_pull};
 use crate::spec::{ContainerSpec, Network, PodSpec, PullPolicy};
@@ -17,6 +17,9 @@ use crate::volumes::BindMount;
 
 /// How long a sandbox is waited for, whose image may have to be pulled: a kubelet's.
 const SANDBOX_CALL: Duration = Duration::from_secs(4 * 60);
+
+/// What a container leaves behind when it exits is killed within this time.
+const ENDS_WITHIN: Duration = Duration::from_secs(2);
 
 /// Where the host looks up names.
 const HOSTS: &str = "/etc/hosts";
@@ -48,7 +51,13 @@ impl<R: Runtime> OnHost<R> {
                 sandbox,
                 sandbox_attempt,
                 image,
+                after,
             } => {
+                if let Some(after) = after
+                    && let Err(lives) = self.check_ended(&spec, after).await
+                {
+                    return lives.into();
+                }
                 let config = SandboxConfig::new(&spec, &self.host, sandbox_attempt);
                 let sandbox = (&sandbox, &config);
                 let created = self
@@ -151,6 +160,20 @@ impl<R: Runtime> OnHost<R> {
         };
         let its = ContainerConfig::new(start, &self.host);
         in_time(CALL, self.client.create_container(sandbox, &its, config)).await
+    }
+
+    /// The runtime says that it has exited; two copies must not run. What it leaves behind ends in
+    /// a moment.
+    async fn check_ended(&self, spec: &PodSpec, id: Id) -> Result<(), NotDone> {
+        let began = Instant::now();
+        loop {
+            let (cgroups, uid, id) = (self.host.cgroups, spec.pod.uid.clone(), id.clone());
+            let check = move || Ok(cgroups.check_ended(Path::new(CGROUPS), &uid, &id)?);
+            match blocking(check).await {
+                Err(_) if began.elapsed() < ENDS_WITHIN => sleep(ENDS_WITHIN / 10).await,
+                ended => return ended,
+            }
+        }
     }
 
     /// The address of a sandbox that the PLEG has not seen yet.

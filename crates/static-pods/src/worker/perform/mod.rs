@@ -248,6 +248,7 @@ impl<R: Runtime> OnHost<R> {
         let folder = self.folder(pod)?;
         let (logs, pod, cgroups) = (self.logs.clone(), pod.clone(), self.host.cgroups);
         blocking(move || {
+            cgroups.check_empty(Path::new(CGROUPS), &pod.uid)?;
             folder.remove()?;
             logs.remove_pod(&pod)?;
             cgroups.remove(Path::new(CGROUPS), &pod.uid)?;

@@ -64,9 +64,10 @@ enum Told {
     Nothing,
     /// It is a container, in a sandbox that the runtime does not tell.
     Somewhere,
-    /// No container and no sandbox had it when it was asked then.
+    /// No container and no sandbox had it when it was asked then, and both answers took so long.
     Neither {
         asked: Instant,
+        took: Duration,
     },
 }
 
@@ -90,12 +91,12 @@ impl As {
 }
 
 impl Question {
-    /// Whether a list that is answered now may omit something because of it.
-    /// What was neither so long ago may be there.
-    fn is_open(&self, lately: Duration, now: Instant) -> bool {
+    /// Whether a list that is answered now may omit something because of it: what was neither so
+    /// long ago that it has been asked for again since may be there.
+    fn is_open(&self, again: Duration, now: Instant) -> bool {
         match self.told {
             Told::Nothing | Told::Somewhere => true,
-            Told::Neither { asked } => now >= asked + lately,
+            Told::Neither { asked, took } => now >= asked + LATELY.max((took + again) * 2),
         }
     }
 
@@ -162,12 +163,12 @@ impl Ids {
         let host_told_all = match (self.missed[kind as usize], self.host.knows) {
             (None, HostKnows::Nothing) => true,
             (None, HostKnows::All(told)) => now < told + LATELY,
-            (Some(missed), HostKnows::All(told)) => told >= missed,
+            (Some(missed), HostKnows::All(told)) => told >= missed && now < told + LATELY,
             (_, HostKnows::NotAsked | HostKnows::More) | (Some(_), HostKnows::Nothing) => false,
         };
-        let lately = LATELY.max(self.again() * 2);
+        let again = self.again();
         let mut questions = self.questions.values();
-        host_told_all && !questions.any(|question| question.is_open(lately, now))
+        host_told_all && !questions.any(|question| question.is_open(again, now))
     }
 
     fn again(&self) -> Duration {
@@ -213,7 +214,8 @@ impl Ids {
             (As::Sandbox { no_container }, Kind::Sandbox) => {
                 // A client may have asked for the container before.
                 let asked = asked.min(no_container);
-                question.told = Told::Neither { asked };
+                let took = answered.saturating_duration_since(asked);
+                question.told = Told::Neither { asked, took };
                 question.next_as = As::Container;
                 // What was announced came before, and is gone.
                 if matches!(self.host.knows, HostKnows::Nothing) {
@@ -300,6 +302,11 @@ impl Ids {
         is_due
     }
 
+    /// Whether this is in question.
+    pub(super) fn has(&self, id: &Id) -> bool {
+        self.questions.contains_key(id)
+    }
+
     /// Which are to be asked for now, as what.
     pub(super) fn due(&self, lists_need_it: bool, now: Instant) -> Vec<(Id, Kind)> {
         let is_urgent = self.is_urgent(lists_need_it);
@@ -363,9 +370,23 @@ mod tests {
         let lacks = |ids: &mut Ids, kind| ids.is_not_of(kind, &id, (now, now));
         lacks(&mut ids, Kind::Container);
         lacks(&mut ids, Kind::Sandbox);
-        assert!(ids.questions[&id].is_open(LATELY, now));
+        assert!(ids.questions[&id].is_open(AGAIN, now));
         lacks(&mut ids, Kind::Container);
         lacks(&mut ids, Kind::Sandbox);
-        assert!(!ids.questions[&id].is_open(LATELY, now));
+        assert!(!ids.questions[&id].is_open(AGAIN, now));
+    }
+
+    #[test]
+    fn what_is_neither_is_so_for_as_long_as_a_slow_runtime_takes_to_say_it_again() {
+        let start = Instant::now();
+        let mut ids = Ids::new(start);
+        let id = Id::from("it");
+        assert!(ids.ask_what_it_is(&id, start));
+        // Each call takes 1.5 s.
+        let at = |seconds: f64| start + Duration::from_secs_f64(seconds);
+        ids.is_not_of(Kind::Container, &id, (at(0.0), at(1.5)));
+        ids.is_not_of(Kind::Sandbox, &id, (at(1.5), at(3.0)));
+        assert!(!ids.questions[&id].is_open(AGAIN, at(6.5)));
+        assert!(ids.questions[&id].is_open(AGAIN, at(7.5)));
     }
 }

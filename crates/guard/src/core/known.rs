@@ -47,10 +47,14 @@ impl Guard {
             // Of a runtime that is stopped as a whole nothing is known.
             return None;
         }
+        let mut all = rows.iter();
+        let others_are_confirmed = all.any(|(_, known)| known.is_confirmed(since));
         let is_wanted = move |known: &&Known| filter.matches_but_for_state(kind, &known.row);
         let is_open = |known: &&Known| {
-            !known.is_confirmed(since)
-                && (!self.is_stuck(kind, &known.row.id, now) || known.may_run_since(kind))
+            // What fails says nothing of others, unless they fail, too.
+            let fails = others_are_confirmed && known.is_failing();
+            let keeps_its_state = fails || self.is_stuck(kind, &known.row.id, now);
+            !known.is_confirmed(since) && (!keeps_its_state || known.may_run_since(kind))
         };
         // Of thousands most are confirmed already: the search goes on where it ended last.
         let unseen = rows.from(known_to.take()).map(|(_, known)| known);

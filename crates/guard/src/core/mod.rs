@@ -382,6 +382,7 @@ impl Guard {
         match &mutation.target {
             Target::NewSandbox { .. } => self.ids.may_have_missed(Kind::Sandbox, now),
             Target::NewContainer { .. } => self.ids.may_have_missed(Kind::Container, now),
+            Target::Existing(_, id) if mutation.starts => self.containers.started(id, now),
             Target::Existing(kind, id) => self.rows_mut(*kind).changed(id, now),
         }
     }
@@ -398,7 +399,7 @@ impl Guard {
     fn on_mode(&mut self, mode: Mode, now: Instant) {
         for kind in [Kind::Sandbox, Kind::Container] {
             let shadow = &mut self.shadows[kind as usize];
-            if shadow.is_rehearsing() {
+            if !shadow.is_idle() {
                 // Lists that passed since have taught nothing.
                 self.ids.may_have_missed(kind, now);
             }

@@ -185,9 +185,10 @@ impl Guard {
                 self.rows_mut(*kind).remove(id, now);
             }
             (Target::Existing(kind, id), _) => {
-                if rpc == Rpc::StartContainer {
+                if mutation.starts {
                     // Or it has run, and has exited since.
                     self.containers.tell(id, RUNNING, began);
+                    self.containers.started(id, now);
                 }
                 self.rows_mut(*kind).changed(id, now);
                 self.reads.tell(*kind, id);
@@ -216,7 +217,10 @@ impl Guard {
             row_of_config(kind, &id, &mutation.config, sandbox, created_at).ok()
         });
         match row {
-            Some(row) if self.rows(kind).get(&row.id).is_some() => {}
+            Some(row) if self.rows(kind).get(&row.id).is_some() => {
+                self.rows_mut(kind).changed(&row.id, asked.1);
+                self.reads.tell(kind, &row.id);
+            }
             Some(row) => self.learn_row(kind, row, asked),
             // Something was made, and nobody here knows what.
             None => self.ids.may_have_missed(kind, asked.1),

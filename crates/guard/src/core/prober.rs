@@ -24,6 +24,9 @@ const REFRESH: Duration = Duration::from_millis(600);
 const PACE: Duration = Duration::from_millis(1);
 const ROUND: Duration = Duration::from_secs(2);
 
+/// How many calls for ids in question may be outstanding: the others are for rows.
+const QUESTIONS: usize = 24;
+
 /// So much of that may be made up for.
 const BURST: Duration = Duration::from_millis(10);
 
@@ -118,8 +121,15 @@ impl Guard {
         if self.ids.asks_host(is_probing, now) {
             self.actions.push(Action::AskHost);
         }
-        for (id, kind) in self.ids.due(is_probing, now) {
-            if self.prober.governor.has_room() && !self.reads.is_outstanding(kind, &id) {
+        let due = self.ids.due(is_probing, now);
+        let mut in_question = match due.is_empty() {
+            true => 0,
+            false => self.reads.ids().filter(|id| self.ids.has(id)).count(),
+        };
+        for (id, kind) in due {
+            let has_room = in_question < QUESTIONS && self.prober.governor.has_room();
+            if has_room && !self.reads.is_outstanding(kind, &id) {
+                in_question += 1;
                 self.ids.asked(&id, now);
                 self.start_read(kind, &id, now);
             }

@@ -82,6 +82,11 @@ impl Reads {
         found.map(|(ask, _)| *ask)
     }
 
+    /// The ids that are asked for.
+    pub(super) fn ids(&self) -> impl Iterator<Item = &Id> {
+        self.reads.values().map(|read| &read.id)
+    }
+
     pub(super) fn is_outstanding(&self, kind: Kind, id: &Id) -> bool {
         self.of(kind, id).is_some()
     }
@@ -220,7 +225,10 @@ impl Guard {
                 _ => None,
             },
             Outcome::NotFound => return self.learn_absence(kind, id, asked),
-            Outcome::Strange | Outcome::Failed | Outcome::GivenUp | Outcome::Lost => None,
+            Outcome::Failed | Outcome::GivenUp => {
+                return self.rows_mut(kind).failed(id, asked);
+            }
+            Outcome::Strange | Outcome::Lost => None,
         };
         let Some(status) = status else {
             return;

@@ -63,8 +63,21 @@ pub(crate) struct Known {
     confirmed: Instant,
     /// When the last change of it was answered: what was asked before says nothing of it.
     changed: Instant,
+    /// When it was last started, or may have been.
+    started: Instant,
+    /// How often its status has failed since it was confirmed.
+    failing: Failing,
     /// A question since then whose answer lacked it.
     missing: Option<Asked>,
+}
+
+/// How often a status has failed, one time after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Failing {
+    No,
+    /// When that was answered.
+    Once(Instant),
+    Again,
 }
 
 /// How it is known that an id is gone.
@@ -92,6 +105,8 @@ impl Known {
             told: answered,
             confirmed: asked,
             changed: asked,
+            started: asked,
+            failing: Failing::No,
             missing: None,
         }
     }
@@ -119,7 +134,12 @@ impl Known {
     /// Whether it was last known as created, and may have been started since: of a container
     /// that runs a kubelet must not be told so.
     pub(crate) fn may_run_since(&self, kind: Kind) -> bool {
-        kind == Kind::Container && self.row.state == CREATED && self.confirmed < self.changed
+        kind == Kind::Container && self.row.state == CREATED && self.confirmed < self.started
+    }
+
+    /// Whether the runtime says, time after time, that it cannot tell its status.
+    pub(crate) fn is_failing(&self) -> bool {
+        self.failing == Failing::Again
     }
 
     /// How long ago it was confirmed; the longest time if it has changed since, or is missing.
@@ -140,6 +160,7 @@ impl Known {
             false => known,
         };
         self.confirmed = asked.max(self.confirmed);
+        self.failing = Failing::No;
         self.missing.take_if(|missing| asked > missing.0);
         self.row.state != known
     }
@@ -190,6 +211,7 @@ impl Rows {
         for row in rows {
             let known = Known {
                 changed: now,
+                started: now,
                 // What is confirmed later is, in the same moment too.
                 ..Known::new(row, (now.checked_sub(A_MOMENT).unwrap_or(now), now))
             };
@@ -316,6 +338,25 @@ impl Rows {
                 .retain(|_, changed| now < *changed + REMEMBERED_CHANGE);
             self.changed.insert(id.clone(), now);
         }
+    }
+
+    /// The status of the id ended with an error that says nothing of it.
+    pub(crate) fn failed(&mut self, id: &Id, (asked, answered): Asked) {
+        if let Some(known) = self.known.get_mut(id).filter(|it| it.confirmed < asked) {
+            known.failing = match known.failing {
+                Failing::No => Failing::Once(answered),
+                Failing::Once(before) if asked < before => known.failing,
+                Failing::Once(_) | Failing::Again => Failing::Again,
+            };
+        }
+    }
+
+    /// The container was started, or may have been.
+    pub(crate) fn started(&mut self, id: &Id, now: Instant) {
+        if let Some(known) = self.known.get_mut(id) {
+            known.started = now;
+        }
+        self.changed(id, now);
     }
 
     /// A removal of the id was answered: a list that was asked for before may still have it.

@@ -114,6 +114,10 @@ impl Shadow {
         matches!(self.state, State::Rehearsing { .. })
     }
 
+    pub(super) fn is_idle(&self) -> bool {
+        matches!(self.state, State::Idle { .. })
+    }
+
     pub(super) fn alarm(&self, settings: &Settings) -> Option<Instant> {
         match &self.state {
             State::Rehearsing { asked, .. } => Some(*asked + settings.list_patience),

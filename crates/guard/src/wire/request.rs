@@ -37,6 +37,8 @@ pub(crate) struct Mutation {
     pub(crate) config: Bytes,
     /// Whether a sandbox that is to be made gets a network of its own.
     pub(crate) has_network: bool,
+    /// Whether it starts a container.
+    pub(crate) starts: bool,
     /// For how many seconds a stop may take by itself.
     pub(crate) grace_seconds: u64,
 }
@@ -91,6 +93,7 @@ impl Mutation {
             target,
             config,
             has_network,
+            starts: rpc == Rpc::StartContainer,
             grace_seconds,
         })
     }

@@ -308,7 +308,7 @@ fn a_creation_that_the_runtime_says_has_failed_leaves_nothing_in_question() {
     let mut node = Node::new(20, CONTAINERS);
     node.hangs = |rpc, _| matches!(rpc, Rpc::ListContainers | Rpc::ListPodSandbox);
     assert!(node.call(Rpc::ListContainers, "").0.is_some());
-    node.fails = |rpc| matches!(rpc, Rpc::CreateContainer | Rpc::RunPodSandbox);
+    node.fails = |rpc, _| matches!(rpc, Rpc::CreateContainer | Rpc::RunPodSandbox);
     assert_eq!(node.call(Rpc::RunPodSandbox, run_sandbox()).0, None);
     let request = create_container(&sandbox_id(0));
     assert_eq!(node.call(Rpc::CreateContainer, request).0, None);
@@ -364,5 +364,49 @@ fn what_passed_during_a_rehearsal_is_not_omitted_once_the_guard_is_switched_on()
     if let Some(list) = node.call(Rpc::ListContainers, "").0 {
         let list = v1::ListContainersResponse::decode(list).unwrap();
         assert_eq!(list.containers.len(), CONTAINERS + 1);
+    }
+}
+
+#[test]
+fn one_whose_status_always_fails_keeps_its_state_and_holds_up_no_list() {
+    let mut node = Node::new(20, CONTAINERS);
+    node.hangs = locked;
+    node.fails = |rpc, id| rpc == Rpc::ContainerStatus && id == container_id(9);
+    for _ in 0..5 {
+        let list = node
+            .call(Rpc::ListContainers, "")
+            .0
+            .expect("it is answered");
+        let list = v1::ListContainersResponse::decode(list).unwrap();
+        assert_eq!(list.containers.len(), CONTAINERS);
+        node.pass(SECOND);
+    }
+    // If all fail, nothing is known.
+    node.fails = |rpc, _| rpc == Rpc::ContainerStatus;
+    node.pass(SECOND * 3);
+    assert_eq!(node.call(Rpc::ListContainers, "").0, None);
+}
+
+#[test]
+fn a_created_container_that_is_stuck_is_listed_as_long_as_nobody_has_started_it() {
+    let made = |rpc, id: &str| match rpc {
+        Rpc::ListContainers => true,
+        Rpc::ContainerStatus => id == container_id(7) || id == MADE,
+        Rpc::StopContainer | Rpc::StartContainer => id == MADE,
+        _ => false,
+    };
+    for (rpc, is_listed) in [(Rpc::StopContainer, true), (Rpc::StartContainer, false)] {
+        let mut node = Node::new(20, CONTAINERS);
+        node.makes = true;
+        node.call(Rpc::ListContainers, "").0.expect("it is created");
+        node.hangs = made;
+        node.call(Rpc::ListContainers, "")
+            .0
+            .expect("it is answered");
+        let call = node.start(rpc, one(MADE));
+        node.pass(SECOND);
+        node.abandon(call);
+        let list = node.call(Rpc::ListContainers, "").0;
+        assert_eq!(list.is_some(), is_listed, "{rpc}");
     }
 }

@@ -22,7 +22,7 @@ pub struct Node {
     /// Which answers lack a container that is there, by its id.
     pub lacks: fn(Rpc, &str) -> bool,
     /// Which calls are answered by an error.
-    pub fails: fn(Rpc) -> bool,
+    pub fails: fn(Rpc, &str) -> bool,
     /// What the host has besides all that there is; `None` if it cannot tell.
     pub leftovers: Option<Vec<String>>,
     /// One sandbox more is there, [`MADE_SANDBOX`], with an address or without.
@@ -143,7 +143,7 @@ impl Node {
             containers,
             hangs: |_, _| false,
             lacks: |_, _| false,
-            fails: |_| false,
+            fails: |_, _| false,
             leftovers: None,
             makes_sandbox: None,
             answers: Vec::new(),
@@ -230,7 +230,7 @@ impl Node {
         if (self.hangs)(rpc, &id) {
             return None;
         }
-        if (self.fails)(rpc) {
+        if (self.fails)(rpc, &id) {
             return Some(Outcome::Failed);
         }
         let is_left_over = self.leftovers.as_ref().is_some_and(|all| all.contains(&id));

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::Context;
 use bytes::Bytes;
 use cri::{ApiVersion, Client, Endpoint, Rpc, v1};
-use guard::core::{Action, CallId, Caller, Guard, Input, Mode, Outcome, Reply, Settings};
+use guard::core::{Action, CallId, Caller, Guard, HostIds, Input, Mode, Outcome, Reply, Settings};
 use guard::{Handle, Proxy};
 use pleg::no_ids;
 use prost::Message;
@@ -185,7 +185,7 @@ impl Records {
                     Some(answer) => Input::Answered(ask, Outcome::Messages(vec![answer])),
                     None => continue,
                 },
-                Action::AskHost => Input::HostIds(None),
+                Action::AskHost => Input::HostIds(HostIds::CannotTell),
                 Action::Reply(_, Reply::Message(_)) => {
                     is_answered = true;
                     continue;

@@ -11,6 +11,7 @@ pub(super) fn begins(text: &str) -> bool {
     text.starts_with("Failed to introspect object")
         || text.starts_with("Error org.freedesktop.DBus.Error")
         || text.starts_with("Failed to get properties: ")
+        || text.starts_with("Failed to get property ")
         || text.starts_with("Failed to list units: ")
         || text.starts_with("Failed to read server status: ")
         || is_of_a_job(text)
@@ -44,7 +45,11 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
         "was not provided by any .service",
         "ServiceUnknown",
     ];
-    let says = if has_any(text, &silent) {
+    let mut cause = Cause::BusUnavailable;
+    let says = if has_any(text, &silent) && text.contains("interface org.freedesktop.systemd1") {
+        cause = Cause::SystemdOverloaded;
+        "systemd does not answer in time"
+    } else if has_any(text, &silent) {
         "a call on the system bus was not answered"
     } else if has_any(text, &gone)
         && has_any(text, &["systemd1", "system bus", "Failed to connect"])
@@ -55,10 +60,5 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
     } else {
         return;
     };
-    seen.proof(Proof::new(
-        Cause::BusUnavailable,
-        Confidence::Medium,
-        line,
-        says,
-    ));
+    seen.proof(Proof::new(cause, Confidence::Medium, line, says));
 }

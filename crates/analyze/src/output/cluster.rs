@@ -1,6 +1,10 @@
 //! `kubectl get`, `talosctl service`, and the kubelet's own health.
 
+use causes::Cause;
+use causes::finding::Confidence;
+
 use super::{Seen, Trouble};
+use crate::proof::Proof;
 
 /// Pods that are being deleted, of `kubectl get pods`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -42,6 +46,7 @@ pub(super) fn begins(text: &str, words: &[&str]) -> bool {
         || *words == ["HEALTH", "OK"]
         || *words == ["HEALTH", "Fail"]
         || is_evicted(text)
+        || is_out_of_memory(words)
         || is_node_not_ready(words)
 }
 
@@ -61,8 +66,32 @@ fn is_evicted(text: &str) -> bool {
         && (text.contains("The node had condition: ") || text.contains("The node was low on"))
 }
 
+/// A row of `kubectl top nodes`: `node-1   1961m   101%   7011Mi   99%`. All but the last memory of a
+/// node is in use.
+fn is_out_of_memory(words: &[&str]) -> bool {
+    let [_, cores, processor, bytes, memory] = words else {
+        return false;
+    };
+    let share = memory
+        .strip_suffix('%')
+        .and_then(|it| it.parse::<u32>().ok());
+    cores.ends_with('m')
+        && processor.ends_with('%')
+        && bytes.ends_with("Mi")
+        && share.is_some_and(|share| share >= NO_MEMORY_PERCENT)
+}
+
+/// So much memory of a node is in use that there is none for what starts.
+const NO_MEMORY_PERCENT: u32 = 98;
+
 /// Reads a line.
 pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
+    let words: Vec<&str> = text.split_ascii_whitespace().take(6).collect();
+    if is_out_of_memory(&words) {
+        let says = format!("{} of the memory of the node is in use", words[4]);
+        let cause = Cause::MemoryThrash;
+        return seen.proof(Proof::new(cause, Confidence::Medium, line, says));
+    }
     if let Some(check) = text.strip_prefix("[-]") {
         let check = check.split(' ').next().unwrap_or_default();
         return match check {

@@ -165,6 +165,13 @@ pub(super) const SIGNS: &[Sign] = &[
         BusUnavailable,
         High,
     ),
+    // runc has no connection to systemd.
+    sign(
+        "systemd support for managing cgroups is not available",
+        Runtime,
+        BusUnavailable,
+        Medium,
+    ),
     sign(
         "org.freedesktop.systemd1 was not provided by any .service files",
         Runtime,

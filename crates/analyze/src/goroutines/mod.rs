@@ -26,6 +26,7 @@
 //! ```
 
 mod call;
+mod gdb;
 mod group;
 mod header;
 mod holder;

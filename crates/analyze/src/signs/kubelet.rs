@@ -54,8 +54,14 @@ pub(super) const SIGNS: &[Sign] = &[
         KubeletInternal,
         Medium,
     )
-    .with(&["write tcp ", "read tcp "])
+    .with(&["write tcp "])
     .lines(2),
+    // Or for each status of its node.
+    sign("error getting node ", Kubelet, KubeletInternal, Medium)
+        .with(&["use of closed network connection"])
+        .lines(2),
+    // systemd cannot make the control group of a pod.
+    sign("unable to start unit ", Kubelet, MemoryCgroupLeak, Low).with(&["o space left on device"]),
     // Before 1.6.
     sign("Recovered from panic: ", Kubelet, KubeletInternal, Medium),
     sign("Observed a panic: ", Kubelet, KubeletInternal, Medium)

@@ -185,12 +185,7 @@ impl StackReader {
         if frame == 0 {
             self.finish();
         }
-        let stack = self.current.get_or_insert_with(|| Stack {
-            count: 1,
-            ident: ident.to_owned(),
-            line: number,
-            ..Stack::default()
-        });
+        let stack = self.stack(number, ident);
         push(stack, call);
         self.is_of_gdb = true;
         self.last = Last::Place;
@@ -235,12 +230,7 @@ impl StackReader {
         if !proven && !clean(rest) && glued(rest).is_none() {
             return false;
         }
-        let stack = self.current.get_or_insert_with(|| Stack {
-            count: 1,
-            ident: ident.to_owned(),
-            line: number,
-            ..Stack::default()
-        });
+        let stack = self.stack(number, ident);
         push(stack, call);
         // Two lines that were joined when they were copied.
         while let Some((call, after)) = glued(rest) {
@@ -249,6 +239,16 @@ impl StackReader {
         }
         self.last = Last::Call;
         true
+    }
+
+    /// The one that is being read, or one without a header that begins here.
+    fn stack(&mut self, number: u64, ident: &str) -> &mut Stack {
+        self.current.get_or_insert_with(|| Stack {
+            count: 1,
+            ident: ident.to_owned(),
+            line: number,
+            ..Stack::default()
+        })
     }
 
     /// A dump whose lines were joined by spaces.

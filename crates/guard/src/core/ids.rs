@@ -160,11 +160,11 @@ impl Ids {
     /// Whether all of this kind are known. What others have made is known within seconds, unless
     /// nobody can tell.
     pub(super) fn are_all_known(&self, kind: Kind, now: Instant) -> bool {
-        let host_told_all = match (self.missed[kind as usize], self.host.knows) {
-            (None, HostKnows::Nothing) => true,
-            (None, HostKnows::All(told)) => now < told + LATELY,
-            (Some(missed), HostKnows::All(told)) => told >= missed && now < told + LATELY,
-            (_, HostKnows::NotAsked | HostKnows::More) | (Some(_), HostKnows::Nothing) => false,
+        let missed = self.missed[kind as usize];
+        let host_told_all = match self.host.knows {
+            HostKnows::Nothing => missed.is_none(),
+            HostKnows::All(told) => now < told + LATELY && missed.is_none_or(|it| told >= it),
+            HostKnows::NotAsked | HostKnows::More => false,
         };
         let again = self.again();
         let mut questions = self.questions.values();

@@ -204,10 +204,7 @@ impl Guard {
                 let rows = [&self.sandboxes, &self.containers];
                 self.ids.on_host_ids(ids, rows, now);
             }
-            Input::Announced(id) => {
-                let rows = [&self.sandboxes, &self.containers];
-                self.ids.on_met(&id, rows, now);
-            }
+            Input::Announced(id) => self.on_met(&id, now),
             Input::Disconnected => self.on_disconnected(now),
             Input::Mode(mode) => self.on_mode(mode, now),
             Input::Time => {}
@@ -385,6 +382,12 @@ impl Guard {
             Target::Existing(_, id) if mutation.starts => self.containers.started(id, now),
             Target::Existing(kind, id) => self.rows_mut(*kind).changed(id, now),
         }
+    }
+
+    /// Somebody spoke of this id.
+    fn on_met(&mut self, id: &Id, now: Instant) {
+        let rows = [&self.sandboxes, &self.containers];
+        self.ids.on_met(id, rows, now);
     }
 
     /// The next connection may be to another runtime, which has others.

@@ -108,8 +108,7 @@ impl Guard {
                 *id = whole.clone();
             } else if self.rows(kind).is_as_long(id) {
                 // Whoever changes it knows it.
-                let rows = [&self.sandboxes, &self.containers];
-                self.ids.on_met(id, rows, now);
+                self.on_met(id, now);
             }
         }
         let mut running = self.mutations.running.values();
@@ -209,8 +208,7 @@ impl Guard {
         if let (Some(id), Some(sandbox)) = (&id, sandbox)
             && self.sandboxes.get(sandbox).is_none()
         {
-            let rows = [&self.sandboxes, &self.containers];
-            return self.ids.on_met(id, rows, asked.1);
+            return self.on_met(id, asked.1);
         }
         let row = id.and_then(|id| {
             let created_at = self.unix_nanos(asked.1);

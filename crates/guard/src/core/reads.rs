@@ -266,8 +266,7 @@ impl Guard {
     fn learn_of_another(&mut self, id: &Id, other: &Id, now: Instant) {
         if other.as_str().starts_with(id.as_str()) {
             self.ids.found(id);
-            let rows = [&self.sandboxes, &self.containers];
-            self.ids.on_met(other, rows, now);
+            self.on_met(other, now);
         }
     }
 

@@ -7,8 +7,8 @@ use causes::finding::Culprit;
 
 use crate::{Episode, What};
 
-/// So many are kept; the others are counted.
-pub const MAX_EPISODES: usize = 100_000;
+/// So many are kept, of 1 kB each; the others are counted.
+const MAX_EPISODES: usize = 20_000;
 
 /// What is repeated after a shorter time is one episode: a kubelet repeats most of its messages
 /// every few seconds, and tries again what failed for good within five minutes.

@@ -24,6 +24,6 @@ mod episode;
 pub mod intervals;
 mod what;
 
-pub use collected::{Collected, MAX_EPISODES};
+pub use collected::Collected;
 pub use episode::{Episode, Source};
 pub use what::{Level, What};

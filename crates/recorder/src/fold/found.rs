@@ -1,7 +1,10 @@
 //! The episodes that were found. Those of saved logs are joined if they repeat soon, because a log
 //! tells the same again and again; a recording tells each of them once, so each stays apart.
 
-use episodes::{Episode, MAX_EPISODES};
+use episodes::Episode;
+
+/// So many are kept; the others are counted.
+const MAX_EPISODES: usize = 100_000;
 
 #[derive(Debug, Default)]
 pub(super) struct Found {

@@ -1,14 +1,13 @@
 //! Episodes as they are found, in limited memory: what repeats is one episode.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
-
-use causes::finding::Culprit;
 
 use crate::{Episode, What};
 
 /// So many are kept, of 1 kB each; the others are counted.
-const MAX_EPISODES: usize = 20_000;
+const MAX_EPISODES: usize = 10_000;
 
 /// What is repeated after a shorter time is one episode: a kubelet repeats most of its messages
 /// every few seconds, and tries again what failed for good within five minutes.
@@ -18,8 +17,11 @@ const REPEATED_WITHIN: Duration = Duration::from_secs(60);
 #[derive(Clone, Debug, Default)]
 pub struct Collected {
     all: Vec<Episode>,
-    /// The last episode of each subject.
-    last: HashMap<(String, Culprit), usize>,
+    /// The last episode of each subject, by the hash of its title and of whom it is about: the
+    /// names themselves would be a third of the memory, and two of the few subjects with one hash
+    /// are less likely than a broken machine.
+    last: HashMap<u64, usize>,
+    hashes: RandomState,
     dropped: u64,
 }
 
@@ -28,8 +30,8 @@ impl Collected {
     /// after that one had ended; things that happened at one time each stay apart.
     pub fn add(&mut self, episode: Episode) {
         let is_event = matches!(episode.what, What::Event { .. });
-        let key = (episode.what.title(), episode.who.clone());
-        if !is_event && let Some(&index) = self.last.get(&key) {
+        let subject = self.hashes.hash_one((episode.what.title(), &episode.who));
+        if !is_event && let Some(&index) = self.last.get(&subject) {
             let before = &mut self.all[index];
             let touches = episode.from.since(before.until()) <= REPEATED_WITHIN
                 && before.from.since(episode.until()) <= REPEATED_WITHIN;
@@ -42,7 +44,7 @@ impl Collected {
             self.dropped += 1;
             return;
         }
-        self.last.insert(key, self.all.len());
+        self.last.insert(subject, self.all.len());
         self.all.push(episode);
     }
 
@@ -85,6 +87,7 @@ impl Episode {
 
 #[cfg(test)]
 mod tests {
+    use causes::finding::Culprit;
     use times::WallTime;
 
     use super::*;

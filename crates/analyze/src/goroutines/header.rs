@@ -5,7 +5,7 @@ use crate::line::first_chars;
 /// A parsed header.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Header {
-    /// The number of the goroutine; `None` if it overflows.
+    /// The number of the goroutine; `None` if it overflows, or was replaced by `...`.
     pub id: Option<u64>,
     /// Its state.
     pub state: String,
@@ -48,10 +48,10 @@ impl Header {
 fn parts(text: &str) -> Option<(&str, &str, &str)> {
     let rest = text.strip_prefix("goroutine ")?;
     let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-    if digits == 0 {
-        return None;
-    }
-    let (number, rest) = rest.split_at(digits);
+    let (number, rest) = match digits {
+        0 => ("", rest.strip_prefix("...")?),
+        _ => rest.split_at(digits),
+    };
     // Between the number and the bracket: "gp=0xc000002380 m=0 mp=0x1234".
     let open = memchr::memchr(b'[', rest.as_bytes()).filter(|open| {
         *open < 80 && (rest[..*open].trim().is_empty() || rest.starts_with(" gp="))

@@ -35,7 +35,7 @@ const ANY: Rule = Rule {
 use Confidence::{Certain, High, Low, Medium};
 use Wait::{Bus, Lock, Netlink, Process, Receive, Rpc, Send, Shim, Storage};
 
-const RULES: [Rule; 39] = [
+const RULES: [Rule; 41] = [
     Rule {
         calls: &["pleg.(*GenericPLEG).relist", "pleg.(*GenericPLEG).Relist"],
         waits: &[Send],
@@ -206,6 +206,21 @@ const RULES: [Rule; 39] = [
         cause: Cause::ContainerLock,
         confidence: Medium,
         says: "goroutines of dockerd wait for a lock",
+        ..ANY
+    },
+    Rule {
+        calls: &["nri.(*local).", "adaptation.(*Adaptation)."],
+        waits: &[Lock],
+        minutes: 2,
+        cause: Cause::RuntimeUnresponsive,
+        says: "calls wait for the lock of NRI, which a call of an NRI plugin may hold",
+        ..ANY
+    },
+    Rule {
+        calls: &["volumemanager/cache.(*desiredStateOfWorld)"],
+        waits: &[Lock],
+        minutes: 2,
+        says: "the kubelet's volume manager waits for its own lock, so no pod starts",
         ..ANY
     },
     Rule {

@@ -120,10 +120,10 @@ fn is_local_time(text: &[u8]) -> bool {
     let is_clock = |word: &[u8]| {
         word.len() == 8 && word[2] == b':' && word[5] == b':' && word[0].is_ascii_digit()
     };
-    // `Jun 3 22:08`, as `dmesg -H` prints it once a minute.
+    // `Jun 3 22:08`, as `dmesg -H` prints it once a minute; `UTC Jun 14 02:11:08` is monit's.
     let is_minute = text.len() >= 10 && text[0].is_ascii_uppercase() && {
-        let clock = &text[text.len() - 5..];
-        clock[2] == b':' && clock[0].is_ascii_digit() && clock[4].is_ascii_digit()
+        let clock = &text[text.len() - 6..];
+        clock[0] == b' ' && clock[3] == b':' && clock[5].is_ascii_digit()
     };
     if is_minute {
         return true;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use causes::Cause;
 use causes::finding::Confidence;
 
+use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
 use times::WallTime;
 
@@ -82,9 +83,22 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) -> bool {
     if !is_row(&words) {
         return false;
     }
-    match (words[0], words[1]) {
+    condition(words[0], words[1], text, since(text, line), line, seen);
+    true
+}
+
+/// Takes a condition, whose text has its reason and message, and the time since when it is what it
+/// is, where that is known.
+pub(super) fn condition(
+    kind: &str,
+    status: &str,
+    text: &str,
+    since: Option<NotReady>,
+    line: u64,
+    seen: &mut Seen,
+) {
+    match (kind, status) {
         ("Ready", "False" | "Unknown") => {
-            let since = since(text, line);
             let is_long = since
                 .as_ref()
                 .is_some_and(|it| it.reported.since(it.since) > START);
@@ -97,11 +111,14 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) -> bool {
         }
         (kind, "True") => problem(kind, text, line, seen),
         ("ContainerRuntimeReady" | "KernelReady" | "StorageReady", "False") => {
-            seen.trouble(line, format!("the condition {} is False", words[0]));
+            seen.trouble(line, format!("the condition {kind} is False"));
         }
         _ => {}
     }
-    true
+}
+
+pub(super) fn wall_time(time: Timestamp) -> Option<WallTime> {
+    WallTime::from_unix_nanos(i64::try_from(time.as_nanosecond()).ok()?)
 }
 
 /// How many words a time has: `Tue, 18 Dec 2018 21:20:18 +0000`.
@@ -114,8 +131,7 @@ fn since(text: &str, line: u64) -> Option<NotReady> {
         let words: Vec<&str> = words.by_ref().take(TIME_WORDS).collect();
         // A weekday that was retyped wrongly is no reason to lose the time.
         let parser = DateTimeParser::new().relaxed_weekday(true);
-        let time = parser.parse_timestamp(words.join(" ")).ok()?;
-        WallTime::from_unix_nanos(i64::try_from(time.as_nanosecond()).ok()?)
+        wall_time(parser.parse_timestamp(words.join(" ")).ok()?)
     };
     let (reported, since) = (time()?, time()?);
     let reason = words.next().unwrap_or("NotReady");

@@ -26,6 +26,7 @@
 mod bus;
 mod cgroups;
 mod cluster;
+mod condition_object;
 mod conditions;
 mod counts;
 mod disk;
@@ -49,6 +50,7 @@ use causes::finding::Confidence;
 use crate::kind::Kind;
 use crate::proof::Proof;
 use cluster::Terminating;
+use condition_object::ConditionObject;
 use form::Form;
 use prompt::Command;
 use starts::Starts;
@@ -60,6 +62,8 @@ pub struct OutputReader {
     form: Option<Form>,
     /// Log lines inside of the output, since it began.
     log_lines: u32,
+    /// A condition in YAML or JSON, of which some lines were read.
+    condition: Option<ConditionObject>,
     /// What was typed last, until it printed something.
     pending: Option<Command>,
     /// The same, until the next prompt.
@@ -142,6 +146,14 @@ impl OutputReader {
         if text.starts_with("```") && text.len() < 20 {
             self.ends();
             return Took::Around;
+        }
+        let condition = self.condition.take();
+        let was_inside = condition.is_some();
+        self.condition = condition
+            .and_then(|condition| condition.line(text, number, &mut self.seen))
+            .or_else(|| ConditionObject::begins(text));
+        if was_inside || self.condition.is_some() {
+            return Took::Yes(Kind::ToolOutput);
         }
         if let Some(mut command) = Command::at_prompt(text, number) {
             let is_stack = command.text.contains("/stack");

@@ -310,6 +310,16 @@ pub(super) const FAILURES: &[Failure] = &[
     Failure {
         with: NO_RESPONSE,
         lines: 2,
+        ..failure("ailed to ensure node lease exists", API_SERVER_LATE)
+    },
+    Failure {
+        with: NO_RESPONSE,
+        lines: 2,
+        ..failure("ailed to ensure lease exists", API_SERVER_LATE)
+    },
+    Failure {
+        with: NO_RESPONSE,
+        lines: 2,
         ..failure("rror updating node status, will retry", API_SERVER_LATE)
     },
     failure(

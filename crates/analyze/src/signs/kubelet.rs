@@ -192,7 +192,23 @@ pub(super) const SIGNS: &[Sign] = &[
     .lines(2),
     // The status of one pod's container or sandbox.
     sign("error determining status: ", Kubelet, ContainerLock, Low).with(&["DeadlineExceeded"]),
-    // What a plugin itself writes.
+    // What a plugin itself writes; that of AWS asks its daemon on the node.
+    sign(
+        "Retrying waiting for IPAM-D",
+        Kubelet,
+        CniPluginHang,
+        Medium,
+    )
+    .lines(3),
+    sign(
+        "timed out waiting for IPAM daemon",
+        Kubelet,
+        CniPluginHang,
+        Medium,
+    ),
+    sign("failed to connect service", Kubelet, CniPluginHang, Low)
+        .with(&[":50051"])
+        .lines(2),
     sign("subsys=cilium-cni", Kubelet, CniPluginHang, Medium)
         .with(LATE)
         .without(TOLD),

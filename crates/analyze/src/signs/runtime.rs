@@ -30,6 +30,12 @@ const RUNTIME_UNITS: &[&str] = &[
     "Container Runtime Interface for OCI",
 ];
 
+/// How syslog and the journal name them.
+const RUNTIMES: &[&str] = &["containerd[", "dockerd[", "crio["];
+
+/// Go's runtime gives up because the kernel makes no thread, which has signs of its own.
+const NO_THREAD: &[&str] = &["newosproc", "pthread_create", "thread exhaustion"];
+
 pub(super) const SIGNS: &[Sign] = &[
     // The state of a task, in the words of containerd 1.0 and 1.1.
     sign(
@@ -136,6 +142,10 @@ pub(super) const SIGNS: &[Sign] = &[
         RuntimeUnresponsive,
         Medium,
     ),
+    sign("]: fatal error: ", Runtime, RuntimeUnresponsive, Medium)
+        .with(RUNTIMES)
+        .without(NO_THREAD),
+    sign("]: panic: ", Runtime, RuntimeUnresponsive, Medium).with(RUNTIMES),
     sign("1.0.0-rc93", Runtime, RuncSeccompPipe, Medium),
     sign("unable to freeze", Runtime, RuncInitFrozen, Medium),
     sign("unable to thaw", Runtime, RuncInitFrozen, Medium),
@@ -246,7 +256,7 @@ pub(super) const SIGNS: &[Sign] = &[
     sign("error reserving ctr name", Runtime, ContainerLock, Low).lines(3),
     sign("slow fdatasync", Runtime, DiskSaturated, Medium),
     // The same of etcd before 3.4.
-    sign("wal: sync duration of ", Runtime, DiskSaturated, Medium),
+    sign("sync duration of ", Runtime, DiskSaturated, Medium).with(&["expected less than"]),
     sign("apply request took too long", Runtime, DiskSaturated, Low).lines(3),
     sign(
         "operation timed out while umount",

@@ -185,6 +185,14 @@ pub(super) const SIGNS: &[Sign] = &[
         .lines(2),
     // monit's words.
     sign("'kubelet' trying to restart", Systemd, RepairLoop, Medium).lines(2),
+    sign(
+        "'docker' failed protocol test",
+        Systemd,
+        RuntimeUnresponsive,
+        Medium,
+    ),
+    // GKE's monitor, before it kills the kubelet.
+    sign("Kubelet is unhealthy!", Systemd, RepairLoop, Medium).lines(2),
     // GKE's monitor, before it kills the daemon: `docker ps` has not returned for a minute.
     sign(
         ": Docker daemon failed!",

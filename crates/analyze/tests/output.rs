@@ -89,6 +89,36 @@ fn the_conditions_of_a_node_name_what_they_are_for() {
 }
 
 #[test]
+fn the_conditions_of_an_object_are_read_as_those_of_a_description() {
+    let object = |status: &str, kind: &str, message: &str| {
+        format!(
+            "  - lastHeartbeatTime: \"2020-01-08T19:50:41Z\"\n    \
+             lastTransitionTime: \"2020-01-08T19:44:30Z\"\n    message: {message}\n    \
+             reason: Because\n    status: \"{status}\"\n    type: {kind}\n"
+        )
+    };
+    let full = object("True", "DiskPressure", "kubelet has disk pressure");
+    output(Kind::ToolOutput, &["disk-full"], &full);
+    healthy(&object(
+        "False",
+        "DiskPressure",
+        "kubelet has no disk pressure",
+    ));
+    trouble(&object(
+        "False",
+        "Ready",
+        "'missing node capacity for\n      resources: cpu'",
+    ));
+    let in_json = "{\n\"lastHeartbeatTime\": \"2020-01-08T19:50:41Z\",\n\
+                   \"lastTransitionTime\": \"2020-01-08T19:44:30Z\",\n\
+                   \"message\": \"kubelet has disk pressure\",\n\"reason\": \"Because\",\n\
+                   \"status\": \"True\",\n\"type\": \"DiskPressure\"\n}\n";
+    assert_eq!(causes(&text(in_json)), ["disk-full"]);
+    // A pod's have no heartbeat.
+    healthy("  - lastProbeTime: null\n    status: \"False\"\n    type: Ready\n");
+}
+
+#[test]
 fn a_node_that_is_ready_or_just_starts_is_no_finding() {
     healthy(&conditions(&format!(
         "Ready   True   {TIMES}   KubeletReady   kubelet is posting ready status"

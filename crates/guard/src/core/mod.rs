@@ -77,7 +77,7 @@ use lists::Lists;
 use mutations::Mutations;
 use node_calls::NodeCalls;
 use prober::Prober;
-use reads::Reads;
+use reads::{Reader, Reads};
 use rows::Rows;
 use saved::Saved;
 use shadow::Shadow;
@@ -280,7 +280,13 @@ impl Guard {
         if let Some(kind) = status_of(rpc)
             && let Some(id) = id_of(&request)
         {
-            return self.on_read_called(kind, id, request, call, from, now);
+            let reader = Reader {
+                call,
+                from,
+                request,
+                until: deadline,
+            };
+            return self.on_read_called(kind, id, reader, now);
         }
         if matches!(rpc, Rpc::Version | Rpc::RuntimeConfig) {
             return self.on_node_called(rpc, request, call, from, now);

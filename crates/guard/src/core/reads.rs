@@ -2,7 +2,9 @@
 //! stuck.
 //!
 //! ```text
-//!   called --nobody asks the same--> passed on ------------------> answered: to all who share it
+//!   called --nobody asks the same--> passed on ------------------> answered: to all who share it,
+//!      |                                                           but for those who wait longer
+//!      |                                                           than it was asked for
 //!      \---somebody asks the same, and nothing was told of the id since--> shared
 //!      \---it is stuck--> waits for its end, then asks anew; after 5 s DeadlineExceeded, and
 //!                         from then on at once, until the runtime answers it
@@ -34,6 +36,8 @@ struct Read {
     id: Id,
     request: Bytes,
     asked: Instant,
+    /// Whose request it is: the runtime was told until when that caller waits.
+    asker: Option<CallId>,
     /// Who gets the answer.
     callers: Vec<Reader>,
     /// Who asks anew when it has ended.
@@ -44,11 +48,14 @@ struct Read {
     is_stale: bool,
 }
 
+/// A call for the status of one id.
 #[derive(Clone, Debug)]
-struct Reader {
-    call: CallId,
-    from: Caller,
-    request: Bytes,
+pub(super) struct Reader {
+    pub(super) call: CallId,
+    pub(super) from: Caller,
+    pub(super) request: Bytes,
+    /// When it stops waiting.
+    pub(super) until: Option<Instant>,
 }
 
 impl Read {
@@ -58,6 +65,7 @@ impl Read {
             id,
             request,
             asked: now,
+            asker: None,
             callers: Vec::new(),
             behind: Vec::new(),
             is_ours: false,
@@ -132,22 +140,10 @@ impl Reads {
 }
 
 impl Guard {
-    pub(super) fn on_read_called(
-        &mut self,
-        kind: Kind,
-        id: Id,
-        request: Bytes,
-        call: CallId,
-        from: Caller,
-        now: Instant,
-    ) {
-        let reader = Reader {
-            call,
-            from,
-            request,
-        };
+    pub(super) fn on_read_called(&mut self, kind: Kind, id: Id, reader: Reader, now: Instant) {
+        let call = reader.call;
         let may_be_shared = self.mode == super::Mode::Guard;
-        let may_be_answered = self.answers(from);
+        let may_be_answered = self.answers(reader.from);
         let outstanding = self.reads.of(kind, &id).filter(|_| may_be_shared);
         if let Some(read) = outstanding.and_then(|ask| self.reads.reads.get_mut(&ask)) {
             let is_stuck = self.prober.governor.is_stuck(&read.key());
@@ -167,6 +163,7 @@ impl Guard {
         }
         let ask = self.pass_on(Purpose::Read(kind, id.clone()), call, now);
         let read = Read {
+            asker: Some(call),
             callers: vec![reader.clone()],
             ..Read::new(kind, id, reader.request, now)
         };
@@ -203,16 +200,18 @@ impl Guard {
         if !read.callers.is_empty() {
             self.reads.tell(read.kind, &read.id);
         }
+        let mut again = read.behind;
         for reader in read.callers {
-            self.actions.push(Action::Relay(ask, reader.call));
+            // The asker's time is over, perhaps, and not that of the others.
+            let is_anothers = read.asker.is_some_and(|asker| asker != reader.call);
+            let waits_on = reader.until.is_none_or(|until| asked.1 < until);
+            match matches!(outcome, Outcome::GivenUp) && is_anothers && waits_on {
+                true => again.push(reader),
+                false => self.actions.push(Action::Relay(ask, reader.call)),
+            }
         }
-        for Reader {
-            call,
-            from,
-            request,
-        } in read.behind
-        {
-            self.on_read_called(read.kind, read.id.clone(), request, call, from, asked.1);
+        for reader in again {
+            self.on_read_called(read.kind, read.id.clone(), reader, asked.1);
         }
     }
 

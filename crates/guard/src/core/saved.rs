@@ -64,6 +64,11 @@ impl Guard {
         Some(written)
     }
 
+    /// What was to be saved last could not be.
+    pub fn not_saved(&mut self) {
+        self.saved = None;
+    }
+
     /// Takes in what an earlier run saved; says whether it was understood.
     pub fn restore(&mut self, saved: Vec<u8>, now: Instant) -> bool {
         let Some([sandboxes, containers, stats @ ..]) = lists(&saved.into()) else {

@@ -11,17 +11,18 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::{Body as HttpBody, Frame, Incoming};
 
-use super::Body;
+use super::{Body, LONGEST_REQUEST};
 use crate::core::{Failure, Outcome, Reply};
 use cri::dockerd;
 use cri::frame::{framed, messages_of};
 
-/// gRPC's codes: of an error without one, of an id that does not exist, and of calls of which it is
-/// not known whether they were done.
+/// gRPC's codes: of an error without one, of an id that does not exist, of a request that is too
+/// large, and of calls of which it is not known whether they were done.
 const CANCELLED: i32 = 1;
 const UNKNOWN: i32 = 2;
 const DEADLINE_EXCEEDED: i32 = 4;
 const NOT_FOUND: i32 = 5;
+const RESOURCE_EXHAUSTED: i32 = 8;
 const UNAVAILABLE: i32 = 14;
 
 /// An answer with all that belongs to it.
@@ -77,6 +78,12 @@ impl Answer {
     /// There was no answer.
     pub(super) fn lost(why: &str) -> Self {
         Self::failed(UNAVAILABLE, &format!("pleg guard: {why}"))
+    }
+
+    /// The request is longer than any runtime takes.
+    pub(super) fn too_large() -> Self {
+        let text = format!("pleg guard: the request is larger than {LONGEST_REQUEST} bytes");
+        Self::failed(RESOURCE_EXHAUSTED, &text)
     }
 
     fn failed(code: i32, text: &str) -> Self {

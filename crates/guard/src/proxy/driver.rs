@@ -28,7 +28,7 @@ use crate::core::{Action, AskId, CallId, Caller, Guard, HostIds, Input, Mode, Ou
 /// How often what is known is kept, if it has changed.
 const KEEP: Duration = Duration::from_millis(500);
 
-/// How long the disk may take.
+/// How long the disk may take; and after what time a failed attempt is repeated.
 const KEPT_WITHIN: Duration = Duration::from_secs(10);
 
 /// How long the host may take to tell the ids.
@@ -126,7 +126,16 @@ impl Driver {
         })
     }
 
-    /// The connection on which a caller's calls pass.
+    /// The connection on which what is not decided on passes for one client.
+    pub(super) fn passage(&self, from: Caller) -> Upstream {
+        match from {
+            // Its end tells nothing of the runtime.
+            Caller::Client => self.theirs.another(Rc::new(|| {})),
+            Caller::Ourselves => self.ours.clone(),
+        }
+    }
+
+    /// The connection on which a caller's calls are asked that are decided on.
     pub(super) fn upstream(&self, from: Caller) -> &Upstream {
         match from {
             Caller::Client => &self.theirs,
@@ -182,12 +191,17 @@ impl Driver {
             let kept = blocking
                 .run(KEPT_WITHIN, move || kept::write(&to, &saved))
                 .await;
+            if let Some(Ok(())) = kept {
+                continue;
+            }
             if let Some(Err(error)) = kept
                 && !std::mem::replace(&mut is_said, true)
             {
                 let path = path.display();
                 tracing::warn!("cannot save the guard's records in {path}: {error}");
             }
+            self.state.borrow_mut().guard.not_saved();
+            sleep(KEPT_WITHIN).await;
         }
     }
 

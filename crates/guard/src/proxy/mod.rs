@@ -1,12 +1,16 @@
 //! The way of the bytes: HTTP/2 in, HTTP/2 out, nothing lost in between.
 //!
 //! ```text
-//!   kubelet --> server --method is not decided on here--> upstream, streamed as it comes
+//!   kubelet --> server --method is not decided on here--> upstream of this client, streamed
 //!                  \-----one of the core's methods------> driver: core --> upstream (theirs, ours)
 //!                                                            ^                 |
 //!                                                            \---- answers ----/
 //!   the agent in this process ---a connection as long as ours to the runtime---^
 //! ```
+//!
+//! What is streamed waits for whoever reads it, and holds up what else its connection carries; so
+//! each client has one of its own, as it would without us. Answers that are decided on are read
+//! whole, so one connection is enough for those of all clients.
 //!
 //! All of it is one thread with a runtime of its own: nothing that may block runs there, and no
 //! lock is held.
@@ -42,6 +46,12 @@ use crate::core::{Figures, Mode, Phase, Settings};
 
 /// HTTP/2 windows that take the list of a common node without a round trip.
 const WINDOW: u32 = 4 << 20;
+
+/// What a client has not read of an answer counts against all that its connection gets.
+const CONNECTION_WINDOW: u32 = 4 * WINDOW;
+
+/// No runtime takes a longer request: 80 MiB are CRI-O's limit, 16 MiB containerd's.
+const LONGEST_REQUEST: usize = 80 << 20;
 
 /// Metadata is passed on whatever its size.
 const MOST_HEADERS: u32 = 16 << 20;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use cri::{ApiVersion, Rpc};
 use http::{Request, Response, Version};
-use http_body_util::BodyExt;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
@@ -22,8 +22,8 @@ use super::added::Passage;
 use super::answer::{Answer, whole};
 use super::driver::{Call, Driver};
 use super::tasks::{LocalExecutor, spawn};
-use super::upstream::NoAnswer;
-use super::{Body, MOST_HEADERS, MOST_RESETS, Proxy, Report, Visit, WINDOW, kept};
+use super::upstream::{NoAnswer, Upstream};
+use super::{Body, LONGEST_REQUEST, MOST_HEADERS, MOST_RESETS, Proxy, Report, Visit, WINDOW, kept};
 use crate::core::{Caller, Input, Mode, is_intercepted};
 use cri::frame::message_of;
 
@@ -103,7 +103,9 @@ async fn let_in(driver: Rc<Driver>, visit: Visit) {
 }
 
 async fn serve_connection(driver: Rc<Driver>, stream: UnixStream, from: Caller) {
-    let service = service_fn(move |request| serve_call(driver.clone(), request, from));
+    let passage = driver.passage(from);
+    let service =
+        service_fn(move |request| serve_call(driver.clone(), passage.clone(), request, from));
     let connection = http2::Builder::new(LocalExecutor)
         .timer(TokioTimer::new())
         .initial_stream_window_size(WINDOW)
@@ -121,6 +123,7 @@ async fn serve_connection(driver: Rc<Driver>, stream: UnixStream, from: Caller) 
 
 async fn serve_call(
     driver: Rc<Driver>,
+    upstream: Upstream,
     request: Request<Incoming>,
     from: Caller,
 ) -> Result<Response<Body>, Infallible> {
@@ -132,19 +135,24 @@ async fn serve_call(
         });
     }
     let Some(rpc) = rpc.filter(|rpc| is_intercepted(*rpc)) else {
-        return Ok(pass(&driver, request.map(BodyExt::boxed_unsync), from).await);
+        let request = request.map(BodyExt::boxed_unsync);
+        return Ok(pass(&driver, &upstream, request, from).await);
     };
     let (parts, body) = request.into_parts();
-    let Ok(body) = body.collect().await else {
+    let body = match Limited::new(body, LONGEST_REQUEST).collect().await {
+        Ok(body) => body.to_bytes(),
+        Err(error) if error.is::<LengthLimitError>() => {
+            return Ok(Answer::too_large().into_response());
+        }
         // The caller has gone in the middle of its request.
-        return Ok(Answer::lost("the request was not complete").into_response());
+        Err(_) => return Ok(Answer::lost("the request was not complete").into_response()),
     };
-    let body = body.to_bytes();
     let passage = Passage::begin();
     let patience = parts.headers.get("grpc-timeout");
     let patience = patience.and_then(|text| timeout_of(text.to_str().ok()?));
     let Some(message) = message_of(&body) else {
-        return Ok(pass(&driver, Request::from_parts(parts, whole(body)), from).await);
+        let request = Request::from_parts(parts, whole(body));
+        return Ok(pass(&driver, &upstream, request, from).await);
     };
     let call = Call {
         rpc,
@@ -158,10 +166,15 @@ async fn serve_call(
 }
 
 /// Passes a call on as it is, and its answer as it comes.
-async fn pass(driver: &Driver, mut request: Request<Body>, from: Caller) -> Response<Body> {
+async fn pass(
+    driver: &Driver,
+    upstream: &Upstream,
+    mut request: Request<Body>,
+    from: Caller,
+) -> Response<Body> {
     let mut passage = Passage::begin();
     *request.version_mut() = Version::HTTP_2;
-    match driver.upstream(from).send(request, || passage.sent()).await {
+    match upstream.send(request, || passage.sent()).await {
         Ok(response) => {
             passage.ended(Instant::now(), driver.added());
             response.map(BodyExt::boxed_unsync)

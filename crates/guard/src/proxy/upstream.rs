@@ -15,7 +15,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::sync::Mutex;
 
 use super::tasks::{LocalExecutor, spawn};
-use super::{Body, MOST_HEADERS, MOST_RESETS, WINDOW};
+use super::{Body, CONNECTION_WINDOW, MOST_HEADERS, MOST_RESETS, WINDOW};
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -47,6 +47,11 @@ impl Upstream {
             connecting: Rc::default(),
             on_lost,
         }
+    }
+
+    /// One of its own to the same runtime.
+    pub(super) fn another(&self, on_lost: Rc<dyn Fn()>) -> Self {
+        Self::new(PathBuf::clone(&self.path), on_lost)
     }
 
     /// Sends a request, and says so when it is on its way; the response's body may still be on
@@ -82,7 +87,7 @@ impl Upstream {
         let (sender, connection) = http2::Builder::new(LocalExecutor)
             .timer(TokioTimer::new())
             .initial_stream_window_size(WINDOW)
-            .initial_connection_window_size(WINDOW)
+            .initial_connection_window_size(CONNECTION_WINDOW)
             .max_header_list_size(MOST_HEADERS)
             .max_concurrent_reset_streams(MOST_RESETS)
             .initial_max_send_streams(MOST_RESETS)

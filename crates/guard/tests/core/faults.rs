@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use cri::{Rpc, v1};
-use guard::core::{Mode, Phase};
+use guard::core::{Mode, Outcome, Phase};
 use prost::Message;
 
 use crate::node::{LIMIT, MADE, Node, container_id, create_container, run_sandbox, sandbox_id};
@@ -276,7 +276,7 @@ fn one_call_that_is_lost_while_the_connection_stands_takes_nothing_back() {
     node.hangs = |rpc, id| locked(rpc, id) || rpc == Rpc::Version;
     assert!(node.call(Rpc::ListContainers, "").0.is_some());
     node.start(Rpc::Version, "");
-    node.reset(Rpc::Version);
+    node.end(Rpc::Version, Outcome::Lost);
     for _ in 0..3 {
         assert!(node.call(Rpc::ListContainers, "").0.is_some());
         node.pass(SECOND);
@@ -301,6 +301,33 @@ fn a_second_read_of_the_one_that_is_stuck_is_known_to_hang_once_the_first_has_le
     assert!(node.call(Rpc::ListContainers, "").0.is_some());
     node.pass(SECOND * 5);
     assert_eq!(node.end_of(read), Some(None), "it is given up in time");
+}
+
+#[test]
+fn what_could_not_be_saved_is_saved_later() {
+    let mut node = Node::new(20, CONTAINERS);
+    for rpc in [Rpc::ListContainers, Rpc::ListPodSandbox] {
+        assert!(node.call(rpc, "").0.is_some());
+    }
+    assert!(node.has_to_save(false));
+    assert!(node.has_to_save(true));
+    assert!(!node.has_to_save(true), "it is saved");
+}
+
+#[test]
+fn who_shares_a_read_waits_longer_than_the_one_who_asked_first() {
+    let mut node = Node::new(20, CONTAINERS);
+    node.hangs = |rpc, _| rpc == Rpc::ContainerStatus;
+    let first = node.start(Rpc::ContainerStatus, one(&container_id(7)));
+    let second = node.start(Rpc::ContainerStatus, one(&container_id(7)));
+    assert_eq!(node.passed(), 1, "it is shared");
+    // The runtime ends it when the first stops waiting.
+    node.end(Rpc::ContainerStatus, Outcome::GivenUp);
+    assert_eq!(node.end_of(first), Some(None));
+    assert_eq!(node.end_of(second), None);
+    node.lift();
+    node.pass(SECOND / 100);
+    assert!(node.end_of(second).is_some_and(|end| end.is_some()));
 }
 
 #[test]

@@ -167,6 +167,15 @@ impl Node {
         self.answers.clear();
     }
 
+    /// Whether there is something to save, which then is saved or not.
+    pub fn has_to_save(&mut self, is_saved: bool) -> bool {
+        let to_save = self.guard.to_save();
+        if !is_saved {
+            self.guard.not_saved();
+        }
+        to_save.is_some()
+    }
+
     fn guard(now: Instant) -> Guard {
         let settings = Settings {
             limit: LIMIT,
@@ -393,15 +402,15 @@ impl Node {
         }
     }
 
-    /// A call that hangs is reset, and no other.
-    pub fn reset(&mut self, rpc: Rpc) {
+    /// What hangs of this ends so, and nothing else.
+    pub fn end(&mut self, rpc: Rpc, outcome: Outcome) {
         let held = std::mem::take(&mut self.held);
-        let (reset, held) = held.into_iter().partition(|(_, of, _)| *of == rpc);
+        let (ended, held) = held.into_iter().partition(|(_, of, _)| *of == rpc);
         self.held = held;
-        let reset: Vec<_> = reset;
-        assert!(!reset.is_empty());
-        for (ask, ..) in reset {
-            self.step(Input::Answered(ask, Outcome::Lost));
+        let ended: Vec<_> = ended;
+        assert!(!ended.is_empty());
+        for (ask, ..) in ended {
+            self.step(Input::Answered(ask, outcome.clone()));
         }
     }
 

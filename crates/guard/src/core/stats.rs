@@ -5,7 +5,7 @@
 //!   called --passed on--> answered in time
 //!      |         \--overdue: each id is asked; one that is silent keeps its last value
 //!      |                     all known --> the list          otherwise --> Unavailable
-//!      \--one like it is overdue already: the same, at once
+//!      \--one like it is overdue already, or the last one was: the same, at once
 //! ```
 //!
 //! Never a part of it: whose statistics are missing is evicted first.
@@ -50,6 +50,9 @@ pub(super) struct Stats {
     asked: BTreeMap<(Kind, Id), Instant>,
     /// How long the last good list took that came in time.
     usual: BTreeMap<Rpc, Duration>,
+    /// Lists of all ids of which the last one did not come in time: at the first caller's deadline
+    /// the runtime ends it, and the next one hangs as it did.
+    late: BTreeSet<Rpc>,
 }
 
 #[derive(Debug)]
@@ -165,10 +168,13 @@ impl Guard {
             list: None,
             collecting: None,
         };
-        if self.answers(from) && self.stats.lists.values().any(is_same) {
-            // It is not asked for once more, and is as overdue as that one.
+        let is_outstanding = self.stats.lists.values().any(is_same);
+        let was_late = self.stats.late.contains(&rpc) && asks_for_all(&waiting.request);
+        if self.answers(from) && (is_outstanding || was_late) {
+            // It is as overdue as that one.
             waiting.asked = now.checked_sub(overdue).unwrap_or(now);
-        } else {
+        }
+        if !self.answers(from) || !is_outstanding {
             let ask = self.pass_on(Purpose::StatsList, call, now);
             let asked = now;
             let list = List {
@@ -186,10 +192,17 @@ impl Guard {
         let Some(list) = self.stats.lists.remove(&ask) else {
             return;
         };
+        let took = asked.1.saturating_duration_since(asked.0);
+        let is_late = took >= self.stats.overdue_after(list.rpc);
+        if kind_of(list.rpc).is_some() && asks_for_all(&list.request) {
+            match is_late {
+                true => self.stats.late.insert(list.rpc),
+                false => self.stats.late.remove(&list.rpc),
+            };
+        }
         if let Outcome::Messages(messages) = outcome {
-            let took = asked.1.saturating_duration_since(asked.0);
             // At a deadline containerd answers with what it has by then.
-            if took < self.stats.overdue_after(list.rpc) {
+            if !is_late {
                 self.stats.usual.insert(list.rpc, took);
             }
             if let (Some(kind), [message], true) = (

@@ -1,4 +1,4 @@
-//! What the guard adds to the calls that pass: from a request's end to its way to the runtime,
+//! What the guard adds to the calls that pass at once: from a request's end to its way to the runtime,
 //! and from the answer's end to its way back.
 
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ const BUCKETS: &[f64] = &[
 
 /// The histogram, of which nothing is measured yet.
 pub(super) fn histogram() -> prometheus::Result<Histogram> {
-    let help = "What the guard added to a call that passed to the runtime.";
+    let help = "What the guard added to a call that it passed to the runtime at once.";
     let options = HistogramOpts::new("pleg_guard_added_seconds", help);
     Histogram::with_opts(options.buckets(BUCKETS.to_vec()))
 }
@@ -23,6 +23,8 @@ pub(super) struct Passage {
     began: Instant,
     /// How long it took until it was sent, once it was.
     sent: Option<Duration>,
+    /// It was kept back, on purpose.
+    is_held: bool,
 }
 
 impl Passage {
@@ -30,7 +32,13 @@ impl Passage {
         Self {
             began: Instant::now(),
             sent: None,
+            is_held: false,
         }
+    }
+
+    /// It is not passed at once.
+    pub(super) fn held(&mut self) {
+        self.is_held = true;
     }
 
     /// It is on its way to the runtime.
@@ -41,7 +49,7 @@ impl Passage {
     /// The answer, which was complete at this time, is on its way back. What was never sent was
     /// not passed.
     pub(super) fn ended(&self, answered: Instant, added: &Histogram) {
-        if let Some(sent) = self.sent {
+        if let Some(sent) = self.sent.filter(|_| !self.is_held) {
             added.observe((sent + answered.elapsed()).as_secs_f64());
         }
     }

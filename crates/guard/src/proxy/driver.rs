@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::future::pending;
+use std::mem::discriminant;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
@@ -253,6 +254,11 @@ impl Driver {
             deadline: call.patience.and_then(|patience| now.checked_add(patience)),
         };
         self.step(called, None);
+        if let Some(waiting) = self.state.borrow_mut().calls.get_mut(&id)
+            && waiting.request.is_some()
+        {
+            waiting.passage.held();
+        }
         let answer = answer.await;
         drop(leaving);
         match answer {
@@ -290,7 +296,7 @@ impl Driver {
         self.reports.send_if_modified(|shown| {
             shown.listed = state.guard.listed();
             shown.asked = state.guard.asked();
-            if shown.phase != phase {
+            if discriminant(&shown.phase) != discriminant(&phase) {
                 tell(phase);
             }
             let differs = shown.phase != phase || shown.stuck != stuck || shown.figures != *figures;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::node::{Node, container_id, stats_of};
 use cri::Rpc;
+use guard::core::Outcome;
 
 const CONTAINERS: usize = 40;
 
@@ -73,6 +74,26 @@ fn one_that_is_stuck_keeps_its_last_value_and_all_others_are_new() {
         .filter(|(rpc, id)| one_is_locked(*rpc, id));
     assert_eq!(stuck.count(), 1, "and one call of the id");
     node.hangs = |_, _| false;
+}
+
+#[test]
+fn a_list_that_came_too_late_is_not_waited_for_again_until_one_comes_in_time() {
+    let mut node = Node::new(20, CONTAINERS);
+    node.call(Rpc::ListContainerStats, NO_FILTER);
+    node.hangs = one_is_locked;
+    assert!(node.call(Rpc::ListContainerStats, NO_FILTER).0.is_some());
+    node.pass(Duration::from_secs(110));
+    // containerd ends it when the kubelet that asked first would no longer wait.
+    node.end(Rpc::ListContainerStats, Outcome::GivenUp);
+    let (list, took) = node.call(Rpc::ListContainerStats, NO_FILTER);
+    assert_eq!(list.unwrap().len(), all().len());
+    assert!(took < Duration::from_millis(500), "{took:?}");
+    node.lift();
+    node.pass(Duration::from_secs(1));
+    node.call(Rpc::ListContainerStats, NO_FILTER);
+    node.hangs = one_is_locked;
+    let (_, took) = node.call(Rpc::ListContainerStats, NO_FILTER);
+    assert!(took >= Duration::from_secs(5), "{took:?}");
 }
 
 #[test]

@@ -104,6 +104,15 @@ pub(super) const fn failure(text: &'static str, says: &'static str) -> Failure {
     }
 }
 
+/// A request of the kubelet to the API server that got no response in time, more than once.
+const fn api_server_late(text: &'static str) -> Failure {
+    Failure {
+        with: NO_RESPONSE,
+        lines: 2,
+        ..failure(text, API_SERVER_LATE)
+    }
+}
+
 pub(super) const FAILURES: &[Failure] = &[
     failure("failed to destroy network for sandbox", NETWORK_FAILED),
     failure("failed to setup network for sandbox", NETWORK_FAILED),
@@ -297,31 +306,11 @@ pub(super) const FAILURES: &[Failure] = &[
     },
     failure("vmalloc: allocation failure", NO_KERNEL_MEMORY),
     failure("page allocation failure: order:0", NO_KERNEL_MEMORY),
-    Failure {
-        with: NO_RESPONSE,
-        lines: 2,
-        ..failure("ailed to update node lease", API_SERVER_LATE)
-    },
-    Failure {
-        with: NO_RESPONSE,
-        lines: 2,
-        ..failure("ailed to update lease", API_SERVER_LATE)
-    },
-    Failure {
-        with: NO_RESPONSE,
-        lines: 2,
-        ..failure("ailed to ensure node lease exists", API_SERVER_LATE)
-    },
-    Failure {
-        with: NO_RESPONSE,
-        lines: 2,
-        ..failure("ailed to ensure lease exists", API_SERVER_LATE)
-    },
-    Failure {
-        with: NO_RESPONSE,
-        lines: 2,
-        ..failure("rror updating node status, will retry", API_SERVER_LATE)
-    },
+    api_server_late("ailed to update node lease"),
+    api_server_late("ailed to update lease"),
+    api_server_late("ailed to ensure node lease exists"),
+    api_server_late("ailed to ensure lease exists"),
+    api_server_late("rror updating node status, will retry"),
     failure(
         "can only access node lease with the same name",
         "the API server refuses the kubelet's lease: its certificate is for another node name",

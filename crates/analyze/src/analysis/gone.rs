@@ -103,7 +103,7 @@ const RUNTIME: [&str; 25] = [
 ];
 
 /// Messages of every start, of other servers, and of errors that are not failed connections.
-const OTHERS: [&str; 10] = [
+const OTHERS: [&str; 11] = [
     // The API server, or the agent of a CNI plugin: runtimes listen on sockets and pipes.
     "dial tcp ",
     // cAdvisor looks for each runtime when it starts, and most nodes have one.
@@ -112,6 +112,7 @@ const OTHERS: [&str; 10] = [
     "yet to be successful",
     "may not have completed yet",
     "container factory",
+    "CRI-O not connected: ",
     "csi.sock",
     "device-plugin",
     "permission denied",

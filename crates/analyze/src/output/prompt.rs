@@ -4,6 +4,7 @@ use causes::Cause;
 use causes::finding::{Confidence, Culprit};
 
 use super::Seen;
+use super::cgroups::Cgroups;
 use super::form::Form;
 use super::io::Io;
 use super::load::Load;
@@ -207,6 +208,10 @@ impl Command {
         match program(&self.text).unwrap_or_default() {
             _ if text == TIMED_OUT_CODE && self.text.ends_with("echo $?") => {
                 self.hung("did not return in time", seen);
+                true
+            }
+            "cat" | "grep" if self.text.contains("/proc/cgroups") && !text.starts_with('#') => {
+                Cgroups::default().read(text, line, seen);
                 true
             }
             "cat" | "head" => freezer::read_file(&self.text, text, line, seen),

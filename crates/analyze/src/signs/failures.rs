@@ -243,6 +243,14 @@ pub(super) const FAILURES: &[Failure] = &[
         )
     },
     failure("A stop job is running for ", "a unit does not stop"),
+    Failure {
+        with: &["context deadline exceeded"],
+        lines: 2,
+        ..failure(
+            "failed: wait container",
+            "a container that was stopped does not end",
+        )
+    },
     failure("setting cgroup config", NO_CONTROL_GROUP),
     failure("unable to ensure pod container exists", NO_CONTROL_GROUP),
     Failure {

@@ -206,6 +206,7 @@ pub(super) const SIGNS: &[Sign] = &[
         CniPluginHang,
         Medium,
     ),
+    sign("AddNetwork gRPC call", Kubelet, CniPluginHang, Low).with(&[":50051"]),
     sign("failed to connect service", Kubelet, CniPluginHang, Low)
         .with(&[":50051"])
         .lines(2),
@@ -378,6 +379,6 @@ pub(super) const SIGNS: &[Sign] = &[
         .with(&["/var/lib/", "/var/log/", "/run/containerd/"])
         .without(&["/dev/", "cgroup"]),
     // du of one container's directory: a disk that is too slow for it, or that du itself fills.
-    sign("illing cmd [", Kubelet, DiskSaturated, Low).with(&["due to timeout"]),
+    sign("illing cmd [", Kubelet, DiskSaturated, Low).with(&["due to timeout", "[nice -n 19 du "]),
     sign("name is reserved", Kubelet, ContainerLock, Low).lines(3),
 ];

@@ -233,7 +233,7 @@ pub(super) const SIGNS: &[Sign] = &[
     sign("errno=512", Runtime, StorageUnresponsive, Medium),
     sign(": errno 512", Runtime, StorageUnresponsive, Medium),
     sign("/sys/fs/cgroup/memory", Runtime, MemoryCgroupLeak, High)
-        .with(&["cannot allocate memory", "no space left on device"])
+        .with(&["cannot allocate memory", "o space left on device"])
         // The directory is watched, and the limit is that of watches.
         .without(&["inotify_add_watch"]),
     sign(

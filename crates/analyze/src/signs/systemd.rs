@@ -147,6 +147,14 @@ pub(super) const SIGNS: &[Sign] = &[
         RepairLoop,
         Medium,
     ),
+    // All units that it can have are there.
+    sign(
+        "ctivation via systemd failed",
+        Systemd,
+        SystemdOverloaded,
+        Medium,
+    )
+    .with(&["Argument list too long"]),
     // The bus has delivered the request, and systemd has not answered it.
     sign(
         "Failed to start transient scope unit: Connection timed out",

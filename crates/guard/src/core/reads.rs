@@ -2,9 +2,9 @@
 //! stuck.
 //!
 //! ```text
-//!   called --nobody asks the same--> passed on ------------------> answered: to all who share it,
-//!      |                                                           but for those who wait longer
-//!      |                                                           than it was asked for
+//!   called --nobody asks the same--> passed on ------------------> answered: to all who share it;
+//!      |                                                           given up: asked again for those
+//!      |                                                           who wait longer than the asker
 //!      \---somebody asks the same, and nothing was told of the id since--> shared
 //!      \---it is stuck--> waits for its end, then asks anew; after 5 s DeadlineExceeded, and
 //!                         from then on at once, until the runtime answers it
@@ -36,8 +36,8 @@ struct Read {
     id: Id,
     request: Bytes,
     asked: Instant,
-    /// Whose request it is: the runtime was told until when that caller waits.
-    asker: Option<CallId>,
+    /// Whose request it is, and until when that caller waits: the runtime was told.
+    asker: Option<(CallId, Option<Instant>)>,
     /// Who gets the answer.
     callers: Vec<Reader>,
     /// Who asks anew when it has ended.
@@ -75,6 +75,15 @@ impl Read {
 
     fn key(&self) -> Key {
         (self.kind.status(), Some(self.id.clone()))
+    }
+
+    /// Whether whoever waits `until` then may get this answer: it is not given up before that, or
+    /// not before it is stuck.
+    fn lasts(&self, until: Option<Instant>, stuck: Instant) -> bool {
+        let Some((_, Some(given_up))) = self.asker else {
+            return true;
+        };
+        given_up >= stuck || until.is_some_and(|until| until <= given_up)
     }
 
     fn is_wanted(&self) -> bool {
@@ -156,14 +165,16 @@ impl Guard {
                 read.behind.push(reader);
                 return;
             }
-            if !read.is_stale && read.request == reader.request {
+            let stuck = now + self.settings.read_overdue;
+            let is_same = !read.is_stale && read.request == reader.request;
+            if is_same && read.lasts(reader.until, stuck) {
                 read.callers.push(reader);
                 return;
             }
         }
         let ask = self.pass_on(Purpose::Read(kind, id.clone()), call, now);
         let read = Read {
-            asker: Some(call),
+            asker: Some((call, reader.until)),
             callers: vec![reader.clone()],
             ..Read::new(kind, id, reader.request, now)
         };
@@ -203,7 +214,7 @@ impl Guard {
         let mut again = read.behind;
         for reader in read.callers {
             // The asker's time is over, perhaps, and not that of the others.
-            let is_anothers = read.asker.is_some_and(|asker| asker != reader.call);
+            let is_anothers = read.asker.is_some_and(|(asker, _)| asker != reader.call);
             let waits_on = reader.until.is_none_or(|until| asked.1 < until);
             match matches!(outcome, Outcome::GivenUp) && is_anothers && waits_on {
                 true => again.push(reader),

@@ -5,7 +5,7 @@
 //!   called --passed on--> answered in time
 //!      |         \--overdue: each id is asked; one that is silent keeps its last value
 //!      |                     all known --> the list          otherwise --> Unavailable
-//!      \--one like it is overdue already, or the last one was: the same, at once
+//!      \--one like it is overdue already, or took longest the last time: the same, at once
 //! ```
 //!
 //! Never a part of it: whose statistics are missing is evicted first.
@@ -50,8 +50,8 @@ pub(super) struct Stats {
     asked: BTreeMap<(Kind, Id), Instant>,
     /// How long the last good list took that came in time.
     usual: BTreeMap<Rpc, Duration>,
-    /// Lists of all ids of which the last one did not come in time: at the first caller's deadline
-    /// the runtime ends it, and the next one hangs as it did.
+    /// Lists of all ids that took the longest time, and of which none came in time since: at a
+    /// caller's deadline the runtime ends such a list, and the next one hangs as it did.
     late: BTreeSet<Rpc>,
 }
 
@@ -193,17 +193,14 @@ impl Guard {
             return;
         };
         let took = asked.1.saturating_duration_since(asked.0);
-        let is_late = took >= self.stats.overdue_after(list.rpc);
-        if kind_of(list.rpc).is_some() && asks_for_all(&list.request) {
-            match is_late {
-                true => self.stats.late.insert(list.rpc),
-                false => self.stats.late.remove(&list.rpc),
-            };
+        if took >= LONGEST && kind_of(list.rpc).is_some() && asks_for_all(&list.request) {
+            self.stats.late.insert(list.rpc);
         }
         if let Outcome::Messages(messages) = outcome {
             // At a deadline containerd answers with what it has by then.
-            if !is_late {
+            if took < self.stats.overdue_after(list.rpc) {
                 self.stats.usual.insert(list.rpc, took);
+                self.stats.late.remove(&list.rpc);
             }
             if let (Some(kind), [message], true) = (
                 kind_of(list.rpc),

@@ -165,6 +165,12 @@ pub(super) fn whole(data: Bytes) -> Body {
     Whole { data, trailers }.boxed()
 }
 
+/// A body without anything.
+pub(super) fn nothing() -> Body {
+    let (data, trailers) = (VecDeque::new(), None);
+    Whole { data, trailers }.boxed()
+}
+
 /// A body that is there whole.
 struct Whole {
     data: VecDeque<Bytes>,

@@ -193,6 +193,7 @@ impl Driver {
                 .run(KEPT_WITHIN, move || kept::write(&to, &saved))
                 .await;
             if let Some(Ok(())) = kept {
+                is_said = false;
                 continue;
             }
             if let Some(Err(error)) = kept

@@ -105,6 +105,10 @@ impl EventHub {
         let head = is_open
             .await
             .map_err(|_| "the stream was lost".to_owned())??;
+        // An error without a stream: nothing may follow.
+        if head.headers.contains_key("grpc-status") {
+            return Ok(Response::from_parts(head, super::answer::nothing()));
+        }
         let body = Reader {
             pieces: reader,
             has_ended: false,

@@ -318,8 +318,9 @@ fn what_could_not_be_saved_is_saved_later() {
 fn who_shares_a_read_waits_longer_than_the_one_who_asked_first() {
     let mut node = Node::new(20, CONTAINERS);
     node.hangs = |rpc, _| rpc == Rpc::ContainerStatus;
-    let first = node.start(Rpc::ContainerStatus, one(&container_id(7)));
-    let second = node.start(Rpc::ContainerStatus, one(&container_id(7)));
+    let read = one(&container_id(7));
+    let first = node.start_for(SECOND * 120, Rpc::ContainerStatus, read.clone());
+    let second = node.start_for(SECOND * 121, Rpc::ContainerStatus, read);
     assert_eq!(node.passed(), 1, "it is shared");
     // The runtime ends it when the first stops waiting.
     node.end(Rpc::ContainerStatus, Outcome::GivenUp);
@@ -328,6 +329,18 @@ fn who_shares_a_read_waits_longer_than_the_one_who_asked_first() {
     node.lift();
     node.pass(SECOND / 100);
     assert!(node.end_of(second).is_some_and(|end| end.is_some()));
+}
+
+#[test]
+fn a_read_that_its_caller_soon_gives_up_is_shared_with_nobody_who_waits_longer() {
+    let mut node = Node::new(20, CONTAINERS);
+    node.hangs = |rpc, _| rpc == Rpc::ContainerStatus;
+    let read = one(&container_id(7));
+    node.start_for(SECOND * 2, Rpc::ContainerStatus, read.clone());
+    node.start_for(SECOND, Rpc::ContainerStatus, read.clone());
+    assert_eq!(node.passed(), 1, "this one waits less long");
+    node.start_for(SECOND * 120, Rpc::ContainerStatus, read);
+    assert_eq!(node.passed(), 2);
 }
 
 #[test]

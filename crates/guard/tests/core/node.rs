@@ -424,15 +424,27 @@ impl Node {
 
     /// Calls, and does not wait.
     pub fn start(&mut self, rpc: Rpc, request: impl Into<Bytes>) -> CallId {
-        self.start_from(Caller::Client, rpc, request)
+        self.start_from(Caller::Client, rpc, request, None)
     }
 
     /// The same for our own relisting.
     pub fn start_ours(&mut self, rpc: Rpc, request: impl Into<Bytes>) -> CallId {
-        self.start_from(Caller::Ourselves, rpc, request)
+        self.start_from(Caller::Ourselves, rpc, request, None)
     }
 
-    fn start_from(&mut self, from: Caller, rpc: Rpc, request: impl Into<Bytes>) -> CallId {
+    /// The same for a caller that waits for so long.
+    pub fn start_for(&mut self, time: Duration, rpc: Rpc, request: impl Into<Bytes>) -> CallId {
+        let deadline = Some(self.now + time);
+        self.start_from(Caller::Client, rpc, request, deadline)
+    }
+
+    fn start_from(
+        &mut self,
+        from: Caller,
+        rpc: Rpc,
+        request: impl Into<Bytes>,
+        deadline: Option<Instant>,
+    ) -> CallId {
         self.last_call += 1;
         let (call, request) = (CallId(self.last_call), request.into());
         self.requests.insert(call, (rpc, request.clone()));
@@ -441,7 +453,7 @@ impl Node {
             rpc,
             request,
             from,
-            deadline: None,
+            deadline,
         });
         call
     }

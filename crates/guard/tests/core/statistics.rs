@@ -97,6 +97,21 @@ fn a_list_that_came_too_late_is_not_waited_for_again_until_one_comes_in_time() {
 }
 
 #[test]
+fn a_runtime_whose_statistics_always_take_some_seconds_is_waited_for_each_time() {
+    let mut node = Node::new(20, CONTAINERS);
+    node.hangs = |rpc, _| matches!(rpc, Rpc::ListContainerStats | Rpc::ContainerStats);
+    for _ in 0..3 {
+        let call = node.start(Rpc::ListContainerStats, NO_FILTER);
+        node.pass(Duration::from_secs(4));
+        assert_eq!(node.end_of(call), None);
+        node.pass(Duration::from_secs(2));
+        node.release(Rpc::ListContainerStats);
+        node.pass(Duration::from_secs(4));
+        assert!(node.end_of(call).flatten().is_some());
+    }
+}
+
+#[test]
 fn without_a_last_value_of_it_there_is_no_list() {
     let mut node = locked();
     let (list, took) = node.call(Rpc::ListContainerStats, NO_FILTER);

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use fastrand::Rng;
+use hyper::body::Body as _;
 use tokio::time::timeout;
 use wire::{Behind, Reply, Seen, connect, request};
 
@@ -235,6 +236,21 @@ async fn every_reader_of_events_gets_each_of_them_from_one_stream() {
     behind.outstanding(1).await;
     behind.stop().await;
     assert_eq!(wire::next_data(&mut reader).await, None, "its end is told");
+}
+
+#[tokio::test]
+async fn a_runtime_without_events_says_so_in_the_head_of_its_answer() {
+    let behind = Behind::start().await;
+    let (_, mut guarded) = behind.both().await;
+    behind.replies_with(Reply {
+        is_trailers_only: true,
+        ..Reply::default()
+    });
+    let path = "/runtime.v1.RuntimeService/GetContainerEvents";
+    let response = guarded.send(request(path, wire::framed(b""), &[])).await;
+    // A client of gRPC takes anything behind such a head for a broken stream.
+    assert!(response.body().is_end_stream());
+    assert_eq!(Seen::of(response).await.code().as_deref(), Some("12"));
 }
 
 #[tokio::test]

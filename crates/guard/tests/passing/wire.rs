@@ -239,7 +239,8 @@ async fn answer(
         let _counted = Counted(outstanding);
         return std::future::pending().await;
     }
-    if parts.uri.path().ends_with("/GetContainerEvents") {
+    let has_events = !state.lock().unwrap().reply.is_trailers_only;
+    if has_events && parts.uri.path().ends_with("/GetContainerEvents") {
         let (stream, pieces) = mpsc::channel(1);
         state.lock().unwrap().streams.push(stream);
         outstanding.send_modify(|count| *count += 1);

@@ -45,9 +45,25 @@ pub(crate) fn raise_sysctl(name: &str, now: u64, to: u64) -> String {
     format!("raise the limit (now {now}) at once with `sysctl -w {name}={to}`")
 }
 
-/// Adds the state of a shim and its runc processes to a finding, and how to unblock what waits
-/// for them.
+/// Adds the state of a shim and its runc processes to a finding of a call that hangs for its pod,
+/// and how to unblock what waits for them.
 pub(crate) fn blame(finding: &mut Finding, shim: &Shim, probes: &ProbeFacts) {
+    describe(finding, shim);
+    finding.advise_first(advice(shim, probes));
+}
+
+/// The same of a shim that is stopped, while no call is known to hang for its pod.
+pub(crate) fn resume(finding: &mut Finding, shim: &Shim) {
+    describe(finding, shim);
+    finding.advise_first(resume_shim(shim));
+}
+
+fn resume_shim(shim: &Shim) -> String {
+    let (pid, role) = (shim.process.pid, shim.role());
+    format!("run `kill -CONT {pid}` to resume the {role}; nothing is restarted")
+}
+
+fn describe(finding: &mut Finding, shim: &Shim) {
     let (role, named) = (shim.role(), shim.named());
     let evidence = &mut finding.evidence;
     evidence.push(format!("its {named} {}", shim.process.doing()));
@@ -58,7 +74,6 @@ pub(crate) fn blame(finding: &mut Finding, shim: &Shim, probes: &ProbeFacts) {
         let (who, doing) = (runc.label(), runc.doing());
         format!("below the {role}, {who} {doing}; it was started {age} ago")
     }));
-    finding.advise_first(advice(shim, probes));
 }
 
 /// Adds the state of the runc processes that the runtime waits for, and what to do about them.
@@ -90,11 +105,8 @@ pub(crate) fn blame_runc(finding: &mut Finding, runcs: &[&Process]) {
 fn advice(shim: &Shim, probes: &ProbeFacts) -> String {
     let pid = shim.process.pid;
     let stopped = shim.runc.iter().find(|runc| runc.is_stopped());
-    let oldest = shim
-        .runc
-        .iter()
-        .filter(|runc| runc.is_runc() && runc.age_seconds >= OLD);
-    let oldest = oldest.max_by(|one, other| one.age_seconds.total_cmp(&other.age_seconds));
+    let running = shim.runc.iter().filter(|runc| runc.is_runc());
+    let oldest = running.max_by(|one, other| one.age_seconds.total_cmp(&other.age_seconds));
     // Only containerd calls the shim of a pod; conmon and docker's shims are not called.
     let is_called = probes.may_be_containerd() && !shim.is_conmon();
     match (stopped, oldest) {
@@ -102,14 +114,19 @@ fn advice(shim: &Shim, probes: &ProbeFacts) -> String {
             "run `kill -CONT {pid}` to resume the shim, which frees the node at once; nothing is \
              restarted. If that does not help, run `kill -KILL {pid}`: only this pod is lost"
         ),
-        _ if shim.process.is_stopped() => {
-            format!("run `kill -CONT {pid}` to resume it; nothing is restarted")
-        }
+        _ if shim.process.is_stopped() => resume_shim(shim),
         (Some(runc), _) => format!(
             "run `kill -CONT {}` to resume the stopped {}, for which the others wait",
             runc.pid, runc.comm
         ),
         (None, Some(runc)) if cannot_be_killed(runc) => in_the_kernel(runc),
+        // It was seen when the look began, and may have ended since.
+        (None, Some(runc)) if runc.age_seconds < OLD => format!(
+            "run `pleg doctor` again in ten seconds: the call may wait for runc ({}), which had been \
+             running for {} only; kill no shim before that runc has ended",
+            runc.pid,
+            go(runc.age_seconds.floor())
+        ),
         (None, Some(runc)) if is_called => format!(
             "run `kill -KILL {}` to end the runc that the shim waits for; if that does not help, \
              run `kill -KILL {pid}` to end the shim: only this pod is lost",
@@ -201,6 +218,23 @@ mod tests {
             advice.contains("kill -CONT 200") && !advice.contains("KILL"),
             "{advice}"
         );
+    }
+
+    #[test]
+    fn while_a_runc_has_just_been_started_below_it_no_shim_is_to_be_killed() {
+        let node = |age| {
+            hung("containerd", "1.7.24")
+                .shim(99, false, &["c1"])
+                .process(200, 99, "runc")
+                .aged(200, age)
+        };
+        let young = first_advice(node(3.0));
+        assert!(
+            young.contains("runc (200)") && !young.contains("KILL"),
+            "{young}"
+        );
+        let old = first_advice(node(22.0));
+        assert!(old.starts_with("run `kill -KILL 200`"), "{old}");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use cri::Rpc;
 
 use super::Opinion;
 use crate::evidence::lack::{NOT_PROBED, lack};
-use crate::evidence::remedy::blame;
+use crate::evidence::remedy::{blame, resume};
 use crate::evidence::shims::{Shim, serving, shims, stopped_of_pod};
 use crate::evidence::who::{culprit, go, short, subject, unanswered};
 use crate::facts::NodeFacts;
@@ -126,7 +126,12 @@ fn of_stopped(probes: &ProbeFacts, shim: &Shim) -> Finding {
     finding
         .evidence
         .extend(unnoticed::of(probes, shim).map(unnoticed::says));
-    blame(&mut finding, shim, probes);
+    let its = |probe: &&Probe| probe.id.as_deref().is_some_and(|id| shim.ids.contains(&id));
+    let mut its_calls = probes.calls.iter().filter(its);
+    match its_calls.any(|probe| probe.outcome() == Outcome::Hung) {
+        true => blame(&mut finding, shim, probes),
+        false => resume(&mut finding, shim),
+    }
     finding
 }
 
@@ -165,7 +170,13 @@ mod tests {
         let facts = node("containerd", "1.7.24").shim(99, true, &["s1", "c1"]);
         let findings = found(judge(&facts.facts()));
         assert_eq!(findings[0].confidence, Confidence::Certain);
-        assert!(findings[0].advice[0].contains("kill -CONT 99"));
+        let advice = &findings[0].advice[0];
+        assert!(advice.contains("kill -CONT 99"), "{advice}");
+        // Nothing waits for it: it frees no node, and is not to be killed.
+        assert!(
+            !advice.contains("frees") && !advice.contains("KILL"),
+            "{advice}"
+        );
     }
 
     #[test]

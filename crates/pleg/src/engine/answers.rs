@@ -303,7 +303,9 @@ impl Engine {
         self.sweeper.on_host_ids(ids);
         self.failures.keep_ids(|id| self.sweeper.host_knows(id));
         let missing = self.missing(now.instant);
-        if !missing.any() || !self.relister.has_listed() && !self.sweeper.knows_ids() {
+        let one_comes = missing.sandboxes != missing.containers;
+        let knows_some = self.relister.has_listed() || self.sweeper.knows_ids();
+        if !missing.any() || !knows_some && !one_comes {
             return;
         }
         let beside = match (missing.sandboxes, missing.containers) {

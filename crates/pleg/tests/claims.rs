@@ -312,6 +312,43 @@ async fn nobody_is_blamed_while_the_whole_runtime_is_stopped() {
     }
 }
 
+/// As with SIGSTOP: the runtime goes on, and its answers lie in the socket.
+#[tokio::test(start_paused = true)]
+async fn the_time_in_which_we_did_not_run_ourselves_is_no_fault_of_the_runtime() {
+    for phase in [0.1, 0.3, 0.5, 0.9, 1.3] {
+        let node = Node::watch_with(generic(), |sim| many(sim, 4, &["app", "side"])).await;
+        node.at(3.0).await;
+        for call in LISTS.into_iter().chain(STATUSES) {
+            node.sim.fault(call, None, Fault::Slow(seconds(0.4)));
+        }
+        for round in 0..4 {
+            node.sim.exit(&format!("p{round}"), "app", 1);
+            node.pass(1.0 + phase).await;
+            tokio::time::advance(seconds(6.0)).await;
+            node.sample(3.0, |at, status| {
+                let (reason, message) = (status.health.reason, &status.health.message);
+                assert_eq!(reason, Reason::AllSeen, "{phase} at {at}: {message}");
+            })
+            .await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_hangs_while_we_do_not_run_is_named_soon_after() {
+    let node = Node::watch_with(generic(), |sim| many(sim, 4, &["app"])).await;
+    node.at(3.5).await;
+    node.sim.status_lock("p2", "app");
+    for _ in 0..3 {
+        node.pass(0.7).await;
+        tokio::time::advance(seconds(6.0)).await;
+    }
+    node.pass(4.0).await;
+    let status = node.status().await;
+    assert_eq!(status.health.reason, Reason::ContainerStuck);
+    assert_eq!(named(&status.stuck), ["p2/app.0".into()]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_status_of_another_id_is_refused() {
     for (call, id) in [

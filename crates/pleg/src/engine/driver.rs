@@ -40,6 +40,9 @@ const MOST_UNREAD: usize = 1024;
 /// The shortest sleep.
 const SHORTEST: Duration = Duration::from_millis(1);
 
+/// A wake-up that is so late is a pause of this process: it was stopped, frozen or starved.
+const PAUSE: Duration = Duration::from_secs(1);
+
 /// How many answers and events are taken in before we look at the clock and at commands again.
 const AT_ONCE: usize = 64;
 
@@ -55,6 +58,12 @@ pub(crate) struct Driver<R> {
     announcements: mpsc::Receiver<Announced>,
     announcer: mpsc::Sender<Announced>,
     flood: Arc<Flood>,
+}
+
+/// What the driver wakes up for.
+enum Next {
+    Command(Command),
+    Input(Input),
 }
 
 /// More events came than could be kept.
@@ -106,25 +115,34 @@ impl<R: Runtime> Driver<R> {
             let now = Instant::now();
             // What is due and waits for something else must not keep us busy.
             let alarm = self.engine.alarm(now).max(now + SHORTEST);
-            tokio::select! {
+            let next = tokio::select! {
                 biased;
                 // Whoever asks is answered, whatever floods us.
                 command = commands.recv() => match command {
-                    Some(command) => self.on_command(command),
+                    Some(command) => Next::Command(command),
                     None => return,
                 },
-                Some(input) = self.inbox.recv() => {
+                Some(input) = self.inbox.recv() => Next::Input(input),
+                () = self.flood.began.notified() => {
+                    self.flood.is_on.store(false, Ordering::Relaxed);
+                    Next::Input(Input::Flooded)
+                }
+                Some(announced) = self.announcements.recv() => {
+                    Next::Input(Input::Announced(announced))
+                }
+                () = sleep_until(alarm) => Next::Input(Input::Time),
+            };
+            let late = Instant::now().duration_since(alarm);
+            if late >= PAUSE {
+                tracing::info!("this process did not run for {late:.1?}");
+                self.engine.slept(late);
+            }
+            match next {
+                Next::Command(command) => self.on_command(command),
+                Next::Input(input) => {
                     self.step(input);
                     self.take_in_more();
                 }
-                () = self.flood.began.notified() => {
-                    self.flood.is_on.store(false, Ordering::Relaxed);
-                    self.step(Input::Flooded);
-                }
-                Some(announced) = self.announcements.recv() => {
-                    self.step(Input::Announced(announced));
-                }
-                () = sleep_until(alarm) => self.step(Input::Time),
             }
             while let Some(ended) = self.tasks.try_join_next() {
                 end_with(ended);

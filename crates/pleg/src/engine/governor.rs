@@ -89,6 +89,8 @@ pub struct Governor {
 struct Entry {
     about: About,
     since: Instant,
+    /// Since when it has been waited for: the same, and later by what we did not run ourselves.
+    waits: Instant,
     /// Its answer is taken for how it is with what it asks for.
     is_look: bool,
     /// Who else wants to ask the same, and waits for its end: one id in two pods.
@@ -176,6 +178,21 @@ impl Governor {
         entry.is_some_and(|entry| entry.is_look)
     }
 
+    /// Since when a call for the whole node has been waited for.
+    pub fn node_call_waits(&self, call: Rpc) -> Option<Instant> {
+        let entry = self.outstanding.get(&(call, None));
+        entry.map(|entry| entry.waits)
+    }
+
+    /// We did not run for so long, and could take in no answer: nobody is blamed for that time.
+    pub fn slept(&mut self, time: Duration) {
+        for entry in self.outstanding.values_mut() {
+            entry.waits += time;
+        }
+        self.moved += time;
+        self.answered += time;
+    }
+
     /// A call is made whose answer is taken for how it is with what it asks for.
     pub fn begin(&mut self, about: About, now: Instant) {
         self.begin_as(about, true, now);
@@ -201,6 +218,7 @@ impl Governor {
         let entry = Entry {
             about,
             since,
+            waits: since,
             is_look,
             behind: Vec::new(),
             stuck: None,
@@ -233,7 +251,7 @@ impl Governor {
             self.stalled = Some(now);
         }
         self.answered = now;
-        self.took = now.duration_since(entry.since);
+        self.took = now.duration_since(entry.waits);
         self.open = (self.open * 2).min(self.most);
         self.moved = now;
         Some(entry)
@@ -246,7 +264,7 @@ impl Governor {
         // Neither what was stuck nor a stall of the whole runtime is the measure of what is
         // usual.
         let stalled = self.stalled.is_some_and(|end| entry.since < end);
-        let took = now.duration_since(entry.since);
+        let took = now.duration_since(entry.waits);
         if entry.stuck.is_none() && key.1.is_some() && !stalled {
             self.evidence.took(key.0, took, now);
         }
@@ -273,7 +291,7 @@ impl Governor {
         }
         self.evidence.pass(now);
         let soonest = SUSPECT.min(self.status_overdue);
-        let is_late = |entry: &Entry| !entry.is_alone() && now >= entry.since + soonest;
+        let is_late = |entry: &Entry| !entry.is_alone() && now >= entry.waits + soonest;
         if !self.outstanding.values().any(is_late) {
             return;
         }
@@ -283,10 +301,10 @@ impl Governor {
                 continue;
             }
             let usual = self.evidence.usual(*call, entry.since);
-            let age = now.duration_since(entry.since);
+            let age = now.duration_since(entry.waits);
             // One that was answered right after this one was made may be the last before
             // the whole runtime stopped.
-            let later = entry.since + age / 2;
+            let later = entry.waits + age / 2;
             let own = self.evidence.own(&(*call, id.clone()));
             if age >= suspect_after(usual).max(own * 3 / 2)
                 && self.evidence.of_kind_since(*call, later)
@@ -306,7 +324,7 @@ impl Governor {
     /// Whether a status call has not been answered for as long as a prompt one never takes.
     pub fn is_any_late(&self, now: Instant) -> bool {
         let mut outstanding = self.outstanding.iter();
-        outstanding.any(|((_, id), entry)| id.is_some() && now >= entry.since + SUSPECT)
+        outstanding.any(|((_, id), entry)| id.is_some() && now >= entry.waits + SUSPECT)
     }
 
     /// How many status calls of each kind wait for their answer and are not known to be stuck.
@@ -368,7 +386,7 @@ impl Governor {
     pub fn slow_status(&self, now: Instant) -> Option<Duration> {
         let waiting = self.outstanding.iter();
         let waiting = waiting.filter(|((_, id), entry)| id.is_some() && entry.stuck.is_none());
-        let ages = waiting.map(|(_, entry)| now.duration_since(entry.since));
+        let ages = waiting.map(|(_, entry)| now.duration_since(entry.waits));
         ages.max().filter(|age| *age >= SLOW_STATUS)
     }
 
@@ -376,11 +394,9 @@ impl Governor {
     /// was asked.
     pub fn silent_since(&self) -> Option<Instant> {
         let waiting = self.outstanding.values();
-        let waiting = waiting.filter(|entry| entry.stuck.is_none());
-        let since = waiting.map(|entry| entry.since);
-        let since = since
-            .filter(|since| !self.evidence.any_since(*since))
-            .min()?;
+        let unanswered =
+            |entry: &&Entry| entry.stuck.is_none() && !self.evidence.any_since(entry.since);
+        let since = waiting.filter(unanswered).map(|entry| entry.waits).min()?;
         Some(since.max(self.answered))
     }
 
@@ -413,10 +429,10 @@ impl Governor {
         let suspects = self.outstanding.iter().filter(|((_, id), entry)| {
             // A runtime that answers nothing at all answers no witness either.
             let answers = self.evidence.good_since(entry.since);
-            id.is_some() && entry.stuck.is_none() && answers && now >= entry.since + SUSPECT
+            id.is_some() && entry.stuck.is_none() && answers && now >= entry.waits + SUSPECT
         });
         let mut alone = suspects.filter(|((call, _), entry)| {
-            let later = entry.since + SUSPECT / 2;
+            let later = entry.waits + SUSPECT / 2;
             let others = self.outstanding.iter();
             let others = others.filter(|((other, _), _)| other == call);
             let asked = others.filter(|(_, other)| other.since >= later).count();
@@ -431,8 +447,8 @@ impl Governor {
         let waiting = waiting.filter(|((_, id), entry)| id.is_some() && entry.stuck.is_none());
         let soonest = SUSPECT.min(self.status_overdue);
         let named = waiting.filter_map(|((call, _), entry)| {
-            if now < entry.since + soonest {
-                return Some(entry.since + soonest);
+            if now < entry.waits + soonest {
+                return Some(entry.waits + soonest);
             }
             let usual = self.evidence.usual(*call, entry.since);
             let own = self.evidence.own(&(*call, entry.about.id.clone()));
@@ -444,7 +460,7 @@ impl Governor {
                 overdue_after(usual, self.status_overdue, true),
                 overdue_after(usual, self.status_overdue, false),
             ];
-            let steps = steps.map(|step| entry.since + step);
+            let steps = steps.map(|step| entry.waits + step);
             steps.into_iter().filter(|time| *time > now).min()
         });
         let witness = self.failed.map(|failed| failed + ANOTHER_WITNESS);

@@ -76,6 +76,8 @@ enum State {
 #[derive(Debug)]
 pub(crate) struct Asking {
     begun: Moment,
+    /// For how long we did not run ourselves since.
+    slept: Duration,
     sandboxes: Asked<ListedSandbox>,
     containers: Asked<ListedContainer>,
     /// The larger of both lists, in bytes.
@@ -292,6 +294,7 @@ impl Relister {
     fn ask_lists(&mut self, begun: Moment) -> Ask {
         self.state = State::Asking(Asking {
             begun,
+            slept: Duration::ZERO,
             sandboxes: None,
             containers: None,
             largest: 0,
@@ -320,6 +323,13 @@ impl Relister {
         self.failed(error, now)
     }
 
+    /// We did not run for so long: the lists did not take that time.
+    pub(crate) fn slept(&mut self, time: Duration) {
+        if let State::Asking(asking) = &mut self.state {
+            asking.slept += time;
+        }
+    }
+
     /// Takes in an answer; gives how the relist ended once both lists have answered.
     pub(crate) fn on_list<R: ListRow>(
         &mut self,
@@ -336,6 +346,7 @@ impl Relister {
         standing.failed = answer.as_ref().err().and_then(by_itself);
         *R::asked(asking) = Some(answer.map(|listing| {
             let took = now.duration_since(asking.begun.instant);
+            let took = took.saturating_sub(asking.slept);
             standing.late = (took >= self.times.overdue()).then_some(took);
             standing.took = took;
             self.times.learn(took);
@@ -385,6 +396,7 @@ impl Relister {
             sandboxes: Some(sandboxes),
             containers: Some(containers),
             largest,
+            ..
         }) = &self.state
         else {
             return None;

@@ -166,6 +166,13 @@ impl Engine {
         }
     }
 
+    /// We did not run for so long, as in a frozen control group: what has been answered meanwhile
+    /// is yet to be taken in.
+    pub(crate) fn slept(&mut self, time: Duration) {
+        self.governor.slept(time);
+        self.relister.slept(time);
+    }
+
     /// One turn: takes in what has happened, and gives what is to be done.
     pub(crate) fn step(&mut self, input: Input, now: Moment) -> Vec<Action> {
         match input {
@@ -349,18 +356,18 @@ impl Engine {
         }
     }
 
-    /// When the outstanding calls for the whole node were made.
+    /// Since when the outstanding calls for the whole node have been waited for.
     fn node_calls(&self) -> impl Iterator<Item = Instant> {
         let calls = [Rpc::Version, Rpc::ListPodSandbox, Rpc::ListContainers];
         calls
             .into_iter()
-            .filter_map(|call| self.governor.node_call(call))
+            .filter_map(|call| self.governor.node_call_waits(call))
     }
 
     /// How long the calls for the whole node have been outstanding.
     pub(super) fn ages(&self, now: Instant) -> Ages {
         let age = |call| {
-            let since = self.governor.node_call(call)?;
+            let since = self.governor.node_call_waits(call)?;
             Some(now.duration_since(since))
         };
         Ages {

@@ -431,37 +431,6 @@ async fn a_list_fails_once_beside_a_hanging_one(hangs: Rpc, fails: Rpc) {
     assert!(told.contains(sees), "{told}");
 }
 
-/// One list hangs from the start on, and no id is known.
-async fn the_other_list_is_asked_for_again(hangs: Rpc) {
-    let node = Node::watch_knowing_no_host(|sim| {
-        three_pods(sim);
-        sim.fault(hangs, None, Fault::Hang);
-    })
-    .await;
-    node.at(10.0).await;
-    let (sees, blind) = match hangs {
-        Rpc::ListContainers => ("new.0", Blind::NewContainers),
-        _ => ("new/app.0", Blind::NewPods),
-    };
-    let status = node.status().await;
-    assert_eq!(status.blind, [blind], "{hangs} hangs");
-    assert_eq!(status.pods, 3, "{hangs} hangs");
-    for entry in node.pleg.cache().all() {
-        assert_eq!(entry.complete_as_of, None, "{hangs} hangs: {entry:?}");
-    }
-    node.told();
-    node.sim.run("new", &["app"]);
-    node.at(15.0).await;
-    let told = node.told();
-    assert!(told.contains(sees), "{told}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn while_one_list_hangs_from_the_start_on_the_other_one_shows_what_there_is() {
-    the_other_list_is_asked_for_again(Rpc::ListContainers).await;
-    the_other_list_is_asked_for_again(Rpc::ListPodSandbox).await;
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_list_that_failed_once_beside_one_that_hangs_is_asked_for_again() {
     a_list_fails_once_beside_a_hanging_one(Rpc::ListContainers, Rpc::ListPodSandbox).await;

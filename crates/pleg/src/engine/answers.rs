@@ -303,9 +303,7 @@ impl Engine {
         self.sweeper.on_host_ids(ids);
         self.failures.keep_ids(|id| self.sweeper.host_knows(id));
         let missing = self.missing(now.instant);
-        let one_comes = missing.sandboxes != missing.containers;
-        let knows_some = self.relister.has_listed() || self.sweeper.knows_ids();
-        if !missing.any() || !knows_some && !one_comes {
+        if !missing.any() || !self.relister.has_listed() && !self.sweeper.knows_ids() {
             return;
         }
         let beside = match (missing.sandboxes, missing.containers) {

@@ -32,7 +32,7 @@ impl ConditionObject {
     pub(super) fn begins(text: &str) -> Option<Self> {
         let (key, value) = field(text)?;
         (key == "lastHeartbeatTime").then(|| Self {
-            reported: value.parse().ok().and_then(conditions::wall_time),
+            reported: time(value),
             ..Self::default()
         })
     }
@@ -41,9 +41,7 @@ impl ConditionObject {
     /// a condition.
     pub(super) fn line(mut self, text: &str, line: u64, seen: &mut Seen) -> Option<Self> {
         match field(text) {
-            Some(("lastTransitionTime", value)) => {
-                self.since = value.parse().ok().and_then(conditions::wall_time)
-            }
+            Some(("lastTransitionTime", value)) => self.since = time(value),
             Some(("message", value)) => self.message = value.to_owned(),
             Some(("reason", value)) => self.reason = value.to_owned(),
             Some(("status", value)) => self.status = value.to_owned(),
@@ -87,4 +85,8 @@ fn field(text: &str) -> Option<(&str, &str)> {
     let (key, value) = text.split_once(':')?;
     let value = value.trim().trim_end_matches(',').trim_matches(['"', '\'']);
     Some((key.trim_matches('"'), value))
+}
+
+fn time(text: &str) -> Option<WallTime> {
+    conditions::wall_time(text.parse().ok()?)
 }

@@ -123,9 +123,10 @@ fn advice(shim: &Shim, probes: &ProbeFacts) -> String {
         // It was seen when the look began, and may have ended since.
         (None, Some(runc)) if runc.age_seconds < OLD => format!(
             "run `pleg doctor` again in ten seconds: the call may wait for runc ({}), which had been \
-             running for {} only; kill no shim before that runc has ended",
+             running for {} only; kill no {} before that runc has ended",
             runc.pid,
-            go(runc.age_seconds.floor())
+            go(runc.age_seconds.floor()),
+            shim.role()
         ),
         (None, Some(runc)) if is_called => format!(
             "run `kill -KILL {}` to end the runc that the shim waits for; if that does not help, \

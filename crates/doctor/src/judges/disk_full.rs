@@ -11,8 +11,11 @@ use crate::evidence::lack::lack;
 use crate::facts::NodeFacts;
 use crate::facts::host::Filesystem;
 
-/// If less than this share is left, writes fail or soon will.
+/// If less than this share is left, and less than the figures below, writes fail or soon will.
 const MIN_LEFT_SHARE: f64 = 0.01;
+/// A hundredth of a large disk is still room for days.
+const MIN_LEFT_BYTES: u64 = 1 << 30;
+const MIN_LEFT_INODES: u64 = 10_000;
 
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let host = &facts.host;
@@ -38,9 +41,12 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
 }
 
 fn full(root: &Filesystem) -> Option<Finding> {
-    let short = |left: u64, all: u64| all > 0 && left as f64 <= all as f64 * MIN_LEFT_SHARE;
+    let short = |left: u64, all: u64, least: u64| {
+        all > 0 && left <= least && left as f64 <= all as f64 * MIN_LEFT_SHARE
+    };
+    let few_bytes = short(root.bytes_available, root.bytes, MIN_LEFT_BYTES);
     let mut evidence = Vec::new();
-    if short(root.bytes_available, root.bytes) {
+    if few_bytes {
         evidence.push(format!(
             "{} has {} KiB of {} MiB left",
             root.path,
@@ -48,7 +54,7 @@ fn full(root: &Filesystem) -> Option<Finding> {
             root.bytes / 1024 / 1024
         ));
     }
-    if short(root.inodes_available, root.inodes) {
+    if short(root.inodes_available, root.inodes, MIN_LEFT_INODES) {
         evidence.push(format!(
             "{} has {} of {} inodes left",
             root.path, root.inodes_available, root.inodes
@@ -64,7 +70,7 @@ fn full(root: &Filesystem) -> Option<Finding> {
         return None;
     }
     let path = &root.path;
-    let counted = match short(root.bytes_available, root.bytes) {
+    let counted = match few_bytes {
         true => "du -x -d 3",
         false => "du -x -d 3 --inodes",
     };

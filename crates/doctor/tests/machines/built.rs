@@ -308,8 +308,14 @@ impl Machine {
             }
             Duration::from_secs(1)
         });
-        // A bus is no folder.
+        // A bus is no folder, and how full the disk below the folder is, is not this machine's.
         host.bus = self.bus.clone();
+        for root in &mut host.filesystems {
+            if let Fact::Known { value, .. } = root {
+                value.bytes_available = value.bytes;
+                value.inodes_available = value.inodes;
+            }
+        }
         let mut probes = self.probes.clone();
         if let Some(socket) = probes.endpoint.strip_prefix("unix:///") {
             let folder = TaskFolder::of(&root.join(socket), &root.join("run"), &root.join("proc"));

@@ -187,11 +187,19 @@ fn a_full_file_system_is_told_by_space_or_inodes_but_not_where_it_must_be_full()
         inodes_available,
         read_only,
     };
+    let large = |bytes_available, inodes_available| Filesystem {
+        bytes: 10 << 40,
+        inodes: 600 << 20,
+        ..root(bytes_available, inodes_available, false)
+    };
     for (root, found) in [
         (root(50 << 20, 900, false), 0),
         (root(0, 900, false), 1),
         (root(50 << 20, 3, false), 1),
         (root(0, 0, true), 0),
+        (large(90 << 30, 5 << 20), 0),
+        (large(900 << 20, 5 << 20), 1),
+        (large(90 << 30, 900), 1),
     ] {
         let mut facts = Machine::healthy().facts();
         facts.host.filesystems = vec![Fact::known(root, "/run")];

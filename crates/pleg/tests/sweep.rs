@@ -210,6 +210,29 @@ async fn whoever_starts_in_the_middle_of_the_fault_sees_by_what_the_host_knows()
 }
 
 #[tokio::test(start_paused = true)]
+async fn whoever_starts_in_the_middle_of_the_fault_and_knows_no_id_sees_nothing_new() {
+    for list in LISTS {
+        let node = Node::watch_knowing_no_host(|sim| {
+            three_pods(sim);
+            sim.fault(list, None, Fault::Hang);
+        })
+        .await;
+        node.at(12.0).await;
+        let status = node.status().await;
+        assert_eq!(status.pods, 0, "{list}");
+        assert_eq!(
+            status.blind,
+            [Blind::NewPods, Blind::NewContainers],
+            "{list}"
+        );
+        node.sim.lift_all();
+        node.at(16.0).await;
+        assert!(node.told().contains("synced"));
+        assert_eq!(node.status().await.blind, []);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_pod_whose_uid_the_host_does_not_tell_is_the_listed_one_of_its_name() {
     let owner = Owner {
         pod: PodRef {

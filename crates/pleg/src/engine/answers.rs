@@ -303,7 +303,7 @@ impl Engine {
         self.sweeper.on_host_ids(ids);
         self.failures.keep_ids(|id| self.sweeper.host_knows(id));
         let missing = self.missing(now.instant);
-        if !missing.any() || !self.relister.has_listed() && !self.sweeper.knows_ids() {
+        if !missing.any() || !self.can_sweep() {
             return;
         }
         let beside = match (missing.sandboxes, missing.containers) {
@@ -316,6 +316,12 @@ impl Engine {
         let slow = self.relister.are_slow() && !self.relister.stuck(ages).any();
         self.sweeper
             .begin(missing, beside, listed, slow, &self.governor, now);
+    }
+
+    /// Whether there is anything to ask for in place of a list. Nobody's ids are known without
+    /// the host's before the first lists, which then have shown that there are none.
+    pub(super) fn can_sweep(&self) -> bool {
+        self.relister.has_listed() || self.sweeper.knows_ids()
     }
 
     /// Takes in what a sweep was told of one id.

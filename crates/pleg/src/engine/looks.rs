@@ -403,11 +403,13 @@ impl Engine {
 
     fn blind(&self, ages: Ages) -> Vec<Blind> {
         let blind = self.relister.blind(ages);
+        // One list alone shows nothing; it does so beside a sweep.
+        let either = !self.can_sweep() && (blind.sandboxes || blind.containers);
         let containers =
             blind.containers && (blind.sandboxes || !self.sweeper.sees_new_containers());
         let blind = [
-            (Blind::NewPods, blind.sandboxes),
-            (Blind::NewContainers, containers),
+            (Blind::NewPods, blind.sandboxes || either),
+            (Blind::NewContainers, containers || either),
         ];
         let blind = blind.into_iter().filter(|(_, is_blind)| *is_blind);
         blind.map(|(what, _)| what).collect()

@@ -309,11 +309,12 @@ impl Engine {
         let beside = match (missing.sandboxes, missing.containers) {
             (false, true) => Some(List::Sandboxes),
             (true, false) => Some(List::Containers),
-            _ => self.relister.to_try_again(),
+            _ => self.relister.standing().to_try_again(),
         };
         let listed = self.records.listed().map(AsRef::as_ref);
         let ages = self.ages(now.instant);
-        let slow = self.relister.are_slow() && !self.relister.stuck(ages).any();
+        let slow =
+            self.relister.standing().is_slow() && !self.relister.standing().stuck(ages).any();
         self.sweeper
             .begin(missing, beside, listed, slow, &self.governor, now);
     }
@@ -420,7 +421,8 @@ impl Engine {
         });
         // What it could not see must have been said: that a list is only suspected is not.
         let blind = self.relister.blind(self.ages(now.instant));
-        let said = |missing: bool, blind: bool| !missing || blind || self.relister.are_slow();
+        let said =
+            |missing: bool, blind: bool| !missing || blind || self.relister.standing().is_slow();
         if sees_somebody
             && said(!swept.sandboxes_listed, blind.sandboxes)
             && said(!swept.sees_new_containers, blind.containers)

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::relister::Ages;
 use super::reporter::Seen;
 use super::rounds::{Ended, LASTING};
+use super::standing::Ages;
 use super::state::Engine;
 use crate::model::id::{Id, PodRef, PodUid};
 use crate::model::snapshot::Counts;
@@ -126,7 +126,7 @@ impl Engine {
         self.update_coverage(now);
         let mut lasting = self.lasting.keys();
         let is_settling = self.rounds.is_under_way()
-            || self.relister.is_catching_up()
+            || self.relister.standing().is_catching_up()
             || self.coverage.uninspected > 0
             || self.misses_somebody(now.instant)
             || lasting.any(|uid| self.differing.since(uid).is_some());
@@ -255,7 +255,7 @@ impl Engine {
             .chain(contradicted)
             .chain(self.doubts.failing())
             .collect();
-        let overdue = self.relister.is_overdue(ages);
+        let overdue = self.relister.standing().is_overdue(ages);
         let silent = self.governor.silent_since();
         let silent = silent.filter(|since| overdue && instant >= *since + self.silent_after());
         let mut stuck = self.stuck(ages, now);
@@ -295,7 +295,7 @@ impl Engine {
             kubelet_listed: self.relister.good_for_kubelet(),
             kubelet_cannot_list: self.relister.fails_kubelet() || cannot_list,
             kubelet_waits,
-            kubelet_lists_took: self.relister.for_kubelet_took(),
+            kubelet_lists_took: self.relister.standing().for_kubelet_took(),
             silent,
             slow_status,
         };
@@ -333,10 +333,10 @@ impl Engine {
 
     /// The calls that hang: first those for the whole node.
     fn stuck(&self, ages: Ages, now: Moment) -> Vec<OutstandingCall> {
-        let stuck = self.relister.stuck(ages);
+        let stuck = self.relister.standing().stuck(ages);
         // Beside a list that hangs it is only asked for to see whether the runtime lives.
         let beside_lists = ages.sandboxes.is_some() || ages.containers.is_some();
-        let overdue = self.relister.version_overdue_after();
+        let overdue = self.relister.standing().version_overdue_after();
         let version = ages.version.filter(|age| *age >= overdue && !beside_lists);
         let node = [
             (Rpc::Version, version),

@@ -5,7 +5,7 @@
 //!      |  Input: an answer, an event, a death, time       ^  Action: ask, open, watch
 //!      v                                                  |
 //!   engine: pure; knows no clock and does no IO ----------/
-//!      relister    when the two lists are due, and how it is with one that does not come
+//!      relister    when the two lists are due      standing    which is late, fails or hangs
 //!      sweeper     in its place: known ids, one by one
 //!      inspector   the pods that differ, side by side
 //!      processes   the kernel's hints        stream, proof    the runtime's hints
@@ -57,6 +57,7 @@ mod relister;
 mod report;
 mod reporter;
 mod rounds;
+mod standing;
 mod state;
 mod stream;
 mod sweeper;

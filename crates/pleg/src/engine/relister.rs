@@ -1,5 +1,4 @@
-//! The two lists: when they are due, what they say, and how it is with one that does not
-//! come.
+//! The two lists: when they are due, and what they say.
 //!
 //! ```text
 //!   Waiting --due--> AskingVersion (if nobody knows who answers) --> Asking (both lists at once)
@@ -14,7 +13,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::call::List;
-use super::list_times::ListTimes;
+use super::standing::{Ages, Missing, Standing};
 use crate::config::Config;
 use crate::model::grouping::Grouping;
 use crate::model::listed::{ListedContainer, ListedSandbox, Row};
@@ -29,9 +28,6 @@ use crate::runtime::{CallError, Listing};
 /// happens: a connection may be lost again and again.
 const TOO_LARGE_PAUSE: Duration = Duration::from_secs(30);
 const TOO_LARGE_LEAST: Duration = Duration::from_secs(5);
-
-/// Whatever lists usually take, one that takes longer than this hangs.
-const LONGEST: Duration = Duration::from_secs(30);
 
 /// Slow lists are followed by a pause of this part of their time: they cost the runtime most.
 const SLOW_PAUSE: u32 = 4;
@@ -49,14 +45,9 @@ pub(crate) struct Relister {
     requested: Option<Instant>,
     /// The one after that under way is wanted by then.
     hurried: Option<Instant>,
-    sandboxes: Standing,
-    containers: Standing,
-    /// The last good lists, by pod, and whether they were late.
+    standing: Standing,
+    /// The last good lists, by pod.
     grouping: Grouping,
-    late: bool,
-    /// The relist before the last one was late too.
-    slow_before: bool,
-    times: ListTimes,
     good: Good,
     /// Why the last relist failed, if it did, and when one failed last.
     failure: Option<CallError>,
@@ -112,23 +103,6 @@ impl ListRow for ListedContainer {
     }
 }
 
-/// How it is with one of the lists, from one relist to the next.
-#[derive(Debug, Default)]
-struct Standing {
-    /// Why it failed by itself when last answered, and not for want of a connection.
-    failed: Option<CallError>,
-    /// How long it took when it was last answered well.
-    took: Duration,
-    /// It was late when last answered, and took so long.
-    late: Option<Duration>,
-}
-
-/// The error, if a list failed by itself.
-fn by_itself(error: &CallError) -> Option<CallError> {
-    let is_away = matches!(error, CallError::Unavailable(_));
-    (!is_away).then(|| error.clone())
-}
-
 /// When lists were good.
 #[derive(Clone, Copy, Debug, Default)]
 struct Good {
@@ -165,42 +139,6 @@ pub(crate) struct Listed {
     pub(crate) late: bool,
 }
 
-/// Which of the lists do not come, or come late.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Missing {
-    pub(crate) sandboxes: bool,
-    pub(crate) containers: bool,
-}
-
-impl Missing {
-    pub(crate) fn any(self) -> bool {
-        self.sandboxes || self.containers
-    }
-
-    /// Whether whatever `other` lacks is missing here too.
-    pub(crate) fn covers(self, other: Self) -> bool {
-        self.sandboxes >= other.sandboxes && self.containers >= other.containers
-    }
-
-    /// The calls that are done without.
-    pub(crate) fn what(self) -> &'static str {
-        match (self.sandboxes, self.containers) {
-            (false, false) => "none",
-            (true, false) => "ListPodSandbox",
-            (false, true) => "ListContainers",
-            (true, true) => "ListPodSandbox and ListContainers",
-        }
-    }
-}
-
-/// How long the calls for the lists have been outstanding, whoever made them.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Ages {
-    pub(crate) version: Option<Duration>,
-    pub(crate) sandboxes: Option<Duration>,
-    pub(crate) containers: Option<Duration>,
-}
-
 impl Relister {
     pub(crate) fn new(config: &Config, now: Instant) -> Self {
         Self {
@@ -209,18 +147,19 @@ impl Relister {
             ask_version: true,
             requested: None,
             hurried: None,
-            sandboxes: Standing::default(),
-            containers: Standing::default(),
+            standing: Standing::new(config.list_overdue),
             grouping: Grouping::new(now, Arc::new([]), Arc::new([])),
-            late: false,
-            slow_before: false,
-            times: ListTimes::new(config.list_overdue),
             good: Good::default(),
             failure: None,
             failed_at: None,
             orphaned: 0,
             goes_on_without_version: false,
         }
+    }
+
+    /// How it is with each of the lists.
+    pub(crate) fn standing(&self) -> &Standing {
+        &self.standing
     }
 
     /// When the next relist is due; `None` while one is under way.
@@ -339,55 +278,31 @@ impl Relister {
         let State::Asking(asking) = &mut self.state else {
             return None;
         };
-        let standing = match R::LIST {
-            List::Sandboxes => &mut self.sandboxes,
-            List::Containers => &mut self.containers,
+        let answer = match answer {
+            Ok(listing) => {
+                let took = now.duration_since(asking.begun.instant);
+                self.standing
+                    .came(R::LIST, took.saturating_sub(asking.slept));
+                asking.largest = listing.bytes.max(asking.largest);
+                Ok(listing.rows)
+            }
+            Err(error) => {
+                self.standing.failed(R::LIST, &error);
+                Err(error)
+            }
         };
-        standing.failed = answer.as_ref().err().and_then(by_itself);
-        *R::asked(asking) = Some(answer.map(|listing| {
-            let took = now.duration_since(asking.begun.instant);
-            let took = took.saturating_sub(asking.slept);
-            standing.late = (took >= self.times.overdue()).then_some(took);
-            standing.took = took;
-            self.times.learn(took);
-            asking.largest = listing.bytes.max(asking.largest);
-            listing.rows
-        }));
+        *R::asked(asking) = Some(answer);
         self.end(now)
     }
 
     /// A list that a sweep asked for failed. Says whether that is new.
     pub(crate) fn sweep_list_failed(&mut self, list: List, error: &CallError) -> bool {
-        let Some(error) = by_itself(error) else {
-            return false;
-        };
-        self.standing_mut(list).failed.replace(error).is_none()
+        self.standing.failed_beside_a_sweep(list, error)
     }
 
     /// A list that a sweep asked for came.
     pub(crate) fn sweep_list_came(&mut self, list: List) {
-        self.standing_mut(list).failed = None;
-    }
-
-    /// The list that failed, and is to be tried again by a sweep in place of both: a relist
-    /// that waits for the other one does not.
-    pub(crate) fn to_try_again(&self) -> Option<List> {
-        let may_pass = |standing: &Standing| {
-            let failed = standing.failed.as_ref();
-            failed.is_some_and(|error| !matches!(error, CallError::TooLarge(_)))
-        };
-        match (may_pass(&self.sandboxes), may_pass(&self.containers)) {
-            (true, true) | (false, false) => None,
-            (true, false) => Some(List::Sandboxes),
-            (false, true) => Some(List::Containers),
-        }
-    }
-
-    fn standing_mut(&mut self, list: List) -> &mut Standing {
-        match list {
-            List::Sandboxes => &mut self.sandboxes,
-            List::Containers => &mut self.containers,
-        }
+        self.standing.came_beside_a_sweep(list);
     }
 
     fn end(&mut self, now: Instant) -> Option<Relisted> {
@@ -418,14 +333,13 @@ impl Relister {
         self.orphaned = snapshot.orphaned;
         self.failure = None;
         self.good.before = self.good.last.replace(begun.instant);
-        let longest = self.sandboxes.took.max(self.containers.took);
-        if largest <= MAX_MESSAGE_SIZE && longest < REQUEST_TIMEOUT {
+        if largest <= MAX_MESSAGE_SIZE && self.standing.longest() < REQUEST_TIMEOUT {
             self.good.for_kubelet = self.good.last;
         }
         Some(Relisted::Good(Listed {
             snapshot,
             begun,
-            late: self.slowest().is_some(),
+            late: self.standing.slowest().is_some(),
         }))
     }
 
@@ -457,15 +371,14 @@ impl Relister {
 
     /// The relist has ended well and was taken in; `period` is the pause that it is due.
     pub(crate) fn taken_in(&mut self, listed: &Listed, period: Duration, now: Instant) {
-        let pause = match (self.slowest(), self.late) {
+        let pause = match (self.standing.slowest(), self.standing.was_late()) {
             (None, _) => period,
             // What happened while they were late is asked for at once, one time.
             (Some(_), false) => Duration::ZERO,
             // Beside a stream their next good end is not waited for longer than they took.
             (Some(took), true) => period.min(self.period.max(took)).max(took / SLOW_PAUSE),
         };
-        self.slow_before = self.late;
-        self.late = listed.late;
+        self.standing.taken_in(listed.late);
         self.rest(now + pause, Some(listed.begun.instant));
     }
 
@@ -477,80 +390,22 @@ impl Relister {
         self.state = State::Waiting { due };
     }
 
-    /// How long the slower list took, if one was late when last answered.
-    fn slowest(&self) -> Option<Duration> {
-        self.sandboxes.late.max(self.containers.late)
-    }
-
-    /// Whether lists came late, and those that are asked for since are not in yet.
-    pub(crate) fn is_catching_up(&self) -> bool {
-        matches!(self.punctuality(), Lists::Late(_))
-    }
-
-    /// Whether lists come, and late each time.
-    pub(crate) fn are_slow(&self) -> bool {
-        matches!(self.punctuality(), Lists::Slow(_))
-    }
-
-    /// How the lists come that come.
-    fn punctuality(&self) -> Lists {
-        match self.slowest() {
-            None => Lists::Good,
-            Some(took) if self.slow_before => Lists::Slow(took),
-            Some(took) => Lists::Late(took),
-        }
-    }
-
-    /// Which lists are to be done without: they fail by themselves, hang, or are slow each
-    /// time. One is suspected early while the other one answers.
-    pub(crate) fn missing(&self, ages: Ages) -> Missing {
-        let overdue = self.times.overdue();
-        let suspect = self.times.suspect();
-        let hangs = |age: Option<Duration>, other: Option<Duration>| {
-            let others_answer = other.is_none_or(|other| other < suspect);
-            let limit = if others_answer { suspect } else { overdue };
-            age.is_some_and(|age| age >= limit)
-        };
-        let slow = |standing: &Standing| standing.late.is_some() && self.slow_before;
-        Missing {
-            sandboxes: self.sandboxes.failed.is_some()
-                || slow(&self.sandboxes)
-                || hangs(ages.sandboxes, ages.containers),
-            containers: self.containers.failed.is_some()
-                || slow(&self.containers)
-                || hangs(ages.containers, ages.sandboxes),
-        }
-    }
-
-    /// Which lists hang: they take longer than is usual, or, where they are late each time,
-    /// than twice what they took.
-    pub(crate) fn stuck(&self, ages: Ages) -> Missing {
-        let hangs = |age: Option<Duration>, late: Option<Duration>| {
-            age.is_some_and(|age| age >= self.hangs_after(late))
-        };
-        Missing {
-            sandboxes: hangs(ages.sandboxes, self.sandboxes.late),
-            containers: hangs(ages.containers, self.containers.late),
-        }
-    }
-
     /// How it is with the lists.
     pub(crate) fn trouble(&self, ages: Ages) -> Lists {
         // One that has failed beside a sweep is not to be had either.
-        let failed = [&self.sandboxes.failed, &self.containers.failed];
         let failure = self.failure.as_ref();
-        if self.stuck(ages).any() {
+        if self.standing.stuck(ages).any() {
             Lists::Stuck
-        } else if let Some(error) = failure.or_else(|| failed.into_iter().flatten().next()) {
+        } else if let Some(error) = failure.or_else(|| self.standing.failure()) {
             match (error, ages.version) {
                 // There is a connection again, and nothing comes over it.
-                (CallError::Unavailable(_), Some(age)) if age >= self.times.overdue() => {
+                (CallError::Unavailable(_), Some(age)) if age >= self.standing.overdue_after() => {
                     Lists::Stuck
                 }
                 _ => Lists::Failed(error.clone()),
             }
         } else {
-            self.punctuality()
+            self.standing.punctuality()
         }
     }
 
@@ -558,61 +413,24 @@ impl Relister {
     pub(crate) fn blind(&self, ages: Ages) -> Missing {
         // Then nothing is polled in place of a list either, until one is answered again and the
         // other is not.
-        let unreachable = self.failure.as_ref();
-        let unreachable = unreachable.is_some_and(|error| by_itself(error).is_none());
+        let unreachable = matches!(self.failure, Some(CallError::Unavailable(_)));
         let answered = match &self.state {
             State::Asking(asking) => (asking.sandboxes.is_some(), asking.containers.is_some()),
             State::Waiting { .. } | State::AskingVersion => (false, false),
         };
-        let stuck = self.stuck(ages);
+        let stuck = self.standing.stuck(ages);
+        let refused = self.standing.refused();
         // Before the first version is known no list is asked for.
-        let is_waiting = ages.version.is_some_and(|age| age >= self.times.overdue());
+        let is_waiting = ages
+            .version
+            .is_some_and(|age| age >= self.standing.overdue_after());
         let cannot = unreachable || is_waiting && matches!(self.state, State::AskingVersion);
         let sandboxes = cannot && !(answered.0 && stuck.containers);
         let containers = cannot && !(answered.1 && stuck.sandboxes);
         Missing {
-            sandboxes: sandboxes || self.sandboxes.failed.is_some() || stuck.sandboxes,
-            containers: containers || self.containers.failed.is_some() || stuck.containers,
+            sandboxes: sandboxes || refused.sandboxes || stuck.sandboxes,
+            containers: containers || refused.containers || stuck.containers,
         }
-    }
-
-    /// Whether any call for the whole node is overdue.
-    pub(crate) fn is_overdue(&self, ages: Ages) -> bool {
-        let ages = [ages.version, ages.sandboxes, ages.containers];
-        let overdue = self.times.overdue();
-        ages.into_iter().flatten().any(|age| age >= overdue)
-    }
-
-    /// After which time `Version` is overdue, which is asked for beside late lists.
-    pub(crate) fn version_overdue_after(&self) -> Duration {
-        self.hangs_after(self.slowest())
-    }
-
-    /// After which time a call hangs beside lists that took so long when they were `late`.
-    fn hangs_after(&self, late: Option<Duration>) -> Duration {
-        let overdue = self.times.overdue();
-        let late = late.filter(|_| self.slow_before);
-        late.map_or(overdue, |late| overdue.max(twice(late)))
-    }
-
-    /// After which time a list is overdue.
-    pub(crate) fn overdue_after(&self) -> Duration {
-        self.times.overdue()
-    }
-
-    /// Steps in the age of a list at which something changes by time alone.
-    pub(crate) fn steps(&self) -> impl Iterator<Item = Duration> {
-        let slow = self.slowest().map(twice);
-        [Some(self.times.suspect()), Some(self.times.overdue()), slow]
-            .into_iter()
-            .flatten()
-    }
-
-    /// How long a kubelet, which asks for one after the other, would have waited for the last
-    /// lists, and how much longer than we did.
-    pub(crate) fn for_kubelet_took(&self) -> (Duration, Duration) {
-        let (one, other) = (self.sandboxes.took, self.containers.took);
-        (one + other, one.min(other))
     }
 
     /// Why the last relist failed, if it did.
@@ -645,9 +463,4 @@ impl Relister {
     pub(crate) fn fails_kubelet(&self) -> bool {
         self.failure.is_some() || self.good.for_kubelet != self.good.last
     }
-}
-
-/// When a list hangs that took so long when it was late.
-fn twice(late: Duration) -> Duration {
-    (late * 2).min(LONGEST)
 }

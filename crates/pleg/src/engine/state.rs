@@ -16,9 +16,10 @@ use super::governor::{Governor, SUSPECT};
 use super::hint_budget::HintBudget;
 use super::inspector::Inspector;
 use super::processes::Processes;
-use super::relister::{Ages, Ask, Missing, Relister};
+use super::relister::{Ask, Relister};
 use super::reporter::Reporter;
 use super::rounds::{LASTING, Rounds};
+use super::standing::{Ages, Missing};
 use super::stream::{Due, Streaming};
 use super::sweeper::{Sweeper, about};
 use crate::config::Config;
@@ -230,7 +231,9 @@ impl Engine {
         if is_rare && self.governor.is_any_late(now.instant) {
             self.hurry(now);
         }
-        let long = self.governor.silent_after(self.relister.overdue_after());
+        let long = self
+            .governor
+            .silent_after(self.relister.standing().overdue_after());
         let silent = self.governor.silent_since();
         if silent.is_some_and(|since| now.instant >= since + long) {
             self.relister.hurry_anyway(now.instant);
@@ -317,7 +320,7 @@ impl Engine {
     fn listen_for_heartbeat(&mut self, now: Instant) {
         let ages = self.ages(now);
         let due = self.heartbeat + HEARTBEAT;
-        if ages.version.is_none() && now >= due && self.relister.is_overdue(ages) {
+        if ages.version.is_none() && now >= due && self.relister.standing().is_overdue(ages) {
             self.heartbeat = now;
             self.ask_node(Question::Version, Purpose::Heartbeat, now);
         }
@@ -379,7 +382,7 @@ impl Engine {
 
     /// Which lists are to be done without.
     pub(super) fn missing(&self, now: Instant) -> Missing {
-        self.relister.missing(self.ages(now))
+        self.relister.standing().missing(self.ages(now))
     }
 
     fn drive_stream(&mut self, now: Moment) {
@@ -409,7 +412,7 @@ impl Engine {
 
     /// When something is to be done although nothing happens.
     pub(crate) fn alarm(&self, now: Instant) -> Instant {
-        let steps = self.relister.steps();
+        let steps = self.relister.standing().steps();
         let since: Vec<Instant> = self.node_calls().collect();
         let silent = self.governor.silent_since();
         let silent = silent.map(|since| since + self.silent_after());
@@ -448,7 +451,7 @@ impl Engine {
 
     /// After how long without any answer the runtime is silent: a sweep has had its chance by then.
     pub(super) fn silent_after(&self) -> Duration {
-        let least = self.relister.overdue_after() + SUSPECT;
+        let least = self.relister.standing().overdue_after() + SUSPECT;
         self.governor.silent_after(least)
     }
 

@@ -20,7 +20,7 @@ use tokio::time::Instant;
 
 use super::call::{Call, Key, List, Question};
 use super::governor::Governor;
-use super::relister::Missing;
+use super::standing::Missing;
 use crate::model::id::{HostId, Id, Owner, PodRef, PodUid};
 use crate::model::listed::{ListedPod, ListedSandbox, SandboxState};
 use crate::model::wall_time::Moment;

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::engine::call::{Call, Key, List, Purpose, Question};
 use crate::engine::governor::Governor;
-use crate::engine::relister::Missing;
+use crate::engine::standing::Missing;
 use crate::model::id::PodUid;
 use crate::model::wall_time::Moment;
 use crate::runtime::About;

@@ -1,0 +1,277 @@
+//! How it is with the two lists, from one relist to the next.
+//!
+//! ```text
+//!   one that comes:        quick --late once--> late --late again--> slow --quick again--> quick
+//!   one that is awaited:   suspect (the other one has come) --> overdue --> stuck
+//!   one that was refused:  failed, until it comes
+//! ```
+
+use std::time::Duration;
+
+use super::call::List;
+use super::list_times::ListTimes;
+use crate::out::coverage::Lists;
+use crate::runtime::CallError;
+
+/// Whatever lists usually take, one that takes longer than this hangs.
+const LONGEST: Duration = Duration::from_secs(30);
+
+/// How it is with both lists.
+#[derive(Debug)]
+pub(crate) struct Standing {
+    sandboxes: OneList,
+    containers: OneList,
+    /// The last good lists were late.
+    late: bool,
+    /// The relist before was late too.
+    slow_before: bool,
+    times: ListTimes,
+}
+
+/// How it is with one of them.
+#[derive(Debug, Default)]
+struct OneList {
+    /// Why it failed by itself when last answered, and not for want of a connection.
+    failed: Option<CallError>,
+    /// How long it took when it was last answered well.
+    took: Duration,
+    /// It was late when last answered, and took so long.
+    late: Option<Duration>,
+}
+
+/// Which of the lists do not come, or come late.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Missing {
+    pub(crate) sandboxes: bool,
+    pub(crate) containers: bool,
+}
+
+impl Missing {
+    pub(crate) fn any(self) -> bool {
+        self.sandboxes || self.containers
+    }
+
+    /// Whether whatever `other` lacks is missing here too.
+    pub(crate) fn covers(self, other: Self) -> bool {
+        self.sandboxes >= other.sandboxes && self.containers >= other.containers
+    }
+
+    /// The calls that are done without.
+    pub(crate) fn what(self) -> &'static str {
+        match (self.sandboxes, self.containers) {
+            (false, false) => "none",
+            (true, false) => "ListPodSandbox",
+            (false, true) => "ListContainers",
+            (true, true) => "ListPodSandbox and ListContainers",
+        }
+    }
+}
+
+/// How long the calls for the lists have been outstanding, whoever made them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Ages {
+    pub(crate) version: Option<Duration>,
+    pub(crate) sandboxes: Option<Duration>,
+    pub(crate) containers: Option<Duration>,
+}
+
+impl Standing {
+    /// Lists are late after `overdue` at the earliest.
+    pub(super) fn new(overdue: Duration) -> Self {
+        Self {
+            sandboxes: OneList::default(),
+            containers: OneList::default(),
+            late: false,
+            slow_before: false,
+            times: ListTimes::new(overdue),
+        }
+    }
+
+    fn of(&mut self, list: List) -> &mut OneList {
+        match list {
+            List::Sandboxes => &mut self.sandboxes,
+            List::Containers => &mut self.containers,
+        }
+    }
+
+    /// A relist was told this list after so long.
+    pub(super) fn came(&mut self, list: List, took: Duration) {
+        let late = (took >= self.overdue_after()).then_some(took);
+        self.times.learn(took);
+        *self.of(list) = OneList {
+            failed: None,
+            took,
+            late,
+        };
+    }
+
+    /// A relist was refused this list. For want of a connection that says nothing of the list.
+    pub(super) fn failed(&mut self, list: List, error: &CallError) {
+        self.of(list).failed = by_itself(error);
+    }
+
+    /// A sweep was told this list.
+    pub(super) fn came_beside_a_sweep(&mut self, list: List) {
+        self.of(list).failed = None;
+    }
+
+    /// A sweep was refused this list. Says whether that is new.
+    pub(super) fn failed_beside_a_sweep(&mut self, list: List, error: &CallError) -> bool {
+        let Some(error) = by_itself(error) else {
+            return false;
+        };
+        self.of(list).failed.replace(error).is_none()
+    }
+
+    /// A relist ended well and was taken in.
+    pub(super) fn taken_in(&mut self, late: bool) {
+        self.slow_before = self.late;
+        self.late = late;
+    }
+
+    /// Whether the last good lists were late.
+    pub(super) fn was_late(&self) -> bool {
+        self.late
+    }
+
+    /// Why a list failed by itself, if one did.
+    pub(super) fn failure(&self) -> Option<&CallError> {
+        let failed = [&self.sandboxes.failed, &self.containers.failed];
+        failed.into_iter().flatten().next()
+    }
+
+    /// The list that failed, and is to be tried again by a sweep in place of both: a relist
+    /// that waits for the other one does not.
+    pub(crate) fn to_try_again(&self) -> Option<List> {
+        let may_pass = |list: &OneList| {
+            let failed = list.failed.as_ref();
+            failed.is_some_and(|error| !matches!(error, CallError::TooLarge(_)))
+        };
+        match (may_pass(&self.sandboxes), may_pass(&self.containers)) {
+            (true, true) | (false, false) => None,
+            (true, false) => Some(List::Sandboxes),
+            (false, true) => Some(List::Containers),
+        }
+    }
+
+    /// How long the slower list took, if one was late when last answered.
+    pub(super) fn slowest(&self) -> Option<Duration> {
+        self.sandboxes.late.max(self.containers.late)
+    }
+
+    /// Whether lists came late, and those that are asked for since are not in yet.
+    pub(crate) fn is_catching_up(&self) -> bool {
+        matches!(self.punctuality(), Lists::Late(_))
+    }
+
+    /// Whether lists come, and late each time.
+    pub(crate) fn is_slow(&self) -> bool {
+        matches!(self.punctuality(), Lists::Slow(_))
+    }
+
+    /// How the lists come that come.
+    pub(super) fn punctuality(&self) -> Lists {
+        match self.slowest() {
+            None => Lists::Good,
+            Some(took) if self.slow_before => Lists::Slow(took),
+            Some(took) => Lists::Late(took),
+        }
+    }
+
+    /// Which lists are to be done without: they fail by themselves, hang, or are slow each
+    /// time. One is suspected early while the other one answers.
+    pub(crate) fn missing(&self, ages: Ages) -> Missing {
+        let overdue = self.times.overdue();
+        let suspect = self.times.suspect();
+        let hangs = |age: Option<Duration>, other: Option<Duration>| {
+            let others_answer = other.is_none_or(|other| other < suspect);
+            let limit = if others_answer { suspect } else { overdue };
+            age.is_some_and(|age| age >= limit)
+        };
+        let slow = |list: &OneList| list.late.is_some() && self.slow_before;
+        let failed = self.refused();
+        Missing {
+            sandboxes: failed.sandboxes
+                || slow(&self.sandboxes)
+                || hangs(ages.sandboxes, ages.containers),
+            containers: failed.containers
+                || slow(&self.containers)
+                || hangs(ages.containers, ages.sandboxes),
+        }
+    }
+
+    /// Which lists fail by themselves.
+    pub(super) fn refused(&self) -> Missing {
+        Missing {
+            sandboxes: self.sandboxes.failed.is_some(),
+            containers: self.containers.failed.is_some(),
+        }
+    }
+
+    /// Which lists hang: they take longer than is usual, or, where they are late each time,
+    /// than twice what they took.
+    pub(crate) fn stuck(&self, ages: Ages) -> Missing {
+        let hangs = |age: Option<Duration>, late: Option<Duration>| {
+            age.is_some_and(|age| age >= self.hangs_after(late))
+        };
+        Missing {
+            sandboxes: hangs(ages.sandboxes, self.sandboxes.late),
+            containers: hangs(ages.containers, self.containers.late),
+        }
+    }
+
+    /// Whether any call for the whole node is overdue.
+    pub(crate) fn is_overdue(&self, ages: Ages) -> bool {
+        let ages = [ages.version, ages.sandboxes, ages.containers];
+        let overdue = self.overdue_after();
+        ages.into_iter().flatten().any(|age| age >= overdue)
+    }
+
+    /// After which time a list is overdue.
+    pub(crate) fn overdue_after(&self) -> Duration {
+        self.times.overdue()
+    }
+
+    /// After which time `Version` is overdue, which is asked for beside late lists.
+    pub(crate) fn version_overdue_after(&self) -> Duration {
+        self.hangs_after(self.slowest())
+    }
+
+    /// After which time a call hangs beside lists that took so long when they were `late`.
+    fn hangs_after(&self, late: Option<Duration>) -> Duration {
+        let overdue = self.overdue_after();
+        let late = late.filter(|_| self.slow_before);
+        late.map_or(overdue, |late| overdue.max(twice(late)))
+    }
+
+    /// Steps in the age of a list at which something changes by time alone.
+    pub(crate) fn steps(&self) -> impl Iterator<Item = Duration> {
+        let slow = self.slowest().map(twice);
+        [Some(self.times.suspect()), Some(self.times.overdue()), slow]
+            .into_iter()
+            .flatten()
+    }
+
+    /// How long a kubelet, which asks for one after the other, would have waited for the last
+    /// lists, and how much longer than we did.
+    pub(crate) fn for_kubelet_took(&self) -> (Duration, Duration) {
+        let (one, other) = (self.sandboxes.took, self.containers.took);
+        (one + other, one.min(other))
+    }
+
+    /// How long the list took that took longer when last answered well.
+    pub(super) fn longest(&self) -> Duration {
+        self.sandboxes.took.max(self.containers.took)
+    }
+}
+
+/// The error, if a list failed by itself.
+fn by_itself(error: &CallError) -> Option<CallError> {
+    let is_away = matches!(error, CallError::Unavailable(_));
+    (!is_away).then(|| error.clone())
+}
+
+/// When a list hangs that took so long when it was late.
+fn twice(late: Duration) -> Duration {
+    (late * 2).min(LONGEST)
+}

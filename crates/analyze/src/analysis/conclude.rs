@@ -138,6 +138,15 @@ fn of_signs(told: &mut Told, signs: &Signs) {
         if seen.lines < sign.lines {
             continue;
         }
+        let waits_itself = sign.cause == Cause::ShimUnresponsive
+            && sign.confidence <= Confidence::Medium
+            && told
+                .kernel
+                .iter()
+                .any(|(_, stack)| is_blocked_runtime(stack));
+        if waits_itself {
+            continue;
+        }
         // The kernel repeats it every ten seconds for as long as it waits.
         let confidence = match (sign.cause, sign.confidence, seen.lines) {
             (Cause::RtnlStuck, Confidence::High, 1) => Confidence::Medium,
@@ -163,6 +172,16 @@ fn of_signs(told: &mut Told, signs: &Signs) {
             told.tell(first);
         }
     }
+}
+
+/// Whether the kernel tells that a runtime itself does not get on: then it is late with every
+/// shim, for no fault of theirs.
+fn is_blocked_runtime(stack: &KernelStack) -> bool {
+    let runtime = matches!(
+        stack.process.as_deref(),
+        Some("containerd" | "dockerd" | "crio")
+    );
+    runtime && stack.blocked_seconds.is_some()
 }
 
 /// Where the first process of a container waits, once it has been told to end.

@@ -236,8 +236,10 @@ impl Input {
                 None if self.in_klog && is_continuation(line) => self.read_as(Kind::Unknown),
                 None => {
                     self.in_klog = false;
-                    self.unread += 1;
-                    self.wrapped(body, signs, told);
+                    if !self.blocked_task(&lossy(body)) {
+                        self.unread += 1;
+                        self.wrapped(body, signs, told);
+                    }
                 }
             },
             None => {
@@ -245,6 +247,16 @@ impl Input {
                 self.log(line, &carried, writer, found, told);
             }
         }
+    }
+
+    /// What the kernel says of a task that does not get on, behind whatever. Says whether that is so.
+    fn blocked_task(&mut self, text: &str) -> bool {
+        let at = memchr::memmem::find(text.as_bytes(), b"INFO: task ");
+        let Some(at) = at.filter(|_| text.contains(" blocked for more than ")) else {
+            return false;
+        };
+        self.kernel.line(&text[at..], self.lines);
+        true
     }
 
     /// A line that means nothing alone may be the end of the line before, which was wrapped where
@@ -290,11 +302,7 @@ impl Input {
             output::Took::Yes(kind) => {
                 self.read_as(kind);
                 // node-problem-detector's events quote the kernel's log.
-                if let Some(at) = memchr::memmem::find(text.as_bytes(), b"INFO: task ")
-                    && text.contains(" blocked for more than ")
-                {
-                    self.kernel.line(&text[at..], self.lines);
-                }
+                self.blocked_task(&text);
                 if self.output.lists_processes() {
                     self.ps.line(&text, self.lines);
                 }

@@ -176,11 +176,11 @@ pub(super) const FAILURES: &[Failure] = &[
     },
     Failure {
         with: DAEMONS,
-        ..failure("]: fatal error: ", CRASHED)
+        ..failure(": fatal error: ", CRASHED)
     },
     Failure {
         with: DAEMONS,
-        ..failure("]: panic: ", CRASHED)
+        ..failure(": panic: ", CRASHED)
     },
     Failure {
         with: NO_RESPONSE,
@@ -356,6 +356,13 @@ pub(super) const FAILURES: &[Failure] = &[
         ..failure(
             "no space left on device",
             "a file system cannot be mounted: the limit of mounts (fs.mount-max) is reached",
+        )
+    },
+    Failure {
+        with: &["update map ", "update: no space left"],
+        ..failure(
+            "no space left on device",
+            "a map of BPF programs is full: the network agent cannot add another entry",
         )
     },
     failure(

@@ -40,8 +40,8 @@ const MINUTES: &[&str] = &[
 
 pub(super) const SIGNS: &[Sign] = &[
     sign("panic: runtime error: ", Kubelet, KubeletInternal, Medium).with(&["kubelet"]),
-    sign("]: fatal error: ", Kubelet, KubeletInternal, Medium)
-        .with(&["kubelet[", "kubelet-wrapper["])
+    sign(": fatal error: ", Kubelet, KubeletInternal, Medium)
+        .with(&["kubelet[", "kubelet-wrapper[", " kubelet: "])
         .without(&["out of memory", "OS thread", "pthread_create", "newosproc"]),
     // Another kubelet has it, and whatever starts this one goes on.
     sign("bind: address already in use", Kubelet, RepairLoop, Low)
@@ -210,6 +210,12 @@ pub(super) const SIGNS: &[Sign] = &[
     sign("failed to connect service", Kubelet, CniPluginHang, Low)
         .with(&[":50051"])
         .lines(2),
+    sign(
+        "Cilium API client timeout exceeded",
+        Kubelet,
+        CniPluginHang,
+        Medium,
+    ),
     sign("subsys=cilium-cni", Kubelet, CniPluginHang, Medium)
         .with(LATE)
         .without(TOLD),

@@ -48,6 +48,8 @@ pub(super) const LASTING: &[Failure] = &[
         ..lasting("NodeNotReady event message", NOT_READY)
     },
     Failure {
+        // A start has that for a moment.
+        without: &["may not have completed yet"],
         lines: 1,
         ..lasting("ode became not ready", NOT_READY)
     },

@@ -21,6 +21,9 @@ const NO_DISK: &[&str] = &[
     "(via /proc/self/fd/",
     "mount through procfd",
     "error creating overlay mount to ",
+    // A map of BPF programs is full.
+    "update map ",
+    "update: no space left",
 ];
 
 /// How systemd names the units of runtimes.
@@ -32,6 +35,16 @@ const RUNTIME_UNITS: &[&str] = &[
 
 /// How syslog and the journal name them.
 const RUNTIMES: &[&str] = &["containerd[", "dockerd[", "crio["];
+
+/// The same, and where syslog does not tell the process.
+const RUNTIMES_OR_UNNUMBERED: &[&str] = &[
+    "containerd[",
+    "dockerd[",
+    "crio[",
+    " containerd: ",
+    " dockerd: ",
+    " crio: ",
+];
 
 /// Go's runtime gives up because the kernel makes no thread, which has signs of its own.
 const NO_THREAD: &[&str] = &["newosproc", "pthread_create", "thread exhaustion"];
@@ -142,10 +155,18 @@ pub(super) const SIGNS: &[Sign] = &[
         RuntimeUnresponsive,
         Medium,
     ),
-    sign("]: fatal error: ", Runtime, RuntimeUnresponsive, Medium)
-        .with(RUNTIMES)
+    sign(": fatal error: ", Runtime, RuntimeUnresponsive, Medium)
+        .with(RUNTIMES_OR_UNNUMBERED)
         .without(NO_THREAD),
-    sign("]: panic: ", Runtime, RuntimeUnresponsive, Medium).with(RUNTIMES),
+    sign(": panic: ", Runtime, RuntimeUnresponsive, Medium).with(RUNTIMES_OR_UNNUMBERED),
+    // After a message of this level it exits.
+    sign("level=fatal", Runtime, RuntimeUnresponsive, Medium).with(RUNTIMES),
+    sign(
+        "Failed to run CRI service",
+        Runtime,
+        RuntimeUnresponsive,
+        Medium,
+    ),
     sign("1.0.0-rc93", Runtime, RuncSeccompPipe, Medium),
     sign("unable to freeze", Runtime, RuncInitFrozen, Medium),
     sign("unable to thaw", Runtime, RuncInitFrozen, Medium),

@@ -1,0 +1,96 @@
+//! A runtime that fails, has gone, or accepts nobody.
+
+use cri::ApiVersion;
+use pleg::runtime::{CallError, Rpc};
+use sim::Fault;
+use sim::grpc::serve_as;
+use tokio::io::AsyncReadExt;
+
+use super::{ALONE, assert_narrow, causes, doctor, three_pods};
+use crate::support::{FakeRuntime, Pleg, serve_on};
+
+#[test]
+fn a_runtime_that_fails_every_status_is_not_called_healthy() {
+    let runtime = FakeRuntime::with_pods(&[]);
+    for pod in 0..60 {
+        runtime.sim.run(&format!("pod-{pod}"), &["x"]);
+    }
+    for why in [
+        CallError::Refused("Unknown: no".into()),
+        CallError::connection_refused(),
+    ] {
+        let fails = Fault::Fail(why);
+        runtime.sim.fault(Rpc::ContainerStatus, None, fails);
+        let report = doctor(&runtime, &["-o", "json"]).assert_code(1).value();
+        assert_eq!(causes(&report), ["runtime-unresponsive"]);
+        let finding = &report["findings"][0];
+        assert_eq!(finding["verdict"], "suspect");
+        let evidence = finding["evidence"].to_string();
+        let said = "60 of 60 ContainerStatus calls failed: the runtime ";
+        assert!(evidence.contains(said), "{evidence}");
+        let line = doctor(&runtime, &["--npd"]).assert_code(1).out;
+        assert!(line.starts_with("runtime-unresponsive: "), "{line}");
+    }
+}
+
+#[test]
+fn a_runtime_that_has_gone_is_told_from_one_that_never_was() {
+    let mut runtime = three_pods();
+    runtime.go_away();
+    let ended = doctor(&runtime, &[]).assert_code(1);
+    assert!(ended.out.contains("is gone"), "{}", ended.out);
+    std::fs::remove_file(runtime.socket()).unwrap();
+    let ended = doctor(&runtime, &[]).assert_code(1);
+    assert!(
+        ended.out.contains("no container runtime listens"),
+        "{}",
+        ended.out
+    );
+    assert_narrow(&ended.out);
+}
+
+/// A process that ends with a call unanswered, which is also what a restart looks like.
+async fn break_the_first_call(listener: &tokio::net::UnixListener) {
+    // Who only connects, to learn who listens, sends nothing.
+    while listener.accept().await.unwrap().0.read_u8().await.is_err() {}
+}
+
+#[test]
+fn a_runtime_that_ends_during_the_first_call_is_gone() {
+    let runtime = FakeRuntime::nowhere();
+    let _server = serve_on(&runtime.socket(), async |listener| {
+        break_the_first_call(&listener).await;
+    });
+    let ended = doctor(&runtime, &[]).assert_code(1);
+    assert!(ended.out.contains("is gone"), "{}", ended.out);
+}
+
+#[test]
+fn a_runtime_that_restarts_during_the_first_call_is_well() {
+    let runtime = FakeRuntime::nowhere();
+    let sim = runtime.sim.clone();
+    sim.run("a", &["x"]);
+    let _server = serve_on(&runtime.socket(), async move |listener| {
+        break_the_first_call(&listener).await;
+        serve_as(sim, listener, ApiVersion::V1).await.unwrap();
+    });
+    let ended = doctor(&runtime, &[]).assert_code(0);
+    assert!(ended.out.starts_with("Healthy: "), "{}", ended.out);
+}
+
+#[test]
+fn a_runtime_that_accepts_nobody_is_told_by_its_full_queue() {
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, listen, socket};
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("full.sock");
+    let listener = socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap();
+    bind(&listener, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+    listen(&listener, 0).unwrap();
+    let _waits_to_be_accepted = std::os::unix::net::UnixStream::connect(&path).unwrap();
+    let path = path.to_str().unwrap();
+    let args = [&["doctor", "-r", path, "-o", "json"], &ALONE[..]].concat();
+    let report = Pleg::new(&args).run().assert_code(1).value();
+    assert_eq!(causes(&report), ["runtime-unresponsive"]);
+    let summary = report["summary"].as_str().unwrap();
+    assert!(summary.contains("accept queue is full"), "{summary}");
+}

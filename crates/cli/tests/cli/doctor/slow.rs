@@ -1,0 +1,138 @@
+//! What is slow does not hang, and what a kubelet makes of it.
+
+use std::io::{Read, Write};
+use std::time::Duration;
+
+use pleg::runtime::{CallError, Rpc};
+use sim::Fault;
+use times::GoDuration;
+
+use super::{causes, doctor, three_pods};
+use crate::support::{FakeRuntime, Pleg};
+
+#[test]
+fn a_kubelet_whose_loop_stands_beside_a_quick_runtime_is_at_fault_itself() {
+    let runtime = three_pods();
+    let kubelet = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = kubelet.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        for stream in kubelet.incoming() {
+            let answer = "HTTP/1.0 500 Internal Server Error\r\n\r\n[+]ping ok\n\
+                          [-]syncloop failed: reason withheld\nhealthz check failed\n";
+            let mut stream = stream.unwrap();
+            let mut request = [0; 1024];
+            let _ = stream.read(&mut request);
+            stream.write_all(answer.as_bytes()).unwrap();
+        }
+    });
+    let path = runtime.path();
+    let args = [
+        "doctor",
+        "-r",
+        &path,
+        "--agent",
+        "off",
+        "--kubelet-healthz",
+        &address,
+    ];
+    let report = Pleg::new(&[&args[..], &["-o", "json"]].concat()).run();
+    let report = report.assert_code(1).value();
+    assert_eq!(causes(&report), ["kubelet-internal"]);
+}
+
+#[test]
+fn a_node_with_more_than_a_kubelet_can_inspect_is_told_what_it_carries() {
+    let runtime = FakeRuntime::with_pods(&[]);
+    for pod in 0..250 {
+        runtime.sim.run(&format!("pod-{pod}"), &["x", "y"]);
+    }
+    let slow = Fault::Slow(Duration::from_millis(300));
+    for call in [Rpc::ContainerStatus, Rpc::PodSandboxStatus] {
+        runtime.sim.fault(call, None, slow.clone());
+    }
+    // Three calls of 0.3 s for each of 250 pods: 225 s.
+    let report = doctor(&runtime, &["-o", "json"]).assert_code(1).value();
+    assert_eq!(causes(&report), ["too-many-containers"]);
+    let summary = report["summary"].as_str().unwrap();
+    assert!(summary.contains("all 250 pods"), "{summary}");
+    let evidence = report["findings"][0]["evidence"].to_string();
+    assert!(evidence.contains("p90 3"), "{evidence}");
+}
+
+#[test]
+fn what_is_slow_now_and_then_counts_as_a_kubelet_would_feel_it() {
+    let runtime = FakeRuntime::with_pods(&[]);
+    for pod in 0..700 {
+        let name = format!("pod-{pod:03}");
+        runtime.sim.run(&name, &["x"]);
+        if pod % 3 == 0 {
+            let slow = Fault::Slow(Duration::from_millis(400));
+            let id = format!("{name}/x.0");
+            runtime.sim.fault(Rpc::ContainerStatus, Some(&id), slow);
+        }
+    }
+    // On average 0.13 s for each of 700 containers: 93 s. Most of the calls take no time.
+    let report = doctor(&runtime, &["-o", "json"]).assert_code(1).value();
+    assert_eq!(causes(&report), ["too-many-containers"]);
+    let evidence = report["findings"][0]["evidence"].to_string();
+    let (_, each) = evidence.split_once("ContainerStatus ").unwrap();
+    let each: GoDuration = each.split(' ').next().unwrap().parse().unwrap();
+    assert!(each.0 > Duration::from_millis(50), "{evidence}");
+}
+
+#[test]
+fn where_every_call_is_slow_one_that_is_slower_does_not_hang() {
+    let runtime = three_pods();
+    let slow = |seconds| Fault::Slow(Duration::from_secs(seconds));
+    runtime.sim.fault(Rpc::PodSandboxStatus, None, slow(1));
+    runtime
+        .sim
+        .fault(Rpc::ContainerStatus, Some("b/x.0"), slow(3));
+    let report = doctor(&runtime, &["-o", "json"]).value();
+    let probes = report["probes"].as_array().unwrap().iter();
+    let hung = probes.filter(|probe| probe["outcome"] == "hung");
+    assert_eq!(hung.count(), 0, "{report:#}");
+    assert_eq!(causes(&report), Vec::<&str>::new(), "{report:#}");
+}
+
+#[test]
+fn one_that_is_only_slow_does_not_hang_and_nobody_is_accused() {
+    for (call, id) in [
+        (Rpc::ContainerStatus, Some("b/x.0")),
+        (Rpc::PodSandboxStatus, Some("b.0")),
+        (Rpc::ListContainers, None),
+    ] {
+        let runtime = three_pods();
+        let slow = Fault::Slow(Duration::from_secs(3));
+        runtime.sim.fault(call, id, slow);
+        let report = doctor(&runtime, &["-o", "json"]).value();
+        let probes = report["probes"].as_array().unwrap().iter();
+        let hung = probes.filter(|probe| probe["outcome"] == "hung");
+        assert_eq!(hung.count(), 0, "{report:#}");
+        assert_eq!(causes(&report), Vec::<&str>::new(), "{report:#}");
+        let summary = report["summary"].as_str().unwrap();
+        assert!(!summary.contains("responds normally"), "{summary}");
+    }
+}
+
+#[test]
+fn where_even_the_first_call_is_slow_a_list_gets_its_time() {
+    let runtime = three_pods();
+    let slow = |seconds| Fault::Slow(Duration::from_secs(seconds));
+    runtime.sim.fault(Rpc::Version, None, slow(1));
+    runtime.sim.fault(Rpc::ListContainers, None, slow(3));
+    let report = doctor(&runtime, &["-o", "json"]).value();
+    let mut probes = report["probes"].as_array().unwrap().iter();
+    let list = probes.find(|probe| probe["call"] == "ListContainers");
+    assert_eq!(list.unwrap()["outcome"], "ok", "{report:#}");
+}
+
+#[test]
+fn a_list_that_is_refused_for_its_size_is_that_cause() {
+    let runtime = three_pods();
+    let refused = CallError::TooLarge("received 17302190 vs. 16777216".into());
+    let fault = Fault::Fail(refused);
+    runtime.sim.fault(Rpc::ListContainers, None, fault);
+    let report = doctor(&runtime, &["-o", "json"]).assert_code(1).value();
+    assert_eq!(causes(&report), ["list-exceeds-grpc-limit"]);
+}

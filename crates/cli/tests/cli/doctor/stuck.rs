@@ -1,0 +1,221 @@
+//! Who is named where calls hang, and who is not.
+
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
+
+use pleg::runtime::{CALLS, Rpc};
+use serde_json::Value;
+use sim::Fault;
+
+use super::{ALONE, assert_narrow, causes, doctor, three_pods};
+use crate::support::{Agent, Ended, FakeRuntime, Pleg};
+
+#[test]
+fn under_the_status_lock_the_culprit_is_named_by_what_an_agent_knows() {
+    let runtime = three_pods();
+    let agent = Agent::watching(&runtime.endpoint());
+    agent.wait_healthy();
+    runtime.sim.status_lock("b", "y");
+    agent.wait("/v1/status", |answer| {
+        answer.json()["stuck"].as_array().unwrap().len() >= 2
+    });
+    let lists = runtime.sim.calls_made(Rpc::ListContainers);
+    let statuses = runtime.sim.most_outstanding();
+    let args = [
+        "doctor",
+        "-r",
+        &runtime.path(),
+        "--agent",
+        &agent.socket,
+        "-o",
+        "json",
+    ];
+    let report = Pleg::new(&args).run().assert_code(1).value();
+    assert_eq!(causes(&report), ["container-status-lock"]);
+    let summary = report["summary"].as_str().unwrap();
+    assert!(
+        summary.contains("container y of pod default/b"),
+        "{summary}"
+    );
+    // Nobody was asked twice for what the agent waits for.
+    assert_eq!(runtime.sim.calls_made(Rpc::ListContainers), lists);
+    assert!(runtime.sim.most_outstanding() <= statuses + 8);
+}
+
+fn by_nobody(runtime: &FakeRuntime, agent: &str, more: &[&str]) -> Option<Ended> {
+    let path = runtime.path();
+    let args = ["doctor", "-r", &path, "--agent", agent];
+    let args = [&args[..], &ALONE[2..], more].concat();
+    Some(Pleg::new(&args).by_nobody()?.run())
+}
+
+#[test]
+fn where_only_root_may_ask_the_agents_word_stands_for_the_runtimes() {
+    let runtime = three_pods().for_root_alone();
+    let Some(alone) = by_nobody(&runtime, "off", &[]) else {
+        return;
+    };
+    let alone = alone.assert_code(2);
+    let first = alone.out.split("\n\n").next().unwrap().replace('\n', " ");
+    assert!(first.contains("only root can open"), "{first}");
+
+    // Only root and the group that is wanted get an answer.
+    let closed = Agent::watching(&runtime.endpoint());
+    let refused = by_nobody(&runtime, &closed.socket, &[]).unwrap();
+    let said = refused.sentence();
+    assert!(said.ends_with("permission denied"), "{said}");
+    let agent = Agent::configured(&runtime.endpoint(), "socketGroup: 65534\n");
+    agent.wait_healthy();
+    let well = by_nobody(&runtime, &agent.socket, &[]).unwrap();
+    let page = well.assert_code(0).out;
+    let first = page.split("\n\n").next().unwrap().replace('\n', " ");
+    assert!(first.starts_with("Healthy: pleg-sim "), "{page}");
+    assert!(
+        first.ends_with("answers the agent on this node: all pods are up to date"),
+        "{page}"
+    );
+    assert!(page.contains("Not checked"), "{page}");
+    assert!(page.contains("is reported by the agent"), "{page}");
+    assert_narrow(&page);
+
+    runtime.sim.status_lock("b", "y");
+    agent.wait("/v1/status", |answer| {
+        answer.json()["stuck"].as_array().unwrap().len() >= 2
+    });
+    let bundle = tempfile::Builder::new().prefix("bundle").tempdir().unwrap();
+    std::fs::set_permissions(bundle.path(), Permissions::from_mode(0o777)).unwrap();
+    let path = bundle.path().join("node.json.gz");
+    let bundle = ["-o", "json", "--bundle", path.to_str().unwrap()];
+    let report = by_nobody(&runtime, &agent.socket, &bundle).unwrap();
+    let report = report.assert_code(1).value();
+    assert_eq!(causes(&report), ["container-status-lock"]);
+    let finding = &report["findings"][0];
+    assert_eq!(finding["culprit"]["pod"]["name"], "b");
+    assert_eq!(finding["culprit"]["container"], "y");
+    let evidence = finding["evidence"].to_string();
+    for said in [
+        "ListContainers has not answered for",
+        "ListPodSandbox is answered (reported by the agent",
+    ] {
+        assert!(evidence.contains(said), "{evidence}");
+    }
+    let there = Pleg::new(&["doctor", "-o", "json", "--from", bundle[3]]).run();
+    assert_eq!(there.assert_code(1).value(), report);
+}
+
+#[test]
+fn under_the_status_lock_the_ids_that_were_saved_lead_to_the_culprit() {
+    let runtime = three_pods();
+    let folder = tempfile::tempdir().unwrap();
+    let name = runtime.path().trim_start_matches('/').replace('/', "-");
+    let ids = ["a", "b", "c", "a/x.0", "b/x.0", "b/y.0", "c/x.0", "gone"];
+    let saved = serde_json::json!({"endpoint": runtime.endpoint(), "ids": ids});
+    std::fs::write(
+        folder.path().join(format!("{name}.json")),
+        saved.to_string(),
+    )
+    .unwrap();
+    runtime.sim.status_lock("b", "y");
+    let path = runtime.path();
+    let args = [&["doctor", "-r", &path, "-o", "json"], &ALONE[..]].concat();
+    let state = folder.path().to_str().unwrap();
+    let ended = Pleg::new(&args).env("PLEG_STATE_DIR", state).run();
+    let report = ended.assert_code(1).value();
+    assert_eq!(causes(&report), ["container-status-lock"], "{report:#}");
+    assert_eq!(report["findings"][0]["culprit"]["id"], "b/y.0");
+    assert_eq!(runtime.sim.calls_made(Rpc::ListContainers), 1);
+    let probes = report["probes"].as_array().unwrap();
+    assert!(
+        probes.iter().all(|probe| probe["id"] != "gone"),
+        "{probes:#?}"
+    );
+}
+
+#[test]
+fn it_ends_in_time_when_everything_hangs_and_leaves_no_pile_of_calls() {
+    let runtime = FakeRuntime::with_pods(&[("a", &["x"])]);
+    for pod in 0..40 {
+        runtime.sim.run(&format!("pod-{pod}"), &["x", "y"]);
+    }
+    for call in CALLS {
+        runtime.sim.fault(call, None, Fault::Hang);
+    }
+    runtime.sim.fault(sim::Rpc::Status, None, Fault::Hang);
+    let report = doctor(&runtime, &["-o", "json"]).assert_code(1).value();
+    assert_eq!(causes(&report)[0], "runtime-unresponsive");
+    for call in [Rpc::ListContainers, Rpc::ListPodSandbox] {
+        runtime.sim.lift(call, None);
+    }
+    // Both lists answer, and each id hangs: eight are asked, and no more.
+    let report = doctor(&runtime, &["-o", "json"]).assert_code(1).value();
+    assert_eq!(causes(&report)[0], "runtime-unresponsive");
+    assert!(
+        runtime.sim.most_outstanding() <= 8,
+        "{}",
+        runtime.sim.most_outstanding()
+    );
+}
+
+/// All calls hang from now on.
+fn hang_all(runtime: &sim::Sim) {
+    for call in pleg::runtime::CALLS {
+        runtime.fault(call, None, Fault::Hang);
+    }
+    runtime.fault(sim::Rpc::Status, None, Fault::Hang);
+}
+
+/// The runtime is what does not answer, and nothing in it is blamed.
+#[track_caller]
+fn assert_only_the_runtime_is_named(report: &Value) {
+    assert_eq!(causes(report), ["runtime-unresponsive"], "{report:#}");
+    let said = report["findings"].to_string() + &report["summary"].to_string();
+    assert!(!said.contains("pod-"), "{report:#}");
+}
+
+#[test]
+fn where_a_runtime_stops_in_the_middle_no_container_is_named_for_it() {
+    // After so many calls of that kind.
+    for (call, count) in [
+        (Rpc::Version, 1),
+        (Rpc::PodSandboxStatus, 5),
+        (Rpc::ContainerStatus, 2),
+        (Rpc::ContainerStatus, 40),
+    ] {
+        let runtime = FakeRuntime::with_pods(&[]);
+        for pod in 0..60 {
+            runtime.sim.run(&format!("pod-{pod}"), &["x"]);
+        }
+        for slow in [Rpc::ContainerStatus, Rpc::PodSandboxStatus] {
+            let slowly = Fault::Slow(Duration::from_millis(20));
+            runtime.sim.fault(slow, None, slowly);
+        }
+        let sim = runtime.sim.clone();
+        let stops = std::thread::spawn(move || {
+            while sim.calls_made(call) < count {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            hang_all(&sim);
+        });
+        let report = doctor(&runtime, &["-o", "json"]).assert_code(1).value();
+        stops.join().unwrap();
+        assert_only_the_runtime_is_named(&report);
+    }
+}
+
+#[test]
+fn where_everything_hangs_no_container_is_named_whose_id_was_saved() {
+    let runtime = FakeRuntime::with_pods(&[("pod-a", &["x"]), ("pod-b", &["x"])]);
+    let folder = tempfile::tempdir().unwrap();
+    let name = runtime.path().trim_start_matches('/').replace('/', "-");
+    let ids = ["pod-a", "pod-b", "pod-a/x.0", "pod-b/x.0"];
+    let saved = serde_json::json!({"endpoint": runtime.endpoint(), "ids": ids});
+    let file = folder.path().join(format!("{name}.json"));
+    std::fs::write(file, saved.to_string()).unwrap();
+    hang_all(&runtime.sim);
+    let path = runtime.path();
+    let args = [&["doctor", "-r", &path, "-o", "json"], &ALONE[..]].concat();
+    let state = folder.path().to_str().unwrap();
+    let ended = Pleg::new(&args).env("PLEG_STATE_DIR", state).run();
+    assert_only_the_runtime_is_named(&ended.assert_code(1).value());
+}

@@ -101,10 +101,11 @@ pub struct Environment {
 /// elsewhere (see [`Blocking`](crate::kernel::Blocking)), and has a deadline.
 pub type IdSource = Arc<dyn Fn() -> Ids + Send + Sync>;
 
-/// The attempt to read ids.
-pub type Ids = Pin<Box<dyn Future<Output = Vec<HostId>> + Send>>;
+/// The attempt to read ids: none where there is nothing to be read, and `None` if what is there
+/// could not be read now.
+pub type Ids = Pin<Box<dyn Future<Output = Option<Vec<HostId>>> + Send>>;
 
 /// For a host of which nothing is known.
 pub fn no_ids() -> IdSource {
-    Arc::new(|| Box::pin(async { Vec::new() }))
+    Arc::new(|| Box::pin(async { Some(Vec::new()) }))
 }

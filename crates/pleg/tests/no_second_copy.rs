@@ -362,7 +362,7 @@ impl World {
                     1 => sandboxes.map(HostId::from).collect(),
                     _ => sandboxes.chain(containers).map(HostId::from).collect(),
                 };
-                Box::pin(async move { ids })
+                Box::pin(async move { Some(ids) })
             }),
             kernel: match self.rng.bool() {
                 true => Some(Arc::new(self.sim.clone())),

@@ -1,6 +1,7 @@
 //! Ids that are known although a list hangs: the runtime's directories show them, and an
 //! agent that ran here saved them.
 
+use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -20,13 +21,13 @@ pub(crate) use saved_set::SavedSet;
 /// How long the disk may take to tell the ids.
 const DEADLINE: Duration = Duration::from_secs(1);
 
-/// The ids that the directories of the runtime at `endpoint` show, without names; none where they
-/// cannot be read.
+/// The ids that the directories of the runtime at `endpoint` show, without names; none where there
+/// are no such directories.
 pub fn host_ids(endpoint: &Endpoint) -> IdSource {
     let directories = runtime_folder::folders(endpoint);
     source(move || {
-        let ids = runtime_folder::ids(&directories);
-        ids.into_iter().map(HostId::from).collect()
+        let ids = runtime_folder::ids(&directories)?;
+        Ok(ids.into_iter().map(HostId::from).collect())
     })
 }
 
@@ -36,25 +37,36 @@ pub fn known_ids(endpoint: &Endpoint, state_directory: &Path) -> IdSource {
     let saved = SavedSet::new(endpoint, state_directory);
     let owners = Mutex::<Owners>::default();
     source(move || {
-        let mut ids = runtime_folder::ids(&directories);
-        ids.extend(saved.ids());
+        let saved = saved.ids();
+        let mut ids = match runtime_folder::ids(&directories) {
+            // What an agent saved is better than nothing.
+            Err(_) if !saved.is_empty() => Vec::new(),
+            told => told?,
+        };
+        ids.extend(saved);
         let mut owners = owners.lock().unwrap_or_else(PoisonError::into_inner);
-        owners.name(ids, &directories)
+        Ok(owners.name(ids, &directories))
     })
 }
 
 /// What this reads, which may block.
-fn source(read: impl Fn() -> Vec<HostId> + Send + Sync + 'static) -> IdSource {
+fn source(read: impl Fn() -> io::Result<Vec<HostId>> + Send + Sync + 'static) -> IdSource {
     let read = Arc::new(read);
     let blocking = Blocking::default();
     Arc::new(move || {
         let (read, blocking) = (read.clone(), blocking.clone());
         Box::pin(async move {
-            let ids = blocking.run(DEADLINE, move || read()).await;
-            ids.unwrap_or_else(|| {
-                tracing::debug!("the ids that this machine knows cannot be read in time");
-                Vec::new()
-            })
+            match blocking.run(DEADLINE, move || read()).await {
+                Some(Ok(ids)) => Some(ids),
+                Some(Err(error)) => {
+                    tracing::debug!("the ids that this machine knows cannot be read: {error}");
+                    None
+                }
+                None => {
+                    tracing::debug!("the ids that this machine knows cannot be read in time");
+                    None
+                }
+            }
         })
     })
 }

@@ -6,6 +6,7 @@
 //! removal. CRI-O keeps its own in the storage that it shares with podman; of dockerd's the
 //! containerd behind it knows what runs.
 
+use std::io;
 use std::path::PathBuf;
 
 use cri::Endpoint;
@@ -36,14 +37,28 @@ const DOCKER: [&str; 2] = [
     "/run/containerd/io.containerd.runtime.v2.task/moby",
 ];
 
-/// The ids that these folders show. May block.
-pub fn ids(folders: &[PathBuf]) -> Vec<Id> {
-    let entries = folders.iter().filter_map(|folder| folder.read_dir().ok());
-    let names = entries
-        .flatten()
-        .filter_map(|entry| Some(entry.ok()?.file_name()));
-    let ids = names.filter_map(|name| name.into_string().ok());
-    ids.filter(|name| is_id(name)).map(Id::from).collect()
+/// The ids that these folders show. May block. Fails if a folder cannot be read now, for want of
+/// file descriptors or by a broken disk; one that is not there, or that we may never read, shows
+/// none.
+pub fn ids(folders: &[PathBuf]) -> io::Result<Vec<Id>> {
+    let mut ids = Vec::new();
+    for folder in folders {
+        let entries = match folder.read_dir() {
+            Ok(entries) => entries,
+            Err(error) if is_not_for_us(&error) => continue,
+            Err(error) => return Err(error),
+        };
+        for entry in entries {
+            let name = entry?.file_name().into_string();
+            ids.extend(name.ok().filter(|name| is_id(name)).map(Id::from));
+        }
+    }
+    Ok(ids)
+}
+
+fn is_not_for_us(error: &io::Error) -> bool {
+    use io::ErrorKind::{NotADirectory, NotFound, PermissionDenied};
+    matches!(error.kind(), NotFound | NotADirectory | PermissionDenied)
 }
 
 /// The folders of the runtime at `endpoint`.
@@ -78,12 +93,21 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let endpoint = Endpoint::new(root.path().join("containerd.sock"));
         let folders = folders(&endpoint);
-        assert_eq!(ids(&folders), []);
+        assert_eq!(ids(&folders).unwrap(), []);
         let id = "0123456789abcdef".repeat(4);
         let tasks = root.path().join(KEPT[0]);
         std::fs::create_dir_all(tasks.join(&id)).unwrap();
         std::fs::create_dir_all(tasks.join("not-an-id")).unwrap();
-        assert_eq!(ids(&folders), [Id::from(id)]);
+        assert_eq!(ids(&folders).unwrap(), [Id::from(id)]);
+    }
+
+    /// A link to itself can be followed by nobody, not even by root.
+    #[test]
+    fn a_folder_that_is_there_and_cannot_be_read_is_not_an_empty_one() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("containers");
+        std::os::unix::fs::symlink(&folder, &folder).unwrap();
+        assert!(ids(&[folder]).is_err());
     }
 
     #[test]

@@ -302,6 +302,8 @@ async fn probes(
     let asking = Asking {
         endpoint,
         ids: ids
+            .ok()
+            .flatten()
             .unwrap_or_default()
             .into_iter()
             .map(|known| known.id)

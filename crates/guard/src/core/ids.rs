@@ -249,7 +249,7 @@ impl Ids {
                 self.host.knows = HostKnows::Nothing;
                 return;
             }
-            (HostIds::Late, _) => return,
+            (HostIds::Unread, _) => return,
         };
         self.host.knows = HostKnows::All(asked);
         let ids: BTreeSet<Id> = ids.into_iter().collect();

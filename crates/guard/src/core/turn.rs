@@ -105,8 +105,8 @@ pub enum Input {
 pub enum HostIds {
     /// All of them, and perhaps others.
     All(Vec<Id>),
-    /// It cannot be read in time.
-    Late,
+    /// What is there could not be read, or not in time.
+    Unread,
     /// There is nothing that could be read.
     CannotTell,
 }

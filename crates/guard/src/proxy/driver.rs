@@ -339,9 +339,11 @@ impl Driver {
                 let (driver, ids) = (self.clone(), (self.ids)());
                 spawn(async move {
                     let told = match timeout(HOST, ids).await {
-                        Ok(ids) if ids.is_empty() => HostIds::CannotTell,
-                        Ok(ids) => HostIds::All(ids.into_iter().map(|known| known.id).collect()),
-                        Err(_) => HostIds::Late,
+                        Ok(Some(ids)) if ids.is_empty() => HostIds::CannotTell,
+                        Ok(Some(ids)) => {
+                            HostIds::All(ids.into_iter().map(|known| known.id).collect())
+                        }
+                        Ok(None) | Err(_) => HostIds::Unread,
                     };
                     driver.step(Input::HostIds(told), None);
                 });

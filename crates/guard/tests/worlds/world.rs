@@ -406,6 +406,7 @@ impl World {
 
     fn host(&mut self) {
         let told = match self.host_tells {
+            true if !self.is_ordinary && self.rng.u8(0..8) == 0 => HostIds::Unread,
             true => {
                 let alive = self.runtime.alive().map(|(id, _)| id.clone());
                 let all = alive.chain([self.runtime.next_id()]);

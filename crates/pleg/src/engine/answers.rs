@@ -299,7 +299,7 @@ impl Engine {
     }
 
     /// The host has said which ids it knows: a sweep begins, if there is anything to ask for.
-    pub(super) fn begin_sweep(&mut self, ids: Vec<HostId>, now: Moment) {
+    pub(super) fn begin_sweep(&mut self, ids: Option<Vec<HostId>>, now: Moment) {
         self.sweeper.on_host_ids(ids);
         self.failures.keep_ids(|id| self.sweeper.host_knows(id));
         let missing = self.missing(now.instant);

@@ -57,7 +57,7 @@ pub(crate) enum Input {
     /// A container's process died.
     Died(Id),
     /// The host knows of these ids.
-    HostIds(Vec<HostId>),
+    HostIds(Option<Vec<HostId>>),
     /// Somebody wants a relist that is begun after this.
     Relist(Instant),
     /// Somebody wants a pod inspected.

@@ -95,10 +95,13 @@ impl Sweeper {
         due
     }
 
-    /// The host said which ids it knows.
-    pub(crate) fn on_host_ids(&mut self, ids: Vec<HostId>) {
+    /// The host said which ids it knows; `None` if it could not tell now, so that what it said
+    /// before is the last that is known.
+    pub(crate) fn on_host_ids(&mut self, ids: Option<Vec<HostId>>) {
         self.asking_host = false;
-        self.host_ids = ids.into_iter().map(|it| (it.id, it.owner)).collect();
+        if let Some(ids) = ids {
+            self.host_ids = ids.into_iter().map(|it| (it.id, it.owner)).collect();
+        }
     }
 
     /// Whether the host knew of this id when it was last asked.

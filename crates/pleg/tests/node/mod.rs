@@ -170,7 +170,7 @@ impl Node {
         let ids = |_: &Sim| -> IdSource {
             Arc::new(move || {
                 let only = only.clone();
-                Box::pin(async move { only })
+                Box::pin(async move { Some(only) })
             })
         };
         Self::begin(Sim::new(), None, ids, generic(), prepare).await
@@ -391,7 +391,7 @@ fn ids(sim: &Sim) -> IdSource {
             known(&it.id, &of.pod, name)
         });
         let ids: Vec<HostId> = sandboxes.chain(containers).collect();
-        Box::pin(async move { ids })
+        Box::pin(async move { Some(ids) })
     })
 }
 
@@ -402,7 +402,7 @@ fn ids_and(more: &[&str]) -> impl FnOnce(&Sim) -> IdSource {
         let known = ids(sim);
         Arc::new(move || {
             let (known, more) = (known(), more.clone());
-            Box::pin(async move { known.await.into_iter().chain(more).collect() })
+            Box::pin(async move { Some(known.await?.into_iter().chain(more).collect()) })
         })
     }
 }

@@ -315,22 +315,101 @@ async fn nobody_is_blamed_while_the_whole_runtime_is_stopped() {
 /// As with SIGSTOP: the runtime goes on, and its answers lie in the socket.
 #[tokio::test(start_paused = true)]
 async fn the_time_in_which_we_did_not_run_ourselves_is_no_fault_of_the_runtime() {
-    for phase in [0.1, 0.3, 0.5, 0.9, 1.3] {
+    let phases = (0..14).map(|phase| f64::from(phase) / 10.0);
+    let pauses = [0.6, 6.0, 12.0, 18.0, 200.0];
+    for (phase, pause) in phases.flat_map(|phase| pauses.map(|pause| (phase, pause))) {
         let node = Node::watch_with(generic(), |sim| many(sim, 4, &["app", "side"])).await;
         node.at(3.0).await;
         for call in LISTS.into_iter().chain(STATUSES) {
             node.sim.fault(call, None, Fault::Slow(seconds(0.4)));
         }
-        for round in 0..4 {
+        for round in 0..3 {
             node.sim.exit(&format!("p{round}"), "app", 1);
             node.pass(1.0 + phase).await;
-            tokio::time::advance(seconds(6.0)).await;
-            node.sample(3.0, |at, status| {
-                let (reason, message) = (status.health.reason, &status.health.message);
-                assert_eq!(reason, Reason::AllSeen, "{phase} at {at}: {message}");
-            })
-            .await;
+            tokio::time::advance(seconds(pause)).await;
+            is_well(&node, 3.0, &format!("{pause} s after {phase} s")).await;
+            node.sim.start_again(&format!("p{round}"), "app");
+            is_well(&node, 3.0, "and later").await;
         }
+    }
+}
+
+/// Nobody is blamed for anything.
+async fn is_well(node: &Node, time: f64, case: &str) {
+    node.sample(time, |at, status| {
+        let message = &status.health.message;
+        assert_eq!(
+            status.health.reason,
+            Reason::AllSeen,
+            "{case}, {at}: {message}"
+        );
+        assert!(status.failing.is_empty(), "{case}, {at}: {message}");
+        assert!(status.stuck.is_empty(), "{case}, {at}: {message}");
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_runs_for_a_moment_now_and_then_blames_nobody() {
+    for slow in [0.0, 0.2] {
+        let node = Node::watch_with(generic(), |sim| many(sim, 4, &["app", "side"])).await;
+        node.at(3.0).await;
+        for call in LISTS.into_iter().chain(STATUSES) {
+            node.sim.fault(call, None, Fault::Slow(seconds(slow)));
+        }
+        for round in 0..20 {
+            if round % 5 == 0 {
+                node.sim.exit(&format!("p{}", round / 5), "app", 1);
+            }
+            tokio::time::advance(seconds(3.0)).await;
+            is_well(&node, 0.01, "it runs for 10 ms in 3 s").await;
+        }
+        node.pass(1.0).await;
+        is_well(&node, 5.0, "afterwards").await;
+        assert_eq!(node.deaths("p0/app.0").len(), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_came_in_a_pause_was_not_late() {
+    for (took, phase, pause) in [(1.9, 1.05, 1.8), (1.5, 1.2, 0.5), (1.2, 1.05, 40.0)] {
+        let node = Node::watch_with(generic(), pods).await;
+        node.at(3.5).await;
+        node.sim
+            .fault(Rpc::ContainerStatus, None, Fault::Slow(seconds(0.1)));
+        node.sim
+            .fault(Rpc::ListContainers, None, Fault::Slow(seconds(took)));
+        node.pass(0.5 + phase).await;
+        node.sim.lift(Rpc::ListContainers, None);
+        tokio::time::advance(seconds(pause)).await;
+        is_well(
+            &node,
+            4.0,
+            &format!("{pause} s after {phase} s of {took} s"),
+        )
+        .await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_death_that_was_asked_about_before_a_pause_is_no_contradiction() {
+    for (phase, pause) in [
+        (0.03, 3.0),
+        (0.06, 3.0),
+        (0.1, 12.0),
+        (0.15, 12.0),
+        (0.2, 12.0),
+    ] {
+        let node = Node::watch_with_kernel(generic(), pods).await;
+        node.at(3.5).await;
+        for call in STATUSES {
+            node.sim.fault(call, None, Fault::Slow(seconds(0.02)));
+        }
+        node.sim.kill("a", "app");
+        node.pass(phase).await;
+        node.sim.exit("a", "app", 137);
+        tokio::time::advance(seconds(pause)).await;
+        is_well(&node, 4.0, &format!("{pause} s after {phase} s")).await;
     }
 }
 

@@ -164,7 +164,8 @@ impl Engine {
     fn note_overtaken(&mut self, uid: &PodUid, now: Moment) {
         let since = self.differing.since(uid);
         let is_known = self.lasting.contains_key(uid);
-        let is_long = |since: &Instant| now.instant >= *since + INSPECTIONS_FAIL;
+        let long_ago = self.pauses.ago(INSPECTIONS_FAIL, now.instant);
+        let is_long = |since: &Instant| Some(*since) <= long_ago;
         let Some(since) = since.filter(|since| is_known || is_long(since)) else {
             return;
         };

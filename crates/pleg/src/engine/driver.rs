@@ -40,8 +40,13 @@ const MOST_UNREAD: usize = 1024;
 /// The shortest sleep.
 const SHORTEST: Duration = Duration::from_millis(1);
 
-/// A wake-up that is so late is a pause of this process: it was stopped, frozen or starved.
-const PAUSE: Duration = Duration::from_secs(1);
+/// Time that passed although we meant to run is a pause of this process, if it is so long: it was
+/// stopped, frozen or starved, or somebody else has held up the thread.
+const PAUSE: Duration = Duration::from_millis(300);
+
+/// While calls are outstanding we look at the clock so often: what wakes us later than this does not
+/// tell for how long we have slept.
+const TICK: Duration = Duration::from_millis(100);
 
 /// How many answers and events are taken in before we look at the clock and at commands again.
 const AT_ONCE: usize = 64;
@@ -58,12 +63,16 @@ pub(crate) struct Driver<R> {
     announcements: mpsc::Receiver<Announced>,
     announcer: mpsc::Sender<Announced>,
     flood: Arc<Flood>,
+    /// Until when we are known to have run, or to have had nothing to do.
+    ran_until: Instant,
 }
 
 /// What the driver wakes up for.
 enum Next {
     Command(Command),
     Input(Input),
+    /// Only to look at the clock.
+    Tick,
 }
 
 /// More events came than could be kept.
@@ -105,6 +114,7 @@ impl<R: Runtime> Driver<R> {
             announcements,
             announcer,
             flood: Arc::default(),
+            ran_until: now.instant,
         }
     }
 
@@ -112,9 +122,11 @@ impl<R: Runtime> Driver<R> {
     pub(crate) async fn run(mut self, mut commands: mpsc::UnboundedReceiver<Command>) {
         self.step(Input::Time);
         loop {
-            let now = Instant::now();
+            let now = self.now().instant;
             // What is due and waits for something else must not keep us busy.
             let alarm = self.engine.alarm(now).max(now + SHORTEST);
+            let tick = self.engine.awaits_answers().then(|| now + TICK);
+            let tick = tick.filter(|tick| *tick < alarm);
             let next = tokio::select! {
                 biased;
                 // Whoever asks is answered, whatever floods us.
@@ -130,14 +142,14 @@ impl<R: Runtime> Driver<R> {
                 Some(announced) = self.announcements.recv() => {
                     Next::Input(Input::Announced(announced))
                 }
-                () = sleep_until(alarm) => Next::Input(Input::Time),
+                () = sleep_until(tick.unwrap_or(alarm)) => match tick {
+                    Some(_) => Next::Tick,
+                    None => Next::Input(Input::Time),
+                },
             };
-            let late = Instant::now().duration_since(alarm);
-            if late >= PAUSE {
-                tracing::info!("this process did not run for {late:.1?}");
-                self.engine.slept(late);
-            }
+            self.ran_until = Instant::now().min(tick.unwrap_or(alarm));
             match next {
+                Next::Tick => {}
                 Next::Command(command) => self.on_command(command),
                 Next::Input(input) => {
                     self.step(input);
@@ -159,9 +171,18 @@ impl<R: Runtime> Driver<R> {
         }
     }
 
-    fn now(&self) -> Moment {
+    /// What time it is. Time that has passed since we last looked, but for what was slept on purpose,
+    /// is one in which we did not run.
+    fn now(&mut self) -> Moment {
+        let instant = Instant::now();
+        let paused = instant.duration_since(self.ran_until);
+        if paused >= PAUSE {
+            tracing::info!("this process did not run for {paused:.1?}");
+            self.engine.slept(paused, instant);
+        }
+        self.ran_until = instant;
         Moment {
-            instant: Instant::now(),
+            instant,
             wall: (self.environment.clock)(),
         }
     }
@@ -186,7 +207,8 @@ impl<R: Runtime> Driver<R> {
             Command::Status(answer) => {
                 // What is said is as of now.
                 self.step(Input::Time);
-                let _ = answer.send(self.engine.status(self.now()));
+                let now = self.now();
+                let _ = answer.send(self.engine.status(now));
             }
             Command::Relist(asked) => self.step(Input::Relist(asked)),
             Command::Reinspect(uid) => self.step(Input::Reinspect(uid)),

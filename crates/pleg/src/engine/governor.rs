@@ -157,6 +157,11 @@ impl Governor {
         (total, total - stuck)
     }
 
+    /// Whether any call is outstanding.
+    pub(crate) fn awaits_answers(&self) -> bool {
+        !self.outstanding.is_empty()
+    }
+
     /// Whether this call is outstanding.
     pub fn is_outstanding(&self, key: &Key) -> bool {
         self.outstanding.contains_key(key)

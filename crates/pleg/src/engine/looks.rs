@@ -119,6 +119,11 @@ impl Engine {
     }
 
     fn review_once(&mut self, now: Moment) {
+        self.complete_round(now);
+        let looked = self.rounds.last().map(|look| look.begun.instant);
+        if !self.pauses.are_slept_off(looked, now.instant) {
+            return;
+        }
         self.set_aside_unasked(now);
         self.set_aside_stuck(now);
         self.set_aside_lasting(now);
@@ -156,7 +161,7 @@ impl Engine {
         let missed = missed.filter(|uid| self.differing.since(uid).is_some());
         let since = match self.rounds.owes_a_look() {
             true => Some(now),
-            false => now.checked_sub(INSPECTED_WITHIN),
+            false => self.pauses.ago(INSPECTED_WITHIN, now),
         };
         let late = since.into_iter();
         let late = late.flat_map(|time| self.differing.up_to(time));
@@ -223,7 +228,8 @@ impl Engine {
     fn set_aside_lasting(&mut self, now: Moment) {
         let instant = now.instant;
         self.lasting.retain(|_, named| instant < *named + PROMPT);
-        for uid in self.rounds.waited_for(LASTING, instant) {
+        let long_ago = self.pauses.ago(LASTING, instant);
+        for uid in self.rounds.waited_for_since(long_ago) {
             if self.inspector.is_active(&uid) {
                 self.note_lasting(&uid, now);
                 self.lasting.insert(uid, instant);
@@ -282,6 +288,9 @@ impl Engine {
             self.lasting.extend(pods);
             failing.extend(unseen);
         }
+        for failing in &mut failing {
+            failing.unseen_since += self.pauses.within(failing.unseen_since);
+        }
         let kubelet_waits = self.kubelet_waits(&stuck);
         self.coverage = Coverage {
             started: self.coverage.started,
@@ -321,7 +330,7 @@ impl Engine {
     /// The first pods that were not seen for long, although nothing says why: they are not
     /// `named`, and are asked for.
     fn not_seen(&self, named: &BTreeSet<PodUid>, now: Instant) -> Vec<Failing> {
-        let Some(long_ago) = now.checked_sub(INSPECTIONS_FAIL) else {
+        let Some(long_ago) = self.pauses.ago(INSPECTIONS_FAIL, now) else {
             return Vec::new();
         };
         let pods = self.differing.up_to(long_ago);

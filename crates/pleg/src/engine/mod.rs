@@ -51,6 +51,7 @@ mod hints;
 mod inspector;
 mod list_times;
 mod looks;
+mod pauses;
 mod processes;
 mod proof;
 mod relister;

@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::call::List;
-use super::standing::{Ages, Missing, Standing};
+use super::standing::{Ages, Missing, Pace, Standing};
 use crate::config::Config;
 use crate::model::grouping::Grouping;
 use crate::model::listed::{ListedContainer, ListedSandbox, Row};
@@ -28,6 +28,9 @@ use crate::runtime::{CallError, Listing};
 /// happens: a connection may be lost again and again.
 const TOO_LARGE_PAUSE: Duration = Duration::from_secs(30);
 const TOO_LARGE_LEAST: Duration = Duration::from_secs(5);
+
+/// An answer that is taken in so soon after a pause of our own may have come at any time of it.
+const JUST_WOKEN: Duration = Duration::from_millis(300);
 
 /// Slow lists are followed by a pause of this part of their time: they cost the runtime most.
 const SLOW_PAUSE: u32 = 4;
@@ -67,8 +70,8 @@ enum State {
 #[derive(Debug)]
 pub(crate) struct Asking {
     begun: Moment,
-    /// For how long we did not run ourselves since.
-    slept: Duration,
+    /// For how long we did not run since, and when that last ended.
+    slept: Option<(Duration, Instant)>,
     sandboxes: Asked<ListedSandbox>,
     containers: Asked<ListedContainer>,
     /// The larger of both lists, in bytes.
@@ -233,7 +236,7 @@ impl Relister {
     fn ask_lists(&mut self, begun: Moment) -> Ask {
         self.state = State::Asking(Asking {
             begun,
-            slept: Duration::ZERO,
+            slept: None,
             sandboxes: None,
             containers: None,
             largest: 0,
@@ -262,10 +265,11 @@ impl Relister {
         self.failed(error, now)
     }
 
-    /// We did not run for so long: the lists did not take that time.
-    pub(crate) fn slept(&mut self, time: Duration) {
+    /// We did not run for so long until now: the lists did not take that time.
+    pub(crate) fn slept(&mut self, time: Duration, now: Instant) {
         if let State::Asking(asking) = &mut self.state {
-            asking.slept += time;
+            let before = asking.slept.map_or(Duration::ZERO, |(before, _)| before);
+            asking.slept = Some((before + time, now));
         }
     }
 
@@ -281,8 +285,16 @@ impl Relister {
         let answer = match answer {
             Ok(listing) => {
                 let took = now.duration_since(asking.begun.instant);
-                self.standing
-                    .came(R::LIST, took.saturating_sub(asking.slept));
+                match asking.slept {
+                    None => self.standing.came(R::LIST, took),
+                    // It may have waited in the socket since who knows when.
+                    Some((_, woken)) if now < woken + JUST_WOKEN => {
+                        self.standing.came_untimed(R::LIST);
+                    }
+                    Some((slept, _)) => {
+                        self.standing.came(R::LIST, took.saturating_sub(slept));
+                    }
+                }
                 asking.largest = listing.bytes.max(asking.largest);
                 Ok(listing.rows)
             }
@@ -302,7 +314,7 @@ impl Relister {
 
     /// A list that a sweep asked for came.
     pub(crate) fn sweep_list_came(&mut self, list: List) {
-        self.standing.came_beside_a_sweep(list);
+        self.standing.came_untimed(list);
     }
 
     fn end(&mut self, now: Instant) -> Option<Relisted> {
@@ -311,12 +323,12 @@ impl Relister {
             sandboxes: Some(sandboxes),
             containers: Some(containers),
             largest,
-            ..
+            slept,
         }) = &self.state
         else {
             return None;
         };
-        let (begun, largest) = (*begun, *largest);
+        let (begun, largest, slept) = (*begun, *largest, *slept);
         let (sandboxes, containers) = match (sandboxes, containers) {
             (Ok(sandboxes), Ok(containers)) => (sandboxes, containers),
             // That there is no connection any more is the newer of two.
@@ -339,7 +351,7 @@ impl Relister {
         Some(Relisted::Good(Listed {
             snapshot,
             begun,
-            late: self.standing.slowest().is_some(),
+            late: slept.is_some() || self.standing.slowest().is_some(),
         }))
     }
 
@@ -371,14 +383,16 @@ impl Relister {
 
     /// The relist has ended well and was taken in; `period` is the pause that it is due.
     pub(crate) fn taken_in(&mut self, listed: &Listed, period: Duration, now: Instant) {
-        let pause = match (self.standing.slowest(), self.standing.was_late()) {
-            (None, _) => period,
+        let pause = match (self.standing.slowest(), self.standing.pace()) {
+            (None, _) if !listed.late => period,
             // What happened while they were late is asked for at once, one time.
-            (Some(_), false) => Duration::ZERO,
+            (None, _) | (Some(_), Pace::Quick) => Duration::ZERO,
             // Beside a stream their next good end is not waited for longer than they took.
-            (Some(took), true) => period.min(self.period.max(took)).max(took / SLOW_PAUSE),
+            (Some(took), Pace::Late | Pace::Slow) => {
+                period.min(self.period.max(took)).max(took / SLOW_PAUSE)
+            }
         };
-        self.standing.taken_in(listed.late);
+        self.standing.taken_in();
         self.rest(now + pause, Some(listed.begun.instant));
     }
 
@@ -419,7 +433,7 @@ impl Relister {
             State::Waiting { .. } | State::AskingVersion => (false, false),
         };
         let stuck = self.standing.stuck(ages);
-        let refused = self.standing.refused();
+        let failed = self.standing.failed_by_themselves();
         // Before the first version is known no list is asked for.
         let is_waiting = ages
             .version
@@ -428,8 +442,8 @@ impl Relister {
         let sandboxes = cannot && !(answered.0 && stuck.containers);
         let containers = cannot && !(answered.1 && stuck.sandboxes);
         Missing {
-            sandboxes: sandboxes || refused.sandboxes || stuck.sandboxes,
-            containers: containers || refused.containers || stuck.containers,
+            sandboxes: sandboxes || failed.sandboxes || stuck.sandboxes,
+            containers: containers || failed.containers || stuck.containers,
         }
     }
 

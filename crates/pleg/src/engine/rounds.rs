@@ -93,10 +93,10 @@ impl Rounds {
         }
     }
 
-    /// Those for whom the round has waited for so long.
-    pub(crate) fn waited_for(&self, time: Duration, now: Instant) -> Vec<PodUid> {
+    /// Those for whom the round has waited since then, or for longer.
+    pub(crate) fn waited_for_since(&self, time: Option<Instant>) -> Vec<PodUid> {
         let round = self.current.as_ref();
-        let round = round.filter(|round| now >= round.started + time);
+        let round = round.filter(|round| Some(round.started) <= time);
         round.map_or_else(Vec::new, |round| round.waiting.iter().cloned().collect())
     }
 

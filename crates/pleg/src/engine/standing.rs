@@ -21,11 +21,19 @@ const LONGEST: Duration = Duration::from_secs(30);
 pub(crate) struct Standing {
     sandboxes: OneList,
     containers: OneList,
-    /// The last good lists were late.
-    late: bool,
-    /// The relist before was late too.
-    slow_before: bool,
+    pace: Pace,
     times: ListTimes,
+}
+
+/// How the good lists came of the last relists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pace {
+    /// In time.
+    Quick,
+    /// Late, for the first time.
+    Late,
+    /// Late each time.
+    Slow,
 }
 
 /// How it is with one of them.
@@ -67,7 +75,8 @@ impl Missing {
     }
 }
 
-/// How long the calls for the lists have been outstanding, whoever made them.
+/// For how long the calls for the whole node have been waited for, whoever made them: without the
+/// time in which we did not run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Ages {
     pub(crate) version: Option<Duration>,
@@ -81,8 +90,7 @@ impl Standing {
         Self {
             sandboxes: OneList::default(),
             containers: OneList::default(),
-            late: false,
-            slow_before: false,
+            pace: Pace::Quick,
             times: ListTimes::new(overdue),
         }
     }
@@ -110,8 +118,9 @@ impl Standing {
         self.of(list).failed = by_itself(error);
     }
 
-    /// A sweep was told this list.
-    pub(super) fn came_beside_a_sweep(&mut self, list: List) {
+    /// This list came, and how long a relist waits for it that does not tell: a sweep asked for it,
+    /// or we did not run meanwhile.
+    pub(super) fn came_untimed(&mut self, list: List) {
         self.of(list).failed = None;
     }
 
@@ -124,14 +133,17 @@ impl Standing {
     }
 
     /// A relist ended well and was taken in.
-    pub(super) fn taken_in(&mut self, late: bool) {
-        self.slow_before = self.late;
-        self.late = late;
+    pub(super) fn taken_in(&mut self) {
+        self.pace = match (self.slowest(), self.pace) {
+            (None, _) => Pace::Quick,
+            (Some(_), Pace::Quick) => Pace::Late,
+            (Some(_), Pace::Late | Pace::Slow) => Pace::Slow,
+        };
     }
 
-    /// Whether the last good lists were late.
-    pub(super) fn was_late(&self) -> bool {
-        self.late
+    /// How the lists came of the relists that were taken in.
+    pub(super) fn pace(&self) -> Pace {
+        self.pace
     }
 
     /// Why a list failed by itself, if one did.
@@ -173,7 +185,7 @@ impl Standing {
     pub(super) fn punctuality(&self) -> Lists {
         match self.slowest() {
             None => Lists::Good,
-            Some(took) if self.slow_before => Lists::Slow(took),
+            Some(took) if self.pace == Pace::Slow => Lists::Slow(took),
             Some(took) => Lists::Late(took),
         }
     }
@@ -188,8 +200,8 @@ impl Standing {
             let limit = if others_answer { suspect } else { overdue };
             age.is_some_and(|age| age >= limit)
         };
-        let slow = |list: &OneList| list.late.is_some() && self.slow_before;
-        let failed = self.refused();
+        let slow = |list: &OneList| list.late.is_some() && self.pace == Pace::Slow;
+        let failed = self.failed_by_themselves();
         Missing {
             sandboxes: failed.sandboxes
                 || slow(&self.sandboxes)
@@ -201,7 +213,7 @@ impl Standing {
     }
 
     /// Which lists fail by themselves.
-    pub(super) fn refused(&self) -> Missing {
+    pub(super) fn failed_by_themselves(&self) -> Missing {
         Missing {
             sandboxes: self.sandboxes.failed.is_some(),
             containers: self.containers.failed.is_some(),
@@ -240,7 +252,7 @@ impl Standing {
     /// After which time a call hangs beside lists that took so long when they were `late`.
     fn hangs_after(&self, late: Option<Duration>) -> Duration {
         let overdue = self.overdue_after();
-        let late = late.filter(|_| self.slow_before);
+        let late = late.filter(|_| self.pace == Pace::Slow);
         late.map_or(overdue, |late| overdue.max(twice(late)))
     }
 

@@ -15,6 +15,7 @@ use super::failures::Failures;
 use super::governor::{Governor, SUSPECT};
 use super::hint_budget::HintBudget;
 use super::inspector::Inspector;
+use super::pauses::Pauses;
 use super::processes::Processes;
 use super::relister::{Ask, Relister};
 use super::reporter::Reporter;
@@ -117,6 +118,7 @@ pub(crate) struct Engine {
     pub(super) set_aside: BTreeSet<(Key, PodUid)>,
     pub(super) doubts: Doubts,
     pub(super) coverage: Coverage,
+    pub(super) pauses: Pauses,
     /// When the runtime was last asked whether it lives.
     heartbeat: Instant,
     /// How many there are of what, by the last good lists.
@@ -158,6 +160,7 @@ impl Engine {
             set_aside: BTreeSet::new(),
             doubts: Doubts::default(),
             coverage: Coverage::none(started),
+            pauses: Pauses::default(),
             heartbeat: started,
             counts: Counts::default(),
             actions: Vec::new(),
@@ -169,9 +172,16 @@ impl Engine {
 
     /// We did not run for so long, as in a frozen control group: what has been answered meanwhile
     /// is yet to be taken in.
-    pub(crate) fn slept(&mut self, time: Duration) {
+    pub(crate) fn slept(&mut self, time: Duration, now: Instant) {
         self.governor.slept(time);
-        self.relister.slept(time);
+        self.relister.slept(time, now);
+        let settles = self.relister.standing().overdue_after();
+        self.pauses.ended(time, settles, now);
+    }
+
+    /// Whether any call is outstanding.
+    pub(crate) fn awaits_answers(&self) -> bool {
+        self.governor.awaits_answers()
     }
 
     /// One turn: takes in what has happened, and gives what is to be done.
@@ -441,6 +451,7 @@ impl Engine {
             self.processes.alarm(now),
             self.governor.alarm(now),
             self.doubts.alarm(),
+            self.pauses.alarm(),
             self.reporter.alarm(&self.coverage, now),
         ]
         .into_iter()

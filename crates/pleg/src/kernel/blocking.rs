@@ -29,6 +29,13 @@ impl Default for Blocking {
 }
 
 impl Blocking {
+    /// One that begins nothing while an earlier read, or write, has not returned.
+    pub fn one_at_a_time() -> Self {
+        Self {
+            places: Arc::new(Semaphore::new(1)),
+        }
+    }
+
     /// Runs `read` in a thread, and gives what it returned; `None` if it has not after
     /// `deadline`, or could not be begun until then.
     pub async fn run<T: Send + 'static>(

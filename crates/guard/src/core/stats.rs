@@ -170,7 +170,8 @@ impl Guard {
         };
         let is_outstanding = self.stats.lists.values().any(is_same);
         let was_late = self.stats.late.contains(&rpc) && asks_for_all(&waiting.request);
-        if self.answers(from) && (is_outstanding || was_late) {
+        let gives_up = is_outstanding || was_late && self.collectable(&waiting).is_some();
+        if self.answers(from) && gives_up {
             // It is as overdue as that one.
             waiting.asked = now.checked_sub(overdue).unwrap_or(now);
         }
@@ -193,20 +194,21 @@ impl Guard {
             return;
         };
         let took = asked.1.saturating_duration_since(asked.0);
-        if took >= LONGEST && kind_of(list.rpc).is_some() && asks_for_all(&list.request) {
+        let kind = kind_of(list.rpc);
+        // A list of some is no measure of one of all.
+        let is_whole = kind.is_none() || asks_for_all(&list.request);
+        let kind = kind.filter(|_| is_whole);
+        if took >= LONGEST && kind.is_some() {
             self.stats.late.insert(list.rpc);
         }
         if let Outcome::Messages(messages) = outcome {
             // At a deadline containerd answers with what it has by then.
-            if took < self.stats.overdue_after(list.rpc) {
+            if is_whole && took < self.stats.overdue_after(list.rpc) {
                 self.stats.usual.insert(list.rpc, took);
                 self.stats.late.remove(&list.rpc);
             }
-            if let (Some(kind), [message], true) = (
-                kind_of(list.rpc),
-                messages.as_slice(),
-                asks_for_all(&list.request),
-            ) && let Ok(rows) = rows_of(message)
+            if let (Some(kind), [message]) = (kind, messages.as_slice())
+                && let Ok(rows) = rows_of(message)
             {
                 self.keep_stats(kind, rows);
             }

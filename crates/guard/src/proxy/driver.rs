@@ -35,6 +35,12 @@ const KEPT_WITHIN: Duration = Duration::from_secs(10);
 /// How long the host may take to tell the ids.
 const HOST: Duration = Duration::from_millis(500);
 
+/// A wake-up that is so late is a pause of this process.
+const PAUSE: Duration = Duration::from_millis(300);
+
+/// What came in a pause is read within this time.
+const TAKEN_IN: Duration = Duration::from_millis(100);
+
 /// A call that is decided on.
 pub(super) struct Call {
     pub(super) rpc: Rpc,
@@ -182,7 +188,7 @@ impl Driver {
 
     /// Keeps what is known in a file, for the next start.
     pub(super) async fn keep(self: Rc<Self>, path: PathBuf) {
-        let blocking = Blocking::default();
+        let blocking = Blocking::one_at_a_time();
         let mut is_said = false;
         loop {
             sleep(KEEP).await;
@@ -192,15 +198,17 @@ impl Driver {
             let kept = blocking
                 .run(KEPT_WITHIN, move || kept::write(&to, &saved))
                 .await;
-            if let Some(Ok(())) = kept {
-                is_said = false;
-                continue;
-            }
-            if let Some(Err(error)) = kept
-                && !std::mem::replace(&mut is_said, true)
-            {
+            let why = match kept {
+                Some(Ok(())) => {
+                    is_said = false;
+                    continue;
+                }
+                Some(Err(error)) => error.to_string(),
+                None => "the disk does not respond".to_owned(),
+            };
+            if !std::mem::replace(&mut is_said, true) {
                 let path = path.display();
-                tracing::warn!("cannot save the guard's records in {path}: {error}");
+                tracing::warn!("cannot save the guard's records in {path}: {why}");
             }
             self.state.borrow_mut().guard.not_saved();
             sleep(KEPT_WITHIN).await;
@@ -217,6 +225,11 @@ impl Driver {
                 match alarm {
                     Some(alarm) => sleep_until(alarm).await,
                     None => std::future::pending().await,
+                }
+                // We were stopped, frozen or starved: what the runtime has answered meanwhile is
+                // taken in before anybody is found to be late.
+                if alarm.is_some_and(|alarm| Instant::now() >= alarm + PAUSE) {
+                    sleep(TAKEN_IN).await;
                 }
             };
             tokio::select! {

@@ -24,7 +24,7 @@ use http::{HeaderMap, HeaderValue, Request, Response};
 use http_body_util::BodyExt;
 use hyper::body::{Body as HttpBody, Frame, Incoming};
 use pleg::model::id::Id;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::timeout;
 
 use super::Body;
@@ -51,6 +51,7 @@ pub(super) struct EventHub {
     upstream: Upstream,
     on_event: Box<dyn Fn(Id)>,
     stream: RefCell<Stream>,
+    over: Notify,
 }
 
 enum Stream {
@@ -73,7 +74,14 @@ impl EventHub {
             upstream,
             on_event: Box::new(on_event),
             stream: RefCell::new(Stream::None),
+            over: Notify::new(),
         }
+    }
+
+    /// Takes the stream from all readers, and leaves the runtime's events to others.
+    pub(super) fn end(&self) {
+        *self.stream.borrow_mut() = Stream::None;
+        self.over.notify_waiters();
     }
 
     /// One more reader: its response, or why there is none.
@@ -116,8 +124,17 @@ impl EventHub {
         Ok(Response::from_parts(head, body.boxed_unsync()))
     }
 
-    /// Reads the runtime's stream for as long as there is a reader.
+    /// Reads the runtime's stream for as long as there is a reader, and until it is ended.
     async fn run(self: Rc<Self>) {
+        tokio::select! {
+            biased;
+            // By then there may be another one.
+            () = self.over.notified() => {}
+            () = self.open_and_forward() => *self.stream.borrow_mut() = Stream::None,
+        }
+    }
+
+    async fn open_and_forward(&self) {
         let request = request_of(Rpc::GetContainerEvents, &Bytes::new());
         let request: Request<Body> = request.map(super::answer::whole);
         let mut opening = Box::pin(self.upstream.send(request, || {}));
@@ -137,7 +154,6 @@ impl EventHub {
             Err(error) => return self.open(&Err(error.to_string())),
         };
         self.forward(body).await;
-        *self.stream.borrow_mut() = Stream::None;
     }
 
     /// Tells those who wait whether the stream is open.
@@ -179,6 +195,9 @@ impl EventHub {
                     if !messages.is_empty() {
                         self.announce(&messages);
                         self.tell(&Piece::Data(messages));
+                        if self.is_deserted() {
+                            return;
+                        }
                     }
                 }
                 Err(frame) => return self.tell(&Piece::End(frame.into_trailers().ok())),

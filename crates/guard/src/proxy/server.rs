@@ -52,6 +52,10 @@ pub(super) async fn serve(
         while modes.changed().await.is_ok() {
             let mode = *modes.borrow_and_update();
             switched.step(Input::Mode(mode), None);
+            if mode == Mode::Pass {
+                // Kubelets read the runtime's events themselves from now on.
+                switched.events().end();
+            }
         }
     });
     let visited = driver.clone();

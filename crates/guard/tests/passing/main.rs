@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use fastrand::Rng;
+use guard::core::Mode;
 use hyper::body::Body as _;
 use tokio::time::timeout;
 use wire::{Behind, Reply, Seen, connect, request};
@@ -228,6 +229,22 @@ async fn every_reader_of_events_gets_each_of_them_from_one_stream() {
             assert_eq!(told.as_ref(), Some(event));
         }
     }
+    behind.switch(Mode::Pass);
+    for reader in &mut readers {
+        let end = timeout(SECOND * 5, wire::next_data(reader)).await;
+        assert_eq!(
+            end.unwrap(),
+            None,
+            "in mode pass, each has a stream of its own"
+        );
+    }
+    timeout(SECOND * 5, behind.outstanding(0)).await.unwrap();
+    behind.switch(Mode::Guard);
+    let mut readers = Vec::new();
+    for _ in 0..2 {
+        readers.push(guarded.send(request(path, wire::framed(b""), &[])).await);
+    }
+    behind.outstanding(1).await;
     drop(readers);
     timeout(SECOND * 10, behind.outstanding(0))
         .await

@@ -103,7 +103,7 @@ pub struct Behind {
     state: Arc<Mutex<State>>,
     outstanding: watch::Sender<usize>,
     serving: Mutex<Option<JoinHandle<()>>>,
-    _guard: Handle,
+    guard: Handle,
 }
 
 impl Behind {
@@ -123,7 +123,7 @@ impl Behind {
             state: Arc::default(),
             outstanding: watch::channel(0).0,
             serving: Mutex::default(),
-            _guard: guard,
+            guard,
         };
         behind.start_again().await;
         behind
@@ -162,6 +162,10 @@ impl Behind {
         serving.abort();
         let _ = serving.await;
         let _ = std::fs::remove_file(self.folder.path().join("runtime.sock"));
+    }
+
+    pub fn switch(&self, mode: Mode) {
+        self.guard.switch(mode);
     }
 
     pub fn guard_path(&self) -> PathBuf {

@@ -120,6 +120,9 @@ fn advice(shim: &Shim, probes: &ProbeFacts) -> String {
             runc.pid, runc.comm
         ),
         (None, Some(runc)) if cannot_be_killed(runc) => in_the_kernel(runc),
+        _ if cannot_be_killed(shim.process) || !shim.stuck_in().is_empty() => {
+            in_the_kernel(shim.process)
+        }
         // It was seen when the look began, and may have ended since.
         (None, Some(runc)) if runc.age_seconds < OLD => format!(
             "run `pleg doctor` again in ten seconds: the call may wait for runc ({}), which had been \
@@ -138,9 +141,6 @@ fn advice(shim: &Shim, probes: &ProbeFacts) -> String {
                 "run `kill -KILL {}` to end the runc that the others wait for",
                 runc.pid
             )
-        }
-        _ if cannot_be_killed(shim.process) || !shim.stuck_in().is_empty() => {
-            in_the_kernel(shim.process)
         }
         _ if is_called => format!(
             "run `kill -KILL {pid}` to end the shim, which frees the node: only this pod is lost, \
@@ -172,6 +172,7 @@ mod tests {
 
     use causes::Cause;
 
+    use super::*;
     use crate::judges::JUDGES;
     use crate::node::{Node, found, node};
 
@@ -182,12 +183,15 @@ mod tests {
     }
 
     fn first_advice(node: Node) -> String {
+        finding(node).advice[0].clone().into_owned()
+    }
+
+    fn finding(node: Node) -> Finding {
         let judges = JUDGES
             .iter()
             .find(|(cause, _)| *cause == Cause::ContainerLock);
         let (_, judge) = judges.expect("every cause has a judge");
-        let findings = found(judge(&node.facts()));
-        findings[0].advice[0].clone().into_owned()
+        found(judge(&node.facts())).remove(0)
     }
 
     #[test]
@@ -229,6 +233,8 @@ mod tests {
                 .process(200, 99, "runc")
                 .aged(200, age)
         };
+        // Whoever acts on the process that is named harms no pod.
+        assert_eq!(finding(node(22.0)).culprit.pid, Some(200));
         let young = first_advice(node(3.0));
         assert!(
             young.contains("runc (200)") && !young.contains("KILL"),

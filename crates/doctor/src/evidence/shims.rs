@@ -35,6 +35,23 @@ impl Shim<'_> {
         self.process.comm == "conmon"
     }
 
+    /// Whether this container or sandbox is one of its.
+    pub fn serves(&self, id: &str) -> bool {
+        self.ids.contains(&id)
+    }
+
+    /// The process that others wait for, as far as it can be seen: the runc below it, unless the
+    /// shim itself is stopped.
+    pub fn waited_for(&self) -> &Process {
+        if self.process.is_stopped() {
+            return self.process;
+        }
+        let stopped = self.runc.iter().find(|runc| runc.is_stopped());
+        let running = self.runc.iter().filter(|runc| runc.is_runc());
+        let oldest = running.max_by(|one, other| one.age_seconds.total_cmp(&other.age_seconds));
+        stopped.or(oldest).unwrap_or(&self.process)
+    }
+
     /// The usual name for it.
     pub fn role(&self) -> &'static str {
         match self.is_conmon() {
@@ -165,7 +182,7 @@ fn serve<'a>(shims: &mut [Shim<'a>], tasks: &'a [Task], parent: impl Fn(u32) -> 
 /// The shim of the container or sandbox of a call.
 pub(crate) fn serving<'a, 'b>(shims: &'b [Shim<'a>], probe: &Probe) -> Option<&'b Shim<'a>> {
     let id = probe.id.as_deref()?;
-    shims.iter().find(|shim| shim.ids.contains(&id))
+    shims.iter().find(|shim| shim.serves(id))
 }
 
 /// A stopped conmon of the sandbox's pod: if CRI-O reports the containers together with their

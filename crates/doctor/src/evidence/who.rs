@@ -41,12 +41,13 @@ pub(crate) fn short(id: &str) -> &str {
 
 /// The container or pod of a call, and its shim.
 pub(crate) fn culprit(probe: &Probe, shim: Option<&Shim>) -> Culprit {
+    let process = shim.map(Shim::waited_for);
     Culprit {
         pod: probe.pod.clone(),
         container: probe.container.clone(),
         id: probe.id.clone(),
-        pid: shim.map(|shim| shim.process.pid),
-        process: shim.map(|shim| shim.process.comm.clone()),
+        pid: process.map(|process| process.pid),
+        process: process.map(|process| process.comm.clone()),
         unit: None,
     }
 }

@@ -67,7 +67,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
 }
 
 fn explains_a_container(probes: &ProbeFacts, shim: &Shim) -> bool {
-    let its = |probe: &Probe| probe.id.as_deref().is_some_and(|id| shim.ids.contains(&id));
+    let its = |probe: &Probe| probe.id.as_deref().is_some_and(|id| shim.serves(id));
     let hangs = probes.hung(Rpc::ContainerStatus).any(its);
     let sandbox = || {
         let mut locked = probes.singled_out(Rpc::PodSandboxStatus).into_iter();
@@ -86,7 +86,7 @@ fn of_stopped(probes: &ProbeFacts, shim: &Shim) -> Finding {
     let who = shim.process.label();
     let known = probes.calls.iter().find(|probe| {
         let id = probe.id.as_deref();
-        id.is_some_and(|id| shim.ids.contains(&id)) && probe.pod.is_some()
+        id.is_some_and(|id| shim.serves(id)) && probe.pod.is_some()
     });
     let whose = known
         .and_then(|probe| probe.pod.as_ref())
@@ -120,13 +120,16 @@ fn of_stopped(probes: &ProbeFacts, shim: &Shim) -> Finding {
         .iter()
         .filter(|probe| probe.seconds >= SLOW_SECONDS);
     finding.evidence.extend(
-        slow.filter(|probe| probe.id.as_deref().is_some_and(|id| shim.ids.contains(&id)))
-            .map(|probe| format!("{} for it took {}", probe.call.name(), go(probe.seconds))),
+        slow.filter(|probe| probe.id.as_deref().is_some_and(|id| shim.serves(id)))
+            .map(|probe| match probe.outcome() {
+                Outcome::Hung => unanswered(probe),
+                _ => format!("{} for it took {}", probe.call.name(), go(probe.seconds)),
+            }),
     );
     finding
         .evidence
         .extend(unnoticed::of(probes, shim).map(unnoticed::says));
-    let its = |probe: &&Probe| probe.id.as_deref().is_some_and(|id| shim.ids.contains(&id));
+    let its = |probe: &&Probe| probe.id.as_deref().is_some_and(|id| shim.serves(id));
     let mut its_calls = probes.calls.iter().filter(its);
     match its_calls.any(|probe| probe.outcome() == Outcome::Hung) {
         true => blame(&mut finding, shim, probes),

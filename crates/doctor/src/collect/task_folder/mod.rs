@@ -94,7 +94,8 @@ impl TaskFolder {
                 ..Task::default()
             };
             match told {
-                Some(told) if !suspects.contains(&one.id) => {
+                // Whose shim is missed is found by the sandbox, which only the specification names.
+                Some(told) if !suspects.contains(&one.id) && !task.listed_though_dead => {
                     (task.pod, task.container) = (told.pod, told.container);
                 }
                 _ if read < MAX_SPECS => {

@@ -4,6 +4,7 @@
 use causes::Cause;
 use causes::finding::{Confidence, Culprit, Finding};
 
+use crate::evidence::remedy::blame;
 use crate::evidence::shims::Shim;
 use crate::evidence::who::short;
 use crate::facts::NodeFacts;
@@ -16,7 +17,7 @@ pub(super) fn judge(facts: &NodeFacts, shims: &[Shim]) -> Vec<Finding> {
         .iter()
         .filter(|shim| shim.process.is_stopped())
         .collect();
-    let explained = |task: &Task| stopped.iter().any(|shim| shim.ids.contains(&&*task.id));
+    let explained = |task: &Task| stopped.iter().any(|shim| shim.serves(&task.id));
     let tasks = all(&facts.probes).filter(|task| !explained(task));
     let findings = tasks.take(MAX_SINGLED_OUT).map(|task| {
         let mut finding = Finding::new(Cause::ShimUnresponsive, Confidence::High);
@@ -31,16 +32,15 @@ pub(super) fn judge(facts: &NodeFacts, shims: &[Shim]) -> Vec<Finding> {
             ..Culprit::default()
         };
         finding.evidence.push(says(task));
-        let serves = |shim: &&Shim| shim.ids.contains(&&*task.id);
-        let shim = shims.iter().find(serves);
+        let shim = shim_of(task, shims);
+        // The exit is reported once runc has removed the container.
+        if let Some(shim) = shim.filter(|shim| !shim.runc.is_empty()) {
+            blame(&mut finding, shim, &facts.probes);
+            return finding;
+        }
         finding.evidence.push(match shim {
-            Some(shim) => format!(
-                "its {} {} {}",
-                shim.role(),
-                shim.process.label(),
-                shim.process.doing()
-            ),
-            None => "its shim or conmon, which would have reported the exit, is gone".to_owned(),
+            Some(shim) => format!("its {} {}", shim.named(), shim.process.doing()),
+            None => "no shim or conmon that would report the exit was found".to_owned(),
         });
         let process = facts.runtime_process();
         let unit = process.and_then(|process| process.service());
@@ -56,9 +56,18 @@ pub(super) fn judge(facts: &NodeFacts, shims: &[Shim]) -> Vec<Finding> {
     findings.collect()
 }
 
+/// The one that serves it, or its pod: a shim serves a whole pod.
+fn shim_of<'a, 'b>(task: &Task, shims: &'b [Shim<'a>]) -> Option<&'b Shim<'a>> {
+    let serves = |shim: &&Shim| shim.serves(&task.id);
+    let of_pod =
+        |shim: &&Shim| !shim.is_conmon() && task.pod.is_some() && shim.pod == task.pod.as_ref();
+    let mut shims = shims.iter();
+    shims.clone().find(serves).or_else(|| shims.find(of_pod))
+}
+
 /// The containers whose exit this shim or conmon should have reported.
 pub(super) fn of<'a>(probes: &'a ProbeFacts, shim: &Shim) -> impl Iterator<Item = &'a Task> {
-    let its = all(probes).filter(|task| shim.ids.contains(&&*task.id));
+    let its = all(probes).filter(|task| shim.serves(&task.id));
     its.collect::<Vec<_>>().into_iter()
 }
 
@@ -129,6 +138,28 @@ mod tests {
         assert!(findings[0].sentence.starts_with(said));
         assert!(findings[0].advice[0].contains("checks every container again"));
         assert!(!findings[0].advice.join("").contains("-KILL"));
+    }
+
+    #[test]
+    fn where_its_shim_waits_for_a_runc_that_one_is_to_end_and_no_runtime_is_restarted() {
+        let facts = |age| {
+            let node = node("containerd", "1.7.24")
+                .shim(99, false, &["c1"])
+                .process(200, 99, "runc")
+                .aged(200, age)
+                .listed_though_dead("c1");
+            found(judge(&node.facts()))
+        };
+        let findings = facts(60.0);
+        assert_eq!(findings.len(), 1);
+        let first = &findings[0].advice[0];
+        assert!(first.starts_with("run `kill -KILL 200`"), "{first}");
+        let advice = findings[0].advice.join("");
+        assert!(!advice.contains("restart the runtime"), "{advice}");
+        let evidence = findings[0].evidence.join("\n");
+        assert!(!evidence.contains("gone"), "{evidence}");
+        let young = facts(2.0);
+        assert!(young[0].advice[0].contains("again in ten seconds"));
     }
 
     #[test]

@@ -162,6 +162,30 @@ async fn healthy_hides_nobody_who_is_dead_and_not_found() {
     );
 }
 
+/// A new pod of which its sandbox was seen alone, and whose container is being asked for, is nobody
+/// who was seen.
+#[tokio::test(start_paused = true)]
+async fn it_is_not_synced_while_the_status_of_every_container_hangs() {
+    let node = Node::watch_stream(|sim| {
+        many(sim, 2, &["app", "side"]);
+        sim.fault(Rpc::ContainerStatus, None, Fault::Hang);
+    })
+    .await;
+    node.at(6.0).await;
+    node.sim.run("new", &[]);
+    node.at(6.5).await;
+    let now = node.sim.now();
+    node.sim.world().pod("new").create("app", now);
+    for _ in 0..20 {
+        node.pass(1.0).await;
+        assert_eq!(node.status().await.relist.count, 0);
+    }
+    assert!(!node.told().contains("synced"));
+    node.sim.lift_all();
+    node.pass(4.0).await;
+    assert!(node.told().contains("synced"));
+}
+
 #[tokio::test(start_paused = true)]
 async fn who_fails_is_said_after_a_start_under_a_lock() {
     let node = Node::watch(|sim| {

@@ -125,8 +125,8 @@ fn advice(shim: &Shim, probes: &ProbeFacts) -> String {
         }
         // It was seen when the look began, and may have ended since.
         (None, Some(runc)) if runc.age_seconds < OLD => format!(
-            "run `pleg doctor` again in ten seconds: the call may wait for runc ({}), which had been \
-             running for {} only; kill no {} before that runc has ended",
+            "run `pleg doctor` again in ten seconds: runc ({}) below it had been running for {} \
+             only; kill no {} before that runc has ended",
             runc.pid,
             go(runc.age_seconds.floor()),
             shim.role()

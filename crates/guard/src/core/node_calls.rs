@@ -10,6 +10,10 @@ use tokio::time::Instant;
 
 use super::{Action, AskId, CallId, Caller, Guard, Outcome, Purpose, Reply};
 
+/// Who asks in more ways than these, or at greater length, is no kubelet.
+const MOST: usize = 16;
+const LONGEST: usize = 1024;
+
 /// After this the last answer is given again.
 const OVERDUE: Duration = Duration::from_secs(2);
 
@@ -102,7 +106,10 @@ impl Guard {
             && let [message] = messages.as_slice()
         {
             let last = &mut self.node_calls.last;
-            last.insert((it.rpc, it.request), message.clone());
+            let is_usual = it.request.len() <= LONGEST && last.len() < MOST;
+            if is_usual || last.contains_key(&(it.rpc, it.request.clone())) {
+                last.insert((it.rpc, it.request), message.clone());
+            }
         }
         if let Some((call, _)) = it.caller {
             self.actions.push(Action::Relay(ask, call));

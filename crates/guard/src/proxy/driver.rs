@@ -133,8 +133,8 @@ impl Driver {
         })
     }
 
-    /// The connection on which what is not decided on passes for one client.
-    pub(super) fn passage(&self, from: Caller) -> Upstream {
+    /// A connection for those calls of one client that the core does not decide on.
+    pub(super) fn upstream_for_one(&self, from: Caller) -> Upstream {
         match from {
             // Its end tells nothing of the runtime.
             Caller::Client => self.theirs.another(Rc::new(|| {})),
@@ -142,7 +142,7 @@ impl Driver {
         }
     }
 
-    /// The connection on which a caller's calls are asked that are decided on.
+    /// The connection for the calls that the core decides on.
     pub(super) fn upstream(&self, from: Caller) -> &Upstream {
         match from {
             Caller::Client => &self.theirs,

@@ -107,9 +107,9 @@ async fn let_in(driver: Rc<Driver>, visit: Visit) {
 }
 
 async fn serve_connection(driver: Rc<Driver>, stream: UnixStream, from: Caller) {
-    let passage = driver.passage(from);
+    let upstream = driver.upstream_for_one(from);
     let service =
-        service_fn(move |request| serve_call(driver.clone(), passage.clone(), request, from));
+        service_fn(move |request| serve_call(driver.clone(), upstream.clone(), request, from));
     let connection = http2::Builder::new(LocalExecutor)
         .timer(TokioTimer::new())
         .initial_stream_window_size(WINDOW)

@@ -319,8 +319,8 @@ impl Engine {
             .begin(missing, beside, listed, slow, &self.governor, now);
     }
 
-    /// Whether there is anything to ask for in place of a list. Nobody's ids are known without
-    /// the host's before the first lists, which then have shown that there are none.
+    /// Whether there is anything to ask for in place of a list. Before the first lists only the host
+    /// knows ids; without any there is nothing to poll.
     pub(super) fn can_sweep(&self) -> bool {
         self.relister.has_listed() || self.sweeper.knows_ids()
     }

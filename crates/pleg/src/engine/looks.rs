@@ -415,7 +415,7 @@ impl Engine {
 
     fn blind(&self, ages: Ages) -> Vec<Blind> {
         let blind = self.relister.blind(ages);
-        // One list alone shows nothing; it does so beside a sweep.
+        // Without a sweep, one list alone is not used.
         let either = !self.can_sweep() && (blind.sandboxes || blind.containers);
         let containers =
             blind.containers && (blind.sandboxes || !self.sweeper.sees_new_containers());

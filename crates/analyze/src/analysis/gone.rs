@@ -103,7 +103,8 @@ const RUNTIME: [&str; 25] = [
 ];
 
 /// Messages of every start, of other servers, and of errors that are not failed connections.
-const OTHERS: [&str; 11] = [
+const OTHERS: [&str; 12] = [
+    "Waiting for cri connection: ",
     // The API server, or the agent of a CNI plugin: runtimes listen on sockets and pipes.
     "dial tcp ",
     // cAdvisor looks for each runtime when it starts, and most nodes have one.

@@ -70,7 +70,7 @@ impl Wait {
             Self::Rpc
         } else if inner(&STORAGE) {
             Self::Storage
-        } else if state.starts_with("chan send") {
+        } else if state.starts_with("chan send") || sends_events(state, calls) {
             Self::Send
         } else if state.starts_with("chan receive") || state.starts_with("select") {
             Self::Receive
@@ -139,6 +139,13 @@ const STORAGE: [&str; 16] = [
 
 pub(super) fn contains(function: &str, texts: &[&str]) -> bool {
     texts.iter().any(|text| function.contains(text))
+}
+
+/// A profile shows neither states nor Go's own innermost frames. A relist that waits by itself, below
+/// no other call, waits for space in its event channel, as old kubelets do.
+fn sends_events(state: &str, calls: &[Call]) -> bool {
+    let inner = calls.first();
+    state.is_empty() && inner.is_some_and(|call| call.function.ends_with("(*GenericPLEG).relist"))
 }
 
 /// Old versions of Go print the same state for locks, wait groups and conditions.

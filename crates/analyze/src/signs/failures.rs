@@ -175,6 +175,10 @@ pub(super) const FAILURES: &[Failure] = &[
         ..failure("runc create failed", NOT_CREATED)
     },
     Failure {
+        without: OF_THE_POD,
+        ..failure("failed to mount rootfs component", NOT_CREATED)
+    },
+    Failure {
         with: DAEMONS,
         ..failure(": fatal error: ", CRASHED)
     },

@@ -97,13 +97,13 @@ pub(super) const SIGNS: &[Sign] = &[
     .with(DAEMONS),
     sign("constraint=CONSTRAINT_NONE", Kernel, MemoryThrash, Medium),
     sign(
-        "cgroup: fork rejected by pids controller in /system.slice",
+        "fork rejected by pids controller in /system.slice",
         Kernel,
         PidsExhausted,
         High,
     ),
     sign(
-        "cgroup: fork rejected by pids controller in ",
+        "fork rejected by pids controller in ",
         Kernel,
         PidsExhausted,
         Low,
@@ -156,7 +156,8 @@ pub(super) const SIGNS: &[Sign] = &[
         StorageUnresponsive,
         Medium,
     ),
-    // An NVMe device that does not answer is reset, and disabled if that fails.
+    // An NVMe device that does not answer within 30 s is reset, and disabled if that fails.
+    sign("timeout, aborting", Kernel, StorageUnresponsive, Medium).with(&["nvme"]),
     sign(
         "timeout, reset controller",
         Kernel,

@@ -112,6 +112,19 @@ pub(super) const SIGNS: &[Sign] = &[
         Low,
     )
     .with(&["already exists"]),
+    // The server of a network file system does not answer.
+    sign(
+        "UnmountVolume.TearDown failed",
+        Kubelet,
+        StorageUnresponsive,
+        Medium,
+    )
+    .with(&[
+        "resource temporarily unavailable",
+        "host is down",
+        "stale NFS file handle",
+        "stale file handle",
+    ]),
     // The update of a container's resources, once in ten seconds.
     sign("reconcileState: failed to ", Kubelet, ContainerLock, Medium).with(&["DeadlineExceeded"]),
     sign(
@@ -212,6 +225,20 @@ pub(super) const SIGNS: &[Sign] = &[
         .lines(2),
     sign(
         "Cilium API client timeout exceeded",
+        Kubelet,
+        CniPluginHang,
+        Medium,
+    ),
+    // Its agent, which has no place for the request of a plugin.
+    sign(
+        "Not processing API request. Wait duration for maximum parallel requests",
+        Kubelet,
+        CniPluginHang,
+        Medium,
+    ),
+    // OVN-Kubernetes: its controller has not told the plugin what to set up.
+    sign(
+        "timed out waiting for annotations",
         Kubelet,
         CniPluginHang,
         Medium,

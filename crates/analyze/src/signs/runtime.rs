@@ -159,6 +159,28 @@ pub(super) const SIGNS: &[Sign] = &[
         .with(RUNTIMES_OR_UNNUMBERED)
         .without(NO_THREAD),
     sign(": panic: ", Runtime, RuntimeUnresponsive, Medium).with(RUNTIMES_OR_UNNUMBERED),
+    // Talos.
+    sign(
+        "error connecting to CRI: context deadline exceeded",
+        Runtime,
+        RuntimeUnresponsive,
+        Medium,
+    ),
+    // K3s and RKE2, which wait so for a moment at each start.
+    sign(
+        "Waiting for cri connection: ",
+        Runtime,
+        RuntimeUnresponsive,
+        Medium,
+    )
+    .lines(5),
+    // EHOSTDOWN, of SMB.
+    sign(": Host is down", Runtime, StorageUnresponsive, Medium).with(&[
+        "reading directory",
+        "cannot access",
+        "cannot open directory",
+        "stat ",
+    ]),
     // After a message of this level it exits.
     sign("level=fatal", Runtime, RuntimeUnresponsive, Medium).with(RUNTIMES),
     sign(

@@ -23,8 +23,6 @@ pub(super) struct Passage {
     began: Instant,
     /// How long it took until it was sent, once it was.
     sent: Option<Duration>,
-    /// It was kept back, on purpose.
-    is_held: bool,
 }
 
 impl Passage {
@@ -32,13 +30,7 @@ impl Passage {
         Self {
             began: Instant::now(),
             sent: None,
-            is_held: false,
         }
-    }
-
-    /// It is not passed at once.
-    pub(super) fn held(&mut self) {
-        self.is_held = true;
     }
 
     /// It is on its way to the runtime.
@@ -49,7 +41,7 @@ impl Passage {
     /// The answer, which was complete at this time, is on its way back. What was never sent was
     /// not passed.
     pub(super) fn ended(&self, answered: Instant, added: &Histogram) {
-        if let Some(sent) = self.sent.filter(|_| !self.is_held) {
+        if let Some(sent) = self.sent {
             added.observe((sent + answered.elapsed()).as_secs_f64());
         }
     }

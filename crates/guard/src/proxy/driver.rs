@@ -80,7 +80,8 @@ struct Waiting {
     /// Until it is passed on.
     request: Option<Request<Bytes>>,
     from: Caller,
-    passage: Passage,
+    /// `None` if it is kept back on purpose: what is measured is passed at once.
+    passage: Option<Passage>,
     answer: oneshot::Sender<Answer>,
 }
 
@@ -249,7 +250,7 @@ impl Driver {
             let waiting = Waiting {
                 request: Some(call.request),
                 from: call.from,
-                passage: call.passage,
+                passage: Some(call.passage),
                 answer: sender,
             };
             state.calls.insert(id, waiting);
@@ -271,7 +272,7 @@ impl Driver {
         if let Some(waiting) = self.state.borrow_mut().calls.get_mut(&id)
             && waiting.request.is_some()
         {
-            waiting.passage.held();
+            waiting.passage = None;
         }
         let answer = answer.await;
         drop(leaving);
@@ -367,7 +368,11 @@ impl Driver {
     fn answer(&self, call: CallId, answer: Answer) {
         if let Some(waiting) = self.state.borrow_mut().calls.remove(&call) {
             match answer.complete {
-                Some(complete) => waiting.passage.ended(complete, &self.added),
+                Some(complete) => {
+                    if let Some(passage) = waiting.passage {
+                        passage.ended(complete, &self.added);
+                    }
+                }
                 // It was lost.
                 None if waiting.from == Caller::Ourselves => return,
                 None => {}
@@ -389,8 +394,9 @@ impl Driver {
         let task = spawn(async move {
             let on_sent = || {
                 let mut state = driver.state.borrow_mut();
-                if let Some(waiting) = call.and_then(|call| state.calls.get_mut(&call)) {
-                    waiting.passage.sent();
+                let waiting = call.and_then(|call| state.calls.get_mut(&call));
+                if let Some(passage) = waiting.and_then(|waiting| waiting.passage.as_mut()) {
+                    passage.sent();
                 }
             };
             let answer = match upstream.send(request.map(whole), on_sent).await {

@@ -229,22 +229,6 @@ async fn every_reader_of_events_gets_each_of_them_from_one_stream() {
             assert_eq!(told.as_ref(), Some(event));
         }
     }
-    behind.switch(Mode::Pass);
-    for reader in &mut readers {
-        let end = timeout(SECOND * 5, wire::next_data(reader)).await;
-        assert_eq!(
-            end.unwrap(),
-            None,
-            "in mode pass, each has a stream of its own"
-        );
-    }
-    timeout(SECOND * 5, behind.outstanding(0)).await.unwrap();
-    behind.switch(Mode::Guard);
-    let mut readers = Vec::new();
-    for _ in 0..2 {
-        readers.push(guarded.send(request(path, wire::framed(b""), &[])).await);
-    }
-    behind.outstanding(1).await;
     drop(readers);
     timeout(SECOND * 10, behind.outstanding(0))
         .await
@@ -253,6 +237,30 @@ async fn every_reader_of_events_gets_each_of_them_from_one_stream() {
     behind.outstanding(1).await;
     behind.stop().await;
     assert_eq!(wire::next_data(&mut reader).await, None, "its end is told");
+}
+
+#[tokio::test]
+async fn in_mode_pass_nobody_keeps_the_stream_that_all_readers_shared() {
+    let behind = Behind::start().await;
+    let (_, mut guarded) = behind.both().await;
+    let path = "/runtime.v1.RuntimeService/GetContainerEvents";
+    let mut readers = Vec::new();
+    for _ in 0..2 {
+        readers.push(guarded.send(request(path, wire::framed(b""), &[])).await);
+    }
+    timeout(SECOND * 5, behind.outstanding(1)).await.unwrap();
+    behind.switch(Mode::Pass);
+    for reader in &mut readers {
+        let end = timeout(SECOND * 5, wire::next_data(reader)).await;
+        assert_eq!(end.unwrap(), None);
+    }
+    timeout(SECOND * 5, behind.outstanding(0)).await.unwrap();
+    // From now on each has one of his own.
+    let mut readers = Vec::new();
+    for _ in 0..2 {
+        readers.push(guarded.send(request(path, wire::framed(b""), &[])).await);
+    }
+    timeout(SECOND * 5, behind.outstanding(2)).await.unwrap();
 }
 
 #[tokio::test]

@@ -267,7 +267,7 @@ impl Engine {
         let overdue = self.relister.standing().is_overdue(ages);
         let silent = self.governor.silent_since();
         let silent = silent.filter(|since| overdue && instant >= *since + self.silent_after());
-        let mut stuck = self.stuck(ages, now);
+        let mut stuck = self.stuck(ages);
         if silent.is_some() {
             // Who was stuck before everybody fell silent may not be any more.
             stuck.retain(|call| call.about.id.is_none());
@@ -344,27 +344,21 @@ impl Engine {
     }
 
     /// The calls that hang: first those for the whole node.
-    fn stuck(&self, ages: Ages, now: Moment) -> Vec<OutstandingCall> {
+    fn stuck(&self, ages: Ages) -> Vec<OutstandingCall> {
         let stuck = self.relister.standing().stuck(ages);
         // Beside a list that hangs it is only asked for to see whether the runtime lives.
         let beside_lists = ages.sandboxes.is_some() || ages.containers.is_some();
         let overdue = self.relister.standing().version_overdue_after();
         let version = ages.version.filter(|age| *age >= overdue && !beside_lists);
         let node = [
-            (Rpc::Version, version),
-            (
-                Rpc::ListPodSandbox,
-                ages.sandboxes.filter(|_| stuck.sandboxes),
-            ),
-            (
-                Rpc::ListContainers,
-                ages.containers.filter(|_| stuck.containers),
-            ),
+            (Rpc::Version, version.is_some()),
+            (Rpc::ListPodSandbox, stuck.sandboxes),
+            (Rpc::ListContainers, stuck.containers),
         ];
-        let node = node.into_iter().filter_map(|(call, age)| {
+        let node = node.into_iter().filter_map(|(call, is_stuck)| {
             Some(OutstandingCall {
                 about: About::node(call),
-                since: now.instant.checked_sub(age?)?,
+                since: self.governor.node_call(call).filter(|_| is_stuck)?,
             })
         });
         let statuses = self.stuck_statuses();

@@ -11,6 +11,7 @@
 //!      processes   the kernel's hints        stream, proof    the runtime's hints
 //!      governor    how much may be outstanding, who is stuck, whether anybody answers
 //!      rounds      what amounts to a look    reporter         what is told of our health
+//!      pauses      when we did not run ourselves
 //! ```
 //!
 //! Each part owns its state and is told the time. Nothing here waits for the runtime: calls

@@ -232,6 +232,28 @@ async fn whoever_starts_in_the_middle_of_the_fault_and_knows_no_id_sees_nothing_
     }
 }
 
+/// A list that comes after twenty seconds shows pods that were not asked for until then.
+#[tokio::test(start_paused = true)]
+async fn after_a_list_that_hung_from_the_start_nobody_fails_and_all_are_there_at_once() {
+    for pods in [30, 300] {
+        let node = Node::watch_knowing_no_host(|sim| {
+            many(sim, pods, &["app", "side"]);
+            sim.fault(Rpc::ContainerStatus, None, Fault::Slow(seconds(0.005)));
+            sim.fault(Rpc::ListContainers, None, Fault::Hang);
+        })
+        .await;
+        node.at(20.0).await;
+        node.told();
+        node.sim.lift(Rpc::ListContainers, None);
+        node.sample(5.0, |at, status| {
+            assert!(status.failing.is_empty(), "{at}: {}", status.health.message);
+        })
+        .await;
+        let told = node.told();
+        assert!(told.contains(&format!("synced {pods}")), "{told}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_pod_whose_uid_the_host_does_not_tell_is_the_listed_one_of_its_name() {
     let owner = Owner {

@@ -347,7 +347,7 @@ impl Engine {
         if let Some(uid) = uid.as_ref().filter(|_| is_lost) {
             // No sweep under way has seen it.
             let begun = self.sweeper.begun().unwrap_or(look.begun);
-            self.differing.note(uid, begun.min(look.begun));
+            self.differing.note(uid, begun.min(look.begun), now.instant);
             return;
         }
         let (Some(known), (_, Some(id))) = (known, key.clone()) else {

@@ -37,7 +37,7 @@ impl Engine {
                 self.tell(&commit, None, now);
             }
             Step::Inspect { ticket, pod, begun } => {
-                self.differing.note(uid, begun);
+                self.differing.note(uid, begun, now.instant);
                 // Of a pod that only a hint speaks of nobody knows whether there is one.
                 self.cache.set_pending(uid, self.records.listed_as(uid));
                 self.inspector.inspect(ticket, pod, now.instant);
@@ -165,8 +165,8 @@ impl Engine {
         let since = self.differing.since(uid);
         let is_known = self.lasting.contains_key(uid);
         let long_ago = self.pauses.ago(INSPECTIONS_FAIL, now.instant);
-        let is_long = |since: &Instant| Some(*since) <= long_ago;
-        let Some(since) = since.filter(|since| is_known || is_long(since)) else {
+        let is_long = self.differing.noted(uid) <= long_ago;
+        let Some(since) = since.filter(|_| is_known || is_long) else {
             return;
         };
         self.note_unseen(uid, InspectError::Overtaken, since, now);

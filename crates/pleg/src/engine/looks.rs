@@ -336,7 +336,9 @@ impl Engine {
         let Some(long_ago) = self.pauses.ago(INSPECTIONS_FAIL, now) else {
             return Vec::new();
         };
+        let is_known = |uid: &PodUid| self.differing.noted(uid).is_some_and(|at| at <= long_ago);
         let pods = self.differing.up_to(long_ago);
+        let pods = pods.filter(|(uid, _)| is_known(uid));
         let pods = pods.filter(|(uid, _)| !named.contains(*uid) && !self.unasked.contains(*uid));
         let pods = pods
             .filter_map(|(uid, since)| self.unseen_pod(uid, InspectError::NotSeen, since, since));

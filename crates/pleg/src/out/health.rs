@@ -400,7 +400,8 @@ fn reason(coverage: &Coverage, now: Instant) -> Reason {
         _ if fail_for(false) => Reason::InspectionsFail,
         (Lists::Late(_) | Lists::Slow(_), _) => Reason::ListSlow,
         (_, Some(_)) => Reason::StatusSlow,
-        _ if fail_for(true) => Reason::InspectionsFail,
+        // Whoever is not even asked for is not seen.
+        _ if fail_for(true) || coverage.unasked > 0 => Reason::InspectionsFail,
         (_, None) => Reason::AllSeen,
     }
 }

@@ -24,7 +24,7 @@ use http::{HeaderMap, HeaderValue, Request, Response};
 use http_body_util::BodyExt;
 use hyper::body::{Body as HttpBody, Frame, Incoming};
 use pleg::model::id::Id;
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::timeout;
 
 use super::Body;
@@ -52,6 +52,8 @@ pub(super) struct EventHub {
     on_event: Box<dyn Fn(Id)>,
     stream: RefCell<Stream>,
     over: Notify,
+    /// How often streams that passed were taken back.
+    taken_back: watch::Sender<u64>,
 }
 
 enum Stream {
@@ -75,7 +77,28 @@ impl EventHub {
             on_event: Box::new(on_event),
             stream: RefCell::new(Stream::None),
             over: Notify::new(),
+            taken_back: watch::Sender::new(0),
         }
+    }
+
+    /// Ends the streams that have passed: their readers come back, and share the one again.
+    pub(super) fn take_back(&self) {
+        self.taken_back.send_modify(|count| *count += 1);
+    }
+
+    /// A stream that passes as it is until it is taken back.
+    pub(super) fn passing(&self, body: Body) -> Body {
+        let mut taken_back = self.taken_back.subscribe();
+        let taken_back = async move {
+            // The hub is there for as long as anybody is served.
+            let _ = taken_back.changed().await;
+        };
+        let body = Passing {
+            body,
+            taken_back: Box::pin(taken_back),
+            has_ended: false,
+        };
+        body.boxed_unsync()
     }
 
     /// Takes the stream from all readers, and leaves the runtime's events to others.
@@ -267,7 +290,38 @@ impl HttpBody for Reader {
     }
 }
 
-/// The end of a stream whose reader was too slow, or whose runtime has gone: `Unavailable`.
+/// The body of a stream that passes.
+struct Passing {
+    body: Body,
+    taken_back: Pin<Box<dyn Future<Output = ()> + Send>>,
+    has_ended: bool,
+}
+
+impl HttpBody for Passing {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        if self.has_ended {
+            return Poll::Ready(None);
+        }
+        if self.taken_back.as_mut().poll(context).is_ready() {
+            self.has_ended = true;
+            return Poll::Ready(Some(Ok(Frame::trailers(lost()))));
+        }
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.has_ended || self.body.is_end_stream()
+    }
+}
+
+/// The end of a stream whose reader was too slow, whose runtime has gone, or that is taken back:
+/// `Unavailable`.
 fn lost() -> HeaderMap {
     let mut trailers = HeaderMap::new();
     trailers.insert("grpc-status", HeaderValue::from_static("14"));

@@ -52,9 +52,11 @@ pub(super) async fn serve(
         while modes.changed().await.is_ok() {
             let mode = *modes.borrow_and_update();
             switched.step(Input::Mode(mode), None);
-            if mode == Mode::Pass {
-                // Kubelets read the runtime's events themselves from now on.
-                switched.events().end();
+            match mode {
+                // Clients read the runtime's events themselves from now on.
+                Mode::Pass => switched.events().end(),
+                // And no longer, or each would have a part of them.
+                Mode::Guard | Mode::Shadow => switched.events().take_back(),
             }
         }
     });
@@ -144,6 +146,9 @@ async fn serve_call(
             let why = "in mode pass, events are the clients' only";
             return Ok(Answer::lost(why).into_response());
         }
+        let request = request.map(BodyExt::boxed_unsync);
+        let response = pass(&driver, &upstream, request, from).await;
+        return Ok(response.map(|body| driver.events().passing(body)));
     }
     let Some(rpc) = rpc.filter(|rpc| is_intercepted(*rpc)) else {
         let request = request.map(BodyExt::boxed_unsync);

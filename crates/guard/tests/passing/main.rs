@@ -261,6 +261,12 @@ async fn in_mode_pass_nobody_keeps_the_stream_that_all_readers_shared() {
         readers.push(guarded.send(request(path, wire::framed(b""), &[])).await);
     }
     timeout(SECOND * 5, behind.outstanding(2)).await.unwrap();
+    behind.switch(Mode::Guard);
+    for reader in &mut readers {
+        let end = timeout(SECOND * 5, wire::next_data(reader)).await;
+        assert_eq!(end.unwrap(), None, "it is to come back to the one stream");
+    }
+    timeout(SECOND * 5, behind.outstanding(0)).await.unwrap();
 }
 
 #[tokio::test]

@@ -60,12 +60,12 @@ impl Engine {
         }
         let unseen = self.unseen(now.instant);
         let seen = if self.records.listed().next().is_some() {
-            // One that was never inspected, or that only an event has named, was not seen. That it
-            // was, the first look says only of one of which nothing is awaited.
+            // One that was never inspected, or that only an event has named, was not seen. And who
+            // came after the first lists does not make a look of them.
             let first = self.rounds.looks() == 0;
-            let is_known = |uid: &PodUid| !first || !self.records.is_pending(uid);
             let mut committed = self.records.committed();
-            committed.any(|pod| !unseen.contains(&pod.pod.uid) && is_known(&pod.pod.uid))
+            let sees_nobody = first && self.rounds.has_given_up_all();
+            !sees_nobody && committed.any(|pod| !unseen.contains(&pod.pod.uid))
         } else {
             // Only a list of sandboxes shows that there are none: a sweep asks for what is known.
             let blind = self.relister.blind(self.ages(now.instant));

@@ -51,8 +51,9 @@ struct Round {
     given_up: BTreeSet<PodUid>,
     /// The newest inspection that was planned without knowing what the round began with.
     older: u64,
-    /// How many were waited for.
+    /// How many were waited for, and whether any of them came to an end.
     of: usize,
+    has_ended_one: bool,
 }
 
 /// How far the round under way has come.
@@ -87,10 +88,17 @@ impl Rounds {
                 kind,
                 older,
                 of: waiting.len(),
+                has_ended_one: false,
                 waiting,
                 given_up,
             });
         }
+    }
+
+    /// Whether the round has given up whomever it has waited for.
+    pub(crate) fn has_given_up_all(&self) -> bool {
+        let round = self.current.as_ref();
+        round.is_some_and(|round| round.of > 0 && !round.has_ended_one && round.waiting.is_empty())
     }
 
     /// Those for whom the round has waited since then, or for longer.
@@ -132,7 +140,7 @@ impl Rounds {
     /// The pod was inspected, or is gone.
     pub(crate) fn ended(&mut self, uid: &PodUid) {
         if let Some(round) = &mut self.current {
-            round.waiting.remove(uid);
+            round.has_ended_one |= round.waiting.remove(uid);
         }
     }
 

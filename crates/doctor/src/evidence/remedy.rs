@@ -104,12 +104,9 @@ pub(crate) fn blame_runc(finding: &mut Finding, runcs: &[&Process]) {
 
 fn advice(shim: &Shim, probes: &ProbeFacts) -> String {
     let pid = shim.process.pid;
-    let stopped = shim.runc.iter().find(|runc| runc.is_stopped());
-    let running = shim.runc.iter().filter(|runc| runc.is_runc());
-    let oldest = running.max_by(|one, other| one.age_seconds.total_cmp(&other.age_seconds));
     // Only containerd calls the shim of a pod; conmon and docker's shims are not called.
     let is_called = probes.may_be_containerd() && !shim.is_conmon();
-    match (stopped, oldest) {
+    match (shim.stopped_runc(), shim.oldest_runc()) {
         _ if shim.process.is_stopped() && is_called => format!(
             "run `kill -CONT {pid}` to resume the shim, which frees the node at once; nothing is \
              restarted. If that does not help, run `kill -KILL {pid}`: only this pod is lost"

@@ -46,10 +46,19 @@ impl Shim<'_> {
         if self.process.is_stopped() {
             return self.process;
         }
-        let stopped = self.runc.iter().find(|runc| runc.is_stopped());
-        let running = self.runc.iter().filter(|runc| runc.is_runc());
-        let oldest = running.max_by(|one, other| one.age_seconds.total_cmp(&other.age_seconds));
-        stopped.or(oldest).unwrap_or(&self.process)
+        let runc = self.stopped_runc().or(self.oldest_runc());
+        runc.unwrap_or(self.process)
+    }
+
+    /// A process of runc below it that is stopped.
+    pub fn stopped_runc(&self) -> Option<&Process> {
+        self.runc.iter().copied().find(|runc| runc.is_stopped())
+    }
+
+    /// The runc below it that has been running for longest.
+    pub fn oldest_runc(&self) -> Option<&Process> {
+        let running = self.runc.iter().copied().filter(|runc| runc.is_runc());
+        running.max_by(|one, other| one.age_seconds.total_cmp(&other.age_seconds))
     }
 
     /// The usual name for it.

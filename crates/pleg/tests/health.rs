@@ -11,7 +11,7 @@ use pleg::out::coverage::{Coverage, Look, LookKind};
 use pleg::out::health::{HealthState, Reason, assess, kubelet_healthy, message};
 use pleg::out::kubelet_view::{GuardedLists, guarded_kubelet_view, kubelet_view};
 use pleg::runtime::{About, CALLS, CallError, OutstandingCall, Rpc};
-use sim::Fault;
+use sim::{Fault, Sim};
 use tokio::time::Instant;
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -35,7 +35,7 @@ async fn the_kubelets_sentences_are_to_the_letter() {
 
 #[tokio::test(start_paused = true)]
 async fn a_runtime_that_never_answered_is_starting_and_then_unhealthy() {
-    let node = Node::watch(|sim| sim.fault(Rpc::Version, None, Fault::Hang)).await;
+    let node = Node::watch(Sim::stop).await;
     node.at(179.0).await;
     let health = node.status().await.health;
     assert_eq!(health.state, HealthState::Starting);
@@ -48,7 +48,9 @@ async fn a_runtime_that_never_answered_is_starting_and_then_unhealthy() {
     let health = node.status().await.health;
     assert_eq!(health.state, HealthState::Unhealthy);
     assert!(
-        health.message.contains("Version has not answered for 3m"),
+        health
+            .message
+            .contains("ListContainers has not answered for 3m"),
         "{}",
         health.message
     );
@@ -274,19 +276,25 @@ async fn names_that_come_in_the_same_moment_are_told_together() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_runtime_that_hangs_after_a_restart_is_silent_and_not_unreachable() {
+async fn a_runtime_that_hangs_after_a_restart_is_not_unreachable() {
     for version_alone in [false, true] {
         let node = Node::watch(|sim| sim.run("a", &["app"])).await;
         node.at(5.5).await;
         node.sim.restart(seconds(1.0));
-        match version_alone {
-            true => node.sim.fault(Rpc::Version, None, sim::Fault::Hang),
-            false => node.sim.stop(),
-        }
+        let expected = match version_alone {
+            true => {
+                node.sim.fault(Rpc::Version, None, Fault::Hang);
+                Reason::ListStuck
+            }
+            false => {
+                node.sim.stop();
+                Reason::RuntimeSilent
+            }
+        };
         node.at(30.0).await;
         let health = node.status().await.health;
         let reason = health.reason;
-        assert_eq!(reason, Reason::RuntimeSilent, "{version_alone} {health:?}");
+        assert_eq!(reason, expected, "{version_alone} {health:?}");
         assert!(!health.message.contains("reached"), "{}", health.message);
     }
 }
@@ -314,7 +322,7 @@ async fn a_kubelet_flaps_where_both_its_lists_take_longer_than_half_of_its_thres
     }
 }
 
-fn two_and_more(sim: &sim::Sim) {
+fn two_and_more(sim: &Sim) {
     for pod in ["a", "b", "c"] {
         sim.run(pod, &["app"]);
     }

@@ -145,6 +145,52 @@ async fn a_version_that_hangs_keeps_no_list_from_being_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_version_that_hangs_from_the_start_keeps_nobody_from_being_seen() {
+    let node = Node::watch(|sim| {
+        pods(sim);
+        sim.fault(Rpc::Version, None, Fault::Hang);
+    })
+    .await;
+    node.at(4.0).await;
+    let status = node.status().await;
+    assert_eq!(
+        status.health.reason,
+        Reason::ListStuck,
+        "{}",
+        status.health.message
+    );
+    assert!(node.synced().is_some());
+    node.at(20.0).await;
+    node.sim.exit("a", "app", 1);
+    node.at(22.0).await;
+    assert_eq!(node.deaths("a/app.0").len(), 1);
+    let status = node.status().await;
+    let message = &status.health.message;
+    assert_eq!(status.health.reason, Reason::ListStuck, "{message}");
+    let kubelet = &status.kubelet_view;
+    assert!(
+        kubelet.ready && kubelet.not_ready_in_seconds.is_none(),
+        "{message}"
+    );
+    assert_eq!(status.blind, []);
+    assert!(
+        message.starts_with("the runtime does not answer Version: Version has not answered"),
+        "{message}"
+    );
+    assert_eq!(node.sim.calls_made(Rpc::Version), 1);
+    node.sim.lift(Rpc::Version, None);
+    node.at(24.0).await;
+    let status = node.status().await;
+    assert_eq!(
+        status.health.state,
+        HealthState::Healthy,
+        "{}",
+        status.health.message
+    );
+    assert!(status.runtime.version.is_some());
+}
+
+#[tokio::test(start_paused = true)]
 async fn healthy_hides_nobody_who_is_dead_and_not_found() {
     let node = Node::watch_with_kernel(generic(), pods).await;
     node.at(3.5).await;

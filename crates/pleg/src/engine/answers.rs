@@ -201,11 +201,11 @@ impl Engine {
                 | CallError::NotFound(_)),
             ) => {
                 tracing::debug!("the runtime does not say who it is: {error}");
-                self.relister.version_refused(now.instant);
+                self.relister.go_on_without_version(now.instant);
             }
             Err(error) => {
                 let relisted = self.relister.version_failed(error, now.instant);
-                self.on_relisted(Some(relisted), now);
+                self.on_relisted(relisted, now);
             }
         }
     }

@@ -387,12 +387,12 @@ impl Governor {
         })
     }
 
-    /// The age of the oldest status call that is late although nobody can be blamed for it.
-    pub fn slow_status(&self, now: Instant) -> Option<Duration> {
-        let waiting = self.outstanding.iter();
-        let waiting = waiting.filter(|((_, id), entry)| id.is_some() && entry.stuck.is_none());
-        let ages = waiting.map(|(_, entry)| now.duration_since(entry.waits));
-        ages.max().filter(|age| *age >= SLOW_STATUS)
+    /// Whether a status call is late although nobody can be blamed for it.
+    pub fn is_status_late(&self, now: Instant) -> bool {
+        let mut waiting = self.outstanding.iter();
+        waiting.any(|((_, id), entry)| {
+            id.is_some() && entry.stuck.is_none() && now >= entry.waits + SLOW_STATUS
+        })
     }
 
     /// Since when nothing at all was answered of what was asked, and no answer has come, if anything

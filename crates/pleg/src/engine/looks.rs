@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::governor::SMALLEST_WINDOW;
 use super::reporter::Seen;
 use super::rounds::{Ended, LASTING};
 use super::standing::Ages;
@@ -12,7 +13,7 @@ use super::state::Engine;
 use crate::model::id::{Id, PodRef, PodUid};
 use crate::model::snapshot::Counts;
 use crate::model::wall_time::Moment;
-use crate::out::coverage::{Coverage, Failing, Lists, LookKind};
+use crate::out::coverage::{Coverage, Failing, Lists, LookKind, Statuses};
 use crate::out::failure::InspectError;
 use crate::out::health::{Blind, HealthState, INSPECTIONS_FAIL};
 use crate::out::told::Record;
@@ -272,10 +273,10 @@ impl Engine {
             // Who was stuck before everybody fell silent may not be any more.
             stuck.retain(|call| call.about.id.is_none());
         }
-        let slow_status = self.governor.slow_status(instant);
+        let is_late = self.governor.is_status_late(instant);
         let lists = self.relister.trouble(ages);
         let is_away = matches!(lists, Lists::Failed(CallError::Unavailable(_)));
-        let cannot_list = stuck.iter().any(|call| call.about.id.is_none());
+        let cannot_list = stuck.iter().any(|call| call.about.call.is_list());
         let named = stuck.iter().map(|call| &call.about.pod);
         let named = named.chain(failing.iter().map(|failing| &failing.pod));
         let named: BTreeSet<PodUid> = named.flatten().map(|pod| pod.uid.clone()).collect();
@@ -284,7 +285,7 @@ impl Engine {
         let unseen: BTreeSet<&PodUid> = unseen.filter(|uid| !is_told(uid)).collect();
         let failed = |uid: &PodUid| !is_told(uid) && !unseen.contains(uid);
         let uninspected = unseen.len() + self.reader.count_failed(failed);
-        if !cannot_list && slow_status.is_none() && !is_away {
+        if !cannot_list && !is_late && !is_away {
             let unseen = self.not_seen(&named, instant);
             let pods = unseen.iter().filter_map(|failing| failing.pod.as_ref());
             let pods = pods.map(|pod| (pod.uid.clone(), instant));
@@ -294,6 +295,15 @@ impl Engine {
         for failing in &mut failing {
             failing.unseen_since += self.pauses.within(failing.unseen_since);
         }
+        let is_slow = |failing: &&Failing| failing.error.is_slowness();
+        let waiting = failing.iter().filter(is_slow).count() + self.unasked.len() + uninspected;
+        let statuses = match self.coverage.statuses {
+            _ if is_late => Statuses::Late,
+            // The last of them are no more to blame than the others were.
+            Statuses::TooSlow if waiting > 0 => Statuses::TooSlow,
+            _ if waiting > SMALLEST_WINDOW => Statuses::TooSlow,
+            _ => Statuses::InTime,
+        };
         let kubelet_waits = self.kubelet_waits(&stuck);
         self.coverage = Coverage {
             started: self.coverage.started,
@@ -309,7 +319,7 @@ impl Engine {
             kubelet_waits,
             kubelet_lists_took: self.relister.standing().for_kubelet_took(),
             silent,
-            slow_status,
+            statuses,
         };
     }
 
@@ -349,9 +359,8 @@ impl Engine {
     fn stuck(&self, ages: Ages) -> Vec<OutstandingCall> {
         let stuck = self.relister.standing().stuck(ages);
         // Beside a list that hangs it is only asked for to see whether the runtime lives.
-        let beside_lists = ages.sandboxes.is_some() || ages.containers.is_some();
         let overdue = self.relister.standing().version_overdue_after();
-        let version = ages.version.filter(|age| *age >= overdue && !beside_lists);
+        let version = ages.version.filter(|age| *age >= overdue && !stuck.any());
         let node = [
             (Rpc::Version, version.is_some()),
             (Rpc::ListPodSandbox, stuck.sandboxes),

@@ -42,7 +42,7 @@ pub(crate) struct Relister {
     state: State,
     /// Nobody knows who answers: not asked yet, or the connection was lost since.
     ask_version: bool,
-    /// In this relist it has been asked, without an answer.
+    /// That was asked and is not answered: the next relist does without.
     goes_on_without_version: bool,
     /// Somebody wants a relist that is begun after this.
     requested: Option<Instant>,
@@ -212,9 +212,9 @@ impl Relister {
         }
     }
 
-    /// Whether nobody knows who answers: the next relist asks for that first.
+    /// Whether nobody knows who answers, and the next relist asks for that first.
     pub(crate) fn needs_version(&self) -> bool {
-        self.ask_version
+        self.ask_version && !self.goes_on_without_version
     }
 
     /// Begins a relist if one is due. Before anything else the runtime is asked who it is:
@@ -224,8 +224,9 @@ impl Relister {
         if self.due().is_none_or(|due| now.instant < due) {
             return None;
         }
-        let goes_on = std::mem::take(&mut self.goes_on_without_version);
-        Some(if self.ask_version && !goes_on {
+        let needs_version = self.needs_version();
+        self.goes_on_without_version = false;
+        Some(if needs_version {
             self.state = State::AskingVersion;
             Ask::Version
         } else {
@@ -252,17 +253,21 @@ impl Relister {
         }
     }
 
-    /// The runtime answered, and did not say who it is: then it is asked for lists all the same,
-    /// and before the next ones once more who it is.
-    pub(crate) fn version_refused(&mut self, now: Instant) {
+    /// The runtime does not say who it is: then it is asked for lists all the same, and before the
+    /// next ones once more who it is.
+    pub(crate) fn go_on_without_version(&mut self, now: Instant) {
+        self.goes_on_without_version = self.ask_version;
         if let State::AskingVersion = self.state {
-            self.goes_on_without_version = true;
             self.state = State::Waiting { due: now };
         }
     }
 
-    pub(crate) fn version_failed(&mut self, error: CallError, now: Instant) -> Relisted {
-        self.failed(error, now)
+    /// The runtime cannot be asked who it is: nor for lists, unless they were asked for meanwhile.
+    pub(crate) fn version_failed(&mut self, error: CallError, now: Instant) -> Option<Relisted> {
+        let State::AskingVersion = self.state else {
+            return None;
+        };
+        Some(self.failed(error, now))
     }
 
     /// We did not run for so long until now: the lists did not take that time.

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use crate::model::id::{Id, PodUid};
 use crate::model::wall_time::Moment;
-use crate::out::coverage::{Coverage, Lists};
+use crate::out::coverage::{Coverage, Lists, Statuses};
 use crate::out::health::{
     Blind, FailingCall, HealthReport, HealthState, INSPECTIONS_FAIL, Reason, StuckCall, assess,
     message,
@@ -263,7 +263,7 @@ impl Reporter {
             && coverage.blind.is_empty()
             && coverage.unasked == 0
             && coverage.uninspected == 0
-            && coverage.slow_status.is_none();
+            && coverage.statuses == Statuses::InTime;
         HealthReport {
             time: now.wall,
             state,

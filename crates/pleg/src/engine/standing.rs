@@ -239,6 +239,11 @@ impl Standing {
         ages.into_iter().flatten().any(|age| age >= overdue)
     }
 
+    /// Whether `Version` does not come, which waits for no lock: what waits for it goes on without.
+    pub(crate) fn is_version_suspect(&self, ages: Ages) -> bool {
+        ages.version.is_some_and(|age| age >= self.times.suspect())
+    }
+
     /// After which time a list is overdue.
     pub(crate) fn overdue_after(&self) -> Duration {
         self.times.overdue()

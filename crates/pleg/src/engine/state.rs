@@ -337,6 +337,13 @@ impl Engine {
     }
 
     fn begin_relist(&mut self, now: Moment) {
+        if self
+            .relister
+            .standing()
+            .is_version_suspect(self.ages(now.instant))
+        {
+            self.relister.go_on_without_version(now.instant);
+        }
         if self.relist_waits() {
             return;
         }

@@ -105,6 +105,17 @@ pub enum Lists {
     Failed(CallError),
 }
 
+/// How the status calls are answered that nobody is to blame for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Statuses {
+    /// In time.
+    InTime,
+    /// More pods wait for theirs than there is time for; until none does.
+    TooSlow,
+    /// One of them is late by itself.
+    Late,
+}
+
 /// What was seen, and what was not.
 #[derive(Clone, Debug)]
 pub struct Coverage {
@@ -137,8 +148,8 @@ pub struct Coverage {
     /// Since when the runtime has answered nothing at all, where something was asked for
     /// long enough to tell.
     pub silent: Option<Instant>,
-    /// The age of a status call that is late although nobody can be blamed for it.
-    pub slow_status: Option<Duration>,
+    /// How it is with the status calls.
+    pub statuses: Statuses,
 }
 
 impl Coverage {
@@ -158,7 +169,7 @@ impl Coverage {
             kubelet_waits: Vec::new(),
             kubelet_lists_took: (Duration::ZERO, Duration::ZERO),
             silent: None,
-            slow_status: None,
+            statuses: Statuses::InTime,
         }
     }
 

@@ -44,7 +44,7 @@ use tokio::time::Instant;
 
 use crate::model::id::{Id, PodRef};
 use crate::model::wall_time::WallTime;
-use crate::out::coverage::{Coverage, Failing, Lists};
+use crate::out::coverage::{Coverage, Failing, Lists, Statuses};
 use crate::out::failure::InspectError;
 use crate::runtime::{CallError, OutstandingCall, Rpc};
 use times::GoDuration;
@@ -392,16 +392,19 @@ fn reason(coverage: &Coverage, now: Instant) -> Reason {
         }
         Lists::Good | Lists::Stuck | Lists::Late(_) | Lists::Slow(_) => {}
     }
-    let fail_for = |slowness: bool| {
-        let mut failing = coverage.failing.iter();
-        failing.any(|failing| fails(failing) && failing.error.is_slowness() == slowness)
+    let failing_for = |slowness: bool| {
+        let failing = coverage.failing.iter();
+        let failing = failing.filter(move |failing| failing.error.is_slowness() == slowness);
+        failing.filter(|failing| fails(failing)).count()
     };
-    match (&coverage.lists, coverage.slow_status) {
-        _ if fail_for(false) => Reason::InspectionsFail,
+    // Whoever is not even asked for is not seen.
+    let slow = failing_for(true) + coverage.unasked;
+    match (&coverage.lists, coverage.statuses) {
+        _ if failing_for(false) > 0 => Reason::InspectionsFail,
         (Lists::Late(_) | Lists::Slow(_), _) => Reason::ListSlow,
-        (_, Some(_)) => Reason::StatusSlow,
-        // Whoever is not even asked for is not seen.
-        _ if fail_for(true) || coverage.unasked > 0 => Reason::InspectionsFail,
-        (_, None) => Reason::AllSeen,
+        (_, Statuses::Late) => Reason::StatusSlow,
+        _ if slow == 0 => Reason::AllSeen,
+        (_, Statuses::TooSlow) => Reason::StatusSlow,
+        (_, Statuses::InTime) => Reason::InspectionsFail,
     }
 }

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::{Blind, FailingCall, HealthState, Reason, StuckCall, kubelet_healthy};
 use crate::engine::SLOW_STATUS;
-use crate::out::coverage::{Coverage, Lists};
+use crate::out::coverage::{Coverage, Lists, Statuses};
 use crate::runtime::Rpc;
 
 /// The sentence that goes with a verdict. While Unhealthy it begins with the kubelet's own.
@@ -47,12 +47,12 @@ pub fn message(
         Lists::Slow(took) => details.push(format!("lists take {}", tenths(*took))),
         Lists::Good | Lists::Stuck => {}
     }
-    match (reason, coverage.slow_status) {
-        (Reason::StatusSlow, Some(_)) => {
+    match (reason, coverage.statuses) {
+        (Reason::StatusSlow, Statuses::Late) => {
             let longer = GoDuration(SLOW_STATUS);
             details.push(format!("status calls take more than {longer}"));
         }
-        (Reason::StatusSlow, None) => {
+        (Reason::StatusSlow, Statuses::InTime | Statuses::TooSlow) => {
             details.push("inspections do not finish".to_owned());
         }
         _ => {}

@@ -48,9 +48,7 @@ async fn a_runtime_that_never_answered_is_starting_and_then_unhealthy() {
     let health = node.status().await.health;
     assert_eq!(health.state, HealthState::Unhealthy);
     assert!(
-        health
-            .message
-            .contains("ListContainers has not answered for 3m"),
+        health.message.contains("Version has not answered for 3m"),
         "{}",
         health.message
     );

@@ -358,9 +358,12 @@ impl Engine {
     /// The calls that hang: first those for the whole node.
     fn stuck(&self, ages: Ages) -> Vec<OutstandingCall> {
         let stuck = self.relister.standing().stuck(ages);
-        // Beside a list that hangs it is only asked for to see whether the runtime lives.
         let overdue = self.relister.standing().version_overdue_after();
-        let version = ages.version.filter(|age| *age >= overdue && !stuck.any());
+        let lists = ages.sandboxes.max(ages.containers);
+        let version = ages.version.filter(|age| {
+            // After a list that hangs it is only asked for to see whether the runtime lives.
+            *age >= overdue && (!stuck.any() || Some(*age) > lists)
+        });
         let node = [
             (Rpc::Version, version.is_some()),
             (Rpc::ListPodSandbox, stuck.sandboxes),

@@ -78,6 +78,25 @@ fn a_daemon_that_its_quota_stops_is_found_with_the_periods() {
     assert_eq!(about(&seen, Cause::CpuStarved, idle.pid()), None);
 }
 
+#[test]
+fn a_runtime_whose_root_is_in_an_unusual_place_is_found_with_it_full() {
+    let Some(room) = Mount::small() else {
+        return;
+    };
+    let root = room.path().display().to_string();
+    let folder = room.path().join("io.containerd.metadata.v1.bolt");
+    fs::create_dir(&folder).expect("a folder");
+    let database = folder.join("meta.db");
+    let _runtime = Running::saying(&format!(
+        "exec 5<>{}; echo ready >&2; read line",
+        database.display()
+    ));
+    let _ = fs::write(room.path().join("log"), vec![0; 1 << 20]);
+    let found = findings(&facts(&Host::local()), Cause::DiskFull);
+    let mut evidence = found.iter().flat_map(|found| &found.evidence);
+    assert!(evidence.any(|line| line.starts_with(&root)), "{found:?}");
+}
+
 fn only(root: PathBuf) -> Host {
     Host {
         roots: vec![root],

@@ -1,7 +1,7 @@
 //! What may block in the kernel, asked of the helpers.
 
-use std::collections::BTreeMap;
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
@@ -41,11 +41,8 @@ pub(super) fn collect(host: &Host, helpers: &mut Helpers, facts: &mut HostFacts)
     facts.fanotify = fanotify(host, helpers, facts.all_processes());
     facts.versions.init_replaced = init_replaced(host, helpers);
     facts.versions.runc = runc(host, helpers);
-    facts.filesystems = host
-        .roots
-        .iter()
-        .map(|path| filesystem(helpers, path))
-        .collect();
+    let roots = roots(host, facts.all_processes());
+    facts.filesystems = roots.iter().map(|path| filesystem(helpers, path)).collect();
     if let Fact::Known { value, .. } = &mut facts.processes {
         stacks(host, helpers, value);
     }
@@ -73,6 +70,14 @@ fn ask<T: DeserializeOwned>(
         Ok(value) => Fact::known(value, source),
         Err(error) => Fact::missing(error, source),
     }
+}
+
+/// The usual directories, and the roots of runtimes that keep theirs elsewhere.
+fn roots(host: &Host, processes: &[Process]) -> Vec<PathBuf> {
+    let fds = processes.iter().filter_map(|process| process.fds.value());
+    let own: BTreeSet<PathBuf> = fds.flat_map(|fds| &fds.root).map(PathBuf::from).collect();
+    let own = own.into_iter().filter(|root| !host.roots.contains(root));
+    host.roots.iter().cloned().chain(own).collect()
 }
 
 fn filesystem(helpers: &mut Helpers, path: &Path) -> Fact<Filesystem> {

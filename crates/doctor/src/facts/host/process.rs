@@ -94,6 +94,8 @@ pub struct FdUse {
     pub pipes: u64,
     /// The numbers of those that are fanotify groups.
     pub fanotify: Vec<u32>,
+    /// The root of a runtime, which has its database open below it.
+    pub root: Option<String>,
     /// How many of them we may not follow. The kernel asks for the same right before it shows where
     /// the process waits.
     pub hidden: u64,

@@ -14,6 +14,13 @@ const MAX_FDS: usize = 200_000;
 /// An agent has one or two.
 const MAX_FANOTIFY_GROUPS: usize = 32;
 
+/// What a runtime has open below its root: containerd, and dockerd.
+const DATABASES: [&str; 2] = [
+    "/io.containerd.metadata.v1.bolt/meta.db",
+    "/network/files/local-kv.db",
+];
+const MAX_ROOT_BYTES: usize = 256;
+
 /// How many links are read in one step, which takes a millisecond on a healthy kernel.
 const LINKS_AT_ONCE: usize = 256;
 
@@ -71,6 +78,11 @@ fn add(found: &mut FdUse, number: &str, target: &str, socket: &mut impl FnMut(u3
         found.pipes += 1;
     } else if target.contains("[fanotify]") && found.fanotify.len() < MAX_FANOTIFY_GROUPS {
         found.fanotify.extend(number.parse::<u32>().ok());
+    } else if found.root.is_none() {
+        let mut databases = DATABASES.iter();
+        let root = databases.find_map(|database| target.strip_suffix(database));
+        let root = root.filter(|root| root.len() <= MAX_ROOT_BYTES);
+        found.root = root.map(str::to_owned);
     }
 }
 

@@ -12,6 +12,7 @@ use super::{Before, Census, cgroups, fds, threads};
 use crate::collect::helper::{Reads, read_all};
 use crate::collect::host::file::word;
 use crate::collect::host::sockets::Holders;
+use crate::facts::Fact;
 use crate::facts::host::Process;
 use crate::facts::host::process::MAX_PROCESSES;
 
@@ -91,6 +92,9 @@ fn see(reads: &Reads, proc: &Path, pid: u32, uptime: f64, room: &Mutex<Room>) ->
     let mut sockets = Vec::new();
     if !kernel {
         process.fds = fds::count(reads, &folder, |inode| sockets.push(inode));
+        if let Fact::Known { value: fds, .. } = &mut process.fds {
+            fds.root = with(room, |room| room.root(fds.root.take()));
+        }
     }
     let blocked = process.threads.iter().filter(|thread| thread.state == 'D');
     let switches = blocked.filter_map(|thread| {

@@ -10,6 +10,8 @@ const MAX_SERVING_THREADS: usize = 8_000;
 const MAX_OTHER_THREADS: usize = 4_000;
 /// The total length of cgroup paths; a process usually has a few hundred bytes.
 const MAX_PATH_BYTES: usize = 6 << 20;
+/// A node has a runtime, and perhaps a second one.
+const MAX_ROOTS: usize = 8;
 
 /// How much more may be kept.
 pub(super) struct Room {
@@ -17,6 +19,8 @@ pub(super) struct Room {
     other_threads: usize,
     /// Bytes of paths.
     paths: usize,
+    /// Roots of runtimes.
+    roots: usize,
 }
 
 impl Default for Room {
@@ -25,6 +29,7 @@ impl Default for Room {
             serving_threads: MAX_SERVING_THREADS,
             other_threads: MAX_OTHER_THREADS,
             paths: MAX_PATH_BYTES,
+            roots: MAX_ROOTS,
         }
     }
 }
@@ -46,6 +51,13 @@ impl Room {
             true => &mut self.serving_threads,
             false => &mut self.other_threads,
         }
+    }
+
+    /// The root of a runtime, if there is room for it.
+    pub(super) fn root(&mut self, root: Option<String>) -> Option<String> {
+        let root = root.filter(|_| self.roots > 0)?;
+        self.roots -= 1;
+        Some(root)
     }
 
     /// These, if there is room for them.
@@ -109,6 +121,7 @@ mod tests {
                     inotify: 1_000_000,
                     pipes: 1_000_000,
                     fanotify: Vec::new(),
+                    root: None,
                     hidden: 1_000_000,
                 },
                 "/proc/4000000/fd",

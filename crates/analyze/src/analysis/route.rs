@@ -326,7 +326,11 @@ impl Input {
             return true;
         }
         let number = self.lines;
-        let ident = lossy(carried.ident);
+        let ident = match carried.ident {
+            // What ends a kubelet stands behind its log.
+            [] if self.in_klog => "kubelet".into(),
+            ident => lossy(ident),
+        };
         // Within a stack its next line is the likeliest.
         let inside = self.stacks.is_inside();
         let other = |input: &mut Self| {
@@ -436,8 +440,9 @@ fn inherit<'a>(carried: &mut Carried<'a>, outer: &Carried<'a>) {
 
 /// A dump begins, or what stands in front of one.
 fn begins_dump(body: &[u8]) -> bool {
-    let starts: [&[u8]; 6] = [
+    let starts: [&[u8]; 7] = [
         b"goroutine ",
+        b"SIGSEGV: ",
         b"SIGABRT: ",
         b"SIGQUIT: ",
         b"panic: ",

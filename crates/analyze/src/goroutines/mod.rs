@@ -63,6 +63,8 @@ pub struct Stack {
     pub minutes: Option<u64>,
     /// It is locked to its thread.
     pub locked_to_thread: bool,
+    /// Its program ended because of it.
+    pub crashed: bool,
     /// From the innermost call outwards.
     pub calls: Vec<Call>,
     /// The function that started it.
@@ -71,6 +73,17 @@ pub struct Stack {
     pub ident: String,
     /// The first line.
     pub line: u64,
+}
+
+impl Stack {
+    /// A library may fail in any program: whose it is tells the place of its source.
+    fn note_source(&mut self, place: &[u8]) {
+        if self.ident.is_empty()
+            && let Some(program) = Program::of_source(place)
+        {
+            program.name().clone_into(&mut self.ident);
+        }
+    }
 }
 
 /// `goroutines` in the JSON.

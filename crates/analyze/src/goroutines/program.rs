@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::Call;
+use crate::line::has;
 
 /// A program between the kubelet and the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -67,6 +68,12 @@ impl Program {
         found.map(|(_, program)| *program)
     }
 
+    /// The program with this source file, which may be one of a library in its `vendor` folder.
+    pub fn of_source(path: &[u8]) -> Option<Self> {
+        let found = PACKAGES.iter().find(|(package, _)| has(path, package));
+        found.map(|(_, program)| *program)
+    }
+
     /// Its usual name.
     pub fn name(self) -> &'static str {
         match self {
@@ -88,6 +95,7 @@ impl Program {
             "containerd" | "docker-containerd" => Self::Containerd,
             "crio" => Self::CriO,
             "runc" => Self::Runc,
+            "kubelet" => Self::Kubelet,
             "terwayd" | "calico-felix" | "calico-node" | "cilium-agent" | "aws-k8s-agent"
             | "flanneld" | "antrea-agent" => Self::CniAgent,
             _ if name.starts_with("containerd-shim") => Self::Shim,

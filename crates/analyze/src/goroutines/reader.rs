@@ -15,6 +15,8 @@ pub struct StackReader {
     is_of_gdb: bool,
     /// Whether this input had a header; if so, lines around stacks are recognised, too.
     seen_header: bool,
+    /// The program ended with an error of its own: the next stack shows where.
+    crashed: bool,
     /// Lines that may belong to a stack without a header.
     unproven: u64,
     done: Vec<Stack>,
@@ -79,6 +81,7 @@ impl StackReader {
             return self.certainty();
         }
         if is_around(line, self.seen_header) {
+            self.crashed |= CRASHES.iter().any(|start| line.starts_with(start));
             return Took::Yes(0);
         }
         self.finish();
@@ -93,6 +96,9 @@ impl StackReader {
         };
         match (line, self.last) {
             ([b'\t', place @ ..], Last::Call) if is_numbered_place(place) => {
+                if stack.crashed {
+                    stack.note_source(place);
+                }
                 self.last = Last::Place;
             }
             ([b'a'..=b'z', .., b')'], Last::Header | Last::Place) => {
@@ -175,6 +181,7 @@ impl StackReader {
             state: Some(header.state),
             minutes: header.minutes,
             locked_to_thread: header.locked_to_thread,
+            crashed: std::mem::take(&mut self.crashed),
             ident: ident.to_owned(),
             line: number,
             ..Stack::default()
@@ -208,8 +215,11 @@ impl StackReader {
 
     /// `/usr/local/go/src/sync/mutex.go:134 +0xee`.
     fn place(&mut self, line: &str) -> bool {
-        if self.current.is_none() || !is_place(line) {
+        let Some(stack) = self.current.as_mut().filter(|_| is_place(line)) else {
             return false;
+        };
+        if stack.crashed {
+            stack.note_source(line.as_bytes());
         }
         self.last = Last::Place;
         true
@@ -328,11 +338,15 @@ fn is_numbered_place(line: &[u8]) -> bool {
     ends.iter().any(|end| file.ends_with(end)) || file.starts_with(b"_cgo")
 }
 
+/// Why a program ended by itself.
+const CRASHES: [&str; 4] = ["panic: ", "fatal error: ", "[signal SIG", "SIGSEGV: "];
+
 /// Lines around stacks: the reason for the dump, omitted frames, registers.
 fn is_around(line: &str, seen_header: bool) -> bool {
-    const STARTS: [&str; 14] = [
+    const STARTS: [&str; 15] = [
         "panic: ",
         "fatal error: ",
+        "SIGSEGV: ",
         "SIGABRT: abort",
         "SIGQUIT: quit",
         "PC=0x",

@@ -13,7 +13,10 @@ struct Rule {
     under: &'static str,
     /// They wait for one of these; empty for any wait.
     waits: &'static [Wait],
-    program: Option<Program>,
+    /// They are of one of these programs; empty for any.
+    programs: &'static [Program],
+    /// Their program ended because of one of them.
+    crashed: bool,
     /// The minimum wait time; 0 also matches unknown waits.
     minutes: u64,
     cause: Cause,
@@ -25,7 +28,8 @@ const ANY: Rule = Rule {
     calls: &[],
     under: "",
     waits: &[],
-    program: None,
+    programs: &[],
+    crashed: false,
     minutes: 0,
     cause: Cause::KubeletInternal,
     confidence: Confidence::Medium,
@@ -35,7 +39,7 @@ const ANY: Rule = Rule {
 use Confidence::{Certain, High, Low, Medium};
 use Wait::{Bus, Lock, Netlink, Process, Receive, Rpc, Send, Shim, Storage};
 
-const RULES: [Rule; 41] = [
+const RULES: [Rule; 44] = [
     Rule {
         calls: &["pleg.(*GenericPLEG).relist", "pleg.(*GenericPLEG).Relist"],
         waits: &[Send],
@@ -48,7 +52,7 @@ const RULES: [Rule; 41] = [
         // "fatal error: concurrent map writes", and the like.
         calls: &["runtime.throw", "runtime.fatal"],
         under: "runtime.map",
-        program: Some(Program::Kubelet),
+        programs: &[Program::Kubelet],
         says: "the kubelet crashed: two of its goroutines used a map at the same time",
         ..ANY
     },
@@ -58,8 +62,21 @@ const RULES: [Rule; 41] = [
             "runtime.gopanic",
             "runtime.sigpanic",
         ],
-        program: Some(Program::Kubelet),
+        programs: &[Program::Kubelet],
         says: "the kubelet crashed in its own code",
+        ..ANY
+    },
+    Rule {
+        crashed: true,
+        programs: &[Program::Kubelet],
+        says: "the kubelet crashed in its own code",
+        ..ANY
+    },
+    Rule {
+        crashed: true,
+        programs: &[Program::Containerd, Program::Dockerd, Program::CriO],
+        cause: Cause::RuntimeUnresponsive,
+        says: "the runtime crashed in its own code",
         ..ANY
     },
     Rule {
@@ -72,7 +89,7 @@ const RULES: [Rule; 41] = [
     Rule {
         // It asks containerd for each of its containers.
         calls: &["daemon.(*Daemon).restore"],
-        program: Some(Program::Dockerd),
+        programs: &[Program::Dockerd],
         minutes: 10,
         cause: Cause::RuntimeUnresponsive,
         says: "dockerd has not finished its start: it waits for the state of its containers",
@@ -83,7 +100,7 @@ const RULES: [Rule; 41] = [
         // holds a container's lock meanwhile waits for the same.
         calls: &["version/v1.(*versionClient).Version"],
         waits: &[Rpc],
-        program: Some(Program::Dockerd),
+        programs: &[Program::Dockerd],
         cause: Cause::RuntimeUnresponsive,
         confidence: Certain,
         says: "containerd does not answer dockerd's Version call, which waits for no container",
@@ -137,7 +154,7 @@ const RULES: [Rule; 41] = [
     Rule {
         calls: &["updateContainerResources", "UpdateContainerResources"],
         waits: &[Shim, Receive, Rpc],
-        program: Some(Program::Containerd),
+        programs: &[Program::Containerd],
         cause: Cause::ContainerStatusLock,
         confidence: Certain,
         says: "an update of a container's resources waits for the shim while it holds the \
@@ -193,7 +210,7 @@ const RULES: [Rule; 41] = [
         // dockerd up to 1.13 holds the container's lock while it waits for the end of the output.
         calls: &["daemon.(*Daemon).StateChanged"],
         waits: &[Wait::Other],
-        program: Some(Program::Dockerd),
+        programs: &[Program::Dockerd],
         minutes: 2,
         cause: Cause::ContainerLock,
         says: "the exit of a container waits for its output to end and holds the container's lock meanwhile",
@@ -201,7 +218,7 @@ const RULES: [Rule; 41] = [
     },
     Rule {
         waits: &[Lock],
-        program: Some(Program::Dockerd),
+        programs: &[Program::Dockerd],
         minutes: 2,
         cause: Cause::ContainerLock,
         confidence: Medium,
@@ -233,7 +250,7 @@ const RULES: [Rule; 41] = [
     },
     Rule {
         waits: &[Lock],
-        program: Some(Program::CriO),
+        programs: &[Program::CriO],
         minutes: 2,
         cause: Cause::ContainerLock,
         says: "goroutines of CRI-O wait for a lock",
@@ -254,7 +271,7 @@ const RULES: [Rule; 41] = [
     },
     Rule {
         calls: &["godbus/dbus.(*Conn)"],
-        program: Some(Program::Runc),
+        programs: &[Program::Runc],
         cause: Cause::SystemdCookieOverflow,
         confidence: Low,
         says: "runc is connected to the system bus and waits; an overloaded systemd or a dead bus \
@@ -296,7 +313,7 @@ const RULES: [Rule; 41] = [
     },
     Rule {
         waits: &[Lock],
-        program: Some(Program::Shim),
+        programs: &[Program::Shim],
         minutes: 1,
         cause: Cause::ShimUnresponsive,
         confidence: High,
@@ -306,7 +323,7 @@ const RULES: [Rule; 41] = [
     Rule {
         calls: &["copyPipes"],
         waits: &[Receive],
-        program: Some(Program::Shim),
+        programs: &[Program::Shim],
         minutes: 2,
         cause: Cause::ShimUnresponsive,
         confidence: High,
@@ -316,7 +333,7 @@ const RULES: [Rule; 41] = [
     Rule {
         // An idle monitor waits in EpollWait and is not in this function.
         calls: &["supervisor.(*Monitor).processEvent"],
-        program: Some(Program::Containerd),
+        programs: &[Program::Containerd],
         minutes: 2,
         cause: Cause::RuntimeUnresponsive,
         confidence: High,
@@ -354,7 +371,7 @@ const RULES: [Rule; 41] = [
             "mount-utils.(*SafeFormatAndMount)",
         ],
         waits: &[Process, Storage],
-        program: Some(Program::Kubelet),
+        programs: &[Program::Kubelet],
         minutes: 2,
         cause: Cause::StorageUnresponsive,
         confidence: High,
@@ -366,6 +383,15 @@ const RULES: [Rule; 41] = [
         waits: &[Storage],
         cause: Cause::DiskSaturated,
         says: "containerd's database waits for the disk",
+        ..ANY
+    },
+    Rule {
+        calls: &["bolt.(*DB).begin"],
+        waits: &[Lock],
+        programs: &[Program::Containerd],
+        minutes: 10,
+        cause: Cause::RuntimeUnresponsive,
+        says: "containerd waits for the lock of its own database",
         ..ANY
     },
     Rule {
@@ -396,7 +422,7 @@ const RULES: [Rule; 41] = [
     Rule {
         calls: &["volumedrivers.", "volume/drivers.", "pkg/plugins.(*Client)"],
         waits: &[Rpc, Receive, Wait::Other],
-        program: Some(Program::Dockerd),
+        programs: &[Program::Dockerd],
         minutes: 2,
         cause: Cause::StorageUnresponsive,
         confidence: Medium,
@@ -417,7 +443,7 @@ const RULES: [Rule; 41] = [
     Rule {
         calls: &["(*tokenBucketRateLimiter).Wait"],
         under: "volumemanager",
-        program: Some(Program::Kubelet),
+        programs: &[Program::Kubelet],
         confidence: Low,
         says: "the kubelet's volume manager waits for its own limit of requests to the API server",
         ..ANY
@@ -512,8 +538,10 @@ impl Rule {
             self.minutes == 0 || group.max_minutes.is_some_and(|wait| wait >= self.minutes);
         let called = self.calls.is_empty() || self.calls.iter().any(|call| group.calls(call));
         let waits = self.waits.is_empty() || self.waits.contains(&group.wait);
-        let whose = self.program.is_none() || self.program == group.program;
+        let is_theirs = |program| self.programs.contains(&program);
+        let whose = self.programs.is_empty() || group.program.is_some_and(is_theirs);
         let under = self.under.is_empty() || group.calls(self.under);
-        long_enough && called && under && waits && whose
+        let crashed = !self.crashed || group.oldest.crashed;
+        long_enough && called && under && waits && whose && crashed
     }
 }

@@ -282,9 +282,10 @@ fn running(line: &str) -> Option<(&str, u32)> {
 }
 
 /// The function, and whether it was surely called: of `[<0>] __refrigerator+0x4c/0x130`, ` ? schedule+0x67/0x90 [xfs]` or
-/// `#6 [ffff880826267c58] netlink_recvmsg at ffffffff815bb312`.
+/// `#6 [ffff880826267c58] netlink_recvmsg at ffffffff815bb312`, the first without its number with
+/// `bt -t`.
 fn function(line: &str) -> Option<(&str, bool)> {
-    if line.starts_with('#') {
+    if line.starts_with('#') || line.starts_with("[ffff") {
         let (_, rest) = line.split_once("] ")?;
         let (function, address) = rest.split_once(" at ")?;
         let address = address.split(' ').next()?;
@@ -342,7 +343,8 @@ fn is_raw_words(line: &str) -> bool {
 }
 
 fn is_around(line: &str) -> bool {
-    const TEXTS: [&str; 14] = [
+    const TEXTS: [&str; 15] = [
+        "START: ",
         " task.stack: ",
         "Modules linked in: ",
         "Workqueue: ",

@@ -218,6 +218,14 @@ pub(super) const FAILURES: &[Failure] = &[
         )
     },
     Failure {
+        counted: Counted::PerContainer,
+        lines: 2,
+        ..failure(
+            "failed to reserve sandbox name",
+            "the runtime was asked again for a sandbox that it is still creating",
+        )
+    },
+    Failure {
         with: &["unlinkat ", "rmdir ", "remove root filesystem"],
         without: &["/sys/fs/cgroup"],
         ..failure(
@@ -285,8 +293,15 @@ pub(super) const FAILURES: &[Failure] = &[
         "BUG: soft lockup",
         "a processor made no progress for a while",
     ),
+    failure(
+        "not syncing: hung_task: blocked tasks",
+        "the kernel restarted the node because a process was blocked in it for too long",
+    ),
     // What a mail client left of it on its second line.
-    failure("lockup - CPU#", "a processor made no progress for a while"),
+    Failure {
+        with: &["CPU#"],
+        ..failure(" stuck for ", "a processor made no progress for a while")
+    },
     failure("reason: 'NodeNotReady'", "a node became NotReady"),
     failure(
         "runtime API is not implemented for endpoint",

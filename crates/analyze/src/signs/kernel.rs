@@ -120,6 +120,19 @@ pub(super) const SIGNS: &[Sign] = &[
     )
     .lines(3),
     sign(
+        "Device offlined - not ready after error recovery",
+        Kernel,
+        StorageUnresponsive,
+        High,
+    ),
+    // iSCSI.
+    sign(
+        "session recovery timed out after",
+        Kernel,
+        StorageUnresponsive,
+        Medium,
+    ),
+    sign(
         "rejecting I/O to offline device",
         Kernel,
         StorageUnresponsive,

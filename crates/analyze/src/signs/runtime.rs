@@ -148,7 +148,49 @@ pub(super) const SIGNS: &[Sign] = &[
         Medium,
     )
     .with(&["containerd.service", "docker.service", "crio.service"]),
-    sign("]: Failed to start ", Runtime, RuntimeUnresponsive, Medium).with(RUNTIME_UNITS),
+    sign("Failed to start ", Runtime, RuntimeUnresponsive, Medium).with(RUNTIME_UNITS),
+    sign(
+        "ailed at step EXEC spawning",
+        Runtime,
+        RuntimeUnresponsive,
+        Medium,
+    )
+    .with(&["containerd.service: ", "docker.service: ", "crio.service: "]),
+    // systemd stops a service that is asked to end with status 0.
+    sign(
+        "rocess exited, code=exited, status=",
+        Runtime,
+        RuntimeUnresponsive,
+        Low,
+    )
+    .with(&["containerd.service: ", "docker.service: ", "crio.service: "])
+    .without(&["status=0/"]),
+    // containerd does not read its own configuration, and so does not start.
+    sign("failed to load TOML", Runtime, RuntimeUnresponsive, Medium),
+    sign(
+        "higher than root config version",
+        Runtime,
+        RuntimeUnresponsive,
+        Medium,
+    ),
+    // dockerd starts its containerd again and again.
+    sign(
+        "failed to receive event from containerd",
+        Runtime,
+        RuntimeUnresponsive,
+        Medium,
+    )
+    .with(&["transport is closing"])
+    .lines(2),
+    // Longhorn's CSI driver.
+    sign(
+        "process killed after timeout",
+        Runtime,
+        StorageUnresponsive,
+        Medium,
+    )
+    .with(&["process=umount", "process=mount"])
+    .lines(2),
     sign(
         "(500): engine is shutdown",
         Runtime,
@@ -276,7 +318,7 @@ pub(super) const SIGNS: &[Sign] = &[
     sign("errno=512", Runtime, StorageUnresponsive, Medium),
     sign(": errno 512", Runtime, StorageUnresponsive, Medium),
     sign("/sys/fs/cgroup/memory", Runtime, MemoryCgroupLeak, High)
-        .with(&["cannot allocate memory", "o space left on device"])
+        .with(&["annot allocate memory", "o space left on device"])
         // The directory is watched, and the limit is that of watches.
         .without(&["inotify_add_watch"]),
     sign(

@@ -78,6 +78,12 @@ pub(super) const SIGNS: &[Sign] = &[
         Medium,
     ),
     sign(
+        "Failed to connect to bus: No such file or directory",
+        Systemd,
+        BusUnavailable,
+        Low,
+    ),
+    sign(
         "Failed to connect to bus: Connection refused",
         Systemd,
         BusUnavailable,
@@ -161,6 +167,12 @@ pub(super) const SIGNS: &[Sign] = &[
         Systemd,
         SystemdOverloaded,
         Medium,
+    ),
+    sign(
+        "Failed to allocate directory watch: Too many open files",
+        Systemd,
+        FdOrInotifyExhausted,
+        High,
     ),
     sign(
         "inotify object: Too many open files",

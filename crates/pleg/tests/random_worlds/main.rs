@@ -130,6 +130,10 @@ struct World {
     killed: Vec<Id>,
     /// Whether the event stream falls silent now and then.
     mutes: bool,
+    /// Whether `Version` hangs from the start, until all faults are lifted, and after each restart.
+    hides_version: bool,
+    /// Whether the runtime is restarted where it is stopped in other worlds.
+    restarts: bool,
     kernel: bool,
     /// What was said to be seen last.
     last_seen: Option<WallTime>,
@@ -142,6 +146,8 @@ impl World {
         let mut rng = Rng::with_seed(seed);
         Self {
             mutes: rng.bool(),
+            hides_version: seed % 4 == 0,
+            restarts: seed % 5 == 0,
             kernel: rng.bool(),
             held: BTreeMap::new(),
             killed: Vec::new(),
@@ -173,6 +179,7 @@ impl World {
         let (kernel, odd) = (self.kernel, self.odd.clone());
         let prepare = |sim: &Sim| {
             self.begin_odd(sim);
+            self.hide_version(sim);
             sim.run(BYSTANDER, &["app"]);
             let pods = match self.rng.u32(0..50) {
                 0 => self.rng.usize(20..60),
@@ -350,12 +357,27 @@ impl World {
             (14, _) => self.break_nearly_all(sim),
             (15, _) if self.stopped.is_none() => {
                 let time = self.rng.f64() * 15.0;
-                self.note(format_args!("the runtime is stopped for {time} s"));
-                sim.stop();
+                match self.restarts {
+                    true => {
+                        self.note(format_args!("the runtime is away for {time} s"));
+                        sim.restart(seconds(time));
+                        self.hide_version(sim);
+                    }
+                    false => {
+                        self.note(format_args!("the runtime is stopped for {time} s"));
+                        sim.stop();
+                    }
+                }
                 self.stopped = Some(Instant::now() + seconds(time));
             }
             (16, _) => self.hang_many(sim),
             _ => self.kill_bystander(sim),
+        }
+    }
+
+    fn hide_version(&self, sim: &Sim) {
+        if self.hides_version {
+            sim.fault(Rpc::Version, None, Fault::Hang);
         }
     }
 

@@ -70,3 +70,15 @@ fn an_image_from_a_registry_with_an_expired_certificate_is_not_the_nodes() {
     let pull = "kuberuntime_image.go:53] \"Failed to pull image\" err=\"failed to do request: Head \\\"https://registry.example/v2/web/manifests/1\\\": x509: certificate has expired or is not yet valid\"";
     is_well(&every_five(0, 30, pull));
 }
+
+#[test]
+fn a_line_that_counts_the_restarts_itself_is_enough() {
+    let restarted = |times: u32| {
+        format!(
+            "May  5 13:59:56 n1 systemd[1]: kubelet.service: Scheduled restart job, restart counter is at {times}.\n"
+        )
+    };
+    is_well(&restarted(1));
+    is_well(&restarted(4));
+    is_trouble(&restarted(412), "time after time");
+}

@@ -197,7 +197,8 @@ impl Input {
         let is_of_a_start = failure.counted == Counted::UntilOver
             && self.has_started_within(LASTS_AT_A_START, time);
         if !is_of_a_start && !self.repeated.line(failure, line, self.lines, time) {
-            told.failed(failure, 1, || format!("{}:{}", self.path, self.lines));
+            let lines = failure.lines_of(line);
+            told.failed(failure, lines, || format!("{}:{}", self.path, self.lines));
         }
     }
 

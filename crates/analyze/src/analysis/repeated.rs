@@ -52,7 +52,7 @@ impl Repeated {
             line: number,
         };
         match failure.counted {
-            Counted::Together => return false,
+            Counted::Together | Counted::Numbered => return false,
             Counted::UntilOver => {
                 let lasting = self.lasting.entry(failure.says);
                 let lasting = lasting.or_insert_with(|| Lasting {

@@ -27,6 +27,8 @@ pub struct Failure {
 pub enum Counted {
     /// All of them.
     Together,
+    /// All of them, and each tells how many there have been.
+    Numbered,
     /// Those about one container: one line about each of many containers is usual.
     PerContainer,
     /// Those that were not followed by the end of it: a daemon repeats such a line until then.
@@ -349,6 +351,7 @@ pub(super) const FAILURES: &[Failure] = &[
     Failure {
         with: UNITS,
         lines: 5,
+        counted: Counted::Numbered,
         ..failure(
             "restart counter is at ",
             "systemd starts the unit of the kubelet or of the runtime time after time",
@@ -414,6 +417,25 @@ pub(crate) const FATAL: Failure = failure(
 );
 
 impl Failure {
+    /// For how many lines this one counts.
+    pub(crate) fn lines_of(&self, line: &[u8]) -> u64 {
+        let number = || {
+            let at = memchr::memmem::find(line, self.text.as_bytes())?;
+            let rest = &line[at + self.text.len()..];
+            let digits = rest.iter().take_while(|byte| byte.is_ascii_digit());
+            std::str::from_utf8(&rest[..digits.count()])
+                .ok()?
+                .parse()
+                .ok()
+        };
+        match self.counted {
+            Counted::Numbered if number().is_some_and(|number: u64| number >= self.lines) => {
+                self.lines
+            }
+            _ => 1,
+        }
+    }
+
     pub(super) fn holds(&self, line: &[u8]) -> bool {
         (self.with.is_empty() || self.with.iter().any(|text| has(line, text)))
             && !self.without.iter().any(|text| has(line, text))

@@ -191,6 +191,23 @@ async fn a_version_that_hangs_from_the_start_keeps_nobody_from_being_seen() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_runtime_that_answers_statuses_alone_after_a_restart_is_swept() {
+    for restarts in [1.0, 4.8] {
+        let node = Node::watch(pods).await;
+        node.at(5.5).await;
+        node.sim.restart(seconds(restarts));
+        for call in [Rpc::Version, Rpc::ListPodSandbox, Rpc::ListContainers] {
+            node.sim.fault(call, None, Fault::Hang);
+        }
+        node.pass(restarts + 5.5).await;
+        node.sim.exit("a", "app", 1);
+        node.pass(3.0).await;
+        println!("{}", node.status().await.health.message);
+        assert_eq!(node.deaths("a/app.0").len(), 1, "{restarts}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn healthy_hides_nobody_who_is_dead_and_not_found() {
     let node = Node::watch_with_kernel(generic(), pods).await;
     node.at(3.5).await;

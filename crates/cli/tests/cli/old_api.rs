@@ -1,6 +1,8 @@
 //! A runtime that has only CRI v1alpha2 is spoken to in that.
 
 use cri::ApiVersion;
+use pleg::runtime::Rpc;
+use sim::Fault;
 
 use crate::support::{Agent, FakeRuntime, Pleg};
 
@@ -49,5 +51,28 @@ fn a_runtime_that_is_upgraded_is_spoken_to_in_v1_from_then_on() {
         runtime.go_away();
         runtime.come_back_as(api);
         speaks(name);
+    }
+}
+
+#[test]
+fn a_version_that_hangs_hides_nobody_in_either_version() {
+    let mut runtime = old_runtime();
+    runtime.sim.fault(Rpc::Version, None, Fault::Hang);
+    let agent = Agent::watching(&runtime.endpoint());
+    let is_told = |code: i32| {
+        agent.wait("/v1/pods", |answer| {
+            let text = answer.body.clone();
+            text.contains(&format!("\"exitCode\":{code}"))
+        });
+    };
+    runtime.sim.exit("web-0", "app", 43);
+    is_told(43);
+    for (api, code) in [(ApiVersion::V1, 44), (ApiVersion::V1Alpha2, 45)] {
+        runtime.go_away();
+        runtime.come_back_as(api);
+        let name = format!("of-{}", api.as_str());
+        runtime.sim.run(&name, &["app"]);
+        runtime.sim.exit(&name, "app", code);
+        is_told(code);
     }
 }

@@ -107,6 +107,18 @@ fn advice(shim: &Shim, probes: &ProbeFacts) -> String {
     // Only containerd calls the shim of a pod; conmon and docker's shims are not called.
     let is_called = probes.may_be_containerd() && !shim.is_conmon();
     match (shim.stopped_runc(), shim.oldest_runc()) {
+        (Some(runc), _) if shim.process.is_stopped() => format!(
+            "run `kill -CONT {pid} {}` to resume the {} and the stopped {} below it; nothing is \
+             restarted",
+            runc.pid,
+            shim.role(),
+            runc.comm
+        ),
+        // What the runc below it waits for is to be seen first.
+        (None, Some(_)) if shim.process.is_stopped() => format!(
+            "{}; then run `pleg doctor` again before anything is killed",
+            resume_shim(shim)
+        ),
         _ if shim.process.is_stopped() && is_called => format!(
             "run `kill -CONT {pid}` to resume the shim, which frees the node at once; nothing is \
              restarted. If that does not help, run `kill -KILL {pid}`: only this pod is lost"
@@ -219,6 +231,26 @@ mod tests {
         assert!(
             advice.contains("kill -CONT 200") && !advice.contains("KILL"),
             "{advice}"
+        );
+    }
+
+    #[test]
+    fn below_a_stopped_shim_nobody_is_killed_before_its_runc_goes_on() {
+        let node = |state| {
+            hung("containerd", "1.7.24")
+                .shim(99, true, &["c1"])
+                .process(200, 99, "runc")
+                .in_state(200, state)
+        };
+        let stopped = first_advice(node('T'));
+        assert!(
+            stopped.contains("kill -CONT 99 200") && !stopped.contains("KILL"),
+            "{stopped}"
+        );
+        let running = first_advice(node('S'));
+        assert!(
+            running.contains("kill -CONT 99`") && !running.contains("KILL"),
+            "{running}"
         );
     }
 

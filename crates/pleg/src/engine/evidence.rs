@@ -137,6 +137,11 @@ impl Evidence {
         of_kind.filter(|begun| **begun >= time).count()
     }
 
+    /// When the last call of this kind was made that has been answered.
+    pub(super) fn last_of_kind(&self, rpc: Rpc) -> Option<Instant> {
+        self.of_kind.get(&rpc)?.iter().max().copied()
+    }
+
     /// Whether any call was answered that was made at `time` or later, if only by an error.
     pub(super) fn any_since(&self, time: Instant) -> bool {
         self.any >= Some(time)

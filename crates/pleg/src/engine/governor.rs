@@ -421,7 +421,16 @@ impl Governor {
         self.evidence.any_since(time)
     }
 
-    /// A kind of status call of which one is silent while few others were asked since.
+    /// When a call of this kind was made last, as far as that is remembered.
+    fn last_asked(&self, kind: Rpc) -> Option<Instant> {
+        let waiting = self.outstanding.iter();
+        let waiting = waiting.filter(|((call, _), _)| *call == kind);
+        let waiting = waiting.map(|(_, entry)| entry.since).max();
+        waiting.max(self.evidence.last_of_kind(kind))
+    }
+
+    /// A kind of status call of which one is silent while few others were asked since, or none
+    /// lately.
     pub fn wants_witness(&self, now: Instant) -> Option<Rpc> {
         // Whom nobody can ask is no witness, nor who fails: another would be wanted at once.
         if self.is_away
@@ -441,7 +450,10 @@ impl Governor {
             let others = self.outstanding.iter();
             let others = others.filter(|((other, _), _)| other == call);
             let asked = others.filter(|(_, other)| other.since >= later).count();
-            asked + self.evidence.answers_since(*call, later) < WITNESSES
+            let few = asked + self.evidence.answers_since(*call, later) < WITNESSES;
+            few || self
+                .last_asked(*call)
+                .is_none_or(|last| now >= is_old_at(entry, last))
         });
         alone.next().map(|((call, _), _)| *call)
     }
@@ -466,7 +478,11 @@ impl Governor {
                 overdue_after(usual, self.status_overdue, false),
             ];
             let steps = steps.map(|step| entry.waits + step);
-            steps.into_iter().filter(|time| *time > now).min()
+            let last = self.last_asked(*call);
+            let steps = steps
+                .into_iter()
+                .chain(last.map(|last| is_old_at(entry, last)));
+            steps.filter(|time| *time > now).min()
         });
         let witness = self.failed.map(|failed| failed + ANOTHER_WITNESS);
         let witness = witness.filter(|_| !self.outstanding.is_empty());
@@ -475,6 +491,12 @@ impl Governor {
         let others = shrinks.into_iter().chain(witness);
         named.chain(others).filter(|time| *time > now).min()
     }
+}
+
+/// When a call that was made then is no witness against this one any more: that must have been made
+/// in the second half of its time.
+fn is_old_at(entry: &Entry, made: Instant) -> Instant {
+    made + made.saturating_duration_since(entry.waits)
 }
 
 /// When a call is suspect while others of its kind are answered.

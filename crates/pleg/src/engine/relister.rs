@@ -308,21 +308,36 @@ impl Relister {
                 Err(error)
             }
         };
+        let is_lost = matches!(answer, Err(CallError::Unavailable(_)));
         *R::asked(asking) = Some(answer);
-        self.end(now)
+        self.end(is_lost, now)
     }
 
     /// A list that a sweep asked for failed. Says whether that is new.
     pub(crate) fn sweep_list_failed(&mut self, list: List, error: &CallError) -> bool {
+        if !matches!(error, CallError::Unavailable(_)) {
+            self.is_reachable();
+        }
         self.standing.failed_beside_a_sweep(list, error)
+    }
+
+    /// There is a connection again, and the next relist may be far away: it waits for the list that a
+    /// sweep has asked for.
+    fn is_reachable(&mut self) {
+        if matches!(self.failure, Some(CallError::Unavailable(_))) {
+            self.failure = None;
+        }
     }
 
     /// A list that a sweep asked for came.
     pub(crate) fn sweep_list_came(&mut self, list: List) {
+        self.is_reachable();
         self.standing.came_untimed(list);
     }
 
-    fn end(&mut self, now: Instant) -> Option<Relisted> {
+    /// Ends the relist if both lists have answered, the last of them by the loss of its connection if
+    /// it `is_lost`.
+    fn end(&mut self, is_lost: bool, now: Instant) -> Option<Relisted> {
         let State::Asking(Asking {
             begun,
             sandboxes: Some(sandboxes),
@@ -336,10 +351,16 @@ impl Relister {
         let (begun, largest, slept) = (*begun, *largest, *slept);
         let (sandboxes, containers) = match (sandboxes, containers) {
             (Ok(sandboxes), Ok(containers)) => (sandboxes, containers),
-            // That there is no connection any more is the newer of two.
-            (_, Err(error @ CallError::Unavailable(_))) | (Err(error), _) | (_, Err(error)) => {
-                let error = error.clone();
-                return Some(self.failed(error, now));
+            (one, other) => {
+                let errors = [one.as_ref().err(), other.as_ref().err()].into_iter();
+                let is_of_the_last =
+                    |error: &&CallError| matches!(error, CallError::Unavailable(_)) == is_lost;
+                let error = errors.flatten().find(is_of_the_last).cloned();
+                return Some(match error {
+                    Some(error) => self.failed(error, now),
+                    // The other list has shown since that there is a connection again.
+                    None => self.lost_before(now),
+                });
             }
         };
         let snapshot = self.grouping.update(begun.instant, sandboxes, containers);
@@ -360,6 +381,22 @@ impl Relister {
         }))
     }
 
+    /// One list came, and the connection of the other was lost before that.
+    fn lost_before(&mut self, now: Instant) -> Relisted {
+        let took = self.asking_took(now);
+        self.ask_version = true;
+        self.failure = None;
+        self.rest(now, None);
+        Relisted::Failed(took)
+    }
+
+    fn asking_took(&self, now: Instant) -> Duration {
+        match &self.state {
+            State::Asking(asking) => now.duration_since(asking.begun.instant),
+            State::Waiting { .. } | State::AskingVersion => Duration::ZERO,
+        }
+    }
+
     fn failed(&mut self, error: CallError, now: Instant) -> Relisted {
         if self.failure.as_ref() != Some(&error) {
             tracing::debug!("unable to list: {error}");
@@ -378,10 +415,7 @@ impl Relister {
         };
         self.failure = Some(error);
         self.failed_at = Some(now);
-        let took = match &self.state {
-            State::Asking(asking) => now.duration_since(asking.begun.instant),
-            State::Waiting { .. } | State::AskingVersion => Duration::ZERO,
-        };
+        let took = self.asking_took(now);
         self.rest(now + pause, None);
         Relisted::Failed(took)
     }

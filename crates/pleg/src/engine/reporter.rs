@@ -197,6 +197,10 @@ impl Reporter {
                 (false, _) => self.state_hold.hold,
                 // These blame somebody: that must not outlast what it is said of.
                 (true, reason) if reason.blames() => self.reason_hold.hold.min(longest),
+                // Nor this; a daemon that is going or coming refuses lists in between.
+                (true, Reason::RuntimeUnreachable) if key.reason != Reason::ListFails => {
+                    self.reason_hold.hold.min(longest)
+                }
                 (true, _) => self.reason_hold.hold,
             };
             // The end of one trouble is often that of all of it.
@@ -206,10 +210,12 @@ impl Reporter {
             };
             let lasted = instant >= since + hold;
             self.due = (!lasted).then(|| since + hold);
-            let waits = match self.told.state {
-                HealthState::Starting | HealthState::Unhealthy => false,
+            let waits = match (self.told.state, self.told.reason) {
+                (HealthState::Starting | HealthState::Unhealthy, _) => false,
                 // It answers again: that some do not is another trouble.
-                told if self.told.reason == Reason::RuntimeSilent && key.state == told => false,
+                (told, Reason::RuntimeSilent | Reason::RuntimeUnreachable) if key.state == told => {
+                    false
+                }
                 _ => !seen.is_settled,
             };
             if !lasted || waits {

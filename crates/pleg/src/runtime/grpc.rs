@@ -97,11 +97,35 @@ impl GrpcRuntime {
             Err(CallError::Unimplemented(why)) => why,
             answer => return Ok((ApiVersion::V1, answer?)),
         };
+        // Lists may have to do without the other answer.
+        self.speak(ApiVersion::V1Alpha2);
         match self.version_in(ApiVersion::V1Alpha2).await {
             // Neither is served: what v1 said is what a person wants to read.
-            Err(CallError::Unimplemented(_)) => Err(CallError::Unimplemented(why)),
+            Err(CallError::Unimplemented(_)) => {
+                self.speak(ApiVersion::V1);
+                Err(CallError::Unimplemented(why))
+            }
             answer => Ok((ApiVersion::V1Alpha2, answer?)),
         }
+    }
+
+    fn speak(&self, api: ApiVersion) {
+        let is_old = api == ApiVersion::V1Alpha2;
+        self.speaks_only_v1alpha2.store(is_old, Ordering::Relaxed);
+    }
+
+    /// A list was asked for in this version. One that is not served is not used for the next: a
+    /// runtime may be another one since, whose `Version` hangs.
+    fn listed<T>(&self, api: ApiVersion, answer: Result<T, CallError>) -> Result<T, CallError> {
+        if let Err(CallError::Unimplemented(_)) = &answer
+            && self.asks_for_v1
+        {
+            self.speak(match api {
+                ApiVersion::V1 => ApiVersion::V1Alpha2,
+                ApiVersion::V1Alpha2 => ApiVersion::V1,
+            });
+        }
+        answer
     }
 
     async fn ask_container(
@@ -136,8 +160,7 @@ impl Runtime for GrpcRuntime {
                 self.version_in(ApiVersion::V1Alpha2).await?,
             ),
         };
-        self.speaks_only_v1alpha2
-            .store(api == ApiVersion::V1Alpha2, Ordering::Relaxed);
+        self.speak(api);
         self.sandboxes.forget_way();
         self.containers.forget_way();
         Ok(RuntimeVersion {
@@ -154,7 +177,9 @@ impl Runtime for GrpcRuntime {
             reading.item(sandbox, || convert::sandbox_row(&self.names, &sandbox));
             Ok(())
         };
-        let bytes = self.sandboxes.ask(&self.client, self.api(), each).await?;
+        let api = self.api();
+        let answer = self.sandboxes.ask(&self.client, api, each).await;
+        let bytes = self.listed(api, answer)?;
         Ok(self.sandboxes.keep(reading.end(), bytes))
     }
 
@@ -167,7 +192,9 @@ impl Runtime for GrpcRuntime {
             });
             Ok(())
         };
-        let bytes = self.containers.ask(&self.client, self.api(), each).await?;
+        let api = self.api();
+        let answer = self.containers.ask(&self.client, api, each).await;
+        let bytes = self.listed(api, answer)?;
         Ok(self.containers.keep(reading.end(), bytes))
     }
 

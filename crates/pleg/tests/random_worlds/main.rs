@@ -56,8 +56,9 @@ const ODD_WORLDS: u64 = 3_000;
 const ODD_BEFORE: [u64; 8] = [3_717, 6_575, 6_601, 7_813, 34_378, 52_667, 58_089, 66_294];
 
 /// In these something was wrong once.
-const WRONG_BEFORE: [u64; 9] = [
-    15_846, 16_804, 34_809, 42_268, 43_763, 52_677, 56_213, 73_535, 80_520,
+const WRONG_BEFORE: [u64; 13] = [
+    75, 2_180, 3_410, 14_260, 15_846, 16_804, 34_809, 42_268, 43_763, 52_677, 56_213, 73_535,
+    80_520,
 ];
 
 /// A pod without faults of its own, whose deaths must never wait.
@@ -65,6 +66,9 @@ const BYSTANDER: &str = "bystander";
 
 /// Overdue list, a period, a sweep of a small node, an inspection of slow calls.
 const LONGEST_WAIT: f64 = 2.0 + 1.0 + 1.0 + 1.5;
+
+/// For so long lists wait for a `Version` that hangs after a restart.
+const VERSION_IS_WAITED_FOR: f64 = 2.0;
 
 /// The ceiling of the relist period.
 const LONGEST_PERIOD: f64 = 30.0;
@@ -81,6 +85,10 @@ const FAILS_FOR_A_MOMENT: Duration = Duration::from_millis(12_500);
 /// How many calls may be outstanding beside those that are known to be stuck, and in all.
 const WINDOW: usize = 64;
 const MOST: usize = 256;
+
+/// For how long a runtime may be called unreachable that is back: until the next relist, while
+/// `Version` and then a list hang, and while a relapse is held to be likely.
+const KNOWN_TO_BE_BACK: Duration = Duration::from_millis(8500);
 
 /// As little as the clock can tell apart.
 const TICK: Duration = Duration::from_millis(1);
@@ -123,6 +131,8 @@ struct World {
     born: usize,
     /// Until when the whole runtime is stopped.
     stopped: Option<Instant>,
+    /// Until when it was away last.
+    away: Option<Instant>,
     past: Past,
     /// Who was held up by a fault of its own when the runtime could last tell, and when.
     held: BTreeMap<(Rpc, Option<Id>), Instant>,
@@ -158,6 +168,7 @@ impl World {
             pods: Vec::new(),
             born: 0,
             stopped: None,
+            away: None,
             past: Past::default(),
             last_seen: None,
             bystander: None,
@@ -362,6 +373,7 @@ impl World {
                         self.note(format_args!("the runtime is away for {time} s"));
                         sim.restart(seconds(time));
                         self.hide_version(sim);
+                        self.away = Some(Instant::now() + seconds(time));
                     }
                     false => {
                         self.note(format_args!("the runtime is stopped for {time} s"));
@@ -516,6 +528,11 @@ impl World {
         self.last_seen = health.last_seen;
         let world = node.sim.world().clone();
         self.past.check_the_dead(node);
+        if health.reason == Reason::RuntimeUnreachable && self.odd.is_none() {
+            let back = self.away.map(|until| until.elapsed());
+            assert!(back < Some(KNOWN_TO_BE_BACK), "it is back since {back:?}");
+            assert!(back.is_some(), "it was never away");
+        }
 
         if health.state == HealthState::Healthy {
             let there = |id: &Id| {
@@ -585,6 +602,10 @@ impl World {
             let longest = match self.mutes {
                 true => LONGEST_WAIT + LONGEST_PERIOD,
                 false => LONGEST_WAIT,
+            };
+            let longest = match self.hides_version && self.restarts {
+                true => longest + VERSION_IS_WAITED_FOR,
+                false => longest,
             };
             // A look is made every two seconds at most, so that much is ours.
             assert!(

@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::bail;
 use cri::Endpoint;
 use pleg::out::status_report::StatusReport;
+use pleg::runtime::Rpc;
 use pleg::{Config, Mode, Pleg};
 use tokio::time::{Instant, sleep};
 
@@ -65,7 +66,13 @@ pub async fn look(endpoint: &Endpoint) -> anyhow::Result<Look> {
         let in_vain = hung && !status.relist.sweeping && begun.elapsed() > list_enough;
         if status.relist.count > 0 {
             let seen = *seen.get_or_insert_with(Instant::now);
-            if is_told(&pleg) || seen.elapsed() > DOUBTS {
+            // Lists go on without it before it is late.
+            let in_flight = status.in_flight.iter();
+            let awaits_version = !hung
+                && in_flight
+                    .map(|call| call.call)
+                    .any(|call| call == Rpc::Version);
+            if is_told(&pleg) && !awaits_version || seen.elapsed() > DOUBTS {
                 // The report from before may not have what was told in between.
                 let status = pleg.status().await?;
                 return Ok(Look { pleg, status });

@@ -40,6 +40,17 @@ fn a_hung_status_call_is_found_and_named_with_exit_code_1() {
 }
 
 #[test]
+fn a_version_that_hangs_alone_is_a_problem_although_all_pods_are_seen() {
+    let runtime = FakeRuntime::with_pods(&[("a", &["x"])]);
+    runtime.sim.fault(Rpc::Version, None, Fault::Hang);
+    let found = status(&runtime, &["-o", "json"]).assert_code(1).value();
+    assert_eq!(found["health"]["reason"], "ListStuck");
+    assert_eq!(found["stuck"][0]["call"], "Version");
+    assert_eq!(found["pods"]["running"], 1, "{found:#}");
+    pods(&runtime, &[]).assert_code(1);
+}
+
+#[test]
 fn where_no_status_call_is_answered_the_look_goes_on_until_they_are_named() {
     let runtime = FakeRuntime::with_pods(&[("a", &["x"]), ("b", &["x"])]);
     runtime.sim.fault(Rpc::ContainerStatus, None, Fault::Hang);

@@ -277,7 +277,21 @@ impl ProbeFacts {
     /// Whether the runtime as a whole does not answer: then a call that hangs does not blame its
     /// container.
     pub fn is_silent(&self) -> bool {
+        self.outcome(Rpc::Version) == Some(Outcome::Hung) && !self.answers_all_but_version()
+    }
+
+    /// Whether other calls, which were made later, are answered, although `Version` never was.
+    pub fn answers_all_but_version(&self) -> bool {
+        let others = [Rpc::Status, Rpc::ListPodSandbox, Rpc::ListContainers];
+        let is_answered = |call: &Rpc| self.outcome(*call) == Some(Outcome::Ok);
         self.outcome(Rpc::Version) == Some(Outcome::Hung)
+            && self.runtime.is_none()
+            && others.iter().any(is_answered)
+    }
+
+    /// Whether the runtime answers at all: then one call that hangs is about its container.
+    pub fn is_alive(&self) -> bool {
+        self.outcome(Rpc::Version) == Some(Outcome::Ok) || self.answers_all_but_version()
     }
 
     /// A condition of the runtime that should be met, but is not.

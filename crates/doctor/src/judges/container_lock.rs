@@ -29,7 +29,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         Some(_) => {}
     }
     // If no status call is answered, the runtime as a whole is the cause.
-    if probes.outcome(Rpc::Version) != Some(Outcome::Ok) {
+    if !probes.is_alive() {
         return Opinion::Clear;
     }
     let mut hung = probes.singled_out(Rpc::ContainerStatus);
@@ -244,6 +244,20 @@ mod tests {
         lets_go_on(&findings[0], 300);
         assert_eq!(findings[0].confidence, Confidence::High);
         assert!(findings[0].sentence.contains("runc (300)"));
+    }
+
+    #[test]
+    fn who_is_stuck_is_named_although_version_hangs_beside_other_calls_that_are_answered() {
+        let facts = node("containerd", "1.7.24")
+            .call(Rpc::Version, Outcome::Hung, 6.0)
+            .call(Rpc::ListPodSandbox, Outcome::Ok, 0.002)
+            .call(Rpc::ListContainers, Outcome::Ok, 0.002)
+            .answered(Rpc::ContainerStatus, 5, 0.002)
+            .status(Rpc::ContainerStatus, "c1", "shop", "web", "app");
+        let mut facts = facts.facts();
+        facts.probes.runtime = None;
+        let findings = found(judge(&facts));
+        assert_eq!(findings[0].culprit.id.as_deref(), Some("c1"));
     }
 
     #[test]

@@ -33,7 +33,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let opinion = match &version.end {
         End::Failed(CallError::Unavailable(why)) => refused(facts, version, why),
         End::Failed(error) => Opinion::Found(vec![nonsense(facts, error)]),
-        End::Hung if answers_others(probes) => {
+        End::Hung if probes.answers_all_but_version() => {
             Opinion::Found(vec![all_but_version(facts, version)])
         }
         End::Hung => Opinion::Found(vec![silent(facts, version)]),
@@ -43,16 +43,6 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         Opinion::Found(findings) => Opinion::Found(findings.into_iter().map(with_unit).collect()),
         other => other,
     }
-}
-
-/// Whether other calls, which were made later, are answered, although `Version` never was.
-fn answers_others(probes: &ProbeFacts) -> bool {
-    if probes.runtime.is_some() {
-        return false;
-    }
-    let others = [Rpc::Status, Rpc::ListPodSandbox, Rpc::ListContainers];
-    let mut others = others.into_iter();
-    others.any(|call| probes.outcome(call) == Some(Outcome::Ok))
 }
 
 fn all_but_version(facts: &NodeFacts, version: &Probe) -> Finding {

@@ -23,9 +23,8 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     if probes.calls.is_empty() {
         return Opinion::CannotTell(NOT_PROBED.to_owned());
     }
-    let alive = probes.outcome(Rpc::Version) == Some(Outcome::Ok);
     // Only containerd calls a shim for it; in other runtimes a lock is held.
-    let hung = match alive && probes.may_be_containerd() {
+    let hung = match probes.is_alive() && probes.may_be_containerd() {
         true => probes.singled_out(Rpc::PodSandboxStatus),
         false => Vec::new(),
     };

@@ -6,6 +6,7 @@
 //! the time before the fault: whoever is stuck has no others.
 
 use bytes::{Buf, Bytes};
+use flate2::Crc;
 use tokio::time::Instant;
 
 use super::Guard;
@@ -13,7 +14,17 @@ use crate::wire::Kind;
 use crate::wire::row::rows_of;
 
 /// The first bytes of it, with the version of the form.
-const MAGIC: &[u8] = b"pleg guard rows 2\n";
+const MAGIC: &[u8] = b"pleg guard rows 3\n";
+
+/// The last bytes of it: the sum of those before, for a row with one wrong bit is a container that
+/// has exited.
+const CHECKSUM: usize = size_of::<u32>();
+
+fn checksum(of: &[u8]) -> [u8; CHECKSUM] {
+    let mut crc = Crc::new();
+    crc.update(of);
+    crc.sum().to_be_bytes()
+}
 
 const KINDS: [Kind; 2] = [Kind::Sandbox, Kind::Container];
 
@@ -26,7 +37,11 @@ pub(super) struct Saved {
 
 /// The lists in what was saved; `None` if it is anything else.
 fn lists(saved: &Bytes) -> Option<[Bytes; 4]> {
-    let mut rest = saved.slice_ref(saved.strip_prefix(MAGIC)?);
+    let (lists, sum) = saved.split_at_checked(saved.len().checked_sub(CHECKSUM)?)?;
+    if checksum(lists) != sum {
+        return None;
+    }
+    let mut rest = saved.slice_ref(lists.strip_prefix(MAGIC)?);
     let mut next = || {
         let length = usize::try_from(rest.try_get_u64().ok()?).ok()?;
         (length <= rest.len()).then(|| rest.split_to(length))
@@ -61,6 +76,7 @@ impl Guard {
             written.extend((list.len() as u64).to_be_bytes());
             written.extend(list);
         }
+        written.extend(checksum(&written));
         Some(written)
     }
 

@@ -304,6 +304,15 @@ fn a_second_read_of_the_one_that_is_stuck_is_known_to_hang_once_the_first_has_le
 }
 
 #[test]
+fn what_was_saved_is_not_taken_in_with_one_bit_wrong() {
+    let mut node = Node::new(3, 3);
+    for rpc in [Rpc::ListContainers, Rpc::ListPodSandbox] {
+        assert!(node.call(rpc, "").0.is_some());
+    }
+    assert_eq!(node.damaged_and_taken_in(), 0);
+}
+
+#[test]
 fn what_could_not_be_saved_is_saved_later() {
     let mut node = Node::new(20, CONTAINERS);
     for rpc in [Rpc::ListContainers, Rpc::ListPodSandbox] {

@@ -167,6 +167,17 @@ impl Node {
         self.answers.clear();
     }
 
+    /// How many of what it kept, each with one bit of another byte wrong, a new guard takes in.
+    pub fn damaged_and_taken_in(&mut self) -> usize {
+        let kept = self.guard.to_save().expect("something has changed");
+        let damaged = (0..kept.len()).filter(|byte| {
+            let mut damaged = kept.clone();
+            damaged[*byte] ^= 1;
+            Self::guard(self.now).restore(damaged, self.now)
+        });
+        damaged.count()
+    }
+
     /// Whether there is something to save, which then is saved or not.
     pub fn has_to_save(&mut self, is_saved: bool) -> bool {
         let to_save = self.guard.to_save();

@@ -186,8 +186,9 @@ async fn where_there_is_no_time_for_all_pods_the_runtime_is_slow_and_no_pod_is_a
             node.sim.exit(&format!("p{pod}"), "app", 1);
         }
         let mut told = BTreeSet::new();
-        node.sample(150.0, |_, status| {
+        node.sample(150.0, |at, status| {
             told.insert(status.health.reason);
+            assert_eq!(status.failing, [], "at {at}: {}", status.health.message);
         })
         .await;
         let right = [Reason::AllSeen, Reason::StatusSlow];

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
+use pleg::runtime::Rpc;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -152,6 +153,35 @@ fn whoever_watches_is_told_that_a_guard_answers_and_that_it_does_no_more() {
     runtime.sim.lift_all();
     watch.record("it is well again", |record| {
         is(record, "Healthy", "AllSeen")
+    });
+}
+
+#[test]
+fn its_agent_keeps_its_connection_when_mode_pass_leaves_the_events_to_others() {
+    let runtime = FakeRuntime::with_pods(PODS);
+    // As containerd, which does not open the stream before its first event.
+    runtime
+        .sim
+        .fault(Rpc::GetContainerEvents, None, sim::Fault::Hang);
+    let guard = Guard::start(&runtime);
+    let socket = guard.path("agent.sock");
+    let mut watch = Pleg::new(&["watch", "-o", "json", "--agent", &socket]).start();
+    watch.record("it is well", |record| {
+        record["kind"] == "health" && record["state"] == "Healthy"
+    });
+    runtime
+        .sim
+        .fault(Rpc::ListContainers, None, sim::Fault::Hang);
+    watch.record("a list hangs", |record| {
+        record["kind"] == "health" && record["state"] == "Degraded"
+    });
+    guard.mode("pass");
+    // Whatever is told until a pod that is new now has come.
+    runtime.sim.lift_all();
+    runtime.sim.run("new", &["app"]);
+    watch.record("the new pod", |record| {
+        assert_ne!(record["reason"], "RuntimeUnreachable", "{record}");
+        record["type"] == "ContainerStarted"
     });
 }
 

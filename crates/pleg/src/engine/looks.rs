@@ -284,7 +284,7 @@ impl Engine {
         let unseen = self.not_inspected(instant);
         let unseen: BTreeSet<&PodUid> = unseen.filter(|uid| !is_told(uid)).collect();
         let failed = |uid: &PodUid| !is_told(uid) && !unseen.contains(uid);
-        let uninspected = unseen.len() + self.reader.count_failed(failed);
+        let mut uninspected = unseen.len() + self.reader.count_failed(failed);
         if !cannot_list && !is_late && !is_away {
             let unseen = self.not_seen(&named, instant);
             let pods = unseen.iter().filter_map(|failing| failing.pod.as_ref());
@@ -295,15 +295,20 @@ impl Engine {
         for failing in &mut failing {
             failing.unseen_since += self.pauses.within(failing.unseen_since);
         }
-        let is_slow = |failing: &&Failing| failing.error.is_slowness();
-        let waiting = failing.iter().filter(is_slow).count() + self.unasked.len() + uninspected;
-        let statuses = match self.coverage.statuses {
+        let is_slow = |failing: &Failing| failing.error.is_slowness();
+        let slow = failing.iter().filter(|failing| is_slow(failing)).count();
+        let statuses = match (self.coverage.statuses, slow + self.unasked.len()) {
             _ if is_late => Statuses::Late,
+            (_, 0) => Statuses::InTime,
             // The last of them are no more to blame than the others were.
-            Statuses::TooSlow if waiting > 0 => Statuses::TooSlow,
-            _ if waiting > SMALLEST_WINDOW => Statuses::TooSlow,
+            (Statuses::TooSlow, _) => Statuses::TooSlow,
+            (_, long) if long + uninspected > SMALLEST_WINDOW => Statuses::TooSlow,
             _ => Statuses::InTime,
         };
+        if statuses == Statuses::TooSlow {
+            failing.retain(|failing| !is_slow(failing));
+            uninspected += slow;
+        }
         let kubelet_waits = self.kubelet_waits(&stuck);
         self.coverage = Coverage {
             started: self.coverage.started,

@@ -110,7 +110,8 @@ pub enum Lists {
 pub enum Statuses {
     /// In time.
     InTime,
-    /// More pods wait for theirs than there is time for; until none does.
+    /// More pods wait for theirs than there is time for, until none has waited for long: they are
+    /// counted, and not said to fail.
     TooSlow,
     /// One of them is late by itself.
     Late,

@@ -392,19 +392,16 @@ fn reason(coverage: &Coverage, now: Instant) -> Reason {
         }
         Lists::Good | Lists::Stuck | Lists::Late(_) | Lists::Slow(_) => {}
     }
-    let failing_for = |slowness: bool| {
-        let failing = coverage.failing.iter();
-        let failing = failing.filter(move |failing| failing.error.is_slowness() == slowness);
-        failing.filter(|failing| fails(failing)).count()
+    let fail_for = |slowness: bool| {
+        let mut failing = coverage.failing.iter();
+        failing.any(|failing| fails(failing) && failing.error.is_slowness() == slowness)
     };
-    // Whoever is not even asked for is not seen.
-    let slow = failing_for(true) + coverage.unasked;
     match (&coverage.lists, coverage.statuses) {
-        _ if failing_for(false) > 0 => Reason::InspectionsFail,
+        _ if fail_for(false) => Reason::InspectionsFail,
         (Lists::Late(_) | Lists::Slow(_), _) => Reason::ListSlow,
-        (_, Statuses::Late) => Reason::StatusSlow,
-        _ if slow == 0 => Reason::AllSeen,
-        (_, Statuses::TooSlow) => Reason::StatusSlow,
-        (_, Statuses::InTime) => Reason::InspectionsFail,
+        (_, Statuses::Late | Statuses::TooSlow) => Reason::StatusSlow,
+        // Whoever is not even asked for is not seen.
+        _ if fail_for(true) || coverage.unasked > 0 => Reason::InspectionsFail,
+        (_, Statuses::InTime) => Reason::AllSeen,
     }
 }

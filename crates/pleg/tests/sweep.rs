@@ -285,6 +285,12 @@ async fn a_pod_whose_uid_the_host_does_not_tell_is_the_listed_one_of_its_name() 
     let later = as_of("uid-locked").map(|seen| seen.instant);
     assert_eq!(later, locked, "its container is not seen");
     assert!(as_of("uid-a").is_some_and(|seen| seen.instant.elapsed() < seconds(3.0)));
+    let locked = || node.pleg.cache().get(&"uid-locked".into());
+    assert!(locked().error.is_some(), "{:?}", locked().status);
+    node.sim.status_unlock("locked", "app");
+    node.at(25.0).await;
+    assert_eq!(locked().error, None);
+    assert_eq!(locked().status.containers.len(), 1);
 }
 
 #[tokio::test(start_paused = true)]

@@ -189,6 +189,7 @@ impl Engine {
         let mut still = BTreeSet::new();
         let mut new = Vec::new();
         for call in self.stuck_statuses() {
+            let call = self.named_by_the_host(call);
             let (Some(pod), Some(id)) = (call.about.pod, call.about.id) else {
                 continue;
             };
@@ -198,18 +199,31 @@ impl Engine {
             }
             still.insert(key);
         }
-        self.set_aside = still;
+        let before = std::mem::replace(&mut self.set_aside, still);
+        for ((_, id), uid) in before.difference(&self.set_aside) {
+            // It is nobody's, or the next list shows it.
+            if id.as_ref().is_some_and(|id| !self.is_listed(uid, id)) {
+                self.records.retry(uid);
+            }
+        }
         if !new.is_empty() {
             self.doubt_stream(now);
         }
         for (uid, call, id) in new {
-            if self.records.inspecting().contains(&uid) {
+            // Of whom it is only the host knows: what is known of its pod lacks it.
+            let is_lacking = !self.is_listed(&uid, &id);
+            if is_lacking || self.records.inspecting().contains(&uid) {
                 let error = InspectError::Overdue { call, id };
                 self.cache.set_error(&uid, error, now.instant);
             }
             self.failures.named(&uid);
             self.rounds.give_up(&uid);
         }
+    }
+
+    fn is_listed(&self, uid: &PodUid, id: &Id) -> bool {
+        let listed = self.records.listed_as(uid);
+        listed.is_some_and(|pod| pod.names(id))
     }
 
     /// While no more calls can be made, for all that may be outstanding hang, nobody asks for

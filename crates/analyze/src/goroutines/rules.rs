@@ -39,7 +39,7 @@ const ANY: Rule = Rule {
 use Confidence::{Certain, High, Low, Medium};
 use Wait::{Bus, Lock, Netlink, Process, Receive, Rpc, Send, Shim, Storage};
 
-const RULES: [Rule; 44] = [
+const RULES: [Rule; 45] = [
     Rule {
         calls: &["pleg.(*GenericPLEG).relist", "pleg.(*GenericPLEG).Relist"],
         waits: &[Send],
@@ -77,6 +77,13 @@ const RULES: [Rule; 44] = [
         programs: &[Program::Containerd, Program::Dockerd, Program::CriO],
         cause: Cause::RuntimeUnresponsive,
         says: "the runtime crashed in its own code",
+        ..ANY
+    },
+    Rule {
+        calls: &["(*Kubelet).syncLoopIteration"],
+        waits: &[Lock],
+        minutes: 2,
+        says: "the kubelet's sync loop waits for a lock of its own",
         ..ANY
     },
     Rule {

@@ -1,4 +1,4 @@
-//! `/proc/cgroups`.
+//! `/proc/cgroups`, and `cgroup.stat` of version 2.
 
 use causes::Cause;
 use causes::finding::Confidence;
@@ -13,9 +13,13 @@ const NEARLY_ALL: u64 = 60_000;
 const MANY: u64 = 2000;
 const OUTLIER: u64 = 10;
 
-/// Whether only that file has this line.
+/// Removed ones that still have pages are freed when memory is short.
+const MANY_DYING: u64 = 10_000;
+
+/// Whether only these files have this line.
 pub(super) fn begins(words: &[&str]) -> bool {
     words.starts_with(&["#subsys_name", "hierarchy", "num_cgroups"])
+        || matches!(words, ["nr_descendants" | "nr_dying_descendants", _])
 }
 
 /// How many of another kind there are, as the rows above told.
@@ -28,6 +32,14 @@ impl Cgroups {
     /// Reads `memory  4  64734  1`.
     pub(super) fn read(&mut self, text: &str, line: u64, seen: &mut Seen) {
         let words: Vec<&str> = text.split_ascii_whitespace().collect();
+        if let ["nr_dying_descendants", count] = words[..] {
+            if let Ok(count @ MANY_DYING..) = count.parse::<u64>() {
+                let says = format!("{count} removed cgroups are not freed");
+                let cause = Cause::MemoryCgroupLeak;
+                seen.proof(Proof::new(cause, Confidence::Medium, line, says));
+            }
+            return;
+        }
         let [kind, _, count, _] = words[..] else {
             return;
         };

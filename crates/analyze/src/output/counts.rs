@@ -183,3 +183,21 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
         seen.proof(Proof::new(cause, Confidence::High, line, says).of(culprit));
     }
 }
+
+/// Reads `1048576  0  1048576`: how many files are open, how many of these are free, and how many may
+/// be open. Says whether it was that.
+pub(super) fn read_open_files(text: &str, line: u64, seen: &mut Seen) -> bool {
+    let numbers = text.split_ascii_whitespace().map(str::parse::<u64>);
+    let Ok(numbers) = numbers.collect::<Result<Vec<u64>, _>>() else {
+        return false;
+    };
+    let [open, _, most] = numbers[..] else {
+        return false;
+    };
+    if open >= most.saturating_sub(most / 50) {
+        let says = format!("{open} of at most {most} files are open on the node");
+        let cause = Cause::FdOrInotifyExhausted;
+        seen.proof(Proof::new(cause, Confidence::High, line, says));
+    }
+    true
+}

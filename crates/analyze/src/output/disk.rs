@@ -37,9 +37,12 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
     let (Ok(used), Some(mount), Some(device)) = (used, words.get(at + 1), words.first()) else {
         return;
     };
-    let is_image =
-        ALWAYS_FULL.iter().any(|name| device.starts_with(name)) || mount.starts_with("/snap");
-    if is_image || used < 95 {
+    let is_image = ALWAYS_FULL.iter().any(|name| device.starts_with(name))
+        || mount.starts_with("/snap")
+        // The verified image of Bottlerocket.
+        || *mount == "/" && device.starts_with("/dev/dm-");
+    let is_of_a_pod = mount.starts_with("/var/lib/kubelet/pods/");
+    if is_image || is_of_a_pod || used < 95 {
         return;
     }
     let of_a_node = *mount == "/" || NODE_ROOTS.iter().any(|root| mount.starts_with(root));

@@ -4,6 +4,7 @@ use super::cgroups::Cgroups;
 use super::io::Io;
 use super::load::Load;
 use super::memory::Memory;
+use super::pressure::Pressure;
 use super::process::ProcessStatus;
 use super::strace::Strace;
 use super::unit::Unit;
@@ -34,8 +35,10 @@ pub(super) enum Form {
     Disk,
     /// `free`.
     Memory(Memory),
-    /// `/proc/cgroups`.
+    /// `/proc/cgroups`, `cgroup.stat`.
     Cgroups(Cgroups),
+    /// `/proc/pressure`.
+    Pressure(Pressure),
     /// The states of the freezer.
     Freezer,
     /// `uniq -c`, of the names of processes.
@@ -70,7 +73,7 @@ impl Form {
 
     /// The form that only this line can begin, or continue where a prompt is missing.
     pub(super) fn of_line(text: &str, whole: &str, now: Option<Self>) -> Option<Self> {
-        let words: Vec<&str> = text.split_ascii_whitespace().take(12).collect();
+        let words: Vec<&str> = text.split_ascii_whitespace().take(32).collect();
         if let Some(status) = ProcessStatus::begins(whole) {
             return Some(Self::Process(status));
         }
@@ -110,6 +113,9 @@ impl Form {
         }
         if matches!(now, Some(Self::Io(_))) {
             return None;
+        }
+        if let Some(pressure) = Pressure::begins(text) {
+            return Some(Self::Pressure(pressure));
         }
         if cgroups::begins(&words) {
             return Some(Self::Cgroups(Cgroups::default()));
@@ -153,6 +159,7 @@ impl Form {
             Self::Load(load) => load.read(text, line, seen),
             Self::Io(io) => io.read(text, line, seen),
             Self::Cgroups(cgroups) => cgroups.read(text, line, seen),
+            Self::Pressure(pressure) => pressure.read(text, line, seen),
             Self::Freezer => freezer::read(text, line, seen),
             Self::Counts => counts::read(text, line, seen),
             Self::Disk => disk::read(text, line, seen),

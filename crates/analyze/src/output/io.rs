@@ -12,6 +12,8 @@ pub(super) struct Io {
     table: Table,
     waiting: usize,
     stolen: Option<usize>,
+    /// What is read from swap.
+    swapped_in: Option<usize>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,6 +31,8 @@ enum Table {
 /// Percent of the time.
 const BUSY_PERCENT: f64 = 95.0;
 const HIGH_PERCENT: f64 = 30.0;
+/// In KiB a second: memory that is needed again at once.
+const SWAPPED_IN: f64 = 1000.0;
 /// How long a request waits on a disk that is too slow for its load.
 const SLOW_MILLISECONDS: f64 = 50.0;
 
@@ -46,16 +50,19 @@ impl Io {
                 // The row below has no name in front.
                 waiting: at("%iowait")?.checked_sub(1)?,
                 stolen: at("%steal").and_then(|at| at.checked_sub(1)),
+                swapped_in: None,
             }),
             first if first.starts_with("Device") && words.last() == Some(&"%util") => Some(Self {
                 table: Table::Devices,
                 waiting: at("await").or_else(|| at("w_await"))?,
                 stolen: None,
+                swapped_in: None,
             }),
             &"r" if words.get(1) == Some(&"b") => Some(Self {
                 table: Table::System,
                 waiting: at("wa")?,
                 stolen: at("st"),
+                swapped_in: at("si"),
             }),
             _ => None,
         }
@@ -73,7 +80,15 @@ impl Io {
             return;
         };
         let stolen = self.stolen.and_then(share).unwrap_or(0.0);
+        let swapped_in = self.swapped_in.and_then(share).unwrap_or(0.0);
         let (cause, says) = match self.table {
+            Table::System if swapped_in > SWAPPED_IN && waiting > HIGH_PERCENT => {
+                let says = format!(
+                    "{swapped_in} KiB are read from swap each second, and the CPUs wait for I/O \
+                     {waiting} % of the time"
+                );
+                (Cause::MemoryThrash, says)
+            }
             Table::Devices => {
                 let busy = words.last().and_then(|word| number(word)).unwrap_or(0.0);
                 if busy < BUSY_PERCENT || waiting < SLOW_MILLISECONDS {

@@ -36,6 +36,7 @@ mod freezer;
 mod io;
 mod load;
 mod memory;
+mod pressure;
 mod process;
 mod prompt;
 mod prose;

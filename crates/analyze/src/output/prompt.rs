@@ -9,6 +9,7 @@ use super::form::Form;
 use super::io::Io;
 use super::load::Load;
 use super::memory::Memory;
+use super::pressure::Pressure;
 use super::process::ProcessStatus;
 use super::strace::Strace;
 use super::unit::Unit;
@@ -151,6 +152,9 @@ impl Command {
             "cat" if self.text.contains("/proc/") && self.text.contains("/status") => {
                 Some(Form::Process(ProcessStatus::default()))
             }
+            "cat" | "head" | "tail" if Pressure::named(&self.text).is_some() => {
+                Pressure::named(&self.text).map(Form::Pressure)
+            }
             "busctl" | "dbus-send" | "dbus-monitor" => Some(Form::Bus),
             "strace" => Some(Form::Strace(Strace::default())),
             "curl" if self.text.contains("healthz") => Some(Form::Cluster),
@@ -213,6 +217,9 @@ impl Command {
             "cat" | "grep" if self.text.contains("/proc/cgroups") && !text.starts_with('#') => {
                 Cgroups::default().read(text, line, seen);
                 true
+            }
+            "cat" if self.text.ends_with("/proc/sys/fs/file-nr") => {
+                counts::read_open_files(text, line, seen)
             }
             "cat" | "head" => freezer::read_file(&self.text, text, line, seen),
             "curl" if has_any(&self.text, &KUBELET_PORTS) && text.starts_with("curl: (28)") => {

@@ -387,9 +387,25 @@ pub(super) const FAILURES: &[Failure] = &[
             "a map of BPF programs is full: the network agent cannot add another entry",
         )
     },
+    Failure {
+        // It waits for it, and says more if that was in vain.
+        without: &["time ahead to have a chance"],
+        ..failure(
+            "Another app is currently holding the xtables lock",
+            "a program did not get the lock of iptables",
+        )
+    },
     failure(
-        "Another app is currently holding the xtables lock",
-        "a program did not get the lock of iptables",
+        "BUG: workqueue lockup",
+        "a worker of the kernel made no progress for a while",
+    ),
+    failure(
+        "BUG: kernel NULL pointer dereference",
+        "the kernel failed in one of its own functions",
+    ),
+    failure(
+        "validate CRI v1 runtime API",
+        "the runtime does not serve CRI v1, which the kubelet needs",
     ),
     failure(
         "error allocating lock for new",

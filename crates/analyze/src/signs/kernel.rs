@@ -158,7 +158,8 @@ pub(super) const SIGNS: &[Sign] = &[
         Kernel,
         StorageUnresponsive,
         Medium,
-    ),
+    )
+    .without(&["dev fd", "dev sr"]),
     // Since 5.18 without the function in front.
     sign(" I/O error, dev ", Kernel, StorageUnresponsive, Medium)
         // Drives without a disk in them, which every virtual machine has.
@@ -199,7 +200,36 @@ pub(super) const SIGNS: &[Sign] = &[
         High,
     ),
     // A thin pool without space for its data: what is written to it waits, and fails later.
-    sign("out-of-data-space mode", Kernel, DiskFull, High),
+    sign("out-of-data-space", Kernel, DiskFull, High),
+    sign(
+        "unable to allocate new metadata block",
+        Kernel,
+        DiskFull,
+        High,
+    ),
+    sign("errno=-28 No space left", Kernel, DiskFull, High).with(&["BTRFS"]),
+    // The limit of all pods together.
+    sign("oom_memcg=/kubepods", Kernel, MemoryThrash, Medium)
+        .with(&["oom_memcg=/kubepods,", "oom_memcg=/kubepods.slice,"]),
+    sign("compulsory panic_on_oom", Kernel, MemoryThrash, High),
+    sign(
+        "cifs_reconnect: reconnect failed",
+        Kernel,
+        StorageUnresponsive,
+        Medium,
+    ),
+    sign("ceph: mds", Kernel, StorageUnresponsive, Medium).with(&[" hung", "caps stale"]),
+    sign("libceph: mon", Kernel, StorageUnresponsive, Medium)
+        .with(&["session lost"])
+        .lines(2),
+    // ZFS.
+    sign(
+        "has encountered an uncorrectable I/O failure and has been suspended",
+        Kernel,
+        StorageUnresponsive,
+        High,
+    ),
+    sign("5.4.0-132-generic", Kernel, KernelRegression, Medium),
     // Error 28 is ENOSPC, of such a pool.
     sign("metadata I/O error", Kernel, StorageUnresponsive, Medium)
         .with(&["XFS"])

@@ -72,7 +72,25 @@ pub(super) const SIGNS: &[Sign] = &[
         Kubelet,
         ListExceedsGrpcLimit,
         Certain,
+    )
+    // etcd's limit.
+    .without(&["2097152)"]),
+    sign(
+        "message after decompression larger than max",
+        Kubelet,
+        ListExceedsGrpcLimit,
+        Medium,
     ),
+    // node-problem-detector's health checker restarts a kubelet again and again.
+    sign(
+        "component is unhealthy, proceeding to repair",
+        Kubelet,
+        RepairLoop,
+        Medium,
+    )
+    .lines(2),
+    sign("Is the agent running?", Kubelet, CniPluginHang, Medium).with(&["ilium"]),
+    sign("timed out locking store", Kubelet, CniPluginHang, Medium),
     sign(
         "eceived message larger than max",
         Kubelet,

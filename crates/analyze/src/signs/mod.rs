@@ -130,7 +130,7 @@ pub enum Interest {
     Error,
 }
 
-const INTERESTS: [(&str, Interest); 70] = [
+const INTERESTS: [(&str, Interest); 71] = [
     ("pleg was last seen active", Interest::Pleg),
     ("pleg has yet to be successful", Interest::Pleg),
     ("from runtime service failed", Interest::Call),
@@ -154,6 +154,7 @@ const INTERESTS: [(&str, Interest); 70] = [
     ("NodeNotReady", Interest::NotReady),
     ("ode became not ready", Interest::NotReady),
     ("containerd successfully booted", Interest::Answered),
+    ("containerd is now running", Interest::Answered),
     ("containerd successfully booted", Interest::RuntimeStart),
     ("API listen on ", Interest::Answered),
     ("API listen on ", Interest::RuntimeStart),
@@ -273,7 +274,7 @@ impl Signs {
             kernel::SIGNS,
         ];
         let table: Vec<Sign> = tables.into_iter().flatten().copied().collect();
-        assert!(table.len() <= 256, "a search has a bit for each sign");
+        assert!(table.len() <= 512, "a search has a bit for each sign");
         let texts = table.iter().map(|sign| sign.text);
         let texts = texts.chain(INTERESTS.iter().map(|(text, _)| *text));
         let failures = [FAILURES, STARTS_AND_STOPS, LASTING];
@@ -296,7 +297,7 @@ impl Signs {
     pub fn find(&self, line: &[u8]) -> Found {
         let mut found = Found::default();
         // A long line may have one text thousands of times.
-        let mut seen = [0u128; 2];
+        let mut seen = [0u128; 4];
         self.search.each(line, |index| {
             let Some(sign) = self.table.get(index) else {
                 let index = index - self.table.len();

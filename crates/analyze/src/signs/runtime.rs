@@ -231,7 +231,7 @@ pub(super) const SIGNS: &[Sign] = &[
         RuntimeUnresponsive,
         Medium,
     ),
-    sign("1.0.0-rc93", Runtime, RuncSeccompPipe, Medium),
+    sign("1.0.0-rc93", Runtime, RuncSeccompPipe, Low),
     sign("unable to freeze", Runtime, RuncInitFrozen, Medium),
     sign("unable to thaw", Runtime, RuncInitFrozen, Medium),
     sign(
@@ -274,6 +274,49 @@ pub(super) const SIGNS: &[Sign] = &[
         High,
     ),
     sign("no space left on device", Runtime, DiskFull, Medium).without(NO_DISK),
+    sign("disk quota exceeded", Runtime, DiskFull, Medium),
+    sign(
+        "inotify_init: Too many open files",
+        Runtime,
+        FdOrInotifyExhausted,
+        High,
+    ),
+    sign(" = -1 EMFILE", Runtime, FdOrInotifyExhausted, High),
+    sign(" = -1 ENFILE", Runtime, FdOrInotifyExhausted, High),
+    sign(
+        "clone: Resource temporarily unavailable",
+        Runtime,
+        PidsExhausted,
+        Medium,
+    ),
+    // crun.
+    sign("cannot open sd-bus", Runtime, BusUnavailable, Medium),
+    sign(
+        "sd-bus call: Connection timed out",
+        Runtime,
+        SystemdOverloaded,
+        Low,
+    ),
+    sign(
+        "waiting for response from boltdb open",
+        Runtime,
+        RuntimeUnresponsive,
+        Medium,
+    ),
+    sign(
+        "no plugins registered for io.containerd",
+        Runtime,
+        RuntimeUnresponsive,
+        Medium,
+    ),
+    // K3s and RKE2.
+    sign("containerd exited: ", Runtime, RuntimeUnresponsive, High),
+    sign(
+        "failed to load task: context deadline exceeded",
+        Runtime,
+        ShimUnresponsive,
+        Medium,
+    ),
     // dockerd keeps some blocks of its thin pool free.
     sign(
         "free data blocks which is less than minimum required",

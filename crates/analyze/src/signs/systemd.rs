@@ -13,6 +13,8 @@ const NO_DISK: &[&str] = &[
     "watch",
     "cgroup",
     "sem",
+    // A volume of a database.
+    "pg_wal",
     "shm",
     "pthread_create",
     // A unit's control group.
@@ -236,5 +238,65 @@ pub(super) const SIGNS: &[Sign] = &[
     .with(&["() cifs ", "() nfs", "() ceph "]),
     // The words of the C library, which journald, shells and most programs use.
     sign("No space left on device", Systemd, DiskFull, Medium).without(NO_DISK),
-    sign("Under memory pressure", Systemd, MemoryThrash, Low),
+    // Once in a while journald says so on any busy node.
+    sign("Under memory pressure", Systemd, MemoryThrash, Low).lines(5),
+    sign(
+        "not enough space available on /run/systemd",
+        Systemd,
+        DiskFull,
+        High,
+    ),
+    sign(
+        "Failed to add control inotify watch descriptor",
+        Systemd,
+        FdOrInotifyExhausted,
+        High,
+    )
+    .with(&["No space left on device"]),
+    sign(
+        "Failed to fork: Resource temporarily unavailable",
+        Systemd,
+        PidsExhausted,
+        High,
+    ),
+    // earlyoom and systemd-oomd.
+    sign("low memory! at or below SIG", Systemd, MemoryThrash, Medium),
+    sign("due to memory used", Systemd, MemoryThrash, Medium).with(&["Killed /"]),
+    sign("due to memory pressure", Systemd, MemoryThrash, Medium).with(&["Killed /"]),
+    // dbus-broker.
+    sign("quota on UID", Systemd, BusUnavailable, Medium).with(&["exceeded its"]),
+    sign("Got disconnect on API bus", Systemd, BusUnavailable, Medium),
+    sign(
+        "Failed to connect to system scope bus",
+        Systemd,
+        BusUnavailable,
+        Medium,
+    ),
+    sign(
+        "Message recipient disconnected from message bus without replying",
+        Systemd,
+        BusUnavailable,
+        Medium,
+    ),
+    sign(
+        "Could not get owner of name 'org.freedesktop.systemd1'",
+        Systemd,
+        BusUnavailable,
+        Medium,
+    ),
+    sign(
+        "Failed to send reloading signal: Operation not supported",
+        Systemd,
+        SystemdCookieOverflow,
+        High,
+    ),
+    sign("serial=429496729", Systemd, SystemdCookieOverflow, Medium),
+    // multipathd, and `multipath -ll`.
+    sign(
+        "remaining active paths: 0",
+        Systemd,
+        StorageUnresponsive,
+        High,
+    ),
+    sign(" failed faulty ", Systemd, StorageUnresponsive, Medium).lines(2),
 ];

@@ -18,7 +18,7 @@ pub(super) enum Pressure {
 /// some always do.
 const CPU_PERCENT: f64 = 90.0;
 /// Percent of the last minute in which all tasks waited at once.
-const ALL_PERCENT: f64 = 40.0;
+const ALL_PERCENT: f64 = 20.0;
 
 impl Pressure {
     /// The file of `cat /proc/pressure/io`, or of the line `==> /proc/pressure/io <==` that `tail`

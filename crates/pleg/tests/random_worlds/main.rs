@@ -156,8 +156,8 @@ impl World {
         let mut rng = Rng::with_seed(seed);
         Self {
             mutes: rng.bool(),
-            hides_version: seed % 4 == 0,
-            restarts: seed % 5 == 0,
+            hides_version: seed.is_multiple_of(4),
+            restarts: seed.is_multiple_of(5),
             kernel: rng.bool(),
             held: BTreeMap::new(),
             killed: Vec::new(),

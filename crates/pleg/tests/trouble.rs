@@ -202,7 +202,6 @@ async fn a_runtime_that_answers_statuses_alone_after_a_restart_is_swept() {
         node.pass(restarts + 5.5).await;
         node.sim.exit("a", "app", 1);
         node.pass(3.0).await;
-        println!("{}", node.status().await.health.message);
         assert_eq!(node.deaths("a/app.0").len(), 1, "{restarts}");
     }
 }

@@ -46,7 +46,7 @@ fn a_version_that_hangs_alone_is_a_problem_although_all_pods_are_seen() {
     let found = status(&runtime, &["-o", "json"]).assert_code(1).value();
     assert_eq!(found["health"]["reason"], "ListStuck");
     assert_eq!(found["stuck"][0]["call"], "Version");
-    assert_eq!(found["pods"]["running"], 1, "{found:#}");
+    assert_eq!(found["containers"]["running"], 1, "{found:#}");
     pods(&runtime, &[]).assert_code(1);
 }
 

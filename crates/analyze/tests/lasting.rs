@@ -79,6 +79,6 @@ fn a_line_that_counts_the_restarts_itself_is_enough() {
         )
     };
     is_well(&restarted(1));
-    is_well(&restarted(4));
+    is_well(&restarted(5));
     is_trouble(&restarted(412), "time after time");
 }

@@ -66,7 +66,7 @@ pub async fn look(endpoint: &Endpoint) -> anyhow::Result<Look> {
         let in_vain = hung && !status.relist.sweeping && begun.elapsed() > list_enough;
         if status.relist.count > 0 {
             let seen = *seen.get_or_insert_with(Instant::now);
-            // Lists go on without it before it is late.
+            // Lists do not wait for it so long, and whether it hangs is to be said.
             let in_flight = status.in_flight.iter();
             let awaits_version = !hung
                 && in_flight

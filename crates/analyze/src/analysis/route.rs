@@ -326,11 +326,7 @@ impl Input {
             return true;
         }
         let number = self.lines;
-        let ident = match carried.ident {
-            // What ends a kubelet stands behind its log.
-            [] if self.in_klog => "kubelet".into(),
-            ident => lossy(ident),
-        };
+        let ident = lossy(carried.ident);
         // Within a stack its next line is the likeliest.
         let inside = self.stacks.is_inside();
         let other = |input: &mut Self| {

@@ -19,6 +19,8 @@ pub enum Program {
     CniAgent,
 }
 
+const KUBERNETES: &str = "k8s.io/kubernetes/";
+
 /// The most specific packages come first, because programs contain packages of each other.
 const PACKAGES: [(&str, Program); 32] = [
     ("containernetworking/cni/pkg/skel.", Program::CniPlugin),
@@ -34,7 +36,7 @@ const PACKAGES: [(&str, Program); 32] = [
     ("k8s.io/kubernetes/pkg/kubelet", Program::Kubelet),
     ("k8s.io/kubernetes/cmd/kubelet", Program::Kubelet),
     ("k8s.io/kubernetes/cmd/hyperkube", Program::Kubelet),
-    ("k8s.io/kubernetes/", Program::Kubelet),
+    (KUBERNETES, Program::Kubelet),
     ("github.com/docker/docker/", Program::Dockerd),
     ("github.com/moby/moby/", Program::Dockerd),
     ("cri-o/cri-o/", Program::CriO),
@@ -70,7 +72,9 @@ impl Program {
 
     /// The program with this source file, which may be one of a library in its `vendor` folder.
     pub fn of_source(path: &[u8]) -> Option<Self> {
-        let found = PACKAGES.iter().find(|(package, _)| has(path, package));
+        let mut packages = PACKAGES.iter();
+        // That is all of Kubernetes' programs.
+        let found = packages.find(|(package, _)| *package != KUBERNETES && has(path, package));
         found.map(|(_, program)| *program)
     }
 

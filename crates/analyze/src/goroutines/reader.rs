@@ -82,9 +82,11 @@ impl StackReader {
         }
         if is_around(line, self.seen_header) {
             self.crashed |= CRASHES.iter().any(|start| line.starts_with(start));
+            self.crashed &= !ASKED_FOR.iter().any(|start| line.starts_with(start));
             return Took::Yes(0);
         }
         self.finish();
+        self.crashed = false;
         Took::No
     }
 
@@ -340,6 +342,9 @@ fn is_numbered_place(line: &[u8]) -> bool {
 
 /// Why a program ended by itself.
 const CRASHES: [&str; 4] = ["panic: ", "fatal error: ", "[signal SIG", "SIGSEGV: "];
+
+/// How a dump begins that somebody has asked for.
+const ASKED_FOR: [&str; 2] = ["SIGABRT: ", "SIGQUIT: "];
 
 /// Lines around stacks: the reason for the dump, omitted frames, registers.
 fn is_around(line: &str, seen_header: bool) -> bool {

@@ -40,7 +40,7 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
     let is_image = ALWAYS_FULL.iter().any(|name| device.starts_with(name))
         || mount.starts_with("/snap")
         // The verified image of Bottlerocket.
-        || *mount == "/" && device.starts_with("/dev/dm-");
+        || *mount == "/" && used == 100 && device.starts_with("/dev/dm-");
     let is_of_a_pod = mount.starts_with("/var/lib/kubelet/pods/");
     if is_image || is_of_a_pod || used < 95 {
         return;

@@ -19,6 +19,7 @@ pub(super) enum Pressure {
 const CPU_PERCENT: f64 = 90.0;
 /// Percent of the last minute in which all tasks waited at once.
 const ALL_PERCENT: f64 = 20.0;
+const MOST_PERCENT: f64 = 50.0;
 
 impl Pressure {
     /// The file of `cat /proc/pressure/io`, or of the line `==> /proc/pressure/io <==` that `tail`
@@ -59,6 +60,12 @@ impl Pressure {
             _ => "all tasks",
         };
         let says = format!("{who} waited for {resource} in {percent} % of the last minute");
-        seen.proof(Proof::new(cause, Confidence::Medium, line, says));
+        // A pod with a limit waits for a CPU, and one that syncs for a disk, on an idle node too.
+        let confidence = match self {
+            Self::Memory => Confidence::Medium,
+            Self::Io if percent >= MOST_PERCENT => Confidence::Medium,
+            Self::Io | Self::Cpu => Confidence::Low,
+        };
+        seen.proof(Proof::new(cause, confidence, line, says));
     }
 }

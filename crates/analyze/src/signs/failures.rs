@@ -22,6 +22,9 @@ pub struct Failure {
     pub counted: Counted,
 }
 
+/// systemd counts on for as long as nobody starts the unit himself.
+const MANY_STARTS: u64 = 20;
+
 /// Which lines of a failure count as one and the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counted {
@@ -403,10 +406,13 @@ pub(super) const FAILURES: &[Failure] = &[
         "BUG: kernel NULL pointer dereference",
         "the kernel failed in one of its own functions",
     ),
-    failure(
-        "validate CRI v1 runtime API",
-        "the runtime does not serve CRI v1, which the kubelet needs",
-    ),
+    Failure {
+        with: &["Unimplemented"],
+        ..failure(
+            "validate CRI v1 runtime API",
+            "the runtime does not serve CRI v1, which the kubelet needs",
+        )
+    },
     failure(
         "error allocating lock for new",
         "podman has no lock left for another container",
@@ -445,7 +451,7 @@ impl Failure {
                 .ok()
         };
         match self.counted {
-            Counted::Numbered if number().is_some_and(|number: u64| number >= self.lines) => {
+            Counted::Numbered if number().is_some_and(|number: u64| number >= MANY_STARTS) => {
                 self.lines
             }
             _ => 1,

@@ -123,9 +123,10 @@ pub(super) const SIGNS: &[Sign] = &[
         "Device offlined - not ready after error recovery",
         Kernel,
         StorageUnresponsive,
-        High,
+        Medium,
     ),
     // iSCSI.
+    sign(": ping timeout of ", Kernel, StorageUnresponsive, Medium).with(&["recv timeout"]),
     sign(
         "session recovery timed out after",
         Kernel,
@@ -218,7 +219,9 @@ pub(super) const SIGNS: &[Sign] = &[
         StorageUnresponsive,
         Medium,
     ),
-    sign("ceph: mds", Kernel, StorageUnresponsive, Medium).with(&[" hung", "caps stale"]),
+    sign("ceph: mds", Kernel, StorageUnresponsive, Medium)
+        .with(&[" hung", "caps stale"])
+        .lines(2),
     sign("libceph: mon", Kernel, StorageUnresponsive, Medium)
         .with(&["session lost"])
         .lines(2),
@@ -229,7 +232,7 @@ pub(super) const SIGNS: &[Sign] = &[
         StorageUnresponsive,
         High,
     ),
-    sign("5.4.0-132-generic", Kernel, KernelRegression, Medium),
+    sign("5.4.0-132-generic", Kernel, KernelRegression, Low),
     // Error 28 is ENOSPC, of such a pool.
     sign("metadata I/O error", Kernel, StorageUnresponsive, Medium)
         .with(&["XFS"])

@@ -89,8 +89,10 @@ pub(super) const SIGNS: &[Sign] = &[
         Medium,
     )
     .lines(2),
-    sign("Is the agent running?", Kubelet, CniPluginHang, Medium).with(&["ilium"]),
-    sign("timed out locking store", Kubelet, CniPluginHang, Medium),
+    sign("Is the agent running?", Kubelet, CniPluginHang, Medium)
+        .with(&["ilium"])
+        .lines(10),
+    sign("timed out locking store", Kubelet, CniPluginHang, Medium).lines(2),
     sign(
         "eceived message larger than max",
         Kubelet,

@@ -158,15 +158,15 @@ pub(super) const SIGNS: &[Sign] = &[
     .with(&["containerd.service: ", "docker.service: ", "crio.service: "]),
     // systemd stops a service that is asked to end with status 0.
     sign(
-        "rocess exited, code=exited, status=",
+        "ain process exited, code=exited, status=",
         Runtime,
         RuntimeUnresponsive,
         Low,
     )
     .with(&["containerd.service: ", "docker.service: ", "crio.service: "])
-    .without(&["status=0/"]),
+    .without(&["status=0/", "cri-docker.service"]),
     // containerd does not read its own configuration, and so does not start.
-    sign("failed to load TOML", Runtime, RuntimeUnresponsive, Medium),
+    sign("failed to load TOML", Runtime, RuntimeUnresponsive, Medium).with(&["containerd"]),
     sign(
         "higher than root config version",
         Runtime,
@@ -178,11 +178,26 @@ pub(super) const SIGNS: &[Sign] = &[
         "failed to receive event from containerd",
         Runtime,
         RuntimeUnresponsive,
-        Medium,
+        Low,
     )
     .with(&["transport is closing"])
     .lines(2),
-    // Longhorn's CSI driver.
+    // Longhorn's engine, and CSI drivers.
+    sign(
+        "Write timeout on replica",
+        Runtime,
+        StorageUnresponsive,
+        Medium,
+    )
+    .lines(2),
+    sign(
+        "err=\"function timeout\"",
+        Runtime,
+        StorageUnresponsive,
+        Medium,
+    )
+    .with(&["check volume path"])
+    .lines(2),
     sign(
         "process killed after timeout",
         Runtime,
@@ -274,7 +289,13 @@ pub(super) const SIGNS: &[Sign] = &[
         High,
     ),
     sign("no space left on device", Runtime, DiskFull, Medium).without(NO_DISK),
-    sign("disk quota exceeded", Runtime, DiskFull, Medium),
+    sign("disk quota exceeded", Runtime, DiskFull, Medium).with(&[
+        "/var/lib/containerd",
+        "/var/lib/docker",
+        "/var/lib/kubelet",
+        "/var/lib/containers",
+        "/run/",
+    ]),
     sign(
         "inotify_init: Too many open files",
         Runtime,
@@ -288,7 +309,8 @@ pub(super) const SIGNS: &[Sign] = &[
         Runtime,
         PidsExhausted,
         Medium,
-    ),
+    )
+    .without(&["exec failed"]),
     // crun.
     sign("cannot open sd-bus", Runtime, BusUnavailable, Medium),
     sign(
@@ -302,15 +324,21 @@ pub(super) const SIGNS: &[Sign] = &[
         Runtime,
         RuntimeUnresponsive,
         Medium,
-    ),
+    )
+    .lines(3),
     sign(
         "no plugins registered for io.containerd",
         Runtime,
         RuntimeUnresponsive,
         Medium,
-    ),
+    )
+    .with(&[
+        "io.containerd.cri",
+        "io.containerd.snapshotter",
+        "io.containerd.runtime",
+    ]),
     // K3s and RKE2.
-    sign("containerd exited: ", Runtime, RuntimeUnresponsive, High),
+    sign("containerd exited: ", Runtime, RuntimeUnresponsive, Medium).with(&["exit status"]),
     sign(
         "failed to load task: context deadline exceeded",
         Runtime,

@@ -80,12 +80,6 @@ pub(super) const SIGNS: &[Sign] = &[
         Medium,
     ),
     sign(
-        "Failed to connect to bus: No such file or directory",
-        Systemd,
-        BusUnavailable,
-        Low,
-    ),
-    sign(
         "Failed to connect to bus: Connection refused",
         Systemd,
         BusUnavailable,
@@ -239,7 +233,7 @@ pub(super) const SIGNS: &[Sign] = &[
     // The words of the C library, which journald, shells and most programs use.
     sign("No space left on device", Systemd, DiskFull, Medium).without(NO_DISK),
     // Once in a while journald says so on any busy node.
-    sign("Under memory pressure", Systemd, MemoryThrash, Low).lines(5),
+    sign("Under memory pressure", Systemd, MemoryThrash, Low).lines(20),
     sign(
         "not enough space available on /run/systemd",
         Systemd,
@@ -264,20 +258,22 @@ pub(super) const SIGNS: &[Sign] = &[
     sign("due to memory used", Systemd, MemoryThrash, Medium).with(&["Killed /"]),
     sign("due to memory pressure", Systemd, MemoryThrash, Medium).with(&["Killed /"]),
     // dbus-broker.
-    sign("quota on UID", Systemd, BusUnavailable, Medium).with(&["exceeded its"]),
-    sign("Got disconnect on API bus", Systemd, BusUnavailable, Medium),
+    sign("quota on UID", Systemd, BusUnavailable, Medium).with(&["UID 0 exceeded its"]),
+    sign("Got disconnect on API bus", Systemd, BusUnavailable, Low),
     sign(
         "Failed to connect to system scope bus",
         Systemd,
         BusUnavailable,
         Medium,
-    ),
+    )
+    .with(&["refused", "timed out"]),
     sign(
         "Message recipient disconnected from message bus without replying",
         Systemd,
         BusUnavailable,
         Medium,
-    ),
+    )
+    .with(&["kubelet", "runc", "crio", "cgroup", "systemd1"]),
     sign(
         "Could not get owner of name 'org.freedesktop.systemd1'",
         Systemd,
@@ -296,7 +292,7 @@ pub(super) const SIGNS: &[Sign] = &[
         "remaining active paths: 0",
         Systemd,
         StorageUnresponsive,
-        High,
+        Medium,
     ),
     sign(" failed faulty ", Systemd, StorageUnresponsive, Medium).lines(2),
 ];

@@ -106,11 +106,12 @@ fn advice(shim: &Shim, probes: &ProbeFacts) -> String {
     let pid = shim.process.pid;
     // Only containerd calls the shim of a pod; conmon and docker's shims are not called.
     let is_called = probes.may_be_containerd() && !shim.is_conmon();
+    let stopped = shim.runc.iter().filter(|runc| runc.is_stopped());
+    let stopped: String = stopped.map(|runc| format!(" {}", runc.pid)).collect();
     match (shim.stopped_runc(), shim.oldest_runc()) {
         (Some(runc), _) if shim.process.is_stopped() => format!(
-            "run `kill -CONT {pid} {}` to resume the {} and the stopped {} below it; nothing is \
-             restarted",
-            runc.pid,
+            "run `kill -CONT {pid}{stopped}` to resume the {} and the stopped {} below it; nothing \
+             is restarted",
             shim.role(),
             runc.comm
         ),
@@ -125,8 +126,8 @@ fn advice(shim: &Shim, probes: &ProbeFacts) -> String {
         ),
         _ if shim.process.is_stopped() => resume_shim(shim),
         (Some(runc), _) => format!(
-            "run `kill -CONT {}` to resume the stopped {}, for which the others wait",
-            runc.pid, runc.comm
+            "run `kill -CONT{stopped}` to resume the stopped {}, for which the others wait",
+            runc.comm
         ),
         (None, Some(runc)) if cannot_be_killed(runc) => in_the_kernel(runc),
         _ if cannot_be_killed(shim.process) || !shim.stuck_in().is_empty() => {

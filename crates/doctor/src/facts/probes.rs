@@ -289,8 +289,8 @@ impl ProbeFacts {
             && others.iter().any(is_answered)
     }
 
-    /// Whether the runtime answers at all: then one call that hangs is about its container.
-    pub fn is_alive(&self) -> bool {
+    /// Whether the runtime answers other calls: then one that hangs is about its container.
+    pub fn may_blame_one(&self) -> bool {
         self.outcome(Rpc::Version) == Some(Outcome::Ok) || self.answers_all_but_version()
     }
 

@@ -29,7 +29,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         Some(_) => {}
     }
     // If no status call is answered, the runtime as a whole is the cause.
-    if !probes.is_alive() {
+    if !probes.may_blame_one() {
         return Opinion::Clear;
     }
     let mut hung = probes.singled_out(Rpc::ContainerStatus);

@@ -24,7 +24,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         return Opinion::CannotTell(NOT_PROBED.to_owned());
     }
     // Only containerd calls a shim for it; in other runtimes a lock is held.
-    let hung = match probes.is_alive() && probes.may_be_containerd() {
+    let hung = match probes.may_blame_one() && probes.may_be_containerd() {
         true => probes.singled_out(Rpc::PodSandboxStatus),
         false => Vec::new(),
     };

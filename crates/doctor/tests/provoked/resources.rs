@@ -88,7 +88,7 @@ fn a_runtime_whose_root_is_in_an_unusual_place_is_found_with_it_full() {
     fs::create_dir(&folder).expect("a folder");
     let database = folder.join("meta.db");
     let _runtime = Running::saying(&format!(
-        "exec 5<>{}; echo ready >&2; read line",
+        "printf containerd > /proc/self/comm; exec 5<>{}; echo ready >&2; read line",
         database.display()
     ));
     let _ = fs::write(room.path().join("log"), vec![0; 1 << 20]);

@@ -16,8 +16,8 @@ use crate::wire::row::rows_of;
 /// The first bytes of it, with the version of the form.
 const MAGIC: &[u8] = b"pleg guard rows 3\n";
 
-/// The last bytes of it: the sum of those before, for a row with one wrong bit is a container that
-/// has exited.
+/// The last bytes of it: the sum of those before. One flipped bit can turn a running container into
+/// one that has exited.
 const CHECKSUM: usize = size_of::<u32>();
 
 fn checksum(of: &[u8]) -> [u8; CHECKSUM] {

@@ -453,7 +453,7 @@ impl Governor {
             let few = asked + self.evidence.answers_since(*call, later) < WITNESSES;
             few || self
                 .last_asked(*call)
-                .is_none_or(|last| now >= is_old_at(entry, last))
+                .is_none_or(|last| now >= expires_as_witness_at(entry, last))
         });
         alone.next().map(|((call, _), _)| *call)
     }
@@ -481,7 +481,7 @@ impl Governor {
             let last = self.last_asked(*call);
             let steps = steps
                 .into_iter()
-                .chain(last.map(|last| is_old_at(entry, last)));
+                .chain(last.map(|last| expires_as_witness_at(entry, last)));
             steps.filter(|time| *time > now).min()
         });
         let witness = self.failed.map(|failed| failed + ANOTHER_WITNESS);
@@ -495,7 +495,7 @@ impl Governor {
 
 /// When a call that was made then is no witness against this one any more: that must have been made
 /// in the second half of its time.
-fn is_old_at(entry: &Entry, made: Instant) -> Instant {
+fn expires_as_witness_at(entry: &Entry, made: Instant) -> Instant {
     made + made.saturating_duration_since(entry.waits)
 }
 

@@ -188,42 +188,51 @@ impl Engine {
     fn set_aside_stuck(&mut self, now: Moment) {
         let mut still = BTreeSet::new();
         let mut new = Vec::new();
+        let mut lacking = BTreeMap::new();
         for call in self.stuck_statuses() {
+            let is_named = call.about.pod.is_some();
             let call = self.named_by_the_host(call);
             let (Some(pod), Some(id)) = (call.about.pod, call.about.id) else {
                 continue;
             };
+            if !is_named {
+                let overdue = InspectError::Overdue {
+                    call: call.about.call,
+                    id: id.clone(),
+                };
+                lacking.insert(pod.uid.clone(), overdue);
+            }
             let key = ((call.about.call, Some(id.clone())), pod.uid);
             if !self.set_aside.contains(&key) {
                 new.push((key.1.clone(), call.about.call, id));
             }
             still.insert(key);
         }
-        let before = std::mem::replace(&mut self.set_aside, still);
-        for ((_, id), uid) in before.difference(&self.set_aside) {
-            // It is nobody's, or the next list shows it.
-            if id.as_ref().is_some_and(|id| !self.is_listed(uid, id)) {
+        self.set_aside = still;
+        for (uid, overdue) in &lacking {
+            if !self.lacking.contains_key(uid) {
+                let overdue = overdue.clone();
+                self.cache.set_error(uid, overdue, now.instant);
+            }
+        }
+        let before = std::mem::replace(&mut self.lacking, lacking);
+        for uid in before.keys() {
+            if !self.lacking.contains_key(uid) {
                 self.records.retry(uid);
+                self.take_step(uid, now);
             }
         }
         if !new.is_empty() {
             self.doubt_stream(now);
         }
         for (uid, call, id) in new {
-            // Of whom it is only the host knows: what is known of its pod lacks it.
-            let is_lacking = !self.is_listed(&uid, &id);
-            if is_lacking || self.records.inspecting().contains(&uid) {
+            if self.records.inspecting().contains(&uid) {
                 let error = InspectError::Overdue { call, id };
                 self.cache.set_error(&uid, error, now.instant);
             }
             self.failures.named(&uid);
             self.rounds.give_up(&uid);
         }
-    }
-
-    fn is_listed(&self, uid: &PodUid, id: &Id) -> bool {
-        let listed = self.records.listed_as(uid);
-        listed.is_some_and(|pod| pod.names(id))
     }
 
     /// While no more calls can be made, for all that may be outstanding hang, nobody asks for
@@ -311,13 +320,16 @@ impl Engine {
         }
         let is_slow = |failing: &Failing| failing.error.is_slowness();
         let slow = failing.iter().filter(|failing| is_slow(failing)).count();
-        let statuses = match (self.coverage.statuses, slow + self.unasked.len()) {
-            _ if is_late => Statuses::Late,
-            (_, 0) => Statuses::InTime,
-            // The last of them are no more to blame than the others were.
-            (Statuses::TooSlow, _) => Statuses::TooSlow,
-            (_, long) if long + uninspected > SMALLEST_WINDOW => Statuses::TooSlow,
-            _ => Statuses::InTime,
+        let wait = slow + self.unasked.len();
+        if wait > SMALLEST_WINDOW {
+            self.too_slow = Some(instant);
+        }
+        // The last of them are no more to blame than the others were.
+        let is_too_slow = self.too_slow.is_some_and(|last| instant < last + PROMPT);
+        let statuses = match is_late {
+            true => Statuses::Late,
+            false if wait > 0 && is_too_slow => Statuses::TooSlow,
+            false => Statuses::InTime,
         };
         if statuses == Statuses::TooSlow {
             failing.retain(|failing| !is_slow(failing));

@@ -44,6 +44,8 @@ pub(crate) struct Relister {
     ask_version: bool,
     /// That was asked and is not answered: the next relist does without.
     goes_on_without_version: bool,
+    /// In the last relist the connection of one list was lost before the other one came.
+    lost_one: bool,
     /// Somebody wants a relist that is begun after this.
     requested: Option<Instant>,
     /// The one after that under way is wanted by then.
@@ -157,6 +159,7 @@ impl Relister {
             failed_at: None,
             orphaned: 0,
             goes_on_without_version: false,
+            lost_one: false,
         }
     }
 
@@ -248,9 +251,16 @@ impl Relister {
     /// The runtime said who it is: then both lists are asked for, once nobody is asking for one.
     pub(crate) fn version_known(&mut self, now: Instant) {
         self.ask_version = false;
+        self.goes_on_without_version = false;
         if let State::AskingVersion = self.state {
             self.state = State::Waiting { due: now };
         }
+    }
+
+    /// Another runtime may be there.
+    fn ask_version_again(&mut self) {
+        self.ask_version = true;
+        self.goes_on_without_version = false;
     }
 
     /// The runtime does not say who it is: then it is asked for lists all the same, and before the
@@ -352,15 +362,21 @@ impl Relister {
         let (sandboxes, containers) = match (sandboxes, containers) {
             (Ok(sandboxes), Ok(containers)) => (sandboxes, containers),
             (one, other) => {
-                let errors = [one.as_ref().err(), other.as_ref().err()].into_iter();
-                let is_of_the_last =
-                    |error: &&CallError| matches!(error, CallError::Unavailable(_)) == is_lost;
-                let error = errors.flatten().find(is_of_the_last).cloned();
-                return Some(match error {
-                    Some(error) => self.failed(error, now),
+                let errors = [one.as_ref().err(), other.as_ref().err()];
+                let errors = errors.into_iter().flatten().cloned();
+                let (lost, others): (Vec<_>, Vec<_>) =
+                    errors.partition(|error| matches!(error, CallError::Unavailable(_)));
+                // What ended last is how it is now.
+                let (last, earlier) = match is_lost {
+                    true => (lost, others),
+                    false => (others, lost),
+                };
+                return match (last.first(), earlier.first()) {
+                    (Some(error), _) => Some(self.failed(error.clone(), now)),
                     // The other list has shown since that there is a connection again.
-                    None => self.lost_before(now),
-                });
+                    (None, Some(_)) if !self.lost_one => Some(self.lost_one_list(now)),
+                    (None, error) => error.map(|error| self.failed(error.clone(), now)),
+                };
             }
         };
         let snapshot = self.grouping.update(begun.instant, sandboxes, containers);
@@ -370,6 +386,7 @@ impl Relister {
         }
         self.orphaned = snapshot.orphaned;
         self.failure = None;
+        self.lost_one = false;
         self.good.before = self.good.last.replace(begun.instant);
         if largest <= MAX_MESSAGE_SIZE && self.standing.longest() < REQUEST_TIMEOUT {
             self.good.for_kubelet = self.good.last;
@@ -381,10 +398,11 @@ impl Relister {
         }))
     }
 
-    /// One list came, and the connection of the other was lost before that.
-    fn lost_before(&mut self, now: Instant) -> Relisted {
+    /// One list came, and the connection of the other was lost before that: both are asked for again.
+    fn lost_one_list(&mut self, now: Instant) -> Relisted {
         let took = self.asking_took(now);
-        self.ask_version = true;
+        self.lost_one = true;
+        self.ask_version_again();
         self.failure = None;
         self.rest(now, None);
         Relisted::Failed(took)
@@ -406,7 +424,7 @@ impl Relister {
             error,
             CallError::Unavailable(_) | CallError::Unimplemented(_)
         ) {
-            self.ask_version = true;
+            self.ask_version_again();
         }
         let pause = match error {
             // Made for nothing each time, at a great cost to the runtime.

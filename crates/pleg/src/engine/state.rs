@@ -116,6 +116,11 @@ pub(crate) struct Engine {
     pub(super) unasked: BTreeSet<PodUid>,
     /// The stuck calls whose pods are not waited for any more.
     pub(super) set_aside: BTreeSet<(Key, PodUid)>,
+    /// Pods of which only the host knows a container whose status hangs: what is known of them lacks
+    /// it.
+    pub(super) lacking: BTreeMap<PodUid, InspectError>,
+    /// When more pods waited for their status, each for long, than may be asked for at once.
+    pub(super) too_slow: Option<Instant>,
     pub(super) doubts: Doubts,
     pub(super) coverage: Coverage,
     pub(super) pauses: Pauses,
@@ -158,6 +163,8 @@ impl Engine {
             lasting: BTreeMap::new(),
             unasked: BTreeSet::new(),
             set_aside: BTreeSet::new(),
+            lacking: BTreeMap::new(),
+            too_slow: None,
             doubts: Doubts::default(),
             coverage: Coverage::none(started),
             pauses: Pauses::default(),

@@ -114,9 +114,13 @@ impl GrpcRuntime {
         self.speaks_only_v1alpha2.store(is_old, Ordering::Relaxed);
     }
 
-    /// A list was asked for in this version. One that is not served is not used for the next: a
-    /// runtime may be another one since, whose `Version` hangs.
-    fn listed<T>(&self, api: ApiVersion, answer: Result<T, CallError>) -> Result<T, CallError> {
+    /// The answer to a list that was asked for in this version. One that is not served is not used
+    /// for the next: a runtime may be another one since, whose `Version` hangs.
+    fn or_other_api<T>(
+        &self,
+        api: ApiVersion,
+        answer: Result<T, CallError>,
+    ) -> Result<T, CallError> {
         if let Err(CallError::Unimplemented(_)) = &answer
             && self.asks_for_v1
         {
@@ -179,7 +183,7 @@ impl Runtime for GrpcRuntime {
         };
         let api = self.api();
         let answer = self.sandboxes.ask(&self.client, api, each).await;
-        let bytes = self.listed(api, answer)?;
+        let bytes = self.or_other_api(api, answer)?;
         Ok(self.sandboxes.keep(reading.end(), bytes))
     }
 
@@ -194,7 +198,7 @@ impl Runtime for GrpcRuntime {
         };
         let api = self.api();
         let answer = self.containers.ask(&self.client, api, each).await;
-        let bytes = self.listed(api, answer)?;
+        let bytes = self.or_other_api(api, answer)?;
         Ok(self.containers.keep(reading.end(), bytes))
     }
 

@@ -92,6 +92,11 @@ impl<Row> List<Row> {
                 self.set_way(Way::Streamed);
                 Ok(bytes)
             }
+            // Another runtime is there since.
+            (Err(error @ CallError::Unimplemented(_)), None) => {
+                self.set_way(Way::Whole);
+                Err(error)
+            }
             (error, _) => error,
         }
     }

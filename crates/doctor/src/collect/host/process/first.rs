@@ -93,7 +93,9 @@ fn see(reads: &Reads, proc: &Path, pid: u32, uptime: f64, room: &Mutex<Room>) ->
     if !kernel {
         process.fds = fds::count(reads, &folder, |inode| sockets.push(inode));
         if let Fact::Known { value: fds, .. } = &mut process.fds {
-            fds.root = with(room, |room| room.root(fds.root.take()));
+            // Whoever else has such a file open is no runtime.
+            let root = fds.root.take().filter(|_| serves && process.uid == 0);
+            fds.root = with(room, |room| room.root(root));
         }
     }
     let blocked = process.threads.iter().filter(|thread| thread.state == 'D');

@@ -551,3 +551,21 @@ async fn a_lost_connection_is_not_hidden_by_a_list_that_is_too_large() {
     })
     .await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_runtime_that_is_back_and_refuses_lists_is_not_unreachable_whatever_came_before() {
+    let node = Node::watch(pods).await;
+    for cycle in 0..3 {
+        node.pass(4.0).await;
+        node.sim.restart(seconds(2.5));
+        for list in LISTS {
+            node.sim.fault(list, None, broken());
+        }
+        node.pass(10.5).await;
+        let health = node.status().await.health;
+        let (reason, message) = (health.reason, health.message);
+        assert_eq!(reason, Reason::ListFails, "{cycle}: {message}");
+        node.pass(4.0).await;
+        node.sim.lift_all();
+    }
+}

@@ -101,16 +101,27 @@ fn full(host: &HostFacts, group: &PidsUse) -> Option<Finding> {
         evidence.push(format!("a new task was refused {refused} times"));
     }
     let daemon = host.all_processes().iter().find(|process| {
-        let inside = process.cgroup("pids") == Some(group.path.as_str());
+        let inside = process
+            .cgroup("pids")
+            .is_some_and(|path| is_in(path, &group.path));
         inside && (process.is_daemon() || process.is_shim())
     });
     let found = of_cgroup(&group.path);
     let is_a_workload = found.pod.is_some() || found.id.is_some();
+    let is_of_all_pods = ["/kubepods", "/kubepods.slice"].contains(&group.path.as_str());
     // A workload at its own limit affects only itself; a daemon affects the node.
-    let confidence = match (daemon, is_a_workload) {
-        (Some(_), _) => Confidence::Certain,
-        (None, true) => Confidence::Low,
-        (None, false) => Confidence::High,
+    let (confidence, sentence) = match (daemon, is_a_workload) {
+        (Some(_), _) => (Confidence::Certain, None),
+        (None, true) => {
+            let sentence = "no more processes or threads can be created in one pod";
+            (Confidence::Low, Some(sentence))
+        }
+        (None, false) if is_of_all_pods => {
+            let sentence = "no more processes or threads can be created in any pod";
+            (Confidence::High, Some(sentence))
+        }
+        // Of somebody else on this machine.
+        (None, false) => return None,
     };
     let who = daemon.map_or(found, culprit);
     let (max, double) = (group.max, group.max.saturating_mul(2));
@@ -125,6 +136,14 @@ fn full(host: &HostFacts, group: &PidsUse) -> Option<Finding> {
             group.path
         ),
     };
-    let found = finding(Cause::PidsExhausted, confidence, who, evidence);
+    let mut found = finding(Cause::PidsExhausted, confidence, who, evidence);
+    if let Some(sentence) = sentence {
+        found.sentence = sentence.to_owned();
+    }
     Some(found.advising(advice))
+}
+
+fn is_in(path: &str, group: &str) -> bool {
+    let below = path.strip_prefix(group);
+    below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }

@@ -44,16 +44,23 @@ fn a_group_that_may_not_fork_is_found_until_its_limit_is_raised() {
     let Some(group) = Group::new("pids", "pids") else {
         return;
     };
-    let sleepers: Vec<_> = (0..4)
-        .map(|_| Running::shell("sleeper", "read line"))
-        .collect();
-    sleepers.iter().for_each(|sleeper| group.add(sleeper));
+    let sleeper = |name| {
+        let sleeper = Running::shell(name, "read line");
+        group.add(&sleeper);
+        sleeper
+    };
+    let _sleepers: Vec<_> = (0..3).map(|_| sleeper("sleeper")).collect();
+    let other = sleeper("sleeper");
     group.write("pids.max", "4");
     let full = |host: &Host| {
         let found = findings(&facts(host), Cause::PidsExhausted);
         let of_ours = |line: &String| line == &format!("{} has 4 of at most 4 tasks", group.path());
         found.iter().any(|one| one.evidence.iter().any(of_ours))
     };
+    // Nobody whom the node needs is in it.
+    assert!(!full(&Host::local()));
+    drop(other);
+    let _daemon = sleeper("containerd");
     assert!(full(&Host::local()));
     group.write("pids.max", "400");
     assert!(!full(&Host::local()));

@@ -197,8 +197,13 @@ impl Reporter {
                 (false, _) => self.state_hold.hold,
                 // These blame somebody: that must not outlast what it is said of.
                 (true, reason) if reason.blames() => self.reason_hold.hold.min(longest),
-                // Nor this; a daemon that is going or coming refuses lists in between.
-                (true, Reason::RuntimeUnreachable) if key.reason != Reason::ListFails => {
+                // Nor this; but a daemon that is going or coming refuses everything in between.
+                (true, Reason::RuntimeUnreachable)
+                    if key.reason != Reason::ListFails
+                        || coverage
+                            .look
+                            .is_some_and(|look| look.begun.instant >= since) =>
+                {
                     self.reason_hold.hold.min(longest)
                 }
                 (true, _) => self.reason_hold.hold,

@@ -33,10 +33,26 @@ pub(crate) fn look_for(probe: &Probe, probes: &ProbeFacts) -> String {
 
 /// How to resume a stopped daemon.
 pub(crate) fn resume_daemon(daemon: &Process) -> String {
+    if is_traced(daemon) {
+        return end_tracer(daemon);
+    }
     format!(
         "run `kill -CONT {}` to resume it, which does not affect its containers; find out what \
          stopped it (a debugger, a snapshot, SIGSTOP)",
         daemon.pid
+    )
+}
+
+/// Whether a debugger has stopped it, which alone can let it go on.
+fn is_traced(process: &Process) -> bool {
+    process.state == 't'
+}
+
+fn end_tracer(process: &Process) -> String {
+    let (pid, label) = (process.pid, process.label());
+    format!(
+        "end the debugger that has stopped {label}: `grep TracerPid /proc/{pid}/status` shows its \
+         process id. `kill -CONT` does not resume {label}, and nothing else has to be killed"
     )
 }
 
@@ -59,6 +75,9 @@ pub(crate) fn resume(finding: &mut Finding, shim: &Shim) {
 }
 
 fn resume_shim(shim: &Shim) -> String {
+    if is_traced(shim.process) {
+        return end_tracer(shim.process);
+    }
     let (pid, role) = (shim.process.pid, shim.role());
     format!("run `kill -CONT {pid}` to resume the {role}; nothing is restarted")
 }
@@ -109,6 +128,8 @@ fn advice(shim: &Shim, probes: &ProbeFacts) -> String {
     let stopped = shim.runc.iter().filter(|runc| runc.is_stopped());
     let stopped: String = stopped.map(|runc| format!(" {}", runc.pid)).collect();
     match (shim.stopped_runc(), shim.oldest_runc()) {
+        _ if is_traced(shim.process) => end_tracer(shim.process),
+        (Some(runc), _) if is_traced(runc) => end_tracer(runc),
         (Some(runc), _) if shim.process.is_stopped() => format!(
             "run `kill -CONT {pid}{stopped}` to resume the {} and the stopped {} below it; nothing \
              is restarted",
@@ -164,11 +185,21 @@ fn advice(shim: &Shim, probes: &ProbeFacts) -> String {
     }
 }
 
+/// Where the tasks of a frozen cgroup of version 1 wait.
+const FROZEN_IN: &str = "__refrigerator";
+
 fn cannot_be_killed(process: &Process) -> bool {
     process.state == 'D'
 }
 
 fn in_the_kernel(process: &Process) -> String {
+    if process.waits().any(|place| place == FROZEN_IN) {
+        let (pid, label) = (process.pid, process.label());
+        return format!(
+            "thaw the cgroup of {label}, which is frozen: `cat /proc/{pid}/cgroup` names it; write \
+             THAWED to its freezer.state, or 0 to its cgroup.freeze"
+        );
+    }
     format!(
         "{} waits in the kernel and cannot be killed: repair what it waits for, usually a disk or \
          a network file system",
@@ -233,6 +264,16 @@ mod tests {
             advice.contains("kill -CONT 200") && !advice.contains("KILL"),
             "{advice}"
         );
+    }
+
+    #[test]
+    fn whom_a_debugger_has_stopped_only_the_debugger_can_let_go_on() {
+        let node = hung("containerd", "1.7.24")
+            .shim(99, true, &["c1"])
+            .in_state(99, 't');
+        let advice = first_advice(node);
+        assert!(advice.contains("TracerPid /proc/99/status"), "{advice}");
+        assert!(!advice.contains("KILL"), "{advice}");
     }
 
     #[test]

@@ -67,11 +67,8 @@ pub async fn look(endpoint: &Endpoint) -> anyhow::Result<Look> {
         if status.relist.count > 0 {
             let seen = *seen.get_or_insert_with(Instant::now);
             // Lists do not wait for it so long, and whether it hangs is to be said.
-            let in_flight = status.in_flight.iter();
-            let awaits_version = !hung
-                && in_flight
-                    .map(|call| call.call)
-                    .any(|call| call == Rpc::Version);
+            let mut in_flight = status.in_flight.iter();
+            let awaits_version = !hung && in_flight.any(|call| call.call == Rpc::Version);
             if is_told(&pleg) && !awaits_version || seen.elapsed() > DOUBTS {
                 // The report from before may not have what was told in between.
                 let status = pleg.status().await?;

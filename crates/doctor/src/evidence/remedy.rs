@@ -9,6 +9,7 @@ use causes::finding::Finding;
 use super::shims::Shim;
 use super::who::{go, short};
 use crate::facts::host::Process;
+use crate::facts::host::process::is_of_freezer;
 use crate::facts::probes::{Probe, ProbeFacts};
 
 /// A runc that has run for longer is stuck: it normally takes less than a second.
@@ -185,15 +186,12 @@ fn advice(shim: &Shim, probes: &ProbeFacts) -> String {
     }
 }
 
-/// Where the tasks of a frozen cgroup of version 1 wait.
-const FROZEN_IN: &str = "__refrigerator";
-
 fn cannot_be_killed(process: &Process) -> bool {
     process.state == 'D'
 }
 
 fn in_the_kernel(process: &Process) -> String {
-    if process.waits().any(|place| place == FROZEN_IN) {
+    if process.waits().any(is_of_freezer) {
         let (pid, label) = (process.pid, process.label());
         return format!(
             "thaw the cgroup of {label}, which is frozen: `cat /proc/{pid}/cgroup` names it; write \

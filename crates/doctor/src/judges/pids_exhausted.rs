@@ -12,6 +12,7 @@ use crate::evidence::owner::{culprit, of_cgroup};
 use crate::evidence::remedy::raise_sysctl;
 use crate::evidence::waits::kernel_says;
 use crate::facts::NodeFacts;
+use crate::facts::host::process::is_within;
 use crate::facts::host::{HostFacts, PidsUse, Process};
 
 /// The share of a limit from which on it counts as used up.
@@ -103,7 +104,7 @@ fn full(host: &HostFacts, group: &PidsUse) -> Option<Finding> {
     let daemon = host.all_processes().iter().find(|process| {
         let inside = process
             .cgroup("pids")
-            .is_some_and(|path| is_in(path, &group.path));
+            .is_some_and(|path| is_within(path, &group.path));
         inside && (process.is_daemon() || process.is_shim())
     });
     let found = of_cgroup(&group.path);
@@ -141,9 +142,4 @@ fn full(host: &HostFacts, group: &PidsUse) -> Option<Finding> {
         found.sentence = sentence.to_owned();
     }
     Some(found.advising(advice))
-}
-
-fn is_in(path: &str, group: &str) -> bool {
-    let below = path.strip_prefix(group);
-    below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }

@@ -10,6 +10,7 @@ use super::opinion::finding;
 use crate::evidence::lack::{lack, lack_of_groups};
 use crate::evidence::owner::{culprit, of_cgroup};
 use crate::facts::NodeFacts;
+use crate::facts::host::process::{is_of_freezer, is_within};
 use crate::facts::host::{FrozenCgroup, HostFacts, Process};
 
 /// runc takes less than a second, and waits for systemd for at most 30 s.
@@ -42,12 +43,8 @@ fn stuck(process: &Process, frozen: Option<&[FrozenCgroup]>) -> Option<Finding> 
         let mut groups = frozen.iter();
         groups.find(|group| is_within(path, &group.path))
     });
-    let refrigerated = process.threads.iter().find(|thread| {
-        thread.still
-            && thread
-                .functions()
-                .any(|function| function.contains("refrigerator") || function == "do_freezer_trap")
-    });
+    let mut threads = process.threads.iter();
+    let refrigerated = threads.find(|thread| thread.still && thread.functions().any(is_of_freezer));
     if group.is_none() && refrigerated.is_none() {
         return None;
     }
@@ -142,9 +139,4 @@ fn left_frozen(host: &HostFacts, group: &FrozenCgroup) -> Finding {
 
 fn is_of_a_pod(path: &str) -> bool {
     path.contains("kubepods") || path.contains("/pod")
-}
-
-fn is_within(path: &str, group: &str) -> bool {
-    path.strip_prefix(group)
-        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }

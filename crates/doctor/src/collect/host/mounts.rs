@@ -3,6 +3,7 @@
 use super::Host;
 use super::file::{fact, printable};
 use crate::facts::Fact;
+use crate::facts::host::process::is_within;
 use crate::facts::host::{Mounts, RemoteMount, RootMount};
 
 const ROOTS: [&str; 5] = [
@@ -88,8 +89,5 @@ fn is_fuse(kind: &str) -> bool {
 }
 
 fn is_under(path: &str, folder: &str) -> bool {
-    folder == "/"
-        || path
-            .strip_prefix(folder)
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    folder == "/" || is_within(path, folder)
 }

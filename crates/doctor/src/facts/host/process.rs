@@ -128,6 +128,17 @@ pub(crate) fn is_stopped(state: char) -> bool {
     matches!(state, 'T' | 't')
 }
 
+/// Whether a path is this control group or folder, or below it.
+pub(crate) fn is_within(path: &str, group: &str) -> bool {
+    path.strip_prefix(group)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// Whether the tasks of a frozen control group wait in this function of the kernel.
+pub(crate) fn is_of_freezer(function: &str) -> bool {
+    function.contains("refrigerator") || function == "do_freezer_trap"
+}
+
 /// The service of this machine's systemd to which a control group belongs: only slices are
 /// above it. In a container, or below a user's manager, there is another systemd.
 pub(crate) fn unit_of(path: &str) -> Option<&str> {

@@ -198,3 +198,47 @@ async fn where_there_is_no_time_for_all_pods_the_runtime_is_slow_and_no_pod_is_a
         );
     }
 }
+
+/// Eight pods of which containers restart one after the other, so far apart, while each status takes
+/// so long and containers cannot be listed: how long ago somebody was seen at most.
+async fn longest_unseen(list: Fault, slow: f64, apart: f64) -> f64 {
+    let node = Node::watch(|sim| {
+        sim.fill_sandboxes();
+        many(sim, 8, &["app", "log"]);
+    })
+    .await;
+    node.at(3.0).await;
+    node.sim
+        .fault(Rpc::ContainerStatus, None, Fault::Slow(seconds(slow)));
+    node.sim
+        .fault(Rpc::PodSandboxStatus, None, Fault::Slow(seconds(slow)));
+    node.sim.fault(Rpc::ListContainers, None, list);
+    let mut longest = 0_f64;
+    for restart in 0.. {
+        let (now, pod) = (node.sim.now(), format!("p{}", restart * 5 % 8));
+        let mut world = node.sim.world();
+        world.pod(&pod).restart("app", 1, now);
+        // Of the dead ones the last is kept, as a kubelet does.
+        let old = format!("{pod}/app.{}", restart / 8 - 1);
+        world.remove_container(&old);
+        drop(world);
+        node.pass(apart).await;
+        let status = node.status().await;
+        assert_eq!(status.failing, [], "{slow} s: {}", status.health.message);
+        longest = longest.max(status.health.age_seconds.unwrap_or_default());
+        if node.elapsed() > 200.0 {
+            break;
+        }
+    }
+    longest
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_that_change_beside_slow_statuses_and_a_list_that_does_not_come_are_seen() {
+    for list in [broken(), Fault::Hang] {
+        for (slow, apart, most) in [(2.0, 1.0, 25.0), (4.0, 1.0, 50.0), (9.0, 0.5, 100.0)] {
+            let longest = longest_unseen(list.clone(), slow, apart).await;
+            assert!(longest < most, "{list:?}, {slow} s: {longest} s");
+        }
+    }
+}

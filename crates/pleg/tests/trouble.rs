@@ -554,18 +554,49 @@ async fn a_lost_connection_is_not_hidden_by_a_list_that_is_too_large() {
 
 #[tokio::test(start_paused = true)]
 async fn a_runtime_that_is_back_and_refuses_lists_is_not_unreachable_whatever_came_before() {
-    let node = Node::watch(pods).await;
-    for cycle in 0..3 {
-        node.pass(4.0).await;
-        node.sim.restart(seconds(2.5));
-        for list in LISTS {
-            node.sim.fault(list, None, broken());
+    for hangs in [false, true] {
+        let node = Node::watch(pods).await;
+        for cycle in 0..3 {
+            node.pass(4.0).await;
+            node.sim.restart(seconds(2.5));
+            for list in LISTS {
+                node.sim.fault(list, None, broken());
+            }
+            if hangs {
+                node.sim.fault(Rpc::ContainerStatus, None, Fault::Hang);
+            }
+            node.pass(10.5).await;
+            let health = node.status().await.health;
+            let (reason, message) = (health.reason, health.message);
+            let what = format!("{cycle}, statuses hang {hangs}: {message}");
+            assert_ne!(reason, Reason::RuntimeUnreachable, "{what}");
+            node.pass(4.0).await;
+            node.sim.lift_all();
         }
-        node.pass(10.5).await;
-        let health = node.status().await.health;
-        let (reason, message) = (health.reason, health.message);
-        assert_eq!(reason, Reason::ListFails, "{cycle}: {message}");
-        node.pass(4.0).await;
-        node.sim.lift_all();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_list_that_hangs_hides_is_hidden_until_it_comes_however_often_the_runtime_restarts()
+{
+    for list in LISTS {
+        for down in [0.1, 0.3, 2.5] {
+            let node = Node::watch(|sim| many(sim, 8, &["app"])).await;
+            node.at(3.0).await;
+            node.sim.fault(list, None, Fault::Hang);
+            node.at(9.0).await;
+            for _ in 0..3 {
+                node.sim.restart(seconds(down));
+                node.sample(8.0, |at, status| {
+                    let what = format!("{list}, {down} s, at {at}: {}", status.health.message);
+                    assert!(!status.blind.is_empty(), "{what}");
+                    assert_eq!(status.health.state, HealthState::Degraded, "{what}");
+                    assert!(status.kubelet_view.not_ready_in_seconds.is_some(), "{what}");
+                })
+                .await;
+            }
+            node.sim.lift_all();
+            node.wait(5.0, node::is_healthy).await.unwrap();
+        }
     }
 }

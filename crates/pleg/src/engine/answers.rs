@@ -6,6 +6,7 @@ use super::call::{Answer, Answered, List, Purpose, Question};
 use super::processes::Found;
 use super::relister::{ListRow, Relisted};
 use super::state::{Action, Engine};
+use super::sweeper::Heard;
 use crate::model::event::Source;
 use crate::model::id::{HostId, Id, PodRef, PodUid};
 use crate::model::listed::{ContainerState, ListedContainer};
@@ -43,11 +44,16 @@ impl Engine {
         let took = now.instant.duration_since(begun);
         self.observer.call_ended(key.0, took, error);
         if let Some(about) = about.filter(|_| call.purpose.is_look()) {
-            if let (Some(_), Some(pod)) = (error, &about.pod)
+            if let Some(pod) = &about.pod
                 && !matches!(call.purpose, Purpose::Sweep(_))
             {
-                // What a sandbox that is not found would have told, no sweep has heard.
-                self.sweeper.failed_elsewhere(&key, &pod.uid);
+                let heard = match error {
+                    None => Heard::Known,
+                    // What a sandbox that is not found would have told, no sweep has heard.
+                    Some(CallError::NotFound(_)) => Heard::Lost,
+                    Some(_) => Heard::Nothing,
+                };
+                self.sweeper.heard_elsewhere(&key, &pod.uid, heard);
             }
             self.note_outcome(key, about, error, now.instant);
         }
@@ -342,8 +348,13 @@ impl Engine {
         let is_lost = uid.is_some()
             && matches!(known, Some(None))
             && self.sweeper.lost(question, now.instant);
-        let good = known.is_some() && !is_lost;
-        self.sweeper.answered(&key, uid.as_ref(), good, now.instant);
+        let heard = match known {
+            None => Heard::Nothing,
+            Some(_) if is_lost => Heard::Lost,
+            Some(_) => Heard::Known,
+        };
+        self.sweeper
+            .answered(&key, uid.as_ref(), heard, now.instant);
         if let Some(uid) = uid.as_ref().filter(|_| is_lost) {
             // No sweep under way has seen it.
             let begun = self.sweeper.begun().unwrap_or(look.begun);
@@ -400,10 +411,10 @@ impl Engine {
         };
         // Who answered may be an id that is nobody's.
         let listed = || self.records.listed().map(|pod| &pod.pod.uid);
-        let sees_somebody =
-            listed().next().is_none() || listed().any(|uid| !swept.failed.contains(uid));
+        let sees = |uid: &PodUid| !swept.unseen.contains(uid) || swept.partly.contains(uid);
+        let sees_somebody = listed().next().is_none() || listed().any(sees);
         let mut unseen = self.unseen(now.instant);
-        unseen.extend(swept.failed);
+        unseen.extend(swept.unseen);
         // Of an id that no list has shown, and that hangs, the host may know whose it is: then not
         // all of that pod is known.
         let hung = self

@@ -8,6 +8,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::call::Key;
+use super::governor::SUSPECT;
+use crate::model::id::PodUid;
 use crate::runtime::Rpc;
 
 /// How many answers of a kind are remembered.
@@ -39,25 +41,34 @@ pub(super) struct Evidence {
 /// How long the last calls of a kind took.
 #[derive(Debug, Default)]
 struct Lately {
-    took: VecDeque<(Instant, Duration)>,
+    took: VecDeque<Took>,
     /// The 95th percentile of them.
     usual: Duration,
 }
 
+/// How long a call took that was answered well.
+#[derive(Debug)]
+struct Took {
+    at: Instant,
+    time: Duration,
+    /// The pod that it was about, where that is known.
+    pod: Option<PodUid>,
+}
+
 impl Lately {
-    fn add(&mut self, took: Duration, now: Instant) {
+    fn add(&mut self, took: Took) {
         if self.took.len() == REMEMBERED {
             self.took.pop_front();
         }
-        self.took.push_back((now, took));
-        self.usual = percentile_95(self.took.iter().map(|(_, took)| took));
+        self.took.push_back(took);
+        self.usual = percentile_95(self.took.iter().map(|took| &took.time));
     }
 
     fn forget_before(&mut self, now: Instant) {
         let remembered = self.took.len();
-        self.took.retain(|(at, _)| now < *at + LATELY);
+        self.took.retain(|took| now < took.at + LATELY);
         if self.took.len() < remembered {
-            self.usual = percentile_95(self.took.iter().map(|(_, took)| took));
+            self.usual = percentile_95(self.took.iter().map(|took| &took.time));
         }
     }
 }
@@ -80,9 +91,30 @@ impl Evidence {
         of_kind.push_back(begun);
     }
 
-    /// A status call that was never suspected took so long: the measure of what is usual.
-    pub(super) fn took(&mut self, rpc: Rpc, took: Duration, now: Instant) {
-        self.took.entry(rpc).or_default().add(took, now);
+    /// A status call about this pod that was never suspected took so long: the measure of what is
+    /// usual.
+    pub(super) fn took(&mut self, rpc: Rpc, pod: Option<&PodUid>, time: Duration, now: Instant) {
+        self.took.entry(rpc).or_default().add(Took {
+            at: now,
+            time,
+            pod: pod.cloned(),
+        });
+    }
+
+    /// The pods that were asked for lately, and whether a status call took long for them the last
+    /// time.
+    pub(super) fn slow_pods(&self) -> BTreeMap<&PodUid, bool> {
+        let mut pods = BTreeMap::new();
+        for lately in self.took.values() {
+            let took = lately.took.iter();
+            let last: BTreeMap<&PodUid, bool> = took
+                .filter_map(|took| Some((took.pod.as_ref()?, took.time >= SUSPECT)))
+                .collect();
+            for (pod, is_slow) in last {
+                *pods.entry(pod).or_default() |= is_slow;
+            }
+        }
+        pods
     }
 
     /// What is too old is forgotten.
@@ -100,8 +132,8 @@ impl Evidence {
         match self.took.get(&rpc) {
             Some(lately) if !lately.took.is_empty() => {
                 let ended = lately.took.iter().rev();
-                let ended = ended.take_while(|(at, _)| *at >= since);
-                let slowest = ended.map(|(_, took)| *took).max();
+                let ended = ended.take_while(|took| took.at >= since);
+                let slowest = ended.map(|took| took.time).max();
                 lately.usual.max(slowest.unwrap_or_default())
             }
             _ => {
@@ -135,6 +167,12 @@ impl Evidence {
     pub(super) fn answers_since(&self, rpc: Rpc, time: Instant) -> usize {
         let of_kind = self.of_kind.get(&rpc).into_iter().flatten();
         of_kind.filter(|begun| **begun >= time).count()
+    }
+
+    /// When the last call but `Version` was made that has been answered well.
+    pub(super) fn last_of_pods(&self) -> Option<Instant> {
+        let of_pods = self.of_kind.iter().filter(|(rpc, _)| **rpc != Rpc::Version);
+        of_pods.flat_map(|(_, begun)| begun).max().copied()
     }
 
     /// When the last call of this kind was made that has been answered.

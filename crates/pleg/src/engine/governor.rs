@@ -271,7 +271,8 @@ impl Governor {
         let stalled = self.stalled.is_some_and(|end| entry.since < end);
         let took = now.duration_since(entry.waits);
         if entry.stuck.is_none() && key.1.is_some() && !stalled {
-            self.evidence.took(key.0, took, now);
+            let pod = entry.about.pod.as_ref().map(|pod| &pod.uid);
+            self.evidence.took(key.0, pod, took, now);
         }
         match entry.stuck {
             // He is only slow, which was not known; what takes longer was a fault.
@@ -395,6 +396,22 @@ impl Governor {
         })
     }
 
+    /// Whether most of the pods that were asked for lately, and several, waited long for an answer,
+    /// or still wait: one pod alone may be to blame for that itself.
+    pub fn is_slow_for_most(&self, now: Instant) -> bool {
+        let mut pods = self.evidence.slow_pods();
+        for entry in self.outstanding.values() {
+            if let Some(pod) = &entry.about.pod
+                && !entry.is_alone()
+                && now >= entry.waits + SUSPECT
+            {
+                pods.insert(&pod.uid, true);
+            }
+        }
+        let slow = pods.values().filter(|is_slow| **is_slow).count();
+        slow >= WITNESSES && slow * 2 > pods.len()
+    }
+
     /// Since when nothing at all was answered of what was asked, and no answer has come, if anything
     /// was asked.
     pub fn silent_since(&self) -> Option<Instant> {
@@ -419,6 +436,11 @@ impl Governor {
     /// Whether any call was answered that was made at `time` or later.
     pub fn has_answered_since(&self, time: Instant) -> bool {
         self.evidence.any_since(time)
+    }
+
+    /// When the last call was made whose answer told of pods.
+    pub fn last_answer_of_pods(&self) -> Option<Instant> {
+        self.evidence.last_of_pods()
     }
 
     /// When a call of this kind was made last, as far as that is remembered.

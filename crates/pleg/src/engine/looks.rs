@@ -59,20 +59,7 @@ impl Engine {
         if !self.rounds.is_over() {
             return;
         }
-        let unseen = self.unseen(now.instant);
-        let seen = if self.records.listed().next().is_some() {
-            // One that was never inspected, or that only an event has named, was not seen. And who
-            // came after the first lists does not make a look of them.
-            let first = self.rounds.looks() == 0;
-            let mut committed = self.records.committed();
-            let sees_nobody = first && self.rounds.has_given_up_all();
-            !sees_nobody && committed.any(|pod| !unseen.contains(&pod.pod.uid))
-        } else {
-            // Only a list of sandboxes shows that there are none: a sweep asks for what is known.
-            let blind = self.relister.blind(self.ages(now.instant));
-            self.rounds.kind() == Some(LookKind::List) || !blind.sandboxes
-        };
-        match self.rounds.complete(now.instant, seen) {
+        match self.rounds.complete(now.instant, self.seen_as_of(now)) {
             Ended::Nothing => {}
             Ended::Blind => {
                 tracing::debug!("no pod was seen by this look");
@@ -99,6 +86,34 @@ impl Engine {
                 }
             }
         }
+    }
+
+    /// As of when the round under way has seen somebody, if it has: this moment, unless it had time
+    /// for nobody.
+    fn seen_as_of(&self, now: Moment) -> Option<Moment> {
+        if self.records.listed().next().is_none() {
+            // Only a list of sandboxes shows that there are none: a sweep asks for what is known.
+            let blind = self.relister.blind(self.ages(now.instant));
+            let is_list = self.rounds.kind() == Some(LookKind::List);
+            return (is_list || !blind.sandboxes).then_some(now);
+        }
+        // One that was never inspected, or that only an event has named, was not seen. And who
+        // came after the first lists does not make a look of them.
+        let first = self.rounds.looks() == 0;
+        if first && self.rounds.has_given_up_all() {
+            return None;
+        }
+        let unseen = self.unseen(now.instant);
+        let mut committed = self.records.committed();
+        if committed.any(|pod| !unseen.contains(&pod.pod.uid)) {
+            return Some(now);
+        }
+        let last = self.rounds.last()?.begun.instant;
+        let slow = self.failures.iter();
+        let slow = slow.filter(|failing| failing.error.is_slowness());
+        let slow = slow.filter_map(|failing| self.reader.get(&failing.pod.as_ref()?.uid).as_of);
+        let newest = slow.max_by_key(|as_of| as_of.instant);
+        newest.filter(|as_of| as_of.instant > last)
     }
 
     /// Lists that come again were asked for before the last sweep was begun: the next ones, which
@@ -142,6 +157,7 @@ impl Engine {
         let seen = Seen {
             is_settled: !is_settling,
             owes_a_look: self.rounds.owes_a_look(),
+            answered: self.governor.last_answer_of_pods(),
         };
         let report = self.reporter.review(&self.coverage, seen, now);
         if let Some(report) = report {
@@ -272,6 +288,7 @@ impl Engine {
     fn update_coverage(&mut self, now: Moment) {
         let instant = now.instant;
         let ages = self.ages(instant);
+        self.relister.note_blind(ages);
         let contradicted = self.contradicted(instant);
         let mut dead = BTreeMap::<PodUid, BTreeSet<Id>>::new();
         for failing in &contradicted {
@@ -321,7 +338,7 @@ impl Engine {
         let is_slow = |failing: &Failing| failing.error.is_slowness();
         let slow = failing.iter().filter(|failing| is_slow(failing)).count();
         let wait = slow + self.unasked.len();
-        if wait > SMALLEST_WINDOW {
+        if wait > SMALLEST_WINDOW || wait > 0 && self.governor.is_slow_for_most(instant) {
             self.too_slow = Some(instant);
         }
         // The last of them are no more to blame than the others were.
@@ -331,7 +348,7 @@ impl Engine {
             false if wait > 0 && is_too_slow => Statuses::TooSlow,
             false => Statuses::InTime,
         };
-        if statuses == Statuses::TooSlow {
+        if wait > 0 && is_too_slow {
             failing.retain(|failing| !is_slow(failing));
             uninspected += slow;
         }

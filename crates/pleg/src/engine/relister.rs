@@ -475,9 +475,27 @@ impl Relister {
                 }
                 _ => Lists::Failed(error.clone()),
             }
+        } else if self.standing.lacking().any() {
+            Lists::Stuck
         } else {
             self.standing.punctuality()
         }
+    }
+
+    /// Notes which lists are not to be had now. One that has come waits for the other one.
+    pub(crate) fn note_blind(&mut self, ages: Ages) {
+        let blind = self.blind(ages);
+        let (sandboxes, containers) = match &self.state {
+            State::Asking(asking) => (
+                matches!(asking.sandboxes, Some(Ok(_))),
+                matches!(asking.containers, Some(Ok(_))),
+            ),
+            State::Waiting { .. } | State::AskingVersion => (false, false),
+        };
+        self.standing.note_lacking(Missing {
+            sandboxes: blind.sandboxes && !sandboxes,
+            containers: blind.containers && !containers,
+        });
     }
 
     /// Which lists are not to be had at all, so that what is new cannot be seen.
@@ -498,9 +516,10 @@ impl Relister {
         let cannot = unreachable || is_waiting && matches!(self.state, State::AskingVersion);
         let sandboxes = cannot && !(answered.0 && stuck.containers);
         let containers = cannot && !(answered.1 && stuck.sandboxes);
+        let lacking = self.standing.lacking();
         Missing {
-            sandboxes: sandboxes || failed.sandboxes || stuck.sandboxes,
-            containers: containers || failed.containers || stuck.containers,
+            sandboxes: sandboxes || failed.sandboxes || stuck.sandboxes || lacking.sandboxes,
+            containers: containers || failed.containers || stuck.containers || lacking.containers,
         }
     }
 
@@ -532,6 +551,8 @@ impl Relister {
 
     /// Whether a kubelet could not list when we last did.
     pub(crate) fn fails_kubelet(&self) -> bool {
-        self.failure.is_some() || self.good.for_kubelet != self.good.last
+        self.failure.is_some()
+            || self.standing.lacking().any()
+            || self.good.for_kubelet != self.good.last
     }
 }

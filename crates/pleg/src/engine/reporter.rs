@@ -101,6 +101,8 @@ pub(crate) struct Seen {
     /// A round, or what is new since the last lists, is covered by no look yet: what differs there
     /// may be told by nothing else.
     pub(crate) owes_a_look: bool,
+    /// When the last call was made whose answer told of pods.
+    pub(crate) answered: Option<Instant>,
 }
 
 /// Who is blamed, beside who was.
@@ -199,10 +201,7 @@ impl Reporter {
                 (true, reason) if reason.blames() => self.reason_hold.hold.min(longest),
                 // Nor this; but a daemon that is going or coming refuses everything in between.
                 (true, Reason::RuntimeUnreachable)
-                    if key.reason != Reason::ListFails
-                        || coverage
-                            .look
-                            .is_some_and(|look| look.begun.instant >= since) =>
+                    if key.reason != Reason::ListFails || seen.answered >= Some(since) =>
                 {
                     self.reason_hold.hold.min(longest)
                 }

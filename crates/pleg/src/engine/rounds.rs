@@ -155,17 +155,21 @@ impl Rounds {
         inspection > self.older
     }
 
-    /// Ends the round if no pod is waited for any more. It is a look if `seen` says that
-    /// somebody was seen.
-    pub(crate) fn complete(&mut self, now: Instant, seen: bool) -> Ended {
+    /// Ends the round if no pod is waited for any more. It is a look if somebody was `seen`, as of
+    /// this moment at the latest.
+    pub(crate) fn complete(&mut self, now: Instant, seen: Option<Moment>) -> Ended {
         let Some(round) = self.current.take_if(|round| round.waiting.is_empty()) else {
             return Ended::Nothing;
         };
-        if !seen {
+        let Some(seen) = seen else {
             return Ended::Blind;
-        }
+        };
+        let begun = match seen.instant < round.begun.instant {
+            true => seen,
+            false => round.begun,
+        };
         let mut look = Look {
-            begun: round.begun,
+            begun,
             took: now.duration_since(round.begun.instant),
             kind: round.kind,
         };
@@ -176,9 +180,8 @@ impl Rounds {
         }
         self.looks += 1;
         if round.kind == LookKind::List {
-            let begun = round.begun.instant;
-            self.owed.take_if(|owed| *owed <= begun);
-            self.listed = self.listed.max(Some(begun));
+            self.owed.take_if(|owed| *owed <= begun.instant);
+            self.listed = self.listed.max(Some(begun.instant));
         }
         self.older = round.older;
         Ended::Look {
@@ -287,7 +290,7 @@ mod tests {
         begin(&mut rounds, second, &["c"]);
         assert!(rounds.take_next().is_none(), "one is under way");
         rounds.ended(&"a".into());
-        let ended = rounds.complete(third.instant, true);
+        let ended = rounds.complete(third.instant, Some(third));
         assert!(matches!(ended, Ended::Look { .. }));
         assert!(rounds.owes_a_look());
         let next = rounds.take_next().map(|next| next.begun);
@@ -295,7 +298,7 @@ mod tests {
         assert!(rounds.take_next().is_none());
         begin(&mut rounds, third, &["b"]);
         rounds.ended(&"b".into());
-        rounds.complete(third.instant, true);
+        rounds.complete(third.instant, Some(third));
         assert!(!rounds.owes_a_look());
     }
 
@@ -309,13 +312,13 @@ mod tests {
         rounds.give_up_all();
         begin(&mut rounds, second, &[]);
         assert!(matches!(
-            rounds.complete(second.instant, false),
+            rounds.complete(second.instant, None),
             Ended::Blind
         ));
         assert!(rounds.owes_a_look());
         begin(&mut rounds, third, &[]);
         assert!(matches!(
-            rounds.complete(third.instant, true),
+            rounds.complete(third.instant, Some(third)),
             Ended::Look { .. }
         ));
         assert!(!rounds.owes_a_look());
@@ -326,16 +329,16 @@ mod tests {
         let [first, second, third] = moments();
         let mut rounds = Rounds::default();
         begin_as(LookKind::Sweep, &mut rounds, second, &[]);
-        rounds.complete(third.instant, true);
+        rounds.complete(third.instant, Some(third));
         assert!(rounds.owes_a_look());
         // These were held up.
         begin(&mut rounds, first, &[]);
-        rounds.complete(third.instant, true);
+        rounds.complete(third.instant, Some(third));
         assert!(rounds.owes_a_look());
         let seen = rounds.last().map(|look| look.begun.instant);
         assert_eq!(seen, Some(second.instant), "it never becomes older");
         begin(&mut rounds, third, &[]);
-        rounds.complete(third.instant, true);
+        rounds.complete(third.instant, Some(third));
         assert!(!rounds.owes_a_look());
     }
 }

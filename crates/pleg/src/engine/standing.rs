@@ -45,6 +45,8 @@ struct OneList {
     took: Duration,
     /// It was late when last answered, and took so long.
     late: Option<Duration>,
+    /// It was not to be had, and has not come since.
+    is_lacking: bool,
 }
 
 /// Which of the lists do not come, or come late.
@@ -110,6 +112,7 @@ impl Standing {
             failed: None,
             took,
             late,
+            is_lacking: false,
         };
     }
 
@@ -121,7 +124,24 @@ impl Standing {
     /// This list came, and how long a relist waits for it that does not tell: a sweep asked for it,
     /// or we did not run meanwhile.
     pub(super) fn came_untimed(&mut self, list: List) {
-        self.of(list).failed = None;
+        let list = self.of(list);
+        list.failed = None;
+        list.is_lacking = false;
+    }
+
+    /// These lists are not to be had: what is new is not seen before they come, whatever ends the
+    /// calls that hang or are refused now.
+    pub(super) fn note_lacking(&mut self, lists: Missing) {
+        self.sandboxes.is_lacking |= lists.sandboxes;
+        self.containers.is_lacking |= lists.containers;
+    }
+
+    /// Which lists were not to be had, and have not come since.
+    pub(super) fn lacking(&self) -> Missing {
+        Missing {
+            sandboxes: self.sandboxes.is_lacking,
+            containers: self.containers.is_lacking,
+        }
     }
 
     /// A sweep was refused this list. Says whether that is new.

@@ -28,7 +28,7 @@ use crate::runtime::About;
 
 mod sweep;
 
-pub(crate) use sweep::Swept;
+pub(crate) use sweep::{Heard, Swept};
 use sweep::{Sweep, Target};
 
 /// For so long what did not exist is asked for again.
@@ -230,17 +230,17 @@ impl Sweeper {
         Some(target.into_call())
     }
 
-    /// An id answered, or failed, in which case nothing was seen by it.
-    pub(crate) fn answered(&mut self, key: &Key, uid: Option<&PodUid>, good: bool, now: Instant) {
+    /// An id that a sweep has asked for was answered, or failed.
+    pub(crate) fn answered(&mut self, key: &Key, uid: Option<&PodUid>, heard: Heard, now: Instant) {
         for sweep in [&mut self.trailing, &mut self.sweep].into_iter().flatten() {
-            sweep.ended(key, uid, good, now);
+            sweep.ended(key, uid, heard, now);
         }
     }
 
-    /// Somebody else asked for an id that a sweep waits for, and nothing was seen by it.
-    pub(crate) fn failed_elsewhere(&mut self, key: &Key, uid: &PodUid) {
+    /// Somebody else asked for an id that a sweep may wait for.
+    pub(crate) fn heard_elsewhere(&mut self, key: &Key, uid: &PodUid, heard: Heard) {
         for sweep in [&mut self.trailing, &mut self.sweep].into_iter().flatten() {
-            sweep.failed_elsewhere(key, uid);
+            sweep.heard_elsewhere(key, uid, heard);
         }
     }
 

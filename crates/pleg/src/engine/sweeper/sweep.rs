@@ -65,7 +65,10 @@ pub(super) struct Sweep {
     asks_sandboxes: bool,
     /// How it is with the list that is asked for beside it.
     beside: Beside,
-    /// The pods of which an id failed, or could not be asked for.
+    /// The pods of which an id was answered well, was not found, or failed, or could not be asked
+    /// for.
+    known: BTreeSet<PodUid>,
+    lost: BTreeSet<PodUid>,
     failed: BTreeSet<PodUid>,
     /// When the next may be asked for.
     next: Instant,
@@ -76,6 +79,17 @@ pub(super) struct Sweep {
     longest: Duration,
     /// It was complete, and that was told.
     told: bool,
+}
+
+/// What was heard of an id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Heard {
+    /// Its status, or again that there is none.
+    Known,
+    /// That it does not exist, which may be a mistake.
+    Lost,
+    /// An error, which says nothing of it.
+    Nothing,
 }
 
 /// How it is with an id that somebody else may be asking for.
@@ -117,8 +131,10 @@ enum Beside {
 #[derive(Debug)]
 pub(crate) struct Swept {
     pub(crate) begun: Moment,
-    /// The pods of which an id failed.
-    pub(crate) failed: BTreeSet<PodUid>,
+    /// The pods of which an id failed, or was not found for the first time.
+    pub(crate) unseen: BTreeSet<PodUid>,
+    /// Those of them of which nothing failed, and other ids are known.
+    pub(crate) partly: BTreeSet<PodUid>,
     /// Whether sandboxes were listed meanwhile, so that new pods were seen.
     pub(crate) sandboxes_listed: bool,
     /// Whether new containers were seen, in lists or in their sandboxes.
@@ -142,6 +158,8 @@ impl Sweep {
             answered: 0,
             asks_sandboxes,
             beside: beside.map_or(Beside::None, Beside::Due),
+            known: BTreeSet::new(),
+            lost: BTreeSet::new(),
             failed: BTreeSet::new(),
             next: now.instant,
             usual: PACE,
@@ -201,11 +219,24 @@ impl Sweep {
         self.next = self.next.max(now) + self.pace;
     }
 
-    /// Somebody else asked for an id that it waits for, and nothing was seen by it.
-    pub(super) fn failed_elsewhere(&mut self, key: &Key, uid: &PodUid) {
-        if self.waiting.remove(key).is_some() {
-            self.failed.insert(uid.clone());
+    /// Somebody else asked for an id that it waits for.
+    pub(super) fn heard_elsewhere(&mut self, key: &Key, uid: &PodUid, heard: Heard) {
+        if self.waiting.contains_key(key) {
+            self.note(uid, heard);
+            // As of when others know it counts for what they have seen.
+            if heard != Heard::Known {
+                self.waiting.remove(key);
+            }
         }
+    }
+
+    fn note(&mut self, uid: &PodUid, heard: Heard) {
+        let pods = match heard {
+            Heard::Known => &mut self.known,
+            Heard::Lost => &mut self.lost,
+            Heard::Nothing => &mut self.failed,
+        };
+        pods.insert(uid.clone());
     }
 
     /// The list beside it, if it is to be asked for now.
@@ -303,10 +334,12 @@ impl Sweep {
     }
 
     /// A runtime that takes longer is asked less often.
-    pub(super) fn ended(&mut self, key: &Key, uid: Option<&PodUid>, good: bool, now: Instant) {
+    pub(super) fn ended(&mut self, key: &Key, uid: Option<&PodUid>, heard: Heard, now: Instant) {
         let asked = self.waiting.remove(key);
-        if !good {
-            self.failed.extend(uid.cloned());
+        if let Some(uid) = uid {
+            self.note(uid, heard);
+        }
+        if heard != Heard::Known {
             return;
         }
         self.answered += 1;
@@ -356,9 +389,13 @@ impl Sweep {
         let as_of = elsewhere
             .map(|(_, asked)| *asked)
             .fold(self.as_of, Instant::min);
+        let failed = std::mem::take(&mut self.failed);
+        let lost = std::mem::take(&mut self.lost);
+        let partly = &(&lost & &self.known) - &failed;
         Some(Swept {
             begun: self.begun.back_at(as_of),
-            failed: std::mem::take(&mut self.failed),
+            unseen: &failed | &lost,
+            partly,
             sandboxes_listed: self.beside == Beside::Listed(List::Sandboxes),
             sees_new_containers: !self.missing.containers || self.asks_sandboxes,
         })

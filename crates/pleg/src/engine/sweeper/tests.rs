@@ -63,7 +63,7 @@ fn waiting(governor: &mut Governor, start: Instant) -> (Sweeper, Key) {
     let (call, _) = sweeper.next_call(governor, now.instant).unwrap();
     let asked = call.question.key();
     assert_eq!(asked.0, Rpc::ContainerStatus);
-    sweeper.answered(&asked, Some(&pod.pod.uid), true, now.instant);
+    sweeper.answered(&asked, Some(&pod.pod.uid), Heard::Known, now.instant);
     assert!(sweeper.complete(governor).is_none());
     (sweeper, sandbox.key())
 }
@@ -79,7 +79,7 @@ fn what_an_inspection_was_told_a_sweep_that_waits_for_it_has_heard() {
         swept.begun.instant, start,
         "as of when the inspection asked"
     );
-    assert!(swept.failed.is_empty() && swept.sees_new_containers);
+    assert!(swept.unseen.is_empty() && swept.sees_new_containers);
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn of_a_sandbox_that_an_inspection_did_not_find_a_sweep_has_heard_nothing() {
     let (mut sweeper, sandbox) = waiting(&mut governor, start);
     let about = governor.answered(&sandbox, start + SECOND * 2).unwrap();
     let uid = about.pod.unwrap().uid;
-    sweeper.failed_elsewhere(&sandbox, &uid);
+    sweeper.heard_elsewhere(&sandbox, &uid, Heard::Lost);
     let swept = sweeper.complete(&governor).unwrap();
-    assert_eq!(swept.failed, BTreeSet::from([uid]));
+    assert_eq!(swept.unseen, BTreeSet::from([uid]));
 }

@@ -697,3 +697,24 @@ async fn a_first_sweep_counts_what_answers_in_another_order_than_it_was_asked() 
         }
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn of_an_id_that_the_host_knows_as_a_container_no_sandbox_is_asked_for() {
+    let node = Node::watch(three_pods).await;
+    node.at(0.5).await;
+    for list in LISTS {
+        node.sim.fault(list, None, Fault::Hang);
+    }
+    node.sim.fault(Rpc::PodSandboxStatus, None, Fault::Hang);
+    for _ in 0..20 {
+        let now = node.sim.now();
+        node.sim.world().pod("a").restart("app", 1, now);
+        node.pass(1.0).await;
+        for call in node.status().await.stuck {
+            let id = call.id.as_ref().map(|id| id.as_str());
+            let is_container = id.is_some_and(|id| id.contains('/'));
+            let asks_sandbox = call.call == Rpc::PodSandboxStatus;
+            assert!(!(is_container && asks_sandbox), "{call}");
+        }
+    }
+}

@@ -201,8 +201,13 @@ impl Sweeper {
             });
         }
         for id in unknown {
+            // An owner without a container may be one whose name the host does not tell.
+            let is_container = self.owner(&id).is_some_and(|it| it.container.is_some());
             let questions = [
-                (missing.sandboxes, Question::Sandbox(id.clone())),
+                (
+                    missing.sandboxes && !is_container,
+                    Question::Sandbox(id.clone()),
+                ),
                 (missing.containers, Question::Container(id.clone())),
             ];
             for (_, question) in questions.into_iter().filter(|(missing, _)| *missing) {

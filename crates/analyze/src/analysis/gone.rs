@@ -59,6 +59,8 @@ pub(super) struct Gone {
     lines: u64,
     first: Option<i64>,
     last: Option<i64>,
+    /// When the first line said that a runtime is being waited for that is starting.
+    starts: Option<i64>,
     /// Lines of a log since the last error.
     since: u64,
     /// It has answered since the last error.
@@ -102,9 +104,13 @@ const RUNTIME: [&str; 25] = [
     "runtime status",
 ];
 
+/// What K3s and RKE2 write while they wait for the runtime that they have started.
+const STARTS: &str = "Waiting for cri connection: ";
+/// They wait for some seconds at each start.
+const MAX_START: i64 = 30 * SECOND;
+
 /// Messages of every start, of other servers, and of errors that are not failed connections.
-const OTHERS: [&str; 12] = [
-    "Waiting for cri connection: ",
+const OTHERS: [&str; 11] = [
     // The API server, or the agent of a CNI plugin: runtimes listen on sockets and pipes.
     "dial tcp ",
     // cAdvisor looks for each runtime when it starts, and most nodes have one.
@@ -153,7 +159,19 @@ fn dials_another(line: &[u8]) -> bool {
 
 impl Gone {
     /// A line says that the runtime cannot be reached.
-    pub(super) fn complaint(&mut self, time: Option<i64>, quote: impl FnOnce() -> Quote) {
+    pub(super) fn complaint(
+        &mut self,
+        line: &[u8],
+        time: Option<i64>,
+        quote: impl FnOnce() -> Quote,
+    ) {
+        if has(line, STARTS) {
+            self.starts = self.starts.or(time);
+            let waited = time.zip(self.starts).map(|(time, first)| time - first);
+            if waited < Some(MAX_START) {
+                return;
+            }
+        }
         self.lines += 1;
         self.since = 0;
         self.is_back = false;

@@ -10,6 +10,7 @@ use super::episodes::{self, Readiness};
 use super::gone::Gone;
 use super::repeated::Repeated;
 use super::services::Services;
+use super::stalls::Stalls;
 use super::told::{MAX_KERNEL_STACKS, Told};
 use crate::goroutines::{ProfileReader, StackReader};
 use crate::kernel::KernelStackReader;
@@ -53,6 +54,7 @@ pub(super) struct Input {
     pub(super) started: Option<i64>,
     pub(super) gone: Gone,
     pub(super) services: Services,
+    pub(super) stalls: Stalls,
     pub(super) alikes: Alikes,
     /// A failure to update the node status was recorded.
     pub(super) lost_api_server: bool,
@@ -84,6 +86,7 @@ impl Input {
             started: None,
             gone: Gone::default(),
             services: Services::default(),
+            stalls: Stalls::default(),
             alikes: Alikes::default(),
             lost_api_server: false,
             readiness: Readiness::default(),
@@ -200,6 +203,9 @@ impl Input {
         }
         for (line, says) in self.services.end() {
             told.troubles.push(format!("{}:{line}: {says}", self.path));
+        }
+        for (sign, seen) in self.stalls.end() {
+            told.signs.entry(sign).or_default().absorb(seen);
         }
         for (failure, lines, line) in self.repeated.end(self.lines, last) {
             told.failed(failure, lines, || format!("{}:{line}", self.path));

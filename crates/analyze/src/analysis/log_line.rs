@@ -40,6 +40,10 @@ impl Input {
             false => klog::find(carried.body).map(|at| &carried.body[at..]),
         };
         self.learn_time(carried, inner);
+        if writer == Some(Writer::Kernel) {
+            let time = || self.last.and_then(|stamp| self.calendar.resolve(&stamp));
+            self.stalls.line(line, time);
+        }
         if writer == Some(Writer::Kubelet) && found.is_nothing() {
             told.around.other_lines += 1;
         }
@@ -116,7 +120,10 @@ impl Input {
             if is_first_check {
                 break;
             }
-            let seen = told.signs.entry(index).or_default();
+            let seen = match self.stalls.of(index, line, time) {
+                Some(stall) => stall,
+                None => told.signs.entry(index).or_default(),
+            };
             seen.lines += 1;
             if seen.quotes.len() < MAX_QUOTES {
                 seen.quotes.push(quote(&self.path, self.lines));
@@ -140,7 +147,7 @@ impl Input {
             && gone::is_about_the_runtime(line)
         {
             let (path, number) = (&self.path, self.lines);
-            self.gone.complaint(time, || quote(path, number));
+            self.gone.complaint(line, time, || quote(path, number));
         }
         if found.is(Interest::ApiServer) && !std::mem::replace(&mut self.lost_api_server, true) {
             let place = format!("{}:{}", self.path, self.lines);

@@ -42,6 +42,7 @@ mod quote;
 mod repeated;
 mod route;
 mod services;
+mod stalls;
 mod told;
 mod unexplained;
 

@@ -139,7 +139,7 @@ impl Told {
 }
 
 impl Seen {
-    fn absorb(&mut self, other: Self) {
+    pub(super) fn absorb(&mut self, other: Self) {
         self.lines += other.lines;
         take(&mut self.quotes, other.quotes, MAX_QUOTES);
         self.culprit.learn(other.culprit);

@@ -82,6 +82,17 @@ struct Meaning {
     says: String,
 }
 
+/// Reads how many units `systemctl` has listed.
+pub(super) fn read_units(count: &str, line: u64, seen: &mut Seen) {
+    if let Ok(count) = count.trim().parse::<u64>()
+        && count >= MANY_UNITS
+    {
+        let says = format!("systemd keeps {count} units");
+        let cause = Cause::SystemdOverloaded;
+        seen.proof(Proof::new(cause, Confidence::Medium, line, says));
+    }
+}
+
 /// `None` if it is not known what was counted.
 fn meaning(command: &str, count: u64) -> Option<Meaning> {
     let is_grep = command.contains("grep");
@@ -138,6 +149,21 @@ fn is_option_for_all(word: &str) -> bool {
     word == "--all" || word.starts_with('-') && !word.starts_with("--") && word.contains('a')
 }
 
+/// Reads how many zombies `top` counts.
+pub(super) fn read_zombies(count: &str, line: u64, seen: &mut Seen) {
+    if let Ok(count) = count.parse() {
+        zombies(count, line, seen);
+    }
+}
+
+fn zombies(count: u64, line: u64, seen: &mut Seen) {
+    if count >= MANY_ZOMBIES {
+        let says = format!("{count} processes have ended and nothing reaps them");
+        let cause = Cause::PidsExhausted;
+        seen.proof(Proof::new(cause, Confidence::Low, line, says));
+    }
+}
+
 /// Reads `   5108 host-local`.
 pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
     let Some((count, name)) = text.trim().split_once(' ') else {
@@ -146,11 +172,8 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
     let (Ok(count), name) = (count.parse::<u64>(), name.trim()) else {
         return;
     };
-    if count >= MANY_ZOMBIES && name.ends_with("<defunct>") {
-        let says = format!("{count} processes have ended and nothing reaps them");
-        let cause = Cause::PidsExhausted;
-        seen.proof(Proof::new(cause, Confidence::Low, line, says));
-        return;
+    if name.ends_with("<defunct>") {
+        return zombies(count, line, seen);
     }
     // Functions of the kernel, of `ps -eo wchan`.
     if count >= MANY_WAITING

@@ -7,6 +7,11 @@ use causes::finding::Confidence;
 use super::Seen;
 use crate::proof::Proof;
 
+/// Whether this command prints `cgroup.events` of a pod or of a container in one.
+pub(super) fn prints_events(command: &str) -> bool {
+    command.contains("kubepods") && command.contains("/cgroup.events")
+}
+
 /// Whether only such an output has this line.
 pub(super) fn begins(text: &str) -> bool {
     state(text).is_some()
@@ -16,6 +21,9 @@ pub(super) fn begins(text: &str) -> bool {
 pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
     if let Some((cgroup, "FROZEN" | "FREEZING")) = state(text) {
         frozen(cgroup, line, seen);
+    }
+    if text == "frozen 1" {
+        frozen("of a pod (kubepods)", line, seen);
     }
 }
 

@@ -1,4 +1,6 @@
-//! `iostat` and `vmstat`: what the disks do, and what the processors wait for.
+//! `iostat`, `vmstat`, `sar` and `iotop`: what the disks do, and what the processors wait for.
+//!
+//! Columns are counted from the right: what stands in front of the numbers differs from row to row.
 
 use causes::Cause;
 use causes::finding::Confidence;
@@ -6,7 +8,7 @@ use causes::finding::Confidence;
 use super::Seen;
 use crate::proof::Proof;
 
-/// The columns that the last header named.
+/// The columns that the last header named, from the right.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Io {
     table: Table,
@@ -20,12 +22,14 @@ pub(super) struct Io {
 enum Table {
     #[default]
     None,
-    /// `iostat`'s share of each state; its row has no name in front.
+    /// The share of each state.
     Processors,
-    /// `iostat`'s devices.
+    /// Disks.
     Devices,
     /// `vmstat`.
     System,
+    /// The threads that do I/O.
+    Threads,
 }
 
 /// Percent of the time.
@@ -43,27 +47,32 @@ pub(super) fn begins(words: &[&str]) -> bool {
 
 impl Io {
     fn of_header(words: &[&str]) -> Option<Self> {
-        let at = |name: &str| words.iter().position(|word| *word == name);
+        let from_right = |at: usize| words.len() - at;
+        let at = |name: &str| words.iter().position(|word| *word == name).map(from_right);
+        let table = |table, waiting| Self {
+            table,
+            waiting,
+            stolen: None,
+            swapped_in: None,
+        };
+        let is_last = |name: &str| words.last() == Some(&name);
         match words.first()? {
-            &"avg-cpu:" => Some(Self {
-                table: Table::Processors,
-                // The row below has no name in front.
-                waiting: at("%iowait")?.checked_sub(1)?,
-                stolen: at("%steal").and_then(|at| at.checked_sub(1)),
-                swapped_in: None,
-            }),
-            first if first.starts_with("Device") && words.last() == Some(&"%util") => Some(Self {
-                table: Table::Devices,
-                waiting: at("await").or_else(|| at("w_await"))?,
-                stolen: None,
-                swapped_in: None,
-            }),
             &"r" if words.get(1) == Some(&"b") => Some(Self {
-                table: Table::System,
-                waiting: at("wa")?,
                 stolen: at("st"),
                 swapped_in: at("si"),
+                ..table(Table::System, at("wa")?)
             }),
+            first if (first.starts_with("Device") || at("DEV").is_some()) && is_last("%util") => {
+                let waiting = at("await").or_else(|| at("w_await"))?;
+                Some(table(Table::Devices, waiting))
+            }
+            first if *first == "avg-cpu:" || at("CPU").is_some() && is_last("%idle") => {
+                Some(Self {
+                    stolen: at("%steal"),
+                    ..table(Table::Processors, at("%iowait")?)
+                })
+            }
+            &"TID" if at("IO>").is_some() && is_last("COMMAND") => Some(table(Table::Threads, 0)),
             _ => None,
         }
     }
@@ -75,7 +84,10 @@ impl Io {
             *self = header;
             return;
         }
-        let share = |at: usize| words.get(at).and_then(|word| number(word));
+        if self.table == Table::Threads {
+            return thread(text, line, seen);
+        }
+        let share = |at: usize| number(words.get(words.len().checked_sub(at)?)?);
         let Some(waiting) = share(self.waiting) else {
             return;
         };
@@ -94,10 +106,9 @@ impl Io {
                 if busy < BUSY_PERCENT || waiting < SLOW_MILLISECONDS {
                     return;
                 }
-                let says = format!(
-                    "{} is busy {busy} % of the time, and requests wait {waiting} ms",
-                    words[0]
-                );
+                let name = words.iter().find(is_name).unwrap_or(&"a disk");
+                let says =
+                    format!("{name} is busy {busy} % of the time, and requests wait {waiting} ms");
                 (Cause::DiskSaturated, says)
             }
             Table::Processors | Table::System if stolen > HIGH_PERCENT => {
@@ -108,8 +119,39 @@ impl Io {
                 let says = format!("the CPUs wait for I/O {waiting} % of the time");
                 (Cause::DiskSaturated, says)
             }
-            _ => return,
+            Table::None | Table::Processors | Table::System | Table::Threads => return,
         };
+        seen.proof(Proof::new(cause, Confidence::Medium, line, says));
+    }
+}
+
+/// `sda`, `dev8-0`; no time stands for one, nor does `AM`.
+fn is_name(word: &&&str) -> bool {
+    let is_digit = |byte: u8| byte.is_ascii_digit();
+    word.len() > 2 && !word.contains(':') && !word.bytes().next().is_some_and(is_digit)
+}
+
+/// Reads `611 be/3 root  0.00 B/s  12.11 K/s  0.00 % 99.99 % [jbd2/sda1-8]`: the journal of a file
+/// system, which everybody waits for, or writing back.
+fn thread(text: &str, line: u64, seen: &mut Seen) {
+    let Some((numbers, command)) = text.rsplit_once(" % ") else {
+        return;
+    };
+    let command = command.trim();
+    let is_of_kernel = [
+        "[jbd2/",
+        "[xfsaild",
+        "[xfs-",
+        "[kworker/",
+        "[txg_sync",
+        "[flush-",
+    ]
+    .iter()
+    .any(|name| command.starts_with(name));
+    let waits = numbers.rsplit(' ').next().and_then(number);
+    if let Some(waits) = waits.filter(|waits| is_of_kernel && *waits >= BUSY_PERCENT) {
+        let says = format!("{command} waits for the disk {waits} % of the time");
+        let cause = Cause::DiskSaturated;
         seen.proof(Proof::new(cause, Confidence::Medium, line, says));
     }
 }

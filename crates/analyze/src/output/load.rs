@@ -3,8 +3,8 @@
 use causes::Cause;
 use causes::finding::{Confidence, Culprit};
 
-use super::Seen;
 use super::top_memory::TopMemory;
+use super::{Seen, counts};
 use crate::proof::Proof;
 
 /// What the head of the page said.
@@ -76,6 +76,12 @@ impl Load {
     /// Reads a line.
     pub(super) fn read(&mut self, text: &str, line: u64, seen: &mut Seen) {
         self.memory.read(text, line, seen);
+        if let Some((_, zombies)) = text
+            .strip_suffix(" zombie")
+            .and_then(|tasks| tasks.rsplit_once(' '))
+        {
+            counts::read_zombies(zombies, line, seen);
+        }
         if let Some((_, averages)) = text.split_once("load average: ") {
             let first = averages.split([',', ' ']).next();
             self.average = first.and_then(|first| first.parse().ok()).unwrap_or(0.0);

@@ -34,6 +34,7 @@ mod event_rows;
 mod form;
 mod freezer;
 mod io;
+mod limits;
 mod load;
 mod memory;
 mod pressure;
@@ -53,6 +54,7 @@ use crate::proof::Proof;
 use cluster::Terminating;
 use condition_object::ConditionObject;
 use form::Form;
+use limits::Limits;
 use prompt::Command;
 use starts::Starts;
 use times::WallTime;
@@ -79,6 +81,7 @@ pub struct OutputReader {
 struct Seen {
     starts: Starts,
     terminating: Terminating,
+    limits: Limits,
     /// The node ran out of memory, which makes everything late.
     has_oom: bool,
     /// Garbage collections that ran into a late runtime.
@@ -160,6 +163,7 @@ impl OutputReader {
             let is_stack = command.text.contains("/stack");
             self.form = command.form().filter(|_| !is_stack);
             self.log_lines = 0;
+            self.seen.limits.typed(&command.text);
             if prose::take_remark(&mut command) {
                 command.remarked(&mut self.seen);
             }
@@ -179,9 +183,12 @@ impl OutputReader {
         let id = self.id_before.take();
         self.id_before = prompt::is_id(text).then(|| text.to_owned());
         if let Some(command) = &self.typed
-            && command.printed_of_late() == Some(text)
+            && let Some(printed) = command.printed_of_late()
+            && let Some(behind) = text.strip_prefix(printed)
         {
-            command.was_late(id.as_deref(), number, &mut self.seen);
+            let behind = behind.trim();
+            let id = prompt::is_id(behind).then_some(behind).or(id.as_deref());
+            command.was_late(id, number, &mut self.seen);
         }
         if prose::is_remark(text)
             && let Some(command) = self.typed.take()
@@ -193,6 +200,8 @@ impl OutputReader {
         if let Some(command) = prose::bare_command(text, number) {
             self.typed = Some(command);
         }
+        let (is_number, proof) = self.seen.limits.line(text, number);
+        proof.into_iter().for_each(|proof| self.seen.proof(proof));
         if let Some(command) = self.pending.take() {
             if text.starts_with("^C") {
                 command.interrupted(&mut self.seen);
@@ -201,6 +210,9 @@ impl OutputReader {
             if command.printed(text, number, &mut self.seen) {
                 return Took::Yes(Kind::ToolOutput);
             }
+        }
+        if is_number && self.form.is_none() {
+            return Took::Yes(Kind::ToolOutput);
         }
         if let Some(next) = Form::of_line(text, line, self.form) {
             if self.form != Some(next) {

@@ -51,6 +51,7 @@ const COMMANDS: &[&str] = &[
     "gstack",
     "head",
     "iostat",
+    "iotop",
     "journalctl",
     "k",
     "kill",
@@ -59,6 +60,7 @@ const COMMANDS: &[&str] = &[
     "ls",
     "lsof",
     "mount",
+    "mpstat",
     "nerdctl",
     "nsenter",
     "oc",
@@ -67,6 +69,7 @@ const COMMANDS: &[&str] = &[
     "ps",
     "pstree",
     "runc",
+    "sar",
     "service",
     "ss",
     "strace",
@@ -146,7 +149,7 @@ impl Command {
             | "docker-containerd-ctr" => Some(Form::Runtime),
             "systemctl" | "service" => Some(Form::Unit(Unit::default())),
             "top" | "pidstat" => Some(Form::Load(Load::default())),
-            "iostat" | "vmstat" => Some(Form::Io(Io::default())),
+            "iostat" | "vmstat" | "sar" | "iotop" | "mpstat" => Some(Form::Io(Io::default())),
             "df" => Some(Form::Disk),
             "free" => Some(Form::Memory(Memory::default())),
             "cat" if self.text.contains("/proc/") && self.text.contains("/status") => {
@@ -155,6 +158,7 @@ impl Command {
             "cat" | "head" | "tail" if Pressure::named(&self.text).is_some() => {
                 Pressure::named(&self.text).map(Form::Pressure)
             }
+            "cat" if freezer::prints_events(&self.text) => Some(Form::Freezer),
             "busctl" | "dbus-send" | "dbus-monitor" => Some(Form::Bus),
             "strace" => Some(Form::Strace(Strace::default())),
             "curl" if self.text.contains("healthz") => Some(Form::Cluster),
@@ -237,6 +241,7 @@ impl Command {
 
     /// What a loop prints for each container whose inspection does not return in time:
     /// `for c in $(docker ps -q); do echo $c; timeout 5 docker inspect $c || echo HANGS; done`.
+    /// Without what the shell puts in: `|| echo "hangs: $c"`.
     pub(super) fn printed_of_late(&self) -> Option<&str> {
         let (tried, printed) = self.text.split_once("|| echo ")?;
         let has_limit = tried.contains("timeout ");
@@ -244,8 +249,9 @@ impl Command {
             tried,
             &["docker inspect", "crictl inspect", "nerdctl inspect"],
         );
-        let printed = printed.split([';', ' ', '|']).next()?;
-        (has_limit && is_inspection).then(|| printed.trim_matches(['"', '\'']))
+        let printed = printed.split([';', '|']).next()?.split('$').next()?;
+        let printed = printed.trim_matches(['"', '\'', ' ']);
+        (has_limit && is_inspection && !printed.is_empty()).then_some(printed)
     }
 
     /// The inspection of this container did not return in time.
@@ -324,10 +330,16 @@ fn program(command: &str) -> Option<&str> {
     first.rsplit('/').next()
 }
 
-/// Takes `sudo -E`, `time`, `VAR=value` and `timeout 10` away.
+/// Takes `cd /proc;`, `sudo -E`, `time`, `VAR=value` and `timeout 10` away.
 pub(super) fn without_prefixes(mut command: &str) -> &str {
     loop {
         command = command.trim_start();
+        if command.starts_with("cd ")
+            && let Some((_, rest)) = command.split_once(';').or(command.split_once("&&"))
+        {
+            command = rest;
+            continue;
+        }
         let Some((word, rest)) = command.split_once(' ') else {
             return command;
         };

@@ -17,6 +17,7 @@ pub(super) fn begins(text: &str, words: &[&str]) -> bool {
         || words.starts_with(&["CONTAINER", "IMAGE", "CREATED"])
         || words.starts_with(&["POD", "ID"])
         || words.starts_with(&["TYPE", "ID", "PLATFORMS", "STATUS"])
+        || matches!(words, ["Containers:", count] if count.parse::<u64>().is_ok())
 }
 
 /// No process listens on the socket, or the one that does is not answering.

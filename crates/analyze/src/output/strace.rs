@@ -28,7 +28,7 @@ pub(super) fn begins(text: &str) -> bool {
 /// People write of these, too, so their result is needed.
 const SHORT_CALLS: [&str; 6] = ["close", "getpid", "mount", "prctl", "unshare", "write"];
 
-const CALLS: [&str; 22] = [
+const CALLS: [&str; 24] = [
     "accept4",
     "clone",
     "connect",
@@ -49,6 +49,8 @@ const CALLS: [&str; 22] = [
     "recvmsg",
     "restart_syscall",
     "select",
+    "statfs",
+    "umount2",
     "wait4",
     "waitid",
 ];
@@ -58,6 +60,19 @@ const RUNTIME_SOCKETS: [&str; 4] = [
     "containerd.sock\"",
     "/crio.sock\"",
     "/dockershim.sock\"",
+];
+
+/// They ask the file system.
+const FILE_CALLS: [&str; 9] = [
+    "statfs",
+    "fstatfs",
+    "stat",
+    "lstat",
+    "newfstatat",
+    "openat",
+    "open",
+    "umount2",
+    "getdents64",
 ];
 
 /// A client of a socket waits in one of these.
@@ -136,6 +151,12 @@ impl Strace {
                 line,
                 says,
             ));
+        }
+        let is_cut = is_unfinished && !arguments.ends_with("<unfinished ...>");
+        if FILE_CALLS.contains(&name) && is_cut && arguments.contains("/volumes/kubernetes.io~") {
+            let says = format!("the process waits in {name} for a volume of a pod");
+            let cause = Cause::StorageUnresponsive;
+            seen.proof(Proof::new(cause, Confidence::Medium, line, says));
         }
         if arguments.contains("/exec.fifo\"") && is_unfinished {
             let says = "`runc start` waits until `runc init` opens its end of exec.fifo";

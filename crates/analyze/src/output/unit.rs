@@ -3,7 +3,7 @@
 use causes::Cause;
 use causes::finding::{Confidence, Culprit};
 
-use super::Seen;
+use super::{Seen, counts};
 use crate::proof::Proof;
 
 /// The unit that the lines are about.
@@ -50,6 +50,9 @@ impl Unit {
 
 /// Reads a line of the page of a unit.
 pub(super) fn read(unit: &Unit, text: &str, line: u64, seen: &mut Seen) {
+    if let Some(units) = text.strip_suffix(" loaded units listed.") {
+        return counts::read_units(units, line, seen);
+    }
     let Some(name) = unit.name() else {
         return;
     };

@@ -13,7 +13,7 @@ pub enum Age {
 }
 
 /// A process.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Row {
     /// The process id.
     pub pid: u32,
@@ -23,6 +23,8 @@ pub struct Row {
     pub state: Option<String>,
     /// The kernel function that it waits in, possibly truncated.
     pub wchan: Option<String>,
+    /// Percent of a processor that it took, in all its life as `ps` tells it.
+    pub cpu: Option<f32>,
     /// How old it is at least.
     pub age: Age,
     /// The command with its arguments.
@@ -108,8 +110,10 @@ impl PsReader {
 
     fn place_in_tree(&mut self, row: &mut Row) {
         let depth = row.command.find("\\_ ").map_or(0, |at| at + 1);
-        if depth > 0 {
-            row.command.drain(..depth + 2);
+        match depth {
+            // A wide column before it.
+            0 => row.command = row.command.trim_start().to_owned(),
+            _ => drop(row.command.drain(..depth + 2)),
         }
         self.branch.retain(|(other, _)| *other < depth);
         if depth > 0 && row.ppid.is_none() {
@@ -146,6 +150,28 @@ fn behind(text: &str, words: usize) -> Option<(&str, &str)> {
     Some((text[..end].trim_end(), rest))
 }
 
+/// How many words these columns have at the end of a row: `lstart` is `STARTED` in a header.
+fn words_of(columns: &[String], row: &str) -> usize {
+    let is_year = |word: &str| word.len() == 4 && word.starts_with("20");
+    let ends_with_year = row.split_ascii_whitespace().last().is_some_and(is_year);
+    let words = columns.iter().map(|column| match &**column {
+        "LSTART" => LSTART_WORDS,
+        "STARTED" if ends_with_year => LSTART_WORDS,
+        _ => 1,
+    });
+    words.sum()
+}
+
+/// What is before so many words at the end, and they.
+fn before(text: &str, words: usize) -> Option<(&str, &str)> {
+    let mut end = text.trim_end().len();
+    for _ in 0..words {
+        end = text[..end].rfind(' ')?;
+        end = text[..end].trim_end().len();
+    }
+    Some(text.split_at(end))
+}
+
 /// Parses a row by its header; the last column takes the rest of the line.
 fn by_columns(columns: &[String], line: &str) -> Option<Row> {
     let mut row = Row::default();
@@ -155,13 +181,15 @@ fn by_columns(columns: &[String], line: &str) -> Option<Row> {
         let last = at + 1 == columns.len();
         let word_and_rest = match &**name {
             "LSTART" => behind(trimmed, LSTART_WORDS),
+            // Its arguments stand in front of the columns behind it.
+            name if is_command(name) => before(trimmed, words_of(&columns[at + 1..], trimmed)),
             _ => trimmed.split_once(' '),
         };
         let (word, after) = match word_and_rest {
             // The indentation of a tree is part of the command.
-            _ if last => (rest.strip_prefix(' ').unwrap_or(rest), ""),
+            _ if last && is_command(name) => (rest.strip_prefix(' ').unwrap_or(rest), ""),
             Some(split) => split,
-            None => (trimmed, ""),
+            None => (trimmed.trim_end(), ""),
         };
         rest = after;
         match &**name {
@@ -169,6 +197,7 @@ fn by_columns(columns: &[String], line: &str) -> Option<Row> {
             "PPID" => row.ppid = Some(word.parse().ok()?),
             "S" | "STAT" | "STATE" => row.state = Some(shortened(word)),
             "WCHAN" => row.wchan = wchan(word),
+            "%CPU" | "PCPU" => row.cpu = word.parse().ok(),
             "STIME" | "START" | "STARTED" => row.age = row.age.max(since(word)),
             "ELAPSED" | "ETIME" => row.age = row.age.max(elapsed(word)),
             "ETIMES" => row.age = row.age.max(of_seconds(word.parse().unwrap_or(0))),
@@ -194,6 +223,7 @@ fn guessed(words: &[&str], line: &str) -> Option<Row> {
         return Some(Row {
             pid: number(1)?,
             state: Some(words[7].to_owned()),
+            cpu: words[2].parse().ok(),
             age: since(words[8]),
             command: shortened(from(10)?),
             ..Row::default()
@@ -286,8 +316,11 @@ fn since(word: &str) -> Age {
     }
 }
 
-/// `02-03:04:05`, `03:04:05` or `11:44`, which is minutes and seconds.
+/// `02-03:04:05`, `03:04:05` or `11:44`, which is minutes and seconds; or seconds alone, of `etimes`.
 fn elapsed(word: &str) -> Age {
+    if let Ok(seconds) = word.parse() {
+        return of_seconds(seconds);
+    }
     if word.contains('-') || word.matches(':').count() > 1 {
         return Age::Hours;
     }
@@ -395,6 +428,25 @@ mod tests {
         assert_eq!(minutes.age, Age::Minutes);
         let cut = row(&["USER PID %CPU COMMAND", "root 12 0.0 x"]);
         assert_eq!(cut.pid, 12);
+    }
+
+    #[test]
+    fn columns_may_be_padded_and_the_command_need_not_be_the_last() {
+        let stopped = row(&[
+            "    PID STAT WCHAN                       COMMAND",
+            "    911 Tsl  do_signal_stop              /usr/bin/containerd",
+        ]);
+        assert_eq!(&*stopped.command, "/usr/bin/containerd");
+        let init = row(&[
+            "    PID STAT WCHAN            COMMAND         ELAPSED",
+            "  22112 Ssl  pipe_write       runc init           911",
+        ]);
+        assert_eq!((&*init.command, init.age), ("runc init", Age::Minutes));
+        let plugin = row(&[
+            "  PID ELAPSED COMMAND",
+            "  12   5112 /opt/cni/bin/azure-vnet",
+        ]);
+        assert_eq!(plugin.age, Age::Hours);
     }
 
     #[test]

@@ -42,6 +42,8 @@ const MAX_PLUGINS: usize = 20;
 const MIN_UNREAPED: usize = 3;
 /// A runc is reaped at once, so those of two shims are no chance.
 const MIN_UNREAPED_RUNCS: usize = 2;
+/// Of one processor, since the node was started.
+const BUSY_PERCENT: f32 = 60.0;
 /// Between the process ids of a command and of what it starts.
 const MAX_DISTANCE: u32 = 64;
 
@@ -50,6 +52,7 @@ pub fn proofs(rows: &[Row]) -> Vec<Proof> {
     let mut proofs = Vec::new();
     proofs.extend(rows.iter().filter_map(blocked));
     proofs.extend(rows.iter().filter_map(stopped));
+    proofs.extend(rows.iter().find_map(busy_init));
     proofs.extend(uninterruptible(rows));
     proofs.extend(lost_wakeup(rows));
     proofs.extend(unreaped(rows).or_else(|| old_zombie(rows)));
@@ -96,6 +99,14 @@ fn stopped(row: &Row) -> Option<Proof> {
     };
     let says = format!("process {} ({}) is stopped", row.pid, name(row));
     is_in(row, 'T').then(|| of(row, cause, Confidence::High, says))
+}
+
+/// systemd, which does one thing after the other, has had no time to rest.
+fn busy_init(row: &Row) -> Option<Proof> {
+    let cpu = row.cpu.filter(|cpu| *cpu >= BUSY_PERCENT)?;
+    let says = format!("process 1 (systemd) has taken {cpu} % of a CPU since it was started");
+    let is_systemd = row.pid == 1 && matches!(name(row), "systemd" | "init");
+    is_systemd.then(|| of(row, Cause::SystemdOverloaded, Confidence::Medium, says))
 }
 
 /// Several processes in uninterruptible sleep, if the listing does not show where they wait.

@@ -95,6 +95,8 @@ const NO_CONTROL_GROUP: &str =
 const API_SERVER_LATE: &str = "the API server does not respond to the kubelet in time";
 const NO_KERNEL_MEMORY: &str = "the kernel cannot allocate memory";
 pub(super) const UNIT_FAILED: &str = "the unit of the kubelet or of the runtime failed";
+const STILL_CREATING: &str =
+    "CRI-O was asked again for a container or sandbox that it is still creating";
 const NETWORK_FAILED: &str =
     "a CNI plugin fails to set up or remove the network of a sandbox, without a timeout";
 
@@ -206,10 +208,8 @@ pub(super) const FAILURES: &[Failure] = &[
             "etcd does not respond in time",
         )
     },
-    failure(
-        "not yet finished. Currently at stage",
-        "CRI-O was asked again for a container or sandbox that it is still creating",
-    ),
+    failure("not yet finished. Currently at stage", STILL_CREATING),
+    failure("timing out in CRI-O due to system load", STILL_CREATING),
     Failure {
         with: DIRECTORIES,
         ..failure("ead-only file system", READ_ONLY)

@@ -24,6 +24,8 @@ pub(super) const SIGNS: &[Sign] = &[
         RtnlStuck,
         High,
     ),
+    // Each of them has caches of its own, and one that was removed still has its.
+    sign("kmem_cache_create(", Kernel, MemoryCgroupLeak, Medium).with(&["failed with error -17"]),
     sign(
         "not responding, still trying",
         Kernel,

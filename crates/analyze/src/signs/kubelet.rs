@@ -256,6 +256,19 @@ pub(super) const SIGNS: &[Sign] = &[
         CniPluginHang,
         Medium,
     ),
+    // Multus: the plugin of the default network has not said that it is ready.
+    sign(
+        "waiting for readinessindicatorfile",
+        Kubelet,
+        CniPluginHang,
+        Medium,
+    ),
+    sign(
+        "waiting for ReadinessIndicatorFile",
+        Kubelet,
+        CniPluginHang,
+        Medium,
+    ),
     // OVN-Kubernetes: its controller has not told the plugin what to set up.
     sign(
         "timed out waiting for annotations",

@@ -238,6 +238,26 @@ pub(super) const SIGNS: &[Sign] = &[
         "cannot open directory",
         "stat ",
     ]),
+    // K3s and RKE2, of the containerd that they have started.
+    sign("containerd exited: ", Runtime, RuntimeUnresponsive, Medium)
+        .with(&["signal: killed", "exit status"]),
+    // Talos.
+    sign(
+        "going to restart forever",
+        Runtime,
+        RuntimeUnresponsive,
+        Medium,
+    )
+    .with(&["service[cri]", "service[containerd]"])
+    .lines(2),
+    // runc, of systemd's answer.
+    sign(
+        "completion signal from dbus. Continuing",
+        Runtime,
+        SystemdOverloaded,
+        Medium,
+    )
+    .lines(2),
     // After a message of this level it exits.
     sign("level=fatal", Runtime, RuntimeUnresponsive, Medium).with(RUNTIMES),
     sign(
@@ -389,7 +409,7 @@ pub(super) const SIGNS: &[Sign] = &[
     sign("errno=512", Runtime, StorageUnresponsive, Medium),
     sign(": errno 512", Runtime, StorageUnresponsive, Medium),
     sign("/sys/fs/cgroup/memory", Runtime, MemoryCgroupLeak, High)
-        .with(&["annot allocate memory", "o space left on device"])
+        .with(&["annot allocate memory", "o space left on devi"])
         // The directory is watched, and the limit is that of watches.
         .without(&["inotify_add_watch"]),
     sign(

@@ -1,0 +1,110 @@
+//! What the kernel writes while it waits for something: what was over within seconds is usual.
+//!
+//! ```text
+//!   nfs: server S not responding, still trying   …   nfs: server S OK     over, if that came soon
+//!   unregister_netdevice: waiting for D          …   (silence)            over, if it was said once
+//! ```
+
+use std::collections::BTreeMap;
+
+use super::told::Seen;
+use crate::line::{after, has, text, until};
+
+/// What lasts for longer was a stall, although it is over.
+const SHORT_SECONDS: f64 = 30.0;
+/// The kernel repeats every ten seconds that it waits for a device.
+const SILENCE_SECONDS: f64 = 20.0;
+/// Further ones are not told apart.
+const MAX_STALLS: usize = 256;
+
+const SERVER: &str = "server ";
+const DEVICE: &str = "unregister_netdevice: waiting for ";
+
+/// Such lines in one input, by their sign and by what is waited for.
+#[derive(Debug, Default)]
+pub(super) struct Stalls {
+    stalls: BTreeMap<(usize, String), Stall>,
+    /// The last time that a line told, in seconds since whenever.
+    now: Option<f64>,
+}
+
+#[derive(Debug)]
+struct Stall {
+    /// What stands before the name of it.
+    lead: &'static str,
+    seen: Seen,
+    first: Option<f64>,
+    last: Option<f64>,
+}
+
+impl Stalls {
+    /// A line of this sign, of this time in nanoseconds where it tells one, if it is such a line: where
+    /// it is to be counted.
+    pub(super) fn of(&mut self, sign: usize, line: &[u8], time: Option<i64>) -> Option<&mut Seen> {
+        let lead = match () {
+            () if has(line, DEVICE) => DEVICE,
+            () if has(line, "not responding") && after(line, SERVER).is_some() => SERVER,
+            () => return None,
+        };
+        let key = (sign, text(until(after(line, lead)?, b" ")));
+        if self.stalls.len() >= MAX_STALLS && !self.stalls.contains_key(&key) {
+            return None;
+        }
+        self.passes(line, time);
+        let now = seconds(line, time);
+        let stall = self.stalls.entry(key).or_insert_with(|| Stall {
+            lead,
+            seen: Seen::default(),
+            first: now,
+            last: None,
+        });
+        stall.last = now.or(stall.last);
+        Some(&mut stall.seen)
+    }
+
+    /// Another line, which may say that a server answers.
+    pub(super) fn line(&mut self, line: &[u8], time: impl FnOnce() -> Option<i64>) {
+        if self.stalls.is_empty() {
+            return;
+        }
+        let time = time();
+        self.passes(line, time);
+        let Some(server) = after(line, SERVER).filter(|_| line.trim_ascii_end().ends_with(b" OK"))
+        else {
+            return;
+        };
+        let (server, now) = (text(until(server, b" ")), seconds(line, time));
+        self.stalls.retain(|(_, of), stall| {
+            let lasted = now.zip(stall.first).map(|(now, first)| now - first);
+            *of != server || lasted.is_none_or(|lasted| lasted >= SHORT_SECONDS)
+        });
+    }
+
+    fn passes(&mut self, line: &[u8], time: Option<i64>) {
+        if let Some(now) = seconds(line, time) {
+            self.now = Some(now);
+        }
+    }
+
+    /// What was not over soon, by its sign.
+    pub(super) fn end(self) -> impl Iterator<Item = (usize, Seen)> {
+        let now = self.now;
+        let lasts = move |stall: &Stall| {
+            let silent = now.zip(stall.last).map(|(now, last)| now - last);
+            let is_repeated = stall.lead == SERVER || stall.seen.lines > 1;
+            is_repeated || silent.is_none_or(|silent| silent < SILENCE_SECONDS)
+        };
+        let stalls = self.stalls.into_iter();
+        let stalls = stalls.filter(move |(_, stall)| lasts(stall));
+        stalls.map(|((sign, _), stall)| (sign, stall.seen))
+    }
+}
+
+/// The time of a line: its own, or that since the kernel was started, `[81211.121]`.
+fn seconds(line: &[u8], time: Option<i64>) -> Option<f64> {
+    if let Some(nanos) = time {
+        return Some(nanos as f64 / 1e9);
+    }
+    let stamp = until(after(line, "[")?, b"]");
+    std::str::from_utf8(stamp).ok()?.trim().parse().ok()
+}

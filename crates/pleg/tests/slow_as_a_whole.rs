@@ -242,3 +242,60 @@ async fn pods_that_change_beside_slow_statuses_and_a_list_that_does_not_come_are
         }
     }
 }
+
+/// A sweep asks for somebody all the time, so that it overlaps every inspection.
+#[tokio::test(start_paused = true)]
+async fn an_inspection_that_says_the_same_as_the_sweep_beside_it_is_not_made_again() {
+    let node = Node::watch_stream(|sim| {
+        sim.fill_sandboxes();
+        many(sim, 24, &["app"]);
+    })
+    .await;
+    node.at(3.0).await;
+    for call in STATUSES {
+        node.sim.fault(call, None, Fault::Slow(seconds(0.3)));
+    }
+    node.sim.fault(Rpc::ListContainers, None, Fault::Hang);
+    node.pass(5.0).await;
+    let before = node.sim.calls_made(Rpc::ContainerStatus);
+    for restart in 0..200 {
+        let (now, pod) = (node.sim.now(), format!("p{}", restart * 5 % 24));
+        let mut world = node.sim.world();
+        world.pod(&pod).restart("app", 1, now);
+        world.remove_container(&format!("{pod}/app.{}", restart / 24 - 1));
+        drop(world);
+        node.pass(0.5).await;
+        let age = node.status().await.health.age_seconds.unwrap_or_default();
+        assert!(age < 20.0, "{age} s, after {restart} restarts");
+    }
+    let calls = node.sim.calls_made(Rpc::ContainerStatus) - before;
+    assert!(calls < 40 * 100, "{calls} calls in 100 s");
+}
+
+/// A sandbox whose status takes long each time, in a pod that changes all the time.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_slow_each_time_is_not_called_stuck_after_it_has_answered() {
+    let node = Node::watch_stream(|sim| many(sim, 6, &["app"])).await;
+    node.at(3.0).await;
+    let slow = Fault::Slow(seconds(2.5));
+    node.sim.fault(Rpc::PodSandboxStatus, Some("p0.0"), slow);
+    let mut in_vain = 0.0_f64;
+    let mut longest = 0.0_f64;
+    for restart in 0..225 {
+        let (now, pod) = (node.sim.now(), format!("p{}", restart % 6));
+        let mut world = node.sim.world();
+        world.pod(&pod).restart("app", 1, now);
+        world.remove_container(&format!("{pod}/app.{}", restart / 6 - 1));
+        drop(world);
+        node.pass(1.0 / 3.0).await;
+        let status = node.status().await;
+        let blames = status.health.reason == Reason::ContainerStuck;
+        in_vain = match blames && status.stuck.is_empty() {
+            true => in_vain + 1.0 / 3.0,
+            false => 0.0,
+        };
+        longest = longest.max(in_vain);
+    }
+    println!("LONGEST {longest}");
+    assert!(longest < 9.0, "{longest} s");
+}

@@ -132,7 +132,9 @@ impl Engine {
                 // been so for as long as this inspection took.
                 self.take_step(uid, now);
                 self.differing.note_earlier(uid, inspected_since);
-                let is_seen = self.differing.since(uid).is_none();
+                let looked = self.rounds.last().map(|look| look.begun.instant);
+                let differs = self.differing.since(uid);
+                let is_seen = differs.is_none_or(|since| Some(since) > looked);
                 if is_seen && self.rounds.is_newer_than_last(ticket.number()) {
                     self.missed.remove(uid);
                 }

@@ -148,6 +148,7 @@ impl Engine {
         self.set_aside_lasting(now);
         self.complete_round(now);
         self.update_coverage(now);
+        let looked = self.rounds.last().map(|look| look.begun.instant);
         let mut lasting = self.lasting.keys();
         let is_settling = self.rounds.is_under_way()
             || self.relister.standing().is_catching_up()
@@ -156,7 +157,9 @@ impl Engine {
             || lasting.any(|uid| self.differing.since(uid).is_some());
         let seen = Seen {
             is_settled: !is_settling,
+            has_missed: looked.is_some_and(|at| self.differing.up_to(at).next().is_some()),
             owes_a_look: self.rounds.owes_a_look(),
+            owes_lists: self.rounds.swept_since_lists().is_some(),
             answered: self.governor.last_answer_of_pods(),
         };
         let report = self.reporter.review(&self.coverage, seen, now);

@@ -98,9 +98,13 @@ struct Key {
 pub(crate) struct Seen {
     /// No round is under way, and nobody is still to be inspected.
     pub(crate) is_settled: bool,
+    /// Somebody is not seen as of the last look.
+    pub(crate) has_missed: bool,
     /// A round, or what is new since the last lists, is covered by no look yet: what differs there
     /// may be told by nothing else.
     pub(crate) owes_a_look: bool,
+    /// Only a sweep has looked since the last lists.
+    pub(crate) owes_lists: bool,
     /// When the last call was made whose answer told of pods.
     pub(crate) answered: Option<Instant>,
 }
@@ -186,7 +190,10 @@ impl Reporter {
         // Whatever was told: of what the lists have just shown nobody says that all is well.
         if key.state == HealthState::Healthy
             && self.told.state != HealthState::Healthy
-            && seen.owes_a_look
+            && match self.told.reason.blames() {
+                true => seen.owes_lists,
+                false => seen.owes_a_look,
+            }
         {
             return None;
         }
@@ -207,6 +214,8 @@ impl Reporter {
                 }
                 (true, _) => self.reason_hold.hold,
             };
+            let looked = coverage.as_of().map(|seen| seen.instant);
+            let is_seen_since = |time| looked >= Some(time);
             // The end of one trouble is often that of all of it.
             let hold = match key.state == self.told.state {
                 true => hold.max(TOGETHER),
@@ -220,7 +229,10 @@ impl Reporter {
                 (told, Reason::RuntimeSilent | Reason::RuntimeUnreachable) if key.state == told => {
                     false
                 }
-                _ => !seen.is_settled,
+                // Where pods change all the time one round follows the other, and some are being
+                // inspected whenever one looks.
+                (_, reason) if reason.blames() => seen.has_missed,
+                _ => !seen.is_settled && (seen.has_missed || !is_seen_since(since)),
             };
             if !lasted || waits {
                 return None;

@@ -163,10 +163,8 @@ impl Records {
         let Some(record) = self.pods.get_mut(&ticket.uid) else {
             return;
         };
-        let Some(inspecting) = record.inspecting.as_mut() else {
-            return;
-        };
-        let Some(hint) = inspecting.hint.clone() else {
+        let hint = record.inspecting.as_ref().and_then(|it| it.hint.clone());
+        let Some(hint) = hint else {
             return;
         };
         let look = Look {
@@ -174,7 +172,11 @@ impl Records {
             ended,
             source: hint.source,
         };
-        if record.sandboxes.admits_all(look) && record.containers.admits_all(look) {
+        let is_newer = record.sandboxes.admits_all(look) && record.containers.admits_all(look);
+        if is_newer || agrees(record, found, look) {
+            let Some(inspecting) = record.inspecting.as_mut() else {
+                return;
+            };
             let version = inspecting.version.clone();
             let known = record.listed.clone();
             let is_known = |id: &Id| known.as_ref().is_some_and(|pod| pod.names(id));
@@ -223,6 +225,31 @@ impl Records {
         }
         note(&mut self.unsettled, &ticket.uid, record);
     }
+}
+
+/// Whether an inspection tells the same as what was seen of single ids meanwhile, so that it does not
+/// matter which of both is newer: while lists do not come, somebody is being asked for all the time.
+fn agrees(record: &Record, found: &PodStatus, look: Look) -> bool {
+    let mut sandboxes = found.sandboxes.iter();
+    let mut containers = found.containers.iter();
+    record.listed.is_some()
+        && sandboxes.all(|status| {
+            let known = record.state_of::<ListedSandbox>(&status.id);
+            let is_new = || is_new(record, &record.sandboxes, &status.id, look);
+            known.map_or_else(is_new, |known| known == status.state)
+        })
+        && containers.all(|status| {
+            let known = record.state_of::<ListedContainer>(&status.id);
+            let is_new = || is_new(record, &record.containers, &status.id, look);
+            known.map_or_else(is_new, |known| known == status.state)
+        })
+}
+
+/// Whether an id of which nothing is known is new, and not gone since: no list has come meanwhile that
+/// does not show it, nor did anybody who asked for it not find it.
+fn is_new(record: &Record, part: &Freshness, id: &Id, look: Look) -> bool {
+    let gone = record.removed.get(id);
+    part.admits_one(look) && gone.is_none_or(|gone| *gone < look.begun)
 }
 
 /// The pod as an inspection found it: rows that were not found are gone, unless a row `stays`

@@ -134,8 +134,10 @@ async fn switch_guard(State(agent): State<Agent>, mode: String) -> Answer {
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
-async fn pods(State(agent): State<Agent>) -> Response {
-    json(&agent.pods())
+async fn pods(State(agent): State<Agent>) -> Answer {
+    // After a pause of this process the cache is as of before it, until the first turn since.
+    report(&agent).await?;
+    Ok(json(&agent.pods()))
 }
 
 /// The Ready condition of a node whose pods this process keeps running.

@@ -2,6 +2,10 @@
 
 mod node;
 
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
+
 use node::{Node, STATUSES, broken, generic, many, named, pods, seconds};
 use pleg::Config;
 use pleg::out::coverage::LookKind;
@@ -943,5 +947,46 @@ async fn who_is_not_inspected_since_lists_are_back_is_counted_beside_who_fails()
             assert!(!is_unknown || !claims || is_counted, "at {at}: {message}");
         })
         .await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_answer_after_a_pause_is_of_now() {
+    for pause in [1.2, 5.0, 40.0] {
+        let node = Node::watch_with(generic(), |sim| many(sim, 4, &["app"])).await;
+        node.at(3.5).await;
+        node.sim.status_lock("p2", "app");
+        let locked = |status: &StatusReport| !status.stuck.is_empty();
+        node.wait(10.0, locked).await.unwrap();
+        node.pass(5.0).await;
+        // It ends, and another pod dies, while we do not run.
+        node.sim.status_unlock("p2", "app");
+        node.sim.exit("p0", "app", 1);
+        let mut status = pin!(node.pleg.status());
+        let asked = poll_fn(|context| Poll::Ready(status.as_mut().poll(context)));
+        assert!(asked.await.is_pending());
+        tokio::time::advance(seconds(pause)).await;
+        let woken = node.elapsed();
+        let status = status.await.unwrap();
+        let (waited, message) = (node.elapsed() - woken, &status.health.message);
+        assert!(status.stuck.is_empty(), "after {pause} s: {message}");
+        assert_eq!(node.deaths("p0/app.0").len(), 1, "after {pause} s");
+        assert!(waited < 1.0, "after {pause} s, asked for {waited} s");
+    }
+}
+
+/// As on a node whose processors are taken away again and again.
+#[tokio::test(start_paused = true)]
+async fn who_asks_between_pauses_is_answered_within_a_second() {
+    let node = Node::watch_with(generic(), |sim| many(sim, 4, &["app"])).await;
+    node.at(3.5).await;
+    node.sim
+        .fault(Rpc::ListContainers, None, Fault::Slow(seconds(0.3)));
+    for _ in 0..20 {
+        tokio::time::advance(seconds(0.4)).await;
+        let asked = node.elapsed();
+        node.status().await;
+        let waited = node.elapsed() - asked;
+        assert!(waited <= 1.01, "{waited} s");
     }
 }

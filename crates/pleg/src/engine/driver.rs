@@ -37,6 +37,9 @@ pub(crate) enum Command {
 /// that stalls blocks containerd 2 itself. So what is more is left to a relist.
 const MOST_UNREAD: usize = 1024;
 
+/// Pauses may follow one another; whoever asks is answered.
+const LONGEST_HELD: Duration = Duration::from_secs(1);
+
 /// The shortest sleep.
 const SHORTEST: Duration = Duration::from_millis(1);
 
@@ -63,6 +66,10 @@ pub(crate) struct Driver<R> {
     announcements: mpsc::Receiver<Announced>,
     announcer: mpsc::Sender<Announced>,
     flood: Arc<Flood>,
+    /// Who has asked how things are just after a pause.
+    held: Vec<Command>,
+    /// Since when the first of them waits.
+    held_since: Instant,
     /// Until when we are known to have run, or to have had nothing to do.
     ran_until: Instant,
 }
@@ -114,6 +121,8 @@ impl<R: Runtime> Driver<R> {
             announcements,
             announcer,
             flood: Arc::default(),
+            held: Vec::new(),
+            held_since: now.instant,
             ran_until: now.instant,
         }
     }
@@ -125,6 +134,8 @@ impl<R: Runtime> Driver<R> {
             let now = self.now().instant;
             // What is due and waits for something else must not keep us busy.
             let alarm = self.engine.alarm(now).max(now + SHORTEST);
+            let held = self.holds_until().filter(|_| !self.held.is_empty());
+            let alarm = held.map_or(alarm, |until| until.clamp(now, alarm));
             let tick = self.engine.awaits_answers().then(|| now + TICK);
             let tick = tick.filter(|tick| *tick < alarm);
             let next = tokio::select! {
@@ -150,16 +161,33 @@ impl<R: Runtime> Driver<R> {
             self.ran_until = Instant::now().min(tick.unwrap_or(alarm));
             match next {
                 Next::Tick => {}
-                Next::Command(command) => self.on_command(command),
+                Next::Command(command) => {
+                    if self.held.is_empty() {
+                        self.held_since = Instant::now();
+                    }
+                    self.held.push(command);
+                }
                 Next::Input(input) => {
                     self.step(input);
                     self.take_in_more();
+                }
+            }
+            let now = self.now().instant;
+            if self.holds_until().is_none_or(|until| now >= until) {
+                for command in std::mem::take(&mut self.held) {
+                    self.on_command(command);
                 }
             }
             while let Some(ended) = self.tasks.try_join_next() {
                 end_with(ended);
             }
         }
+    }
+
+    /// Until when those who have asked are not answered.
+    fn holds_until(&self) -> Option<Instant> {
+        let until = self.engine.holds_until()?;
+        Some(until.min(self.held_since + LONGEST_HELD))
     }
 
     fn take_in_more(&mut self) {

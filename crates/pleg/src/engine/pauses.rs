@@ -15,6 +15,10 @@ use tokio::time::Instant;
 /// How many pauses are remembered. What is judged by its age is judged after seconds.
 const REMEMBERED: usize = 64;
 
+/// For so long after a pause nobody who asks is answered: what has happened meanwhile waits in sockets,
+/// and is taken in first. A probe waits for a second.
+const HELD: Duration = Duration::from_millis(500);
+
 /// The pauses that have ended.
 #[derive(Debug, Default)]
 pub(crate) struct Pauses {
@@ -58,6 +62,11 @@ impl Pauses {
             looked.is_some_and(|looked| looked >= waking.since) || now >= waking.until
         });
         self.waking.is_none()
+    }
+
+    /// Until when nobody is answered, if what was answered in a pause may still have to be taken in.
+    pub(crate) fn holds_until(&self) -> Option<Instant> {
+        self.waking.as_ref().map(|waking| waking.since + HELD)
     }
 
     /// When we judge again at the latest, if not yet.

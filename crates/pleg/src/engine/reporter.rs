@@ -145,6 +145,12 @@ impl Key {
         }
     }
 
+    /// Whether single calls are to blame.
+    fn is_of_calls(&self) -> bool {
+        let reason = self.reason;
+        reason.blames() || reason == Reason::InspectionsFail
+    }
+
     /// How bad it is: what is worse is told at once.
     fn severity(&self) -> (HealthState, u8) {
         (self.state, self.reason.severity())
@@ -176,7 +182,15 @@ impl Reporter {
         now: Moment,
     ) -> Option<HealthReport> {
         let instant = now.instant;
-        let verdict = assess(coverage, instant, self.threshold);
+        let verdict = match assess(coverage, instant, self.threshold) {
+            // What fails is told at once where it has hung, or something has failed, before.
+            (HealthState::Healthy, _)
+                if self.told.is_of_calls() && !coverage.failing.is_empty() =>
+            {
+                (HealthState::Degraded, Reason::InspectionsFail)
+            }
+            verdict => verdict,
+        };
         let key = Key::of(coverage, verdict, instant);
         let better = key.severity() < self.told.severity();
         if !better {
@@ -231,7 +245,7 @@ impl Reporter {
                 }
                 // Where pods change all the time one round follows the other, and some are being
                 // inspected whenever one looks.
-                (_, reason) if reason.blames() => seen.has_missed,
+                (told, reason) if reason.blames() => key.state != told && seen.has_missed,
                 _ => !seen.is_settled && (seen.has_missed || !is_seen_since(since)),
             };
             if !lasted || waits {

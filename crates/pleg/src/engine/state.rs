@@ -184,6 +184,16 @@ impl Engine {
         self.relister.slept(time, now);
         let settles = self.relister.standing().overdue_after();
         self.pauses.ended(time, settles, now);
+        // Whoever asks now is answered once this has come. Where one short pause follows the other
+        // there is no time for more relists than usual.
+        if time >= self.config.relist_period {
+            self.relister.hurry(now);
+        }
+    }
+
+    /// Until when nobody is told how things are, since we have just woken up.
+    pub(crate) fn holds_until(&self) -> Option<Instant> {
+        self.pauses.holds_until()
     }
 
     /// Whether any call is outstanding.

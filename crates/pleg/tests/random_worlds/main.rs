@@ -86,6 +86,10 @@ const FAILS_FOR_A_MOMENT: Duration = Duration::from_millis(12_500);
 const WINDOW: usize = 64;
 const MOST: usize = 256;
 
+/// A verdict that blames somebody is held for three seconds at most, unless a pod that nobody is to
+/// blame for is still to be inspected.
+const BLAMED_IN_VAIN: Duration = Duration::from_secs(5);
+
 /// For how long a runtime may be called unreachable that is back: until the next relist, while
 /// `Version` and then a list hang, and while a relapse is held to be likely.
 const KNOWN_TO_BE_BACK: Duration = Duration::from_millis(8500);
@@ -147,6 +151,8 @@ struct World {
     kernel: bool,
     /// What was said to be seen last.
     last_seen: Option<WallTime>,
+    /// Since when the reason blames a container, and none is named.
+    blames_nobody: Option<Instant>,
     /// When the bystander's present container died, and which it was.
     bystander: Option<(Instant, Id)>,
 }
@@ -171,6 +177,7 @@ impl World {
             away: None,
             past: Past::default(),
             last_seen: None,
+            blames_nobody: None,
             bystander: None,
         }
     }
@@ -533,6 +540,14 @@ impl World {
             assert!(back < Some(KNOWN_TO_BE_BACK), "it is back since {back:?}");
             assert!(back.is_some(), "it was never away");
         }
+
+        let blames_nobody = health.reason == Reason::ContainerStuck
+            && stuck.is_empty()
+            && !health.message.contains(" yet to be inspected");
+        let since = self.blames_nobody.filter(|_| blames_nobody);
+        self.blames_nobody = since.or(blames_nobody.then(Instant::now));
+        let for_long = since.is_some_and(|since| since.elapsed() > BLAMED_IN_VAIN);
+        assert!(!for_long, "blames nobody: {}", health.message);
 
         if health.state == HealthState::Healthy {
             let there = |id: &Id| {

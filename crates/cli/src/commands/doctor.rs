@@ -11,11 +11,12 @@ use causes::Cause;
 use clap::Args;
 use cri::Endpoint;
 use doctor::bundle::{self, NoPlace};
+use doctor::collect::agent::was_answered;
 use doctor::collect::helper::{self, Helper, Helpers};
 use doctor::collect::host::{self, Host};
 use doctor::collect::probes::{Asking, collect};
 use doctor::diagnosis::{Diagnosis, NodeVerdict, diagnose};
-use doctor::facts::probes::{GuardFacts, ProbeReport};
+use doctor::facts::probes::{End, GuardFacts, Probe, ProbeReport};
 use doctor::facts::{HostFacts, NodeFacts, ProbeFacts};
 use pleg::model::status::PodStatus;
 use pleg::model::wall_time::system_clock;
@@ -37,6 +38,10 @@ const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
 /// How long collecting may take from the start on, with all that blocks; of 30 seconds in
 /// all the rest is the bundle's.
 const COLLECTING: Duration = Duration::from_secs(25);
+
+/// What is left of that must suffice for a second look, if what an agent had waited for is answered
+/// meanwhile: a fault that has ended is no ground to kill anybody.
+const SECOND_LOOK: Duration = Duration::from_secs(12);
 
 /// How long reading the runtime's folders may take.
 const READING: Duration = Duration::from_secs(3);
@@ -212,36 +217,96 @@ pub async fn look(endpoint: Endpoint, agent: PathBuf) -> anyhow::Result<(NodeFac
     Ok((facts, diagnosis))
 }
 
+/// An agent on the node, and what it has answered.
+struct Asked {
+    client: AgentClient,
+    status: StatusReport,
+    pods: Vec<PodStatus>,
+    at: Instant,
+}
+
+/// Whom a call is left to that an agent waits for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum LeftTo {
+    Agent,
+    Nobody,
+}
+
 async fn facts(what: What, until: Instant) -> anyhow::Result<NodeFacts> {
-    let taken = system_clock()();
     // Before anything else: later even starting a process may block.
     let helpers = helpers()?;
+    let (mut facts, asked) = look_once(&what, helpers, LeftTo::Agent, until).await?;
+    let Some(asked) = asked else {
+        return Ok(facts);
+    };
+    let now = asked.client.status().await.ok();
+    let ago = asked.at.elapsed();
+    let is_over = |probe: &Probe| match &now {
+        Some(now) => was_answered(probe, ago, now),
+        None => probe.by_agent && probe.end == End::Hung,
+    };
+    if !facts.probes.calls.iter().any(is_over) {
+        return Ok(facts);
+    }
+    if Instant::now() + SECOND_LOOK > until {
+        facts.probes.calls.retain(|probe| !is_over(probe));
+        return Ok(facts);
+    }
+    tracing::info!("what the agent waited for has been answered: looking once more");
+    let helpers = Helpers::threads(HELPERS)?;
+    let (facts, _) = look_once(&what, helpers, LeftTo::Nobody, until).await?;
+    Ok(facts)
+}
+
+async fn look_once(
+    what: &What,
+    helpers: Helpers,
+    left_to: LeftTo,
+    until: Instant,
+) -> anyhow::Result<(NodeFacts, Option<Asked>)> {
+    let taken = system_clock()();
     let probes = async {
         let endpoint = what.endpoint.clone();
-        let agent = match AgentClient::find(&what.agent, endpoint.as_ref()).await? {
+        let asked = match AgentClient::find(&what.agent, endpoint.as_ref()).await? {
             // One that goes meanwhile is done without.
-            Some((agent, status)) => agent.pods().await.ok().map(|pods| {
-                let pods = pods.into_iter().map(|pod| pod.status);
-                (status, pods.collect())
-            }),
+            Some((client, status)) => {
+                let at = Instant::now();
+                client.pods().await.ok().map(|pods| Asked {
+                    pods: pods.into_iter().map(|pod| pod.status).collect(),
+                    client,
+                    status,
+                    at,
+                })
+            }
             None => None,
         };
         // The folder of the socket may be closed to us, and an agent knows what is in it. And of the
         // endpoint of a guard, the process and the folders are the guard's, not the runtime's.
-        let its = agent
+        let its = asked
             .as_ref()
-            .and_then(|(status, _)| status.runtime.endpoint.parse().ok());
-        match its.or(endpoint) {
-            Some(endpoint) => Ok(probes(endpoint, agent, &what, until).await),
-            None => anyhow::Ok(ProbeFacts::default()),
-        }
+            .and_then(|asked| asked.status.runtime.endpoint.parse().ok());
+        let agent = asked.as_ref().map(|asked| {
+            let mut status = asked.status.clone();
+            if left_to == LeftTo::Nobody {
+                status.in_flight.clear();
+                status.stuck.clear();
+            }
+            (status, asked.pods.clone())
+        });
+        let probes = match its.or(endpoint) {
+            Some(endpoint) => probes(endpoint, agent, what, until).await,
+            None => ProbeFacts::default(),
+        };
+        anyhow::Ok((probes, asked))
     };
     let (probes, host) = tokio::join!(probes, machine(helpers, until));
-    Ok(NodeFacts {
+    let (probes, asked) = probes?;
+    let facts = NodeFacts {
         taken,
-        probes: probes?,
+        probes,
         host,
-    })
+    };
+    Ok((facts, asked))
 }
 
 /// The work of a helper, which is this program started once more.

@@ -1,6 +1,8 @@
 //! What an agent on the node reports about the runtime: the calls that it waits for and, if the
 //! doctor may not call the runtime itself, how the runtime answered.
 
+use std::time::Duration;
+
 use causes::finding::PodName;
 use pleg::model::id::Id;
 use pleg::model::status::PodStatus;
@@ -11,6 +13,9 @@ use pleg::runtime::{CALLS, CallError, Rpc, RuntimeVersion};
 use super::patience;
 use super::targets::{MAX_SENTENCE_CHARS, bounded, bounded_error, pod_name};
 use crate::facts::probes::{AgentsWord, End, GuardFacts, Probe};
+
+/// By how much the age of a call may differ from what it was and the time since, in seconds.
+const MADE_AGAIN: f64 = 1.0;
 
 /// The calls that it waits for, each with its id.
 pub(super) fn hung(status: &StatusReport, pods: &[PodStatus]) -> Vec<(Probe, Option<Id>)> {
@@ -30,6 +35,21 @@ pub(super) fn hung(status: &StatusReport, pods: &[PodStatus]) -> Vec<(Probe, Opt
         (probe, call.id.clone())
     });
     hung.collect()
+}
+
+/// Whether a call that the agent waited for when it was asked, so long ago, has been answered since, as
+/// it says now.
+pub fn was_answered(probe: &Probe, ago: Duration, now: &StatusReport) -> bool {
+    if !probe.by_agent || probe.end != End::Hung {
+        return false;
+    }
+    let mut calls = now.in_flight.iter();
+    !calls.any(|call| {
+        let id = call.id.as_ref().map(|id| bounded(id.as_str()));
+        // One that was made again since is younger.
+        let age = probe.seconds + ago.as_secs_f64() - MADE_AGAIN;
+        (call.call, id) == (probe.call, probe.id.clone()) && call.age_seconds >= age
+    })
 }
 
 /// The guard in its process, if there is one.

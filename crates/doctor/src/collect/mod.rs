@@ -13,12 +13,12 @@
 //!     \-- what may block in the kernel: helper, a process started beforehand
 //! ```
 
+pub mod agent;
 pub mod helper;
 pub mod host;
 pub mod probes;
 pub mod task_folder;
 
-mod agent;
 mod answers;
 mod ended;
 mod kubelet;

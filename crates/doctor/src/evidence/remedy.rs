@@ -8,8 +8,8 @@ use causes::finding::Finding;
 
 use super::shims::Shim;
 use super::who::{go, short};
-use crate::facts::host::Process;
 use crate::facts::host::process::is_of_freezer;
+use crate::facts::host::{FrozenCgroup, Process};
 use crate::facts::probes::{Probe, ProbeFacts};
 
 /// A runc that has run for longer is stuck: it normally takes less than a second.
@@ -42,6 +42,16 @@ pub(crate) fn resume_daemon(daemon: &Process) -> String {
          stopped it (a debugger, a snapshot, SIGSTOP)",
         daemon.pid
     )
+}
+
+/// How to thaw a control group.
+pub(crate) fn thaw(group: &FrozenCgroup) -> String {
+    format!("thaw it with `echo {} > {}`", group.thaw, group.file)
+}
+
+/// Whether it was stopped at the first of two looks, and had been resumed by the second.
+fn was_resumed(process: &Process) -> bool {
+    !process.is_stopped() && process.waits().any(|function| function == "do_signal_stop")
 }
 
 /// Whether a debugger has stopped it, which alone can let it go on.
@@ -147,6 +157,11 @@ fn advice(shim: &Shim, probes: &ProbeFacts) -> String {
              restarted. If that does not help, run `kill -KILL {pid}`: only this pod is lost"
         ),
         _ if shim.process.is_stopped() => resume_shim(shim),
+        _ if was_resumed(shim.process) => format!(
+            "run `pleg doctor` again: the {} was stopped when the look began, and has been \
+             resumed; kill nothing before that",
+            shim.role()
+        ),
         (Some(runc), _) => format!(
             "run `kill -CONT{stopped}` to resume the stopped {}, for which the others wait",
             runc.comm
@@ -311,6 +326,18 @@ mod tests {
         );
         let old = first_advice(node(22.0));
         assert!(old.starts_with("run `kill -KILL 200`"), "{old}");
+    }
+
+    #[test]
+    fn a_shim_that_was_resumed_while_the_doctor_looked_is_not_to_be_killed() {
+        let resumed = hung("containerd", "1.7.24")
+            .shim(99, false, &["c1"])
+            .waiting_in(99, "do_signal_stop");
+        let advice = first_advice(resumed);
+        assert!(
+            advice.contains("`pleg doctor` again") && !advice.contains("KILL"),
+            "{advice}"
+        );
     }
 
     #[test]

@@ -101,6 +101,13 @@ impl HostFacts {
             .find(|process| process.pid == pid)
     }
 
+    /// The frozen control group that a process is in, if it is in one as far as they could be read.
+    pub fn frozen_group(&self, process: &Process) -> Option<&FrozenCgroup> {
+        let path = process.cgroup("freezer")?;
+        let mut groups = self.cgroups.frozen.value()?.iter();
+        groups.find(|group| process::is_within(path, &group.path))
+    }
+
     /// The child processes of this one.
     pub fn children(&self, pid: u32) -> impl Iterator<Item = &Process> {
         self.all_processes()

@@ -9,6 +9,7 @@ use super::Opinion;
 use super::opinion::finding;
 use crate::evidence::lack::{lack, lack_of_groups};
 use crate::evidence::owner::{culprit, of_cgroup};
+use crate::evidence::remedy::thaw;
 use crate::facts::NodeFacts;
 use crate::facts::host::process::{is_of_freezer, is_within};
 use crate::facts::host::{FrozenCgroup, HostFacts, Process};
@@ -24,7 +25,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         .all_processes()
         .iter()
         .filter(|process| process.is_runc_init() || process.is_runc())
-        .filter_map(|process| stuck(process, known.map(Vec::as_slice)))
+        .filter_map(|process| stuck(process, host))
         .collect();
     let left: Vec<_> = frozen
         .iter()
@@ -35,14 +36,10 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     Opinion::of(findings, [lack_of_groups(host), lack(&host.cgroups.frozen)])
 }
 
-/// `frozen` is `None` if the cgroups could not be read.
-fn stuck(process: &Process, frozen: Option<&[FrozenCgroup]>) -> Option<Finding> {
-    let path = process.cgroup("freezer");
-    let looked_at = path.zip(frozen);
-    let group = looked_at.and_then(|(path, frozen)| {
-        let mut groups = frozen.iter();
-        groups.find(|group| is_within(path, &group.path))
-    });
+fn stuck(process: &Process, host: &HostFacts) -> Option<Finding> {
+    let is_read = host.cgroups.frozen.value().is_some();
+    let looked_at = process.cgroup("freezer").filter(|_| is_read);
+    let group = host.frozen_group(process);
     let mut threads = process.threads.iter();
     let refrigerated = threads.find(|thread| thread.still && thread.functions().any(is_of_freezer));
     if group.is_none() && refrigerated.is_none() {
@@ -109,10 +106,6 @@ fn look(process: &Process) -> Option<String> {
         "check whether it is frozen with `cat /sys/fs/cgroup/{file}`; if that prints {frozen}, \
          thaw it with `echo {thaw} > /sys/fs/cgroup/{file}`"
     ))
-}
-
-fn thaw(group: &FrozenCgroup) -> String {
-    format!("thaw it with `echo {} > {}`", group.thaw, group.file)
 }
 
 /// A frozen cgroup of a pod without a runc process in it: paused on purpose, or left frozen.

@@ -10,7 +10,7 @@ use super::Opinion;
 use crate::evidence::lack::NOT_PROBED;
 use crate::evidence::owner::culprit;
 use crate::evidence::plugins::is_any_old;
-use crate::evidence::remedy::resume_daemon;
+use crate::evidence::remedy::{resume_daemon, thaw};
 use crate::evidence::who::{go, stacks, unanswered};
 use crate::facts::NodeFacts;
 use crate::facts::probes::{End, MAX_SINGLED_OUT, Outcome, Probe, ProbeFacts};
@@ -129,7 +129,13 @@ fn silent(facts: &NodeFacts, version: &Probe) -> Finding {
     let at = &facts.probes.endpoint;
     let listener = facts.runtime_process();
     let stopped = listener.filter(|process| process.is_stopped());
+    let frozen = listener.and_then(|process| facts.host.frozen_group(process));
     let (confidence, sentence) = match (stopped, listener) {
+        (_, Some(who)) if frozen.is_some() => {
+            let who = who.label();
+            let sentence = format!("the container runtime {who} is frozen: every call hangs");
+            (Confidence::Certain, sentence)
+        }
         (Some(who), _) => {
             let who = who.label();
             let sentence = format!("the container runtime {who} is stopped: every call hangs");
@@ -157,7 +163,11 @@ fn silent(facts: &NodeFacts, version: &Probe) -> Finding {
             .evidence
             .push(format!("{} {}", who.label(), who.doing()));
     }
-    if let Some(who) = stopped {
+    if let Some(group) = frozen {
+        let (file, state) = (&group.file, &group.state);
+        finding.evidence.push(format!("{file} contains {state}"));
+        finding.advise_first(thaw(group));
+    } else if let Some(who) = stopped {
         finding.advise_first(resume_daemon(who));
     }
     finding
@@ -354,7 +364,8 @@ fn finding(facts: &NodeFacts, confidence: Confidence, sentence: String) -> Findi
 mod tests {
     use super::*;
     use crate::facts::Fact;
-    use crate::facts::host::{Listener, UnixSockets};
+    use crate::facts::host::process::CgroupPath;
+    use crate::facts::host::{FrozenCgroup, Listener, UnixSockets};
     use crate::node::{found, node};
     use causes::finding::Verdict;
 
@@ -412,6 +423,36 @@ mod tests {
         assert_eq!(findings[0].confidence, Confidence::Certain);
         assert!(findings[0].sentence.contains("containerd (812) is stopped"));
         assert!(findings[0].advice[0].contains("kill -CONT 812"));
+    }
+
+    #[test]
+    fn a_runtime_whose_control_group_is_frozen_is_to_be_thawed() {
+        let mut facts = node("containerd", "1.7.24")
+            .call(Rpc::Version, Outcome::Hung, 2.0)
+            .listener(812, "containerd", 'D')
+            .facts();
+        let mut processes = facts.host.all_processes().to_vec();
+        for process in &mut processes {
+            process.cgroups = vec![CgroupPath {
+                controllers: "freezer".to_owned(),
+                path: "/system.slice/containerd.service".to_owned(),
+            }];
+        }
+        facts.host.processes = Fact::known(processes, "/proc");
+        let group = |path: &str| FrozenCgroup {
+            path: path.to_owned(),
+            file: format!("/sys/fs/cgroup/freezer{path}/freezer.state"),
+            state: "FROZEN".to_owned(),
+            thaw: "THAWED".to_owned(),
+        };
+        facts.host.cgroups.frozen = Fact::known(vec![group("/system.slice")], "freezer");
+        let findings = found(judge(&facts));
+        assert!(findings[0].sentence.contains("containerd (812) is frozen"));
+        let thaw = "echo THAWED > /sys/fs/cgroup/freezer/system.slice/freezer.state";
+        assert!(findings[0].advice[0].contains(thaw), "{findings:?}");
+        facts.host.cgroups.frozen = Fact::known(vec![group("/kubepods/pod1")], "freezer");
+        let other = &found(judge(&facts))[0];
+        assert!(other.sentence.contains("does not answer any call"));
     }
 
     #[test]

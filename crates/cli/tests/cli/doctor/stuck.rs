@@ -43,6 +43,30 @@ fn under_the_status_lock_the_culprit_is_named_by_what_an_agent_knows() {
     assert!(runtime.sim.most_outstanding() <= statuses + 8);
 }
 
+#[test]
+fn a_fault_that_ends_while_the_doctor_looks_is_no_ground_to_kill_anybody() {
+    let runtime = three_pods();
+    let agent = Agent::watching(&runtime.endpoint());
+    agent.wait_healthy();
+    runtime.sim.status_lock("b", "y");
+    agent.wait("/v1/status", |answer| {
+        answer.json()["stuck"].as_array().unwrap().len() >= 2
+    });
+    let path = runtime.path();
+    let args = ["doctor", "-r", &path, "--agent", &agent.socket];
+    let args = [&args[..], &ALONE[2..], &["-o", "json"]].concat();
+    let looking = Pleg::new(&args).start();
+    std::thread::sleep(Duration::from_millis(400));
+    runtime.sim.status_unlock("b", "y");
+    let ended = looking.end(Duration::from_secs(40));
+    assert_eq!(
+        causes(&ended.value()),
+        Vec::<String>::new(),
+        "{}",
+        ended.out
+    );
+}
+
 fn by_nobody(runtime: &FakeRuntime, agent: &str, more: &[&str]) -> Option<Ended> {
     let path = runtime.path();
     let args = ["doctor", "-r", &path, "--agent", agent];

@@ -15,6 +15,7 @@ use super::told::{MAX_KERNEL_STACKS, Told};
 use crate::goroutines::{ProfileReader, StackReader};
 use crate::kernel::KernelStackReader;
 use crate::kind::Kind;
+use crate::line::pasted::Pasted;
 use crate::line::stamp::{Calendar, Stamp};
 use crate::metrics::Exposition;
 use crate::output::OutputReader;
@@ -55,6 +56,7 @@ pub(super) struct Input {
     pub(super) gone: Gone,
     pub(super) services: Services,
     pub(super) stalls: Stalls,
+    pub(super) pasted: Pasted,
     pub(super) alikes: Alikes,
     /// A failure to update the node status was recorded.
     pub(super) lost_api_server: bool,
@@ -87,6 +89,7 @@ impl Input {
             gone: Gone::default(),
             services: Services::default(),
             stalls: Stalls::default(),
+            pasted: Pasted::default(),
             alikes: Alikes::default(),
             lost_api_server: false,
             readiness: Readiness::default(),

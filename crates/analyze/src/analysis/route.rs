@@ -26,14 +26,15 @@ impl Input {
     pub(super) fn line(&mut self, raw: &[u8], cut: bool, signs: &Signs, told: &mut Told) {
         self.lines += 1;
         self.first = self.first.or(self.last);
-        match memchr::memchr(ESCAPE, raw) {
-            Some(_) => self.plain_line(&without_colours(raw), cut, signs, told),
-            None => self.plain_line(raw, cut, signs, told),
-        }
+        let plain = match memchr::memchr(ESCAPE, raw) {
+            Some(_) => without_colours(raw),
+            None => raw.into(),
+        };
+        let line = self.pasted.clean(bare(&plain));
+        self.plain_line(&line, cut, signs, told);
     }
 
-    fn plain_line(&mut self, raw: &[u8], cut: bool, signs: &Signs, told: &mut Told) {
-        let line = bare(raw);
+    fn plain_line(&mut self, line: &[u8], cut: bool, signs: &Signs, told: &mut Told) {
         if !cut && self.line_of_dump(line, told) {
             return;
         }
@@ -317,8 +318,7 @@ impl Input {
 
     /// Dumps, profiles, kernel stacks, listings and metrics.
     fn structured(&mut self, carried: &Carried, told: &mut Told) -> bool {
-        let body = quoted::without_entities(carried.body);
-        let text = lossy(&body);
+        let text = lossy(carried.body);
         let text = text.trim_end();
         if text.is_empty() {
             self.stacks.line("", self.lines, "");

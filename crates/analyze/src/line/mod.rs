@@ -17,6 +17,7 @@
 
 pub(crate) mod forms;
 pub mod klog;
+pub(crate) mod pasted;
 pub mod prefix;
 pub mod quoted;
 pub mod stamp;

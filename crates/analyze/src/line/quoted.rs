@@ -82,7 +82,12 @@ pub fn without_entities(line: &[u8]) -> Cow<'_, [u8]> {
         (b"&#43;", b'+'),
         (b"&nbsp;", b' '),
     ];
-    if memchr::memchr(b'&', line).is_none() {
+    let begins = |at: usize| {
+        ENTITIES
+            .iter()
+            .any(|(entity, _)| line[at..].starts_with(entity))
+    };
+    if !memchr::memchr_iter(b'&', line).any(begins) {
         return Cow::Borrowed(line);
     }
     let mut plain = Vec::with_capacity(line.len());

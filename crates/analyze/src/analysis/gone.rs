@@ -110,11 +110,12 @@ const STARTS: &str = "Waiting for cri connection: ";
 const MAX_START: i64 = 30 * SECOND;
 
 /// Messages of every start, of other servers, and of errors that are not failed connections.
-const OTHERS: [&str; 11] = [
+const OTHERS: [&str; 12] = [
     // The API server, or the agent of a CNI plugin: runtimes listen on sockets and pipes.
     "dial tcp ",
     // cAdvisor looks for each runtime when it starts, and most nodes have one.
     "nable to connect to Docker: ",
+    "nable to connect to CRI-O api service: ",
     "2562047h47m16",
     "yet to be successful",
     "may not have completed yet",

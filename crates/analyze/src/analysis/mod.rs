@@ -45,6 +45,7 @@ mod services;
 mod stalls;
 mod told;
 mod unexplained;
+mod unwrap;
 
 use std::sync::Arc;
 
@@ -64,6 +65,7 @@ use crate::signs::Signs;
 use causes::finding::{Finding, Verdict};
 use input::Input;
 use told::Told;
+use unwrap::Unwrap;
 
 /// An input, and what was read of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -203,6 +205,7 @@ pub struct Analyzer {
 #[derive(Debug)]
 pub struct Reading {
     signs: Arc<Signs>,
+    unwrap: Unwrap,
     input: Input,
     told: Told,
 }
@@ -216,6 +219,7 @@ impl Reading {
     pub fn begin(path: &str, latest: WallTime, signs: Arc<Signs>) -> Self {
         Self {
             signs,
+            unwrap: Unwrap::default(),
             input: Input::new(path, latest),
             told: Told::default(),
         }
@@ -223,11 +227,22 @@ impl Reading {
 
     /// Adds its next line; `cut` is set if the line was longer and the rest is missing.
     pub fn line(&mut self, line: &[u8], cut: bool) {
-        self.input.line(line, cut, &self.signs, &mut self.told);
+        let (input, signs, told) = (&mut self.input, &self.signs, &mut self.told);
+        if cut {
+            // No terminal is that wide.
+            self.unwrap
+                .end(&mut |line, of| input.lines(line, of, false, signs, told));
+            return input.lines(line, 1, true, signs, told);
+        }
+        let mut each = |line: &[u8], of| input.lines(line, of, false, signs, told);
+        self.unwrap.line(line, &mut each);
     }
 
     /// Ends the input, possibly because of a read error.
     pub fn end(mut self, error: Option<String>) -> Read {
+        let (input, signs, told) = (&mut self.input, &self.signs, &mut self.told);
+        self.unwrap
+            .end(&mut |line, of| input.lines(line, of, false, signs, told));
         self.input.end(error, &mut self.told);
         Read(self.told)
     }

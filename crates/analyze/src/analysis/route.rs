@@ -22,8 +22,20 @@ const MAX_DEPTH: u8 = 2;
 const MAX_WRAPPED: usize = 200;
 
 impl Input {
-    /// Reads the next line.
-    pub(super) fn line(&mut self, raw: &[u8], cut: bool, signs: &Signs, told: &mut Told) {
+    /// Reads the next line, which was wrapped into so many.
+    pub(super) fn lines(
+        &mut self,
+        line: &[u8],
+        of: u64,
+        cut: bool,
+        signs: &Signs,
+        told: &mut Told,
+    ) {
+        self.line(line, cut, signs, told);
+        self.lines += of - 1;
+    }
+
+    fn line(&mut self, raw: &[u8], cut: bool, signs: &Signs, told: &mut Told) {
         self.lines += 1;
         self.first = self.first.or(self.last);
         let plain = match memchr::memchr(ESCAPE, raw) {

@@ -155,7 +155,7 @@ fn behind_path(line: &[u8]) -> Option<&[u8]> {
 }
 
 /// Whether this is how a line of a log begins.
-fn begins_log_line(line: &[u8]) -> bool {
+pub(crate) fn begins_log_line(line: &[u8]) -> bool {
     let is_uptime = matches!(line, [b'[', b' ' | b'0'..=b'9', ..]);
     klog::begins(line)
         || is_uptime

@@ -256,6 +256,13 @@ pub(super) const SIGNS: &[Sign] = &[
         CniPluginHang,
         Medium,
     ),
+    // Multus, which asks its daemon on the node.
+    sign(
+        "Daemon not reachable over socketfile",
+        Kubelet,
+        CniPluginHang,
+        Medium,
+    ),
     // Multus: the plugin of the default network has not said that it is ready.
     sign(
         "waiting for readinessindicatorfile",

@@ -250,6 +250,21 @@ pub(super) const SIGNS: &[Sign] = &[
     )
     .with(&["service[cri]", "service[containerd]"])
     .lines(2),
+    // A shim that is written in Rust, of what the process of its sandbox answers.
+    sign(
+        "containerd.task.v2.Task/State got error timed out",
+        Runtime,
+        ShimUnresponsive,
+        Medium,
+    )
+    .lines(2),
+    // dockerd, whose containerd has gone.
+    sign(
+        "Waiting for containerd to be ready to restart event processing",
+        Runtime,
+        RuntimeUnresponsive,
+        Low,
+    ),
     // runc, of systemd's answer.
     sign(
         "completion signal from dbus. Continuing",

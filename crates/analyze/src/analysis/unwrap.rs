@@ -1,0 +1,196 @@
+//! Lines of a log that a terminal has wrapped: each that is too long goes on in the next one, and
+//! nothing marks that but the width.
+//!
+//! ```text
+//!   Jun 05 14:08:31 node kubelet[1902]: E0605 14:08:31.740213    1902 remote_runt     <- the width
+//!   ime.go:222] "StopPodSandbox from runtime service failed" err="rpc error: code     <- the width
+//!    = DeadlineExceeded desc = context deadline exceeded"
+//! ```
+//!
+//! Whether there is such a width shows the beginning of the input. Only what begins as a line of a log
+//! goes on: the rows of tables are cut at the width, and each is its own.
+
+use crate::line::pasted::begins_log_line;
+
+/// So much of an input is looked at.
+const LOOKED_AT: usize = 64 << 10;
+/// Nobody's terminal is narrower or wider.
+const WIDTHS: std::ops::RangeInclusive<usize> = 60..=320;
+/// One line may be as long by chance, and of wrapped ones some may be.
+const MIN_WRAPPED: usize = 2;
+const MOST_WRAPPED: usize = 4;
+
+/// The lines of one input, as they were before they were wrapped.
+#[derive(Debug)]
+pub(super) enum Unwrap {
+    /// The beginning of it.
+    Looking { held: Vec<Vec<u8>>, bytes: usize },
+    /// No line was wrapped.
+    Plain,
+    /// Lines were wrapped at this width; the last one may go on.
+    Wrapped {
+        width: usize,
+        pending: Option<Joined>,
+    },
+}
+
+/// A line, and how many it was wrapped into.
+#[derive(Debug, Default)]
+pub(super) struct Joined {
+    pub(super) line: Vec<u8>,
+    pub(super) of: u64,
+    /// Its last part is as long as the terminal is wide.
+    is_full: bool,
+}
+
+impl Default for Unwrap {
+    fn default() -> Self {
+        Self::Looking {
+            held: Vec::new(),
+            bytes: 0,
+        }
+    }
+}
+
+impl Unwrap {
+    /// Takes the next line, and gives on what is complete.
+    pub(super) fn line(&mut self, line: &[u8], each: &mut impl FnMut(&[u8], u64)) {
+        match self {
+            Self::Plain => each(line, 1),
+            Self::Looking { held, bytes } => {
+                held.push(line.to_vec());
+                *bytes += line.len();
+                if *bytes > LOOKED_AT {
+                    self.decide(each);
+                }
+            }
+            Self::Wrapped { width, pending } => {
+                let length = characters(line);
+                let goes_on = pending.take_if(|it| it.is_full && !begins_log_line(line));
+                if let Some(before) = pending.take() {
+                    each(&before.line, before.of);
+                }
+                let joined = match goes_on {
+                    Some(before) => Joined {
+                        line: [&before.line, line].concat(),
+                        of: before.of + 1,
+                        is_full: length == *width,
+                    },
+                    None => Joined {
+                        line: line.to_vec(),
+                        of: 1,
+                        is_full: length == *width && begins_log_line(line),
+                    },
+                };
+                *pending = Some(joined);
+            }
+        }
+    }
+
+    /// Gives on what was kept back.
+    pub(super) fn end(&mut self, each: &mut impl FnMut(&[u8], u64)) {
+        self.decide(each);
+        if let Self::Wrapped { pending, .. } = self
+            && let Some(last) = pending.take()
+        {
+            each(&last.line, last.of);
+        }
+    }
+
+    fn decide(&mut self, each: &mut impl FnMut(&[u8], u64)) {
+        let Self::Looking { held, .. } = self else {
+            return;
+        };
+        let held = std::mem::take(held);
+        *self = match width(&held) {
+            Some(width) => Self::Wrapped {
+                width,
+                pending: None,
+            },
+            None => Self::Plain,
+        };
+        for line in held {
+            self.line(&line, each);
+        }
+    }
+}
+
+/// The width at which these lines were wrapped: none is longer, and those that are as long belong to
+/// lines of a log and go on.
+fn width(lines: &[Vec<u8>]) -> Option<usize> {
+    let lengths: Vec<usize> = lines.iter().map(|line| characters(line)).collect();
+    let width = *lengths.iter().max()?;
+    if !WIDTHS.contains(&width) {
+        return None;
+    }
+    let mut is_part = false;
+    let (mut wrapped, mut whole) = (0, 0);
+    for (at, line) in lines.iter().enumerate() {
+        let begins = begins_log_line(line);
+        let is_full = lengths[at] == width;
+        is_part = is_full && (begins || is_part);
+        if !is_full {
+            continue;
+        }
+        let next = lines.get(at + 1);
+        let ends_here = next.is_none_or(|next| next.is_empty() || begins_log_line(next));
+        match is_part && !ends_here {
+            true => wrapped += 1,
+            false => whole += 1,
+        }
+    }
+    (wrapped >= MIN_WRAPPED && whole * MOST_WRAPPED <= wrapped).then_some(width)
+}
+
+fn characters(line: &[u8]) -> usize {
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    line.iter().filter(|byte| **byte & 0xc0 != 0x80).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unwrapped(lines: &[&str]) -> Vec<(String, u64)> {
+        let mut unwrap = Unwrap::default();
+        let mut all = Vec::new();
+        let mut each = |line: &[u8], of| all.push((String::from_utf8_lossy(line).into_owned(), of));
+        for line in lines {
+            unwrap.line(line.as_bytes(), &mut each);
+        }
+        unwrap.end(&mut each);
+        all
+    }
+
+    fn wrapped(line: &str, width: usize) -> Vec<&str> {
+        let parts = line.as_bytes().chunks(width);
+        parts
+            .map(|part| std::str::from_utf8(part).unwrap())
+            .collect()
+    }
+
+    const LINE: &str = "Jun 05 14:08:31 node kubelet[1902]: E0605 14:08:31.740213    1902 \
+                        remote_runtime.go:222] \"StopPodSandbox from runtime service failed\" \
+                        err=\"rpc error: code = DeadlineExceeded desc = context deadline exceeded\"";
+
+    #[test]
+    fn what_a_terminal_has_wrapped_is_one_line_again() {
+        for width in [60, 80, 97] {
+            let mut lines = wrapped(LINE, width);
+            lines.push("E0605 14:08:32.740213    1902 x.go:1] y");
+            let (line, of) = unwrapped(&lines).remove(0);
+            assert_eq!((&*line, of), (LINE, LINE.len().div_ceil(width) as u64));
+            assert_eq!(unwrapped(&lines).len(), 2, "{width}");
+        }
+    }
+
+    #[test]
+    fn what_only_looks_as_if_it_were_wrapped_stays() {
+        let row = "root     1 0.0 0.1 1 2 ? Ss 10:00 0:00 /usr/bin/containerd --config=/etc/x.toml";
+        let whole: Vec<&str> = [LINE; 3].to_vec();
+        for lines in [&[row; 4][..], &whole, &["", "x"]] {
+            let same: Vec<_> = lines.iter().map(|line| ((*line).to_owned(), 1)).collect();
+            assert_eq!(unwrapped(lines), same);
+        }
+    }
+}

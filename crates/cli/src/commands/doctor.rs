@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use agent::{AgentChoice, AgentClient, known_ids, state_directory};
@@ -34,6 +35,9 @@ const HELPERS: usize = 3;
 
 /// From the first look at what moves to the second.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
+
+/// How long the second look and what follows it may take.
+const SECOND_LOOK_TAKES: Duration = Duration::from_secs(9);
 
 /// How long collecting may take from the start on, with all that blocks; of 30 seconds in
 /// all the rest is the bundle's.
@@ -299,7 +303,14 @@ async fn look_once(
         };
         anyhow::Ok((probes, asked))
     };
-    let (probes, host) = tokio::join!(probes, machine(helpers, until));
+    let (called, has_called) = channel();
+    let probes = async {
+        let probes = probes.await;
+        // Nobody listens any more if the machine was given up.
+        let _ = called.send(());
+        probes
+    };
+    let (probes, host) = tokio::join!(probes, machine(helpers, has_called, until));
     let (probes, asked) = probes?;
     let facts = NodeFacts {
         taken,
@@ -337,12 +348,17 @@ fn helpers() -> anyhow::Result<Helpers> {
     }
 }
 
-/// What the machine shows; nothing of it if that takes too long.
-async fn machine(mut helpers: Helpers, until: Instant) -> HostFacts {
+/// What the machine shows; nothing of it if that takes too long. It is looked at for the second time
+/// once the calls `has_called` tells of have ended: who is stopped then is to blame for them.
+async fn machine(mut helpers: Helpers, has_called: Receiver<()>, until: Instant) -> HostFacts {
+    let latest = until - SECOND_LOOK_TAKES;
     let reading = spawn_blocking(move || {
         let wait = || {
             let begun = Instant::now();
             std::thread::sleep(BETWEEN_LOOKS);
+            let left = latest.saturating_duration_since(Instant::now());
+            // An error is as good an end.
+            let _ = has_called.recv_timeout(left);
             begun.elapsed()
         };
         host::collect(&Host::local(), &mut helpers, wait)

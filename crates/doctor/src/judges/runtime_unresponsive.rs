@@ -13,6 +13,7 @@ use crate::evidence::plugins::is_any_old;
 use crate::evidence::remedy::{resume_daemon, thaw};
 use crate::evidence::who::{go, stacks, unanswered};
 use crate::facts::NodeFacts;
+use crate::facts::host::Process;
 use crate::facts::probes::{End, MAX_SINGLED_OUT, Outcome, Probe, ProbeFacts};
 
 mod behind;
@@ -37,7 +38,10 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
             Opinion::Found(vec![all_but_version(facts, version)])
         }
         End::Hung => Opinion::Found(vec![silent(facts, version)]),
-        End::Answered => lists(facts),
+        End::Answered => match facts.runtime_process() {
+            Some(who) if who.is_stopped() => Opinion::Found(vec![stopped_since(facts, who)]),
+            _ => lists(facts),
+        },
     };
     match opinion {
         Opinion::Found(findings) => Opinion::Found(findings.into_iter().map(with_unit).collect()),
@@ -49,6 +53,18 @@ fn all_but_version(facts: &NodeFacts, version: &Probe) -> Finding {
     let sentence = "the container runtime answers other calls, but not Version".to_owned();
     let mut finding = finding(facts, Confidence::Medium, sentence);
     finding.evidence.push(unanswered(version));
+    finding
+}
+
+/// It has answered, and was stopped before the end.
+fn stopped_since(facts: &NodeFacts, who: &Process) -> Finding {
+    let label = who.label();
+    let sentence = format!("the container runtime {label} is stopped: every call hangs");
+    let mut finding = finding(facts, Confidence::High, sentence);
+    let evidence = &mut finding.evidence;
+    evidence.push("it answered Version when it was called first".to_owned());
+    evidence.push(format!("{label} {}", who.doing()));
+    finding.advise_first(resume_daemon(who));
     finding
 }
 
@@ -421,6 +437,14 @@ mod tests {
             .listener(812, "containerd", 'T');
         let findings = found(judge(&facts.facts()));
         assert_eq!(findings[0].confidence, Confidence::Certain);
+        assert!(findings[0].sentence.contains("containerd (812) is stopped"));
+        assert!(findings[0].advice[0].contains("kill -CONT 812"));
+    }
+
+    #[test]
+    fn a_runtime_that_was_stopped_after_it_had_answered_is_not_called_well() {
+        let facts = node("containerd", "1.7.24").listener(812, "containerd", 'T');
+        let findings = found(judge(&facts.facts()));
         assert!(findings[0].sentence.contains("containerd (812) is stopped"));
         assert!(findings[0].advice[0].contains("kill -CONT 812"));
     }

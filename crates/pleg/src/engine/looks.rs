@@ -325,6 +325,9 @@ impl Engine {
         let named: BTreeSet<PodUid> = named.flatten().map(|pod| pod.uid.clone()).collect();
         let is_told = |uid: &PodUid| named.contains(uid) || self.unasked.contains(uid);
         let unseen = self.not_inspected(instant);
+        // Of those that are dead the runtime has not said so yet.
+        let dead = self.processes.dead().map(|(_, pod)| &pod.uid);
+        let unseen = unseen.chain(dead);
         let unseen: BTreeSet<&PodUid> = unseen.filter(|uid| !is_told(uid)).collect();
         let failed = |uid: &PodUid| !is_told(uid) && !unseen.contains(uid);
         let mut uninspected = unseen.len() + self.reader.count_failed(failed);

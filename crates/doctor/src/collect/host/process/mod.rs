@@ -131,9 +131,10 @@ impl Before {
         if now.start != self.start {
             return false;
         }
-        // One that goes on again is not held by anybody.
-        if process.is_stopped() && !is_stopped(now.state) {
+        // One that goes on again is not held by anybody, and one that was stopped since is.
+        if process.is_stopped() != is_stopped(now.state) {
             process.state = now.state;
+            process.wchan.take_if(|_| is_stopped(now.state));
         }
         let hertz = rustix::param::clock_ticks_per_second() as f64;
         let ticks = now.ticks.saturating_sub(self.ticks);
@@ -191,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_is_stopped_only_if_it_is_at_both_looks() {
+    fn a_process_is_stopped_if_it_is_at_the_second_look() {
         let folder = tempfile::tempdir().expect("a folder");
         let host = Host::at(folder.path());
         let task = host.proc.join("42");
@@ -204,7 +205,7 @@ mod tests {
         for (first, second, stopped) in [
             ("T", Some("T"), Some(true)),
             ("T", Some("S"), Some(false)),
-            ("S", Some("T"), Some(false)),
+            ("S", Some("T"), Some(true)),
             ("S", Some("R"), Some(false)),
             // One that has gone since is nobody.
             ("T", None, None),

@@ -1,6 +1,7 @@
 //! The second sample, and all threads of a few processes, which a helper reads later.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -9,7 +10,13 @@ use super::stat::Stat;
 use super::{MAX_THREADS, threads};
 use crate::collect::helper::{Reads, read_all};
 use crate::facts::Missing;
+use crate::facts::host::process::is_stopped;
 use crate::facts::host::{Gaps, Thread};
+
+/// Tools that look at a process stop it for a moment.
+const STOPPED_FOR: Duration = Duration::from_millis(100);
+/// For so many of those that are stopped there is time.
+const MOST_WAITS: usize = 10;
 
 /// What to read again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,9 +74,17 @@ pub(in crate::collect) fn second_look(
     limit: Duration,
 ) -> SecondLook {
     let until = Instant::now() + limit;
+    let waits = AtomicUsize::new(0);
     let outcome = read_all(at, until, move |reads, at: &LookAt| {
         let folder = proc.join(at.pid.to_string());
-        let stat = match Stat::of(reads, &folder) {
+        let mut stat = Stat::of(reads, &folder);
+        if stat.as_ref().is_ok_and(|stat| is_stopped(stat.state))
+            && waits.fetch_add(1, Ordering::Relaxed) < MOST_WAITS
+        {
+            std::thread::sleep(STOPPED_FOR);
+            stat = Stat::of(reads, &folder);
+        }
+        let stat = match stat {
             Ok(stat) => stat,
             Err(Missing::Blocked(_) | Missing::Other(_)) => return None,
             Err(_) => return Some((at.pid, Now::Gone)),

@@ -113,7 +113,15 @@ pub(super) fn conclude(told: &mut Told) {
         Low,
         "StopContainer times out",
     );
-    if lists == 0 && sandboxes == 0 {
+    // A single one does not show that lists, which are asked for as often, are not late.
+    if lists == 0 && sandboxes == 0 && is_down && count(calls, Method::Status) == 1 {
+        add(
+            Method::Status,
+            Cause::RuntimeUnresponsive,
+            Medium,
+            "Status times out, and the kubelet says that the runtime is down",
+        );
+    } else if lists == 0 && sandboxes == 0 {
         add(
             Method::Status,
             Cause::CniPluginHang,

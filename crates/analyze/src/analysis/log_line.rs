@@ -7,7 +7,7 @@ use super::{Quote, Told, episodes, gone, names};
 use crate::kind::{Kind, Writer};
 use crate::line::prefix::Carried;
 use crate::line::stamp::{self, Stamp};
-use crate::line::{after, has, klog};
+use crate::line::{after, has, klog, until};
 use crate::series::{Intervals, Said};
 use crate::signs::{Counted, FATAL, Found, Interest};
 
@@ -111,6 +111,10 @@ impl Input {
         let quote = |path: &str, number| Quote::new(path, number, time, line);
         if found.is(Interest::Start) {
             self.started = time.or(self.started);
+        }
+        // A condition tells for how long its kubelet has run.
+        if self.started.is_none() && found.is(Interest::NotReady) {
+            self.started = time.zip(uptime(line)).map(|(time, ran)| time - ran);
         }
         let says_down = has(line, "container runtime is down");
         let is_first_check = says_down && self.has_started_within(FIRST_CHECK, time);
@@ -299,6 +303,13 @@ impl Input {
             told.lateness = Some((late, quote()));
         }
     }
+}
+
+/// For how long a Go program has run, by the time that it prints: `+0800 CST m=+1.804311720`.
+fn uptime(line: &[u8]) -> Option<i64> {
+    let seconds = until(after(line, " m=+")?, b" )}\"");
+    let seconds: f64 = std::str::from_utf8(seconds).ok()?.parse().ok()?;
+    Some((seconds * SECOND as f64) as i64)
 }
 
 /// The writer's process, by its carrier or by klog.

@@ -90,6 +90,13 @@ pub(super) const SIGNS: &[Sign] = &[
         Medium,
     ),
     sign("Out of memory: Kill", Kernel, MemoryThrash, Medium),
+    // Where the line before it is missing.
+    sign("Killed process ", Kernel, MemoryThrash, Medium).with(&[
+        "(kubelet)",
+        "(containerd)",
+        "(dockerd)",
+        "(crio)",
+    ]),
     sign(
         "Memory cgroup out of memory: Kill",
         Kernel,

@@ -62,6 +62,9 @@ pub(super) const SIGNS: &[Sign] = &[
         .lines(2),
     // systemd cannot make the control group of a pod.
     sign("unable to start unit ", Kubelet, MemoryCgroupLeak, Low).with(&["o space left on device"]),
+    // A stack of which the head is missing.
+    sign("/src/runtime/panic.go:", Kubelet, KubeletInternal, Medium)
+        .with(&["kubelet: /"]),
     // Before 1.6.
     sign("Recovered from panic: ", Kubelet, KubeletInternal, Medium),
     sign("Observed a panic: ", Kubelet, KubeletInternal, Medium)
@@ -89,6 +92,13 @@ pub(super) const SIGNS: &[Sign] = &[
         Medium,
     )
     .lines(2),
+    // The plugin has waited for half a minute.
+    sign(
+        "failed to create cilium agent client after",
+        Kubelet,
+        CniPluginHang,
+        Medium,
+    ),
     sign("Is the agent running?", Kubelet, CniPluginHang, Medium)
         .with(&["ilium"])
         .lines(10),

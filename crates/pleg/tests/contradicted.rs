@@ -3,7 +3,7 @@
 
 mod node;
 
-use node::{Node, generic, many, seconds};
+use node::{Node, generic, seconds};
 use pleg::model::id::{Id, PodUid};
 use pleg::model::listed::ContainerState;
 use pleg::out::cache::Entry;
@@ -184,28 +184,4 @@ async fn of_two_dead_containers_both_are_known_and_the_end_of_one_says_nothing_o
     node.pass(5.0).await;
     let entry = entry(&node);
     assert_eq!((entry.error, entry.dead), (None, [].into()));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_process_that_was_dead_before_us_is_known_to_be_where_others_are_seen() {
-    for others_live in [true, false] {
-        let node = Node::watch_with_kernel(generic(), |sim| {
-            many(sim, 3, &["app"]);
-            for pod in ["p0", "p1", "p2"]
-                .iter()
-                .take(if others_live { 1 } else { 3 })
-            {
-                sim.kill(pod, "app");
-            }
-        })
-        .await;
-        node.at(8.0).await;
-        let status = node.status().await;
-        let failing: Vec<_> = status.failing.iter().map(|call| call.id.as_str()).collect();
-        // Where none is seen we may be in a namespace of our own.
-        let expected: &[&str] = if others_live { &["p0/app.0"] } else { &[] };
-        assert_eq!(failing, expected, "{}", status.health.message);
-        let entry = node.pleg.cache().get(&"uid-p0".into());
-        assert_eq!(entry.dead.is_empty(), !others_live);
-    }
 }

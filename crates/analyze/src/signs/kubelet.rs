@@ -63,8 +63,7 @@ pub(super) const SIGNS: &[Sign] = &[
     // systemd cannot make the control group of a pod.
     sign("unable to start unit ", Kubelet, MemoryCgroupLeak, Low).with(&["o space left on device"]),
     // A stack of which the head is missing.
-    sign("/src/runtime/panic.go:", Kubelet, KubeletInternal, Medium)
-        .with(&["kubelet: /"]),
+    sign("/src/runtime/panic.go:", Kubelet, KubeletInternal, Medium).with(&["kubelet: /"]),
     // Before 1.6.
     sign("Recovered from panic: ", Kubelet, KubeletInternal, Medium),
     sign("Observed a panic: ", Kubelet, KubeletInternal, Medium)

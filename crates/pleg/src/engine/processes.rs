@@ -59,9 +59,6 @@ pub(crate) struct Processes {
     wanted: BTreeSet<Id>,
     dead: BTreeSet<Id>,
     refused: BTreeSet<Id>,
-    /// Whose process is not to be seen, and its pid, while none of another container is either: we may
-    /// be in a pid namespace of our own.
-    unseen: BTreeMap<Id, u32>,
     /// Whose pid is being asked for, and of whose death the runtime is asked.
     asking_pids: BTreeSet<Id>,
     asking_deaths: BTreeSet<Id>,
@@ -98,20 +95,6 @@ enum State {
         retry: Option<Instant>,
         pause: Duration,
     },
-}
-
-impl State {
-    /// The process has died, of which the runtime is asked soon.
-    fn died(pid: u32, now: Instant) -> Self {
-        Self::Dead {
-            pid,
-            since: now,
-            next: now + PAUSE,
-            pause: PAUSE,
-            asking: false,
-            denied: false,
-        }
-    }
 }
 
 /// A process to be opened.
@@ -158,7 +141,6 @@ impl Processes {
         for set in [&mut self.wanted, &mut self.dead, &mut self.refused] {
             set.remove(id);
         }
-        self.unseen.remove(id);
         if self.watches.remove(id).is_none() {
             return false;
         }
@@ -277,14 +259,7 @@ impl Processes {
                 if let Some(State::Opening { pid: Some(pid), .. }) = state {
                     let pid = *pid;
                     self.enter(id, State::Live { pid });
-                    for (id, pid) in std::mem::take(&mut self.unseen) {
-                        self.enter(&id, State::died(pid, now));
-                    }
                 }
-            }
-            // Those of others are seen, so this one has ended.
-            Err(Unwatched::NotSeen(pid @ 1..)) if self.sees_any() => {
-                self.enter(id, State::died(pid, now));
             }
             Err(why) => {
                 let retry = match &why {
@@ -293,18 +268,9 @@ impl Processes {
                         None
                     }
                 };
-                if let Unwatched::NotSeen(pid @ 1..) = why {
-                    self.unseen.insert(id.clone(), pid);
-                }
                 self.refuse(id, why.to_string(), retry);
             }
         }
-    }
-
-    /// Whether the process of any container is watched.
-    fn sees_any(&self) -> bool {
-        let mut watches = self.watches.values();
-        watches.any(|watch| matches!(watch.state, State::Live { .. }))
     }
 
     /// Notes why a process is not watched; with a time, it is tried again some time after that.
@@ -329,7 +295,14 @@ impl Processes {
         let Some(State::Live { pid }) = watch.map(|watch| &watch.state) else {
             return;
         };
-        let dead = State::died(*pid, now);
+        let dead = State::Dead {
+            pid: *pid,
+            since: now,
+            next: now + PAUSE,
+            pause: PAUSE,
+            asking: false,
+            denied: false,
+        };
         self.enter(id, dead);
     }
 

@@ -129,3 +129,16 @@ fn nothing_at_all_is_read() {
     assert_eq!(found.inputs[0].kind, analyze::kind::Kind::Unknown);
     assert!(!found.has_problem());
 }
+
+#[test]
+fn what_looks_like_one_line_that_was_wrapped_without_end_ends_in_time() {
+    let head = format!(
+        "{:x<60}\n",
+        "E1008 16:23:14.139967    1636 kubelet.go:1846] "
+    );
+    let rest = format!("{}\n{}\n", "x".repeat(60), "y".repeat(60));
+    let bytes = [head, rest.repeat(300_000)].concat();
+    let read = ends_in_time("one line in many", bytes.as_bytes());
+    assert_eq!(read.inputs[0].lines, 600_001);
+    ends_in_time("no lines at all", &vec![b'\n'; 20_000_000]);
+}

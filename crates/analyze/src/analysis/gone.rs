@@ -59,8 +59,8 @@ pub(super) struct Gone {
     lines: u64,
     first: Option<i64>,
     last: Option<i64>,
-    /// When the first line said that a runtime is being waited for that is starting.
-    starts: Option<i64>,
+    /// When the first and the last line said that a runtime is being waited for that is starting.
+    starts: Option<(i64, i64)>,
     /// Lines of a log since the last error.
     since: u64,
     /// It has answered since the last error.
@@ -108,6 +108,8 @@ const RUNTIME: [&str; 25] = [
 const STARTS: &str = "Waiting for cri connection: ";
 /// They wait for some seconds at each start.
 const MAX_START: i64 = 30 * SECOND;
+/// They say so every twenty seconds at least.
+const ANOTHER_START: i64 = 60 * SECOND;
 
 /// Messages of every start, of other servers, and of errors that are not failed connections.
 const OTHERS: [&str; 12] = [
@@ -167,9 +169,13 @@ impl Gone {
         quote: impl FnOnce() -> Quote,
     ) {
         if has(line, STARTS) {
-            self.starts = self.starts.or(time);
-            let waited = time.zip(self.starts).map(|(time, first)| time - first);
-            if waited < Some(MAX_START) {
+            let Some(time) = time else { return };
+            let same = self
+                .starts
+                .filter(|(_, last)| time.saturating_sub(*last) < ANOTHER_START);
+            let first = same.map_or(time, |(first, _)| first);
+            self.starts = Some((first, time));
+            if time.saturating_sub(first) < MAX_START {
                 return;
             }
         }

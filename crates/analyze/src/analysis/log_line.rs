@@ -15,6 +15,8 @@ const SECOND: i64 = 1_000_000_000;
 /// A kubelet up to 1.14 reports the runtime as down until its first check of it, and it checks
 /// every five seconds.
 const FIRST_CHECK: i64 = 15 * SECOND;
+/// In seconds: thirty years.
+const MAX_UPTIME: f64 = 1e9;
 /// Until the API server and the pods of the network run, which a kubelet starts itself.
 const LASTS_AT_A_START: i64 = 60 * SECOND;
 
@@ -41,7 +43,7 @@ impl Input {
         };
         self.learn_time(carried, inner);
         if writer == Some(Writer::Kernel) {
-            let time = || self.last.and_then(|stamp| self.calendar.resolve(&stamp));
+            let time = || carried.time.and_then(|stamp| self.calendar.resolve(&stamp));
             self.stalls.line(line, time);
         }
         if writer == Some(Writer::Kubelet) && found.is_nothing() {
@@ -114,7 +116,9 @@ impl Input {
         }
         // A condition tells for how long its kubelet has run.
         if self.started.is_none() && found.is(Interest::NotReady) {
-            self.started = time.zip(uptime(line)).map(|(time, ran)| time - ran);
+            self.started = time
+                .zip(uptime(line))
+                .map(|(time, ran)| time.saturating_sub(ran));
         }
         let says_down = has(line, "container runtime is down");
         let is_first_check = says_down && self.has_started_within(FIRST_CHECK, time);
@@ -193,7 +197,9 @@ impl Input {
     }
 
     pub(super) fn has_started_within(&self, span: i64, time: Option<i64>) -> bool {
-        let since = time.zip(self.started).map(|(time, started)| time - started);
+        let since = time
+            .zip(self.started)
+            .map(|(time, started)| time.saturating_sub(started));
         since.is_some_and(|since| (0..span).contains(&since))
     }
 
@@ -309,7 +315,9 @@ impl Input {
 fn uptime(line: &[u8]) -> Option<i64> {
     let seconds = until(after(line, " m=+")?, b" )}\"");
     let seconds: f64 = std::str::from_utf8(seconds).ok()?.parse().ok()?;
-    Some((seconds * SECOND as f64) as i64)
+    (0.0..MAX_UPTIME)
+        .contains(&seconds)
+        .then(|| (seconds * SECOND as f64) as i64)
 }
 
 /// The writer's process, by its carrier or by klog.

@@ -45,7 +45,7 @@ mod services;
 mod stalls;
 mod told;
 mod unexplained;
-mod unwrap;
+mod wrapped_lines;
 
 use std::sync::Arc;
 
@@ -65,7 +65,7 @@ use crate::signs::Signs;
 use causes::finding::{Finding, Verdict};
 use input::Input;
 use told::Told;
-use unwrap::Unwrap;
+use wrapped_lines::WrappedLines;
 
 /// An input, and what was read of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -205,7 +205,7 @@ pub struct Analyzer {
 #[derive(Debug)]
 pub struct Reading {
     signs: Arc<Signs>,
-    unwrap: Unwrap,
+    wrapped: WrappedLines,
     input: Input,
     told: Told,
 }
@@ -219,7 +219,7 @@ impl Reading {
     pub fn begin(path: &str, latest: WallTime, signs: Arc<Signs>) -> Self {
         Self {
             signs,
-            unwrap: Unwrap::default(),
+            wrapped: WrappedLines::default(),
             input: Input::new(path, latest),
             told: Told::default(),
         }
@@ -230,18 +230,18 @@ impl Reading {
         let (input, signs, told) = (&mut self.input, &self.signs, &mut self.told);
         if cut {
             // No terminal is that wide.
-            self.unwrap
+            self.wrapped
                 .end(&mut |line, of| input.lines(line, of, false, signs, told));
             return input.lines(line, 1, true, signs, told);
         }
         let mut each = |line: &[u8], of| input.lines(line, of, false, signs, told);
-        self.unwrap.line(line, &mut each);
+        self.wrapped.line(line, &mut each);
     }
 
     /// Ends the input, possibly because of a read error.
     pub fn end(mut self, error: Option<String>) -> Read {
         let (input, signs, told) = (&mut self.input, &self.signs, &mut self.told);
-        self.unwrap
+        self.wrapped
             .end(&mut |line, of| input.lines(line, of, false, signs, told));
         self.input.end(error, &mut self.told);
         Read(self.told)

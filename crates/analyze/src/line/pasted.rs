@@ -47,7 +47,13 @@ enum Numbers {
 impl Pasted {
     /// The line without what pasting has put around it.
     pub(crate) fn clean<'a>(&mut self, line: &'a [u8]) -> Cow<'a, [u8]> {
-        match without_entities(line) {
+        let is_json = line.trim_ascii_start().starts_with(b"{");
+        let plain = match is_json {
+            // Its quotation marks are its own.
+            true => Cow::Borrowed(line),
+            false => without_entities(line),
+        };
+        match plain {
             // To look for one byte is much quicker.
             Cow::Borrowed(line) if memchr(NO_BREAK[0], line).is_none() => {
                 Cow::Borrowed(self.without_number(around(line)))
@@ -68,13 +74,15 @@ impl Pasted {
             Numbers::Unknown | Numbers::None => 1,
         };
         let numbered = number(line).filter(|(number, rest)| {
-            // The first processes of a listing are numbered, too.
-            *number == expected && !rest.trim_ascii_start().starts_with(b"?")
+            // The first processes of a listing are numbered, too: behind those stands one space.
+            let is_padded =
+                !line[..line.len() - rest.len()].ends_with(b" ") || rest.starts_with(b" ");
+            *number == expected && is_padded && !rest.trim_ascii_start().starts_with(b"?")
         });
         match numbered {
             Some((number, rest)) => {
                 self.numbers = Numbers::Next(number + 1);
-                rest
+                rest.strip_prefix(b" ").unwrap_or(rest)
             }
             None => {
                 self.numbers = Numbers::None;
@@ -102,7 +110,6 @@ fn number(line: &[u8]) -> Option<(u64, &[u8])> {
     let end = line.iter().position(|byte| !byte.is_ascii_digit())?;
     let number = std::str::from_utf8(&line[..end]).ok()?.parse().ok()?;
     match &line[end..] {
-        [b' ', b' ', rest @ ..] => Some((number, rest)),
         [b' ' | b'\t' | b':' | b'|', rest @ ..] => Some((number, rest)),
         _ => None,
     }
@@ -213,7 +220,11 @@ mod tests {
                 "    1 ?        Ss     0:11 /sbin/init",
                 "    2 ?        S      0:00 [kthreadd]",
             ][..],
-            &["1 2 3", "4 5 6"][1..],
+            &["1 2 3", "2 5 6"],
+            &[
+                "    1 Ss   ep_poll   systemd",
+                "    2 S    kthreadd  [kthreadd]",
+            ],
             &["PID COMMAND", "1 init", "2 kthreadd"],
         ] {
             assert_eq!(cleaned(own), own);

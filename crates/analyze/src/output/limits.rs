@@ -49,7 +49,7 @@ enum Side {
 struct Number {
     what: What,
     side: Side,
-    /// The control group; empty for others.
+    /// The control group, or the process; empty for the node.
     of: String,
 }
 
@@ -64,20 +64,30 @@ struct Pair {
 pub(super) struct Limits {
     /// What the command that was typed prints, a number in each line.
     expected: VecDeque<Number>,
+    /// The process that it asks about, as it was typed.
+    process: String,
     pairs: BTreeMap<(What, String), Pair>,
 }
 
 impl Limits {
     /// A command was typed.
     pub(super) fn typed(&mut self, command: &str) {
+        self.process = process(command).unwrap_or_default().to_owned();
         self.expected = match count(command) {
+            // Of all processes together.
+            Some(What::OpenFiles) if self.process.is_empty() || self.process.contains('*') => {
+                VecDeque::new()
+            }
             Some(what) => VecDeque::from([Number {
                 what,
                 side: Side::Used,
-                of: String::new(),
+                of: match what {
+                    What::OpenFiles => self.process.clone(),
+                    _ => String::new(),
+                },
             }]),
-            None if command.starts_with("cat ") || command.contains("; cat ") => {
-                let words = command.split([' ', ';']);
+            None if command.split([' ', ';', '&']).any(|word| word == "cat") => {
+                let words = command.split([' ', ';', '&']);
                 words.filter_map(file).collect()
             }
             None => VecDeque::new(),
@@ -96,11 +106,17 @@ impl Limits {
     fn number(&mut self, text: &str) -> Option<(Number, u64)> {
         if let Some(number) = text.strip_prefix("Max open files") {
             let soft = number.split_ascii_whitespace().next()?.parse().ok()?;
-            return Some((of_node(What::OpenFiles, Side::Most), soft));
+            let of = self.process.clone();
+            let most = Number {
+                of,
+                ..of_node(What::OpenFiles, Side::Most)
+            };
+            return Some((most, soft));
         }
-        if text == "max" {
-            // There is no limit.
+        // There is no limit, or no file.
+        if text == "max" || text.ends_with("No such file or directory") {
             self.expected.pop_front();
+            return None;
         }
         if let Some(value) = text.split(' ').next().and_then(|word| word.parse().ok())
             && let Some(number) = self.expected.pop_front()
@@ -108,7 +124,7 @@ impl Limits {
             return Some((number, value));
         }
         // 812.11 790.20 640.01 12/32761 32760
-        if let [_, _, _, running, _] = text.split(' ').collect::<Vec<_>>()[..]
+        if let [_, _, _, running, _] = text.splitn(6, ' ').collect::<Vec<_>>()[..]
             && let Some((running, all)) = running.split_once('/')
             && running.parse::<u64>().is_ok()
         {
@@ -129,9 +145,12 @@ impl Limits {
             Side::Most => pair.most = Some(value),
         }
         let (used, most) = pair.used.zip(pair.most)?;
-        self.pairs.remove(&key);
-        let is_reached = most > 0 && used >= most - most / NEARLY;
-        is_reached.then(|| reached(key.0, &key.1, used, most, line))?
+        // Each number is compared once, and a limit with all that come.
+        pair.used = None;
+        // Of what is limited there is no more: then something else was counted.
+        let nearly = most / NEARLY;
+        let is_reached = most > 0 && (most - nearly..=most + nearly).contains(&used);
+        is_reached.then(|| reached(key.0, &key.1, used, most, line))
     }
 }
 
@@ -181,15 +200,14 @@ fn count(command: &str) -> Option<What> {
     }
 }
 
-fn reached(what: What, of: &str, used: u64, most: u64, line: u64) -> Option<Proof> {
+fn reached(what: What, of: &str, used: u64, most: u64, line: u64) -> Proof {
     use Confidence::{High, Low, Medium};
     let (cause, confidence, says) = match what {
         What::Tasks => {
             let confidence = match of {
                 "" => Medium,
-                // A limit of a pod's own.
-                of if of.contains("kubepods") && of.contains("pod") && !is_of_all_pods(of) => Low,
                 of if is_of_all_pods(of) || of.contains("system.slice") => High,
+                // As a limit of a pod's own.
                 _ => Low,
             };
             let group = if of.is_empty() { "a control group" } else { of };
@@ -213,7 +231,13 @@ fn reached(what: What, of: &str, used: u64, most: u64, line: u64) -> Option<Proo
             (Cause::FdOrInotifyExhausted, Medium, says)
         }
     };
-    Some(Proof::new(cause, confidence, line, says))
+    Proof::new(cause, confidence, line, says)
+}
+
+/// `12` or `$(pidof containerd)` of `/proc/$(pidof containerd)/fd`.
+fn process(command: &str) -> Option<&str> {
+    let (_, rest) = command.split_once("/proc/")?;
+    rest.split('/').next()
 }
 
 fn is_of_all_pods(group: &str) -> bool {

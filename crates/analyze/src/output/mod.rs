@@ -187,8 +187,11 @@ impl OutputReader {
             && let Some(behind) = text.strip_prefix(printed)
         {
             let behind = behind.trim();
-            let id = prompt::is_id(behind).then_some(behind).or(id.as_deref());
-            command.was_late(id, number, &mut self.seen);
+            let is_id = prompt::is_id(behind);
+            if is_id || behind.is_empty() {
+                let id = is_id.then_some(behind).or(id.as_deref());
+                command.was_late(id, number, &mut self.seen);
+            }
         }
         if prose::is_remark(text)
             && let Some(command) = self.typed.take()

@@ -335,9 +335,9 @@ pub(super) fn without_prefixes(mut command: &str) -> &str {
     loop {
         command = command.trim_start();
         if command.starts_with("cd ")
-            && let Some((_, rest)) = command.split_once(';').or(command.split_once("&&"))
+            && let Some(end) = command.find([';', '&'])
         {
-            command = rest;
+            command = command[end..].trim_start_matches([';', '&']);
             continue;
         }
         let Some((word, rest)) = command.split_once(' ') else {

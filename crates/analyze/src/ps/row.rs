@@ -197,7 +197,10 @@ fn by_columns(columns: &[String], line: &str) -> Option<Row> {
             "PPID" => row.ppid = Some(word.parse().ok()?),
             "S" | "STAT" | "STATE" => row.state = Some(shortened(word)),
             "WCHAN" => row.wchan = wchan(word),
-            "%CPU" | "PCPU" => row.cpu = word.parse().ok(),
+            // `top` tells that of its last interval.
+            "%CPU" | "PCPU" if !columns.iter().any(|name| name == "TIME+") => {
+                row.cpu = word.parse().ok();
+            }
             "STIME" | "START" | "STARTED" => row.age = row.age.max(since(word)),
             "ELAPSED" | "ETIME" => row.age = row.age.max(elapsed(word)),
             "ETIMES" => row.age = row.age.max(of_seconds(word.parse().unwrap_or(0))),

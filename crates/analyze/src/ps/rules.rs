@@ -105,7 +105,7 @@ fn stopped(row: &Row) -> Option<Proof> {
 fn busy_init(row: &Row) -> Option<Proof> {
     let cpu = row.cpu.filter(|cpu| *cpu >= BUSY_PERCENT)?;
     let says = format!("process 1 (systemd) has taken {cpu} % of a CPU since it was started");
-    let is_systemd = row.pid == 1 && matches!(name(row), "systemd" | "init");
+    let is_systemd = row.pid == 1 && name(row) == "systemd";
     is_systemd.then(|| of(row, Cause::SystemdOverloaded, Confidence::Medium, says))
 }
 

@@ -10,19 +10,26 @@
 //! Whether there is such a width shows the beginning of the input. Only what begins as a line of a log
 //! goes on: the rows of tables are cut at the width, and each is its own.
 
+use std::collections::BTreeSet;
+
 use crate::line::pasted::begins_log_line;
 
 /// So much of an input is looked at.
 const LOOKED_AT: usize = 64 << 10;
 /// Nobody's terminal is narrower or wider.
 const WIDTHS: std::ops::RangeInclusive<usize> = 60..=320;
-/// One line may be as long by chance, and of wrapped ones some may be.
+/// A single line may be as long by chance.
 const MIN_WRAPPED: usize = 2;
-const MOST_WRAPPED: usize = 4;
+/// So many wrapped lines make up for one that is as long and ends there.
+const WRAPPED_FOR_ONE: usize = 4;
+/// No message is longer.
+const MAX_JOINED: usize = 16 << 10;
+/// So many lines are looked at.
+const LINES_LOOKED_AT: usize = 2000;
 
 /// The lines of one input, as they were before they were wrapped.
 #[derive(Debug)]
-pub(super) enum Unwrap {
+pub(super) enum WrappedLines {
     /// The beginning of it.
     Looking { held: Vec<Vec<u8>>, bytes: usize },
     /// No line was wrapped.
@@ -43,7 +50,18 @@ pub(super) struct Joined {
     is_full: bool,
 }
 
-impl Default for Unwrap {
+impl Joined {
+    fn goes_on_in(&self, next: &[u8]) -> bool {
+        self.is_full && self.line.len() < MAX_JOINED && may_be_rest(next)
+    }
+}
+
+/// Whether a line may be the rest of the one before it.
+fn may_be_rest(line: &[u8]) -> bool {
+    !line.is_empty() && !begins_log_line(line) && !line.starts_with(b"goroutine ")
+}
+
+impl Default for WrappedLines {
     fn default() -> Self {
         Self::Looking {
             held: Vec::new(),
@@ -52,7 +70,7 @@ impl Default for Unwrap {
     }
 }
 
-impl Unwrap {
+impl WrappedLines {
     /// Takes the next line, and gives on what is complete.
     pub(super) fn line(&mut self, line: &[u8], each: &mut impl FnMut(&[u8], u64)) {
         match self {
@@ -60,29 +78,29 @@ impl Unwrap {
             Self::Looking { held, bytes } => {
                 held.push(line.to_vec());
                 *bytes += line.len();
-                if *bytes > LOOKED_AT {
+                if *bytes > LOOKED_AT || held.len() > LINES_LOOKED_AT {
                     self.decide(each);
                 }
             }
             Self::Wrapped { width, pending } => {
-                let length = characters(line);
-                let goes_on = pending.take_if(|it| it.is_full && !begins_log_line(line));
-                if let Some(before) = pending.take() {
-                    each(&before.line, before.of);
+                let is_full = characters(line) == *width;
+                match pending {
+                    Some(before) if before.goes_on_in(line) => {
+                        before.line.extend_from_slice(line);
+                        before.of += 1;
+                        before.is_full = is_full;
+                    }
+                    _ => {
+                        let next = Joined {
+                            line: line.to_vec(),
+                            of: 1,
+                            is_full: is_full && begins_log_line(line),
+                        };
+                        if let Some(before) = pending.replace(next) {
+                            each(&before.line, before.of);
+                        }
+                    }
                 }
-                let joined = match goes_on {
-                    Some(before) => Joined {
-                        line: [&before.line, line].concat(),
-                        of: before.of + 1,
-                        is_full: length == *width,
-                    },
-                    None => Joined {
-                        line: line.to_vec(),
-                        of: 1,
-                        is_full: length == *width && begins_log_line(line),
-                    },
-                };
-                *pending = Some(joined);
             }
         }
     }
@@ -124,7 +142,7 @@ fn width(lines: &[Vec<u8>]) -> Option<usize> {
         return None;
     }
     let mut is_part = false;
-    let (mut wrapped, mut whole) = (0, 0);
+    let (mut wrapped, mut whole) = (BTreeSet::new(), 0);
     for (at, line) in lines.iter().enumerate() {
         let begins = begins_log_line(line);
         let is_full = lengths[at] == width;
@@ -132,14 +150,20 @@ fn width(lines: &[Vec<u8>]) -> Option<usize> {
         if !is_full {
             continue;
         }
-        let next = lines.get(at + 1);
-        let ends_here = next.is_none_or(|next| next.is_empty() || begins_log_line(next));
-        match is_part && !ends_here {
-            true => wrapped += 1,
+        let goes_on = lines.get(at + 1).is_some_and(|next| may_be_rest(next));
+        match is_part && goes_on {
+            // A message that is repeated is as long each time.
+            true => drop(wrapped.insert(without_digits(line))),
             false => whole += 1,
         }
     }
-    (wrapped >= MIN_WRAPPED && whole * MOST_WRAPPED <= wrapped).then_some(width)
+    let is_wrapped = wrapped.len() >= MIN_WRAPPED && whole * WRAPPED_FOR_ONE <= wrapped.len();
+    is_wrapped.then_some(width)
+}
+
+fn without_digits(line: &[u8]) -> Vec<u8> {
+    let others = line.iter().filter(|byte| !byte.is_ascii_digit());
+    others.copied().collect()
 }
 
 fn characters(line: &[u8]) -> usize {
@@ -152,13 +176,13 @@ mod tests {
     use super::*;
 
     fn unwrapped(lines: &[&str]) -> Vec<(String, u64)> {
-        let mut unwrap = Unwrap::default();
+        let mut lines_of = WrappedLines::default();
         let mut all = Vec::new();
         let mut each = |line: &[u8], of| all.push((String::from_utf8_lossy(line).into_owned(), of));
         for line in lines {
-            unwrap.line(line.as_bytes(), &mut each);
+            lines_of.line(line.as_bytes(), &mut each);
         }
-        unwrap.end(&mut each);
+        lines_of.end(&mut each);
         all
     }
 
@@ -188,7 +212,18 @@ mod tests {
     fn what_only_looks_as_if_it_were_wrapped_stays() {
         let row = "root     1 0.0 0.1 1 2 ? Ss 10:00 0:00 /usr/bin/containerd --config=/etc/x.toml";
         let whole: Vec<&str> = [LINE; 3].to_vec();
-        for lines in [&[row; 4][..], &whole, &["", "x"]] {
+        let panic =
+            "E1008 16:23:14.139967    1636 runtime.go:78] Observed a panic: \"invalid memory\"";
+        let dumps = [
+            panic,
+            "goroutine 12 [running]:",
+            "main.main()",
+            "",
+            panic,
+            "",
+            "x",
+        ];
+        for lines in [&[row; 4][..], &whole, &["", "x"], &dumps] {
             let same: Vec<_> = lines.iter().map(|line| ((*line).to_owned(), 1)).collect();
             assert_eq!(unwrapped(lines), same);
         }

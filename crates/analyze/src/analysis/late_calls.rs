@@ -113,7 +113,7 @@ pub(super) fn conclude(told: &mut Told) {
         Low,
         "StopContainer times out",
     );
-    // A single one does not show that lists, which are asked for as often, are not late.
+    // After a single one nothing shows that the lists still come.
     if lists == 0 && sandboxes == 0 && is_down && count(calls, Method::Status) == 1 {
         add(
             Method::Status,

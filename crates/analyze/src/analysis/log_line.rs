@@ -317,7 +317,7 @@ fn uptime(line: &[u8]) -> Option<i64> {
     let seconds: f64 = std::str::from_utf8(seconds).ok()?.parse().ok()?;
     (0.0..MAX_UPTIME)
         .contains(&seconds)
-        .then(|| (seconds * SECOND as f64) as i64)
+        .then_some((seconds * SECOND as f64) as i64)
 }
 
 /// The writer's process, by its carrier or by klog.

@@ -36,16 +36,16 @@ const HELPERS: usize = 3;
 /// From the first look at what moves to the second.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
 
-/// How long the second look and what follows it may take.
-const SECOND_LOOK_TAKES: Duration = Duration::from_secs(9);
+/// How long the second sample and what follows it may take.
+const SECOND_SAMPLE: Duration = Duration::from_secs(9);
 
 /// How long collecting may take from the start on, with all that blocks; of 30 seconds in
 /// all the rest is the bundle's.
 const COLLECTING: Duration = Duration::from_secs(25);
 
-/// What is left of that must suffice for a second look, if what an agent had waited for is answered
-/// meanwhile: a fault that has ended is no ground to kill anybody.
-const SECOND_LOOK: Duration = Duration::from_secs(12);
+/// What must be left of that for another look, if what an agent had waited for is answered meanwhile: a
+/// fault that has ended is no ground to kill anybody.
+const ANOTHER_LOOK: Duration = Duration::from_secs(12);
 
 /// How long reading the runtime's folders may take.
 const READING: Duration = Duration::from_secs(3);
@@ -229,17 +229,10 @@ struct Asked {
     at: Instant,
 }
 
-/// Whom a call is left to that an agent waits for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum LeftTo {
-    Agent,
-    Nobody,
-}
-
 async fn facts(what: What, until: Instant) -> anyhow::Result<NodeFacts> {
     // Before anything else: later even starting a process may block.
     let helpers = helpers()?;
-    let (mut facts, asked) = look_once(&what, helpers, LeftTo::Agent, until).await?;
+    let (mut facts, asked, helpers) = look_once(&what, helpers, until).await?;
     let Some(asked) = asked else {
         return Ok(facts);
     };
@@ -247,27 +240,38 @@ async fn facts(what: What, until: Instant) -> anyhow::Result<NodeFacts> {
     let ago = asked.at.elapsed();
     let is_over = |probe: &Probe| match &now {
         Some(now) => was_answered(probe, ago, now),
+        // What it said may be of before the fault ended.
         None => probe.by_agent && probe.end == End::Hung,
     };
     if !facts.probes.calls.iter().any(is_over) {
         return Ok(facts);
     }
-    if Instant::now() + SECOND_LOOK > until {
-        facts.probes.calls.retain(|probe| !is_over(probe));
-        return Ok(facts);
+    if let Some(helpers) = helpers.filter(|_| Instant::now() + ANOTHER_LOOK < until) {
+        tracing::info!("what the agent waited for may be over: looking once more");
+        let what = What {
+            agent: match now {
+                Some(_) => what.agent.clone(),
+                None => AgentChoice::Off,
+            },
+            ..what
+        };
+        if let Ok((again, ..)) = look_once(&what, helpers, until).await
+            && again.host.processes.value().is_some()
+        {
+            return Ok(again);
+        }
     }
-    tracing::info!("what the agent waited for has been answered: looking once more");
-    let helpers = Helpers::threads(HELPERS)?;
-    let (facts, _) = look_once(&what, helpers, LeftTo::Nobody, until).await?;
+    if now.is_some() {
+        facts.probes.calls.retain(|probe| !is_over(probe));
+    }
     Ok(facts)
 }
 
 async fn look_once(
     what: &What,
     helpers: Helpers,
-    left_to: LeftTo,
     until: Instant,
-) -> anyhow::Result<(NodeFacts, Option<Asked>)> {
+) -> anyhow::Result<(NodeFacts, Option<Asked>, Option<Helpers>)> {
     let taken = system_clock()();
     let probes = async {
         let endpoint = what.endpoint.clone();
@@ -289,14 +293,9 @@ async fn look_once(
         let its = asked
             .as_ref()
             .and_then(|asked| asked.status.runtime.endpoint.parse().ok());
-        let agent = asked.as_ref().map(|asked| {
-            let mut status = asked.status.clone();
-            if left_to == LeftTo::Nobody {
-                status.in_flight.clear();
-                status.stuck.clear();
-            }
-            (status, asked.pods.clone())
-        });
+        let agent = asked
+            .as_ref()
+            .map(|asked| (asked.status.clone(), asked.pods.clone()));
         let probes = match its.or(endpoint) {
             Some(endpoint) => probes(endpoint, agent, what, until).await,
             None => ProbeFacts::default(),
@@ -310,14 +309,18 @@ async fn look_once(
         let _ = called.send(());
         probes
     };
-    let (probes, host) = tokio::join!(probes, machine(helpers, has_called, until));
+    let (probes, machine) = tokio::join!(probes, machine(helpers, has_called, until));
     let (probes, asked) = probes?;
+    let (host, helpers) = match machine {
+        Some((host, helpers)) => (host, Some(helpers)),
+        None => (HostFacts::default(), None),
+    };
     let facts = NodeFacts {
         taken,
         probes,
         host,
     };
-    Ok((facts, asked))
+    Ok((facts, asked, helpers))
 }
 
 /// The work of a helper, which is this program started once more.
@@ -348,10 +351,15 @@ fn helpers() -> anyhow::Result<Helpers> {
     }
 }
 
-/// What the machine shows; nothing of it if that takes too long. It is looked at for the second time
-/// once the calls `has_called` tells of have ended: who is stopped then is to blame for them.
-async fn machine(mut helpers: Helpers, has_called: Receiver<()>, until: Instant) -> HostFacts {
-    let latest = until - SECOND_LOOK_TAKES;
+/// What the machine shows, and the helpers for another look; nothing if that takes too long. What
+/// moves is read for the second time once the calls that `has_called` tells of have ended, so that it
+/// is known who is stopped then.
+async fn machine(
+    mut helpers: Helpers,
+    has_called: Receiver<()>,
+    until: Instant,
+) -> Option<(HostFacts, Helpers)> {
+    let latest = until - SECOND_SAMPLE;
     let reading = spawn_blocking(move || {
         let wait = || {
             let begun = Instant::now();
@@ -361,13 +369,14 @@ async fn machine(mut helpers: Helpers, has_called: Receiver<()>, until: Instant)
             let _ = has_called.recv_timeout(left);
             begun.elapsed()
         };
-        host::collect(&Host::local(), &mut helpers, wait)
+        let facts = host::collect(&Host::local(), &mut helpers, wait);
+        (facts, helpers)
     });
     match timeout_at(until, reading).await {
-        Ok(Ok(facts)) => facts,
+        Ok(Ok(read)) => Some(read),
         _ => {
             tracing::warn!("the machine could not be read in time");
-            HostFacts::default()
+            None
         }
     }
 }

@@ -49,11 +49,6 @@ pub(crate) fn thaw(group: &FrozenCgroup) -> String {
     format!("thaw it with `echo {} > {}`", group.thaw, group.file)
 }
 
-/// Whether it was stopped at the first of two looks, and had been resumed by the second.
-fn was_resumed(process: &Process) -> bool {
-    !process.is_stopped() && process.waits().any(|function| function == "do_signal_stop")
-}
-
 /// Whether a debugger has stopped it, which alone can let it go on.
 fn is_traced(process: &Process) -> bool {
     process.state == 't'
@@ -157,7 +152,7 @@ fn advice(shim: &Shim, probes: &ProbeFacts) -> String {
              restarted. If that does not help, run `kill -KILL {pid}`: only this pod is lost"
         ),
         _ if shim.process.is_stopped() => resume_shim(shim),
-        _ if was_resumed(shim.process) => format!(
+        _ if shim.process.was_resumed => format!(
             "run `pleg doctor` again: the {} was stopped when the look began, and has been \
              resumed; kill nothing before that",
             shim.role()
@@ -332,7 +327,7 @@ mod tests {
     fn a_shim_that_was_resumed_while_the_doctor_looked_is_not_to_be_killed() {
         let resumed = hung("containerd", "1.7.24")
             .shim(99, false, &["c1"])
-            .waiting_in(99, "do_signal_stop");
+            .resumed(99);
         let advice = first_advice(resumed);
         assert!(
             advice.contains("`pleg doctor` again") && !advice.contains("KILL"),

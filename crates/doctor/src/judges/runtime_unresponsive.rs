@@ -39,7 +39,14 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         }
         End::Hung => Opinion::Found(vec![silent(facts, version)]),
         End::Answered => match facts.runtime_process() {
-            Some(who) if who.is_stopped() => Opinion::Found(vec![stopped_since(facts, who)]),
+            // A debugger stops it for a moment, again and again.
+            Some(who) if who.state == 'T' => {
+                let mut findings = vec![stopped_since(facts, who)];
+                if let Opinion::Found(others) = lists(facts) {
+                    findings.extend(others);
+                }
+                Opinion::Found(findings)
+            }
             _ => lists(facts),
         },
     };
@@ -59,10 +66,10 @@ fn all_but_version(facts: &NodeFacts, version: &Probe) -> Finding {
 /// It has answered, and was stopped before the end.
 fn stopped_since(facts: &NodeFacts, who: &Process) -> Finding {
     let label = who.label();
-    let sentence = format!("the container runtime {label} is stopped: every call hangs");
+    let sentence = format!("the container runtime {label} has been stopped since it was called");
     let mut finding = finding(facts, Confidence::High, sentence);
     let evidence = &mut finding.evidence;
-    evidence.push("it answered Version when it was called first".to_owned());
+    evidence.push("it answered Version at first".to_owned());
     evidence.push(format!("{label} {}", who.doing()));
     finding.advise_first(resume_daemon(who));
     finding
@@ -445,7 +452,11 @@ mod tests {
     fn a_runtime_that_was_stopped_after_it_had_answered_is_not_called_well() {
         let facts = node("containerd", "1.7.24").listener(812, "containerd", 'T');
         let findings = found(judge(&facts.facts()));
-        assert!(findings[0].sentence.contains("containerd (812) is stopped"));
+        assert!(
+            findings[0]
+                .sentence
+                .contains("containerd (812) has been stopped")
+        );
         assert!(findings[0].advice[0].contains("kill -CONT 812"));
     }
 

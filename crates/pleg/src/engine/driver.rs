@@ -37,8 +37,9 @@ pub(crate) enum Command {
 /// that stalls blocks containerd 2 itself. So what is more is left to a relist.
 const MOST_UNREAD: usize = 1024;
 
-/// Pauses may follow one another; whoever asks is answered.
-const LONGEST_HELD: Duration = Duration::from_secs(1);
+/// Pauses may follow one another; whoever asks is answered before a probe gives up, which waits for a
+/// second.
+const LONGEST_HELD: Duration = Duration::from_millis(700);
 
 /// The shortest sleep.
 const SHORTEST: Duration = Duration::from_millis(1);
@@ -161,12 +162,13 @@ impl<R: Runtime> Driver<R> {
             self.ran_until = Instant::now().min(tick.unwrap_or(alarm));
             match next {
                 Next::Tick => {}
-                Next::Command(command) => {
+                Next::Command(command @ (Command::Subscribe(..) | Command::Status(_))) => {
                     if self.held.is_empty() {
                         self.held_since = Instant::now();
                     }
                     self.held.push(command);
                 }
+                Next::Command(command) => self.on_command(command),
                 Next::Input(input) => {
                     self.step(input);
                     self.take_in_more();

@@ -88,8 +88,8 @@ impl Engine {
         }
     }
 
-    /// As of when the round under way has seen somebody, if it has: this moment, unless it had time
-    /// for nobody.
+    /// As of when the round under way has seen somebody, if it has: now, or, where all pods wait for
+    /// a slow runtime, as of the newest inspection.
     fn seen_as_of(&self, now: Moment) -> Option<Moment> {
         if self.records.listed().next().is_none() {
             // Only a list of sandboxes shows that there are none: a sweep asks for what is known.

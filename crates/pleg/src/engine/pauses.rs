@@ -16,7 +16,7 @@ use tokio::time::Instant;
 const REMEMBERED: usize = 64;
 
 /// For so long after a pause nobody who asks is answered: what has happened meanwhile waits in sockets,
-/// and is taken in first. A probe waits for a second.
+/// and is taken in first.
 const HELD: Duration = Duration::from_millis(500);
 
 /// The pauses that have ended.

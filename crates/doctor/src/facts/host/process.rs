@@ -16,8 +16,10 @@ pub struct Process {
     pub uid: u32,
     /// Its name, as the kernel keeps it: at most fifteen bytes.
     pub comm: String,
-    /// Its state: `S`, `D`, `Z`; stopped (`T`) only if it was so in both samples.
+    /// Its state in the first sample: `S`, `D`, `Z`; stopped (`T`) if it was so in the second.
     pub state: char,
+    /// It was stopped in the first sample, and not in the second.
+    pub was_resumed: bool,
     /// The kernel function that its main thread waits in.
     pub wchan: Option<String>,
     /// How many seconds ago it was started.

@@ -223,7 +223,7 @@ impl Sweep {
     pub(super) fn heard_elsewhere(&mut self, key: &Key, uid: &PodUid, heard: Heard) {
         if self.waiting.contains_key(key) {
             self.note(uid, heard);
-            // As of when others know it counts for what they have seen.
+            // What others have heard counts as of when they asked, which `complete` looks up.
             if heard != Heard::Known {
                 self.waiting.remove(key);
             }

@@ -133,6 +133,7 @@ impl Before {
         }
         // One that goes on again is not held by anybody, and one that was stopped since is.
         if process.is_stopped() != is_stopped(now.state) {
+            process.was_resumed = process.is_stopped();
             process.state = now.state;
             process.wchan.take_if(|_| is_stopped(now.state));
         }

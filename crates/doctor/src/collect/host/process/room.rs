@@ -99,6 +99,7 @@ mod tests {
             uid: 4_000_000_000,
             comm: name.clone(),
             state: 'D',
+            was_resumed: false,
             wchan: Some("f".repeat(60)),
             age_seconds: 123_456_789.123_456_78,
             kernel: false,

@@ -15,7 +15,7 @@ use crate::facts::host::{Gaps, Thread};
 
 /// Tools that look at a process stop it for a moment.
 const STOPPED_FOR: Duration = Duration::from_millis(100);
-/// For so many of those that are stopped there is time.
+/// How many of those that are stopped are read again after that.
 const MOST_WAITS: usize = 10;
 
 /// What to read again.

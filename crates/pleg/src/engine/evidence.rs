@@ -8,7 +8,6 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::call::Key;
-use super::governor::SUSPECT;
 use crate::model::id::PodUid;
 use crate::runtime::Rpc;
 
@@ -101,14 +100,14 @@ impl Evidence {
         });
     }
 
-    /// The pods that were asked for lately, and whether a status call took long for them the last
+    /// The pods that were asked for lately, and whether a status call took so long for them the last
     /// time.
-    pub(super) fn slow_pods(&self) -> BTreeMap<&PodUid, bool> {
+    pub(super) fn slow_pods(&self, long: Duration) -> BTreeMap<&PodUid, bool> {
         let mut pods = BTreeMap::new();
         for lately in self.took.values() {
             let took = lately.took.iter();
             let last: BTreeMap<&PodUid, bool> = took
-                .filter_map(|took| Some((took.pod.as_ref()?, took.time >= SUSPECT)))
+                .filter_map(|took| Some((took.pod.as_ref()?, took.time >= long)))
                 .collect();
             for (pod, is_slow) in last {
                 *pods.entry(pod).or_default() |= is_slow;

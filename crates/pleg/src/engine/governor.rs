@@ -399,7 +399,7 @@ impl Governor {
     /// Whether most of the pods that were asked for lately, and several, waited long for an answer,
     /// or still wait: one pod alone may be to blame for that itself.
     pub fn is_slow_for_most(&self, now: Instant) -> bool {
-        let mut pods = self.evidence.slow_pods();
+        let mut pods = self.evidence.slow_pods(SUSPECT);
         for entry in self.outstanding.values() {
             if let Some(pod) = &entry.about.pod
                 && !entry.is_alone()

@@ -1,5 +1,7 @@
 //! Passes each line to its reader, by its form, with the cheapest checks first.
 
+use std::borrow::Cow;
+
 use super::input::Input;
 use super::json::time_of_json;
 use super::{Quote, Told, episodes};
@@ -39,8 +41,8 @@ impl Input {
         self.lines += 1;
         self.first = self.first.or(self.last);
         let plain = match memchr::memchr(ESCAPE, raw) {
-            Some(_) => without_colours(raw),
-            None => raw.into(),
+            Some(_) => Cow::Owned(without_colours(raw)),
+            None => Cow::Borrowed(raw),
         };
         let line = self.pasted.clean(bare(&plain));
         self.plain_line(&line, cut, signs, told);

@@ -149,7 +149,7 @@ impl Limits {
         pair.used = None;
         // Of what is limited there is no more: then something else was counted.
         let nearly = most / NEARLY;
-        let is_reached = most > 0 && (most - nearly..=most + nearly).contains(&used);
+        let is_reached = most > 0 && (most - nearly..=most.saturating_add(nearly)).contains(&used);
         is_reached.then(|| reached(key.0, &key.1, used, most, line))
     }
 }
@@ -326,6 +326,8 @@ mod tests {
     fn a_number_alone_proves_nothing() {
         assert_eq!(proved(&["4915", "4915"]), []);
         assert_eq!(proved(&["# cat /proc/sys/kernel/pid_max", "32768"]), []);
+        let most = "kernel.pid_max = 18446744073709551615";
+        assert_eq!(proved(&[most, "0.1 0.1 0.1 1/300 9"]), []);
         assert_eq!(
             proved(&["# ls | wc -l", "1024", "Max open files 1024 1024 files"]),
             []

@@ -11,8 +11,8 @@ use sim::Fault;
 use super::{ALONE, assert_narrow, causes, doctor, three_pods};
 use crate::support::{Agent, Ended, FakeRuntime, Pleg};
 
-#[test]
-fn under_the_status_lock_the_culprit_is_named_by_what_an_agent_knows() {
+/// A runtime under the lock of y in b, and an agent that has named it.
+fn under_the_status_lock() -> (FakeRuntime, Agent) {
     let runtime = three_pods();
     let agent = Agent::watching(&runtime.endpoint());
     agent.wait_healthy();
@@ -20,6 +20,12 @@ fn under_the_status_lock_the_culprit_is_named_by_what_an_agent_knows() {
     agent.wait("/v1/status", |answer| {
         answer.json()["stuck"].as_array().unwrap().len() >= 2
     });
+    (runtime, agent)
+}
+
+#[test]
+fn under_the_status_lock_the_culprit_is_named_by_what_an_agent_knows() {
+    let (runtime, agent) = under_the_status_lock();
     let lists = runtime.sim.calls_made(Rpc::ListContainers);
     let statuses = runtime.sim.most_outstanding();
     let args = [
@@ -45,13 +51,7 @@ fn under_the_status_lock_the_culprit_is_named_by_what_an_agent_knows() {
 
 #[test]
 fn a_fault_that_ends_while_the_doctor_looks_is_no_ground_to_kill_anybody() {
-    let runtime = three_pods();
-    let agent = Agent::watching(&runtime.endpoint());
-    agent.wait_healthy();
-    runtime.sim.status_lock("b", "y");
-    agent.wait("/v1/status", |answer| {
-        answer.json()["stuck"].as_array().unwrap().len() >= 2
-    });
+    let (runtime, agent) = under_the_status_lock();
     let path = runtime.path();
     let args = ["doctor", "-r", &path, "--agent", &agent.socket];
     let args = [&args[..], &ALONE[2..], &["-o", "json"]].concat();

@@ -106,7 +106,7 @@ fn start(endpoint: &Endpoint, mode: Mode) -> Pleg {
         ..Config::default()
     };
     let environment = Environment {
-        kernel: Some(Arc::new(Pidfds::new("/proc", MOST_PIDFDS))),
+        kernel: Some(Arc::new(Pidfds::new("/proc", endpoint.path(), MOST_PIDFDS))),
         ..node::environment()
     };
     Pleg::start(runtime, config, environment)

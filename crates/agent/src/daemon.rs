@@ -88,7 +88,7 @@ pub async fn run(
         clock: system_clock(),
         observer: metrics.clone(),
         ids: known_ids(&endpoint, &state_directory),
-        kernel: (config.kernel_hints == KernelHints::Auto).then(kernel),
+        kernel: (config.kernel_hints == KernelHints::Auto).then(|| kernel(&endpoint)),
     };
     let runtime = match &guard {
         // One set of calls: what a kubelet asks already is not asked again.

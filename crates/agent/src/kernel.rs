@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use cri::Endpoint;
 use pleg::kernel::{Kernel, Pidfds};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -13,9 +14,9 @@ const RESERVED: u64 = 3 * MAX_CONNECTIONS as u64 + 128;
 /// More processes than this run on no node.
 const MOST: u64 = 100_000;
 
-/// Who knows which processes live. Raises our limit of open files as
+/// Who knows which processes of the runtime at `endpoint` live. Raises our limit of open files as
 /// far as it goes, since each process takes one.
-pub fn kernel() -> Arc<dyn Kernel> {
+pub fn kernel(endpoint: &Endpoint) -> Arc<dyn Kernel> {
     let limit = getrlimit(Resource::Nofile);
     let hard = limit.maximum.unwrap_or(MOST + RESERVED);
     let wanted = Rlimit {
@@ -30,5 +31,5 @@ pub fn kernel() -> Arc<dyn Kernel> {
         }
     };
     let most = soft.unwrap_or(MOST + RESERVED).saturating_sub(RESERVED);
-    Arc::new(Pidfds::new("/proc", most as usize))
+    Arc::new(Pidfds::new("/proc", endpoint.path(), most as usize))
 }

@@ -130,7 +130,7 @@ pub fn environment(endpoint: &Endpoint, hints: KernelHints) -> Environment {
         clock: system_clock(),
         observer: Arc::new(NoObserver),
         ids: known_ids(endpoint, &state_directory()),
-        kernel: (hints == KernelHints::Auto).then(kernel),
+        kernel: (hints == KernelHints::Auto).then(|| kernel(endpoint)),
     }
 }
 

@@ -66,6 +66,9 @@ impl Kernel for Sim {
     fn watch(&self, pid: u32, id: &Id) -> Watching {
         let (sim, id) = (self.clone(), id.clone());
         Box::pin(async move {
+            if sim.processes().dead.contains(&pid) {
+                return Err(Unwatched::Ended(pid));
+            }
             if !sim.lives(pid, &id) {
                 return Err(Unwatched::NotSeen(pid));
             }

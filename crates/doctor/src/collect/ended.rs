@@ -19,7 +19,7 @@ const NOTICED_WITHIN: Duration = Duration::from_secs(3);
 /// Those that were listed as running although their process had exited.
 pub(super) struct Ended {
     folder: TaskFolder,
-    inits: BTreeMap<Id, u32>,
+    inits: BTreeMap<Id, Option<u32>>,
     since: Instant,
 }
 
@@ -54,7 +54,10 @@ impl Ended {
         let read = tokio::task::spawn_blocking(move || {
             let mut again = self.folder.ended(&running);
             // If it was restarted under the same id, another process has exited since.
-            again.retain(|id, init| self.inits.get(id) == Some(init));
+            again.retain(|id, init| {
+                let before = self.inits.get(id);
+                before.is_some_and(|before| init.is_none() || init == before)
+            });
             again.into_keys().collect()
         });
         let still = timeout(READING_LIMIT, read).await;

@@ -173,7 +173,7 @@ fn serve<'a>(shims: &mut [Shim<'a>], tasks: &'a [Task], parent: impl Fn(u32) -> 
     let (sandboxes, containers): (Vec<_>, Vec<_>) =
         tasks.iter().partition(|task| task.container.is_none());
     for task in sandboxes.into_iter().chain(containers) {
-        let above = parent(task.init);
+        let above = task.init.and_then(&parent);
         let shim = shims.iter_mut().find(|shim| {
             if shim.is_conmon() {
                 return shim.is_conmon_of(task, above);
@@ -229,7 +229,7 @@ mod tests {
         };
         tasks.push(Task {
             id: "gone".to_owned(),
-            init: 4_000_000,
+            init: Some(4_000_000),
             container: Some("app".to_owned()),
             sandbox: Some("s1".to_owned()),
             ..Task::default()

@@ -11,8 +11,10 @@ use causes::finding::PodName;
 pub struct Task {
     /// Its id.
     pub id: String,
-    /// Its first process, which is a child of its shim.
-    pub init: u32,
+    /// Its first process, which is a child of its shim. The runtime keeps no record of a container
+    /// that has ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub init: Option<u32>,
     /// Its conmon, if the runtime has one for each container.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub conmon: Option<u32>,

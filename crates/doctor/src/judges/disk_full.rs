@@ -7,9 +7,11 @@ use causes::finding::{Confidence, Culprit, Finding};
 
 use super::Opinion;
 use super::opinion::finding;
+use crate::evidence::exits::{listed_though_dead, says};
 use crate::evidence::lack::lack;
 use crate::facts::NodeFacts;
-use crate::facts::host::Filesystem;
+use crate::facts::host::{Filesystem, HostFacts};
+use crate::facts::probes::{MAX_SINGLED_OUT, ProbeFacts};
 
 /// If less than this share is left, and less than the figures below, writes fail or soon will.
 const MIN_LEFT_SHARE: f64 = 0.01;
@@ -25,7 +27,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let findings: Vec<Finding> = known
         // Two directories on one file system give one finding.
         .filter(|root| seen.insert((root.bytes, root.bytes_available, root.inodes_available)))
-        .filter_map(full)
+        .filter_map(|root| full(root, &facts.probes))
         .collect();
     // The directories of other runtimes are missing on every node.
     let missing = match host.filesystems.iter().any(|root| root.value().is_some()) {
@@ -40,7 +42,19 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     Opinion::of(findings, [missing])
 }
 
-fn full(root: &Filesystem) -> Option<Finding> {
+/// Whether a file system has no space at all, so that what happens cannot be recorded.
+pub(super) fn cannot_write(host: &HostFacts) -> bool {
+    let known = host.filesystems.iter().filter_map(|root| root.value());
+    known.into_iter().any(has_nothing)
+}
+
+fn has_nothing(root: &Filesystem) -> bool {
+    !root.read_only
+        && (root.bytes > 0 && root.bytes_available == 0
+            || root.inodes > 0 && root.inodes_available == 0)
+}
+
+fn full(root: &Filesystem, probes: &ProbeFacts) -> Option<Finding> {
     let short = |left: u64, all: u64, least: u64| {
         all > 0 && left <= least && left as f64 <= all as f64 * MIN_LEFT_SHARE
     };
@@ -60,21 +74,24 @@ fn full(root: &Filesystem) -> Option<Finding> {
             root.path, root.inodes_available, root.inodes
         ));
     }
-    let nothing = root.bytes_available == 0 || root.inodes > 0 && root.inodes_available == 0;
-    let confidence = if nothing {
-        Confidence::Certain
-    } else {
-        Confidence::High
-    };
     if evidence.is_empty() {
         return None;
     }
-    let path = &root.path;
-    let counted = match few_bytes {
-        true => "du -x -d 3",
-        false => "du -x -d 3 --inodes",
+    let (confidence, left) = match has_nothing(root) {
+        true => {
+            let unrecorded = listed_though_dead(probes).filter(|task| task.init.is_none());
+            evidence.extend(unrecorded.take(MAX_SINGLED_OUT).map(says));
+            (Confidence::Certain, "no")
+        }
+        false => (Confidence::High, "almost no"),
     };
-    let found = finding(Cause::DiskFull, confidence, Culprit::default(), evidence);
+    let path = &root.path;
+    let (what, counted) = match few_bytes {
+        true => ("space", "du -x -d 3"),
+        false => ("inodes", "du -x -d 3 --inodes"),
+    };
+    let mut found = finding(Cause::DiskFull, confidence, Culprit::default(), evidence);
+    found.sentence = format!("the file system of {path} has {left} {what} left");
     Some(found.advising(format!(
         "`{counted} {path} | sort -n | tail` shows what fills {path}"
     )))

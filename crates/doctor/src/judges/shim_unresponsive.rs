@@ -5,6 +5,7 @@ use causes::finding::{Confidence, Culprit, Finding};
 use cri::Rpc;
 
 use super::Opinion;
+use crate::evidence::exits::says;
 use crate::evidence::lack::{NOT_PROBED, lack};
 use crate::evidence::remedy::{blame, resume};
 use crate::evidence::shims::{Shim, serving, shims, stopped_of_pod};
@@ -127,7 +128,7 @@ fn of_stopped(probes: &ProbeFacts, shim: &Shim) -> Finding {
     );
     finding
         .evidence
-        .extend(unnoticed::of(probes, shim).map(unnoticed::says));
+        .extend(unnoticed::of(probes, shim).map(says));
     let its = |probe: &&Probe| probe.id.as_deref().is_some_and(|id| shim.serves(id));
     let mut its_calls = probes.calls.iter().filter(its);
     match its_calls.any(|probe| probe.outcome() == Outcome::Hung) {

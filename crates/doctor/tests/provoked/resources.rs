@@ -122,6 +122,11 @@ fn a_file_system_is_well_until_its_room_or_its_inodes_are_used_up() {
     let _ = fs::write(room.path().join("log"), vec![0; 1 << 20]);
     let found = findings(&facts(&host), Cause::DiskFull);
     assert_eq!(found[0].confidence, Confidence::Certain, "{found:?}");
+    let says = format!(
+        "the file system of {} has no space left",
+        room.path().display()
+    );
+    assert_eq!(found[0].sentence, says);
 
     let inodes = Mount::small().expect("as the first");
     for number in 0..64 {

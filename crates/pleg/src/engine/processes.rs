@@ -97,6 +97,20 @@ enum State {
     },
 }
 
+impl State {
+    /// It is dead, as was found just now.
+    fn dead(pid: u32, now: Instant) -> Self {
+        Self::Dead {
+            pid,
+            since: now,
+            next: now + PAUSE,
+            pause: PAUSE,
+            asking: false,
+            denied: false,
+        }
+    }
+}
+
 /// A process to be opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Found {
@@ -261,15 +275,15 @@ impl Processes {
                     self.enter(id, State::Live { pid });
                 }
             }
-            Err(why) => {
-                let retry = match &why {
-                    Unwatched::TooMany(_) | Unwatched::Silent => Some(now),
-                    Unwatched::Unsupported(_) | Unwatched::NotSeen(_) | Unwatched::NotIts(_) => {
-                        None
-                    }
-                };
-                self.refuse(id, why.to_string(), retry);
+            Err(Unwatched::Ended(pid)) => {
+                if let Some(State::Opening { .. }) = state {
+                    self.enter(id, State::dead(pid, now));
+                }
             }
+            Err(why @ (Unwatched::TooMany(_) | Unwatched::Silent)) => {
+                self.refuse(id, why.to_string(), Some(now));
+            }
+            Err(why) => self.refuse(id, why.to_string(), None),
         }
     }
 
@@ -295,14 +309,7 @@ impl Processes {
         let Some(State::Live { pid }) = watch.map(|watch| &watch.state) else {
             return;
         };
-        let dead = State::Dead {
-            pid: *pid,
-            since: now,
-            next: now + PAUSE,
-            pause: PAUSE,
-            asking: false,
-            denied: false,
-        };
+        let dead = State::dead(*pid, now);
         self.enter(id, dead);
     }
 

@@ -8,7 +8,7 @@
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() {
-//! let kernel = Pidfds::new("/proc", 1000);
+//! let kernel = Pidfds::new("/proc", "/run/containerd/containerd.sock".as_ref(), 1000);
 //! let this = std::process::id();
 //! match kernel.watch(this, &"61ac7eca54e9".into()).await {
 //!     Ok(death) => death.await,
@@ -25,9 +25,11 @@ use crate::model::id::Id;
 
 mod blocking;
 mod pidfd;
+mod tasks;
 
 pub use blocking::Blocking;
 pub use pidfd::Pidfds;
+pub use tasks::Tasks;
 
 /// Ends when the process does.
 pub type Death = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -54,6 +56,9 @@ pub enum Unwatched {
     /// There is one, of something else: the pid is of another namespace, or was used again.
     #[error("process {0} is not the container's: that has ended; in a pod, hostPID may be missing")]
     NotIts(u32),
+    /// No process of the container is there any more, although the runtime says that it runs.
+    #[error("process {0} has ended")]
+    Ended(u32),
     /// The kernel does not answer: something else holds a lock that reading needs.
     #[error("the kernel does not answer about processes")]
     Silent,

@@ -12,28 +12,35 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+use tokio::time::sleep;
 
 use super::blocking::Blocking;
-use super::{Death, Kernel, Unwatched, Watching};
+use super::{Death, Kernel, Tasks, Unwatched, Watching};
 use crate::model::id::Id;
 
 /// How long the kernel may take to say which cgroup a process is in.
 const DEADLINE: Duration = Duration::from_secs(5);
 
+/// A container that has just ended has its task for a moment longer.
+const SETTLES: Duration = Duration::from_secs(2);
+
 /// Watches processes by pidfds (Linux 5.3).
 #[derive(Debug)]
 pub struct Pidfds {
     proc: PathBuf,
+    tasks: Tasks,
     open: Arc<AtomicUsize>,
     most: usize,
     blocking: Blocking,
 }
 
 impl Pidfds {
-    /// Reads cgroups under `proc`, and keeps at most `most` descriptors open.
-    pub fn new(proc: impl Into<PathBuf>, most: usize) -> Self {
+    /// Watches the processes of the runtime that listens on `socket`. Reads cgroups under `proc`,
+    /// and keeps at most `most` descriptors open.
+    pub fn new(proc: impl Into<PathBuf>, socket: &Path, most: usize) -> Self {
         Self {
             proc: proc.into(),
+            tasks: Tasks::of(socket),
             open: Arc::default(),
             most,
             blocking: Blocking::default(),
@@ -42,7 +49,7 @@ impl Pidfds {
 }
 
 /// Whether the process is in a cgroup that is named after the container.
-fn is_its(proc: &Path, pid: u32, id: &Id) -> Result<bool, Unwatched> {
+pub(super) fn is_its(proc: &Path, pid: u32, id: &Id) -> Result<bool, Unwatched> {
     match fs::read(proc.join(pid.to_string()).join("cgroup")) {
         Ok(text) => Ok(String::from_utf8_lossy(&text).contains(id.as_str())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Err(Unwatched::NotSeen(pid)),
@@ -56,6 +63,26 @@ fn is_its(proc: &Path, pid: u32, id: &Id) -> Result<bool, Unwatched> {
 
 impl Kernel for Pidfds {
     fn watch(&self, pid: u32, id: &Id) -> Watching {
+        let watching = self.open(pid, id);
+        let (proc, tasks) = (self.proc.clone(), self.tasks.clone());
+        let (id, blocking) = (id.clone(), self.blocking.clone());
+        Box::pin(async move {
+            let unseen = match watching.await {
+                Err(unseen @ (Unwatched::NotSeen(_) | Unwatched::NotIts(_))) => unseen,
+                told => return told,
+            };
+            sleep(SETTLES).await;
+            let has_ended = blocking.run(DEADLINE, move || tasks.has_ended(&id, &proc));
+            Err(match has_ended.await {
+                Some(true) => Unwatched::Ended(pid),
+                _ => unseen,
+            })
+        })
+    }
+}
+
+impl Pidfds {
+    fn open(&self, pid: u32, id: &Id) -> Watching {
         let seat = Seat::take(&self.open, self.most);
         let (proc, id, blocking) = (self.proc.clone(), id.clone(), self.blocking.clone());
         Box::pin(async move {
@@ -122,6 +149,9 @@ mod tests {
 
     use super::*;
 
+    /// No runtime, and none of its directories.
+    const NOWHERE: &str = "/nowhere/runtime.sock";
+
     /// A folder in which the process is in a cgroup of that name.
     fn proc_with(pid: u32, cgroup: &str) -> tempfile::TempDir {
         let proc = tempfile::tempdir().unwrap();
@@ -140,7 +170,7 @@ mod tests {
     async fn a_death_is_seen_at_once() {
         let mut process = sleeping();
         let proc = proc_with(process.id(), "abc");
-        let kernel = Pidfds::new(proc.path(), 1);
+        let kernel = Pidfds::new(proc.path(), NOWHERE.as_ref(), 1);
         let mut death = kernel.watch(process.id(), &"abc".into()).await.unwrap();
         let moment = Duration::from_millis(50);
         assert!(timeout(moment, &mut death).await.is_err(), "it lives");
@@ -154,7 +184,9 @@ mod tests {
         let mut process = sleeping();
         let proc = proc_with(process.id(), "another");
         let pid = process.id();
-        let refused = Pidfds::new(proc.path(), 1).watch(pid, &"abc".into()).await;
+        let refused = Pidfds::new(proc.path(), NOWHERE.as_ref(), 1)
+            .watch(pid, &"abc".into())
+            .await;
         assert_eq!(refused.err(), Some(Unwatched::NotIts(pid)));
         process.kill().unwrap();
         process.wait().unwrap();
@@ -166,7 +198,7 @@ mod tests {
         let pid = process.id();
         process.kill().unwrap();
         process.wait().unwrap();
-        let kernel = Pidfds::new("/proc", 1);
+        let kernel = Pidfds::new("/proc", NOWHERE.as_ref(), 1);
         for pid in [pid, 0, u32::MAX] {
             let refused = kernel.watch(pid, &"abc".into()).await;
             assert_eq!(refused.err(), Some(Unwatched::NotSeen(pid)));
@@ -174,10 +206,29 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_process_that_is_not_there_has_ended_if_the_runtime_keeps_no_task_of_it_either() {
+        let mut process = sleeping();
+        let proc = proc_with(process.id(), "abc");
+        let run = tempfile::tempdir().unwrap();
+        let tasks = run.path().join("io.containerd.runtime.v2.task/k8s.io");
+        fs::create_dir_all(tasks.join("abc")).unwrap();
+        fs::write(tasks.join("abc/init.pid"), process.id().to_string()).unwrap();
+        let kernel = Pidfds::new(proc.path(), &run.path().join("containerd.sock"), 2);
+        // A PID that is nobody's, and one that was reused.
+        let (gone, reused) = (0, process.id());
+        let ended = "ended".into();
+        let watches = tokio::join!(kernel.watch(gone, &ended), kernel.watch(reused, &ended));
+        assert_eq!(watches.0.err(), Some(Unwatched::Ended(gone)));
+        assert_eq!(watches.1.err(), Some(Unwatched::Ended(reused)));
+        process.kill().unwrap();
+        process.wait().unwrap();
+    }
+
+    #[tokio::test]
     async fn descriptors_are_bounded_and_given_back() {
         let mut process = sleeping();
         let proc = proc_with(process.id(), "abc");
-        let kernel = Pidfds::new(proc.path(), 1);
+        let kernel = Pidfds::new(proc.path(), NOWHERE.as_ref(), 1);
         let watch = || kernel.watch(process.id(), &"abc".into());
         let first = watch().await.unwrap();
         assert_eq!(watch().await.err(), Some(Unwatched::TooMany(1)));

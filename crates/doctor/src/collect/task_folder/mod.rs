@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use pleg::kernel::Tasks;
 use pleg::model::id::Id;
 use rustix::process::geteuid;
 
@@ -28,6 +29,7 @@ const MAX_SPECS: usize = 512;
 #[derive(Clone)]
 pub struct TaskFolder {
     places: Vec<Place>,
+    records: Tasks,
     proc: PathBuf,
 }
 
@@ -44,6 +46,7 @@ impl TaskFolder {
     pub fn of(socket: &Path, run: &Path, proc: &Path) -> Self {
         Self {
             places: Place::of(socket, run),
+            records: Tasks::of(socket),
             proc: proc.to_owned(),
         }
     }
@@ -83,12 +86,14 @@ impl TaskFolder {
             !one.place.keeps_notes_of_the_exited() || runs()
         });
         noted.sort_by_key(|one| (!suspects.contains(&one.id), one.id.clone()));
+        let mut without_record = listed_though_dead.clone();
         let mut read = 0;
-        let tasks = noted.into_iter().map(|one| {
+        let recorded = noted.into_iter().map(|one| {
+            without_record.remove(one.id.as_str());
             let told = names.remove(&Id::from(&*one.id));
             let mut task = Task {
                 id: bounded(&one.id),
-                init: one.init,
+                init: Some(one.init),
                 conmon: one.conmon,
                 listed_though_dead: is_dead(&one.id),
                 ..Task::default()
@@ -106,16 +111,32 @@ impl TaskFolder {
             }
             task
         });
-        Fact::known(tasks.collect(), source)
+        let mut tasks: Vec<Task> = recorded.collect();
+        tasks.extend(without_record.into_iter().map(|id| {
+            let told = names.remove(&id);
+            let (pod, container) = told.map_or((None, None), |told| (told.pod, told.container));
+            Task {
+                id: bounded(id.as_str()),
+                pod,
+                container,
+                listed_though_dead: true,
+                ..Task::default()
+            }
+        }));
+        Fact::known(tasks, source)
     }
 
-    /// Those of `ids` whose first process has exited, with its PID.
-    pub fn ended(&self, ids: &BTreeSet<Id>) -> BTreeMap<Id, u32> {
-        let inits = ids.iter().filter_map(|id| {
+    /// Those of `ids` whose first process has exited, with its PID if that is still recorded.
+    pub fn ended(&self, ids: &BTreeSet<Id>) -> BTreeMap<Id, Option<u32>> {
+        let inits = ids.iter().map(|id| {
             let mut inits = self.places.iter().map(|place| place.init(id.as_str()));
-            Some((id.clone(), inits.find_map(|init| init)?))
+            (id.clone(), inits.find_map(|init| init))
         });
-        inits.filter(|(_, init)| !self.lives(*init)).collect()
+        let ended = inits.filter(|(id, init)| match init {
+            Some(init) => !self.lives(*init),
+            None => self.records.has_ended(id, &self.proc),
+        });
+        ended.collect()
     }
 
     /// Whether the recorded PIDs are valid here: not if the runtime is in another PID namespace.
@@ -205,7 +226,10 @@ mod tests {
         let [task] = &tasks(&folder)[..] else {
             panic!("one task");
         };
-        assert_eq!((&*task.id, task.init, task.conmon), ("abc", 4711, None));
+        assert_eq!(
+            (&*task.id, task.init, task.conmon),
+            ("abc", Some(4711), None)
+        );
         let pod = task.pod.as_ref().unwrap();
         assert_eq!(pod.name.as_deref(), Some("web"));
         assert_eq!(task.container.as_deref(), Some("app"));
@@ -246,14 +270,17 @@ mod tests {
             .iter()
             .map(|task| (&*task.id, task.init, task.conmon))
             .collect();
-        assert_eq!(seen, [("c1", 81, Some(80)), ("s1", 71, Some(70))]);
+        assert_eq!(
+            seen,
+            [("c1", Some(81), Some(80)), ("s1", Some(71), Some(70))]
+        );
         assert_eq!(tasks[0].container.as_deref(), Some("app"));
         assert_eq!(tasks[0].sandbox.as_deref(), Some("s1"));
         assert_eq!(tasks[1].container, None, "a sandbox");
         let pod = tasks[1].pod.as_ref().unwrap();
         assert_eq!(pod.namespace.as_deref(), Some("shop"));
         let ids = ["s1", "c1", "unknown"].map(Id::from).into();
-        assert_eq!(folder.ended(&ids), [(Id::from("c1"), 81)].into());
+        assert_eq!(folder.ended(&ids), [(Id::from("c1"), Some(81))].into());
     }
 
     #[test]
@@ -264,7 +291,7 @@ mod tests {
             let tasks_of = format!("run/{daemon}/io.containerd.runtime.v2.task/moby/abc");
             write(root.path().join(tasks_of).join("init.pid"), "4711");
             process(&root, 4711, "app", 'S');
-            assert_eq!(tasks(&folder)[0].init, 4711, "{daemon}");
+            assert_eq!(tasks(&folder)[0].init, Some(4711), "{daemon}");
         }
     }
 

@@ -4,12 +4,13 @@
 use causes::Cause;
 use causes::finding::{Confidence, Culprit, Finding};
 
+use crate::evidence::exits::{listed_though_dead, says, who};
 use crate::evidence::remedy::blame;
 use crate::evidence::shims::Shim;
-use crate::evidence::who::short;
 use crate::facts::NodeFacts;
 use crate::facts::probes::{MAX_SINGLED_OUT, ProbeFacts};
 use crate::facts::tasks::Task;
+use crate::judges::disk_full;
 
 /// One finding for each container; a stopped shim or conmon has a finding of its own.
 pub(super) fn judge(facts: &NodeFacts, shims: &[Shim]) -> Vec<Finding> {
@@ -17,8 +18,11 @@ pub(super) fn judge(facts: &NodeFacts, shims: &[Shim]) -> Vec<Finding> {
         .iter()
         .filter(|shim| shim.process.is_stopped())
         .collect();
-    let explained = |task: &Task| stopped.iter().any(|shim| shim.serves(&task.id));
-    let tasks = all(&facts.probes).filter(|task| !explained(task));
+    let cannot_write = disk_full::cannot_write(&facts.host);
+    let explained = |task: &Task| {
+        stopped.iter().any(|shim| shim.serves(&task.id)) || cannot_write && task.init.is_none()
+    };
+    let tasks = listed_though_dead(&facts.probes).filter(|task| !explained(task));
     let findings = tasks.take(MAX_SINGLED_OUT).map(|task| {
         let mut finding = Finding::new(Cause::ShimUnresponsive, Confidence::High);
         let who = who(task);
@@ -67,33 +71,8 @@ fn shim_of<'a, 'b>(task: &Task, shims: &'b [Shim<'a>]) -> Option<&'b Shim<'a>> {
 
 /// The containers whose exit this shim or conmon should have reported.
 pub(super) fn of<'a>(probes: &'a ProbeFacts, shim: &Shim) -> impl Iterator<Item = &'a Task> {
-    let its = all(probes).filter(|task| shim.serves(&task.id));
+    let its = listed_though_dead(probes).filter(|task| shim.serves(&task.id));
     its.collect::<Vec<_>>().into_iter()
-}
-
-pub(super) fn says(task: &Task) -> String {
-    format!(
-        "process {} of {} has exited, but seconds later it was still listed as running",
-        task.init,
-        who(task)
-    )
-}
-
-fn all(probes: &ProbeFacts) -> impl Iterator<Item = &Task> {
-    let tasks = probes.tasks.value().into_iter().flatten();
-    tasks.filter(|task| task.listed_though_dead)
-}
-
-fn who(task: &Task) -> String {
-    let of_pod = task.pod.as_ref().map(|pod| {
-        let namespace = pod.namespace.as_deref().unwrap_or("?");
-        format!("pod {namespace}/{}", pod.name.as_deref().unwrap_or("?"))
-    });
-    match (&task.container, of_pod) {
-        (Some(name), Some(pod)) => format!("container {name} of {pod}"),
-        (None, Some(pod)) => format!("the sandbox of {pod}"),
-        (_, None) => format!("container {}", short(&task.id)),
-    }
 }
 
 fn runtime(probes: &ProbeFacts) -> &str {
@@ -104,7 +83,9 @@ fn runtime(probes: &ProbeFacts) -> &str {
 #[cfg(test)]
 mod tests {
     use super::super::judge;
-    use crate::judges::Opinion;
+    use crate::facts::Fact;
+    use crate::facts::host::Filesystem;
+    use crate::judges::{Opinion, disk_full};
     use crate::node::{found, node};
 
     #[test]
@@ -160,6 +141,33 @@ mod tests {
         assert!(!evidence.contains("gone"), "{evidence}");
         let young = facts(2.0);
         assert!(young[0].advice[0].contains("again in ten seconds"));
+    }
+
+    #[test]
+    fn a_container_that_has_no_task_any_more_is_named_without_its_process() {
+        let facts = node("containerd", "1.7.24")
+            .shim(99, false, &["c1"])
+            .listed_without_task("c1");
+        let findings = found(judge(&facts.facts()));
+        let says = "container c1 has exited and has no task any more, but";
+        assert!(findings[0].evidence[0].starts_with(says), "{findings:?}");
+    }
+
+    #[test]
+    fn an_exit_that_a_full_disk_keeps_from_being_recorded_is_told_with_the_disk() {
+        let mut facts = node("containerd", "1.7.24")
+            .shim(99, false, &["c1"])
+            .listed_without_task("c1")
+            .facts();
+        let root = Filesystem {
+            path: "/var/lib/containerd".to_owned(),
+            bytes: 1 << 20,
+            ..Filesystem::default()
+        };
+        facts.host.filesystems = vec![Fact::known(root, "statvfs")];
+        assert_eq!(judge(&facts), Opinion::Clear);
+        let finding = &found(disk_full::judge(&facts))[0];
+        assert!(finding.evidence[1].starts_with("container c1 has exited"));
     }
 
     #[test]

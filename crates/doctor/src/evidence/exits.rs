@@ -1,0 +1,30 @@
+//! Containers that have exited, which the runtime lists as running seconds later.
+
+use super::who::short;
+use crate::facts::probes::ProbeFacts;
+use crate::facts::tasks::Task;
+
+pub(crate) fn says(task: &Task) -> String {
+    let has_exited = match task.init {
+        Some(pid) => format!("process {pid} of {} has exited", who(task)),
+        None => format!("{} has exited and has no task any more", who(task)),
+    };
+    format!("{has_exited}, but seconds later it was still listed as running")
+}
+
+pub(crate) fn listed_though_dead(probes: &ProbeFacts) -> impl Iterator<Item = &Task> {
+    let tasks = probes.tasks.value().into_iter().flatten();
+    tasks.filter(|task| task.listed_though_dead)
+}
+
+pub(crate) fn who(task: &Task) -> String {
+    let of_pod = task.pod.as_ref().map(|pod| {
+        let namespace = pod.namespace.as_deref().unwrap_or("?");
+        format!("pod {namespace}/{}", pod.name.as_deref().unwrap_or("?"))
+    });
+    match (&task.container, of_pod) {
+        (Some(name), Some(pod)) => format!("container {name} of {pod}"),
+        (None, Some(pod)) => format!("the sandbox of {pod}"),
+        (_, None) => format!("container {}", short(&task.id)),
+    }
+}

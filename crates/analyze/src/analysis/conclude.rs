@@ -14,7 +14,7 @@ use super::gone;
 use super::late_calls;
 use super::unexplained;
 use super::{Analysis, InputReport, Quote, Told};
-use crate::goroutines::{self, Goroutines, Group, short};
+use crate::goroutines::{self, Context, Goroutines, Group, short};
 use crate::kernel::{self, KernelStack};
 use crate::kind::Kind;
 use crate::metrics::{self, MetricsReading};
@@ -38,7 +38,11 @@ pub(super) fn conclude(mut told: Told, signs: &Signs) -> Analysis {
     // A chain shows what the relist waits for, better than its last call does.
     let is_unexplained =
         chain.is_none() && pleg.as_ref().is_some_and(|pleg| pleg.pattern.is_fault());
-    of_goroutines(&mut told, &groups, is_unexplained);
+    let context = Context {
+        total,
+        is_unexplained,
+    };
+    of_goroutines(&mut told, &groups, context);
     late_calls::conclude(&mut told);
     of_series(&mut told, pleg.as_ref());
     of_lateness(&mut told);
@@ -271,9 +275,9 @@ fn of_output(told: &mut Told) {
 /// As many as a person reads.
 const MAX_TROUBLES: usize = 12;
 
-fn of_goroutines(told: &mut Told, groups: &[Group], is_unexplained: bool) {
+fn of_goroutines(told: &mut Told, groups: &[Group], context: Context) {
     for group in groups {
-        if let Some(proof) = goroutines::proof(group, is_unexplained) {
+        if let Some(proof) = goroutines::proof(group, context) {
             told.collected.prove(&group.place.file, proof);
         }
     }
@@ -353,7 +357,8 @@ fn of_chain(told: &mut Told, chain: Option<&chain::Found>, groups: &[Group]) {
     let Some(found) = chain else {
         return;
     };
-    let Some(cause) = goroutines::proof(&groups[found.last], false).map(|proof| proof.cause) else {
+    let proof = goroutines::proof(&groups[found.last], Context::default());
+    let Some(cause) = proof.map(|proof| proof.cause) else {
         return;
     };
     if found.confirmed || found.chain.links.len() > 3 {

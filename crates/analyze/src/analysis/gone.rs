@@ -76,7 +76,9 @@ const OTHER_LINES: u64 = 20;
 const MAX_RESTART_SECONDS: i64 = 60;
 
 /// Parts of messages that are about the runtime, not about another server.
-const RUNTIME: [&str; 25] = [
+const RUNTIME: [&str; 26] = [
+    // The kubelet was started without an endpoint.
+    "dial unix: missing address",
     "grpc: the connection is unavailable",
     "containerd.sock",
     "crio.sock",

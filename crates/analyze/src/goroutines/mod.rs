@@ -47,7 +47,7 @@ pub use holder::{Holder, likely};
 pub use profile::ProfileReader;
 pub use program::Program;
 pub use reader::{StackReader, Took};
-pub use rules::proof;
+pub use rules::{Context, proof};
 pub use waits::Wait;
 
 /// One goroutine, or several of a profile with the same stack.

@@ -498,11 +498,60 @@ const UNHEALTHY: [Rule; 3] = [
     },
 ];
 
-/// What a group of goroutines proves. `is_unexplained`: other lines show that the PLEG was
-/// unhealthy, and nothing shows why.
-pub fn proof(group: &Group, is_unexplained: bool) -> Option<Proof> {
-    let weak: &[Rule] = if is_unexplained { &UNHEALTHY } else { &[] };
-    let rule = RULES.iter().chain(weak).find(|rule| rule.holds(group))?;
+/// A healthy program has some of these at any moment: they hold only of goroutines that somebody
+/// has picked out of a dump.
+const EXCERPT: [Rule; 3] = [
+    Rule {
+        calls: &["oci.(*Container).WaitOnStopTimeout"],
+        waits: &[Receive],
+        programs: &[Program::CriO],
+        minutes: 1,
+        cause: Cause::ContainerLock,
+        confidence: Low,
+        says: "the stop of a container waits for its end and holds a lock of it meanwhile",
+        ..ANY
+    },
+    Rule {
+        calls: &["bolt.(*DB).begin"],
+        waits: &[Lock],
+        cause: Cause::DiskSaturated,
+        confidence: Low,
+        says: "a write to a database waits until another one is on the disk",
+        ..ANY
+    },
+    Rule {
+        calls: &["container.(*Container).ToDisk"],
+        under: "syscall.Fsync",
+        programs: &[Program::Dockerd],
+        cause: Cause::DiskSaturated,
+        confidence: Low,
+        says: "dockerd writes the state of a container to the disk and holds its lock meanwhile",
+        ..ANY
+    },
+];
+
+/// No more goroutines than these are picked out; a whole dump has hundreds.
+const MAX_EXCERPT: u64 = 3;
+
+/// Of what a group of goroutines is a part.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Context {
+    /// How many goroutines there are; 0 if that says nothing.
+    pub total: u64,
+    /// Other lines show that the PLEG was unhealthy, and nothing shows why.
+    pub is_unexplained: bool,
+}
+
+/// What a group of goroutines proves.
+pub fn proof(group: &Group, context: Context) -> Option<Proof> {
+    let is_excerpt = (1..=MAX_EXCERPT).contains(&context.total);
+    let tables = [
+        (true, &RULES[..]),
+        (is_excerpt, &EXCERPT[..]),
+        (context.is_unexplained, &UNHEALTHY[..]),
+    ];
+    let mut rules = tables.into_iter().filter(|(holds, _)| *holds);
+    let rule = rules.find_map(|(_, rules)| rules.iter().find(|rule| rule.holds(group)))?;
     let state = group.oldest.state.as_deref().unwrap_or("state unknown");
     let wait = match group.max_minutes {
         Some(minutes) => format!(", up to {minutes} minutes"),

@@ -23,6 +23,7 @@ pub mod quoted;
 pub mod stamp;
 
 mod cursor;
+mod months;
 
 use memchr::memmem;
 

@@ -60,7 +60,10 @@ fn layer<'a>(line: &'a [u8], carried: &mut Carried<'a>) -> Option<&'a [u8]> {
             // The kubelet's own log format for containers: `stderr F text`.
             matches!(line.get(7..9)?, b"F " | b"P ").then(|| &line[9..])
         }
-        b'a'..=b'z' => of_file(line).or_else(|| named(line, carried)),
+        b'a'..=b'z' => stamped(line, carried)
+            .or_else(|| of_file(line))
+            .or_else(|| named(line, carried)),
+        0x80.. => stamped(line, carried),
         b'_' | b'(' => named(line, carried),
         b'/' | b'.' => of_file(line),
         _ => None,

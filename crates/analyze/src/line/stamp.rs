@@ -14,6 +14,7 @@ use jiff::tz::Offset;
 use times::WallTime;
 
 use super::cursor::Cursor;
+use super::months;
 
 /// Zones differ by whole half hours, but for three of them.
 const HALF_HOUR: i64 = 1800;
@@ -37,9 +38,6 @@ pub struct Stamp {
     pub offset: Option<i32>,
 }
 
-const MONTHS: [&[u8; 3]; 12] = [
-    b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec",
-];
 const WEEKDAYS: [&[u8; 3]; 7] = [b"Mon", b"Tue", b"Wed", b"Thu", b"Fri", b"Sat", b"Sun"];
 
 /// The time at the start of the line, and what follows it.
@@ -48,8 +46,9 @@ pub fn take(line: &[u8]) -> Option<(Stamp, &[u8])> {
     let stamp = match line {
         [b'0'..=b'9', ..] => iso(&mut at)
             .or_else(|| of_unix(&mut at))
-            .or_else(|| clock_only(&mut at))?,
-        [b'A'..=b'Z', ..] => named(&mut at)?,
+            .or_else(|| clock_only(&mut at))
+            .or_else(|| named(&mut at))?,
+        [b'A'..=b'Z' | b'a'..=b'z' | 0x80.., ..] => named(&mut at)?,
         _ => return None,
     };
     Some((stamp, at.0))
@@ -97,10 +96,14 @@ fn named(at: &mut Cursor) -> Option<Stamp> {
             *at = try_at;
             return Some(stamp);
         }
+    } else if let Some(rest) = behind_weekday(try_at.0) {
+        try_at.0 = rest;
+        let stamp = iso(&mut try_at)?;
+        *at = try_at;
+        return Some(stamp);
     }
-    let word = try_at.0.first_chunk::<3>()?;
-    let month = MONTHS.iter().position(|month| *month == word)?;
-    try_at.0 = &try_at.0[3..];
+    let (month, rest) = months::take(try_at.0)?;
+    try_at.0 = rest;
     if try_at.spaces() == 0 {
         return None;
     }
@@ -118,11 +121,24 @@ fn named(at: &mut Cursor) -> Option<Stamp> {
     *at = try_at;
     Some(Stamp {
         year: year.and_then(|year| i16::try_from(year).ok()),
-        day: Some((i8::try_from(month + 1).ok()?, i8::try_from(day).ok()?)),
+        day: Some((month, i8::try_from(day).ok()?)),
         second,
         nanos,
         offset: None,
     })
+}
+
+/// What follows the weekday in `Di 2024-05-07 13:59:56 CEST` and `mar. 2024-05-07 13:59:56 CEST`, as
+/// `journalctl -o short-full` prints it in any language.
+fn behind_weekday(text: &[u8]) -> Option<&[u8]> {
+    let end = memchr::memchr(b' ', &text[..text.len().min(12)])?;
+    let rest = &text[end + 1..];
+    let is_dated = rest.get(4) == Some(&b'-') && rest[..4].iter().all(u8::is_ascii_digit);
+    let word = std::str::from_utf8(&text[..end])
+        .ok()
+        .filter(|_| is_dated)?;
+    let word = word.trim_end_matches('.');
+    (word.chars().count() <= 3 && word.chars().all(char::is_alphabetic)).then_some(rest)
 }
 
 /// `1714917596.123456`, as `journalctl -o short-unix` prints it.
@@ -361,6 +377,11 @@ mod tests {
                 "Mon 2024-05-06 13:59:56 UTC host",
                 "2024-05-06T13:59:56.000000000Z",
             ),
+            (
+                "mar. 2024-05-07 13:59:56 UTC host",
+                "2024-05-07T13:59:56.000000000Z",
+            ),
+            ("Okt  8 16:29:51 w", "2023-10-08T16:29:51.000000000Z"),
             (
                 "Mon May  5 13:59:56 2017] x",
                 "2017-05-05T13:59:56.000000000Z",

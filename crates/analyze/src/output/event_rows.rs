@@ -132,6 +132,15 @@ fn pressure(reason: &str, text: &str, line: u64, seen: &mut Seen) {
         "bytes eligible to free",
         "anted to free",
     ];
+    // A limit that the pod has set itself.
+    let of_the_pod = [
+        "exceeds the total limit of containers",
+        "exceeds the limit",
+        "exceeded its local ephemeral storage limit",
+    ];
+    if has_any(text, &of_the_pod) {
+        return;
+    }
     let says = format!("event {reason}");
     if has_any(text, &disk) && !text.contains("invalid capacity 0") {
         prove(Cause::DiskFull, Confidence::Medium, &says, line, seen);

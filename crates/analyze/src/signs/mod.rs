@@ -130,7 +130,7 @@ pub enum Interest {
     Error,
 }
 
-const INTERESTS: [(&str, Interest); 71] = [
+const INTERESTS: [(&str, Interest); 72] = [
     ("pleg was last seen active", Interest::Pleg),
     ("pleg has yet to be successful", Interest::Pleg),
     ("from runtime service failed", Interest::Call),
@@ -166,6 +166,7 @@ const INTERESTS: [(&str, Interest); 71] = [
     ("rror while dialing", Interest::Connection),
     ("connection refused", Interest::Connection),
     ("dial unix ", Interest::Connection),
+    ("dial unix: missing address", Interest::Connection),
     ("code = Unavailable", Interest::Connection),
     ("the connection is unavailable", Interest::Connection),
     ("container runtime is down", Interest::Connection),

@@ -95,6 +95,7 @@ pub(super) const SIGNS: &[Sign] = &[
         Medium,
     )
     .with(&["deadline exceeded"]),
+    sign("failed to delete task", Runtime, ShimUnresponsive, Low).with(&["deadline exceeded"]),
     sign("failed to kill container", Runtime, ShimUnresponsive, Low)
         .with(&["context canceled: unknown"])
         .lines(2),

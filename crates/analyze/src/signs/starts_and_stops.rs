@@ -110,15 +110,6 @@ pub(super) const STARTS_AND_STOPS: &[Failure] = &[
             "a call to the Docker daemon timed out",
         )
     },
-    Failure {
-        // supervisord's, which starts it again at once.
-        with: &["docker", "containerd", "kubelet"],
-        lines: 3,
-        ..failure(
-            " INFO exited: ",
-            "the kubelet or the runtime exits and is started again, time after time",
-        )
-    },
     failure(
         "program exceeds 10000-thread limit",
         "a program ended because 10000 of its threads were blocked in the kernel, for example by \

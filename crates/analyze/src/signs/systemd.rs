@@ -199,6 +199,10 @@ pub(super) const SIGNS: &[Sign] = &[
     sign("estarting kubelet", Systemd, RepairLoop, Medium)
         .with(&["not healthy", "unhealthy", "health check failed"])
         .lines(2),
+    // supervisord's words: it starts at once again what something else ends.
+    sign(" INFO exited: ", Systemd, RepairLoop, Low)
+        .with(&["docker", "containerd", "kubelet"])
+        .lines(3),
     // monit's words.
     sign("'kubelet' trying to restart", Systemd, RepairLoop, Medium).lines(2),
     sign(

@@ -1,0 +1,102 @@
+//! The names of months in a log of syslog's form: `Oct`, and as a node with another language writes
+//! them.
+//!
+//! The names are those of glibc's locales, of `nl_langinfo(ABMON_1)`.
+
+const ENGLISH: [&[u8; 3]; 12] = [
+    b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec",
+];
+
+/// Of German, French, Spanish, Italian, Portuguese, Dutch, Polish, Czech, Turkish, the Nordic
+/// languages, Russian and Ukrainian; without a dot at the end, and in small letters.
+const OTHERS: [&[&str]; 12] = [
+    &["ene", "gen", "janv", "sty", "led", "oca", "янв", "січ"],
+    &["feb", "fev", "févr", "lut", "úno", "şub", "фев", "лют"],
+    &["mär", "mars", "mrt", "bře", "мар", "бер"],
+    &["abr", "avril", "april", "kwi", "dub", "nis", "апр", "кві"],
+    &["mai", "maj", "mei", "mag", "kvě", "мая", "май", "тра"],
+    &["juin", "juni", "giu", "cze", "čen", "haz", "июн", "чер"],
+    &["juil", "juli", "lug", "lip", "čec", "tem", "июл", "лип"],
+    &["août", "ago", "sie", "srp", "ağu", "авг", "сер"],
+    &["sept", "set", "wrz", "zář", "eyl", "сен", "вер"],
+    &["okt", "ott", "out", "paź", "říj", "eki", "окт", "жов"],
+    &["lis", "kas", "ноя", "лис"],
+    &[
+        "dez", "dic", "déc", "dec", "des", "gru", "pro", "ara", "дек", "гру",
+    ],
+];
+
+/// The longest name, with a dot.
+const MAX_BYTES: usize = 8;
+
+/// The month, from 1, that the text begins with, and what follows it.
+#[inline]
+pub(super) fn take(text: &[u8]) -> Option<(i8, &[u8])> {
+    let word = text.first_chunk::<3>()?;
+    match ENGLISH.iter().position(|month| *month == word) {
+        // "Mars" and "Juni" begin like English ones.
+        Some(month) if text.get(3) == Some(&b' ') => Some((number(month)?, &text[3..])),
+        _ => in_another_language(text),
+    }
+}
+
+fn in_another_language(text: &[u8]) -> Option<(i8, &[u8])> {
+    let near = &text[..text.len().min(MAX_BYTES + 1)];
+    let end = memchr::memchr(b' ', near)?;
+    let word = std::str::from_utf8(&text[..end]).ok()?.to_lowercase();
+    let word = word.trim_end_matches('.');
+    let named = OTHERS.iter().position(|names| names.contains(&word));
+    let month = match named {
+        Some(month) => number(month)?,
+        None => numbered(word).or_else(|| in_english(word))?,
+    };
+    Some((month, &text[end..]))
+}
+
+/// `10月`, as Chinese and Japanese nodes write it, and Korean ones.
+fn numbered(word: &str) -> Option<i8> {
+    let digits = word.strip_suffix('月').or(word.strip_suffix('월'))?;
+    digits.parse().ok().filter(|month| (1..=12).contains(month))
+}
+
+/// An English name in small letters, or with a dot.
+fn in_english(word: &str) -> Option<i8> {
+    let is_it = |month: &[u8; 3]| word.as_bytes().eq_ignore_ascii_case(month);
+    number(ENGLISH.iter().position(|month| is_it(month))?)
+}
+
+fn number(index: usize) -> Option<i8> {
+    i8::try_from(index + 1).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn months_are_known_in_the_languages_of_nodes() {
+        for (text, month) in [
+            ("Oct 24", 10),
+            ("Mar 24", 3),
+            ("mars 24", 3),
+            ("Mär 24", 3),
+            ("févr. 24", 2),
+            ("okt 24", 10),
+            ("oct. 24", 10),
+            ("10月 24", 10),
+            ("1월 24", 1),
+            ("Дек 24", 12),
+            ("Ağu 24", 8),
+        ] {
+            let taken = take(text.as_bytes());
+            assert_eq!(taken, Some((month, &b" 24"[..])), "{text}");
+        }
+    }
+
+    #[test]
+    fn other_words_are_no_months() {
+        for text in ["", "Oct", "October 24", "13月 24", "node 24", "\u{fe0f} 24"] {
+            assert_eq!(take(text.as_bytes()), None, "{text}");
+        }
+    }
+}

@@ -44,6 +44,24 @@ async fn a_dead_process_whose_status_fails_is_a_failing_inspection() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_process_that_was_dead_before_is_found_as_well() {
+    let node = Node::watch_with_kernel(generic(), |sim| {
+        pods(sim);
+        sim.kill("a", "app");
+    })
+    .await;
+    node.at(10.0).await;
+    let status = node.status().await;
+    assert_eq!(status.health.reason, Reason::InspectionsFail);
+    assert_eq!(status.failing[0].id, "a/app.0".into());
+    assert_eq!(status.failing.len(), 1);
+    node.sim.exit("a", "app", 1);
+    node.at(15.0).await;
+    assert_eq!(node.status().await.health.state, HealthState::Healthy);
+    assert_eq!(node.deaths("a/app.0").len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_status_that_does_not_exist_for_a_moment_after_a_death_removes_nothing() {
     let node = Node::watch_with_kernel(generic(), |sim| {
         sim.run("two", &["x", "y"]);

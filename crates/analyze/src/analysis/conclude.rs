@@ -200,7 +200,8 @@ fn of_kernel(told: &mut Told) {
             process: stack.process.clone().or(process),
             ..stack.clone()
         };
-        let Some(proof) = kernel::proof(&stack) else {
+        let proof = kernel::proof(&stack).or_else(|| kernel::known_fault(&stack));
+        let Some(proof) = proof else {
             let who = || stack.who().unwrap_or_else(|| "a task".to_owned());
             let says = if stack.functions.iter().any(|name| name == INIT_WAITS) {
                 "the first process of a PID namespace waits until all its others have ended: look \

@@ -26,4 +26,4 @@ mod reader;
 mod rules;
 
 pub use reader::{HungTask, KernelStack, KernelStackReader};
-pub use rules::{cause_of_function, kernel_lock, proof};
+pub use rules::{cause_of_function, kernel_lock, known_fault, proof};

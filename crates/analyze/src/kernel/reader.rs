@@ -23,6 +23,8 @@ pub struct KernelStack {
     pub instruction: Option<String>,
     /// Functions from the innermost outwards.
     pub functions: Vec<String>,
+    /// The kernel's release.
+    pub release: Option<String>,
     /// The first line.
     pub line: u64,
 }
@@ -107,6 +109,9 @@ impl KernelStackReader {
                     && let Some(at) = behind(line, "RIP: ")
                 {
                     stack.instruction = stack.instruction.take().or_else(|| instruction(at));
+                }
+                if let Some(stack) = &mut self.current {
+                    stack.release = stack.release.take().or_else(|| release(line));
                 }
             }
             false => self.finish(),
@@ -268,6 +273,17 @@ fn beginning(line: &str, number: u64) -> Option<KernelStack> {
         pid: Some(pid),
         ..stack
     })
+}
+
+/// The kernel of `Not tainted 5.4.89+ #1` and `Tainted: G           OE     5.15.0-88-generic #98-Ubuntu`.
+fn release(line: &str) -> Option<String> {
+    let (_, rest) = line.split_once("ainted")?;
+    let words = rest.split_ascii_whitespace();
+    let mut releases =
+        words.filter(|word| word.starts_with(|c: char| c.is_ascii_digit()) && word.contains('.'));
+    releases
+        .next()
+        .map(|release| first_chars(release, 100).to_owned())
 }
 
 /// The process of `CPU: 1 PID: 20417 Comm: exe Not tainted 5.3.0-1034-azure`.

@@ -2,6 +2,7 @@
 
 use causes::Cause;
 use causes::finding::{Confidence, Culprit};
+use causes::versions::{Symptom, kernel_faults};
 
 use super::KernelStack;
 use crate::proof::Proof;
@@ -208,6 +209,24 @@ pub fn proof(stack: &KernelStack) -> Option<Proof> {
             .iter()
             .any(|name| process.starts_with(name));
     (is_hung && is_of_storage).then(|| of(stack, StorageUnresponsive, Medium, ""))
+}
+
+/// A fault of this kernel that blocks tasks, for one whose stack proves nothing else.
+pub fn known_fault(stack: &KernelStack) -> Option<Proof> {
+    let release = stack
+        .release
+        .as_deref()
+        .filter(|_| stack.blocked_seconds.is_some())?;
+    let mut faults = kernel_faults(release).into_iter();
+    let fault = faults.find(|fault| fault.symptom == Symptom::Blocked)?;
+    let mut proof = of(stack, KernelRegression, Low, "");
+    let fixed = fault.fixed.map(|fixed| format!("; fixed in {fixed}"));
+    proof.says += &format!(
+        ", and its release, {release}, has a known fault: {}{}",
+        fault.what,
+        fixed.unwrap_or_default()
+    );
+    Some(proof)
 }
 
 /// The function in which it waits for the kernel itself. Who holds that up, the stack of whoever

@@ -136,6 +136,9 @@ const KERNEL_LOCKS: &[&str] = &[
     "unregister_shrinker",
 ];
 
+/// Functions of io_uring that take the lock of a ring.
+const RING: &[&str] = &["__do_sys_io_uring_enter", "io_poll_task_func"];
+
 /// A disk that is only slow has done a request by then.
 const ENDLESS_SECONDS: u64 = 480;
 
@@ -185,9 +188,11 @@ pub fn proof(stack: &KernelStack) -> Option<Proof> {
     };
     // A ring is waited for without its lock for as long as nothing happens.
     let of_a_ring = || {
-        let is_locked = calls("__mutex_lock") && calls("__do_sys_io_uring_enter");
-        let is_hung = stack.blocked_seconds.is_some();
-        (is_locked && is_hung).then_some(("__do_sys_io_uring_enter", KernelRegression, Medium))
+        let mut functions = stack.functions.iter();
+        let of_ring = functions.find_map(|name| RING.iter().find(|ring| name.starts_with(**ring)));
+        let is_hung = stack.blocked_seconds.is_some() && calls("__mutex_lock");
+        let function = of_ring.filter(|_| is_hung)?;
+        Some((*function, KernelRegression, Medium))
     };
     let found = innermost(FUNCTIONS).or_else(of_a_ring);
     // What the kernel itself waits for in a file system is not the file system.

@@ -90,6 +90,14 @@ pub(super) const SIGNS: &[Sign] = &[
         Medium,
     ),
     sign("Out of memory: Kill", Kernel, MemoryThrash, Medium),
+    // Where the lines after it are missing.
+    sign(" invoked oom-killer", Kernel, MemoryThrash, Low).with(&[
+        " kubelet invoked",
+        " containerd invoked",
+        " dockerd invoked",
+        " docker invoked",
+        " crio invoked",
+    ]),
     // Where the line before it is missing.
     sign("Killed process ", Kernel, MemoryThrash, Medium).with(&[
         "(kubelet)",

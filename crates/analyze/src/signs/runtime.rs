@@ -447,6 +447,13 @@ pub(super) const SIGNS: &[Sign] = &[
     .without(&["errno=12"]),
     sign("error reserving ctr name", Runtime, ContainerLock, Low).lines(3),
     sign("slow fdatasync", Runtime, DiskSaturated, Medium),
+    sign(
+        "overloaded likely from slow disk",
+        Runtime,
+        DiskSaturated,
+        Low,
+    )
+    .lines(2),
     // The same of etcd before 3.4.
     sign("sync duration of ", Runtime, DiskSaturated, Medium).with(&["expected less than"]),
     sign("apply request took too long", Runtime, DiskSaturated, Low).lines(3),

@@ -45,6 +45,11 @@ impl Input {
             None => Cow::Borrowed(raw),
         };
         let line = self.pasted.clean(bare(&plain));
+        // Of a file that a crash has left there is nothing else in it.
+        if line.is_empty() && raw.contains(&0) {
+            self.unread += 1;
+            return;
+        }
         self.plain_line(&line, cut, signs, told);
     }
 

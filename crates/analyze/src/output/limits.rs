@@ -144,7 +144,12 @@ impl Limits {
             Side::Used => pair.used = Some(value),
             Side::Most => pair.most = Some(value),
         }
-        let (used, most) = pair.used.zip(pair.most)?;
+        // A limit that stands alone is that of whatever is counted next.
+        let of_nobody = (What::OpenFiles, String::new());
+        let alone = self.pairs.get(&of_nobody).and_then(|pair| pair.most);
+        let alone = alone.filter(|_| key.0 == What::OpenFiles);
+        let pair = self.pairs.get_mut(&key)?;
+        let (used, most) = pair.used.zip(pair.most.or(alone))?;
         // Each number is compared once, and a limit with all that come.
         pair.used = None;
         // Of what is limited there is no more: then something else was counted.

@@ -146,8 +146,8 @@ pub(super) const FAILURES: &[Failure] = &[
         "the kubelet says that the container runtime is not up",
     ),
     Failure {
-        // With a time they are points of the series, which tells more.
-        without: &["yet to be successful", "last seen active"],
+        // With a time they are points of the series, which tells more; a pager may have cut them.
+        without: &["pleg has yet to", "last seen active"],
         ..failure(
             "PLEG is not healthy",
             "the kubelet reports that the PLEG is not healthy",

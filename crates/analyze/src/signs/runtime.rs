@@ -95,6 +95,12 @@ pub(super) const SIGNS: &[Sign] = &[
         Medium,
     )
     .with(&["deadline exceeded"]),
+    sign(
+        "Error starting daemon: timeout",
+        Runtime,
+        RuntimeUnresponsive,
+        Medium,
+    ),
     sign("failed to delete task", Runtime, ShimUnresponsive, Low).with(&["deadline exceeded"]),
     sign("failed to kill container", Runtime, ShimUnresponsive, Low)
         .with(&["context canceled: unknown"])

@@ -157,6 +157,13 @@ pub(super) const SIGNS: &[Sign] = &[
         Medium,
     )
     .with(&["Argument list too long"]),
+    // What it says to others is not read by the bus as fast as it comes.
+    sign(
+        "Failed to send queued message: No buffer space available",
+        Systemd,
+        SystemdOverloaded,
+        Medium,
+    ),
     // The bus has delivered the request, and systemd has not answered it.
     sign(
         "Failed to start transient scope unit: Connection timed out",

@@ -49,6 +49,9 @@ const SELDOM: Duration = Duration::from_secs(4);
 const RETRY: Duration = Duration::from_secs(5);
 const LONGEST_RETRY: Duration = Duration::from_secs(300);
 
+/// The same of one that is not visible, which is not asked for anew: it may prove to have ended.
+const LONGEST_UNSEEN: Duration = Duration::from_secs(60);
+
 /// The processes that are watched.
 #[derive(Debug, Default)]
 pub(crate) struct Processes {
@@ -89,11 +92,13 @@ enum State {
         /// The runtime has said that it runs, after the death.
         denied: bool,
     },
-    /// It cannot be watched; `retry` is when that may be otherwise.
+    /// It cannot be watched; `retry` is when that may be otherwise, of one that is not visible by
+    /// its `pid`.
     Refused {
         why: String,
         retry: Option<Instant>,
         pause: Duration,
+        pid: Option<u32>,
     },
 }
 
@@ -243,11 +248,11 @@ impl Processes {
             Ok(Some(pid)) => self.on_pid_told(id, pid),
             Ok(None) => {
                 let why = "the runtime does not report the PIDs of its containers".to_owned();
-                self.refuse(id, why, None);
+                self.refuse(id, why, None, None);
                 None
             }
             Err(error) => {
-                self.refuse(id, error.to_string(), Some(now));
+                self.refuse(id, error.to_string(), Some(now), None);
                 None
             }
         }
@@ -280,25 +285,34 @@ impl Processes {
                     self.enter(id, State::dead(pid, now));
                 }
             }
-            Err(why @ (Unwatched::TooMany(_) | Unwatched::Silent)) => {
-                self.refuse(id, why.to_string(), Some(now));
+            Err(why) => {
+                let (retry, pid) = match why {
+                    Unwatched::TooMany(_) | Unwatched::Silent => (Some(now), None),
+                    Unwatched::NotSeen(pid) | Unwatched::NotIts(pid) => (Some(now), Some(pid)),
+                    Unwatched::Unsupported(_) | Unwatched::Ended(_) => (None, None),
+                };
+                self.refuse(id, why.to_string(), retry, pid);
             }
-            Err(why) => self.refuse(id, why.to_string(), None),
         }
     }
 
     /// Notes why a process is not watched; with a time, it is tried again some time after that.
-    fn refuse(&mut self, id: &Id, why: String, now: Option<Instant>) {
+    fn refuse(&mut self, id: &Id, why: String, now: Option<Instant>, pid: Option<u32>) {
         let watch = self.watches.get(id);
         let Some(State::Opening { pause, .. }) = watch.map(|watch| &watch.state) else {
             return;
         };
         let pause = *pause;
         tracing::debug!("{id} is not watched: {why}");
+        let longest = match pid {
+            Some(_) => LONGEST_UNSEEN,
+            None => LONGEST_RETRY,
+        };
         let refused = State::Refused {
             why,
             retry: now.map(|now| now + pause),
-            pause: (pause * 2).min(LONGEST_RETRY),
+            pause: (pause * 2).min(longest),
+            pid,
         };
         self.enter(id, refused);
     }
@@ -360,21 +374,31 @@ impl Processes {
         was_dead
     }
 
-    /// Lets time pass: what was refused for a while is wanted again.
-    pub(crate) fn pass(&mut self, now: Instant) {
+    /// Lets time pass: what was refused for a while is wanted again; gives whose processes are to
+    /// be opened again.
+    pub(crate) fn pass(&mut self, now: Instant) -> Vec<(Id, u32)> {
         let again = self.refused.iter().filter_map(|id| {
             match self.watches.get(id).map(|watch| &watch.state) {
                 Some(State::Refused {
                     retry: Some(retry),
                     pause,
+                    pid,
                     ..
-                }) if now >= *retry => Some((id.clone(), *pause)),
+                }) if now >= *retry => Some((id.clone(), *pause, *pid)),
                 _ => None,
             }
         });
-        for (id, pause) in again.collect::<Vec<_>>() {
-            self.enter(&id, State::Wanted { pause });
+        let mut unseen = Vec::new();
+        for (id, pause, pid) in again.collect::<Vec<_>>() {
+            match pid {
+                Some(told) => {
+                    self.enter(&id, State::Opening { pause, pid });
+                    unseen.push((id, told));
+                }
+                None => self.enter(&id, State::Wanted { pause }),
+            }
         }
+        unseen
     }
 
     /// The containers of which the kernel and the runtime have told different things for seconds.

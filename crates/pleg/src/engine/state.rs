@@ -229,7 +229,9 @@ impl Engine {
             self.act(Action::AskHost);
         }
         self.drive_stream(now);
-        self.processes.pass(instant);
+        for (id, pid) in self.processes.pass(instant) {
+            self.act(Action::Watch { id, pid });
+        }
         self.ask_the_doubtful(now);
         self.commit_exits_of_slow(now);
         self.make_calls(instant);

@@ -51,10 +51,10 @@ pub enum Unwatched {
     #[error("processes cannot be watched: {0}")]
     Unsupported(String),
     /// No such process: it is dead already, or its pid is of another pid namespace.
-    #[error("process {0} is not visible: it has ended; in a pod, hostPID may be missing")]
+    #[error("process {0} is not visible: it has ended, or hostPID is missing in our pod")]
     NotSeen(u32),
     /// There is one, of something else: the pid is of another namespace, or was used again.
-    #[error("process {0} is not the container's: that has ended; in a pod, hostPID may be missing")]
+    #[error("process {0} is not the container's: that has ended, or hostPID is missing in our pod")]
     NotIts(u32),
     /// No process of the container is there any more, although the runtime says that it runs.
     #[error("process {0} has ended")]

@@ -5,14 +5,13 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
-use tokio::time::sleep;
 
 use super::blocking::Blocking;
 use super::{Death, Kernel, Tasks, Unwatched, Watching};
@@ -21,14 +20,13 @@ use crate::model::id::Id;
 /// How long the kernel may take to say which cgroup a process is in.
 const DEADLINE: Duration = Duration::from_secs(5);
 
-/// A container that has just ended has its task for a moment longer.
-const SETTLES: Duration = Duration::from_secs(2);
-
 /// Watches processes by pidfds (Linux 5.3).
 #[derive(Debug)]
 pub struct Pidfds {
     proc: PathBuf,
     tasks: Tasks,
+    /// A process was found by the PID that the runtime had told: they are PIDs of our namespace.
+    has_our_pids: Arc<AtomicBool>,
     open: Arc<AtomicUsize>,
     most: usize,
     blocking: Blocking,
@@ -41,6 +39,7 @@ impl Pidfds {
         Self {
             proc: proc.into(),
             tasks: Tasks::of(socket),
+            has_our_pids: Arc::default(),
             open: Arc::default(),
             most,
             blocking: Blocking::default(),
@@ -49,7 +48,7 @@ impl Pidfds {
 }
 
 /// Whether the process is in a cgroup that is named after the container.
-pub(super) fn is_its(proc: &Path, pid: u32, id: &Id) -> Result<bool, Unwatched> {
+fn is_its(proc: &Path, pid: u32, id: &Id) -> Result<bool, Unwatched> {
     match fs::read(proc.join(pid.to_string()).join("cgroup")) {
         Ok(text) => Ok(String::from_utf8_lossy(&text).contains(id.as_str())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Err(Unwatched::NotSeen(pid)),
@@ -64,15 +63,23 @@ pub(super) fn is_its(proc: &Path, pid: u32, id: &Id) -> Result<bool, Unwatched> 
 impl Kernel for Pidfds {
     fn watch(&self, pid: u32, id: &Id) -> Watching {
         let watching = self.open(pid, id);
-        let (proc, tasks) = (self.proc.clone(), self.tasks.clone());
+        let (tasks, has_our_pids) = (self.tasks.clone(), self.has_our_pids.clone());
         let (id, blocking) = (id.clone(), self.blocking.clone());
         Box::pin(async move {
             let unseen = match watching.await {
+                Ok(death) => {
+                    has_our_pids.store(true, Ordering::Relaxed);
+                    return Ok(death);
+                }
                 Err(unseen @ (Unwatched::NotSeen(_) | Unwatched::NotIts(_))) => unseen,
-                told => return told,
+                Err(why) => return Err(why),
             };
-            sleep(SETTLES).await;
-            let has_ended = blocking.run(DEADLINE, move || tasks.has_ended(&id, &proc));
+            if !has_our_pids.load(Ordering::Relaxed) {
+                return Err(unseen);
+            }
+            // A process that is hidden from us is there all the same.
+            let gone = matches!(open(pid), Err(Unwatched::NotSeen(_))).then_some(pid);
+            let has_ended = blocking.run(DEADLINE, move || tasks.has_ended(&id, gone));
             Err(match has_ended.await {
                 Some(true) => Unwatched::Ended(pid),
                 _ => unseen,
@@ -206,20 +213,21 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_process_that_is_not_there_has_ended_if_the_runtime_keeps_no_task_of_it_either() {
+    async fn a_process_that_is_not_there_has_ended_where_the_runtimes_pids_are_ours() {
         let mut process = sleeping();
-        let proc = proc_with(process.id(), "abc");
+        let living = process.id();
+        let proc = proc_with(living, "abc");
         let run = tempfile::tempdir().unwrap();
         let tasks = run.path().join("io.containerd.runtime.v2.task/k8s.io");
         fs::create_dir_all(tasks.join("abc")).unwrap();
-        fs::write(tasks.join("abc/init.pid"), process.id().to_string()).unwrap();
+        fs::write(tasks.join("abc/init.pid"), living.to_string()).unwrap();
         let kernel = Pidfds::new(proc.path(), &run.path().join("containerd.sock"), 2);
-        // A PID that is nobody's, and one that was reused.
-        let (gone, reused) = (0, process.id());
-        let ended = "ended".into();
-        let watches = tokio::join!(kernel.watch(gone, &ended), kernel.watch(reused, &ended));
-        assert_eq!(watches.0.err(), Some(Unwatched::Ended(gone)));
-        assert_eq!(watches.1.err(), Some(Unwatched::Ended(reused)));
+        let refused = async |pid| kernel.watch(pid, &"ended".into()).await.err().unwrap();
+        assert_eq!(refused(0).await, Unwatched::NotSeen(0));
+        let _death = kernel.watch(living, &"abc".into()).await.unwrap();
+        assert_eq!(refused(0).await, Unwatched::Ended(0));
+        // A PID that was reused.
+        assert_eq!(refused(living).await, Unwatched::Ended(living));
         process.kill().unwrap();
         process.wait().unwrap();
     }

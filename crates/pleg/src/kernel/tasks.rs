@@ -5,15 +5,14 @@
 //!   <state>/io.containerd.runtime.v2.task/k8s.io/<id>/init.pid
 //! ```
 //!
-//! A PID that is not visible proves no death: it may be hidden (`hidepid`), or belong to a guest or
-//! to another PID namespace. A missing directory alone proves none either. Both together do, where
-//! the process of another container is visible and has its directory.
+//! Beside them a PID that names no process proves that its container has ended: there is no
+//! directory, or it names the same PID. A PID alone proves nothing: it may be that of a guest, whose
+//! directory names none.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::pidfd::is_its;
 use crate::model::id::Id;
 
 /// The name of its socket everywhere.
@@ -27,9 +26,6 @@ const STATE: [&str; 3] = ["", "state", "containerd"];
 /// today, and of those before containerd 1.4.
 const NAMESPACE: &str = "k8s.io";
 const PLUGINS: &str = "io.containerd.";
-
-/// How many others are looked at for one that is visible.
-const OTHERS: usize = 16;
 
 /// The directories of the tasks of one runtime.
 #[derive(Clone, Debug)]
@@ -50,26 +46,23 @@ impl Tasks {
     }
 
     /// Whether the container `id` has no process any more, although the runtime may say that it
-    /// runs: it has no task, while another container has one, with its process under `proc`. May
-    /// block.
-    pub fn has_ended(&self, id: &Id, proc: &Path) -> bool {
-        self.is_without(id, proc).unwrap_or(false)
+    /// runs: it has no task, or one whose first process is `gone`. Holds where the PIDs of the
+    /// runtime are those that are seen here. May block.
+    pub fn has_ended(&self, id: &Id, gone: Option<u32>) -> bool {
+        self.is_without(id, gone).unwrap_or(false)
     }
 
     /// Fails if a directory cannot be read: what is in it is not known then.
-    fn is_without(&self, id: &Id, proc: &Path) -> io::Result<bool> {
-        let mut is_another_visible = false;
+    fn is_without(&self, id: &Id, gone: Option<u32>) -> io::Result<bool> {
+        let mut has_tasks = false;
         for directory in self.directories()? {
-            if directory.join(id.as_str()).try_exists()? {
+            let own = directory.join(id.as_str());
+            if own.try_exists()? && (gone.is_none() || first_process(&own) != gone) {
                 return Ok(false);
             }
-            let others = directory.read_dir()?.take(OTHERS);
-            is_another_visible = is_another_visible
-                || others
-                    .flatten()
-                    .any(|other| is_visible(&other.path(), proc));
+            has_tasks |= directory.read_dir()?.next().is_some();
         }
-        Ok(is_another_visible)
+        Ok(has_tasks)
     }
 
     fn directories(&self) -> io::Result<Vec<PathBuf>> {
@@ -100,13 +93,9 @@ fn is_not_there(error: &io::Error) -> bool {
     )
 }
 
-/// Whether the first process of this task is under `proc`, in a cgroup of its name.
-fn is_visible(task: &Path, proc: &Path) -> bool {
-    let id = task.file_name().and_then(|name| name.to_str());
-    let pid = fs::read_to_string(task.join("init.pid")).ok();
-    let pid = pid.and_then(|pid| pid.trim().parse().ok());
-    id.zip(pid)
-        .is_some_and(|(id, pid)| is_its(proc, pid, &id.into()) == Ok(true))
+fn first_process(task: &Path) -> Option<u32> {
+    let pid = fs::read_to_string(task.join("init.pid")).ok()?;
+    pid.trim().parse().ok()
 }
 
 #[cfg(test)]
@@ -122,16 +111,8 @@ mod tests {
         fn new() -> Self {
             let root = tempfile::tempdir().unwrap();
             let node = Self { root };
-            node.has_task("io.containerd.runtime.v2.task", "a", "100");
-            node.write(
-                "proc/100/cgroup",
-                "0::/kubepods/pod1/cri-containerd-a.scope\n",
-            );
+            node.write("io.containerd.runtime.v2.task/k8s.io/a/init.pid", "100");
             node
-        }
-
-        fn has_task(&self, plugin: &str, id: &str, pid: &str) {
-            self.write(&format!("run/{plugin}/k8s.io/{id}/init.pid"), pid);
         }
 
         fn write(&self, path: &str, text: &str) {
@@ -140,49 +121,55 @@ mod tests {
             fs::write(path, text).unwrap();
         }
 
-        fn says_that_it_ended(&self, id: &str) -> bool {
-            let tasks = Tasks::of(&self.root.path().join("run/containerd.sock"));
-            tasks.has_ended(&id.into(), &self.root.path().join("proc"))
+        fn has_ended(&self, socket: &str, id: &str, gone: Option<u32>) -> bool {
+            Tasks::of(&self.root.path().join(socket)).has_ended(&id.into(), gone)
+        }
+    }
+
+    const SOCKET: &str = "containerd.sock";
+
+    #[test]
+    fn a_container_without_a_task_has_ended() {
+        let node = Node::new();
+        for gone in [None, Some(7)] {
+            assert!(node.has_ended(SOCKET, "b", gone));
         }
     }
 
     #[test]
-    fn a_container_without_a_task_has_ended_beside_one_that_has_its_own() {
+    fn one_with_a_task_has_ended_if_the_process_that_is_recorded_is_gone() {
         let node = Node::new();
-        assert!(node.says_that_it_ended("b"));
-        assert!(!node.says_that_it_ended("a"));
+        assert!(node.has_ended(SOCKET, "a", Some(100)));
+        for gone in [None, Some(7)] {
+            assert!(!node.has_ended(SOCKET, "a", gone));
+        }
     }
 
     #[test]
-    fn where_the_processes_of_others_are_not_visible_nothing_is_proved() {
+    fn a_task_of_an_older_shim_and_a_guest_without_a_recorded_process_are_tasks() {
         let node = Node::new();
-        fs::remove_dir_all(node.root.path().join("proc")).unwrap();
-        assert!(!node.says_that_it_ended("b"));
-        // The PID of another namespace is somebody else's here.
-        node.write("proc/100/cgroup", "0::/system.slice/sshd.service\n");
-        assert!(!node.says_that_it_ended("b"));
+        node.write("io.containerd.runtime.v1.linux/k8s.io/b/address", "");
+        node.write("io.containerd.runtime.v2.task/k8s.io/guest/address", "");
+        assert!(!node.has_ended(SOCKET, "b", Some(7)));
+        assert!(!node.has_ended(SOCKET, "guest", Some(7)));
     }
 
     #[test]
-    fn a_task_of_an_older_shim_and_a_guest_without_a_pid_file_are_tasks() {
+    fn a_runtime_without_such_directories_or_without_any_task_proves_nothing() {
         let node = Node::new();
-        node.has_task("io.containerd.runtime.v1.linux", "b", "7");
-        node.write("run/io.containerd.runtime.v2.task/k8s.io/guest/address", "");
-        assert!(!node.says_that_it_ended("b"));
-        assert!(!node.says_that_it_ended("guest"));
-    }
-
-    #[test]
-    fn a_runtime_without_such_directories_proves_nothing() {
-        let node = Node::new();
-        let run = node.root.path().join("run");
         for socket in [
             "cri-dockerd.sock",
             "crio/crio.sock",
             "other/containerd.sock",
         ] {
-            let tasks = Tasks::of(&run.join(socket));
-            assert!(!tasks.has_ended(&"b".into(), &node.root.path().join("proc")));
+            assert!(!node.has_ended(socket, "b", Some(7)), "{socket}");
         }
+        fs::remove_dir_all(
+            node.root
+                .path()
+                .join("io.containerd.runtime.v2.task/k8s.io/a"),
+        )
+        .unwrap();
+        assert!(!node.has_ended(SOCKET, "b", Some(7)));
     }
 }

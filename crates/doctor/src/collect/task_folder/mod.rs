@@ -134,7 +134,7 @@ impl TaskFolder {
         });
         let ended = inits.filter(|(id, init)| match init {
             Some(init) => !self.lives(*init),
-            None => self.records.has_ended(id, &self.proc),
+            None => self.records.has_ended(id, None),
         });
         ended.collect()
     }

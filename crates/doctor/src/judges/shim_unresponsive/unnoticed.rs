@@ -37,8 +37,10 @@ pub(super) fn judge(facts: &NodeFacts, shims: &[Shim]) -> Vec<Finding> {
         };
         finding.evidence.push(says(task));
         let shim = shim_of(task, shims);
-        // The exit is reported once runc has removed the container.
-        if let Some(shim) = shim.filter(|shim| !shim.runc.is_empty()) {
+        // The exit is reported once runc has removed the container. One without a task has been
+        // removed: that runc serves another container of the pod.
+        let is_awaited = |shim: &&Shim| task.init.is_some() && !shim.runc.is_empty();
+        if let Some(shim) = shim.filter(is_awaited) {
             blame(&mut finding, shim, &facts.probes);
             return finding;
         }
@@ -151,6 +153,19 @@ mod tests {
         let findings = found(judge(&facts.facts()));
         let says = "container c1 has exited and has no task any more, but";
         assert!(findings[0].evidence[0].starts_with(says), "{findings:?}");
+    }
+
+    #[test]
+    fn no_runc_below_the_shim_is_blamed_for_a_container_that_has_no_task_any_more() {
+        let facts = node("containerd", "1.7.24")
+            .shim(99, false, &["c1"])
+            .process(200, 99, "runc")
+            .aged(200, 60.0)
+            .listed_without_task("c1");
+        let findings = found(judge(&facts.facts()));
+        let advice = findings[0].advice.join("");
+        assert!(!advice.contains("-KILL"), "{advice}");
+        assert_eq!(findings[0].culprit.pid, None);
     }
 
     #[test]

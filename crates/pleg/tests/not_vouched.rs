@@ -10,6 +10,7 @@ use pleg::Config;
 use pleg::model::id::PodUid;
 use pleg::model::listed::{ContainerState, SandboxState};
 use pleg::out::cache::Entry;
+use pleg::out::failure::InspectError;
 use pleg::out::health::HealthState;
 use pleg::runtime::{CallError, Rpc};
 use sim::{Fault, Sim, StreamFault};
@@ -538,5 +539,57 @@ async fn who_lacks_what_is_listed_while_lists_hang_is_answered_and_not_complete(
         let entry = entry.unwrap();
         assert!(exited.elapsed() < seconds(lasts + 5.0));
         assert!(entry.complete_as_of < Some(exited), "{lasts} s");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_whose_status_is_stuck_has_an_error_while_it_is_polled_in_place_of_a_list() {
+    let node = Node::watch(|sim| {
+        sim.run("web", &["nginx"]);
+        sim.run("db", &["postgres"]);
+    })
+    .await;
+    node.at(3.5).await;
+    node.sim.fault(Rpc::ListContainers, None, Fault::Hang);
+    node.sim
+        .fault(Rpc::ContainerStatus, Some("web/nginx.0"), Fault::Hang);
+    node.at(10.0).await;
+    let error = |pod: &str| node.pleg.cache().get(&pod.into()).error;
+    assert!(matches!(
+        error("uid-web"),
+        Some(InspectError::Overdue { .. })
+    ));
+    assert_eq!(error("uid-db"), None);
+    node.sim.lift_all();
+    node.at(15.0).await;
+    assert_eq!(error("uid-web"), None);
+    assert_eq!(node.status().await.health.state, HealthState::Healthy);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_pod_is_not_as_of_a_time_at_which_its_containers_ran_that_are_not_shown() {
+    let node = Node::watch(|sim| sim.run("old", &["app"])).await;
+    node.at(5.0).await;
+    let slow = Fault::Slow(seconds(1.9));
+    node.sim.fault(Rpc::ListContainers, None, slow);
+    let jitter = Fault::Jitter(seconds(0.1), seconds(3.0));
+    node.sim.fault(Rpc::ContainerStatus, None, jitter);
+    for number in 0..6 {
+        node.at(9.0 + 4.3 * f64::from(number)).await;
+        let (pod, uid) = (format!("new{number}"), format!("uid-new{number}").into());
+        let started = Instant::now();
+        node.sim.run(&pod, &["a", "b", "c"]);
+        node.sample(4.0, |at, status| {
+            let entry = node.pleg.cache().get(&uid);
+            let claims = entry.as_of.is_some_and(|as_of| as_of.instant >= started);
+            let shown = entry.status.containers.len();
+            let says = &status.health.message;
+            assert!(
+                !claims || shown == 3 || entry.error.is_some(),
+                "{pod}: {shown} at {at}, as of {:?} after: {says}",
+                entry.as_of.map(|as_of| as_of.instant - started)
+            );
+        })
+        .await;
     }
 }

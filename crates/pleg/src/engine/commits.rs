@@ -13,7 +13,7 @@ use crate::model::wall_time::{Moment, WallTime};
 use crate::out::cache::Inspection;
 use crate::out::coverage::Failing;
 use crate::out::failure::InspectError;
-use crate::out::health::INSPECTIONS_FAIL;
+use crate::out::health::{Blind, INSPECTIONS_FAIL};
 use crate::out::told::{Record, events_of};
 use crate::records::diff::Subject;
 use crate::records::{Commit, Look, Step};
@@ -101,6 +101,7 @@ impl Engine {
                 );
                 let inspection = Inspection {
                     begun: now.back_at(commit.begun),
+                    confirmed: self.confirms(&commit, &judged, now),
                     listed: commit.listed,
                     differs: self.records.is_pending(uid) || self.doubts.awaits_lists(uid),
                     lacks_listed,
@@ -161,6 +162,29 @@ impl Engine {
         let goes_on = self.records.inspecting().contains(uid);
         if !goes_on || self.rounds.is_newer(ticket.number()) {
             self.rounds.ended(uid);
+        }
+    }
+
+    /// As of when an inspection confirms a pod. Which containers there are, and which of two answers
+    /// is so, lists tell; a stream that announces each change tells the former. While the lists do
+    /// not come, that is said of all pods, unless the statuses of sandboxes tell their containers.
+    fn confirms(&self, commit: &Commit, judged: &Judged, now: Moment) -> Option<Moment> {
+        let begun = now.back_at(commit.begun);
+        let blind = self.blind(self.ages(now.instant));
+        let in_sandboxes = self.sweeper.sees_new_containers();
+        if blind.contains(&Blind::NewContainers)
+            || in_sandboxes && self.missing(now.instant).containers
+        {
+            return Some(begun);
+        }
+        if !matches!(judged, Judged::Agrees) {
+            return None;
+        }
+        let period = self.config.relist_period;
+        let is_proven = self.streaming.period(period, self.config.relist_ceiling) > period;
+        match is_proven {
+            true => Some(begun),
+            false => Some(now.back_at(commit.begun.min(commit.listed?))),
         }
     }
 

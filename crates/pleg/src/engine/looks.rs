@@ -214,7 +214,12 @@ impl Engine {
             let (Some(pod), Some(id)) = (call.about.pod, call.about.id) else {
                 continue;
             };
-            if !is_named {
+            // Nobody inspects what the host alone knows, nor what a sweep has asked for and found
+            // unchanged before.
+            let listed = self.records.listed_as(&pod.uid);
+            let is_swept = listed.is_some_and(|listed| listed.names(&id))
+                && !self.records.inspecting().contains(&pod.uid);
+            if !is_named || is_swept {
                 let overdue = InspectError::Overdue {
                     call: call.about.call,
                     id: id.clone(),
@@ -475,7 +480,7 @@ impl Engine {
         pods.into_values().collect()
     }
 
-    fn blind(&self, ages: Ages) -> Vec<Blind> {
+    pub(super) fn blind(&self, ages: Ages) -> Vec<Blind> {
         let blind = self.relister.blind(ages);
         // Without a sweep, one list alone is not used.
         let either = !self.can_sweep() && (blind.sandboxes || blind.containers);

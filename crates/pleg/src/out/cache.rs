@@ -2,8 +2,9 @@
 //!
 //! A pod's entry is current as of the time at which its last inspection was begun, or, if
 //! nothing about it differed, as of the last relist. **What is new in a pod only the lists show**:
-//! an inspection that follows a hint looks at what was known, so an entry also says as of when it
-//! is complete. [`Cache::newer_than`] waits for both. Times are those of the monotonic clock and
+//! an inspection that follows a hint looks at what was known, so it confirms the pod as of those
+//! lists, unless a proven stream announces what is new; and an entry also says as of when it is
+//! complete. [`Cache::newer_than`] waits for both. Times are those of the monotonic clock and
 //! never go backwards.
 //!
 //! ```
@@ -90,6 +91,9 @@ impl Entry {
 pub struct Inspection {
     /// When it was begun, or the look that showed what to inspect.
     pub begun: Moment,
+    /// As of when it confirms the pod: no later than it is known which containers there are, while
+    /// that can be known.
+    pub confirmed: Option<Moment>,
     /// When the lists were begun that showed what to ask for.
     pub listed: Option<Instant>,
     /// The pod differs again, or contradicts the lists, so nothing vouches for it.
@@ -336,7 +340,7 @@ impl CacheWriter {
         entry.status = Arc::new(status);
         entry.inspected = true;
         if !inspection.disproved {
-            entry.as_of = later(entry.as_of, Some(inspection.begun));
+            entry.as_of = later(entry.as_of, inspection.confirmed);
             entry.complete_as_of = entry.complete_as_of.max(inspection.listed);
         }
         if inspection.lacks_listed {

@@ -77,6 +77,14 @@ impl fmt::Display for NoRuntime {
 
 impl Error for NoRuntime {}
 
+impl NoRuntime {
+    /// None of the usual places has a socket.
+    pub fn anywhere() -> Self {
+        let tried = USUAL_PLACES.map(|place| format!("\n  {}: no such file", Endpoint::new(place)));
+        Self(tried.concat())
+    }
+}
+
 /// The endpoint that is named, or of the usual places with a socket the first that answers;
 /// where none does, the one that is likeliest to be the node's runtime in trouble.
 pub async fn present(named: Option<Endpoint>) -> Option<Endpoint> {

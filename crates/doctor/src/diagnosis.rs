@@ -27,6 +27,9 @@ pub struct Diagnosis {
     pub findings: Vec<Finding>,
     /// Causes that could not be judged, and why.
     pub not_checked: Vec<NotChecked>,
+    /// Only some of the causes were judged.
+    #[serde(skip)]
+    pub is_partial: bool,
     /// What could not be read for lack of a right.
     pub not_permitted: Vec<NotPermitted>,
     /// How long systemd can go on sending messages on the system bus
@@ -61,11 +64,11 @@ pub struct NotChecked {
 pub fn diagnose(facts: &NodeFacts, wanted: impl Fn(Cause) -> bool) -> Diagnosis {
     let mut findings = Vec::new();
     let mut not_checked = Vec::new();
-    let mut clear = 0_usize;
+    let mut clear = Vec::new();
     for (cause, judge) in JUDGES.iter().filter(|(cause, _)| wanted(*cause)) {
         match judge(facts) {
             Opinion::Found(found) => findings.extend(found),
-            Opinion::Clear => clear += 1,
+            Opinion::Clear => clear.push(*cause),
             Opinion::CannotTell(why) => not_checked.push(NotChecked { cause: *cause, why }),
         }
     }
@@ -82,15 +85,18 @@ pub fn diagnose(facts: &NodeFacts, wanted: impl Fn(Cause) -> bool) -> Diagnosis 
     let doubt = doubt(&facts.probes).filter(|_| wanted(Cause::RuntimeUnresponsive));
     let verdict = match findings.first() {
         Some(_) => NodeVerdict::Problem,
-        None if clear == 0 || blind || doubt.is_some() => NodeVerdict::Unknown,
+        None if clear.is_empty() || blind || doubt.is_some() => NodeVerdict::Unknown,
         None => NodeVerdict::Ok,
     };
+    let is_partial = JUDGES.iter().any(|(cause, _)| !wanted(*cause));
     Diagnosis {
         verdict,
+        is_partial,
         summary: match (findings.first(), verdict, doubt) {
             (Some(first), _, _) => first.said().to_owned(),
             (None, NodeVerdict::Unknown, Some(doubt)) => doubt,
             (None, NodeVerdict::Unknown, None) => cannot_be_told(&not_checked),
+            (None, _, _) if is_partial => not_found(&clear),
             (None, _, _) => well(&facts.probes),
         },
         findings,
@@ -122,6 +128,16 @@ fn leave_out_doctor(finding: &mut Finding) {
     if !finding.advice.iter().all(is_to_run_it) {
         finding.advice.retain(|advice| !is_to_run_it(advice));
     }
+}
+
+/// Of a node of which only these causes were judged nothing else is known.
+fn not_found(causes: &[Cause]) -> String {
+    let ids: Vec<&str> = causes.iter().map(|cause| cause.id()).collect();
+    let were = if ids.len() == 1 { "was" } else { "were" };
+    format!(
+        "{} {were} not found; nothing else was checked",
+        ids.join(", ")
+    )
 }
 
 fn cannot_be_told(not_checked: &[NotChecked]) -> String {
@@ -217,6 +233,15 @@ mod tests {
         assert_eq!(diagnosis.summary, expected);
         let other = diagnose(&facts, |cause| cause == Cause::DiskFull);
         assert_ne!(other.summary, expected);
+    }
+
+    #[test]
+    fn of_a_node_that_was_judged_by_one_cause_nothing_else_is_claimed() {
+        let facts = node("containerd", "1.7.24").shim(99, true, &["c1"]).facts();
+        let diagnosis = diagnose(&facts, |cause| cause == Cause::ContainerStatusLock);
+        assert_eq!(diagnosis.verdict, NodeVerdict::Ok);
+        let expected = "container-status-lock was not found; nothing else was checked";
+        assert_eq!(diagnosis.summary, expected);
     }
 
     #[test]

@@ -124,6 +124,9 @@ pub async fn run(global: &Global, options: Doctor) -> anyhow::Result<Found> {
                 kubelet_healthz: options.kubelet_healthz,
                 allow_signals: options.allow_signals,
             };
+            if asking.endpoint.is_none() {
+                tracing::warn!("{}", endpoint::NoRuntime::anywhere());
+            }
             facts(asking, until).await?
         }
     };

@@ -26,6 +26,7 @@ const MOST_GAPS: usize = 8;
 pub fn page(diagnosis: &Diagnosis, facts: &NodeFacts) -> String {
     let mut page = String::new();
     let (style, word) = match (diagnosis.verdict, diagnosis.findings.first()) {
+        (NodeVerdict::Ok, _) if diagnosis.is_partial => (GOOD, "OK"),
         (NodeVerdict::Ok, _) => (GOOD, "Healthy"),
         (_, Some(first)) if first.verdict == Verdict::Problem => (BAD, "Problem"),
         (_, Some(_)) => (WARN, "Suspect"),

@@ -83,6 +83,7 @@ mod tests {
             summary: String::new(),
             findings: vec![finding],
             not_checked: Vec::new(),
+            is_partial: false,
             not_permitted: Vec::new(),
             systemd_cookie_left_seconds: SerialsLeft::Unknown,
         };
@@ -140,6 +141,7 @@ mod tests {
                     summary: name.clone(),
                     findings: Vec::new(),
                     not_checked: Vec::new(),
+                    is_partial: false,
                     not_permitted: Vec::new(),
                     systemd_cookie_left_seconds: SerialsLeft::Unknown,
                 };

@@ -18,6 +18,17 @@ pub fn interrupted() -> io::Result<impl Future<Output = &'static str>> {
     })
 }
 
+/// The same for a daemon, which SIGHUP does not end: its configuration is read once, and the terminal
+/// that it was started from may close.
+pub fn daemon_ended() -> io::Result<impl Future<Output = &'static str>> {
+    let hang_up = signal(SignalKind::hangup())?;
+    let interrupted = interrupted()?;
+    Ok(async move {
+        let _ignored = hang_up;
+        interrupted.await
+    })
+}
+
 /// The same, or waits until the terminal has gone: what is on a screen is of no use without it.
 pub fn screen_ended() -> io::Result<impl Future<Output = &'static str>> {
     let mut hang_up = signal(SignalKind::hangup())?;

@@ -62,6 +62,7 @@ impl Metrics {
 
     /// The guard of this process counts what it adds.
     pub fn count_guard(&self, guard: &guard::Handle) -> prometheus::Result<()> {
+        self.own.expect_guard();
         self.own_registry.register(Box::new(guard.added()))
     }
 

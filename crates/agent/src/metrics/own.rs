@@ -23,6 +23,18 @@ const LATENCY_BUCKETS: &[f64] = &[
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 120.0,
 ];
 
+/// What the guard answers in place of a runtime, and the changes that it completes or refuses.
+const LISTS: [Rpc; 2] = [Rpc::ListPodSandbox, Rpc::ListContainers];
+const CHANGES: [Rpc; 7] = [
+    Rpc::RunPodSandbox,
+    Rpc::StopPodSandbox,
+    Rpc::RemovePodSandbox,
+    Rpc::CreateContainer,
+    Rpc::StartContainer,
+    Rpc::StopContainer,
+    Rpc::RemoveContainer,
+];
+
 const SOURCES: [Source; 4] = [
     Source::Relist,
     Source::Sweep,
@@ -256,6 +268,19 @@ impl Own {
             own.operations.errors.with_label_values(labels);
         }
         Ok(own)
+    }
+
+    /// There is a guard: a query of what it has not done yet finds 0 as well.
+    pub(super) fn expect_guard(&self) {
+        for list in LISTS {
+            let labels = &[list.operation_type()];
+            self.guard_answers.with_label_values(labels);
+        }
+        for change in CHANGES {
+            let labels = &[change.operation_type()];
+            self.guard_completed.with_label_values(labels);
+            self.guard_refused.with_label_values(labels);
+        }
     }
 
     pub(super) fn diagnosed(&self, how: Diagnosed) {

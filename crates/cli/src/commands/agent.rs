@@ -17,7 +17,7 @@ pub async fn run(global: &Global, options: Options) -> anyhow::Result<Found> {
 pub async fn serve(
     ready: impl Future<Output = anyhow::Result<(Daemon, Listeners)>>,
 ) -> anyhow::Result<Found> {
-    let interrupted = signals::interrupted()?;
+    let interrupted = signals::daemon_ended()?;
     let mut shutdown = pin!(async {
         let signal = interrupted.await;
         tracing::info!("stopping on {signal}");

@@ -115,6 +115,8 @@ struct Server {
 /// How a fleet is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Output {
+    /// A table, which is the default.
+    Text,
     /// A table with more columns.
     Wide,
     /// A JSON array of nodes; with --watch, one object per line.

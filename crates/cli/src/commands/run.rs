@@ -117,7 +117,7 @@ impl From<Policy> for sync_loop::Policy {
 }
 
 pub async fn run(global: &Global, options: Run) -> anyhow::Result<Found> {
-    let interrupted = signals::interrupted()?;
+    let interrupted = signals::daemon_ended()?;
     let mut interrupted = pin!(async {
         let _ = interrupted.await;
     });

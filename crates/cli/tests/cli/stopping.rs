@@ -89,6 +89,20 @@ fn an_agent_stops_with_event_streams_open_and_calls_hung() {
 }
 
 #[test]
+fn an_agent_goes_on_after_sighup() {
+    let runtime = FakeRuntime::with_pods(&[("a", &["x"])]);
+    let agent = Agent::watching(&runtime.endpoint());
+    agent.wait_healthy();
+    agent.hang_up();
+    runtime.sim.run("b", &["x"]);
+    eventually("it sees another pod", || {
+        (agent.pods() == ["a", "b"]).then_some(())
+    });
+    agent.terminate();
+    agent.end().assert_code(0);
+}
+
+#[test]
 fn a_watch_for_a_time_stops_by_itself() {
     let runtime = FakeRuntime::with_pods(&[("a", &["x"])]);
     let begun = Instant::now();

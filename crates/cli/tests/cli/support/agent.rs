@@ -138,6 +138,11 @@ impl Agent {
         self.running.signal(Signal::STOP);
     }
 
+    /// The terminal that it was started from closes.
+    pub fn hang_up(&self) {
+        self.running.signal(Signal::HUP);
+    }
+
     pub fn terminate(&self) {
         self.running.signal(Signal::TERM);
     }

@@ -560,8 +560,15 @@ async fn a_pod_whose_status_is_stuck_has_an_error_while_it_is_polled_in_place_of
         Some(InspectError::Overdue { .. })
     ));
     assert_eq!(error("uid-db"), None);
-    node.sim.lift_all();
+    // A list shows that nothing about it has changed.
+    node.sim.lift(Rpc::ListContainers, None);
     node.at(15.0).await;
+    let web = node.pleg.cache().get(&"uid-web".into());
+    assert_eq!(web.error, None);
+    assert!(web.as_of.unwrap().instant + seconds(2.0) > Instant::now());
+    assert_eq!(node.status().await.stuck.len(), 1);
+    node.sim.lift_all();
+    node.at(20.0).await;
     assert_eq!(error("uid-web"), None);
     assert_eq!(node.status().await.health.state, HealthState::Healthy);
 }

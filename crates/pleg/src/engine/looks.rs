@@ -208,23 +208,26 @@ impl Engine {
         let mut still = BTreeSet::new();
         let mut new = Vec::new();
         let mut lacking = BTreeMap::new();
+        let mut silent = BTreeMap::new();
+        let is_polling = self.missing(now.instant).any();
         for call in self.stuck_statuses() {
             let is_named = call.about.pod.is_some();
             let call = self.named_by_the_host(call);
             let (Some(pod), Some(id)) = (call.about.pod, call.about.id) else {
                 continue;
             };
-            // Nobody inspects what the host alone knows, nor what a sweep has asked for and found
-            // unchanged before.
+            let overdue = InspectError::Overdue {
+                call: call.about.call,
+                id: id.clone(),
+            };
             let listed = self.records.listed_as(&pod.uid);
-            let is_swept = listed.is_some_and(|listed| listed.names(&id))
-                && !self.records.inspecting().contains(&pod.uid);
-            if !is_named || is_swept {
-                let overdue = InspectError::Overdue {
-                    call: call.about.call,
-                    id: id.clone(),
-                };
+            if !is_named {
                 lacking.insert(pod.uid.clone(), overdue);
+            } else if is_polling
+                && listed.is_some_and(|listed| listed.names(&id))
+                && !self.records.inspecting().contains(&pod.uid)
+            {
+                silent.insert(pod.uid.clone(), overdue);
             }
             let key = ((call.about.call, Some(id.clone())), pod.uid);
             if !self.set_aside.contains(&key) {
@@ -246,6 +249,7 @@ impl Engine {
                 self.take_step(uid, now);
             }
         }
+        self.note_silent(silent, now);
         if !new.is_empty() {
             self.doubt_stream(now);
         }
@@ -256,6 +260,21 @@ impl Engine {
             }
             self.failures.named(&uid);
             self.rounds.give_up(&uid);
+        }
+    }
+
+    /// No inspection tells of a pod that is polled in place of a list and does not answer, and that
+    /// differs in nothing that is known.
+    fn note_silent(&mut self, silent: BTreeMap<PodUid, InspectError>, now: Moment) {
+        for (uid, overdue) in &silent {
+            if self.silent.get(uid) != Some(overdue) {
+                self.cache.set_error(uid, overdue.clone(), now.instant);
+            }
+        }
+        for (uid, overdue) in std::mem::replace(&mut self.silent, silent) {
+            if !self.silent.contains_key(&uid) {
+                self.cache.lift_error(&uid, &overdue);
+            }
         }
     }
 

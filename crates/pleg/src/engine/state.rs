@@ -119,6 +119,8 @@ pub(crate) struct Engine {
     /// Pods of which only the host knows a container whose status hangs: what is known of them lacks
     /// it.
     pub(super) lacking: BTreeMap<PodUid, InspectError>,
+    /// The pods that are polled in place of a list and do not answer, and why they have an error.
+    pub(super) silent: BTreeMap<PodUid, InspectError>,
     /// When more pods waited for their status, each for long, than may be asked for at once.
     pub(super) too_slow: Option<Instant>,
     pub(super) doubts: Doubts,
@@ -164,6 +166,7 @@ impl Engine {
             unasked: BTreeSet::new(),
             set_aside: BTreeSet::new(),
             lacking: BTreeMap::new(),
+            silent: BTreeMap::new(),
             too_slow: None,
             doubts: Doubts::default(),
             coverage: Coverage::none(started),

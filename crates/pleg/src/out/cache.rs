@@ -421,6 +421,17 @@ impl CacheWriter {
         self.changed.send_replace(());
     }
 
+    /// What was noted as the error of a pod is not so any more; another one stays.
+    pub(crate) fn lift_error(&self, uid: &PodUid, error: &InspectError) {
+        let mut contents = self.write();
+        let entry = contents.pods.get(uid);
+        if entry.is_some_and(|entry| entry.error.as_ref() == Some(error)) {
+            contents.note_error(uid, None);
+            drop(contents);
+            self.changed.send_replace(());
+        }
+    }
+
     /// Notes which containers are dead although the runtime reports them as running. No look and
     /// no inspection confirms what is known of their pods.
     pub(crate) fn set_dead(&self, dead: BTreeMap<PodUid, BTreeSet<Id>>, now: Instant) {

@@ -1,4 +1,4 @@
-//! SIGTERM: the end within 1.5 s, exit code 0, whatever is under way.
+//! SIGTERM: the end within a second, exit code 0, whatever is under way.
 
 use std::os::unix::net::UnixListener;
 use std::process::{Command, Stdio};
@@ -10,7 +10,7 @@ use sim::Fault;
 
 use crate::support::{Agent, FakeRuntime, PATIENCE, Pleg, eventually, lines};
 
-/// 1.5 s are promised; the rest is for a machine that has other things to do.
+/// A second is promised; the rest is for a machine that has other things to do.
 const SOON: Duration = Duration::from_secs(3);
 
 #[test]

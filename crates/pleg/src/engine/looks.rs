@@ -216,18 +216,14 @@ impl Engine {
             let (Some(pod), Some(id)) = (call.about.pod, call.about.id) else {
                 continue;
             };
-            let overdue = InspectError::Overdue {
+            let overdue = || InspectError::Overdue {
                 call: call.about.call,
                 id: id.clone(),
             };
-            let listed = self.records.listed_as(&pod.uid);
             if !is_named {
-                lacking.insert(pod.uid.clone(), overdue);
-            } else if is_polling
-                && listed.is_some_and(|listed| listed.names(&id))
-                && !self.records.inspecting().contains(&pod.uid)
-            {
-                silent.insert(pod.uid.clone(), overdue);
+                lacking.insert(pod.uid.clone(), overdue());
+            } else if is_polling && self.is_only_polled(&pod.uid, &id) {
+                silent.insert(pod.uid.clone(), overdue());
             }
             let key = ((call.about.call, Some(id.clone())), pod.uid);
             if !self.set_aside.contains(&key) {
@@ -261,6 +257,12 @@ impl Engine {
             self.failures.named(&uid);
             self.rounds.give_up(&uid);
         }
+    }
+
+    /// Whether no inspection asks for this id of a pod, which is known.
+    fn is_only_polled(&self, uid: &PodUid, id: &Id) -> bool {
+        let listed = self.records.listed_as(uid);
+        listed.is_some_and(|listed| listed.names(id)) && !self.records.inspecting().contains(uid)
     }
 
     /// No inspection tells of a pod that is polled in place of a list and does not answer, and that

@@ -263,3 +263,21 @@ async fn who_is_stuck_after_a_silence_is_told_in_seconds() {
         "{told}"
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_was_made_before_its_pod_was_known_is_named_once() {
+    let node = Node::watch(|sim| {
+        many(sim, 3, &["app"]);
+        sim.status_lock("p1", "app");
+    })
+    .await;
+    node.at(12.0).await;
+    // The list comes, and the status goes on hanging.
+    node.sim
+        .fault(Rpc::ContainerStatus, Some("p1/app.0"), Fault::Hang);
+    node.sim.status_unlock("p1", "app");
+    node.at(30.0).await;
+    let stuck = node.status().await.stuck;
+    assert_eq!(stuck.len(), 1, "{stuck:?}");
+    assert_eq!(stuck[0].container.as_deref(), Some("app"));
+}

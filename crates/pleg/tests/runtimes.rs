@@ -10,7 +10,7 @@ use pleg::out::status_report::StatusReport;
 use pleg::out::told::Record;
 use pleg::runtime::{CallError, Rpc};
 use pleg::{Config, Mode};
-use sim::{Fault, Flood, Sim};
+use sim::{Fault, Flood, Manner, Sim};
 
 fn has_failing(status: &StatusReport, id: &str) -> bool {
     let mut failing = status.failing.iter();
@@ -46,6 +46,22 @@ async fn who_is_dead_by_the_kernel_and_runs_by_the_runtime_fails_until_they_agre
     assert!(status.failing.is_empty(), "{:?}", status.failing);
     assert_eq!(status.health.state, HealthState::Healthy);
     assert_eq!(node.pleg.cache().get(&"uid-a".into()).error, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_runtime_says_who_it_is_although_its_list_hangs_too() {
+    for down in [0.2, 0.5, 0.9, 3.0] {
+        let node = Node::watch(two_pods).await;
+        node.at(5.5).await;
+        node.sim.fault(Rpc::ListContainers, None, Fault::Hang);
+        node.at(12.0).await;
+        node.sim.restart(seconds(down));
+        node.sim.behave_as(Manner::CriO);
+        node.sim.fault(Rpc::ListContainers, None, Fault::Hang);
+        node.at(30.0).await;
+        let runtime = node.status().await.runtime;
+        assert_eq!(runtime.name.as_deref(), Some("cri-o"), "{down} s");
+    }
 }
 
 #[tokio::test(start_paused = true)]

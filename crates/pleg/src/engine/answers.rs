@@ -27,6 +27,8 @@ impl Engine {
         let key = call.question.key();
         let about = match answer.error() {
             Some(CallError::Unavailable(_)) => {
+                // What answers next may be another runtime, or have another configuration.
+                self.sweeper.runtime_changed();
                 self.rounds.give_up_all();
                 let soon = now.instant + self.config.relist_period;
                 self.relister.hurry_anyway(soon);
@@ -63,6 +65,8 @@ impl Engine {
             source: Source::Sweep,
         };
         match (call.purpose, answer) {
+            // Nobody else asks while a list hangs, and another runtime may be there since.
+            (Purpose::Heartbeat, Answer::Version(Ok(version))) => self.note_version(version),
             // That it came is all that these are asked for.
             (Purpose::Heartbeat | Purpose::Witness, _) => {}
             (_, Answer::Version(answer)) => self.on_version(answer, now),
@@ -188,6 +192,14 @@ impl Engine {
                 let relisted = self.relister.on_list(answer, now.instant);
                 self.on_relisted(relisted, now);
             }
+        }
+    }
+
+    fn note_version(&mut self, version: RuntimeVersion) {
+        if self.version.as_ref() != Some(&version) {
+            tracing::debug!("the runtime is {version}");
+            self.version = Some(version);
+            self.sweeper.runtime_changed();
         }
     }
 

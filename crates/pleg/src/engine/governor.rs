@@ -356,6 +356,10 @@ impl Governor {
             let of_known = |about: &&About| about.pod.as_ref().is_none_or(|pod| is_known(&pod.uid));
             let abouts = std::iter::once(&entry.about).chain(&entry.behind);
             let mut named: Vec<About> = abouts.filter(of_known).cloned().collect();
+            // Whose it is was not known when the call was made.
+            if named.iter().any(|about| about.pod.is_some()) {
+                named.retain(|about| about.pod.is_some());
+            }
             if named.is_empty() {
                 named.push(entry.about.clone());
             }

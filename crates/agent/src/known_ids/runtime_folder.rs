@@ -10,11 +10,8 @@ use std::io;
 use std::path::PathBuf;
 
 use cri::Endpoint;
+use pleg::kernel::state_directories;
 use pleg::model::id::Id;
-
-/// containerd's state folder, from the socket's: the same, or one of its own, as k0s and MicroK8s
-/// have it.
-const STATE: [&str; 3] = ["", "state", "containerd"];
 
 /// Below the state folder: what the CRI plugin keeps, and the running tasks.
 const KEPT: [&str; 3] = [
@@ -70,11 +67,7 @@ pub fn folders(endpoint: &Endpoint) -> Vec<PathBuf> {
     if socket.ends_with("cri-dockerd.sock") {
         return DOCKER.map(PathBuf::from).into();
     }
-    let states = socket
-        .parent()
-        .into_iter()
-        .flat_map(|folder| STATE.map(|state| folder.join(state)));
-    states
+    state_directories(socket)
         .flat_map(|state| KEPT.map(|kept| state.join(kept)))
         .collect()
 }

@@ -105,12 +105,9 @@ impl KernelStackReader {
         match around {
             true => {
                 self.work = self.work.take().or_else(|| work(line));
-                if let Some(stack) = &mut self.current
-                    && let Some(at) = behind(line, "RIP: ")
-                {
-                    stack.instruction = stack.instruction.take().or_else(|| instruction(at));
-                }
                 if let Some(stack) = &mut self.current {
+                    let address = || instruction(behind(line, "RIP: ")?);
+                    stack.instruction = stack.instruction.take().or_else(address);
                     stack.release = stack.release.take().or_else(|| release(line));
                 }
             }

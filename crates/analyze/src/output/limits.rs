@@ -139,16 +139,17 @@ impl Limits {
         if self.pairs.len() >= MAX_PAIRS && !self.pairs.contains_key(&key) {
             return None;
         }
+        // A limit that stands alone is that of whatever is counted next.
+        let alone = match key.0 {
+            What::OpenFiles => self.pairs.get(&(key.0, String::new())),
+            _ => None,
+        };
+        let alone = alone.and_then(|pair| pair.most);
         let pair = self.pairs.entry(key.clone()).or_default();
         match number.side {
             Side::Used => pair.used = Some(value),
             Side::Most => pair.most = Some(value),
         }
-        // A limit that stands alone is that of whatever is counted next.
-        let of_nobody = (What::OpenFiles, String::new());
-        let alone = self.pairs.get(&of_nobody).and_then(|pair| pair.most);
-        let alone = alone.filter(|_| key.0 == What::OpenFiles);
-        let pair = self.pairs.get_mut(&key)?;
         let (used, most) = pair.used.zip(pair.most.or(alone))?;
         // Each number is compared once, and a limit with all that come.
         pair.used = None;

@@ -66,7 +66,11 @@ impl Engine {
         };
         match (call.purpose, answer) {
             // Nobody else asks while a list hangs, and another runtime may be there since.
-            (Purpose::Heartbeat, Answer::Version(Ok(version))) => self.note_version(version),
+            (Purpose::Heartbeat, Answer::Version(Ok(version)))
+                if self.version.as_ref() != Some(&version) =>
+            {
+                self.note_version(version);
+            }
             // That it came is all that these are asked for.
             (Purpose::Heartbeat | Purpose::Witness, _) => {}
             (_, Answer::Version(answer)) => self.on_version(answer, now),
@@ -196,20 +200,16 @@ impl Engine {
     }
 
     fn note_version(&mut self, version: RuntimeVersion) {
-        if self.version.as_ref() != Some(&version) {
-            tracing::debug!("the runtime is {version}");
-            self.version = Some(version);
-            self.sweeper.runtime_changed();
-        }
+        tracing::debug!("the runtime is {version}");
+        self.version = Some(version);
+        self.sweeper.runtime_changed();
     }
 
     fn on_version(&mut self, answer: Result<RuntimeVersion, CallError>, now: Moment) {
         match answer {
             Ok(version) => {
-                tracing::debug!("the runtime is {version}");
-                self.version = Some(version);
+                self.note_version(version);
                 self.streaming.runtime_answered(now.instant);
-                self.sweeper.runtime_changed();
                 self.relister.version_known(now.instant);
             }
             Err(

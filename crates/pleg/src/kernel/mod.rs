@@ -29,7 +29,7 @@ mod tasks;
 
 pub use blocking::Blocking;
 pub use pidfd::Pidfds;
-pub use tasks::Tasks;
+pub use tasks::{Tasks, state_directories};
 
 /// Ends when the process does.
 pub type Death = Pin<Box<dyn Future<Output = ()> + Send>>;

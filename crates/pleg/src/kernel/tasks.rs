@@ -27,6 +27,12 @@ const STATE: [&str; 3] = ["", "state", "containerd"];
 const NAMESPACE: &str = "k8s.io";
 const PLUGINS: &str = "io.containerd.";
 
+/// Where the containerd that listens on `socket` may keep its state.
+pub fn state_directories(socket: &Path) -> impl Iterator<Item = PathBuf> {
+    let parent = socket.parent().into_iter();
+    parent.flat_map(|parent| STATE.map(|state| parent.join(state)))
+}
+
 /// The directories of the tasks of one runtime.
 #[derive(Clone, Debug)]
 pub struct Tasks {
@@ -37,9 +43,7 @@ impl Tasks {
     /// Those of the runtime that listens on `socket`; of others than containerd there are none, and
     /// nothing is proved.
     pub fn of(socket: &Path) -> Self {
-        let is_containerd = socket.ends_with(SOCKET);
-        let parent = socket.parent().filter(|_| is_containerd).into_iter();
-        let states = parent.flat_map(|parent| STATE.map(|state| parent.join(state)));
+        let states = state_directories(socket).filter(|_| socket.ends_with(SOCKET));
         Self {
             states: states.collect(),
         }

@@ -1,7 +1,7 @@
 //! Where each runtime keeps its running containers, and under which names:
 //!
 //! ```text
-//!   containerd   beside its socket      <id>/{init.pid,config.json}
+//!   containerd   its state directory    <id>/{init.pid,config.json}
 //!   cri-dockerd  dockerd's containerd   <id>/{init.pid,config.json}
 //!   CRI-O        <run root>             <id>/userdata/{pidfile,conmon-pidfile,config.json}
 //! ```
@@ -9,11 +9,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Below containerd's state directory, which is that of the socket or a separate one.
-const CONTAINERD: [&str; 2] = [
-    "io.containerd.runtime.v2.task/k8s.io",
-    "state/io.containerd.runtime.v2.task/k8s.io",
-];
+use pleg::kernel::state_directories;
+
+/// Below containerd's state directory.
+const CONTAINERD: &str = "io.containerd.runtime.v2.task/k8s.io";
 
 /// Below `/run`: dockerd starts its own containerd, or uses that of the machine.
 const DOCKER: [&str; 2] = [
@@ -39,14 +38,15 @@ pub(super) struct Place {
 impl Place {
     /// The places of the runtime that listens on `socket`.
     pub fn of(socket: &Path, run: &Path) -> Vec<Self> {
-        let parent = socket.parent().unwrap_or(Path::new("/"));
         let is_crio = socket.ends_with("crio/crio.sock");
         let folders: Vec<PathBuf> = match is_crio {
             true => CRIO.map(|folder| run.join(folder)).into(),
             false if socket.ends_with("cri-dockerd.sock") => {
                 DOCKER.map(|folder| run.join(folder)).into()
             }
-            false => CONTAINERD.map(|folder| parent.join(folder)).into(),
+            false => state_directories(socket)
+                .map(|state| state.join(CONTAINERD))
+                .collect(),
         };
         let place = |folder| Self {
             folder,
@@ -95,4 +95,21 @@ impl Place {
 
 fn number(path: &Path) -> Option<u32> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn microk8s_keeps_the_state_of_containerd_in_a_directory_of_its_own() {
+        let run = tempfile::tempdir().expect("there is room");
+        let task = "containerd/io.containerd.runtime.v2.task/k8s.io/c1";
+        let task = run.path().join(task);
+        fs::create_dir_all(&task).expect("there is room");
+        fs::write(task.join("init.pid"), "4711").expect("there is room");
+        let places = Place::of(&run.path().join("containerd.sock"), Path::new("/run"));
+        let found = places.iter().filter_map(|place| place.init("c1"));
+        assert_eq!(found.collect::<Vec<_>>(), [4711]);
+    }
 }

@@ -27,7 +27,7 @@ check: ## Format, lints and links in the documentation of the code
 
 .PHONY: unit
 unit: ## Unit and scenario tests, in virtual time and on sockets: no root, no runtime
-	$(CARGO) test --quiet
+	RUST_TEST_THREADS=$$((2 * $$(nproc))) $(CARGO) test --quiet # most of those that take long wait
 
 .PHONY: e2e
 e2e: ## End-to-end tests on real containerd: needs root

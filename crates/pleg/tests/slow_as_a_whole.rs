@@ -177,12 +177,12 @@ async fn of_a_pod_that_changes_faster_than_a_slow_runtime_answers_no_call_is_sai
 #[tokio::test(start_paused = true)]
 async fn where_there_is_no_time_for_all_pods_the_runtime_is_slow_and_no_pod_is_at_fault() {
     for slow in [1.0, 2.0, 3.2] {
-        let node = Node::watch(|sim| many(sim, 2000, &["app"])).await;
+        let node = Node::watch(|sim| many(sim, 1000, &["app"])).await;
         node.at(20.0).await;
         for call in STATUSES {
             node.sim.fault(call, None, Fault::Slow(seconds(slow)));
         }
-        for pod in 0..2000 {
+        for pod in 0..1000 {
             node.sim.exit(&format!("p{pod}"), "app", 1);
         }
         let mut told = BTreeSet::new();

@@ -574,6 +574,32 @@ async fn a_pod_whose_status_is_stuck_has_an_error_while_it_is_polled_in_place_of
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_pod_whose_status_is_stuck_keeps_its_error_whatever_else_happens_in_it() {
+    for is_listed in [false, true] {
+        let node = Node::watch(|sim| sim.run("db", &["postgres", "backup"])).await;
+        node.at(10.0).await;
+        node.sim.fault(Rpc::ListContainers, None, Fault::Hang);
+        let postgres = Some("db/postgres.0");
+        node.sim.fault(Rpc::ContainerStatus, postgres, Fault::Hang);
+        node.at(20.0).await;
+        node.sim.exit("db", "backup", 3);
+        if is_listed {
+            node.sim.exit("db", "postgres", 1);
+            node.sim.lift(Rpc::ListContainers, None);
+        }
+        node.sample(15.0, |at, _| {
+            let error = node.pleg.cache().get(&"uid-db".into()).error;
+            let is_overdue = matches!(error, Some(InspectError::Overdue { .. }));
+            assert!(is_overdue, "{error:?} at {at}");
+        })
+        .await;
+        node.sim.lift_all();
+        node.at(40.0).await;
+        assert_eq!(node.pleg.cache().get(&"uid-db".into()).error, None);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_new_pod_is_not_as_of_a_time_at_which_its_containers_ran_that_are_not_shown() {
     let node = Node::watch(|sim| sim.run("old", &["app"])).await;
     node.at(5.0).await;

@@ -122,9 +122,6 @@ impl Engine {
                     self.cache.set_error(uid, error, commit.begun);
                     self.records.retry(uid);
                 }
-                if let Some(overdue) = self.lacking.get(uid) {
-                    self.cache.set_error(uid, overdue.clone(), commit.begun);
-                }
                 if let Judged::Contradicts | Judged::Fails { .. } = judged {
                     self.hurry(now);
                 }

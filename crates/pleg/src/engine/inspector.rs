@@ -216,6 +216,18 @@ impl Inspector {
         from.next().is_some_and(|((active, _), _)| active == uid)
     }
 
+    /// Whether an inspection of the pod needs the answer to this call.
+    pub(crate) fn awaits(&self, uid: &PodUid, key: &Key) -> bool {
+        let from = self.active.range((uid.clone(), 0)..);
+        let mut active = from.take_while(|((active, _), _)| active == uid);
+        let id = key.1.as_ref();
+        let mut queued = self.queue.iter();
+        active.any(|(_, inspection)| inspection.awaits(key))
+            || queued.any(|queued| {
+                queued.ticket.uid == *uid && id.is_some_and(|id| queued.pod.names(id))
+            })
+    }
+
     /// When a place becomes free by time alone, or what is known is told.
     pub(crate) fn alarm(&self, now: Instant) -> Option<Instant> {
         if self.queue.is_empty() && self.active.is_empty() {
@@ -282,6 +294,11 @@ impl Inspection {
         let new = exited.filter(|status| self.told.insert(status.id.clone()));
         new.map(|status| (uid.clone(), begun, status.clone()))
             .collect()
+    }
+
+    fn awaits(&self, key: &Key) -> bool {
+        let mut to_ask = self.to_ask.iter();
+        self.outstanding.contains(key) || to_ask.any(|question| question.key() == *key)
     }
 
     fn is_over(&self) -> bool {

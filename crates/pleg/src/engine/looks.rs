@@ -207,8 +207,8 @@ impl Engine {
     fn set_aside_stuck(&mut self, now: Moment) {
         let mut still = BTreeSet::new();
         let mut new = Vec::new();
-        let mut lacking = BTreeMap::new();
-        let mut silent = BTreeMap::new();
+        let mut lacking = BTreeSet::new();
+        let mut overdue = BTreeMap::new();
         let is_polling = self.missing(now.instant).any();
         for call in self.stuck_statuses() {
             let is_named = call.about.pod.is_some();
@@ -216,68 +216,47 @@ impl Engine {
             let (Some(pod), Some(id)) = (call.about.pod, call.about.id) else {
                 continue;
             };
-            let overdue = || InspectError::Overdue {
-                call: call.about.call,
-                id: id.clone(),
-            };
-            if !is_named {
-                lacking.insert(pod.uid.clone(), overdue());
-            } else if is_polling && self.is_only_polled(&pod.uid, &id) {
-                silent.insert(pod.uid.clone(), overdue());
+            let asked = (call.about.call, Some(id.clone()));
+            let is_polled = || is_polling && self.lists(&pod.uid, &id);
+            if !is_named || is_polled() || self.inspector.awaits(&pod.uid, &asked) {
+                let error = || InspectError::Overdue {
+                    call: call.about.call,
+                    id: id.clone(),
+                };
+                overdue.entry(pod.uid.clone()).or_insert_with(error);
             }
-            let key = ((call.about.call, Some(id.clone())), pod.uid);
+            if !is_named {
+                lacking.insert(pod.uid.clone());
+            }
+            let key = (asked, pod.uid);
             if !self.set_aside.contains(&key) {
-                new.push((key.1.clone(), call.about.call, id));
+                new.push(key.1.clone());
             }
             still.insert(key);
         }
         self.set_aside = still;
-        for (uid, overdue) in &lacking {
-            if !self.lacking.contains_key(uid) {
-                let overdue = overdue.clone();
-                self.cache.set_error(uid, overdue, now.instant);
-            }
-        }
+        self.cache.set_overdue(overdue, now.instant);
+        // What the pod has beside what was listed may be known now.
         let before = std::mem::replace(&mut self.lacking, lacking);
-        for uid in before.keys() {
-            if !self.lacking.contains_key(uid) {
-                self.records.retry(uid);
-                self.take_step(uid, now);
+        for uid in before {
+            if !self.lacking.contains(&uid) {
+                self.records.retry(&uid);
+                self.take_step(&uid, now);
             }
         }
-        self.note_silent(silent, now);
         if !new.is_empty() {
             self.doubt_stream(now);
         }
-        for (uid, call, id) in new {
-            if self.records.inspecting().contains(&uid) {
-                let error = InspectError::Overdue { call, id };
-                self.cache.set_error(&uid, error, now.instant);
-            }
+        for uid in new {
             self.failures.named(&uid);
             self.rounds.give_up(&uid);
         }
     }
 
-    /// Whether no inspection asks for this id of a pod, which is known.
-    fn is_only_polled(&self, uid: &PodUid, id: &Id) -> bool {
+    /// Whether the pod is listed with this sandbox or container.
+    fn lists(&self, uid: &PodUid, id: &Id) -> bool {
         let listed = self.records.listed_as(uid);
-        listed.is_some_and(|listed| listed.names(id)) && !self.records.inspecting().contains(uid)
-    }
-
-    /// No inspection tells of a pod that is polled in place of a list and does not answer, and that
-    /// differs in nothing that is known.
-    fn note_silent(&mut self, silent: BTreeMap<PodUid, InspectError>, now: Moment) {
-        for (uid, overdue) in &silent {
-            if self.silent.get(uid) != Some(overdue) {
-                self.cache.set_error(uid, overdue.clone(), now.instant);
-            }
-        }
-        for (uid, overdue) in std::mem::replace(&mut self.silent, silent) {
-            if !self.silent.contains_key(&uid) {
-                self.cache.lift_error(&uid, &overdue);
-            }
-        }
+        listed.is_some_and(|listed| listed.names(id))
     }
 
     /// While no more calls can be made, for all that may be outstanding hang, nobody asks for

@@ -118,9 +118,7 @@ pub(crate) struct Engine {
     pub(super) set_aside: BTreeSet<(Key, PodUid)>,
     /// Pods of which only the host knows a container whose status hangs: what is known of them lacks
     /// it.
-    pub(super) lacking: BTreeMap<PodUid, InspectError>,
-    /// The pods that are polled in place of a list and do not answer, and why they have an error.
-    pub(super) silent: BTreeMap<PodUid, InspectError>,
+    pub(super) lacking: BTreeSet<PodUid>,
     /// When more pods waited for their status, each for long, than may be asked for at once.
     pub(super) too_slow: Option<Instant>,
     pub(super) doubts: Doubts,
@@ -165,8 +163,7 @@ impl Engine {
             lasting: BTreeMap::new(),
             unasked: BTreeSet::new(),
             set_aside: BTreeSet::new(),
-            lacking: BTreeMap::new(),
-            silent: BTreeMap::new(),
+            lacking: BTreeSet::new(),
             too_slow: None,
             doubts: Doubts::default(),
             coverage: Coverage::none(started),

@@ -47,7 +47,8 @@ pub struct Entry {
     pub status: Arc<PodStatus>,
     /// Whether the status is of an inspection, and not only of the lists.
     pub inspected: bool,
-    /// Why the newest inspection failed, if it did, or why what it found is not true.
+    /// Why the newest inspection failed, if it did, or why what it found is not true, or which of
+    /// its calls does not return.
     pub error: Option<InspectError>,
     /// The containers that the runtime reports as running although their process is dead, as the
     /// kernel has told for seconds. There is an error then, which may be another one.
@@ -121,10 +122,12 @@ pub struct Vouch {
 
 #[derive(Default)]
 struct Contents {
-    /// As they were written: an entry that is read has what is `dead`, too.
+    /// As they were written: an entry that is read has what is `overdue` and `dead`, too.
     pods: BTreeMap<PodUid, Entry>,
     /// Those of them that have an error.
     failed: BTreeSet<PodUid>,
+    /// The pods of which a call does not return that is needed to know them.
+    overdue: BTreeMap<PodUid, InspectError>,
     /// The containers whose death the runtime denies.
     dead: BTreeMap<PodUid, BTreeSet<Id>>,
     /// Pods that differ from what the cache holds: no look vouches for their entry
@@ -152,7 +155,7 @@ impl Contents {
         match self.pods.get(uid) {
             Some(entry) => {
                 let is_seen = newer(self.looked.map(|look| look.instant));
-                let has_error = entry.error.is_some() || self.dead.contains_key(uid);
+                let has_error = entry.error.is_some() || self.is_doubtful(uid);
                 let says_all = has_error || entry.complete_as_of > Some(time);
                 let is_inspected = says_all && entry.modified > Some(time);
                 (is_seen || is_inspected).then(|| self.entry(uid, entry))
@@ -187,9 +190,15 @@ impl Contents {
         Some(Arc::new(told))
     }
 
+    /// Whether something is known of a pod because of which no look confirms it.
+    fn is_doubtful(&self, uid: &PodUid) -> bool {
+        self.overdue.contains_key(uid) || self.dead.contains_key(uid)
+    }
+
     /// The entry as far as the last look vouches for it.
     fn entry(&self, uid: &PodUid, entry: &Entry) -> Entry {
         let mut entry = entry.clone();
+        entry.error = entry.error.or_else(|| self.overdue.get(uid).cloned());
         if let Some(dead) = self.dead.get(uid) {
             let first = dead.first().cloned();
             let denied = first.map(|id| InspectError::Contradicted { id });
@@ -206,7 +215,7 @@ impl Contents {
     fn note_confirmed(&mut self, uid: &PodUid) {
         let (looked, listed) = (self.looked, self.completed(uid));
         if !self.pending.contains(uid)
-            && !self.dead.contains_key(uid)
+            && !self.is_doubtful(uid)
             && let Some(entry) = self.pods.get_mut(uid)
         {
             entry.confirm(looked, listed);
@@ -421,15 +430,21 @@ impl CacheWriter {
         self.changed.send_replace(());
     }
 
-    /// What was noted as the error of a pod is not so any more; another one stays.
-    pub(crate) fn lift_error(&self, uid: &PodUid, error: &InspectError) {
+    /// Notes for which pods a call is waited for that does not return: no look confirms what is
+    /// known of them.
+    pub(crate) fn set_overdue(&self, overdue: BTreeMap<PodUid, InspectError>, now: Instant) {
         let mut contents = self.write();
-        let entry = contents.pods.get(uid);
-        if entry.is_some_and(|entry| entry.error.as_ref() == Some(error)) {
-            contents.note_error(uid, None);
-            drop(contents);
-            self.changed.send_replace(());
+        if contents.overdue == overdue {
+            return;
         }
+        for (uid, error) in &overdue {
+            if contents.overdue.get(uid) != Some(error) {
+                contents.note_doubt(uid, now);
+            }
+        }
+        contents.overdue = overdue;
+        drop(contents);
+        self.changed.send_replace(());
     }
 
     /// Notes which containers are dead although the runtime reports them as running. No look and
@@ -440,12 +455,8 @@ impl CacheWriter {
             return;
         }
         for (uid, ids) in &dead {
-            if contents.dead.get(uid) == Some(ids) {
-                continue;
-            }
-            contents.note_confirmed(uid);
-            if let Some(entry) = contents.pods.get_mut(uid) {
-                entry.modified = entry.modified.max(Some(now));
+            if contents.dead.get(uid) != Some(ids) {
+                contents.note_doubt(uid, now);
             }
         }
         contents.dead = dead;
@@ -523,6 +534,14 @@ impl Contents {
             self.lacking.insert(uid.clone());
         } else {
             self.lacking.remove(uid);
+        }
+    }
+
+    /// From now on no look vouches for a pod, and that is news.
+    fn note_doubt(&mut self, uid: &PodUid, now: Instant) {
+        self.note_confirmed(uid);
+        if let Some(entry) = self.pods.get_mut(uid) {
+            entry.modified = entry.modified.max(Some(now));
         }
     }
 

@@ -34,6 +34,21 @@ async fn a_death_is_told_while_the_list_hangs_and_no_sweep_is_due() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn who_had_died_before_is_found_as_soon_as_it_is_known_whose_the_pids_are() {
+    let node = Node::watch_with_kernel(generic(), |sim| {
+        // The first to be asked for.
+        sim.run("a", &["app"]);
+        sim.run("b", &["app"]);
+        sim.kill("a", "app");
+    })
+    .await;
+    node.at(2.5).await;
+    let failing = node.status().await.failing;
+    let named: Vec<&str> = failing.iter().map(|failing| failing.id.as_str()).collect();
+    assert_eq!(named, ["a/app.0"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_container_that_is_started_later_is_watched_too_and_one_that_is_dead_no_more() {
     let node = Node::watch_with_kernel(generic(), |sim| sim.run("a", &["app"])).await;
     node.at(0.5).await;

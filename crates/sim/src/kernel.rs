@@ -18,6 +18,8 @@ pub(crate) struct Processes {
     begun: u32,
     /// Those that died although the runtime does not know it yet.
     dead: BTreeSet<u32>,
+    /// One was found by its pid: only then it is known that the pids are not those of a guest.
+    are_seen: bool,
 }
 
 impl Processes {
@@ -66,12 +68,15 @@ impl Kernel for Sim {
     fn watch(&self, pid: u32, id: &Id) -> Watching {
         let (sim, id) = (self.clone(), id.clone());
         Box::pin(async move {
-            if sim.processes().dead.contains(&pid) {
-                return Err(Unwatched::Ended(pid));
-            }
             if !sim.lives(pid, &id) {
-                return Err(Unwatched::NotSeen(pid));
+                let processes = sim.processes();
+                let has_ended = processes.are_seen && processes.dead.contains(&pid);
+                return Err(match has_ended {
+                    true => Unwatched::Ended(pid),
+                    false => Unwatched::NotSeen(pid),
+                });
             }
+            sim.processes().are_seen = true;
             let death: Death = Box::pin(async move {
                 loop {
                     let changed = sim.processes_changed.notified();

@@ -56,6 +56,8 @@ const LONGEST_UNSEEN: Duration = Duration::from_secs(60);
 #[derive(Debug, Default)]
 pub(crate) struct Processes {
     on: bool,
+    /// A process was found by the PID that the runtime had told.
+    sees_pids: bool,
     watches: BTreeMap<Id, Watch>,
     /// Those whose pid is to be asked for, those that are dead, and those that were refused
     /// for a while: of ten thousand that live nothing is to be done.
@@ -279,6 +281,9 @@ impl Processes {
                     let pid = *pid;
                     self.enter(id, State::Live { pid });
                 }
+                if !std::mem::replace(&mut self.sees_pids, true) {
+                    self.retry_unseen(now);
+                }
             }
             Err(Unwatched::Ended(pid)) => {
                 if let Some(State::Opening { .. }) = state {
@@ -296,6 +301,22 @@ impl Processes {
         }
     }
 
+    /// That the PIDs are ours was not known when these were not visible: they may prove to have
+    /// ended.
+    fn retry_unseen(&mut self, now: Instant) {
+        for id in &self.refused {
+            if let Some(Watch { state, .. }) = self.watches.get_mut(id)
+                && let State::Refused {
+                    retry: Some(retry),
+                    pid: Some(_),
+                    ..
+                } = state
+            {
+                *retry = now;
+            }
+        }
+    }
+
     /// Notes why a process is not watched; with a time, it is tried again some time after that.
     fn refuse(&mut self, id: &Id, why: String, now: Option<Instant>, pid: Option<u32>) {
         let watch = self.watches.get(id);
@@ -308,9 +329,15 @@ impl Processes {
             Some(_) => LONGEST_UNSEEN,
             None => LONGEST_RETRY,
         };
+        // That the PIDs are ours may have been found while this one was looked for.
+        let was_early = pid.is_some() && self.sees_pids && pause == RETRY;
+        let wait = match was_early {
+            true => Duration::ZERO,
+            false => pause,
+        };
         let refused = State::Refused {
             why,
-            retry: now.map(|now| now + pause),
+            retry: now.map(|now| now + wait),
             pause: (pause * 2).min(longest),
             pid,
         };

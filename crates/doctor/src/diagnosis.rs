@@ -1,6 +1,7 @@
 //! The diagnosis of a node: the findings of all judges, root causes first.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use causes::Cause;
@@ -72,6 +73,7 @@ pub fn diagnose(facts: &NodeFacts, wanted: impl Fn(Cause) -> bool) -> Diagnosis 
             Opinion::CannotTell(why) => not_checked.push(NotChecked { cause: *cause, why }),
         }
     }
+    leave_out_shims_that_are_named(&mut findings);
     for finding in &mut findings {
         leave_out_containerd(finding, &facts.probes);
         leave_out_doctor(finding);
@@ -104,6 +106,17 @@ pub fn diagnose(facts: &NodeFacts, wanted: impl Fn(Cause) -> bool) -> Diagnosis 
         not_permitted: not_permitted(facts),
         systemd_cookie_left_seconds: systemd_cookie_overflow::serials_left(facts),
     }
+}
+
+/// A shim that holds up a call is reported with whom it holds up.
+fn leave_out_shims_that_are_named(findings: &mut Vec<Finding>) {
+    let is_of_shim = |finding: &Finding| finding.cause == Cause::ShimUnresponsive;
+    let others = findings.iter().filter(|finding| !is_of_shim(finding));
+    let named: BTreeSet<u32> = others.filter_map(|finding| finding.culprit.pid).collect();
+    findings.retain(|finding| {
+        let pid = finding.culprit.pid;
+        !is_of_shim(finding) || pid.is_none_or(|pid| !named.contains(&pid))
+    });
 }
 
 /// Removes advice of the page of a cause that is about containerd, if the runtime is another
@@ -195,11 +208,13 @@ fn well(probes: &ProbeFacts) -> String {
 
 #[cfg(test)]
 mod tests {
+    use cri::Rpc;
     use pleg::model::wall_time::WallTime;
     use pleg::out::health::{HealthState, Reason};
 
     use super::*;
     use crate::facts::HostFacts;
+    use crate::facts::probes::Outcome;
     use crate::node::node;
 
     fn nothing() -> NodeFacts {
@@ -242,6 +257,40 @@ mod tests {
         assert_eq!(diagnosis.verdict, NodeVerdict::Ok);
         let expected = "container-status-lock was not found; nothing else was checked";
         assert_eq!(diagnosis.summary, expected);
+    }
+
+    #[test]
+    fn a_stopped_shim_is_reported_with_the_container_that_it_holds_up_and_alone_if_asked_for() {
+        let locked = node("containerd", "1.7.24")
+            .call(Rpc::ListContainers, Outcome::Hung, 2.0)
+            .status(Rpc::ContainerStatus, "c1", "shop", "web", "app")
+            .shim(99, true, &["s1", "c1"])
+            .facts();
+        let causes = |wanted: fn(Cause) -> bool| -> Vec<Cause> {
+            let findings = diagnose(&locked, wanted).findings;
+            findings.iter().map(|finding| finding.cause).collect()
+        };
+        assert_eq!(causes(|_| true), [Cause::ContainerStatusLock]);
+        let shim = Cause::ShimUnresponsive;
+        assert_eq!(causes(|cause| cause == Cause::ShimUnresponsive), [shim]);
+    }
+
+    #[test]
+    fn of_a_runtime_that_answers_nothing_no_lock_is_ruled_out() {
+        let silent = node("containerd", "1.7.24")
+            .call(Rpc::Version, Outcome::Hung, 2.0)
+            .call(Rpc::ListPodSandbox, Outcome::Hung, 2.0)
+            .call(Rpc::ListContainers, Outcome::Hung, 2.0);
+        let failing = node("containerd", "1.7.24")
+            .call(Rpc::Version, Outcome::Error, 0.1)
+            .call(Rpc::ListPodSandbox, Outcome::Error, 0.1)
+            .call(Rpc::ListContainers, Outcome::Error, 0.1);
+        for facts in [silent.facts(), failing.facts()] {
+            for lock in [Cause::ContainerLock, Cause::ContainerStatusLock] {
+                let diagnosis = diagnose(&facts, |cause| cause == lock);
+                assert_eq!(diagnosis.verdict, NodeVerdict::Unknown, "{lock}");
+            }
+        }
     }
 
     #[test]

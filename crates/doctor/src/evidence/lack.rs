@@ -8,6 +8,9 @@ use crate::facts::host::{Gap, HostFacts};
 /// Why nothing is known about the runtime.
 pub(crate) const NOT_PROBED: &str = "the runtime was not probed";
 
+/// Why nothing is known about single containers.
+pub(crate) const NOT_ANSWERED: &str = "the runtime does not answer";
+
 /// Why a fact is missing, with its source.
 pub(crate) fn lack<T>(fact: &Fact<T>) -> Option<String> {
     let why = fact.why()?;

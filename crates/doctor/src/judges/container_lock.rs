@@ -5,6 +5,7 @@ use causes::finding::{Confidence, Finding};
 use cri::Rpc;
 
 use super::Opinion;
+use crate::evidence::lack::NOT_ANSWERED;
 use crate::evidence::remedy::{blame, blame_runc, look_for};
 use crate::evidence::runc::stuck_runcs;
 use crate::evidence::shims::{Shim, serving, shims, stopped_of_pod};
@@ -24,13 +25,13 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         Some(Outcome::Refused) => {
             return Opinion::CannotTell("the runtime cannot be reached".to_owned());
         }
+        // If no call is answered, the runtime as a whole is the cause.
+        Some(_) if !probes.may_blame_one() => {
+            return Opinion::CannotTell(NOT_ANSWERED.to_owned());
+        }
         // On containerd, this is the status lock, which is another cause.
         Some(Outcome::Hung) if probes.may_be_containerd() => return Opinion::Clear,
         Some(_) => {}
-    }
-    // If no status call is answered, the runtime as a whole is the cause.
-    if !probes.may_blame_one() {
-        return Opinion::Clear;
     }
     let mut hung = probes.singled_out(Rpc::ContainerStatus);
     hung.extend(sandboxes(probes, &hung));

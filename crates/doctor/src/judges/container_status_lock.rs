@@ -5,6 +5,7 @@ use causes::finding::{Confidence, Finding};
 use cri::Rpc;
 
 use super::Opinion;
+use crate::evidence::lack::NOT_ANSWERED;
 use crate::evidence::remedy::{blame, look_for};
 use crate::evidence::shims::{serving, shims};
 use crate::evidence::who::{culprit, go, stacks, subject, unanswered};
@@ -20,15 +21,20 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         Some(Outcome::Refused) => {
             return Opinion::CannotTell("the runtime cannot be reached".to_owned());
         }
-        Some(Outcome::Ok | Outcome::Error) => return Opinion::Clear,
+        Some(Outcome::Ok) => return Opinion::Clear,
+        Some(Outcome::Error) => {
+            return Opinion::CannotTell("ListContainers failed".to_owned());
+        }
         Some(Outcome::Hung) => {}
     }
-    if probes.outcome(Rpc::ListPodSandbox) != Some(Outcome::Ok)
-        || probes.is_silent()
-        || !probes.may_be_containerd()
-        || probes.hung(Rpc::ContainerStatus).count() > MAX_SINGLED_OUT
-    {
+    if probes.is_silent() {
+        return Opinion::CannotTell(NOT_ANSWERED.to_owned());
+    }
+    if !probes.may_be_containerd() || probes.hung(Rpc::ContainerStatus).count() > MAX_SINGLED_OUT {
         return Opinion::Clear;
+    }
+    if probes.outcome(Rpc::ListPodSandbox) != Some(Outcome::Ok) {
+        return Opinion::CannotTell("ListPodSandbox was not answered".to_owned());
     }
     let shims = shims(facts).unwrap_or_default();
     let mut findings: Vec<Finding> = probes
@@ -162,12 +168,12 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_answers_and_one_that_hangs_as_a_whole_are_not_this() {
+    fn a_node_that_answers_is_not_this_and_of_one_that_hangs_as_a_whole_it_cannot_be_told() {
         assert_eq!(judge(&node("containerd", "1.7.24").facts()), Opinion::Clear);
         let facts = node("containerd", "1.7.24")
             .call(Rpc::ListContainers, Outcome::Hung, 2.0)
             .call(Rpc::ListPodSandbox, Outcome::Hung, 2.0);
-        assert_eq!(judge(&facts.facts()), Opinion::Clear);
+        assert!(matches!(judge(&facts.facts()), Opinion::CannotTell(_)));
         let facts = node("cri-o", "1.29.1").call(Rpc::ListContainers, Outcome::Hung, 2.0);
         assert_eq!(judge(&facts.facts()), Opinion::Clear);
     }

@@ -12,14 +12,15 @@ use crate::facts::probes::ProbeFacts;
 /// The kubelet's receive limit, and the send limit of runtimes that use grpc-go.
 const LIMIT_BYTES: u64 = 16 << 20;
 
+const LISTS: [Rpc; 2] = [Rpc::ListPodSandbox, Rpc::ListContainers];
+
 /// From this percentage of the limit on, a list is reported.
 const WARN_PERCENT: u64 = 50;
 
 /// The symptom: the size of the list responses.
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let probes = &facts.probes;
-    let lists = [Rpc::ListPodSandbox, Rpc::ListContainers];
-    let lists: Vec<_> = lists.iter().filter_map(|call| probes.node(*call)).collect();
+    let lists: Vec<_> = LISTS.iter().filter_map(|call| probes.node(*call)).collect();
     let mut findings = Vec::new();
     for probe in &lists {
         let call = probe.call.name();
@@ -76,14 +77,22 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         found.evidence.insert(0, says);
         findings.push(found);
     }
-    match (
-        findings.is_empty(),
-        lists.iter().any(|probe| probe.bytes.is_some()),
-    ) {
-        (false, _) => Opinion::Found(findings),
-        (true, true) => Opinion::Clear,
-        (true, false) => Opinion::CannotTell("no list call was answered".to_owned()),
-    }
+    let is_known = |call: &Rpc| {
+        probes
+            .node(*call)
+            .is_some_and(|probe| probe.bytes.is_some())
+    };
+    let unknown: Vec<&str> = LISTS
+        .iter()
+        .filter(|call| !is_known(call))
+        .map(|call| call.name())
+        .collect();
+    let unknown = match unknown[..] {
+        [] => None,
+        [one] => Some(format!("{one} was not answered")),
+        _ => Some("no list call was answered".to_owned()),
+    };
+    Opinion::of(findings, [unknown])
 }
 
 fn finding(probes: &ProbeFacts, confidence: Confidence) -> Finding {
@@ -121,6 +130,7 @@ fn finding(probes: &ProbeFacts, confidence: Confidence) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::facts::probes::Outcome;
     use crate::node::{found, node};
     use causes::finding::Verdict;
 
@@ -150,9 +160,18 @@ mod tests {
 
     #[test]
     fn a_small_list_is_clear_and_none_cannot_be_judged() {
-        let small = node("containerd", "1.7.24").bytes(Rpc::ListContainers, 170_000);
-        let mut facts = small.facts();
+        let small = || {
+            node("containerd", "1.7.24")
+                .bytes(Rpc::ListPodSandbox, 70_000)
+                .bytes(Rpc::ListContainers, 170_000)
+        };
+        let mut facts = small().facts();
         assert_eq!(judge(&facts), Opinion::Clear);
+        let one = small()
+            .call(Rpc::ListPodSandbox, Outcome::Hung, 2.0)
+            .facts();
+        let why = "ListPodSandbox was not answered".to_owned();
+        assert_eq!(judge(&one), Opinion::CannotTell(why));
         facts.probes = ProbeFacts::default();
         assert!(matches!(judge(&facts), Opinion::CannotTell(_)));
     }

@@ -8,7 +8,7 @@ use super::Opinion;
 use crate::evidence::exits::says;
 use crate::evidence::lack::{NOT_PROBED, lack};
 use crate::evidence::remedy::{blame, resume};
-use crate::evidence::shims::{Shim, serving, shims, stopped_of_pod};
+use crate::evidence::shims::{Shim, serving, shims};
 use crate::evidence::who::{culprit, go, short, subject, unanswered};
 use crate::facts::NodeFacts;
 use crate::facts::probes::{Outcome, Probe, ProbeFacts};
@@ -50,12 +50,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     }
     let stopped = shims.iter().filter(|shim| shim.process.is_stopped());
     let unnamed = stopped.filter(|shim| !blamed.contains(&shim.process.pid));
-    // A shim that explains a container's hanging status is reported with that container.
-    findings.extend(
-        unnamed
-            .filter(|shim| !explains_a_container(probes, shim))
-            .map(|shim| of_stopped(probes, shim)),
-    );
+    findings.extend(unnamed.map(|shim| of_stopped(probes, shim)));
     findings.extend(unnoticed::judge(facts, shims));
     let unseen = seen.as_ref().err().cloned().or(lack(&probes.tasks));
     let role = match probes.is_crio() {
@@ -64,17 +59,6 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     };
     let unseen = unseen.map(|why| format!("no {role} could be inspected: {why}"));
     Opinion::of(findings, [unseen])
-}
-
-fn explains_a_container(probes: &ProbeFacts, shim: &Shim) -> bool {
-    let its = |probe: &Probe| probe.id.as_deref().is_some_and(|id| shim.serves(id));
-    let hangs = probes.hung(Rpc::ContainerStatus).any(its);
-    let sandbox = || {
-        let mut locked = probes.singled_out(Rpc::PodSandboxStatus).into_iter();
-        let one = std::slice::from_ref(shim);
-        !probes.may_be_containerd() && locked.any(|probe| stopped_of_pod(one, probe).is_some())
-    };
-    hangs || sandbox()
 }
 
 fn of_stopped(probes: &ProbeFacts, shim: &Shim) -> Finding {
@@ -183,13 +167,8 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_answers_is_clear_and_the_status_lock_names_its_shim_itself() {
+    fn a_node_that_answers_is_clear() {
         assert_eq!(judge(&node("containerd", "1.7.24").facts()), Opinion::Clear);
-        let facts = node("containerd", "1.7.24")
-            .call(Rpc::ListContainers, Outcome::Hung, 2.0)
-            .status(Rpc::ContainerStatus, "c1", "shop", "web", "app")
-            .shim(99, true, &["s1", "c1"]);
-        assert_eq!(judge(&facts.facts()), Opinion::Clear);
     }
 
     #[test]
@@ -215,9 +194,11 @@ mod tests {
         assert_eq!(findings[0].culprit.id.as_deref(), Some("c1"));
         assert!(findings[0].sentence.contains("conmon (80) of pod shop/web"));
         assert!(findings[0].advice[0].contains("kill -CONT 80"));
-        // What hangs for it is named with it by another judge.
+        // What hangs for it is reported with it, once.
         let hangs = node().status(Rpc::PodSandboxStatus, "s1", "shop", "web", "");
-        assert_eq!(judge(&hangs.facts()), Opinion::Clear);
+        let findings = crate::diagnosis::diagnose(&hangs.facts(), |_| true).findings;
+        let causes: Vec<Cause> = findings.iter().map(|finding| finding.cause).collect();
+        assert_eq!(causes, [Cause::ContainerLock]);
     }
 
     #[test]

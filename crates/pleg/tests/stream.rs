@@ -8,6 +8,7 @@ use pleg::out::status_report::StatusReport;
 use pleg::runtime::{CallError, Rpc};
 use pleg::{Config, Mode};
 use sim::{Fault, Serving, Sim, StreamFault};
+use tokio::time::Instant;
 
 /// Ten pods with a container each, of which so many are restarted: two changes each.
 fn ten(sim: &Sim) {
@@ -280,4 +281,34 @@ async fn a_runtime_that_has_not_said_who_it_is_is_waited_for_in_sleep() {
     node.sim.lift_all();
     node.at(102.0).await;
     assert_eq!(node.status().await.stream.state, "live");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_is_not_as_of_a_time_of_which_a_late_stream_has_not_told_yet() {
+    let node = Node::watch_stream(ten).await;
+    node.at(1.5).await;
+    restart(&node.sim, 0..6);
+    node.at(200.2).await;
+    assert_eq!(period(&node.status().await), 30.0);
+    node.sim.disturb_stream(StreamFault::Delay(seconds(0.8)));
+    let started = Instant::now();
+    for container in 0..8 {
+        let now = node.sim.now();
+        let mut world = node.sim.world();
+        let pod = world.pod("p1");
+        pod.create(&format!("c{container}"), now).start(now);
+        drop(world);
+        node.sample(0.2, |at, _| {
+            let p1 = node.pleg.cache().get(&"uid-p1".into());
+            let as_of = p1.as_of.unwrap().instant;
+            let by_then = |number: u32| as_of > started + seconds(0.2) * number;
+            let expected = (0..=container).filter(|number| by_then(*number)).count();
+            let shown = p1.status.containers.len() - 2;
+            assert!(shown >= expected, "at {at}: {shown}, and not {expected}");
+        })
+        .await;
+    }
+    node.pass(2.0).await;
+    let p1 = node.pleg.cache().get(&"uid-p1".into());
+    assert_eq!(p1.status.containers.len(), 10);
 }

@@ -179,10 +179,9 @@ impl Engine {
         }
         let period = self.config.relist_period;
         let is_proven = self.streaming.period(period, self.config.relist_ceiling) > period;
-        match is_proven {
-            true => Some(begun),
-            false => Some(now.back_at(commit.begun.min(commit.listed?))),
-        }
+        let announced = self.streaming.heard_until(now.instant);
+        let known = commit.listed.max(announced.filter(|_| is_proven))?;
+        Some(now.back_at(commit.begun.min(known)))
     }
 
     /// An inspection was overtaken by what was heard meanwhile. A pod of which no inspection comes

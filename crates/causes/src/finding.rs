@@ -85,8 +85,27 @@ pub struct Culprit {
 }
 
 impl Culprit {
-    /// Takes over what was not known yet.
+    /// Whether they name two pods, containers or processes.
+    pub fn contradicts(&self, other: &Self) -> bool {
+        fn differ<T: PartialEq>(one: &Option<T>, other: &Option<T>) -> bool {
+            one.is_some() && other.is_some() && one != other
+        }
+        let pods = self.pod.as_ref().zip(other.pod.as_ref());
+        let pods = pods.is_some_and(|(one, other)| {
+            differ(&one.uid, &other.uid)
+                || differ(&one.namespace, &other.namespace)
+                || differ(&one.name, &other.name)
+        });
+        pods || differ(&self.container, &other.container)
+            || differ(&self.id, &other.id)
+            || differ(&self.pid, &other.pid)
+    }
+
+    /// Takes over what was not known yet, unless it is about somebody else.
     pub fn learn(&mut self, other: Self) {
+        if self.contradicts(&other) {
+            return;
+        }
         fn fill<T>(known: &mut Option<T>, other: Option<T>) {
             if known.is_none() {
                 *known = other;

@@ -151,19 +151,22 @@ fn of_signs(told: &mut Told, signs: &Signs) {
         if waits_itself {
             continue;
         }
+        // Several shims that are late at once are held up by something else.
+        let are_several = sign.cause == Cause::ShimUnresponsive && seen.names_others;
+        let culprit = match are_several {
+            true => Culprit::default(),
+            false => seen.culprit,
+        };
         // The kernel repeats it every ten seconds for as long as it waits.
         let confidence = match (sign.cause, sign.confidence, seen.lines) {
+            (_, confidence, _) if are_several => confidence.min(Confidence::Medium),
             (Cause::RtnlStuck, Confidence::High, 1) => Confidence::Medium,
             (Cause::RtnlStuck, Confidence::High, 3..) => Confidence::Certain,
             (_, confidence, _) => confidence,
         };
         for quote in &seen.quotes {
-            told.collected.add(
-                sign.cause,
-                confidence,
-                quote.to_string(),
-                seen.culprit.clone(),
-            );
+            told.collected
+                .add(sign.cause, confidence, quote.to_string(), culprit.clone());
         }
         let more = seen.lines.saturating_sub(seen.quotes.len() as u64);
         if more > 0 {
@@ -192,6 +195,8 @@ fn is_blocked_runtime(stack: &KernelStack) -> bool {
 const INIT_WAITS: &str = "zap_pid_ns_processes";
 
 fn of_kernel(told: &mut Told) {
+    let mut stacks = told.kernel.iter();
+    let is_locked_up = stacks.any(|(_, stack)| stack.locked_up_seconds.is_some());
     for (file, stack) in &told.kernel {
         // A process listing may contain the process of the stack.
         let row = told.rows.iter().find(|(_, row)| Some(row.pid) == stack.pid);
@@ -200,7 +205,10 @@ fn of_kernel(told: &mut Told) {
             process: stack.process.clone().or(process),
             ..stack.clone()
         };
-        let proof = kernel::proof(&stack).or_else(|| kernel::known_fault(&stack));
+        // Whoever waits beside a processor that makes no progress may wait for that.
+        let tells = !(is_locked_up && stack.functions.is_empty() && !stack.is_running);
+        let proof = kernel::proof(&stack).filter(|_| tells);
+        let proof = proof.or_else(|| kernel::known_fault(&stack));
         let Some(proof) = proof else {
             let who = || stack.who().unwrap_or_else(|| "a task".to_owned());
             let says = if stack.functions.iter().any(|name| name == INIT_WAITS) {

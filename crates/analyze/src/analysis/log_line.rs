@@ -135,7 +135,9 @@ impl Input {
             seen.lines += 1;
             if seen.quotes.len() < MAX_QUOTES {
                 seen.quotes.push(quote(&self.path, self.lines));
-                seen.culprit.learn(names::in_line(line));
+                let named = names::in_line(line);
+                seen.names_others |= seen.culprit.contradicts(&named);
+                seen.culprit.learn(named);
             }
         }
         if !is_first_check {

@@ -408,7 +408,7 @@ impl Input {
         let body = without_caller(body);
         // Most lines of a kernel's log are no stack; the forms of one are cheap to tell.
         let text = lossy(body);
-        self.kernel.line(&text, self.lines);
+        self.kernel.log_line(&text, self.lines);
         self.drain(told);
         self.blocked(line, &text, carried, told);
         self.log(line, carried, Some(Writer::Kernel), found, told);

@@ -71,6 +71,8 @@ pub(super) struct Seen {
     pub(super) lines: u64,
     pub(super) quotes: Vec<Quote>,
     pub(super) culprit: Culprit,
+    /// Lines name others than the culprit, too.
+    pub(super) names_others: bool,
 }
 
 /// A timeline with more lines is not readable.
@@ -142,6 +144,7 @@ impl Seen {
     pub(super) fn absorb(&mut self, other: Self) {
         self.lines += other.lines;
         take(&mut self.quotes, other.quotes, MAX_QUOTES);
+        self.names_others |= other.names_others || self.culprit.contradicts(&other.culprit);
         self.culprit.learn(other.culprit);
     }
 }

@@ -23,6 +23,8 @@ pub struct KernelStack {
     pub instruction: Option<String>,
     /// Functions from the innermost outwards.
     pub functions: Vec<String>,
+    /// It decides which files others may open, by fanotify.
+    pub decides_on_files: bool,
     /// The kernel's release.
     pub release: Option<String>,
     /// The first line.
@@ -53,12 +55,30 @@ pub struct KernelStackReader {
     /// The last task that was reported as keeping its processor, and for how many seconds: lines of
     /// others may stand in front of its stack.
     locked_up: Option<(u32, u64)>,
+    /// The programs that decide which files others may open.
+    deciders: Vec<String>,
     done: Vec<KernelStack>,
 }
+
+/// More than a node has.
+const MAX_DECIDERS: usize = 16;
 
 const MAX_FUNCTIONS: usize = 64;
 
 impl KernelStackReader {
+    /// Takes a line of the kernel's log: `falcon-sensor (28114): Using fanotify permission checks may
+    /// lead to deadlock; tainting kernel`.
+    pub fn log_line(&mut self, line: &str, number: u64) {
+        if let Some(at) = DECIDES.find(line.as_bytes())
+            && let Some((process, _)) = line[..at].rsplit_once(" (")
+            && self.deciders.len() < MAX_DECIDERS
+        {
+            let process = process.rsplit(' ').next().unwrap_or(process);
+            self.deciders.push(first_chars(process, 100).to_owned());
+        }
+        self.line(line, number);
+    }
+
     /// Takes a line without its carrier, if it is a part of a kernel stack.
     pub fn line(&mut self, line: &str, number: u64) -> bool {
         let line = line.trim();
@@ -85,6 +105,10 @@ impl KernelStackReader {
                 }
                 _ => {}
             }
+            stack.decides_on_files = stack
+                .process
+                .as_ref()
+                .is_some_and(|process| self.deciders.contains(process));
             // A hung task is named twice in front of its one stack.
             let again = self
                 .current
@@ -196,6 +220,8 @@ impl HungTask {
 
 // Every line is asked for these.
 static TASK: LazyLock<Finder> = LazyLock::new(|| Finder::new("INFO: task "));
+static DECIDES: LazyLock<Finder> =
+    LazyLock::new(|| Finder::new("): Using fanotify permission checks"));
 static PROC: LazyLock<Finder> = LazyLock::new(|| Finder::new("/proc/"));
 static OFFSET: LazyLock<Finder> = LazyLock::new(|| Finder::new("+0x"));
 

@@ -107,6 +107,8 @@ const WEAK: &[(&str, Cause, Confidence)] = &[
     ("exit_aio", StorageUnresponsive, Medium),
     ("d_alloc_parallel", StorageUnresponsive, Medium),
     ("lookup_slow", StorageUnresponsive, Medium),
+    // For whoever else opens a file in the same directory.
+    ("do_last", StorageUnresponsive, Medium),
     ("wait_on_page_bit", StorageUnresponsive, Medium),
     ("folio_wait_bit", StorageUnresponsive, Medium),
     ("xfs_", StorageUnresponsive, Medium),
@@ -209,6 +211,11 @@ pub fn proof(stack: &KernelStack) -> Option<Proof> {
     }
     // Without a stack only the task itself can tell for what it waits.
     let is_hung = stack.blocked_seconds.is_some();
+    if is_hung && stack.decides_on_files {
+        let mut proof = of(stack, FanotifyBlocked, Medium, "");
+        proof.says += ", and decides by fanotify which files others may open";
+        return Some(proof);
+    }
     let is_of_storage = COMMANDS_OF_STORAGE.contains(&process)
         || THREADS_OF_STORAGE
             .iter()

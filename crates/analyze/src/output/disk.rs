@@ -1,4 +1,4 @@
-//! `df`, of bytes or of inodes.
+//! `df`, of bytes or of inodes, and `lvs`.
 
 use causes::Cause;
 use causes::finding::Confidence;
@@ -6,12 +6,14 @@ use causes::finding::Confidence;
 use super::Seen;
 use crate::proof::Proof;
 
-/// Whether only `df` has this line.
+/// Whether only these have this line.
 pub(super) fn begins(words: &[&str]) -> bool {
-    words.first() == Some(&"Filesystem")
-        && words
-            .iter()
-            .any(|word| word.ends_with("Use%") || *word == "Capacity")
+    let is_of_volumes = words.first() == Some(&"LV") && words.contains(&"Data%");
+    is_of_volumes
+        || words.first() == Some(&"Filesystem")
+            && words
+                .iter()
+                .any(|word| word.ends_with("Use%") || *word == "Capacity")
 }
 
 /// File systems that are always full: mounted images and kernel interfaces.
@@ -27,9 +29,17 @@ const ALWAYS_FULL: [&str; 6] = [
 /// Where a runtime and a kubelet write.
 const NODE_ROOTS: [&str; 3] = ["/var", "/run", "/mnt"];
 
+/// From here on a pool has no room.
+const POOL_FULL_PERCENT: f64 = 97.0;
+
 /// Reads a row.
 pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
     let words: Vec<&str> = text.split_ascii_whitespace().collect();
+    if let Some((name, used)) = thin_pool(&words) {
+        let says = format!("the thin pool {name} is {used} % full");
+        seen.proof(Proof::new(Cause::DiskFull, Confidence::High, line, says));
+        return;
+    }
     let Some(at) = words.iter().position(|word| word.ends_with('%')) else {
         return;
     };
@@ -53,4 +63,16 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
     };
     let says = format!("{mount} is {used} % full");
     seen.proof(Proof::new(Cause::DiskFull, confidence, line, says));
+}
+
+/// `docker-pool docker twi-aot-M- 21.88g  100.00 61.74`: the name and fill of a thin pool whose
+/// data or metadata has no room.
+fn thin_pool<'a>(words: &[&'a str]) -> Option<(&'a str, f64)> {
+    let [name, _, attributes, _, used @ ..] = words else {
+        return None;
+    };
+    let is_pool = attributes.len() == 10 && attributes.starts_with('t');
+    let used = used.iter().filter_map(|word| word.parse::<f64>().ok());
+    let fullest = used.filter(|_| is_pool).fold(0.0, f64::max);
+    (fullest >= POOL_FULL_PERCENT).then_some((*name, fullest))
 }

@@ -73,6 +73,8 @@ impl Io {
                 })
             }
             &"TID" if at("IO>").is_some() && is_last("COMMAND") => Some(table(Table::Threads, 0)),
+            // A short table of devices ends another one.
+            first if first.starts_with("Device") => Some(table(Table::None, 0)),
             _ => None,
         }
     }

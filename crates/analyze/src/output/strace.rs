@@ -26,7 +26,9 @@ pub(super) fn begins(text: &str) -> bool {
 }
 
 /// People write of these, too, so their result is needed.
-const SHORT_CALLS: [&str; 6] = ["close", "getpid", "mount", "prctl", "unshare", "write"];
+const SHORT_CALLS: [&str; 7] = [
+    "close", "getpid", "mount", "prctl", "stat", "unshare", "write",
+];
 
 const CALLS: [&str; 24] = [
     "accept4",
@@ -75,6 +77,9 @@ const FILE_CALLS: [&str; 9] = [
     "getdents64",
 ];
 
+/// Where a kubelet mounts the volumes of pods.
+const VOLUMES: [&str; 2] = ["/volumes/kubernetes.io~", "/globalmount"];
+
 /// A client of a socket waits in one of these.
 const WAITS: [&str; 6] = [
     "recvmsg",
@@ -107,6 +112,12 @@ fn call(text: &str) -> Option<(&str, &str)> {
 impl Strace {
     /// Reads a line.
     pub(super) fn read(&mut self, text: &str, line: u64, seen: &mut Seen) {
+        // In bold, where a person has marked it.
+        let text = text.trim_matches('*');
+        // The end of a call, which other threads' calls came between.
+        if text.contains("<... read resumed> \"FREEZING") {
+            self.freezes(line, seen);
+        }
         let Some((name, arguments)) = call(text) else {
             return;
         };
@@ -126,15 +137,7 @@ impl Strace {
             seen.proof(Proof::new(cause, Confidence::Medium, line, says));
         }
         if name == "read" && arguments.contains("\"FREEZING") {
-            self.freezing += 1;
-            let found = match self.freezing {
-                1 => Some((Confidence::Low, "a cgroup is in state FREEZING")),
-                MIN_POLLS => Some((Confidence::Medium, "a cgroup stays in state FREEZING")),
-                _ => None,
-            };
-            if let Some((confidence, says)) = found {
-                seen.proof(Proof::new(Cause::RuncInitFrozen, confidence, line, says));
-            }
+            self.freezes(line, seen);
         }
         if name == "write" && arguments.contains("init seccomp caused") {
             let says = "`runc init` was blocked in writing the reason why it cannot load its \
@@ -153,7 +156,7 @@ impl Strace {
             ));
         }
         let is_cut = is_unfinished && !arguments.ends_with("<unfinished ...>");
-        if FILE_CALLS.contains(&name) && is_cut && arguments.contains("/volumes/kubernetes.io~") {
+        if FILE_CALLS.contains(&name) && is_cut && has_any(arguments, &VOLUMES) {
             let says = format!("the process waits in {name} for a volume of a pod");
             let cause = Cause::StorageUnresponsive;
             seen.proof(Proof::new(cause, Confidence::Medium, line, says));
@@ -177,6 +180,18 @@ impl Strace {
                 line,
                 says,
             ));
+        }
+    }
+
+    fn freezes(&mut self, line: u64, seen: &mut Seen) {
+        self.freezing += 1;
+        let found = match self.freezing {
+            1 => Some((Confidence::Low, "a cgroup is in state FREEZING")),
+            MIN_POLLS => Some((Confidence::Medium, "a cgroup stays in state FREEZING")),
+            _ => None,
+        };
+        if let Some((confidence, says)) = found {
+            seen.proof(Proof::new(Cause::RuncInitFrozen, confidence, line, says));
         }
     }
 }

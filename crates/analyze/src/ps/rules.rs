@@ -42,6 +42,16 @@ const MAX_PLUGINS: usize = 20;
 const MIN_UNREAPED: usize = 3;
 /// A runc is reaped at once, so those of two shims are no chance.
 const MIN_UNREAPED_RUNCS: usize = 2;
+/// The kubelet measures one container after the other.
+const MIN_MEASURED: usize = 5;
+/// What the kubelet measures.
+const MEASURED: [&str; 5] = [
+    "/var/lib/docker/",
+    "/var/lib/containerd/",
+    "/var/lib/containers/",
+    "/var/lib/kubelet/",
+    "/var/log/pods/",
+];
 /// Of one processor, since the node was started.
 const BUSY_PERCENT: f32 = 60.0;
 /// Between the process ids of a command and of what it starts.
@@ -57,6 +67,7 @@ pub fn proofs(rows: &[Row]) -> Vec<Proof> {
     proofs.extend(lost_wakeup(rows));
     proofs.extend(unreaped(rows).or_else(|| old_zombie(rows)));
     proofs.extend(plugins(rows));
+    proofs.extend(measured(rows));
     proofs.extend(rows.iter().find_map(old_exec));
     proofs.extend(rows.windows(2).find_map(dead_exec));
     proofs
@@ -76,6 +87,18 @@ fn is_in(row: &Row, state: char) -> bool {
 fn is_runc_init(row: &Row) -> bool {
     name(row) == "runc" && row.command.ends_with(" init")
         || row.command.starts_with("runc:[2:INIT]")
+}
+
+/// Many `du` at once, with which the kubelet measures the directories of containers.
+fn measured(rows: &[Row]) -> Option<Proof> {
+    let is_of_kubelet =
+        |row: &&Row| name(row) == "du" && MEASURED.iter().any(|place| row.command.contains(place));
+    let first = rows.iter().find(is_of_kubelet)?;
+    let count = rows.iter().filter(is_of_kubelet).count();
+    (count >= MIN_MEASURED).then(|| {
+        let says = format!("{count} `du` read the directories of containers at once");
+        Proof::new(Cause::DiskSaturated, Confidence::Medium, first.line, says)
+    })
 }
 
 /// By the kernel function that it waits in.

@@ -226,6 +226,7 @@ pub(super) const SIGNS: &[Sign] = &[
         High,
     ),
     sign("errno=-28 No space left", Kernel, DiskFull, High).with(&["BTRFS"]),
+    sign("I/O error -28 writing to inode", Kernel, DiskFull, High),
     // The limit of all pods together.
     sign("oom_memcg=/kubepods", Kernel, MemoryThrash, Medium)
         .with(&["oom_memcg=/kubepods,", "oom_memcg=/kubepods.slice,"]),

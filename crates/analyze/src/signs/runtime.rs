@@ -67,6 +67,9 @@ pub(super) const SIGNS: &[Sign] = &[
     .with(&["context canceled"])
     .lines(2),
     sign("get state for ", Runtime, ShimUnresponsive, High).with(&["context deadline exceeded"]),
+    // The sandbox's own process was killed, and nobody tells that it has ended.
+    sign("wait sandbox container", Runtime, ShimUnresponsive, Low)
+        .with(&["context deadline exceeded"]),
     // docker up to 17.03; on a busy node a single exec may be late, too.
     sign(
         "shim error: context deadline exceeded",
@@ -408,6 +411,13 @@ pub(super) const SIGNS: &[Sign] = &[
         .with(&["context canceled", "context deadline exceeded"])
         .lines(2),
     // dockerd's own containerd.
+    sign(
+        "failed to retrieve containerd version",
+        Runtime,
+        RuntimeUnresponsive,
+        Medium,
+    )
+    .with(&["code = Unavailable"]),
     sign(
         "timeout waiting for containerd to start",
         Runtime,

@@ -76,6 +76,8 @@ fn accused(cause: Cause, group: &Group) -> Option<&'static str> {
     let program = match cause {
         Cause::SystemdCookieOverflow | Cause::SystemdOverloaded => return Some("systemd"),
         Cause::CniPluginHang if group.program == Some(Program::CniAgent) => Program::CniAgent,
+        // dockerd sends netlink requests, too.
+        Cause::CniPluginHang if group.wait == Wait::Netlink => group.program?,
         Cause::CniPluginHang => Program::CniPlugin,
         Cause::ShimUnresponsive if group.wait != Wait::Lock => Program::Shim,
         Cause::StorageUnresponsive | Cause::DiskSaturated => return None,

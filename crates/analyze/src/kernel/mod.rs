@@ -22,8 +22,10 @@
 //! assert_eq!(cause, Some("storage-unresponsive"));
 //! ```
 
+mod lines;
 mod reader;
 mod rules;
 
-pub use reader::{HungTask, KernelStack, KernelStackReader};
+pub use lines::HungTask;
+pub use reader::{KernelStack, KernelStackReader};
 pub use rules::{cause_of_function, kernel_lock, known_fault, proof};

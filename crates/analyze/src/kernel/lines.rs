@@ -1,0 +1,239 @@
+//! What a single line of a kernel's log or of `/proc/PID/stack` is: the beginning of a stack, a
+//! frame, or something between them.
+
+use std::sync::LazyLock;
+
+use memchr::memmem::Finder;
+
+use super::reader::KernelStack;
+use crate::line::first_chars;
+
+/// A task that the kernel reports as blocked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HungTask {
+    /// Its name.
+    pub process: String,
+    /// Its number.
+    pub pid: Option<u32>,
+    /// For at least how long it has been blocked.
+    pub seconds: Option<u64>,
+}
+
+impl HungTask {
+    /// The task of `INFO: task dockerd:1810 blocked for more than 328 seconds.`
+    pub fn of_line(line: &str) -> Option<Self> {
+        let at = TASK.find(line.as_bytes())?;
+        let rest = &line[at + TASK.needle().len()..];
+        let (task, rest) = rest.split_once(" blocked for more than ")?;
+        let (process, pid) = task.rsplit_once(':')?;
+        Some(Self {
+            process: first_chars(process, 100).to_owned(),
+            pid: pid.parse().ok(),
+            seconds: rest.split(' ').next()?.parse().ok(),
+        })
+    }
+}
+
+// Every line is asked for these.
+static TASK: LazyLock<Finder> = LazyLock::new(|| Finder::new("INFO: task "));
+static DECIDES: LazyLock<Finder> =
+    LazyLock::new(|| Finder::new("): Using fanotify permission checks"));
+static PROC: LazyLock<Finder> = LazyLock::new(|| Finder::new("/proc/"));
+static OFFSET: LazyLock<Finder> = LazyLock::new(|| Finder::new("+0x"));
+
+/// The task and the frame of `/proc/7/task/9/stack:[<0>] vfs_read+0x73/0x160`, as grep prints it
+/// for several files.
+pub(super) fn below_path(line: &str) -> Option<(Option<u32>, &str)> {
+    let (path, frame) = line.strip_prefix("/proc/")?.split_once("/stack:")?;
+    Some((path.rsplit('/').next()?.parse().ok(), frame))
+}
+
+pub(super) fn beginning(line: &str, number: u64) -> Option<KernelStack> {
+    let stack = KernelStack {
+        line: number,
+        ..KernelStack::default()
+    };
+    if TASK.find(line.as_bytes()).is_some() {
+        let task = HungTask::of_line(line)?;
+        return Some(KernelStack {
+            process: Some(task.process),
+            pid: task.pid,
+            blocked_seconds: task.seconds,
+            ..stack
+        });
+    }
+    // task:dockerd  state:D stack:    0 pid: 1810 ppid:     1 flags:0x00004000
+    if let Some(rest) = line.strip_prefix("task:") {
+        let (process, rest) = rest.split_once("state:")?;
+        let pid = behind(rest, " pid:")?.split_ascii_whitespace().next()?;
+        return Some(KernelStack {
+            process: Some(first_chars(process.trim(), 100).to_owned()),
+            pid: pid.parse().ok(),
+            ..stack
+        });
+    }
+    // CPU: 1 PID: 20417 Comm: exe Not tainted 5.3.0, in front of what a CPU was just doing
+    if let Some((process, pid)) = running(line) {
+        return Some(KernelStack {
+            process: Some(first_chars(process, 100).to_owned()),
+            pid: Some(pid),
+            is_running: true,
+            ..stack
+        });
+    }
+    // BUG: soft lockup - CPU#3 stuck for 23s! [java:30112]
+    if let Some(rest) = behind(line, "BUG: soft lockup - CPU#") {
+        let (long, task) = rest.split_once(" stuck for ")?.1.split_once("s! [")?;
+        let task = task.strip_suffix(']')?;
+        let (process, pid) = task.rsplit_once(':')?;
+        return Some(KernelStack {
+            process: Some(first_chars(process, 100).to_owned()),
+            pid: pid.parse().ok(),
+            is_running: true,
+            locked_up_seconds: Some(long.parse().ok()?),
+            ..stack
+        });
+    }
+    // PID: 19246  TASK: ffff880951f70fd0  CPU: 16  COMMAND: "terwayd"
+    if let Some(rest) = line.strip_prefix("PID: ") {
+        let command = behind(rest, "COMMAND: ")?.trim_matches('"');
+        let pid = rest.split_ascii_whitespace().next()?;
+        return Some(KernelStack {
+            process: Some(first_chars(command, 100).to_owned()),
+            pid: pid.parse().ok(),
+            ..stack
+        });
+    }
+    // # cat /proc/14378/stack, or with /task/14379 in it
+    let at = PROC.find(line.as_bytes())?;
+    let (path, _) = line[at + PROC.needle().len()..].split_once("/stack")?;
+    let pid = path.rsplit('/').next()?.parse().ok()?;
+    Some(KernelStack {
+        pid: Some(pid),
+        ..stack
+    })
+}
+
+/// The kernel of `Not tainted 5.4.89+ #1` and `Tainted: G           OE     5.15.0-88-generic #98-Ubuntu`.
+pub(super) fn release(line: &str) -> Option<String> {
+    let (_, rest) = line.split_once("ainted")?;
+    let words = rest.split_ascii_whitespace();
+    let mut releases =
+        words.filter(|word| word.starts_with(|c: char| c.is_ascii_digit()) && word.contains('.'));
+    releases
+        .next()
+        .map(|release| first_chars(release, 100).to_owned())
+}
+
+/// The process of `CPU: 1 PID: 20417 Comm: exe Not tainted 5.3.0-1034-azure`.
+fn running(line: &str) -> Option<(&str, u32)> {
+    let rest = line.strip_prefix("CPU: ")?;
+    let (before, behind_name) = rest.split_once(" Comm: ")?;
+    let pid = behind(before, "PID: ")?.split(' ').next()?;
+    let ends = [" Not tainted", " Tainted: ", " Kdump: "];
+    let end = ends.iter().filter_map(|end| behind_name.find(end)).min();
+    let name = &behind_name[..end.unwrap_or(behind_name.len())];
+    Some((name, pid.parse().ok()?))
+}
+
+/// The function, and whether it was surely called: of `[<0>] __refrigerator+0x4c/0x130`, ` ? schedule+0x67/0x90 [xfs]` or
+/// `#6 [ffff880826267c58] netlink_recvmsg at ffffffff815bb312`, the first without its number with
+/// `bt -t`.
+pub(super) fn function(line: &str) -> Option<(&str, bool)> {
+    if line.starts_with('#') || line.starts_with("[ffff") {
+        let (_, rest) = line.split_once("] ")?;
+        let (function, address) = rest.split_once(" at ")?;
+        let address = address.split(' ').next()?;
+        let real = address.len() >= 8 && address.bytes().all(|byte| byte.is_ascii_hexdigit());
+        return (real && is_symbol(function)).then_some((function, true));
+    }
+    let line = match line.strip_prefix("[<") {
+        Some(rest) => rest.split_once(">]")?.1.trim_start(),
+        None => line,
+    };
+    // [<8079d9b0>] (__schedule) from [<8079e018>] (schedule+0x50/0xa8), of 32-bit ARM
+    if let Some((name, from)) = line
+        .strip_prefix('(')
+        .and_then(|rest| rest.split_once(") from [<"))
+    {
+        let name = name.split([' ', '+']).next().unwrap_or_default();
+        return (from.contains(">]") && is_symbol(name)).then_some((name, true));
+    }
+    let plain = line.strip_prefix("? ");
+    let is_reliable = plain.is_none();
+    let line = plain.unwrap_or(line);
+    let at = OFFSET.find(line.as_bytes())?;
+    let (function, offset) = (&line[..at], &line[at + OFFSET.needle().len()..]);
+    let (at, rest) = offset.split_once("/0x")?;
+    let size = rest.split(' ').next()?;
+    let hex = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    (hex(at) && hex(size) && is_symbol(function)).then_some((function, is_reliable))
+}
+
+fn is_symbol(text: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'.';
+    !text.is_empty() && text.bytes().all(plain)
+}
+
+/// The function of `0010:smp_call_function_single+0xce/0xf2`, or behind addresses in brackets.
+pub(super) fn instruction(at: &str) -> Option<String> {
+    let (function, _) = function(at.rsplit([':', ' ']).next()?)?;
+    Some(first_chars(function, 100).to_owned())
+}
+
+/// The function of `Workqueue: netns cleanup_net`.
+pub(super) fn work(line: &str) -> Option<String> {
+    let function = behind(line, "Workqueue: ")?.split(' ').nth(1)?;
+    is_symbol(function).then(|| first_chars(function, 100).to_owned())
+}
+
+/// ` ffff88008d8cfc48 0000000000000046 ffff88029e428000`: the stack as it is in memory, which
+/// kernels before 4.9 print in front of the functions.
+fn is_raw_words(line: &str) -> bool {
+    let is_word = |word: &str| {
+        matches!(word.len(), 8 | 16) && word.bytes().all(|byte| byte.is_ascii_hexdigit())
+    };
+    let words = line.split_ascii_whitespace();
+    !line.is_empty() && words.take(9).all(is_word)
+}
+
+pub(super) fn is_around(line: &str) -> bool {
+    const TEXTS: [&str; 15] = [
+        "START: ",
+        " task.stack: ",
+        "Modules linked in: ",
+        "Workqueue: ",
+        "Call trace:",
+        "Hardware name: ",
+        "blocked on ",
+        "Not tainted",
+        "Tainted:",
+        "hung_task_timeout_secs",
+        "Call Trace:",
+        "RIP: ",
+        "(via system_call)",
+        "<TASK>",
+        "</TASK>",
+    ];
+    let registers = ["RSP: ", "RAX: ", "RDX: ", "RBP: ", "R10: ", "R13: ", "RIP:"];
+    // dockerd         D    0  1810      1 0x00004080
+    let task = line
+        .split_ascii_whitespace()
+        .nth(1)
+        .is_some_and(|state| matches!(state, "D" | "S" | "R"));
+    task || is_raw_words(line)
+        || TEXTS.iter().any(|text| line.contains(text))
+        || registers.iter().any(|register| line.starts_with(register))
+}
+
+pub(super) fn behind<'a>(line: &'a str, text: &str) -> Option<&'a str> {
+    line.find(text).map(|at| &line[at + text.len()..])
+}
+
+/// The process of `falcon-sensor (28114): Using fanotify permission checks may lead to deadlock;
+/// tainting kernel`.
+pub(super) fn decider(line: &str) -> Option<&str> {
+    let at = DECIDES.find(line.as_bytes())?;
+    let (process, _) = line[..at].rsplit_once(" (")?;
+    process.rsplit(' ').next()
+}

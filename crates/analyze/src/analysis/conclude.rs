@@ -208,7 +208,9 @@ fn of_kernel(told: &mut Told) {
         // Whoever waits beside a processor that makes no progress may wait for that.
         let tells = !(is_locked_up && stack.functions.is_empty() && !stack.is_running);
         let proof = kernel::proof(&stack).filter(|_| tells);
-        let proof = proof.or_else(|| kernel::known_fault(&stack));
+        let proof = proof
+            .or_else(|| kernel::known_fault(&stack))
+            .or_else(|| kernel::held_up(&stack));
         let Some(proof) = proof else {
             let who = || stack.who().unwrap_or_else(|| "a task".to_owned());
             let says = if stack.functions.iter().any(|name| name == INIT_WAITS) {

@@ -241,6 +241,17 @@ pub fn known_fault(stack: &KernelStack) -> Option<Proof> {
     Some(proof)
 }
 
+/// For a task that has been blocked for long by a lock of the kernel itself.
+pub fn held_up(stack: &KernelStack) -> Option<Proof> {
+    let function = kernel_lock(stack).filter(|_| stack.blocked_seconds.is_some())?;
+    let mut proof = of(stack, KernelRegression, Low, function);
+    proof.says += ", for the kernel itself: a CPU without progress or a fault of the kernel holds \
+                   it up";
+    // Whoever waits does not hold it.
+    proof.culprit = Culprit::default();
+    Some(proof)
+}
+
 /// The function in which it waits for the kernel itself. Who holds that up, the stack of whoever
 /// waits does not show.
 pub fn kernel_lock(stack: &KernelStack) -> Option<&str> {

@@ -120,7 +120,7 @@ impl Input {
                 .zip(uptime(line))
                 .map(|(time, ran)| time.saturating_sub(ran));
         }
-        let says_down = has(line, "container runtime is down");
+        let says_down = found.is(Interest::Connection) && has(line, "container runtime is down");
         let is_first_check = says_down && self.has_started_within(FIRST_CHECK, time);
         // So it says once the runtime has not told its status for half a minute.
         told.around.runtime_down |= says_down && !is_first_check;

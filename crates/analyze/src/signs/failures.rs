@@ -147,7 +147,7 @@ pub(super) const FAILURES: &[Failure] = &[
     ),
     Failure {
         // With a time they are points of the series, which tells more; a pager may have cut them.
-        without: &["pleg has yet to", "last seen active"],
+        without: &["last seen active", "pleg has yet to"],
         ..failure(
             "PLEG is not healthy",
             "the kubelet reports that the PLEG is not healthy",

@@ -7,6 +7,7 @@ use pleg::model::listed::ContainerState;
 use pleg::out::health::HealthState;
 use pleg::runtime::Rpc;
 use sim::Fault;
+use tokio::time::Instant;
 
 #[tokio::test(start_paused = true)]
 async fn a_connection_that_is_lost_in_the_first_round_leaves_nobody_seen() {
@@ -156,4 +157,43 @@ async fn the_first_look_ends_although_the_only_pod_is_never_as_it_was_listed() {
         "{:?}",
         node.synced()
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn beside_lists_that_are_slow_each_time_nothing_is_as_of_a_time_that_no_list_shows() {
+    for (slow, hangs) in [(3.0, None), (6.0, None), (6.0, Some(48.0)), (12.0, None)] {
+        let node = Node::watch_knowing_no_host(|sim| many(sim, 2, &["app"])).await;
+        node.at(4.0).await;
+        node.sim
+            .fault(Rpc::ListContainers, None, Fault::Slow(seconds(slow)));
+        if let Some(from) = hangs {
+            node.at(from).await;
+            node.sim.fault(Rpc::ListContainers, None, Fault::Hang);
+        }
+        node.at(50.0).await;
+        let now = node.sim.now();
+        node.sim.world().pod("p0").restart("app", 1, now);
+        let restarted = Instant::now();
+        let p0 = "uid-p0".into();
+        node.sample(40.0, |at, status| {
+            let entry = node.pleg.cache().get(&p0);
+            let mut containers = entry.status.containers.iter();
+            if containers.any(|it| it.id.as_str() == "p0/app.1") || !status.blind.is_empty() {
+                return;
+            }
+            let as_of = entry.as_of.unwrap().instant;
+            assert!(
+                as_of <= restarted,
+                "{slow} s, at {at}: {:?}",
+                as_of - restarted
+            );
+            let seen = Instant::now() - seconds(status.health.age_seconds.unwrap());
+            assert!(
+                seen <= restarted,
+                "{slow} s, at {at}: {:?}",
+                seen - restarted
+            );
+        })
+        .await;
+    }
 }

@@ -425,6 +425,14 @@ impl Engine {
         let listed = || self.records.listed().map(|pod| &pod.pod.uid);
         let sees = |uid: &PodUid| !swept.unseen.contains(uid) || swept.partly.contains(uid);
         let sees_somebody = listed().next().is_none() || listed().any(sees);
+        // What it could not see must have been said. It is not of a list that is only suspected, nor
+        // of one that is slow each time: that one will show what is new, and is the look.
+        let blind = self.relister.blind(self.ages(now.instant));
+        let is_new_seen = (swept.sandboxes_listed || blind.sandboxes)
+            && (swept.sees_new_containers || blind.containers);
+        if !is_new_seen {
+            return;
+        }
         let mut unseen = self.unseen(now.instant);
         unseen.extend(swept.unseen);
         // Of an id that no list has shown, and that hangs, the host may know whose it is: then not
@@ -442,14 +450,7 @@ impl Engine {
             sees_new_pods: swept.sandboxes_listed,
             sees_new_containers: swept.sees_new_containers,
         });
-        // What it could not see must have been said: that a list is only suspected is not.
-        let blind = self.relister.blind(self.ages(now.instant));
-        let said =
-            |missing: bool, blind: bool| !missing || blind || self.relister.standing().is_slow();
-        if sees_somebody
-            && said(!swept.sandboxes_listed, blind.sandboxes)
-            && said(!swept.sees_new_containers, blind.containers)
-        {
+        if sees_somebody {
             let older = self.records.newest_ticket();
             self.begin_round(swept.begun, LookKind::Sweep, older, now);
             self.complete_round(now);

@@ -8,7 +8,7 @@ use analyze::input::MAX_LINE_BYTES;
 use read::text;
 
 /// No line of a megabyte takes longer, even unoptimised on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 #[track_caller]
 fn ends_in_time(what: &str, bytes: &[u8]) -> analyze::analysis::Analysis {

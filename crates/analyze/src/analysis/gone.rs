@@ -61,6 +61,8 @@ pub(super) struct Gone {
     last: Option<i64>,
     /// When the first and the last line said that a runtime is being waited for that is starting.
     starts: Option<(i64, i64)>,
+    /// How many such lines had no time.
+    untimed: u64,
     /// Lines of a log since the last error.
     since: u64,
     /// It has answered since the last error.
@@ -106,10 +108,14 @@ const RUNTIME: [&str; 26] = [
     "runtime status",
 ];
 
-/// What K3s and RKE2 write while they wait for the runtime that they have started.
-const STARTS: &str = "Waiting for cri connection: ";
-/// They wait for some seconds at each start.
-const MAX_START: i64 = 30 * SECOND;
+/// What K3s and RKE2 write while they wait for the runtime that they have started, and for how long
+/// they do at each start.
+const STARTS: [(&str, i64); 2] = [
+    ("Waiting for cri connection: ", 30 * SECOND),
+    ("Waiting for containerd startup: ", 2 * SECOND),
+];
+/// So many lines without a time are of more than one start, or of a long one.
+const MAX_UNTIMED: u64 = 3;
 /// They say so every twenty seconds at least.
 const ANOTHER_START: i64 = 60 * SECOND;
 
@@ -170,14 +176,16 @@ impl Gone {
         time: Option<i64>,
         quote: impl FnOnce() -> Quote,
     ) {
-        if has(line, STARTS) {
-            let Some(time) = time else { return };
-            let same = self
-                .starts
-                .filter(|(_, last)| time.saturating_sub(*last) < ANOTHER_START);
-            let first = same.map_or(time, |(first, _)| first);
-            self.starts = Some((first, time));
-            if time.saturating_sub(first) < MAX_START {
+        let mut starts = STARTS.iter();
+        if let Some((_, longest)) = starts.find(|(text, _)| has(line, text)) {
+            let is_usual = match time {
+                Some(time) => self.has_waited(time) < *longest,
+                None => {
+                    self.untimed += 1;
+                    self.untimed < MAX_UNTIMED
+                }
+            };
+            if is_usual {
                 return;
             }
         }
@@ -189,6 +197,16 @@ impl Gone {
         if self.quotes.len() < MAX_QUOTES {
             self.quotes.push(quote());
         }
+    }
+
+    /// For how long the runtime has been waited for at its last start.
+    fn has_waited(&mut self, time: i64) -> i64 {
+        let same = self
+            .starts
+            .filter(|(_, last)| time.saturating_sub(*last) < ANOTHER_START);
+        let first = same.map_or(time, |(first, _)| first);
+        self.starts = Some((first, time));
+        time.saturating_sub(first)
     }
 
     /// A line says that the runtime answers.

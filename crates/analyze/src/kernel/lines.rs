@@ -147,6 +147,7 @@ pub(super) fn function(line: &str) -> Option<(&str, bool)> {
         let real = address.len() >= 8 && address.bytes().all(|byte| byte.is_ascii_hexdigit());
         return (real && is_symbol(function)).then_some((function, true));
     }
+    let line = line.strip_prefix("stack: ").unwrap_or(line);
     let line = match line.strip_prefix("[<") {
         Some(rest) => rest.split_once(">]")?.1.trim_start(),
         None => line,

@@ -106,6 +106,8 @@ const WEAK: &[(&str, Cause, Confidence)] = &[
     // For what the process has asked of a disk and not waited for.
     ("exit_aio", StorageUnresponsive, Medium),
     ("d_alloc_parallel", StorageUnresponsive, Medium),
+    // The end of the last mount of a file system.
+    ("generic_shutdown_super", StorageUnresponsive, Medium),
     ("lookup_slow", StorageUnresponsive, Medium),
     // For whoever else opens a file in the same directory.
     ("do_last", StorageUnresponsive, Medium),

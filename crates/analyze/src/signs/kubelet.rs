@@ -218,6 +218,13 @@ pub(super) const SIGNS: &[Sign] = &[
         "2562047h47m16",
     ])
     .lines(3),
+    // The kubelet's words up to 1.2.
+    sign(
+        "container runtime is not up",
+        Kubelet,
+        RuntimeUnresponsive,
+        Medium,
+    ),
     sign(
         "unknown service runtime.v1.RuntimeService",
         Kubelet,
@@ -225,6 +232,14 @@ pub(super) const SIGNS: &[Sign] = &[
         High,
     )
     .lines(2),
+    // The kubelet ends with it.
+    sign(
+        "validate CRI v1 runtime API for endpoint",
+        Kubelet,
+        RuntimeUnresponsive,
+        Medium,
+    )
+    .with(&["unknown service"]),
     sign(
         "unknown service runtime.v1alpha2.RuntimeService",
         Kubelet,

@@ -67,6 +67,20 @@ pub(super) const SIGNS: &[Sign] = &[
     .with(&["context canceled"])
     .lines(2),
     sign("get state for ", Runtime, ShimUnresponsive, High).with(&["context deadline exceeded"]),
+    sign(
+        "seconds of kill - trying direct SIGKILL",
+        Runtime,
+        ShimUnresponsive,
+        Low,
+    ),
+    // What crictl says in a log; on a node that kubeadm has yet to set up, nothing has failed.
+    sign(
+        "CRI v1 runtime API is not implemented",
+        Runtime,
+        RuntimeUnresponsive,
+        Medium,
+    )
+    .without(&["[ERROR CRI]"]),
     // The sandbox's own process was killed, and nobody tells that it has ended.
     sign("wait sandbox container", Runtime, ShimUnresponsive, Low)
         .with(&["context deadline exceeded"]),

@@ -85,6 +85,7 @@ pub(super) const SIGNS: &[Sign] = &[
         BusUnavailable,
         Medium,
     ),
+    sign("Cannot watch bus name", Systemd, BusUnavailable, Medium),
     // logind has lost its connection to systemd, and tries again with each session.
     sign(
         "Transport endpoint is not connected",

@@ -197,3 +197,27 @@ async fn beside_lists_that_are_slow_each_time_nothing_is_as_of_a_time_that_no_li
         .await;
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_node_is_seen_although_one_list_was_slow_each_time_and_the_other_one_hangs() {
+    let lists = [Rpc::ListPodSandbox, Rpc::ListContainers];
+    for (slow, hangs) in [(lists[0], lists[1]), (lists[1], lists[0])] {
+        let node = Node::watch_knowing_no_host(|sim| many(sim, 2, &["app"])).await;
+        node.at(4.0).await;
+        node.sim.fault(slow, None, Fault::Slow(seconds(4.0)));
+        node.at(40.0).await;
+        node.sim.fault(hangs, None, Fault::Hang);
+        node.at(60.0).await;
+        node.sample(60.0, |at, status| {
+            let age = status.health.age_seconds.unwrap();
+            assert!(age < 12.0, "{slow:?}, at {at}: {age}");
+            assert_eq!(
+                status.blind.len(),
+                2,
+                "{slow:?}, at {at}: {:?}",
+                status.blind
+            );
+        })
+        .await;
+    }
+}

@@ -517,9 +517,13 @@ impl Relister {
         let sandboxes = cannot && !(answered.0 && stuck.containers);
         let containers = cannot && !(answered.1 && stuck.sandboxes);
         let lacking = self.standing.lacking();
+        let sandboxes = sandboxes || failed.sandboxes || stuck.sandboxes || lacking.sandboxes;
+        let containers = containers || failed.containers || stuck.containers || lacking.containers;
+        // Beside one that is not to be had nobody waits for one that is slow each time.
+        let slow = self.standing.slow();
         Missing {
-            sandboxes: sandboxes || failed.sandboxes || stuck.sandboxes || lacking.sandboxes,
-            containers: containers || failed.containers || stuck.containers || lacking.containers,
+            sandboxes: sandboxes || containers && slow.sandboxes,
+            containers: containers || sandboxes && slow.containers,
         }
     }
 

@@ -220,15 +220,22 @@ impl Standing {
             let limit = if others_answer { suspect } else { overdue };
             age.is_some_and(|age| age >= limit)
         };
-        let slow = |list: &OneList| list.late.is_some() && self.pace == Pace::Slow;
+        let slow = self.slow();
         let failed = self.failed_by_themselves();
         Missing {
-            sandboxes: failed.sandboxes
-                || slow(&self.sandboxes)
-                || hangs(ages.sandboxes, ages.containers),
+            sandboxes: failed.sandboxes || slow.sandboxes || hangs(ages.sandboxes, ages.containers),
             containers: failed.containers
-                || slow(&self.containers)
+                || slow.containers
                 || hangs(ages.containers, ages.sandboxes),
+        }
+    }
+
+    /// Which lists come late each time.
+    pub(super) fn slow(&self) -> Missing {
+        let slow = |list: &OneList| list.late.is_some() && self.pace == Pace::Slow;
+        Missing {
+            sandboxes: slow(&self.sandboxes),
+            containers: slow(&self.containers),
         }
     }
 

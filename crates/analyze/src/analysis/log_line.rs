@@ -135,9 +135,7 @@ impl Input {
             seen.lines += 1;
             if seen.quotes.len() < MAX_QUOTES {
                 seen.quotes.push(quote(&self.path, self.lines));
-                let named = names::in_line(line);
-                seen.names_others |= seen.culprit.contradicts(&named);
-                seen.culprit.learn(named);
+                seen.name(names::in_line(line));
             }
         }
         if !is_first_check {

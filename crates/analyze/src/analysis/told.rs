@@ -144,8 +144,14 @@ impl Seen {
     pub(super) fn absorb(&mut self, other: Self) {
         self.lines += other.lines;
         take(&mut self.quotes, other.quotes, MAX_QUOTES);
-        self.names_others |= other.names_others || self.culprit.contradicts(&other.culprit);
-        self.culprit.learn(other.culprit);
+        self.names_others |= other.names_others;
+        self.name(other.culprit);
+    }
+
+    /// Takes in whom a line names.
+    pub(super) fn name(&mut self, named: Culprit) {
+        self.names_others |= self.culprit.contradicts(&named);
+        self.culprit.learn(named);
     }
 }
 

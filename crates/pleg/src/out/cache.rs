@@ -433,33 +433,32 @@ impl CacheWriter {
     /// Notes for which pods a call is waited for that does not return: no look confirms what is
     /// known of them.
     pub(crate) fn set_overdue(&self, overdue: BTreeMap<PodUid, InspectError>, now: Instant) {
-        let mut contents = self.write();
-        if contents.overdue == overdue {
-            return;
-        }
-        for (uid, error) in &overdue {
-            if contents.overdue.get(uid) != Some(error) {
-                contents.note_doubt(uid, now);
-            }
-        }
-        contents.overdue = overdue;
-        drop(contents);
-        self.changed.send_replace(());
+        self.set_doubts(|contents| &mut contents.overdue, overdue, now);
     }
 
     /// Notes which containers are dead although the runtime reports them as running. No look and
     /// no inspection confirms what is known of their pods.
     pub(crate) fn set_dead(&self, dead: BTreeMap<PodUid, BTreeSet<Id>>, now: Instant) {
+        self.set_doubts(|contents| &mut contents.dead, dead, now);
+    }
+
+    /// Replaces all doubts of a kind. From now on no look vouches for a pod whose doubt is new.
+    fn set_doubts<Doubt: PartialEq>(
+        &self,
+        kind: fn(&mut Contents) -> &mut BTreeMap<PodUid, Doubt>,
+        doubts: BTreeMap<PodUid, Doubt>,
+        now: Instant,
+    ) {
         let mut contents = self.write();
-        if contents.dead == dead {
+        if *kind(&mut contents) == doubts {
             return;
         }
-        for (uid, ids) in &dead {
-            if contents.dead.get(uid) != Some(ids) {
+        for (uid, doubt) in &doubts {
+            if kind(&mut contents).get(uid) != Some(doubt) {
                 contents.note_doubt(uid, now);
             }
         }
-        contents.dead = dead;
+        *kind(&mut contents) = doubts;
         drop(contents);
         self.changed.send_replace(());
     }

@@ -2,7 +2,7 @@
 
 mod node;
 
-use node::{Node, broken, many, seconds};
+use node::{LISTS, Node, broken, many, seconds};
 use pleg::model::listed::ContainerState;
 use pleg::out::health::HealthState;
 use pleg::runtime::Rpc;
@@ -219,5 +219,42 @@ async fn a_node_is_seen_although_one_list_was_slow_each_time_and_the_other_one_h
             );
         })
         .await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_no_list_shows_that_was_asked_for_since_is_not_said_to_be_seen() {
+    for (slow, period) in [(3.0, 3.75), (5.0, 6.25), (10.0, 12.5)] {
+        for list in LISTS {
+            // Whatever happens meanwhile, and once lists are slow each time.
+            for part in 0..8 {
+                let case = format!("{list:?} {slow} s, part {part}");
+                let node = Node::watch_knowing_no_host(|sim| many(sim, 2, &["app"])).await;
+                node.at(4.0).await;
+                node.sim.fault(list, None, Fault::Slow(seconds(slow)));
+                node.at(4.0 + 3.0 * period / 8.0 * f64::from(part)).await;
+                node.sim.run("new", &["app"]);
+                let now = node.sim.now();
+                node.sim.world().pod("p0").restart("app", 1, now);
+                let changed = Instant::now();
+                node.sample(3.0 * period, |at, status| {
+                    let cache = node.pleg.cache();
+                    let p0 = cache.get(&"uid-p0".into());
+                    let mut containers = p0.status.containers.iter();
+                    let is_restart_shown = containers.any(|it| it.id.as_str() == "p0/app.1");
+                    let is_new_shown = cache.get(&"uid-new".into()).inspected;
+                    if is_restart_shown && is_new_shown || !status.blind.is_empty() {
+                        return;
+                    }
+                    let seen = Instant::now() - seconds(status.health.age_seconds.unwrap());
+                    let as_of = p0.as_of.unwrap().instant;
+                    let as_of = (!is_restart_shown).then_some(as_of);
+                    for time in as_of.into_iter().chain([seen]) {
+                        assert!(time <= changed, "{case}, at {at}: {:?}", time - changed);
+                    }
+                })
+                .await;
+            }
+        }
     }
 }

@@ -11,21 +11,37 @@ use pleg::runtime::{Announcements, CallError, Listing, Rpc, Runtime, RuntimeVers
 
 use crate::Sim;
 use crate::faults::{Malformation, Passed};
-use crate::world::{Container, Pod, Sandbox};
+use crate::world::{Container, Pod, Sandbox, World};
 
 impl Sim {
     /// Counts a call and lets it suffer what is in force for it.
     async fn call(&self, call: Rpc, id: Option<&Id>) -> Result<Answer, CallError> {
-        let what = match self.suffer(call, id).await? {
-            Passed::Well => return Ok(Answer::Its),
-            Passed::Malformed(Malformation::OfAnother) => return Ok(Answer::OfAnother),
-            // What a client says of it is the same on a socket.
-            Passed::Oversize => return Err(CallError::TooLarge("16777217 vs. 16777216".into())),
-            Passed::Malformed(Malformation::Garbage) => "failed to decode".to_owned(),
-            Passed::Malformed(Malformation::WithoutStatus) => format!("{call} without a status"),
-        };
-        Err(CallError::Malformed(what.into()))
+        received(call, self.suffer(call, id).await?)
     }
+
+    /// The same of a list, with its rows.
+    async fn rows<R>(
+        &self,
+        call: Rpc,
+        list: impl Fn(&World) -> Arc<[Arc<R>]>,
+    ) -> Result<Listing<R>, CallError> {
+        let (rows, passed) = self.list(call, list).await?;
+        received(call, passed)?;
+        Ok(Listing { rows, bytes: 0 })
+    }
+}
+
+/// What a client makes of the answer.
+fn received(call: Rpc, passed: Passed) -> Result<Answer, CallError> {
+    let what = match passed {
+        Passed::Well => return Ok(Answer::Its),
+        Passed::Malformed(Malformation::OfAnother) => return Ok(Answer::OfAnother),
+        // What a client says of it is the same on a socket.
+        Passed::Oversize => return Err(CallError::TooLarge("16777217 vs. 16777216".into())),
+        Passed::Malformed(Malformation::Garbage) => "failed to decode".to_owned(),
+        Passed::Malformed(Malformation::WithoutStatus) => format!("{call} without a status"),
+    };
+    Err(CallError::Malformed(what.into()))
 }
 
 /// Of what the answer is to be.
@@ -47,23 +63,21 @@ impl Runtime for Sim {
     }
 
     async fn list_sandboxes(&self) -> Result<Listing<ListedSandbox>, CallError> {
-        self.call(Rpc::ListPodSandbox, None).await?;
-        let world = self.world();
-        let rows = world
-            .sandboxes()
-            .map(|(pod, it)| Arc::new(listed_sandbox(pod, it)));
-        let rows = rows.collect();
-        Ok(Listing { rows, bytes: 0 })
+        self.rows(Rpc::ListPodSandbox, |world| {
+            let rows = world.sandboxes();
+            rows.map(|(pod, it)| Arc::new(listed_sandbox(pod, it)))
+                .collect()
+        })
+        .await
     }
 
     async fn list_containers(&self) -> Result<Listing<ListedContainer>, CallError> {
-        self.call(Rpc::ListContainers, None).await?;
-        let world = self.world();
-        let rows = world
-            .containers()
-            .map(|(pod, it)| Arc::new(listed_container(pod, it)));
-        let rows = rows.collect();
-        Ok(Listing { rows, bytes: 0 })
+        self.rows(Rpc::ListContainers, |world| {
+            let rows = world.containers();
+            rows.map(|(pod, it)| Arc::new(listed_container(pod, it)))
+                .collect()
+        })
+        .await
     }
 
     async fn sandbox_status(&self, id: &Id) -> Result<SandboxStatus, CallError> {

@@ -41,6 +41,8 @@ pub struct Sim {
     streams_lists: Arc<AtomicBool>,
     /// Whether a sandbox's status holds its containers.
     fills_sandboxes: Arc<AtomicBool>,
+    /// Whether a list that is held up shows what there is when it is answered.
+    lists_what_is_new: Arc<AtomicBool>,
     manner: Arc<Mutex<Manner>>,
     beginning: WallTime,
     began: Instant,
@@ -70,6 +72,7 @@ impl Sim {
             tells_pids: Arc::new(AtomicBool::new(true)),
             streams_lists: Arc::default(),
             fills_sandboxes: Arc::default(),
+            lists_what_is_new: Arc::default(),
             manner: Arc::default(),
             beginning,
             began: Instant::now(),
@@ -201,6 +204,12 @@ impl Sim {
         self.fills_sandboxes.store(true, Ordering::Relaxed);
     }
 
+    /// Lists what there is when a list is answered. Otherwise a list that is held up shows what there
+    /// was when it was requested, as that of containerd 1.7, which takes a copy first.
+    pub fn list_what_is_new(&self) {
+        self.lists_what_is_new.store(true, Ordering::Relaxed);
+    }
+
     pub(crate) fn fills_sandboxes(&self) -> bool {
         self.fills_sandboxes.load(Ordering::Relaxed)
     }
@@ -327,6 +336,21 @@ impl Sim {
 
     pub(crate) fn announcer(&self) -> MutexGuard<'_, Announcer> {
         self.announced.lock().expect("no panic while it is held")
+    }
+
+    /// Lets a list suffer what is in force for it; gives what it shows, and how it passed.
+    pub(crate) async fn list<T>(
+        &self,
+        call: Rpc,
+        list: impl Fn(&World) -> T,
+    ) -> Result<(T, Passed), CallError> {
+        let copy = match self.lists_what_is_new.load(Ordering::Relaxed) {
+            true => None,
+            false => Some(list(&self.world())),
+        };
+        let passed = self.suffer(call, None).await?;
+        let shown = copy.unwrap_or_else(|| list(&self.world()));
+        Ok((shown, passed))
     }
 
     /// Counts a call and lets it suffer what is in force for it.

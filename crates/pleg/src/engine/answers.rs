@@ -171,10 +171,8 @@ impl Engine {
     ) {
         match (purpose, answer) {
             (Purpose::SweepList, Ok(listing)) => {
-                self.records.observe_list(&listing.rows, look);
                 self.relister.sweep_list_came(R::LIST);
-                self.sweeper.list_answered(R::LIST, look.begun);
-                self.settle(now);
+                self.take_in_alone(&listing, look, now);
             }
             (Purpose::SweepList, Err(error)) => {
                 self.sweeper.list_failed(R::LIST);
@@ -188,15 +186,21 @@ impl Engine {
                 if let Ok(listing) = &answer {
                     self.observer.list_received(R::LIST.rpc(), listing.bytes);
                     if self.sweeper.waits_for(R::LIST) {
-                        self.records.observe_list(&listing.rows, look);
-                        self.sweeper.list_answered(R::LIST, look.begun);
-                        self.settle(now);
+                        self.take_in_alone(listing, look, now);
                     }
                 }
                 let relisted = self.relister.on_list(answer, now.instant);
                 self.on_relisted(relisted, now);
             }
         }
+    }
+
+    /// Takes in a list without the other one, beside a sweep.
+    fn take_in_alone<R: ListRow + Part>(&mut self, listing: &Listing<R>, look: Look, now: Moment) {
+        self.records.observe_list(&listing.rows, look);
+        self.relister.list_taken_in(R::LIST, look.begun);
+        self.sweeper.list_answered(R::LIST, look.begun);
+        self.settle(now);
     }
 
     fn note_version(&mut self, version: RuntimeVersion) {
@@ -432,6 +436,14 @@ impl Engine {
             && (swept.sees_new_containers || blind.containers);
         if !is_new_seen {
             return;
+        }
+        if !swept.sandboxes_listed {
+            self.relister
+                .did_without(List::Sandboxes, swept.begun.instant);
+        }
+        if !swept.sees_new_containers {
+            self.relister
+                .did_without(List::Containers, swept.begun.instant);
         }
         let mut unseen = self.unseen(now.instant);
         unseen.extend(swept.unseen);

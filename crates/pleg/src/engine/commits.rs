@@ -2,6 +2,7 @@
 
 use tokio::time::Instant;
 
+use super::call::List;
 use super::doubts::{Contradictions, Judged, contradictions};
 use super::inspector::Inspected;
 use super::state::{Action, Engine};
@@ -13,7 +14,7 @@ use crate::model::wall_time::{Moment, WallTime};
 use crate::out::cache::Inspection;
 use crate::out::coverage::Failing;
 use crate::out::failure::InspectError;
-use crate::out::health::{Blind, INSPECTIONS_FAIL};
+use crate::out::health::INSPECTIONS_FAIL;
 use crate::out::told::{Record, events_of};
 use crate::records::diff::Subject;
 use crate::records::{Commit, Look, Step};
@@ -99,9 +100,11 @@ impl Engine {
                     is_listed_since,
                     now.instant,
                 );
+                let confirmed = self.confirms(&commit, &judged, now);
+                let listed = self.records.listed_as(uid);
                 let inspection = Inspection {
                     begun: now.back_at(commit.begun),
-                    confirmed: self.confirms(&commit, &judged, now),
+                    confirmed,
                     listed: commit.listed,
                     differs: self.records.is_pending(uid) || self.doubts.awaits_lists(uid),
                     lacks_listed,
@@ -165,13 +168,13 @@ impl Engine {
     /// As of when an inspection confirms a pod. Which containers there are, and which of two answers
     /// is so, lists tell; a stream that announces each change tells the former. While the lists do
     /// not come, that is said of all pods, unless the statuses of sandboxes tell their containers.
-    fn confirms(&self, commit: &Commit, judged: &Judged, now: Moment) -> Option<Moment> {
+    fn confirms(&mut self, commit: &Commit, judged: &Judged, now: Moment) -> Option<Moment> {
         let begun = now.back_at(commit.begun);
-        let blind = self.blind(self.ages(now.instant));
-        let in_sandboxes = self.sweeper.sees_new_containers();
-        if blind.contains(&Blind::NewContainers)
-            || in_sandboxes && self.missing(now.instant).containers
-        {
+        if self.sees_no_new_containers(now.instant) {
+            self.relister.did_without(List::Containers, commit.begun);
+            return Some(begun);
+        }
+        if self.sweeper.sees_new_containers() && self.missing(now.instant).containers {
             return Some(begun);
         }
         if !matches!(judged, Judged::Agrees) {

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::governor::SMALLEST_WINDOW;
 use super::reporter::Seen;
 use super::rounds::{Ended, LASTING};
-use super::standing::Ages;
+use super::standing::{Ages, Missing};
 use super::state::Engine;
 use crate::model::id::{Id, PodRef, PodUid};
 use crate::model::snapshot::Counts;
@@ -120,11 +120,17 @@ impl Engine {
     /// may be rare, are not waited for.
     fn request_lists_after_sweep(&mut self, now: Instant) {
         let trouble = self.relister.trouble(self.ages(now));
-        if let Some(swept) = self.rounds.swept_since_lists()
+        if let Some(time) = self.owes_lists_since()
             && trouble == Lists::Good
         {
-            self.relister.request(swept);
+            self.relister.request(time);
         }
+    }
+
+    /// When something was last seen without lists, if no look by later lists has come since.
+    fn owes_lists_since(&self) -> Option<Instant> {
+        let behind = self.relister.standing().behind_since();
+        self.rounds.swept_since_lists().max(behind)
     }
 
     /// Looks at how things are, and tells our health if it changed: between two rounds, too, of
@@ -158,8 +164,8 @@ impl Engine {
         let seen = Seen {
             is_settled: !is_settling,
             has_missed: looked.is_some_and(|at| self.differing.up_to(at).next().is_some()),
-            owes_a_look: self.rounds.owes_a_look(),
-            owes_lists: self.rounds.swept_since_lists().is_some(),
+            owes_a_look: self.rounds.owes_a_look() || self.relister.standing().behind().any(),
+            owes_lists: self.owes_lists_since().is_some(),
             answered: self.governor.last_answer_of_pods(),
         };
         let report = self.reporter.review(&self.coverage, seen, now);
@@ -480,8 +486,20 @@ impl Engine {
         pods.into_values().collect()
     }
 
+    /// Whether nothing shows new containers now.
+    pub(super) fn sees_no_new_containers(&self, now: Instant) -> bool {
+        let blind = self.relister.blind(self.ages(now));
+        self.blind_without(blind).contains(&Blind::NewContainers)
+    }
+
+    /// What cannot be seen, or could not be when something was last seen.
     pub(super) fn blind(&self, ages: Ages) -> Vec<Blind> {
         let blind = self.relister.blind(ages);
+        self.blind_without(blind.or(self.relister.standing().behind()))
+    }
+
+    /// What cannot be seen without these lists.
+    fn blind_without(&self, blind: Missing) -> Vec<Blind> {
         // Without a sweep, one list alone is not used.
         let either = !self.can_sweep() && (blind.sandboxes || blind.containers);
         let containers =

@@ -345,6 +345,11 @@ impl Relister {
         self.standing.came_untimed(list);
     }
 
+    /// All is known that this list shows, which was requested then.
+    pub(crate) fn list_taken_in(&mut self, list: List, asked: Instant) {
+        self.standing.taken_in_as_of(list, asked);
+    }
+
     /// Ends the relist if both lists have answered, the last of them by the loss of its connection if
     /// it `is_lost`.
     fn end(&mut self, is_lost: bool, now: Instant) -> Option<Relisted> {
@@ -388,6 +393,9 @@ impl Relister {
         self.failure = None;
         self.lost_one = false;
         self.good.before = self.good.last.replace(begun.instant);
+        for list in [List::Sandboxes, List::Containers] {
+            self.standing.taken_in_as_of(list, begun.instant);
+        }
         if largest <= MAX_MESSAGE_SIZE && self.standing.longest() < REQUEST_TIMEOUT {
             self.good.for_kubelet = self.good.last;
         }
@@ -525,6 +533,11 @@ impl Relister {
             sandboxes: sandboxes || containers && slow.sandboxes,
             containers: containers || sandboxes && slow.containers,
         }
+    }
+
+    /// Something was seen as of this time without this list, since it is not to be had.
+    pub(crate) fn did_without(&mut self, list: List, time: Instant) {
+        self.standing.did_without(list, time);
     }
 
     /// Why the last relist failed, if it did.

@@ -8,6 +8,8 @@
 
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use super::call::List;
 use super::list_times::ListTimes;
 use crate::out::coverage::Lists;
@@ -47,6 +49,9 @@ struct OneList {
     late: Option<Duration>,
     /// It was not to be had, and has not come since.
     is_lacking: bool,
+    /// As of when something was seen without it last: what was new then, only a list shows that is
+    /// requested later.
+    without: Option<Instant>,
 }
 
 /// Which of the lists do not come, or come late.
@@ -59,6 +64,14 @@ pub(crate) struct Missing {
 impl Missing {
     pub(crate) fn any(self) -> bool {
         self.sandboxes || self.containers
+    }
+
+    /// What either of them lacks.
+    pub(crate) fn or(self, other: Self) -> Self {
+        Self {
+            sandboxes: self.sandboxes || other.sandboxes,
+            containers: self.containers || other.containers,
+        }
     }
 
     /// Whether whatever `other` lacks is missing here too.
@@ -108,12 +121,11 @@ impl Standing {
     pub(super) fn came(&mut self, list: List, took: Duration) {
         let late = (took >= self.overdue_after()).then_some(took);
         self.times.learn(took);
-        *self.of(list) = OneList {
-            failed: None,
-            took,
-            late,
-            is_lacking: false,
-        };
+        let list = self.of(list);
+        list.failed = None;
+        list.took = took;
+        list.late = late;
+        list.is_lacking = false;
     }
 
     /// A relist was refused this list. For want of a connection that says nothing of the list.
@@ -142,6 +154,30 @@ impl Standing {
             sandboxes: self.sandboxes.is_lacking,
             containers: self.containers.is_lacking,
         }
+    }
+
+    /// Something was seen as of this time without this list, since it is not to be had.
+    pub(super) fn did_without(&mut self, list: List, time: Instant) {
+        let list = self.of(list);
+        list.without = list.without.max(Some(time));
+    }
+
+    /// All is known that this list shows, which was requested then.
+    pub(super) fn taken_in_as_of(&mut self, list: List, asked: Instant) {
+        self.of(list).without.take_if(|time| *time <= asked);
+    }
+
+    /// Which lists do not show yet what was there when something was last seen without them.
+    pub(super) fn behind(&self) -> Missing {
+        Missing {
+            sandboxes: self.sandboxes.without.is_some(),
+            containers: self.containers.without.is_some(),
+        }
+    }
+
+    /// As of when something was last seen without a list that is behind.
+    pub(super) fn behind_since(&self) -> Option<Instant> {
+        self.sandboxes.without.max(self.containers.without)
     }
 
     /// A sweep was refused this list. Says whether that is new.

@@ -14,6 +14,7 @@ use tonic::{Request, Response, Status, async_trait};
 use super::{events, ids, kinds, lifecycle, mangle, messages};
 use crate::Sim;
 use crate::faults::{Malformation, Passed};
+use crate::world::World;
 
 /// The services of one runtime.
 #[derive(Clone)]
@@ -59,6 +60,15 @@ impl Service {
     ) -> Answer<T> {
         let its = |sim: &Sim, _| answer(sim);
         self.answer_or_spoil(rpc, id, its, |_| {}).await
+    }
+
+    /// The same of a list.
+    async fn answer_list<T>(&self, rpc: Rpc, list: impl Fn(&World) -> T) -> Answer<T> {
+        let listed = self.sim.list(rpc, list).await;
+        let (message, passed) = listed.map_err(status_of)?;
+        let mut response = Response::new(message);
+        mangle::mark(&mut response, passed);
+        Ok(response)
     }
 
     /// The same where the status can be left out, or be of another.
@@ -111,14 +121,13 @@ impl RuntimeService for Service {
         &self,
         request: Request<v1::ListPodSandboxRequest>,
     ) -> Answer<ListPodSandboxResponse> {
-        self.answer(Rpc::ListPodSandbox, None, |sim| {
-            let filter = request.into_inner().filter.unwrap_or_default();
-            let world = sim.world();
+        let filter = request.into_inner().filter.unwrap_or_default();
+        self.answer_list(Rpc::ListPodSandbox, |world| {
             let items = world.sandboxes().map(messages::sandbox);
             let items = items.filter(|item| messages::sandbox_matches(item, &filter));
-            Ok(ListPodSandboxResponse {
+            ListPodSandboxResponse {
                 items: items.collect(),
-            })
+            }
         })
         .await
     }
@@ -127,14 +136,13 @@ impl RuntimeService for Service {
         &self,
         request: Request<v1::ListContainersRequest>,
     ) -> Answer<ListContainersResponse> {
-        self.answer(Rpc::ListContainers, None, |sim| {
-            let filter = request.into_inner().filter.unwrap_or_default();
-            let world = sim.world();
+        let filter = request.into_inner().filter.unwrap_or_default();
+        self.answer_list(Rpc::ListContainers, |world| {
             let containers = world.containers().map(messages::container);
             let containers = containers.filter(|item| messages::container_matches(item, &filter));
-            Ok(ListContainersResponse {
+            ListContainersResponse {
                 containers: containers.collect(),
-            })
+            }
         })
         .await
     }
@@ -199,18 +207,18 @@ impl RuntimeService for Service {
         &self,
         request: Request<v1::StreamPodSandboxesRequest>,
     ) -> Answer<Self::StreamPodSandboxesStream> {
-        self.answer(Rpc::StreamPodSandboxes, None, |sim| {
-            has_streams(sim)?;
-            let filter = request.into_inner().filter.unwrap_or_default();
-            let world = sim.world();
+        let filter = request.into_inner().filter.unwrap_or_default();
+        let streams = self.answer_list(Rpc::StreamPodSandboxes, |world| {
             let items = world.sandboxes().map(messages::sandbox);
             let items = items.filter(|item| messages::sandbox_matches(item, &filter));
             let batch = |batch: &[v1::PodSandbox]| v1::StreamPodSandboxesResponse {
                 pod_sandboxes: batch.to_vec(),
             };
-            Ok(in_batches(items.collect(), batch))
-        })
-        .await
+            in_batches(items.collect(), batch)
+        });
+        streams
+            .await
+            .and_then(|it| has_streams(&self.sim).map(|()| it))
     }
 
     type StreamContainersStream = Messages<v1::StreamContainersResponse>;
@@ -219,18 +227,18 @@ impl RuntimeService for Service {
         &self,
         request: Request<v1::StreamContainersRequest>,
     ) -> Answer<Self::StreamContainersStream> {
-        self.answer(Rpc::StreamContainers, None, |sim| {
-            has_streams(sim)?;
-            let filter = request.into_inner().filter.unwrap_or_default();
-            let world = sim.world();
+        let filter = request.into_inner().filter.unwrap_or_default();
+        let streams = self.answer_list(Rpc::StreamContainers, |world| {
             let items = world.containers().map(messages::container);
             let items = items.filter(|item| messages::container_matches(item, &filter));
             let batch = |batch: &[v1::Container]| v1::StreamContainersResponse {
                 containers: batch.to_vec(),
             };
-            Ok(in_batches(items.collect(), batch))
-        })
-        .await
+            in_batches(items.collect(), batch)
+        });
+        streams
+            .await
+            .and_then(|it| has_streams(&self.sim).map(|()| it))
     }
 
     type GetContainerEventsStream = Messages<v1::ContainerEventResponse>;

@@ -89,6 +89,12 @@ fn degraded(coverage: &Coverage, reason: Reason) -> &'static str {
     match reason {
         Reason::RuntimeUnreachable => "pods cannot be listed",
         Reason::RuntimeSilent => "the runtime does not answer any call",
+        _ if lists_come(coverage) && blind(Blind::NewPods) => {
+            "new pods and containers may be missed until the next list"
+        }
+        _ if lists_come(coverage) && blind(Blind::NewContainers) => {
+            "new containers may be missed until the next list"
+        }
         _ if blind(Blind::NewPods) && blind(Blind::NewContainers) => {
             "both lists are unavailable; polling known pods one by one, new pods may be missed"
         }
@@ -113,6 +119,16 @@ fn degraded(coverage: &Coverage, reason: Reason) -> &'static str {
         }
         _ => "all pods are up to date except",
     }
+}
+
+/// Whether nothing keeps the next lists from showing what is new.
+fn lists_come(coverage: &Coverage) -> bool {
+    let mut stuck = coverage.stuck.iter();
+    let come = matches!(
+        coverage.lists,
+        Lists::Good | Lists::Late(_) | Lists::Slow(_)
+    );
+    come && stuck.all(|call| call.about.id.is_some())
 }
 
 /// How many details a sentence can carry before it becomes a list.

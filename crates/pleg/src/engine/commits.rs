@@ -2,7 +2,6 @@
 
 use tokio::time::Instant;
 
-use super::call::List;
 use super::doubts::{Contradictions, Judged, contradictions};
 use super::inspector::Inspected;
 use super::state::{Action, Engine};
@@ -11,10 +10,10 @@ use crate::model::id::PodUid;
 use crate::model::listed::ContainerState;
 use crate::model::status::{ContainerStatus, PodStatus};
 use crate::model::wall_time::{Moment, WallTime};
-use crate::out::cache::Inspection;
+use crate::out::cache::{Confirmed, Inspection};
 use crate::out::coverage::Failing;
 use crate::out::failure::InspectError;
-use crate::out::health::INSPECTIONS_FAIL;
+use crate::out::health::{Blind, INSPECTIONS_FAIL};
 use crate::out::told::{Record, events_of};
 use crate::records::diff::Subject;
 use crate::records::{Commit, Look, Step};
@@ -101,6 +100,9 @@ impl Engine {
                     now.instant,
                 );
                 let confirmed = self.confirms(&commit, &judged, now);
+                if let Confirmed::Blindly(time) = confirmed {
+                    self.did_without_lists(time.instant, now.instant);
+                }
                 let listed = self.records.listed_as(uid);
                 let inspection = Inspection {
                     begun: now.back_at(commit.begun),
@@ -166,25 +168,24 @@ impl Engine {
     }
 
     /// As of when an inspection confirms a pod. Which containers there are, and which of two answers
-    /// is so, lists tell; a stream that announces each change tells the former. While the lists do
-    /// not come, that is said of all pods, unless the statuses of sandboxes tell their containers.
-    fn confirms(&mut self, commit: &Commit, judged: &Judged, now: Moment) -> Option<Moment> {
-        let begun = now.back_at(commit.begun);
-        if self.sees_no_new_containers(now.instant) {
-            self.relister.did_without(List::Containers, commit.begun);
-            return Some(begun);
-        }
-        if self.sweeper.sees_new_containers() && self.missing(now.instant).containers {
-            return Some(begun);
+    /// is so, only lists tell, or the statuses of all sandboxes: a stream that has announced each change
+    /// may fall silent.
+    fn confirms(&self, commit: &Commit, judged: &Judged, now: Moment) -> Confirmed {
+        if self.cannot_see(now.instant).contains(&Blind::NewContainers) {
+            return Confirmed::Blindly(now.back_at(commit.begun));
         }
         if !matches!(judged, Judged::Agrees) {
-            return None;
+            return Confirmed::No;
         }
-        let period = self.config.relist_period;
-        let is_proven = self.streaming.period(period, self.config.relist_ceiling) > period;
-        let announced = self.streaming.heard_until(now.instant);
-        let known = commit.listed.max(announced.filter(|_| is_proven))?;
-        Some(now.back_at(commit.begun.min(known)))
+        let in_sandboxes = self.sweeper.sees_new_containers();
+        let listed = match in_sandboxes && self.missing(now.instant).containers {
+            true => self.relister.standing().knows_sandboxes(),
+            false => commit.listed,
+        };
+        match listed {
+            None => Confirmed::No,
+            Some(listed) => Confirmed::Seen(now.back_at(commit.begun.min(listed))),
+        }
     }
 
     /// An inspection was overtaken by what was heard meanwhile. A pod of which no inspection comes

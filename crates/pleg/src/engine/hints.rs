@@ -31,8 +31,7 @@ impl Engine {
         } = announced;
         let latency = created_at.map(|created| now.wall.since(created));
         self.observer.stream_event(latency);
-        self.streaming
-            .announced(&id, latency.unwrap_or_default(), now.instant);
+        self.streaming.announced(&id, now.instant);
         let cost = match &sandbox {
             Some(sandbox) => self.cost_of(&sandbox.pod),
             None => NOBODY,

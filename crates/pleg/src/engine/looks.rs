@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::call::List;
 use super::governor::SMALLEST_WINDOW;
 use super::reporter::Seen;
 use super::rounds::{Ended, LASTING};
@@ -79,7 +80,6 @@ impl Engine {
                     LookKind::Sweep => Counts::of(self.records.listed().map(AsRef::as_ref)),
                 };
                 self.observer.seen(&look, counts);
-                self.request_lists_after_sweep(now.instant);
                 if first {
                     let synced = self.synced(now);
                     self.publish(&synced);
@@ -118,7 +118,7 @@ impl Engine {
 
     /// Lists that come again were asked for before the last sweep was begun: the next ones, which
     /// may be rare, are not waited for.
-    fn request_lists_after_sweep(&mut self, now: Instant) {
+    fn request_owed_lists(&mut self, now: Instant) {
         let trouble = self.relister.trouble(self.ages(now));
         if let Some(time) = self.owes_lists_since()
             && trouble == Lists::Good
@@ -153,6 +153,7 @@ impl Engine {
         self.set_aside_stuck(now);
         self.set_aside_lasting(now);
         self.complete_round(now);
+        self.request_owed_lists(now.instant);
         self.update_coverage(now);
         let looked = self.rounds.last().map(|look| look.begun.instant);
         let mut lasting = self.lasting.keys();
@@ -370,6 +371,8 @@ impl Engine {
             uninspected += slow;
         }
         let kubelet_waits = self.kubelet_waits(&stuck);
+        let blind = self.blind(ages);
+        self.cache.set_blind(!blind.is_empty());
         self.coverage = Coverage {
             started: self.coverage.started,
             look: self.rounds.last(),
@@ -377,7 +380,7 @@ impl Engine {
             failing,
             unasked: self.unasked.len(),
             uninspected,
-            blind: self.blind(ages),
+            blind,
             lists,
             kubelet_listed: self.relister.good_for_kubelet(),
             kubelet_cannot_list: self.relister.fails_kubelet() || cannot_list,
@@ -486,10 +489,21 @@ impl Engine {
         pods.into_values().collect()
     }
 
-    /// Whether nothing shows new containers now.
-    pub(super) fn sees_no_new_containers(&self, now: Instant) -> bool {
+    /// What cannot be seen now.
+    pub(super) fn cannot_see(&self, now: Instant) -> Vec<Blind> {
+        self.blind_without(self.relister.blind(self.ages(now)))
+    }
+
+    /// Something was seen as of `time` without the lists that are not to be had now.
+    pub(super) fn did_without_lists(&mut self, time: Instant, now: Instant) {
         let blind = self.relister.blind(self.ages(now));
-        self.blind_without(blind).contains(&Blind::NewContainers)
+        let either = !self.can_sweep();
+        if blind.sandboxes || either {
+            self.relister.did_without(List::Sandboxes, time);
+        }
+        if blind.containers || either {
+            self.relister.did_without(List::Containers, time);
+        }
     }
 
     /// What cannot be seen, or could not be when something was last seen.

@@ -52,6 +52,8 @@ struct OneList {
     /// As of when something was seen without it last: what was new then, only a list shows that is
     /// requested later.
     without: Option<Instant>,
+    /// When the newest was requested that is taken in.
+    taken_in: Option<Instant>,
 }
 
 /// Which of the lists do not come, or come late.
@@ -164,7 +166,14 @@ impl Standing {
 
     /// All is known that this list shows, which was requested then.
     pub(super) fn taken_in_as_of(&mut self, list: List, asked: Instant) {
-        self.of(list).without.take_if(|time| *time <= asked);
+        let list = self.of(list);
+        list.without.take_if(|time| *time <= asked);
+        list.taken_in = list.taken_in.max(Some(asked));
+    }
+
+    /// As of when all sandboxes are known.
+    pub(super) fn knows_sandboxes(&self) -> Option<Instant> {
+        self.sandboxes.taken_in
     }
 
     /// Which lists do not show yet what was there when something was last seen without them.

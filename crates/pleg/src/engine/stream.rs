@@ -27,9 +27,6 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// An event that tells of a time further back has a time that is not so.
-const LATEST: Duration = Duration::from_secs(10);
-
 /// How long a runtime that has no stream is not asked again, unless it was restarted.
 const UNSUPPORTED_PAUSE: Duration = Duration::from_secs(60);
 
@@ -40,8 +37,6 @@ pub(super) struct Streaming {
     /// The pause before the next attempt, if that fails.
     pause: Duration,
     events: u64,
-    /// When the last one came, and how late.
-    last: Option<(Instant, Duration)>,
     missed: u64,
     reconnects: u64,
     was_live: bool,
@@ -90,7 +85,6 @@ impl Streaming {
             state,
             pause: PAUSE,
             events: 0,
-            last: None,
             missed: 0,
             reconnects: 0,
             was_live: false,
@@ -131,22 +125,11 @@ impl Streaming {
         true
     }
 
-    /// An event came, so long after what it tells of.
-    pub(super) fn announced(&mut self, id: &Id, late: Duration, now: Instant) {
+    /// An event came.
+    pub(super) fn announced(&mut self, id: &Id, now: Instant) {
         self.events += 1;
-        self.last = Some((now, late.min(LATEST)));
         if let Some(proof) = self.proof() {
             proof.heard(id, now);
-        }
-    }
-
-    /// Until when all was heard that a live stream announces: it may be as late as it was with its
-    /// last event.
-    pub(super) fn heard_until(&self, now: Instant) -> Option<Instant> {
-        let last = self.last.filter(|(last, late)| now < *last + *late);
-        match last {
-            Some((last, late)) => last.checked_sub(late),
-            None => Some(now),
         }
     }
 

@@ -3,9 +3,8 @@
 //! A pod's entry is current as of the time at which its last inspection was begun, or, if
 //! nothing about it differed, as of the last relist. **What is new in a pod only the lists show**:
 //! an inspection that follows a hint looks at what was known, so it confirms the pod as of those
-//! lists, unless a proven stream announces what is new; and an entry also says as of when it is
-//! complete. [`Cache::newer_than`] waits for both. Times are those of the monotonic clock and
-//! never go backwards.
+//! lists. While lists are not to be had, and that is said, it confirms the pod as of itself; an entry
+//! also says as of when it is complete. [`Cache::newer_than`] waits for both.
 //!
 //! ```
 //! use std::time::Duration;
@@ -56,7 +55,9 @@ pub struct Entry {
     /// As of when the status, or the error beside it, is known.
     pub modified: Option<Instant>,
     /// As of when the status was last confirmed: by an inspection, or by a look that found
-    /// nothing changed.
+    /// nothing changed. What is new in a pod must be known then. Only while it is
+    /// [said](crate::out::health::Blind) that this cannot be seen, what confirms all else counts
+    /// too; once it can be seen again, this is as of the last time that it was, which is earlier.
     pub as_of: Option<Moment>,
     /// As of when the status is complete: it has every sandbox and container that was there then,
     /// unless it is gone. It stays behind while either of them cannot be listed, and is `None`
@@ -78,13 +79,29 @@ impl Entry {
         }
     }
 
+    /// Whether it shows what an inspection has found.
+    fn is_good(&self) -> bool {
+        self.inspected && self.error.is_none()
+    }
+
     /// A look that was begun then found nothing changed, and nothing new since it was `listed`.
     fn confirm(&mut self, looked: Option<Moment>, listed: Option<Instant>) {
-        if self.inspected && self.error.is_none() {
+        if self.is_good() {
             self.as_of = later(self.as_of, looked);
             self.complete_as_of = self.complete_as_of.max(listed);
         }
     }
+}
+
+/// As of when an inspection confirms a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Confirmed {
+    /// It does not.
+    No,
+    /// As of this moment it is known which sandboxes and containers there are.
+    Seen(Moment),
+    /// Nothing shows what is new in the pod: this counts for as long as that is said.
+    Blindly(Moment),
 }
 
 /// As of when that is known which an inspection found.
@@ -92,9 +109,8 @@ impl Entry {
 pub struct Inspection {
     /// When it was begun, or the look that showed what to inspect.
     pub begun: Moment,
-    /// As of when it confirms the pod: no later than it is known which containers there are, while
-    /// that can be known.
-    pub confirmed: Option<Moment>,
+    /// As of when it confirms the pod.
+    pub confirmed: Confirmed,
     /// When the lists were begun that showed what to ask for.
     pub listed: Option<Instant>,
     /// The pod differs again, or contradicts the lists, so nothing vouches for it.
@@ -141,6 +157,12 @@ struct Contents {
     told: BTreeMap<PodUid, Arc<ListedPod>>,
     /// The newest look, which vouches for the pods that are known.
     looked: Option<Moment>,
+    /// The newest look that would have seen whatever is new.
+    seen: Option<Moment>,
+    /// Whether it is said that something new cannot be seen.
+    blind: bool,
+    /// As of when pods were confirmed but for what was new in them.
+    known: BTreeMap<PodUid, Moment>,
     /// The beginning of the newest look that would have seen a new pod.
     complete: Option<Instant>,
     /// The same for a new container, and the pods in which that look has not seen one.
@@ -205,20 +227,29 @@ impl Contents {
             entry.error = entry.error.or(denied);
             entry.dead = dead.clone();
         }
-        if !self.pending.contains(uid) {
-            entry.confirm(self.looked, self.completed(uid));
+        let is_pending = self.pending.contains(uid);
+        if self.blind {
+            let looked = self.looked.filter(|_| !is_pending && entry.is_good());
+            entry.as_of = later(entry.as_of, later(self.known.get(uid).copied(), looked));
+        }
+        if !is_pending {
+            entry.confirm(self.seen, self.completed(uid));
         }
         entry
     }
 
     /// Notes as of when the last look vouches for a pod, for the next one may not.
     fn note_confirmed(&mut self, uid: &PodUid) {
-        let (looked, listed) = (self.looked, self.completed(uid));
+        let (looked, seen, listed) = (self.looked, self.seen, self.completed(uid));
         if !self.pending.contains(uid)
             && !self.is_doubtful(uid)
             && let Some(entry) = self.pods.get_mut(uid)
         {
-            entry.confirm(looked, listed);
+            entry.confirm(seen, listed);
+            let looked = looked.filter(|_| self.blind && entry.is_good());
+            if let Some(known) = later(self.known.get(uid).copied(), looked) {
+                self.known.insert(uid.clone(), known);
+            }
         }
     }
 }
@@ -343,20 +374,30 @@ impl CacheWriter {
     ) -> Arc<PodStatus> {
         let mut contents = self.write();
         contents.note_inspected(uid, inspection);
+        let (seen, known) = match inspection.confirmed {
+            _ if inspection.disproved => (None, None),
+            Confirmed::No => (None, None),
+            Confirmed::Seen(seen) => (Some(seen), None),
+            Confirmed::Blindly(known) => (None, Some(known)),
+        };
+        let known = later(known, contents.known.get(uid).copied());
+        if let Some(known) = known {
+            contents.known.insert(uid.clone(), known);
+        }
         let entry = contents.entry_of(uid);
         status.keep_ips_of(&entry.status);
         status.keep_exit_codes_of(&entry.status);
         entry.status = Arc::new(status);
         entry.inspected = true;
+        entry.as_of = later(entry.as_of, seen);
         if !inspection.disproved {
-            entry.as_of = later(entry.as_of, inspection.confirmed);
             entry.complete_as_of = entry.complete_as_of.max(inspection.listed);
         }
         if inspection.lacks_listed {
             entry.complete_as_of = None;
         }
         // An error that was noted since this was begun tells nothing of how old the status is.
-        entry.modified = entry.as_of.map(|as_of| as_of.instant);
+        entry.modified = later(entry.as_of, known).map(|as_of| as_of.instant);
         if inspection.disproved {
             entry.modified = entry.modified.max(Some(inspection.begun.instant));
         }
@@ -463,10 +504,20 @@ impl CacheWriter {
         self.changed.send_replace(());
     }
 
+    /// Notes whether it is said that something new cannot be seen.
+    pub(crate) fn set_blind(&self, blind: bool) {
+        let mut contents = self.write();
+        if contents.blind && !blind {
+            contents.known.clear();
+        }
+        contents.blind = blind;
+    }
+
     /// Forgets a pod that is gone.
     pub fn remove(&self, uid: &PodUid) {
         let mut contents = self.write();
         contents.pods.remove(uid);
+        contents.known.remove(uid);
         contents.failed.remove(uid);
         contents.pending.remove(uid);
         contents.lacking.remove(uid);
@@ -502,6 +553,9 @@ impl CacheWriter {
             contents.pending = vouch.pending;
         }
         contents.looked = later(contents.looked, Some(vouch.begun));
+        if vouch.sees_new_pods && vouch.sees_new_containers {
+            contents.seen = later(contents.seen, Some(vouch.begun));
+        }
         if vouch.sees_new_pods {
             contents.complete = contents.complete.max(Some(begun));
         }

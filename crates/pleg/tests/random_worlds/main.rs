@@ -41,6 +41,7 @@ use pleg::model::id::{Id, PodUid};
 use pleg::model::listed::ContainerState;
 use pleg::model::wall_time::WallTime;
 use pleg::out::health::{HealthState, Reason};
+use pleg::out::told::Record;
 use pleg::runtime::{CallError, Rpc};
 use pleg::{Config, Mode};
 use sim::{Fault, Manner, Outstanding, Sim, StreamFault};
@@ -196,6 +197,9 @@ impl World {
         };
         let (kernel, odd) = (self.kernel, self.odd.clone());
         let prepare = |sim: &Sim| {
+            if self.rng.bool() {
+                sim.list_what_is_new();
+            }
             self.begin_odd(sim);
             self.hide_version(sim);
             sim.run(BYSTANDER, &["app"]);
@@ -225,7 +229,10 @@ impl World {
             while let Ok(Some(record)) = timeout(seconds(0.0), told.next()).await {
                 self.note(format_args!("  told: {}", node::line(&record)));
                 heard.hear(&record);
+                self.note_blame(&record);
             }
+            let for_long = |since: Instant| since.elapsed() > BLAMED_IN_VAIN;
+            assert!(!self.blames_nobody.is_some_and(for_long), "blames nobody");
             self.check_bystander(&heard);
         }
         self.lift_all(&node.sim);
@@ -535,6 +542,7 @@ impl World {
         self.last_seen = health.last_seen;
         let world = node.sim.world().clone();
         self.past.check_the_dead(node);
+        self.past.check_times(node, &status);
         if health.reason == Reason::RuntimeUnreachable && self.odd.is_none() {
             let back = self.away.map(|until| until.elapsed());
             assert!(back < Some(KNOWN_TO_BE_BACK), "it is back since {back:?}");
@@ -546,8 +554,6 @@ impl World {
             && !health.message.contains(" yet to be inspected");
         let since = self.blames_nobody.filter(|_| blames_nobody);
         self.blames_nobody = since.or(blames_nobody.then(Instant::now));
-        let for_long = since.is_some_and(|since| since.elapsed() > BLAMED_IN_VAIN);
-        assert!(!for_long, "blames nobody: {}", health.message);
 
         if health.state == HealthState::Healthy {
             let there = |id: &Id| {
@@ -605,6 +611,15 @@ impl World {
             "{calls} calls, {} stuck",
             stuck.len()
         );
+    }
+
+    /// Who was named in between begins it anew.
+    fn note_blame(&mut self, record: &Record) {
+        if let Record::Health(health) = record
+            && !health.stuck.is_empty()
+        {
+            self.blames_nobody = self.blames_nobody.map(|_| Instant::now());
+        }
     }
 
     fn check_bystander(&mut self, heard: &Heard) {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use pleg::model::event::EventType;
 use pleg::model::id::Id;
 use pleg::model::listed::ContainerState;
+use pleg::model::status::PodStatus;
 use pleg::out::status_report::StatusReport;
 use pleg::out::told::Record;
 use sim::Sim;
@@ -24,6 +25,14 @@ pub struct Past {
 
 /// The ids in a pod, and whether each runs; none for a pod that is not there.
 type Pod = BTreeMap<Id, String>;
+
+fn as_cached(status: &PodStatus) -> Pod {
+    let sandboxes = status.sandboxes.iter();
+    let sandboxes = sandboxes.map(|it| (it.id.clone(), format!("{:?}", it.state)));
+    let containers = status.containers.iter();
+    let containers = containers.map(|it| (it.id.clone(), format!("{:?}", it.state)));
+    sandboxes.chain(containers).collect()
+}
 
 impl Past {
     pub fn note(&mut self, sim: &Sim) {
@@ -69,6 +78,58 @@ impl Past {
         }
     }
 
+    /// That each pod is cached as it was since the time that it is said to be as of, and that every
+    /// pod is known that was there when the node was last seen. What is new may be missing if that is
+    /// said.
+    pub fn check_times(&self, node: &Node, report: &StatusReport) {
+        let ago = |time: Instant| time.checked_sub(TICK).unwrap_or(time);
+        let cached = node.pleg.cache().all().into_iter();
+        let cached: BTreeMap<_, _> = cached
+            .map(|entry| (entry.status.name.to_string(), entry))
+            .collect();
+        for (name, entry) in &cached {
+            let Some(as_of) = entry.as_of else { continue };
+            let pod = as_cached(&entry.status);
+            let was = self.since(ago(as_of.instant), name);
+            let mut ids: BTreeSet<&Id> = was.iter().flat_map(BTreeMap::keys).collect();
+            ids.extend(pod.keys());
+            for id in ids {
+                let may_be_new = !pod.contains_key(id) && !report.blind.is_empty();
+                let was_so = was.iter().any(|was| was.get(id) == pod.get(id));
+                assert!(
+                    may_be_new || was_so,
+                    "as of {:?} ago, {id} is cached as {:?} with {:?}, while the pod was {was:?}; \
+                     cached {pod:?}, complete as of {:?}; {:?}",
+                    as_of.instant.elapsed(),
+                    pod.get(id),
+                    entry.error,
+                    entry.complete_as_of.map(|time| time.elapsed()),
+                    report.health,
+                );
+            }
+        }
+        let Some(seen) = report.health.last_seen else {
+            return;
+        };
+        let seen = ago(Instant::now() - node.sim.now().since(seen));
+        let now = self.states.last().into_iter().flat_map(|(_, pods)| pods);
+        for (name, _) in now.filter(|(name, _)| !cached.contains_key(*name)) {
+            let was = self.since(seen, name);
+            let was_there = was.iter().all(|pod| !pod.is_empty());
+            let stuck = report.stuck.iter().filter_map(|call| call.pod.as_ref());
+            let failing = report.failing.iter().filter_map(|call| call.pod.as_ref());
+            if stuck.chain(failing).any(|pod| *pod.name == **name) {
+                continue;
+            }
+            assert!(
+                !was_there || !report.blind.is_empty(),
+                "last seen {:?} ago, and {name} is not known: {:?}",
+                seen.elapsed(),
+                report.health
+            );
+        }
+    }
+
     /// That everything is cached as it was since it was last seen, or fails for a moment.
     pub fn check(&self, node: &Node, report: &StatusReport) {
         let seen = report.health.last_seen.expect("Healthy is who was seen");
@@ -88,13 +149,7 @@ impl Past {
                 Some(entry) => (Some(&entry.status), entry.error.as_ref()),
                 None => (None, None),
             };
-            let mut pod = Pod::default();
-            if let Some(status) = status {
-                let sandboxes = status.sandboxes.iter();
-                pod.extend(sandboxes.map(|it| (it.id.clone(), format!("{:?}", it.state))));
-                let containers = status.containers.iter();
-                pod.extend(containers.map(|it| (it.id.clone(), format!("{:?}", it.state))));
-            }
+            let pod = status.map(|it| as_cached(it)).unwrap_or_default();
             let since = match error {
                 None => seen,
                 Some(_) => seen.min(ago(FAILS_FOR_A_MOMENT)),

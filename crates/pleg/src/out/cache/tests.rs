@@ -37,7 +37,7 @@ fn look(begun: Instant, pending: BTreeSet<PodUid>) -> Vouch {
 fn listed(begun: Instant) -> Inspection {
     Inspection {
         begun: moment(begun),
-        confirmed: Some(moment(begun)),
+        confirmed: Confirmed::Seen(moment(begun)),
         listed: Some(begun),
         differs: false,
         lacks_listed: false,

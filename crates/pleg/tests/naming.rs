@@ -281,3 +281,33 @@ async fn a_call_that_was_made_before_its_pod_was_known_is_named_once() {
     assert_eq!(stuck.len(), 1, "{stuck:?}");
     assert_eq!(stuck[0].container.as_deref(), Some("app"));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_runtime_is_not_called_silent_because_each_call_that_it_was_asked_hangs() {
+    let node = Node::watch(|sim| many(sim, 40, &["app"])).await;
+    node.at(4.0).await;
+    for call in [Rpc::Version, Rpc::ListPodSandbox, Rpc::ListContainers] {
+        node.sim.fault(call, None, Fault::Hang);
+    }
+    // More than it asks for while nothing is answered.
+    for number in (0..40).filter(|number| number % 8 < 5) {
+        let app = format!("p{number}/app.0");
+        let sandbox = format!("p{number}.0");
+        node.sim
+            .fault(Rpc::ContainerStatus, Some(&app), Fault::Hang);
+        node.sim
+            .fault(Rpc::PodSandboxStatus, Some(&sandbox), Fault::Hang);
+    }
+    node.at(15.0).await;
+    node.at(70.0).await;
+    node.sample(60.0, |_, status| {
+        let health = &status.health;
+        assert_ne!(health.reason, Reason::RuntimeSilent, "{}", health.message);
+    })
+    .await;
+    node.told();
+    node.sim.exit("p39", "app", 3);
+    node.pass(6.0).await;
+    let told = node.told();
+    assert!(told.contains("Died p39/app.0 with 3"), "{told}");
+}

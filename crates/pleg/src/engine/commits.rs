@@ -99,7 +99,8 @@ impl Engine {
                     is_listed_since,
                     now.instant,
                 );
-                let confirmed = self.confirms(&commit, &judged, now);
+                self.note_inspected(now.back_at(commit.begun), now.instant);
+                let confirmed = self.confirms(uid, &commit, &judged, now);
                 if let Confirmed::Blindly(time) = confirmed {
                     self.did_without_lists(time.instant, now.instant);
                 }
@@ -170,17 +171,19 @@ impl Engine {
     /// As of when an inspection confirms a pod. Which containers there are, and which of two answers
     /// is so, only lists tell, or the statuses of all sandboxes: a stream that has announced each change
     /// may fall silent.
-    fn confirms(&self, commit: &Commit, judged: &Judged, now: Moment) -> Confirmed {
+    fn confirms(&self, uid: &PodUid, commit: &Commit, judged: &Judged, now: Moment) -> Confirmed {
         if self.cannot_see(now.instant).contains(&Blind::NewContainers) {
             return Confirmed::Blindly(now.back_at(commit.begun));
         }
-        if !matches!(judged, Judged::Agrees) {
-            return Confirmed::No;
-        }
         let in_sandboxes = self.sweeper.sees_new_containers();
-        let listed = match in_sandboxes && self.missing(now.instant).containers {
-            true => self.relister.standing().knows_sandboxes(),
-            false => commit.listed,
+        let listed = match judged {
+            // A container that its sandbox has told meanwhile is still to be inspected.
+            _ if in_sandboxes && self.missing(now.instant).containers => {
+                let sandboxes = self.relister.standing().knows_sandboxes();
+                sandboxes.filter(|_| !self.records.is_pending(uid))
+            }
+            Judged::Agrees => commit.listed,
+            _ => None,
         };
         match listed {
             None => Confirmed::No,

@@ -33,6 +33,10 @@ pub const SUSPECT: Duration = Duration::from_secs(1);
 /// has become slow, one may be answered quickly by chance.
 const WITNESSES: usize = 3;
 
+/// While nothing is answered, not even `Version`, another pod is asked for, first after this time and
+/// then less often: a runtime may answer for others than those whose calls fill the window.
+const SIGN_OF_LIFE: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(10)];
+
 /// After one that has failed, another is wanted only so much later.
 const ANOTHER_WITNESS: Duration = Duration::from_millis(250);
 
@@ -484,6 +488,28 @@ impl Governor {
         alone.next().map(|((call, _), _)| *call)
     }
 
+    /// Both kinds of status calls, the one that was made longer ago first, if it is time for one more
+    /// that may be a sign of life: all calls that are outstanding may hang, and the runtime live.
+    pub fn wants_sign_of_life(&self, now: Instant) -> Option<[Rpc; 2]> {
+        if self.is_away || now < self.sign_of_life_at()? {
+            return None;
+        }
+        let mut kinds = [Rpc::ContainerStatus, Rpc::PodSandboxStatus];
+        kinds.sort_by_key(|kind| self.last_asked(*kind));
+        Some(kinds)
+    }
+
+    /// When that is, while `Version` hangs, which is asked for otherwise.
+    fn sign_of_life_at(&self) -> Option<Instant> {
+        self.node_call(Rpc::Version)?;
+        let statuses = [Rpc::ContainerStatus, Rpc::PodSandboxStatus];
+        let last = statuses.map(|kind| self.last_asked(kind));
+        let last = last.into_iter().flatten().max()?;
+        let [least, most] = SIGN_OF_LIFE;
+        let silent = last.saturating_duration_since(self.answered);
+        Some(self.answered.max(last) + silent.clamp(least, most))
+    }
+
     /// When time alone will change what is said here.
     pub fn alarm(&self, now: Instant) -> Option<Instant> {
         let waiting = self.outstanding.iter();
@@ -515,6 +541,7 @@ impl Governor {
         let shrinks = !self.outstanding.is_empty() && self.open > SMALLEST_WINDOW + RESERVED;
         let shrinks = shrinks.then(|| self.moved + PAUSE);
         let others = shrinks.into_iter().chain(witness);
+        let others = others.chain(self.sign_of_life_at());
         named.chain(others).filter(|time| *time > now).min()
     }
 }

@@ -109,10 +109,9 @@ impl Engine {
             return Some(now);
         }
         let last = self.rounds.last()?.begun.instant;
-        let slow = self.failures.iter();
-        let slow = slow.filter(|failing| failing.error.is_slowness());
-        let slow = slow.filter_map(|failing| self.reader.get(&failing.pod.as_ref()?.uid).as_of);
-        let newest = slow.max_by_key(|as_of| as_of.instant);
+        let mut failures = self.failures.iter();
+        let is_slow = failures.any(|failing| failing.error.is_slowness());
+        let newest = self.last_inspected.filter(|_| is_slow);
         newest.filter(|as_of| as_of.instant > last)
     }
 
@@ -492,6 +491,20 @@ impl Engine {
     /// What cannot be seen now.
     pub(super) fn cannot_see(&self, now: Instant) -> Vec<Blind> {
         self.blind_without(self.relister.blind(self.ages(now)))
+    }
+
+    /// A pod was inspected well as of `begun`, whatever else is to be known of it by now.
+    pub(super) fn note_inspected(&mut self, begun: Moment, now: Instant) {
+        let pods_known = match self.cannot_see(now).contains(&Blind::NewPods) {
+            true => Some(begun.instant),
+            false => self.relister.standing().knows_sandboxes(),
+        };
+        if let Some(known) = pods_known {
+            let as_of = begun.back_at(known.min(begun.instant));
+            let last = self.last_inspected.take();
+            let newer = last.filter(|last| last.instant > as_of.instant);
+            self.last_inspected = Some(newer.unwrap_or(as_of));
+        }
     }
 
     /// Something was seen as of `time` without the lists that are not to be had now.

@@ -107,6 +107,8 @@ pub(crate) struct Engine {
     /// The pod that was last asked for as a witness.
     last_witness: Option<PodUid>,
     pub(super) differing: Differing,
+    /// As of when a pod was inspected well last, and all pods were known.
+    pub(super) last_inspected: Option<Moment>,
     /// Those of them that were not seen by the last look, and not since.
     pub(super) missed: BTreeSet<PodUid>,
     pub(super) failures: Failures,
@@ -157,6 +159,7 @@ impl Engine {
             subscribers: Subscribers::default(),
             version: None,
             differing: Differing::default(),
+            last_inspected: None,
             missed: BTreeSet::new(),
             last_witness: None,
             failures: Failures::default(),
@@ -286,10 +289,24 @@ impl Engine {
     /// While a status call is silent and few others of its kind were made since, those of other
     /// pods, each time of others, tell whether it is alone.
     fn witness(&mut self, now: Instant) -> Option<(Call, About)> {
-        let kind = self.governor.wants_witness(now)?;
+        let kinds = match self.governor.wants_witness(now) {
+            Some(kind) => vec![kind],
+            None => self.governor.wants_sign_of_life(now)?.into(),
+        };
         if !self.governor.has_room_for_witness() {
             return None;
         }
+        let found = kinds
+            .into_iter()
+            .find_map(|kind| self.another_pod_for(kind));
+        let (about, question) = found?;
+        self.last_witness = about.pod.as_ref().map(|pod| pod.uid.clone());
+        let purpose = Purpose::Witness;
+        Some((Call { question, purpose }, about))
+    }
+
+    /// A status call of this kind for the next pod of which none is outstanding.
+    fn another_pod_for(&self, kind: Rpc) -> Option<(About, Question)> {
         // Who fails is no witness.
         let free = |question: &Question| {
             let key = question.key();
@@ -301,7 +318,7 @@ impl Engine {
         let mut pods = listed()
             .filter(is_next)
             .chain(listed().filter(|pod| !is_next(pod)));
-        let found = pods.find_map(|pod| {
+        pods.find_map(|pod| {
             let ids: Vec<Question> = match kind {
                 Rpc::PodSandboxStatus => {
                     let rows = pod.sandboxes.iter();
@@ -319,11 +336,7 @@ impl Engine {
                 _ => None,
             };
             Some((about(&question, name, Some(&pod.pod)), question))
-        });
-        let (about, question) = found?;
-        self.last_witness = about.pod.as_ref().map(|pod| pod.uid.clone());
-        let purpose = Purpose::Witness;
-        Some((Call { question, purpose }, about))
+        })
     }
 
     pub(super) fn ask(&mut self, call: Call, about: About, now: Instant) {

@@ -219,6 +219,29 @@ async fn a_node_is_seen_although_one_list_was_slow_each_time_and_the_other_one_h
             );
         })
         .await;
+        // The slow one is asked for all the same, and shows what is new; and that it is slow no more.
+        node.told();
+        let before = node.sim.calls_made(slow);
+        match slow {
+            Rpc::ListPodSandbox => node.sim.run("new", &["app"]),
+            _ => {
+                let now = node.sim.now();
+                node.sim.world().pod("p0").restart("app", 1, now);
+            }
+        }
+        node.pass(20.0).await;
+        let new = match slow {
+            Rpc::ListPodSandbox => "Started new.0",
+            _ => "Started p0/app.1",
+        };
+        let told = node.told();
+        assert!(told.contains(new), "{slow:?}: {told}");
+        let calls = node.sim.calls_made(slow) - before;
+        assert!((2..=4).contains(&calls), "{slow:?}: {calls} in 20 s");
+        node.sim.lift(slow, None);
+        node.pass(12.0).await;
+        let blind = node.status().await.blind;
+        assert_eq!(blind.len(), 1, "{slow:?}: {blind:?}");
     }
 }
 

@@ -171,7 +171,8 @@ impl Engine {
     ) {
         match (purpose, answer) {
             (Purpose::SweepList, Ok(listing)) => {
-                self.relister.sweep_list_came(R::LIST);
+                let took = now.instant.duration_since(look.begun);
+                self.relister.sweep_list_came(R::LIST, took);
                 self.take_in_alone(&listing, look, now);
             }
             (Purpose::SweepList, Err(error)) => {
@@ -328,15 +329,11 @@ impl Engine {
         if !missing.any() || !self.can_sweep() {
             return;
         }
-        let beside = match (missing.sandboxes, missing.containers) {
-            (false, true) => Some(List::Sandboxes),
-            (true, false) => Some(List::Containers),
-            _ => self.relister.standing().to_try_again(),
-        };
-        let listed = self.records.listed().map(AsRef::as_ref);
         let ages = self.ages(now.instant);
-        let slow =
-            self.relister.standing().is_slow() && !self.relister.standing().stuck(ages).any();
+        let standing = self.relister.standing();
+        let beside = standing.beside_a_sweep(missing, ages, now.instant);
+        let slow = standing.is_slow() && !standing.stuck(ages).any();
+        let listed = self.records.listed().map(AsRef::as_ref);
         self.sweeper
             .begin(missing, beside, listed, slow, &self.governor, now);
     }

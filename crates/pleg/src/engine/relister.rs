@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::call::List;
-use super::standing::{Ages, Missing, Pace, Standing};
+use super::standing::{Ages, Missing, Pace, SLOW_PAUSE, Standing};
 use crate::config::Config;
 use crate::model::grouping::Grouping;
 use crate::model::listed::{ListedContainer, ListedSandbox, Row};
@@ -31,9 +31,6 @@ const TOO_LARGE_LEAST: Duration = Duration::from_secs(5);
 
 /// An answer that is taken in so soon after a pause of our own may have come at any time of it.
 const JUST_WOKEN: Duration = Duration::from_millis(300);
-
-/// Slow lists are followed by a pause of this part of their time: they cost the runtime most.
-const SLOW_PAUSE: u32 = 4;
 
 /// Both lists, and when to ask for them.
 #[derive(Debug)]
@@ -339,10 +336,10 @@ impl Relister {
         }
     }
 
-    /// A list that a sweep asked for came.
-    pub(crate) fn sweep_list_came(&mut self, list: List) {
+    /// A list that a sweep asked for came after so long.
+    pub(crate) fn sweep_list_came(&mut self, list: List, took: Duration) {
         self.is_reachable();
-        self.standing.came_untimed(list);
+        self.standing.came_beside_a_sweep(list, took);
     }
 
     /// All is known that this list shows, which was requested then.

@@ -18,6 +18,9 @@ use crate::runtime::CallError;
 /// Whatever lists usually take, one that takes longer than this hangs.
 const LONGEST: Duration = Duration::from_secs(30);
 
+/// Slow lists are followed by a pause of this part of their time: they cost the runtime most.
+pub(super) const SLOW_PAUSE: u32 = 4;
+
 /// How it is with both lists.
 #[derive(Debug)]
 pub(crate) struct Standing {
@@ -143,6 +146,15 @@ impl Standing {
         list.is_lacking = false;
     }
 
+    /// A sweep was told this list after so long, or sooner, if we did not run meanwhile.
+    pub(super) fn came_beside_a_sweep(&mut self, list: List, took: Duration) {
+        let late = (took >= self.overdue_after()).then_some(took);
+        self.came_untimed(list);
+        let list = self.of(list);
+        // What was never late in a relist is not late beside one that is not to be had.
+        list.late = list.late.and(late);
+    }
+
     /// These lists are not to be had: what is new is not seen before they come, whatever ends the
     /// calls that hang or are refused now.
     pub(super) fn note_lacking(&mut self, lists: Missing) {
@@ -217,9 +229,37 @@ impl Standing {
         failed.into_iter().flatten().next()
     }
 
+    /// The list that is to be asked for beside a sweep in place of those that are `missing`: the other
+    /// one, or one of both that may come.
+    pub(super) fn beside_a_sweep(
+        &self,
+        missing: Missing,
+        ages: Ages,
+        now: Instant,
+    ) -> Option<List> {
+        match (missing.sandboxes, missing.containers) {
+            (false, true) => Some(List::Sandboxes),
+            (true, false) => Some(List::Containers),
+            _ => self.to_try_again().or_else(|| self.slow_beside(ages, now)),
+        }
+    }
+
+    /// The list that is slow each time, beside one that hangs: it is asked for after a pause.
+    fn slow_beside(&self, ages: Ages, now: Instant) -> Option<List> {
+        let stuck = self.stuck(ages);
+        let (name, list) = match (stuck.sandboxes, stuck.containers) {
+            (false, true) => (List::Sandboxes, &self.sandboxes),
+            (true, false) => (List::Containers, &self.containers),
+            _ => return None,
+        };
+        let late = list.late.filter(|_| self.pace == Pace::Slow)?;
+        let next = list.taken_in? + late + late / SLOW_PAUSE;
+        (now >= next).then_some(name)
+    }
+
     /// The list that failed, and is to be tried again by a sweep in place of both: a relist
     /// that waits for the other one does not.
-    pub(crate) fn to_try_again(&self) -> Option<List> {
+    fn to_try_again(&self) -> Option<List> {
         let may_pass = |list: &OneList| {
             let failed = list.failed.as_ref();
             failed.is_some_and(|error| !matches!(error, CallError::TooLarge(_)))

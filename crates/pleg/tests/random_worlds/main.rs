@@ -556,6 +556,7 @@ impl World {
         self.blames_nobody = since.or(blames_nobody.then(Instant::now));
 
         if health.state == HealthState::Healthy {
+            assert_eq!(status.blind, [], "Healthy");
             let there = |id: &Id| {
                 let id = id.as_str();
                 world.container_by_id(id).is_some() || world.sandbox_by_id(id).is_some()

@@ -5,7 +5,7 @@ mod node;
 use node::{LISTS, Node, broken, many, seconds};
 use pleg::model::listed::ContainerState;
 use pleg::out::health::HealthState;
-use pleg::runtime::Rpc;
+use pleg::runtime::{CallError, NoConnection, Rpc};
 use sim::Fault;
 use tokio::time::Instant;
 
@@ -279,5 +279,60 @@ async fn what_no_list_shows_that_was_asked_for_since_is_not_said_to_be_seen() {
                 .await;
             }
         }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_that_lists_show_unchanged_are_seen_although_a_call_of_each_hangs() {
+    let node = Node::watch(|sim| many(sim, 3, &["app"])).await;
+    node.at(6.0).await;
+    for list in LISTS {
+        let lost = CallError::unavailable(NoConnection::Lost, "boom");
+        node.sim.fault(list, None, Fault::Fail(lost));
+    }
+    node.sim.fault(Rpc::ContainerStatus, None, Fault::Hang);
+    node.at(10.0).await;
+    for list in LISTS {
+        node.sim.lift(list, None);
+    }
+    node.at(20.0).await;
+    node.sample(200.0, |at, status| {
+        let health = &status.health;
+        assert!(
+            health.age_seconds < Some(3.0),
+            "at {at}: {}",
+            health.message
+        );
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_was_inspected_without_lists_is_seen_as_soon_as_they_are_back() {
+    for hangs in [&LISTS[..1], &LISTS[1..], &LISTS[..]] {
+        let node = Node::watch_stream(|sim| many(sim, 6, &["app"])).await;
+        node.at(2.0).await;
+        for number in 0..12 {
+            let now = node.sim.now();
+            let name = format!("p{}", number % 6);
+            node.sim.world().pod(&name).restart("app", 1, now);
+            node.pass(0.3).await;
+        }
+        node.at(22.0).await;
+        for list in hangs {
+            node.sim.fault(*list, None, Fault::Hang);
+        }
+        node.at(44.0).await;
+        node.sim.exit("p1", "app", 3);
+        node.at(52.0).await;
+        node.sim.lift_all();
+        node.pass(0.5).await;
+        node.sample(20.0, |at, status| {
+            let seen = status.health.age_seconds.unwrap();
+            let as_of = node.pleg.cache().get(&"uid-p1".into()).as_of.unwrap();
+            let as_of = as_of.instant.elapsed().as_secs_f64();
+            assert!(as_of < seen + 1.5, "{hangs:?}, at {at}: {as_of} and {seen}");
+        })
+        .await;
     }
 }

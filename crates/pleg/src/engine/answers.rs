@@ -306,7 +306,7 @@ impl Engine {
     }
 
     /// The pods of which the cache does not hold what is so.
-    fn pending(&self) -> BTreeSet<PodUid> {
+    pub(super) fn pending(&self) -> BTreeSet<PodUid> {
         let mut pending = self.records.pending();
         pending.extend(self.records.gone_and_listed().iter().cloned());
         let contradicted = self.processes.dead();

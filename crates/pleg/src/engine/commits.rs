@@ -108,7 +108,7 @@ impl Engine {
                 let inspection = Inspection {
                     begun: now.back_at(commit.begun),
                     confirmed,
-                    listed: commit.listed,
+                    listed: self.listed_as_of(uid, &commit),
                     differs: self.records.is_pending(uid) || self.doubts.awaits_lists(uid),
                     lacks_listed,
                     disproved,
@@ -182,13 +182,23 @@ impl Engine {
                 let sandboxes = self.relister.standing().knows_sandboxes();
                 sandboxes.filter(|_| !self.records.is_pending(uid))
             }
-            Judged::Agrees => commit.listed,
+            Judged::Agrees => self.listed_as_of(uid, commit),
             _ => None,
         };
         match listed {
             None => Confirmed::No,
             Some(listed) => Confirmed::Seen(now.back_at(commit.begun.min(listed))),
         }
+    }
+
+    /// When the newest lists were requested that show the pod as the inspection found it: those that
+    /// it was made for, or later ones.
+    fn listed_as_of(&self, uid: &PodUid, commit: &Commit) -> Option<Instant> {
+        let differs = self.records.is_pending(uid) || self.records.gone_and_listed().contains(uid);
+        let newest = self.relister.last_good().filter(|_| !differs);
+        newest
+            .map(|newest| newest.min(commit.begun))
+            .max(commit.listed)
     }
 
     /// An inspection was overtaken by what was heard meanwhile. A pod of which no inspection comes

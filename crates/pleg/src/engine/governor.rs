@@ -37,6 +37,9 @@ const WITNESSES: usize = 3;
 /// then less often: a runtime may answer for others than those whose calls fill the window.
 const SIGN_OF_LIFE: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(10)];
 
+/// The same once there is no other place for it.
+const SIGN_OF_LIFE_BEYOND: Duration = Duration::from_secs(30);
+
 /// After one that has failed, another is wanted only so much later.
 const ANOTHER_WITNESS: Duration = Duration::from_millis(250);
 
@@ -507,7 +510,12 @@ impl Governor {
         let last = last.into_iter().flatten().max()?;
         let [least, most] = SIGN_OF_LIFE;
         let silent = last.saturating_duration_since(self.answered);
-        Some(self.answered.max(last) + silent.clamp(least, most))
+        let pause = match self.has_room_for_witness() {
+            true => silent.clamp(least, most),
+            false if self.outstanding.len() < self.most * STUCK_FACTOR => SIGN_OF_LIFE_BEYOND,
+            false => return None,
+        };
+        Some(self.answered.max(last) + pause)
     }
 
     /// When time alone will change what is said here.

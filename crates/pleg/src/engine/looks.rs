@@ -103,7 +103,16 @@ impl Engine {
         if first && self.rounds.has_given_up_all() {
             return None;
         }
-        let unseen = self.unseen(now.instant);
+        let mut unseen = self.unseen_but_for_stuck(now.instant);
+        // Lists show the pod although one of its calls hangs, unless it differs.
+        let pending = match self.rounds.kind() {
+            Some(LookKind::List) => Some(self.pending()),
+            _ => None,
+        };
+        let needs_its_call = |uid: &PodUid| pending.as_ref().is_none_or(|it| it.contains(uid));
+        let stuck = self.stuck_statuses().filter_map(|call| call.about.pod);
+        let stuck = stuck.map(|pod| pod.uid).filter(needs_its_call);
+        unseen.extend(stuck);
         let mut committed = self.records.committed();
         if committed.any(|pod| !unseen.contains(&pod.pod.uid)) {
             return Some(now);

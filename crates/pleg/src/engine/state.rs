@@ -289,13 +289,11 @@ impl Engine {
     /// While a status call is silent and few others of its kind were made since, those of other
     /// pods, each time of others, tell whether it is alone.
     fn witness(&mut self, now: Instant) -> Option<(Call, About)> {
-        let kinds = match self.governor.wants_witness(now) {
+        let witness = self.governor.wants_witness(now);
+        let kinds = match witness.filter(|_| self.governor.has_room_for_witness()) {
             Some(kind) => vec![kind],
             None => self.governor.wants_sign_of_life(now)?.into(),
         };
-        if !self.governor.has_room_for_witness() {
-            return None;
-        }
         let found = kinds
             .into_iter()
             .find_map(|kind| self.another_pod_for(kind));
@@ -508,7 +506,16 @@ impl Engine {
     /// The pods whose status call hangs or fails, for whom there is no call to be made, or of
     /// whom different things are said.
     pub(super) fn unseen(&self, now: Instant) -> BTreeSet<PodUid> {
-        let mut unseen = self.named();
+        let mut unseen = self.unseen_but_for_stuck(now);
+        unseen.extend(self.named());
+        unseen
+    }
+
+    /// The same but for those of whom nothing is said but that a call hangs.
+    pub(super) fn unseen_but_for_stuck(&self, now: Instant) -> BTreeSet<PodUid> {
+        let failing = self.failures.iter();
+        let failing = failing.filter_map(|failing| failing.pod.clone());
+        let mut unseen: BTreeSet<PodUid> = failing.map(|pod| pod.uid).collect();
         unseen.extend(self.unasked.iter().cloned());
         let failing = self.doubts.failing().filter_map(|failing| failing.pod);
         unseen.extend(failing.map(|pod| pod.uid));

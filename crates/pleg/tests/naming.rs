@@ -298,7 +298,6 @@ async fn a_runtime_is_not_called_silent_because_each_call_that_it_was_asked_hang
         node.sim
             .fault(Rpc::PodSandboxStatus, Some(&sandbox), Fault::Hang);
     }
-    node.at(15.0).await;
     node.at(70.0).await;
     node.sample(60.0, |_, status| {
         let health = &status.health;

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use super::call::{Answer, Answered, List, Purpose, Question};
+use super::call::{Answer, Answered, Purpose, Question};
 use super::processes::Found;
 use super::relister::{ListRow, Relisted};
+use super::standing::Missing;
 use super::state::{Action, Engine};
 use super::sweeper::Heard;
 use crate::model::event::Source;
@@ -434,14 +435,11 @@ impl Engine {
         if !is_new_seen {
             return;
         }
-        if !swept.sandboxes_listed {
-            self.relister
-                .did_without(List::Sandboxes, swept.begun.instant);
-        }
-        if !swept.sees_new_containers {
-            self.relister
-                .did_without(List::Containers, swept.begun.instant);
-        }
+        let without = Missing {
+            sandboxes: !swept.sandboxes_listed,
+            containers: !swept.sees_new_containers,
+        };
+        self.relister.did_without(without, swept.begun.instant);
         let mut unseen = self.unseen(now.instant);
         unseen.extend(swept.unseen);
         // Of an id that no list has shown, and that hangs, the host may know whose it is: then not

@@ -99,12 +99,7 @@ impl Engine {
                     is_listed_since,
                     now.instant,
                 );
-                self.note_inspected(now.back_at(commit.begun), now.instant);
                 let confirmed = self.confirms(uid, &commit, &judged, now);
-                if let Confirmed::Blindly(time) = confirmed {
-                    self.did_without_lists(time.instant, now.instant);
-                }
-                let listed = self.records.listed_as(uid);
                 let inspection = Inspection {
                     begun: now.back_at(commit.begun),
                     confirmed,
@@ -120,6 +115,10 @@ impl Engine {
                     }
                     _ => self.cache.set(uid, status, inspection),
                 };
+                self.note_inspected(inspection.begun, now.instant);
+                if let Confirmed::Blindly(time) = confirmed {
+                    self.did_without_lists(time.instant, now.instant);
+                }
                 if let Some(told) = &commit.after {
                     self.cache.keep_told(uid, told);
                 }

@@ -33,6 +33,9 @@ pub const SUSPECT: Duration = Duration::from_secs(1);
 /// has become slow, one may be answered quickly by chance.
 const WITNESSES: usize = 3;
 
+/// What is asked of one id.
+const STATUS_CALLS: [Rpc; 2] = [Rpc::ContainerStatus, Rpc::PodSandboxStatus];
+
 /// While nothing is answered, not even `Version`, another pod is asked for, first after this time and
 /// then less often: a runtime may answer for others than those whose calls fill the window.
 const SIGN_OF_LIFE: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(10)];
@@ -497,7 +500,7 @@ impl Governor {
         if self.is_away || now < self.sign_of_life_at()? {
             return None;
         }
-        let mut kinds = [Rpc::ContainerStatus, Rpc::PodSandboxStatus];
+        let mut kinds = STATUS_CALLS;
         kinds.sort_by_key(|kind| self.last_asked(*kind));
         Some(kinds)
     }
@@ -505,8 +508,7 @@ impl Governor {
     /// When that is, while `Version` hangs, which is asked for otherwise.
     fn sign_of_life_at(&self) -> Option<Instant> {
         self.node_call(Rpc::Version)?;
-        let statuses = [Rpc::ContainerStatus, Rpc::PodSandboxStatus];
-        let last = statuses.map(|kind| self.last_asked(kind));
+        let last = STATUS_CALLS.map(|kind| self.last_asked(kind));
         let last = last.into_iter().flatten().max()?;
         let [least, most] = SIGN_OF_LIFE;
         let silent = last.saturating_duration_since(self.answered);

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::call::List;
 use super::governor::SMALLEST_WINDOW;
 use super::reporter::Seen;
 use super::rounds::{Ended, LASTING};
@@ -127,9 +126,8 @@ impl Engine {
     /// Lists that come again were asked for before the last sweep was begun: the next ones, which
     /// may be rare, are not waited for.
     fn request_owed_lists(&mut self, now: Instant) {
-        let trouble = self.relister.trouble(self.ages(now));
         if let Some(time) = self.owes_lists_since()
-            && trouble == Lists::Good
+            && self.relister.trouble(self.ages(now)) == Lists::Good
         {
             self.relister.request(time);
         }
@@ -519,13 +517,12 @@ impl Engine {
     /// Something was seen as of `time` without the lists that are not to be had now.
     pub(super) fn did_without_lists(&mut self, time: Instant, now: Instant) {
         let blind = self.relister.blind(self.ages(now));
-        let either = !self.can_sweep();
-        if blind.sandboxes || either {
-            self.relister.did_without(List::Sandboxes, time);
-        }
-        if blind.containers || either {
-            self.relister.did_without(List::Containers, time);
-        }
+        // Without a sweep, one list alone is not used.
+        let either = Missing {
+            sandboxes: !self.can_sweep(),
+            containers: !self.can_sweep(),
+        };
+        self.relister.did_without(blind.or(either), time);
     }
 
     /// What cannot be seen, or could not be when something was last seen.

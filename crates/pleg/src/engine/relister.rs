@@ -532,9 +532,9 @@ impl Relister {
         }
     }
 
-    /// Something was seen as of this time without this list, since it is not to be had.
-    pub(crate) fn did_without(&mut self, list: List, time: Instant) {
-        self.standing.did_without(list, time);
+    /// Something was seen as of this time without these lists, since they are not to be had.
+    pub(crate) fn did_without(&mut self, lists: Missing, time: Instant) {
+        self.standing.did_without(lists, time);
     }
 
     /// Why the last relist failed, if it did.

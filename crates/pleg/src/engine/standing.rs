@@ -170,10 +170,14 @@ impl Standing {
         }
     }
 
-    /// Something was seen as of this time without this list, since it is not to be had.
-    pub(super) fn did_without(&mut self, list: List, time: Instant) {
-        let list = self.of(list);
-        list.without = list.without.max(Some(time));
+    /// Something was seen as of this time without these lists, since they are not to be had.
+    pub(super) fn did_without(&mut self, lists: Missing, time: Instant) {
+        for (list, is_missing) in [
+            (&mut self.sandboxes, lists.sandboxes),
+            (&mut self.containers, lists.containers),
+        ] {
+            list.without = list.without.max(is_missing.then_some(time));
+        }
     }
 
     /// All is known that this list shows, which was requested then.

@@ -392,6 +392,28 @@ async fn a_list_that_is_too_large_is_swept_and_seldom_asked_for() {
     assert!((9..=12).contains(&made), "{made} lists in five minutes");
 }
 
+/// Containers are listed slowly each time, and then are too many for a message.
+#[tokio::test(start_paused = true)]
+async fn a_list_that_was_slow_and_is_too_large_is_swept_although_the_other_one_hangs_for_a_while() {
+    let node = Node::watch(three_pods).await;
+    node.at(0.5).await;
+    let slow = Fault::Slow(seconds(2.5));
+    node.sim.fault(Rpc::ListContainers, None, slow);
+    node.at(20.0).await;
+    let large = Fault::Fail(CallError::TooLarge("by far".into()));
+    node.sim.fault(Rpc::ListContainers, None, large);
+    node.at(26.0).await;
+    node.sim.fault(Rpc::ListPodSandbox, None, Fault::Hang);
+    node.sim.lift(Rpc::ListContainers, None);
+    node.at(31.0).await;
+    node.sim.lift(Rpc::ListPodSandbox, None);
+    node.at(32.0).await;
+    node.sim.exit("a", "app", 6);
+    node.at(35.0).await;
+    let told = node.told();
+    assert!(told.contains("Died a/app.0 with 6"), "{told}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_sweep_makes_at_most_two_hundred_calls_a_second() {
     let node = Node::watch(|sim| {

@@ -248,7 +248,8 @@ impl Standing {
         }
     }
 
-    /// The list that is slow each time, beside one that hangs: it is asked for after a pause.
+    /// The list that is slow each time, beside one that hangs: it is asked for after a pause, unless
+    /// it failed when last answered.
     fn slow_beside(&self, ages: Ages, now: Instant) -> Option<List> {
         let stuck = self.stuck(ages);
         let (name, list) = match (stuck.sandboxes, stuck.containers) {
@@ -256,7 +257,9 @@ impl Standing {
             (true, false) => (List::Containers, &self.containers),
             _ => return None,
         };
-        let late = list.late.filter(|_| self.pace == Pace::Slow)?;
+        let late = list
+            .late
+            .filter(|_| self.pace == Pace::Slow && list.failed.is_none())?;
         let next = list.taken_in? + late + late / SLOW_PAUSE;
         (now >= next).then_some(name)
     }

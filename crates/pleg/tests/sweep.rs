@@ -415,6 +415,70 @@ async fn a_list_that_was_slow_and_is_too_large_is_swept_although_the_other_one_h
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_list_that_was_slow_is_asked_for_although_the_other_one_is_too_large() {
+    for (slow, large) in [
+        (Rpc::ListPodSandbox, Rpc::ListContainers),
+        (Rpc::ListContainers, Rpc::ListPodSandbox),
+    ] {
+        let node = Node::watch(three_pods).await;
+        node.at(0.5).await;
+        node.sim.fault(slow, None, Fault::Slow(seconds(2.5)));
+        node.at(20.0).await;
+        let too_large = Fault::Fail(CallError::TooLarge("by far".into()));
+        node.sim.fault(large, None, too_large);
+        let lists = node.sim.calls_made(slow);
+        node.at(30.0).await;
+        let made = node.sim.calls_made(slow) - lists;
+        assert!((2..=4).contains(&made), "{made} {slow} of 2.5 s in 10 s");
+        node.sim.lift(slow, None);
+        node.at(34.0).await;
+        let lists = node.sim.calls_made(slow);
+        node.at(38.0).await;
+        let made = node.sim.calls_made(slow) - lists;
+        assert!((3..=5).contains(&made), "{made} {slow} in 4 s");
+    }
+}
+
+/// In each relist the sandboxes fail first, and the containers come late.
+#[tokio::test(start_paused = true)]
+async fn the_error_of_a_list_that_has_come_since_is_told_of_no_other_list() {
+    let node = Node::watch(three_pods).await;
+    node.at(0.5).await;
+    let slow = Fault::Slow(seconds(6.5));
+    node.sim.fault(Rpc::ListContainers, None, slow);
+    let fails = Fault::Fail(CallError::Refused("Unknown: of sandboxes".into()));
+    node.sim.fault(Rpc::ListPodSandbox, None, fails);
+    node.at(5.0).await;
+    node.sim.lift(Rpc::ListPodSandbox, None);
+    node.at(6.5).await;
+    let told = node.told();
+    assert!(told.contains("of sandboxes"), "{told}");
+    node.at(40.0).await;
+    let since = node.told();
+    assert!(!since.contains("of sandboxes"), "{since}");
+}
+
+/// Both are asked for at 9.7 s, and what comes at 11.6 s waits for the other one.
+#[tokio::test(start_paused = true)]
+async fn what_a_list_has_shown_is_not_held_back_once_the_other_one_is_done_without() {
+    let node = Node::watch(three_pods).await;
+    node.at(0.5).await;
+    let slow = Fault::Slow(seconds(1.9));
+    node.sim.fault(Rpc::ListContainers, None, slow);
+    node.at(9.0).await;
+    node.sim.fault(Rpc::ListPodSandbox, None, Fault::Hang);
+    node.sim.exit("a", "app", 6);
+    node.at(20.0).await;
+    let told = node.told();
+    let mut lines = told.lines();
+    let degraded = lines.find(|line| line.contains("ListPodSandbox is unavailable"));
+    let (done_without, _) = degraded.and_then(|line| line.split_once(' ')).unwrap();
+    let done_without: f64 = done_without.parse().unwrap();
+    let died = node.deaths("a/app.0")[0];
+    assert!(died < done_without + 0.5, "{told}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_sweep_makes_at_most_two_hundred_calls_a_second() {
     let node = Node::watch(|sim| {
         for number in 0..500 {

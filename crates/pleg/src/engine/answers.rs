@@ -1,6 +1,7 @@
 //! Where each answer goes.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use super::call::{Answer, Answered, Purpose, Question};
 use super::processes::Found;
@@ -10,7 +11,7 @@ use super::state::{Action, Engine};
 use super::sweeper::Heard;
 use crate::model::event::Source;
 use crate::model::id::{HostId, Id, PodRef, PodUid};
-use crate::model::listed::{ContainerState, ListedContainer};
+use crate::model::listed::{ContainerState, ListedContainer, ListedSandbox};
 use crate::model::status::{ContainerStatus, SandboxStatus, Status};
 use crate::model::wall_time::Moment;
 use crate::out::cache::Vouch;
@@ -174,7 +175,7 @@ impl Engine {
             (Purpose::SweepList, Ok(listing)) => {
                 let took = now.instant.duration_since(look.begun);
                 self.relister.sweep_list_came(R::LIST, took);
-                self.take_in_alone(&listing, look, now);
+                self.take_in_alone(&listing.rows, look, now);
             }
             (Purpose::SweepList, Err(error)) => {
                 self.sweeper.list_failed(R::LIST);
@@ -188,7 +189,7 @@ impl Engine {
                 if let Ok(listing) = &answer {
                     self.observer.list_received(R::LIST.rpc(), listing.bytes);
                     if self.sweeper.waits_for(R::LIST) {
-                        self.take_in_alone(listing, look, now);
+                        self.take_in_alone(&listing.rows, look, now);
                     }
                 }
                 let relisted = self.relister.on_list(answer, now.instant);
@@ -198,11 +199,23 @@ impl Engine {
     }
 
     /// Takes in a list without the other one, beside a sweep.
-    fn take_in_alone<R: ListRow + Part>(&mut self, listing: &Listing<R>, look: Look, now: Moment) {
-        self.records.observe_list(&listing.rows, look);
+    fn take_in_alone<R: ListRow + Part>(&mut self, rows: &[Arc<R>], look: Look, now: Moment) {
+        self.records.observe_list(rows, look);
         self.relister.list_taken_in(R::LIST, look.begun);
         self.sweeper.list_answered(R::LIST, look.begun);
         self.settle(now);
+    }
+
+    /// Takes in a list that has come, and waits for the other one in vain.
+    fn take_in_waiting<R: ListRow + Part>(&mut self, now: Moment) {
+        if let Some((rows, begun, ended)) = self.relister.waiting::<R>() {
+            let look = Look {
+                begun,
+                ended,
+                source: Source::Sweep,
+            };
+            self.take_in_alone(&rows, look, now);
+        }
     }
 
     fn note_version(&mut self, version: RuntimeVersion) {
@@ -330,6 +343,8 @@ impl Engine {
         if !missing.any() || !self.can_sweep() {
             return;
         }
+        self.take_in_waiting::<ListedSandbox>(now);
+        self.take_in_waiting::<ListedContainer>(now);
         let ages = self.ages(now.instant);
         let standing = self.relister.standing();
         let beside = standing.beside_a_sweep(missing, ages, now.instant);

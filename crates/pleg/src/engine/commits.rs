@@ -2,6 +2,7 @@
 
 use tokio::time::Instant;
 
+use super::call::List;
 use super::doubts::{Contradictions, Judged, contradictions};
 use super::inspector::Inspected;
 use super::state::{Action, Engine};
@@ -178,7 +179,7 @@ impl Engine {
         let listed = match judged {
             // A container that its sandbox has told meanwhile is still to be inspected.
             _ if in_sandboxes && self.missing(now.instant).containers => {
-                let sandboxes = self.relister.standing().knows_sandboxes();
+                let sandboxes = self.relister.standing().knows(List::Sandboxes);
                 sandboxes.filter(|_| !self.records.is_pending(uid))
             }
             Judged::Agrees => self.listed_as_of(uid, commit),

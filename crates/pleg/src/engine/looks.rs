@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::call::List;
 use super::governor::SMALLEST_WINDOW;
 use super::reporter::Seen;
 use super::rounds::{Ended, LASTING};
@@ -504,7 +505,7 @@ impl Engine {
     pub(super) fn note_inspected(&mut self, begun: Moment, now: Instant) {
         let pods_known = match self.cannot_see(now).contains(&Blind::NewPods) {
             true => Some(begun.instant),
-            false => self.relister.standing().knows_sandboxes(),
+            false => self.relister.standing().knows(List::Sandboxes),
         };
         if let Some(known) = pods_known {
             let as_of = begun.back_at(known.min(begun.instant));

@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::call::List;
-use super::standing::{Ages, Missing, Pace, SLOW_PAUSE, Standing};
+use super::standing::{Ages, Missing, Pace, SLOW_PAUSE, Standing, by_itself};
 use crate::config::Config;
 use crate::model::grouping::Grouping;
 use crate::model::listed::{ListedContainer, ListedSandbox, Row};
@@ -51,8 +51,9 @@ pub(crate) struct Relister {
     /// The last good lists, by pod.
     grouping: Grouping,
     good: Good,
-    /// Why the last relist failed, if it did, and when one failed last.
-    failure: Option<CallError>,
+    /// Why the last relist could not ask: no connection, or not a runtime that can be asked.
+    no_runtime: Option<CallError>,
+    /// When a relist failed last.
     failed_at: Option<Instant>,
     /// How many rows belonged to no pod.
     orphaned: usize,
@@ -78,7 +79,14 @@ pub(crate) struct Asking {
 }
 
 /// What a list has said in this relist; nothing yet if it is `None`.
-type Asked<R> = Option<Result<Arc<[Arc<R>]>, CallError>>;
+type Asked<R> = Option<Said<R>>;
+
+/// What a list has said, and when.
+#[derive(Debug)]
+pub(crate) struct Said<R> {
+    at: Instant,
+    rows: Result<Arc<[Arc<R>]>, CallError>,
+}
 
 /// The rows of one of the lists.
 pub(crate) trait ListRow: Row {
@@ -152,7 +160,7 @@ impl Relister {
             standing: Standing::new(config.list_overdue),
             grouping: Grouping::new(now, Arc::new([]), Arc::new([])),
             good: Good::default(),
-            failure: None,
+            no_runtime: None,
             failed_at: None,
             orphaned: 0,
             goes_on_without_version: false,
@@ -200,7 +208,7 @@ impl Relister {
     }
 
     fn is_too_large(&self) -> bool {
-        matches!(self.failure, Some(CallError::TooLarge(_)))
+        matches!(self.failure(), Some(CallError::TooLarge(_)))
     }
 
     fn ask_by(&mut self, time: Instant) {
@@ -316,7 +324,10 @@ impl Relister {
             }
         };
         let is_lost = matches!(answer, Err(CallError::Unavailable(_)));
-        *R::asked(asking) = Some(answer);
+        *R::asked(asking) = Some(Said {
+            at: now,
+            rows: answer,
+        });
         self.end(is_lost, now)
     }
 
@@ -331,9 +342,8 @@ impl Relister {
     /// There is a connection again, and the next relist may be far away: it waits for the list that a
     /// sweep has asked for.
     fn is_reachable(&mut self) {
-        if matches!(self.failure, Some(CallError::Unavailable(_))) {
-            self.failure = None;
-        }
+        self.no_runtime
+            .take_if(|error| matches!(error, CallError::Unavailable(_)));
     }
 
     /// A list that a sweep asked for came after so long.
@@ -361,11 +371,16 @@ impl Relister {
             return None;
         };
         let (begun, largest, slept) = (*begun, *largest, *slept);
-        let (sandboxes, containers) = match (sandboxes, containers) {
+        let (sandboxes, containers) = match (&sandboxes.rows, &containers.rows) {
             (Ok(sandboxes), Ok(containers)) => (sandboxes, containers),
             (one, other) => {
-                let errors = [one.as_ref().err(), other.as_ref().err()];
-                let errors = errors.into_iter().flatten().cloned();
+                // What a list was refused for holds no longer once it has come beside a sweep.
+                let fails = self.standing.failed_by_themselves();
+                let one = one.as_ref().err();
+                let one = one.filter(|error| fails.sandboxes || !by_itself(error));
+                let other = other.as_ref().err();
+                let other = other.filter(|error| fails.containers || !by_itself(error));
+                let errors = [one, other].into_iter().flatten().cloned();
                 let (lost, others): (Vec<_>, Vec<_>) =
                     errors.partition(|error| matches!(error, CallError::Unavailable(_)));
                 // What ended last is how it is now.
@@ -377,7 +392,8 @@ impl Relister {
                     (Some(error), _) => Some(self.failed(error.clone(), now)),
                     // The other list has shown since that there is a connection again.
                     (None, Some(_)) if !self.lost_one => Some(self.lost_one_list(now)),
-                    (None, error) => error.map(|error| self.failed(error.clone(), now)),
+                    (None, Some(error)) => Some(self.failed(error.clone(), now)),
+                    (None, None) => Some(self.ask_again(now + self.period, now)),
                 };
             }
         };
@@ -387,7 +403,7 @@ impl Relister {
             tracing::warn!("{orphaned} listed sandboxes or containers belong to no pod");
         }
         self.orphaned = snapshot.orphaned;
-        self.failure = None;
+        self.no_runtime = None;
         self.lost_one = false;
         self.good.before = self.good.last.replace(begun.instant);
         for list in [List::Sandboxes, List::Containers] {
@@ -405,11 +421,16 @@ impl Relister {
 
     /// One list came, and the connection of the other was lost before that: both are asked for again.
     fn lost_one_list(&mut self, now: Instant) -> Relisted {
-        let took = self.asking_took(now);
         self.lost_one = true;
         self.ask_version_again();
-        self.failure = None;
-        self.rest(now, None);
+        self.ask_again(now, now)
+    }
+
+    /// The relist has failed, and how it is with the lists only the `next` one tells.
+    fn ask_again(&mut self, next: Instant, now: Instant) -> Relisted {
+        let took = self.asking_took(now);
+        self.no_runtime = None;
+        self.rest(next, None);
         Relisted::Failed(took)
     }
 
@@ -421,9 +442,6 @@ impl Relister {
     }
 
     fn failed(&mut self, error: CallError, now: Instant) -> Relisted {
-        if self.failure.as_ref() != Some(&error) {
-            tracing::debug!("unable to list: {error}");
-        }
         // The runtime that answers next may be another one.
         if matches!(
             error,
@@ -436,7 +454,15 @@ impl Relister {
             CallError::TooLarge(_) => TOO_LARGE_PAUSE.max(self.period),
             _ => self.period,
         };
-        self.failure = Some(error);
+        let is_of_a_list = by_itself(&error) && !matches!(self.state, State::AskingVersion);
+        let no_runtime = (!is_of_a_list).then_some(error);
+        if let Some(error) = no_runtime
+            .as_ref()
+            .filter(|_| no_runtime != self.no_runtime)
+        {
+            tracing::debug!("unable to list: {error}");
+        }
+        self.no_runtime = no_runtime;
         self.failed_at = Some(now);
         let took = self.asking_took(now);
         self.rest(now + pause, None);
@@ -468,11 +494,9 @@ impl Relister {
 
     /// How it is with the lists.
     pub(crate) fn trouble(&self, ages: Ages) -> Lists {
-        // One that has failed beside a sweep is not to be had either.
-        let failure = self.failure.as_ref();
         if self.standing.stuck(ages).any() {
             Lists::Stuck
-        } else if let Some(error) = failure.or_else(|| self.standing.failure()) {
+        } else if let Some(error) = self.failure() {
             match (error, ages.version) {
                 // There is a connection again, and nothing comes over it.
                 (CallError::Unavailable(_), Some(age)) if age >= self.standing.overdue_after() => {
@@ -491,10 +515,7 @@ impl Relister {
     pub(crate) fn note_blind(&mut self, ages: Ages) {
         let blind = self.blind(ages);
         let (sandboxes, containers) = match &self.state {
-            State::Asking(asking) => (
-                matches!(asking.sandboxes, Some(Ok(_))),
-                matches!(asking.containers, Some(Ok(_))),
-            ),
+            State::Asking(asking) => (has_come(&asking.sandboxes), has_come(&asking.containers)),
             State::Waiting { .. } | State::AskingVersion => (false, false),
         };
         self.standing.note_lacking(Missing {
@@ -507,7 +528,7 @@ impl Relister {
     pub(crate) fn blind(&self, ages: Ages) -> Missing {
         // Then nothing is polled in place of a list either, until one is answered again and the
         // other is not.
-        let unreachable = matches!(self.failure, Some(CallError::Unavailable(_)));
+        let unreachable = matches!(self.no_runtime, Some(CallError::Unavailable(_)));
         let answered = match &self.state {
             State::Asking(asking) => (asking.sandboxes.is_some(), asking.containers.is_some()),
             State::Waiting { .. } | State::AskingVersion => (false, false),
@@ -537,9 +558,22 @@ impl Relister {
         self.standing.did_without(lists, time);
     }
 
-    /// Why the last relist failed, if it did.
+    /// Why lists are not to be had: none can be asked for, or one fails by itself.
     pub(crate) fn failure(&self) -> Option<&CallError> {
-        self.failure.as_ref()
+        let failure = self.no_runtime.as_ref();
+        failure.or_else(|| self.standing.failure())
+    }
+
+    /// What has come of this list and waits for the other one, with when it was requested and when it
+    /// came; unless as much of it is taken in.
+    pub(crate) fn waiting<R: ListRow>(&mut self) -> Option<(Arc<[Arc<R>]>, Instant, Instant)> {
+        let State::Asking(asking) = &mut self.state else {
+            return None;
+        };
+        let begun = asking.begun.instant;
+        let said = R::asked(asking).as_ref()?;
+        let rows = said.rows.as_ref().ok()?;
+        (self.standing.knows(R::LIST) < Some(begun)).then(|| (Arc::clone(rows), begun, said.at))
     }
 
     /// Whether lists have ever come.
@@ -565,8 +599,12 @@ impl Relister {
 
     /// Whether a kubelet could not list when we last did.
     pub(crate) fn fails_kubelet(&self) -> bool {
-        self.failure.is_some()
+        self.failure().is_some()
             || self.standing.lacking().any()
             || self.good.for_kubelet != self.good.last
     }
+}
+
+fn has_come<R>(asked: &Asked<R>) -> bool {
+    asked.as_ref().is_some_and(|said| said.rows.is_ok())
 }

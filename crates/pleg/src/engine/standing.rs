@@ -135,7 +135,12 @@ impl Standing {
 
     /// A relist was refused this list. For want of a connection that says nothing of the list.
     pub(super) fn failed(&mut self, list: List, error: &CallError) {
-        self.of(list).failed = by_itself(error);
+        let failed = by_itself(error).then(|| error.clone());
+        let list = self.of(list);
+        if failed.is_some() && list.failed != failed {
+            tracing::debug!("unable to list: {error}");
+        }
+        list.failed = failed;
     }
 
     /// This list came, and how long a relist waits for it that does not tell: a sweep asked for it,
@@ -187,9 +192,12 @@ impl Standing {
         list.taken_in = list.taken_in.max(Some(asked));
     }
 
-    /// As of when all sandboxes are known.
-    pub(super) fn knows_sandboxes(&self) -> Option<Instant> {
-        self.sandboxes.taken_in
+    /// As of when all is known that this list shows.
+    pub(super) fn knows(&self, list: List) -> Option<Instant> {
+        match list {
+            List::Sandboxes => self.sandboxes.taken_in,
+            List::Containers => self.containers.taken_in,
+        }
     }
 
     /// Which lists do not show yet what was there when something was last seen without them.
@@ -207,10 +215,7 @@ impl Standing {
 
     /// A sweep was refused this list. Says whether that is new.
     pub(super) fn failed_beside_a_sweep(&mut self, list: List, error: &CallError) -> bool {
-        let Some(error) = by_itself(error) else {
-            return false;
-        };
-        self.of(list).failed.replace(error).is_none()
+        by_itself(error) && self.of(list).failed.replace(error.clone()).is_none()
     }
 
     /// A relist ended well and was taken in.
@@ -248,18 +253,16 @@ impl Standing {
         }
     }
 
-    /// The list that is slow each time, beside one that hangs: it is asked for after a pause, unless
-    /// it failed when last answered.
+    /// The list that is slow each time, beside one that hangs or is not asked for again: it is asked
+    /// for after a pause, unless it failed when last answered.
     fn slow_beside(&self, ages: Ages, now: Instant) -> Option<List> {
-        let stuck = self.stuck(ages);
-        let (name, list) = match (stuck.sandboxes, stuck.containers) {
+        let does_not_come = self.stuck(ages).or(self.failed_by_themselves());
+        let (name, list) = match (does_not_come.sandboxes, does_not_come.containers) {
             (false, true) => (List::Sandboxes, &self.sandboxes),
             (true, false) => (List::Containers, &self.containers),
             _ => return None,
         };
-        let late = list
-            .late
-            .filter(|_| self.pace == Pace::Slow && list.failed.is_none())?;
+        let late = list.late.filter(|_| self.pace == Pace::Slow)?;
         let next = list.taken_in? + late + late / SLOW_PAUSE;
         (now >= next).then_some(name)
     }
@@ -401,10 +404,9 @@ impl Standing {
     }
 }
 
-/// The error, if a list failed by itself.
-fn by_itself(error: &CallError) -> Option<CallError> {
-    let is_away = matches!(error, CallError::Unavailable(_));
-    (!is_away).then(|| error.clone())
+/// Whether a list failed by itself, and not for want of a connection.
+pub(super) fn by_itself(error: &CallError) -> bool {
+    !matches!(error, CallError::Unavailable(_))
 }
 
 /// When a list hangs that took so long when it was late.

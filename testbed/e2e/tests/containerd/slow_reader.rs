@@ -5,11 +5,6 @@
 //!   pleg watch --> pipe of 64 KiB, full --> queue of 1000 records, full --> gap
 //! ```
 
-#![allow(
-    clippy::print_stdout,
-    reason = "the figures are what a person wants to see"
-)]
-
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Lines};
 use std::process::{Child, ChildStdout, Stdio};

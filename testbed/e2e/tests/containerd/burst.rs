@@ -1,11 +1,6 @@
 //! Many pods die at once on real containerd: each death is told once, and nobody who dies
 //! in the middle of it has to wait for the others.
 
-#![allow(
-    clippy::print_stdout,
-    reason = "the latencies are what a person wants to see"
-)]
-
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 

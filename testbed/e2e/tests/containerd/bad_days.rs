@@ -1,11 +1,6 @@
 //! containerd stops, crashes and comes back while pleg watches as it does by default: by
 //! lists, by the event stream where there is one, and by the kernel.
 
-#![allow(
-    clippy::print_stdout,
-    reason = "the latencies are what a person wants to see"
-)]
-
 use std::time::{Duration, Instant};
 
 use e2e::{Agent, Running, VERSIONS, is_event};

@@ -1,11 +1,6 @@
 //! A kubelet behind the guard, and one stuck container on real containerd: what a kubelet needs
 //! of all others goes on.
 
-#![allow(
-    clippy::print_stdout,
-    reason = "the times are what a person wants to see"
-)]
-
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 

@@ -3,11 +3,6 @@
 //! The lists hang while the lock is held. Lists alone leave the sweep, which finds a death
 //! within its period; the kernel tells it as soon as containerd itself knows.
 
-#![allow(
-    clippy::print_stdout,
-    reason = "the latencies are what a person wants to see"
-)]
-
 use std::time::{Duration, Instant};
 
 use e2e::{Running, VERSIONS, pleg};

@@ -1,10 +1,5 @@
 //! Static pods on real containerd: kept through crashes, kills and the status lock.
 
-#![allow(
-    clippy::print_stdout,
-    reason = "the times are what a person wants to see"
-)]
-
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fs;

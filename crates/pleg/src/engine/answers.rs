@@ -208,12 +208,7 @@ impl Engine {
 
     /// Takes in a list that has come, and waits for the other one in vain.
     fn take_in_waiting<R: ListRow + Part>(&mut self, now: Moment) {
-        if let Some((rows, begun, ended)) = self.relister.waiting::<R>() {
-            let look = Look {
-                begun,
-                ended,
-                source: Source::Sweep,
-            };
+        if let Some((rows, look)) = self.relister.waiting::<R>() {
             self.take_in_alone(&rows, look, now);
         }
     }

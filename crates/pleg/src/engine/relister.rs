@@ -15,12 +15,14 @@ use tokio::time::Instant;
 use super::call::List;
 use super::standing::{Ages, Missing, Pace, SLOW_PAUSE, Standing, by_itself};
 use crate::config::Config;
+use crate::model::event::Source;
 use crate::model::grouping::Grouping;
 use crate::model::listed::{ListedContainer, ListedSandbox, Row};
 use crate::model::snapshot::Snapshot;
 use crate::model::wall_time::Moment;
 use crate::out::coverage::Lists;
 use crate::out::kubelet_view::REQUEST_TIMEOUT;
+use crate::records::Look;
 use crate::runtime::grpc::MAX_MESSAGE_SIZE;
 use crate::runtime::{CallError, Listing};
 
@@ -85,8 +87,10 @@ type Asked<R> = Option<Said<R>>;
 #[derive(Debug)]
 pub(crate) struct Said<R> {
     at: Instant,
-    rows: Result<Arc<[Arc<R>]>, CallError>,
+    rows: Result<Rows<R>, CallError>,
 }
+
+type Rows<R> = Arc<[Arc<R>]>;
 
 /// The rows of one of the lists.
 pub(crate) trait ListRow: Row {
@@ -564,16 +568,20 @@ impl Relister {
         failure.or_else(|| self.standing.failure())
     }
 
-    /// What has come of this list and waits for the other one, with when it was requested and when it
-    /// came; unless as much of it is taken in.
-    pub(crate) fn waiting<R: ListRow>(&mut self) -> Option<(Arc<[Arc<R>]>, Instant, Instant)> {
+    /// What has come of this list and waits for the other one, unless as much is taken in.
+    pub(crate) fn waiting<R: ListRow>(&mut self) -> Option<(Rows<R>, Look)> {
         let State::Asking(asking) = &mut self.state else {
             return None;
         };
         let begun = asking.begun.instant;
         let said = R::asked(asking).as_ref()?;
         let rows = said.rows.as_ref().ok()?;
-        (self.standing.knows(R::LIST) < Some(begun)).then(|| (Arc::clone(rows), begun, said.at))
+        let look = Look {
+            begun,
+            ended: said.at,
+            source: Source::Sweep,
+        };
+        (self.standing.knows(R::LIST) < Some(begun)).then(|| (Arc::clone(rows), look))
     }
 
     /// Whether lists have ever come.

@@ -10,7 +10,7 @@ CARGO ?= cargo
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):[^#]*## /  make \1\t/' | expand -t 18
 
-# Features depend on what is built together: with these, nothing that `make unit` built is built again.
+# Features depend on what is built together, and how: so nothing is built again that `make unit` has built.
 ALIKE = --workspace --exclude bench
 
 .PHONY: demo
@@ -34,7 +34,7 @@ unit: ## Unit and scenario tests, in virtual time and on sockets: no root, no ru
 
 .PHONY: e2e
 e2e: ## End-to-end tests on real containerd: needs root
-	$(CARGO) build --quiet $(ALIKE) --bin pleg --test containerd
+	$(CARGO) test --quiet --no-run $(ALIKE) --test cli --test containerd # the command is built for its own tests
 	$(CARGO) test --quiet $(ALIKE) --test containerd -- --test-threads 2 --skip burst::
 	$(CARGO) test --quiet $(ALIKE) --test containerd -- burst:: # its times bear no other test beside it
 

@@ -439,6 +439,51 @@ async fn a_list_that_was_slow_is_asked_for_although_the_other_one_is_too_large()
     }
 }
 
+/// The containers come late in each relist, in which the sandboxes have failed.
+#[tokio::test(start_paused = true)]
+async fn a_list_that_comes_is_taken_in_although_the_other_one_has_failed() {
+    let node = Node::watch(three_pods).await;
+    node.at(0.5).await;
+    let fails = Fault::Fail(CallError::Refused("Unknown: busy".into()));
+    node.sim.fault(Rpc::ListPodSandbox, None, fails);
+    let slow = Fault::Slow(seconds(5.0));
+    node.sim.fault(Rpc::ListContainers, None, slow);
+    let mut new = vec![];
+    for time in [11.0, 31.0, 51.0] {
+        node.at(time).await;
+        let now = node.sim.now();
+        node.sim.world().pod("a").restart("app", 4, now);
+        new.push(format!("Started a/app.{}", new.len() + 1));
+        node.at(time + 13.0).await;
+        let told = node.told();
+        let newest = new.last().unwrap();
+        assert!(told.contains(newest.as_str()), "{newest}: {told}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_the_runtime_serves_no_cri_nobody_is_said_to_be_polled() {
+    let node = Node::watch(three_pods).await;
+    node.at(0.5).await;
+    for call in [
+        Rpc::Version,
+        Rpc::ListContainers,
+        Rpc::ListPodSandbox,
+        Rpc::ContainerStatus,
+        Rpc::PodSandboxStatus,
+    ] {
+        let none = Fault::Fail(CallError::Unimplemented("unknown service".into()));
+        node.sim.fault(call, None, none);
+    }
+    node.at(30.0).await;
+    let health = node.status().await.health;
+    assert_eq!(health.reason, Reason::ListFails, "{health:?}");
+    assert!(
+        health.message.starts_with("pods cannot be listed: "),
+        "{health:?}"
+    );
+}
+
 /// In each relist the sandboxes fail first, and the containers come late.
 #[tokio::test(start_paused = true)]
 async fn the_error_of_a_list_that_has_come_since_is_told_of_no_other_list() {

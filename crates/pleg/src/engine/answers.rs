@@ -186,11 +186,14 @@ impl Engine {
                 }
             }
             (_, answer) => {
-                if let Ok(listing) = &answer {
-                    self.observer.list_received(R::LIST.rpc(), listing.bytes);
-                    if self.sweeper.waits_for(R::LIST) {
-                        self.take_in_alone(&listing.rows, look, now);
+                match &answer {
+                    Ok(listing) => {
+                        self.observer.list_received(R::LIST.rpc(), listing.bytes);
+                        if self.sweeper.waits_for(R::LIST) || self.relister.is_failing() {
+                            self.take_in_alone(&listing.rows, look, now);
+                        }
                     }
+                    Err(_) => self.take_in_what_waits(now),
                 }
                 let relisted = self.relister.on_list(answer, now.instant);
                 self.on_relisted(relisted, now);
@@ -206,7 +209,12 @@ impl Engine {
         self.settle(now);
     }
 
-    /// Takes in a list that has come, and waits for the other one in vain.
+    /// Takes in the list that has come, and waits for the other one in vain.
+    fn take_in_what_waits(&mut self, now: Moment) {
+        self.take_in_waiting::<ListedSandbox>(now);
+        self.take_in_waiting::<ListedContainer>(now);
+    }
+
     fn take_in_waiting<R: ListRow + Part>(&mut self, now: Moment) {
         if let Some((rows, look)) = self.relister.waiting::<R>() {
             self.take_in_alone(&rows, look, now);
@@ -338,8 +346,7 @@ impl Engine {
         if !missing.any() || !self.can_sweep() {
             return;
         }
-        self.take_in_waiting::<ListedSandbox>(now);
-        self.take_in_waiting::<ListedContainer>(now);
+        self.take_in_what_waits(now);
         let ages = self.ages(now.instant);
         let standing = self.relister.standing();
         let beside = standing.beside_a_sweep(missing, ages, now.instant);

@@ -506,6 +506,8 @@ impl Relister {
                 (CallError::Unavailable(_), Some(age)) if age >= self.standing.overdue_after() => {
                     Lists::Stuck
                 }
+                (CallError::Unavailable(_), _) => Lists::Failed(error.clone()),
+                _ if self.no_runtime.is_some() => Lists::Unserved(error.clone()),
                 _ => Lists::Failed(error.clone()),
             }
         } else if self.standing.lacking().any() {
@@ -568,6 +570,16 @@ impl Relister {
         failure.or_else(|| self.standing.failure())
     }
 
+    /// Whether a list has failed in the relist under way.
+    pub(crate) fn is_failing(&self) -> bool {
+        match &self.state {
+            State::Asking(asking) => {
+                has_failed(&asking.sandboxes) || has_failed(&asking.containers)
+            }
+            State::Waiting { .. } | State::AskingVersion => false,
+        }
+    }
+
     /// What has come of this list and waits for the other one, unless as much is taken in.
     pub(crate) fn waiting<R: ListRow>(&mut self) -> Option<(Rows<R>, Look)> {
         let State::Asking(asking) = &mut self.state else {
@@ -611,6 +623,10 @@ impl Relister {
             || self.standing.lacking().any()
             || self.good.for_kubelet != self.good.last
     }
+}
+
+fn has_failed<R>(asked: &Asked<R>) -> bool {
+    asked.as_ref().is_some_and(|said| said.rows.is_err())
 }
 
 fn has_come<R>(asked: &Asked<R>) -> bool {

@@ -103,6 +103,8 @@ pub enum Lists {
     Slow(Duration),
     /// They fail.
     Failed(CallError),
+    /// None is asked for: the runtime answers, and does not serve CRI.
+    Unserved(CallError),
 }
 
 /// How the status calls are answered that nobody is to blame for.

@@ -386,7 +386,7 @@ fn reason(coverage: &Coverage, now: Instant) -> Reason {
             return Reason::ContainerStuck;
         }
         Lists::Failed(CallError::TooLarge(_)) => return Reason::ListTooLarge,
-        Lists::Failed(_) => return Reason::ListFails,
+        Lists::Failed(_) | Lists::Unserved(_) => return Reason::ListFails,
         _ if !coverage.stuck.is_empty() || coverage.lists == Lists::Stuck => {
             return Reason::ListStuck;
         }

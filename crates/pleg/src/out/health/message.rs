@@ -42,7 +42,7 @@ pub fn message(
     match &coverage.lists {
         // How long they took when they came is of no use while nothing comes.
         Lists::Late(_) | Lists::Slow(_) if reason == Reason::RuntimeSilent => {}
-        Lists::Failed(error) => details.push(error.to_string()),
+        Lists::Failed(error) | Lists::Unserved(error) => details.push(error.to_string()),
         Lists::Late(took) => details.push(format!("the last list took {}", tenths(*took))),
         Lists::Slow(took) => details.push(format!("lists take {}", tenths(*took))),
         Lists::Good | Lists::Stuck => {}
@@ -88,6 +88,8 @@ fn degraded(coverage: &Coverage, reason: Reason) -> &'static str {
     let blind = |what| coverage.blind.contains(&what);
     match reason {
         Reason::RuntimeUnreachable => "pods cannot be listed",
+        // Nobody is polled there.
+        _ if matches!(coverage.lists, Lists::Unserved(_)) => "pods cannot be listed",
         Reason::RuntimeSilent => "the runtime does not answer any call",
         _ if lists_come(coverage) && blind(Blind::NewPods) => {
             "new pods and containers may be missed until the next list"

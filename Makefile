@@ -10,7 +10,7 @@ CARGO ?= cargo
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):[^#]*## /  make \1\t/' | expand -t 18
 
-# Features depend on what is built together, and how: so nothing is built again that `make unit` has built.
+# Features depend on what is built together: with one selection, dependencies are built once for these.
 ALIKE = --workspace --exclude bench
 
 .PHONY: demo

@@ -5,11 +5,11 @@ mod node;
 
 use std::time::Duration;
 
-use node::{LISTS, Node, STATUSES, generic, is_healthy, many, pods, seconds};
+use node::{LISTS, Node, STATUSES, generic, is_healthy, many, pods, seconds, too_large};
 use pleg::model::listed::ContainerState;
 use pleg::out::health::Reason;
 use pleg::out::status_report::StatusReport;
-use pleg::runtime::{CallError, Rpc};
+use pleg::runtime::Rpc;
 use sim::{Fault, Sim};
 
 /// A node of so many pods, whose stream has announced every change.
@@ -151,8 +151,7 @@ async fn after_a_sweep_that_lists_do_not_cover_the_next_ones_do_not_wait_for_the
     let status = node.status().await;
     assert_eq!(status.relist.period_seconds, 30.0, "the stream is proven");
     let failing = |status: &StatusReport| status.relist.last_failure.is_some();
-    let too_large = Fault::Fail(CallError::TooLarge("by far".into()));
-    node.sim.fault(Rpc::ListContainers, None, too_large);
+    node.sim.fault(Rpc::ListContainers, None, too_large());
     assert!(node.wait(40.0, failing).await.is_ok());
     node.sim.lift_all();
     // A sweep begins while they are under way, thirty seconds later.

@@ -26,7 +26,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use fastrand::Rng;
-use node::seconds;
+use node::{seconds, too_large};
 use odd::Odd;
 use pleg::model::id::{HostId, Id, PodUid};
 use pleg::model::listed::{ContainerState, SandboxState};
@@ -508,7 +508,7 @@ impl World {
                     false => Rpc::ListPodSandbox,
                 };
                 let fault = match self.rng.u32(0..5) {
-                    0 => Fault::Fail(CallError::TooLarge("by far".into())),
+                    0 => too_large(),
                     1 => Fault::Hang,
                     2 => Fault::Slow(seconds(self.rng.f64() * 0.4)),
                     3 => Fault::Jitter(seconds(0.0), seconds(self.rng.f64() * 2.0)),

@@ -2,7 +2,7 @@
 
 mod node;
 
-use node::{LISTS, Node, STATUSES, broken, generic, many, pods, seconds};
+use node::{LISTS, Node, STATUSES, broken, generic, many, pods, seconds, too_large};
 use pleg::Config;
 use pleg::model::id::{HostId, Owner, PodRef};
 use pleg::out::coverage::LookKind;
@@ -400,8 +400,7 @@ async fn a_list_that_was_slow_and_is_too_large_is_swept_although_the_other_one_h
     let slow = Fault::Slow(seconds(2.5));
     node.sim.fault(Rpc::ListContainers, None, slow);
     node.at(20.0).await;
-    let large = Fault::Fail(CallError::TooLarge("by far".into()));
-    node.sim.fault(Rpc::ListContainers, None, large);
+    node.sim.fault(Rpc::ListContainers, None, too_large());
     node.at(26.0).await;
     node.sim.fault(Rpc::ListPodSandbox, None, Fault::Hang);
     node.sim.lift(Rpc::ListContainers, None);
@@ -424,8 +423,7 @@ async fn a_list_that_was_slow_is_asked_for_although_the_other_one_is_too_large()
         node.at(0.5).await;
         node.sim.fault(slow, None, Fault::Slow(seconds(2.5)));
         node.at(20.0).await;
-        let too_large = Fault::Fail(CallError::TooLarge("by far".into()));
-        node.sim.fault(large, None, too_large);
+        node.sim.fault(large, None, too_large());
         let lists = node.sim.calls_made(slow);
         node.at(30.0).await;
         let made = node.sim.calls_made(slow) - lists;
@@ -444,8 +442,7 @@ async fn a_list_that_was_slow_is_asked_for_although_the_other_one_is_too_large()
 async fn a_list_that_comes_is_taken_in_although_the_other_one_has_failed() {
     let node = Node::watch(three_pods).await;
     node.at(0.5).await;
-    let fails = Fault::Fail(CallError::Refused("Unknown: busy".into()));
-    node.sim.fault(Rpc::ListPodSandbox, None, fails);
+    node.sim.fault(Rpc::ListPodSandbox, None, broken());
     let slow = Fault::Slow(seconds(5.0));
     node.sim.fault(Rpc::ListContainers, None, slow);
     let mut new = vec![];
@@ -766,8 +763,7 @@ async fn a_pid_is_not_told(list: Fault) -> Node {
 
 #[tokio::test(start_paused = true)]
 async fn a_pid_that_is_not_told_holds_up_no_sweep() {
-    let large = CallError::TooLarge("by far".into());
-    for list in [Fault::Hang, Fault::Fail(large)] {
+    for list in [Fault::Hang, too_large()] {
         let node = a_pid_is_not_told(list.clone()).await;
         node.at(2.6).await;
         let now = node.sim.now();

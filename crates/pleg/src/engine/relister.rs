@@ -459,14 +459,10 @@ impl Relister {
             _ => self.period,
         };
         let is_of_a_list = by_itself(&error) && !matches!(self.state, State::AskingVersion);
-        let no_runtime = (!is_of_a_list).then_some(error);
-        if let Some(error) = no_runtime
-            .as_ref()
-            .filter(|_| no_runtime != self.no_runtime)
-        {
+        if !is_of_a_list && self.no_runtime.as_ref() != Some(&error) {
             tracing::debug!("unable to list: {error}");
         }
-        self.no_runtime = no_runtime;
+        self.no_runtime = (!is_of_a_list).then_some(error);
         self.failed_at = Some(now);
         let took = self.asking_took(now);
         self.rest(now + pause, None);
@@ -506,8 +502,9 @@ impl Relister {
                 (CallError::Unavailable(_), Some(age)) if age >= self.standing.overdue_after() => {
                     Lists::Stuck
                 }
-                (CallError::Unavailable(_), _) => Lists::Failed(error.clone()),
-                _ if self.no_runtime.is_some() => Lists::Unserved(error.clone()),
+                _ if self.no_runtime.is_some() && by_itself(error) => {
+                    Lists::Unserved(error.clone())
+                }
                 _ => Lists::Failed(error.clone()),
             }
         } else if self.standing.lacking().any() {

@@ -39,6 +39,11 @@ pub fn broken() -> Fault {
     Fault::Fail(CallError::Refused("Unknown: broken".into()))
 }
 
+/// A list that is larger than a message may be.
+pub fn too_large() -> Fault {
+    Fault::Fail(CallError::TooLarge("by far".into()))
+}
+
 /// `locked`, `a`, `b` and some more, each with `app`.
 pub fn pods(sim: &Sim) {
     for name in ["locked", "a", "b", "c", "d", "e"] {

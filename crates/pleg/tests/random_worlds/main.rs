@@ -34,7 +34,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use fastrand::Rng;
-use node::{Node, seconds};
+use node::{Node, seconds, too_large};
 use odd::{Journey, Odd};
 use past::{Heard, Past};
 use pleg::model::id::{Id, PodUid};
@@ -477,7 +477,7 @@ impl World {
         };
         // A list that merely fails makes everybody wait, as there is nothing to sweep for.
         let fault = match self.rng.u32(0..4) {
-            0 => Fault::Fail(CallError::TooLarge("by far".into())),
+            0 => too_large(),
             1 => Fault::Hang,
             2 => Fault::Slow(seconds(self.rng.f64() * 0.4)),
             _ => Fault::Slow(seconds(self.rng.f64() * 4.0)),

@@ -36,11 +36,11 @@ fn as_cached(status: &PodStatus) -> Pod {
 
 /// How many pods are said to be yet to be inspected.
 fn yet_to_be_inspected(message: &str) -> usize {
-    let pods = message.split("; ").flat_map(|part| part.split(": "));
-    let mut pods = pods.filter_map(|part| part.split_once(" yet to be inspected"));
-    pods.next().map_or(0, |(before, _)| {
-        let number = before.split(' ').next().expect("a split gives something");
-        number.parse().expect("it begins with their number")
+    let said = message.split_once(" yet to be inspected");
+    said.map_or(0, |(before, _)| {
+        let number = before.rsplit(' ').nth(2);
+        let number = number.expect("it reads `2 pods have` or `1 pod has`");
+        number.parse().expect("that begins with a number")
     })
 }
 

@@ -437,6 +437,29 @@ async fn a_list_that_was_slow_is_asked_for_although_the_other_one_is_too_large()
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_list_that_becomes_slow_beside_one_that_fails_is_not_said_to_be_stuck() {
+    for fails in [too_large(), broken()] {
+        let node = Node::watch(three_pods).await;
+        node.at(0.5).await;
+        node.sim.fault(Rpc::ListContainers, None, fails.clone());
+        node.at(5.0).await;
+        let slow = Fault::Slow(seconds(5.0));
+        node.sim.fault(Rpc::ListPodSandbox, None, slow);
+        node.at(100.0).await;
+        let lists = node.sim.calls_made(Rpc::ListPodSandbox);
+        node.told();
+        node.at(200.0).await;
+        let made = node.sim.calls_made(Rpc::ListPodSandbox) - lists;
+        assert!((10..=17).contains(&made), "{fails:?}: {made} in 100 s");
+        let told = node.told();
+        assert!(
+            !told.contains("ListPodSandbox has not"),
+            "{fails:?}: {told}"
+        );
+    }
+}
+
 /// The containers come late in each relist, in which the sandboxes have failed.
 #[tokio::test(start_paused = true)]
 async fn a_list_that_comes_is_taken_in_although_the_other_one_has_failed() {

@@ -5,7 +5,7 @@ mod node;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use node::{LISTS, Node, STATUSES, broken, generic, named, pods, seconds};
+use node::{LISTS, Node, STATUSES, broken, generic, named, pods, seconds, too_large};
 use pleg::model::listed::ContainerState;
 use pleg::out::health::{Blind, HealthState, Reason};
 use pleg::out::status_report::StatusReport;
@@ -550,6 +550,30 @@ async fn a_lost_connection_is_not_hidden_by_a_list_that_is_too_large() {
         assert_eq!(status.blind, neither, "at {at}: {}", status.health.message);
     })
     .await;
+}
+
+/// The list that a sweep asks for was slow each time, so that it is long before it is stuck: only
+/// `Version` shows that the runtime is back.
+#[tokio::test(start_paused = true)]
+async fn a_runtime_that_is_back_is_not_unreachable_although_a_list_that_was_slow_hangs() {
+    for down in [5.0, 5.25, 5.5, 5.75] {
+        let node = Node::watch(pods).await;
+        node.at(2.5).await;
+        let slow = Fault::Slow(seconds(7.0));
+        node.sim.fault(Rpc::ListContainers, None, slow);
+        node.at(62.0).await;
+        node.sim.fault(Rpc::ListPodSandbox, None, too_large());
+        node.at(64.0).await;
+        node.sim.restart(seconds(down));
+        node.pass(4.5).await;
+        for list in LISTS {
+            node.sim.fault(list, None, Fault::Hang);
+        }
+        node.pass(down - 4.5).await;
+        let is_back = |status: &StatusReport| status.health.reason != Reason::RuntimeUnreachable;
+        let after = node.wait(60.0, is_back).await.unwrap();
+        assert!(after < 7.5, "down for {down} s: {after} s");
+    }
 }
 
 #[tokio::test(start_paused = true)]

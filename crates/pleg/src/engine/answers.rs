@@ -68,10 +68,11 @@ impl Engine {
         };
         match (call.purpose, answer) {
             // Nobody else asks while a list hangs, and another runtime may be there since.
-            (Purpose::Heartbeat, Answer::Version(Ok(version)))
-                if self.version.as_ref() != Some(&version) =>
-            {
-                self.note_version(version);
+            (Purpose::Heartbeat, Answer::Version(Ok(version))) => {
+                self.relister.is_reachable();
+                if self.version.as_ref() != Some(&version) {
+                    self.note_version(version);
+                }
             }
             // That it came is all that these are asked for.
             (Purpose::Heartbeat | Purpose::Witness, _) => {}

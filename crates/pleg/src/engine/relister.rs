@@ -345,7 +345,7 @@ impl Relister {
 
     /// There is a connection again, and the next relist may be far away: it waits for the list that a
     /// sweep has asked for.
-    fn is_reachable(&mut self) {
+    pub(crate) fn is_reachable(&mut self) {
         self.no_runtime
             .take_if(|error| matches!(error, CallError::Unavailable(_)));
     }
@@ -459,6 +459,14 @@ impl Relister {
             _ => self.period,
         };
         let is_of_a_list = by_itself(&error) && !matches!(self.state, State::AskingVersion);
+        let pause = match self.standing.slowest().filter(|_| is_of_a_list) {
+            // The other one has come.
+            Some(took) => pause.max(took / SLOW_PAUSE),
+            None => pause,
+        };
+        if is_of_a_list {
+            self.standing.relist_ended();
+        }
         if !is_of_a_list && self.no_runtime.as_ref() != Some(&error) {
             tracing::debug!("unable to list: {error}");
         }
@@ -480,7 +488,7 @@ impl Relister {
                 period.min(self.period.max(took)).max(took / SLOW_PAUSE)
             }
         };
-        self.standing.taken_in();
+        self.standing.relist_ended();
         self.rest(now + pause, Some(listed.begun.instant));
     }
 

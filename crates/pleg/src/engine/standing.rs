@@ -30,7 +30,7 @@ pub(crate) struct Standing {
     times: ListTimes,
 }
 
-/// How the good lists came of the last relists.
+/// How those lists came of the last relists that came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pace {
     /// In time.
@@ -218,8 +218,8 @@ impl Standing {
         by_itself(error) && self.of(list).failed.replace(error.clone()).is_none()
     }
 
-    /// A relist ended well and was taken in.
-    pub(super) fn taken_in(&mut self) {
+    /// A relist has ended, in which a list may have failed by itself.
+    pub(super) fn relist_ended(&mut self) {
         self.pace = match (self.slowest(), self.pace) {
             (None, _) => Pace::Quick,
             (Some(_), Pace::Quick) => Pace::Late,
@@ -227,7 +227,7 @@ impl Standing {
         };
     }
 
-    /// How the lists came of the relists that were taken in.
+    /// How the lists came of the last relists.
     pub(super) fn pace(&self) -> Pace {
         self.pace
     }

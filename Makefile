@@ -10,9 +10,6 @@ CARGO ?= cargo
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):[^#]*## /  make \1\t/' | expand -t 18
 
-# Features depend on what is built together: with one selection, dependencies are built once for these.
-ALIKE = --workspace --exclude bench
-
 .PHONY: demo
 demo: ## Run pods on a real containerd and show what pleg reports
 	@$(CARGO) build --quiet -p pleg-cli -p testbed-driver
@@ -26,17 +23,19 @@ test: ## Everything that proves it: format, lints, unit, scenario and end-to-end
 check: ## Format, lints and links in the documentation of the code
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --all-features -- -D warnings
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --quiet --no-deps --workspace
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --quiet --no-deps --workspace --all-features --lib --bins --examples # as clippy has checked them
 
 .PHONY: unit
 unit: ## Unit and scenario tests, in virtual time and on sockets: no root, no runtime
 	RUST_TEST_THREADS=$$((2 * $$(nproc))) $(CARGO) test --quiet # most of those that take long wait
 
+CONTAINERD = --features e2e/containerd --test containerd
+
 .PHONY: e2e
 e2e: ## End-to-end tests on real containerd: needs root
-	$(CARGO) test --quiet --no-run $(ALIKE) --test cli --test containerd # the command is built for its own tests
-	$(CARGO) test --quiet $(ALIKE) --test containerd -- --test-threads 2 --skip burst::
-	$(CARGO) test --quiet $(ALIKE) --test containerd -- burst:: # its times bear no other test beside it
+	$(CARGO) test --quiet --no-run --test cli $(CONTAINERD) # the command is built for its own tests
+	$(CARGO) test --quiet $(CONTAINERD) -- --test-threads 2 --skip burst::
+	$(CARGO) test --quiet $(CONTAINERD) -- burst:: # its times bear no other test beside it
 
 .PHONY: deny
 deny: ## Bans, licences and sources of dependencies; needs cargo-deny

@@ -7,6 +7,7 @@ use super::memory::Memory;
 use super::pressure::Pressure;
 use super::process::ProcessStatus;
 use super::strace::Strace;
+use super::traceback::Traceback;
 use super::unit::Unit;
 use super::{
     Seen, bus, cgroups, cluster, conditions, counts, disk, event_rows, freezer, io, load, runtime,
@@ -49,6 +50,8 @@ pub(super) enum Form {
     Bus,
     /// `strace`.
     Strace(Strace),
+    /// A Python program that fails.
+    Traceback(Traceback),
     /// Any other command.
     Other,
 }
@@ -138,6 +141,9 @@ impl Form {
         if cluster::begins(text, &words) {
             return Some(Self::Cluster);
         }
+        if let Some(traceback) = Traceback::begins(text) {
+            return Some(Self::Traceback(traceback));
+        }
         if matches!(now, None | Some(Self::Other)) && strace::begins(text) {
             return Some(Self::Strace(Strace::default()));
         }
@@ -167,6 +173,7 @@ impl Form {
             Self::Process(status) => status.read(text, line, seen),
             Self::Bus => bus::read(text, line, seen),
             Self::Strace(strace) => strace.read(text, line, seen),
+            Self::Traceback(traceback) => traceback.read(text, line, seen),
             Self::Other => {}
         }
     }

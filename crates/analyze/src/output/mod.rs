@@ -45,6 +45,7 @@ mod runtime;
 mod starts;
 mod strace;
 mod top_memory;
+mod traceback;
 mod unit;
 
 use causes::finding::Confidence;

@@ -90,6 +90,9 @@ const WAITS: [&str; 6] = [
     "epoll_pwait",
 ];
 
+/// For so long clients wait for an answer of the bus: what is left of 25 seconds.
+const BUS_TIMEOUT: [&str; 5] = ["{24, ", "{25, ", "tv_sec=24,", "tv_sec=25,", ", 25000)"];
+
 /// The system call of a line, and its arguments.
 fn call(text: &str) -> Option<(&str, &str)> {
     let mut rest = text;
@@ -145,7 +148,8 @@ impl Strace {
             let cause = Cause::RuncSeccompPipe;
             seen.proof(Proof::new(cause, Confidence::Medium, line, says));
         }
-        if self.on_the_bus && waits && is_unfinished {
+        let in_vain = arguments.ends_with("= 0 (Timeout)") && has_any(arguments, &BUS_TIMEOUT);
+        if self.on_the_bus && waits && (is_unfinished || in_vain) {
             self.on_the_bus = false;
             let says = "the process waits for a reply on the system bus";
             seen.proof(Proof::new(

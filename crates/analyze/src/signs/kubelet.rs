@@ -101,6 +101,10 @@ pub(super) const SIGNS: &[Sign] = &[
     sign("Is the agent running?", Kubelet, CniPluginHang, Medium)
         .with(&["ilium"])
         .lines(10),
+    // Of a shim that has ended, and nobody has noticed.
+    sign("ttrpc: closed", Kubelet, ShimUnresponsive, Low)
+        .with(&["failed to stop "])
+        .lines(2),
     sign("timed out locking store", Kubelet, CniPluginHang, Medium).lines(2),
     sign(
         "eceived message larger than max",
@@ -108,6 +112,8 @@ pub(super) const SIGNS: &[Sign] = &[
         ListExceedsGrpcLimit,
         Certain,
     )
+    // The end of a line that was cut does not tell whose message that is.
+    .with(&["rpc error: ", "ctr: ", "containers"])
     // What a device plug-in lists, or cAdvisor reads of one container, is no list of the runtime.
     .without(&[
         "listAndWatch",

@@ -240,6 +240,8 @@ pub(super) const SIGNS: &[Sign] = &[
         .with(RUNTIMES_OR_UNNUMBERED)
         .without(NO_THREAD),
     sign(": panic: ", Runtime, RuntimeUnresponsive, Medium).with(RUNTIMES_OR_UNNUMBERED),
+    sign("ctr: failed to dial ", Runtime, RuntimeUnresponsive, Medium)
+        .with(&[".sock\": context deadline exceeded"]),
     // Talos.
     sign(
         "error connecting to CRI: context deadline exceeded",

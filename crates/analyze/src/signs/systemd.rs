@@ -99,6 +99,13 @@ pub(super) const SIGNS: &[Sign] = &[
         "Failed to start session",
     ])
     .lines(3),
+    sign(
+        "Transport endpoint is not connected",
+        Systemd,
+        BusUnavailable,
+        Low,
+    )
+    .with(&["Failed to abandon session scope"]),
     sign("Too many units", Systemd, SystemdOverloaded, High),
     // What systemd tells on its bus is longer than a message may be: it keeps too many units.
     sign(
@@ -108,11 +115,16 @@ pub(super) const SIGNS: &[Sign] = &[
         Medium,
     ),
     sign(
-        "Failed to reload daemon: No buffer space available",
+        "No buffer space available",
         Systemd,
         SystemdOverloaded,
         Medium,
-    ),
+    )
+    .with(&[
+        "Failed to reload daemon",
+        "session scope",
+        "Failed to create session",
+    ]),
     sign(
         "Looping too fast. Throttling execution a little",
         Systemd,

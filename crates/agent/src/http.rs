@@ -19,7 +19,8 @@ use guard::core::Mode;
 use pleg::out::health::HealthState;
 use pleg::out::status_report::StatusReport;
 use serde::Serialize;
-use tokio::sync::Semaphore;
+use tokio::sync::{Mutex, Semaphore};
+use tokio::task::spawn_blocking;
 
 use crate::agent::Agent;
 use crate::doors::{Endless, MAX_CONNECTIONS};
@@ -27,6 +28,10 @@ use crate::told::Told;
 
 /// How many may read `/v1/events` at once; the other connections are for everything else.
 const MAX_EVENT_STREAMS: usize = MAX_CONNECTIONS / 2;
+
+/// Held by the one who makes an answer of all pods, so that many who ask take one processor at most.
+#[derive(Clone, Default)]
+struct MakesPods(Arc<Mutex<()>>);
 
 /// Health and metrics: what may be served to anybody.
 pub fn health_router(agent: Agent) -> Router {
@@ -48,6 +53,7 @@ pub fn router(agent: Agent) -> Router {
         .route("/v1/events", get(events))
         .route("/v1/guard/mode", put(switch_guard))
         .layer(Extension(Arc::new(Semaphore::new(MAX_EVENT_STREAMS))))
+        .layer(Extension(MakesPods::default()))
         .with_state(agent.clone());
     health_router(agent).merge(v1)
 }
@@ -134,10 +140,17 @@ async fn switch_guard(State(agent): State<Agent>, mode: String) -> Answer {
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
-async fn pods(State(agent): State<Agent>) -> Answer {
+async fn pods(State(agent): State<Agent>, Extension(makes): Extension<MakesPods>) -> Answer {
+    let turn = makes.0.lock_owned().await;
     // After a pause of this process the cache is as of before it, until the first turn since.
     report(&agent).await?;
-    Ok(json(&agent.pods()))
+    // Of thousands of pods that takes longer than the event loop may wait.
+    let made = spawn_blocking(move || {
+        let _turn = turn;
+        json(&agent.pods())
+    });
+    made.await
+        .map_err(|error| (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))
 }
 
 /// The Ready condition of a node whose pods this process keeps running.

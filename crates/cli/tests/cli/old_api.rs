@@ -1,7 +1,11 @@
 //! A runtime that has only CRI v1alpha2 is spoken to in that.
 
+use std::thread::sleep;
+use std::time::Duration;
+
 use cri::ApiVersion;
-use pleg::runtime::Rpc;
+use pleg::runtime::{CallError, Rpc};
+use serde_json::json;
 use sim::Fault;
 
 use crate::support::{Agent, FakeRuntime, Pleg};
@@ -75,4 +79,26 @@ fn a_version_that_hangs_hides_nobody_in_either_version() {
         runtime.sim.exit(&name, "app", code);
         is_told(code);
     }
+}
+
+#[test]
+fn a_list_that_is_not_served_does_not_make_everything_else_be_asked_in_another_version() {
+    let runtime = FakeRuntime::with_pods(&[("a", &["x"]), ("b", &["y"])]);
+    let agent = Agent::watching(&runtime.endpoint());
+    agent.wait_healthy();
+    let not_served = CallError::Unimplemented("unknown method".into());
+    let fault = Fault::Fail(not_served);
+    runtime.sim.fault(Rpc::ListContainers, None, fault);
+    agent.wait("/v1/status", |answer| {
+        answer.json()["health"]["reason"] == "ListFails"
+    });
+    runtime.sim.exit("a", "x", 46);
+    for _ in 0..30 {
+        let status = agent.get("/v1/status").json();
+        assert_eq!(status["failing"], json!([]));
+        assert_eq!(status["blind"], json!(["newContainers"]));
+        sleep(Duration::from_millis(100));
+    }
+    let pods = agent.get("/v1/pods").body;
+    assert!(pods.contains("\"exitCode\":46"), "{pods}");
 }

@@ -16,6 +16,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use cri::fields::Malformed;
 use cri::{ApiVersion, Client, lean, v1};
 use futures_util::StreamExt;
 
@@ -114,21 +115,26 @@ impl GrpcRuntime {
         self.speaks_only_v1alpha2.store(is_old, Ordering::Relaxed);
     }
 
-    /// The answer to a list that was asked for in this version. One that is not served is not used
-    /// for the next: a runtime may be another one since, whose `Version` hangs.
-    fn or_other_api<T>(
+    /// Asks for a list. One that is not served, and is in the other version, is asked for in that the
+    /// next time, as all else is: the runtime is another one since, whose `Version` may hang.
+    async fn ask_list<Row>(
         &self,
-        api: ApiVersion,
-        answer: Result<T, CallError>,
-    ) -> Result<T, CallError> {
-        if let Err(CallError::Unimplemented(_)) = &answer
-            && self.asks_for_v1
-        {
-            self.speak(match api {
+        list: &List<Row>,
+        mut each: impl FnMut(&[u8]) -> Result<(), Malformed>,
+    ) -> Result<usize, CallError> {
+        let api = self.api();
+        let answer = list.ask(&self.client, api, &mut each).await;
+        if self.asks_for_v1 && matches!(answer, Err(CallError::Unimplemented(_))) {
+            let other = match api {
                 ApiVersion::V1 => ApiVersion::V1Alpha2,
                 ApiVersion::V1Alpha2 => ApiVersion::V1,
-            });
+            };
+            match list.ask(&self.client, other, each).await {
+                Err(CallError::Unimplemented(_) | CallError::Unavailable(_)) => {}
+                Ok(_) | Err(_) => self.speak(other),
+            }
         }
+        // It fails, so that the runtime is asked who it is.
         answer
     }
 
@@ -181,9 +187,7 @@ impl Runtime for GrpcRuntime {
             reading.item(sandbox, || convert::sandbox_row(&self.names, &sandbox));
             Ok(())
         };
-        let api = self.api();
-        let answer = self.sandboxes.ask(&self.client, api, each).await;
-        let bytes = self.or_other_api(api, answer)?;
+        let bytes = self.ask_list(&self.sandboxes, each).await?;
         Ok(self.sandboxes.keep(reading.end(), bytes))
     }
 
@@ -196,9 +200,7 @@ impl Runtime for GrpcRuntime {
             });
             Ok(())
         };
-        let api = self.api();
-        let answer = self.containers.ask(&self.client, api, each).await;
-        let bytes = self.or_other_api(api, answer)?;
+        let bytes = self.ask_list(&self.containers, each).await?;
         Ok(self.containers.keep(reading.end(), bytes))
     }
 

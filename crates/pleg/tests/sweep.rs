@@ -446,10 +446,10 @@ async fn a_list_that_becomes_slow_beside_one_that_fails_is_not_said_to_be_stuck(
         node.at(5.0).await;
         let slow = Fault::Slow(seconds(5.0));
         node.sim.fault(Rpc::ListPodSandbox, None, slow);
-        node.at(100.0).await;
+        node.at(30.0).await;
         let lists = node.sim.calls_made(Rpc::ListPodSandbox);
         node.told();
-        node.at(200.0).await;
+        node.at(130.0).await;
         let made = node.sim.calls_made(Rpc::ListPodSandbox) - lists;
         assert!((10..=17).contains(&made), "{fails:?}: {made} in 100 s");
         let told = node.told();
@@ -457,6 +457,36 @@ async fn a_list_that_becomes_slow_beside_one_that_fails_is_not_said_to_be_stuck(
             !told.contains("ListPodSandbox has not"),
             "{fails:?}: {told}"
         );
+    }
+}
+
+/// The sweep asks for it while it is removed, and hears that only once that is known.
+#[tokio::test(start_paused = true)]
+async fn a_pod_whose_container_was_removed_beside_a_sweep_is_inspected() {
+    for list in [
+        Fault::Slow(seconds(4.5)),
+        Fault::Slow(seconds(0.3)),
+        broken(),
+    ] {
+        for phase in 0..40 {
+            let node = Node::watch(three_pods).await;
+            node.at(0.5).await;
+            node.sim.fault(Rpc::ListPodSandbox, None, broken());
+            node.sim.fault(Rpc::ListContainers, None, list.clone());
+            let slow = Fault::Slow(seconds(0.2));
+            node.sim.fault(Rpc::ContainerStatus, Some("a/app.0"), slow);
+            node.at(30.0 + f64::from(phase) / 20.0).await;
+            node.sim.world().pod("a").containers.clear();
+            node.pass(0.3).await;
+            node.sim.lift(Rpc::ListContainers, None);
+            node.pass(9.0).await;
+            node.sample(10.0, |at, status| {
+                let message = &status.health.message;
+                let is_seen = status.failing.is_empty() && !message.contains("inspected");
+                assert!(is_seen, "{list:?}, {phase}, at {at}: {message}");
+            })
+            .await;
+        }
     }
 }
 

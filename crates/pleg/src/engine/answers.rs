@@ -136,7 +136,7 @@ impl Engine {
             Answer::Sandbox(Ok(status)) => Answer::Sandbox(self.unless_of_another(asked, status)),
             Answer::Container(Ok(mut status)) => {
                 // Of one id that is listed in two pods, what is so in one is so in both.
-                let lists_it = |pod: &PodRef| self.is_listed_in(pod, &status.id);
+                let lists_it = |pod: &PodRef| self.is_listed(&pod.uid, &status.id);
                 if lists_it(asked) && status.pod.as_ref().is_some_and(lists_it) {
                     status.pod = Some(asked.clone());
                 }
@@ -150,7 +150,7 @@ impl Engine {
     /// of another one: then nobody knows whose it is.
     fn unless_of_another<S: Status>(&self, asked: &PodRef, status: S) -> Result<S, CallError> {
         let other = status.pod().filter(|told| told.uid != asked.uid);
-        let Some(told) = other.filter(|_| self.is_listed_in(asked, status.id())) else {
+        let Some(told) = other.filter(|_| self.is_listed(&asked.uid, status.id())) else {
             return Ok(status);
         };
         let text = format!(
@@ -160,8 +160,9 @@ impl Engine {
         Err(CallError::Malformed(text.into()))
     }
 
-    fn is_listed_in(&self, pod: &PodRef, id: &Id) -> bool {
-        let listed = self.records.listed_as(&pod.uid);
+    /// Whether the pod is known to have this id.
+    fn is_listed(&self, uid: &PodUid, id: &Id) -> bool {
+        let listed = self.records.listed_as(uid);
         listed.is_some_and(|pod| pod.names(id))
     }
 
@@ -376,10 +377,10 @@ impl Engine {
     {
         let known = known_now(answer);
         let key = question.key();
-        // Once may be a mistake: nobody is gone before that was said twice.
-        let is_lost = uid.is_some()
-            && matches!(known, Some(None))
-            && self.sweeper.lost(question, now.instant);
+        // Once may be a mistake: nobody is gone before that was said twice, or known since.
+        let is_listed = matches!((&uid, &key.1), (Some(uid), Some(id)) if self.is_listed(uid, id));
+        let is_lost =
+            is_listed && matches!(known, Some(None)) && self.sweeper.lost(question, now.instant);
         let heard = match known {
             None => Heard::Nothing,
             Some(_) if is_lost => Heard::Lost,

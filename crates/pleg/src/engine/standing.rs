@@ -153,11 +153,25 @@ impl Standing {
 
     /// A sweep was told this list after so long, or sooner, if we did not run meanwhile.
     pub(super) fn came_beside_a_sweep(&mut self, list: List, took: Duration) {
+        if self.other_fails(list) {
+            // Relists are far from each other then, and nothing that hangs makes it late.
+            self.came(list, took);
+            self.relist_ended();
+            return;
+        }
         let late = (took >= self.overdue_after()).then_some(took);
         self.came_untimed(list);
         let list = self.of(list);
-        // What was never late in a relist is not late beside one that is not to be had.
+        // What was never late in a relist is not late beside one that hangs.
         list.late = list.late.and(late);
+    }
+
+    fn other_fails(&self, list: List) -> bool {
+        let fails = self.failed_by_themselves();
+        match list {
+            List::Sandboxes => fails.containers,
+            List::Containers => fails.sandboxes,
+        }
     }
 
     /// These lists are not to be had: what is new is not seen before they come, whatever ends the

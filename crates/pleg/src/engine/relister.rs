@@ -453,19 +453,16 @@ impl Relister {
         ) {
             self.ask_version_again();
         }
-        let pause = match error {
+        let mut pause = match error {
             // Made for nothing each time, at a great cost to the runtime.
             CallError::TooLarge(_) => TOO_LARGE_PAUSE.max(self.period),
             _ => self.period,
         };
         let is_of_a_list = by_itself(&error) && !matches!(self.state, State::AskingVersion);
-        let pause = match self.standing.slowest().filter(|_| is_of_a_list) {
-            // The other one has come.
-            Some(took) => pause.max(took / SLOW_PAUSE),
-            None => pause,
-        };
         if is_of_a_list {
+            // The other one may have come, and late.
             self.standing.relist_ended();
+            pause = pause.max(self.standing.slowest().unwrap_or_default() / SLOW_PAUSE);
         }
         if !is_of_a_list && self.no_runtime.as_ref() != Some(&error) {
             tracing::debug!("unable to list: {error}");

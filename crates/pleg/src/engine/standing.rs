@@ -30,7 +30,7 @@ pub(crate) struct Standing {
     times: ListTimes,
 }
 
-/// How those lists came of the last relists that came.
+/// How the lists came that came: in the last relists, or beside one that fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pace {
     /// In time.

@@ -19,19 +19,15 @@ use guard::core::Mode;
 use pleg::out::health::HealthState;
 use pleg::out::status_report::StatusReport;
 use serde::Serialize;
-use tokio::sync::{Mutex, Semaphore};
-use tokio::task::spawn_blocking;
+use tokio::sync::Semaphore;
 
 use crate::agent::Agent;
 use crate::doors::{Endless, MAX_CONNECTIONS};
+use crate::shared_answer::{Given, SharedAnswer};
 use crate::told::Told;
 
 /// How many may read `/v1/events` at once; the other connections are for everything else.
 const MAX_EVENT_STREAMS: usize = MAX_CONNECTIONS / 2;
-
-/// Held by the one who makes an answer of all pods, so that many who ask take one processor at most.
-#[derive(Clone, Default)]
-struct MakesPods(Arc<Mutex<()>>);
 
 /// Health and metrics: what may be served to anybody.
 pub fn health_router(agent: Agent) -> Router {
@@ -53,7 +49,7 @@ pub fn router(agent: Agent) -> Router {
         .route("/v1/events", get(events))
         .route("/v1/guard/mode", put(switch_guard))
         .layer(Extension(Arc::new(Semaphore::new(MAX_EVENT_STREAMS))))
-        .layer(Extension(MakesPods::default()))
+        .layer(Extension(SharedAnswer::default()))
         .with_state(agent.clone());
     health_router(agent).merge(v1)
 }
@@ -117,7 +113,7 @@ fn exposition(text: prometheus::Result<String>) -> Answer {
 }
 
 async fn status(State(agent): State<Agent>) -> Answer {
-    Ok(json(&report(&agent).await?))
+    Ok(json(json_text(&report(&agent).await?)))
 }
 
 /// The body is the name of the mode.
@@ -140,17 +136,19 @@ async fn switch_guard(State(agent): State<Agent>, mode: String) -> Answer {
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
-async fn pods(State(agent): State<Agent>, Extension(makes): Extension<MakesPods>) -> Answer {
-    let turn = makes.0.lock_owned().await;
-    // After a pause of this process the cache is as of before it, until the first turn since.
-    report(&agent).await?;
-    // Of thousands of pods that takes longer than the event loop may wait.
-    let made = spawn_blocking(move || {
-        let _turn = turn;
-        json(&agent.pods())
-    });
-    made.await
-        .map_err(|error| (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))
+async fn pods(State(agent): State<Agent>, Extension(shared): Extension<SharedAnswer>) -> Answer {
+    let text = match shared.ask().await {
+        Given::Shared(text) => text,
+        Given::Turn(turn) => {
+            // After a pause of this process the cache is as of before it, until the first turn
+            // since.
+            report(&agent).await?;
+            // Of thousands of pods it takes longer to make than the event loop may wait.
+            let made = turn.make(move || json_text(&agent.pods())).await;
+            made.map_err(|error| (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?
+        }
+    };
+    Ok(json(text))
 }
 
 /// The Ready condition of a node whose pods this process keeps running.
@@ -161,12 +159,12 @@ async fn node(State(agent): State<Agent>) -> Answer {
     };
     let ready = shown.ready.borrow().clone();
     let ready = ready.ok_or_else(|| unavailable("the runtime was not looked at yet"))?;
-    Ok(json(&ready))
+    Ok(json(json_text(&ready)))
 }
 
-fn json(value: &impl Serialize) -> Response {
+fn json(text: impl IntoResponse) -> Response {
     let headers = [(header::CONTENT_TYPE, "application/json")];
-    (headers, json_text(value)).into_response()
+    (headers, text).into_response()
 }
 
 /// One JSON object a line, for as long as the client reads.

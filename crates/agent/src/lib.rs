@@ -31,6 +31,7 @@ mod pods;
 mod reports;
 #[cfg(test)]
 mod sample_report;
+mod shared_answer;
 mod static_pods;
 mod supervisor;
 mod told;

@@ -1,0 +1,131 @@
+//! An answer that is long in the making: made by one at a time, and shared by all who wait.
+//!
+//! ```text
+//!   first asks ---- makes ----+
+//!     second asks, waits      +--- makes again: nothing that was known when it asked is missing
+//!       third asks, waits     |      +--- is given the same answer, and so is whoever waits
+//! ```
+
+use std::sync::{Arc, Weak};
+
+use bytes::Bytes;
+use tokio::sync::{Mutex, OwnedMutexGuard};
+use tokio::task::{JoinError, spawn_blocking};
+use tokio::time::Instant;
+
+/// The last answer. It is kept only while somebody is still being sent it.
+#[derive(Clone, Default)]
+pub(crate) struct SharedAnswer(Arc<Mutex<Option<Made>>>);
+
+struct Made {
+    begun: Instant,
+    text: Weak<[u8]>,
+}
+
+/// What somebody who asks is given.
+pub(crate) enum Given {
+    /// An answer whose making began after the question.
+    Shared(Bytes),
+    /// There is none yet: the turn to make it.
+    Turn(Turn),
+}
+
+/// Whoever holds this is the only one who makes an answer.
+pub(crate) struct Turn {
+    last: OwnedMutexGuard<Option<Made>>,
+    begun: Instant,
+}
+
+impl SharedAnswer {
+    /// Waits for whoever makes an answer now.
+    pub(crate) async fn ask(&self) -> Given {
+        let asked = Instant::now();
+        let last = self.0.clone().lock_owned().await;
+        let made_since = last.as_ref().filter(|made| made.begun > asked);
+        match made_since.and_then(|made| made.text.upgrade()) {
+            Some(text) => Given::Shared(Bytes::from_owner(text)),
+            None => Given::Turn(Turn {
+                last,
+                begun: Instant::now(),
+            }),
+        }
+    }
+}
+
+impl Turn {
+    /// Makes the answer on a thread of its own. The turn ends with it, also when nobody waits
+    /// for the answer any more.
+    pub(crate) async fn make(
+        mut self,
+        make: impl FnOnce() -> String + Send + 'static,
+    ) -> Result<Bytes, JoinError> {
+        let made = spawn_blocking(move || {
+            let text: Arc<[u8]> = make().into_bytes().into();
+            *self.last = Some(Made {
+                begun: self.begun,
+                text: Arc::downgrade(&text),
+            });
+            text
+        });
+        Ok(Bytes::from_owner(made.await?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::thread::sleep;
+    use std::time::Duration;
+
+    use futures_util::future::join_all;
+
+    use super::*;
+
+    async fn ask(answer: &SharedAnswer, made: &Arc<AtomicU32>) -> Bytes {
+        let turn = match answer.ask().await {
+            Given::Shared(text) => return text,
+            Given::Turn(turn) => turn,
+        };
+        let made = made.clone();
+        let make = move || {
+            let number = made.fetch_add(1, Ordering::Relaxed) + 1;
+            sleep(Duration::from_millis(20));
+            number.to_string()
+        };
+        turn.make(make).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn all_who_wait_while_one_is_made_share_the_next() {
+        let (answer, made) = (SharedAnswer::default(), Arc::default());
+        let answers = join_all((0..100).map(|_| ask(&answer, &made))).await;
+        assert_eq!(answers[0], "1");
+        assert_eq!(answers[1..], vec!["2"; 99]);
+    }
+
+    #[tokio::test]
+    async fn who_asks_later_is_given_a_new_one_though_the_last_is_still_being_sent() {
+        let (answer, made) = (SharedAnswer::default(), Arc::default());
+        let being_sent = ask(&answer, &made).await;
+        assert_eq!(ask(&answer, &made).await, "2");
+        assert_eq!(being_sent, "1");
+    }
+
+    #[tokio::test]
+    async fn an_answer_is_not_kept_once_it_is_sent() {
+        let (answer, made) = (SharedAnswer::default(), Arc::default());
+        drop(ask(&answer, &made).await);
+        let kept = answer.0.lock().await.as_ref().unwrap().text.upgrade();
+        assert!(kept.is_none());
+    }
+
+    #[tokio::test]
+    async fn only_one_is_made_at_a_time_when_whoever_asked_has_gone() {
+        let (answer, made) = (SharedAnswer::default(), Arc::default());
+        let gone = tokio::time::timeout(Duration::from_millis(1), ask(&answer, &made));
+        assert!(gone.await.is_err());
+        let makes_still = answer.0.clone().try_lock_owned();
+        assert!(makes_still.is_err());
+        assert_eq!(ask(&answer, &made).await, "2");
+    }
+}

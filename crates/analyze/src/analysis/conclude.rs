@@ -139,7 +139,8 @@ fn goroutines_of(
 fn of_signs(told: &mut Told, signs: &Signs) {
     for (index, seen) in std::mem::take(&mut told.signs) {
         let sign = signs.sign(index);
-        if seen.lines < sign.lines {
+        let apart = seen.apart_seconds().zip(sign.apart_seconds);
+        if seen.lines < sign.lines || apart.is_some_and(|(apart, most)| apart > most) {
             continue;
         }
         let waits_itself = sign.cause == Cause::ShimUnresponsive

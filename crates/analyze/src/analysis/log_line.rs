@@ -132,7 +132,7 @@ impl Input {
                 Some(stall) => stall,
                 None => told.signs.entry(index).or_default(),
             };
-            seen.lines += 1;
+            seen.line(time);
             if seen.quotes.len() < MAX_QUOTES {
                 seen.quotes.push(quote(&self.path, self.lines));
                 seen.name(names::in_line(line));

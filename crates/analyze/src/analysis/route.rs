@@ -287,7 +287,7 @@ impl Input {
             return;
         }
         if let Some((_, before)) = before.filter(|(number, _)| number + 1 == self.lines) {
-            let joined = [&before[..], b" ", body].concat();
+            let joined = [before.trim_ascii_end(), b" ", body].concat();
             let found = signs.find(&joined);
             if !found.signs.is_empty() {
                 return self.telling(&joined, &split(&joined), None, &found, told);

@@ -15,7 +15,7 @@ use crate::kernel::KernelStack;
 use crate::metrics::Sample;
 use crate::proof::Proof;
 use crate::ps::Row;
-use crate::series::{Around, Interval};
+use crate::series::{Around, Interval, SECOND};
 use crate::signs::Failure;
 
 /// More is counted and not kept.
@@ -69,6 +69,8 @@ pub(super) struct Failed {
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     pub(super) lines: u64,
+    /// The times of the first and the last line, in nanoseconds, where they have one.
+    times: Option<(i64, i64)>,
     pub(super) quotes: Vec<Quote>,
     pub(super) culprit: Culprit,
     /// Lines name others than the culprit, too.
@@ -141,8 +143,31 @@ impl Told {
 }
 
 impl Seen {
+    /// Counts a line of this time.
+    pub(super) fn line(&mut self, time: Option<i64>) {
+        self.lines += 1;
+        if let Some(time) = time {
+            self.spans((time, time));
+        }
+    }
+
+    fn spans(&mut self, (first, last): (i64, i64)) {
+        let known = self.times.unwrap_or((first, last));
+        self.times = Some((known.0.min(first), known.1.max(last)));
+    }
+
+    /// How far its lines are apart on average, as far as their times are known.
+    pub(super) fn apart_seconds(&self) -> Option<i64> {
+        let (first, last) = self.times?;
+        let gaps = i64::try_from(self.lines).ok()?.checked_sub(1)?;
+        (last - first).checked_div(gaps)?.checked_div(SECOND)
+    }
+
     pub(super) fn absorb(&mut self, other: Self) {
         self.lines += other.lines;
+        if let Some(times) = other.times {
+            self.spans(times);
+        }
         take(&mut self.quotes, other.quotes, MAX_QUOTES);
         self.names_others |= other.names_others;
         self.name(other.culprit);

@@ -60,6 +60,9 @@ const FUNCTIONS: &[(&str, Cause, Confidence)] = &[
     ("smb2_", StorageUnresponsive, Medium),
     ("p9_client_rpc", StorageUnresponsive, High),
     ("autofs_wait", StorageUnresponsive, High),
+    // The one request that an SD card takes at a time.
+    ("__mmc_claim_host", StorageUnresponsive, Medium),
+    ("mmc_wait_", StorageUnresponsive, Medium),
     // The queue of a disk.
     ("blk_mq_get_tag", DiskSaturated, Medium),
     ("rq_qos_wait", DiskSaturated, Medium),

@@ -4,14 +4,15 @@ use super::cgroups::Cgroups;
 use super::io::Io;
 use super::load::Load;
 use super::memory::Memory;
+use super::perf::Perf;
 use super::pressure::Pressure;
 use super::process::ProcessStatus;
 use super::strace::Strace;
 use super::traceback::Traceback;
 use super::unit::Unit;
 use super::{
-    Seen, bus, cgroups, cluster, conditions, counts, disk, event_rows, freezer, io, load, runtime,
-    strace, unit,
+    Seen, bus, cgroups, cluster, conditions, counts, disk, event_rows, freezer, io, load, perf,
+    runtime, strace, unit,
 };
 use crate::kind::Kind;
 
@@ -40,6 +41,8 @@ pub(super) enum Form {
     Cgroups(Cgroups),
     /// `/proc/pressure`.
     Pressure(Pressure),
+    /// `perf top`.
+    Perf(Perf),
     /// The states of the freezer.
     Freezer,
     /// `uniq -c`, of the names of processes.
@@ -48,6 +51,8 @@ pub(super) enum Form {
     Process(ProcessStatus),
     /// `busctl`, `dbus-send`, `dbus-monitor`.
     Bus,
+    /// The same of a user's own bus, which neither the kubelet nor a runtime uses.
+    SessionBus,
     /// `strace`.
     Strace(Strace),
     /// A Python program that fails.
@@ -123,6 +128,13 @@ impl Form {
         if cgroups::begins(&words) {
             return Some(Self::Cgroups(Cgroups::default()));
         }
+        if perf::begins(text) {
+            let perf = match now {
+                Some(Self::Perf(perf)) => perf,
+                _ => Perf::default(),
+            };
+            return Some(Self::Perf(perf));
+        }
         if freezer::begins(text) {
             return Some(Self::Freezer);
         }
@@ -135,7 +147,7 @@ impl Form {
         if runtime::begins(text, &words) {
             return Some(Self::Runtime);
         }
-        if bus::begins(text) {
+        if bus::begins(text) && now != Some(Self::SessionBus) {
             return Some(Self::Bus);
         }
         if cluster::begins(text, &words) {
@@ -166,6 +178,7 @@ impl Form {
             Self::Io(io) => io.read(text, line, seen),
             Self::Cgroups(cgroups) => cgroups.read(text, line, seen),
             Self::Pressure(pressure) => pressure.read(text, line, seen),
+            Self::Perf(perf) => perf.read(text, line, seen),
             Self::Freezer => freezer::read(text, line, seen),
             Self::Counts => counts::read(text, line, seen),
             Self::Disk => disk::read(text, line, seen),
@@ -174,7 +187,7 @@ impl Form {
             Self::Bus => bus::read(text, line, seen),
             Self::Strace(strace) => strace.read(text, line, seen),
             Self::Traceback(traceback) => traceback.read(text, line, seen),
-            Self::Other => {}
+            Self::SessionBus | Self::Other => {}
         }
     }
 }

@@ -37,6 +37,7 @@ mod io;
 mod limits;
 mod load;
 mod memory;
+mod perf;
 mod pressure;
 mod process;
 mod prompt;

@@ -159,6 +159,9 @@ impl Command {
                 Pressure::named(&self.text).map(Form::Pressure)
             }
             "cat" if freezer::prints_events(&self.text) => Some(Form::Freezer),
+            "busctl" | "dbus-send" | "dbus-monitor" if self.is_of_a_session() => {
+                Some(Form::SessionBus)
+            }
             "busctl" | "dbus-send" | "dbus-monitor" => Some(Form::Bus),
             "strace" => Some(Form::Strace(Strace::default())),
             "curl" if self.text.contains("healthz") => Some(Form::Cluster),
@@ -166,6 +169,12 @@ impl Command {
             | "dmesg" | "tail" | "head" | "less" | "grep" | "ps" | "pstree" | "gstack" => None,
             _ => Some(Form::Other),
         }
+    }
+
+    /// It asks on the bus of a user.
+    fn is_of_a_session(&self) -> bool {
+        let words = self.words();
+        words.contains(&"--session") || words.contains(&"--user")
     }
 
     /// A command without its prompt, in a sentence.
@@ -306,7 +315,9 @@ impl Command {
             {
                 Some((Cause::RuntimeUnresponsive, Medium))
             }
-            "busctl" | "dbus-send" => Some((Cause::BusUnavailable, Medium)),
+            "busctl" | "dbus-send" if !self.is_of_a_session() => {
+                Some((Cause::BusUnavailable, Medium))
+            }
             "df" => Some((Cause::StorageUnresponsive, Medium)),
             _ => None,
         }

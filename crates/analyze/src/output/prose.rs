@@ -44,7 +44,8 @@ const MAX_REMARK: usize = 24;
 
 /// Whether it is a remark that the command above it hangs: `(hangs here)`.
 pub(super) fn is_remark(text: &str) -> bool {
-    text.len() <= MAX_REMARK && is_said_to_hang(text) && command(text).is_none()
+    let is_stuck = || text.contains("stuck");
+    text.len() <= MAX_REMARK && (is_said_to_hang(text) || is_stuck()) && command(text).is_none()
 }
 
 /// Takes a remark away that stands behind a command, `docker ps   (no return)`; says whether there was
@@ -147,7 +148,13 @@ mod tests {
 
     #[test]
     fn a_remark_is_short_and_says_that_something_hangs() {
-        for text in ["(hangs here)", "... hangs", "<no response>", "hung"] {
+        for text in [
+            "(hangs here)",
+            "... hangs",
+            "<no response>",
+            "hung",
+            "its stuck...",
+        ] {
             assert!(is_remark(text), "{text}");
         }
         for text in [

@@ -50,6 +50,8 @@ pub struct Sign {
     pub confidence: Confidence,
     /// So many lines are needed before it says anything: some are usual once, at a start.
     pub lines: u64,
+    /// Lines that are further apart than so many seconds, on average, say nothing.
+    pub apart_seconds: Option<i64>,
 }
 
 pub(crate) const fn sign(
@@ -66,6 +68,7 @@ pub(crate) const fn sign(
         cause,
         confidence,
         lines: 1,
+        apart_seconds: None,
     }
 }
 
@@ -82,6 +85,11 @@ impl Sign {
 
     pub(crate) const fn lines(mut self, lines: u64) -> Self {
         self.lines = lines;
+        self
+    }
+
+    pub(crate) const fn apart_seconds(mut self, seconds: i64) -> Self {
+        self.apart_seconds = Some(seconds);
         self
     }
 

@@ -336,6 +336,14 @@ pub(super) const SIGNS: &[Sign] = &[
         BusUnavailable,
         High,
     ),
+    // Of a user who is not the runtime's.
+    sign(
+        "The maximum number of active connections for UID ",
+        Runtime,
+        BusUnavailable,
+        Low,
+    )
+    .without(&[" UID 0 "]),
     // runc has no connection to systemd.
     sign(
         "systemd support for managing cgroups is not available",

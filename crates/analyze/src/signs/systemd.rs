@@ -231,6 +231,33 @@ pub(super) const SIGNS: &[Sign] = &[
         RuntimeUnresponsive,
         Medium,
     ),
+    // node-problem-detector's events; five within 20 minutes are too many by its own rules.
+    sign("Reason:ContainerdStart", Systemd, RepairLoop, Medium)
+        .lines(5)
+        .apart_seconds(5 * 60),
+    sign("Reason:DockerStart", Systemd, RepairLoop, Medium)
+        .lines(5)
+        .apart_seconds(5 * 60),
+    sign("Reason:KubeletStart", Systemd, RepairLoop, Medium)
+        .lines(5)
+        .apart_seconds(5 * 60),
+    // They are not served, or are too slow to prove who they are.
+    sign(
+        "Connection has not authenticated soon enough",
+        Systemd,
+        BusUnavailable,
+        Medium,
+    )
+    .lines(2),
+    // What a stop of the kubelet leaves behind waits in the kernel for the server of a volume.
+    sign(
+        "kubelet.service: Killing process ",
+        Systemd,
+        StorageUnresponsive,
+        Medium,
+    )
+    .with(&["(mount.cifs)", "(mount.nfs)", "(mount.nfs4)", "(umount.nfs"])
+    .lines(3),
     // GKE's monitor, before it kills the kubelet.
     sign("Kubelet is unhealthy!", Systemd, RepairLoop, Medium).lines(2),
     // GKE's monitor, before it kills the daemon: `docker ps` has not returned for a minute.

@@ -98,14 +98,9 @@ impl GrpcRuntime {
             Err(CallError::Unimplemented(why)) => why,
             answer => return Ok((ApiVersion::V1, answer?)),
         };
-        // Lists may have to do without the other answer.
-        self.speak(ApiVersion::V1Alpha2);
         match self.version_in(ApiVersion::V1Alpha2).await {
             // Neither is served: what v1 said is what a person wants to read.
-            Err(CallError::Unimplemented(_)) => {
-                self.speak(ApiVersion::V1);
-                Err(CallError::Unimplemented(why))
-            }
+            Err(CallError::Unimplemented(_)) => Err(CallError::Unimplemented(why)),
             answer => Ok((ApiVersion::V1Alpha2, answer?)),
         }
     }
@@ -129,9 +124,18 @@ impl GrpcRuntime {
                 ApiVersion::V1 => ApiVersion::V1Alpha2,
                 ApiVersion::V1Alpha2 => ApiVersion::V1,
             };
-            match list.ask(&self.client, other, each).await {
-                Err(CallError::Unimplemented(_) | CallError::Unavailable(_)) => {}
-                Ok(_) | Err(_) => self.speak(other),
+            // Whoever refuses, for example a proxy, has not shown that it is served.
+            let is_served = match list.ask(&self.client, other, each).await {
+                Ok(_) | Err(CallError::TooLarge(_) | CallError::Malformed(_)) => true,
+                Err(
+                    CallError::Unavailable(_)
+                    | CallError::NotFound(_)
+                    | CallError::Unimplemented(_)
+                    | CallError::Refused(_),
+                ) => false,
+            };
+            if is_served {
+                self.speak(other);
             }
         }
         // It fails, so that the runtime is asked who it is.

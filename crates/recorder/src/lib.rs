@@ -19,7 +19,9 @@ pub mod fold;
 mod record;
 mod recorder;
 pub mod replay;
+mod silence;
 pub mod store;
 
 pub use record::{Began, Entry, ListTimes, Loss, Lost, Recorded, Status, Told};
 pub use recorder::{BETWEEN_WRITES, Recorder, Written};
+pub use silence::Silence;

@@ -17,6 +17,7 @@ use pleg::out::status_report::StatusReport;
 use pleg::out::told::Record;
 
 use crate::changes::OVERDUE_SECONDS;
+use crate::silence::{Mark, Silence};
 use crate::{Entry, Recorded, Status, Told};
 
 mod pods;
@@ -30,6 +31,8 @@ const AT_ONCE: Duration = Duration::from_millis(200);
 /// A part of the state at a time.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Update {
+    /// Nobody recorded at that time: all else is as it was before.
+    NotRecorded(Silence),
     /// The last status that was recorded.
     Status {
         /// When it was recorded.
@@ -56,12 +59,27 @@ pub struct Recording {
     span: (WallTime, WallTime),
 }
 
+/// The last status or the beginning of the last agent.
+fn last_of_an_agent(known: &[Entry]) -> Option<usize> {
+    let is_of_an_agent =
+        |entry: &Entry| matches!(entry.what, Recorded::Status(_) | Recorded::Began(_));
+    known.iter().rposition(is_of_an_agent)
+}
+
+/// The silence in which a time lies: an agent that has begun breaks it with its first status.
+fn silence_at(known: &[Entry], next: &[Entry], time: WallTime) -> Option<Silence> {
+    let begun = last_of_an_agent(known).filter(|at| matches!(known[*at].what, Recorded::Began(_)));
+    let (last, next) = match begun {
+        Some(began) => (known.get(began.checked_sub(1)?)?, &known[began]),
+        None => (known.last().filter(|last| last.time < time)?, next.first()?),
+    };
+    Silence::between(Mark::from(last), Mark::from(next))
+}
+
 /// The last status of these entries, with the changes of health that were told after it: the next
 /// status is recorded up to a second later, and much later where many change at once.
 fn status_at(known: &[Entry], next: &[Entry], time: WallTime) -> Option<Update> {
-    let is_of_an_agent =
-        |entry: &Entry| matches!(entry.what, Recorded::Status(_) | Recorded::Began(_));
-    let last = known.iter().rposition(is_of_an_agent)?;
+    let last = last_of_an_agent(known)?;
     // Of an agent that has just begun nothing is known, and another's status is of before.
     let Recorded::Status(status) = &known[last].what else {
         return None;
@@ -188,7 +206,13 @@ impl Recording {
     /// The state at a time, with the last events up to a number.
     pub fn at(&self, time: WallTime, events: usize) -> Vec<Update> {
         let known = &self.entries[..self.known(time)];
-        let status = status_at(known, &self.entries[known.len()..], time);
+        let next = &self.entries[known.len()..];
+        let silence = silence_at(known, next, time);
+        let status = match silence {
+            // Nobody says that anything lasted for longer.
+            Some(silence) => status_at(known, &[], silence.since),
+            None => status_at(known, next, time),
+        };
         let told = known.iter().rev().filter_map(|entry| match &entry.what {
             Recorded::Told(told) => Some(Update::Told(told.clone())),
             _ => None,
@@ -196,7 +220,8 @@ impl Recording {
         let mut told: Vec<_> = told.take(events).collect();
         told.reverse();
         let pods = self.pods_at(known);
-        status.into_iter().chain(told).chain(pods).collect()
+        let silence = silence.map(Update::NotRecorded).into_iter();
+        silence.chain(status).chain(told).chain(pods).collect()
     }
 
     /// How many entries there are up to this time.

@@ -15,8 +15,8 @@ use episodes::{Episode, What};
 use pleg::model::wall_time::WallTime;
 use pleg::out::health::{HealthState, Reason};
 use pleg::out::told::Record;
-use times::GoDuration;
 
+use crate::silence::{Mark, Silence};
 use crate::{Entry, Recorded};
 
 mod event;
@@ -27,9 +27,6 @@ mod status;
 use event::Told;
 use found::Found;
 use lasting::{Key, Lasting};
-
-/// An agent records a status every minute. After a longer silence it did not run.
-const SILENCE: Duration = Duration::from_secs(150);
 
 /// What queues and threads make of the order of entries is less.
 const STEP: Duration = Duration::from_secs(5);
@@ -49,7 +46,8 @@ pub struct Fold {
     found: Found,
     lasting: Lasting,
     told: Told,
-    last: Option<Last>,
+    /// The entry before.
+    last: Option<Mark>,
     set_back: Duration,
     first: Option<WallTime>,
     /// The time of its last status.
@@ -58,24 +56,17 @@ pub struct Fold {
     began: Option<WallTime>,
 }
 
-/// The entry before.
-#[derive(Clone, Copy, Debug)]
-struct Last {
-    time: WallTime,
-    /// Whether it was the regular end of an agent.
-    is_end: bool,
-}
-
 impl Fold {
     /// Takes in the next entry.
     pub fn take(&mut self, entry: Entry) {
+        let mark = Mark::from(&entry);
         let Entry { time, what } = entry;
-        let is_end = what == Recorded::Ended;
         self.first = self.first.or(Some(time));
-        let begins = matches!(what, Recorded::Began(_));
-        if let Some(last) = self.last {
+        if let Some(last) = self.last.replace(mark) {
             self.set_back = self.set_back.max(last.time.since(time));
-            self.not_recorded(last, time, begins);
+            if let Some(silence) = Silence::between(last, mark) {
+                self.not_recorded(silence);
+            }
         }
         match what {
             Recorded::Began(_) => {
@@ -144,7 +135,6 @@ impl Fold {
                 self.found.add(gap);
             }
         }
-        self.last = Some(Last { time, is_end });
     }
 
     /// The time of the first entry.
@@ -171,20 +161,10 @@ impl Fold {
         self.found.sorted()
     }
 
-    fn not_recorded(&mut self, last: Last, time: WallTime, begins: bool) {
-        let silence = time.since(last.time);
-        if !begins && silence < SILENCE {
-            return;
-        }
-        self.lasting.leave_open(last.time, &mut self.found);
-        let why = match (begins, last.is_end) {
-            (true, true) => "the agent was stopped",
-            (true, false) => "the agent was killed, or the node was down",
-            (false, _) => "the agent did not run, its clock was set, or the entries are lost",
-        };
-        let silence = GoDuration(Duration::from_secs(silence.as_secs()));
-        let reason = format!("nothing was recorded for {silence}: {why}");
-        let gap = Episode::new(last.time, Some(time), What::NotRecorded, reason);
+    fn not_recorded(&mut self, silence: Silence) {
+        let Silence { since, until, .. } = silence;
+        self.lasting.leave_open(since, &mut self.found);
+        let gap = Episode::new(since, Some(until), What::NotRecorded, silence.to_string());
         self.found.add(gap);
     }
 }

@@ -167,6 +167,68 @@ fn a_call_that_was_overdue_grows_older_until_a_status_says_otherwise() {
     assert!(calls(130).is_empty());
 }
 
+fn began(seconds: u64) -> Entry {
+    let entry = json!({"time": time(seconds).to_string(), "what": {"began":
+        {"version": "1", "endpoint": "unix:///run/x.sock", "guard": false}}});
+    serde_json::from_value(entry).unwrap()
+}
+
+fn ended(seconds: u64) -> Entry {
+    Entry {
+        time: time(seconds),
+        what: Recorded::Ended,
+    }
+}
+
+/// The silence at a time, since when and why, and the age of the call that hangs.
+fn silence(recording: &Recording, seconds: u64) -> (Option<(u64, String)>, Option<f64>) {
+    let updates = recording.at(time(seconds), EVENTS);
+    let silence = updates.iter().find_map(|update| match update {
+        Update::NotRecorded(silence) => {
+            let since = (0..seconds).find(|second| time(*second) == silence.since);
+            Some((since.unwrap(), silence.to_string()))
+        }
+        _ => None,
+    });
+    let age = updates.iter().find_map(|update| match update {
+        Update::Status { report, .. } => Some(report.stuck[0].since_seconds),
+        _ => None,
+    });
+    (silence, age)
+}
+
+#[test]
+fn nothing_goes_on_while_no_agent_records() {
+    let because = |why: &str, since, lasted: &str| {
+        let text = format!("nothing was recorded for {lasted}: {why}");
+        Some((since, text))
+    };
+    let stuck = || status(100, "Degraded", 1);
+    let stopped = vec![stuck(), ended(110), began(310), status(312, "Degraded", 1)];
+    let stopped = Recording::new(stopped).unwrap();
+    let reason = because("the agent was stopped", 110, "3m20s");
+    assert_eq!(silence(&stopped, 109), (None, Some(14.0)));
+    assert_eq!(silence(&stopped, 110), (None, Some(15.0)));
+    assert_eq!(silence(&stopped, 111), (reason.clone(), Some(15.0)));
+    assert_eq!(silence(&stopped, 309), (reason.clone(), Some(15.0)));
+    // Of the next agent nothing is known until its first status.
+    assert_eq!(silence(&stopped, 311), (reason, None));
+    assert_eq!(silence(&stopped, 312), (None, Some(5.0)));
+
+    let killed = Recording::new(vec![stuck(), death(105), began(125)]).unwrap();
+    let reason = because("the agent was killed, or the node was down", 105, "20s");
+    assert_eq!(silence(&killed, 124), (reason, Some(10.0)));
+
+    let silent = vec![stuck(), status(700, "Degraded", 1), death(710)];
+    let silent = Recording::new(silent).unwrap();
+    let why = "the agent did not run, its clock was set, or the entries are lost";
+    assert_eq!(
+        silence(&silent, 400),
+        (because(why, 100, "10m0s"), Some(5.0))
+    );
+    assert_eq!(silence(&silent, 705), (None, Some(10.0)));
+}
+
 #[test]
 fn a_change_of_health_counts_before_the_status_that_shows_it_is_recorded() {
     let told = |seconds, state: &str, reason: &str, stuck| {

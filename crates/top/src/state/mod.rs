@@ -133,14 +133,13 @@ impl State {
 
     /// Since when what is shown is not current; `None` while it is.
     pub fn stale_since(&self) -> Option<WallTime> {
-        if self.position.is_some() {
-            return None;
-        }
         let taken = self.node.status.as_ref().map(|status| status.at);
-        match &self.node.source {
+        match (&self.node.source, self.position) {
+            (Source::Disconnected { since, .. }, Some(_)) => Some(*since),
             // That the last answer was the last one is noticed later.
-            Source::Disconnected { since, .. } => Some(taken.unwrap_or(*since)),
-            _ => taken.filter(|at| self.now.since(*at).as_secs() >= STALE_SECONDS),
+            (Source::Disconnected { since, .. }, None) => Some(taken.unwrap_or(*since)),
+            (_, Some(_)) => None,
+            (_, None) => taken.filter(|at| self.now.since(*at).as_secs() >= STALE_SECONDS),
         }
     }
 

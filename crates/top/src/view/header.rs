@@ -133,12 +133,12 @@ fn source(state: &State, columns: usize, theme: &Theme) -> Line<'static> {
         )
     };
     let (text, style) = match (&state.node.source, state.stale_since(), state.position) {
-        (_, _, Some(_)) => (recorded(state), Style::new()),
-        (Source::Disconnected { why, .. }, Some(away), None) => {
+        (Source::Disconnected { why, .. }, Some(away), _) => {
             let why = escape::sentence(why);
             let text = format!("NOT CURRENT since {}: {why}", since(away));
             (text, theme.banner())
         }
+        (_, _, Some(_)) => (recorded(state), Style::new()),
         (_, Some(taken), None) => {
             let text = format!("NOT CURRENT: the last status is of {}", since(taken));
             (text, theme.banner())
@@ -227,11 +227,7 @@ fn kubelet(
     let left = left.map(|left| {
         let left = Duration::try_from_secs_f64(left).unwrap_or_default();
         // Nothing counts down once nobody says that it does.
-        let passed = match state.stale_since() {
-            Some(_) => Duration::ZERO,
-            None => state.now.since(taken),
-        };
-        left.saturating_sub(passed)
+        left.saturating_sub(state.known_until().since(taken))
     });
     let (word, style) = match (view.ready, left) {
         (false, _) => ("NotReady".to_owned(), theme.bad()),

@@ -148,6 +148,26 @@ fn it_says_how_old_the_parts_are_that_make_what_is_shown() {
 }
 
 #[test]
+fn while_nothing_was_recorded_it_says_so_and_nothing_goes_on() {
+    let mut entries = recording().0;
+    entries.truncate(4);
+    let why = "nothing was recorded for 10m0s: the agent was stopped".to_owned();
+    let since = at(50.0);
+    let silent = Update::Source(top::update::Source::Disconnected { since, why });
+    entries.push((at(51.0), silent));
+    entries.push((at(650.0), status(650.0, json!({}))));
+    let mut replayed = Replayed::of(InMemory(entries));
+    for _ in 0..3 {
+        replayed.press("j");
+    }
+    let banner = replayed.screen.line("NOT CURRENT");
+    let said = "since 03:04:55 (1s ago): nothing was recorded for 10m0s: ";
+    assert!(banner.contains(said), "{banner}");
+    let health = replayed.screen.line("Health");
+    assert!(health.contains("Degraded for 40s"), "{health}");
+}
+
+#[test]
 fn events_of_a_recording_of_several_days_carry_the_date() {
     let mut entries = recording().0;
     let line = |entries: &[(WallTime, Update)]| {

@@ -10,7 +10,7 @@ use recorder::store::{Range, is_history};
 use recorder::{Entry, replay};
 use top::recording::Recording;
 use top::state::events::MAX_ENTRIES;
-use top::update::Update;
+use top::update::{Source, Update};
 
 use crate::text::printable;
 
@@ -84,6 +84,10 @@ impl Recording for Recorded {
     fn at(&self, time: WallTime) -> Vec<Update> {
         let parts = self.recording.at(time, MAX_ENTRIES).into_iter();
         let parts = parts.map(|part| match part {
+            replay::Update::NotRecorded(silence) => Update::Source(Source::Disconnected {
+                since: silence.since,
+                why: silence.to_string(),
+            }),
             replay::Update::Status { taken, report } => Update::Status { taken, report },
             replay::Update::Told(told) => Update::Recorded {
                 record: told.record,

@@ -207,8 +207,16 @@ fn of_kernel(told: &mut Told) {
             ..stack.clone()
         };
         // Whoever waits beside a processor that makes no progress may wait for that.
-        let tells = !(is_locked_up && stack.functions.is_empty() && !stack.is_running);
+        let may_wait_for_it = is_locked_up && !stack.is_running;
+        let tells = !(may_wait_for_it && stack.functions.is_empty());
         let proof = kernel::proof(&stack).filter(|_| tells);
+        let proof = proof.map(|proof| match may_wait_for_it {
+            true => Proof {
+                confidence: proof.confidence.min(Confidence::Medium),
+                ..proof
+            },
+            false => proof,
+        });
         let proof = proof
             .or_else(|| kernel::known_fault(&stack))
             .or_else(|| kernel::held_up(&stack));

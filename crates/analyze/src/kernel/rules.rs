@@ -40,6 +40,7 @@ const FUNCTIONS: &[(&str, Cause, Confidence)] = &[
     ("txg_wait_", StorageUnresponsive, High),
     ("zil_commit", StorageUnresponsive, High),
     ("zpl_", StorageUnresponsive, Medium),
+    ("zfs_", StorageUnresponsive, Medium),
     // A mount or an unmount of the same file system is under way.
     ("grab_super", StorageUnresponsive, Medium),
     ("gfs2_", StorageUnresponsive, Medium),
@@ -246,9 +247,11 @@ pub fn known_fault(stack: &KernelStack) -> Option<Proof> {
     Some(proof)
 }
 
-/// For a task that has been blocked for long by a lock of the kernel itself.
+/// For a task that has been blocked for long by a lock of the kernel itself, or of which the head of
+/// its stack, which tells that, was cut off.
 pub fn held_up(stack: &KernelStack) -> Option<Proof> {
-    let function = kernel_lock(stack).filter(|_| stack.blocked_seconds.is_some())?;
+    let may_be_hung = stack.blocked_seconds.is_some() || stack.process.is_none();
+    let function = kernel_lock(stack).filter(|_| may_be_hung)?;
     let mut proof = of(stack, KernelRegression, Low, function);
     proof.says += ", for the kernel itself: a CPU without progress or a fault of the kernel holds \
                    it up";
@@ -300,11 +303,17 @@ fn of_locked_up(stack: &KernelStack, seconds: u64) -> Option<Proof> {
     let who = stack.who().unwrap_or_else(|| "a task".to_owned());
     let long = format!("a processor has made no progress for {seconds} s in {who}");
     let proof = |cause, confidence, says| Some(Proof::new(cause, confidence, stack.line, says));
+    let no_host_pauses = seconds >= NO_HOST_PAUSES_SECONDS;
+    let confidence = if no_host_pauses { High } else { Medium };
     let mut functions = stack.instruction.iter().chain(&stack.functions);
     match functions.next() {
         Some(function) if function.starts_with("smp_call_function") => None,
-        Some(function) => proof(KernelRegression, Medium, format!("{long}, in {function}")),
-        None if seconds >= NO_HOST_PAUSES_SECONDS => proof(KernelRegression, Medium, long),
+        Some(function) => proof(
+            KernelRegression,
+            confidence,
+            format!("{long}, in {function}"),
+        ),
+        None if no_host_pauses => proof(KernelRegression, confidence, long),
         None => {
             let says = format!("{long}: the kernel is busy, or its host does not let it run");
             proof(CpuStarved, Low, says)

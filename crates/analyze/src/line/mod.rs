@@ -35,7 +35,7 @@ pub fn bare(line: &[u8]) -> &[u8] {
         match first {
             0 => line = rest,
             0xef if line.starts_with(b"\xef\xbb\xbf") => line = &line[3..],
-            b'>' if rest.first() == Some(&b' ') => line = &rest[1..],
+            b'>' if matches!(rest.first(), Some(b' ' | b'>')) => line = &rest[1..],
             _ => break,
         }
     }

@@ -47,7 +47,9 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
     let (Ok(used), Some(mount), Some(device)) = (used, words.get(at + 1), words.first()) else {
         return;
     };
-    let is_image = ALWAYS_FULL.iter().any(|name| device.starts_with(name))
+    // The root of a node that is itself a container has room where its disk has.
+    let is_root = device.starts_with("overlay") && *mount == "/";
+    let is_image = ALWAYS_FULL.iter().any(|name| device.starts_with(name)) && !is_root
         || mount.starts_with("/snap")
         // The verified image of Bottlerocket.
         || *mount == "/" && used == 100 && device.starts_with("/dev/dm-");

@@ -64,6 +64,12 @@ pub(super) const SIGNS: &[Sign] = &[
         Medium,
     ),
     sign("detected stalls on CPUs", Kernel, KernelRegression, Medium),
+    sign(
+        "detected expedited stalls on CPUs",
+        Kernel,
+        KernelRegression,
+        Medium,
+    ),
     // The kernel waits for a thread of its own that gets no CPU: a guest whose host gives it none,
     // or threads of real-time priority.
     sign(" kthread starved for ", Kernel, CpuStarved, High),

@@ -75,8 +75,8 @@ pub(super) const SIGNS: &[Sign] = &[
         ListExceedsGrpcLimit,
         Certain,
     )
-    // etcd's limit.
-    .without(&["2097152)"]),
+    // The limits of etcd, and of a program that has set none.
+    .without(&["2097152)", "2147483647)"]),
     sign(
         "message after decompression larger than max",
         Kubelet,

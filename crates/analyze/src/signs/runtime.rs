@@ -11,6 +11,7 @@ use crate::kind::Writer::Runtime;
 const NO_DISK: &[&str] = &[
     "/sys/fs/cgroup",
     "inotify",
+    "failed to watch file",
     "allocating lock for new",
     "caused: no space left",
     // A control group cannot be made.
@@ -150,7 +151,23 @@ pub(super) const SIGNS: &[Sign] = &[
         .without(&["inotify_init: too many"]),
     sign("inotify_add_watch", Runtime, FdOrInotifyExhausted, High)
         .with(&["no space left on device"]),
+    // The words of `kubectl logs --follow`, for want of an inotify watch.
+    sign("failed to watch file", Runtime, FdOrInotifyExhausted, High)
+        .with(&["no space left on device"]),
     sign("inotify watch limit", Runtime, FdOrInotifyExhausted, Medium),
+    // kubeadm's and crictl's words.
+    sign(
+        "API is not implemented for endpoint",
+        Runtime,
+        RuntimeUnresponsive,
+        Medium,
+    ),
+    sign(
+        "unknown service runtime.v1alpha2.ImageService",
+        Runtime,
+        RuntimeUnresponsive,
+        Medium,
+    ),
     sign(
         "failed to load plugin io.containerd.grpc.v1.cri",
         Runtime,

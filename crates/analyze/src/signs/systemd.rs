@@ -298,6 +298,9 @@ pub(super) const SIGNS: &[Sign] = &[
         High,
     )
     .with(&["No space left on device"]),
+    // Git's words.
+    sign("cannot fork() for ", Systemd, PidsExhausted, Medium)
+        .with(&["Resource temporarily unavailable"]),
     sign(
         "Failed to fork: Resource temporarily unavailable",
         Systemd,

@@ -21,7 +21,7 @@ const ANY: Rule = Rule {
     says: "",
 };
 
-pub(super) const RULES: [Rule; 45] = [
+pub(super) const RULES: [Rule; 46] = [
     Rule {
         calls: &["pleg.(*GenericPLEG).relist", "pleg.(*GenericPLEG).Relist"],
         waits: &[Send],
@@ -298,6 +298,15 @@ pub(super) const RULES: [Rule; 45] = [
         cause: Cause::ShimUnresponsive,
         confidence: High,
         says: "a call waits for its turn on the connection to a shim that does not read",
+        ..ANY
+    },
+    Rule {
+        calls: &["reaper.(*subscriber).do"],
+        waits: &[Lock],
+        minutes: 1,
+        cause: Cause::ShimUnresponsive,
+        confidence: High,
+        says: "a shim cannot report the end of a process: the end before was not taken in",
         ..ANY
     },
     Rule {

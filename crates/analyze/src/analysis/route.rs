@@ -40,6 +40,10 @@ impl Input {
     fn line(&mut self, raw: &[u8], cut: bool, signs: &Signs, told: &mut Told) {
         self.lines += 1;
         self.first = self.first.or(self.last);
+        // Most lines of a dump, which nothing has been put around.
+        if !cut && self.stacks.seen_header() && self.line_of_dump(raw, told) {
+            return;
+        }
         let plain = match memchr::memchr(ESCAPE, raw) {
             Some(_) => Cow::Owned(without_colours(raw)),
             None => Cow::Borrowed(raw),
@@ -93,7 +97,7 @@ impl Input {
             return true;
         }
         match std::str::from_utf8(line) {
-            Ok(text) if line.starts_with(b"goroutine ") && Header::begins(text) => {
+            Ok(text) if line.starts_with(b"goroutine ") && Header::begins_plainly(text) => {
                 self.read_last_alike();
                 self.alikes.forget();
                 self.stacks.line(text, self.lines, "");

@@ -29,14 +29,17 @@ impl Call {
         let first = &inside[..end.unwrap_or(inside.len())];
         let call = Self {
             function: shortened(function).to_owned(),
-            first: address(first.trim()),
+            first: address(first.trim_ascii()),
         };
         Some((call, rest))
     }
 
-    /// Parses a line that is a call and can be nothing else: it contains no prefix, link or entity.
+    /// Parses a line that is a call and can be nothing else: it contains no prefix, link, entity or
+    /// colour.
     pub fn of_frame(line: &[u8]) -> Option<Self> {
-        let is_odd = |byte: &u8| !byte.is_ascii() || matches!(byte, b':' | b'&' | b'`');
+        let is_odd = |byte: &u8| {
+            !byte.is_ascii() || byte.is_ascii_control() || matches!(byte, b':' | b'&' | b'`')
+        };
         // Without a branch per byte, the compiler can vectorise the loop.
         if line.iter().fold(false, |odd, byte| odd | is_odd(byte)) {
             return None;
@@ -102,36 +105,29 @@ fn is_function(name: &str) -> bool {
     let bytes = name.as_bytes();
     let known =
         memchr::memchr(b'.', bytes).is_some() || matches!(name, "panic" | "main" | "_cgoexp");
-    let is_address = || memchr::memchr(b':', bytes).is_some() && name.contains("://");
+    let is_address = || name.contains("://");
     known
-        && name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && matches!(bytes.first(), Some(b'a'..=b'z' | b'A'..=b'Z' | b'_'))
         && is_plain(name)
-        && !is_address()
+        && !(bytes.contains(&b':') && is_address())
 }
 
 /// Whether all characters may occur in a function name. Nearly all names are ASCII.
 fn is_plain(name: &str) -> bool {
     let other = |c: char| !c.is_ascii() && (c.is_alphanumeric() || c == '·');
-    let plain = |c: char| other(c) || u8::try_from(c).is_ok_and(|byte| PLAIN[usize::from(byte)]);
-    name.bytes().all(|byte| PLAIN[usize::from(byte)]) || name.chars().all(plain)
+    let plain = |c: char| other(c) || u8::try_from(c).is_ok_and(is_of_names);
+    // Without a branch per byte, the compiler can vectorise the loop.
+    name.bytes().fold(true, |all, byte| all & is_of_names(byte)) || name.chars().all(plain)
 }
 
-/// The ASCII bytes that function names consist of.
-const PLAIN: [bool; 256] = {
-    let signs = b"._-/*()[]%~@+,:$";
-    let mut plain = [false; 256];
-    let mut byte = 0;
-    while byte < 128 {
-        plain[byte] = (byte as u8).is_ascii_alphanumeric();
-        byte += 1;
-    }
-    let mut at = 0;
-    while at < signs.len() {
-        plain[signs[at] as usize] = true;
-        at += 1;
-    }
-    plain
-};
+/// Whether function names have this ASCII byte.
+fn is_of_names(byte: u8) -> bool {
+    matches!(
+        byte,
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'$' | b'%' | b'(' ..= b'/' | b':' | b'@' | b'[' | b']'
+            | b'_' | b'~'
+    )
+}
 
 /// What the runtime prints for an argument.
 fn is_argument(word: &str) -> bool {

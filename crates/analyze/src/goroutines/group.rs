@@ -1,10 +1,12 @@
 //! Groups goroutines with the same state and the same functions.
 
 use std::collections::{BTreeMap, HashMap};
-use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+use std::hash::{BuildHasher, Hash, Hasher};
+
+use foldhash::fast::RandomState;
 
 use super::call::{is_library, receiver_type};
-use super::waits::lock_address;
+use super::waits::LockCalls;
 use super::{Call, Program, ShownGroup, Stack, Wait, idle};
 
 /// Where a group was first seen.
@@ -29,6 +31,7 @@ pub struct Group {
     pub max_minutes: Option<u64>,
     /// Addresses of locks, and the number of goroutines that wait for each.
     pub locks: BTreeMap<u64, u64>,
+    lock_calls: LockCalls,
     /// What they wait for.
     pub wait: Wait,
     /// Whether they wait as in a healthy process.
@@ -43,7 +46,7 @@ pub struct Group {
 #[derive(Debug, Default)]
 pub struct Groups {
     /// Groups by a hash of what all their stacks have in common.
-    index: HashMap<u64, Vec<usize>>,
+    index: HashMap<u64, Vec<usize>, RandomState>,
     hashes: RandomState,
     groups: Vec<Group>,
     bytes: usize,
@@ -154,6 +157,7 @@ impl Group {
             min_minutes: None,
             max_minutes: None,
             locks: BTreeMap::new(),
+            lock_calls: LockCalls::of(&stack.calls),
             wait: Wait::of(state, &stack.calls),
             idle: idle::is_idle(state, &stack.calls, created_by),
             program: Program::of(&stack.calls, created_by)
@@ -168,7 +172,7 @@ impl Group {
 
     fn add(&mut self, stack: Stack) {
         if self.wait == Wait::Lock
-            && let Some(address) = lock_address(&stack.calls)
+            && let Some(address) = self.lock_calls.address(&stack.calls)
         {
             self.waits_for(address, stack.count);
         }

@@ -42,6 +42,14 @@ impl Header {
     pub fn begins(text: &str) -> bool {
         parts(text).is_some()
     }
+
+    /// Whether it is a header that nothing has been put around, and that nothing stands behind.
+    pub fn begins_plainly(text: &str) -> bool {
+        let is_plain = |byte: u8| matches!(byte, b' '..=b'~') && !matches!(byte, b'&' | b'`');
+        // Without a branch per byte, the compiler can vectorise the loop.
+        let all_plain = || text.bytes().fold(true, |all, byte| all & is_plain(byte));
+        text.ends_with("]:") && all_plain() && Self::begins(text)
+    }
 }
 
 /// The number, the text in brackets, and the rest.

@@ -34,6 +34,9 @@ enum Last {
 /// Go prints at most a hundred frames.
 const MAX_CALLS: usize = 128;
 
+/// Most stacks have no more.
+const USUAL_CALLS: usize = 16;
+
 /// How a line was classified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Took {
@@ -184,6 +187,7 @@ impl StackReader {
             minutes: header.minutes,
             locked_to_thread: header.locked_to_thread,
             crashed: std::mem::take(&mut self.crashed),
+            calls: Vec::with_capacity(USUAL_CALLS),
             ident: ident.to_owned(),
             line: number,
             ..Stack::default()

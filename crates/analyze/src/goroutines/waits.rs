@@ -168,14 +168,24 @@ fn is_lock(state: &str, calls: &[Call]) -> bool {
     waits && (named || state == "semacquire")
 }
 
-/// The address of the lock that the goroutine waits for.
-pub fn lock_address(calls: &[Call]) -> Option<u64> {
-    let told = calls.iter().take(8).filter_map(|call| {
-        let address = call.first?;
-        Some((directness(&call.function)?, address))
-    });
-    let (_, address) = told.min_by_key(|(directness, _)| *directness)?;
-    Some(address)
+/// The calls whose first argument may be the lock, the most direct first. They are the same for all
+/// goroutines with the same functions.
+#[derive(Clone, Debug)]
+pub(super) struct LockCalls(Vec<usize>);
+
+impl LockCalls {
+    pub(super) fn of(calls: &[Call]) -> Self {
+        let direct = calls.iter().take(8).enumerate();
+        let direct = direct.filter_map(|(at, call)| Some((directness(&call.function)?, at)));
+        let mut direct: Vec<_> = direct.collect();
+        direct.sort_unstable();
+        Self(direct.into_iter().map(|(_, at)| at).collect())
+    }
+
+    /// The address of the lock that a goroutine with these calls waits for.
+    pub(super) fn address(&self, calls: &[Call]) -> Option<u64> {
+        self.0.iter().find_map(|at| calls.get(*at)?.first)
+    }
 }
 
 /// How directly the function's first argument identifies the lock; `None` if it does not.

@@ -3,8 +3,6 @@
 //! They speak for none of the causes. Where nothing else does either, they are what keeps the
 //! answer from being that nothing is wrong.
 
-use crate::line::has;
-
 /// A text that tells of a failure without its cause.
 #[derive(Clone, Copy, Debug)]
 pub struct Failure {
@@ -460,10 +458,5 @@ impl Failure {
             }
             _ => 1,
         }
-    }
-
-    pub(super) fn holds(&self, line: &[u8]) -> bool {
-        (self.with.is_empty() || self.with.iter().any(|text| has(line, text)))
-            && !self.without.iter().any(|text| has(line, text))
     }
 }

@@ -11,6 +11,7 @@
 //! assert_eq!(causes, [Cause::FdOrInotifyExhausted]);
 //! ```
 
+mod beside;
 mod failures;
 mod kernel;
 mod kubelet;
@@ -24,7 +25,7 @@ use causes::Cause;
 use causes::finding::Confidence;
 
 use crate::kind::Writer;
-use crate::line::has;
+use beside::Beside;
 use search::Search;
 use starts_and_stops::STARTS_AND_STOPS;
 
@@ -91,11 +92,6 @@ impl Sign {
     pub(crate) const fn apart_seconds(mut self, seconds: i64) -> Self {
         self.apart_seconds = Some(seconds);
         self
-    }
-
-    fn holds(&self, line: &[u8]) -> bool {
-        (self.with.is_empty() || self.with.iter().any(|text| has(line, text)))
-            && !self.without.iter().any(|text| has(line, text))
     }
 }
 
@@ -252,8 +248,8 @@ impl Found {
         self.signs.is_empty() && self.interests == 0
     }
 
-    fn failed(&mut self, failure: &'static Failure, line: &[u8]) {
-        if self.failure.is_none() && failure.holds(line) {
+    fn failed(&mut self, (failure, beside): &(&'static Failure, Beside), line: &[u8]) {
+        if self.failure.is_none() && beside.holds(line) {
             self.failure = Some(failure);
             self.interests |= Interest::Failure.bit();
         }
@@ -268,8 +264,8 @@ impl Found {
 /// All signs, and the search for them.
 #[derive(Debug)]
 pub struct Signs {
-    table: Vec<Sign>,
-    failures: Vec<&'static Failure>,
+    table: Vec<(Sign, Beside)>,
+    failures: Vec<(&'static Failure, Beside)>,
     search: Search,
 }
 
@@ -282,13 +278,18 @@ impl Signs {
             systemd::SIGNS,
             kernel::SIGNS,
         ];
-        let table: Vec<Sign> = tables.into_iter().flatten().copied().collect();
+        let table = tables.into_iter().flatten();
+        let table = table.map(|sign| (*sign, Beside::new(sign.with, sign.without)));
+        let table: Vec<_> = table.collect();
         assert!(table.len() <= 512, "a search has a bit for each sign");
-        let texts = table.iter().map(|sign| sign.text);
+        let texts = table.iter().map(|(sign, _)| sign.text);
         let texts = texts.chain(INTERESTS.iter().map(|(text, _)| *text));
         let failures = [FAILURES, STARTS_AND_STOPS, LASTING];
-        let failures: Vec<&Failure> = failures.into_iter().flatten().collect();
-        let texts = texts.chain(failures.iter().map(|failure| failure.text));
+        let failures = failures.into_iter().flatten();
+        let failures =
+            failures.map(|failure| (failure, Beside::new(failure.with, failure.without)));
+        let failures: Vec<_> = failures.collect();
+        let texts = texts.chain(failures.iter().map(|(failure, _)| failure.text));
         let search = Search::new(texts.collect());
         Self {
             table,
@@ -299,7 +300,7 @@ impl Signs {
 
     /// The sign of this index.
     pub fn sign(&self, index: usize) -> &Sign {
-        &self.table[index]
+        &self.table[index].0
     }
 
     /// What is in the line.
@@ -308,16 +309,16 @@ impl Signs {
         // A long line may have one text thousands of times.
         let mut seen = [0u128; 4];
         self.search.each(line, |index| {
-            let Some(sign) = self.table.get(index) else {
+            let Some((sign, beside)) = self.table.get(index) else {
                 let index = index - self.table.len();
                 match INTERESTS.get(index) {
                     Some((_, interest)) => found.interests |= interest.bit(),
-                    None => found.failed(self.failures[index - INTERESTS.len()], line),
+                    None => found.failed(&self.failures[index - INTERESTS.len()], line),
                 }
                 return;
             };
             let (word, bit) = (&mut seen[index / 128], 1u128 << (index % 128));
-            if *word & bit == 0 && sign.holds(line) {
+            if *word & bit == 0 && beside.holds(line) {
                 found.signs.push(index);
                 found.causes.push(sign.cause);
             }

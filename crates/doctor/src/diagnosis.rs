@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use causes::Cause;
 use causes::finding::Finding;
+use cri::Rpc;
+use pleg::out::words::counted;
 use serde::Serialize;
 use times::GoDuration;
 
@@ -166,8 +168,16 @@ fn cannot_be_told(not_checked: &[NotChecked]) -> String {
     }
 }
 
-/// The state that an agent reports, if its data is used and it is not healthy.
+/// What keeps a node in which nothing was found from being called healthy: the state that an agent
+/// reports, if its data is used and it is not healthy, or that there was no time for any container.
 fn doubt(probes: &ProbeFacts) -> Option<String> {
+    let is_of_one = |call: Rpc| matches!(call, Rpc::ContainerStatus | Rpc::PodSandboxStatus);
+    if probes.unasked > 0 && !probes.costs.iter().any(|cost| is_of_one(cost.call)) {
+        let calls = counted(probes.unasked, "status call");
+        return Some(format!(
+            "the runtime responds so slowly that there was no time for any of {calls}"
+        ));
+    }
     let agent = probes.agent.as_ref().filter(|agent| !agent.is_healthy())?;
     let AgentsWord { state, message, .. } = agent;
     Some(format!("the agent on this node reports {state}: {message}"))
@@ -208,7 +218,6 @@ fn well(probes: &ProbeFacts) -> String {
 
 #[cfg(test)]
 mod tests {
-    use cri::Rpc;
     use pleg::model::wall_time::WallTime;
     use pleg::out::health::{HealthState, Reason};
 
@@ -230,6 +239,22 @@ mod tests {
         let diagnosis = diagnose(&nothing(), |_| true);
         assert_eq!(diagnosis.verdict, NodeVerdict::Unknown);
         assert!(diagnosis.findings.is_empty());
+    }
+
+    #[test]
+    fn a_runtime_of_which_no_container_was_asked_is_not_called_healthy() {
+        let mut facts = node("containerd", "1.7.24");
+        assert_eq!(diagnose(&facts, |_| true).verdict, NodeVerdict::Ok);
+        let is_of_node = |cost: &Cost| cost.call != Rpc::ContainerStatus;
+        facts.probes.costs.retain(is_of_node);
+        facts.probes.unasked = 3;
+        let diagnosis = diagnose(&facts, |_| true);
+        assert_eq!(diagnosis.verdict, NodeVerdict::Unknown);
+        assert!(
+            diagnosis
+                .summary
+                .ends_with("no time for any of 3 status calls")
+        );
     }
 
     #[test]

@@ -60,10 +60,7 @@ pub async fn collect(asking: Asking) -> ProbeFacts {
     let asked = async {
         round.ask_node().await;
         let ended = Ended::look(folder.clone(), listener.value().copied(), &round).await;
-        let unasked = round.ask_ids().await;
-        round.ask_again_who_is_listed().await;
-        round.ask_whether_it_still_answers().await;
-        round.wait_for_the_slow().await;
+        let unasked = round.ask_each().await;
         (unasked, ended.still_listed(&mut round).await)
     };
     let ((unasked, listed_though_dead), kubelet) =

@@ -6,8 +6,9 @@
 //!
 //! ```text
 //!   Version --> Status, both lists --> each id, at first one after the other --> Version
-//!      |             |                    |                                      again, if
-//!      +--- two to six seconds each ------+--> what is silent stays outstanding   any is silent
+//!      |             |                    |       ^                              again, if
+//!      |             |                    |       +-- a list that comes late     any is silent
+//!      +--- two to six seconds each ------+--> what is silent stays outstanding
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -53,6 +54,10 @@ pub(super) struct Round {
     sender: mpsc::UnboundedSender<Ended>,
     ended: mpsc::UnboundedReceiver<Ended>,
     outstanding: BTreeMap<(Rpc, Option<Id>), Outstanding>,
+    /// The status calls that were made.
+    asked: BTreeSet<(Rpc, Id)>,
+    /// How many lists had been answered when these were chosen.
+    lists_before: usize,
     /// The calls for ids that are listed but do not exist.
     vanished: Vec<Probe>,
     pub known: Known,
@@ -97,6 +102,8 @@ impl Round {
             sender,
             ended,
             outstanding: BTreeMap::new(),
+            asked: BTreeSet::new(),
+            lists_before: 0,
             vanished: Vec::new(),
             known: Known::default(),
             answers: Answers::default(),
@@ -165,12 +172,28 @@ impl Round {
         }
     }
 
-    /// Makes the status call of each id; returns for how many none was made.
-    pub async fn ask_ids(&mut self) -> usize {
+    /// Makes the status call of each id, also of those that only a late list shows, and waits for
+    /// whoever is slow; returns for how many none was made.
+    pub async fn ask_each(&mut self) -> usize {
+        loop {
+            let unasked = self.ask_ids().await;
+            self.ask_again_who_is_listed().await;
+            self.ask_whether_it_still_answers().await;
+            self.wait_for_the_slow().await;
+            if self.known.lists() == self.lists_before {
+                return unasked;
+            }
+        }
+    }
+
+    /// Makes the status call of each id that was not asked yet; returns for how many none was made.
+    async fn ask_ids(&mut self) -> usize {
+        self.lists_before = self.known.lists();
         if self.agents_word.is_some() {
             return 0;
         }
-        let (targets, beyond) = self.known.targets();
+        let (mut targets, beyond) = self.known.targets();
+        targets.retain(|target| !self.asked.contains(&(target.call, target.id.clone())));
         if self.answers.is_refused(Rpc::Version) {
             return targets.len() + beyond;
         }
@@ -182,6 +205,7 @@ impl Round {
                 let Some(target) = queue.pop_front() else {
                     break;
                 };
+                self.asked.insert((target.call, target.id.clone()));
                 self.start(target.call, Some(target));
             }
             // Those that hang are waited for no longer than the others.
@@ -200,7 +224,7 @@ impl Round {
 
     /// If listed ids do not exist: whether they are still listed, which is a fault of the runtime,
     /// or were removed since.
-    pub async fn ask_again_who_is_listed(&mut self) {
+    async fn ask_again_who_is_listed(&mut self) {
         let vanished = std::mem::take(&mut self.vanished);
         if vanished.is_empty() || !self.ask_lists_again().await {
             return;
@@ -233,7 +257,7 @@ impl Round {
     /// If status calls hang or the connection was lost: whether the runtime as a whole still
     /// answers. `Version` depends only on the runtime itself, so if it hangs too, no container is
     /// to blame.
-    pub async fn ask_whether_it_still_answers(&mut self) {
+    async fn ask_whether_it_still_answers(&mut self) {
         let is_in_doubt = !self.outstanding.is_empty() || self.answers.is_any_id_refused();
         let version = (Rpc::Version, None);
         if self.version.is_none()
@@ -250,7 +274,7 @@ impl Round {
 
     /// Waits for the maximum time before calls count as hung: one that is only slow is answered by
     /// then, and no advice to kill something is based on it.
-    pub async fn wait_for_the_slow(&mut self) {
+    async fn wait_for_the_slow(&mut self) {
         loop {
             let since = self.outstanding.values().map(|call| call.since).max();
             let Some(last) = since.map(|since| self.until.min(since + MAX_DEADLINE)) else {

@@ -66,6 +66,11 @@ pub(super) fn bounded_error(mut error: CallError) -> CallError {
 }
 
 impl Known {
+    /// How many of the two lists were answered.
+    pub fn lists(&self) -> usize {
+        usize::from(self.sandboxes.is_some()) + usize::from(self.containers.is_some())
+    }
+
     /// The targets, and how many more there are.
     pub fn targets(&self) -> (Vec<Target>, usize) {
         let mut targets = BTreeMap::new();

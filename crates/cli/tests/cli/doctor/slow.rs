@@ -116,6 +116,28 @@ fn one_that_is_only_slow_does_not_hang_and_nobody_is_accused() {
 }
 
 #[test]
+fn a_list_that_comes_late_shows_whom_else_to_ask() {
+    for lists in [
+        &[Rpc::ListContainers][..],
+        &[Rpc::ListContainers, Rpc::ListPodSandbox],
+    ] {
+        let runtime = three_pods();
+        for list in lists {
+            let slow = Fault::Slow(Duration::from_millis(2500));
+            runtime.sim.fault(*list, None, slow);
+        }
+        let hang = Fault::Hang;
+        runtime.sim.fault(Rpc::ContainerStatus, Some("b/x.0"), hang);
+        let report = doctor(&runtime, &["-o", "json"]).assert_code(1).value();
+        let mut probes = report["probes"].as_array().unwrap().iter();
+        let hung = probes.find(|probe| probe["outcome"] == "hung");
+        let hung = hung.unwrap_or_else(|| panic!("{report:#}"));
+        assert_eq!(hung["pod"]["name"], "b", "{report:#}");
+        assert!(causes(&report).len() == 1, "{report:#}");
+    }
+}
+
+#[test]
 fn where_even_the_first_call_is_slow_a_list_gets_its_time() {
     let runtime = three_pods();
     let slow = |seconds| Fault::Slow(Duration::from_secs(seconds));

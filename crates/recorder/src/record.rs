@@ -38,6 +38,9 @@ pub enum Recorded {
     Began(Began),
     /// It was stopped. Without this entry it was killed, or the node lost power.
     Ended,
+    /// Whoever took a snapshot has looked at the node, because no agent responded. It is in no
+    /// history: the readers of snapshots put it in front of what was seen.
+    Looked,
     /// What a subscriber was told: an event, a change of health, or a gap.
     Told(Told),
     /// The status of the agent: every minute, and when it changed.
@@ -105,7 +108,7 @@ pub struct ListTimes {
 }
 
 /// What could not be recorded.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Lost {
     /// How many entries.

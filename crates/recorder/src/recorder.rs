@@ -48,7 +48,7 @@ pub struct Recorder {
 struct Shared {
     queue: Queue,
     figures: Figures,
-    /// Whether a segment was begun that has no entry with all pods yet.
+    /// Whether a segment was begun, or events were lost, and no entry has had all pods since.
     wants_pods: AtomicBool,
 }
 
@@ -105,7 +105,8 @@ impl Recorder {
         }
     }
 
-    /// Whether an entry with all pods is due, because a segment was begun; said once.
+    /// Whether an entry with all pods is due, because a segment was begun or events were lost; said
+    /// once.
     pub fn wants_pods(&self) -> bool {
         self.shared.wants_pods.swap(false, Ordering::Relaxed)
     }

@@ -57,23 +57,45 @@ pub struct Recording {
     /// At least one, in order of time.
     entries: Vec<Entry>,
     span: (WallTime, WallTime),
+    /// What was lost, until all pods were recorded again.
+    losses: Vec<Silence>,
+}
+
+fn begins(entry: &Entry) -> bool {
+    matches!(entry.what, Recorded::Began(_) | Recorded::Looked)
 }
 
 /// The last status or the beginning of the last agent.
 fn last_of_an_agent(known: &[Entry]) -> Option<usize> {
-    let is_of_an_agent =
-        |entry: &Entry| matches!(entry.what, Recorded::Status(_) | Recorded::Began(_));
+    let is_of_an_agent = |entry: &Entry| matches!(entry.what, Recorded::Status(_)) || begins(entry);
     known.iter().rposition(is_of_an_agent)
 }
 
 /// The silence in which a time lies: an agent that has begun breaks it with its first status.
 fn silence_at(known: &[Entry], next: &[Entry], time: WallTime) -> Option<Silence> {
-    let begun = last_of_an_agent(known).filter(|at| matches!(known[*at].what, Recorded::Began(_)));
+    let begun = last_of_an_agent(known).filter(|at| begins(&known[*at]));
     let (last, next) = match begun {
         Some(began) => (known.get(began.checked_sub(1)?)?, &known[began]),
         None => (known.last().filter(|last| last.time < time)?, next.first()?),
     };
     Silence::between(Mark::from(last), Mark::from(next))
+}
+
+/// A death that was lost is known again once all pods are.
+fn losses(entries: &[Entry]) -> Vec<Silence> {
+    let all = entries.iter().enumerate();
+    let lost = all.filter_map(|(at, entry)| match entry.what {
+        Recorded::Lost(lost) => Some((&entries[at..], lost)),
+        _ => None,
+    });
+    let lost = lost.map(|(rest, lost)| {
+        let mut pods = rest
+            .iter()
+            .filter(|it| matches!(it.what, Recorded::Pods(_)));
+        let until = pods.next().or(rest.last()).map_or(lost.since, |it| it.time);
+        Silence::of(lost, until)
+    });
+    lost.collect()
 }
 
 /// The last status of these entries, with the changes of health that were told after it: the next
@@ -159,7 +181,12 @@ impl Recording {
     pub fn new(mut entries: Vec<Entry>) -> Option<Self> {
         entries.sort_by_key(|entry| entry.time);
         let span = (entries.first()?.time, entries.last()?.time);
-        Some(Self { entries, span })
+        let losses = losses(&entries);
+        Some(Self {
+            entries,
+            span,
+            losses,
+        })
     }
 
     /// The times of the first and of the last entry.
@@ -207,7 +234,9 @@ impl Recording {
     pub fn at(&self, time: WallTime, events: usize) -> Vec<Update> {
         let known = &self.entries[..self.known(time)];
         let next = &self.entries[known.len()..];
-        let silence = silence_at(known, next, time);
+        let is_lost = |silence: &&Silence| silence.since <= time && time < silence.until;
+        let lost = self.losses.iter().find(is_lost).copied();
+        let silence = lost.or_else(|| silence_at(known, next, time));
         let status = match silence {
             // Nobody says that anything lasted for longer.
             Some(silence) => status_at(known, &[], silence.since),

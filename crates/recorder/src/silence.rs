@@ -1,4 +1,4 @@
-//! Times of which nothing is known, because no agent ran.
+//! Times of which nothing is known, because no agent ran, or because what it told was lost.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use pleg::model::wall_time::WallTime;
 use times::GoDuration;
 
-use crate::{Entry, Recorded};
+use crate::{Entry, Lost, Recorded};
 
 /// An agent records a status every minute. After a longer time without entries it did not run.
 const LONGEST: Duration = Duration::from_secs(150);
@@ -14,7 +14,7 @@ const LONGEST: Duration = Duration::from_secs(150);
 /// A time in which nothing was recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Silence {
-    /// The time of the last entry before it.
+    /// The time of the last entry before it, or of the first that was lost.
     pub since: WallTime,
     /// The time of the first entry after it.
     pub until: WallTime,
@@ -25,23 +25,37 @@ pub struct Silence {
 enum Why {
     Stopped,
     Killed,
+    NoneResponded,
     Unknown,
+    Lost(Lost),
 }
 
-/// Which of the ends of a silence an entry may be.
+/// An entry as one end of a silence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mark {
     pub(crate) time: WallTime,
-    begins: bool,
-    ends: bool,
+    of: Of,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Of {
+    Beginning,
+    Look,
+    End,
+    Other,
 }
 
 impl From<&Entry> for Mark {
     fn from(entry: &Entry) -> Self {
+        let of = match entry.what {
+            Recorded::Began(_) => Of::Beginning,
+            Recorded::Looked => Of::Look,
+            Recorded::Ended => Of::End,
+            _ => Of::Other,
+        };
         Self {
             time: entry.time,
-            begins: matches!(entry.what, Recorded::Began(_)),
-            ends: entry.what == Recorded::Ended,
+            of,
         }
     }
 }
@@ -49,11 +63,12 @@ impl From<&Entry> for Mark {
 impl Silence {
     /// What lies between an entry and the next, if nobody can have recorded then.
     pub(crate) fn between(last: Mark, next: Mark) -> Option<Self> {
-        let why = match (next.begins, last.ends) {
-            (true, true) => Why::Stopped,
-            (true, false) => Why::Killed,
-            (false, _) if next.time.since(last.time) >= LONGEST => Why::Unknown,
-            (false, _) => return None,
+        let why = match (last.of, next.of) {
+            (Of::End, _) => Why::Stopped,
+            (_, Of::Beginning) => Why::Killed,
+            (_, Of::Look) => Why::NoneResponded,
+            _ if next.time.since(last.time) >= LONGEST => Why::Unknown,
+            _ => return None,
         };
         Some(Self {
             since: last.time,
@@ -61,16 +76,29 @@ impl Silence {
             why,
         })
     }
+
+    /// The time of what was lost, as recorded at `until`.
+    pub(crate) fn of(lost: Lost, until: WallTime) -> Self {
+        Self {
+            since: lost.since,
+            until,
+            why: Why::Lost(lost),
+        }
+    }
 }
 
 impl fmt::Display for Silence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let lasted = Duration::from_secs(self.until.since(self.since).as_secs());
         let why = match self.why {
+            Why::Lost(Lost { entries, why, .. }) => {
+                return write!(f, "{entries} entries were lost: {}", why.as_str());
+            }
             Why::Stopped => "the agent was stopped",
             Why::Killed => "the agent was killed, or the node was down",
+            Why::NoneResponded => "no agent responded when the snapshot was taken",
             Why::Unknown => "the agent did not run, its clock was set, or the entries are lost",
         };
+        let lasted = Duration::from_secs(self.until.since(self.since).as_secs());
         write!(f, "nothing was recorded for {}: {why}", GoDuration(lasted))
     }
 }

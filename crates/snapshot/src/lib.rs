@@ -52,6 +52,9 @@ pub struct Head {
     pub since: WallTime,
     /// What was not to be had, one sentence each.
     pub missing: Vec<String>,
+    /// Whether status and pods are of whoever took it, because no agent responded.
+    #[serde(default)]
+    pub own_look: bool,
 }
 
 impl Head {
@@ -64,6 +67,7 @@ impl Head {
             taken,
             since,
             missing,
+            own_look: false,
         }
     }
 }

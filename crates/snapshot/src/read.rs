@@ -9,7 +9,7 @@ use doctor::facts::NodeFacts;
 use flate2::read::MultiGzDecoder;
 use pleg::out::pods::PodReport;
 use pleg::out::status_report::StatusReport;
-use recorder::Entry;
+use recorder::{Entry, Recorded, Status};
 use serde::Deserialize;
 
 use crate::{BEGINNING, BUNDLE, End, Head, KIND, Parts, VERSION};
@@ -118,6 +118,21 @@ fn next_line(lines: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
 }
 
 impl Snapshot {
+    /// What was so when it was taken, which its history may not tell yet, as the entries that come
+    /// after it.
+    pub fn seen(&self) -> Vec<Entry> {
+        let Parts { status, pods, .. } = &self.parts;
+        let looked = self.head.own_look.then_some(Recorded::Looked);
+        let status = status.clone().map(|report| {
+            let left_out = 0;
+            Recorded::Status(Box::new(Status { report, left_out }))
+        });
+        let pods = pods.clone().map(Recorded::Pods);
+        let seen = looked.into_iter().chain(status).chain(pods);
+        let time = self.head.taken;
+        seen.map(|what| Entry { time, what }).collect()
+    }
+
     fn take(&mut self, line: &[u8]) {
         match bundle_of(line) {
             Some(Ok(facts)) => {

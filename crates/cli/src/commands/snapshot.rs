@@ -91,7 +91,7 @@ pub async fn run(global: &Global, options: Snapshot) -> anyhow::Result<Found> {
             .with_context(|| unwritten(&file))?;
     }
     let mut missing = Vec::new();
-    let parts = parts(global, &options, &mut missing).await?;
+    let (parts, own_look) = parts(global, &options, &mut missing).await?;
     let folder = options.history.unwrap_or_else(history_directory);
     let range = Range::since(since);
     let endpoint = parts
@@ -110,7 +110,8 @@ pub async fn run(global: &Global, options: Snapshot) -> anyhow::Result<Found> {
     if parts.status.is_none() && history.is_none() {
         bail!("there is nothing to write: {}", missing.join("; "));
     }
-    let head = Head::new(taken, since, missing.clone());
+    let mut head = Head::new(taken, since, missing.clone());
+    head.own_look = own_look;
     let path = file.clone();
     let written = on_disk(move || {
         let entries = history.into_iter().flat_map(History::entries);
@@ -164,15 +165,17 @@ fn unwritten(path: &Path) -> String {
     format!("cannot write the snapshot {}", shown(path))
 }
 
-/// Status, pods and facts, and a sentence for each that is not to be had.
+/// Status, pods and facts, whether they are a look of our own, and a sentence for each that is not to
+/// be had.
 async fn parts(
     global: &Global,
     options: &Snapshot,
     missing: &mut Vec<String>,
-) -> anyhow::Result<Parts> {
+) -> anyhow::Result<(Parts, bool)> {
     let named = global.named_endpoint()?;
     let choice = options.agent.choice();
     let mut parts = Parts::default();
+    let mut is_own_look = false;
     let answering = match AgentClient::find(&choice, named.as_ref()).await {
         Ok(Some((agent, status))) => {
             parts.status = Some(status);
@@ -190,6 +193,7 @@ async fn parts(
             if let Err(error) = own_look(named.clone(), &mut parts).await {
                 missing.push(format!("status and pods: {}", because(error)));
             }
+            is_own_look = true;
             // An agent that does not respond would cost the bundle, too.
             AgentChoice::Off
         }
@@ -198,7 +202,7 @@ async fn parts(
         Ok(facts) => parts.facts = Some(facts),
         Err(error) => missing.push(format!("bundle: {}", because(error))),
     }
-    Ok(parts)
+    Ok((parts, is_own_look))
 }
 
 async fn own_look(named: Option<Endpoint>, parts: &mut Parts) -> anyhow::Result<()> {

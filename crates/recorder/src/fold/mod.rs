@@ -65,11 +65,12 @@ impl Fold {
         if let Some(last) = self.last.replace(mark) {
             self.set_back = self.set_back.max(last.time.since(time));
             if let Some(silence) = Silence::between(last, mark) {
-                self.not_recorded(silence);
+                self.lasting.leave_open(silence.since, &mut self.found);
+                self.found.add(not_recorded(silence));
             }
         }
         match what {
-            Recorded::Began(_) => {
+            Recorded::Began(_) | Recorded::Looked => {
                 self.began = Some(time);
                 self.last_status = None;
             }
@@ -130,9 +131,8 @@ impl Fold {
                 }
             }
             Recorded::Lost(lost) => {
-                let reason = format!("{} entries were lost: {}", lost.entries, lost.why.as_str());
-                let gap = Episode::new(lost.since, Some(time), What::NotRecorded, reason);
-                self.found.add(gap);
+                let silence = Silence::of(lost, time);
+                self.found.add(not_recorded(silence));
             }
         }
     }
@@ -160,11 +160,9 @@ impl Fold {
         }
         self.found.sorted()
     }
+}
 
-    fn not_recorded(&mut self, silence: Silence) {
-        let Silence { since, until, .. } = silence;
-        self.lasting.leave_open(since, &mut self.found);
-        let gap = Episode::new(since, Some(until), What::NotRecorded, silence.to_string());
-        self.found.add(gap);
-    }
+fn not_recorded(silence: Silence) -> Episode {
+    let Silence { since, until, .. } = silence;
+    Episode::new(since, Some(until), What::NotRecorded, silence.to_string())
 }

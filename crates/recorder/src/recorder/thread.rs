@@ -90,6 +90,10 @@ impl Writer {
             self.shared.queue.release(chunk.queued);
         }
         for lost in lost {
+            // Whoever died meanwhile is not told again.
+            if lost.why != Loss::TooLarge {
+                self.shared.wants_pods.store(true, Ordering::Relaxed);
+            }
             let mut chunk = Chunk::default();
             let time = (self.clock)();
             let what = Recorded::Lost(lost);

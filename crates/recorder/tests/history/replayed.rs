@@ -230,6 +230,51 @@ fn nothing_goes_on_while_no_agent_records() {
 }
 
 #[test]
+fn a_look_that_was_taken_without_an_agent_is_not_of_the_one_before() {
+    let looked = |seconds| Entry {
+        time: time(seconds),
+        what: Recorded::Looked,
+    };
+    let stuck = || status(100, "Degraded", 1);
+    let because = |why: &str, since| {
+        let text = format!("nothing was recorded for 20s: {why}");
+        Some((since, text))
+    };
+    let stopped = vec![stuck(), ended(102), looked(122), status(122, "Degraded", 1)];
+    let stopped = Recording::new(stopped).unwrap();
+    let reason = because("the agent was stopped", 102);
+    assert_eq!(silence(&stopped, 121), (reason, Some(7.0)));
+    assert_eq!(silence(&stopped, 122), (None, Some(5.0)));
+
+    let killed = vec![stuck(), looked(120), status(120, "Degraded", 1)];
+    let killed = Recording::new(killed).unwrap();
+    let reason = because("no agent responded when the snapshot was taken", 100);
+    assert_eq!(silence(&killed, 119), (reason, Some(5.0)));
+}
+
+#[test]
+fn what_was_lost_is_not_known_until_all_pods_are_recorded_again() {
+    let lost = json!({"time": time(160).to_string(), "what": {"lost":
+        {"entries": 6018, "since": time(110).to_string(), "why": "fullDisk"}}});
+    let lost: Entry = serde_json::from_value(lost).unwrap();
+    let stuck = |at| status(at, "Degraded", 1);
+    let entries = vec![
+        stuck(100),
+        pods(101),
+        lost,
+        stuck(161),
+        pods(162),
+        stuck(163),
+    ];
+    let recording = Recording::new(entries).unwrap();
+    let reason = || Some((110, "6018 entries were lost: the disk was full".to_owned()));
+    assert_eq!(silence(&recording, 109), (None, Some(14.0)));
+    assert_eq!(silence(&recording, 130), (reason(), Some(15.0)));
+    assert_eq!(silence(&recording, 161).0, reason());
+    assert_eq!(silence(&recording, 163), (None, Some(5.0)));
+}
+
+#[test]
 fn a_change_of_health_counts_before_the_status_that_shows_it_is_recorded() {
     let told = |seconds, state: &str, reason: &str, stuck| {
         let mut health = report(state, reason, stuck).into_health(time(seconds));

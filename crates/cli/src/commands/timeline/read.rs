@@ -28,7 +28,7 @@ use pleg::model::wall_time::WallTime;
 use pleg::out::words::counted;
 use recorder::fold::Fold;
 use recorder::store::{Range, Skipped, is_history};
-use recorder::{Entry, Recorded, Status};
+use recorder::{Entry, Recorded};
 use timeline::{Advice, Picture};
 
 use self::times::{Times, apart};
@@ -112,17 +112,13 @@ impl Read {
     fn snapshot(&mut self, path: &str) -> anyhow::Result<()> {
         let read = snapshot::open(Path::new(path)).with_context(|| printable(path).into_owned())?;
         let count = read.entries.len();
-        let taken = read.head.taken;
-        // What was so when the snapshot was taken, which its history may not tell yet.
-        let status = read.parts.status.filter(|status| status.relist.count > 0);
-        let status = status.map(|report| Entry {
-            time: taken,
-            what: Recorded::Status(Box::new(Status {
-                report,
-                left_out: 0,
-            })),
-        });
-        self.fold(path, read.entries.into_iter().chain(status));
+        // A look that has seen nothing yet tells nothing.
+        let has_seen = |entry: &Entry| match &entry.what {
+            Recorded::Status(status) => status.report.relist.count > 0,
+            _ => true,
+        };
+        let seen = read.seen().into_iter().filter(has_seen);
+        self.fold(path, read.entries.into_iter().chain(seen));
         self.sources
             .push(format!("{path} (snapshot, {count} entries)"));
         if !read.is_whole {

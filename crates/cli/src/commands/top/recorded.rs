@@ -31,15 +31,9 @@ pub fn read(path: &Path) -> anyhow::Result<impl Recording + Send + use<>> {
         }
         () if snapshot::is_snapshot(path) => {
             let read = snapshot::open(path).with_context(|| place.clone())?;
-            let (taken, parts) = (read.head.taken, read.parts);
-            // Its own look at the node comes after what was recorded.
-            let status = parts.status.map(|status| Entry::status(taken, status));
-            let pods = parts.pods.map(|pods| Entry {
-                time: taken,
-                what: recorder::Recorded::Pods(pods),
-            });
-            let own = status.into_iter().chain(pods);
-            (read.entries.into_iter().chain(own).collect(), parts.facts)
+            let seen = read.seen();
+            let entries: Vec<Entry> = read.entries.into_iter().chain(seen).collect();
+            (entries, read.parts.facts)
         }
         () => {
             path.metadata().with_context(|| place.clone())?;

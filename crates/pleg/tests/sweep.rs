@@ -460,6 +460,31 @@ async fn a_list_that_becomes_slow_beside_one_that_fails_is_not_said_to_be_stuck(
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_list_that_is_only_slow_beside_one_that_fails_is_not_called_unavailable() {
+    let lists = [Rpc::ListContainers, Rpc::ListPodSandbox];
+    for (fails, slow) in [(lists[0], lists[1]), (lists[1], lists[0])] {
+        for fault in [too_large(), broken()] {
+            let node = Node::watch(three_pods).await;
+            node.at(0.5).await;
+            node.sim.fault(slow, None, Fault::Slow(seconds(2.5)));
+            node.at(15.0).await;
+            node.sim.fault(fails, None, fault.clone());
+            node.at(30.0).await;
+            node.sample(20.0, |at, status| {
+                let message = &status.health.message;
+                let both = format!(
+                    "{} is unavailable, and {} is slow",
+                    fails.name(),
+                    slow.name()
+                );
+                assert!(message.starts_with(&both), "{fault:?}, at {at}: {message}");
+            })
+            .await;
+        }
+    }
+}
+
 /// The sweep asks for it while it is removed, and hears that only once that is known.
 #[tokio::test(start_paused = true)]
 async fn a_pod_whose_container_was_removed_beside_a_sweep_is_inspected() {

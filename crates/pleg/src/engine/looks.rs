@@ -389,6 +389,7 @@ impl Engine {
             uninspected,
             blind,
             lists,
+            slow_beside: self.relister.slow_beside(ages),
             kubelet_listed: self.relister.good_for_kubelet(),
             kubelet_cannot_list: self.relister.fails_kubelet() || cannot_list,
             kubelet_waits,

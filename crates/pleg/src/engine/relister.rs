@@ -24,7 +24,7 @@ use crate::out::coverage::Lists;
 use crate::out::kubelet_view::REQUEST_TIMEOUT;
 use crate::records::Look;
 use crate::runtime::grpc::MAX_MESSAGE_SIZE;
-use crate::runtime::{CallError, Listing};
+use crate::runtime::{CallError, Listing, Rpc};
 
 /// How long a list that was too large is not asked for again, and for how long at least, whatever
 /// happens: a connection may be lost again and again.
@@ -558,6 +558,18 @@ impl Relister {
         Missing {
             sandboxes: sandboxes || containers && slow.sandboxes,
             containers: containers || sandboxes && slow.containers,
+        }
+    }
+
+    /// The list that comes, late each time, while the other one is not to be had.
+    pub(crate) fn slow_beside(&self, ages: Ages) -> Option<Rpc> {
+        let stuck = self.standing.stuck(ages);
+        let missing = stuck.or(self.standing.failed_by_themselves());
+        let slow = self.standing.slow();
+        match (missing.sandboxes, missing.containers) {
+            (true, false) if slow.containers => Some(Rpc::ListContainers),
+            (false, true) if slow.sandboxes => Some(Rpc::ListPodSandbox),
+            _ => None,
         }
     }
 

@@ -139,6 +139,8 @@ pub struct Coverage {
     pub blind: Vec<Blind>,
     /// How it is with the lists.
     pub lists: Lists,
+    /// The list that comes, late each time, while the other one is not to be had.
+    pub slow_beside: Option<Rpc>,
     /// When the last lists were asked for that a kubelet could have received.
     pub kubelet_listed: Option<Instant>,
     /// Whether a kubelet cannot list now.
@@ -167,6 +169,7 @@ impl Coverage {
             uninspected: 0,
             blind: Vec::new(),
             lists: Lists::Good,
+            slow_beside: None,
             kubelet_listed: None,
             kubelet_cannot_list: false,
             kubelet_waits: Vec::new(),

@@ -97,6 +97,14 @@ fn degraded(coverage: &Coverage, reason: Reason) -> &'static str {
         _ if lists_come(coverage) && blind(Blind::NewContainers) => {
             "new containers may be missed until the next list"
         }
+        _ if coverage.slow_beside == Some(Rpc::ListPodSandbox) => {
+            "ListContainers is unavailable, and ListPodSandbox is slow; polling known pods one by \
+             one, new pods may be missed until it is answered"
+        }
+        _ if coverage.slow_beside == Some(Rpc::ListContainers) => {
+            "ListPodSandbox is unavailable, and ListContainers is slow; polling known pods one by \
+             one, new containers may be missed until it is answered"
+        }
         _ if blind(Blind::NewPods) && blind(Blind::NewContainers) => {
             "both lists are unavailable; polling known pods one by one, new pods may be missed"
         }

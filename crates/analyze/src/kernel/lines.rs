@@ -150,7 +150,8 @@ pub(super) fn function(line: &str) -> Option<(&str, bool)> {
     let line = line.strip_prefix("stack: ").unwrap_or(line);
     let line = match line.strip_prefix("[<") {
         Some(rest) => rest.split_once(">]")?.1.trim_start(),
-        None => line,
+        // A web page has taken the address for a tag.
+        None => line.strip_prefix("[] ").unwrap_or(line),
     };
     // [<8079d9b0>] (__schedule) from [<8079e018>] (schedule+0x50/0xa8), of 32-bit ARM
     if let Some((name, from)) = line

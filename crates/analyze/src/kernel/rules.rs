@@ -40,7 +40,7 @@ const FUNCTIONS: &[(&str, Cause, Confidence)] = &[
     ("txg_wait_", StorageUnresponsive, High),
     ("zil_commit", StorageUnresponsive, High),
     ("zpl_", StorageUnresponsive, Medium),
-    ("zfs_", StorageUnresponsive, Medium),
+    ("zfs", StorageUnresponsive, Medium),
     // A mount or an unmount of the same file system is under way.
     ("grab_super", StorageUnresponsive, Medium),
     ("gfs2_", StorageUnresponsive, Medium),
@@ -307,7 +307,11 @@ fn of_locked_up(stack: &KernelStack, seconds: u64) -> Option<Proof> {
     let confidence = if no_host_pauses { High } else { Medium };
     let mut functions = stack.instruction.iter().chain(&stack.functions);
     match functions.next() {
-        Some(function) if function.starts_with("smp_call_function") => None,
+        Some(function) if function.starts_with("smp_call_function") => {
+            let says =
+                format!("{long}: it waits in {function} for another, which does not respond");
+            proof(CpuStarved, Low, says)
+        }
         Some(function) => proof(
             KernelRegression,
             confidence,

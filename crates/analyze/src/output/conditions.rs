@@ -80,12 +80,29 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) -> bool {
         seen.trouble(line, format!("the pod has not ended for {span}"));
         return true;
     }
+    let taint = words
+        .iter()
+        .find_map(|word| word.strip_prefix("node.kubernetes.io/"));
+    if let Some(kind) = taint.and_then(|taint| taint.strip_suffix(":NoSchedule"))
+        && let Some((_, cause)) = PRESSURES.iter().find(|(pressure, _)| *pressure == kind)
+    {
+        let says = format!("the node has the taint {kind}");
+        seen.proof(Proof::new(*cause, Confidence::Medium, line, says));
+        return true;
+    }
     if !is_row(&words) {
         return false;
     }
     condition(words[0], words[1], text, since(text, line), line, seen);
     true
 }
+
+/// What the kubelet taints a node with while a condition of that name is met.
+const PRESSURES: [(&str, Cause); 3] = [
+    ("disk-pressure", Cause::DiskFull),
+    ("memory-pressure", Cause::MemoryThrash),
+    ("pid-pressure", Cause::PidsExhausted),
+];
 
 /// Takes a condition, whose text has its reason and message, and the time since when it is what it
 /// is, where that is known.

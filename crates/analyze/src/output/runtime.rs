@@ -50,6 +50,15 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
     if counts::read_info(text, line, seen) {
         return;
     }
+    if text.contains("dial unix") && text.contains("/run/containerd/s/") {
+        let says = "a shim does not listen on its socket";
+        return seen.proof(Proof::new(
+            Cause::ShimUnresponsive,
+            Confidence::Medium,
+            line,
+            says,
+        ));
+    }
     let mut prove = |confidence, says: &str| {
         let proof = Proof::new(Cause::RuntimeUnresponsive, confidence, line, says);
         seen.proof(proof);

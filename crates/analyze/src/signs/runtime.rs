@@ -348,9 +348,31 @@ pub(super) const SIGNS: &[Sign] = &[
         Medium,
     ),
     sign(
-        "The maximum number of active connections for UID 0 has been reached",
+        "The maximum number of active connections for UID 0 ",
         Runtime,
         BusUnavailable,
+        High,
+    ),
+    sign(
+        "Failed to connect to containerd: failed to dial",
+        Runtime,
+        RuntimeUnresponsive,
+        High,
+    ),
+    // A volume on Ceph behind iSCSI.
+    sign(
+        "_handle_timedout_cmd:",
+        Runtime,
+        StorageUnresponsive,
+        Medium,
+    )
+    .with(&["Timing out cmd"])
+    .lines(2),
+    // fapolicyd's words: it has not decided on a file for so long that it ends itself.
+    sign(
+        "Deadman's switch activated...killing process",
+        Runtime,
+        FanotifyBlocked,
         High,
     ),
     // Of a user who is not the runtime's.

@@ -445,8 +445,6 @@ pub(super) const SIGNS: &[Sign] = &[
         "io.containerd.snapshotter",
         "io.containerd.runtime",
     ]),
-    // K3s and RKE2.
-    sign("containerd exited: ", Runtime, RuntimeUnresponsive, Medium).with(&["exit status"]),
     sign(
         "failed to load task: context deadline exceeded",
         Runtime,

@@ -14,7 +14,7 @@ use times::GoDuration;
 pub use crate::evidence::rights::NotPermitted;
 use crate::evidence::rights::not_permitted;
 use crate::facts::NodeFacts;
-use crate::facts::probes::{AgentsWord, End, ProbeFacts};
+use crate::facts::probes::{AgentsWord, End, Probe, ProbeFacts};
 pub use crate::judges::systemd_cookie_overflow::SerialsLeft;
 use crate::judges::{JUDGES, Opinion, systemd_cookie_overflow};
 
@@ -169,18 +169,38 @@ fn cannot_be_told(not_checked: &[NotChecked]) -> String {
 }
 
 /// What keeps a node in which nothing was found from being called healthy: the state that an agent
-/// reports, if its data is used and it is not healthy, or that there was no time for any container.
+/// reports, if its data is used and it is not healthy, or how much of the node was not seen.
 fn doubt(probes: &ProbeFacts) -> Option<String> {
-    let is_of_one = |call: Rpc| matches!(call, Rpc::ContainerStatus | Rpc::PodSandboxStatus);
-    if probes.unasked > 0 && !probes.costs.iter().any(|cost| is_of_one(cost.call)) {
-        let calls = counted(probes.unasked, "status call");
-        return Some(format!(
-            "the runtime responds so slowly that there was no time for any of {calls}"
-        ));
+    match &probes.agent {
+        Some(agent) if agent.is_healthy() => None,
+        Some(AgentsWord { state, message, .. }) => {
+            Some(format!("the agent on this node reports {state}: {message}"))
+        }
+        None => unseen(probes),
     }
-    let agent = probes.agent.as_ref().filter(|agent| !agent.is_healthy())?;
-    let AgentsWord { state, message, .. } = agent;
-    Some(format!("the agent on this node reports {state}: {message}"))
+}
+
+/// What was not seen of a node whose runtime responds.
+fn unseen(probes: &ProbeFacts) -> Option<String> {
+    probes
+        .node(Rpc::Version)
+        .filter(|it| it.end == End::Answered)?;
+    for call in [Rpc::ListPodSandbox, Rpc::ListContainers] {
+        let list = probes.node(call);
+        if list.is_none_or(|list| list.end != End::Answered) {
+            let why = list.and_then(Probe::error);
+            let why = why.map_or_else(|| "no answer".to_owned(), ToString::to_string);
+            return Some(format!("the runtime responds, but {call} failed: {why}"));
+        }
+    }
+    let is_of_one = |call: Rpc| matches!(call, Rpc::ContainerStatus | Rpc::PodSandboxStatus);
+    let made = probes.costs.iter().filter(|cost| is_of_one(cost.call));
+    let made: usize = made.map(|cost| cost.count).sum();
+    let unasked = probes.unasked;
+    (unasked > made).then(|| {
+        let all = counted(unasked + made, "status call");
+        format!("the runtime responds so slowly that there was no time for {unasked} of {all}")
+    })
 }
 
 /// If a call takes longer, the runtime does not respond normally.
@@ -220,6 +240,7 @@ fn well(probes: &ProbeFacts) -> String {
 mod tests {
     use pleg::model::wall_time::WallTime;
     use pleg::out::health::{HealthState, Reason};
+    use pleg::runtime::{CallError, NoConnection, Unreachable};
 
     use super::*;
     use crate::facts::HostFacts;
@@ -248,12 +269,31 @@ mod tests {
         facts.probes.unasked = 3;
         let diagnosis = diagnose(&facts, |_| true);
         assert_eq!(diagnosis.verdict, NodeVerdict::Unknown);
-        let no_time = "no time for any of 3 status calls";
+        let no_time = "no time for 3 of 3 status calls";
         assert!(
             diagnosis.summary.ends_with(no_time),
             "{}",
             diagnosis.summary
         );
+    }
+
+    #[test]
+    fn a_runtime_whose_list_was_lost_is_not_called_healthy() {
+        let mut facts = node("containerd", "1.7.24").facts();
+        let is_list = |probe: &&mut Probe| probe.call == Rpc::ListContainers;
+        let list = facts.probes.calls.iter_mut().find(is_list).unwrap();
+        list.end = End::Failed(CallError::Unavailable(Unreachable {
+            cause: NoConnection::Lost,
+            message: "connection reset".into(),
+        }));
+        let diagnosis = diagnose(&facts, |_| true);
+        assert_eq!(diagnosis.verdict, NodeVerdict::Unknown);
+        assert!(diagnosis.summary.contains("but ListContainers failed: "));
+        facts
+            .probes
+            .calls
+            .retain(|probe| probe.call != Rpc::ListContainers);
+        assert_eq!(diagnose(&facts, |_| true).verdict, NodeVerdict::Unknown);
     }
 
     #[test]

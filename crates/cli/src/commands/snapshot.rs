@@ -193,7 +193,8 @@ async fn parts(
             if let Err(error) = own_look(named.clone(), &mut parts).await {
                 missing.push(format!("status and pods: {}", because(error)));
             }
-            is_own_look = true;
+            // Of an agent that was not asked nothing is known.
+            is_own_look = choice != AgentChoice::Off;
             // An agent that does not respond would cost the bundle, too.
             AgentChoice::Off
         }

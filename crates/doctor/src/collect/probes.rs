@@ -59,8 +59,14 @@ pub async fn collect(asking: Asking) -> ProbeFacts {
     let folder = TaskFolder::of(&socket, &asking.run, &asking.proc);
     let asked = async {
         round.ask_node().await;
-        let ended = Ended::look(folder.clone(), listener.value().copied(), &round).await;
+        let process = listener.value().copied();
+        let lists = round.known.lists();
+        let mut ended = Ended::look(folder.clone(), process, &round).await;
         let unasked = round.ask_each().await;
+        // A list that has come since shows who is said to run.
+        if round.known.lists() > lists {
+            ended = Ended::look(folder.clone(), process, &round).await;
+        }
         (unasked, ended.still_listed(&mut round).await)
     };
     let ((unasked, listed_though_dead), kubelet) =

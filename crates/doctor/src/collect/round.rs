@@ -24,7 +24,7 @@ use pleg::out::status_report::StatusReport;
 use pleg::runtime::grpc::{GrpcRuntime, MAX_MESSAGE_SIZE};
 use pleg::runtime::{CallError, Conditions, Listing, Runtime, RuntimeVersion, of_the_asked};
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::agent;
 use super::answers::Answers;
@@ -35,6 +35,15 @@ use crate::facts::probes::{AgentsWord, End, Probe};
 /// How many calls may be outstanding, including those that hang: as many as an agent allows itself
 /// on a runtime that answers nothing, because unhealthy runtimes are what the doctor is for.
 const MAX_OUTSTANDING: usize = SMALLEST_WINDOW;
+
+/// Of these, two are for what is asked of the whole node beside those that hang.
+const MAX_FOR_IDS: usize = MAX_OUTSTANDING - 2;
+
+/// The lists of sandboxes and of containers.
+const BOTH: usize = 2;
+
+/// A runtime that was restarted listens again after this time.
+const RESTARTS_WITHIN: Duration = Duration::from_secs(1);
 
 /// For this long, calls are made one after the other, to measure what they cost a kubelet.
 const ONE_AT_A_TIME: Duration = Duration::from_secs(1);
@@ -58,6 +67,8 @@ pub(super) struct Round {
     asked: BTreeSet<(Rpc, Id)>,
     /// How many lists had been answered when these were chosen.
     lists_before: usize,
+    /// How often a list was answered.
+    lists_answered: usize,
     /// The calls for ids that are listed but do not exist.
     vanished: Vec<Probe>,
     pub known: Known,
@@ -104,6 +115,7 @@ impl Round {
             outstanding: BTreeMap::new(),
             asked: BTreeSet::new(),
             lists_before: 0,
+            lists_answered: 0,
             vanished: Vec::new(),
             known: Known::default(),
             answers: Answers::default(),
@@ -175,11 +187,19 @@ impl Round {
     /// Makes the status call of each id, also of those that only a late list shows, and waits for
     /// whoever is slow; returns for how many none was made.
     pub async fn ask_each(&mut self) -> usize {
+        let mut may_ask_again = true;
         loop {
             let unasked = self.ask_ids().await;
             self.ask_again_who_is_listed().await;
             self.ask_whether_it_still_answers().await;
             self.wait_for_the_slow().await;
+            // A late list was lost with its connection.
+            let is_lost = self.known.lists() < BOTH && self.answers.is_any_lost();
+            if is_lost && std::mem::take(&mut may_ask_again) && self.is_time_for_more() {
+                sleep(RESTARTS_WITHIN).await;
+                self.ask_node_once().await;
+                self.wait_for_the_slow().await;
+            }
             if self.known.lists() == self.lists_before {
                 return unasked;
             }
@@ -242,16 +262,17 @@ impl Round {
         }
     }
 
-    /// Requests both lists again; false if there is no time for that.
+    /// Requests both lists again; false if there is no time for that, or they do not come.
     pub async fn ask_lists_again(&mut self) -> bool {
         if !self.is_time_for_more() {
             return false;
         }
+        let before = self.lists_answered;
         for list in [Rpc::ListPodSandbox, Rpc::ListContainers] {
             self.start(list, None);
         }
         self.settle().await;
-        true
+        self.lists_answered - before == BOTH
     }
 
     /// If status calls hang or the connection was lost: whether the runtime as a whole still
@@ -299,7 +320,7 @@ impl Round {
         let most = match self.outstanding.is_empty() {
             true if begun.elapsed() < ONE_AT_A_TIME => 1,
             false if calls.all(waited_for_alone) => 1,
-            _ => MAX_OUTSTANDING,
+            _ => MAX_FOR_IDS,
         };
         self.outstanding.len() < most
     }
@@ -363,10 +384,12 @@ impl Round {
             Ok(Answer::Sandboxes(listing)) => {
                 probe.bytes = Some(listing.bytes as u64);
                 self.known.sandboxes = Some(listing.rows);
+                self.lists_answered += 1;
             }
             Ok(Answer::Containers(listing)) => {
                 probe.bytes = Some(listing.bytes as u64);
                 self.known.containers = Some(listing.rows);
+                self.lists_answered += 1;
             }
             Ok(Answer::Status) => {}
             Err(CallError::NotFound(_)) if guessed => {

@@ -1,5 +1,8 @@
 //! A runtime that fails, has gone, or accepts nobody.
 
+use std::thread::{sleep, spawn};
+use std::time::Duration;
+
 use cri::ApiVersion;
 use pleg::runtime::{CallError, Rpc};
 use sim::Fault;
@@ -63,6 +66,32 @@ fn a_runtime_that_ends_during_the_first_call_is_gone() {
     });
     let ended = doctor(&runtime, &[]).assert_code(1);
     assert!(ended.out.contains("is gone"), "{}", ended.out);
+}
+
+#[test]
+fn a_runtime_that_restarts_while_its_lists_are_late_is_asked_again() {
+    for hangs in [false, true] {
+        let runtime = three_pods();
+        for list in [Rpc::ListContainers, Rpc::ListPodSandbox] {
+            let slow = Fault::Slow(Duration::from_secs(4));
+            runtime.sim.fault(list, None, slow);
+        }
+        if hangs {
+            let hang = Fault::Hang;
+            runtime.sim.fault(Rpc::ContainerStatus, Some("b/x.0"), hang);
+        }
+        let sim = runtime.sim.clone();
+        let restarts = spawn(move || {
+            sleep(Duration::from_millis(2500));
+            sim.restart(Duration::from_millis(200));
+        });
+        let code = if hangs { 1 } else { 0 };
+        let report = doctor(&runtime, &["-o", "json"]).assert_code(code).value();
+        restarts.join().unwrap();
+        let probes = report["probes"].as_array().unwrap().iter();
+        let statuses = probes.filter(|probe| probe["call"] == "ContainerStatus");
+        assert!(statuses.count() > 0, "{report:#}");
+    }
 }
 
 #[test]

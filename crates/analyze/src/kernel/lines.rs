@@ -151,7 +151,10 @@ pub(super) fn function(line: &str) -> Option<(&str, bool)> {
     let line = match line.strip_prefix("[<") {
         Some(rest) => rest.split_once(">]")?.1.trim_start(),
         // A web page has taken the address for a tag.
-        None => line.strip_prefix("[] ").unwrap_or(line),
+        None if line.starts_with("[] ") => &line["[] ".len()..],
+        // [c000001b9ab076d0] [c00000000001b5d0] schedule+0x48/0xc0, of PowerPC
+        None if line.starts_with("[c0") => line.rsplit_once("] ")?.1,
+        None => line,
     };
     // [<8079d9b0>] (__schedule) from [<8079e018>] (schedule+0x50/0xa8), of 32-bit ARM
     if let Some((name, from)) = line

@@ -60,6 +60,13 @@ const FUNCTIONS: &[(&str, Cause, Confidence)] = &[
     ("cifs_", StorageUnresponsive, High),
     ("smb2_", StorageUnresponsive, Medium),
     ("p9_client_rpc", StorageUnresponsive, High),
+    // Lustre's.
+    ("osc_", StorageUnresponsive, Medium),
+    ("ptlrpc_", StorageUnresponsive, Medium),
+    ("ldlm_", StorageUnresponsive, Medium),
+    ("cl_io_", StorageUnresponsive, Medium),
+    ("cl_sync_io_", StorageUnresponsive, Medium),
+    ("llog_process", StorageUnresponsive, Medium),
     ("autofs_wait", StorageUnresponsive, High),
     // The one request that an SD card takes at a time.
     ("__mmc_claim_host", StorageUnresponsive, Medium),
@@ -127,6 +134,8 @@ const KERNEL_LOCKS: &[&str] = &[
     "synchronize_srcu",
     "__synchronize_srcu",
     "synchronize_rcu",
+    "synchronize_rcu_expedited",
+    "rcu_barrier",
     "lru_add_drain_all",
     "__lru_add_drain_all",
     "cgroup_kn_lock_live",
@@ -143,6 +152,9 @@ const KERNEL_LOCKS: &[&str] = &[
     "prealloc_shrinker",
     "unregister_shrinker",
 ];
+
+/// Where a FUSE server waits for the next request, which nobody else waits for.
+const SERVER_IDLES: &str = "fuse_dev_do_read";
 
 /// Functions of io_uring that take the lock of a ring.
 const RING: &[&str] = &["__do_sys_io_uring_enter", "io_poll_task_func"];
@@ -186,6 +198,9 @@ pub fn proof(stack: &KernelStack) -> Option<Proof> {
     };
     if calls("crash_kexec") || calls("__crash_kexec") {
         return Some(of_crash(stack));
+    }
+    if calls(SERVER_IDLES) {
+        return None;
     }
     if process.starts_with("runc") && (calls("pipe_write") || calls("pipe_wait")) {
         return Some(of(stack, RuncSeccompPipe, High, "pipe_write"));

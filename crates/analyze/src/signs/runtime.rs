@@ -359,6 +359,14 @@ pub(super) const SIGNS: &[Sign] = &[
         RuntimeUnresponsive,
         High,
     ),
+    // Shims, which report to it.
+    sign(
+        "containerd.sock.ttrpc: connect: connection refused",
+        Runtime,
+        RuntimeUnresponsive,
+        Medium,
+    )
+    .lines(2),
     // A volume on Ceph behind iSCSI.
     sign(
         "_handle_timedout_cmd:",

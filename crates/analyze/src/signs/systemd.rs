@@ -298,6 +298,18 @@ pub(super) const SIGNS: &[Sign] = &[
         High,
     )
     .with(&["No space left on device"]),
+    sign(
+        "dbus.service: Main process exited",
+        Systemd,
+        BusUnavailable,
+        Medium,
+    ),
+    sign(
+        "dbus-broker.service: Main process exited",
+        Systemd,
+        BusUnavailable,
+        Medium,
+    ),
     // Git's words.
     sign("cannot fork() for ", Systemd, PidsExhausted, Medium)
         .with(&["Resource temporarily unavailable"]),

@@ -485,6 +485,34 @@ async fn a_list_that_is_only_slow_beside_one_that_fails_is_not_called_unavailabl
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_list_that_comes_again_beside_a_slow_one_is_not_called_unavailable() {
+    let lists = [Rpc::ListContainers, Rpc::ListPodSandbox];
+    for (fails, slow) in [(lists[0], lists[1]), (lists[1], lists[0])] {
+        for took in [0.0, 1.0, 2.5, 4.0] {
+            let node = Node::watch(three_pods).await;
+            node.at(0.5).await;
+            node.sim.fault(slow, None, Fault::Slow(seconds(4.0)));
+            node.at(15.0).await;
+            node.sim.fault(fails, None, broken());
+            node.at(31.0).await;
+            match took {
+                0.0 => node.sim.lift(fails, None),
+                took => node.sim.fault(fails, None, Fault::Slow(seconds(took))),
+            }
+            node.sample(20.0, |at, status| {
+                let message = &status.health.message;
+                let both = message.starts_with("both lists are unavailable");
+                assert!(!both, "{fails:?}, {took} s, at {at}: {message}");
+                let stuck = &status.stuck;
+                let is_named = stuck.iter().any(|call| call.call == slow);
+                assert!(!is_named, "{fails:?}, {took} s, at {at}: {message}");
+            })
+            .await;
+        }
+    }
+}
+
 /// The sweep asks for it while it is removed, and hears that only once that is known.
 #[tokio::test(start_paused = true)]
 async fn a_pod_whose_container_was_removed_beside_a_sweep_is_inspected() {

@@ -337,6 +337,7 @@ impl Engine {
         }
         let is_late = self.governor.is_status_late(instant);
         let lists = self.relister.trouble(ages);
+        let (sandboxes, containers) = self.relister.each_list(ages);
         let is_away = matches!(lists, Lists::Failed(CallError::Unavailable(_)));
         let cannot_list = stuck.iter().any(|call| call.about.call.is_list());
         let named = stuck.iter().map(|call| &call.about.pod);
@@ -389,7 +390,8 @@ impl Engine {
             uninspected,
             blind,
             lists,
-            slow_beside: self.relister.slow_beside(ages),
+            sandboxes,
+            containers,
             kubelet_listed: self.relister.good_for_kubelet(),
             kubelet_cannot_list: self.relister.fails_kubelet() || cannot_list,
             kubelet_waits,

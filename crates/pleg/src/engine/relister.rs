@@ -20,11 +20,11 @@ use crate::model::grouping::Grouping;
 use crate::model::listed::{ListedContainer, ListedSandbox, Row};
 use crate::model::snapshot::Snapshot;
 use crate::model::wall_time::Moment;
-use crate::out::coverage::Lists;
+use crate::out::coverage::{ListState, Lists};
 use crate::out::kubelet_view::REQUEST_TIMEOUT;
 use crate::records::Look;
 use crate::runtime::grpc::MAX_MESSAGE_SIZE;
-use crate::runtime::{CallError, Listing, Rpc};
+use crate::runtime::{CallError, Listing};
 
 /// How long a list that was too large is not asked for again, and for how long at least, whatever
 /// happens: a connection may be lost again and again.
@@ -512,28 +512,59 @@ impl Relister {
                 }
                 _ => Lists::Failed(error.clone()),
             }
-        } else if self.standing.lacking().any() {
+        } else if self.standing.unavailable_since().any() {
             Lists::Stuck
         } else {
             self.standing.punctuality()
         }
     }
 
-    /// Notes which lists are not to be had now. One that has come waits for the other one.
+    /// Notes which lists are not taken in now. One that has come waits for the other one.
     pub(crate) fn note_blind(&mut self, ages: Ages) {
-        let blind = self.blind(ages);
         let (sandboxes, containers) = match &self.state {
             State::Asking(asking) => (has_come(&asking.sandboxes), has_come(&asking.containers)),
             State::Waiting { .. } | State::AskingVersion => (false, false),
         };
-        self.standing.note_lacking(Missing {
+        let blind = self.blind(ages);
+        let lacking = Missing {
             sandboxes: blind.sandboxes && !sandboxes,
             containers: blind.containers && !containers,
-        });
+        };
+        let unavailable = self.unavailable(ages);
+        self.standing.note_lacking(lacking, unavailable);
     }
 
-    /// Which lists are not to be had at all, so that what is new cannot be seen.
+    /// Without which lists what is new cannot be seen: beside one that is not to be had nobody waits
+    /// for one that is slow each time.
     pub(crate) fn blind(&self, ages: Ages) -> Missing {
+        let Missing {
+            sandboxes,
+            containers,
+        } = self.unavailable(ages).or(self.standing.lacking());
+        let slow = self.standing.slow();
+        Missing {
+            sandboxes: sandboxes || containers && slow.sandboxes,
+            containers: containers || sandboxes && slow.containers,
+        }
+    }
+
+    /// How it is with each list: that of the sandboxes, and that of the containers.
+    pub(crate) fn each_list(&self, ages: Ages) -> (ListState, ListState) {
+        let state = |is_unavailable, is_slow| match (is_unavailable, is_slow) {
+            (true, _) => ListState::Unavailable,
+            (false, true) => ListState::Slow,
+            (false, false) => ListState::Comes,
+        };
+        let unavailable = self.unavailable(ages);
+        let slow = self.standing.slow();
+        (
+            state(unavailable.sandboxes, slow.sandboxes),
+            state(unavailable.containers, slow.containers),
+        )
+    }
+
+    /// Which lists are not to be had: they hang or fail, or did so when last heard of.
+    fn unavailable(&self, ages: Ages) -> Missing {
         // Then nothing is polled in place of a list either, until one is answered again and the
         // other is not.
         let unreachable = matches!(self.no_runtime, Some(CallError::Unavailable(_)));
@@ -542,35 +573,18 @@ impl Relister {
             State::Waiting { .. } | State::AskingVersion => (false, false),
         };
         let stuck = self.standing.stuck(ages);
-        let failed = self.standing.failed_by_themselves();
         // Before the first version is known no list is asked for.
         let is_waiting = ages
             .version
             .is_some_and(|age| age >= self.standing.overdue_after());
         let cannot = unreachable || is_waiting && matches!(self.state, State::AskingVersion);
-        let sandboxes = cannot && !(answered.0 && stuck.containers);
-        let containers = cannot && !(answered.1 && stuck.sandboxes);
-        let lacking = self.standing.lacking();
-        let sandboxes = sandboxes || failed.sandboxes || stuck.sandboxes || lacking.sandboxes;
-        let containers = containers || failed.containers || stuck.containers || lacking.containers;
-        // Beside one that is not to be had nobody waits for one that is slow each time.
-        let slow = self.standing.slow();
-        Missing {
-            sandboxes: sandboxes || containers && slow.sandboxes,
-            containers: containers || sandboxes && slow.containers,
-        }
-    }
-
-    /// The list that comes, late each time, while the other one is not to be had.
-    pub(crate) fn slow_beside(&self, ages: Ages) -> Option<Rpc> {
-        let stuck = self.standing.stuck(ages);
-        let missing = stuck.or(self.standing.failed_by_themselves());
-        let slow = self.standing.slow();
-        match (missing.sandboxes, missing.containers) {
-            (true, false) if slow.containers => Some(Rpc::ListContainers),
-            (false, true) if slow.sandboxes => Some(Rpc::ListPodSandbox),
-            _ => None,
-        }
+        let cannot = Missing {
+            sandboxes: cannot && !(answered.0 && stuck.containers),
+            containers: cannot && !(answered.1 && stuck.sandboxes),
+        };
+        let failed = self.standing.failed_by_themselves();
+        let since = self.standing.unavailable_since();
+        cannot.or(failed).or(stuck).or(since)
     }
 
     /// Something was seen as of this time without these lists, since they are not to be had.

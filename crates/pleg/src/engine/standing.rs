@@ -50,13 +50,22 @@ struct OneList {
     took: Duration,
     /// It was late when last answered, and took so long.
     late: Option<Duration>,
-    /// It was not to be had, and has not come since.
-    is_lacking: bool,
+    /// Why it was not taken in, as long as it has not come since.
+    lacking: Option<Lacking>,
     /// As of when something was seen without it last: what was new then, only a list shows that is
     /// requested later.
     without: Option<Instant>,
     /// When the newest was requested that is taken in.
     taken_in: Option<Instant>,
+}
+
+/// Why a list was not taken in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Lacking {
+    /// It is slow each time, and nobody waited for it beside one that was not to be had.
+    NotAwaited,
+    /// It was not to be had.
+    Unavailable,
 }
 
 /// Which of the lists do not come, or come late.
@@ -130,7 +139,7 @@ impl Standing {
         list.failed = None;
         list.took = took;
         list.late = late;
-        list.is_lacking = false;
+        list.lacking = None;
     }
 
     /// A relist was refused this list. For want of a connection that says nothing of the list.
@@ -148,7 +157,7 @@ impl Standing {
     pub(super) fn came_untimed(&mut self, list: List) {
         let list = self.of(list);
         list.failed = None;
-        list.is_lacking = false;
+        list.lacking = None;
     }
 
     /// A sweep was told this list after so long, or sooner, if we did not run meanwhile.
@@ -174,18 +183,39 @@ impl Standing {
         }
     }
 
-    /// These lists are not to be had: what is new is not seen before they come, whatever ends the
-    /// calls that hang or are refused now.
-    pub(super) fn note_lacking(&mut self, lists: Missing) {
-        self.sandboxes.is_lacking |= lists.sandboxes;
-        self.containers.is_lacking |= lists.containers;
+    /// These lists are not taken in, the `unavailable` of them because they are not to be had: what
+    /// is new is not seen before they come, whatever ends the calls that hang or are refused now.
+    pub(super) fn note_lacking(&mut self, lists: Missing, unavailable: Missing) {
+        for (list, is_lacking, is_unavailable) in [
+            (&mut self.sandboxes, lists.sandboxes, unavailable.sandboxes),
+            (
+                &mut self.containers,
+                lists.containers,
+                unavailable.containers,
+            ),
+        ] {
+            let why = match is_unavailable {
+                true => Lacking::Unavailable,
+                false => Lacking::NotAwaited,
+            };
+            list.lacking = list.lacking.max(is_lacking.then_some(why));
+        }
+    }
+
+    /// Which lists were not taken in, and have not come since.
+    pub(super) fn lacking(&self) -> Missing {
+        Missing {
+            sandboxes: self.sandboxes.lacking.is_some(),
+            containers: self.containers.lacking.is_some(),
+        }
     }
 
     /// Which lists were not to be had, and have not come since.
-    pub(super) fn lacking(&self) -> Missing {
+    pub(super) fn unavailable_since(&self) -> Missing {
+        let was_unavailable = Some(Lacking::Unavailable);
         Missing {
-            sandboxes: self.sandboxes.is_lacking,
-            containers: self.containers.is_lacking,
+            sandboxes: self.sandboxes.lacking == was_unavailable,
+            containers: self.containers.lacking == was_unavailable,
         }
     }
 

@@ -107,6 +107,18 @@ pub enum Lists {
     Unserved(CallError),
 }
 
+/// How it is with one list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ListState {
+    /// It comes.
+    #[default]
+    Comes,
+    /// It comes, and late each time.
+    Slow,
+    /// It hangs or fails, or did so when last heard of.
+    Unavailable,
+}
+
 /// How the status calls are answered that nobody is to blame for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Statuses {
@@ -139,8 +151,10 @@ pub struct Coverage {
     pub blind: Vec<Blind>,
     /// How it is with the lists.
     pub lists: Lists,
-    /// The list that comes, late each time, while the other one is not to be had.
-    pub slow_beside: Option<Rpc>,
+    /// How it is with the list of sandboxes.
+    pub sandboxes: ListState,
+    /// How it is with the list of containers.
+    pub containers: ListState,
     /// When the last lists were asked for that a kubelet could have received.
     pub kubelet_listed: Option<Instant>,
     /// Whether a kubelet cannot list now.
@@ -169,7 +183,8 @@ impl Coverage {
             uninspected: 0,
             blind: Vec::new(),
             lists: Lists::Good,
-            slow_beside: None,
+            sandboxes: ListState::Comes,
+            containers: ListState::Comes,
             kubelet_listed: None,
             kubelet_cannot_list: false,
             kubelet_waits: Vec::new(),

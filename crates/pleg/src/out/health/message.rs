@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::{Blind, FailingCall, HealthState, Reason, StuckCall, kubelet_healthy};
 use crate::engine::SLOW_STATUS;
-use crate::out::coverage::{Coverage, Lists, Statuses};
+use crate::out::coverage::{Coverage, ListState, Lists, Statuses};
 use crate::runtime::Rpc;
 
 /// The sentence that goes with a verdict. While Unhealthy it begins with the kubelet's own.
@@ -85,60 +85,66 @@ fn tenths(took: Duration) -> GoDuration {
 
 /// What a degraded node's pods are known by.
 fn degraded(coverage: &Coverage, reason: Reason) -> &'static str {
-    let blind = |what| coverage.blind.contains(&what);
     match reason {
         Reason::RuntimeUnreachable => "pods cannot be listed",
         // Nobody is polled there.
         _ if matches!(coverage.lists, Lists::Unserved(_)) => "pods cannot be listed",
         Reason::RuntimeSilent => "the runtime does not answer any call",
-        _ if lists_come(coverage) && blind(Blind::NewPods) => {
-            "new pods and containers may be missed until the next list"
-        }
-        _ if lists_come(coverage) && blind(Blind::NewContainers) => {
-            "new containers may be missed until the next list"
-        }
-        _ if coverage.slow_beside == Some(Rpc::ListPodSandbox) => {
-            "ListContainers is unavailable, and ListPodSandbox is slow; polling known pods one by \
-             one, new pods may be missed until it is answered"
-        }
-        _ if coverage.slow_beside == Some(Rpc::ListContainers) => {
-            "ListPodSandbox is unavailable, and ListContainers is slow; polling known pods one by \
-             one, new containers may be missed until it is answered"
-        }
-        _ if blind(Blind::NewPods) && blind(Blind::NewContainers) => {
-            "both lists are unavailable; polling known pods one by one, new pods may be missed"
-        }
-        _ if blind(Blind::NewPods) => {
-            "ListPodSandbox is unavailable; polling sandboxes one by one, new pods may be missed"
-        }
-        _ if blind(Blind::NewContainers) => {
-            "ListContainers is unavailable; polling containers one by one, \
-             new containers may be missed"
-        }
-        Reason::ListSlow | Reason::StatusSlow => "the runtime is slow",
-        Reason::ListStuck
-            if coverage
-                .stuck
-                .iter()
-                .any(|stuck| stuck.about.call == Rpc::Version) =>
-        {
-            "the runtime does not answer Version"
-        }
-        Reason::ListStuck | Reason::ListFails | Reason::ListTooLarge => {
-            "a list is unavailable; polling known pods one by one"
-        }
-        _ => "all pods are up to date except",
+        _ => unavailable_list(coverage).unwrap_or_else(|| until_next_list(coverage, reason)),
     }
 }
 
-/// Whether nothing keeps the next lists from showing what is new.
-fn lists_come(coverage: &Coverage) -> bool {
+/// Which list is unavailable, and what that keeps from being seen.
+fn unavailable_list(coverage: &Coverage) -> Option<&'static str> {
+    use ListState::{Comes, Slow, Unavailable};
+    let is_blind = |what| coverage.blind.contains(&what);
+    match (coverage.sandboxes, coverage.containers) {
+        (Unavailable, Unavailable) => Some(
+            "both lists are unavailable; polling known pods one by one, new pods may be missed",
+        ),
+        (Unavailable, Slow) => Some(
+            "ListPodSandbox is unavailable, and ListContainers is slow; polling known pods one by \
+             one, new containers may be missed until it is answered",
+        ),
+        (Slow, Unavailable) => Some(
+            "ListContainers is unavailable, and ListPodSandbox is slow; polling known pods one by \
+             one, new pods may be missed until it is answered",
+        ),
+        (Unavailable, Comes) => Some(
+            "ListPodSandbox is unavailable; polling sandboxes one by one, new pods may be missed",
+        ),
+        (Comes, Unavailable) if is_blind(Blind::NewPods) => Some(
+            "ListContainers is unavailable; polling known pods one by one, \
+             new pods may be missed until the next ListPodSandbox",
+        ),
+        (Comes, Unavailable) if is_blind(Blind::NewContainers) => Some(
+            "ListContainers is unavailable; polling containers one by one, \
+             new containers may be missed",
+        ),
+        // New containers are seen without it.
+        (Comes, Unavailable) => {
+            Some("ListContainers is unavailable; polling containers one by one")
+        }
+        (Comes | Slow, Comes | Slow) => None,
+    }
+}
+
+/// What is not seen where no list is unavailable.
+fn until_next_list(coverage: &Coverage, reason: Reason) -> &'static str {
+    let is_blind = |what| coverage.blind.contains(&what);
     let mut stuck = coverage.stuck.iter();
-    let come = matches!(
-        coverage.lists,
-        Lists::Good | Lists::Late(_) | Lists::Slow(_)
-    );
-    come && stuck.all(|call| call.about.id.is_some())
+    match reason {
+        // Nothing is listed before it is answered.
+        _ if stuck.any(|call| call.about.call == Rpc::Version) => {
+            "the runtime does not answer Version"
+        }
+        _ if is_blind(Blind::NewPods) => {
+            "new pods and containers may be missed until the next list"
+        }
+        _ if is_blind(Blind::NewContainers) => "new containers may be missed until the next list",
+        Reason::ListSlow | Reason::StatusSlow => "the runtime is slow",
+        _ => "all pods are up to date except",
+    }
 }
 
 /// How many details a sentence can carry before it becomes a list.

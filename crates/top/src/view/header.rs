@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use pleg::model::listed::ContainerState;
 use pleg::out::status_report::{GuardMode, StatusReport};
 use pleg::out::words::counted;
 use ratatui::Frame;
@@ -160,10 +161,11 @@ fn recorded(state: &State) -> String {
     };
     let status = of(state.node.status.as_ref().map(|status| status.at));
     let listed = of(state.node.pods_taken);
-    format!(
-        "a recording: status of {status}, pods of {listed} · {}",
-        pods(state)
-    )
+    let counts = match state.node.pods_taken {
+        Some(_) => recorded_pods(state),
+        None => pods(state),
+    };
+    format!("a recording: status of {status}, pods of {listed} · {counts}")
 }
 
 fn pods(state: &State) -> String {
@@ -173,12 +175,27 @@ fn pods(state: &State) -> String {
     if report.relist.count == 0 {
         return "no pod was seen yet".to_owned();
     }
-    let count = |name: &str| report.containers.get(name).copied().unwrap_or(0);
+    let count = |state: ContainerState| report.containers.get(state.as_str()).copied();
+    containers(report.pods, |state| count(state).unwrap_or(0))
+}
+
+/// The same of the pods in the table, which are newer than the status of a recording.
+fn recorded_pods(state: &State) -> String {
+    let all = state.node.pods.all();
+    let states = all.flat_map(|pod| pod.report.status.containers.iter().map(|it| it.state));
+    let states: Vec<_> = states.collect();
+    containers(state.node.pods.count(), |state| {
+        states.iter().filter(|it| **it == state).count()
+    })
+}
+
+/// How many pods there are, and how many containers in the states that matter most.
+fn containers(pods: usize, count: impl Fn(ContainerState) -> usize) -> String {
     format!(
         "{}, {} running, {} exited",
-        counted(report.pods, "pod"),
-        count("running"),
-        count("exited")
+        counted(pods, "pod"),
+        count(ContainerState::Running),
+        count(ContainerState::Exited)
     )
 }
 

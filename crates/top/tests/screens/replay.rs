@@ -147,6 +147,17 @@ fn it_says_how_old_the_parts_are_that_make_what_is_shown() {
     );
 }
 
+/// The last status may be a minute older than the last event.
+#[test]
+fn the_header_counts_what_the_table_shows() {
+    let mut replayed = Replayed::new();
+    let source = replayed.screen.line("a recording");
+    assert!(source.contains("2 pods, 2 running"), "{source}");
+    replayed.press("j");
+    let source = replayed.screen.line("a recording");
+    assert!(source.contains("2 pods, 1 running"), "{source}");
+}
+
 #[test]
 fn while_nothing_was_recorded_it_says_so_and_nothing_goes_on() {
     let mut entries = recording().0;

@@ -1,5 +1,6 @@
 //! `RuntimeService`: each call goes through its faults, then asks the world or changes it.
 
+use std::future::pending;
 use std::pin::Pin;
 
 use cri::ApiVersion;
@@ -8,7 +9,7 @@ use cri::v1::runtime_service_server::RuntimeService;
 use cri::v1::{self, ListContainersResponse, ListPodSandboxResponse};
 use futures_util::{Stream, StreamExt};
 use pleg::model::id::Id;
-use pleg::runtime::CallError;
+use pleg::runtime::{CallError, NoConnection, Unreachable};
 use tonic::{Request, Response, Status, async_trait};
 
 use super::{events, ids, kinds, lifecycle, mangle, messages};
@@ -65,7 +66,7 @@ impl Service {
     /// The same of a list.
     async fn answer_list<T>(&self, rpc: Rpc, list: impl Fn(&World) -> T) -> Answer<T> {
         let listed = self.sim.list(rpc, list).await;
-        let (message, passed) = listed.map_err(status_of)?;
+        let (message, passed) = said(listed).await?;
         let mut response = Response::new(message);
         mangle::mark(&mut response, passed);
         Ok(response)
@@ -79,7 +80,7 @@ impl Service {
         answer: impl FnOnce(&Sim, Of) -> Result<T, Status>,
         without_status: impl FnOnce(&mut T),
     ) -> Answer<T> {
-        let passed = self.sim.suffer(rpc, id).await.map_err(status_of)?;
+        let passed = said(self.sim.suffer(rpc, id).await).await?;
         let of = match passed {
             Passed::Malformed(Malformation::OfAnother) => Of::Another,
             _ => Of::It,
@@ -247,7 +248,7 @@ impl RuntimeService for Service {
         &self,
         _: Request<v1::GetEventsRequest>,
     ) -> Answer<Self::GetContainerEventsStream> {
-        let events = self.sim.read_stream().await.map_err(status_of)?.stream();
+        let events = said(self.sim.read_stream().await).await?.stream();
         let messages = events
             .map(|event| futures_util::stream::iter(events::messages(event)))
             .flatten();
@@ -381,6 +382,17 @@ impl RuntimeService for Service {
     ) -> Answer<v1::UpdateContainerResourcesResponse> {
         let why = "unknown method UpdateContainerResources";
         Err(Status::unimplemented(why))
+    }
+}
+
+/// What a runtime says: nothing, once its connection is cut.
+async fn said<T>(result: Result<T, CallError>) -> Result<T, Status> {
+    match result {
+        Err(CallError::Unavailable(Unreachable {
+            cause: NoConnection::Lost,
+            ..
+        })) => pending().await,
+        said => said.map_err(status_of),
     }
 }
 

@@ -193,6 +193,13 @@ fn unseen(probes: &ProbeFacts) -> Option<String> {
             return Some(format!("the runtime responds, but {call} failed: {why}"));
         }
     }
+    if probes.undecided > 0 {
+        let calls = counted(probes.undecided, "status call");
+        return Some(format!(
+            "the runtime responds, but {calls} returned NotFound for what is listed, and the \
+             lists were not answered again"
+        ));
+    }
     let is_of_one = |call: Rpc| matches!(call, Rpc::ContainerStatus | Rpc::PodSandboxStatus);
     let made = probes.costs.iter().filter(|cost| is_of_one(cost.call));
     let made: usize = made.map(|cost| cost.count).sum();
@@ -275,6 +282,16 @@ mod tests {
             "{}",
             diagnosis.summary
         );
+    }
+
+    #[test]
+    fn a_runtime_that_does_not_know_what_it_listed_is_not_called_healthy() {
+        let mut facts = node("containerd", "1.7.24").facts();
+        facts.probes.undecided = 1;
+        let diagnosis = diagnose(&facts, |_| true);
+        assert_eq!(diagnosis.verdict, NodeVerdict::Unknown);
+        let said = "1 status call returned NotFound";
+        assert!(diagnosis.summary.contains(said), "{}", diagnosis.summary);
     }
 
     #[test]

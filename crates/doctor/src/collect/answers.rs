@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use pleg::model::id::Id;
 use pleg::runtime::{NoConnection, Rpc};
 
 use crate::facts::probes::{Cost, End, Failures, Outcome, Probe};
@@ -72,10 +73,24 @@ impl Answers {
         node.any(|probe| probe.no_connection() == Some(NoConnection::Lost))
     }
 
-    /// Whether a connection was lost during status calls.
-    pub fn is_any_id_refused(&self) -> bool {
-        let mut wrong = self.wrong.iter();
-        wrong.any(|probe| probe.outcome() == Outcome::Refused)
+    /// Whether there was no connection for any call when it was last made.
+    pub fn is_disconnected(&self) -> bool {
+        let mut calls = self.node.iter().chain(&self.wrong);
+        calls.any(|probe| probe.outcome() == Outcome::Refused)
+    }
+
+    /// Removes the status calls that failed, and returns them.
+    pub fn forget_failed(&mut self) -> Vec<(Rpc, Id)> {
+        let failed = self.wrong.extract_if(.., |probe| probe.error().is_some());
+        let failed = failed.filter_map(|probe| Some((probe.call, Id::from(&*probe.id?))));
+        let failed: Vec<_> = failed.collect();
+        for (call, _) in &failed {
+            if let Some((failed, made)) = self.counts.get_mut(call) {
+                *failed -= 1;
+                *made -= 1;
+            }
+        }
+        failed
     }
 
     /// How many calls for single ids failed.

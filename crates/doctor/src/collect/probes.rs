@@ -75,7 +75,16 @@ pub async fn collect(asking: Asking) -> ProbeFacts {
     let rows = round.known.rows();
     let names = round.known.names();
     let failures = round.answers.failures();
+    let undecided = round.undecided();
     let (mut calls, costs) = round.answers.finish();
+    // A list that came late may name whom it was too late to ask for by name.
+    for probe in calls.iter_mut().filter(|probe| probe.pod.is_none()) {
+        let id = probe.id.as_deref().map(Id::from);
+        if let Some(target) = id.and_then(|id| names.get(&id)) {
+            probe.pod.clone_from(&target.pod);
+            probe.container.clone_from(&target.container);
+        }
+    }
 
     let hung = calls.iter().filter(|probe| probe.end == End::Hung);
     let suspects: Vec<String> = hung.clone().filter_map(|probe| probe.id.clone()).collect();
@@ -108,6 +117,7 @@ pub async fn collect(asking: Asking) -> ProbeFacts {
         rows,
         conditions: round.conditions,
         unasked,
+        undecided,
         listener,
         tasks,
         kubelet,

@@ -1,14 +1,17 @@
 //! One round of calls. At most eight are outstanding, and none is repeated, except `Version`, once,
 //! if something hangs, the lists, if something that they showed does not exist or is dead, and all
-//! that is asked of the whole node, if a connection is lost. The round stops waiting for a call after
-//! two seconds or, if the runtime is slow as a whole, after a few times the duration of other calls.
-//! A call that is not answered within six seconds hangs.
+//! that was asked of a runtime that has gone since, once it is back. The round goes on after two
+//! seconds or, if the runtime is slow as a whole, after a few times the duration of other calls. A
+//! call that is not answered within six seconds hangs.
 //!
 //! ```text
 //!   Version --> Status, both lists --> each id, at first one after the other --> Version
-//!      |             |                    |       ^                              again, if
-//!      |             |                    |       +-- a list that comes late     any is silent
-//!      +--- two to six seconds each ------+--> what is silent stays outstanding
+//!                                         ^                                      again, if any
+//!                                         |                                      is silent
+//!      a list that comes late, or --------+                                        |
+//!      a runtime that was restarted                                    six seconds for each
+//!                                                                                  |
+//!      who does not exist although he was listed: is he listed still? <------------+
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -39,11 +42,11 @@ const MAX_OUTSTANDING: usize = SMALLEST_WINDOW;
 /// Of these, two are for what is asked of the whole node beside those that hang.
 const MAX_FOR_IDS: usize = MAX_OUTSTANDING - 2;
 
-/// The lists of sandboxes and of containers.
-const BOTH: usize = 2;
+/// A runtime that was restarted listens again within this time.
+const RESTARTS_WITHIN: Duration = Duration::from_secs(3);
 
-/// A runtime that was restarted listens again after this time.
-const RESTARTS_WITHIN: Duration = Duration::from_secs(1);
+/// How often to check whether it does.
+const RESTART_INTERVAL: Duration = Duration::from_millis(500);
 
 /// For this long, calls are made one after the other, to measure what they cost a kubelet.
 const ONE_AT_A_TIME: Duration = Duration::from_secs(1);
@@ -65,12 +68,17 @@ pub(super) struct Round {
     outstanding: BTreeMap<(Rpc, Option<Id>), Outstanding>,
     /// The status calls that were made.
     asked: BTreeSet<(Rpc, Id)>,
+    /// Those of them that failed for ids that no list had shown.
+    guessed: BTreeSet<(Rpc, Id)>,
     /// How many lists had been answered when these were chosen.
     lists_before: usize,
-    /// How often a list was answered.
-    lists_answered: usize,
-    /// The calls for ids that are listed but do not exist.
+    /// When the lists were requested that are known.
+    listed: BTreeMap<Rpc, Instant>,
+    /// The calls for ids that are listed but do not exist, and when the last of them ended.
     vanished: Vec<Probe>,
+    vanished_at: Option<Instant>,
+    /// What the runtime has gone from was not asked again yet.
+    may_ask_again: bool,
     pub known: Known,
     pub answers: Answers,
     pub version: Option<RuntimeVersion>,
@@ -114,9 +122,12 @@ impl Round {
             ended,
             outstanding: BTreeMap::new(),
             asked: BTreeSet::new(),
+            guessed: BTreeSet::new(),
             lists_before: 0,
-            lists_answered: 0,
+            listed: BTreeMap::new(),
             vanished: Vec::new(),
+            vanished_at: None,
+            may_ask_again: true,
             known: Known::default(),
             answers: Answers::default(),
             version: None,
@@ -166,6 +177,10 @@ impl Round {
     async fn ask_node_once(&mut self) {
         self.start(Rpc::Version, None);
         self.settle().await;
+        self.ask_what_depends_on_version().await;
+    }
+
+    async fn ask_what_depends_on_version(&mut self) {
         for call in [Rpc::Status, Rpc::ListPodSandbox, Rpc::ListContainers] {
             self.start(call, None);
         }
@@ -187,20 +202,13 @@ impl Round {
     /// Makes the status call of each id, also of those that only a late list shows, and waits for
     /// whoever is slow; returns for how many none was made.
     pub async fn ask_each(&mut self) -> usize {
-        let mut may_ask_again = true;
         loop {
             let unasked = self.ask_ids().await;
-            self.ask_again_who_is_listed().await;
             self.ask_whether_it_still_answers().await;
             self.wait_for_the_slow().await;
-            // A late list was lost with its connection.
-            let is_lost = self.known.lists() < BOTH && self.answers.is_any_lost();
-            if is_lost && std::mem::take(&mut may_ask_again) && self.is_time_for_more() {
-                sleep(RESTARTS_WITHIN).await;
-                self.ask_node_once().await;
-                self.wait_for_the_slow().await;
-            }
-            if self.known.lists() == self.lists_before {
+            let is_back = self.ask_again_once_it_is_back().await;
+            self.ask_again_who_is_listed().await;
+            if !is_back && self.known.lists() == self.lists_before {
                 return unasked;
             }
         }
@@ -213,14 +221,21 @@ impl Round {
             return 0;
         }
         let (mut targets, beyond) = self.known.targets();
-        targets.retain(|target| !self.asked.contains(&(target.call, target.id.clone())));
+        targets.retain(|target| {
+            let question = (target.call, target.id.clone());
+            let is_shown = !target.guessed && self.guessed.remove(&question);
+            is_shown || !self.asked.contains(&question)
+        });
         if self.answers.is_refused(Rpc::Version) {
             return targets.len() + beyond;
         }
         let mut queue: VecDeque<Target> = targets.into();
         let begun = Instant::now();
         loop {
-            while begun.elapsed() < ASKING_LIMIT && self.is_time_for_more() && self.has_room(begun)
+            while begun.elapsed() < ASKING_LIMIT
+                && self.is_time_for_more()
+                && self.has_room(begun)
+                && !(self.may_ask_again && self.answers.is_disconnected())
             {
                 let Some(target) = queue.pop_front() else {
                     break;
@@ -245,8 +260,10 @@ impl Round {
     /// If listed ids do not exist: whether they are still listed, which is a fault of the runtime,
     /// or were removed since.
     async fn ask_again_who_is_listed(&mut self) {
-        let vanished = std::mem::take(&mut self.vanished);
-        if vanished.is_empty() || !self.ask_lists_again().await {
+        let Some(since) = self.vanished_at else {
+            return;
+        };
+        if !self.is_listed_since(since) && !self.ask_lists_again().await {
             return;
         }
         let (sandboxes, containers) = (&self.known.sandboxes, &self.known.containers);
@@ -255,31 +272,73 @@ impl Round {
         let listed = sandboxes.map(|row| row.id.as_str());
         let listed = listed.chain(containers.map(|row| row.id.as_str()));
         let listed: BTreeSet<String> = listed.map(bounded).collect();
-        for probe in vanished {
-            if probe.id.as_ref().is_some_and(|id| listed.contains(id)) {
-                self.answers.take(probe, false);
+        self.vanished_at = None;
+        for mut probe in std::mem::take(&mut self.vanished) {
+            // Of one that was removed there is nothing else to say.
+            if !probe.id.as_ref().is_some_and(|id| listed.contains(id)) {
+                probe.end = End::Answered;
             }
+            self.answers.take(probe, false);
         }
+    }
+
+    /// Of how many listed ids it is not known whether they still exist.
+    pub fn undecided(&self) -> usize {
+        self.vanished.len()
+    }
+
+    /// Whether both lists are known as of then, or later.
+    fn is_listed_since(&self, time: Instant) -> bool {
+        [Rpc::ListPodSandbox, Rpc::ListContainers]
+            .iter()
+            .all(|list| self.listed.get(list).is_some_and(|asked| *asked >= time))
     }
 
     /// Requests both lists again; false if there is no time for that, or they do not come.
     pub async fn ask_lists_again(&mut self) -> bool {
-        if !self.is_time_for_more() {
+        if self.answers.is_refused(Rpc::Version) || !self.is_time_for_all() {
             return false;
         }
-        let before = self.lists_answered;
+        let since = Instant::now();
         for list in [Rpc::ListPodSandbox, Rpc::ListContainers] {
             self.start(list, None);
         }
-        self.settle().await;
-        self.lists_answered - before == BOTH
+        self.wait_for_the_slow().await;
+        self.ask_again_once_it_is_back().await;
+        self.is_listed_since(since)
+    }
+
+    /// If the runtime has gone since it last answered: whether it is restarting. Asks the whole node
+    /// again once it is back, and leaves whoever was asked meanwhile to be asked again.
+    async fn ask_again_once_it_is_back(&mut self) -> bool {
+        let had_answered = self.version.is_some() && self.agents_word.is_none();
+        if !had_answered || !self.may_ask_again || !self.answers.is_disconnected() {
+            return false;
+        }
+        self.may_ask_again = false;
+        let until = Instant::now() + RESTARTS_WITHIN;
+        while Instant::now() < until && self.is_time_for_all() {
+            sleep(RESTART_INTERVAL).await;
+            self.start(Rpc::Version, None);
+            self.wait_for_the_slow().await;
+            if !self.answers.is_refused(Rpc::Version) {
+                // One that goes may fail in any way before that.
+                for question in self.answers.forget_failed() {
+                    self.asked.remove(&question);
+                }
+                self.ask_what_depends_on_version().await;
+                self.wait_for_the_slow().await;
+                return true;
+            }
+        }
+        false
     }
 
     /// If status calls hang or the connection was lost: whether the runtime as a whole still
     /// answers. `Version` depends only on the runtime itself, so if it hangs too, no container is
     /// to blame.
     async fn ask_whether_it_still_answers(&mut self) {
-        let is_in_doubt = !self.outstanding.is_empty() || self.answers.is_any_id_refused();
+        let is_in_doubt = !self.outstanding.is_empty() || self.answers.is_disconnected();
         let version = (Rpc::Version, None);
         if self.version.is_none()
             || self.agents_word.is_some()
@@ -310,6 +369,11 @@ impl Round {
     /// Whether a call that is made now has enough time before the end of the round.
     fn is_time_for_more(&self) -> bool {
         Instant::now() + patience(self.answers.slowest) < self.until
+    }
+
+    /// Whether it has all the time that it takes to tell whether it hangs.
+    fn is_time_for_all(&self) -> bool {
+        Instant::now() + MAX_DEADLINE < self.until
     }
 
     fn has_room(&self, begun: Instant) -> bool {
@@ -375,37 +439,39 @@ impl Round {
         let Some(call) = self.outstanding.remove(&(ended.call, ended.id)) else {
             return;
         };
-        let alone = call.alone;
-        let guessed = call.target.as_ref().is_some_and(|target| target.guessed);
+        let (alone, since) = (call.alone, call.since);
+        let guessed = call.target.as_ref().filter(|target| target.guessed);
+        let guessed = guessed.map(|target| (target.call, target.id.clone()));
         let mut probe = probe(ended.call, call, End::Answered);
         match ended.answer {
+            // The id may not exist, so the failure says nothing about the runtime.
+            Err(error) if guessed.is_some() && !matches!(error, CallError::Unavailable(_)) => {
+                if let (CallError::NotFound(_), Some(id)) = (error, &probe.id) {
+                    self.known.may_be_a_sandbox(id);
+                }
+                self.guessed.extend(guessed);
+                return;
+            }
             Ok(Answer::Version(version)) => self.version = Some(bounded_version(version)),
             Ok(Answer::Conditions(conditions)) => self.conditions = Some(bound(conditions)),
             Ok(Answer::Sandboxes(listing)) => {
                 probe.bytes = Some(listing.bytes as u64);
                 self.known.sandboxes = Some(listing.rows);
-                self.lists_answered += 1;
+                self.listed.insert(probe.call, since);
             }
             Ok(Answer::Containers(listing)) => {
                 probe.bytes = Some(listing.bytes as u64);
                 self.known.containers = Some(listing.rows);
-                self.lists_answered += 1;
+                self.listed.insert(probe.call, since);
             }
             Ok(Answer::Status) => {}
-            Err(CallError::NotFound(_)) if guessed => {
-                if let Some(id) = probe.id {
-                    self.known.may_be_a_sandbox(&id);
-                }
-                return;
-            }
             // It was removed after it was listed, which new lists will show.
             Err(error @ CallError::NotFound(_)) if probe.id.is_some() => {
                 probe.end = End::Failed(bounded_error(error));
                 self.vanished.push(probe);
+                self.vanished_at = Some(Instant::now());
                 return;
             }
-            // The id may not exist, so the failure says nothing about the runtime.
-            Err(error) if guessed && !matches!(error, CallError::Unavailable(_)) => return,
             Err(error) => probe.end = End::Failed(bounded_error(error)),
         }
         self.answers.take(probe, alone);

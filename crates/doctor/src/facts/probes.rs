@@ -39,6 +39,9 @@ pub struct ProbeFacts {
     /// How many containers and sandboxes were not called for, because time ran out or too many
     /// calls hung.
     pub unasked: usize,
+    /// How many listed containers and sandboxes did not exist when they were called for, and may be
+    /// listed still: the lists were not answered again.
+    pub undecided: usize,
     /// The process that listens on the socket.
     pub listener: Fact<u32>,
     /// The running containers, according to the runtime's state directories.

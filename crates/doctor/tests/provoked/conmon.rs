@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use causes::Cause;
 use causes::finding::Finding;
-use cri::Endpoint;
+use cri::{Endpoint, Rpc};
 use doctor::collect::host::Host;
 use doctor::collect::probes::{Asking, collect};
+use doctor::facts::probes::Outcome;
 use doctor::facts::{NodeFacts, ProbeFacts};
-use sim::{Manner, Sim};
+use sim::{Fault, Manner, Sim};
 use tempfile::TempDir;
 use tokio::net::UnixListener;
 use tokio::time::{Instant, sleep};
@@ -115,6 +116,37 @@ async fn a_container_that_has_ended_and_is_listed_as_running_for_seconds_is_told
     assert_eq!(finding.culprit.id.as_ref(), Some(&node.id));
     let said = "has exited, but cri-o lists it as running";
     assert!(finding.sentence.contains(said), "{finding:#?}");
+}
+
+#[tokio::test]
+async fn a_container_that_has_ended_is_told_where_the_next_list_is_late() {
+    for list in [Rpc::ListContainers, Rpc::ListPodSandbox] {
+        let node = Node::new();
+        node.note(ended(), ended());
+        let sim = node.sim.clone();
+        tokio::spawn(async move {
+            sleep(Duration::from_secs(1)).await;
+            let slow = Fault::Slow(Duration::from_secs(3));
+            sim.fault(list, None, slow);
+        });
+        let probes = node.probes().await;
+        assert!(!probes.any_hung(), "{probes:#?}");
+        let tasks = probes.tasks.value().expect("a note");
+        assert!(tasks[0].listed_though_dead, "{probes:#?}");
+    }
+}
+
+#[tokio::test]
+async fn a_runtime_that_ends_before_its_second_lists_does_not_respond() {
+    let node = Node::new();
+    node.note(ended(), ended());
+    let sim = node.sim.clone();
+    tokio::spawn(async move {
+        sleep(Duration::from_secs(1)).await;
+        sim.restart(Duration::from_secs(60));
+    });
+    let probes = node.probes().await;
+    assert_eq!(probes.outcome(Rpc::Version), Some(Outcome::Refused));
 }
 
 #[tokio::test]

@@ -94,6 +94,110 @@ fn a_runtime_that_restarts_while_its_lists_are_late_is_asked_again() {
     }
 }
 
+/// Waits until a call was made that the doctor makes after its lists.
+fn after_the_lists(sim: &sim::Sim) {
+    while sim.calls_made(Rpc::PodSandboxStatus) + sim.calls_made(Rpc::ContainerStatus) < 2 {
+        sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_runtime_that_restarts_while_each_is_asked_is_asked_again() {
+    for (down, hangs) in [(300, false), (1500, false), (1500, true)] {
+        let runtime = three_pods();
+        let slow = Fault::Slow(Duration::from_millis(200));
+        runtime.sim.fault(Rpc::ContainerStatus, None, slow.clone());
+        runtime.sim.fault(Rpc::PodSandboxStatus, None, slow);
+        if hangs {
+            let hang = Fault::Hang;
+            runtime.sim.fault(Rpc::ContainerStatus, Some("c/x.0"), hang);
+        }
+        let sim = runtime.sim.clone();
+        let restarts = spawn(move || {
+            after_the_lists(&sim);
+            sim.restart(Duration::from_millis(down));
+        });
+        let code = if hangs { 1 } else { 0 };
+        let ended = doctor(&runtime, &["-o", "json"]).assert_code(code);
+        restarts.join().unwrap();
+        let report = ended.value();
+        let probes = report["probes"].as_array().unwrap().iter();
+        let refused = probes.filter(|probe| probe["outcome"] == "refused");
+        assert_eq!(refused.count(), 0, "{report:#}");
+    }
+}
+
+#[test]
+fn a_runtime_that_ends_while_each_is_asked_is_gone() {
+    let runtime = three_pods();
+    let slow = Fault::Slow(Duration::from_millis(200));
+    runtime.sim.fault(Rpc::ContainerStatus, None, slow.clone());
+    runtime.sim.fault(Rpc::PodSandboxStatus, None, slow);
+    let sim = runtime.sim.clone();
+    let ends = spawn(move || {
+        after_the_lists(&sim);
+        sim.restart(Duration::from_secs(60));
+    });
+    let report = doctor(&runtime, &["-o", "json"]).assert_code(1).value();
+    ends.join().unwrap();
+    let summary = report["summary"].as_str().unwrap();
+    assert!(!summary.contains("responds"), "{summary}");
+    assert_eq!(causes(&report), ["runtime-unresponsive"]);
+}
+
+/// A living container that the runtime lists, and does not know when it is asked for it.
+fn is_told_as_failing(runtime: &FakeRuntime) {
+    let report = doctor(runtime, &["-o", "json"]).assert_code(1).value();
+    let mut probes = report["probes"].as_array().unwrap().iter();
+    let failed = probes.find(|probe| probe["id"] == "b/x.0");
+    let failed = failed.unwrap_or_else(|| panic!("{report:#}"));
+    assert_eq!(failed["outcome"], "error", "{report:#}");
+    assert_eq!(causes(&report), ["runtime-unresponsive"]);
+}
+
+fn not_found() -> Fault {
+    Fault::Fail(CallError::NotFound("no such container".into()))
+}
+
+#[test]
+fn a_listed_container_that_is_not_found_after_seconds_is_told() {
+    let runtime = three_pods();
+    let call = Rpc::ContainerStatus;
+    runtime.sim.fault(call, Some("b/x.0"), Fault::Hang);
+    let sim = runtime.sim.clone();
+    let fails = spawn(move || {
+        after_the_lists(&sim);
+        sleep(Duration::from_secs(3));
+        sim.fault(call, Some("b/x.0"), not_found());
+    });
+    is_told_as_failing(&runtime);
+    fails.join().unwrap();
+}
+
+#[test]
+fn a_listed_container_that_is_not_found_is_told_where_the_next_lists_are_late() {
+    for late in [
+        &[Rpc::ListContainers][..],
+        &[Rpc::ListContainers, Rpc::ListPodSandbox],
+    ] {
+        let runtime = three_pods();
+        let call = Rpc::ContainerStatus;
+        let slow = Fault::Slow(Duration::from_millis(200));
+        runtime.sim.fault(Rpc::PodSandboxStatus, None, slow);
+        runtime.sim.fault(call, Some("b/x.0"), not_found());
+        let sim = runtime.sim.clone();
+        let becomes_slow = spawn(move || {
+            after_the_lists(&sim);
+            for list in late {
+                let slow = Fault::Slow(Duration::from_secs(3));
+                sim.fault(*list, None, slow);
+            }
+        });
+        is_told_as_failing(&runtime);
+        becomes_slow.join().unwrap();
+    }
+}
+
 #[test]
 fn a_runtime_that_restarts_during_the_first_call_is_well() {
     let runtime = FakeRuntime::nowhere();

@@ -163,21 +163,13 @@ impl Round {
         self.agents_word = Some(word.said);
     }
 
-    /// The calls for the whole node; once more if a connection is lost, because whether the runtime
-    /// is gone or has restarted then shows when the next one is made.
+    /// The calls for the whole node: first `Version`, which settles the API version.
     pub async fn ask_node(&mut self) {
-        self.ask_node_once().await;
-        if self.answers.is_any_lost() && self.is_time_for_more() {
-            self.ask_node_once().await;
-        }
-        self.hear_agent();
-    }
-
-    /// First `Version`, which settles the API version.
-    async fn ask_node_once(&mut self) {
         self.start(Rpc::Version, None);
         self.settle().await;
         self.ask_what_depends_on_version().await;
+        self.ask_again_once_it_is_back().await;
+        self.hear_agent();
     }
 
     async fn ask_what_depends_on_version(&mut self) {
@@ -308,11 +300,14 @@ impl Round {
         self.is_listed_since(since)
     }
 
-    /// If the runtime has gone since it last answered: whether it is restarting. Asks the whole node
+    /// If the runtime has gone since it last answered or was connected: whether it is restarting. Asks the whole node
     /// again once it is back, and leaves whoever was asked meanwhile to be asked again.
     async fn ask_again_once_it_is_back(&mut self) -> bool {
-        let had_answered = self.version.is_some() && self.agents_word.is_none();
-        if !had_answered || !self.may_ask_again || !self.answers.is_disconnected() {
+        let was_there = self.version.is_some() || self.answers.is_any_lost();
+        if !was_there || self.agents_word.is_some() || !self.may_ask_again {
+            return false;
+        }
+        if !self.answers.is_disconnected() {
             return false;
         }
         self.may_ask_again = false;

@@ -169,6 +169,10 @@ pub(super) fn function(line: &str) -> Option<(&str, bool)> {
     let line = plain.unwrap_or(line);
     let at = OFFSET.find(line.as_bytes())?;
     let (function, offset) = (&line[..at], &line[at + OFFSET.needle().len()..]);
+    // __schedule from schedule+0x54/0xec, of 32-bit ARM since Linux 5.18
+    let function = function
+        .split_once(" from ")
+        .map_or(function, |(name, _)| name);
     let (at, rest) = offset.split_once("/0x")?;
     let size = rest.split(' ').next()?;
     let hex = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -226,7 +230,11 @@ pub(super) fn is_around(line: &str) -> bool {
         .split_ascii_whitespace()
         .nth(1)
         .is_some_and(|state| matches!(state, "D" | "S" | "R"));
-    task || is_raw_words(line)
+    // The end of a release that a mail or a terminal has wrapped.
+    let number = line.strip_prefix('#').unwrap_or_default();
+    let is_build = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    task || is_build
+        || is_raw_words(line)
         || TEXTS.iter().any(|text| line.contains(text))
         || registers.iter().any(|register| line.starts_with(register))
 }

@@ -119,6 +119,9 @@ const WEAK: &[(&str, Cause, Confidence)] = &[
     ("d_alloc_parallel", StorageUnresponsive, Medium),
     // The end of the last mount of a file system.
     ("generic_shutdown_super", StorageUnresponsive, Medium),
+    // For what bcache and bcachefs have asked of a device.
+    ("__closure_sync", StorageUnresponsive, Medium),
+    ("bch2_", StorageUnresponsive, Medium),
     ("lookup_slow", StorageUnresponsive, Medium),
     // For whoever else opens a file in the same directory.
     ("do_last", StorageUnresponsive, Medium),
@@ -135,6 +138,7 @@ const KERNEL_LOCKS: &[&str] = &[
     "__synchronize_srcu",
     "synchronize_rcu",
     "synchronize_rcu_expedited",
+    "__wait_rcu_gp",
     "rcu_barrier",
     "lru_add_drain_all",
     "__lru_add_drain_all",

@@ -101,6 +101,7 @@ pub(super) const SIGNS: &[Sign] = &[
         " kubelet invoked",
         " containerd invoked",
         " dockerd invoked",
+        " dockerd-current invoked",
         " docker invoked",
         " crio invoked",
     ]),

@@ -134,12 +134,13 @@ pub enum Interest {
     Error,
 }
 
-const INTERESTS: [(&str, Interest); 72] = [
+const INTERESTS: [(&str, Interest); 73] = [
     ("pleg was last seen active", Interest::Pleg),
     ("pleg has yet to be successful", Interest::Pleg),
     ("from runtime service failed", Interest::Call),
     ("GenericPLEG: Unable to retrieve pods", Interest::Call),
     ("PodSandboxStatus of sandbox", Interest::Call),
+    ("ContainerStatus for ", Interest::Call),
     ("Failed to get container status", Interest::Call),
     ("ListContainers failed", Interest::Call),
     ("ListPodSandbox failed", Interest::Call),

@@ -174,6 +174,13 @@ pub(super) const SIGNS: &[Sign] = &[
         RuntimeUnresponsive,
         High,
     ),
+    sign(
+        "getting status of runtime failed",
+        Runtime,
+        RuntimeUnresponsive,
+        Medium,
+    )
+    .with(&["unknown service runtime."]),
     // Whoever asked for all containers has left before dockerd had the answer.
     sign(
         "/containers/json returned error: write unix",
@@ -206,6 +213,20 @@ pub(super) const SIGNS: &[Sign] = &[
     )
     .with(&["containerd.service: ", "docker.service: ", "crio.service: "])
     .without(&["status=0/", "cri-docker.service"]),
+    // It has crashed, and nobody has ended it.
+    sign(
+        "ain process exited, code=",
+        Runtime,
+        RuntimeUnresponsive,
+        Medium,
+    )
+    .with(&["containerd.service: ", "docker.service: ", "crio.service: "])
+    .without(&[
+        "code=exited",
+        "status=9/KILL",
+        "status=15/TERM",
+        "cri-docker.service",
+    ]),
     // containerd does not read its own configuration, and so does not start.
     sign("failed to load TOML", Runtime, RuntimeUnresponsive, Medium).with(&["containerd"]),
     sign(
@@ -367,6 +388,16 @@ pub(super) const SIGNS: &[Sign] = &[
         Medium,
     )
     .lines(2),
+    // A Ceph metadata server, of a file that somebody else holds.
+    sign("currently failed to ", Runtime, StorageUnresponsive, Low)
+        .with(&["rdlock", "wrlock", "xlock"]),
+    // Calico's plugin before 2.0, which was written in Python.
+    sign(
+        "TimeoutExpired: Command '['ip', 'netns', 'exec'",
+        Runtime,
+        CniPluginHang,
+        Medium,
+    ),
     // A volume on Ceph behind iSCSI.
     sign(
         "_handle_timedout_cmd:",
@@ -467,6 +498,12 @@ pub(super) const SIGNS: &[Sign] = &[
         High,
     ),
     sign("Data Space Available: 0B", Runtime, DiskFull, High),
+    // Before docker 1.13.
+    sign("Data Space Available: 0 B", Runtime, DiskFull, High),
+    // dockerd does not start for it.
+    sign("Error starting daemon: ", Runtime, DiskFull, High)
+        .with(&["no space left on device"])
+        .without(NO_DISK),
     // Plugins of docker's own networks.
     sign(
         "NetworkDriver.CreateEndpoint: ",
@@ -502,6 +539,12 @@ pub(super) const SIGNS: &[Sign] = &[
     // The agent of ECS.
     sign(
         "DockerTimeoutError for 'docker stop'",
+        Runtime,
+        ContainerLock,
+        Medium,
+    ),
+    sign(
+        "CannotInspectContainerError: Could not transition to inspecting; timed out",
         Runtime,
         ContainerLock,
         Medium,
@@ -542,6 +585,14 @@ pub(super) const SIGNS: &[Sign] = &[
     // The same of etcd before 3.4.
     sign("sync duration of ", Runtime, DiskSaturated, Medium).with(&["expected less than"]),
     sign("apply request took too long", Runtime, DiskSaturated, Low).lines(3),
+    sign("apply entries took too long", Runtime, DiskSaturated, Low).lines(3),
+    sign(
+        "failed to send out heartbeat on time",
+        Runtime,
+        DiskSaturated,
+        Low,
+    )
+    .lines(3),
     sign(
         "operation timed out while umount",
         Runtime,

@@ -332,7 +332,20 @@ pub(super) const SIGNS: &[Sign] = &[
         BusUnavailable,
         Medium,
     )
-    .with(&["refused", "timed out"]),
+    .with(&["refused", "timed out", "transport: No such file"]),
+    // A manager that was started anew does not get back to the bus.
+    sign(
+        "Failed to set up API bus: Connection timed out",
+        Systemd,
+        BusUnavailable,
+        High,
+    ),
+    sign(
+        "service org.freedesktop.systemd1: Remote peer disconnected",
+        Systemd,
+        BusUnavailable,
+        Medium,
+    ),
     sign(
         "Message recipient disconnected from message bus without replying",
         Systemd,

@@ -105,11 +105,11 @@ fn is_function(name: &str) -> bool {
     let bytes = name.as_bytes();
     let known =
         memchr::memchr(b'.', bytes).is_some() || matches!(name, "panic" | "main" | "_cgoexp");
-    let is_address = || name.contains("://");
     known
         && matches!(bytes.first(), Some(b'a'..=b'z' | b'A'..=b'Z' | b'_'))
         && is_plain(name)
-        && !(bytes.contains(&b':') && is_address())
+        // An address is no name.
+        && !(bytes.contains(&b':') && name.contains("://"))
 }
 
 /// Whether all characters may occur in a function name. Nearly all names are ASCII.

@@ -12,10 +12,13 @@
 //! ```
 
 mod beside;
+mod callers;
 mod failures;
 mod kernel;
 mod kubelet;
 mod lasting;
+mod others;
+mod runc;
 mod runtime;
 mod search;
 mod starts_and_stops;
@@ -276,6 +279,9 @@ impl Signs {
         let tables = [
             kubelet::SIGNS,
             runtime::SIGNS,
+            runc::SIGNS,
+            callers::SIGNS,
+            others::SIGNS,
             systemd::SIGNS,
             kernel::SIGNS,
         ];

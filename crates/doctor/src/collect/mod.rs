@@ -20,6 +20,7 @@ pub mod probes;
 pub mod task_folder;
 
 mod answers;
+mod calls;
 mod ended;
 mod kubelet;
 mod listener;

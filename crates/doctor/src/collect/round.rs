@@ -15,22 +15,19 @@
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::Arc;
 use std::time::Duration;
 
 use cri::{Endpoint, Rpc};
 use pleg::engine::SMALLEST_WINDOW;
 use pleg::model::id::Id;
-use pleg::model::listed::{ListedContainer, ListedSandbox};
 use pleg::model::status::PodStatus;
 use pleg::out::status_report::StatusReport;
-use pleg::runtime::grpc::{GrpcRuntime, MAX_MESSAGE_SIZE};
-use pleg::runtime::{CallError, Conditions, Listing, Runtime, RuntimeVersion, of_the_asked};
-use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep, sleep_until};
+use pleg::runtime::{CallError, Conditions, RuntimeVersion};
+use tokio::time::{Instant, sleep};
 
 use super::agent;
 use super::answers::Answers;
+use super::calls::{Answer, Calls, Ended, Outstanding, Question};
 use super::patience::{MAX_DEADLINE, patience};
 use super::targets::{Known, Target, bounded, bounded_error};
 use crate::facts::probes::{AgentsWord, End, Probe};
@@ -62,10 +59,7 @@ const ASKING_LIMIT: Duration = Duration::from_secs(5);
 
 /// The calls of one round.
 pub(super) struct Round {
-    runtime: Arc<GrpcRuntime>,
-    sender: mpsc::UnboundedSender<Ended>,
-    ended: mpsc::UnboundedReceiver<Ended>,
-    outstanding: BTreeMap<(Rpc, Option<Id>), Outstanding>,
+    calls: Calls,
     /// The status calls that were made.
     asked: BTreeSet<(Rpc, Id)>,
     /// Those of them that failed for ids that no list had shown.
@@ -88,39 +82,15 @@ pub(super) struct Round {
     /// What the agent reported then.
     pub agents_word: Option<AgentsWord>,
     /// Calls that are not made, because an agent waits for them already.
-    agents: Vec<(Rpc, Option<Id>)>,
+    agents: Vec<Question>,
     /// When the last call must have ended; otherwise it hangs.
     until: Instant,
 }
 
-struct Outstanding {
-    since: Instant,
-    target: Option<Target>,
-    alone: bool,
-}
-
-struct Ended {
-    call: Rpc,
-    id: Option<Id>,
-    answer: Result<Answer, CallError>,
-}
-
-enum Answer {
-    Version(RuntimeVersion),
-    Conditions(Conditions),
-    Sandboxes(Listing<ListedSandbox>),
-    Containers(Listing<ListedContainer>),
-    Status,
-}
-
 impl Round {
     pub fn new(endpoint: &Endpoint, until: Instant) -> Self {
-        let (sender, ended) = mpsc::unbounded_channel();
         Self {
-            runtime: Arc::new(GrpcRuntime::new(endpoint, MAX_MESSAGE_SIZE)),
-            sender,
-            ended,
-            outstanding: BTreeMap::new(),
+            calls: Calls::new(endpoint),
             asked: BTreeSet::new(),
             guessed: BTreeSet::new(),
             lists_before: 0,
@@ -182,7 +152,7 @@ impl Round {
     /// Until every call is answered or hangs.
     async fn settle(&mut self) {
         let begun = Instant::now();
-        while !self.outstanding.is_empty() {
+        while !self.calls.is_empty() {
             // Calls that are answered meanwhile may show that the others are only slow.
             let until = begun + patience(self.answers.slowest);
             if !self.one_ends(until).await {
@@ -237,7 +207,7 @@ impl Round {
             }
             // Those that hang are waited for no longer than the others.
             let patience = patience(self.answers.slowest);
-            let calls = self.outstanding.values();
+            let calls = self.calls.outstanding();
             let waited_for = calls.map(|call| self.until.min(call.since + patience));
             let Some(last) = waited_for.filter(|until| *until > Instant::now()).max() else {
                 break;
@@ -333,7 +303,7 @@ impl Round {
     /// answers. `Version` depends only on the runtime itself, so if it hangs too, no container is
     /// to blame.
     async fn ask_whether_it_still_answers(&mut self) {
-        let is_in_doubt = !self.outstanding.is_empty() || self.answers.is_disconnected();
+        let is_in_doubt = !self.calls.is_empty() || self.answers.is_disconnected();
         let version = (Rpc::Version, None);
         if self.version.is_none()
             || self.agents_word.is_some()
@@ -344,14 +314,14 @@ impl Round {
         }
         self.start(Rpc::Version, None);
         let until = Instant::now() + patience(self.answers.slowest);
-        while self.outstanding.contains_key(&version) && self.one_ends(until).await {}
+        while self.calls.is_waiting_for(&version) && self.one_ends(until).await {}
     }
 
     /// Waits for the maximum time before calls count as hung: one that is only slow is answered by
     /// then, and no advice to kill something is based on it.
     async fn wait_for_the_slow(&mut self) {
         loop {
-            let since = self.outstanding.values().map(|call| call.since).max();
+            let since = self.calls.outstanding().map(|call| call.since).max();
             let Some(last) = since.map(|since| self.until.min(since + MAX_DEADLINE)) else {
                 return;
             };
@@ -372,16 +342,16 @@ impl Round {
     }
 
     fn has_room(&self, begun: Instant) -> bool {
-        let mut calls = self.outstanding.values();
+        let mut calls = self.calls.outstanding();
         let waited_for_alone = |call: &Outstanding| {
             call.since < begun + ONE_AT_A_TIME && call.since.elapsed() < LAST_ONE_LIMIT
         };
-        let most = match self.outstanding.is_empty() {
+        let most = match self.calls.is_empty() {
             true if begun.elapsed() < ONE_AT_A_TIME => 1,
             false if calls.all(waited_for_alone) => 1,
             _ => MAX_FOR_IDS,
         };
-        self.outstanding.len() < most
+        self.calls.outstanding().count() < most
     }
 
     /// An id from a directory that is not a container's may be a sandbox's.
@@ -389,55 +359,29 @@ impl Round {
         queue.extend(self.known.maybe_sandboxes.drain(..));
     }
 
+    /// Calls that an agent waits for are not made again.
     fn start(&mut self, call: Rpc, target: Option<Target>) {
         let id = target.as_ref().map(|target| target.id.clone());
-        let question = (call, id.clone());
-        if self.agents.contains(&question) || self.outstanding.contains_key(&question) {
-            return;
+        if !self.agents.contains(&(call, id)) {
+            self.calls.start(call, target);
         }
-        let alone = self.outstanding.is_empty();
-        for other in self.outstanding.values_mut() {
-            other.alone = false;
-        }
-        let since = Instant::now();
-        self.outstanding.insert(
-            question,
-            Outstanding {
-                since,
-                target,
-                alone,
-            },
-        );
-        let (runtime, sender) = (self.runtime.clone(), self.sender.clone());
-        tokio::spawn(async move {
-            let answer = ask(&runtime, call, id.as_ref()).await;
-            // The round may be over.
-            let _ = sender.send(Ended { call, id, answer });
-        });
     }
 
     /// Waits until a call ends; false if none ends in time.
     async fn one_ends(&mut self, until: Instant) -> bool {
-        tokio::select! {
-            biased;
-            ended = self.ended.recv() => {
-                if let Some(ended) = ended {
-                    self.take(ended);
-                }
-                true
-            }
-            () = sleep_until(until) => false,
-        }
+        let Some(ended) = self.calls.one_ends(until).await else {
+            return false;
+        };
+        self.take(ended);
+        true
     }
 
     fn take(&mut self, ended: Ended) {
-        let Some(call) = self.outstanding.remove(&(ended.call, ended.id)) else {
-            return;
-        };
+        let (method, call) = (ended.method, ended.call);
         let (alone, since) = (call.alone, call.since);
         let guessed = call.target.as_ref().filter(|target| target.guessed);
         let guessed = guessed.map(|target| (target.call, target.id.clone()));
-        let mut probe = probe(ended.call, call, End::Answered);
+        let mut probe = probe(method, call, End::Answered);
         match ended.answer {
             // The id may not exist, so the failure says nothing about the runtime.
             Err(error) if guessed.is_some() && !matches!(error, CallError::Unavailable(_)) => {
@@ -474,7 +418,7 @@ impl Round {
 
     /// Counts all outstanding calls as hung.
     pub fn give_up(&mut self) {
-        for ((method, _), call) in std::mem::take(&mut self.outstanding) {
+        for (method, call) in self.calls.give_up() {
             self.answers.take(probe(method, call, End::Hung), false);
         }
     }
@@ -520,25 +464,4 @@ fn bound(mut told: Conditions) -> Conditions {
         *name = bounded(name);
     }
     told
-}
-
-async fn ask(runtime: &GrpcRuntime, call: Rpc, id: Option<&Id>) -> Result<Answer, CallError> {
-    match (call, id) {
-        (Rpc::ListPodSandbox, _) => Ok(Answer::Sandboxes(runtime.list_sandboxes().await?)),
-        (Rpc::ListContainers, _) => Ok(Answer::Containers(runtime.list_containers().await?)),
-        (Rpc::Status, _) => Ok(Answer::Conditions(runtime.conditions().await?)),
-        (Rpc::PodSandboxStatus, Some(id)) => {
-            let status = runtime.sandbox_status(id).await?;
-            of_the_asked(id, status).map(|_| Answer::Status)
-        }
-        (Rpc::ContainerStatus, Some(id)) => {
-            let status = runtime.container_status(id).await?;
-            of_the_asked(id, status).map(|_| Answer::Status)
-        }
-        (Rpc::Version, _) => Ok(Answer::Version(runtime.version().await?)),
-        // A round starts no others.
-        _ => Err(CallError::Unimplemented(
-            format!("{call} is never called").into(),
-        )),
-    }
 }

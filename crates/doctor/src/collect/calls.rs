@@ -1,0 +1,143 @@
+//! The calls that are outstanding, each in a task of its own: whoever waits for one waits for no
+//! other.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use cri::{Endpoint, Rpc};
+use pleg::model::id::Id;
+use pleg::model::listed::{ListedContainer, ListedSandbox};
+use pleg::runtime::grpc::{GrpcRuntime, MAX_MESSAGE_SIZE};
+use pleg::runtime::{CallError, Conditions, Listing, Runtime, RuntimeVersion, of_the_asked};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout_at};
+
+use super::targets::Target;
+
+/// What is asked: a method, and for whom, unless for the whole node.
+pub(super) type Question = (Rpc, Option<Id>);
+
+/// The calls that are outstanding.
+pub(super) struct Calls {
+    runtime: Arc<GrpcRuntime>,
+    sender: mpsc::UnboundedSender<(Question, Result<Answer, CallError>)>,
+    ended: mpsc::UnboundedReceiver<(Question, Result<Answer, CallError>)>,
+    outstanding: BTreeMap<Question, Outstanding>,
+}
+
+/// A call that is not answered yet.
+pub(super) struct Outstanding {
+    pub since: Instant,
+    /// For whom, unless it is for the whole node.
+    pub target: Option<Target>,
+    /// No other was outstanding meanwhile.
+    pub alone: bool,
+}
+
+/// A call that has ended.
+pub(super) struct Ended {
+    pub method: Rpc,
+    pub call: Outstanding,
+    pub answer: Result<Answer, CallError>,
+}
+
+/// What a call was answered.
+pub(super) enum Answer {
+    Version(RuntimeVersion),
+    Conditions(Conditions),
+    Sandboxes(Listing<ListedSandbox>),
+    Containers(Listing<ListedContainer>),
+    Status,
+}
+
+impl Calls {
+    pub fn new(endpoint: &Endpoint) -> Self {
+        let (sender, ended) = mpsc::unbounded_channel();
+        Self {
+            runtime: Arc::new(GrpcRuntime::new(endpoint, MAX_MESSAGE_SIZE)),
+            sender,
+            ended,
+            outstanding: BTreeMap::new(),
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.outstanding.is_empty()
+    }
+
+    pub fn is_waiting_for(&self, question: &Question) -> bool {
+        self.outstanding.contains_key(question)
+    }
+
+    pub fn outstanding(&self) -> impl Iterator<Item = &Outstanding> {
+        self.outstanding.values()
+    }
+
+    /// Makes a call, unless it is outstanding already.
+    pub fn start(&mut self, call: Rpc, target: Option<Target>) {
+        let id = target.as_ref().map(|target| target.id.clone());
+        let question = (call, id.clone());
+        if self.is_waiting_for(&question) {
+            return;
+        }
+        let alone = self.outstanding.is_empty();
+        for other in self.outstanding.values_mut() {
+            other.alone = false;
+        }
+        let since = Instant::now();
+        let outstanding = Outstanding {
+            since,
+            target,
+            alone,
+        };
+        self.outstanding.insert(question.clone(), outstanding);
+        let (runtime, sender) = (self.runtime.clone(), self.sender.clone());
+        tokio::spawn(async move {
+            let answer = ask(&runtime, call, id.as_ref()).await;
+            // The round may be over.
+            let _ = sender.send((question, answer));
+        });
+    }
+
+    /// The next call that ends; `None` if none ends in time.
+    pub async fn one_ends(&mut self, until: Instant) -> Option<Ended> {
+        loop {
+            let (question, answer) = timeout_at(until, self.ended.recv()).await.ok()??;
+            if let Some(call) = self.outstanding.remove(&question) {
+                let (method, _) = question;
+                return Some(Ended {
+                    method,
+                    call,
+                    answer,
+                });
+            }
+        }
+    }
+
+    /// Waits for none of them any longer.
+    pub fn give_up(&mut self) -> impl Iterator<Item = (Rpc, Outstanding)> {
+        let outstanding = std::mem::take(&mut self.outstanding).into_iter();
+        outstanding.map(|((method, _), call)| (method, call))
+    }
+}
+
+async fn ask(runtime: &GrpcRuntime, call: Rpc, id: Option<&Id>) -> Result<Answer, CallError> {
+    match (call, id) {
+        (Rpc::ListPodSandbox, _) => Ok(Answer::Sandboxes(runtime.list_sandboxes().await?)),
+        (Rpc::ListContainers, _) => Ok(Answer::Containers(runtime.list_containers().await?)),
+        (Rpc::Status, _) => Ok(Answer::Conditions(runtime.conditions().await?)),
+        (Rpc::PodSandboxStatus, Some(id)) => {
+            let status = runtime.sandbox_status(id).await?;
+            of_the_asked(id, status).map(|_| Answer::Status)
+        }
+        (Rpc::ContainerStatus, Some(id)) => {
+            let status = runtime.container_status(id).await?;
+            of_the_asked(id, status).map(|_| Answer::Status)
+        }
+        (Rpc::Version, _) => Ok(Answer::Version(runtime.version().await?)),
+        // A round starts no others.
+        _ => Err(CallError::Unimplemented(
+            format!("{call} is never called").into(),
+        )),
+    }
+}

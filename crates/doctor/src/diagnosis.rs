@@ -185,6 +185,11 @@ fn unseen(probes: &ProbeFacts) -> Option<String> {
     probes
         .node(Rpc::Version)
         .filter(|it| it.end == End::Answered)?;
+    if probes.is_interrupted {
+        let sentence = "the runtime responds, but its connection was lost while it was asked; \
+                        run the doctor again";
+        return Some(sentence.to_owned());
+    }
     for call in [Rpc::ListPodSandbox, Rpc::ListContainers] {
         let list = probes.node(call);
         if list.is_none_or(|list| list.end != End::Answered) {

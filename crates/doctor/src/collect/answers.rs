@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pleg::model::id::Id;
-use pleg::runtime::{NoConnection, Rpc};
+use pleg::runtime::Rpc;
 
 use crate::facts::probes::{Cost, End, Failures, Outcome, Probe};
 
@@ -13,7 +12,7 @@ const MAX_SLOWEST: usize = 3;
 /// With fewer calls, the mean is not meaningful.
 const MIN_FOR_MEAN: usize = 10;
 
-/// How many calls that failed or hang are kept.
+/// How many calls that failed are kept.
 const MAX_FAILED: usize = 200;
 
 /// All calls that ended, in limited memory.
@@ -56,7 +55,10 @@ impl Answers {
                 self.node.push(probe);
             }
             Some(_) if probe.end == End::Answered => {}
-            Some(_) if self.wrong.len() < MAX_FAILED => self.wrong.push(probe),
+            // There are never many of those that hang.
+            Some(_) if self.wrong.len() < MAX_FAILED || probe.end == End::Hung => {
+                self.wrong.push(probe);
+            }
             Some(_) => {}
         }
     }
@@ -65,32 +67,6 @@ impl Answers {
     pub fn is_refused(&self, call: Rpc) -> bool {
         let mut node = self.node.iter();
         node.any(|probe| probe.call == call && probe.outcome() == Outcome::Refused)
-    }
-
-    /// Whether a connection was lost during a call for the whole node.
-    pub fn is_any_lost(&self) -> bool {
-        let mut node = self.node.iter();
-        node.any(|probe| probe.no_connection() == Some(NoConnection::Lost))
-    }
-
-    /// Whether there was no connection for any call when it was last made.
-    pub fn is_disconnected(&self) -> bool {
-        let mut calls = self.node.iter().chain(&self.wrong);
-        calls.any(|probe| probe.outcome() == Outcome::Refused)
-    }
-
-    /// Removes the status calls that failed, and returns them.
-    pub fn forget_failed(&mut self) -> Vec<(Rpc, Id)> {
-        let failed = self.wrong.extract_if(.., |probe| probe.error().is_some());
-        let failed = failed.filter_map(|probe| Some((probe.call, Id::from(&*probe.id?))));
-        let failed: Vec<_> = failed.collect();
-        for (call, _) in &failed {
-            if let Some((failed, made)) = self.counts.get_mut(call) {
-                *failed -= 1;
-                *made -= 1;
-            }
-        }
-        failed
     }
 
     /// How many calls for single ids failed.

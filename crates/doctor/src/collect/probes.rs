@@ -1,5 +1,6 @@
 //! Calls a runtime, harmlessly, and then reads its state directories.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -25,6 +26,12 @@ const READING_LIMIT: Duration = Duration::from_secs(8);
 /// The time reserved for reading if the calls use up all of theirs.
 const RESERVED_FOR_READING: Duration = Duration::from_secs(4);
 
+/// A runtime that goes each time it is asked is not asked more often.
+const MAX_ATTEMPTS: usize = 3;
+
+/// In less time than this nothing can be told of a call that hangs.
+const TIME_FOR_ANOTHER: Duration = Duration::from_secs(12);
+
 /// What to probe, and what is known already.
 pub struct Asking {
     /// The runtime's socket.
@@ -45,19 +52,30 @@ pub struct Asking {
     pub until: Instant,
 }
 
-/// Probes the runtime. Whatever hangs, it ends in time: about twenty seconds are enough.
-pub async fn collect(asking: Asking) -> ProbeFacts {
-    let socket = asking.endpoint.path().to_owned();
-    let listener = listener(&socket).await;
-    let mut round = Round::new(&asking.endpoint, asking.until - RESERVED_FOR_READING);
-    let guard = asking.agent.as_ref();
-    let guard = guard.and_then(|(status, _)| agent::guard(status));
-    if let Some((status, pods)) = asking.agent {
-        round.leave_to_agent(status, pods);
-    }
-    round.known.ids = asking.ids;
-    let folder = TaskFolder::of(&socket, &asking.run, &asking.proc);
-    let asked = async {
+/// A round with what was read beside it, all of one runtime.
+struct Attempt {
+    round: Round,
+    listener: Fact<u32>,
+    unasked: usize,
+    listed_though_dead: BTreeSet<Id>,
+    /// The runtime has gone, or was exchanged, since the round began.
+    is_interrupted: bool,
+}
+
+impl Attempt {
+    async fn make(asking: &Asking, is_first: bool) -> Self {
+        let socket = asking.endpoint.path();
+        let listener = listener(socket).await;
+        let mut round = Round::new(&asking.endpoint, asking.until - RESERVED_FOR_READING);
+        if let Some((status, pods)) = asking.agent.clone() {
+            match is_first {
+                true => round.leave_to_agent(status, pods),
+                // What the agent waited for has ended with the connection.
+                false => round.known.agent = pods,
+            }
+        }
+        round.known.ids = asking.ids.clone();
+        let folder = TaskFolder::of(socket, &asking.run, &asking.proc);
         round.ask_node().await;
         let process = listener.value().copied();
         let lists = round.known.lists();
@@ -65,12 +83,72 @@ pub async fn collect(asking: Asking) -> ProbeFacts {
         let unasked = round.ask_each().await;
         // A list that has come since shows who is said to run.
         if round.known.lists() > lists {
-            ended = Ended::look(folder.clone(), process, &round).await;
+            ended = Ended::look(folder, process, &round).await;
         }
-        (unasked, ended.still_listed(&mut round).await)
-    };
-    let ((unasked, listed_though_dead), kubelet) =
-        tokio::join!(asked, kubelet::health(asking.kubelet));
+        let listed_though_dead = ended.still_listed(&mut round).await;
+        // No call notices a restart between two calls.
+        let process = self::listener(socket).await.value().copied().or(process);
+        let is_other = listener.value().is_some() && process != listener.value().copied();
+        Self {
+            is_interrupted: round.is_interrupted() || is_other,
+            round,
+            listener,
+            unasked,
+            listed_though_dead,
+        }
+    }
+
+    /// Whether the runtime that has gone is back, and nothing else.
+    async fn only_version(asking: &Asking) -> Self {
+        let mut round = Round::new(&asking.endpoint, asking.until - RESERVED_FOR_READING);
+        round.ask_whether_it_is_back().await;
+        Self {
+            is_interrupted: round.version.is_some(),
+            round,
+            listener: listener(asking.endpoint.path()).await,
+            unasked: 0,
+            listed_though_dead: BTreeSet::new(),
+        }
+    }
+
+    /// Asks a runtime that stays the same. What was seen of one that has gone says nothing of the
+    /// next one.
+    async fn of_one_runtime(asking: &Asking) -> Self {
+        let mut attempt = Self::make(asking, true).await;
+        for _ in 1..MAX_ATTEMPTS {
+            if !attempt.is_interrupted {
+                break;
+            }
+            attempt = Self::only_version(asking).await;
+            let is_back = attempt.round.version.is_some();
+            if !is_back || Instant::now() + TIME_FOR_ANOTHER > asking.until {
+                return attempt;
+            }
+            attempt = Self::make(asking, false).await;
+        }
+        match attempt.is_interrupted {
+            true => Self::only_version(asking).await,
+            false => attempt,
+        }
+    }
+}
+
+/// Probes the runtime. Whatever hangs, it ends in time: about twenty seconds are enough.
+pub async fn collect(asking: Asking) -> ProbeFacts {
+    let guard = asking.agent.as_ref();
+    let guard = guard.and_then(|(status, _)| agent::guard(status));
+    let (attempt, kubelet) = tokio::join!(
+        Attempt::of_one_runtime(&asking),
+        kubelet::health(asking.kubelet)
+    );
+    let Attempt {
+        mut round,
+        listener,
+        unasked,
+        listed_though_dead,
+        is_interrupted,
+    } = attempt;
+    let folder = TaskFolder::of(asking.endpoint.path(), &asking.run, &asking.proc);
     round.give_up();
     let rows = round.known.rows();
     let names = round.known.names();
@@ -118,6 +196,7 @@ pub async fn collect(asking: Asking) -> ProbeFacts {
         conditions: round.conditions,
         unasked,
         undecided,
+        is_interrupted,
         listener,
         tasks,
         kubelet,

@@ -1,15 +1,15 @@
 //! One round of calls. At most eight are outstanding, and none is repeated, except `Version`, once,
-//! if something hangs, the lists, if something that they showed does not exist or is dead, and all
-//! that was asked of a runtime that has gone since, once it is back. The round goes on after two
-//! seconds or, if the runtime is slow as a whole, after a few times the duration of other calls. A
-//! call that is not answered within six seconds hangs.
+//! if something hangs, and the lists, if something that they showed does not exist or is dead. The
+//! round goes on after two seconds or, if the runtime is slow as a whole, after a few times the
+//! duration of other calls. A call that is not answered within six seconds hangs. If a connection is
+//! lost, the round ends: what was seen until then is of a runtime that has gone.
 //!
 //! ```text
 //!   Version --> Status, both lists --> each id, at first one after the other --> Version
 //!                                         ^                                      again, if any
 //!                                         |                                      is silent
-//!      a list that comes late, or --------+                                        |
-//!      a runtime that was restarted                                    six seconds for each
+//!      a list that comes late ------------+                                        |
+//!                                                                      six seconds for each
 //!                                                                                  |
 //!      who does not exist although he was listed: is he listed still? <------------+
 //! ```
@@ -22,7 +22,7 @@ use pleg::engine::SMALLEST_WINDOW;
 use pleg::model::id::Id;
 use pleg::model::status::PodStatus;
 use pleg::out::status_report::StatusReport;
-use pleg::runtime::{CallError, Conditions, RuntimeVersion};
+use pleg::runtime::{CallError, Conditions, NoConnection, RuntimeVersion};
 use tokio::time::{Instant, sleep};
 
 use super::agent;
@@ -71,8 +71,8 @@ pub(super) struct Round {
     /// The calls for ids that are listed but do not exist, and when the last of them ended.
     vanished: Vec<Probe>,
     vanished_at: Option<Instant>,
-    /// What the runtime has gone from was not asked again yet.
-    may_ask_again: bool,
+    /// There was no connection for a call.
+    interrupted: bool,
     pub known: Known,
     pub answers: Answers,
     pub version: Option<RuntimeVersion>,
@@ -97,7 +97,7 @@ impl Round {
             listed: BTreeMap::new(),
             vanished: Vec::new(),
             vanished_at: None,
-            may_ask_again: true,
+            interrupted: false,
             known: Known::default(),
             answers: Answers::default(),
             version: None,
@@ -137,22 +137,17 @@ impl Round {
     pub async fn ask_node(&mut self) {
         self.start(Rpc::Version, None);
         self.settle().await;
-        self.ask_what_depends_on_version().await;
-        self.ask_again_once_it_is_back().await;
-        self.hear_agent();
-    }
-
-    async fn ask_what_depends_on_version(&mut self) {
         for call in [Rpc::Status, Rpc::ListPodSandbox, Rpc::ListContainers] {
             self.start(call, None);
         }
         self.settle().await;
+        self.hear_agent();
     }
 
     /// Until every call is answered or hangs.
     async fn settle(&mut self) {
         let begun = Instant::now();
-        while !self.calls.is_empty() {
+        while !self.calls.is_empty() && !self.interrupted {
             // Calls that are answered meanwhile may show that the others are only slow.
             let until = begun + patience(self.answers.slowest);
             if !self.one_ends(until).await {
@@ -168,9 +163,8 @@ impl Round {
             let unasked = self.ask_ids().await;
             self.ask_whether_it_still_answers().await;
             self.wait_for_the_slow().await;
-            let is_back = self.ask_again_once_it_is_back().await;
             self.ask_again_who_is_listed().await;
-            if !is_back && self.known.lists() == self.lists_before {
+            if self.interrupted || self.known.lists() == self.lists_before {
                 return unasked;
             }
         }
@@ -197,7 +191,7 @@ impl Round {
             while begun.elapsed() < ASKING_LIMIT
                 && self.is_time_for_more()
                 && self.has_room(begun)
-                && !(self.may_ask_again && self.answers.is_disconnected())
+                && !self.interrupted
             {
                 let Some(target) = queue.pop_front() else {
                     break;
@@ -214,6 +208,9 @@ impl Round {
             };
             let soon = Instant::now() + POLL_INTERVAL;
             self.one_ends(last.min(soon)).await;
+            if self.interrupted {
+                break;
+            }
             self.ask_again_as_sandboxes(&mut queue);
         }
         queue.len() + beyond
@@ -258,7 +255,7 @@ impl Round {
 
     /// Requests both lists again; false if there is no time for that, or they do not come.
     pub async fn ask_lists_again(&mut self) -> bool {
-        if self.answers.is_refused(Rpc::Version) || !self.is_time_for_all() {
+        if self.interrupted || !self.is_time_for_all() {
             return false;
         }
         let since = Instant::now();
@@ -266,44 +263,13 @@ impl Round {
             self.start(list, None);
         }
         self.wait_for_the_slow().await;
-        self.ask_again_once_it_is_back().await;
         self.is_listed_since(since)
     }
 
-    /// If the runtime has gone since it last answered or was connected: whether it is restarting. Asks the whole node
-    /// again once it is back, and leaves whoever was asked meanwhile to be asked again.
-    async fn ask_again_once_it_is_back(&mut self) -> bool {
-        let was_there = self.version.is_some() || self.answers.is_any_lost();
-        if !was_there || self.agents_word.is_some() || !self.may_ask_again {
-            return false;
-        }
-        if !self.answers.is_disconnected() {
-            return false;
-        }
-        self.may_ask_again = false;
-        let until = Instant::now() + RESTARTS_WITHIN;
-        while Instant::now() < until && self.is_time_for_all() {
-            sleep(RESTART_INTERVAL).await;
-            self.start(Rpc::Version, None);
-            self.wait_for_the_slow().await;
-            if !self.answers.is_refused(Rpc::Version) {
-                // One that goes may fail in any way before that.
-                for question in self.answers.forget_failed() {
-                    self.asked.remove(&question);
-                }
-                self.ask_what_depends_on_version().await;
-                self.wait_for_the_slow().await;
-                return true;
-            }
-        }
-        false
-    }
-
-    /// If status calls hang or the connection was lost: whether the runtime as a whole still
-    /// answers. `Version` depends only on the runtime itself, so if it hangs too, no container is
+    /// If calls hang: whether the runtime as a whole still answers. `Version` depends only on the runtime itself, so if it hangs too, no container is
     /// to blame.
     async fn ask_whether_it_still_answers(&mut self) {
-        let is_in_doubt = !self.calls.is_empty() || self.answers.is_disconnected();
+        let is_in_doubt = !self.calls.is_empty() && !self.interrupted;
         let version = (Rpc::Version, None);
         if self.version.is_none()
             || self.agents_word.is_some()
@@ -320,7 +286,7 @@ impl Round {
     /// Waits for the maximum time before calls count as hung: one that is only slow is answered by
     /// then, and no advice to kill something is based on it.
     async fn wait_for_the_slow(&mut self) {
-        loop {
+        while !self.interrupted {
             let since = self.calls.outstanding().map(|call| call.since).max();
             let Some(last) = since.map(|since| self.until.min(since + MAX_DEADLINE)) else {
                 return;
@@ -329,6 +295,26 @@ impl Round {
                 return;
             }
         }
+    }
+
+    /// Asks for `Version` until it is answered or hangs, or for as long as a restart takes.
+    pub async fn ask_whether_it_is_back(&mut self) {
+        let until = Instant::now() + RESTARTS_WITHIN;
+        loop {
+            self.interrupted = false;
+            self.start(Rpc::Version, None);
+            self.wait_for_the_slow().await;
+            if self.version.is_some() || Instant::now() >= until {
+                return;
+            }
+            sleep(RESTART_INTERVAL).await;
+        }
+    }
+
+    /// Whether there was no connection for a call, so that what was seen is of a runtime that has
+    /// gone.
+    pub fn is_interrupted(&self) -> bool {
+        self.interrupted
     }
 
     /// Whether a call that is made now has enough time before the end of the round.
@@ -382,6 +368,9 @@ impl Round {
         let guessed = call.target.as_ref().filter(|target| target.guessed);
         let guessed = guessed.map(|target| (target.call, target.id.clone()));
         let mut probe = probe(method, call, End::Answered);
+        if let Err(CallError::Unavailable(why)) = &ended.answer {
+            self.interrupted |= may_pass(why.cause);
+        }
         match ended.answer {
             // The id may not exist, so the failure says nothing about the runtime.
             Err(error) if guessed.is_some() && !matches!(error, CallError::Unavailable(_)) => {
@@ -421,6 +410,15 @@ impl Round {
         for (method, call) in self.calls.give_up() {
             self.answers.take(probe(method, call, End::Hung), false);
         }
+    }
+}
+
+/// Whether there may be a connection again after a restart, or was one before.
+fn may_pass(cause: NoConnection) -> bool {
+    match cause {
+        NoConnection::NoSocket | NoConnection::Refused => true,
+        NoConnection::Lost | NoConnection::Other => true,
+        NoConnection::NotASocket | NoConnection::Forbidden | NoConnection::QueueFull => false,
     }
 }
 

@@ -42,6 +42,8 @@ pub struct ProbeFacts {
     /// How many listed containers and sandboxes did not exist when they were called for, and may be
     /// listed still: the lists were not answered again.
     pub undecided: usize,
+    /// The runtime went each time while it was asked, and is back: only `Version` was called.
+    pub is_interrupted: bool,
     /// The process that listens on the socket.
     pub listener: Fact<u32>,
     /// The running containers, according to the runtime's state directories.

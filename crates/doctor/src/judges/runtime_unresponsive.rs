@@ -305,7 +305,9 @@ fn nobodys_status(facts: &NodeFacts, runtime: &str) -> Option<Finding> {
         return None;
     }
     let calls = [Rpc::ContainerStatus, Rpc::PodSandboxStatus].into_iter();
-    let mut silent = calls.filter(|call| probes.cost(*call).is_none());
+    // An error is an answer.
+    let fails = |call: Rpc| probes.failures.iter().any(|it| it.call == call);
+    let mut silent = calls.filter(|call| probes.cost(*call).is_none() && !fails(*call));
     let call = silent.find(|call| probes.hung(*call).next().is_some())?;
     let sentence = format!("{runtime} does not answer any {call} call");
     let mut found = finding(facts, Confidence::Low, sentence);

@@ -145,6 +145,62 @@ fn a_runtime_that_ends_while_each_is_asked_is_gone() {
     assert_eq!(causes(&report), ["runtime-unresponsive"]);
 }
 
+/// One that fails every call about a container, and more of them than are kept.
+fn fails_each(pods: usize) -> FakeRuntime {
+    let runtime = FakeRuntime::with_pods(&[]);
+    for pod in 0..pods {
+        runtime.sim.run(&format!("pod-{pod}"), &["x"]);
+    }
+    let fails = Fault::Fail(CallError::Refused("Unknown: no".into()));
+    for call in [Rpc::ContainerStatus, Rpc::PodSandboxStatus] {
+        runtime.sim.fault(call, None, fails.clone());
+    }
+    runtime
+}
+
+#[test]
+fn a_runtime_that_fails_each_call_and_ends_is_gone() {
+    let runtime = fails_each(1500);
+    let sim = runtime.sim.clone();
+    let ends = spawn(move || {
+        while sim.calls_made(Rpc::ContainerStatus) + sim.calls_made(Rpc::PodSandboxStatus) < 300 {
+            sleep(Duration::from_millis(1));
+        }
+        sim.restart(Duration::from_secs(60));
+    });
+    let report = doctor(&runtime, &["-o", "json"]).assert_code(1).value();
+    ends.join().unwrap();
+    let summary = report["summary"].as_str().unwrap();
+    let is_gone = summary.contains("no container runtime listens") || summary.contains("is gone");
+    assert!(is_gone, "{summary}");
+}
+
+/// What had failed before the restart is asked again, too.
+#[test]
+fn a_runtime_that_restarts_while_it_lists_again_is_asked_for_everything() {
+    let runtime = three_pods();
+    let call = Rpc::ContainerStatus;
+    let fails = Fault::Fail(CallError::Refused("Unknown: no".into()));
+    runtime.sim.fault(call, Some("c/x.0"), fails);
+    runtime.sim.fault(call, Some("b/x.0"), not_found());
+    let sim = runtime.sim.clone();
+    let restarts = spawn(move || {
+        while sim.calls_made(Rpc::ListContainers) < 2 {
+            sleep(Duration::from_millis(1));
+        }
+        sim.restart(Duration::from_millis(400));
+        sim.lift(call, Some("b/x.0"));
+    });
+    // They are late, so that the second ones are under way then.
+    let slow = Fault::Slow(Duration::from_millis(700));
+    runtime.sim.fault(Rpc::ListPodSandbox, None, slow);
+    let report = doctor(&runtime, &["-o", "json"]).assert_code(1).value();
+    restarts.join().unwrap();
+    let evidence = report["findings"][0]["evidence"].to_string();
+    assert!(evidence.contains("x of pod default/c"), "{report:#}");
+    assert!(!evidence.contains("default/b"), "{report:#}");
+}
+
 /// A living container that the runtime lists, and does not know when it is asked for it.
 fn is_told_as_failing(runtime: &FakeRuntime) {
     let report = doctor(runtime, &["-o", "json"]).assert_code(1).value();

@@ -4,9 +4,9 @@ use causes::finding::{Confidence, Finding};
 use pleg::runtime::Rpc;
 
 use super::finding;
-use crate::evidence::who::subject;
+use crate::evidence::who::{subject, unanswered};
 use crate::facts::NodeFacts;
-use crate::facts::probes::{Failures, Probe};
+use crate::facts::probes::{Failures, MAX_SINGLED_OUT, Probe};
 
 /// A finding for each kind of call that fails. The failure is a fact; that the runtime is at
 /// fault is a suspicion.
@@ -41,6 +41,10 @@ fn of_kind(facts: &NodeFacts, runtime: &str, failures: &Failures) -> Option<Find
     };
     let mut found = finding(facts, confidence, sentence);
     found.evidence.push(evidence);
+    let hung = facts.probes.hung(first.call);
+    found
+        .evidence
+        .extend(hung.take(MAX_SINGLED_OUT).map(unanswered));
     if failed == 1 {
         found.culprit.pod = first.pod.clone();
         found.culprit.container = first.container.clone();
@@ -84,6 +88,19 @@ mod tests {
             findings[0].evidence,
             ["3 of 3 ContainerStatus calls failed: the runtime answered Unknown: no"]
         );
+    }
+
+    #[test]
+    fn one_that_hangs_while_all_others_fail_is_told_with_them() {
+        let why = CallError::Refused("Unknown: no".into());
+        let facts = node("containerd", "1.7.24")
+            .failing(Rpc::ContainerStatus, &["c1", "c2"], 2, &why)
+            .status(Rpc::ContainerStatus, "c3", "shop", "web", "app");
+        let findings = found(judge(&facts.facts()));
+        assert_eq!(findings.len(), 1, "{findings:#?}");
+        let evidence = findings[0].evidence.join("; ");
+        assert!(evidence.contains("2 of 2 ContainerStatus"), "{evidence}");
+        assert!(evidence.contains("has not answered for"), "{evidence}");
     }
 
     #[test]

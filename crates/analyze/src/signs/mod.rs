@@ -12,11 +12,13 @@
 //! ```
 
 mod beside;
+mod bus;
 mod callers;
 mod failures;
 mod kernel;
 mod kubelet;
 mod lasting;
+mod limits;
 mod others;
 mod runc;
 mod runtime;
@@ -283,6 +285,8 @@ impl Signs {
             callers::SIGNS,
             others::SIGNS,
             systemd::SIGNS,
+            bus::SIGNS,
+            limits::SIGNS,
             kernel::SIGNS,
         ];
         let table = tables.into_iter().flatten();

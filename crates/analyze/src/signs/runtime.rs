@@ -16,6 +16,8 @@ const NO_DISK: &[&str] = &[
     "caused: no space left",
     // A control group cannot be made.
     "unable to start unit ",
+    "allocate pty",
+    "unshare",
     "caused \"no space",
     "caused \\\"no space",
     "caused \\\\\\\"no space",

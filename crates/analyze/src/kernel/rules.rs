@@ -59,6 +59,9 @@ const FUNCTIONS: &[(&str, Cause, Confidence)] = &[
     ("rbd_", StorageUnresponsive, Medium),
     ("cifs_", StorageUnresponsive, High),
     ("smb2_", StorageUnresponsive, Medium),
+    ("SMB2_", StorageUnresponsive, High),
+    ("compound_send_recv", StorageUnresponsive, High),
+    ("smb_send_rqst", StorageUnresponsive, High),
     ("p9_client_rpc", StorageUnresponsive, High),
     // Lustre's.
     ("osc_", StorageUnresponsive, Medium),
@@ -68,6 +71,23 @@ const FUNCTIONS: &[(&str, Cause, Confidence)] = &[
     ("cl_sync_io_", StorageUnresponsive, Medium),
     ("llog_process", StorageUnresponsive, Medium),
     ("autofs_wait", StorageUnresponsive, High),
+    // The threads of ZFS, and whoever waits for them.
+    ("txg_sync_thread", StorageUnresponsive, High),
+    ("spa_sync", StorageUnresponsive, Medium),
+    ("dmu_tx_wait", StorageUnresponsive, Medium),
+    ("zio_wait", StorageUnresponsive, Medium),
+    // GPFS waits for its daemon.
+    ("cxiWaitEventWait", StorageUnresponsive, High),
+    // One request, or all that a device has not answered.
+    ("blk_mq_freeze_queue_wait", StorageUnresponsive, High),
+    ("submit_bio_wait", StorageUnresponsive, Medium),
+    ("blk_execute_rq", StorageUnresponsive, Medium),
+    ("scsi_execute", StorageUnresponsive, Medium),
+    // A device that somebody else opens or closes.
+    ("__blkdev_get", StorageUnresponsive, Medium),
+    ("blkdev_get_by_dev", StorageUnresponsive, Medium),
+    ("blkdev_put", StorageUnresponsive, Medium),
+    ("bd_prepare_to_claim", StorageUnresponsive, Medium),
     // The one request that an SD card takes at a time.
     ("__mmc_claim_host", StorageUnresponsive, Medium),
     ("mmc_wait_", StorageUnresponsive, Medium),
@@ -95,6 +115,10 @@ const FUNCTIONS: &[(&str, Cause, Confidence)] = &[
     ),
     ("memcg_", MemoryCgroupLeak, Medium),
     // Memory that has to be found first.
+    ("do_swap_page", MemoryThrash, Medium),
+    ("shrink_inactive_list", MemoryThrash, Medium),
+    ("shrink_node", MemoryThrash, Medium),
+    ("reclaim_throttle", MemoryThrash, Medium),
     ("throttle_direct_reclaim", MemoryThrash, Medium),
     ("do_try_to_free_pages", MemoryThrash, Medium),
     // XFS tries again until it gets memory.
@@ -119,6 +143,10 @@ const WEAK: &[(&str, Cause, Confidence)] = &[
     ("d_alloc_parallel", StorageUnresponsive, Medium),
     // The end of the last mount of a file system.
     ("generic_shutdown_super", StorageUnresponsive, Medium),
+    ("deactivate_super", StorageUnresponsive, Medium),
+    ("do_reconfigure_mnt", StorageUnresponsive, Medium),
+    ("iterate_supers", StorageUnresponsive, Medium),
+    ("__sb_start_write", StorageUnresponsive, Medium),
     // For what bcache and bcachefs have asked of a device.
     ("__closure_sync", StorageUnresponsive, Medium),
     ("bch2_", StorageUnresponsive, Medium),

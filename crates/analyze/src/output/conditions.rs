@@ -206,11 +206,12 @@ fn problem(kind: &str, text: &str, line: u64, seen: &mut Seen) {
         "KernelDeadlock" if text.contains("unregister_netdevice") => (Cause::RtnlStuck, High),
         "KernelDeadlock" => (Cause::StorageUnresponsive, Low),
         "FrequentUnregisterNetDevice" => (Cause::RtnlStuck, Medium),
-        "FrequentKubeletRestart" => (Cause::RepairLoop, Medium),
-        "FrequentDockerRestart"
-        | "FrequentContainerdRestart"
-        | "ContainerRuntimeUnhealthy"
-        | "ContainerRuntimeProblem" => (Cause::RuntimeUnresponsive, Medium),
+        "FrequentKubeletRestart" | "FrequentDockerRestart" | "FrequentContainerdRestart" => {
+            (Cause::RepairLoop, Medium)
+        }
+        "ContainerRuntimeUnhealthy" | "ContainerRuntimeProblem" => {
+            (Cause::RuntimeUnresponsive, Medium)
+        }
         "NetworkUnavailable"
         | "KubeletUnhealthy"
         | "KubeletProblem"

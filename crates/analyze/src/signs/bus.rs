@@ -154,4 +154,70 @@ pub(super) const SIGNS: &[Sign] = &[
         High,
     ),
     sign("serial=429496729", Systemd, SystemdCookieOverflow, Medium),
+    sign("onnection timed out", Systemd, BusUnavailable, Medium).with(&[
+        "Failed to list unit files",
+        "Failed to reload daemon",
+        "Failed to execute operation",
+        "Could not get properties",
+        "Failed to query system properties",
+        "Failed to get load state",
+        "Failed to get unit file state",
+        "Failed to get unit for PID",
+        "Failed to list sessions",
+        "Failed to kill unit",
+        "Failed to wait for response",
+        "Failed to read reply",
+        "Failed to connect to bus",
+    ]),
+    sign(
+        "ransport endpoint is not connected",
+        Systemd,
+        BusUnavailable,
+        Medium,
+    )
+    .with(&[
+        "Failed to get properties",
+        "Failed to list units",
+        "Failed to get load state",
+        "unit change signal",
+        "sd-bus call",
+        "user service",
+    ]),
+    // Process 1 has crashed.
+    sign("systemd[1]: Caught <", Systemd, BusUnavailable, High),
+    sign(
+        "Failed to get D-Bus connection: ",
+        Systemd,
+        BusUnavailable,
+        Medium,
+    )
+    .with(&[
+        "Connection refused",
+        "Failed to connect to socket",
+        "Connection timed out",
+        "No connection to service manager",
+    ])
+    .without(&["Operation not permitted"]),
+    sign(
+        "Failed to activate service 'org.freedesktop.",
+        Systemd,
+        BusUnavailable,
+        Medium,
+    )
+    .with(&[
+        "login1': timed out",
+        "hostname1': timed out",
+        "timedate1': timed out",
+        "PolicyKit1': timed out",
+    ])
+    .lines(2),
+    sign(
+        "does not have the resources to",
+        Systemd,
+        BusUnavailable,
+        Medium,
+    )
+    .with(&["dbus-broker"]),
+    sign("dbus.service: ", Systemd, BusUnavailable, Medium)
+        .with(&["Failed with result", "Start request repeated"]),
 ];

@@ -129,4 +129,102 @@ pub(super) const SIGNS: &[Sign] = &[
         ContainerLock,
         Medium,
     ),
+    sign(
+        "getting status of runtime: rpc error: code = Unimplemented",
+        Runtime,
+        RuntimeUnresponsive,
+        Medium,
+    ),
+    sign(
+        "Status from runtime service failed",
+        Runtime,
+        RuntimeUnresponsive,
+        Medium,
+    )
+    .with(&["code = Unimplemented"]),
+    // A start says so two or three times.
+    sign(
+        "Waiting for containerd startup: ",
+        Runtime,
+        RuntimeUnresponsive,
+        Medium,
+    )
+    .lines(5),
+    sign(
+        "validate service connection: ",
+        Runtime,
+        RuntimeUnresponsive,
+        High,
+    )
+    .with(&["context deadline exceeded", "DeadlineExceeded"])
+    .without(&["permission denied"]),
+    sign(
+        "daemon-containerd is not running",
+        Runtime,
+        RuntimeUnresponsive,
+        High,
+    ),
+    sign(
+        "listing containers failed: rpc error",
+        Runtime,
+        RuntimeUnresponsive,
+        Medium,
+    )
+    .with(&["context deadline exceeded", "DeadlineExceeded"]),
+    // GKE's, kops' and Gardener's monitors, before they kill it.
+    sign("Container runtime ", Runtime, RuntimeUnresponsive, Medium).with(&[
+        "containerd failed!",
+        "docker failed!",
+        "crio failed!",
+    ]),
+    sign("cooldown period of ", Runtime, RepairLoop, Medium)
+        .with(&["exceeded, repairing"])
+        .lines(2),
+    // Clients that are written in Python.
+    sign(
+        "UnixHTTPConnectionPool(host='localhost', port=None): Read timed out",
+        Runtime,
+        RuntimeUnresponsive,
+        Medium,
+    )
+    .lines(2),
+    sign(
+        "listing pod sandboxes failed: rpc error",
+        Runtime,
+        RuntimeUnresponsive,
+        Medium,
+    )
+    .with(&["context deadline exceeded", "DeadlineExceeded"]),
+    sign(
+        "ContainerRuntimeIsDown",
+        Runtime,
+        RuntimeUnresponsive,
+        Medium,
+    )
+    .with(&["is now: True"]),
+    // Old containerd waits here for a CNI plugin.
+    sign(
+        "getting status of runtime: ",
+        Runtime,
+        RuntimeUnresponsive,
+        Low,
+    )
+    .with(&["context deadline exceeded", "DeadlineExceeded"]),
+    sign(
+        "Version from runtime service failed",
+        Runtime,
+        RuntimeUnresponsive,
+        Medium,
+    )
+    .with(&[
+        "unknown service runtime.RuntimeService",
+        "unknown service runtime.v1alpha2",
+    ]),
+    // K3s ends with it.
+    sign(
+        "containerd: exit status ",
+        Runtime,
+        RuntimeUnresponsive,
+        Medium,
+    ),
 ];

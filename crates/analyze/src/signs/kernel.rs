@@ -268,4 +268,129 @@ pub(super) const SIGNS: &[Sign] = &[
         StorageUnresponsive,
         High,
     ),
+    // It is full, and not dead, where a thin pool below it is.
+    sign(
+        "Shutting down filesystem",
+        Kernel,
+        StorageUnresponsive,
+        Medium,
+    )
+    .with(&["XFS"]),
+    sign(
+        "xfs_log_force: error -5 returned",
+        Kernel,
+        StorageUnresponsive,
+        Medium,
+    ),
+    sign(
+        "Aborting journal on device",
+        Kernel,
+        StorageUnresponsive,
+        High,
+    ),
+    sign(
+        "xfs_do_force_shutdown(",
+        Kernel,
+        StorageUnresponsive,
+        Medium,
+    ),
+    // The device or its path has gone.
+    sign("hostbyte=DID_", Kernel, StorageUnresponsive, Medium)
+        .with(&[
+            "DID_TIME_OUT",
+            "DID_NO_CONNECT",
+            "DID_BAD_TARGET",
+            "DID_TRANSPORT_DISRUPTED",
+            "DID_TRANSPORT_FAILFAST",
+            "DID_SOFT_ERROR",
+        ])
+        .without(&["[sr"]),
+    sign("ask abort", Kernel, StorageUnresponsive, Medium).with(&[
+        "attempting task abort",
+        "task abort called for scmd",
+        "task abort: FAILED",
+    ]),
+    sign("failed command: ", Kernel, StorageUnresponsive, Medium)
+        .with(&["FPDMA QUEUED", "FLUSH CACHE", "READ DMA", "WRITE DMA"])
+        .lines(2),
+    // A task has looked for a free page for so long.
+    sign("page allocation stalls for", Kernel, MemoryThrash, High),
+    // Also where the limit is that of a cpuset.
+    sign(",global_oom,", Kernel, MemoryThrash, Medium),
+    sign(
+        "Failing async write on buffer block",
+        Kernel,
+        StorageUnresponsive,
+        Medium,
+    ),
+    sign("target reset", Kernel, StorageUnresponsive, Medium).with(&[
+        "attempting target reset",
+        "target reset called",
+        "target reset FAILED",
+        "attempting host reset",
+    ]),
+    sign(
+        "controller is down; will reset",
+        Kernel,
+        StorageUnresponsive,
+        High,
+    )
+    .with(&["nvme"]),
+    sign("forced readonly", Kernel, StorageUnresponsive, Low).with(&["BTRFS"]),
+    sign("I/O error ", Kernel, StorageUnresponsive, Medium).with(&[
+        "I/O error 10 writing to inode",
+        "I/O error 3 writing to inode",
+        "I/O error -5 writing to inode",
+        "while writing superblock",
+    ]),
+    // Each restart of a daemon closes a connection.
+    sign("libceph: osd", Kernel, StorageUnresponsive, Medium)
+        .with(&["socket error on", "connect error", "protocol feature"])
+        .lines(3),
+    sign("libceph: tid ", Kernel, StorageUnresponsive, High).with(&["timeout"]),
+    sign("Possible stuck request", Kernel, StorageUnresponsive, High),
+    // DRBD has no copy left to read from or to write to.
+    sign(
+        "failed to meet the disk-timeout",
+        Kernel,
+        StorageUnresponsive,
+        Medium,
+    ),
+    sign(
+        "Out of memory and no killable processes",
+        Kernel,
+        MemoryThrash,
+        High,
+    )
+    .without(&["Memory cgroup"]),
+    sign("panic_on_oom is enabled", Kernel, MemoryThrash, High),
+    // The guest does not run.
+    sign(
+        "kthread timer wakeup didn't happen for",
+        Kernel,
+        CpuStarved,
+        Medium,
+    ),
+    sign("gets sufficient CPU time", Kernel, CpuStarved, High).with(&["OOM is now expected"]),
+    // An assertion of the kernel's.
+    sign("kernel BUG at ", Kernel, KernelRegression, High),
+    sign("general protection fault", Kernel, KernelRegression, Medium)
+        .with(&["[#1]"])
+        .without(&["traps: "]),
+    sign(
+        "Please umount the filesystem and rectify the problem",
+        Kernel,
+        StorageUnresponsive,
+        Medium,
+    )
+    .with(&["XFS"]),
+    sign("result -108", Kernel, StorageUnresponsive, High).with(&["rbd: rbd"]),
+    sign(
+        "encountered watch error: -",
+        Kernel,
+        StorageUnresponsive,
+        Medium,
+    )
+    .with(&["rbd"])
+    .lines(2),
 ];

@@ -484,4 +484,95 @@ pub(super) const SIGNS: &[Sign] = &[
     // du of one container's directory: a disk that is too slow for it, or that du itself fills.
     sign("illing cmd [", Kubelet, DiskSaturated, Low).with(&["due to timeout", "[nice -n 19 du "]),
     sign("name is reserved", Kubelet, ContainerLock, Low).lines(3),
+    // Since 1.20.
+    sign(
+        "ReconcileState: failed to ",
+        Kubelet,
+        ContainerStatusLock,
+        Medium,
+    )
+    .with(&["context deadline exceeded", "DeadlineExceeded"]),
+    sign(
+        "UpdateContainerResources from runtime service failed",
+        Kubelet,
+        ContainerStatusLock,
+        Medium,
+    )
+    .with(&["context deadline exceeded", "DeadlineExceeded"]),
+    sign("Failed cleaning pods", Kubelet, RuntimeUnresponsive, Medium)
+        .with(&["context deadline exceeded", "DeadlineExceeded"]),
+    sign(
+        "failed to get imageFs stats: ",
+        Kubelet,
+        RuntimeUnresponsive,
+        Medium,
+    )
+    .with(&["context deadline exceeded", "DeadlineExceeded"]),
+    sign(
+        "getPodContainerStatuses for pod",
+        Kubelet,
+        ContainerLock,
+        Medium,
+    )
+    .with(&["context deadline exceeded", "DeadlineExceeded"]),
+    // dockerd's words alone: the Status of old containerd waits for a CNI plugin.
+    sign(
+        "Container runtime sanity check failed",
+        Kubelet,
+        RuntimeUnresponsive,
+        Medium,
+    )
+    .with(&["operation timeout", "failed to get docker version"])
+    .without(&["Cannot connect", "connection refused"]),
+    sign(
+        "Version from runtime service failed",
+        Kubelet,
+        RuntimeUnresponsive,
+        Medium,
+    )
+    .with(&["context deadline exceeded", "DeadlineExceeded"]),
+    sign(
+        "runtime version failed",
+        Kubelet,
+        RuntimeUnresponsive,
+        Medium,
+    )
+    .with(&["context deadline exceeded", "DeadlineExceeded"]),
+    sign(
+        "unable to determine runtime API version",
+        Kubelet,
+        RuntimeUnresponsive,
+        Medium,
+    )
+    .with(&["context deadline exceeded", "DeadlineExceeded"]),
+    sign("NodeHasInsufficientMemory", Kubelet, MemoryThrash, Medium).with(&["is now: NodeHas"]),
+    sign("NodeHasInsufficientPID", Kubelet, PidsExhausted, Medium).with(&["is now: NodeHas"]),
+    sign("ttempting to reclaim", Kubelet, PidsExhausted, Medium)
+        .with(&["resourceName=\"pids\"", "reclaim pids"]),
+    sign(
+        "The node was low on resource: pids",
+        Kubelet,
+        PidsExhausted,
+        Medium,
+    ),
+    sign(": panic: ", Kubelet, KubeletInternal, Medium)
+        .with(&["kubelet[", " kubelet: ", "kubelet-wrapper["])
+        .without(&["panic: runtime error"]),
+    // A slow disk does so once.
+    sign(
+        "kubelet  Error: context deadline exceeded",
+        Kubelet,
+        ContainerLock,
+        Low,
+    )
+    .with(&["Failed "])
+    .lines(2),
+    sign(
+        "\"Error syncing pod, skipping\"",
+        Kubelet,
+        ContainerLock,
+        Low,
+    )
+    .with(&["err=\"rpc error: code = DeadlineExceeded"])
+    .lines(3),
 ];

@@ -112,4 +112,81 @@ pub(super) const SIGNS: &[Sign] = &[
     sign("low memory! at or below SIG", Systemd, MemoryThrash, Medium),
     sign("due to memory used", Systemd, MemoryThrash, Medium).with(&["Killed /"]),
     sign("due to memory pressure", Systemd, MemoryThrash, Medium).with(&["Killed /"]),
+    // Bash says so and tries again; these do not.
+    sign(
+        "fork: Resource temporarily unavailable",
+        Systemd,
+        PidsExhausted,
+        Medium,
+    )
+    .without(&["retry"]),
+    // Nothing can be read from the disk that holds the programs.
+    sign("nput/output error", Systemd, StorageUnresponsive, Medium)
+        .with(&[
+            "bash: /",
+            "cannot execute",
+            "ls: ",
+            "Failed to write entry",
+            "Failed to rotate /",
+            "Failed at step EXEC",
+            "df: ",
+        ])
+        .without(&["/dev/pts", "/dev/tty", "/sys/", "/proc/"]),
+    // The C library's words; of programs that a node needs.
+    sign("Too many open files", Systemd, FdOrInotifyExhausted, Medium).with(&[
+        "systemd[1]",
+        "dbus",
+        "sshd[",
+        "systemd-journald",
+        "udevd",
+        "conmon",
+        "crun",
+        "Failed to get journal",
+    ]),
+    // Old kernels say so when no process number is left.
+    sign("fork: Cannot allocate memory", Systemd, PidsExhausted, Low),
+    sign(
+        "= -1 EAGAIN (Resource temporarily unavailable)",
+        Systemd,
+        PidsExhausted,
+        High,
+    )
+    .with(&["clone(", "clone3(", "fork()"]),
+    // Go says so behind EAGAIN alone.
+    sign("increase max user processes", Systemd, PidsExhausted, High),
+    sign("AN'T FORK", Systemd, PidsExhausted, Medium),
+    sign("ork failed: ", Systemd, PidsExhausted, Medium)
+        .with(&["esource temporarily unavailable", "annot allocate memory"]),
+    sign(
+        "' task: Resource temporarily unavailable",
+        Systemd,
+        PidsExhausted,
+        High,
+    ),
+    // The limit of the whole node, never that of one process.
+    sign(
+        "oo many open files in system",
+        Systemd,
+        FdOrInotifyExhausted,
+        High,
+    ),
+    sign(
+        "directory watch: No space left on device",
+        Systemd,
+        FdOrInotifyExhausted,
+        High,
+    ),
+    sign("inotify_add_watch(", Systemd, FdOrInotifyExhausted, High)
+        .with(&["o space left on device"])
+        .without(&["inotify_add_watch /"]),
+    // In the cgroups of version 2.
+    sign("/sys/fs/cgroup/", Systemd, MemoryCgroupLeak, Medium)
+        .with(&["mkdir: cannot create directory"])
+        .without(&[
+            "ermission denied",
+            "Read-only",
+            "File exists",
+            "No such file",
+            "/sys/fs/cgroup/memory",
+        ]),
 ];

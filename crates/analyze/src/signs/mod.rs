@@ -164,7 +164,7 @@ const INTERESTS: [(&str, Interest); 73] = [
     ("NodeNotReady", Interest::NotReady),
     ("ode became not ready", Interest::NotReady),
     ("containerd successfully booted", Interest::Answered),
-    ("containerd is now running", Interest::Answered),
+    ("ontainerd is now running", Interest::Answered),
     ("containerd successfully booted", Interest::RuntimeStart),
     ("API listen on ", Interest::Answered),
     ("API listen on ", Interest::RuntimeStart),

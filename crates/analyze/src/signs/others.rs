@@ -93,4 +93,139 @@ pub(super) const SIGNS: &[Sign] = &[
         StorageUnresponsive,
         Medium,
     ),
+    // The program behind a thin plugin; at its own start for a moment.
+    sign(
+        "failed to send CNI request: Post",
+        Runtime,
+        CniPluginHang,
+        Medium,
+    )
+    .with(&[
+        "connection refused",
+        "EOF",
+        "deadline exceeded",
+        "Client.Timeout",
+        "no such file",
+    ])
+    .lines(3),
+    // Longhorn's engine.
+    sign(
+        "R/W Timeout. No response received in",
+        Runtime,
+        StorageUnresponsive,
+        Medium,
+    ),
+    // An OSD that recovers is slow, too.
+    sign(
+        "slow ops, oldest one blocked for",
+        Runtime,
+        StorageUnresponsive,
+        Low,
+    )
+    .with(&["osd"]),
+    // Of a mounted volume, by ceph-csi.
+    sign(
+        "health-check has not responded for ",
+        Runtime,
+        StorageUnresponsive,
+        High,
+    ),
+    // GlusterFS.
+    sign(
+        "rpc_clnt_ping_timer_expired",
+        Runtime,
+        StorageUnresponsive,
+        Medium,
+    ),
+    sign(
+        "rbd: map failed: (110)",
+        Runtime,
+        StorageUnresponsive,
+        Medium,
+    ),
+    // Open vSwitch, which OVN and others ask.
+    sign(
+        "database connection failed (",
+        Runtime,
+        CniPluginHang,
+        Medium,
+    )
+    .with(&["openvswitch/db.sock"])
+    .lines(3),
+    // Cilium's agent.
+    sign(
+        "http://localhost/v1/endpoint/",
+        Runtime,
+        CniPluginHang,
+        Medium,
+    )
+    .with(&["context deadline exceeded", "Client.Timeout"]),
+    sign(
+        "slow requests are blocked > 32 sec",
+        Runtime,
+        StorageUnresponsive,
+        Low,
+    ),
+    sign("full osd(s)", Runtime, StorageUnresponsive, Medium)
+        .with(&["HEALTH_ERR"])
+        .without(&["nearfull osd(s); ", "backfillfull"]),
+    // Weave's router; at its start for a moment.
+    sign(
+        "127.0.0.1:6784: connect: connection refused",
+        Runtime,
+        CniPluginHang,
+        Low,
+    )
+    .lines(5),
+    // The database of K3s; a compaction takes long, too.
+    sign("Slow SQL (started: ", Runtime, DiskSaturated, Low)
+        .with(&["total time: "])
+        .lines(3),
+    // Go's words for ESTALE.
+    sign("tale NFS file handle", Runtime, StorageUnresponsive, Medium).with(&[
+        "stat",
+        "/var/lib/kubelet",
+        "df: ",
+        "ls: ",
+        "mount",
+    ]),
+    sign("tale file handle", Runtime, StorageUnresponsive, Medium).with(&[
+        "df: ",
+        "ls: ",
+        "stat",
+        "umount",
+        "cannot access",
+        "cannot open directory",
+        "/volumes/",
+    ]),
+    // A server of FUSE has ended: nobody waits for it.
+    sign(
+        "ransport endpoint is not connected",
+        Runtime,
+        StorageUnresponsive,
+        Low,
+    )
+    .with(&[
+        "df: ",
+        "ls: ",
+        "cannot access",
+        "cannot stat",
+        "umount: ",
+        "ENOTCONN",
+    ])
+    .without(&["session", "dbus", "sd-bus"]),
+    sign(
+        "no mds server is up or the cluster is laggy",
+        Runtime,
+        StorageUnresponsive,
+        Medium,
+    ),
+    // One volume may have a wrong address.
+    sign(
+        "mount.nfs: Connection timed out",
+        Runtime,
+        StorageUnresponsive,
+        Low,
+    )
+    .lines(2),
 ];

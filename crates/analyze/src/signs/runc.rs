@@ -74,4 +74,17 @@ pub(super) const SIGNS: &[Sign] = &[
     ]),
     sign("runc version 1.4.0", Runtime, RuncShortExecStuck, Low),
     sign("runc version 1.4.1", Runtime, RuncShortExecStuck, Low),
+    sign("unable to start unit ", Runtime, SystemdOverloaded, Medium).with(&[
+        "imed out",
+        "imeout was reached",
+        "deadline exceeded",
+    ]),
+    // The error behind it is on the next line where a mail or a page has wrapped it.
+    sign(
+        "caused: mkdir /sys/fs/cgroup/memory/",
+        Runtime,
+        MemoryCgroupLeak,
+        Low,
+    )
+    .without(&["ermission denied", "ead-only", "ile exists", "o such file"]),
 ];

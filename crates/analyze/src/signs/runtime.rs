@@ -336,4 +336,118 @@ pub(super) const SIGNS: &[Sign] = &[
     // ENOMEM is no limit of threads.
     .without(&["errno=12"]),
     sign("error reserving ctr name", Runtime, ContainerLock, Low).lines(3),
+    // Since containerd 2.0.
+    sign(
+        "failed to load plugin\"",
+        Runtime,
+        RuntimeUnresponsive,
+        High,
+    )
+    .with(&[
+        "id=io.containerd.grpc.v1.cri",
+        "id=io.containerd.cri.v1.images",
+        "id=io.containerd.cri.v1.runtime",
+    ]),
+    sign(
+        "failed to create shim task: context deadline exceeded",
+        Runtime,
+        ShimUnresponsive,
+        Medium,
+    ),
+    sign(
+        "reateCtr: context was either canceled or the deadline was exceeded",
+        Runtime,
+        ContainerLock,
+        Medium,
+    )
+    .with(&["context deadline exceeded"])
+    .lines(2),
+    // Somebody may start a second one by hand.
+    sign(
+        "Error starting daemon: ",
+        Runtime,
+        RuntimeUnresponsive,
+        Medium,
+    )
+    .without(&[
+        "pid file found",
+        "no space left on device",
+        "Error starting daemon: timeout",
+    ]),
+    sign(
+        "failed to start daemon: ",
+        Runtime,
+        RuntimeUnresponsive,
+        Medium,
+    )
+    .without(&[
+        "pid file found",
+        "no space left on device",
+        "process with PID",
+        "already running",
+    ]),
+    sign(
+        "failed to start containerd task",
+        Runtime,
+        ShimUnresponsive,
+        Medium,
+    )
+    .with(&["context deadline exceeded"]),
+    sign(
+        "failed to start sandbox container task",
+        Runtime,
+        ShimUnresponsive,
+        Medium,
+    )
+    .with(&["context deadline exceeded"]),
+    // CRI-O's.
+    sign("Conmon for container ", Runtime, ShimUnresponsive, High)
+        .with(&["is stopped, although the container is running"]),
+    // dockerd's own containerd did not answer.
+    sign(
+        "killing and restarting containerd",
+        Runtime,
+        RuntimeUnresponsive,
+        High,
+    ),
+    sign("stop timeout\"", Runtime, ShimUnresponsive, Medium).with(&["to be killed"]),
+    // containerd does not know that a container has ended.
+    sign(
+        "evicting /tasks/exit from queue",
+        Runtime,
+        ShimUnresponsive,
+        Medium,
+    ),
+    sign(
+        "Will not notify watchdog because CRI-O is unhealthy",
+        Runtime,
+        RuntimeUnresponsive,
+        High,
+    ),
+    sign(
+        "free metadata blocks which is less than minimum required",
+        Runtime,
+        DiskFull,
+        High,
+    ),
+    sign(
+        "Container creation timeout (",
+        Runtime,
+        ContainerLock,
+        Medium,
+    ),
+    sign(
+        "daemon is not responding",
+        Runtime,
+        RuntimeUnresponsive,
+        Medium,
+    )
+    .with(&["binary=containerd", "binary=docker-containerd"]),
+    sign(
+        "unexpected fault address ",
+        Runtime,
+        RuntimeUnresponsive,
+        Medium,
+    )
+    .with(&["dockerd", "containerd", "crio", "k3s"]),
 ];

@@ -126,4 +126,92 @@ pub(super) const SIGNS: &[Sign] = &[
         Medium,
     ),
     sign(" failed faulty ", Systemd, StorageUnresponsive, Medium).lines(2),
+    // What SIGKILL does not end waits in the kernel.
+    sign(
+        "rocesses still around after",
+        Systemd,
+        StorageUnresponsive,
+        Medium,
+    )
+    .with(&["SIGKILL"]),
+    sign("till around after", Systemd, StorageUnresponsive, Medium)
+        .with(&["SIGKILL"])
+        .without(&["rocesses still"]),
+    sign("nmounting timed out", Systemd, StorageUnresponsive, Medium),
+    sign("ounting timed out", Systemd, StorageUnresponsive, Medium).without(&["nmounting"]),
+    sign(
+        "Operation not supported",
+        Systemd,
+        SystemdCookieOverflow,
+        High,
+    )
+    .with(&[
+        "Failed to send unit remove signal",
+        "Failed to send queued message",
+        "Failed to issue method call",
+        "Failed to list units",
+    ]),
+    sign(
+        "No buffer space available",
+        Systemd,
+        SystemdOverloaded,
+        Medium,
+    )
+    .with(&[
+        "unit change signal",
+        "job remove signal",
+        "job change signal",
+        "sd-bus call",
+        "NameOwnerChanged",
+    ]),
+    sign(
+        "ailed to create cgroup /",
+        Systemd,
+        MemoryCgroupLeak,
+        Medium,
+    )
+    .with(&["o space left on device", "annot allocate memory"]),
+    sign("Failed with result 'oom-kill'", Systemd, MemoryThrash, High).with(&[
+        "kubelet.service",
+        "containerd.service",
+        "docker.service",
+        "crio.service",
+        "k3s.service",
+        "k3s-agent.service",
+        "rke2-server.service",
+        "rke2-agent.service",
+        "k0sworker.service",
+        "snap.microk8s",
+    ]),
+    sign("killed by the OOM killer", Systemd, MemoryThrash, Medium).with(&[
+        "kubelet.service",
+        "containerd.service",
+        "docker.service",
+        "crio.service",
+        "k3s.service",
+        "k3s-agent.service",
+        "rke2-server.service",
+        "rke2-agent.service",
+        "k0sworker.service",
+        "snap.microk8s",
+    ]),
+    sign(
+        ".service: Watchdog timeout",
+        Systemd,
+        RuntimeUnresponsive,
+        High,
+    )
+    .with(&["containerd.service", "docker.service", "crio.service"]),
+    sign(
+        "Dependency failed for ",
+        Systemd,
+        RuntimeUnresponsive,
+        Medium,
+    )
+    .with(&[
+        "Docker Application Container Engine",
+        "containerd container runtime",
+        "Container Runtime Interface for OCI",
+        "CRI Interface for Docker",
+    ]),
 ];

@@ -20,6 +20,7 @@ mod kubelet;
 mod lasting;
 mod limits;
 mod others;
+mod resources;
 mod runc;
 mod runtime;
 mod search;
@@ -280,6 +281,7 @@ impl Signs {
     pub fn new() -> Self {
         let tables = [
             kubelet::SIGNS,
+            resources::SIGNS,
             runtime::SIGNS,
             runc::SIGNS,
             callers::SIGNS,

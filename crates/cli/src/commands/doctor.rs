@@ -15,7 +15,7 @@ use doctor::bundle::{self, NoPlace};
 use doctor::collect::agent::was_answered;
 use doctor::collect::helper::{self, Helper, Helpers};
 use doctor::collect::host::{self, Host};
-use doctor::collect::probes::{Asking, collect};
+use doctor::collect::probes::{Asking, collect, confirm};
 use doctor::diagnosis::{Diagnosis, NodeVerdict, diagnose};
 use doctor::facts::probes::{End, GuardFacts, Probe, ProbeReport};
 use doctor::facts::{HostFacts, NodeFacts, ProbeFacts};
@@ -52,6 +52,9 @@ const READING: Duration = Duration::from_secs(3);
 
 /// How long the disk for a bundle may take to say whether there is a place for one.
 const PLACE: Duration = Duration::from_secs(2);
+
+/// How long it may take to see whether the runtime is still there.
+const CONFIRMING: Duration = Duration::from_secs(3);
 
 /// How long it may take to write one.
 const WRITING: Duration = Duration::from_secs(5);
@@ -232,40 +235,67 @@ struct Asked {
     at: Instant,
 }
 
+/// What an agent says at the end of the calls that it waited for.
+enum Meanwhile {
+    /// It was not asked, because it waited for none.
+    NotAsked,
+    /// It answers this, so long after what it said before.
+    Says(Box<StatusReport>, Duration),
+    /// It does not answer: what it said may be of before the fault ended.
+    Silent,
+}
+
+impl Meanwhile {
+    async fn of(facts: &NodeFacts, asked: Option<&Asked>) -> Self {
+        let waits = |probe: &Probe| probe.by_agent && probe.end == End::Hung;
+        match asked.filter(|_| facts.probes.calls.iter().any(waits)) {
+            None => Self::NotAsked,
+            Some(asked) => match asked.client.status().await {
+                Ok(now) => Self::Says(Box::new(now), asked.at.elapsed()),
+                Err(_) => Self::Silent,
+            },
+        }
+    }
+
+    fn is_over(&self, probe: &Probe) -> bool {
+        match self {
+            Self::NotAsked => false,
+            Self::Says(now, ago) => was_answered(probe, *ago, now),
+            Self::Silent => probe.by_agent && probe.end == End::Hung,
+        }
+    }
+}
+
 async fn facts(what: What, until: Instant) -> anyhow::Result<NodeFacts> {
     // Before anything else: later even starting a process may block.
     let helpers = helpers()?;
     let (mut facts, asked, helpers) = look_once(&what, helpers, until).await?;
-    let Some(asked) = asked else {
-        return Ok(facts);
-    };
-    let now = asked.client.status().await.ok();
-    let ago = asked.at.elapsed();
-    let is_over = |probe: &Probe| match &now {
-        Some(now) => was_answered(probe, ago, now),
-        // What it said may be of before the fault ended.
-        None => probe.by_agent && probe.end == End::Hung,
-    };
-    if !facts.probes.calls.iter().any(is_over) {
-        return Ok(facts);
-    }
-    if let Some(helpers) = helpers.filter(|_| Instant::now() + ANOTHER_LOOK < until) {
+    let mut meanwhile = Meanwhile::of(&facts, asked.as_ref()).await;
+    let is_any_over = facts
+        .probes
+        .calls
+        .iter()
+        .any(|probe| meanwhile.is_over(probe));
+    let is_time = Instant::now() + ANOTHER_LOOK < until;
+    if let Some(helpers) = helpers.filter(|_| is_any_over && is_time) {
         tracing::info!("what the agent waited for may be over: looking once more");
         let what = What {
-            agent: match now {
-                Some(_) => what.agent.clone(),
-                None => AgentChoice::Off,
+            agent: match meanwhile {
+                Meanwhile::Silent => AgentChoice::Off,
+                _ => what.agent.clone(),
             },
             ..what
         };
-        if let Ok((again, ..)) = look_once(&what, helpers, until).await
+        if let Ok((again, asked, _)) = look_once(&what, helpers, until).await
             && again.host.processes.value().is_some()
         {
-            return Ok(again);
+            meanwhile = Meanwhile::of(&again, asked.as_ref()).await;
+            facts = again;
         }
     }
-    if now.is_some() {
-        facts.probes.calls.retain(|probe| !is_over(probe));
+    if !matches!(meanwhile, Meanwhile::Silent) {
+        let calls = &mut facts.probes.calls;
+        calls.retain(|probe| !meanwhile.is_over(probe));
     }
     Ok(facts)
 }
@@ -299,11 +329,12 @@ async fn look_once(
         let agent = asked
             .as_ref()
             .map(|asked| (asked.status.clone(), asked.pods.clone()));
-        let probes = match its.or(endpoint) {
+        let endpoint = its.or(endpoint);
+        let probes = match endpoint.clone() {
             Some(endpoint) => probes(endpoint, agent, what, until).await,
             None => ProbeFacts::default(),
         };
-        anyhow::Ok((probes, asked))
+        anyhow::Ok((probes, asked, endpoint, Instant::now()))
     };
     let (called, has_called) = channel();
     let probes = async {
@@ -313,7 +344,11 @@ async fn look_once(
         probes
     };
     let (probes, machine) = tokio::join!(probes, machine(helpers, has_called, until));
-    let (probes, asked) = probes?;
+    let (mut probes, asked, endpoint, ended) = probes?;
+    if let Some(endpoint) = endpoint.filter(|_| ended.elapsed() > BETWEEN_LOOKS) {
+        // What was answered is of so long ago.
+        confirm(&mut probes, &endpoint, until + CONFIRMING).await;
+    }
     let (host, helpers) = match machine {
         Some((host, helpers)) => (host, Some(helpers)),
         None => (HostFacts::default(), None),

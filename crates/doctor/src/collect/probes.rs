@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use cri::Endpoint;
+use cri::{Endpoint, Rpc};
 use pleg::model::id::Id;
 use pleg::model::status::PodStatus;
 use pleg::out::status_report::StatusReport;
@@ -86,6 +86,7 @@ impl Attempt {
             ended = Ended::look(folder, process, &round).await;
         }
         let listed_though_dead = ended.still_listed(&mut round).await;
+        round.ask_whether_it_is_still_there().await;
         // No call notices a restart between two calls.
         let process = self::listener(socket).await.value().copied().or(process);
         let is_other = listener.value().is_some() && process != listener.value().copied();
@@ -203,6 +204,27 @@ pub async fn collect(asking: Asking) -> ProbeFacts {
         agent: round.agents_word,
         guard,
         stacks,
+    }
+}
+
+/// Calls `Version` once more, if it was answered: what else takes its time is read after the calls, and
+/// the runtime may have gone since.
+pub async fn confirm(facts: &mut ProbeFacts, endpoint: &Endpoint, until: Instant) {
+    if facts.runtime.is_none() || facts.agent.is_some() {
+        return;
+    }
+    let mut round = Round::new(endpoint, until);
+    round.ask_version().await;
+    if round.is_interrupted() {
+        round.ask_whether_it_is_back().await;
+        facts.is_interrupted |= round.version.is_some();
+    }
+    round.give_up();
+    let (calls, _) = round.answers.finish();
+    let is_version = |probe: &&mut Probe| probe.call == Rpc::Version;
+    let first = facts.calls.iter_mut().find(is_version);
+    if let Some((first, now)) = first.zip(calls.into_iter().next()) {
+        *first = now;
     }
 }
 

@@ -42,8 +42,12 @@ const MAX_FOR_IDS: usize = MAX_OUTSTANDING - 2;
 /// A runtime that was restarted listens again within this time.
 const RESTARTS_WITHIN: Duration = Duration::from_secs(3);
 
-/// How often to check whether it does.
-const RESTART_INTERVAL: Duration = Duration::from_millis(500);
+/// After this time it is checked for the first time whether it does, and then each time after this
+/// much longer: what goes and comes at intervals is not met each time when it has gone.
+const RESTART_INTERVAL: Duration = Duration::from_millis(200);
+
+/// An answer of `Version` that is older says nothing of now.
+const STILL_THERE: Duration = Duration::from_secs(1);
 
 /// For this long, calls are made one after the other, to measure what they cost a kubelet.
 const ONE_AT_A_TIME: Duration = Duration::from_secs(1);
@@ -76,6 +80,7 @@ pub(super) struct Round {
     pub known: Known,
     pub answers: Answers,
     pub version: Option<RuntimeVersion>,
+    version_at: Option<Instant>,
     pub conditions: Option<Conditions>,
     /// An agent on the node, until its data replaces own calls.
     agent: Option<StatusReport>,
@@ -101,6 +106,7 @@ impl Round {
             known: Known::default(),
             answers: Answers::default(),
             version: None,
+            version_at: None,
             conditions: None,
             agent: None,
             agents_word: None,
@@ -300,14 +306,29 @@ impl Round {
     /// Asks for `Version` until it is answered or hangs, or for as long as a restart takes.
     pub async fn ask_whether_it_is_back(&mut self) {
         let until = Instant::now() + RESTARTS_WITHIN;
+        let mut interval = RESTART_INTERVAL;
         loop {
             self.interrupted = false;
-            self.start(Rpc::Version, None);
-            self.wait_for_the_slow().await;
+            self.ask_version().await;
             if self.version.is_some() || Instant::now() >= until {
                 return;
             }
-            sleep(RESTART_INTERVAL).await;
+            sleep(interval).await;
+            interval += RESTART_INTERVAL;
+        }
+    }
+
+    /// Waits for an answer of `Version` for as long as it takes to tell whether it hangs.
+    pub async fn ask_version(&mut self) {
+        self.start(Rpc::Version, None);
+        self.wait_for_the_slow().await;
+    }
+
+    /// Whether the runtime is there at the end, too.
+    pub async fn ask_whether_it_is_still_there(&mut self) {
+        let is_long_ago = |answered: Instant| answered.elapsed() > STILL_THERE;
+        if !self.interrupted && self.version_at.is_some_and(is_long_ago) && self.is_time_for_all() {
+            self.ask_version().await;
         }
     }
 
@@ -369,7 +390,8 @@ impl Round {
         let guessed = guessed.map(|target| (target.call, target.id.clone()));
         let mut probe = probe(method, call, End::Answered);
         if let Err(CallError::Unavailable(why)) = &ended.answer {
-            self.interrupted |= may_pass(why.cause);
+            // Whatever it is that keeps it away now: it was there.
+            self.interrupted |= self.version.is_some() || may_pass(why.cause);
         }
         match ended.answer {
             // The id may not exist, so the failure says nothing about the runtime.
@@ -380,7 +402,10 @@ impl Round {
                 self.guessed.extend(guessed);
                 return;
             }
-            Ok(Answer::Version(version)) => self.version = Some(bounded_version(version)),
+            Ok(Answer::Version(version)) => {
+                self.version = Some(bounded_version(version));
+                self.version_at = Some(Instant::now());
+            }
             Ok(Answer::Conditions(conditions)) => self.conditions = Some(bound(conditions)),
             Ok(Answer::Sandboxes(listing)) => {
                 probe.bytes = Some(listing.bytes as u64);

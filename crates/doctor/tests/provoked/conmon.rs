@@ -9,7 +9,7 @@ use causes::Cause;
 use causes::finding::Finding;
 use cri::{Endpoint, Rpc};
 use doctor::collect::host::Host;
-use doctor::collect::probes::{Asking, collect};
+use doctor::collect::probes::{Asking, collect, confirm};
 use doctor::facts::probes::Outcome;
 use doctor::facts::{NodeFacts, ProbeFacts};
 use sim::{Fault, Manner, Sim};
@@ -147,6 +147,26 @@ async fn a_runtime_that_ends_before_its_second_lists_does_not_respond() {
     });
     let probes = node.probes().await;
     assert_eq!(probes.outcome(Rpc::Version), Some(Outcome::Refused));
+}
+
+#[tokio::test]
+async fn a_runtime_that_goes_after_its_calls_is_not_said_to_respond() {
+    for (down, is_back) in [(60_000, false), (300, true)] {
+        let node = Node::new();
+        let mut probes = node.probes().await;
+        assert_eq!(probes.outcome(Rpc::Version), Some(Outcome::Ok));
+        node.sim.restart(Duration::from_millis(down));
+        let until = Instant::now() + Duration::from_secs(8);
+        let endpoint = Endpoint::new(node.run.path().join("crio/crio.sock"));
+        confirm(&mut probes, &endpoint, until).await;
+        assert_eq!(probes.is_interrupted, is_back);
+        let version = if is_back {
+            Outcome::Ok
+        } else {
+            Outcome::Refused
+        };
+        assert_eq!(probes.outcome(Rpc::Version), Some(version));
+    }
 }
 
 #[tokio::test]

@@ -67,6 +67,45 @@ fn a_fault_that_ends_while_the_doctor_looks_is_no_ground_to_kill_anybody() {
     );
 }
 
+/// The first ends during the first look, the other one during the second, which is made for that.
+#[test]
+fn nor_are_two_of_which_one_ends_after_the_other() {
+    let runtime = three_pods();
+    let agent = Agent::watching(&runtime.endpoint());
+    agent.wait_healthy();
+    let call = Rpc::ContainerStatus;
+    // They differ, so the agent asks for their status, and waits.
+    for (pod, id) in [("a", "a/x.0"), ("c", "c/x.0")] {
+        runtime.sim.fault(call, Some(id), Fault::Hang);
+        runtime.sim.exit(pod, "x", 1);
+    }
+    agent.wait("/v1/status", |answer| {
+        answer.json()["stuck"].as_array().unwrap().len() >= 2
+    });
+    // The looks take some time.
+    let slow = Fault::Slow(Duration::from_millis(1500));
+    runtime.sim.fault(Rpc::ListPodSandbox, None, slow);
+    let path = runtime.path();
+    let args = ["doctor", "-v", "-r", &path, "--agent", &agent.socket];
+    let args = [&args[..], &ALONE[2..], &["-o", "json"]].concat();
+    let mut looking = Pleg::new(&args).start();
+    std::thread::sleep(Duration::from_millis(400));
+    runtime.sim.lift(call, Some("a/x.0"));
+    while !looking.log().contains("looking once more") {
+        std::thread::sleep(Duration::from_millis(20));
+        assert!(!looking.has_ended());
+    }
+    std::thread::sleep(Duration::from_millis(700));
+    runtime.sim.lift(call, Some("c/x.0"));
+    let ended = looking.end(Duration::from_secs(40));
+    assert_eq!(
+        causes(&ended.value()),
+        Vec::<String>::new(),
+        "{}",
+        ended.out
+    );
+}
+
 fn by_nobody(runtime: &FakeRuntime, agent: &str, more: &[&str]) -> Option<Ended> {
     let path = runtime.path();
     let args = ["doctor", "-r", &path, "--agent", agent];

@@ -345,9 +345,8 @@ async fn look_once(
     };
     let (probes, machine) = tokio::join!(probes, machine(helpers, has_called, until));
     let (mut probes, asked, endpoint, ended) = probes?;
-    if let Some(endpoint) = endpoint.filter(|_| ended.elapsed() > BETWEEN_LOOKS) {
-        // What was answered is of so long ago.
-        confirm(&mut probes, &endpoint, until + CONFIRMING).await;
+    if let Some(endpoint) = endpoint {
+        confirm(&mut probes, &endpoint, ended, until + CONFIRMING).await;
     }
     let (host, helpers) = match machine {
         Some((host, helpers)) => (host, Some(helpers)),

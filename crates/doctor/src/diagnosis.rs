@@ -13,6 +13,7 @@ use times::GoDuration;
 
 pub use crate::evidence::rights::NotPermitted;
 use crate::evidence::rights::not_permitted;
+use crate::evidence::who::unanswered;
 use crate::facts::NodeFacts;
 use crate::facts::probes::{AgentsWord, End, Probe, ProbeFacts};
 pub use crate::judges::systemd_cookie_overflow::SerialsLeft;
@@ -86,7 +87,7 @@ pub fn diagnose(facts: &NodeFacts, wanted: impl Fn(Cause) -> bool) -> Diagnosis 
     let blind = not_checked
         .iter()
         .any(|not| not.cause == Cause::RuntimeUnresponsive);
-    let doubt = doubt(&facts.probes).filter(|_| wanted(Cause::RuntimeUnresponsive));
+    let doubt = doubt(&facts.probes).filter(|_| OF_CALLS.iter().any(|cause| wanted(*cause)));
     let verdict = match findings.first() {
         Some(_) => NodeVerdict::Problem,
         None if clear.is_empty() || blind || doubt.is_some() => NodeVerdict::Unknown,
@@ -109,6 +110,14 @@ pub fn diagnose(facts: &NodeFacts, wanted: impl Fn(Cause) -> bool) -> Diagnosis 
         systemd_cookie_left_seconds: systemd_cookie_overflow::serials_left(facts),
     }
 }
+
+/// The causes that calls to the runtime show.
+const OF_CALLS: [Cause; 4] = [
+    Cause::RuntimeUnresponsive,
+    Cause::ContainerLock,
+    Cause::ContainerStatusLock,
+    Cause::ShimUnresponsive,
+];
 
 /// A shim that holds up a call is reported with whom it holds up.
 fn leave_out_shims_that_are_named(findings: &mut Vec<Finding>) {
@@ -186,8 +195,8 @@ fn unseen(probes: &ProbeFacts) -> Option<String> {
         .node(Rpc::Version)
         .filter(|it| it.end == End::Answered)?;
     if probes.is_interrupted {
-        let sentence = "the runtime responds, but its connection was lost while it was asked; \
-                        run the doctor again";
+        let sentence = "the connection to the runtime was lost while the doctor ran, and the \
+                        runtime responds again; run the doctor again";
         return Some(sentence.to_owned());
     }
     for call in [Rpc::ListPodSandbox, Rpc::ListContainers] {
@@ -199,11 +208,14 @@ fn unseen(probes: &ProbeFacts) -> Option<String> {
         }
     }
     if probes.undecided > 0 {
-        let calls = counted(probes.undecided, "status call");
+        let rows = counted(probes.undecided, "row");
         return Some(format!(
-            "the runtime responds, but {calls} returned NotFound for what is listed, and the \
-             lists were not answered again"
+            "the runtime responds, but {rows} of its lists may be wrong, and the lists were not \
+             answered again"
         ));
+    }
+    if let Some(hung) = probes.calls.iter().find(|probe| probe.end == End::Hung) {
+        return Some(format!("the runtime responds, but {}", unanswered(hung)));
     }
     let is_of_one = |call: Rpc| matches!(call, Rpc::ContainerStatus | Rpc::PodSandboxStatus);
     let made = probes.costs.iter().filter(|cost| is_of_one(cost.call));
@@ -295,7 +307,7 @@ mod tests {
         facts.probes.undecided = 1;
         let diagnosis = diagnose(&facts, |_| true);
         assert_eq!(diagnosis.verdict, NodeVerdict::Unknown);
-        let said = "1 status call returned NotFound";
+        let said = "1 row of its lists may be wrong";
         assert!(diagnosis.summary.contains(said), "{}", diagnosis.summary);
     }
 

@@ -53,9 +53,6 @@ const READING: Duration = Duration::from_secs(3);
 /// How long the disk for a bundle may take to say whether there is a place for one.
 const PLACE: Duration = Duration::from_secs(2);
 
-/// How long it may take to see whether the runtime is still there.
-const CONFIRMING: Duration = Duration::from_secs(3);
-
 /// How long it may take to write one.
 const WRITING: Duration = Duration::from_secs(5);
 
@@ -63,10 +60,10 @@ const WRITING: Duration = Duration::from_secs(5);
 const KUBELET_HEALTHZ: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 10248);
 
 const AFTER_HELP: &str = "\
-Harmless: each call to the runtime has a deadline and is made once (Version twice if other calls
-hang or the connection is lost, the lists twice if a listed object does not exist), and reads that
-block are abandoned. On nodes with rpm, `rpm -q` runs once. Ends within 30
-seconds whatever hangs, usually within 10.
+Harmless: each call to the runtime has a deadline and is made once (Version again if other calls
+hang or take long, the lists again if a listed object does not exist or has exited), and reads that
+block are abandoned. If the runtime restarts meanwhile, it is asked anew. On nodes with rpm, `rpm -q`
+runs once. Ends within 30 seconds whatever hangs, usually within 10.
 
 Exit codes: 0 healthy, 1 problem found, 2 could not determine. These are also the exit codes that
 node-problem-detector expects of custom plugins (--npd).";
@@ -330,11 +327,11 @@ async fn look_once(
             .as_ref()
             .map(|asked| (asked.status.clone(), asked.pods.clone()));
         let endpoint = its.or(endpoint);
-        let probes = match endpoint.clone() {
+        let (probes, answered) = match endpoint.clone() {
             Some(endpoint) => probes(endpoint, agent, what, until).await,
-            None => ProbeFacts::default(),
+            None => (ProbeFacts::default(), None),
         };
-        anyhow::Ok((probes, asked, endpoint, Instant::now()))
+        anyhow::Ok((probes, answered, asked, endpoint))
     };
     let (called, has_called) = channel();
     let probes = async {
@@ -344,9 +341,9 @@ async fn look_once(
         probes
     };
     let (probes, machine) = tokio::join!(probes, machine(helpers, has_called, until));
-    let (mut probes, asked, endpoint, ended) = probes?;
+    let (mut probes, answered, asked, endpoint) = probes?;
     if let Some(endpoint) = endpoint {
-        confirm(&mut probes, &endpoint, ended, until + CONFIRMING).await;
+        confirm(&mut probes, &endpoint, answered, until).await;
     }
     let (host, helpers) = match machine {
         Some((host, helpers)) => (host, Some(helpers)),
@@ -423,7 +420,7 @@ async fn probes(
     agent: Option<(StatusReport, Vec<PodStatus>)>,
     what: &What,
     until: Instant,
-) -> ProbeFacts {
+) -> (ProbeFacts, Option<Instant>) {
     let known = known_ids(&endpoint, &state_directory());
     let ids = timeout(READING, known()).await;
     let asking = Asking {

@@ -9,7 +9,7 @@ use pleg::model::id::Id;
 use pleg::model::listed::{ListedContainer, ListedSandbox};
 use pleg::runtime::grpc::{GrpcRuntime, MAX_MESSAGE_SIZE};
 use pleg::runtime::{CallError, Conditions, Listing, Runtime, RuntimeVersion, of_the_asked};
-use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
 use super::targets::Target;
@@ -20,8 +20,8 @@ pub(super) type Question = (Rpc, Option<Id>);
 /// The calls that are outstanding.
 pub(super) struct Calls {
     runtime: Arc<GrpcRuntime>,
-    sender: mpsc::UnboundedSender<(Question, Result<Answer, CallError>)>,
-    ended: mpsc::UnboundedReceiver<(Question, Result<Answer, CallError>)>,
+    /// They end with this.
+    tasks: JoinSet<(Question, Result<Answer, CallError>)>,
     outstanding: BTreeMap<Question, Outstanding>,
 }
 
@@ -35,7 +35,7 @@ pub(super) struct Outstanding {
 }
 
 /// A call that has ended.
-pub(super) struct Ended {
+pub(super) struct EndedCall {
     pub method: Rpc,
     pub call: Outstanding,
     pub answer: Result<Answer, CallError>,
@@ -47,16 +47,15 @@ pub(super) enum Answer {
     Conditions(Conditions),
     Sandboxes(Listing<ListedSandbox>),
     Containers(Listing<ListedContainer>),
-    Status,
+    /// The status of a container or sandbox.
+    OfOne,
 }
 
 impl Calls {
     pub fn new(endpoint: &Endpoint) -> Self {
-        let (sender, ended) = mpsc::unbounded_channel();
         Self {
             runtime: Arc::new(GrpcRuntime::new(endpoint, MAX_MESSAGE_SIZE)),
-            sender,
-            ended,
+            tasks: JoinSet::new(),
             outstanding: BTreeMap::new(),
         }
     }
@@ -91,27 +90,24 @@ impl Calls {
             alone,
         };
         self.outstanding.insert(question.clone(), outstanding);
-        let (runtime, sender) = (self.runtime.clone(), self.sender.clone());
-        tokio::spawn(async move {
+        let runtime = self.runtime.clone();
+        self.tasks.spawn(async move {
             let answer = ask(&runtime, call, id.as_ref()).await;
-            // The round may be over.
-            let _ = sender.send((question, answer));
+            (question, answer)
         });
     }
 
     /// The next call that ends; `None` if none ends in time.
-    pub async fn one_ends(&mut self, until: Instant) -> Option<Ended> {
-        loop {
-            let (question, answer) = timeout_at(until, self.ended.recv()).await.ok()??;
-            if let Some(call) = self.outstanding.remove(&question) {
-                let (method, _) = question;
-                return Some(Ended {
-                    method,
-                    call,
-                    answer,
-                });
-            }
-        }
+    pub async fn one_ends(&mut self, until: Instant) -> Option<EndedCall> {
+        let ended = timeout_at(until, self.tasks.join_next()).await.ok()??;
+        let (question, answer) = ended.expect("no call is cancelled, and none panics");
+        let call = self.outstanding.remove(&question)?;
+        let (method, _) = question;
+        Some(EndedCall {
+            method,
+            call,
+            answer,
+        })
     }
 
     /// Waits for none of them any longer.
@@ -128,11 +124,11 @@ async fn ask(runtime: &GrpcRuntime, call: Rpc, id: Option<&Id>) -> Result<Answer
         (Rpc::Status, _) => Ok(Answer::Conditions(runtime.conditions().await?)),
         (Rpc::PodSandboxStatus, Some(id)) => {
             let status = runtime.sandbox_status(id).await?;
-            of_the_asked(id, status).map(|_| Answer::Status)
+            of_the_asked(id, status).map(|_| Answer::OfOne)
         }
         (Rpc::ContainerStatus, Some(id)) => {
             let status = runtime.container_status(id).await?;
-            of_the_asked(id, status).map(|_| Answer::Status)
+            of_the_asked(id, status).map(|_| Answer::OfOne)
         }
         (Rpc::Version, _) => Ok(Answer::Version(runtime.version().await?)),
         // A round starts no others.

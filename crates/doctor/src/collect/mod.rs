@@ -21,7 +21,7 @@ pub mod task_folder;
 
 mod answers;
 mod calls;
-mod ended;
+mod dead;
 mod kubelet;
 mod listener;
 mod patience;

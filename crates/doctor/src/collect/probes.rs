@@ -11,12 +11,13 @@ use pleg::model::status::PodStatus;
 use pleg::out::status_report::StatusReport;
 use tokio::time::{Instant, timeout_at};
 
-use super::ended::Ended;
+use super::dead::Dead;
 use super::listener::listener;
+use super::patience::MAX_DEADLINE;
 use super::round::{Round, STILL_THERE};
 use super::task_folder::TaskFolder;
 use super::{agent, kubelet, stacks};
-use crate::facts::probes::{End, Probe, ProbeFacts};
+use crate::facts::probes::{End, Outcome, Probe, ProbeFacts};
 use crate::facts::tasks::Task;
 use crate::facts::{Fact, Missing};
 
@@ -57,6 +58,8 @@ struct Attempt {
     round: Round,
     listener: Fact<u32>,
     unasked: usize,
+    /// How many may be listed although they do not exist, or do not run.
+    undecided: usize,
     listed_though_dead: BTreeSet<Id>,
     /// The runtime has gone, or was exchanged, since the round began.
     is_interrupted: bool,
@@ -68,34 +71,39 @@ impl Attempt {
         let listener = listener(socket).await;
         let mut round = Round::new(&asking.endpoint, asking.until - RESERVED_FOR_READING);
         if let Some((status, pods)) = asking.agent.clone() {
-            match is_first {
-                true => round.leave_to_agent(status, pods),
-                // What the agent waited for has ended with the connection.
-                false => round.known.agent = pods,
+            round.know_from_agent(status, pods);
+            // What it waited for has ended with the runtime that has gone.
+            if is_first {
+                round.leave_to_agent();
             }
         }
         round.known.ids = asking.ids.clone();
         let folder = TaskFolder::of(socket, &asking.run, &asking.proc);
         round.ask_node().await;
         let process = listener.value().copied();
-        let lists = round.known.lists();
-        let mut ended = Ended::look(folder.clone(), process, &round).await;
-        let unasked = round.ask_each().await;
+        let at_first = round.known.lists();
+        let mut dead = Dead::look(folder.clone(), process, &round).await;
+        let mut unasked = round.ask_each().await;
+        let afterwards = round.known.lists();
         // A list that has come since shows who is said to run.
-        if round.known.lists() > lists {
-            ended = Ended::look(folder, process, &round).await;
+        if afterwards > at_first {
+            dead = dead.and(Dead::look(folder, process, &round).await);
         }
-        let listed_though_dead = ended.still_listed(&mut round).await;
+        let dead = dead.still_listed(&mut round).await;
+        // And whom to ask.
+        if round.known.lists() > afterwards {
+            unasked = round.ask_each().await;
+        }
         round.ask_whether_it_is_still_there().await;
         // No call notices a restart between two calls.
-        let process = self::listener(socket).await.value().copied().or(process);
-        let is_other = listener.value().is_some() && process != listener.value().copied();
+        let is_other = process.is_some() && is_other(process, &self::listener(socket).await);
         Self {
             is_interrupted: round.is_interrupted() || is_other,
+            undecided: round.undecided() + dead.as_ref().err().copied().unwrap_or_default(),
+            listed_though_dead: dead.unwrap_or_default(),
             round,
             listener,
             unasked,
-            listed_though_dead,
         }
     }
 
@@ -108,6 +116,7 @@ impl Attempt {
             round,
             listener: listener(asking.endpoint.path()).await,
             unasked: 0,
+            undecided: 0,
             listed_though_dead: BTreeSet::new(),
         }
     }
@@ -134,8 +143,14 @@ impl Attempt {
     }
 }
 
-/// Probes the runtime. Whatever hangs, it ends in time: about twenty seconds are enough.
-pub async fn collect(asking: Asking) -> ProbeFacts {
+/// Whether another process listens than did, or none.
+fn is_other(listener: Option<u32>, now: &Fact<u32>) -> bool {
+    now.value().copied() != listener
+}
+
+/// Probes the runtime, which ends in time whatever hangs. Gives what was seen, and when `Version` was
+/// answered last.
+pub async fn collect(asking: Asking) -> (ProbeFacts, Option<Instant>) {
     let guard = asking.agent.as_ref();
     let guard = guard.and_then(|(status, _)| agent::guard(status));
     let (attempt, kubelet) = tokio::join!(
@@ -146,15 +161,15 @@ pub async fn collect(asking: Asking) -> ProbeFacts {
         mut round,
         listener,
         unasked,
+        undecided,
         listed_though_dead,
         is_interrupted,
     } = attempt;
     let folder = TaskFolder::of(asking.endpoint.path(), &asking.run, &asking.proc);
-    round.give_up();
+    round.give_up().await;
     let rows = round.known.rows();
     let names = round.known.names();
     let failures = round.answers.failures();
-    let undecided = round.undecided();
     let (mut calls, costs) = round.answers.finish();
     // A list that came late may name whom it was too late to ask for by name.
     for probe in calls.iter_mut().filter(|probe| probe.pod.is_none()) {
@@ -186,7 +201,7 @@ pub async fn collect(asking: Asking) -> ProbeFacts {
             }
         };
     name(&mut calls, tasks.value().map_or(&[], Vec::as_slice));
-    ProbeFacts {
+    let facts = ProbeFacts {
         endpoint: asking.endpoint.to_string(),
         as_root: rustix::process::geteuid().is_root(),
         runtime: round.version,
@@ -204,29 +219,55 @@ pub async fn collect(asking: Asking) -> ProbeFacts {
         agent: round.agents_word,
         guard,
         stacks,
-    }
+    };
+    (facts, round.version_at)
 }
 
-/// Calls `Version` once more, if it was answered, and the calls `ended` some time ago: reading the
-/// machine may take longer than them, and the runtime may have gone since.
-pub async fn confirm(facts: &mut ProbeFacts, endpoint: &Endpoint, ended: Instant, until: Instant) {
-    let has_answered = facts.runtime.is_some() && facts.agent.is_none();
-    if !has_answered || ended.elapsed() < STILL_THERE {
+/// Calls `Version` once more, if it was `answered` some time ago: reading the machine may take longer
+/// than the calls. What was seen of a runtime that has gone since is replaced.
+pub async fn confirm(
+    facts: &mut ProbeFacts,
+    endpoint: &Endpoint,
+    answered: Option<Instant>,
+    until: Instant,
+) {
+    // One that does not answer says so already.
+    let responds = facts.outcome(Rpc::Version) == Some(Outcome::Ok);
+    if !responds || answered.is_none_or(|answered| answered.elapsed() < STILL_THERE) {
         return;
     }
     let mut round = Round::new(endpoint, until);
     round.ask_version().await;
+    let process = facts.listener.value().copied();
+    let listener = listener(endpoint.path()).await;
+    let is_other = process.is_some() && is_other(process, &listener);
     if round.is_interrupted() {
         round.ask_whether_it_is_back().await;
-        facts.is_interrupted |= round.version.is_some();
+    } else if round.version.is_some() && !is_other {
+        return;
     }
-    round.give_up();
-    let (calls, _) = round.answers.finish();
-    let is_version = |probe: &&mut Probe| probe.call == Rpc::Version;
-    let first = facts.calls.iter_mut().find(is_version);
-    if let Some((first, now)) = first.zip(calls.into_iter().next()) {
-        *first = now;
+    round.give_up().await;
+    let (calls, costs) = round.answers.finish();
+    // There was not enough time to tell.
+    let hangs = |probe: &Probe| probe.end == End::Hung;
+    if calls
+        .iter()
+        .any(|probe| hangs(probe) && probe.seconds < MAX_DEADLINE.as_secs_f64())
+    {
+        return;
     }
+    *facts = ProbeFacts {
+        endpoint: std::mem::take(&mut facts.endpoint),
+        as_root: facts.as_root,
+        is_interrupted: round.version.is_some(),
+        runtime: round.version,
+        calls,
+        costs,
+        listener,
+        kubelet: facts.kubelet.clone(),
+        guard: facts.guard.clone(),
+        ..ProbeFacts::default()
+    };
 }
 
 /// Adds the names of containers that hang, from the runtime's state directories, if they are

@@ -27,7 +27,7 @@ use tokio::time::{Instant, sleep};
 
 use super::agent;
 use super::answers::Answers;
-use super::calls::{Answer, Calls, Ended, Outstanding, Question};
+use super::calls::{Answer, Calls, EndedCall, Outstanding, Question};
 use super::patience::{MAX_DEADLINE, patience};
 use super::targets::{Known, Target, bounded, bounded_error};
 use crate::facts::probes::{AgentsWord, End, Probe};
@@ -36,8 +36,9 @@ use crate::facts::probes::{AgentsWord, End, Probe};
 /// on a runtime that answers nothing, because unhealthy runtimes are what the doctor is for.
 const MAX_OUTSTANDING: usize = SMALLEST_WINDOW;
 
-/// Of these, two are for what is asked of the whole node beside those that hang.
-const MAX_FOR_IDS: usize = MAX_OUTSTANDING - 2;
+/// Of these, three are for what is asked of the whole node beside those that hang: `Version` and the
+/// lists.
+const MAX_FOR_IDS: usize = MAX_OUTSTANDING - 3;
 
 /// A runtime that was restarted listens again within this time.
 const RESTARTS_WITHIN: Duration = Duration::from_secs(3);
@@ -80,7 +81,8 @@ pub(super) struct Round {
     pub known: Known,
     pub answers: Answers,
     pub version: Option<RuntimeVersion>,
-    version_at: Option<Instant>,
+    /// When it was answered last.
+    pub version_at: Option<Instant>,
     pub conditions: Option<Conditions>,
     /// An agent on the node, until its data replaces own calls.
     agent: Option<StatusReport>,
@@ -115,14 +117,19 @@ impl Round {
         }
     }
 
-    /// Calls that an agent waits for hang, and are not made again.
-    pub fn leave_to_agent(&mut self, status: StatusReport, pods: Vec<PodStatus>) {
-        for (probe, id) in agent::hung(&status, &pods) {
+    /// What an agent on the node answers.
+    pub fn know_from_agent(&mut self, status: StatusReport, pods: Vec<PodStatus>) {
+        self.agent = Some(status);
+        self.known.agent = pods;
+    }
+
+    /// Calls that it waits for hang, and are not made again.
+    pub fn leave_to_agent(&mut self) {
+        let Some(status) = &self.agent else { return };
+        for (probe, id) in agent::hung(status, &self.known.agent) {
             self.agents.push((probe.call, id));
             self.answers.take(probe, false);
         }
-        self.agent = Some(status);
-        self.known.agent = pods;
     }
 
     /// If the doctor may not call the runtime, the data of an agent is used.
@@ -305,7 +312,7 @@ impl Round {
 
     /// Asks for `Version` until it is answered or hangs, or for as long as a restart takes.
     pub async fn ask_whether_it_is_back(&mut self) {
-        let until = Instant::now() + RESTARTS_WITHIN;
+        let until = self.until.min(Instant::now() + RESTARTS_WITHIN);
         let mut interval = RESTART_INTERVAL;
         loop {
             self.interrupted = false;
@@ -383,7 +390,7 @@ impl Round {
         true
     }
 
-    fn take(&mut self, ended: Ended) {
+    fn take(&mut self, ended: EndedCall) {
         let (method, call) = (ended.method, ended.call);
         let (alone, since) = (call.alone, call.since);
         let guessed = call.target.as_ref().filter(|target| target.guessed);
@@ -396,7 +403,8 @@ impl Round {
         match ended.answer {
             // The id may not exist, so the failure says nothing about the runtime.
             Err(error) if guessed.is_some() && !matches!(error, CallError::Unavailable(_)) => {
-                if let (CallError::NotFound(_), Some(id)) = (error, &probe.id) {
+                let is_container = probe.call == Rpc::ContainerStatus;
+                if let (CallError::NotFound(_), true, Some(id)) = (error, is_container, &probe.id) {
                     self.known.may_be_a_sandbox(id);
                 }
                 self.guessed.extend(guessed);
@@ -417,7 +425,7 @@ impl Round {
                 self.known.containers = Some(listing.rows);
                 self.listed.insert(probe.call, since);
             }
-            Ok(Answer::Status) => {}
+            Ok(Answer::OfOne) => {}
             // It was removed after it was listed, which new lists will show.
             Err(error @ CallError::NotFound(_)) if probe.id.is_some() => {
                 probe.end = End::Failed(bounded_error(error));
@@ -431,7 +439,9 @@ impl Round {
     }
 
     /// Counts all outstanding calls as hung.
-    pub fn give_up(&mut self) {
+    pub async fn give_up(&mut self) {
+        // What has come while nobody waited.
+        while self.one_ends(Instant::now()).await {}
         for (method, call) in self.calls.give_up() {
             self.answers.take(probe(method, call, End::Hung), false);
         }
@@ -441,9 +451,9 @@ impl Round {
 /// Whether there may be a connection again after a restart, or was one before.
 fn may_pass(cause: NoConnection) -> bool {
     match cause {
-        NoConnection::NoSocket | NoConnection::Refused => true,
+        NoConnection::NoSocket | NoConnection::Refused | NoConnection::QueueFull => true,
         NoConnection::Lost | NoConnection::Other => true,
-        NoConnection::NotASocket | NoConnection::Forbidden | NoConnection::QueueFull => false,
+        NoConnection::NotASocket | NoConnection::Forbidden => false,
     }
 }
 

@@ -118,8 +118,10 @@ impl Known {
     /// There is no container with this id, so it may be a sandbox's.
     pub fn may_be_a_sandbox(&mut self, id: &str) {
         if self.sandboxes.is_none() {
-            self.maybe_sandboxes
-                .push(sandbox_target(&Id::from(id), None));
+            self.maybe_sandboxes.push(Target {
+                guessed: true,
+                ..sandbox_target(&Id::from(id), None)
+            });
         }
     }
 

@@ -39,10 +39,10 @@ pub struct ProbeFacts {
     /// How many containers and sandboxes were not called for, because time ran out or too many
     /// calls hung.
     pub unasked: usize,
-    /// How many listed containers and sandboxes did not exist when they were called for, and may be
-    /// listed still: the lists were not answered again.
+    /// How many containers and sandboxes did not exist when they were called for, or had exited, and
+    /// may be listed still: the lists were not answered again.
     pub undecided: usize,
-    /// The runtime went each time while it was asked, and is back: only `Version` was called.
+    /// The runtime has gone while it was asked, and is back: only its version is known.
     pub is_interrupted: bool,
     /// The process that listens on the socket.
     pub listener: Fact<u32>,

@@ -297,18 +297,23 @@ fn hung_alone(facts: &NodeFacts) -> Option<Finding> {
     Some(found)
 }
 
-/// Both lists are answered, but no status call of one kind is: then no container is singled
-/// out.
+/// No status call of one kind is answered: then no container is singled out.
 fn nobodys_status(facts: &NodeFacts, runtime: &str) -> Option<Finding> {
     let probes = &facts.probes;
-    if probes.agent.is_some() || probes.outcome(Rpc::ListContainers) == Some(Outcome::Hung) {
+    if probes.agent.is_some() {
         return None;
     }
+    // Under a lock of one of them.
+    let is_few = |call: Rpc| probes.hung(call).count() <= MAX_SINGLED_OUT;
+    let is_list_hung = probes.outcome(Rpc::ListContainers) == Some(Outcome::Hung);
     let calls = [Rpc::ContainerStatus, Rpc::PodSandboxStatus].into_iter();
     // An error is an answer.
     let fails = |call: Rpc| probes.failures.iter().any(|it| it.call == call);
     let mut silent = calls.filter(|call| probes.cost(*call).is_none() && !fails(*call));
     let call = silent.find(|call| probes.hung(*call).next().is_some())?;
+    if is_list_hung && is_few(call) {
+        return None;
+    }
     let sentence = format!("{runtime} does not answer any {call} call");
     let mut found = finding(facts, Confidence::Low, sentence);
     let hung = probes.hung(call);

@@ -64,7 +64,8 @@ impl Node {
             allow_signals: false,
             until: Instant::now() + Duration::from_secs(20),
         };
-        collect(asking).await
+        let (probes, _) = collect(asking).await;
+        probes
     }
 
     /// What is said of shims and conmons.
@@ -118,6 +119,13 @@ async fn a_container_that_has_ended_and_is_listed_as_running_for_seconds_is_told
     assert!(finding.sentence.contains(said), "{finding:#?}");
 }
 
+/// Its container was asked for by its id, which comes after the lists.
+async fn has_been_listed(sim: &Sim) {
+    while sim.calls_made(Rpc::ContainerStatus) == 0 {
+        sleep(Duration::from_millis(10)).await;
+    }
+}
+
 #[tokio::test]
 async fn a_container_that_has_ended_is_told_where_the_next_list_is_late() {
     for list in [Rpc::ListContainers, Rpc::ListPodSandbox] {
@@ -125,7 +133,7 @@ async fn a_container_that_has_ended_is_told_where_the_next_list_is_late() {
         node.note(ended(), ended());
         let sim = node.sim.clone();
         tokio::spawn(async move {
-            sleep(Duration::from_secs(1)).await;
+            has_been_listed(&sim).await;
             let slow = Fault::Slow(Duration::from_secs(3));
             sim.fault(list, None, slow);
         });
@@ -142,7 +150,7 @@ async fn a_runtime_that_ends_before_its_second_lists_does_not_respond() {
     node.note(ended(), ended());
     let sim = node.sim.clone();
     tokio::spawn(async move {
-        sleep(Duration::from_secs(1)).await;
+        has_been_listed(&sim).await;
         sim.restart(Duration::from_secs(60));
     });
     let probes = node.probes().await;
@@ -158,8 +166,8 @@ async fn a_runtime_that_goes_after_its_calls_is_not_said_to_respond() {
         node.sim.restart(Duration::from_millis(down));
         let until = Instant::now() + Duration::from_secs(8);
         let endpoint = Endpoint::new(node.run.path().join("crio/crio.sock"));
-        let ended = Instant::now() - Duration::from_secs(3);
-        confirm(&mut probes, &endpoint, ended, until).await;
+        let answered = Instant::now() - Duration::from_secs(3);
+        confirm(&mut probes, &endpoint, Some(answered), until).await;
         assert_eq!(probes.is_interrupted, is_back);
         let version = if is_back {
             Outcome::Ok

@@ -4,12 +4,12 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
-use pleg::runtime::{CALLS, Rpc};
+use pleg::runtime::{CALLS, CallError, Rpc};
 use serde_json::Value;
 use sim::Fault;
 
 use super::{ALONE, assert_narrow, causes, doctor, three_pods};
-use crate::support::{Agent, Ended, FakeRuntime, Pleg};
+use crate::support::{Agent, Ended, FakeRuntime, Pleg, eventually};
 
 /// A runtime under the lock of y in b, and an agent that has named it.
 fn under_the_status_lock() -> (FakeRuntime, Agent) {
@@ -88,14 +88,16 @@ fn nor_are_two_of_which_one_ends_after_the_other() {
     let path = runtime.path();
     let args = ["doctor", "-v", "-r", &path, "--agent", &agent.socket];
     let args = [&args[..], &ALONE[2..], &["-o", "json"]].concat();
-    let mut looking = Pleg::new(&args).start();
-    std::thread::sleep(Duration::from_millis(400));
+    let looking = Pleg::new(&args).start();
+    // The agent never calls it, and the doctor has asked the agent by then.
+    let looks = |looks| {
+        eventually("a look", || {
+            (runtime.sim.calls_made(Rpc::Status) == looks).then_some(())
+        })
+    };
+    looks(1);
     runtime.sim.lift(call, Some("a/x.0"));
-    while !looking.log().contains("looking once more") {
-        std::thread::sleep(Duration::from_millis(20));
-        assert!(!looking.has_ended());
-    }
-    std::thread::sleep(Duration::from_millis(700));
+    looks(2);
     runtime.sim.lift(call, Some("c/x.0"));
     let ended = looking.end(Duration::from_secs(40));
     assert_eq!(
@@ -104,6 +106,38 @@ fn nor_are_two_of_which_one_ends_after_the_other() {
         "{}",
         ended.out
     );
+}
+
+#[test]
+fn at_most_eight_calls_are_outstanding_whatever_is_asked_again() {
+    let runtime = FakeRuntime::with_pods(&[]);
+    for pod in 0..12 {
+        runtime.sim.run(&format!("pod-{pod:02}"), &["x"]);
+    }
+    let call = Rpc::ContainerStatus;
+    for pod in 1..12 {
+        let id = format!("pod-{pod:02}/x.0");
+        runtime.sim.fault(call, Some(&id), Fault::Hang);
+    }
+    // Which is why both lists are asked for again.
+    let not_found = CallError::NotFound("no such container".into());
+    runtime
+        .sim
+        .fault(call, Some("pod-00/x.0"), Fault::Fail(not_found));
+    let sim = runtime.sim.clone();
+    let hangs = std::thread::spawn(move || {
+        eventually("a status", || (sim.calls_made(call) > 1).then_some(()));
+        for list in [Rpc::ListContainers, Rpc::ListPodSandbox] {
+            sim.fault(list, None, Fault::Hang);
+        }
+    });
+    let path = runtime.path();
+    let args = [&["doctor", "-r", &path], &ALONE[..], &["-o", "json"]].concat();
+    Pleg::new(&args).run().assert_code(1);
+    hangs.join().unwrap();
+    assert!(runtime.sim.calls_made(Rpc::ListContainers) > 1);
+    let most = runtime.sim.most_outstanding_in_all();
+    assert!(most <= 8, "{most}");
 }
 
 fn by_nobody(runtime: &FakeRuntime, agent: &str, more: &[&str]) -> Option<Ended> {

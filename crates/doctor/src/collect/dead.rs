@@ -17,13 +17,13 @@ const READING_LIMIT: Duration = Duration::from_secs(1);
 const NOTICED_WITHIN: Duration = Duration::from_secs(3);
 
 /// Those that were listed as running although their process had exited.
-pub(super) struct Ended {
+pub(super) struct Dead {
     folder: TaskFolder,
     inits: BTreeMap<Id, Option<u32>>,
     since: Instant,
 }
 
-impl Ended {
+impl Dead {
     /// Checks the containers that the lists have just shown as running.
     pub async fn look(folder: TaskFolder, runtime: Option<u32>, round: &Round) -> Self {
         let running = round.known.running();
@@ -41,14 +41,26 @@ impl Ended {
         }
     }
 
-    /// Which of them are still listed as running after a healthy runtime would have noticed.
-    pub async fn still_listed(self, round: &mut Round) -> BTreeSet<Id> {
-        if self.inits.is_empty() {
-            return BTreeSet::new();
+    /// With those that a list has shown since.
+    pub fn and(mut self, newer: Self) -> Self {
+        self.inits.extend(newer.inits);
+        self.since = newer.since;
+        self
+    }
+
+    /// Which of them are still listed as running after a healthy runtime would have noticed; `Err`
+    /// with their number if that could not be seen.
+    pub async fn still_listed(self, round: &mut Round) -> Result<BTreeSet<Id>, usize> {
+        let dead = self.inits.len();
+        if dead == 0 {
+            return Ok(BTreeSet::new());
+        }
+        if round.is_interrupted() {
+            return Err(dead);
         }
         sleep_until(self.since + NOTICED_WITHIN).await;
         if !round.ask_lists_again().await {
-            return BTreeSet::new();
+            return Err(dead);
         }
         let running = round.known.running();
         let read = tokio::task::spawn_blocking(move || {
@@ -61,6 +73,6 @@ impl Ended {
             again.into_keys().collect()
         });
         let still = timeout(READING_LIMIT, read).await;
-        still.ok().and_then(Result::ok).unwrap_or_default()
+        still.ok().and_then(Result::ok).ok_or(dead)
     }
 }

@@ -6,6 +6,20 @@ use causes::finding::Confidence::*;
 use super::{Sign, sign};
 use crate::kind::Writer::Systemd;
 
+/// The units in which a kubelet or a runtime runs.
+const DAEMONS: &[&str] = &[
+    "kubelet.service",
+    "containerd.service",
+    "docker.service",
+    "crio.service",
+    "k3s.service",
+    "k3s-agent.service",
+    "rke2-server.service",
+    "rke2-agent.service",
+    "k0sworker.service",
+    "snap.microk8s",
+];
+
 pub(super) const SIGNS: &[Sign] = &[
     sign("Too many units", Systemd, SystemdOverloaded, High),
     // What systemd tells on its bus is longer than a message may be: it keeps too many units.
@@ -171,30 +185,8 @@ pub(super) const SIGNS: &[Sign] = &[
         Medium,
     )
     .with(&["o space left on device", "annot allocate memory"]),
-    sign("Failed with result 'oom-kill'", Systemd, MemoryThrash, High).with(&[
-        "kubelet.service",
-        "containerd.service",
-        "docker.service",
-        "crio.service",
-        "k3s.service",
-        "k3s-agent.service",
-        "rke2-server.service",
-        "rke2-agent.service",
-        "k0sworker.service",
-        "snap.microk8s",
-    ]),
-    sign("killed by the OOM killer", Systemd, MemoryThrash, Medium).with(&[
-        "kubelet.service",
-        "containerd.service",
-        "docker.service",
-        "crio.service",
-        "k3s.service",
-        "k3s-agent.service",
-        "rke2-server.service",
-        "rke2-agent.service",
-        "k0sworker.service",
-        "snap.microk8s",
-    ]),
+    sign("Failed with result 'oom-kill'", Systemd, MemoryThrash, High).with(DAEMONS),
+    sign("killed by the OOM killer", Systemd, MemoryThrash, Medium).with(DAEMONS),
     sign(
         ".service: Watchdog timeout",
         Systemd,

@@ -224,7 +224,8 @@ impl Round {
             if self.interrupted {
                 break;
             }
-            self.ask_again_as_sandboxes(&mut queue);
+            // An id from a directory that is not a container's may be a sandbox's.
+            queue.extend(self.known.maybe_sandboxes.drain(..));
         }
         queue.len() + beyond
     }
@@ -279,8 +280,8 @@ impl Round {
         self.is_listed_since(since)
     }
 
-    /// If calls hang: whether the runtime as a whole still answers. `Version` depends only on the runtime itself, so if it hangs too, no container is
-    /// to blame.
+    /// If calls hang: whether the runtime as a whole still answers. `Version` depends only on the
+    /// runtime itself, so if it hangs too, no container is to blame.
     async fn ask_whether_it_still_answers(&mut self) {
         let is_in_doubt = !self.calls.is_empty() && !self.interrupted;
         let version = (Rpc::Version, None);
@@ -366,11 +367,6 @@ impl Round {
             _ => MAX_FOR_IDS,
         };
         self.calls.outstanding().count() < most
-    }
-
-    /// An id from a directory that is not a container's may be a sandbox's.
-    fn ask_again_as_sandboxes(&mut self, queue: &mut VecDeque<Target>) {
-        queue.extend(self.known.maybe_sandboxes.drain(..));
     }
 
     /// Calls that an agent waits for are not made again.

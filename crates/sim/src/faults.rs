@@ -24,6 +24,8 @@ pub enum Fault {
     Hang,
     /// It fails.
     Fail(CallError),
+    /// The runtime goes away when it is called, for this long.
+    Crash(Duration),
     /// Its answer is larger than the 16 MiB that a kubelet receives.
     Oversize,
     /// Its answer is not what CRI says that it is.
@@ -188,6 +190,10 @@ impl Faults {
         match self.of(rpc, id).cloned() {
             None => Trial::Over(Ok(Passed::Well)),
             Some(Fault::Fail(error)) => Trial::Over(Err(error)),
+            Some(Fault::Crash(down)) => {
+                self.restart(Instant::now() + down);
+                Trial::Over(Err(lost()))
+            }
             Some(Fault::Oversize) => Trial::Over(Ok(Passed::Oversize)),
             Some(Fault::Malformed(how)) => Trial::Over(Ok(Passed::Malformed(how))),
             Some(Fault::Slow(time)) => Trial::Sleep(by, time),
@@ -232,9 +238,13 @@ pub(crate) async fn suffer(
     let mut restarted = of(faults, |faults| faults.restarts());
     tokio::select! {
         biased;
-        _ = restarted.changed() => Err(CallError::unavailable(NoConnection::Lost, "connection reset by peer")),
+        _ = restarted.changed() => Err(lost()),
         passed = pass(faults, rpc, id, held) => passed,
     }
+}
+
+fn lost() -> CallError {
+    CallError::unavailable(NoConnection::Lost, "connection reset by peer")
 }
 
 async fn pass(

@@ -130,6 +130,10 @@ fn what_other_runtimes_do_is_read() {
         panic!("not a fault");
     };
     assert_eq!(fault, Fault::Malformed(Malformation::OfAnother));
+    let Action::Fault(_, fault) = only("crash ContainerStatus of web/app for 3s") else {
+        panic!("not a fault");
+    };
+    assert_eq!(fault, Fault::Crash(three));
     assert_eq!(
         only("events flood 20000"),
         Action::Flood(Flood::UnknownIds, 20_000)

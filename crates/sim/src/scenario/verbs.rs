@@ -15,8 +15,8 @@ use crate::rpc::SERVED;
 use crate::stream::Serving;
 use crate::stream_faults::StreamFault;
 
-const VERBS: &str = "a verb (run, exit, restart, stop, remove, churn, slow, hang, fail, oversize, \
-    malformed, status-lock, lift, events, manner, stop-runtime, continue-runtime, restart-runtime, \
+const VERBS: &str = "a verb (run, exit, restart, stop, remove, churn, slow, hang, fail, crash, \
+    oversize, malformed, status-lock, lift, events, manner, stop-runtime, continue-runtime, restart-runtime, \
     end)";
 
 const MANNERS: &str = "a runtime (cri-o, cri-dockerd, pleg-sim)";
@@ -56,6 +56,10 @@ pub(super) fn action(words: &mut Words<'_>) -> Read<Action> {
             words.keyword("with")?;
             Action::Fault(calls, Fault::Fail(error(words)?))
         }
+        "crash" => {
+            let calls = calls(words)?;
+            Action::Fault(calls, Fault::Crash(away(words)?))
+        }
         "oversize" => Action::Fault(answered(words)?, Fault::Oversize),
         "malformed" => malformed(words)?,
         "status-lock" => Action::StatusLock(words.container()?),
@@ -64,13 +68,18 @@ pub(super) fn action(words: &mut Words<'_>) -> Read<Action> {
         "manner" => Action::BehaveAs(manner(words)?),
         "stop-runtime" => Action::StopRuntime,
         "continue-runtime" => Action::ContinueRuntime,
-        "restart-runtime" => Action::RestartRuntime(match words.takes("for") {
-            true => words.duration()?,
-            false => RESTART,
-        }),
+        "restart-runtime" => Action::RestartRuntime(away(words)?),
         "end" => Action::End,
         _ => return Err(verb.unexpected(VERBS)),
     })
+}
+
+/// `[for DURATION]`: how long the runtime is away.
+fn away(words: &mut Words<'_>) -> Read<Duration> {
+    match words.takes("for") {
+        true => words.duration(),
+        false => Ok(RESTART),
+    }
 }
 
 fn manner(words: &mut Words<'_>) -> Read<Manner> {
